@@ -1,0 +1,34 @@
+//! How the shared library is linked: with named symbol version nodes, which rustc does not know.
+
+use std::{env, path::Path, process::Command};
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-changed=src/export/libibverbs.map");
+    if env::var_os("CARGO_FEATURE_EXPORTS").is_none() {
+        return;
+    }
+    let var = |key: &str| env::var(key).unwrap_or_else(|_| panic!("cargo did not set {key}"));
+    let map = Path::new(&var("CARGO_MANIFEST_DIR")).join("src/export/libibverbs.map");
+
+    // rustc passes an anonymous version script of its own for every cdylib. GNU ld refuses to mix it
+    // with named nodes, lld merges the two: the lld that comes with rustc, else the system's.
+    let arg = |a: String| println!("cargo::rustc-cdylib-link-arg={a}");
+    let sysroot = Command::new(var("RUSTC"))
+        .args(["--print", "sysroot"])
+        .output()
+        .expect("rustc --print sysroot")
+        .stdout;
+    let sysroot = String::from_utf8(sysroot).expect("the sysroot's path is UTF-8");
+    let gcc_ld = Path::new(sysroot.trim()).join("lib/rustlib").join(var("HOST")).join("bin/gcc-ld");
+    if gcc_ld.join("ld.lld").exists() {
+        arg(format!("-B{}", gcc_ld.display()));
+    }
+    arg("-fuse-ld=lld".into());
+    arg("-Wl,-soname,libibverbs.so.1".into());
+    arg(format!("-Wl,--version-script={}", map.display()));
+    // A trampoline whose target is missing must fail here, not in a user's program; and lld only
+    // warns (where nobody sees it) of two definitions of one symbol version.
+    arg("-Wl,-z,defs".into());
+    arg("-Wl,--fatal-warnings".into());
+}

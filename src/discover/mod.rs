@@ -1,0 +1,1 @@
+//! What RDMA devices there are: RDMA netlink first, sysfs where it fails.

@@ -1,0 +1,1 @@
+//! Environment variables, as the C library reads them.

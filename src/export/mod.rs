@@ -1,0 +1,4 @@
+//! The symbol table: what stands in which version node. A C symbol is born here and nowhere else.
+
+#[macro_use]
+mod versions;

@@ -1,0 +1,94 @@
+//! GNU symbol versions without `#[no_mangle]`.
+//!
+//! Each exported (name, node) pair is a label in module-level assembly that jumps to an ordinary
+//! mangled Rust function. rustc does not know these labels, so they are not in the anonymous version
+//! script that it hands to the linker, and `libibverbs.map` alone decides what is exported where. As
+//! label, `.symver` and jump stand in one asm block, neither codegen units nor LTO can separate them.
+
+#[cfg(target_arch = "x86_64")]
+macro_rules! jump {
+    () => {
+        "jmp {imp}\n"
+    };
+}
+#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64"))]
+macro_rules! jump {
+    () => {
+        "b {imp}\n"
+    };
+}
+#[cfg(target_arch = "riscv64")]
+macro_rules! jump {
+    () => {
+        "tail {imp}\n"
+    };
+}
+
+/// A function's entry: label `$label`, its `.symver` line, and a jump to `$imp`.
+macro_rules! entry {
+    ($label:expr, $symver:expr, $imp:path) => {
+        ::core::arch::global_asm!(
+            concat!(".pushsection .text.", $label, ",\"ax\",@progbits\n.p2align 4\n"),
+            concat!(".globl ", $label, "\n.type ", $label, ",@function\n"),
+            concat!($label, ":\n.cfi_startproc\n"), jump!(), ".cfi_endproc\n",
+            concat!(".size ", $label, ",.-", $label, "\n", $symver, "\n.popsection\n"),
+            imp = sym $imp,
+        );
+    };
+}
+
+/// One symbol version; `default` is `name@@node`, `compat` is `name@node`.
+macro_rules! bind {
+    (default $node:literal $name:ident $imp:path) => {
+        entry!(
+            concat!("__", stringify!($name), "__", $node),
+            concat!(
+                ".symver __", stringify!($name), "__", $node, ",", stringify!($name), "@@", $node
+            ),
+            $imp
+        );
+    };
+    (compat $node:literal $name:ident $imp:path) => {
+        entry!(
+            concat!("__", stringify!($name), "__", $node),
+            concat!(
+                ".symver __", stringify!($name), "__", $node, ",", stringify!($name), "@", $node
+            ),
+            $imp
+        );
+    };
+}
+
+/// A node's default symbols: `export!("IBVERBS_1.1": crate::verbs::pd { ibv_alloc_pd, … } …)`.
+/// The function is named as the symbol, except where `name = function` says otherwise.
+macro_rules! export {
+    ($kind:ident $node:literal: $( $module:path { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
+        $( const _: () = { use $module as from; $( export!(@one $kind $node $name $($imp)?); )+ }; )+
+    };
+    (@one $kind:ident $node:literal $name:ident) => { bind!($kind $node $name from::$name); };
+    (@one $kind:ident $node:literal $name:ident $imp:ident) => { bind!($kind $node $name from::$imp); };
+}
+
+/// A zero-initialised object under one or more names. Rust reaches it as any other user of the
+/// symbol does, through the GOT, so that a program's copy relocation is honoured.
+macro_rules! export_bss {
+    ($kind:ident $node:literal $name:ident: $t:ty) => {
+        ::core::arch::global_asm!(
+            concat!(".pushsection .bss.__", stringify!($name), ",\"aw\",@nobits\n.p2align {align}\n"),
+            concat!(".globl __", stringify!($name), "\n.type __", stringify!($name), ",@object\n"),
+            concat!(".size __", stringify!($name), ",{size}\n__", stringify!($name), ":\n.zero {size}\n"),
+            concat!(".symver __", stringify!($name), ",", stringify!($name), "@@", $node, "\n.popsection\n"),
+            size = const ::core::mem::size_of::<$t>(),
+            align = const ::core::mem::align_of::<$t>().ilog2(),
+        );
+    };
+}
+
+/// The absolute objects that GNU ld makes for each node (`IBVERBS_1.0@@IBVERBS_1.0`) and lld does not.
+macro_rules! node_markers {
+    ($($node:literal),+ $(,)?) => {
+        ::core::arch::global_asm!(
+            $( concat!(".globl ", $node, "\n.type ", $node, ",@object\n.set ", $node, ",0\n") ),+
+        );
+    };
+}

@@ -1,0 +1,1 @@
+//! The verbs log: VERBS_LOG_LEVEL and VERBS_LOG_FILE.

@@ -1,0 +1,1 @@
+//! Memory that is registered: fork ranges, page sizes, RLIMIT_MEMLOCK.

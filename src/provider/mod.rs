@@ -1,0 +1,1 @@
+//! Providers: configuration, loading, registration, matching, contexts and their ops tables.

@@ -1,0 +1,1 @@
+//! The `ibv_cmd_*` functions that providers call, a file per object.

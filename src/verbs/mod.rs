@@ -1,0 +1,1 @@
+//! The public verbs, a file per object.
