@@ -19,11 +19,13 @@ tree() {
 # What a case may set before it calls `check`; `check` forgets them afterwards:
 #   in_namespace   shell commands to run as root in a mount namespace of the case's own, before the program
 #   as_nobody=1    then run it as an unprivileged user
-#   limits         arguments for prlimit
+#   limits         an argument for prlimit
+#   extra_path     a directory that the program's libraries are searched in besides
+#   after          shell command whose output counts too
 #   leaks=0        no valgrind run (too slow, or it cannot work there)
 #   slow=SECONDS   more than the usual time
 forget() {
-    in_namespace='' as_nobody='' limits='' leaks=1 slow=60 after=''
+    in_namespace='' as_nobody='' limits='' leaks=1 slow=60 after='' extra_path=''
 }
 forget
 
@@ -34,12 +36,10 @@ launch() {
     # The limit goes last, for what is started before must not suffer from it.
     [ -z "$limits" ] || full+=(prlimit "$limits")
     [ -z "$as_nobody" ] || full+=(setpriv --reuid=65534 --regid=65534 --clear-groups)
-    if [ -n "$in_namespace" ]; then
-        with "$lib" "$out" unshare -m bash -c "$in_namespace"'
-            exec "$@"' launch "${full[@]}" timeout "$slow" "$@"
-    else
-        with "$lib" "$out" "${full[@]}" timeout "$slow" "$@"
-    fi
+    wrapper=()
+    [ -z "$in_namespace" ] || wrapper=(unshare -m bash -c "$in_namespace"'
+        exec "$@"' launch)
+    with "$lib" "$out" "${full[@]}" timeout "$slow" "$@"
 }
 
 # leak_counts FILE: definitely lost bytes and blocks, and errors, of a valgrind log.

@@ -17,6 +17,6 @@ RDMAV_DRIVERS=$fixtures/unreadable check "provider: unreadable" "$probe" open
 echo 'driver elsewhere' > "$work/conf/test"
 in_namespace="mount --bind $work/conf $builtin_dir;"
 check "provider: on no search path" "$probe" open
-in_namespace="mount --bind $work/conf $builtin_dir; export LD_LIBRARY_PATH=\$LD_LIBRARY_PATH:$fixtures;"
+in_namespace="mount --bind $work/conf $builtin_dir;" extra_path=$fixtures
 check "provider: on the library search path" "$probe" open
 unset IBV_SHOW_WARNINGS
