@@ -1,4 +1,5 @@
 /*
+ * verbs_walk --strings: prints what the name and rate functions say.
  * verbs_walk DEVICE: calls every control verb that the pretended device lets us
  * call, in the right and in a few wrong ways, and prints what came of each. With
  * BENCH_LOG the bytes that went to the kernel are beside it.
@@ -627,6 +628,10 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	walk_init();
+	if (!strcmp(argv[1], "--strings")) {
+		walk_strings();
+		return 0;
+	}
 	PTR(list, ibv_get_device_list(NULL));
 	dev = find(list, argv[1]);
 	if (!dev) {
@@ -640,7 +645,6 @@ int main(int argc, char **argv)
 	VOID(ibv_free_device_list(list));
 	if (posix_memalign((void **)&buf, 4096, LEN))
 		return 1;
-	walk_strings();
 	walk_queries();
 	PTR(pd, ibv_alloc_pd(ctx));
 	PTR(pd2, ibv_alloc_pd(ctx));
@@ -659,7 +663,9 @@ int main(int argc, char **argv)
 		DESTROY(ibv_destroy_srq, srq);
 	}
 	DESTROY(ibv_close_xrcd, xrcd);
-	walk_ahs();
+	/* pvrdma of rdma-core 44 writes behind its own memory here. */
+	if (strncmp(argv[1], "vmw_pvrdma", 10))
+		walk_ahs();
 	INT(fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK));
 	INT(ibv_get_async_event(ctx, &event));
 	PTR(imported, ibv_import_device(ctx->cmd_fd));
