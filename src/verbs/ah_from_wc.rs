@@ -131,7 +131,10 @@ impl Sender {
 
 #[cfg(test)]
 mod tests {
+    use core::mem::MaybeUninit;
+
     use super::*;
+    use crate::verbs::oracle;
 
     /// The example of RFC 1071's method in many textbooks, 192.168.0.1 to 192.168.0.199.
     const IPV4: [u8; 20] = [
@@ -218,5 +221,86 @@ mod tests {
         assert_eq!(Sender::of(&ipv6(17, 0xff)), Err(EINVAL));
         assert_eq!(Sender::of(&[0; 40]), Err(EPROTONOSUPPORT));
         assert_eq!(Sender::of(&[0xff; 40]), Err(EPROTONOSUPPORT));
+    }
+
+    /// What the C library makes of a header: its errno, and the sender's GID if it took the header
+    /// for an IPv6 one. It looks for the receiver's GID by ioctl, which fails with EBADF here: the
+    /// context is one of zeros, with no descriptor.
+    fn theirs(library: &libloading::Library, grh: &[u8; 40]) -> (c_int, [u8; 16]) {
+        use crate::abi::*;
+
+        type InitAh = unsafe extern "C" fn(
+            *mut ibv_context,
+            u8,
+            *mut ibv_wc,
+            *mut ibv_grh,
+            *mut ibv_ah_attr,
+        ) -> c_int;
+        let init = oracle::symbol::<InitAh>(library, "ibv_init_ah_from_wc");
+        // Longer than what any release keeps of a context.
+        let mut private = [0_u64; 256];
+        // SAFETY: zeros are a context, a completion and attributes; of the context the library only
+        // looks at its descriptor and its private part.
+        unsafe {
+            let mut context = MaybeUninit::<verbs_context>::zeroed().assume_init();
+            context.priv_ = private.as_mut_ptr().cast();
+            context.context.cmd_fd = -1;
+            // The mark of a context with extensions around it.
+            context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
+            let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
+            wc.wc_flags = IBV_WC_GRH;
+            let mut grh = *grh;
+            let mut attr = MaybeUninit::<ibv_ah_attr>::zeroed().assume_init();
+            let grh = (&raw mut grh).cast();
+            let ret = init(&raw mut context.context, 1, &mut wc, grh, &mut attr);
+            assert_eq!(ret, -1);
+            (crate::sys::errno(), attr.grh.dgid.raw)
+        }
+    }
+
+    #[test]
+    fn headers_are_read_as_the_c_library_reads_them() {
+        let library = oracle::library();
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut kinds = [0; 4];
+        for round in 0..20_000 {
+            let mut grh = [0; 40].map(|_: u8| {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                (seed >> 32) as u8
+            });
+            // Most bytes at random would be of no protocol.
+            if round & 1 != 0 {
+                grh[0] = 0x60 | grh[0] & 0xf;
+            }
+            if round & 2 != 0 {
+                grh[20] = 0x45;
+            }
+            if round & 4 != 0 {
+                grh[30..32].fill(0);
+                let check = ipv4_checksum(ipv4_header(&grh));
+                grh[30..32].copy_from_slice(&check.to_be_bytes());
+            }
+            match round >> 3 & 3 {
+                0 => grh[6] = IBA_NEXT_HEADER,
+                1 => grh[6] = IPPROTO_UDP as u8,
+                _ => {}
+            }
+            let (errno, gid) = theirs(&library, &grh);
+            match Sender::of(&grh) {
+                Ok(sender) => {
+                    let ipv6 = is_ipv4(&grh) == Ok(false);
+                    kinds[usize::from(ipv6)] += 1;
+                    assert_eq!(errno, libc::EBADF, "{grh:02x?}");
+                    assert_eq!(gid, if ipv6 { sender.gid } else { [0; 16] }, "{grh:02x?}");
+                }
+                Err(ours) => {
+                    kinds[2 + usize::from(ours == EINVAL)] += 1;
+                    assert_eq!(ours, errno, "{grh:02x?}");
+                }
+            }
+        }
+        assert!(kinds.iter().all(|&n| n > 500), "{kinds:?}");
     }
 }
