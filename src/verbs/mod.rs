@@ -14,6 +14,8 @@ pub mod driver;
 pub mod ece;
 pub mod event;
 pub mod gid;
+pub mod gid_table;
+mod hex;
 pub mod marshall;
 pub mod mcast;
 pub mod mr;
