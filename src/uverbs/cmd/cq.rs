@@ -89,11 +89,7 @@ unsafe fn create(
 /// `channel` is null or live.
 unsafe fn channel_fd(channel: *mut ibv_comp_channel) -> c_int {
     // SAFETY: by the contract.
-    if channel.is_null() {
-        -1
-    } else {
-        unsafe { (*channel).fd }
-    }
+    unsafe { channel.as_ref() }.map_or(-1, |channel| channel.fd)
 }
 
 /// # Safety
