@@ -44,15 +44,21 @@ pub const SLOTS_V64: [u8; 83] = slots(OpsLayout::V64);
 /// Slots of provider ABI 65.
 pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
 
-/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57. Newer releases only put slots in
-/// front, so everything from `query_port` on keeps its distance from the end.
-pub const VSZ_V34: usize = 648;
-/// The same of the first provider ABI 59 (v59 to v61).
-pub const VSZ_V59: usize = 672;
-/// The same of the second provider ABI 59 (v62, v63).
-pub const VSZ_V62: usize = 680;
-/// The same of provider ABIs 64 and 65.
-pub const VSZ_V64: usize = 696;
+const SLOT: usize = size_of::<usize>();
 
-/// Where `comp_mask` of [`verbs_qp`] stands in providers of v34 to v43, of v44, and from v45 on.
-pub const VERBS_QP_COMP_MASK_OFFSETS: [usize; 3] = [344, 352, 360];
+/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64). Newer releases only put
+/// slots in front, so everything from `query_port` on keeps its distance from the end.
+pub const VSZ_V34: usize = size_of::<verbs_context>();
+/// The same of the first provider ABI 59 (v59 to v61): three slots more.
+pub const VSZ_V59: usize = VSZ_V34 + 3 * SLOT;
+/// The same of the second provider ABI 59 (v62, v63): one more.
+pub const VSZ_V62: usize = VSZ_V59 + SLOT;
+/// The same of provider ABIs 64 and 65: two more.
+pub const VSZ_V64: usize = VSZ_V62 + 2 * SLOT;
+
+/// Where `comp_mask` of [`verbs_qp`] stands in providers of v34 to v43, of v44, and from v45 on:
+/// behind [`ibv_qp_ex`], which has grown by a slot each time (344, 352, 360 on x86-64).
+pub const VERBS_QP_COMP_MASK_OFFSETS: [usize; 3] = {
+    let newest = size_of::<ibv_qp_ex>();
+    [newest - 2 * SLOT, newest - SLOT, newest]
+};

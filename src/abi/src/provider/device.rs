@@ -36,8 +36,8 @@ pub union verbs_match_ent_u {
 }
 
 /// What has been read of a [`verbs_sysfs_dev`] so far: `flags`.
-pub const VSYSFS_READ_MODALIAS: u32 = 1;
-pub const VSYSFS_READ_NODE_GUID: u32 = 2;
+pub const VSYSFS_READ_MODALIAS: u32 = 1 << 0;
+pub const VSYSFS_READ_NODE_GUID: u32 = 1 << 1;
 
 /// A device that the kernel has, as discovery found it. The library owns it; providers read it.
 #[repr(C)]
@@ -47,10 +47,10 @@ pub struct verbs_sysfs_dev {
     pub provider_data: *mut c_void,
     pub match_: *const verbs_match_ent,
     pub flags: c_uint,
-    pub sysfs_name: [c_char; 64],
+    pub sysfs_name: [c_char; IBV_SYSFS_NAME_MAX],
     pub sysfs_cdev: dev_t,
-    pub ibdev_name: [c_char; 64],
-    pub ibdev_path: [c_char; 256],
+    pub ibdev_name: [c_char; IBV_SYSFS_NAME_MAX],
+    pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
     pub modalias: [c_char; 512],
     pub node_guid: u64,
     pub driver_id: u32,

@@ -89,13 +89,13 @@ pub struct ibv_device {
     pub node_type: ibv_node_type,
     pub transport_type: ibv_transport_type,
     /// The kernel's name of the device, such as `rxe0`.
-    pub name: [c_char; 64],
+    pub name: [c_char; IBV_SYSFS_NAME_MAX],
     /// The name of its character device, such as `uverbs0`.
-    pub dev_name: [c_char; 64],
+    pub dev_name: [c_char; IBV_SYSFS_NAME_MAX],
     /// Its directory under `/sys/class/infiniband_verbs`.
-    pub dev_path: [c_char; 256],
+    pub dev_path: [c_char; IBV_SYSFS_PATH_MAX],
     /// Its directory under `/sys/class/infiniband`.
-    pub ibdev_path: [c_char; 256],
+    pub ibdev_path: [c_char; IBV_SYSFS_PATH_MAX],
 }
 
 /// A device's identity and limits (`ibv_query_device(3)`).
@@ -103,7 +103,7 @@ pub struct ibv_device {
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr {
     /// The firmware's version, as text.
-    pub fw_ver: [c_char; 64],
+    pub fw_ver: [c_char; IBV_SYSFS_NAME_MAX],
     /// In network byte order, like `sys_image_guid`.
     pub node_guid: u64,
     pub sys_image_guid: u64,

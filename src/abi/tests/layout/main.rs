@@ -407,6 +407,15 @@ fn compare_ops(c: &Headers, problems: &mut Vec<String>) {
     }
 }
 
+/// How large the context of each provider ABI is, as found in rdma-core's releases (x86-64).
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn sizes_of_provider_abis() {
+    use ibverbs_abi::{VSZ_V34, VSZ_V59, VSZ_V62, VSZ_V64};
+    assert_eq!([VSZ_V34, VSZ_V59, VSZ_V62, VSZ_V64], [648, 672, 680, 696]);
+    assert_eq!(VERBS_QP_COMP_MASK_OFFSETS, [344, 352, 360]);
+}
+
 /// C has bit-fields where we have constants of one byte.
 fn compare_command_bits(c: &Headers, problems: &mut Vec<String>) {
     let bits = c.structs.get("ibv_command_buffer").map(|s| &s.bits);

@@ -6,7 +6,7 @@ use std::{collections::HashMap, env, fs, path::Path};
 
 use proc_macro::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Fields, GenericArgument, Item, PathArguments, Type, parse_quote};
+use syn::{Fields, GenericArgument, Item, PathArguments, Type, Visibility, parse_quote};
 
 type Field = (syn::Ident, Type);
 
@@ -106,7 +106,11 @@ fn read_item(item: Item, found: &mut Found) {
                 .push((item.ident, true, named(&Fields::Named(item.fields))));
         }
         Item::Type(item) => found.aliases.push((item.ident, *item.ty)),
-        Item::Const(item) if matches!(*item.ty, Type::Path(_)) => found.constants.push(item.ident),
+        Item::Const(item)
+            if matches!(item.vis, Visibility::Public(_)) && matches!(*item.ty, Type::Path(_)) =>
+        {
+            found.constants.push(item.ident);
+        }
         _ => {}
     }
 }
