@@ -103,7 +103,7 @@ pub struct ibv_device {
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr {
     /// The firmware's version, as text.
-    pub fw_ver: [c_char; IBV_SYSFS_NAME_MAX],
+    pub fw_ver: [c_char; 64],
     /// In network byte order, like `sys_image_guid`.
     pub node_guid: u64,
     pub sys_image_guid: u64,
