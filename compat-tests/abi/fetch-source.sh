@@ -25,8 +25,8 @@ die() {
     exit 1
 }
 
-version=$(dpkg-query -W -f '${source:Version}' libibverbs-dev 2>/dev/null) && [ -n "$version" ] ||
-    die 'the package libibverbs-dev is not installed: run "make deps"'
+version=$(dpkg-query -W -f '${source:Version}' libibverbs-dev 2>/dev/null) || version=
+[ -n "$version" ] || die 'the package libibverbs-dev is not installed: run "make deps"'
 command -v python3 >/dev/null || die 'there is no python3: run "make deps"'
 
 headers=$cache/rdma-core-$version
