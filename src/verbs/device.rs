@@ -8,7 +8,8 @@ use core::{
 use std::os::fd::IntoRawFd;
 
 use ibverbs_abi::{
-    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context, verbs_device, verbs_sysfs_dev,
+    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
+    verbs_device, verbs_sysfs_dev,
 };
 use parking_lot::Mutex;
 
