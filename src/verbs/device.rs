@@ -8,7 +8,8 @@ use core::{
 use std::os::fd::IntoRawFd;
 
 use ibverbs_abi::{
-    VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context, verbs_device, verbs_sysfs_dev,
+    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
+    verbs_device, verbs_sysfs_dev,
 };
 use parking_lot::Mutex;
 
@@ -41,9 +42,20 @@ static DEVICES: Mutex<Devices> = Mutex::new(Devices {
 static LIBRARY: LibraryOps = LibraryOps {
     create_cq_ex: cq::lib_create_cq_ex,
     query_port: port::lib_query_port,
-    compat_query_port: port::ibv_query_port,
+    compat_query_port,
     compat_query_device: device_attr::ibv_query_device,
 };
+
+/// `ibv_query_port` as `verbs.h` declares its slot: with the attributes of programs linked long ago,
+/// of which no more than the start is written.
+unsafe extern "C" fn compat_query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    port_attr: *mut _compat_ibv_port_attr,
+) -> c_int {
+    // SAFETY: the caller's promise is the same; only the type's name differs.
+    unsafe { port::ibv_query_port(context, port_num, port_attr.cast()) }
+}
 
 /// What happens once, when a program first asks for devices.
 fn initialize() {
