@@ -200,7 +200,7 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
     let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
     // SAFETY: an open context; zeros are attributes.
     unsafe {
-        match ibv_query_port(context, port, attr.as_mut_ptr()) {
+        match ibv_query_port(context, port, attr.as_mut_ptr().cast()) {
             0 => {
                 let attr = attr.assume_init_ref();
                 Ok((attr.link_layer, attr.gid_tbl_len.max(0) as u32))
