@@ -18,6 +18,8 @@ pub mod gid_table;
 mod hex;
 pub mod marshall;
 pub mod mcast;
+#[cfg(test)]
+mod mock;
 pub mod mr;
 #[cfg(test)]
 mod oracle;
@@ -29,3 +31,5 @@ pub mod rate;
 pub mod srq;
 pub mod strings;
 mod sync;
+#[cfg(test)]
+mod tests;
