@@ -32,8 +32,10 @@ struct Devices {
     list: DeviceList,
 }
 
-static DEVICES: Mutex<Devices> =
-    Mutex::new(Devices { initialized: false, list: DeviceList::new() });
+static DEVICES: Mutex<Devices> = Mutex::new(Devices {
+    initialized: false,
+    list: DeviceList::new(),
+});
 
 /// The library's own functions in each context.
 static LIBRARY: LibraryOps = LibraryOps {
@@ -146,7 +148,9 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
         }
     }
     // SAFETY: as above; what is read here does not change.
-    let Some(guid) = (unsafe { discover::node_guid(sysfs) }) else { return 0 };
+    let Some(guid) = (unsafe { discover::node_guid(sysfs) }) else {
+        return 0;
+    };
     let _lock = DEVICES.lock();
     // SAFETY: as above.
     unsafe {
@@ -274,8 +278,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     // SAFETY: the array has a NULL at its end and living devices before it, as long as it is not
     // freed, which ends this block; a context that was made keeps its device.
     unsafe {
-        while !(*at).is_null()
-            && !sysfs_of(*at).is_some_and(|sysfs| (*sysfs).sysfs_cdev == number)
+        while !(*at).is_null() && !sysfs_of(*at).is_some_and(|sysfs| (*sysfs).sysfs_cdev == number)
         {
             at = at.add(1);
         }
