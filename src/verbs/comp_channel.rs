@@ -1,13 +1,9 @@
 //! Completion channels: file descriptors that tell of completion events.
 
-use core::mem::MaybeUninit;
-use core::ptr;
-
-use libc::{EBUSY, ENOMEM, c_int, c_uint, c_void};
+use libc::{EBUSY, ENOMEM, c_int};
 
 use super::sync;
 use crate::abi::*;
-use crate::provider::ops::ops;
 use crate::{sys, uverbs};
 
 /// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
@@ -64,52 +60,5 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
             libc::free(channel.cast());
             0
         })
-    }
-}
-
-/// Waits for a completion event on a channel (ibv_get_cq_event(3)). Blocks in read(), a cancellation
-/// point where it holds nothing. Returns 0, or -1 with errno set.
-///
-/// # Safety
-///
-/// `channel` is a live channel; the two results are writable.
-pub unsafe extern "C" fn ibv_get_cq_event(
-    channel: *mut ibv_comp_channel,
-    cq: *mut *mut ibv_cq,
-    cq_context: *mut *mut c_void,
-) -> c_int {
-    let mut event = MaybeUninit::<ib_uverbs_comp_event_desc>::uninit();
-    let size = size_of::<ib_uverbs_comp_event_desc>();
-    // SAFETY: the kernel writes at most the size of the event into it.
-    let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
-    if len != size as isize {
-        return -1;
-    }
-    // SAFETY: read filled it. The handle is the address of the queue, which this library gave to the
-    // kernel when it was created; it cannot be destroyed before this event is acknowledged.
-    unsafe {
-        let of: *mut ibv_cq =
-            ptr::with_exposed_provenance_mut(event.assume_init().cq_handle as usize);
-        *cq = of;
-        *cq_context = (*of).cq_context;
-        (ops((*of).context).cq_event)(of);
-    }
-    0
-}
-
-/// Acknowledges completion events, which destroying the queue waits for (ibv_get_cq_event(3)).
-///
-/// # Safety
-///
-/// `cq` is a live queue.
-pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
-    // SAFETY: the queue lives, and its mutex guards this counter.
-    unsafe {
-        sync::acknowledge(
-            &raw mut (*cq).mutex,
-            &raw mut (*cq).cond,
-            &raw mut (*cq).comp_events_completed,
-            nevents,
-        );
     }
 }

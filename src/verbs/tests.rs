@@ -363,18 +363,12 @@ fn queues_count_as_users_of_their_channel() {
 
         let (mut of, mut of_context) = (null_mut(), null_mut());
         send(kernel, &(queue as u64), 8);
-        assert_eq!(
-            comp_channel::ibv_get_cq_event(channel, &mut of, &mut of_context),
-            0
-        );
+        assert_eq!(cq::ibv_get_cq_event(channel, &mut of, &mut of_context), 0);
         assert_eq!((of, of_context), (queue, mine));
-        comp_channel::ibv_ack_cq_events(queue, 2);
+        cq::ibv_ack_cq_events(queue, 2);
         assert_eq!((*queue).comp_events_completed, 2);
         send(kernel, &(queue as u64), 7);
-        assert_eq!(
-            comp_channel::ibv_get_cq_event(channel, &mut of, &mut of_context),
-            -1
-        );
+        assert_eq!(cq::ibv_get_cq_event(channel, &mut of, &mut of_context), -1);
 
         ANSWER.set(EBUSY);
         assert_eq!(cq::ibv_destroy_cq(queue), EBUSY);
