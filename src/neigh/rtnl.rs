@@ -1,7 +1,7 @@
 //! Questions to the kernel's routing tables.
 
 use super::message::{self, Link, LinkAddress, Message, Request, Route};
-use libc::{EINTR, EMSGSIZE, ENOENT, c_int};
+use libc::{EINTR, EMSGSIZE, ENOENT, ENOMSG, c_int};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -38,13 +38,13 @@ impl Rtnl {
         )
     }
 
-    /// The route from an interface to `destination`; None when there is none.
-    pub fn route(&mut self, destination: IpAddr, interface: u32) -> Option<Route> {
+    /// The route from an interface to `destination`. The error is the kernel's, an errno value.
+    pub fn route(&mut self, destination: IpAddr, interface: u32) -> Result<Route, c_int> {
         let route = |m: &Message| match m.kind {
             libc::RTM_NEWROUTE => message::route(m.payload),
             _ => None,
         };
-        self.ask(Request::route(destination, interface), route).ok()?.found
+        self.ask(Request::route(destination, interface), route)?.found.ok_or(ENOMSG)
     }
 
     /// The link-layer address of a neighbour; None when the kernel does not know it (any more).
@@ -163,7 +163,7 @@ fn about(ip: IpAddr, interface: u32) -> impl Fn(&Message) -> Option<LinkAddress>
     }
 }
 
-fn errno(error: std::io::Error) -> c_int {
+pub(super) fn errno(error: std::io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 
