@@ -12,7 +12,10 @@ pub fn check_limit() {
     if unsafe { libc::geteuid() } == 0 {
         return;
     }
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
     // SAFETY: getrlimit writes one rlimit through the pointer, which is ours for the call.
     let limit = match unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } {
         0 => Some(limit.rlim_cur),
@@ -58,6 +61,9 @@ mod tests {
         );
         assert_eq!(warning(Some(32769)), None);
         assert_eq!(warning(Some(libc::RLIM_INFINITY)), None);
-        assert_eq!(warning(None).as_deref(), Some("Warning: getrlimit(RLIMIT_MEMLOCK) failed."));
+        assert_eq!(
+            warning(None).as_deref(),
+            Some("Warning: getrlimit(RLIMIT_MEMLOCK) failed.")
+        );
     }
 }

@@ -50,7 +50,12 @@ fn mapping(line: &[u8]) -> Option<(usize, usize)> {
 
 /// The number before `kB`.
 fn decimal(text: &[u8]) -> Option<usize> {
-    std::str::from_utf8(text).ok()?.split_ascii_whitespace().next()?.parse().ok()
+    std::str::from_utf8(text)
+        .ok()?
+        .split_ascii_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 #[cfg(test)]

@@ -28,7 +28,10 @@ impl Pages {
         let mask = granule.checked_sub(1)?;
         let start = base & !mask;
         let last = base.checked_add(size.checked_sub(1)?)? | mask;
-        Some(Pages { first: start >> shift, end: (last >> shift) + 1 })
+        Some(Pages {
+            first: start >> shift,
+            end: (last >> shift) + 1,
+        })
     }
 
     /// The same in bytes: address and length.
@@ -77,7 +80,9 @@ pub struct Ranges {
 
 impl Ranges {
     pub const fn new() -> Ranges {
-        Ranges { bounds: BTreeMap::new() }
+        Ranges {
+            bounds: BTreeMap::new(),
+        }
     }
 
     /// Counts one registration more or fewer for each page, after `advise` was called for each run
@@ -94,7 +99,10 @@ impl Ranges {
     ) -> Result<(), E> {
         for run in self.edges(pages, change) {
             if let Err(error) = advise(run, change) {
-                for done in self.edges(pages, change).take_while(|done| done.first <= run.first) {
+                for done in self
+                    .edges(pages, change)
+                    .take_while(|done| done.first <= run.first)
+                {
                     // Nobody could do anything about a second failure.
                     let _ = advise(done, change.opposite());
                 }
@@ -108,7 +116,11 @@ impl Ranges {
     /// The runs of pages within `pages` that change sides by `change`.
     fn edges(&self, pages: Pages, change: Change) -> impl Iterator<Item = Pages> {
         // The count at the first page comes from the last boundary at or before it.
-        let count = self.bounds.range(..=pages.first).next_back().map_or(0, |(_, &count)| count);
+        let count = self
+            .bounds
+            .range(..=pages.first)
+            .next_back()
+            .map_or(0, |(_, &count)| count);
         let mut bounds = self.bounds.range(pages.first + 1..pages.end);
         let mut next = Some((pages.first, count));
         std::iter::from_fn(move || {
@@ -125,7 +137,11 @@ impl Ranges {
 
     /// Adds `delta` to the count of each page.
     fn add(&mut self, pages: Pages, delta: i32) {
-        let before = self.bounds.range(..pages.first).next_back().map_or(0, |(_, &count)| count);
+        let before = self
+            .bounds
+            .range(..pages.first)
+            .next_back()
+            .map_or(0, |(_, &count)| count);
         let mut last = before;
         for (_, count) in self.bounds.range_mut(pages.first..pages.end) {
             last = *count;

@@ -25,7 +25,11 @@ fn madvise(excluded: &mut [bool], holes: &[bool], run: Pages, change: Change) ->
         }
     }
     // Like the library's: giving back page by page never fails.
-    if change == Change::Release { Ok(()) } else { result }
+    if change == Change::Release {
+        Ok(())
+    } else {
+        result
+    }
 }
 
 /// The boundaries are as few as they can be, and the last one ends everything.
@@ -41,7 +45,13 @@ fn tidy(ranges: &Ranges) -> bool {
 }
 
 fn counts(ranges: &Ranges) -> Vec<i32> {
-    let at = |page| ranges.bounds.range(..=page).next_back().map_or(0, |(_, &count)| count);
+    let at = |page| {
+        ranges
+            .bounds
+            .range(..=page)
+            .next_back()
+            .map_or(0, |(_, &count)| count)
+    };
     (0..PAGES).map(at).collect()
 }
 
@@ -119,7 +129,11 @@ proptest! {
 fn neighbours_in_the_same_state_are_one() {
     let mut ranges = Ranges::new();
     for first in 0..1000 {
-        ranges.apply(pages(first, first + 1), Change::Hold, |_, _| Ok::<(), ()>(())).unwrap();
+        ranges
+            .apply(pages(first, first + 1), Change::Hold, |_, _| {
+                Ok::<(), ()>(())
+            })
+            .unwrap();
     }
     assert_eq!(ranges.bounds.len(), 2);
     // Taken back at once, it is one call.
@@ -153,7 +167,9 @@ fn a_range_covers_whole_pages() {
         all.push(run);
         Ok::<(), ()>(())
     };
-    ranges.apply(pages(top, top + 1), Change::Hold, keep).unwrap();
+    ranges
+        .apply(pages(top, top + 1), Change::Hold, keep)
+        .unwrap();
     assert_eq!(all, [pages(top, top + 1)]);
 }
 

@@ -57,7 +57,10 @@ impl Resolver {
     pub fn new() -> Result<Resolver, Failure> {
         match Rtnl::open() {
             Ok(rtnl) => Ok(Resolver { rtnl }),
-            Err(errno) => Err(Failure { code: -libnl_number(errno), errno }),
+            Err(errno) => Err(Failure {
+                code: -libnl_number(errno),
+                errno,
+            }),
         }
     }
 
@@ -67,11 +70,17 @@ impl Resolver {
     pub fn resolve(&mut self, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Resolved, Failure> {
         let source = address::ip_of_gid(sgid);
         let destination = address::ip_of_gid(dgid);
-        let nobody = Failure { code: -EINVAL, errno: EINVAL };
+        let nobody = Failure {
+            code: -EINVAL,
+            errno: EINVAL,
+        };
         let interface = self.rtnl.interface_of(source).ok_or(nobody)?;
         match self.next_hop(source, destination, interface) {
             Ok(address) => Ok(Resolved { address, interface }),
-            Err(errno) => Err(Failure { code: -EHOSTUNREACH, errno }),
+            Err(errno) => Err(Failure {
+                code: -EHOSTUNREACH,
+                errno,
+            }),
         }
     }
 
@@ -92,7 +101,11 @@ impl Resolver {
             Next::Nowhere => Err(EINVAL),
             // The host's own address. The route leads over the loopback device, the packets of an
             // RDMA device do not: they go from its own port to its own port.
-            Next::Own => self.rtnl.link(interface).and_then(|link| link.address).ok_or(EINVAL),
+            Next::Own => self
+                .rtnl
+                .link(interface)
+                .and_then(|link| link.address)
+                .ok_or(EINVAL),
             Next::Known(mac) => Ok(mac.into()),
             Next::Neighbour(hop) => match self.rtnl.neighbour(hop, interface) {
                 Some(address) => Ok(address),

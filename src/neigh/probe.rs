@@ -135,10 +135,16 @@ mod tests {
     #[test]
     fn a_late_look_does_not_make_the_next_one_late() {
         let mut schedule = Schedule::new();
-        assert_eq!(schedule.rest(Duration::from_millis(100)), Duration::from_millis(172));
+        assert_eq!(
+            schedule.rest(Duration::from_millis(100)),
+            Duration::from_millis(172)
+        );
         assert!(schedule.rest(Duration::from_millis(300)).is_zero());
         assert!(schedule.next());
-        assert_eq!(schedule.rest(Duration::from_millis(300)), Duration::from_millis(244));
+        assert_eq!(
+            schedule.rest(Duration::from_millis(300)),
+            Duration::from_millis(244)
+        );
     }
 
     #[test]

@@ -5,9 +5,9 @@ use core::ptr;
 
 use libc::{ENODATA, c_int, c_uint};
 
+use super::gid_table::query_gid_ex;
 use crate::abi::*;
 use crate::sys;
-use crate::uverbs::cmd::gid::query_gid_ex;
 
 /// Reads what `wanted` (`VERBS_QUERY_GID_ATTR_*`) names of a GID table entry. `Ok(None)`: the entry
 /// is empty, which these verbs do not call an error. `Err`: an errno value.

@@ -52,7 +52,10 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
                 unsafe { eth_mac.copy_from_nonoverlapping(mac.as_ptr(), mac.len()) };
                 Ok(())
             }
-            _ => Err(Failure { code: -EHOSTUNREACH, errno: EINVAL }),
+            _ => Err(Failure {
+                code: -EHOSTUNREACH,
+                errno: EINVAL,
+            }),
         }
     });
     match resolved {
