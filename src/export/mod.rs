@@ -28,7 +28,6 @@ node_markers!(
 );
 
 // Verbs as programs linked before libibverbs 1.1 know them.
-#[cfg(any())]
 export!(compat "IBVERBS_1.0":
     [crate::compat::device] {
         ibv_get_device_list = ibv_get_device_list_1_0,
