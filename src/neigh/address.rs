@@ -70,18 +70,32 @@ mod tests {
     #[test]
     fn multicast_groups_have_their_mac() {
         assert_eq!(embedded_mac(ip("224.0.0.1")), Some([1, 0, 0x5e, 0, 0, 1]));
-        assert_eq!(embedded_mac(ip("239.255.254.253")), Some([1, 0, 0x5e, 0x7f, 254, 253]));
+        assert_eq!(
+            embedded_mac(ip("239.255.254.253")),
+            Some([1, 0, 0x5e, 0x7f, 254, 253])
+        );
         assert_eq!(embedded_mac(ip("223.255.255.255")), None);
         assert_eq!(embedded_mac(ip("240.0.0.1")), None);
-        assert_eq!(embedded_mac(ip("ff02::1:ff00:1234")), Some([0x33, 0x33, 0xff, 0, 0x12, 0x34]));
+        assert_eq!(
+            embedded_mac(ip("ff02::1:ff00:1234")),
+            Some([0x33, 0x33, 0xff, 0, 0x12, 0x34])
+        );
     }
 
     #[test]
     fn link_local_addresses_hold_a_mac() {
         let mac = Some([0x02, 0x11, 0x22, 0x33, 0x44, 0x55]);
         assert_eq!(embedded_mac(ip("fe80::11:22ff:fe33:4455")), mac);
-        assert_eq!(embedded_mac(ip("fe80::11:2200:6433:4455")), mac, "VLAN 100 in the middle");
-        assert_eq!(embedded_mac(ip("fe80:0:0:1:11:22ff:fe33:4455")), None, "not fe80::/64");
+        assert_eq!(
+            embedded_mac(ip("fe80::11:2200:6433:4455")),
+            mac,
+            "VLAN 100 in the middle"
+        );
+        assert_eq!(
+            embedded_mac(ip("fe80:0:0:1:11:22ff:fe33:4455")),
+            None,
+            "not fe80::/64"
+        );
         assert_eq!(embedded_mac(ip("fd00::11:22ff:fe33:4455")), None);
     }
 }

@@ -95,7 +95,12 @@ impl Request {
         fixed[0] = family(ip);
         fixed[4..8].copy_from_slice(&interface.to_ne_bytes());
         let octets = Octets::of(ip);
-        Request::new(libc::RTM_GETNEIGH, 0, &fixed, &[Attribute(libc::NDA_DST, octets.bytes())])
+        Request::new(
+            libc::RTM_GETNEIGH,
+            0,
+            &fixed,
+            &[Attribute(libc::NDA_DST, octets.bytes())],
+        )
     }
 
     /// All neighbours of the family of `ip`.
@@ -110,7 +115,12 @@ impl Request {
         let mut fixed = [0; IFINFOMSG];
         fixed[4..8].copy_from_slice(&interface.to_ne_bytes());
         let skip = RTEXT_FILTER_SKIP_STATS.to_ne_bytes();
-        Request::new(libc::RTM_GETLINK, 0, &fixed, &[Attribute(libc::IFLA_EXT_MASK, &skip)])
+        Request::new(
+            libc::RTM_GETLINK,
+            0,
+            &fixed,
+            &[Attribute(libc::IFLA_EXT_MASK, &skip)],
+        )
     }
 }
 
@@ -133,7 +143,11 @@ impl Message<'_> {
             return None;
         }
         // Negated by the kernel; NLMSG_DONE of an old one has none.
-        match self.payload.first_chunk().map_or(0, |&code| i32::from_ne_bytes(code)) {
+        match self
+            .payload
+            .first_chunk()
+            .map_or(0, |&code| i32::from_ne_bytes(code))
+        {
             code if code < 0 => Some(Err(code.saturating_neg())),
             _ => Some(Ok(())),
         }
@@ -170,7 +184,10 @@ impl LinkAddress {
     fn new(value: &[u8]) -> Option<LinkAddress> {
         let mut bytes = [0; 32];
         bytes.get_mut(..value.len())?.copy_from_slice(value);
-        Some(LinkAddress { bytes, len: value.len() as u8 })
+        Some(LinkAddress {
+            bytes,
+            len: value.len() as u8,
+        })
     }
 
     /// The address. Empty on a link without addresses.
@@ -201,7 +218,10 @@ pub fn route(payload: &[u8]) -> Option<Route> {
     let fixed: &[u8; RTMSG] = payload.first_chunk()?;
     let family = fixed[0];
     let gateway = attribute(payload.get(RTMSG..)?, libc::RTA_GATEWAY);
-    Some(Route { kind: fixed[7], gateway: gateway.and_then(|value| ip(family, value)) })
+    Some(Route {
+        kind: fixed[7],
+        gateway: gateway.and_then(|value| ip(family, value)),
+    })
 }
 
 /// The interface in an RTM_NEWADDR message, if the address is `wanted`.
@@ -251,8 +271,9 @@ pub fn link(payload: &[u8]) -> Option<Link> {
 
 /// The value of the first attribute of a kind.
 fn attribute(attributes: &[u8], kind: u16) -> Option<&[u8]> {
-    let found =
-        NlasIterator::new(attributes).map_while(Result::ok).find(|nla| nla.kind() == kind)?;
+    let found = NlasIterator::new(attributes)
+        .map_while(Result::ok)
+        .find(|nla| nla.kind() == kind)?;
     let len = found.length().into();
     found.into_inner().get(NLA_HEADER_SIZE..len)
 }
@@ -283,9 +304,15 @@ impl Octets {
         match ip {
             IpAddr::V4(v4) => {
                 let [a, b, c, d] = v4.octets();
-                Octets { bytes: [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], len: 4 }
+                Octets {
+                    bytes: [a, b, c, d, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+                    len: 4,
+                }
             }
-            IpAddr::V6(v6) => Octets { bytes: v6.octets(), len: 16 },
+            IpAddr::V6(v6) => Octets {
+                bytes: v6.octets(),
+                len: 16,
+            },
         }
     }
 

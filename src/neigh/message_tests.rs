@@ -42,7 +42,9 @@ fn requests() {
     let mut all = Request::addresses(ip("::1"));
     assert_eq!(
         all.numbered(1)[..24],
-        [24, 0, 0, 0, 22, 0, 1, 3, 1, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0]
+        [
+            24, 0, 0, 0, 22, 0, 1, 3, 1, 0, 0, 0, 0, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0
+        ]
     );
     let mut link = Request::link(5);
     assert_eq!(
@@ -58,12 +60,24 @@ fn routes() {
     fixed[7] = libc::RTN_UNICAST;
     let gateway = attr(libc::RTA_GATEWAY, &[10, 0, 0, 1]);
     let other = attr(libc::RTA_DST, &[8, 8, 8, 8]);
-    let behind = Route { kind: libc::RTN_UNICAST, gateway: Some(ip("10.0.0.1")) };
-    assert_eq!(route(&payload(&fixed, &[other.clone(), gateway])), Some(behind));
-    let direct = Some(Route { kind: libc::RTN_UNICAST, gateway: None });
+    let behind = Route {
+        kind: libc::RTN_UNICAST,
+        gateway: Some(ip("10.0.0.1")),
+    };
+    assert_eq!(
+        route(&payload(&fixed, &[other.clone(), gateway])),
+        Some(behind)
+    );
+    let direct = Some(Route {
+        kind: libc::RTN_UNICAST,
+        gateway: None,
+    });
     assert_eq!(route(&payload(&fixed, &[other])), direct);
     // A gateway that is no address of this family.
-    assert_eq!(route(&payload(&fixed, &[attr(libc::RTA_GATEWAY, &[1; 16])])), direct);
+    assert_eq!(
+        route(&payload(&fixed, &[attr(libc::RTA_GATEWAY, &[1; 16])])),
+        direct
+    );
     assert_eq!(route(&fixed[..11]), None);
     assert_eq!(route(&[]), None);
 }
@@ -76,7 +90,10 @@ fn interfaces_with_an_address() {
     let ptp = payload(&fixed, &[other_end.clone(), local]);
     assert_eq!(interface_with(&ptp, ip("10.0.0.1")), Some(9));
     assert_eq!(interface_with(&ptp, ip("10.0.0.2")), None);
-    assert_eq!(interface_with(&payload(&fixed, &[other_end]), ip("10.0.0.2")), Some(9));
+    assert_eq!(
+        interface_with(&payload(&fixed, &[other_end]), ip("10.0.0.2")),
+        Some(9)
+    );
     assert_eq!(interface_with(&fixed, ip("10.0.0.2")), None);
     assert_eq!(interface_with(&[2], ip("10.0.0.2")), None);
 }
@@ -93,10 +110,19 @@ fn neighbours() {
     assert_eq!(found.unwrap().bytes(), [2, 0, 0, 0, 0, 5]);
     assert_eq!(address_of(&known, ip("10.0.0.2"), 8), None);
     assert_eq!(address_of(&known, ip("10.0.0.3"), 9), None);
-    assert_eq!(address_of(&payload(&fixed, &[dst.clone()]), ip("10.0.0.2"), 9), None);
-    assert_eq!(address_of(&payload(&fixed, &[mac]), ip("10.0.0.2"), 9), None);
+    assert_eq!(
+        address_of(&payload(&fixed, &[dst.clone()]), ip("10.0.0.2"), 9),
+        None
+    );
+    assert_eq!(
+        address_of(&payload(&fixed, &[mac]), ip("10.0.0.2"), 9),
+        None
+    );
     let long = attr(libc::NDA_LLADDR, &[1; 33]);
-    assert_eq!(address_of(&payload(&fixed, &[dst, long]), ip("10.0.0.2"), 9), None);
+    assert_eq!(
+        address_of(&payload(&fixed, &[dst, long]), ip("10.0.0.2"), 9),
+        None
+    );
 }
 
 #[test]
@@ -105,7 +131,10 @@ fn links() {
     let mac = attr(libc::IFLA_ADDRESS, &[2, 0, 0, 0, 0, 5]);
     let info = |kind: &[u8], id: &[u8]| {
         let data = attr(libc::IFLA_INFO_DATA, &attr(IFLA_VLAN_ID, id));
-        attr(libc::IFLA_LINKINFO, &[attr(libc::IFLA_INFO_KIND, kind), data].concat())
+        attr(
+            libc::IFLA_LINKINFO,
+            &[attr(libc::IFLA_INFO_KIND, kind), data].concat(),
+        )
     };
     let vlan = |info: Vec<u8>| link(&payload(&fixed, &[mac.clone(), info])).unwrap().vlan;
     assert_eq!(vlan(info(b"vlan\0", &[100, 0])), Some(100));
@@ -115,10 +144,20 @@ fn links() {
     assert_eq!(vlan(info(b"veth\0", &[100, 0])), None);
     assert_eq!(vlan(attr(libc::IFLA_LINKINFO, &[9, 9, 9])), None);
     assert_eq!(
-        link(&payload(&fixed, &[mac])).unwrap().address.unwrap().bytes(),
+        link(&payload(&fixed, &[mac]))
+            .unwrap()
+            .address
+            .unwrap()
+            .bytes(),
         [2, 0, 0, 0, 0, 5]
     );
-    assert_eq!(link(&fixed), Some(Link { address: None, vlan: None }));
+    assert_eq!(
+        link(&fixed),
+        Some(Link {
+            address: None,
+            vlan: None
+        })
+    );
     assert_eq!(link(&fixed[1..]), None);
 }
 
@@ -128,7 +167,9 @@ fn datagrams() {
     let one = request.numbered(77).to_vec();
     let two = [one.clone(), one.clone()].concat();
     assert_eq!(
-        messages(&two).map(|m| (m.sequence, m.payload.len())).collect::<Vec<_>>(),
+        messages(&two)
+            .map(|m| (m.sequence, m.payload.len()))
+            .collect::<Vec<_>>(),
         [(77, 24), (77, 24)]
     );
     // Cut off anywhere.
@@ -145,11 +186,20 @@ fn datagrams() {
 #[test]
 fn ends_of_answers() {
     let end = |kind, payload: &[u8]| {
-        let message = Message { kind, sequence: 1, multipart: false, interrupted: false, payload };
+        let message = Message {
+            kind,
+            sequence: 1,
+            multipart: false,
+            interrupted: false,
+            payload,
+        };
         message.status()
     };
     assert_eq!(end(NLMSG_ERROR, &i32::to_ne_bytes(-2)), Some(Err(2)));
-    assert_eq!(end(NLMSG_ERROR, &i32::to_ne_bytes(i32::MIN)), Some(Err(i32::MAX)));
+    assert_eq!(
+        end(NLMSG_ERROR, &i32::to_ne_bytes(i32::MIN)),
+        Some(Err(i32::MAX))
+    );
     assert_eq!(end(NLMSG_ERROR, &[0; 20]), Some(Ok(())));
     assert_eq!(end(NLMSG_DONE, &[]), Some(Ok(())));
     assert_eq!(end(libc::RTM_NEWROUTE, &[]), None);

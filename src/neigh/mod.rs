@@ -36,30 +36,52 @@ pub struct Resolved {
     pub interface: u32,
 }
 
+/// Why a GID was not resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What ibv_resolve_eth_l2_from_gid returns: negative.
+    pub code: c_int,
+    /// A positive errno value with more to say: the kernel's own reason, or EDESTADDRREQ when a
+    /// neighbour did not answer.
+    pub errno: c_int,
+}
+
 /// A resolver: one rtnetlink socket, for one thread.
 pub struct Resolver {
     rtnl: Rtnl,
 }
 
 impl Resolver {
-    /// Connects to the kernel. The error is negative: the number that libnl, which the C library
-    /// uses, has for what went wrong.
-    pub fn new() -> Result<Resolver, c_int> {
+    /// Connects to the kernel. The code is the number that libnl, which the C library uses, has for
+    /// what went wrong.
+    pub fn new() -> Result<Resolver, Failure> {
         match Rtnl::open() {
             Ok(rtnl) => Ok(Resolver { rtnl }),
-            Err(errno) => Err(-libnl_number(errno)),
+            Err(errno) => Err(Failure {
+                code: -libnl_number(errno),
+                errno,
+            }),
         }
     }
 
     /// Finds the next hop from the interface that owns the IP address of `sgid` towards that of
-    /// `dgid`. Blocks for up to 3 seconds when the neighbour is not known yet. The error is a negative
-    /// errno value: -EINVAL when no interface has the source address, else -EHOSTUNREACH.
-    pub fn resolve(&mut self, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Resolved, c_int> {
+    /// `dgid`. Blocks for up to 3 seconds when the neighbour is not known yet. The code is -EINVAL
+    /// when no interface has the source address, else -EHOSTUNREACH.
+    pub fn resolve(&mut self, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Resolved, Failure> {
         let source = address::ip_of_gid(sgid);
         let destination = address::ip_of_gid(dgid);
-        let interface = self.rtnl.interface_of(source).ok_or(-EINVAL)?;
-        let address = self.next_hop(source, destination, interface).ok_or(-EHOSTUNREACH)?;
-        Ok(Resolved { address, interface })
+        let nobody = Failure {
+            code: -EINVAL,
+            errno: EINVAL,
+        };
+        let interface = self.rtnl.interface_of(source).ok_or(nobody)?;
+        match self.next_hop(source, destination, interface) {
+            Ok(address) => Ok(Resolved { address, interface }),
+            Err(errno) => Err(Failure {
+                code: -EHOSTUNREACH,
+                errno,
+            }),
+        }
     }
 
     /// The VLAN id of an interface; None when it is no VLAN device.
@@ -67,21 +89,26 @@ impl Resolver {
         self.rtnl.link(interface)?.vlan
     }
 
+    /// The error is an errno value.
     fn next_hop(
         &mut self,
         source: IpAddr,
         destination: IpAddr,
         interface: u32,
-    ) -> Option<LinkAddress> {
+    ) -> Result<LinkAddress, c_int> {
         let route = self.rtnl.route(destination, interface)?;
         match route::next(&route, destination) {
-            Next::Nowhere => None,
+            Next::Nowhere => Err(EINVAL),
             // The host's own address. The route leads over the loopback device, the packets of an
             // RDMA device do not: they go from its own port to its own port.
-            Next::Own => self.rtnl.link(interface)?.address,
-            Next::Known(mac) => Some(mac.into()),
+            Next::Own => self
+                .rtnl
+                .link(interface)
+                .and_then(|link| link.address)
+                .ok_or(EINVAL),
+            Next::Known(mac) => Ok(mac.into()),
             Next::Neighbour(hop) => match self.rtnl.neighbour(hop, interface) {
-                Some(address) => Some(address),
+                Some(address) => Ok(address),
                 None => probe::provoke(&mut self.rtnl, source, hop, interface),
             },
         }

@@ -2,7 +2,8 @@
 //! neighbour table is watched for the answer.
 
 use super::message::LinkAddress;
-use super::rtnl::Rtnl;
+use super::rtnl::{Rtnl, errno};
+use libc::{EADDRNOTAVAIL, EAFNOSUPPORT, EDESTADDRREQ, EINVAL, c_int};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
 
@@ -42,15 +43,16 @@ impl Schedule {
     }
 }
 
-/// Sends packets from `source` to a neighbour until its address is known or 3 seconds are over.
+/// Sends packets from `source` to a neighbour until its address is known or 3 seconds are over. The
+/// error is an errno value.
 pub fn provoke(
     rtnl: &mut Rtnl,
     source: IpAddr,
     neighbour: IpAddr,
     interface: u32,
-) -> Option<LinkAddress> {
+) -> Result<LinkAddress, c_int> {
     // First of all, so that no answer is missed.
-    rtnl.listen().ok()?;
+    rtnl.listen()?;
     let packet = Packet::new(source, neighbour, interface)?;
     packet.send()?;
     let start = Instant::now();
@@ -60,15 +62,15 @@ pub fn provoke(
         if !rest.is_zero() {
             // A signal ends this early, as does other neighbours' news.
             if let Some(address) = rtnl.hear(neighbour, interface, rest) {
-                return Some(address);
+                return Ok(address);
             }
             continue;
         }
         if let Some(address) = rtnl.neighbour(neighbour, interface) {
-            return Some(address);
+            return Ok(address);
         }
         if !schedule.next() {
-            return None;
+            return Err(EDESTADDRREQ);
         }
         // It may work the next time.
         let _ = packet.send();
@@ -82,25 +84,27 @@ struct Packet {
 }
 
 impl Packet {
-    fn new(source: IpAddr, to: IpAddr, interface: u32) -> Option<Packet> {
+    fn new(source: IpAddr, to: IpAddr, interface: u32) -> Result<Packet, c_int> {
         let to = match (source, to) {
             (IpAddr::V4(_), IpAddr::V4(_)) => SocketAddr::new(to, PORT),
             (IpAddr::V6(_), IpAddr::V6(v6)) => SocketAddrV6::new(v6, PORT, 0, interface).into(),
-            _ => return None,
+            // What bind(2) has to say to an address of the other family.
+            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EAFNOSUPPORT),
+            (IpAddr::V4(_), IpAddr::V6(_)) => return Err(EINVAL),
         };
-        let socket = UdpSocket::bind(SocketAddr::new(source, 0)).ok()?;
-        Some(Packet { socket, to })
+        let socket = UdpSocket::bind(SocketAddr::new(source, 0)).map_err(errno)?;
+        Ok(Packet { socket, to })
     }
 
-    fn send(&self) -> Option<()> {
+    fn send(&self) -> Result<(), c_int> {
         for _ in 0..SENDS {
-            match self.socket.send_to(PAYLOAD, self.to) {
-                Ok(_) => return Some(()),
-                Err(error) if error.raw_os_error() == Some(libc::EADDRNOTAVAIL) => {}
-                Err(_) => return None,
+            match self.socket.send_to(PAYLOAD, self.to).map_err(errno) {
+                Ok(_) => return Ok(()),
+                Err(EADDRNOTAVAIL) => {}
+                Err(error) => return Err(error),
             }
         }
-        None
+        Err(EADDRNOTAVAIL)
     }
 }
 
@@ -131,18 +135,24 @@ mod tests {
     #[test]
     fn a_late_look_does_not_make_the_next_one_late() {
         let mut schedule = Schedule::new();
-        assert_eq!(schedule.rest(Duration::from_millis(100)), Duration::from_millis(172));
+        assert_eq!(
+            schedule.rest(Duration::from_millis(100)),
+            Duration::from_millis(172)
+        );
         assert!(schedule.rest(Duration::from_millis(300)).is_zero());
         assert!(schedule.next());
-        assert_eq!(schedule.rest(Duration::from_millis(300)), Duration::from_millis(244));
+        assert_eq!(
+            schedule.rest(Duration::from_millis(300)),
+            Duration::from_millis(244)
+        );
     }
 
     #[test]
     fn a_packet_stays_in_its_family() {
         let v4 = IpAddr::from([127, 0, 0, 1]);
         let v6 = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16]);
-        assert!(Packet::new(v4, v6, 1).is_none());
-        assert!(Packet::new(v6, v4, 1).is_none());
-        assert!(Packet::new(v4, v4, 1).is_some());
+        assert!(Packet::new(v4, v6, 1).is_err());
+        assert!(Packet::new(v6, v4, 1).is_err());
+        assert!(Packet::new(v4, v4, 1).is_ok());
     }
 }

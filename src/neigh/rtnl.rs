@@ -1,7 +1,7 @@
 //! Questions to the kernel's routing tables.
 
 use super::message::{self, Link, LinkAddress, Message, Request, Route};
-use libc::{EINTR, EMSGSIZE, ENOENT, c_int};
+use libc::{EINTR, EMSGSIZE, ENOENT, ENOMSG, c_int};
 use netlink_sys::{Socket, protocols::NETLINK_ROUTE};
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
@@ -24,7 +24,11 @@ impl Rtnl {
     pub fn open() -> Result<Rtnl, c_int> {
         let mut socket = Socket::new(NETLINK_ROUTE).map_err(errno)?;
         socket.bind_auto().map_err(errno)?;
-        Ok(Rtnl { socket, buffer: vec![0; BUFFER].into(), sequence: 0 })
+        Ok(Rtnl {
+            socket,
+            buffer: vec![0; BUFFER].into(),
+            sequence: 0,
+        })
     }
 
     /// The index of the first interface with an address.
@@ -38,13 +42,15 @@ impl Rtnl {
         )
     }
 
-    /// The route from an interface to `destination`; None when there is none.
-    pub fn route(&mut self, destination: IpAddr, interface: u32) -> Option<Route> {
+    /// The route from an interface to `destination`. The error is the kernel's, an errno value.
+    pub fn route(&mut self, destination: IpAddr, interface: u32) -> Result<Route, c_int> {
         let route = |m: &Message| match m.kind {
             libc::RTM_NEWROUTE => message::route(m.payload),
             _ => None,
         };
-        self.ask(Request::route(destination, interface), route).ok()?.found
+        self.ask(Request::route(destination, interface), route)?
+            .found
+            .ok_or(ENOMSG)
     }
 
     /// The link-layer address of a neighbour; None when the kernel does not know it (any more).
@@ -72,16 +78,25 @@ impl Rtnl {
 
     /// Asks to be told of neighbours from now on. The error is an errno value.
     pub fn listen(&mut self) -> Result<(), c_int> {
-        self.socket.add_membership(libc::RTNLGRP_NEIGH).map_err(errno)
+        self.socket
+            .add_membership(libc::RTNLGRP_NEIGH)
+            .map_err(errno)
     }
 
     /// After [`Rtnl::listen`]: waits until there is something to hear, or the time is up. Returns the
     /// address of a neighbour if that is what there was to hear.
     pub fn hear(&mut self, ip: IpAddr, interface: u32, wait: Duration) -> Option<LinkAddress> {
-        let mut poll =
-            libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut poll = libc::pollfd {
+            fd: self.socket.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
         // Up to the next millisecond, lest the last one is spent asking for nothing.
-        let wait = wait.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(c_int::MAX);
+        let wait = wait
+            .as_nanos()
+            .div_ceil(1_000_000)
+            .try_into()
+            .unwrap_or(c_int::MAX);
         // SAFETY: one pollfd, ours for the call, with a descriptor that `self` keeps open.
         if unsafe { libc::poll(&mut poll, 1, wait) } != 1 {
             return None;
@@ -112,8 +127,13 @@ impl Rtnl {
         pick: impl Fn(&Message) -> Option<T>,
     ) -> Result<Answer<T>, c_int> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
-        self.socket.send(request.numbered(self.sequence), 0).map_err(errno)?;
-        let mut answer = Answer { found: None, interrupted: false };
+        self.socket
+            .send(request.numbered(self.sequence), 0)
+            .map_err(errno)?;
+        let mut answer = Answer {
+            found: None,
+            interrupted: false,
+        };
         loop {
             let len = self.receive(0)?;
             for m in message::messages(self.buffer.get(..len).unwrap_or_default()) {
@@ -138,7 +158,10 @@ impl Rtnl {
     /// Reads one datagram into the buffer and returns its length.
     fn receive(&mut self, flags: c_int) -> Result<usize, c_int> {
         loop {
-            match self.socket.recv(&mut &mut self.buffer[..], flags | libc::MSG_TRUNC) {
+            match self
+                .socket
+                .recv(&mut &mut self.buffer[..], flags | libc::MSG_TRUNC)
+            {
                 Ok(len) if len <= self.buffer.len() => return Ok(len),
                 Ok(_) => return Err(EMSGSIZE),
                 Err(error) => match errno(error) {
@@ -163,7 +186,7 @@ fn about(ip: IpAddr, interface: u32) -> impl Fn(&Message) -> Option<LinkAddress>
     }
 }
 
-fn errno(error: std::io::Error) -> c_int {
+pub(super) fn errno(error: std::io::Error) -> c_int {
     error.raw_os_error().unwrap_or(libc::EIO)
 }
 

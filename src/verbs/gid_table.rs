@@ -15,9 +15,8 @@ use crate::sys;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
 
-const EVERYTHING: u32 = VERBS_QUERY_GID_ATTR_GID
-    | VERBS_QUERY_GID_ATTR_TYPE
-    | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
+const EVERYTHING: u32 =
+    VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
 
 const EMPTY: ibv_gid_entry = ibv_gid_entry {
     gid: ibv_gid { raw: [0; 16] },
@@ -56,9 +55,8 @@ pub unsafe fn query_gid_ex(
     }
     let mut found = EMPTY;
     // SAFETY: an open context.
-    if let Err(errno) =
-        unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) }
-    {
+    let read = unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) };
+    if let Err(errno) = read {
         return errno;
     }
     // SAFETY: the caller's entry has room for all of this one.
@@ -98,9 +96,8 @@ unsafe fn from_sysfs(
     if wanted & VERBS_QUERY_GID_ATTR_GID != 0 {
         let mut text = [0; 41];
         // SAFETY: the device holds its sysfs description.
-        let raw = unsafe {
-            sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text)
-        };
+        let raw =
+            unsafe { sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text) };
         let raw = raw.ok().and_then(|_| parse_gid(&text)).ok_or(EINVAL)?;
         entry.gid = ibv_gid { raw };
     }
@@ -200,7 +197,7 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
     let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
     // SAFETY: an open context; zeros are attributes.
     unsafe {
-        match ibv_query_port(context, port, attr.as_mut_ptr()) {
+        match ibv_query_port(context, port, attr.as_mut_ptr().cast()) {
             0 => {
                 let attr = attr.assume_init_ref();
                 Ok((attr.link_layer, attr.gid_tbl_len.max(0) as u32))
@@ -291,7 +288,14 @@ unsafe fn table_from_sysfs(
             let mut entry = EMPTY;
             // SAFETY: an open context.
             unsafe {
-                from_sysfs(context, port.into(), index, EVERYTHING, Some(link_layer), &mut entry)?;
+                from_sysfs(
+                    context,
+                    port.into(),
+                    index,
+                    EVERYTHING,
+                    Some(link_layer),
+                    &mut entry,
+                )?;
             }
             if is_empty(&entry) {
                 continue;

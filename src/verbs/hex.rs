@@ -14,10 +14,7 @@ pub(super) fn hex16(text: &[u8]) -> Option<u16> {
         _ => text,
     };
     let mut value = None;
-    for digit in digits
-        .iter()
-        .map_while(|&c| char::from(c).to_digit(16))
-    {
+    for digit in digits.iter().map_while(|&c| char::from(c).to_digit(16)) {
         value = Some((value.unwrap_or(0_u16) << 4) | digit as u16);
     }
     value.map(|v| if negative { v.wrapping_neg() } else { v })

@@ -6,6 +6,7 @@ pub mod buf;
 pub mod comp_channel;
 pub mod comp_cntr;
 pub mod cq;
+pub mod device;
 pub mod device_attr;
 mod dispatch;
 pub mod dm;
@@ -18,6 +19,8 @@ pub mod gid_table;
 mod hex;
 pub mod marshall;
 pub mod mcast;
+#[cfg(test)]
+mod mock;
 pub mod mr;
 #[cfg(test)]
 mod oracle;
@@ -26,6 +29,9 @@ pub mod pkey;
 pub mod port;
 pub mod qp;
 pub mod rate;
+pub mod resolve;
 pub mod srq;
 pub mod strings;
 mod sync;
+#[cfg(test)]
+mod tests;

@@ -67,10 +67,10 @@ pub unsafe extern "C" fn lib_query_port(
 pub unsafe extern "C" fn ibv_query_port(
     context: *mut ibv_context,
     port_num: u8,
-    port_attr: *mut ibv_port_attr,
+    port_attr: *mut _compat_ibv_port_attr,
 ) -> c_int {
     // SAFETY: the caller's promise, in bytes.
-    unsafe { lib_query_port(context, port_num, port_attr, OLDEST_PORT_ATTR) }
+    unsafe { lib_query_port(context, port_num, port_attr.cast(), OLDEST_PORT_ATTR) }
 }
 
 dispatch! {
