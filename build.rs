@@ -20,7 +20,10 @@ fn main() {
         .expect("rustc --print sysroot")
         .stdout;
     let sysroot = String::from_utf8(sysroot).expect("the sysroot's path is UTF-8");
-    let gcc_ld = Path::new(sysroot.trim()).join("lib/rustlib").join(var("HOST")).join("bin/gcc-ld");
+    let gcc_ld = Path::new(sysroot.trim())
+        .join("lib/rustlib")
+        .join(var("HOST"))
+        .join("bin/gcc-ld");
     if gcc_ld.join("ld.lld").exists() {
         arg(format!("-B{}", gcc_ld.display()));
     }

@@ -1,1 +1,50 @@
-//! Environment variables, as the C library reads them.
+//! Environment variables, as the C library reads them: `getenv`, at the moment they are needed.
+
+use core::ffi::CStr;
+
+/// The value of `name`, if it is set.
+///
+/// The string belongs to the environment: like any user of `getenv`, the library relies on programs
+/// not to change the environment while they call it.
+pub fn get(name: &CStr) -> Option<&'static CStr> {
+    // SAFETY: `name` is NUL-terminated.
+    let value = unsafe { libc::getenv(name.as_ptr()) };
+    if value.is_null() {
+        return None;
+    }
+    // SAFETY: getenv returned a NUL-terminated string of the environment, which lives as long as the
+    // program does not overwrite the variable.
+    Some(unsafe { CStr::from_ptr(value) })
+}
+
+/// Whether `name` is set to something other than `0`; an empty value counts as set.
+pub fn flag(name: &CStr) -> bool {
+    get(name).is_some_and(|value| value != c"0")
+}
+
+/// Whether variables that name files to be used may be followed: not in a setuid program.
+pub fn trusted() -> bool {
+    // SAFETY: both calls have no arguments and cannot fail.
+    unsafe { libc::getuid() == libc::geteuid() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unset_empty_zero_and_other_values() {
+        // SAFETY: the names are this test's own; nothing else in the test program reads them.
+        unsafe {
+            libc::setenv(c"IBV_TEST_EMPTY".as_ptr(), c"".as_ptr(), 1);
+            libc::setenv(c"IBV_TEST_ZERO".as_ptr(), c"0".as_ptr(), 1);
+            libc::setenv(c"IBV_TEST_ZEROS".as_ptr(), c"00".as_ptr(), 1);
+        }
+        assert_eq!(get(c"IBV_TEST_UNSET"), None);
+        assert!(!flag(c"IBV_TEST_UNSET"));
+        assert_eq!(get(c"IBV_TEST_EMPTY"), Some(c""));
+        assert!(flag(c"IBV_TEST_EMPTY"));
+        assert!(!flag(c"IBV_TEST_ZERO"));
+        assert!(flag(c"IBV_TEST_ZEROS"));
+    }
+}

@@ -1,1 +1,131 @@
-//! The verbs log: VERBS_LOG_LEVEL and VERBS_LOG_FILE.
+//! What the library says: the verbs log (VERBS_LOG_LEVEL, VERBS_LOG_FILE) and the messages on stderr.
+//!
+//! The log is off until [`init`] finds both variables. It is written through libc's `FILE`, as the C
+//! library does, so that what a program sees in the file, and when, is the same. Diagnostics of the
+//! library's own go through the `log` crate into the same file.
+
+use core::{
+    ptr,
+    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
+};
+
+use ibverbs_abi::{
+    VERBS_LOG_DEBUG, VERBS_LOG_ERR, VERBS_LOG_INFO, VERBS_LOG_LEVEL_NONE, VERBS_LOG_WARN,
+};
+use libc::FILE;
+
+use crate::{env, sys};
+
+static LEVEL: AtomicU32 = AtomicU32::new(VERBS_LOG_LEVEL_NONE);
+static FILE_: AtomicPtr<FILE> = AtomicPtr::new(ptr::null_mut());
+
+unsafe extern "C" {
+    /// The program may have replaced it, which a write to descriptor 2 would not notice.
+    static stderr: *mut FILE;
+}
+
+/// Reads VERBS_LOG_LEVEL and opens VERBS_LOG_FILE. Called once, when the library is first used.
+///
+/// Without a file, or with one that cannot be opened, the level falls back to none.
+pub fn init() {
+    let Some(level) = env::get(c"VERBS_LOG_LEVEL") else {
+        return;
+    };
+    // SAFETY: `level` is NUL-terminated, and no end pointer is asked for.
+    let level = unsafe { libc::strtol(level.as_ptr(), ptr::null_mut(), 0) } as u32;
+    if level == VERBS_LOG_LEVEL_NONE {
+        return;
+    }
+    let Some(path) = env::get(c"VERBS_LOG_FILE") else {
+        return;
+    };
+    // SAFETY: both strings are NUL-terminated.
+    let file = unsafe { libc::fopen(path.as_ptr(), c"aw+".as_ptr()) };
+    if file.is_null() {
+        return;
+    }
+    FILE_.store(file, Ordering::Release);
+    LEVEL.store(level, Ordering::Release);
+    if log::set_logger(&Sink).is_ok() {
+        log::set_max_level(match level {
+            VERBS_LOG_ERR => log::LevelFilter::Error,
+            VERBS_LOG_WARN => log::LevelFilter::Warn,
+            VERBS_LOG_INFO => log::LevelFilter::Info,
+            VERBS_LOG_DEBUG => log::LevelFilter::Debug,
+            _ => log::LevelFilter::Trace,
+        });
+    }
+}
+
+/// Whether a message of `level` (one of VERBS_LOG_*) would be written.
+#[inline]
+pub fn enabled(level: u32) -> bool {
+    level <= LEVEL.load(Ordering::Acquire) && !FILE_.load(Ordering::Relaxed).is_null()
+}
+
+/// Writes `bytes` to the log if `level` is enabled. Leaves errno as it was.
+pub fn write(level: u32, bytes: &[u8]) {
+    if enabled(level) {
+        let errno = sys::errno();
+        // SAFETY: the file was opened by `init`, is never closed, and libc locks it itself.
+        unsafe {
+            libc::fwrite(
+                bytes.as_ptr().cast(),
+                1,
+                bytes.len(),
+                FILE_.load(Ordering::Relaxed),
+            );
+        }
+        sys::set_errno(errno);
+    }
+}
+
+/// Prints "libibverbs: " and the parts to stderr, in one piece. Ends no line by itself.
+pub fn print(parts: &[&[u8]]) {
+    let mut text = b"libibverbs: ".to_vec();
+    for part in parts {
+        text.extend_from_slice(part);
+    }
+    // SAFETY: libc sets `stderr` up before any code of ours runs, and locks the file itself.
+    unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), stderr) };
+}
+
+/// Where the `log` crate's records go.
+struct Sink;
+
+impl log::Log for Sink {
+    fn enabled(&self, metadata: &log::Metadata) -> bool {
+        enabled(verbs_level(metadata.level()))
+    }
+
+    fn log(&self, record: &log::Record) {
+        let level = verbs_level(record.level());
+        if enabled(level) {
+            write(level, format!("libibverbs: {}\n", record.args()).as_bytes());
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+fn verbs_level(level: log::Level) -> u32 {
+    match level {
+        log::Level::Error => VERBS_LOG_ERR,
+        log::Level::Warn => VERBS_LOG_WARN,
+        log::Level::Info => VERBS_LOG_INFO,
+        log::Level::Debug => VERBS_LOG_DEBUG,
+        log::Level::Trace => VERBS_LOG_DEBUG + 1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_enabled_without_a_file() {
+        assert!(!enabled(VERBS_LOG_LEVEL_NONE));
+        assert!(!enabled(VERBS_LOG_ERR));
+        write(VERBS_LOG_ERR, b"nowhere");
+    }
+}

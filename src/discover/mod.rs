@@ -1,1 +1,245 @@
 //! What RDMA devices there are: RDMA netlink first, sysfs where it fails.
+
+mod cdev;
+mod found;
+pub mod netlink;
+mod path;
+pub mod sysfs;
+mod value;
+
+use core::{ffi::c_int, sync::atomic::Ordering};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use ibverbs_abi::{
+    IB_USER_VERBS_MAX_ABI_VERSION, IB_USER_VERBS_MIN_ABI_VERSION, IBV_NODE_UNKNOWN,
+    IBV_SYSFS_PATH_MAX, VSYSFS_READ_NODE_GUID,
+};
+
+pub use self::{cdev::open as open_cdev, found::Found, path::Path};
+use self::{
+    netlink::{Attributes, Request, Socket},
+    sysfs::{field, read_file_at, set_field},
+};
+use crate::{log, sys, uverbs::KERNEL_ABI};
+
+/// sysfs values are a line; the C library gives most of them this much room.
+const VALUE_LEN: usize = 32;
+
+/// The devices there are now, in the order in which the C library tries to match them: the last one
+/// found first. Devices whose char device we cannot even see are left out.
+///
+/// ENOSYS if the kernel has no uverbs, ENOMEM if there is no memory or sysfs's path is too long.
+pub fn devices() -> Result<Vec<Found>, c_int> {
+    by_netlink().or_else(|()| by_sysfs())
+}
+
+/// The devices as netlink tells them; any failure to list them means sysfs.
+fn by_netlink() -> Result<Vec<Found>, ()> {
+    let mut socket = Socket::open().map_err(drop)?;
+    let mut devices = Vec::new();
+    let take = |attributes: Attributes| {
+        let device = listed(&attributes);
+        let taken = device.is_some();
+        devices.extend(device);
+        taken
+    };
+    if let Err(why) = socket.ask(Request::Devices, take) {
+        ::log::debug!("RDMA netlink does not list the devices: {why:?}");
+        return Err(());
+    }
+    devices.reverse();
+    devices.retain_mut(|device| {
+        (char_device(&mut socket, device).is_some() || char_device_sysfs(device).is_some())
+            && accessible(device)
+    });
+    Ok(devices)
+}
+
+/// A device of netlink's list, if it has all that is needed.
+fn listed(attributes: &Attributes) -> Option<Found> {
+    let (name, node_type) = (attributes.dev_name?, attributes.node_type?);
+    let (index, guid, ports) = (
+        attributes.dev_index?,
+        attributes.node_guid?,
+        attributes.port_index?,
+    );
+    let mut device = Found::new()?;
+    device.ibdev_idx = index as c_int;
+    device.num_ports = ports;
+    device.node_guid = guid;
+    device.flags |= VSYSFS_READ_NODE_GUID;
+    device.node_type = found::node_type(node_type.into());
+    (set_field(&mut device.ibdev_name, &[name]) && set_ibdev_path(&mut device)).then_some(device)
+}
+
+/// Asks netlink for the device's uverbs char device.
+fn char_device(socket: &mut Socket, device: &mut Found) -> Option<()> {
+    let request = Request::CharDevice {
+        index: device.ibdev_idx as u32,
+        name: b"uverbs\0",
+    };
+    let take = |attributes: Attributes| -> bool {
+        let (Some(number), Some(abi), Some(name)) = (
+            attributes.chardev,
+            attributes.chardev_abi,
+            attributes.chardev_name,
+        ) else {
+            return false;
+        };
+        // The kernel answers with the driver's ABI alone: uverbs itself has been at 6 since there is
+        // this request.
+        KERNEL_ABI.store(IB_USER_VERBS_MAX_ABI_VERSION as i32, Ordering::Relaxed);
+        device.abi_ver = abi as u32;
+        device.driver_id = attributes.driver_id.unwrap_or_default();
+        let (major, minor) = netlink::device_number(number);
+        device.sysfs_cdev = libc::makedev(major, minor);
+        set_field(&mut device.sysfs_name, &[name])
+    };
+    socket.ask(request, take).ok()?;
+    (!field(&device.sysfs_name).is_empty()).then_some(())
+}
+
+/// Looks the device's uverbs char device up in sysfs, for kernels whose netlink does not tell it.
+fn char_device_sysfs(device: &mut Found) -> Option<()> {
+    let mut path = Path::new()
+        .push(field(&device.ibdev_path))
+        .push(b"/device/infiniband_verbs");
+    let path = path
+        .finish()
+        .ok()
+        .filter(|path| path.count_bytes() < IBV_SYSFS_PATH_MAX)?;
+    let mut dir = sys::Dir::open(path).ok()?;
+    let dirfd = dir.fd();
+    while let Some(name) = dir.next_name() {
+        if name.to_bytes().starts_with(b".") {
+            continue;
+        }
+        // A device has one; others in the same directory are its siblings' on old kernels.
+        let uverbs = open_dir_at(dirfd, name)?;
+        return uverbs_attributes(&uverbs, name.to_bytes(), device);
+    }
+    None
+}
+
+/// The devices as sysfs tells them.
+fn by_sysfs() -> Result<Vec<Found>, c_int> {
+    let mut class = Path::new()
+        .push(sysfs::path().to_bytes())
+        .push(b"/class/infiniband_verbs");
+    let class = class
+        .finish()
+        .ok()
+        .filter(|path| path.count_bytes() < IBV_SYSFS_PATH_MAX);
+    let mut dir = sys::Dir::open(class.ok_or(libc::ENOMEM)?).map_err(|_| libc::ENOSYS)?;
+    let dirfd = dir.fd();
+    let mut devices = Vec::new();
+    while let Some(name) = dir.next_name() {
+        if !name.to_bytes().starts_with(b".") {
+            let device = Found::new().ok_or(libc::ENOMEM)?;
+            devices.extend(in_class(dirfd, name, device));
+        }
+    }
+    devices.reverse();
+    Ok(devices)
+}
+
+/// An entry of sysfs's class `infiniband_verbs`, if it is a device that can be used.
+fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: Found) -> Option<Found> {
+    device.ibdev_idx = -1;
+    let uverbs = open_dir_at(dirfd, name)?;
+    let mut value = [0; ibverbs_abi::IBV_SYSFS_NAME_MAX];
+    let len = read_file_at(uverbs.as_raw_fd(), c"ibdev", &mut value).ok()?;
+    let ibdev = value.get(..len).unwrap_or_default();
+    if !set_field(&mut device.ibdev_name, &[ibdev]) || !set_ibdev_path(&mut device) {
+        return None;
+    }
+    uverbs_attributes(&uverbs, name.to_bytes(), &mut device)?;
+
+    let mut value = [0; VALUE_LEN];
+    let file = format_args!("node_type");
+    device.node_type = match sysfs::read_file(field(&device.ibdev_path), file, &mut value) {
+        Ok(len @ 1..) => found::node_type(value::unsigned(value.get(..len).unwrap_or_default())),
+        _ => IBV_NODE_UNKNOWN,
+    };
+    accessible(&device).then_some(device)
+}
+
+/// What the directory of a uverbs device tells.
+fn uverbs_attributes(dir: &OwnedFd, name: &[u8], device: &mut Found) -> Option<()> {
+    if !set_field(&mut device.sysfs_name, &[name]) {
+        return None;
+    }
+    let st = sys::stat(Path::new().push(field(&device.ibdev_path)).finish().ok()?).ok()?;
+    device.time_created = libc::timespec {
+        tv_sec: st.st_mtime,
+        tv_nsec: st.st_mtime_nsec,
+    };
+
+    let mut value = [0; VALUE_LEN];
+    let len = read_file_at(dir.as_raw_fd(), c"dev", &mut value).ok()?;
+    let (major, minor) = value::pair(value.get(..len).unwrap_or_default())?;
+    device.sysfs_cdev = libc::makedev(major, minor);
+
+    if let Ok(len @ 1..) = read_file_at(dir.as_raw_fd(), c"abi_version", &mut value) {
+        device.abi_ver = value::unsigned(value.get(..len).unwrap_or_default()) as u32;
+    }
+    Some(())
+}
+
+fn open_dir_at(dirfd: c_int, name: &core::ffi::CStr) -> Option<OwnedFd> {
+    let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    sys::openat(dirfd, name, flags).ok()
+}
+
+fn set_ibdev_path(device: &mut Found) -> bool {
+    let name = device.ibdev_name;
+    let parts = [
+        sysfs::path().to_bytes(),
+        b"/class/infiniband/",
+        field(&name),
+    ];
+    set_field(&mut device.ibdev_path, &parts)
+}
+
+/// Whether the device's file exists for us: in a container it may not.
+fn accessible(device: &Found) -> bool {
+    let mut path = Path::new().push(cdev::DIR).push(field(&device.sysfs_name));
+    path.finish().and_then(sys::stat).is_ok()
+}
+
+/// The device's node GUID in host byte order, as sysfs tells it; None if it does not.
+///
+/// # Safety
+/// `device` is NULL or a device that lives and does not change during the call.
+pub unsafe fn node_guid(device: *const ibverbs_abi::verbs_sysfs_dev) -> Option<u64> {
+    let mut value = [0; 24];
+    // SAFETY: the caller says that it is NULL or lives.
+    let len = unsafe { sysfs::read_ibdev(device, format_args!("node_guid"), &mut value) }.ok()?;
+    value::guid(value.get(..len).unwrap_or_default())
+}
+
+/// Checks the version of the kernel's uverbs ABI, once there are devices. ENOSYS if it is not told, or
+/// not one that the library speaks.
+pub fn check_kernel_abi() -> Result<(), c_int> {
+    if KERNEL_ABI.load(Ordering::Relaxed) != 0 {
+        return Ok(());
+    }
+    let mut value = [0; 8];
+    let file = format_args!("class/infiniband_verbs/abi_version");
+    let len =
+        sysfs::read_file(sysfs::path().to_bytes(), file, &mut value).map_err(|_| libc::ENOSYS)?;
+    let version = value::unsigned(value.get(..len).unwrap_or_default()) as i32;
+    // Kept even if it is refused: a program that asks again gets the devices, as it always has.
+    KERNEL_ABI.store(version, Ordering::Relaxed);
+    let (min, max) = (
+        IB_USER_VERBS_MIN_ABI_VERSION as i32,
+        IB_USER_VERBS_MAX_ABI_VERSION as i32,
+    );
+    if !(min..=max).contains(&version) {
+        let text =
+            format!("Fatal: kernel ABI version {version} doesn't match library version {max}.\n");
+        log::print(&[text.as_bytes()]);
+        return Err(libc::ENOSYS);
+    }
+    Ok(())
+}

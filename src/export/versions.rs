@@ -43,7 +43,14 @@ macro_rules! bind {
         entry!(
             concat!("__", stringify!($name), "__", $node),
             concat!(
-                ".symver __", stringify!($name), "__", $node, ",", stringify!($name), "@@", $node
+                ".symver __",
+                stringify!($name),
+                "__",
+                $node,
+                ",",
+                stringify!($name),
+                "@@",
+                $node
             ),
             $imp
         );
@@ -52,21 +59,32 @@ macro_rules! bind {
         entry!(
             concat!("__", stringify!($name), "__", $node),
             concat!(
-                ".symver __", stringify!($name), "__", $node, ",", stringify!($name), "@", $node
+                ".symver __",
+                stringify!($name),
+                "__",
+                $node,
+                ",",
+                stringify!($name),
+                "@",
+                $node
             ),
             $imp
         );
     };
 }
 
-/// A node's default symbols: `export!("IBVERBS_1.1": crate::verbs::pd { ibv_alloc_pd, … } …)`.
-/// The function is named as the symbol, except where `name = function` says otherwise.
+/// A node's symbols, module by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`.
+/// The function is named as the symbol, except where `symbol = function` says otherwise.
 macro_rules! export {
-    ($kind:ident $node:literal: $( $module:path { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
-        $( const _: () = { use $module as from; $( export!(@one $kind $node $name $($imp)?); )+ }; )+
+    ($kind:ident $node:literal: $( $module:tt { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
+        $( $( export!(@one $kind $node $module $name $($imp)?); )+ )+
     };
-    (@one $kind:ident $node:literal $name:ident) => { bind!($kind $node $name from::$name); };
-    (@one $kind:ident $node:literal $name:ident $imp:ident) => { bind!($kind $node $name from::$imp); };
+    (@one $kind:ident $node:literal [$($module:tt)+] $name:ident) => {
+        bind!($kind $node $name $($module)+::$name);
+    };
+    (@one $kind:ident $node:literal [$($module:tt)+] $name:ident $imp:ident) => {
+        bind!($kind $node $name $($module)+::$imp);
+    };
 }
 
 /// A zero-initialised object under one or more names. Rust reaches it as any other user of the

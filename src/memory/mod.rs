@@ -1,1 +1,19 @@
-//! Memory that is registered: fork ranges, page sizes, RLIMIT_MEMLOCK.
+//! Memory that is registered: what a child of fork(2) gets of it, page sizes, RLIMIT_MEMLOCK.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `fork.rs` | the four exported functions, and the one state behind them |
+//! | `ranges.rs` | how many registrations hold each page: pure, no system calls |
+//! | `advice.rs` | madvise(2) over a range, and taking it back when it fails half-way |
+//! | `page_size.rs` | base and huge page sizes |
+//! | `lock.rs` | a lock that fork(2) leaves in a usable state |
+//! | `memlock.rs` | the RLIMIT_MEMLOCK warnings |
+
+mod advice;
+mod fork;
+mod lock;
+pub mod memlock;
+mod page_size;
+mod ranges;
+
+pub use fork::{ibv_dofork_range, ibv_dontfork_range, ibv_fork_init, ibv_is_fork_initialized};

@@ -1,1 +1,37 @@
 //! The public verbs, a file per object.
+
+pub mod ah;
+mod ah_from_wc;
+pub mod buf;
+pub mod comp_channel;
+pub mod comp_cntr;
+pub mod cq;
+pub mod device;
+pub mod device_attr;
+mod dispatch;
+pub mod dm;
+pub mod dmah;
+pub mod driver;
+pub mod ece;
+pub mod event;
+pub mod gid;
+pub mod gid_table;
+mod hex;
+pub mod marshall;
+pub mod mcast;
+#[cfg(test)]
+mod mock;
+pub mod mr;
+#[cfg(test)]
+mod oracle;
+pub mod pd;
+pub mod pkey;
+pub mod port;
+pub mod qp;
+pub mod rate;
+pub mod resolve;
+pub mod srq;
+pub mod strings;
+mod sync;
+#[cfg(test)]
+mod tests;

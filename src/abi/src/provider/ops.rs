@@ -1,21 +1,6 @@
-//! The table of verbs that a provider fills, and its shape in each provider ABI.
+//! The table of verbs that a provider fills.
 
-use super::*;
-
-/// The releases whose `verbs_context_ops` differ, in their order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum OpsLayout {
-    /// Provider ABIs 34 (from v36) and 57: v36 to v58.
-    V36,
-    /// The first provider ABI 59: v59 to v61.
-    V59,
-    /// The second provider ABI 59: v62 and v63.
-    V62,
-    /// Provider ABI 64: v64.
-    V64,
-    /// Provider ABI 65.
-    MASTER,
-}
+use crate::*;
 
 /// One list makes the struct and says since when each slot is there.
 macro_rules! ops_table {
@@ -32,41 +17,69 @@ macro_rules! ops_table {
         /// The verbs' names, in the order of [`verbs_context_ops`].
         pub const OPS_NAMES: [&str; OPS] = [$(stringify!($name)),*];
         /// Since which layout each slot is there.
-        const OPS_SINCE: [OpsLayout; OPS] = [$(OpsLayout::$since),*];
+        pub(crate) const OPS_SINCE: [OpsLayout; OPS] = [$(OpsLayout::$since),*];
         /// How many verbs the newest table has.
         pub const OPS: usize = [$(stringify!($name)),*].len();
     };
 }
 
 ops_table! {
-    V36 advise_mr: fn(pd: *mut ibv_pd, advice: ib_uverbs_advise_mr_advice, flags: u32, sg_list: *mut ibv_sge, num_sges: u32) -> c_int;
+    V36 advise_mr: fn(
+        pd: *mut ibv_pd,
+        advice: ib_uverbs_advise_mr_advice,
+        flags: u32,
+        sg_list: *mut ibv_sge,
+        num_sges: u32
+    ) -> c_int;
     V64 alloc_buf: fn(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void;
     V36 alloc_dm: fn(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
     V59 alloc_dmah: fn(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah;
     V36 alloc_mw: fn(pd: *mut ibv_pd, type_: ibv_mw_type) -> *mut ibv_mw;
     V36 alloc_null_mr: fn(pd: *mut ibv_pd) -> *mut ibv_mr;
-    V36 alloc_parent_domain: fn(context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr) -> *mut ibv_pd;
+    V36 alloc_parent_domain: fn(
+        context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr
+    ) -> *mut ibv_pd;
     V36 alloc_pd: fn(context: *mut ibv_context) -> *mut ibv_pd;
     V36 alloc_td: fn(context: *mut ibv_context, init_attr: *mut ibv_td_init_attr) -> *mut ibv_td;
     V36 async_event: fn(context: *mut ibv_context, event: *mut ibv_async_event);
-    V36 attach_counters_point_flow: fn(counters: *mut ibv_counters, attr: *mut ibv_counter_attach_attr, flow: *mut ibv_flow) -> c_int;
+    V36 attach_counters_point_flow: fn(
+        counters: *mut ibv_counters, attr: *mut ibv_counter_attach_attr, flow: *mut ibv_flow
+    ) -> c_int;
     V36 attach_mcast: fn(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
     V36 bind_mw: fn(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> c_int;
     V36 close_xrcd: fn(xrcd: *mut ibv_xrcd) -> c_int;
     V36 cq_event: fn(cq: *mut ibv_cq);
     V36 create_ah: fn(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
-    MASTER create_comp_cntr: fn(context: *mut ibv_context, attr: *mut ibv_comp_cntr_init_attr) -> *mut ibv_comp_cntr;
-    V36 create_counters: fn(context: *mut ibv_context, init_attr: *mut ibv_counters_init_attr) -> *mut ibv_counters;
-    V36 create_cq: fn(context: *mut ibv_context, cqe: c_int, channel: *mut ibv_comp_channel, comp_vector: c_int) -> *mut ibv_cq;
-    V36 create_cq_ex: fn(context: *mut ibv_context, init_attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+    MASTER create_comp_cntr: fn(
+        context: *mut ibv_context, attr: *mut ibv_comp_cntr_init_attr
+    ) -> *mut ibv_comp_cntr;
+    V36 create_counters: fn(
+        context: *mut ibv_context, init_attr: *mut ibv_counters_init_attr
+    ) -> *mut ibv_counters;
+    V36 create_cq: fn(
+        context: *mut ibv_context, cqe: c_int, channel: *mut ibv_comp_channel, comp_vector: c_int
+    ) -> *mut ibv_cq;
+    V36 create_cq_ex: fn(
+        context: *mut ibv_context, init_attr: *mut ibv_cq_init_attr_ex
+    ) -> *mut ibv_cq_ex;
     V36 create_flow: fn(qp: *mut ibv_qp, flow_attr: *mut ibv_flow_attr) -> *mut ibv_flow;
-    V36 create_flow_action_esp: fn(context: *mut ibv_context, attr: *mut ibv_flow_action_esp_attr) -> *mut ibv_flow_action;
+    V36 create_flow_action_esp: fn(
+        context: *mut ibv_context, attr: *mut ibv_flow_action_esp_attr
+    ) -> *mut ibv_flow_action;
     V36 create_qp: fn(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp;
-    V36 create_qp_ex: fn(context: *mut ibv_context, qp_init_attr_ex: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
-    V36 create_rwq_ind_table: fn(context: *mut ibv_context, init_attr: *mut ibv_rwq_ind_table_init_attr) -> *mut ibv_rwq_ind_table;
+    V36 create_qp_ex: fn(
+        context: *mut ibv_context, qp_init_attr_ex: *mut ibv_qp_init_attr_ex
+    ) -> *mut ibv_qp;
+    V36 create_rwq_ind_table: fn(
+        context: *mut ibv_context, init_attr: *mut ibv_rwq_ind_table_init_attr
+    ) -> *mut ibv_rwq_ind_table;
     V36 create_srq: fn(pd: *mut ibv_pd, srq_init_attr: *mut ibv_srq_init_attr) -> *mut ibv_srq;
-    V36 create_srq_ex: fn(context: *mut ibv_context, srq_init_attr_ex: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
-    V36 create_wq: fn(context: *mut ibv_context, wq_init_attr: *mut ibv_wq_init_attr) -> *mut ibv_wq;
+    V36 create_srq_ex: fn(
+        context: *mut ibv_context, srq_init_attr_ex: *mut ibv_srq_init_attr_ex
+    ) -> *mut ibv_srq;
+    V36 create_wq: fn(
+        context: *mut ibv_context, wq_init_attr: *mut ibv_wq_init_attr
+    ) -> *mut ibv_wq;
     V59 dealloc_dmah: fn(dmah: *mut ibv_dmah) -> c_int;
     V36 dealloc_mw: fn(mw: *mut ibv_mw) -> c_int;
     V36 dealloc_pd: fn(pd: *mut ibv_pd) -> c_int;
@@ -94,37 +107,79 @@ ops_table! {
     MASTER inc_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
     MASTER inc_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, amount: u64) -> c_int;
     V36 modify_cq: fn(cq: *mut ibv_cq, attr: *mut ibv_modify_cq_attr) -> c_int;
-    V36 modify_flow_action_esp: fn(action: *mut ibv_flow_action, attr: *mut ibv_flow_action_esp_attr) -> c_int;
+    V36 modify_flow_action_esp: fn(
+        action: *mut ibv_flow_action, attr: *mut ibv_flow_action_esp_attr
+    ) -> c_int;
     V36 modify_qp: fn(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int) -> c_int;
     V36 modify_qp_rate_limit: fn(qp: *mut ibv_qp, attr: *mut ibv_qp_rate_limit_attr) -> c_int;
-    V36 modify_srq: fn(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr, srq_attr_mask: c_int) -> c_int;
+    V36 modify_srq: fn(
+        srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr, srq_attr_mask: c_int
+    ) -> c_int;
     V36 modify_wq: fn(wq: *mut ibv_wq, wq_attr: *mut ibv_wq_attr) -> c_int;
     V36 open_qp: fn(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
-    V36 open_xrcd: fn(context: *mut ibv_context, xrcd_init_attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+    V36 open_xrcd: fn(
+        context: *mut ibv_context, xrcd_init_attr: *mut ibv_xrcd_init_attr
+    ) -> *mut ibv_xrcd;
     V36 poll_cq: fn(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int;
-    V36 post_recv: fn(qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> c_int;
-    V36 post_send: fn(qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr) -> c_int;
-    V36 post_srq_ops: fn(srq: *mut ibv_srq, op: *mut ibv_ops_wr, bad_op: *mut *mut ibv_ops_wr) -> c_int;
-    V36 post_srq_recv: fn(srq: *mut ibv_srq, recv_wr: *mut ibv_recv_wr, bad_recv_wr: *mut *mut ibv_recv_wr) -> c_int;
-    MASTER qp_attach_comp_cntr: fn(qp: *mut ibv_qp, comp_cntr: *mut ibv_comp_cntr, attr: *mut ibv_qp_attach_comp_cntr_attr) -> c_int;
-    MASTER query_comp_cntr_caps: fn(context: *mut ibv_context, caps: *mut ibv_comp_cntr_caps, caps_size: usize) -> c_int;
-    V36 query_device_ex: fn(context: *mut ibv_context, input: *const ibv_query_device_ex_input, attr: *mut ibv_device_attr_ex, attr_size: usize) -> c_int;
+    V36 post_recv: fn(
+        qp: *mut ibv_qp, wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr
+    ) -> c_int;
+    V36 post_send: fn(
+        qp: *mut ibv_qp, wr: *mut ibv_send_wr, bad_wr: *mut *mut ibv_send_wr
+    ) -> c_int;
+    V36 post_srq_ops: fn(
+        srq: *mut ibv_srq, op: *mut ibv_ops_wr, bad_op: *mut *mut ibv_ops_wr
+    ) -> c_int;
+    V36 post_srq_recv: fn(
+        srq: *mut ibv_srq, recv_wr: *mut ibv_recv_wr, bad_recv_wr: *mut *mut ibv_recv_wr
+    ) -> c_int;
+    MASTER qp_attach_comp_cntr: fn(
+        qp: *mut ibv_qp, comp_cntr: *mut ibv_comp_cntr, attr: *mut ibv_qp_attach_comp_cntr_attr
+    ) -> c_int;
+    MASTER query_comp_cntr_caps: fn(
+        context: *mut ibv_context, caps: *mut ibv_comp_cntr_caps, caps_size: usize
+    ) -> c_int;
+    V36 query_device_ex: fn(
+        context: *mut ibv_context,
+        input: *const ibv_query_device_ex_input,
+        attr: *mut ibv_device_attr_ex,
+        attr_size: usize
+    ) -> c_int;
     V36 query_ece: fn(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;
-    V36 query_port: fn(context: *mut ibv_context, port_num: u8, port_attr: *mut ibv_port_attr) -> c_int;
+    V36 query_port: fn(
+        context: *mut ibv_context, port_num: u8, port_attr: *mut ibv_port_attr
+    ) -> c_int;
     V62 query_port_speed: fn(context: *mut ibv_context, port_num: u32, speed: *mut u64) -> c_int;
-    V36 query_qp: fn(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int, init_attr: *mut ibv_qp_init_attr) -> c_int;
+    V36 query_qp: fn(
+        qp: *mut ibv_qp, attr: *mut ibv_qp_attr, attr_mask: c_int, init_attr: *mut ibv_qp_init_attr
+    ) -> c_int;
     V36 query_qp_data_in_order: fn(qp: *mut ibv_qp, op: ibv_wr_opcode, flags: u32) -> c_int;
     V36 query_rt_values: fn(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
     V36 query_srq: fn(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int;
     MASTER read_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
-    V36 read_counters: fn(counters: *mut ibv_counters, counters_value: *mut u64, ncounters: u32, flags: u32) -> c_int;
+    V36 read_counters: fn(
+        counters: *mut ibv_counters, counters_value: *mut u64, ncounters: u32, flags: u32
+    ) -> c_int;
     MASTER read_err_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int;
-    V36 reg_dm_mr: fn(pd: *mut ibv_pd, dm: *mut ibv_dm, dm_offset: u64, length: usize, access: c_uint) -> *mut ibv_mr;
-    V36 reg_dmabuf_mr: fn(pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int) -> *mut ibv_mr;
-    V36 reg_mr: fn(pd: *mut ibv_pd, addr: *mut c_void, length: usize, hca_va: u64, access: c_int) -> *mut ibv_mr;
+    V36 reg_dm_mr: fn(
+        pd: *mut ibv_pd, dm: *mut ibv_dm, dm_offset: u64, length: usize, access: c_uint
+    ) -> *mut ibv_mr;
+    V36 reg_dmabuf_mr: fn(
+        pd: *mut ibv_pd, offset: u64, length: usize, iova: u64, fd: c_int, access: c_int
+    ) -> *mut ibv_mr;
+    V36 reg_mr: fn(
+        pd: *mut ibv_pd, addr: *mut c_void, length: usize, hca_va: u64, access: c_int
+    ) -> *mut ibv_mr;
     V59 reg_mr_ex: fn(pd: *mut ibv_pd, mr_init_attr: *mut ibv_mr_init_attr) -> *mut ibv_mr;
     V36 req_notify_cq: fn(cq: *mut ibv_cq, solicited_only: c_int) -> c_int;
-    V36 rereg_mr: fn(vmr: *mut verbs_mr, flags: c_int, pd: *mut ibv_pd, addr: *mut c_void, length: usize, access: c_int) -> c_int;
+    V36 rereg_mr: fn(
+        vmr: *mut verbs_mr,
+        flags: c_int,
+        pd: *mut ibv_pd,
+        addr: *mut c_void,
+        length: usize,
+        access: c_int
+    ) -> c_int;
     V36 resize_cq: fn(cq: *mut ibv_cq, cqe: c_int) -> c_int;
     MASTER set_comp_cntr: fn(comp_cntr: *mut ibv_comp_cntr, value: u64) -> c_int;
     V36 set_ece: fn(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int;
@@ -133,30 +188,3 @@ ops_table! {
     V36 unimport_mr: fn(mr: *mut ibv_mr);
     V36 unimport_pd: fn(pd: *mut ibv_pd);
 }
-
-/// The slots of a layout: for each of its places, the place in [`verbs_context_ops`]. A newer
-/// release only ever inserted slots, so an older table is the newer one with some left out.
-const fn slots<const N: usize>(layout: OpsLayout) -> [u8; N] {
-    let mut out = [0; N];
-    let (mut from, mut to) = (0, 0);
-    while from < OPS {
-        if OPS_SINCE[from] as u8 <= layout as u8 {
-            out[to] = from as u8;
-            to += 1;
-        }
-        from += 1;
-    }
-    assert!(to == N);
-    out
-}
-
-/// Slots of provider ABIs 34 and 57.
-pub const SLOTS_V36: [u8; 76] = slots(OpsLayout::V36);
-/// Slots of the first provider ABI 59 (v59 to v61).
-pub const SLOTS_V59: [u8; 79] = slots(OpsLayout::V59);
-/// Slots of the second provider ABI 59 (v62, v63).
-pub const SLOTS_V62: [u8; 81] = slots(OpsLayout::V62);
-/// Slots of provider ABI 64.
-pub const SLOTS_V64: [u8; 83] = slots(OpsLayout::V64);
-/// Slots of provider ABI 65.
-pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);

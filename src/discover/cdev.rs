@@ -1,0 +1,120 @@
+//! Opening a device's char device, also while udev is still making it.
+
+use core::{
+    ffi::{CStr, c_int},
+    mem, ptr,
+};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libc::dev_t;
+
+use super::path::Path;
+use crate::sys;
+
+/// The directory of the uverbs char devices.
+pub const DIR: &[u8] = b"/dev/infiniband/";
+
+/// How long udev gets to make the device file, in seconds.
+const PATIENCE: libc::time_t = 5;
+
+/// Opens `/dev/infiniband/NAME` for reading and writing, if it is the char device `number` (any, if
+/// that is 0). Else looks for the device by its number in `/dev/char`, for some seconds.
+///
+/// `None` leaves errno as the last failed call set it.
+pub fn open(name: &[u8], number: dev_t) -> Option<OwnedFd> {
+    let mut path = Path::new().push(DIR).push(name);
+    match try_open(path.finish().ok()?, number) {
+        None if number != 0 => open_by_number(number),
+        opened => opened,
+    }
+}
+
+fn try_open(path: &CStr, number: dev_t) -> Option<OwnedFd> {
+    let fd = sys::open(path, libc::O_RDWR | libc::O_CLOEXEC).ok()?;
+    let st = sys::fstat(fd.as_raw_fd()).ok()?;
+    let right = st.st_mode & libc::S_IFMT == libc::S_IFCHR && (number == 0 || st.st_rdev == number);
+    right.then_some(fd)
+}
+
+/// udev makes the link `/dev/char/MAJOR:MINOR` when the device is ready. Kernels with devtmpfs make
+/// the device file itself before netlink answers, so this is for old ones.
+fn open_by_number(number: dev_t) -> Option<OwnedFd> {
+    let (major, minor) = (libc::major(number), libc::minor(number));
+    let mut path = Path::new().push_fmt(format_args!("/dev/char/{major}:{minor}"));
+    let path = path.finish().ok()?;
+
+    // SAFETY: inotify_init1 has no conditions.
+    let watch = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
+    // SAFETY: the descriptor is open and the name NUL-terminated.
+    let added = unsafe {
+        libc::inotify_add_watch(watch.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE)
+    };
+    if added == -1 {
+        return None;
+    }
+    // SAFETY: timerfd_create has no conditions.
+    let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
+    let zero = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    let patience = libc::itimerspec {
+        it_interval: zero,
+        it_value: libc::timespec {
+            tv_sec: PATIENCE,
+            ..zero
+        },
+    };
+    // SAFETY: the descriptor is an open timer, and no old value is asked for.
+    if unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &patience, ptr::null_mut()) } == -1 {
+        return None;
+    }
+
+    // The link may have come before the watch.
+    if let Some(fd) = try_open(path, number) {
+        return Some(fd);
+    }
+    let poll = |fd: &OwnedFd| libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    let mut fds = [poll(&watch), poll(&timer)];
+    // SAFETY: `fds` has two elements.
+    while unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) } > 0 {
+        if let Some(fd) = try_open(path, number) {
+            return Some(fd);
+        }
+        let mut events = [0; 16 * mem::size_of::<libc::inotify_event>()];
+        let [created, expired] = &fds;
+        if created.revents != 0 && sys::read(watch.as_fd(), &mut events).is_err() {
+            return None;
+        }
+        if expired.revents != 0 {
+            return None;
+        }
+    }
+    None
+}
+
+fn owned(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: the caller just got the descriptor from the kernel.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_only_the_right_char_device() {
+        let null = libc::makedev(1, 3);
+        assert!(try_open(c"/dev/null", null).is_some());
+        assert!(try_open(c"/dev/null", 0).is_some());
+        assert!(try_open(c"/dev/null", libc::makedev(1, 5)).is_none());
+        assert!(try_open(c"/etc/passwd", 0).is_none());
+        assert!(try_open(c"/nonexistent", 0).is_none());
+        assert_eq!(sys::errno(), libc::ENOENT);
+        assert!(open(b"no-such-device", 0).is_none());
+    }
+}

@@ -1,0 +1,71 @@
+//! File names built on the stack.
+
+use core::{ffi::CStr, fmt};
+use std::io::Write;
+
+use arrayvec::ArrayVec;
+
+/// A file name under construction, for one system call. What does not fit makes it unusable, just as
+/// the kernel refuses names longer than PATH_MAX.
+#[derive(Default)]
+pub struct Path {
+    bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,
+    overflow: bool,
+}
+
+impl Path {
+    /// An empty name.
+    #[inline]
+    pub fn new() -> Self {
+        Path::default()
+    }
+
+    /// Appends bytes, which need not be UTF-8.
+    #[inline]
+    pub fn push(mut self, bytes: &[u8]) -> Self {
+        self.overflow |= self.bytes.try_extend_from_slice(bytes).is_err();
+        self
+    }
+
+    /// Appends formatted text.
+    #[inline]
+    pub fn push_fmt(mut self, args: fmt::Arguments) -> Self {
+        self.overflow |= self.bytes.write_fmt(args).is_err();
+        self
+    }
+
+    /// The name with its NUL, or ENAMETOOLONG. A NUL inside ends it early, as in C.
+    #[inline]
+    pub fn finish(&mut self) -> Result<&CStr, libc::c_int> {
+        if self.overflow || self.bytes.try_push(0).is_err() {
+            return Err(libc::ENAMETOOLONG);
+        }
+        CStr::from_bytes_until_nul(&self.bytes).map_err(|_| libc::ENAMETOOLONG)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_and_refuses() {
+        let mut path = Path::new()
+            .push(b"/sys")
+            .push(b"/\xff")
+            .push_fmt(format_args!("/{}", 7));
+        assert_eq!(path.finish(), Ok(c"/sys/\xff/7"));
+        let long = [b'a'; 4095];
+        assert!(Path::new().push(&long).finish().is_ok());
+        assert_eq!(
+            Path::new().push(&long).push(b"a").finish(),
+            Err(libc::ENAMETOOLONG)
+        );
+        assert_eq!(
+            Path::new().push(&long).push(b"aaa").finish(),
+            Err(libc::ENAMETOOLONG)
+        );
+        let mut long = Path::new().push(&long).push_fmt(format_args!("{}", "aaaa"));
+        assert_eq!(long.finish(), Err(libc::ENAMETOOLONG));
+    }
+}

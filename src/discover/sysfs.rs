@@ -1,0 +1,278 @@
+//! sysfs: where it is, and how its files are read.
+
+use core::{
+    ffi::{CStr, c_char, c_int},
+    fmt, slice,
+};
+use std::{borrow::Cow, os::fd::AsFd, sync::OnceLock};
+
+use ibverbs_abi::{IBV_SYSFS_PATH_MAX, verbs_sysfs_dev};
+use libc::size_t;
+
+use super::path::Path;
+use crate::{env, sys};
+
+/// sysfs's mount point: SYSFS_PATH if the program is not setuid, else /sys. Fixed at the first call.
+pub fn path() -> &'static CStr {
+    static PATH: OnceLock<Cow<CStr>> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let env = if env::trusted() {
+            env::get(c"SYSFS_PATH")
+        } else {
+            None
+        };
+        env.map_or(Cow::Borrowed(c"/sys"), |env| Cow::Owned(mount_point(env)))
+    })
+}
+
+/// SYSFS_PATH, cut to the longest name a device's `ibdev_path` could hold, without slashes at its end.
+fn mount_point(env: &CStr) -> std::ffi::CString {
+    let bytes = env.to_bytes();
+    let bytes = bytes.get(..IBV_SYSFS_PATH_MAX).unwrap_or(bytes);
+    let kept = bytes
+        .iter()
+        .rposition(|&c| c != b'/')
+        .map_or(0, |last| last + 1);
+    // The bytes come from a CStr and so have no NUL to fail on.
+    std::ffi::CString::new(bytes.get(..kept).unwrap_or_default()).unwrap_or_default()
+}
+
+/// Reads the start of a file and ends it with a NUL in place of its newline, or after its last byte.
+///
+/// Returns the length without the NUL; 0 for an empty file, whose `buf` stays untouched. Fails with
+/// errno, or, without a change of errno, if the NUL has no room: the value would be cut short.
+pub fn read_file_at(dirfd: c_int, file: &CStr, buf: &mut [u8]) -> Result<usize, c_int> {
+    let len = {
+        let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
+        sys::read(fd.as_fd(), buf)?
+    };
+    terminate(buf, len).ok_or_else(sys::errno)
+}
+
+fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
+    let Some(last) = len.checked_sub(1) else {
+        return Some(0);
+    };
+    if let Some(byte @ b'\n') = buf.get_mut(last) {
+        *byte = 0;
+        return Some(last);
+    }
+    *buf.get_mut(len)? = 0;
+    Some(len)
+}
+
+/// Reads `DIR/FILE` by the rules of [`read_file_at`].
+pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, c_int> {
+    let mut path = Path::new().push(dir).push(b"/").push_fmt(file);
+    read_file_at(libc::AT_FDCWD, path.finish()?, buf)
+}
+
+/// Reads a file below the device's directory in `/sys/class/infiniband` by the rules of
+/// [`read_file_at`]. EINVAL, in errno too, for a device without sysfs (mlx5 over VFIO).
+///
+/// # Safety
+/// `dev` is NULL or a device that lives and does not change during the call.
+pub unsafe fn read_ibdev(
+    dev: *const verbs_sysfs_dev,
+    file: fmt::Arguments,
+    buf: &mut [u8],
+) -> Result<usize, c_int> {
+    // SAFETY: the caller says that it is NULL or lives.
+    match unsafe { dev.as_ref() } {
+        Some(dev) => read_file(field(&dev.ibdev_path), file, buf),
+        None => {
+            sys::set_errno(libc::EINVAL);
+            Err(libc::EINVAL)
+        }
+    }
+}
+
+/// A string field's bytes up to its NUL.
+pub fn field(chars: &[c_char]) -> &[u8] {
+    // SAFETY: c_char and u8 have the same size and alignment, and every byte is a valid u8.
+    let bytes = unsafe { slice::from_raw_parts(chars.as_ptr().cast::<u8>(), chars.len()) };
+    bytes.split(|&c| c == 0).next().unwrap_or(bytes)
+}
+
+/// Sets a string field as snprintf would: cut short if need be, with a NUL. False if it was cut.
+#[must_use]
+pub fn set_field<const N: usize>(chars: &mut [c_char; N], parts: &[&[u8]]) -> bool {
+    let room = N.saturating_sub(1);
+    let mut bytes = parts.iter().flat_map(|part| part.iter());
+    let mut len = 0;
+    for (to, from) in chars.iter_mut().take(room).zip(bytes.by_ref()) {
+        *to = *from as c_char;
+        len += 1;
+    }
+    if let Some(end) = chars.get_mut(len) {
+        *end = 0;
+    }
+    bytes.next().is_none()
+}
+
+/// sysfs's mount point. The string is the library's and lives as long as it is loaded.
+pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
+    path().as_ptr()
+}
+
+/// Reads `dir/file` into `buf`; its length without the NUL, or -1.
+///
+/// # Safety
+/// `dir` and `file` are C strings, and `buf` has `size` bytes to write to.
+pub unsafe extern "C" fn ibv_read_sysfs_file(
+    dir: *const c_char,
+    file: *const c_char,
+    buf: *mut c_char,
+    size: size_t,
+) -> c_int {
+    // SAFETY: the caller hands two C strings and `size` bytes at `buf`.
+    unsafe {
+        read_path(
+            CStr::from_ptr(dir).to_bytes(),
+            CStr::from_ptr(file),
+            buf,
+            size,
+        )
+    }
+}
+
+/// What `ibv_read_ibdev_sysfs_file` does once its format is expanded to `path`: -1 and EINVAL for a
+/// device without sysfs.
+///
+/// # Safety
+/// `buf` has `size` bytes to write to; `sysfs_dev` is NULL or a device that lives.
+pub unsafe fn read_ibdev_path(
+    buf: *mut c_char,
+    size: size_t,
+    sysfs_dev: *const verbs_sysfs_dev,
+    path: &CStr,
+) -> c_int {
+    // SAFETY: the caller says that it is NULL or lives.
+    let Some(dev) = (unsafe { sysfs_dev.as_ref() }) else {
+        sys::set_errno(libc::EINVAL);
+        return -1;
+    };
+    // SAFETY: the caller hands `size` bytes at `buf`.
+    unsafe { read_path(field(&dev.ibdev_path), path, buf, size) }
+}
+
+/// # Safety
+/// `buf` has `size` bytes to write to.
+unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> c_int {
+    // No sysfs value comes near what a c_int can count.
+    let size = size.min(c_int::MAX as usize);
+    let buf = if buf.is_null() {
+        &mut [][..]
+    } else {
+        // SAFETY: the caller hands `size` bytes at `buf`, which nobody else uses during the call.
+        unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), size) }
+    };
+    let mut path = Path::new().push(dir).push(b"/").push(file.to_bytes());
+    let len = match path.finish() {
+        Ok(path) => read_file_at(libc::AT_FDCWD, path, buf),
+        Err(errno) => {
+            sys::set_errno(errno);
+            Err(errno)
+        }
+    };
+    len.map_or(-1, |len| len as c_int)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mount_points() {
+        assert_eq!(mount_point(c"/a/b///").as_c_str(), c"/a/b");
+        assert_eq!(mount_point(c"/a/b").as_c_str(), c"/a/b");
+        assert_eq!(mount_point(c"///").as_c_str(), c"");
+        assert_eq!(mount_point(c"").as_c_str(), c"");
+        let long = std::ffi::CString::new(vec![b'x'; 300]).unwrap();
+        assert_eq!(mount_point(&long).as_bytes().len(), 256);
+        let mut slash = vec![b'x'; 255];
+        slash.extend_from_slice(b"//y");
+        assert_eq!(
+            mount_point(&std::ffi::CString::new(slash).unwrap())
+                .as_bytes()
+                .len(),
+            255
+        );
+    }
+
+    #[test]
+    fn values_end_where_the_c_library_ends_them() {
+        let check = |text: &[u8], size: usize| {
+            let mut buf = vec![b'?'; size];
+            buf[..text.len()].copy_from_slice(text);
+            terminate(&mut buf, text.len()).map(|len| buf[..len + 1].to_vec())
+        };
+        assert_eq!(check(b"6\n", 8).as_deref(), Some(&b"6\0"[..]));
+        assert_eq!(check(b"6", 8).as_deref(), Some(&b"6\0"[..]));
+        assert_eq!(check(b"\n", 8).as_deref(), Some(&b"\0"[..]));
+        assert_eq!(check(b"a\n\n", 8).as_deref(), Some(&b"a\n\0"[..]));
+        assert_eq!(check(b"1234567\n", 8).as_deref(), Some(&b"1234567\0"[..]));
+        assert_eq!(check(b"12345678", 8), None);
+        assert_eq!(terminate(&mut [b'?'; 4], 0), Some(0));
+        assert_eq!(terminate(&mut [], 0), Some(0));
+    }
+
+    #[test]
+    fn reads_files() {
+        let dir = std::env::temp_dir().join(format!("ibverbs-sysfs-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let put = |name: &str, text: &[u8]| std::fs::write(dir.join(name), text).unwrap();
+        let path = std::ffi::CString::new(dir.to_str().unwrap()).unwrap();
+        put("node_type", b"1: CA\n");
+        put("empty", b"");
+        put("huge", &[b'9'; 5000]);
+        let mut buf = [0xff_u8; 16];
+        let read = |file: &CStr, buf: &mut [u8]| {
+            // SAFETY: two C strings, and a buffer of the size that is told.
+            unsafe {
+                let buf_ptr = buf.as_mut_ptr().cast();
+                ibv_read_sysfs_file(path.as_ptr(), file.as_ptr(), buf_ptr, buf.len())
+            }
+        };
+        assert_eq!(read(c"node_type", &mut buf), 5);
+        assert_eq!(&buf[..6], b"1: CA\0");
+        buf.fill(0xff);
+        assert_eq!(read(c"empty", &mut buf), 0);
+        assert_eq!(buf[0], 0xff);
+        assert_eq!(read(c"huge", &mut buf), -1);
+        assert_eq!(read(c"missing", &mut buf), -1);
+        assert_eq!(sys::errno(), libc::ENOENT);
+        assert_eq!(read(c"node_type/x", &mut buf), -1);
+        assert_eq!(sys::errno(), libc::ENOTDIR);
+        assert_eq!(read(c".", &mut buf), -1);
+        assert_eq!(sys::errno(), libc::EISDIR);
+        let long = std::ffi::CString::new(vec![b'x'; 5000]).unwrap();
+        assert_eq!(read(&long, &mut buf), -1);
+        assert_eq!(sys::errno(), libc::ENAMETOOLONG);
+        // SAFETY: the buffer is real, and a NULL device is what is tested.
+        let len = unsafe {
+            read_ibdev_path(
+                buf.as_mut_ptr().cast(),
+                buf.len(),
+                core::ptr::null(),
+                c"node_type",
+            )
+        };
+        assert_eq!((len, sys::errno()), (-1, libc::EINVAL));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn fields() {
+        let mut name = [b'?' as c_char; 6];
+        assert!(set_field(&mut name, &[b"rx", b"e0"]));
+        assert_eq!(field(&name), b"rxe0");
+        assert!(set_field(&mut name, &[b"rxe", b"", b"10"]));
+        assert_eq!(field(&name), b"rxe10");
+        assert!(!set_field(&mut name, &[b"rxe", b"100"]));
+        assert_eq!(field(&name), b"rxe10");
+        assert!(set_field(&mut name, &[]));
+        assert_eq!(field(&name), b"");
+        assert_eq!(field(&[b'x' as c_char; 3]), b"xxx");
+    }
+}

@@ -1,0 +1,122 @@
+//! Numbers in sysfs files, read as C's strtoul and sscanf read them.
+
+/// `strtoul(text, NULL, 10)`: leading blanks, a sign, digits up to the first other character; 0 where
+/// there are none, the largest value where they are too many.
+pub fn unsigned(mut text: &[u8]) -> u64 {
+    scan(&mut text, 10).unwrap_or(0)
+}
+
+/// `sscanf(text, "%u:%u")`: a device number as sysfs prints it.
+pub fn pair(mut text: &[u8]) -> Option<(u32, u32)> {
+    let first = scan(&mut text, 10)? as u32;
+    text = text.strip_prefix(b":")?;
+    Some((first, scan(&mut text, 10)? as u32))
+}
+
+/// `sscanf(text, "%hx:%hx:%hx:%hx")`: a GUID as sysfs prints it, in host byte order.
+pub fn guid(mut text: &[u8]) -> Option<u64> {
+    let mut guid = 0;
+    for part in 0..4 {
+        if part > 0 {
+            text = text.strip_prefix(b":")?;
+        }
+        guid = guid << 16 | u64::from(scan(&mut text, 16)? as u16);
+    }
+    Some(guid)
+}
+
+/// One number, and what follows it left in `text`. A negative number wraps, as in C.
+fn scan(text: &mut &[u8], radix: u32) -> Option<u64> {
+    let mut rest = *text;
+    while let [b' ' | b'\t'..=b'\r', tail @ ..] = rest {
+        rest = tail;
+    }
+    let negative = rest.first() == Some(&b'-');
+    if let [b'-' | b'+', tail @ ..] = rest {
+        rest = tail;
+    }
+    if radix == 16
+        && let [b'0', b'x' | b'X', tail @ ..] = rest
+    {
+        rest = tail;
+    }
+    let mut value = 0_u64;
+    let mut overflow = false;
+    let mut digits = 0;
+    while let Some(digit) = rest.first().and_then(|&c| char::from(c).to_digit(radix)) {
+        let next = value
+            .checked_mul(radix.into())
+            .and_then(|v| v.checked_add(digit.into()));
+        overflow |= next.is_none();
+        value = next.unwrap_or(u64::MAX);
+        digits += 1;
+        rest = rest.get(1..)?;
+    }
+    if digits == 0 {
+        return None;
+    }
+    *text = rest;
+    Some(match (overflow, negative) {
+        (true, _) => u64::MAX,
+        (false, true) => value.wrapping_neg(),
+        (false, false) => value,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_types_and_abi_versions() {
+        assert_eq!(unsigned(b"1: CA"), 1);
+        assert_eq!(unsigned(b" \t+7"), 7);
+        assert_eq!(unsigned(b""), 0);
+        assert_eq!(unsigned(b"CA"), 0);
+        assert_eq!(unsigned(b"-1") as u32, u32::MAX);
+        assert_eq!(unsigned(b"99999999999999999999999"), u64::MAX);
+        assert_eq!(unsigned(b"-99999999999999999999999"), u64::MAX);
+    }
+
+    #[test]
+    fn device_numbers() {
+        assert_eq!(pair(b"231:192"), Some((231, 192)));
+        assert_eq!(pair(b"231: 192x"), Some((231, 192)));
+        assert_eq!(pair(b"231 :192"), None);
+        assert_eq!(pair(b"231:"), None);
+        assert_eq!(pair(b"231"), None);
+        assert_eq!(pair(b""), None);
+        assert_eq!(pair(b"x:1"), None);
+    }
+
+    #[test]
+    fn guids() {
+        assert_eq!(guid(b"0200:00ff:fe00:0901"), Some(0x0200_00ff_fe00_0901));
+        assert_eq!(guid(b"12:3:4:0x5"), Some(0x0012_0003_0004_0005));
+        assert_eq!(guid(b"12345:3:4:5"), Some(0x2345_0003_0004_0005));
+        assert_eq!(guid(b"0200:00ff:fe00"), None);
+        assert_eq!(guid(b"nonsense"), None);
+        assert_eq!(guid(b""), None);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn takes_any_bytes(text: Vec<u8>) {
+            unsigned(&text);
+            pair(&text);
+            guid(&text);
+        }
+
+        #[test]
+        fn agrees_with_libc(text in "[ \\t]{0,2}[-+]?[0-9a-f:x]{0,24}") {
+            let c = std::ffi::CString::new(text.as_str()).unwrap();
+            // SAFETY: `c` is NUL-terminated, and no end pointer is asked for.
+            let expected = unsafe { libc::strtoul(c.as_ptr(), core::ptr::null_mut(), 10) };
+            proptest::prop_assert_eq!(unsigned(text.as_bytes()), expected);
+            let (mut a, mut b) = (0_u32, 0_u32);
+            // SAFETY: both strings are NUL-terminated and the two conversions have their targets.
+            let n = unsafe { libc::sscanf(c.as_ptr(), c"%u:%u".as_ptr(), &raw mut a, &raw mut b) };
+            proptest::prop_assert_eq!(pair(text.as_bytes()), (n == 2).then_some((a, b)));
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! The two C-variadic entries. Stable Rust cannot define variadic functions, so a naked function
+//! builds the `va_list` of the System V x86-64 ABI (chapter 3.5.7) and calls a Rust function that
+//! takes it by pointer: a `va_list` is an array of one, so it is passed as a pointer anyway.
+
+use core::ffi::{c_char, c_int, c_void};
+
+use ibverbs_abi::{verbs_context, verbs_sysfs_dev};
+
+use crate::{
+    discover::sysfs,
+    log,
+    sys::{errno, set_errno},
+};
+
+#[cfg(not(target_arch = "x86_64"))]
+compile_error!("the variadic entries are written for x86-64 only");
+
+/// A `va_list` as it is passed.
+type VaList = *mut c_void;
+
+unsafe extern "C" {
+    fn vsnprintf(buf: *mut c_char, size: usize, format: *const c_char, ap: VaList) -> c_int;
+    fn vasprintf(out: *mut *mut c_char, format: *const c_char, ap: VaList) -> c_int;
+}
+
+/// A function of `fixed` integer or pointer arguments before the `...`; `$ap` is the register of the
+/// argument after them.
+macro_rules! variadic {
+    ($(#[$doc:meta])* pub fn $name:ident, fixed = $fixed:literal, ap = $ap:literal => $imp:path) => {
+        $(#[$doc])*
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "sub rsp, 216",
+                ".cfi_def_cfa_offset 224",
+                "mov [rsp], rdi",
+                "mov [rsp+8], rsi",
+                "mov [rsp+16], rdx",
+                "mov [rsp+24], rcx",
+                "mov [rsp+32], r8",
+                "mov [rsp+40], r9",
+                "test al, al",
+                "je 2f",
+                "movaps [rsp+48], xmm0",
+                "movaps [rsp+64], xmm1",
+                "movaps [rsp+80], xmm2",
+                "movaps [rsp+96], xmm3",
+                "movaps [rsp+112], xmm4",
+                "movaps [rsp+128], xmm5",
+                "movaps [rsp+144], xmm6",
+                "movaps [rsp+160], xmm7",
+                "2:",
+                "mov dword ptr [rsp+176], {gp_offset}",
+                "mov dword ptr [rsp+180], 48", // fp_offset
+                "lea rax, [rsp+224]",
+                "mov [rsp+184], rax", // overflow_arg_area
+                "mov [rsp+192], rsp", // reg_save_area
+                concat!("lea ", $ap, ", [rsp+176]"),
+                "call {imp}",
+                "add rsp, 216",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                gp_offset = const 8 * $fixed,
+                imp = sym $imp,
+            )
+        }
+    };
+}
+
+variadic!(
+    /// `void __verbs_log(struct verbs_context *, uint32_t level, const char *format, ...)`: a
+    /// provider's line for the verbs log.
+    pub fn __verbs_log, fixed = 3, ap = "rcx" => verbs_vlog
+);
+variadic!(
+    /// `int ibv_read_ibdev_sysfs_file(char *, size_t, struct verbs_sysfs_dev *, const char *format,
+    /// ...)`: a file of the device's sysfs directory.
+    pub fn ibv_read_ibdev_sysfs_file, fixed = 4, ap = "r8" => read_ibdev_sysfs_file_v
+);
+
+/// Formats a line and writes it. errno stays as it was.
+unsafe extern "C" fn verbs_vlog(
+    _context: *mut verbs_context,
+    level: u32,
+    format: *const c_char,
+    ap: VaList,
+) {
+    if !log::enabled(level) {
+        return;
+    }
+    let saved = errno();
+    let mut line = core::ptr::null_mut();
+    // SAFETY: `format` and `ap` are those of the provider's call; the line is freed here.
+    unsafe {
+        let len = vasprintf(&mut line, format, ap);
+        if len >= 0 {
+            log::write(
+                level,
+                core::slice::from_raw_parts(line.cast(), len as usize),
+            );
+            libc::free(line.cast());
+        }
+    }
+    set_errno(saved);
+}
+
+/// Formats the file's name and reads it.
+unsafe extern "C" fn read_ibdev_sysfs_file_v(
+    buf: *mut c_char,
+    size: usize,
+    sysfs_dev: *mut verbs_sysfs_dev,
+    format: *const c_char,
+    ap: VaList,
+) -> c_int {
+    let mut path = [0u8; libc::PATH_MAX as usize];
+    // SAFETY: `format` and `ap` are those of the provider's call, which also vouches for the rest.
+    unsafe {
+        let len = vsnprintf(path.as_mut_ptr().cast(), path.len(), format, ap);
+        if len < 0 || len as usize >= path.len() {
+            return -1;
+        }
+        let Ok(path) = core::ffi::CStr::from_bytes_until_nul(&path) else {
+            return -1;
+        };
+        sysfs::read_ibdev_path(buf, size, sysfs_dev, path)
+    }
+}

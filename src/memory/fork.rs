@@ -1,0 +1,182 @@
+//! Fork safety: `ibv_fork_init` and what it makes of registered memory.
+//!
+//! A device writes to the physical pages of registered memory. After fork(2) parent and child share
+//! them until one writes, and the writer gets a copy: if that is the parent, the device goes on
+//! writing to a page that is the child's now. So registered pages are kept out of children with
+//! madvise(2), as long as one registration holds them.
+//!
+//! Man pages: ibv_fork_init(3), ibv_is_fork_initialized(3).
+
+use super::ranges::{Change, Pages, Ranges};
+use super::{advice, lock::ForkLock, page_size};
+use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
+use crate::discover::netlink;
+use crate::env;
+use crate::sys::{errno, set_errno};
+use libc::{EINVAL, ENOMEM, ENOSYS, c_int, c_void};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+
+/// Nobody asked for fork safety and nothing was registered yet.
+const UNUSED: u8 = 0;
+/// Something was registered without being tracked: it is too late for fork safety.
+const TOO_LATE: u8 = 1;
+/// Registered memory is tracked, from the first registration on and for good.
+const TRACKING: u8 = 2;
+
+static STATE: AtomicU8 = AtomicU8::new(UNUSED);
+/// Registered memory may lie in huge pages. Never unset.
+static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
+/// The base page size in bytes, written before `STATE` becomes `TRACKING`.
+static PAGE_SIZE: AtomicUsize = AtomicUsize::new(4096);
+static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
+
+/// Makes fork(2) safe for a program with registered memory. Returns 0; EINVAL when memory was
+/// registered already; ENOMEM; ENOSYS when the kernel cannot keep pages out of a child.
+///
+/// Any value of RDMAV_HUGEPAGES_SAFE, looked up on each call, makes later registrations heed the
+/// page size of the mapping they lie in.
+///
+/// # Safety
+/// A C entry point without arguments. No other thread may be in setenv(3).
+pub unsafe extern "C" fn ibv_fork_init() -> c_int {
+    if env::get(c"RDMAV_HUGEPAGES_SAFE").is_some() {
+        HUGE_PAGES.store(true, Ordering::Relaxed);
+    }
+    match STATE.load(Ordering::Acquire) {
+        UNUSED => start().err().unwrap_or(0),
+        TOO_LATE => EINVAL,
+        _ => 0,
+    }
+}
+
+/// Tries madvise on a page and begins to track. The error is an errno value.
+fn start() -> Result<(), c_int> {
+    let page = page_size::base().ok_or_else(errno)?;
+    let mut probe: *mut c_void = std::ptr::null_mut();
+    // SAFETY: `probe` is ours to write to; alignment and size are a power of two, a page.
+    if unsafe { libc::posix_memalign(&mut probe, page, page) } != 0 {
+        return Err(ENOMEM);
+    }
+    // The heap may lie in huge pages: then the whole huge page around the probe is advised.
+    let size = match HUGE_PAGES.load(Ordering::Relaxed) {
+        true => page_size::at(probe.addr(), page),
+        false => page,
+    };
+    let works = advice::works(probe.addr() & !(size - 1), size);
+    // SAFETY: posix_memalign returned it and nothing refers to it any more.
+    unsafe { libc::free(probe) };
+    if !works {
+        return Err(ENOSYS);
+    }
+
+    PAGE_SIZE.store(page, Ordering::Relaxed);
+    // A second thread may have come here at the same time, or have registered memory meanwhile.
+    match STATE.compare_exchange(UNUSED, TRACKING, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => {
+            watch_forks();
+            Ok(())
+        }
+        Err(TOO_LATE) => Err(EINVAL),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Has fork wait for the ranges, so that a child never finds them half-changed and locked.
+fn watch_forks() {
+    extern "C" fn prepare() {
+        RANGES.prepare_fork();
+    }
+    extern "C" fn parent() {
+        RANGES.after_fork_in_parent();
+    }
+    extern "C" fn child() {
+        RANGES.after_fork_in_child();
+    }
+    // SAFETY: the three handlers take nothing, touch only statics and do not unwind; libc forgets
+    // them when this library is unloaded. Without memory for them a fork is as safe as with the C
+    // library, which has no handlers.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+}
+
+/// Whether fork is safe: on this kernel anyway (it copies the pages at fork), by our doing, or not.
+///
+/// # Safety
+/// A C entry point without arguments.
+pub unsafe extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status {
+    if netlink::copy_on_fork() {
+        IBV_FORK_UNNEEDED
+    } else if STATE.load(Ordering::Acquire) == TRACKING {
+        IBV_FORK_ENABLED
+    } else {
+        IBV_FORK_DISABLED
+    }
+}
+
+/// Keeps `size` bytes at `base`, in whole pages, out of children of fork(2) until each call has had
+/// its [`ibv_dofork_range`]. Returns 0, or -1 with errno set and nothing changed.
+///
+/// # Safety
+/// Any address will do; memory is not accessed. The caller knows that a child will not have it.
+pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int {
+    match tracking() {
+        true => change(base.addr(), size, Change::Hold),
+        false => 0,
+    }
+}
+
+/// Takes one [`ibv_dontfork_range`] back. Returns 0.
+///
+/// # Safety
+/// Any address will do; memory is not accessed.
+pub unsafe extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
+    match tracking() {
+        true => change(base.addr(), size, Change::Release),
+        false => 0,
+    }
+}
+
+/// Whether registrations are tracked; if not, from now on they cannot be.
+#[inline]
+fn tracking() -> bool {
+    match STATE.load(Ordering::Acquire) {
+        TOO_LATE => false,
+        TRACKING => true,
+        _ => STATE
+            .compare_exchange(UNUSED, TOO_LATE, Ordering::AcqRel, Ordering::Acquire)
+            .is_err_and(|state| state == TRACKING),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn change(base: usize, size: usize, change: Change) -> c_int {
+    if size == 0 || base == 0 {
+        return 0;
+    }
+    let page = PAGE_SIZE.load(Ordering::Relaxed);
+    let granule = match HUGE_PAGES.load(Ordering::Relaxed) {
+        true => page_size::at(base, page),
+        false => page,
+    };
+    let shift = page.trailing_zeros();
+    let Some(pages) = Pages::new(base, size, granule, shift) else {
+        return 0;
+    };
+    let result = RANGES.with(|ranges| {
+        ranges.apply(pages, change, |run, change| {
+            let (address, len) = run.bytes(shift);
+            advice::advise(address, len, change, granule)
+        })
+    });
+    match result {
+        Some(Ok(())) => 0,
+        Some(Err(error)) => {
+            set_errno(error);
+            -1
+        }
+        None => {
+            set_errno(libc::EDEADLK);
+            -1
+        }
+    }
+}

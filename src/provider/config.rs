@@ -1,0 +1,255 @@
+//! Which providers are configured: the files of the configuration directory.
+//!
+//! A line says `driver NAME`. Blanks before it are skipped, a line that begins with `#` is a comment,
+//! fields end at a blank, a tab or the newline, and what follows NAME is ignored. Lines are C strings:
+//! a NUL ends one early.
+
+use core::ffi::{CStr, c_int};
+use std::{ffi::CString, os::fd::AsFd};
+
+use crate::{discover::Path, sys};
+
+/// A line that says something.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Directive<'a> {
+    /// A provider's name; empty if the line ends after `driver `.
+    Driver(&'a [u8]),
+    /// Any other line's first field.
+    Bad(&'a [u8]),
+}
+
+/// The directives of a file, in order.
+pub fn parse(text: &[u8]) -> impl Iterator<Item = Directive<'_>> {
+    text.split_inclusive(|&c| c == b'\n').filter_map(directive)
+}
+
+fn directive(line: &[u8]) -> Option<Directive<'_>> {
+    let line = line.split(|&c| c == 0).next()?;
+    let line = skip_blanks(line);
+    if let Some(b'\n' | b'#') = line.first() {
+        return None;
+    }
+    Some(match split_field(line) {
+        (b"driver", Some(rest)) => Directive::Driver(split_field(skip_blanks(rest)).0),
+        (other, _) => Directive::Bad(other),
+    })
+}
+
+fn skip_blanks(text: &[u8]) -> &[u8] {
+    let blanks = text
+        .iter()
+        .take_while(|c| matches!(c, b' ' | b'\t'))
+        .count();
+    text.get(blanks..).unwrap_or_default()
+}
+
+/// The first field, and what follows its separator, if it has one.
+fn split_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
+    let mut fields = text.splitn(2, |c| matches!(c, b'\n' | b'\t' | b' '));
+    (fields.next().unwrap_or_default(), fields.next())
+}
+
+/// Reads every regular file of `dir` and returns the providers' names in the order of the lines.
+/// Each thing that is wrong is one call of `warn`, and the rest is still read.
+pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
+    let mut names = Vec::new();
+    let Ok(mut entries) = sys::Dir::open(dir) else {
+        warn(&[
+            b"Warning: couldn't open config directory '",
+            dir.to_bytes(),
+            b"'.\n",
+        ]);
+        return names;
+    };
+    while let Some(file) = entries.next_name() {
+        let mut path = Path::new()
+            .push(dir.to_bytes())
+            .push(b"/")
+            .push(file.to_bytes());
+        let Ok(path) = path.finish() else {
+            let (dir, file) = (dir.to_bytes(), file.to_bytes());
+            warn(&[
+                b"Warning: couldn't read config file ",
+                dir,
+                b"/",
+                file,
+                b".\n",
+            ]);
+            continue;
+        };
+        match sys::stat(path) {
+            Err(_) => {
+                warn(&[
+                    b"Warning: couldn't stat config file '",
+                    path.to_bytes(),
+                    b"'.\n",
+                ]);
+            }
+            Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => {
+                read_file(path, st.st_size, &mut names, warn);
+            }
+            Ok(_) => {}
+        }
+    }
+    names
+}
+
+fn read_file(
+    path: &CStr,
+    size: libc::off_t,
+    names: &mut Vec<CString>,
+    warn: &mut dyn FnMut(&[&[u8]]),
+) {
+    let Ok(text) = contents(path, size) else {
+        warn(&[
+            b"Warning: couldn't read config file ",
+            path.to_bytes(),
+            b".\n",
+        ]);
+        return;
+    };
+    for directive in parse(&text) {
+        match directive {
+            // A directive is part of a C string, so no NUL can make this fail.
+            Directive::Driver(name) => names.extend(CString::new(name)),
+            Directive::Bad(word) => warn(&[
+                b"Warning: ignoring bad config directive '",
+                word,
+                b"' in file '",
+                path.to_bytes(),
+                b"'.\n",
+            ]),
+        }
+    }
+}
+
+/// A file's bytes, up to the first error: only a file that does not open counts as unreadable.
+/// `size` is what to expect, and saves the read that would find the end; 0 for unknown.
+fn contents(path: &CStr, size: libc::off_t) -> Result<Vec<u8>, c_int> {
+    let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
+    let mut text = Vec::new();
+    let mut chunk = [0; 4096];
+    while let Ok(len @ 1..) = sys::read(fd.as_fd(), &mut chunk) {
+        text.extend_from_slice(chunk.get(..len).unwrap_or_default());
+        if text.len() as libc::off_t == size {
+            break;
+        }
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Directive::*, *};
+
+    fn all(text: &[u8]) -> Vec<Directive<'_>> {
+        parse(text).collect()
+    }
+
+    #[test]
+    fn drivers() {
+        assert_eq!(all(b"driver rxe\n"), [Driver(b"rxe")]);
+        assert_eq!(all(b"driver rxe"), [Driver(b"rxe")]);
+        assert_eq!(all(b" \t driver\t \trxe more words\n"), [Driver(b"rxe")]);
+        assert_eq!(all(b"driver a\ndriver b\n"), [Driver(b"a"), Driver(b"b")]);
+        assert_eq!(all(b"driver /opt/x\n"), [Driver(b"/opt/x")]);
+        assert_eq!(all(b"driver #x\n"), [Driver(b"#x")]);
+        assert_eq!(all(b"driver rxe\r\n"), [Driver(b"rxe\r")]);
+        assert_eq!(all(b"driver \xff\n"), [Driver(b"\xff")]);
+    }
+
+    #[test]
+    fn a_driver_without_a_name() {
+        assert_eq!(all(b"driver\n"), [Driver(b"")]);
+        assert_eq!(all(b"driver \n"), [Driver(b"")]);
+        assert_eq!(all(b"driver "), [Driver(b"")]);
+        assert_eq!(all(b"driver"), [Bad(b"driver")]);
+    }
+
+    #[test]
+    fn comments_and_empty_lines() {
+        assert_eq!(all(b""), []);
+        assert_eq!(all(b"\n \t\n# driver rxe\n  #x"), []);
+    }
+
+    #[test]
+    fn bad_directives() {
+        assert_eq!(all(b"drivers rxe\n"), [Bad(b"drivers")]);
+        assert_eq!(all(b"Driver rxe\n"), [Bad(b"Driver")]);
+        assert_eq!(all(b"driver\rrxe\n"), [Bad(b"driver\rrxe")]);
+        // Blanks up to the end of the file are a line without anything.
+        assert_eq!(all(b"driver a\n  "), [Driver(b"a"), Bad(b"")]);
+        assert_eq!(all(b"\r\n"), [Bad(b"\r")]);
+    }
+
+    #[test]
+    fn nul_ends_a_line_but_not_the_file() {
+        assert_eq!(
+            all(b"driver rx\0e\ndriver siw\n"),
+            [Driver(b"rx"), Driver(b"siw")]
+        );
+        assert_eq!(all(b"\0\n"), [Bad(b"")]);
+        assert_eq!(all(b"driver\0 rxe\n"), [Bad(b"driver")]);
+    }
+
+    #[test]
+    fn long_lines() {
+        let mut text = b"driver ".to_vec();
+        text.resize(100_000, b'x');
+        assert_eq!(all(&text), [Driver(&text[7..])]);
+        let blanks = vec![b' '; 100_000];
+        assert_eq!(
+            all(&[&blanks[..], b"driver rxe\n"].concat()),
+            [Driver(b"rxe")]
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn takes_any_bytes(text: Vec<u8>) {
+            let lines = text.split_inclusive(|&c| c == b'\n').count();
+            assert!(parse(&text).count() <= lines);
+        }
+    }
+
+    #[test]
+    fn directories() {
+        let dir = std::env::temp_dir().join(format!("ibverbs-config-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("subdirectory")).unwrap();
+        std::fs::write(dir.join("a.driver"), b"driver rxe\nfoo\n").unwrap();
+        std::os::unix::fs::symlink("a.driver", dir.join("link")).unwrap();
+        std::os::unix::fs::symlink("nowhere", dir.join("broken")).unwrap();
+        let path = CString::new(dir.to_str().unwrap()).unwrap();
+        let mut warnings = Vec::new();
+        let names = read(&path, &mut |parts| {
+            warnings.push(String::from_utf8(parts.concat()).unwrap());
+        });
+        assert_eq!(names, [c"rxe".into(), c"rxe".into()] as [CString; 2]);
+        warnings.sort();
+        let dir_name = dir.display();
+        assert_eq!(
+            warnings,
+            [
+                format!("Warning: couldn't stat config file '{dir_name}/broken'.\n"),
+                format!(
+                    "Warning: ignoring bad config directive 'foo' in file '{dir_name}/a.driver'.\n"
+                ),
+                format!(
+                    "Warning: ignoring bad config directive 'foo' in file '{dir_name}/link'.\n"
+                ),
+            ]
+        );
+        std::fs::remove_dir_all(&dir).unwrap();
+        warnings.clear();
+        let names = read(&path, &mut |parts| {
+            warnings.push(String::from_utf8(parts.concat()).unwrap());
+        });
+        assert!(names.is_empty());
+        assert_eq!(
+            warnings,
+            [format!(
+                "Warning: couldn't open config directory '{dir_name}'.\n"
+            )]
+        );
+    }
+}

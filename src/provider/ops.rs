@@ -1,0 +1,354 @@
+//! The ops table of a context: what a provider does, and what the library does in its place.
+//!
+//! The library dispatches through its own full table, never through the provider's structure. A
+//! provider's table may be shorter and ordered otherwise (its [`ProviderAbi`] tells), and a NULL in it
+//! means "as before", so that a provider can call [`set_ops`] several times with partial tables.
+
+use core::{ffi::c_void, mem::offset_of, ptr::null_mut};
+
+use ibverbs_abi::*;
+use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
+
+use super::{abi::ProviderAbi, context::private};
+use crate::{
+    sys::{null, set_errno},
+    uverbs::{cmd::only, state::extended},
+};
+
+/// The ops of a context.
+///
+/// # Safety
+/// `context` is open, and is not closed while the reference is used.
+#[inline]
+pub unsafe fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
+    // SAFETY: by the contract.
+    unsafe { &private(context).ops }
+}
+
+/// What an op answers that no provider has set.
+trait Unsupported {
+    /// The function: EOPNOTSUPP as value, or as errno with NULL; nothing where nothing is returned.
+    const OP: Self;
+}
+
+macro_rules! unsupported {
+    ($( ( $($arg:ident)* ) )+) => { $(
+        impl<$($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) -> c_int {
+            const OP: Self = {
+                unsafe extern "C" fn op<$($arg),*>($(_: $arg),*) -> c_int {
+                    EOPNOTSUPP
+                }
+                op::<$($arg),*>
+            };
+        }
+        impl<R, $($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) -> *mut R {
+            const OP: Self = {
+                unsafe extern "C" fn op<R, $($arg),*>($(_: $arg),*) -> *mut R {
+                    null(EOPNOTSUPP)
+                }
+                op::<R, $($arg),*>
+            };
+        }
+        impl<$($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) {
+            const OP: Self = {
+                unsafe extern "C" fn op<$($arg),*>($(_: $arg),*) {}
+                op::<$($arg),*>
+            };
+        }
+    )+ };
+}
+unsupported!((A)(A B)(A B C)(A B C D)(A B C D E)(A B C D E F));
+
+/// The table of a new context: all unsupported, but for the ops that have a default of their own.
+static DEFAULTS: verbs_context_ops = {
+    macro_rules! table {
+        ($( $op:ident )+; $( $own:ident = $function:path, )+) => {
+            verbs_context_ops { $( $op: Unsupported::OP, )+ $( $own: $function, )+ }
+        };
+    }
+    table! {
+        advise_mr alloc_dm alloc_dmah alloc_mw alloc_null_mr alloc_parent_domain alloc_pd alloc_td
+        async_event attach_counters_point_flow attach_mcast bind_mw close_xrcd cq_event create_ah
+        create_comp_cntr create_counters create_cq create_cq_ex create_flow create_flow_action_esp
+        create_qp create_qp_ex create_rwq_ind_table create_srq create_srq_ex create_wq dealloc_dmah
+        dealloc_mw dealloc_pd dealloc_td dereg_mr destroy_ah destroy_comp_cntr destroy_counters
+        destroy_cq destroy_flow destroy_flow_action destroy_qp destroy_rwq_ind_table destroy_srq
+        destroy_wq detach_mcast free_context free_dm get_srq_num import_dm import_mr import_pd
+        inc_comp_cntr inc_err_comp_cntr modify_cq modify_flow_action_esp modify_qp
+        modify_qp_rate_limit modify_srq modify_wq open_qp open_xrcd poll_cq post_recv post_send
+        post_srq_ops post_srq_recv qp_attach_comp_cntr query_comp_cntr_caps query_device_ex query_ece
+        query_port query_port_speed query_qp query_rt_values query_srq read_comp_cntr read_counters
+        read_err_comp_cntr reg_dm_mr reg_dmabuf_mr reg_mr req_notify_cq resize_cq set_comp_cntr
+        set_ece set_err_comp_cntr unimport_dm unimport_mr unimport_pd;
+        alloc_buf = alloc_buf,
+        dm_export_dmabuf_fd = dm_export_dmabuf_fd,
+        free_buf = free_buf,
+        query_qp_data_in_order = query_qp_data_in_order,
+        reg_mr_ex = reg_mr_ex,
+        rereg_mr = rereg_mr,
+    }
+};
+
+/// No order is promised.
+unsafe extern "C" fn query_qp_data_in_order(_: *mut ibv_qp, _: ibv_wr_opcode, _: u32) -> c_int {
+    0
+}
+
+/// This verb has error values of its own.
+unsafe extern "C" fn rereg_mr(
+    _: *mut verbs_mr,
+    _: c_int,
+    _: *mut ibv_pd,
+    _: *mut c_void,
+    _: usize,
+    _: c_int,
+) -> c_int {
+    set_errno(EOPNOTSUPP);
+    IBV_REREG_MR_ERR_INPUT
+}
+
+/// -1 with errno, as what returns a file descriptor fails.
+unsafe extern "C" fn dm_export_dmabuf_fd(_: *mut ibv_dm) -> c_int {
+    set_errno(EOPNOTSUPP);
+    -1
+}
+
+/// Page-aligned memory of libc's, with a handle of libc's; both are [`free_buf`]'s to free.
+unsafe extern "C" fn alloc_buf(
+    pd: *mut ibv_pd,
+    size: usize,
+    buf: *mut *mut ibv_buf,
+) -> *mut c_void {
+    // SAFETY: `buf` is writable by the verb's contract; the rest is memory of our own.
+    unsafe {
+        let handle = libc::calloc(1, size_of::<ibv_buf>()).cast::<ibv_buf>();
+        if handle.is_null() {
+            return null(ENOMEM);
+        }
+        let mut addr = null_mut();
+        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
+        let ret = libc::posix_memalign(&mut addr, page, size);
+        if ret != 0 {
+            libc::free(handle.cast());
+            return null(ret);
+        }
+        handle.write(ibv_buf {
+            addr,
+            size,
+            pd,
+            dmabuf_fd: -1,
+        });
+        *buf = handle;
+        addr
+    }
+}
+
+/// Frees what [`alloc_buf`] allocated.
+unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
+    // SAFETY: by the verb's contract `buf` comes from alloc_buf() and is not used again.
+    unsafe {
+        libc::free((*buf).addr);
+        libc::free(buf.cast());
+    }
+}
+
+/// Registers by the older ops what they can express: memory by address, or a part of a dma-buf.
+unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+    // SAFETY: by the verb's contract both are live.
+    unsafe {
+        let attr = &*attr;
+        let ops = ops((*pd).context);
+        let has = |bit: u32| attr.comp_mask & bit as u64 != 0;
+        let supported = IBV_REG_MR_MASK_IOVA
+            | IBV_REG_MR_MASK_ADDR
+            | IBV_REG_MR_MASK_FD
+            | IBV_REG_MR_MASK_FD_OFFSET;
+        if !only(attr.comp_mask, supported.into()) {
+            return null(EOPNOTSUPP);
+        }
+        let access = attr.access as c_int;
+        if has(IBV_REG_MR_MASK_FD) {
+            if has(IBV_REG_MR_MASK_ADDR)
+                || !has(IBV_REG_MR_MASK_FD_OFFSET)
+                || !has(IBV_REG_MR_MASK_IOVA)
+            {
+                return null(EINVAL);
+            }
+            return (ops.reg_dmabuf_mr)(
+                pd,
+                attr.fd_offset,
+                attr.length,
+                attr.iova,
+                attr.fd,
+                access,
+            );
+        }
+        if !has(IBV_REG_MR_MASK_ADDR) || has(IBV_REG_MR_MASK_FD_OFFSET) {
+            return null(EINVAL);
+        }
+        let iova = if has(IBV_REG_MR_MASK_IOVA) {
+            attr.iova
+        } else {
+            attr.addr as u64
+        };
+        (ops.reg_mr)(pd, attr.addr, attr.length, iova, access)
+    }
+}
+
+/// [`PUBLIC`] of an op that programs do not call themselves.
+const NOWHERE: i16 = 0;
+
+/// Where each op also stands in the public context, as seen from the `ibv_context`: the functions that
+/// programs call inline, and those that programs of old called. Offset 0 is the device, so it can
+/// stand for "nowhere".
+static PUBLIC: [i16; OPS] = {
+    const CONTEXT: isize = offset_of!(verbs_context, context) as isize;
+    macro_rules! table {
+        (
+            ibv_context: $( $op:ident )+;
+            ibv_context, compat: $( $old:ident = $old_slot:ident, )+;
+            verbs_context: $( $ext:ident )+;
+            verbs_context, renamed: $( $named:ident = $slot:ident, )+;
+        ) => {{
+            let mut table = [NOWHERE; OPS];
+            $( table[offset_of!(verbs_context_ops, $op) / size_of::<usize>()] =
+                (offset_of!(ibv_context, ops) + offset_of!(ibv_context_ops, $op)) as i16; )+
+            $( table[offset_of!(verbs_context_ops, $old) / size_of::<usize>()] =
+                (offset_of!(ibv_context, ops) + offset_of!(ibv_context_ops, $old_slot)) as i16; )+
+            $( table[offset_of!(verbs_context_ops, $ext) / size_of::<usize>()] =
+                (offset_of!(verbs_context, $ext) as isize - CONTEXT) as i16; )+
+            $( table[offset_of!(verbs_context_ops, $named) / size_of::<usize>()] =
+                (offset_of!(verbs_context, $slot) as isize - CONTEXT) as i16; )+
+            table
+        }};
+    }
+    table! {
+        ibv_context: alloc_mw bind_mw dealloc_mw poll_cq post_recv post_send post_srq_recv
+            req_notify_cq;
+        ibv_context, compat:
+            alloc_pd = _compat_alloc_pd,
+            async_event = _compat_async_event,
+            attach_mcast = _compat_attach_mcast,
+            cq_event = _compat_cq_event,
+            create_ah = _compat_create_ah,
+            create_cq = _compat_create_cq,
+            create_qp = _compat_create_qp,
+            create_srq = _compat_create_srq,
+            dealloc_pd = _compat_dealloc_pd,
+            dereg_mr = _compat_dereg_mr,
+            destroy_ah = _compat_destroy_ah,
+            destroy_cq = _compat_destroy_cq,
+            destroy_qp = _compat_destroy_qp,
+            destroy_srq = _compat_destroy_srq,
+            detach_mcast = _compat_detach_mcast,
+            modify_qp = _compat_modify_qp,
+            modify_srq = _compat_modify_srq,
+            query_qp = _compat_query_qp,
+            query_srq = _compat_query_srq,
+            reg_mr = _compat_reg_mr,
+            rereg_mr = _compat_rereg_mr,
+            resize_cq = _compat_resize_cq,
+        ;
+        verbs_context: advise_mr alloc_dm alloc_null_mr alloc_parent_domain alloc_td
+            attach_counters_point_flow close_xrcd create_counters create_flow_action_esp create_qp_ex
+            create_rwq_ind_table create_srq_ex create_wq dealloc_td destroy_counters
+            destroy_flow_action destroy_rwq_ind_table destroy_wq free_dm get_srq_num modify_cq
+            modify_flow_action_esp modify_qp_rate_limit modify_wq open_qp open_xrcd post_srq_ops
+            query_device_ex query_rt_values read_counters reg_dm_mr;
+        verbs_context, renamed:
+            create_flow = ibv_create_flow,
+            destroy_flow = ibv_destroy_flow,
+        ;
+    }
+};
+
+/// Takes over the ops that `table` has: into the library's table, and into the public slots.
+///
+/// # Safety
+/// `context` is initialised; `table` has as many slots as `abi` says, each NULL or the right function.
+pub unsafe fn set_ops(
+    context: *mut ibv_context,
+    table: *const *const c_void,
+    slots: impl Iterator<Item = usize>,
+) {
+    // SAFETY: each slot of the library's table is a function pointer, and so is each public slot; what
+    // is written there is a non-null function of that slot's type, by the contract.
+    unsafe {
+        let own = (&raw mut (*private_mut(context)).ops).cast::<*const c_void>();
+        for (i, slot) in slots.enumerate() {
+            let function = *table.add(i);
+            if function.is_null() {
+                continue;
+            }
+            *own.add(slot) = function;
+            let public = PUBLIC[slot];
+            if public != NOWHERE {
+                *context.byte_offset(public as isize).cast::<*const c_void>() = function;
+            }
+        }
+    }
+}
+
+/// The library's part of a context, to be written to.
+///
+/// # Safety
+/// `context` is initialised, and nobody else uses its ops meanwhile.
+unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private {
+    // SAFETY: by the contract.
+    unsafe { (*extended(context)).priv_.cast() }
+}
+
+/// Gives a new context the default ops.
+///
+/// # Safety
+/// `context` is initialised, but for its ops.
+pub unsafe fn set_defaults(context: *mut ibv_context) {
+    // SAFETY: the library's table is an array of OPS functions, in the order of itself.
+    unsafe { set_ops(context, (&raw const DEFAULTS).cast(), 0..OPS) }
+}
+
+/// Takes over the ops that a provider of ABI 34 has; a NULL leaves what was there.
+///
+/// # Safety
+/// `vctx` is the provider's context, initialised by the library; `ops` is a table of its ABI.
+pub unsafe extern "C" fn verbs_set_ops(vctx: *mut verbs_context, ops: *const c_void) {
+    let abi: &ProviderAbi = &super::abi::V34;
+    // SAFETY: by the contract.
+    unsafe {
+        set_ops(
+            abi.context(vctx),
+            ops.cast(),
+            abi.slots.iter().map(|slot| *slot as usize),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unsupported_ops_answer_as_their_type_wants() {
+        // SAFETY: the defaults look at none of their arguments.
+        unsafe {
+            set_errno(0);
+            assert!((DEFAULTS.alloc_pd)(null_mut()).is_null());
+            assert_eq!(crate::sys::errno(), EOPNOTSUPP);
+            assert_eq!((DEFAULTS.poll_cq)(null_mut(), 1, null_mut()), EOPNOTSUPP);
+            assert_eq!((DEFAULTS.query_qp_data_in_order)(null_mut(), 0, 0), 0);
+            let ret = (DEFAULTS.rereg_mr)(null_mut(), 0, null_mut(), null_mut(), 0, 0);
+            assert_eq!(ret, IBV_REREG_MR_ERR_INPUT);
+            (DEFAULTS.free_context)(null_mut());
+        }
+    }
+
+    #[test]
+    fn no_two_ops_share_a_public_slot() {
+        let mut seen: Vec<i16> = PUBLIC.iter().copied().filter(|at| *at != NOWHERE).collect();
+        let count = seen.len();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), count);
+        assert_eq!(count, 8 + 22 + 31 + 2);
+    }
+}

@@ -1,0 +1,67 @@
+//! The GID table, as far as the kernel tells it by ioctl. Reading sysfs instead is for `verbs::gid_table`.
+
+use ibverbs_abi::*;
+use libc::c_int;
+
+use crate::uverbs::{
+    fallback::{self, Needs, Route},
+    ioctl::Command,
+    state::Op,
+};
+
+/// Asks for one entry of a port's GID table; [`Route::Write`] if this kernel has no such command.
+///
+/// # Safety
+/// `context` is open, `entry` is writable for `entry_size` bytes.
+pub unsafe fn entry(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+    entry_size: usize,
+) -> Result<Route, c_int> {
+    let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
+    cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port_num.into());
+    cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, gid_index.into());
+    cmd.u32(UVERBS_ATTR_QUERY_GID_ENTRY_FLAGS, flags);
+    cmd.output_bytes(
+        UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY,
+        entry.cast(),
+        entry_size,
+    );
+    // SAFETY: by the contract.
+    unsafe { fallback::execute(context, Op::QueryGid, Needs::default(), &mut cmd) }
+}
+
+/// Asks for all valid GIDs of all ports, at most `max_entries`; `Ok(None)` if this kernel has no such
+/// command, else their number.
+///
+/// # Safety
+/// `context` is open, `entries` is writable for `max_entries` times `entry_size` bytes.
+pub unsafe fn table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    flags: u32,
+    entry_size: usize,
+) -> Result<Option<u64>, c_int> {
+    let mut num_entries = 0u64;
+    let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE);
+    cmd.u64(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, entry_size as u64);
+    cmd.u32(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, flags);
+    // A table too long for an attribute makes the command malformed: EINVAL.
+    let len = entry_size.saturating_mul(max_entries);
+    cmd.output_bytes(
+        UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
+        entries.cast(),
+        len,
+    );
+    cmd.output(
+        UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
+        &raw mut num_entries,
+    );
+    // SAFETY: by the contract; the number is on this stack.
+    let route = unsafe { fallback::execute(context, Op::QueryGid, Needs::default(), &mut cmd)? };
+    Ok((route == Route::Done).then_some(num_entries))
+}

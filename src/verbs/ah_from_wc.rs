@@ -1,0 +1,306 @@
+//! Who sent a message, from the 40 bytes in front of a UD message: a global routing header
+//! (InfiniBand Architecture volume 1, chapter 8.3), an IPv6 header (RFC 8200), or an IPv4 header
+//! (RFC 791) in the last 20 bytes, behind 20 bytes of anything (RoCEv2, annex A17).
+
+use libc::{EINVAL, EPROTONOSUPPORT, IPPROTO_UDP, c_int};
+
+use crate::abi::{IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2, ibv_gid_type_sysfs};
+
+/// The next header of a GRH: an InfiniBand base transport header.
+const IBA_NEXT_HEADER: u8 = 0x1b;
+
+/// What a header says of a message's way, for the way back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Sender {
+    /// The sender's GID.
+    pub gid: [u8; 16],
+    /// Our own GID that it sent to, and the type it has in the port's table.
+    pub receiver: [u8; 16],
+    pub gid_type: ibv_gid_type_sysfs,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+}
+
+/// The flow label of the first word, whatever header that is in.
+pub(super) fn flow_label(grh: &[u8; 40]) -> u32 {
+    let [_, a, b, c, ..] = *grh;
+    u32::from_be_bytes([0, a & 0xf, b, c])
+}
+
+/// The header's last 20 bytes, where an IPv4 header would be.
+fn ipv4_header(grh: &[u8; 40]) -> &[u8; 20] {
+    let (_, header) = grh.split_at(20);
+    // The other half of 40 bytes; the fallback cannot be.
+    header.first_chunk().unwrap_or(&[0; 20])
+}
+
+/// The checksum of an IPv4 header without options (RFC 1071): 0 if its own checksum is right.
+fn ipv4_checksum(header: &[u8; 20]) -> u16 {
+    let (words, _) = header.as_chunks::<2>();
+    let sum: u32 = words
+        .iter()
+        .map(|w| u32::from(u16::from_be_bytes(*w)))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
+
+/// Tells an IPv4 header from the other two. With IPv4 the first word is anything, even something
+/// that begins as an IPv6 header does: then the IPv4 header's checksum decides. With IPv6 the last
+/// 20 bytes are of addresses.
+fn is_ipv4(grh: &[u8; 40]) -> Result<bool, c_int> {
+    let ipv4 = ipv4_header(grh);
+    match (grh[0] >> 4, ipv4[0] >> 4) {
+        // RoCEv2's IPv4 headers have no options.
+        (6, _) => Ok(ipv4[0] & 0xf == 5 && ipv4_checksum(ipv4) == 0),
+        (_, 4) => Ok(true),
+        _ => Err(EPROTONOSUPPORT),
+    }
+}
+
+/// The GID of an IPv4 address: the IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
+fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
+    [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
+}
+
+impl Sender {
+    /// Reads the header. EPROTONOSUPPORT: it is none of the three. EINVAL: it was sent to a
+    /// multicast group, so it does not say which of our GIDs to answer from.
+    pub fn of(grh: &[u8; 40]) -> Result<Self, c_int> {
+        if is_ipv4(grh)? {
+            return Self::of_ipv4(ipv4_header(grh));
+        }
+        let [v, t, _, _, _, _, next_header, hop_limit, addresses @ ..] = grh;
+        let (gids, _) = addresses.as_chunks::<16>();
+        let &[gid, receiver] = gids else {
+            return Err(EPROTONOSUPPORT);
+        };
+        if receiver[0] == 0xff {
+            return Err(EINVAL);
+        }
+        let gid_type = match *next_header {
+            IBA_NEXT_HEADER => IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
+            udp if c_int::from(udp) == IPPROTO_UDP => IBV_GID_TYPE_SYSFS_ROCE_V2,
+            _ => return Err(EPROTONOSUPPORT),
+        };
+        Ok(Self {
+            gid,
+            receiver,
+            gid_type,
+            hop_limit: *hop_limit,
+            traffic_class: (v << 4) | (t >> 4),
+        })
+    }
+
+    fn of_ipv4(header: &[u8; 20]) -> Result<Self, c_int> {
+        let [
+            _,
+            tos,
+            _,
+            _,
+            _,
+            _,
+            _,
+            _,
+            ttl,
+            _,
+            _,
+            _,
+            s0,
+            s1,
+            s2,
+            s3,
+            d0,
+            d1,
+            d2,
+            d3,
+        ] = *header;
+        // 224.0.0.0/4 (RFC 5771).
+        if d0 & 0xf0 == 0xe0 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            gid: mapped([s0, s1, s2, s3]),
+            receiver: mapped([d0, d1, d2, d3]),
+            gid_type: IBV_GID_TYPE_SYSFS_ROCE_V2,
+            hop_limit: ttl,
+            traffic_class: tos,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::mem::MaybeUninit;
+
+    use super::*;
+    use crate::verbs::oracle;
+
+    /// The example of RFC 1071's method in many textbooks, 192.168.0.1 to 192.168.0.199.
+    const IPV4: [u8; 20] = [
+        0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00,
+        0x01, 0xc0, 0xa8, 0x00, 0xc7,
+    ];
+
+    fn behind(first: u8, ipv4: &[u8; 20]) -> [u8; 40] {
+        let mut grh = [0xaa; 40];
+        grh[0] = first;
+        grh[20..].copy_from_slice(ipv4);
+        grh
+    }
+
+    fn ipv6(next_header: u8, to: u8) -> [u8; 40] {
+        let mut grh = [0; 40];
+        grh[..8].copy_from_slice(&[0x6a, 0xbc, 0xde, 0xf0, 0, 64, next_header, 9]);
+        grh[8..24].copy_from_slice(&[1; 16]);
+        grh[24..].copy_from_slice(&[2; 16]);
+        grh[24] = to;
+        grh
+    }
+
+    #[test]
+    fn ipv4_whatever_is_before_it() {
+        let expected = Sender {
+            gid: mapped([192, 168, 0, 1]),
+            receiver: mapped([192, 168, 0, 199]),
+            gid_type: IBV_GID_TYPE_SYSFS_ROCE_V2,
+            hop_limit: 64,
+            traffic_class: 0,
+        };
+        for first in [0x00, 0x45, 0x60, 0x6f, 0xff] {
+            assert_eq!(Sender::of(&behind(first, &IPV4)).as_ref(), Ok(&expected));
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_counts_only_against_ipv6() {
+        let mut wrong = IPV4;
+        wrong[11] ^= 1;
+        assert!(Sender::of(&behind(0x00, &wrong)).is_ok());
+        assert_eq!(is_ipv4(&behind(0x60, &wrong)), Ok(false));
+        // Options are not RoCEv2's; without a 6 in front nobody asks.
+        let mut options = IPV4;
+        options[0] = 0x46;
+        assert_eq!(is_ipv4(&behind(0x60, &options)), Ok(false));
+        assert_eq!(is_ipv4(&behind(0x10, &options)), Ok(true));
+    }
+
+    #[test]
+    fn checksums_carry_twice() {
+        // The words add up to 0x2ffff: folded once, a carry is left.
+        let mut header = [0_u8; 20];
+        header[0..8].copy_from_slice(&[0x45, 0x00, 0xff, 0xff, 0xff, 0xff, 0xbb, 0x01]);
+        let check = ipv4_checksum(&header);
+        header[10..12].copy_from_slice(&check.to_be_bytes());
+        assert_eq!(ipv4_checksum(&header), 0);
+        assert_eq!(is_ipv4(&behind(0x60, &header)), Ok(true));
+    }
+
+    #[test]
+    fn grh_and_ipv6() {
+        for (next, gid_type) in [
+            (0x1b, IBV_GID_TYPE_SYSFS_IB_ROCE_V1),
+            (17, IBV_GID_TYPE_SYSFS_ROCE_V2),
+        ] {
+            let grh = ipv6(next, 0xfe);
+            let sender = Sender::of(&grh).unwrap();
+            assert_eq!(sender.gid, [1; 16]);
+            assert_eq!(sender.receiver[..2], [0xfe, 2]);
+            assert_eq!(sender.gid_type, gid_type);
+            assert_eq!((sender.hop_limit, sender.traffic_class), (9, 0xab));
+            assert_eq!(flow_label(&grh), 0xcdef0);
+        }
+        assert_eq!(Sender::of(&ipv6(6, 0xfe)), Err(EPROTONOSUPPORT));
+    }
+
+    #[test]
+    fn multicast_and_nonsense() {
+        let mut multicast = IPV4;
+        multicast[16] = 239;
+        assert_eq!(Sender::of(&behind(0, &multicast)), Err(EINVAL));
+        assert_eq!(Sender::of(&ipv6(17, 0xff)), Err(EINVAL));
+        assert_eq!(Sender::of(&[0; 40]), Err(EPROTONOSUPPORT));
+        assert_eq!(Sender::of(&[0xff; 40]), Err(EPROTONOSUPPORT));
+    }
+
+    /// What the C library makes of a header: its errno, and the sender's GID if it took the header
+    /// for an IPv6 one. It looks for the receiver's GID by ioctl, which fails with EBADF here: the
+    /// context is one of zeros, with no descriptor.
+    fn theirs(library: &libloading::Library, grh: &[u8; 40]) -> (c_int, [u8; 16]) {
+        use crate::abi::*;
+
+        type InitAh = unsafe extern "C" fn(
+            *mut ibv_context,
+            u8,
+            *mut ibv_wc,
+            *mut ibv_grh,
+            *mut ibv_ah_attr,
+        ) -> c_int;
+        let init = oracle::symbol::<InitAh>(library, "ibv_init_ah_from_wc");
+        // Longer than what any release keeps of a context.
+        let mut private = [0_u64; 256];
+        // SAFETY: zeros are a context, a completion and attributes; of the context the library only
+        // looks at its descriptor and its private part.
+        unsafe {
+            let mut context = MaybeUninit::<verbs_context>::zeroed().assume_init();
+            context.priv_ = private.as_mut_ptr().cast();
+            context.context.cmd_fd = -1;
+            // The mark of a context with extensions around it.
+            context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
+            let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
+            wc.wc_flags = IBV_WC_GRH;
+            let mut grh = *grh;
+            let mut attr = MaybeUninit::<ibv_ah_attr>::zeroed().assume_init();
+            let grh = (&raw mut grh).cast();
+            let ret = init(&raw mut context.context, 1, &mut wc, grh, &mut attr);
+            assert_eq!(ret, -1);
+            (crate::sys::errno(), attr.grh.dgid.raw)
+        }
+    }
+
+    #[test]
+    fn headers_are_read_as_the_c_library_reads_them() {
+        let library = oracle::library();
+        let mut seed = 0x2545_f491_4f6c_dd1d_u64;
+        let mut kinds = [0; 4];
+        for round in 0..20_000 {
+            let mut grh = [0; 40].map(|_: u8| {
+                seed ^= seed << 13;
+                seed ^= seed >> 7;
+                seed ^= seed << 17;
+                (seed >> 32) as u8
+            });
+            // Most bytes at random would be of no protocol.
+            if round & 1 != 0 {
+                grh[0] = 0x60 | grh[0] & 0xf;
+            }
+            if round & 2 != 0 {
+                grh[20] = 0x45;
+            }
+            if round & 4 != 0 {
+                grh[30..32].fill(0);
+                let check = ipv4_checksum(ipv4_header(&grh));
+                grh[30..32].copy_from_slice(&check.to_be_bytes());
+            }
+            match round >> 3 & 3 {
+                0 => grh[6] = IBA_NEXT_HEADER,
+                1 => grh[6] = IPPROTO_UDP as u8,
+                _ => {}
+            }
+            let (errno, gid) = theirs(&library, &grh);
+            match Sender::of(&grh) {
+                Ok(sender) => {
+                    let ipv6 = is_ipv4(&grh) == Ok(false);
+                    kinds[usize::from(ipv6)] += 1;
+                    assert_eq!(errno, libc::EBADF, "{grh:02x?}");
+                    assert_eq!(gid, if ipv6 { sender.gid } else { [0; 16] }, "{grh:02x?}");
+                }
+                Err(ours) => {
+                    kinds[2 + usize::from(ours == EINVAL)] += 1;
+                    assert_eq!(ours, errno, "{grh:02x?}");
+                }
+            }
+        }
+        assert!(kinds.iter().all(|&n| n > 500), "{kinds:?}");
+    }
+}

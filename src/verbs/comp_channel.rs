@@ -1,0 +1,64 @@
+//! Completion channels: file descriptors that tell of completion events.
+
+use libc::{EBUSY, ENOMEM, c_int};
+
+use super::sync;
+use crate::abi::*;
+use crate::{sys, uverbs};
+
+/// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
+/// (ibv_create_comp_channel(3)). Returns NULL with errno set if it fails.
+///
+/// # Safety
+///
+/// `context` is an open context.
+pub unsafe extern "C" fn ibv_create_comp_channel(
+    context: *mut ibv_context,
+) -> *mut ibv_comp_channel {
+    // SAFETY: malloc takes any size.
+    let channel = unsafe { libc::malloc(size_of::<ibv_comp_channel>()) }.cast::<ibv_comp_channel>();
+    if channel.is_null() {
+        return sys::null(ENOMEM);
+    }
+    // SAFETY: an open context.
+    match unsafe { uverbs::cmd::comp_channel::create(context) } {
+        Ok(fd) => {
+            // SAFETY: just allocated, of this size and aligned for any type.
+            unsafe {
+                channel.write(ibv_comp_channel {
+                    context,
+                    fd,
+                    refcnt: 0,
+                })
+            };
+            channel
+        }
+        Err(errno) => {
+            // SAFETY: allocated by malloc just now and known to nobody.
+            unsafe { libc::free(channel.cast()) };
+            sys::null(errno)
+        }
+    }
+}
+
+/// Destroys a completion channel (ibv_create_comp_channel(3)). Returns 0, or EBUSY while a
+/// completion queue uses it.
+///
+/// # Safety
+///
+/// `channel` is a live channel, dead after success.
+pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: the channel lives and its context too, whose mutex guards the count of users; with no
+    // user left it is this function's to free.
+    unsafe {
+        let context = (*channel).context;
+        sync::locked(&raw mut (*context).mutex, || {
+            if (*channel).refcnt != 0 {
+                return EBUSY;
+            }
+            libc::close((*channel).fd);
+            libc::free(channel.cast());
+            0
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Asynchronous events: what happens to a device, a port or a queue unasked.
+
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use libc::c_int;
+
+use super::sync;
+use crate::abi::*;
+use crate::provider::ops::ops;
+
+/// What an event is about, and so which member of its union counts.
+#[derive(Debug, PartialEq, Eq, Clone, Copy)]
+enum Subject {
+    Cq,
+    Qp,
+    Srq,
+    Wq,
+    /// A port, or the whole device, whose events carry a number that means nothing. Events that this
+    /// library does not know are taken for these too.
+    Port,
+}
+
+const fn subject(event_type: ibv_event_type) -> Subject {
+    match event_type {
+        IBV_EVENT_CQ_ERR => Subject::Cq,
+        IBV_EVENT_QP_FATAL
+        | IBV_EVENT_QP_REQ_ERR
+        | IBV_EVENT_QP_ACCESS_ERR
+        | IBV_EVENT_COMM_EST
+        | IBV_EVENT_SQ_DRAINED
+        | IBV_EVENT_PATH_MIG
+        | IBV_EVENT_PATH_MIG_ERR
+        | IBV_EVENT_QP_LAST_WQE_REACHED => Subject::Qp,
+        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Subject::Srq,
+        IBV_EVENT_WQ_FATAL => Subject::Wq,
+        _ => Subject::Port,
+    }
+}
+
+/// Waits for an asynchronous event of a context (ibv_get_async_event(3)). Blocks in read(), a
+/// cancellation point where it holds nothing. Returns 0, or -1 with errno set.
+///
+/// # Safety
+///
+/// `context` is an open context; `event` is writable.
+pub unsafe extern "C" fn ibv_get_async_event(
+    context: *mut ibv_context,
+    event: *mut ibv_async_event,
+) -> c_int {
+    let mut told = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
+    let size = size_of::<ib_uverbs_async_event_desc>();
+    // SAFETY: the kernel writes at most the size of the event into it.
+    let len = unsafe { libc::read((*context).async_fd, told.as_mut_ptr().cast(), size) };
+    if len != size as isize {
+        return -1;
+    }
+    // SAFETY: read filled it, and any bytes are an event.
+    let told = unsafe { told.assume_init() };
+    // SAFETY: the event is writable. The element is the address of the object, which this library
+    // gave to the kernel when it was created, or a port number.
+    unsafe {
+        (*event).event_type = told.event_type;
+        let element = &raw mut (*event).element;
+        match subject(told.event_type) {
+            Subject::Port => (*element).port_num = told.element as c_int,
+            _ => {
+                // One union member is as good as the other for the address of the object.
+                (*element).cq = ptr::with_exposed_provenance_mut(told.element as usize);
+            }
+        }
+        (ops(context).async_event)(context, event);
+    }
+    0
+}
+
+/// Acknowledges an asynchronous event, which destroying its object waits for
+/// (ibv_get_async_event(3)).
+///
+/// # Safety
+///
+/// `event` came from `ibv_get_async_event` and is not yet acknowledged.
+pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
+    macro_rules! acknowledge {
+        ($object:expr, $counter:ident) => {{
+            let object = $object;
+            sync::acknowledge(
+                &raw mut (*object).mutex,
+                &raw mut (*object).cond,
+                &raw mut (*object).$counter,
+                1,
+            );
+        }};
+    }
+    // SAFETY: an object cannot be destroyed before its events are acknowledged, so it lives; its
+    // mutex guards its counter.
+    unsafe {
+        let element = &raw const (*event).element;
+        match subject((*event).event_type) {
+            Subject::Cq => acknowledge!((*element).cq, async_events_completed),
+            Subject::Qp => acknowledge!((*element).qp, events_completed),
+            Subject::Srq => acknowledge!((*element).srq, events_completed),
+            Subject::Wq => acknowledge!((*element).wq, events_completed),
+            Subject::Port => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_has_its_subject() {
+        use Subject::*;
+        // In the order of enum ibv_event_type, and what lies outside it.
+        let subjects = [
+            Cq, Qp, Qp, Qp, Qp, Qp, Qp, Qp, Port, Port, Port, Port, Port, Port, Srq, Srq, Qp, Port,
+            Port, Wq, Port,
+        ];
+        for (event, expected) in (0..).zip(subjects) {
+            assert_eq!(subject(event), expected, "event {event}");
+        }
+        assert_eq!(subject(21), Port);
+        assert_eq!(subject(u32::MAX), Port);
+    }
+}

@@ -1,0 +1,355 @@
+//! The GID table with all there is to an entry: by ioctl, or from sysfs where the kernel has no such
+//! ioctl.
+
+use core::mem::MaybeUninit;
+use core::ptr;
+
+use libc::{EINVAL, ENODATA, ENOENT, EOPNOTSUPP, IF_NAMESIZE, c_char, c_int};
+
+use super::device_attr::ibv_query_device;
+use super::hex::hex16;
+use super::port::ibv_query_port;
+use crate::abi::*;
+use crate::discover::sysfs;
+use crate::sys;
+use crate::uverbs::cmd::gid as kernel;
+use crate::uverbs::fallback::Route;
+
+const EVERYTHING: u32 =
+    VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
+
+const EMPTY: ibv_gid_entry = ibv_gid_entry {
+    gid: ibv_gid { raw: [0; 16] },
+    gid_index: 0,
+    port_num: 0,
+    gid_type: IBV_GID_TYPE_IB,
+    ndev_ifindex: 0,
+};
+
+/// Reads an entry of the table into `entry_size` bytes. Where sysfs is read, only what `wanted`
+/// (`VERBS_QUERY_GID_ATTR_*`) names. Returns 0 or an errno value: ENODATA for an empty entry.
+///
+/// # Safety
+///
+/// `context` is an open context; `entry_size` bytes at `entry` are writable.
+pub unsafe fn query_gid_ex(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+    entry_size: usize,
+    wanted: u32,
+) -> c_int {
+    // SAFETY: the caller's promises are what this asks for.
+    match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
+        Ok(Route::Done) => return 0,
+        Ok(_) => {}
+        Err(errno) => return errno,
+    }
+    if flags != 0 {
+        return EOPNOTSUPP;
+    }
+    if entry_size < size_of::<ibv_gid_entry>() {
+        return EINVAL;
+    }
+    let mut found = EMPTY;
+    // SAFETY: an open context.
+    let read = unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) };
+    if let Err(errno) = read {
+        return errno;
+    }
+    // SAFETY: the caller's entry has room for all of this one.
+    unsafe { *entry = found };
+    if wanted & VERBS_QUERY_GID_ATTR_GID != 0 && is_empty(&found) {
+        return ENODATA;
+    }
+    0
+}
+
+/// Whether the entry has no GID.
+fn is_empty(entry: &ibv_gid_entry) -> bool {
+    // SAFETY: a GID is 16 bytes by whichever name.
+    unsafe { entry.gid.raw == [0; 16] }
+}
+
+/// Reads what is `wanted` of an entry from sysfs. `link_layer`: the port's, if it is known.
+///
+/// # Safety
+///
+/// `context` is an open context.
+unsafe fn from_sysfs(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    wanted: u32,
+    link_layer: Option<u8>,
+    entry: &mut ibv_gid_entry,
+) -> Result<(), c_int> {
+    entry.port_num = port_num;
+    entry.gid_index = gid_index;
+    // SAFETY: every device of this library begins a `verbs_device`, and the context holds it.
+    let dev = unsafe { (*(*context).device.cast::<verbs_device>()).sysfs };
+    // The kernel has eight bits for a port here, and an int for an index.
+    let (port, index) = (port_num as u8, gid_index as c_int);
+
+    if wanted & VERBS_QUERY_GID_ATTR_GID != 0 {
+        let mut text = [0; 41];
+        // SAFETY: the device holds its sysfs description.
+        let raw =
+            unsafe { sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text) };
+        let raw = raw.ok().and_then(|_| parse_gid(&text)).ok_or(EINVAL)?;
+        entry.gid = ibv_gid { raw };
+    }
+    if wanted & VERBS_QUERY_GID_ATTR_TYPE != 0 {
+        // SAFETY: the device holds its sysfs description.
+        let v2 = unsafe { type_is_v2(dev, port, index) }.ok_or(EINVAL)?;
+        entry.gid_type = if v2 {
+            IBV_GID_TYPE_ROCE_V2
+        } else {
+            let link_layer = match link_layer {
+                Some(known) => known,
+                // SAFETY: an open context.
+                None => unsafe { port_link_layer(context, port) }?.0,
+            };
+            older_type(link_layer)
+        };
+    }
+    if wanted & VERBS_QUERY_GID_ATTR_NDEV_IFINDEX != 0 {
+        let mut name = [0; IF_NAMESIZE];
+        // SAFETY: the device holds its sysfs description.
+        let len = unsafe {
+            let file = format_args!("ports/{port}/gid_attrs/ndevs/{index}");
+            sysfs::read_ibdev(dev, file, &mut name)
+        };
+        entry.ndev_ifindex = match len {
+            Ok(1..) => {
+                // SAFETY: a name that was read ends in a NUL.
+                let ifindex = unsafe { libc::if_nametoindex(name.as_ptr().cast::<c_char>()) };
+                if ifindex == 0 {
+                    return Err(sys::errno());
+                }
+                ifindex
+            }
+            _ => 0,
+        };
+    }
+    Ok(())
+}
+
+/// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at.
+fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
+    let mut gid = [0; 16];
+    let (words, _) = gid.as_chunks_mut::<2>();
+    for (word, at) in words.iter_mut().zip((0..).step_by(5)) {
+        *word = hex16(text.get(at..)?)?.to_be_bytes();
+    }
+    Some(gid)
+}
+
+/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else, or nothing.
+///
+/// # Safety
+///
+/// `dev` is NULL or lives.
+unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Option<bool> {
+    let mut text = [0; 11];
+    sys::set_errno(0);
+    // SAFETY: the caller's device.
+    let len = unsafe {
+        let file = format_args!("ports/{port}/gid_attrs/types/{index}");
+        sysfs::read_ibdev(dev, file, &mut text)
+    };
+    match len {
+        Ok(len @ 1..) => match text.get(..len)? {
+            b"IB/RoCE v1" => Some(false),
+            b"RoCE v2" => Some(true),
+            _ => None,
+        },
+        // What reading the type of a GID of an InfiniBand port gives.
+        Err(EINVAL) => Some(false),
+        // A kernel older than the types has no directory for them; one that has it, but not the
+        // file, is told by the error of reading a directory.
+        _ => {
+            let file = format_args!("ports/{port}/gid_attrs");
+            // SAFETY: the caller's device.
+            let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
+            (err == Err(ENOENT)).then_some(false)
+        }
+    }
+}
+
+/// The type that sysfs has one name with another for: RoCE v1 on Ethernet, else InfiniBand.
+fn older_type(link_layer: u8) -> u32 {
+    if link_layer == IBV_LINK_LAYER_ETHERNET as u8 {
+        IBV_GID_TYPE_ROCE_V1
+    } else {
+        IBV_GID_TYPE_IB
+    }
+}
+
+/// A port's link layer, and how many GIDs it has room for.
+///
+/// # Safety
+///
+/// `context` is an open context.
+unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u32), c_int> {
+    let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
+    // SAFETY: an open context; zeros are attributes.
+    unsafe {
+        match ibv_query_port(context, port, attr.as_mut_ptr().cast()) {
+            0 => {
+                let attr = attr.assume_init_ref();
+                Ok((attr.link_layer, attr.gid_tbl_len.max(0) as u32))
+            }
+            errno => Err(errno),
+        }
+    }
+}
+
+/// Reads an entry of the table; the inline `ibv_query_gid_ex` calls it (ibv_query_gid_ex(3)). Returns
+/// 0 or an errno value: ENODATA for an empty entry.
+///
+/// # Safety
+///
+/// `context` is an open context; `entry_size` bytes at `entry` are writable.
+pub unsafe extern "C" fn _ibv_query_gid_ex(
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+    entry_size: usize,
+) -> c_int {
+    // SAFETY: the caller's promises are the same.
+    unsafe {
+        query_gid_ex(
+            context, port_num, gid_index, entry, flags, entry_size, EVERYTHING,
+        )
+    }
+}
+
+/// Reads all entries that are not empty, of all ports, at most `max_entries`; the inline
+/// `ibv_query_gid_table` calls it (ibv_query_gid_table(3)). Returns how many, or a negative errno
+/// value: EINVAL if there are more.
+///
+/// # Safety
+///
+/// `context` is an open context; `max_entries` times `entry_size` bytes at `entries` are writable.
+pub unsafe extern "C" fn _ibv_query_gid_table(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    flags: u32,
+    entry_size: usize,
+) -> isize {
+    // SAFETY: the caller's promises are what these ask for.
+    let count = unsafe {
+        match kernel::table(context, entries, max_entries, flags, entry_size) {
+            Ok(Some(count)) => Ok(count as usize),
+            Ok(None) if flags != 0 => Err(EOPNOTSUPP),
+            Ok(None) => table_from_sysfs(context, entries, max_entries, entry_size),
+            Err(errno) => Err(errno),
+        }
+    };
+    match count {
+        Ok(count) => count as isize,
+        Err(errno) => -(errno as isize),
+    }
+}
+
+/// Reads the whole table from sysfs, for [`_ibv_query_gid_table`].
+///
+/// # Safety
+///
+/// As there.
+unsafe fn table_from_sysfs(
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    entry_size: usize,
+) -> Result<usize, c_int> {
+    if entry_size < size_of::<ibv_gid_entry>() {
+        return Err(EINVAL);
+    }
+    let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
+    // SAFETY: an open context; zeros are attributes.
+    let ports = unsafe {
+        match ibv_query_device(context, attr.as_mut_ptr()) {
+            0 => attr.assume_init_ref().phys_port_cnt,
+            errno => return Err(errno),
+        }
+    };
+    let mut count = 0;
+    for port in 1..=ports {
+        // SAFETY: an open context.
+        let (link_layer, len) = unsafe { port_link_layer(context, port) }?;
+        for index in 0..len {
+            let mut entry = EMPTY;
+            // SAFETY: an open context.
+            unsafe {
+                from_sysfs(
+                    context,
+                    port.into(),
+                    index,
+                    EVERYTHING,
+                    Some(link_layer),
+                    &mut entry,
+                )?;
+            }
+            if is_empty(&entry) {
+                continue;
+            }
+            if count == max_entries {
+                return Err(EINVAL);
+            }
+            // SAFETY: fewer than the caller's entries are before this one, of the size told, which
+            // need not be a multiple of an entry's alignment.
+            unsafe {
+                let place = entries.byte_add(count * entry_size);
+                ptr::write_unaligned(place, entry);
+            }
+            count += 1;
+        }
+    }
+    Ok(count)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gids_as_sysfs_prints_them() {
+        let gid = parse_gid(b"fe80:0000:0000:0000:5054:00ff:fe12:3456\0");
+        assert_eq!(
+            gid,
+            Some([
+                0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56
+            ])
+        );
+        assert_eq!(
+            parse_gid(b"0000:0000:0000:0000:0000:0000:0000:0000\0"),
+            Some([0; 16])
+        );
+        for nonsense in [
+            &b"\0"[..],
+            b"",
+            b"fe80:0000:0000:0000:5054:00ff:fe12:\0",
+            b"fe80::1\0",
+            b"                                         ",
+        ] {
+            assert_eq!(parse_gid(nonsense), None, "{nonsense:?}");
+        }
+    }
+
+    #[test]
+    fn older_types_by_link_layer() {
+        assert_eq!(
+            older_type(IBV_LINK_LAYER_ETHERNET as u8),
+            IBV_GID_TYPE_ROCE_V1
+        );
+        assert_eq!(older_type(IBV_LINK_LAYER_INFINIBAND as u8), IBV_GID_TYPE_IB);
+        assert_eq!(older_type(0), IBV_GID_TYPE_IB);
+    }
+}

@@ -1,0 +1,54 @@
+//! The pthread mutexes and condition variables inside the public structs. Providers and programs
+//! built against the C headers lock them too, so they are what `<pthread.h>` says, not Rust's.
+
+use libc::{pthread_cond_t, pthread_mutex_t};
+
+/// Readies a mutex and its condition variable in an object that a provider has just made.
+///
+/// # Safety
+///
+/// Both are writable and nobody uses them yet.
+pub(crate) unsafe fn init(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
+    // SAFETY: the caller has both to itself; NULL attributes ask for the defaults.
+    unsafe {
+        libc::pthread_mutex_init(mutex, core::ptr::null());
+        libc::pthread_cond_init(cond, core::ptr::null());
+    }
+}
+
+/// Runs `work` with the mutex held. `work` must not block: there is no guard that would release the
+/// mutex if the thread were cancelled in it.
+///
+/// # Safety
+///
+/// The mutex is initialised and this thread does not hold it.
+#[inline]
+pub(crate) unsafe fn locked<T>(mutex: *mut pthread_mutex_t, work: impl FnOnce() -> T) -> T {
+    // SAFETY: an initialised mutex, which this thread does not hold yet.
+    unsafe { libc::pthread_mutex_lock(mutex) };
+    let answer = work();
+    // SAFETY: locked four lines up, by this thread.
+    unsafe { libc::pthread_mutex_unlock(mutex) };
+    answer
+}
+
+/// Counts `n` more acknowledged events and wakes the thread that waits for them in a destroy verb.
+///
+/// # Safety
+///
+/// The three are of one live object, and the mutex guards the counter.
+pub(crate) unsafe fn acknowledge(
+    mutex: *mut pthread_mutex_t,
+    cond: *mut pthread_cond_t,
+    counter: *mut u32,
+    n: u32,
+) {
+    // SAFETY: the object lives, so its mutex and condition variable are initialised, and the mutex
+    // makes this thread the counter's only user. The counter wraps, as the kernel's does.
+    unsafe {
+        locked(mutex, || {
+            *counter = (*counter).wrapping_add(n);
+            libc::pthread_cond_signal(cond);
+        });
+    }
+}
