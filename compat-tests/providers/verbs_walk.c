@@ -530,9 +530,19 @@ static void walk_ahs(void)
 	DESTROY(ibv_destroy_ah, ah);
 	inet_pton(AF_INET6, "fe80::ff:fe00:901", &grh.dgid);
 	inet_pton(AF_INET6, "fe80::200:ff:fe00:902", &grh.sgid);
+	/* A next header of no known protocol, then RoCE v2's, then InfiniBand's. */
 	FILL(attr);
 	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
 	SHOW(attr);
+	grh.next_hdr = IPPROTO_UDP;
+	FILL(attr);
+	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
+	SHOW(attr);
+	grh.next_hdr = 0x1b;
+	FILL(attr);
+	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
+	SHOW(attr);
+	grh.next_hdr = IPPROTO_UDP;
 	PTR(ah, ibv_create_ah_from_wc(pd, &wc, &grh, 1));
 	DESTROY(ibv_destroy_ah, ah);
 	inet_pton(AF_INET6, "fe80::dead", &grh.dgid);
@@ -663,9 +673,7 @@ int main(int argc, char **argv)
 		DESTROY(ibv_destroy_srq, srq);
 	}
 	DESTROY(ibv_close_xrcd, xrcd);
-	/* pvrdma of rdma-core 44 writes behind its own memory here. */
-	if (strncmp(argv[1], "vmw_pvrdma", 10))
-		walk_ahs();
+	walk_ahs();
 	INT(fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK));
 	INT(ibv_get_async_event(ctx, &event));
 	PTR(imported, ibv_import_device(ctx->cmd_fd));
