@@ -229,17 +229,17 @@ pub fn check_kernel_abi() -> Result<(), c_int> {
     let len =
         sysfs::read_file(sysfs::path().to_bytes(), file, &mut value).map_err(|_| libc::ENOSYS)?;
     let version = value::unsigned(value.get(..len).unwrap_or_default()) as i32;
+    // Kept even if it is refused: a program that asks again gets the devices, as it always has.
+    KERNEL_ABI.store(version, Ordering::Relaxed);
     let (min, max) = (
         IB_USER_VERBS_MIN_ABI_VERSION as i32,
         IB_USER_VERBS_MAX_ABI_VERSION as i32,
     );
     if !(min..=max).contains(&version) {
-        log::print(&[format!(
-            "Fatal: kernel ABI version {version} doesn't match library version {max}.\n"
-        )
-        .as_bytes()]);
+        let text =
+            format!("Fatal: kernel ABI version {version} doesn't match library version {max}.\n");
+        log::print(&[text.as_bytes()]);
         return Err(libc::ENOSYS);
     }
-    KERNEL_ABI.store(version, Ordering::Relaxed);
     Ok(())
 }

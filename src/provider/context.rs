@@ -181,18 +181,32 @@ pub struct LibraryOps {
 /// `provider` is what a provider's `alloc_context` or `import_context` has returned.
 pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut ibv_context {
     let context = V34.context(provider);
-    // SAFETY: by the contract the library has initialised the context. The placeholders have one type
-    // for all functions, as C has it.
+    // SAFETY: by the contract the library has initialised the context.
     unsafe {
-        let ext = &mut *extended(context);
-        ext.create_cq_ex = Some(library.create_cq_ex);
-        ext.query_port = Some(library.query_port);
+        let ext = extended(context);
+        (*ext).create_cq_ex = Some(library.create_cq_ex);
+        (*ext).query_port = Some(library.query_port);
         (*context).ops._compat_query_port = Some(library.compat_query_port);
         (*context).ops._compat_query_device = Some(library.compat_query_device);
-        ext.ABI_placeholder1 =
-            core::mem::transmute::<_, Option<unsafe extern "C" fn()>>(ext.ibv_create_flow);
-        ext.ABI_placeholder2 =
-            core::mem::transmute::<_, Option<unsafe extern "C" fn()>>(ext.ibv_destroy_flow);
+        // Slots of one size, whose types only say that there is a function.
+        copy_slot(
+            &raw const (*ext).ibv_create_flow,
+            &raw mut (*ext).ABI_placeholder1,
+        );
+        copy_slot(
+            &raw const (*ext).ibv_destroy_flow,
+            &raw mut (*ext).ABI_placeholder2,
+        );
     }
     context
+}
+
+/// Copies a function pointer to a slot of another function type.
+///
+/// # Safety
+/// Both are function pointers, `to` is writable, and callers of `to` know the function's real type.
+unsafe fn copy_slot<F, T>(from: *const F, to: *mut T) {
+    const { assert!(size_of::<F>() == size_of::<T>() && size_of::<T>() == size_of::<usize>()) }
+    // SAFETY: by the contract, and both have a pointer's size.
+    unsafe { to.cast::<F>().write(from.read()) }
 }

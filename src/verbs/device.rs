@@ -8,7 +8,8 @@ use core::{
 use std::os::fd::IntoRawFd;
 
 use ibverbs_abi::{
-    VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context, verbs_device, verbs_sysfs_dev,
+    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
+    verbs_device, verbs_sysfs_dev,
 };
 use parking_lot::Mutex;
 
@@ -41,9 +42,20 @@ static DEVICES: Mutex<Devices> = Mutex::new(Devices {
 static LIBRARY: LibraryOps = LibraryOps {
     create_cq_ex: cq::lib_create_cq_ex,
     query_port: port::lib_query_port,
-    compat_query_port: port::ibv_query_port,
+    compat_query_port,
     compat_query_device: device_attr::ibv_query_device,
 };
+
+/// `ibv_query_port` as `verbs.h` declares its slot: with the attributes of programs linked long ago,
+/// of which no more than the start is written.
+unsafe extern "C" fn compat_query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    port_attr: *mut _compat_ibv_port_attr,
+) -> c_int {
+    // SAFETY: the caller's promise is the same; only the type's name differs.
+    unsafe { port::ibv_query_port(context, port_num, port_attr.cast()) }
+}
 
 /// What happens once, when a program first asks for devices.
 fn initialize() {
@@ -68,8 +80,8 @@ fn initialize() {
 /// # Safety
 /// `num_devices` is NULL or can be written to.
 pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
-    // SAFETY: the caller says that it is NULL or ours to write.
     let mut unused = 0;
+    // SAFETY: the caller says that it is NULL or ours to write.
     let num_devices = unsafe { num_devices.as_mut() }.unwrap_or(&mut unused);
     *num_devices = 0;
 
@@ -278,8 +290,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     // SAFETY: the array has a NULL at its end and living devices before it, as long as it is not
     // freed, which ends this block; a context that was made keeps its device.
     unsafe {
-        while !(*at).is_null() && !sysfs_of(*at).is_some_and(|sysfs| (*sysfs).sysfs_cdev == number)
-        {
+        while !(*at).is_null() && sysfs_of(*at).is_none_or(|sysfs| (*sysfs).sysfs_cdev != number) {
             at = at.add(1);
         }
         let device = *at;

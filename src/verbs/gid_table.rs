@@ -55,9 +55,8 @@ pub unsafe fn query_gid_ex(
     }
     let mut found = EMPTY;
     // SAFETY: an open context.
-    if let Err(errno) =
-        unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) }
-    {
+    let read = unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) };
+    if let Err(errno) = read {
         return errno;
     }
     // SAFETY: the caller's entry has room for all of this one.

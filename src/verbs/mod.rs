@@ -19,6 +19,8 @@ pub mod gid_table;
 mod hex;
 pub mod marshall;
 pub mod mcast;
+#[cfg(test)]
+mod mock;
 pub mod mr;
 #[cfg(test)]
 mod oracle;
@@ -31,3 +33,5 @@ pub mod resolve;
 pub mod srq;
 pub mod strings;
 mod sync;
+#[cfg(test)]
+mod tests;

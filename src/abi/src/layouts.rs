@@ -1,11 +1,64 @@
-//! What differs between provider ABIs, as data.
+//! What differs between provider ABIs, as data. The releases are rdma-core's.
 
-/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57. Newer releases only put slots in
-/// front, so everything from `query_port` on keeps its distance from the end.
-pub const VSZ_V34: usize = 648;
-/// The same of the first provider ABI 59 (v59 to v61).
-pub const VSZ_V59: usize = 672;
-/// The same of the second provider ABI 59 (v62, v63).
-pub const VSZ_V62: usize = 680;
-/// The same of provider ABIs 64 and 65.
-pub const VSZ_V64: usize = 696;
+use crate::*;
+
+/// The releases whose `verbs_context_ops` differ, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum OpsLayout {
+    /// Provider ABIs 34 (from v36) and 57: v36 to v58.
+    V36,
+    /// The first provider ABI 59: v59 to v61.
+    V59,
+    /// The second provider ABI 59: v62 and v63.
+    V62,
+    /// Provider ABI 64: v64.
+    V64,
+    /// Provider ABI 65.
+    MASTER,
+}
+
+/// The slots of a layout: for each of its places, the place in [`verbs_context_ops`]. A newer
+/// release only ever inserted slots, so an older table is the newer one with some left out.
+const fn slots<const N: usize>(layout: OpsLayout) -> [u8; N] {
+    let mut out = [0; N];
+    let (mut from, mut to) = (0, 0);
+    while from < OPS {
+        if OPS_SINCE[from] as u8 <= layout as u8 {
+            out[to] = from as u8;
+            to += 1;
+        }
+        from += 1;
+    }
+    assert!(to == N);
+    out
+}
+
+/// Slots of provider ABIs 34 and 57.
+pub const SLOTS_V36: [u8; 76] = slots(OpsLayout::V36);
+/// Slots of the first provider ABI 59 (v59 to v61).
+pub const SLOTS_V59: [u8; 79] = slots(OpsLayout::V59);
+/// Slots of the second provider ABI 59 (v62, v63).
+pub const SLOTS_V62: [u8; 81] = slots(OpsLayout::V62);
+/// Slots of provider ABI 64.
+pub const SLOTS_V64: [u8; 83] = slots(OpsLayout::V64);
+/// Slots of provider ABI 65.
+pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
+
+const SLOT: usize = size_of::<usize>();
+
+/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64). Newer releases only put
+/// slots in front, so everything from `query_port` on keeps its distance from the end.
+pub const VSZ_V34: usize = size_of::<verbs_context>();
+/// The same of the first provider ABI 59 (v59 to v61): three slots more.
+pub const VSZ_V59: usize = VSZ_V34 + 3 * SLOT;
+/// The same of the second provider ABI 59 (v62, v63): one more.
+pub const VSZ_V62: usize = VSZ_V59 + SLOT;
+/// The same of provider ABIs 64 and 65: two more.
+pub const VSZ_V64: usize = VSZ_V62 + 2 * SLOT;
+
+/// Where `comp_mask` of [`verbs_qp`] stands in providers of v34 to v43, of v44, and from v45 on:
+/// behind [`ibv_qp_ex`], which has grown by a slot each time (344, 352, 360 on x86-64).
+pub const VERBS_QP_COMP_MASK_OFFSETS: [usize; 3] = {
+    let newest = size_of::<ibv_qp_ex>();
+    [newest - 2 * SLOT, newest - SLOT, newest]
+};

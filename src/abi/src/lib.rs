@@ -1,15 +1,19 @@
-//! What C sees of libibverbs: `#[repr(C)]` types and constants. No behaviour.
+//! What C sees of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one flat
+//! namespace. No behaviour.
+//!
+//! An enum of C's is an alias of an integer type with constants, for programs and providers pass values
+//! that this library does not know. What is anonymous in C is named `u` here, or `imm` and `op` in
+//! work requests and completions; a field that is called like a word of Rust's has a `_` behind it.
+//! `tests/layout` compares every type and constant with the C headers of the distribution.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod kernel;
 mod layouts;
-mod ops;
 mod provider;
 mod public;
 
 pub use kernel::*;
 pub use layouts::*;
-pub use ops::*;
 pub use provider::*;
 pub use public::*;
 

@@ -1,0 +1,90 @@
+# libibverbs-rs. `make help` lists the targets. All output goes to $CARGO_TARGET_DIR, else target/.
+
+CARGO   ?= cargo
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+INCDIR  ?= $(PREFIX)/include
+DESTDIR ?=
+
+TARGET  := $(or $(CARGO_TARGET_DIR),target)
+RELEASE := $(TARGET)/release
+VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+# The number behind the SONAME's is this project's, not rdma-core's.
+REALNAME := libibverbs.so.1.$(VERSION)
+HEADERS  := $(wildcard include/infiniband/*.h)
+
+TESTS := lint build test-unit test-abi test-bench test-self test-vm
+
+.DEFAULT_GOAL := all
+.NOTPARALLEL:
+.PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
+.PHONY: test-unit test-abi test-bench test-self test-vm
+
+all: build ## build target/release/libibverbs.so.1 (the default)
+
+build:
+	$(CARGO) build --release
+	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
+
+help: ## show this
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
+	scripts/install-deps build run vm
+	$(MAKE) --no-print-directory build
+	compat-tests/vm/demo
+
+test: deps ## install what is missing, then run all the tests below
+	MAKE="$(MAKE)" scripts/test-all $(TESTS)
+
+lint: lint-rust lint-shell ## rustfmt, clippy, shellcheck
+
+lint-rust:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint-shell:
+	scripts/lint-shell
+
+test-unit: ## unit tests of the workspace
+	$(CARGO) test --workspace
+
+test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
+	compat-tests/symbols/run
+
+test-bench: build ## providers and discovery on this host, without hardware, against the C library
+	compat-tests/providers/run
+	compat-tests/neigh/run
+
+test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
+	compat-tests/vm/run
+
+test-self: ## does test-vm notice what it should?
+	compat-tests/vm/selftest
+
+bench: build ## instruction counts and times against the C library
+	scripts/install-deps build run test bench
+	benches/run
+
+deps: ## install with apt what building and testing need and this machine lacks
+	scripts/install-deps
+
+install: build ## install the library and headers (DESTDIR, PREFIX, LIBDIR, INCDIR)
+	install -d $(DESTDIR)$(LIBDIR)
+	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
+	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
+	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
+ifneq ($(HEADERS),)
+	install -d $(DESTDIR)$(INCDIR)/infiniband
+	install -m 644 $(HEADERS) $(DESTDIR)$(INCDIR)/infiniband
+endif
+ifeq ($(DESTDIR),)
+	-[ "$$(id -u)" != 0 ] || ldconfig
+endif
+
+uninstall: ## remove what install put there
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so)
+	rm -f $(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS)))
+
+clean: ## remove what cargo and the tests made
+	$(CARGO) clean

@@ -1,0 +1,94 @@
+//! The ioctl that carries commands made of attributes.
+
+use crate::*;
+
+/// The ioctl type of all RDMA devices.
+pub const RDMA_IOCTL_MAGIC: u32 = 27;
+
+/// `flags` of [`ib_uverbs_attr`].
+pub const UVERBS_ATTR_F_MANDATORY: u32 = 1;
+pub const UVERBS_ATTR_F_VALID_OUTPUT: u32 = 2;
+
+/// One attribute of a command: a handle, or input of up to 8 bytes, stands in `data` itself; longer
+/// input and all output behind the address in it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ib_uverbs_attr {
+    pub attr_id: u16,
+    /// Bytes.
+    pub len: u16,
+    pub flags: u16,
+    pub attr_data: ib_uverbs_attr_data,
+    pub data: u64,
+}
+
+/// Part of [`ib_uverbs_attr`]: `attr_data`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union ib_uverbs_attr_data {
+    pub enum_data: ib_uverbs_attr_enum_data,
+    pub reserved: u16,
+}
+
+/// Part of [`ib_uverbs_attr_data`]: `enum_data`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_attr_enum_data {
+    pub elem_id: u8,
+    pub reserved: u8,
+}
+
+/// In front of a command's attributes, which follow.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ib_uverbs_ioctl_hdr {
+    /// Bytes, this header and the attributes included.
+    pub length: u16,
+    pub object_id: u16,
+    pub method_id: u16,
+    pub num_attrs: u16,
+    pub reserved1: u64,
+    pub driver_id: u32,
+    pub reserved2: u32,
+    pub attrs: [ib_uverbs_attr; 0],
+}
+
+/// Bits of an id that tell the drivers' from the common ones.
+pub const UVERBS_ID_NS_MASK: u32 = 0xf000;
+pub const UVERBS_ID_NS_SHIFT: u32 = 12;
+
+/// Where the drivers' ids begin: the provider's request and answer are the first.
+pub const UVERBS_ID_DRIVER_NS: u32 = 0x1000;
+pub const UVERBS_ATTR_UHW_IN: u32 = 0x1000;
+pub const UVERBS_ATTR_UHW_OUT: u32 = 0x1001;
+pub const UVERBS_ID_DRIVER_NS_WITH_UHW: u32 = 0x1002;
+
+/// Kernel drivers: `driver_id` of a command, of RDMA netlink and of
+/// [`verbs_match_ent`](crate::verbs_match_ent).
+pub type rdma_driver_id = u32;
+pub const RDMA_DRIVER_UNKNOWN: rdma_driver_id = 0;
+pub const RDMA_DRIVER_MLX5: rdma_driver_id = 1;
+pub const RDMA_DRIVER_MLX4: rdma_driver_id = 2;
+pub const RDMA_DRIVER_CXGB3: rdma_driver_id = 3;
+pub const RDMA_DRIVER_CXGB4: rdma_driver_id = 4;
+pub const RDMA_DRIVER_MTHCA: rdma_driver_id = 5;
+pub const RDMA_DRIVER_BNXT_RE: rdma_driver_id = 6;
+pub const RDMA_DRIVER_OCRDMA: rdma_driver_id = 7;
+pub const RDMA_DRIVER_NES: rdma_driver_id = 8;
+pub const RDMA_DRIVER_I40IW: rdma_driver_id = 9;
+pub const RDMA_DRIVER_IRDMA: rdma_driver_id = 9;
+pub const RDMA_DRIVER_VMW_PVRDMA: rdma_driver_id = 10;
+pub const RDMA_DRIVER_QEDR: rdma_driver_id = 11;
+pub const RDMA_DRIVER_HNS: rdma_driver_id = 12;
+pub const RDMA_DRIVER_USNIC: rdma_driver_id = 13;
+pub const RDMA_DRIVER_RXE: rdma_driver_id = 14;
+pub const RDMA_DRIVER_HFI1: rdma_driver_id = 15;
+pub const RDMA_DRIVER_QIB: rdma_driver_id = 16;
+pub const RDMA_DRIVER_EFA: rdma_driver_id = 17;
+pub const RDMA_DRIVER_SIW: rdma_driver_id = 18;
+pub const RDMA_DRIVER_ERDMA: rdma_driver_id = 19;
+pub const RDMA_DRIVER_MANA: rdma_driver_id = 20;
+pub const RDMA_DRIVER_IONIC: rdma_driver_id = 21;
+
+/// The ioctl itself; its argument begins with an [`ib_uverbs_ioctl_hdr`].
+pub const RDMA_VERBS_IOCTL: c_ulong = 0xC018_1B01;

@@ -1,0 +1,53 @@
+//! Answers and requests of kernel ABIs 3 to 5, and the command numbers that they share with ABI 6.
+
+/// The number of the command with the request of ABI 3.
+pub const IB_USER_VERBS_CMD_MODIFY_SRQ_V3: u32 = 33;
+
+/// Request of `IB_USER_VERBS_CMD_MODIFY_SRQ` in ABI 3.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_modify_srq_v3 {
+    pub srq_handle: u32,
+    pub attr_mask: u32,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub srq_limit: u32,
+    pub reserved: u32,
+}
+
+/// The kernel's answer to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 3.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_create_qp_resp_v3 {
+    pub qp_handle: u32,
+    pub qpn: u32,
+}
+
+/// The kernel's answer to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 4.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_create_qp_resp_v4 {
+    pub qp_handle: u32,
+    pub qpn: u32,
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+    pub max_send_sge: u32,
+    pub max_recv_sge: u32,
+    pub max_inline_data: u32,
+}
+
+/// The kernel's answer to [`ib_uverbs_create_srq`](crate::ib_uverbs_create_srq) in ABIs up to 5.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_create_srq_resp_v5 {
+    pub srq_handle: u32,
+}
+
+/// The number of the command with the answer of ABIs up to 5.
+pub const IB_USER_VERBS_CMD_CREATE_SRQ_V5: u32 = 32;
+
+/// The number of the command with the answer of ABI 4.
+pub const IB_USER_VERBS_CMD_CREATE_QP_V4: u32 = 24;
+
+/// The number of the command with the answer of ABI 3.
+pub const IB_USER_VERBS_CMD_CREATE_QP_V3: u32 = 24;

@@ -1,0 +1,164 @@
+//! Posting through the kernel, which only the ipath and hfi1 providers do.
+
+/// The kernel's [`ibv_sge`](crate::ibv_sge).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+/// The kernel's [`ibv_wr_opcode`](crate::ibv_wr_opcode).
+pub type ib_uverbs_wr_opcode = u32;
+pub const IB_UVERBS_WR_RDMA_WRITE: ib_uverbs_wr_opcode = 0;
+pub const IB_UVERBS_WR_RDMA_WRITE_WITH_IMM: ib_uverbs_wr_opcode = 1;
+pub const IB_UVERBS_WR_SEND: ib_uverbs_wr_opcode = 2;
+pub const IB_UVERBS_WR_SEND_WITH_IMM: ib_uverbs_wr_opcode = 3;
+pub const IB_UVERBS_WR_RDMA_READ: ib_uverbs_wr_opcode = 4;
+pub const IB_UVERBS_WR_ATOMIC_CMP_AND_SWP: ib_uverbs_wr_opcode = 5;
+pub const IB_UVERBS_WR_ATOMIC_FETCH_AND_ADD: ib_uverbs_wr_opcode = 6;
+pub const IB_UVERBS_WR_LOCAL_INV: ib_uverbs_wr_opcode = 7;
+pub const IB_UVERBS_WR_BIND_MW: ib_uverbs_wr_opcode = 8;
+pub const IB_UVERBS_WR_SEND_WITH_INV: ib_uverbs_wr_opcode = 9;
+pub const IB_UVERBS_WR_TSO: ib_uverbs_wr_opcode = 10;
+pub const IB_UVERBS_WR_RDMA_READ_WITH_INV: ib_uverbs_wr_opcode = 11;
+pub const IB_UVERBS_WR_MASKED_ATOMIC_CMP_AND_SWP: ib_uverbs_wr_opcode = 12;
+pub const IB_UVERBS_WR_MASKED_ATOMIC_FETCH_AND_ADD: ib_uverbs_wr_opcode = 13;
+pub const IB_UVERBS_WR_FLUSH: ib_uverbs_wr_opcode = 14;
+pub const IB_UVERBS_WR_ATOMIC_WRITE: ib_uverbs_wr_opcode = 15;
+
+/// The kernel's [`ibv_placement_type`](crate::ibv_placement_type).
+pub type ib_placement_type = u32;
+pub const IB_FLUSH_GLOBAL: ib_placement_type = 1;
+pub const IB_FLUSH_PERSISTENT: ib_placement_type = 2;
+
+/// The kernel's [`ibv_selectivity_level`](crate::ibv_selectivity_level).
+pub type ib_selectivity_level = u32;
+pub const IB_FLUSH_RANGE: ib_selectivity_level = 0;
+pub const IB_FLUSH_MR: ib_selectivity_level = 1;
+
+/// The kernel's [`ibv_send_wr`](crate::ibv_send_wr).
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ib_uverbs_send_wr {
+    pub wr_id: u64,
+    pub num_sge: u32,
+    pub opcode: u32,
+    pub send_flags: u32,
+    pub ex: ib_uverbs_send_wr_ex,
+    pub wr: ib_uverbs_send_wr_wr,
+}
+
+/// Part of [`ib_uverbs_send_wr`]: `ex`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union ib_uverbs_send_wr_ex {
+    pub imm_data: u32,
+    pub invalidate_rkey: u32,
+}
+
+/// Part of [`ib_uverbs_send_wr`]: `wr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub union ib_uverbs_send_wr_wr {
+    pub rdma: ib_uverbs_send_wr_wr_rdma,
+    pub atomic: ib_uverbs_send_wr_wr_atomic,
+    pub ud: ib_uverbs_send_wr_wr_ud,
+}
+
+/// Part of [`ib_uverbs_send_wr_wr`]: `rdma`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_send_wr_wr_rdma {
+    pub remote_addr: u64,
+    pub rkey: u32,
+    pub reserved: u32,
+}
+
+/// Part of [`ib_uverbs_send_wr_wr`]: `atomic`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_send_wr_wr_atomic {
+    pub remote_addr: u64,
+    pub compare_add: u64,
+    pub swap: u64,
+    pub rkey: u32,
+    pub reserved: u32,
+}
+
+/// Part of [`ib_uverbs_send_wr_wr`]: `ud`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_send_wr_wr_ud {
+    pub ah: u32,
+    pub remote_qpn: u32,
+    pub remote_qkey: u32,
+    pub reserved: u32,
+}
+
+/// Request of `IB_USER_VERBS_CMD_POST_SEND`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ib_uverbs_post_send {
+    pub response: u64,
+    pub qp_handle: u32,
+    pub wr_count: u32,
+    pub sge_count: u32,
+    pub wqe_size: u32,
+    pub send_wr: [ib_uverbs_send_wr; 0],
+}
+
+/// The kernel's answer to [`ib_uverbs_post_send`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_post_send_resp {
+    pub bad_wr: u32,
+}
+
+/// The kernel's [`ibv_recv_wr`](crate::ibv_recv_wr).
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_recv_wr {
+    pub wr_id: u64,
+    pub num_sge: u32,
+    pub reserved: u32,
+}
+
+/// Request of `IB_USER_VERBS_CMD_POST_RECV`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_post_recv {
+    pub response: u64,
+    pub qp_handle: u32,
+    pub wr_count: u32,
+    pub sge_count: u32,
+    pub wqe_size: u32,
+    pub recv_wr: [ib_uverbs_recv_wr; 0],
+}
+
+/// The kernel's answer to [`ib_uverbs_post_recv`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_post_recv_resp {
+    pub bad_wr: u32,
+}
+
+/// Request of `IB_USER_VERBS_CMD_POST_SRQ_RECV`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_post_srq_recv {
+    pub response: u64,
+    pub srq_handle: u32,
+    pub wr_count: u32,
+    pub sge_count: u32,
+    pub wqe_size: u32,
+    pub recv: [ib_uverbs_recv_wr; 0],
+}
+
+/// The kernel's answer to [`ib_uverbs_post_srq_recv`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_post_srq_recv_resp {
+    pub bad_wr: u32,
+}

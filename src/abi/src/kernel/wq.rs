@@ -1,0 +1,99 @@
+//! Requests about work queues.
+
+/// The kernel's [`ibv_wq_type`](crate::ibv_wq_type).
+pub type ib_uverbs_wq_type = u32;
+pub const IB_UVERBS_WQT_RQ: ib_uverbs_wq_type = 0;
+
+/// The kernel's [`ibv_wq_flags`](crate::ibv_wq_flags).
+pub type ib_uverbs_wq_flags = u32;
+pub const IB_UVERBS_WQ_FLAGS_CVLAN_STRIPPING: ib_uverbs_wq_flags = 1 << 0;
+pub const IB_UVERBS_WQ_FLAGS_SCATTER_FCS: ib_uverbs_wq_flags = 1 << 1;
+pub const IB_UVERBS_WQ_FLAGS_DELAY_DROP: ib_uverbs_wq_flags = 1 << 2;
+pub const IB_UVERBS_WQ_FLAGS_PCI_WRITE_END_PADDING: ib_uverbs_wq_flags = 1 << 3;
+
+/// Request of `IB_USER_VERBS_EX_CMD_CREATE_WQ`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_create_wq {
+    pub comp_mask: u32,
+    pub wq_type: u32,
+    pub user_handle: u64,
+    pub pd_handle: u32,
+    pub cq_handle: u32,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub create_flags: u32,
+    pub reserved: u32,
+}
+
+/// The kernel's answer to [`ib_uverbs_ex_create_wq`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_create_wq_resp {
+    pub comp_mask: u32,
+    pub response_length: u32,
+    pub wq_handle: u32,
+    pub max_wr: u32,
+    pub max_sge: u32,
+    pub wqn: u32,
+}
+
+/// Request of `IB_USER_VERBS_EX_CMD_MODIFY_WQ`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_modify_wq {
+    pub attr_mask: u32,
+    pub wq_handle: u32,
+    pub wq_state: u32,
+    pub curr_wq_state: u32,
+    pub flags: u32,
+    pub flags_mask: u32,
+}
+
+/// Request of `IB_USER_VERBS_EX_CMD_DESTROY_WQ`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_destroy_wq {
+    pub comp_mask: u32,
+    pub wq_handle: u32,
+}
+
+/// The kernel's answer to [`ib_uverbs_ex_destroy_wq`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_destroy_wq_resp {
+    pub comp_mask: u32,
+    pub response_length: u32,
+    pub events_reported: u32,
+    pub reserved: u32,
+}
+
+/// Largest `log_ind_tbl_size`.
+pub const IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE: u32 = 13;
+
+/// Request of `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_create_rwq_ind_table {
+    pub comp_mask: u32,
+    pub log_ind_tbl_size: u32,
+    pub wq_handles: [u32; 0],
+}
+
+/// The kernel's answer to [`ib_uverbs_ex_create_rwq_ind_table`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_create_rwq_ind_table_resp {
+    pub comp_mask: u32,
+    pub response_length: u32,
+    pub ind_tbl_handle: u32,
+    pub ind_tbl_num: u32,
+}
+
+/// Request of `IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ib_uverbs_ex_destroy_rwq_ind_table {
+    pub comp_mask: u32,
+    pub ind_tbl_handle: u32,
+}

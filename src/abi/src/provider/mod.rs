@@ -1,0 +1,13 @@
+//! What providers share with the library: `driver.h` and `cmd_ioctl.h`.
+
+mod command;
+mod context;
+mod device;
+mod objects;
+mod ops;
+
+pub use command::*;
+pub use context::*;
+pub use device::*;
+pub use objects::*;
+pub use ops::*;

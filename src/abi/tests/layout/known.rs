@@ -1,0 +1,178 @@
+//! What may differ between these types, which are those of rdma-core's newest release, and the headers
+//! that are compared with them. Whatever is not listed here and differs is a failure.
+
+use ibverbs_abi::{CMDB_BUFFER_ERROR, CMDB_FALLBACK_IOCTL_ONLY, CMDB_FALLBACK_REQUIRE_EX};
+
+/// Types that Debian 12's headers (v44) do not have, and their size in those that do.
+pub const NEWER_TYPES: &[(&str, usize)] = &[
+    ("ib_user_service_rec", 176),
+    ("ib_uverbs_buffer_desc", 32),
+    ("ib_uverbs_clock_info", 56),
+    ("ibv_buf", 32),
+    ("ibv_comp_cntr", 16),
+    ("ibv_comp_cntr_caps", 16),
+    ("ibv_comp_cntr_init_attr", 12),
+    ("ibv_dmah", 8),
+    ("ibv_dmah_init_attr", 12),
+    ("ibv_fd_arr", 16),
+    ("ibv_mr_init_attr", 72),
+    ("ibv_qp_attach_comp_cntr_attr", 8),
+    ("verbs_create_cq_prov_attr", 24),
+    ("verbs_dmah", 16),
+];
+
+/// Fields at the end of a type, or in its padding, that older headers do not have. Programs built
+/// against those hand over a shorter one.
+pub const NEWER_FIELDS: &[(&str, &str)] = &[
+    ("ib_uverbs_query_port_resp_ex", "active_speed_ex"),
+    ("ibv_mr_init_attr", "buf"),
+    ("ibv_port_attr", "active_speed_ex"),
+    ("ibv_qp_ex", "wr_atomic_write"),
+    ("ibv_qp_ex", "wr_flush"),
+];
+
+/// Padding out of which a newer field has been cut.
+pub const SHRUNK_PADDING: &[(&str, &str)] = &[("ib_uverbs_query_port_resp_ex", "reserved")];
+
+/// Beginnings of the names of constants that Debian 12's headers do not have.
+pub const NEWER_CONSTANTS: &[&str] = &[
+    "CREATE_CQ_CMD_FLAGS_WITH_MEM_",
+    "IBV_ACCESS_FLUSH_",
+    "IBV_COMP_CNTR_TYPE_",
+    "IBV_DEVICE_CC_DMA_BOUNCE",
+    "IBV_DMAH_INIT_ATTR_MASK_",
+    "IBV_EVENT_DEVICE_SPEED_CHANGE",
+    "IBV_FLUSH_",
+    "IBV_ODP_SUPPORT_ATOMIC_WRITE",
+    "IBV_ODP_SUPPORT_FLUSH",
+    "IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC",
+    "IBV_PORT_LINK_SPEED_XDR_SUP",
+    "IBV_QP_ATTACH_COMP_CNTR_OP_",
+    "IBV_QP_EX_WITH_FLUSH",
+    "IBV_QUERY_QP_DATA_IN_ORDER_",
+    "IBV_REG_MR_MASK_",
+    "IBV_TPH_MEM_TYPE_",
+    "IBV_WC_FLUSH",
+    "IBV_WR_FLUSH",
+    "IB_FLUSH_",
+    "IB_UVERBS_ACCESS_FLUSH_",
+    "IB_UVERBS_BUFFER_TYPE_",
+    "IB_UVERBS_COMP_CNTR_",
+    "IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA",
+    "IB_UVERBS_DEVICE_CC_DMA_BOUNCE",
+    "IB_UVERBS_DEVICE_FLUSH_",
+    "IB_UVERBS_ODP_SUPPORT",
+    "IB_UVERBS_QP_ATTACH_COMP_CNTR_OP_",
+    "IB_UVERBS_WC_FLUSH",
+    "IB_UVERBS_WR_FLUSH",
+    "RDMA_DEVICE_TYPE_SMI",
+    "RDMA_DRIVER_IONIC",
+    "RDMA_NAME_ASSIGN_TYPE_",
+    "RDMA_NETDEV_",
+    "RDMA_NLDEV_ATTR_DEV_TYPE",
+    "RDMA_NLDEV_ATTR_DRIVER_DETAILS",
+    "RDMA_NLDEV_ATTR_EVENT_TYPE",
+    "RDMA_NLDEV_ATTR_FRMR_POOL",
+    "RDMA_NLDEV_ATTR_NAME_ASSIGN_TYPE",
+    "RDMA_NLDEV_ATTR_PARENT_NAME",
+    "RDMA_NLDEV_ATTR_RES_SUBTYPE",
+    "RDMA_NLDEV_ATTR_RES_SUMMARY_ENTRY_MAX",
+    "RDMA_NLDEV_ATTR_STAT_OPCOUNTER_ENABLED",
+    "RDMA_NLDEV_CMD_DELDEV",
+    "RDMA_NLDEV_CMD_FRMR_POOLS_",
+    "RDMA_NLDEV_CMD_MONITOR",
+    "RDMA_NLDEV_CMD_NEWDEV",
+    "RDMA_NLDEV_CMD_RES_SRQ_GET_RAW",
+    "RDMA_NLDEV_SYS_ATTR_MONITOR_MODE",
+    "RDMA_NLDEV_SYS_ATTR_PRIVILEGED_QKEY_MODE",
+    "RDMA_NL_GROUP_NOTIFY",
+    "RDMA_REGISTER_EVENT",
+    "RDMA_RENAME_EVENT",
+    "RDMA_UNREGISTER_EVENT",
+    "UVERBS_ATTR_ALLOC_DMABUF_",
+    "UVERBS_ATTR_ALLOC_DMAH_",
+    "UVERBS_ATTR_CREATE_COMP_CNTR_HANDLE",
+    "UVERBS_ATTR_CREATE_CQ_BUF",
+    "UVERBS_ATTR_CREATE_QP_BUF_UMEM",
+    "UVERBS_ATTR_CREATE_QP_RQ_BUF_UMEM",
+    "UVERBS_ATTR_CREATE_QP_SQ_BUF_UMEM",
+    "UVERBS_ATTR_DESTROY_COMP_CNTR_HANDLE",
+    "UVERBS_ATTR_FREE_DMA_HANDLE",
+    "UVERBS_ATTR_GET_CONTEXT_FD_ARR",
+    "UVERBS_ATTR_MODIFY_COMP_CNTR_",
+    "UVERBS_ATTR_QP_ATTACH_COMP_CNTR_",
+    "UVERBS_ATTR_QUERY_COMP_CNTR_CAPS_",
+    "UVERBS_ATTR_QUERY_PORT_SPEED_",
+    "UVERBS_ATTR_READ_COMP_CNTR_",
+    "UVERBS_ATTR_REG_MR_",
+    "UVERBS_ID_DRIVER_NS",
+    "UVERBS_METHOD_COMP_CNTR_",
+    "UVERBS_METHOD_DMABUF_ALLOC",
+    "UVERBS_METHOD_DMAH_",
+    "UVERBS_METHOD_QP_ATTACH_COMP_CNTR",
+    "UVERBS_METHOD_QUERY_COMP_CNTR_CAPS",
+    "UVERBS_METHOD_QUERY_PORT_SPEED",
+    "UVERBS_METHOD_REG_MR",
+    "UVERBS_OBJECT_COMP_CNTR",
+    "UVERBS_OBJECT_DMABUF",
+    "UVERBS_OBJECT_DMAH",
+];
+
+/// Numbers of things, which are lower in older headers.
+pub const COUNTS: &[&str] = &[
+    "RDMA_NLDEV_ATTR_MAX",
+    "RDMA_NLDEV_NUM_OPS",
+    "RDMA_NL_NUM_GROUPS",
+];
+
+/// Beginnings of C's names that are left out here, and why.
+pub const LEFT_OUT: &[&str] = &[
+    // How C's macros build commands; constants that only they use.
+    "DECLARE_",
+    "_ABI_ALIGN_",
+    "empty",
+    // The library's own answers about the two ways of giving commands; never seen by a provider.
+    "ERROR",
+    "SUCCESS",
+    "TRY_WRITE",
+    // The clients of RDMA netlink for iWARP's port mapper and for path resolution, which libibverbs
+    // is not.
+    "IWPM_",
+    "LS_",
+    "RDMA_NL_IWPM_",
+    "RDMA_NL_LS_",
+    "rdma_ls_",
+    "rdma_nla_ls_",
+    // Old names of UVERBS_ID_NS_*.
+    "UVERBS_UDATA_DRIVER_DATA_",
+];
+
+/// Names that are not C's.
+pub const OURS: &[&str] = &[
+    "CMDB_BUFFER_ERROR",
+    "CMDB_FALLBACK_IOCTL_ONLY",
+    "CMDB_FALLBACK_REQUIRE_EX",
+    // Declared in C, but defined nowhere in its headers.
+    "_compat_ibv_port_attr",
+    // Of ccan, not rdma-core's.
+    "list_node",
+    // How much a provider ABI's verbs_context takes: see layouts.rs.
+    "VSZ_V34",
+    "VSZ_V59",
+    "VSZ_V62",
+    "VSZ_V64",
+];
+
+/// Fields that are another name for the bytes of a field that we have.
+pub const SECOND_NAMES: &[(&str, &str)] = &[
+    ("ib_uverbs_attr", "data_s64"),
+    ("ib_uverbs_flow_action_esp_encap", "next_ptr_data_u64"),
+    ("ib_uverbs_flow_action_esp_encap", "val_ptr_data_u64"),
+];
+
+/// The bit-fields of `ibv_command_buffer`, and our constants for them.
+pub const COMMAND_BITS: &[(&str, u8)] = &[
+    ("buffer_error", CMDB_BUFFER_ERROR),
+    ("fallback_require_ex", CMDB_FALLBACK_REQUIRE_EX),
+    ("fallback_ioctl_only", CMDB_FALLBACK_IOCTL_ONLY),
+];

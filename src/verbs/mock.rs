@@ -1,0 +1,80 @@
+//! A context whose provider is a test.
+
+use core::mem::MaybeUninit;
+
+use crate::abi::*;
+use crate::provider::context::Private;
+use crate::provider::ops::set_defaults;
+use crate::uverbs::state::State;
+
+/// A context without a kernel behind it. All operations are unsupported until a test sets them.
+pub(crate) struct Mock {
+    device: *mut verbs_device,
+    private: *mut Private,
+    context: *mut verbs_context,
+}
+
+/// A struct of zeros on the heap.
+///
+/// # Safety
+///
+/// Zeros are a value of the type.
+unsafe fn zeroed<T>() -> *mut T {
+    // SAFETY: the caller's promise.
+    Box::into_raw(Box::new(unsafe {
+        MaybeUninit::<T>::zeroed().assume_init()
+    }))
+}
+
+impl Mock {
+    pub fn new() -> Self {
+        // SAFETY: zeros are a device and a context; the private part is written before it is read.
+        unsafe {
+            let device = zeroed::<verbs_device>();
+            let context = zeroed::<verbs_context>();
+            let private = Box::into_raw(Box::<Private>::new_uninit()).cast::<Private>();
+            (&raw mut (*private).state).write(State::new(0));
+            (*context).priv_ = private.cast();
+            let ctx = &raw mut (*context).context;
+            (*ctx).device = device.cast();
+            (*ctx).cmd_fd = -1;
+            (*ctx).async_fd = -1;
+            libc::pthread_mutex_init(&raw mut (*ctx).mutex, core::ptr::null());
+            set_defaults(ctx);
+            Self {
+                device,
+                private,
+                context,
+            }
+        }
+    }
+
+    /// The public context.
+    pub fn context(&self) -> *mut ibv_context {
+        // SAFETY: the context lives as long as this.
+        unsafe { &raw mut (*self.context).context }
+    }
+
+    /// The device, of which only what the library asks for is filled in.
+    pub fn device(&mut self) -> &mut verbs_device {
+        // SAFETY: the device lives as long as this, and the test is its only user.
+        unsafe { &mut *self.device }
+    }
+
+    /// The operations, for the test to set.
+    pub fn ops(&mut self) -> &mut verbs_context_ops {
+        // SAFETY: the private part lives as long as this, and the test is its only user.
+        unsafe { &mut (*self.private).ops }
+    }
+}
+
+impl Drop for Mock {
+    fn drop(&mut self) {
+        // SAFETY: made by boxes of these types, and freed here only. All the members are plain.
+        unsafe {
+            drop(Box::from_raw(self.context));
+            drop(Box::from_raw(self.private));
+            drop(Box::from_raw(self.device));
+        }
+    }
+}

@@ -1,0 +1,519 @@
+//! The verbs over a provider that a test makes up.
+
+use core::cell::{Cell, RefCell};
+use core::mem::MaybeUninit;
+use core::ptr::{self, null_mut};
+
+use libc::{EBUSY, EINVAL, EIO, EOPNOTSUPP, c_int, c_uint, c_void};
+
+use super::mock::Mock;
+use super::*;
+use crate::abi::*;
+use crate::sys;
+
+thread_local! {
+    /// What the next operation returns that can fail.
+    static ANSWER: Cell<c_int> = const { Cell::new(0) };
+    /// What the provider was asked, in the words of the operations below.
+    static ASKED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+fn note(text: String) -> c_int {
+    ASKED.with_borrow_mut(|asked| asked.push(text));
+    ANSWER.get()
+}
+
+fn asked() -> Vec<String> {
+    ASKED.take()
+}
+
+/// An object of zeros, as providers allocate theirs; NULL when the test wants a failure.
+fn object<T>() -> *mut T {
+    if ANSWER.get() != 0 {
+        return sys::null(ANSWER.get());
+    }
+    // SAFETY: all objects of the verbs are valid when zero.
+    Box::into_raw(Box::new(unsafe { MaybeUninit::zeroed().assume_init() }))
+}
+
+/// Frees what [`object`] made.
+fn free<T>(object: *mut T) {
+    // SAFETY: the tests pass each object once, with the type it was made with.
+    drop(unsafe { Box::from_raw(object) });
+}
+
+/// A pipe, as the event files are: what is read from, and what the test writes to.
+fn pipe() -> (c_int, c_int) {
+    let mut fds = [-1; 2];
+    // SAFETY: room for two descriptors.
+    assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
+    (fds[0], fds[1])
+}
+
+fn send<T>(fd: c_int, value: &T, len: usize) {
+    // SAFETY: the tests ask for no more than the value's size.
+    let sent = unsafe { libc::write(fd, ptr::from_ref(value).cast(), len) };
+    assert_eq!(sent, len as isize);
+}
+
+#[test]
+fn domains_are_given_their_context() {
+    unsafe extern "C" fn alloc(_: *mut ibv_context) -> *mut ibv_pd {
+        object()
+    }
+    unsafe extern "C" fn dealloc(pd: *mut ibv_pd) -> c_int {
+        free(pd);
+        note("dealloc".into())
+    }
+    let mut mock = Mock::new();
+    // SAFETY: an open context, and a domain of it.
+    unsafe {
+        assert!(pd::ibv_alloc_pd(mock.context()).is_null());
+        assert_eq!(sys::errno(), EOPNOTSUPP);
+        mock.ops().alloc_pd = alloc;
+        mock.ops().dealloc_pd = dealloc;
+        let domain = pd::ibv_alloc_pd(mock.context());
+        assert_eq!((*domain).context, mock.context());
+        ANSWER.set(EBUSY);
+        assert_eq!(pd::ibv_dealloc_pd(domain), EBUSY);
+        assert!(pd::ibv_alloc_pd(mock.context()).is_null());
+        assert_eq!(sys::errno(), EBUSY);
+    }
+    assert_eq!(asked(), ["dealloc"]);
+}
+
+/// A provider that fills port attributes of its release's size with 0x77.
+unsafe fn fill_port(attr: *mut ibv_port_attr, size: usize) -> c_int {
+    // SAFETY: the library's buffer has room for any release's attributes.
+    unsafe { ptr::write_bytes(attr.cast::<u8>(), 0x77, size) };
+    ANSWER.get()
+}
+
+unsafe extern "C" fn port_v44(_: *mut ibv_context, _: u8, attr: *mut ibv_port_attr) -> c_int {
+    // SAFETY: passed on.
+    unsafe { fill_port(attr, 52) }
+}
+
+unsafe extern "C" fn port_v49(_: *mut ibv_context, _: u8, attr: *mut ibv_port_attr) -> c_int {
+    // SAFETY: passed on.
+    unsafe { fill_port(attr, 56) }
+}
+
+#[test]
+fn port_attributes_of_every_length() {
+    type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr) -> c_int;
+    let mut mock = Mock::new();
+    for (query_port, written) in [(port_v44 as QueryPort, 52), (port_v49, 56)] {
+        mock.ops().query_port = query_port;
+        for len in [0, 1, 47, 48, 52, 55, 56, 60, 128] {
+            let mut room = [0xee_u8; 256];
+            let attr = room.as_mut_ptr().cast::<ibv_port_attr>();
+            // SAFETY: that many bytes and more.
+            let err = unsafe { port::lib_query_port(mock.context(), 1, attr, len) };
+            assert_eq!(err, 0);
+            for (at, byte) in room.iter().enumerate() {
+                let expected = match at {
+                    _ if at >= len => 0xee,
+                    _ if at >= written => 0,
+                    _ => 0x77,
+                };
+                assert_eq!(*byte, expected, "byte {at} of {len}, {written} written");
+            }
+            ANSWER.set(EINVAL);
+            room.fill(0xee);
+            let attr = room.as_mut_ptr().cast::<ibv_port_attr>();
+            // SAFETY: as above.
+            let err = unsafe { port::lib_query_port(mock.context(), 1, attr, len) };
+            assert_eq!(err, EINVAL);
+            assert!(room[len..].iter().all(|&byte| byte == 0xee));
+            assert!(len >= 56 || room[..len].iter().all(|&byte| byte == 0xee));
+            ANSWER.set(0);
+        }
+        let mut room = [0xee_u8; 64];
+        let attr = room.as_mut_ptr().cast();
+        // SAFETY: 48 bytes and more.
+        assert_eq!(unsafe { port::ibv_query_port(mock.context(), 1, attr) }, 0);
+        assert!(room[..48].iter().all(|&byte| byte == 0x77));
+        assert!(room[48..].iter().all(|&byte| byte == 0xee));
+    }
+}
+
+unsafe extern "C" fn reg_mr(
+    _: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    note(format!("reg {addr:?} {length} {iova:#x} {access:#x}"));
+    object::<verbs_mr>().cast()
+}
+
+#[test]
+fn regions_and_their_access() {
+    unsafe extern "C" fn dereg(mr: *mut verbs_mr) -> c_int {
+        free(mr);
+        note("dereg".into())
+    }
+    let mut mock = Mock::new();
+    mock.ops().reg_mr = reg_mr;
+    mock.ops().dereg_mr = dereg;
+    let mut domain = ibv_pd {
+        context: mock.context(),
+        handle: 0,
+    };
+    let at = ptr::without_provenance_mut(0x1000);
+    let hint = IBV_ACCESS_OPTIONAL_FIRST as c_int;
+    // SAFETY: a live domain; nobody looks at the memory, for fork tracking is off.
+    unsafe {
+        let region = mr::ibv_reg_mr(&mut domain, at, 8, 1 | hint);
+        assert_eq!((*region).context, mock.context());
+        assert_eq!((*region).pd, &raw mut domain);
+        assert_eq!(((*region).addr, (*region).length), (at, 8));
+        assert_eq!(mr::ibv_dereg_mr(region), 0);
+        // A kernel that says it knows the hints gets them.
+        mock.device().core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS.into();
+        let region = mr::ibv_reg_mr_iova(&mut domain, at, 8, 0x2000, 1 | hint);
+        free(region.cast::<verbs_mr>());
+        ANSWER.set(EINVAL);
+        assert!(mr::ibv_reg_mr_iova2(&mut domain, at, 8, 0, c_uint::MAX).is_null());
+        assert_eq!(sys::errno(), EINVAL);
+    }
+    assert_eq!(
+        asked(),
+        [
+            "reg 0x1000 8 0x1000 0x1",
+            "dereg",
+            "reg 0x1000 8 0x2000 0x100001",
+            "reg 0x1000 8 0x0 0xffffffff",
+        ]
+    );
+}
+
+#[test]
+fn regions_by_attributes_through_an_older_provider() {
+    unsafe extern "C" fn reg_dmabuf(
+        _: *mut ibv_pd,
+        offset: u64,
+        length: usize,
+        iova: u64,
+        fd: c_int,
+        access: c_int,
+    ) -> *mut ibv_mr {
+        note(format!("dmabuf {fd} {offset} {length} {iova:#x} {access}"));
+        object::<verbs_mr>().cast()
+    }
+    let mut mock = Mock::new();
+    mock.ops().reg_mr = reg_mr;
+    mock.ops().reg_dmabuf_mr = reg_dmabuf;
+    let mut domain = ibv_pd {
+        context: mock.context(),
+        handle: 0,
+    };
+    let pd = &raw mut domain;
+    let at = ptr::without_provenance_mut(0x1010);
+    let mut buffer = ibv_buf {
+        addr: ptr::without_provenance_mut(0x1000),
+        size: 0x100,
+        pd,
+        dmabuf_fd: -1,
+    };
+    // SAFETY: live objects; nobody looks at the memory.
+    unsafe {
+        let region = buf::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
+        assert_eq!(
+            ((*region).addr, (*region).length, (*region).pd),
+            (at, 8, pd)
+        );
+        free(region.cast::<verbs_mr>());
+        buffer.dmabuf_fd = 9;
+        let region = buf::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
+        assert_eq!(((*region).addr as usize, (*region).length), (0x10, 8));
+        free(region.cast::<verbs_mr>());
+        assert!(buf::ibv_reg_buf_mr(pd, &mut buffer, at, 0x100, 1).is_null());
+        assert_eq!(sys::errno(), EINVAL);
+        assert!(buf::ibv_reg_buf_mr(pd, null_mut(), at, 8, 1).is_null());
+        assert_eq!(sys::errno(), EINVAL);
+        let region = mr::ibv_reg_dmabuf_mr(pd, 0x20, 8, 0x3000, 9, 1);
+        assert_eq!(((*region).addr as usize, (*region).length), (0x20, 8));
+        free(region.cast::<verbs_mr>());
+        // An error of fcntl, for there is no such file.
+        buffer.dmabuf_fd = c_int::MAX;
+        assert_eq!(buf::ibv_export_buf_dmabuf_fd(&mut buffer), -1);
+        assert_eq!(sys::errno(), libc::EBADF);
+        buffer.dmabuf_fd = -1;
+        assert_eq!(buf::ibv_export_buf_dmabuf_fd(&mut buffer), -1);
+        assert_eq!(sys::errno(), libc::ENODATA);
+    }
+    assert_eq!(
+        asked(),
+        [
+            "reg 0x1010 8 0x1010 0x1",
+            "dmabuf 9 16 8 0x1010 1",
+            "dmabuf 9 32 8 0x3000 1",
+        ]
+    );
+}
+
+#[test]
+fn rereg_changes_what_was_changed() {
+    unsafe extern "C" fn rereg(
+        _: *mut verbs_mr,
+        flags: c_int,
+        _: *mut ibv_pd,
+        _: *mut c_void,
+        _: usize,
+        _: c_int,
+    ) -> c_int {
+        note(format!("rereg {flags}"))
+    }
+    const MOVE: c_int = IBV_REREG_MR_CHANGE_TRANSLATION as c_int;
+    const PD: c_int = IBV_REREG_MR_CHANGE_PD as c_int;
+    let mut mock = Mock::new();
+    mock.ops().rereg_mr = rereg;
+    let region = object::<verbs_mr>().cast::<ibv_mr>();
+    let mut domain = ibv_pd {
+        context: mock.context(),
+        handle: 0,
+    };
+    let pd = &raw mut domain;
+    let to = ptr::without_provenance_mut(0x5000);
+    // SAFETY: live objects; nobody looks at the memory.
+    unsafe {
+        (*region).context = mock.context();
+        assert_eq!(mr::ibv_rereg_mr(region, MOVE, null_mut(), to, 9, 0), 0);
+        assert_eq!(((*region).addr, (*region).length), (to, 9));
+        assert!((*region).pd.is_null());
+        assert_eq!(mr::ibv_rereg_mr(region, PD, pd, null_mut(), 0, 0), 0);
+        assert_eq!(((*region).addr, (*region).pd), (to, pd));
+        ANSWER.set(EIO);
+        assert_eq!(
+            mr::ibv_rereg_mr(
+                region,
+                MOVE,
+                null_mut(),
+                null_mut::<u8>().add(8).cast(),
+                1,
+                0
+            ),
+            IBV_REREG_MR_ERR_CMD
+        );
+        assert_eq!((*region).addr, to);
+        sys::set_errno(0);
+        assert_eq!(
+            mr::ibv_rereg_mr(region, 0x10, null_mut(), to, 1, 0),
+            IBV_REREG_MR_ERR_INPUT
+        );
+        assert_eq!(sys::errno(), EINVAL);
+        free(region.cast::<verbs_mr>());
+    }
+    assert_eq!(asked(), ["rereg 1", "rereg 2", "rereg 1"]);
+}
+
+#[test]
+fn queues_count_as_users_of_their_channel() {
+    unsafe extern "C" fn create(
+        _: *mut ibv_context,
+        cqe: c_int,
+        _: *mut ibv_comp_channel,
+        vector: c_int,
+    ) -> *mut ibv_cq {
+        note(format!("create {cqe} {vector}"));
+        object()
+    }
+    unsafe extern "C" fn create_ex(
+        _: *mut ibv_context,
+        _: *mut ibv_cq_init_attr_ex,
+    ) -> *mut ibv_cq_ex {
+        object()
+    }
+    unsafe extern "C" fn destroy(_: *mut ibv_cq) -> c_int {
+        note("destroy".into())
+    }
+    unsafe extern "C" fn event(_: *mut ibv_cq) {
+        note("event".into());
+    }
+    let mut mock = Mock::new();
+    mock.ops().create_cq = create;
+    mock.ops().create_cq_ex = create_ex;
+    mock.ops().destroy_cq = destroy;
+    mock.ops().cq_event = event;
+    let (events, kernel) = pipe();
+    let context = mock.context();
+    let mine = ptr::without_provenance_mut(0x77);
+    // SAFETY: live objects; the channel is made as the library makes it, by malloc.
+    unsafe {
+        let channel = libc::malloc(size_of::<ibv_comp_channel>()).cast::<ibv_comp_channel>();
+        channel.write(ibv_comp_channel {
+            context,
+            fd: events,
+            refcnt: 0,
+        });
+        let queue = cq::ibv_create_cq(context, 3, mine, channel, 1);
+        assert_eq!(((*queue).context, (*queue).channel), (context, channel));
+        assert_eq!((*queue).cq_context, mine);
+        let mut attr = MaybeUninit::<ibv_cq_init_attr_ex>::zeroed().assume_init();
+        attr.channel = channel;
+        attr.wc_flags = IBV_CREATE_CQ_SUP_WC_FLAGS.into();
+        let extended = cq::lib_create_cq_ex(context, &mut attr);
+        assert_eq!((*channel).refcnt, 2);
+        attr.wc_flags += 1;
+        assert!(cq::lib_create_cq_ex(context, &mut attr).is_null());
+        assert_eq!(sys::errno(), EOPNOTSUPP);
+
+        let (mut of, mut of_context) = (null_mut(), null_mut());
+        send(kernel, &(queue as u64), 8);
+        assert_eq!(cq::ibv_get_cq_event(channel, &mut of, &mut of_context), 0);
+        assert_eq!((of, of_context), (queue, mine));
+        cq::ibv_ack_cq_events(queue, 2);
+        assert_eq!((*queue).comp_events_completed, 2);
+        send(kernel, &(queue as u64), 7);
+        assert_eq!(cq::ibv_get_cq_event(channel, &mut of, &mut of_context), -1);
+
+        ANSWER.set(EBUSY);
+        assert_eq!(cq::ibv_destroy_cq(queue), EBUSY);
+        assert_eq!((*channel).refcnt, 2);
+        ANSWER.set(0);
+        assert_eq!(cq::ibv_destroy_cq(queue), 0);
+        free(queue);
+        assert_eq!(comp_channel::ibv_destroy_comp_channel(channel), EBUSY);
+        assert_eq!(cq::ibv_destroy_cq(extended.cast()), 0);
+        free(extended);
+        assert_eq!(comp_channel::ibv_destroy_comp_channel(channel), 0);
+        // The channel's descriptor is closed: nobody is left to write to.
+        assert_eq!(libc::fcntl(events, libc::F_GETFD), -1);
+        libc::close(kernel);
+    }
+    let all = ["create 3 1", "event", "destroy", "destroy", "destroy"];
+    assert_eq!(asked(), all);
+}
+
+#[test]
+fn asynchronous_events_find_their_objects() {
+    unsafe extern "C" fn event(_: *mut ibv_context, event: *mut ibv_async_event) {
+        // SAFETY: the library has filled in the event.
+        note(format!("event {}", unsafe { (*event).event_type }));
+    }
+    let mut mock = Mock::new();
+    mock.ops().async_event = event;
+    let (events, kernel) = pipe();
+    let context = mock.context();
+    let mut told = ib_uverbs_async_event_desc::default();
+    let mut got = MaybeUninit::<ibv_async_event>::zeroed();
+    macro_rules! check {
+        ($event:ident $ty:ident $member:ident $counter:ident) => {{
+            let about = object::<$ty>();
+            super::sync::init(&raw mut (*about).mutex, &raw mut (*about).cond);
+            told.element = about as u64;
+            told.event_type = $event;
+            send(kernel, &told, 16);
+            assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), 0);
+            let got = got.assume_init_mut();
+            assert_eq!((got.event_type, got.element.$member), ($event, about));
+            event::ibv_ack_async_event(got);
+            assert_eq!((*about).$counter, 1);
+            free(about);
+        }};
+    }
+    // SAFETY: the context is open, its event file is the test's; the objects live, and the events
+    // are filled in by the library before they are read.
+    unsafe {
+        (*context).async_fd = events;
+        check!(IBV_EVENT_CQ_ERR ibv_cq cq async_events_completed);
+        check!(IBV_EVENT_QP_FATAL ibv_qp qp events_completed);
+        check!(IBV_EVENT_SRQ_LIMIT_REACHED ibv_srq srq events_completed);
+        check!(IBV_EVENT_WQ_FATAL ibv_wq wq events_completed);
+        told.element = 2;
+        told.event_type = IBV_EVENT_PORT_ERR;
+        send(kernel, &told, 16);
+        assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), 0);
+        assert_eq!(got.assume_init_ref().element.port_num, 2);
+        event::ibv_ack_async_event(got.as_mut_ptr());
+        send(kernel, &told, 15);
+        assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), -1);
+        libc::close(kernel);
+        libc::close(events);
+        assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), -1);
+        assert_eq!(sys::errno(), libc::EBADF);
+    }
+    let all = ["event 0", "event 1", "event 15", "event 19", "event 10"];
+    assert_eq!(asked(), all);
+}
+
+#[test]
+fn queue_pairs_remember_their_state() {
+    unsafe extern "C" fn modify(_: *mut ibv_qp, _: *mut ibv_qp_attr, mask: c_int) -> c_int {
+        note(format!("modify {mask}"))
+    }
+    unsafe extern "C" fn query(
+        _: *mut ibv_qp,
+        attr: *mut ibv_qp_attr,
+        mask: c_int,
+        _: *mut ibv_qp_init_attr,
+    ) -> c_int {
+        // SAFETY: the test's attributes.
+        unsafe { (*attr).qp_state = IBV_QPS_ERR };
+        note(format!("query {mask}"))
+    }
+    let mut mock = Mock::new();
+    mock.ops().modify_qp = modify;
+    mock.ops().query_qp = query;
+    let pair = object::<verbs_qp>().cast::<ibv_qp>();
+    // SAFETY: live objects, attributes of zeros but for what is set.
+    unsafe {
+        (*pair).context = mock.context();
+        let mut attr = MaybeUninit::<ibv_qp_attr>::zeroed().assume_init();
+        let mut init = MaybeUninit::<ibv_qp_init_attr>::zeroed().assume_init();
+        attr.qp_state = IBV_QPS_RTS;
+        let state = IBV_QP_STATE as c_int;
+        assert_eq!(qp::ibv_modify_qp(pair, &mut attr, 2), 0);
+        assert_eq!((*pair).state, IBV_QPS_RESET);
+        assert_eq!(qp::ibv_modify_qp(pair, &mut attr, state | 2), 0);
+        assert_eq!((*pair).state, IBV_QPS_RTS);
+        ANSWER.set(EINVAL);
+        assert_eq!(qp::ibv_query_qp(pair, &mut attr, state, &mut init), EINVAL);
+        assert_eq!((*pair).state, IBV_QPS_RTS);
+        ANSWER.set(0);
+        assert_eq!(qp::ibv_query_qp(pair, &mut attr, 2, &mut init), 0);
+        assert_eq!((*pair).state, IBV_QPS_RTS);
+        assert_eq!(qp::ibv_query_qp(pair, &mut attr, state, &mut init), 0);
+        assert_eq!((*pair).state, IBV_QPS_ERR);
+
+        assert!(qp::ibv_qp_to_qp_ex(pair).is_null());
+        unsafe extern "C" fn start(_: *mut ibv_qp_ex) {}
+        (*pair.cast::<ibv_qp_ex>()).wr_start = Some(start);
+        assert!(qp::ibv_qp_to_qp_ex(pair).is_null());
+        (*pair.cast::<verbs_qp>()).comp_mask = VERBS_QP_EX;
+        assert_eq!(qp::ibv_qp_to_qp_ex(pair), pair.cast());
+
+        let mut ece = ibv_ece::default();
+        sys::set_errno(0);
+        assert_eq!(ece::ibv_set_ece(pair, &mut ece), EOPNOTSUPP);
+        assert_eq!(sys::errno(), EOPNOTSUPP);
+        free(pair.cast::<verbs_qp>());
+    }
+    let all = ["modify 2", "modify 3", "query 1", "query 2", "query 1"];
+    assert_eq!(asked(), all);
+}
+
+#[test]
+fn address_of_a_sender_without_a_grh() {
+    let mock = Mock::new();
+    // SAFETY: zeros are a completion and attributes; the context is open.
+    unsafe {
+        let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
+        (wc.slid, wc.sl, wc.dlid_path_bits) = (7, 3, 1);
+        let mut grh = [0xff_u8; 40];
+        let grh = grh.as_mut_ptr().cast();
+        let mut attr = MaybeUninit::<ibv_ah_attr>::uninit();
+        let init = ah::ibv_init_ah_from_wc(mock.context(), 2, &mut wc, grh, attr.as_mut_ptr());
+        assert_eq!(init, 0);
+        let attr = attr.assume_init_mut();
+        assert_eq!((attr.dlid, attr.sl, attr.src_path_bits), (7, 3, 1));
+        assert_eq!((attr.port_num, attr.is_global), (2, 0));
+        assert_eq!(attr.grh.flow_label, 0xf_ffff);
+        wc.wc_flags = IBV_WC_GRH;
+        let init = ah::ibv_init_ah_from_wc(mock.context(), 2, &mut wc, grh, attr);
+        assert_eq!((init, sys::errno()), (-1, libc::EPROTONOSUPPORT));
+    }
+}
