@@ -33,24 +33,20 @@ pub fn null<T>(errno: c_int) -> *mut T {
 pub fn openat(dirfd: c_int, path: &CStr, flags: c_int) -> Result<OwnedFd, c_int> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::openat(dirfd, path.as_ptr(), flags) };
-    // SAFETY: the descriptor is new, and nobody else's.
-    if fd < 0 {
-        Err(errno())
-    } else {
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
+    owned(fd).ok_or_else(errno)
 }
 
 /// Opens `path`, which must not be created by `flags`.
 pub fn open(path: &CStr, flags: c_int) -> Result<OwnedFd, c_int> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::open(path.as_ptr(), flags) };
-    // SAFETY: the descriptor is new, and nobody else's.
-    if fd < 0 {
-        Err(errno())
-    } else {
-        Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-    }
+    owned(fd).ok_or_else(errno)
+}
+
+/// Takes ownership of a descriptor that a call has just returned; `None` if the call failed.
+fn owned(fd: c_int) -> Option<OwnedFd> {
+    // SAFETY: both callers hand what open returned: new, and nobody else's.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Reads up to `buf.len()` bytes.

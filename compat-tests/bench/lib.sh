@@ -62,12 +62,15 @@ build() {
 }
 
 # with ours|theirs FILE COMMAND...: runs it on that library in the pretended world; what it prints goes
-# to FILE, and its exit code. The library's own path is the only thing that is masked.
+# to FILE, and its exit code. The library's own path is the only thing that is masked. The array
+# `wrapper` goes before all that, outside of the pretended world; extra_path after the library's own.
+wrapper=()
+extra_path=
 with() {
     local lib=${!1} out=$2 status
     shift 2
     {
-        (exec env LD_LIBRARY_PATH="$lib" LD_PRELOAD="$shim" "$@" < /dev/null > "$out" 2>&1)
+        (exec ${wrapper[@]+"${wrapper[@]}"} env LD_LIBRARY_PATH="$lib${extra_path:+:$extra_path}" LD_PRELOAD="$shim" "$@" < /dev/null > "$out" 2>&1)
         status=$?
     } 2> /dev/null
     echo "exit code $status" >> "$out"

@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 
 /// A file name under construction, for one system call. What does not fit makes it unusable, just as
 /// the kernel refuses names longer than PATH_MAX.
+#[derive(Default)]
 pub struct Path {
     bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,
     overflow: bool,
@@ -16,10 +17,7 @@ impl Path {
     /// An empty name.
     #[inline]
     pub fn new() -> Self {
-        Path {
-            bytes: ArrayVec::new(),
-            overflow: false,
-        }
+        Path::default()
     }
 
     /// Appends bytes, which need not be UTF-8.

@@ -28,7 +28,6 @@ node_markers!(
 );
 
 // Verbs as programs linked before libibverbs 1.1 know them.
-#[cfg(any())]
 export!(compat "IBVERBS_1.0":
     [crate::compat::device] {
         ibv_get_device_list = ibv_get_device_list_1_0,
@@ -196,11 +195,13 @@ export!(default "IBVERBS_PRIVATE_34":
         ibv_cmd_get_context,
         verbs_uninit_context,
     }
+    [crate::provider::dmabuf] { ibv_cmd_reg_dmabuf_mr }
     [crate::provider::ops] { verbs_set_ops }
     [crate::provider::registry] { verbs_register_driver_34 }
     [crate::verbs::device] { verbs_open_device }
     [crate::verbs::cq] { verbs_init_cq }
     [crate::verbs::gid] { ibv_query_gid_type }
+    [crate::verbs::strings] { ibv_wr_opcode_str }
     [crate::uverbs::cmd::ah] { ibv_cmd_create_ah, ibv_cmd_destroy_ah }
     [crate::uverbs::cmd::counters] {
         ibv_cmd_create_counters,
@@ -210,6 +211,7 @@ export!(default "IBVERBS_PRIVATE_34":
     [crate::uverbs::cmd::cq] {
         ibv_cmd_create_cq,
         ibv_cmd_create_cq_ex,
+        ibv_cmd_create_cq_ex2,
         ibv_cmd_destroy_cq,
         ibv_cmd_modify_cq,
         ibv_cmd_poll_cq,
@@ -229,7 +231,6 @@ export!(default "IBVERBS_PRIVATE_34":
         ibv_cmd_advise_mr,
         ibv_cmd_dereg_mr,
         ibv_cmd_query_mr,
-        ibv_cmd_reg_dmabuf_mr,
         ibv_cmd_reg_mr,
         ibv_cmd_rereg_mr,
     }

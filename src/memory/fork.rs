@@ -10,6 +10,8 @@
 use super::ranges::{Change, Pages, Ranges};
 use super::{advice, lock::ForkLock, page_size};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
+use crate::discover::netlink;
+use crate::env;
 use crate::sys::{errno, set_errno};
 use libc::{EINVAL, ENOMEM, ENOSYS, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -37,7 +39,7 @@ static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
 /// # Safety
 /// A C entry point without arguments. No other thread may be in setenv(3).
 pub unsafe extern "C" fn ibv_fork_init() -> c_int {
-    if wants_huge_pages() {
+    if env::get(c"RDMAV_HUGEPAGES_SAFE").is_some() {
         HUGE_PAGES.store(true, Ordering::Relaxed);
     }
     match STATE.load(Ordering::Acquire) {
@@ -45,16 +47,6 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
         TOO_LATE => EINVAL,
         _ => 0,
     }
-}
-
-fn wants_huge_pages() -> bool {
-    // SAFETY: the name is a C string; the caller of ibv_fork_init sees to it that nobody sets the
-    // environment meanwhile. The value is not looked at.
-    !unsafe { libc::getenv(c"RDMAV_HUGEPAGES_SAFE".as_ptr()) }.is_null()
-}
-
-fn copy_on_fork() -> bool {
-    false
 }
 
 /// Tries madvise on a page and begins to track. The error is an errno value.
@@ -111,7 +103,7 @@ fn watch_forks() {
 /// # Safety
 /// A C entry point without arguments.
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status {
-    if copy_on_fork() {
+    if netlink::copy_on_fork() {
         IBV_FORK_UNNEEDED
     } else if STATE.load(Ordering::Acquire) == TRACKING {
         IBV_FORK_ENABLED

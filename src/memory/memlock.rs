@@ -1,6 +1,6 @@
 //! RLIMIT_MEMLOCK: the warnings a program gets when the library initialises.
 
-use std::io::Write;
+use crate::log;
 
 /// At most this many bytes of lockable memory are worth a warning.
 const TOO_LITTLE: libc::rlim_t = 32768;
@@ -22,9 +22,7 @@ pub fn check_limit() {
         _ => None,
     };
     if let Some(text) = warning(limit) {
-        // In one write, as the C library's unbuffered stderr does; there is nobody to tell of an
-        // error.
-        let _ = std::io::stderr().write_all(text.as_bytes());
+        log::print(&[text.as_bytes()]);
     }
 }
 
@@ -32,9 +30,9 @@ pub fn check_limit() {
 fn warning(limit: Option<libc::rlim_t>) -> Option<String> {
     match limit {
         // No newline: that is the message.
-        None => Some("libibverbs: Warning: getrlimit(RLIMIT_MEMLOCK) failed.".into()),
+        None => Some("Warning: getrlimit(RLIMIT_MEMLOCK) failed.".into()),
         Some(bytes) if bytes <= TOO_LITTLE => Some(format!(
-            "libibverbs: Warning: RLIMIT_MEMLOCK is {bytes} bytes.\n    \
+            "Warning: RLIMIT_MEMLOCK is {bytes} bytes.\n    \
              This will severely limit memory registrations.\n"
         )),
         Some(_) => None,
@@ -50,14 +48,14 @@ mod tests {
         assert_eq!(
             warning(Some(32768)).as_deref(),
             Some(
-                "libibverbs: Warning: RLIMIT_MEMLOCK is 32768 bytes.\n    This will severely limit \
+                "Warning: RLIMIT_MEMLOCK is 32768 bytes.\n    This will severely limit \
                  memory registrations.\n"
             )
         );
         assert_eq!(
             warning(Some(0)).as_deref(),
             Some(
-                "libibverbs: Warning: RLIMIT_MEMLOCK is 0 bytes.\n    This will severely limit \
+                "Warning: RLIMIT_MEMLOCK is 0 bytes.\n    This will severely limit \
                  memory registrations.\n"
             )
         );
@@ -65,7 +63,7 @@ mod tests {
         assert_eq!(warning(Some(libc::RLIM_INFINITY)), None);
         assert_eq!(
             warning(None).as_deref(),
-            Some("libibverbs: Warning: getrlimit(RLIMIT_MEMLOCK) failed.")
+            Some("Warning: getrlimit(RLIMIT_MEMLOCK) failed.")
         );
     }
 }

@@ -111,7 +111,11 @@ fn neighbours() {
     assert_eq!(address_of(&known, ip("10.0.0.2"), 8), None);
     assert_eq!(address_of(&known, ip("10.0.0.3"), 9), None);
     assert_eq!(
-        address_of(&payload(&fixed, &[dst.clone()]), ip("10.0.0.2"), 9),
+        address_of(
+            &payload(&fixed, std::slice::from_ref(&dst)),
+            ip("10.0.0.2"),
+            9
+        ),
         None
     );
     assert_eq!(

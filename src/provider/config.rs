@@ -86,7 +86,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
                 ]);
             }
             Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => {
-                read_file(path, &mut names, warn);
+                read_file(path, st.st_size, &mut names, warn);
             }
             Ok(_) => {}
         }
@@ -94,8 +94,13 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     names
 }
 
-fn read_file(path: &CStr, names: &mut Vec<CString>, warn: &mut dyn FnMut(&[&[u8]])) {
-    let Ok(text) = contents(path) else {
+fn read_file(
+    path: &CStr,
+    size: libc::off_t,
+    names: &mut Vec<CString>,
+    warn: &mut dyn FnMut(&[&[u8]]),
+) {
+    let Ok(text) = contents(path, size) else {
         warn(&[
             b"Warning: couldn't read config file ",
             path.to_bytes(),
@@ -119,12 +124,16 @@ fn read_file(path: &CStr, names: &mut Vec<CString>, warn: &mut dyn FnMut(&[&[u8]
 }
 
 /// A file's bytes, up to the first error: only a file that does not open counts as unreadable.
-fn contents(path: &CStr) -> Result<Vec<u8>, c_int> {
+/// `size` is what to expect, and saves the read that would find the end; 0 for unknown.
+fn contents(path: &CStr, size: libc::off_t) -> Result<Vec<u8>, c_int> {
     let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(len @ 1..) = sys::read(fd.as_fd(), &mut chunk) {
         text.extend_from_slice(chunk.get(..len).unwrap_or_default());
+        if text.len() as libc::off_t == size {
+            break;
+        }
     }
     Ok(text)
 }

@@ -10,14 +10,18 @@
 //!   any; a driver stands where the configuration puts it, no matter when it came ([`registry`]). If
 //!   none takes the device, the rest is loaded, so a provider newer than our table still gets it.
 //! - What is on stderr. A provider's file that dlopen might refuse (missing, unreadable, cut, of
-//!   another machine or provider ABI: [`elf`]) is dlopened at once, for the message. A driver that
-//!   matches no device prints nothing.
+//!   another machine or provider ABI: [`elf`]) is dlopened at once, for the message. What only the
+//!   dynamic linker can find out, such as an undefined symbol, is said when the provider is needed. A
+//!   driver that matches no device prints nothing.
 //! - That a provider is loaded at all shows only in /proc/self/maps. Providers' own public functions
 //!   (`mlx5dv_*`) come from the program's link to the provider, which loads it without us.
 
 mod elf;
 
-use core::ffi::CStr;
+use core::{
+    cell::Cell,
+    ffi::{CStr, c_int},
+};
 use std::{
     ffi::{CString, OsStr},
     fs::File,
@@ -193,31 +197,67 @@ fn file_is_fine(name: &CStr) -> bool {
         .push(b"/lib")
         .push(name.to_bytes())
         .push(SUFFIX);
-    let file = path
-        .finish()
-        .and_then(|path| sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC));
-    file.and_then(|fd| {
-        let len = sys::fstat(fd.as_raw_fd())?.st_size as u64;
-        Ok(elf::is_provider(
-            &Object {
-                file: fd.into(),
-                len,
-            },
-            ABI,
-        ))
-    })
-    .unwrap_or(false)
+    let file = path.finish().and_then(Object::open);
+    file.is_ok_and(|file| elf::is_provider(&file, ABI))
 }
 
-/// A provider's file.
+/// A provider's file: its start, which has most of what [`elf`] asks for, and another piece.
 struct Object {
     file: File,
     len: u64,
+    start: Piece,
+    piece: Cell<Piece>,
+}
+
+/// Some bytes of a file.
+#[derive(Default)]
+struct Piece {
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+impl Object {
+    fn open(path: &CStr) -> Result<Self, c_int> {
+        let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
+        let len = sys::fstat(fd.as_raw_fd())?.st_size as u64;
+        let file = File::from(fd);
+        let start = Piece::default().read(&file, 0);
+        Ok(Object {
+            file,
+            len,
+            start,
+            piece: Cell::default(),
+        })
+    }
+}
+
+impl Piece {
+    fn read(mut self, file: &File, offset: u64) -> Self {
+        self.bytes.resize(8192, 0);
+        let len = file.read_at(&mut self.bytes, offset).unwrap_or(0);
+        self.bytes.truncate(len);
+        Piece { offset, ..self }
+    }
+
+    fn copy(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
+        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
+        buf.copy_from_slice(self.bytes.get(start..)?.get(..buf.len())?);
+        Some(())
+    }
 }
 
 impl elf::ReadAt for Object {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-        self.file.read_exact_at(buf, offset).ok()
+        self.start.copy(offset, buf).or_else(|| {
+            let mut piece = self.piece.take();
+            let mut copied = piece.copy(offset, buf);
+            if copied.is_none() {
+                piece = piece.read(&self.file, offset);
+                copied = piece.copy(offset, buf);
+            }
+            self.piece.set(piece);
+            copied
+        })
     }
 
     fn len(&self) -> u64 {

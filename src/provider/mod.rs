@@ -4,6 +4,7 @@ pub mod abi;
 pub mod config;
 pub mod context;
 pub mod device;
+pub mod dmabuf;
 pub mod known;
 pub mod load;
 pub mod matching;

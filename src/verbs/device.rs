@@ -80,8 +80,8 @@ fn initialize() {
 /// # Safety
 /// `num_devices` is NULL or can be written to.
 pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
-    // SAFETY: the caller says that it is NULL or ours to write.
     let mut unused = 0;
+    // SAFETY: the caller says that it is NULL or ours to write.
     let num_devices = unsafe { num_devices.as_mut() }.unwrap_or(&mut unused);
     *num_devices = 0;
 
@@ -290,8 +290,7 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     // SAFETY: the array has a NULL at its end and living devices before it, as long as it is not
     // freed, which ends this block; a context that was made keeps its device.
     unsafe {
-        while !(*at).is_null() && !sysfs_of(*at).is_some_and(|sysfs| (*sysfs).sysfs_cdev == number)
-        {
+        while !(*at).is_null() && sysfs_of(*at).is_none_or(|sysfs| (*sysfs).sysfs_cdev != number) {
             at = at.add(1);
         }
         let device = *at;

@@ -13,7 +13,7 @@ use libc::c_int;
 use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::provider::ops::ops;
-use crate::uverbs::cmd::port::active_speed_ex;
+use crate::uverbs::cmd::port::with_whole;
 
 /// How long the attributes are for callers of the symbol `ibv_query_port`: up to and with `flags`,
 /// and the padding behind it, which the struct had at its end.
@@ -38,11 +38,9 @@ pub unsafe extern "C" fn lib_query_port(
         // SAFETY: the caller's struct has that many bytes, at least those the provider may write.
         return unsafe {
             ptr::write_bytes(port_attr.cast::<u8>(), 0, port_attr_len);
-            let err = (ops(context).query_port)(context, port_num, port_attr);
-            if err == 0 && (*port_attr).active_speed_ex == 0 {
-                (*port_attr).active_speed_ex = active_speed_ex(context, port_num);
-            }
-            err
+            with_whole(port_attr, || {
+                (ops(context).query_port)(context, port_num, port_attr)
+            })
         };
     }
     let mut whole = MaybeUninit::<ibv_port_attr>::zeroed();

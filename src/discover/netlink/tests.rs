@@ -110,7 +110,7 @@ fn a_char_device() {
         RDMA_NL_NLDEV << 10 | 15,
         0,
         &[
-            (CHARDEV, &0x0000_0000_000e_7c0_u64.to_ne_bytes()),
+            (CHARDEV, &0xe7c0_u64.to_ne_bytes()),
             (CHARDEV_ABI, &2_u64.to_ne_bytes()),
             (CHARDEV_NAME, b"uverbs0\0"),
             (UVERBS_DRIVER_ID, &14_u32.to_ne_bytes()),

@@ -45,6 +45,7 @@ impl Drivers for Providers {
 }
 
 /// The devices with a driver. The list has a reference to each.
+#[derive(Default)]
 pub struct DeviceList<D = Providers> {
     devices: Vec<Device>,
     drivers: D,

@@ -25,6 +25,9 @@ const PT_DYNAMIC: u32 = 2;
 const DT_STRTAB: u64 = 5;
 const DT_VERNEED: u64 = 0x6fff_fffe;
 const DT_VERNEEDNUM: u64 = 0x6fff_ffff;
+const DT_FLAGS_1: u64 = 0x6fff_fffb;
+/// A program that calls itself a shared object, which dlopen does not take.
+const DF_1_PIE: u64 = 0x0800_0000;
 
 /// The identification that this program's own loader takes: 64 bits, this byte order, version 1.
 const IDENT: [u8; 7] = [
@@ -136,6 +139,7 @@ fn needs_only(file: &impl ReadAt, segments: &Segments, abi: &[u8]) -> Option<boo
             DT_STRTAB => strings = segments.offset(value),
             DT_VERNEED => needs = segments.offset(value),
             DT_VERNEEDNUM => count = value,
+            DT_FLAGS_1 if value & DF_1_PIE != 0 => return None,
             _ => {}
         }
     }
@@ -212,6 +216,7 @@ mod tests {
         assert!(!is_provider(&vec![], ABI));
         assert!(!is_provider(&b"#!/bin/sh\n".repeat(100), ABI));
         let myself = std::fs::read("/proc/self/exe").unwrap();
+        assert!(!is_provider(&myself, ABI), "a program");
         assert!(!is_provider(&myself[..100].to_vec(), ABI));
         for mut provider in installed().into_iter().take(1) {
             provider.truncate(provider.len() / 2);

@@ -1,18 +1,22 @@
 //! Completion queues.
 
-use core::mem::MaybeUninit;
+use core::{mem::MaybeUninit, ptr::null_mut};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int, c_void};
 
-use super::{destroy::Destroy, only};
+use super::{destroy::Destroy, mr::LINK_ROOM, only};
 use crate::uverbs::{
     events,
     fallback::{self, Needs, Route},
     ioctl::Command,
+    linked,
     state::{Op, state},
     write::{self, Placed, Uhw},
 };
+
+/// The attributes of a CQ's creation: eight of the library's, two for the provider's legacy part.
+const ROOM: usize = 10;
 
 /// What a CQ is made from.
 struct CqAttr {
@@ -26,13 +30,16 @@ struct CqAttr {
 /// Creates a CQ by the way that this kernel has.
 ///
 /// # Safety
-/// `context`, `cq`, the channel and the provider's buffers in `uhw` are live.
-unsafe fn create(
+/// `context`, `cq`, the channel and the provider's buffers in `uhw` are live; `driver` is null or the
+/// provider's live chain of command buffers.
+#[inline(always)]
+unsafe fn create<const N: usize>(
     context: *mut ibv_context,
     attr: &CqAttr,
     cq: *mut ibv_cq,
     uhw: &Uhw,
     cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
 ) -> c_int {
     // SAFETY: by the contract; what else the attributes point to is on this stack.
     unsafe {
@@ -47,7 +54,7 @@ unsafe fn create(
         };
 
         let route = if state.may_ioctl(Op::CreateCq) {
-            let mut cmd = Command::<10>::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
+            let mut cmd = Command::<N>::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
             let mut cqe = 0u32;
             let handle = cmd.new_object(UVERBS_ATTR_CREATE_CQ_HANDLE);
             cmd.output(UVERBS_ATTR_CREATE_CQ_RESP_CQE, &raw mut cqe);
@@ -65,14 +72,14 @@ unsafe fn create(
                 cmd.u32(UVERBS_ATTR_CREATE_CQ_FLAGS, attr.flags);
             }
             cmd.uhw(uhw);
-            let route = fallback::execute(context, Op::CreateCq, needs, &mut cmd);
+            let route = fallback::execute_linked(context, Op::CreateCq, needs, &mut cmd, driver);
             if route == Ok(Route::Done) {
                 (*cq).handle = cmd.made(handle);
                 (*cq).cqe = cqe as c_int;
             }
             route
         } else {
-            fallback::legacy(needs)
+            fallback::legacy(linked::needs(driver, needs))
         };
         match route {
             Ok(Route::Done) => 0,
@@ -187,7 +194,34 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
         flags: 0,
     };
     // SAFETY: by the contract.
-    unsafe { create(context, &attr, cq, &uhw, 0) }
+    unsafe { create::<ROOM>(context, &attr, cq, &uhw, 0, null_mut()) }
+}
+
+/// What the kernel is asked for an extended CQ; EOPNOTSUPP for what it cannot be asked.
+fn extended(wanted: &ibv_cq_init_attr_ex) -> Result<CqAttr, c_int> {
+    const TIMESTAMPS: u64 = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64
+        | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
+    if !only(
+        wanted.comp_mask.into(),
+        (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD).into(),
+    ) {
+        return Err(EOPNOTSUPP);
+    }
+    let mut flags = 0;
+    if wanted.wc_flags & TIMESTAMPS != 0 {
+        flags |= IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+    }
+    if wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
+        && wanted.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0
+    {
+        flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
+    }
+    Ok(CqAttr {
+        cqe: wanted.cqe,
+        channel: wanted.channel,
+        comp_vector: wanted.comp_vector,
+        flags,
+    })
 }
 
 /// Creates a CQ from extended attributes. `cmd_flags` are CREATE_CQ_CMD_FLAGS_*.
@@ -205,34 +239,45 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex(
     resp_size: usize,
     cmd_flags: u32,
 ) -> c_int {
-    const TIMESTAMPS: u64 = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64
-        | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
     // SAFETY: by the contract.
     unsafe {
-        let wanted = &*cq_attr;
-        if !only(
-            wanted.comp_mask.into(),
-            (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD).into(),
-        ) {
-            return EOPNOTSUPP;
+        match extended(&*cq_attr) {
+            Ok(attr) => {
+                let cq = &raw mut (*cq).u.cq;
+                create::<ROOM>(context, &attr, cq, &uhw, cmd_flags, null_mut())
+            }
+            Err(error) => error,
         }
-        let mut flags = 0;
-        if wanted.wc_flags & TIMESTAMPS != 0 {
-            flags |= IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION;
+    }
+}
+
+/// As [`ibv_cmd_create_cq_ex`] with attributes of the provider's own: in provider ABI 34 since v53.
+///
+/// # Safety
+/// As for [`ibv_cmd_create_cq`]; `driver` is null or the provider's live chain of command buffers.
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex2(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    cq: *mut verbs_cq,
+    cmd: *mut ibv_create_cq_ex,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
+    // SAFETY: by the contract.
+    unsafe {
+        match extended(&*cq_attr) {
+            Ok(attr) => {
+                let cq = &raw mut (*cq).u.cq;
+                create::<{ ROOM + LINK_ROOM }>(context, &attr, cq, &uhw, cmd_flags, driver)
+            }
+            Err(error) => error,
         }
-        if wanted.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS != 0
-            && wanted.flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN != 0
-        {
-            flags |= IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN;
-        }
-        let attr = CqAttr {
-            cqe: wanted.cqe,
-            channel: wanted.channel,
-            comp_vector: wanted.comp_vector,
-            flags,
-        };
-        create(context, &attr, &raw mut (*cq).u.cq, &uhw, cmd_flags)
     }
 }
 

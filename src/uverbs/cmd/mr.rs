@@ -185,8 +185,8 @@ pub unsafe extern "C" fn ibv_cmd_advise_mr(
 
 /// Registers a part of a dma-buf.
 ///
-/// `driver` (attributes of the provider's own) is an argument since rdma-core v54; see the exported
-/// entry for who passes it.
+/// `driver` (attributes of the provider's own) is an argument of the exported function since rdma-core
+/// v54; `provider::dmabuf` knows who passes it.
 ///
 /// # Safety
 /// `pd` and `vmr` are live; `driver` is null or the provider's live chain of command buffers.
@@ -228,32 +228,4 @@ pub unsafe fn reg_dmabuf_mr(
         (*vmr).mr_type = IBV_MR_TYPE_DMABUF_MR;
     }
     0
-}
-
-/// Registers a part of a dma-buf, for providers of rdma-core v34 to v53, which pass seven arguments.
-///
-/// # Safety
-/// `pd` and `vmr` are live.
-pub unsafe extern "C" fn ibv_cmd_reg_dmabuf_mr(
-    pd: *mut ibv_pd,
-    offset: u64,
-    length: usize,
-    iova: u64,
-    fd: c_int,
-    access: c_int,
-    vmr: *mut verbs_mr,
-) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        reg_dmabuf_mr(
-            pd,
-            offset,
-            length,
-            iova,
-            fd,
-            access,
-            vmr,
-            core::ptr::null_mut(),
-        )
-    }
 }

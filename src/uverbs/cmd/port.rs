@@ -1,6 +1,10 @@
 //! A port's attributes.
 
-use core::{mem::MaybeUninit, mem::offset_of};
+use core::{
+    cell::Cell,
+    mem::{MaybeUninit, offset_of},
+    ptr::null_mut,
+};
 
 use ibverbs_abi::*;
 use libc::c_int;
@@ -79,8 +83,25 @@ unsafe fn copy(to: *mut ibv_port_attr, from: &ib_uverbs_query_port_resp) {
     }
 }
 
+thread_local! {
+    /// The structure of all members that this thread has given to a provider to fill, if any.
+    static WHOLE: Cell<*mut ibv_port_attr> = const { Cell::new(null_mut()) };
+}
+
+/// Calls a provider's query_port with a structure that has all members; [`ibv_cmd_query_port`] then
+/// knows that it may fill in the last one.
+///
+/// (Programs since v49 have that member. Asking the kernel a second time would cost a system call that
+/// the C library does not make, and what the provider passes does not tell its size.)
+pub fn with_whole(port_attr: *mut ibv_port_attr, query: impl FnOnce() -> c_int) -> c_int {
+    let outer = WHOLE.replace(port_attr);
+    let ret = query();
+    WHOLE.set(outer);
+    ret
+}
+
 /// Queries a port, for providers of ABI 34. Their structure may end before active_speed_ex, so that
-/// member is left alone; `ibv_query_port` fills it in for the programs that have it.
+/// member is left alone unless the structure is known to be the library's caller's.
 ///
 /// # Safety
 /// All pointers are the provider's own live structures, `cmd` of `cmd_size` bytes.
@@ -91,30 +112,16 @@ pub unsafe extern "C" fn ibv_cmd_query_port(
     cmd: *mut ibv_query_port,
     cmd_size: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
-    match unsafe { query(context, port_num, port_attr, cmd, cmd_size) } {
-        Ok(_) => 0,
-        Err(error) => error,
-    }
-}
-
-/// A port's speed in units of the kernel's active_speed_ex (IBV_..._SPEED_*), 0 if it does not tell.
-///
-/// # Safety
-/// `context` is open.
-pub unsafe fn active_speed_ex(context: *mut ibv_context, port_num: u8) -> u32 {
-    // SAFETY: by the contract; the response is on this stack.
+    // SAFETY: by the contract; a structure given to with_whole() has all members.
     unsafe {
-        if !state(context).may_ioctl(Op::QueryPort) {
-            return 0;
-        }
-        let mut response = ib_uverbs_query_port_resp_ex::default();
-        let mut ioctl = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT);
-        ioctl.u64(UVERBS_ATTR_QUERY_PORT_PORT_NUM, port_num.into());
-        ioctl.output(UVERBS_ATTR_QUERY_PORT_RESP, &raw mut response);
-        match ioctl.execute(context) {
-            Ok(()) => response.active_speed_ex,
-            Err(_) => 0,
+        match query(context, port_num, port_attr, cmd, cmd_size) {
+            Ok(active_speed_ex) => {
+                if active_speed_ex != 0 && WHOLE.get() == port_attr {
+                    (*port_attr).active_speed_ex = active_speed_ex;
+                }
+                0
+            }
+            Err(error) => error,
         }
     }
 }
