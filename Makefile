@@ -47,7 +47,7 @@ lint-shell:
 	scripts/lint-shell
 
 test-unit: ## unit tests of the workspace
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
 	compat-tests/symbols/run
