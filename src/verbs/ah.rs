@@ -91,13 +91,16 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     if let Some(gid) = ah_from_wc::source(&grh) {
         attr.grh.dgid = ibv_gid { raw: gid };
     }
-    let found = Sender::of(&grh).and_then(|sender| {
-        // SAFETY: an open context.
-        let index = unsafe { gid_index(context, port_num, &sender) }?;
-        Ok((sender, index))
-    });
-    match found {
-        Ok((sender, index)) => {
+    let sender = match Sender::of(&grh) {
+        Ok(sender) => sender,
+        Err(errno) => {
+            sys::set_errno(errno);
+            return -1;
+        }
+    };
+    // SAFETY: an open context.
+    match unsafe { gid_index(context, port_num, &sender) } {
+        Ok(index) => {
             attr.grh.dgid = ibv_gid { raw: sender.gid };
             attr.grh.hop_limit = sender.hop_limit;
             attr.grh.traffic_class = sender.traffic_class;
@@ -105,10 +108,8 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
             attr.grh.sgid_index = index as u8;
             0
         }
-        Err(errno) => {
-            sys::set_errno(errno);
-            -1
-        }
+        // errno is what the search left.
+        Err(_) => -1,
     }
 }
 
