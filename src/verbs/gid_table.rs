@@ -138,7 +138,7 @@ unsafe fn from_sysfs(
 }
 
 /// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at.
-fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
+pub fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
     let mut gid = [0; 16];
     let (words, _) = gid.as_chunks_mut::<2>();
     for (word, at) in words.iter_mut().zip((0..).step_by(5)) {

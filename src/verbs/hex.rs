@@ -2,7 +2,7 @@
 
 /// Reads the number at the start of `text` as C's `%hx` does: blanks before it, a sign and `0x` are
 /// allowed, and what is too long for 16 bits is cut.
-pub(super) fn hex16(text: &[u8]) -> Option<u16> {
+pub fn hex16(text: &[u8]) -> Option<u16> {
     let text = text.trim_ascii_start();
     let (negative, text) = match text {
         [b'-', rest @ ..] => (true, rest),
