@@ -260,7 +260,7 @@ impl elf::ReadAt for Object {
         })
     }
 
-    fn len(&self) -> u64 {
+    fn size(&self) -> u64 {
         self.len
     }
 }

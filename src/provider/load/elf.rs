@@ -9,14 +9,14 @@ pub trait ReadAt {
     /// Fills `buf` from `offset` on; `None` if the file ends before, or cannot be read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()>;
     /// The file's length in bytes.
-    fn len(&self) -> u64;
+    fn size(&self) -> u64;
 }
 
 const HEADER_LEN: usize = 64;
 const PROGRAM_HEADER_LEN: usize = 56;
 const PROGRAM_HEADERS_MAX: u16 = 64;
 const DYNAMIC_LEN: usize = 16;
-/// Far more than any provider has, of dynamic entries and of needed versions each.
+/// Far more than any provider has, of dynamic entries, of needed libraries and of their versions.
 const ENTRIES_MAX: u64 = 1024;
 
 const ET_DYN: u16 = 3;
@@ -87,7 +87,7 @@ fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
             offset,
             size,
         };
-        if offset.checked_add(size)? > file.len() {
+        if offset.checked_add(size)? > file.size() {
             return None;
         }
         match u32_at(&segment, 0)? {
@@ -144,11 +144,16 @@ fn needs_only(file: &impl ReadAt, segments: &Segments, abi: &[u8]) -> Option<boo
         }
     }
     let (strings, mut at) = (strings?, needs?);
+    let mut versions = 0;
     for _ in 0..count.min(ENTRIES_MAX) {
         let mut need = [0; 16];
         file.read_at(at, &mut need)?;
         let mut version_at = at.checked_add(u32_at(&need, 8)?.into())?;
         for _ in 0..u16_at(&need, 2)? {
+            versions += 1;
+            if versions > ENTRIES_MAX {
+                return None;
+            }
             let mut version = [0; 16];
             file.read_at(version_at, &mut version)?;
             let mut name = [0; 32];
@@ -188,7 +193,7 @@ mod tests {
             Some(())
         }
 
-        fn len(&self) -> u64 {
+        fn size(&self) -> u64 {
             Vec::len(self) as u64
         }
     }
