@@ -98,11 +98,20 @@ impl Dir {
 
     /// The next entry's name, in the file system's order. `None` at the end and on errors.
     pub fn next_name(&mut self) -> Option<&CStr> {
+        self.next_entry().map(|(name, _)| name)
+    }
+
+    /// The next entry's name, and whether it is known to be a regular file without asking `stat`.
+    pub fn next_entry(&mut self) -> Option<(&CStr, bool)> {
         // SAFETY: the directory is open, and `&mut self` keeps other readers away.
         let entry = unsafe { libc::readdir(self.0.as_ptr()) };
-        // SAFETY: an entry's name is NUL-terminated and stays until the next readdir, which needs
-        // `&mut self` and so the end of this borrow.
-        (!entry.is_null()).then(|| unsafe { CStr::from_ptr((*entry).d_name.as_ptr()) })
+        if entry.is_null() {
+            return None;
+        }
+        // SAFETY: an entry's name is NUL-terminated, and the entry stays until the next readdir,
+        // which needs `&mut self` and so the end of this borrow.
+        let (name, kind) = unsafe { (CStr::from_ptr((*entry).d_name.as_ptr()), (*entry).d_type) };
+        Some((name, kind == libc::DT_REG))
     }
 }
 

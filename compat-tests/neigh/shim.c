@@ -1,11 +1,15 @@
 /* Lets a provider open a device that is not there: /dev/infiniband/uverbsN is /dev/null, and every
- * command that is written to it succeeds with an empty answer. To be preloaded. */
+ * command that is written to it succeeds with an empty answer. A kernel with RDMA does not tell of its
+ * devices, so that those of the made-up sysfs are found. To be preloaded. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/netlink.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
@@ -40,6 +44,15 @@ int stat(const char *path, struct stat *st)
 int stat64(const char *path, struct stat64 *st)
 {
 	return NEXT(stat64)(real_path(path), st);
+}
+
+int socket(int domain, int type, int protocol)
+{
+	if (domain == AF_NETLINK && protocol == NETLINK_RDMA) {
+		errno = EPROTONOSUPPORT;
+		return -1;
+	}
+	return NEXT(socket)(domain, type, protocol);
 }
 
 /* struct ib_uverbs_cmd_hdr, and the address of the answer, which follows it. */

@@ -61,7 +61,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
         ]);
         return names;
     };
-    while let Some(file) = entries.next_name() {
+    while let Some((file, regular)) = entries.next_entry() {
         let mut path = Path::new()
             .push(dir.to_bytes())
             .push(b"/")
@@ -77,6 +77,10 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
             ]);
             continue;
         };
+        if regular {
+            read_file(path, &mut names, warn);
+            continue;
+        }
         match sys::stat(path) {
             Err(_) => {
                 warn(&[
@@ -86,7 +90,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
                 ]);
             }
             Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => {
-                read_file(path, st.st_size, &mut names, warn);
+                read_file(path, &mut names, warn);
             }
             Ok(_) => {}
         }
@@ -94,13 +98,8 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     names
 }
 
-fn read_file(
-    path: &CStr,
-    size: libc::off_t,
-    names: &mut Vec<CString>,
-    warn: &mut dyn FnMut(&[&[u8]]),
-) {
-    let Ok(text) = contents(path, size) else {
+fn read_file(path: &CStr, names: &mut Vec<CString>, warn: &mut dyn FnMut(&[&[u8]])) {
+    let Ok(text) = contents(path) else {
         warn(&[
             b"Warning: couldn't read config file ",
             path.to_bytes(),
@@ -124,16 +123,12 @@ fn read_file(
 }
 
 /// A file's bytes, up to the first error: only a file that does not open counts as unreadable.
-/// `size` is what to expect, and saves the read that would find the end; 0 for unknown.
-fn contents(path: &CStr, size: libc::off_t) -> Result<Vec<u8>, c_int> {
+fn contents(path: &CStr) -> Result<Vec<u8>, c_int> {
     let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(len @ 1..) = sys::read(fd.as_fd(), &mut chunk) {
         text.extend_from_slice(chunk.get(..len).unwrap_or_default());
-        if text.len() as libc::off_t == size {
-            break;
-        }
     }
     Ok(text)
 }

@@ -18,14 +18,14 @@
 
 pub mod elf;
 
-use core::{
-    cell::Cell,
-    ffi::{CStr, c_int},
-};
+use core::{cell::Cell, ffi::CStr};
 use std::{
     ffi::{CString, OsStr},
     fs::File,
-    os::{fd::AsRawFd, unix::ffi::OsStrExt, unix::fs::FileExt},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::FileExt},
+    },
 };
 
 use libloading::os::unix::{Library, RTLD_NOW};
@@ -100,8 +100,14 @@ impl Providers {
             core::mem::take(&mut self.pending)
         };
         let wanted = wanted(&candidates, devices);
+        let mut inspector = first.then(Inspector::new);
         for (provider, wanted) in candidates.into_iter().zip(wanted) {
-            if wanted || first && !file_is_fine(&provider.name) {
+            let mut refused = || {
+                inspector
+                    .as_mut()
+                    .is_some_and(|inspector| !inspector.is_fine(&provider.name))
+            };
+            if wanted || refused() {
                 registry::ranked(provider.rank, LATE, || load(&provider.name));
             } else {
                 log::debug!("provider {:?} is not needed yet", provider.name);
@@ -190,72 +196,79 @@ fn mark(wanted: &mut [bool], providers: &[Configured], test: impl Fn(known::Prov
     }
 }
 
-/// Whether dlopen will take the file of a provider that is not loaded now.
-fn file_is_fine(name: &CStr) -> bool {
-    let mut path = Path::new()
-        .push(PROVIDER_DIR.as_bytes())
-        .push(b"/lib")
-        .push(name.to_bytes())
-        .push(SUFFIX);
-    let file = path.finish().and_then(Object::open);
-    file.is_ok_and(|file| elf::is_provider(&file, ABI))
+/// Looks at the files of providers that are not loaded now.
+struct Inspector {
+    dir: Option<OwnedFd>,
+    /// The start of a file, which has most of what [`elf`] asks for.
+    start: Box<[u8; 8192]>,
 }
 
-/// A provider's file: its start, which has most of what [`elf`] asks for, and another piece.
-struct Object {
-    file: File,
+impl Inspector {
+    fn new() -> Self {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        let dir = sys::open(&cstring(&[PROVIDER_DIR.as_bytes()]), flags).ok();
+        Inspector {
+            dir,
+            start: Box::new([0; 8192]),
+        }
+    }
+
+    /// Whether dlopen will take the provider's file.
+    fn is_fine(&mut self, name: &CStr) -> bool {
+        let Some(dir) = &self.dir else { return false };
+        let mut file = Path::new().push(b"lib").push(name.to_bytes()).push(SUFFIX);
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        let fd = file
+            .finish()
+            .and_then(|file| sys::openat(dir.as_raw_fd(), file, flags));
+        fd.is_ok_and(|fd| {
+            let file = File::from(fd);
+            let len = sys::fstat(file.as_raw_fd()).map_or(0, |st| st.st_size as u64);
+            let read = file.read_at(&mut self.start[..], 0).unwrap_or(0);
+            let start = self.start.get(..read).unwrap_or_default();
+            elf::is_provider(
+                &Object {
+                    file: &file,
+                    len,
+                    start,
+                    rest: Cell::default(),
+                },
+                ABI,
+            )
+        })
+    }
+}
+
+/// A provider's file.
+struct Object<'a> {
+    file: &'a File,
     len: u64,
-    start: Piece,
-    piece: Cell<Piece>,
+    start: &'a [u8],
+    rest: Cell<Piece>,
 }
 
-/// Some bytes of a file.
+/// Some bytes of a file from behind its start.
 #[derive(Default)]
 struct Piece {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-impl Object {
-    fn open(path: &CStr) -> Result<Self, c_int> {
-        let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
-        let len = sys::fstat(fd.as_raw_fd())?.st_size as u64;
-        let file = File::from(fd);
-        let start = Piece::default().read(&file, 0);
-        Ok(Object {
-            file,
-            len,
-            start,
-            piece: Cell::default(),
-        })
-    }
-}
-
-impl Piece {
-    fn read(mut self, file: &File, offset: u64) -> Self {
-        self.bytes.resize(8192, 0);
-        let len = file.read_at(&mut self.bytes, offset).unwrap_or(0);
-        self.bytes.truncate(len);
-        Piece { offset, ..self }
-    }
-
-    fn copy(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-        let start = usize::try_from(offset.checked_sub(self.offset)?).ok()?;
-        buf.copy_from_slice(self.bytes.get(start..)?.get(..buf.len())?);
-        Some(())
-    }
-}
-
-impl elf::ReadAt for Object {
+impl elf::ReadAt for Object<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-        self.start.copy(offset, buf).or_else(|| {
-            let mut piece = self.piece.take();
-            let mut copied = piece.copy(offset, buf);
+        copy(self.start, offset, buf).or_else(|| {
+            let mut piece = self.rest.take();
+            let mut copied = offset
+                .checked_sub(piece.offset)
+                .and_then(|at| copy(&piece.bytes, at, buf));
             if copied.is_none() {
-                piece = piece.read(&self.file, offset);
-                copied = piece.copy(offset, buf);
+                piece.offset = offset;
+                piece.bytes.resize(1024, 0);
+                let len = self.file.read_at(&mut piece.bytes, offset).unwrap_or(0);
+                piece.bytes.truncate(len);
+                copied = copy(&piece.bytes, 0, buf);
             }
-            self.piece.set(piece);
+            self.rest.set(piece);
             copied
         })
     }
@@ -263,6 +276,14 @@ impl elf::ReadAt for Object {
     fn size(&self) -> u64 {
         self.len
     }
+}
+
+fn copy(bytes: &[u8], offset: u64, buf: &mut [u8]) -> Option<()> {
+    let from = bytes
+        .get(usize::try_from(offset).ok()?..)?
+        .get(..buf.len())?;
+    buf.copy_from_slice(from);
+    Some(())
 }
 
 /// Loads a provider for good; it registers its driver meanwhile. Says on stderr why it cannot.
@@ -361,7 +382,9 @@ mod tests {
 
     #[test]
     fn a_missing_provider_is_not_fine() {
-        assert!(!file_is_fine(c"no-such-provider"));
-        assert!(!file_is_fine(c""));
+        let mut inspector = Inspector::new();
+        assert!(!inspector.is_fine(c"no-such-provider"));
+        assert!(!inspector.is_fine(c""));
+        assert!(!inspector.is_fine(c"/../"));
     }
 }
