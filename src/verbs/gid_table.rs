@@ -7,10 +7,9 @@ use core::ptr;
 use libc::{EINVAL, ENODATA, ENOENT, EOPNOTSUPP, IF_NAMESIZE, c_char, c_int};
 
 use super::device_attr::ibv_query_device;
-use super::hex::hex16;
 use super::port::ibv_query_port;
 use crate::abi::*;
-use crate::discover::sysfs;
+use crate::discover::{sysfs, value::hex16};
 use crate::sys;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;

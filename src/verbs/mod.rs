@@ -16,7 +16,6 @@ pub mod ece;
 pub mod event;
 pub mod gid;
 pub mod gid_table;
-pub mod hex;
 pub mod marshall;
 pub mod mcast;
 #[cfg(test)]
