@@ -21,17 +21,21 @@ fn scanned<const N: usize, T: Copy + Default>(text: &CStr, format: &CStr) -> Opt
     (found == N as i32).then_some(values)
 }
 
+/// Where glibc differs from itself: up to 2.41 it takes a 0x without digits for 0 (its bug 12701), later,
+/// as we do and ISO C says, for no number.
+fn ambiguous(text: &[u8]) -> bool {
+    [text, b"\0"]
+        .concat()
+        .windows(3)
+        .any(|part| matches!(part, [b'0', b'x' | b'X', next] if !next.is_ascii_hexdigit()))
+}
+
 fuzz_target!(|bytes: &[u8]| {
     // A file's value is a C string in a buffer of known size; no caller has more than 41 bytes.
     let bytes = &bytes[..bytes.len().min(40)];
     let text = CString::new(bytes.split(|&c| c == 0).next().unwrap_or_default()).unwrap();
     let value = text.to_bytes();
-    // Where glibc differs from itself: up to 2.41 it takes a 0x without digits for 0 (its bug 12701),
-    // later, as we do and ISO C says, for no number.
-    let no_digits = |part: &[u8]| {
-        matches!(part, [b'0', b'x' | b'X', next, ..] if !next.is_ascii_hexdigit())
-    };
-    if [value, b"\0"].concat().windows(3).any(no_digits) {
+    if ambiguous(value) {
         return;
     }
 
@@ -45,10 +49,10 @@ fuzz_target!(|bytes: &[u8]| {
     assert_eq!(guid(value), number);
     // The C library reads a P_Key into 8 bytes.
     let key = CString::new(&value[..value.len().min(7)]).unwrap();
-    assert_eq!(
-        hex16(key.to_bytes()),
-        scanned::<1, u16>(&key, c"%hx").map(|[w]| w)
-    );
+    if !ambiguous(key.to_bytes()) {
+        let word = scanned::<1, u16>(&key, c"%hx").map(|[w]| w);
+        assert_eq!(hex16(key.to_bytes()), word);
+    }
 
     let mut gid = Some(Vec::new());
     for at in (0..40).step_by(5) {
