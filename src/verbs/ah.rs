@@ -88,23 +88,28 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         return 0;
     }
     attr.is_global = 1;
-    let index = Sender::of(&grh).and_then(|sender| {
-        attr.grh.dgid = ibv_gid { raw: sender.gid };
-        attr.grh.hop_limit = sender.hop_limit;
-        attr.grh.traffic_class = sender.traffic_class;
-        // SAFETY: an open context.
-        unsafe { gid_index(context, port_num, &sender) }
-    });
-    match index {
+    if let Some(gid) = ah_from_wc::source(&grh) {
+        attr.grh.dgid = ibv_gid { raw: gid };
+    }
+    let sender = match Sender::of(&grh) {
+        Ok(sender) => sender,
+        Err(errno) => {
+            sys::set_errno(errno);
+            return -1;
+        }
+    };
+    // SAFETY: an open context.
+    match unsafe { gid_index(context, port_num, &sender) } {
         Ok(index) => {
+            attr.grh.dgid = ibv_gid { raw: sender.gid };
+            attr.grh.hop_limit = sender.hop_limit;
+            attr.grh.traffic_class = sender.traffic_class;
             // The attribute has eight bits, more than any table has entries.
             attr.grh.sgid_index = index as u8;
             0
         }
-        Err(errno) => {
-            sys::set_errno(errno);
-            -1
-        }
+        // errno is what the search left.
+        Err(_) => -1,
     }
 }
 
