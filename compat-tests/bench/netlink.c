@@ -359,8 +359,6 @@ ssize_t netlink_send(int fd, const void *buf, size_t len)
 		return -1;
 	}
 	memcpy(&req, buf, sizeof(req));
-	record_line("netlink send type=0x%x flags=0x%x bytes=%zu\n", req.nlmsg_type,
-		    req.nlmsg_flags, len);
 	pthread_mutex_lock(&lock);
 	s = find(fd);
 	if (s) {

@@ -24,6 +24,11 @@
 #include <unistd.h>
 #include <linux/netlink.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
+#if __has_include(<valgrind/callgrind.h>)
+#include <valgrind/callgrind.h>
+#else
+#define CALLGRIND_TOGGLE_COLLECT do { } while (0)
+#endif
 
 #define MAX_FD 65536
 #define DEV_DIR "/dev/infiniband/uverbs"
@@ -32,6 +37,30 @@
 
 static _Atomic uint8_t kinds[MAX_FD];
 static _Atomic uint16_t units[MAX_FD];
+
+/*
+ * For test programs (dlsym) under callgrind: while it is set, instructions are
+ * being counted, and those of the shim itself must not be.
+ */
+__attribute__((visibility("default"))) int bench_collecting;
+static __thread int depth;
+
+static void resume_count(int *unused)
+{
+	(void)unused;
+	if (bench_collecting && --depth == 0)
+		CALLGRIND_TOGGLE_COLLECT;
+}
+
+static void pause_count(void)
+{
+	if (bench_collecting && depth++ == 0)
+		CALLGRIND_TOGGLE_COLLECT;
+}
+
+/* Stands first in each function that takes the place of one of libc's. */
+#define UNCOUNTED \
+	__attribute__((cleanup(resume_count), unused)) int uncounted_ = (pause_count(), 0)
 
 /* The next definition of a function, looked up once. */
 #define NEXT(ret, name, ...) \
@@ -150,6 +179,7 @@ static int open_node(int unit, const char *path, int flags)
 #define OPEN(name) \
 	int name(const char *path, int flags, ...) \
 	{ \
+		UNCOUNTED; \
 		int unit = unit_of_path(path); \
 		va_list args; \
 		mode_t mode; \
@@ -167,6 +197,7 @@ OPEN(open64)
 #define OPENAT(name) \
 	int name(int dir, const char *path, int flags, ...) \
 	{ \
+		UNCOUNTED; \
 		int unit = unit_of_path(path); \
 		va_list args; \
 		mode_t mode; \
@@ -197,6 +228,7 @@ int __open64_2(const char *path, int flags)
 #define STAT(name, type) \
 	int name(const char *restrict path, struct type *restrict st) \
 	{ \
+		UNCOUNTED; \
 		int unit = unit_of_path(path), error, ret; \
 		NEXT(int, name, const char *, struct type *); \
 		if (unit < 0 || real_nodes()) \
@@ -216,6 +248,7 @@ STAT(stat64, stat64)
 #define FSTAT(name, type) \
 	int name(int fd, struct type *st) \
 	{ \
+		UNCOUNTED; \
 		NEXT(int, name, int, struct type *); \
 		int ret = next_##name(fd, st); \
 		if (!ret && kind_of(fd) == FD_CMD) \
@@ -227,6 +260,7 @@ FSTAT(fstat64, stat64)
 
 int close(int fd)
 {
+	UNCOUNTED;
 	NEXT(int, close, int);
 	if (kind_of(fd) == FD_CMD)
 		record_line("close uverbs%d\n", units[fd]);
@@ -238,6 +272,7 @@ int close(int fd)
 
 int dup(int fd)
 {
+	UNCOUNTED;
 	NEXT(int, dup, int);
 	int copy = next_dup(fd);
 
@@ -247,6 +282,7 @@ int dup(int fd)
 
 int dup2(int fd, int to)
 {
+	UNCOUNTED;
 	NEXT(int, dup2, int, int);
 	int copy = next_dup2(fd, to);
 
@@ -256,6 +292,7 @@ int dup2(int fd, int to)
 
 int dup3(int fd, int to, int flags)
 {
+	UNCOUNTED;
 	NEXT(int, dup3, int, int, int);
 	int copy = next_dup3(fd, to, flags);
 
@@ -266,6 +303,7 @@ int dup3(int fd, int to, int flags)
 #define FCNTL(name) \
 	int name(int fd, int cmd, ...) \
 	{ \
+		UNCOUNTED; \
 		va_list args; \
 		void *arg; \
 		int ret; \
@@ -302,6 +340,7 @@ static void *map_device(void *addr, size_t len, int prot, int flags, int fd, off
 #define MMAP(name) \
 	void *name(void *addr, size_t len, int prot, int flags, int fd, off_t offset) \
 	{ \
+		UNCOUNTED; \
 		NEXT(void *, name, void *, size_t, int, int, int, off_t); \
 		if (kind_of(fd) == FD_CMD) \
 			return map_device(addr, len, prot, flags, fd, offset, next_##name); \
@@ -351,6 +390,7 @@ static bool parse_write(const uint8_t *buf, size_t len, struct write_cmd *cmd, s
 
 ssize_t write(int fd, const void *buf, size_t len)
 {
+	UNCOUNTED;
 	struct write_cmd cmd;
 	size_t wanted;
 	int error;
@@ -377,6 +417,7 @@ ssize_t write(int fd, const void *buf, size_t len)
 
 int ioctl(int fd, unsigned long request, ...)
 {
+	UNCOUNTED;
 	va_list args;
 	void *arg;
 	int error;
@@ -401,6 +442,7 @@ int ioctl(int fd, unsigned long request, ...)
 
 int socket(int domain, int type, int protocol)
 {
+	UNCOUNTED;
 	NEXT(int, socket, int, int, int);
 	int fd;
 
@@ -431,6 +473,7 @@ static ssize_t send_parts(int fd, const struct msghdr *msg)
 
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
+	UNCOUNTED;
 	NEXT(ssize_t, sendmsg, int, const struct msghdr *, int);
 	return kind_of(fd) == FD_NETLINK ? send_parts(fd, msg) : next_sendmsg(fd, msg, flags);
 }
@@ -438,6 +481,7 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 	       socklen_t to_len)
 {
+	UNCOUNTED;
 	NEXT(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t);
 	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len) :
 					   next_sendto(fd, buf, len, flags, to, to_len);
@@ -445,6 +489,7 @@ ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sock
 
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
+	UNCOUNTED;
 	NEXT(ssize_t, send, int, const void *, size_t, int);
 	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len) :
 					   next_send(fd, buf, len, flags);
@@ -454,6 +499,7 @@ static const struct sockaddr_nl kernel_addr = { .nl_family = AF_NETLINK };
 
 ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
+	UNCOUNTED;
 	ssize_t len;
 
 	NEXT(ssize_t, recvmsg, int, struct msghdr *, int);
@@ -474,6 +520,7 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *restrict from,
 		 socklen_t *restrict from_len)
 {
+	UNCOUNTED;
 	int ignored;
 
 	NEXT(ssize_t, recvfrom, int, void *, size_t, int, struct sockaddr *, socklen_t *);
@@ -488,6 +535,7 @@ ssize_t recvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *rest
 
 ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
+	UNCOUNTED;
 	int ignored;
 
 	NEXT(ssize_t, recv, int, void *, size_t, int);

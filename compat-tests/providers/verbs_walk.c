@@ -1,4 +1,5 @@
 /*
+ * verbs_walk --strings: prints what the name and rate functions say.
  * verbs_walk DEVICE: calls every control verb that the pretended device lets us
  * call, in the right and in a few wrong ways, and prints what came of each. With
  * BENCH_LOG the bytes that went to the kernel are beside it.
@@ -529,9 +530,19 @@ static void walk_ahs(void)
 	DESTROY(ibv_destroy_ah, ah);
 	inet_pton(AF_INET6, "fe80::ff:fe00:901", &grh.dgid);
 	inet_pton(AF_INET6, "fe80::200:ff:fe00:902", &grh.sgid);
+	/* A next header of no known protocol, then RoCE v2's, then InfiniBand's. */
 	FILL(attr);
 	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
 	SHOW(attr);
+	grh.next_hdr = IPPROTO_UDP;
+	FILL(attr);
+	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
+	SHOW(attr);
+	grh.next_hdr = 0x1b;
+	FILL(attr);
+	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
+	SHOW(attr);
+	grh.next_hdr = IPPROTO_UDP;
 	PTR(ah, ibv_create_ah_from_wc(pd, &wc, &grh, 1));
 	DESTROY(ibv_destroy_ah, ah);
 	inet_pton(AF_INET6, "fe80::dead", &grh.dgid);
@@ -627,6 +638,10 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	walk_init();
+	if (!strcmp(argv[1], "--strings")) {
+		walk_strings();
+		return 0;
+	}
 	PTR(list, ibv_get_device_list(NULL));
 	dev = find(list, argv[1]);
 	if (!dev) {
@@ -640,7 +655,6 @@ int main(int argc, char **argv)
 	VOID(ibv_free_device_list(list));
 	if (posix_memalign((void **)&buf, 4096, LEN))
 		return 1;
-	walk_strings();
 	walk_queries();
 	PTR(pd, ibv_alloc_pd(ctx));
 	PTR(pd2, ibv_alloc_pd(ctx));
