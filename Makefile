@@ -13,12 +13,12 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
 
-TESTS := lint build test-unit test-abi test-bench test-self test-vm
+TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-neigh test-self test-vm
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
-.PHONY: test-unit test-abi test-bench test-self test-vm
+.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-neigh test-self test-vm
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -27,7 +27,7 @@ build:
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
 	scripts/install-deps build run vm
@@ -47,14 +47,25 @@ lint-shell:
 	scripts/lint-shell
 
 test-unit: ## unit tests of the workspace
-	$(CARGO) test --workspace
+	$(CARGO) test --workspace --no-fail-fast
 
 test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
 	compat-tests/symbols/run
 
-test-bench: build ## providers and discovery on this host, without hardware, against the C library
-	compat-tests/providers/run
-	compat-tests/neigh/run
+test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
+
+test-providers: build ## the vendors' providers, the C library and ours
+	compat-tests/providers/run $(RELEASE)
+
+test-badinput: build ## bad configuration, sysfs, netlink, devices: the C library and ours
+	compat-tests/badinput/run $(RELEASE)
+
+test-fork: build ## what a child of fork gets of registered memory: the C library and ours
+	compat-tests/fork/compare $(RELEASE)
+
+# in the virtual machine, as it needs network namespaces
+test-neigh: build ## from GIDs to MAC addresses: the C library and ours
+	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
 
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run

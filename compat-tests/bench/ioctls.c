@@ -256,6 +256,20 @@ static void put_vendor_context(int fd, struct ib_uverbs_ioctl_hdr *hdr, unsigned
 	put(hdr, id, answer, vendor_context(fd, answer, sizeof(answer)));
 }
 
+/* Port 1 has so many GIDs, as a tree of mksys does. */
+#define GIDS 3
+
+/* Asks for a GID that is not there. */
+static bool no_such_gid(struct ib_uverbs_ioctl_hdr *hdr)
+{
+	struct ib_uverbs_attr *port = attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
+	struct ib_uverbs_attr *index = attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
+
+	return hdr->object_id == UVERBS_OBJECT_DEVICE &&
+	       hdr->method_id == UVERBS_METHOD_QUERY_GID_ENTRY &&
+	       (!port || (uint32_t)port->data != 1 || !index || (uint32_t)index->data >= GIDS);
+}
+
 static void answer_specially(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 {
 	uint32_t key = fresh_handle() << 8, events[2];
@@ -318,9 +332,10 @@ static void answer_specially(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 		put64(hdr, UVERBS_ATTR_QUERY_MR_RESP_IOVA, 0x1000);
 		break;
 	CASE(DEVICE, QUERY_GID_ENTRY): {
+		uint32_t index = (uint32_t)attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)->data;
 		struct ib_uverbs_gid_entry entry = { .gid = { htobe64(0xfe80000000000000),
-							      htobe64(0x000000fffe000901) },
-						     .port_num = 1, .gid_type = 2 };
+							      htobe64(0x000000fffe000901 + 256 * index) },
+						     .gid_index = index, .port_num = 1, .gid_type = 2 };
 
 		put(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
 		break;
@@ -368,6 +383,8 @@ int answer_ioctl(int fd, void *header)
 	error = chosen_failure(ioctl_method_name(hdr->object_id, hdr->method_id));
 	if (error > 0)
 		return error;
+	if (no_such_gid(hdr))
+		return EINVAL;
 	answer_by_kind(hdr);
 	answer_specially(fd, hdr);
 	return 0;

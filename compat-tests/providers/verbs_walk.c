@@ -528,7 +528,7 @@ static void walk_ahs(void)
 	attr.port_num = 9;
 	PTR(ah, ibv_create_ah(pd, &attr));
 	DESTROY(ibv_destroy_ah, ah);
-	inet_pton(AF_INET6, "fe80::ff:fe00:901", &grh.dgid);
+	ibv_query_gid(ctx, 1, 1, &grh.dgid);
 	inet_pton(AF_INET6, "fe80::200:ff:fe00:902", &grh.sgid);
 	/* A next header of no known protocol, then RoCE v2's, then InfiniBand's. */
 	FILL(attr);

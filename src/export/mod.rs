@@ -89,7 +89,8 @@ export!(default "IBVERBS_1.0":
         ibv_copy_path_rec_to_kern,
         ibv_copy_qp_attr_from_kern,
     }
-    [crate::verbs::comp_channel] { ibv_create_comp_channel, ibv_destroy_comp_channel }
+    [crate::compat::comp_channel] { ibv_create_comp_channel }
+    [crate::verbs::comp_channel] { ibv_destroy_comp_channel }
     [crate::discover::sysfs] { ibv_get_sysfs_path, ibv_read_sysfs_file }
     [crate::verbs::rate] { ibv_rate_to_mult, mult_to_ibv_rate }
 );

@@ -41,9 +41,9 @@ pub struct Resolved {
 pub struct Failure {
     /// What ibv_resolve_eth_l2_from_gid returns: negative.
     pub code: c_int,
-    /// A positive errno value with more to say: the kernel's own reason, or EDESTADDRREQ when a
-    /// neighbour did not answer.
-    pub errno: c_int,
+    /// The errno value to leave: the kernel's own reason, or EDESTADDRREQ when a neighbour did not
+    /// answer. None where no system call of the C library's failed either.
+    pub errno: Option<c_int>,
 }
 
 /// A resolver: one rtnetlink socket, for one thread.
@@ -59,7 +59,7 @@ impl Resolver {
             Ok(rtnl) => Ok(Resolver { rtnl }),
             Err(errno) => Err(Failure {
                 code: -libnl_number(errno),
-                errno,
+                errno: Some(errno),
             }),
         }
     }
@@ -72,14 +72,14 @@ impl Resolver {
         let destination = address::ip_of_gid(dgid);
         let nobody = Failure {
             code: -EINVAL,
-            errno: EINVAL,
+            errno: None,
         };
         let interface = self.rtnl.interface_of(source).ok_or(nobody)?;
         match self.next_hop(source, destination, interface) {
             Ok(address) => Ok(Resolved { address, interface }),
             Err(errno) => Err(Failure {
                 code: -EHOSTUNREACH,
-                errno,
+                errno: Some(errno),
             }),
         }
     }

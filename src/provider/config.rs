@@ -61,6 +61,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
         ]);
         return names;
     };
+    let dirfd = entries.fd();
     while let Some((file, regular)) = entries.next_entry() {
         let mut path = Path::new()
             .push(dir.to_bytes())
@@ -78,7 +79,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
             continue;
         };
         if regular {
-            read_file(path, &mut names, warn);
+            read_file(dirfd, file, path, &mut names, warn);
             continue;
         }
         match sys::stat(path) {
@@ -90,7 +91,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
                 ]);
             }
             Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => {
-                read_file(path, &mut names, warn);
+                read_file(dirfd, file, path, &mut names, warn);
             }
             Ok(_) => {}
         }
@@ -98,8 +99,15 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     names
 }
 
-fn read_file(path: &CStr, names: &mut Vec<CString>, warn: &mut dyn FnMut(&[&[u8]])) {
-    let Ok(text) = contents(path) else {
+/// Reads `file` of the directory `dirfd`; `path` is its name for people.
+fn read_file(
+    dirfd: c_int,
+    file: &CStr,
+    path: &CStr,
+    names: &mut Vec<CString>,
+    warn: &mut dyn FnMut(&[&[u8]]),
+) {
+    let Ok(text) = contents(dirfd, file) else {
         warn(&[
             b"Warning: couldn't read config file ",
             path.to_bytes(),
@@ -122,13 +130,17 @@ fn read_file(path: &CStr, names: &mut Vec<CString>, warn: &mut dyn FnMut(&[&[u8]
     }
 }
 
-/// A file's bytes, up to the first error: only a file that does not open counts as unreadable.
-fn contents(path: &CStr) -> Result<Vec<u8>, c_int> {
-    let fd = sys::open(path, libc::O_RDONLY | libc::O_CLOEXEC)?;
+/// A file's bytes, up to the first error: only a file that does not open counts as unreadable. A
+/// regular file has ended where it gives less than it is asked for.
+fn contents(dirfd: c_int, file: &CStr) -> Result<Vec<u8>, c_int> {
+    let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
     let mut text = Vec::new();
     let mut chunk = [0; 4096];
     while let Ok(len @ 1..) = sys::read(fd.as_fd(), &mut chunk) {
         text.extend_from_slice(chunk.get(..len).unwrap_or_default());
+        if len < chunk.len() {
+            break;
+        }
     }
     Ok(text)
 }

@@ -110,7 +110,6 @@ impl Providers {
             if wanted || refused() {
                 registry::ranked(provider.rank, LATE, || load(&provider.name));
             } else {
-                log::debug!("provider {:?} is not needed yet", provider.name);
                 self.pending.push(provider);
             }
         }
@@ -196,11 +195,14 @@ fn mark(wanted: &mut [bool], providers: &[Configured], test: impl Fn(known::Prov
     }
 }
 
+/// How much of a file is read at first: more than most providers need for their version references.
+const START: usize = 6144;
+
 /// Looks at the files of providers that are not loaded now.
 struct Inspector {
     dir: Option<OwnedFd>,
     /// The start of a file, which has most of what [`elf`] asks for.
-    start: Box<[u8; 8192]>,
+    start: Box<[u8; START]>,
 }
 
 impl Inspector {
@@ -209,7 +211,7 @@ impl Inspector {
         let dir = sys::open(&cstring(&[PROVIDER_DIR.as_bytes()]), flags).ok();
         Inspector {
             dir,
-            start: Box::new([0; 8192]),
+            start: Box::new([0; START]),
         }
     }
 
@@ -223,13 +225,11 @@ impl Inspector {
             .and_then(|file| sys::openat(dir.as_raw_fd(), file, flags));
         fd.is_ok_and(|fd| {
             let file = File::from(fd);
-            let len = sys::fstat(file.as_raw_fd()).map_or(0, |st| st.st_size as u64);
             let read = file.read_at(&mut self.start[..], 0).unwrap_or(0);
             let start = self.start.get(..read).unwrap_or_default();
             elf::is_provider(
                 &Object {
                     file: &file,
-                    len,
                     start,
                     rest: Cell::default(),
                 },
@@ -242,7 +242,6 @@ impl Inspector {
 /// A provider's file.
 struct Object<'a> {
     file: &'a File,
-    len: u64,
     start: &'a [u8],
     rest: Cell<Piece>,
 }
@@ -263,7 +262,7 @@ impl elf::ReadAt for Object<'_> {
                 .and_then(|at| copy(&piece.bytes, at, buf));
             if copied.is_none() {
                 piece.offset = offset;
-                piece.bytes.resize(1024, 0);
+                piece.bytes.resize(4096, 0);
                 let len = self.file.read_at(&mut piece.bytes, offset).unwrap_or(0);
                 piece.bytes.truncate(len);
                 copied = copy(&piece.bytes, 0, buf);
@@ -271,10 +270,6 @@ impl elf::ReadAt for Object<'_> {
             self.rest.set(piece);
             copied
         })
-    }
-
-    fn len(&self) -> u64 {
-        self.len
     }
 }
 

@@ -88,15 +88,19 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
         return 0;
     }
     attr.is_global = 1;
-    let index = Sender::of(&grh).and_then(|sender| {
-        attr.grh.dgid = ibv_gid { raw: sender.gid };
-        attr.grh.hop_limit = sender.hop_limit;
-        attr.grh.traffic_class = sender.traffic_class;
+    if let Some(gid) = ah_from_wc::source(&grh) {
+        attr.grh.dgid = ibv_gid { raw: gid };
+    }
+    let found = Sender::of(&grh).and_then(|sender| {
         // SAFETY: an open context.
-        unsafe { gid_index(context, port_num, &sender) }
+        let index = unsafe { gid_index(context, port_num, &sender) }?;
+        Ok((sender, index))
     });
-    match index {
-        Ok(index) => {
+    match found {
+        Ok((sender, index)) => {
+            attr.grh.dgid = ibv_gid { raw: sender.gid };
+            attr.grh.hop_limit = sender.hop_limit;
+            attr.grh.traffic_class = sender.traffic_class;
             // The attribute has eight bits, more than any table has entries.
             attr.grh.sgid_index = index as u8;
             0

@@ -63,6 +63,16 @@ fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
+/// The source GID of a header that is not IPv4's, unless it was sent to a multicast group. The C
+/// library has it in the attributes before it finds out that it cannot answer; so have we.
+pub(super) fn source(grh: &[u8; 40]) -> Option<[u8; 16]> {
+    let (gids, _) = grh[8..].as_chunks::<16>();
+    match (is_ipv4(grh), gids) {
+        (Ok(false), &[gid, receiver]) if receiver[0] != 0xff => Some(gid),
+        _ => None,
+    }
+}
+
 impl Sender {
     /// Reads the header. EPROTONOSUPPORT: it is none of the three. EINVAL: it was sent to a
     /// multicast group, so it does not say which of our GIDs to answer from.

@@ -7,7 +7,6 @@ use libc::{ENODATA, c_int, c_uint};
 
 use super::gid_table::query_gid_ex;
 use crate::abi::*;
-use crate::sys;
 
 /// Reads what `wanted` (`VERBS_QUERY_GID_ATTR_*`) names of a GID table entry. `Ok(None)`: the entry
 /// is empty, which these verbs do not call an error. `Err`: an errno value.
@@ -50,14 +49,8 @@ pub(super) const fn sysfs_type(gid_type: u32) -> ibv_gid_type_sysfs {
     }
 }
 
-/// Sets errno and returns -1: how these two verbs fail.
-fn fail(errno: c_int) -> c_int {
-    sys::set_errno(errno);
-    -1
-}
-
-/// Reports a GID of a port; an empty entry is all zeros (ibv_query_gid(3)). Returns 0, or -1 with
-/// errno set.
+/// Reports a GID of a port; an empty entry is all zeros (ibv_query_gid(3)). Returns 0, or -1;
+/// errno is what the kernel's command or the sysfs file left.
 ///
 /// # Safety
 ///
@@ -74,7 +67,7 @@ pub unsafe extern "C" fn ibv_query_gid(
         Ok(Some(found)) => unsafe { *gid = found.gid },
         // SAFETY: as above.
         Ok(None) => unsafe { ptr::write_bytes(gid, 0, 1) },
-        Err(err) => return fail(err),
+        Err(_) => return -1,
     }
     0
 }
@@ -95,7 +88,7 @@ pub unsafe extern "C" fn ibv_query_gid_type(
     let found = match unsafe { entry(context, port_num, index, VERBS_QUERY_GID_ATTR_TYPE) } {
         Ok(Some(found)) => sysfs_type(found.gid_type),
         Ok(None) => IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
-        Err(err) => return fail(err),
+        Err(_) => return -1,
     };
     // SAFETY: the caller's type is writable.
     unsafe { *gid_type = found };

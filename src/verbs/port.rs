@@ -13,7 +13,7 @@ use libc::c_int;
 use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::provider::ops::ops;
-use crate::uverbs::cmd::port::with_whole;
+use crate::uverbs::cmd::port::{PORT_ATTR_V34, with_whole};
 
 /// How long the attributes are for callers of the symbol `ibv_query_port`: up to and with `flags`,
 /// and the padding behind it, which the struct had at its end.
@@ -23,7 +23,7 @@ const OLDEST_PORT_ATTR: usize = 48;
 /// attributes this library knows is zeroed. `active_speed_ex` is the library's to fill in, if the
 /// provider has not: providers of ABI 34 may be older than that member. This is
 /// `verbs_context.query_port`, which the inline `ibv_query_port` of verbs.h calls. Returns 0 or an
-/// errno value, and then, if the struct is shorter than the newest, leaves it alone.
+/// errno value; then a struct without `port_cap_flags2` is left alone, and others are zeroed.
 ///
 /// # Safety
 ///
@@ -42,6 +42,10 @@ pub unsafe extern "C" fn lib_query_port(
                 (ops(context).query_port)(context, port_num, port_attr)
             })
         };
+    }
+    if port_attr_len >= PORT_ATTR_V34 {
+        // SAFETY: the caller's bytes. Its library filled them in place, so a failure left zeros.
+        unsafe { ptr::write_bytes(port_attr.cast::<u8>(), 0, port_attr_len) };
     }
     let mut whole = MaybeUninit::<ibv_port_attr>::zeroed();
     // SAFETY: the context is open; the provider gets the longest attributes there are.

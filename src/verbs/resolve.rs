@@ -3,9 +3,9 @@
 
 use crate::abi::{ibv_ah_attr, ibv_context, ibv_gid};
 use crate::neigh::{Failure, Resolver};
-use crate::sys::set_errno;
+use crate::sys::{errno, set_errno};
 use crate::verbs::gid::ibv_query_gid;
-use libc::{EHOSTUNREACH, EINVAL, c_int};
+use libc::{EHOSTUNREACH, c_int};
 
 /// What the C library calls a VLAN id when there is none.
 const NO_VLAN: u16 = 0xffff;
@@ -15,7 +15,7 @@ const NO_VLAN: u16 = 0xffff;
 /// the VLAN they go through, 0xffff for none. Blocks for up to 3 seconds.
 ///
 /// Returns 0, -1 when there is no such source GID, -EINVAL when no interface has its address, or
-/// -EHOSTUNREACH. errno is set too.
+/// -EHOSTUNREACH. errno is set too where a system call failed.
 ///
 /// # Safety
 /// `context` is open, `attr` points to an address handle's attributes, `eth_mac` to 6 bytes and `vid`
@@ -35,6 +35,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
     if ret != 0 {
         return ret;
     }
+    let before = errno();
     // SAFETY: all members of the union are 16 bytes for which any value will do.
     let (sgid, dgid) = unsafe { (sgid.raw, attr.grh.dgid.raw) };
 
@@ -54,14 +55,15 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
             }
             _ => Err(Failure {
                 code: -EHOSTUNREACH,
-                errno: EINVAL,
+                errno: None,
             }),
         }
     });
     match resolved {
         Ok(()) => 0,
         Err(failure) => {
-            set_errno(failure.errno);
+            // The C library's errno is what a system call of its own left, if one failed.
+            set_errno(failure.errno.unwrap_or(before));
             failure.code
         }
     }

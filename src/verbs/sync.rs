@@ -37,6 +37,7 @@ pub(crate) unsafe fn locked<T>(mutex: *mut pthread_mutex_t, work: impl FnOnce() 
 /// # Safety
 ///
 /// The three are of one live object, and the mutex guards the counter.
+#[inline(always)]
 pub(crate) unsafe fn acknowledge(
     mutex: *mut pthread_mutex_t,
     cond: *mut pthread_cond_t,

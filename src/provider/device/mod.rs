@@ -37,14 +37,23 @@ pub unsafe fn hold(device: *mut ibv_device) {
 ///
 /// # Safety
 /// `device` is a device that lives, and the caller has a reference to it.
+#[inline]
 pub unsafe fn put(device: *mut ibv_device) {
     // SAFETY: the device lives, and its reference count is only used as an atomic.
-    if unsafe { references(device) }.fetch_sub(1, Ordering::AcqRel) != 1 {
-        return;
+    if unsafe { references(device) }.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // SAFETY: that was the last reference.
+        unsafe { finish(device.cast()) }
     }
-    let device = device.cast::<verbs_device>();
-    // SAFETY: that was the last reference, so the device is ours alone. Its sysfs part is ours to
-    // free (NULL for mlx5 over VFIO) and goes first: no uninit_device looks at it.
+}
+
+/// Ends a device that nobody refers to any more.
+///
+/// # Safety
+/// The device is the caller's alone.
+#[cold]
+unsafe fn finish(device: *mut verbs_device) {
+    // SAFETY: the device is ours alone. Its sysfs part is ours to free (NULL for mlx5 over VFIO) and
+    // goes first: no uninit_device looks at it.
     unsafe {
         libc::free((*device).sysfs.cast());
         (*device).sysfs = ptr::null_mut();

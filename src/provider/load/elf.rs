@@ -8,8 +8,6 @@
 pub trait ReadAt {
     /// Fills `buf` from `offset` on; `None` if the file ends before, or cannot be read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()>;
-    /// The file's length in bytes.
-    fn len(&self) -> u64;
 }
 
 const HEADER_LEN: usize = 64;
@@ -75,6 +73,7 @@ fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
     }
 
     let mut segments = Segments::default();
+    let mut end = 0;
     for index in 0..u64::from(count) {
         let mut segment = [0; PROGRAM_HEADER_LEN];
         file.read_at(
@@ -87,16 +86,14 @@ fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
             offset,
             size,
         };
-        if offset.checked_add(size)? > file.len() {
-            return None;
-        }
+        end = end.max(offset.checked_add(size)?);
         match u32_at(&segment, 0)? {
             PT_LOAD => segments.load.push(part),
             PT_DYNAMIC => segments.dynamic = Some(part),
             _ => {}
         }
     }
-    needs_only(file, &segments, abi)
+    needs_only(file, &segments, end, abi)
 }
 
 #[derive(Default)]
@@ -124,7 +121,8 @@ impl Segments {
 }
 
 /// Walks the versions that the file needs of its libraries (DT_VERNEED).
-fn needs_only(file: &impl ReadAt, segments: &Segments, abi: &[u8]) -> Option<bool> {
+/// `end` is the end of what the loader maps of the file.
+fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> Option<bool> {
     let dynamic = segments.dynamic.as_ref()?;
     let (mut strings, mut needs, mut count) = (None, None, 0);
     for index in 0..(dynamic.size / DYNAMIC_LEN as u64).min(ENTRIES_MAX) {
@@ -143,6 +141,9 @@ fn needs_only(file: &impl ReadAt, segments: &Segments, abi: &[u8]) -> Option<boo
             _ => {}
         }
     }
+    // The last byte of what is mapped: it is there, or the file was cut. Asked now, for it lies near the
+    // dynamic section, which has just been read.
+    file.read_at(end.checked_sub(1)?, &mut [0])?;
     let (strings, mut at) = (strings?, needs?);
     for _ in 0..count.min(ENTRIES_MAX) {
         let mut need = [0; 16];
@@ -186,10 +187,6 @@ mod tests {
             let rest = self.get(usize::try_from(offset).ok()?..)?;
             buf.copy_from_slice(rest.get(..buf.len())?);
             Some(())
-        }
-
-        fn len(&self) -> u64 {
-            Vec::len(self) as u64
         }
     }
 

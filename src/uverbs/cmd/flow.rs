@@ -85,10 +85,12 @@ unsafe fn send(
         let mut len = HEADER;
         let mut spec = attr.add(1).cast::<u8>();
         for _ in 0..(*attr).num_of_specs {
-            let size = usize::from((*spec.cast::<ibv_flow_spec_u_hdr>()).size);
+            let header = &*spec.cast::<ibv_flow_spec_u_hdr>();
+            let size = usize::from(header.size);
+            let readable = size.max(flow_spec::least_size(header.type_));
             let mut kernel = [0; KERNEL_MAX];
             let (kernel_size, names) =
-                match flow_spec::to_kernel(slice::from_raw_parts(spec, size), &mut kernel) {
+                match flow_spec::to_kernel(slice::from_raw_parts(spec, readable), &mut kernel) {
                     Ok(translated) => translated,
                     Err(error) => return refuse(error),
                 };

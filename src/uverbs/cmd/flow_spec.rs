@@ -111,8 +111,23 @@ pub enum Names {
 pub const HANDLE: usize = offset_of!(ib_uverbs_flow_spec_action_handle, handle);
 const _: () = assert!(HANDLE == offset_of!(ib_uverbs_flow_spec_action_count, handle));
 
+/// The bytes that a specification of this type has at least, whatever its size member says: the C library
+/// reads them all, and programs have got away with a wrong size.
+pub fn least_size(kind: u32) -> usize {
+    let matches =
+        |known: u32, inner: bool| kind == known || inner && kind == known | IBV_FLOW_SPEC_INNER;
+    let fixed = FIXED.iter().find(|form| matches(form.kind, form.inner));
+    match (kind, fixed) {
+        (_, Some(form)) => form.mask + form.len,
+        (IBV_FLOW_SPEC_ACTION_TAG, _) => size_of::<ibv_flow_spec_action_tag>(),
+        (IBV_FLOW_SPEC_ACTION_HANDLE, _) => size_of::<ibv_flow_spec_action_handle>(),
+        (IBV_FLOW_SPEC_ACTION_COUNT, _) => size_of::<ibv_flow_spec_counter_action>(),
+        _ => size_of::<ibv_flow_spec_u_hdr>(),
+    }
+}
+
 /// Writes the kernel's form of `spec` to `to`, which is zeroed, and tells its size and what it names.
-/// `spec` is one specification, as long as its size member says.
+/// `spec` is one specification, as long as its size member says or as [`least_size`] does.
 pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), c_int> {
     let word = |at: usize| -> Option<u32> {
         Some(u32::from_ne_bytes(spec.get(at..at + 4)?.try_into().ok()?))
