@@ -5,7 +5,7 @@ mod found;
 pub mod netlink;
 mod path;
 pub mod sysfs;
-mod value;
+pub mod value;
 
 use core::{ffi::c_int, sync::atomic::Ordering};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -25,6 +25,11 @@ pub fn guid(mut text: &[u8]) -> Option<u64> {
     Some(guid)
 }
 
+/// `sscanf(text, "%hx")`: a P_Key, or a group of a GID.
+pub fn hex16(mut text: &[u8]) -> Option<u16> {
+    Some(scan(&mut text, 16)? as u16)
+}
+
 /// One number, and what follows it left in `text`. A negative number wraps, as in C.
 fn scan(text: &mut &[u8], radix: u32) -> Option<u64> {
     let mut rest = *text;
@@ -97,6 +102,30 @@ mod tests {
         assert_eq!(guid(b"0200:00ff:fe00"), None);
         assert_eq!(guid(b"nonsense"), None);
         assert_eq!(guid(b""), None);
+    }
+
+    #[test]
+    fn numbers_as_sscanf_reads_them() {
+        for (text, value) in [
+            (&b"0xffff"[..], Some(0xffff)),
+            (b"0x7fff\0", Some(0x7fff)),
+            (b"ffff", Some(0xffff)),
+            (b" \t0X8001 ", Some(0x8001)),
+            (b"0x12345", Some(0x2345)),
+            (b"-1", Some(0xffff)),
+            (b"+2", Some(2)),
+            (b"0", Some(0)),
+            (b"1g", Some(1)),
+            (b"", None),
+            (b"0x", None),
+            (b"\n", None),
+            (b"pkey", None),
+            (b"-", None),
+            (b"11111111111111111", Some(0xffff)),
+            (b"-11111111111111111", Some(0xffff)),
+        ] {
+            assert_eq!(hex16(text), value, "{text:?}");
+        }
     }
 
     proptest::proptest! {

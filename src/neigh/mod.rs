@@ -12,12 +12,12 @@
 //! | `rtnl.rs` | questions to the kernel |
 //! | `probe.rs` | making the kernel find a neighbour, and waiting for it |
 
-mod address;
-mod message;
+pub mod address;
+pub mod message;
 #[cfg(test)]
 mod netns_tests;
 mod probe;
-mod route;
+pub mod route;
 mod rtnl;
 
 pub use message::LinkAddress;

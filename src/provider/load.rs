@@ -16,7 +16,7 @@
 //! - That a provider is loaded at all shows only in /proc/self/maps. Providers' own public functions
 //!   (`mlx5dv_*`) come from the program's link to the provider, which loads it without us.
 
-mod elf;
+pub mod elf;
 
 use core::{cell::Cell, ffi::CStr};
 use std::{

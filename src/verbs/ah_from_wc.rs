@@ -11,7 +11,7 @@ const IBA_NEXT_HEADER: u8 = 0x1b;
 
 /// What a header says of a message's way, for the way back.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Sender {
+pub struct Sender {
     /// The sender's GID.
     pub gid: [u8; 16],
     /// Our own GID that it sent to, and the type it has in the port's table.
@@ -22,7 +22,7 @@ pub(super) struct Sender {
 }
 
 /// The flow label of the first word, whatever header that is in.
-pub(super) fn flow_label(grh: &[u8; 40]) -> u32 {
+pub fn flow_label(grh: &[u8; 40]) -> u32 {
     let [_, a, b, c, ..] = *grh;
     u32::from_be_bytes([0, a & 0xf, b, c])
 }

@@ -7,10 +7,9 @@ use core::ptr;
 use libc::{EINVAL, ENODATA, ENOENT, EOPNOTSUPP, IF_NAMESIZE, c_char, c_int};
 
 use super::device_attr::ibv_query_device;
-use super::hex::hex16;
 use super::port::ibv_query_port;
 use crate::abi::*;
-use crate::discover::sysfs;
+use crate::discover::{sysfs, value::hex16};
 use crate::sys;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
@@ -138,7 +137,7 @@ unsafe fn from_sysfs(
 }
 
 /// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at.
-fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
+pub fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
     let mut gid = [0; 16];
     let (words, _) = gid.as_chunks_mut::<2>();
     for (word, at) in words.iter_mut().zip((0..).step_by(5)) {

@@ -1,7 +1,7 @@
 //! The public verbs, a file per object.
 
 pub mod ah;
-mod ah_from_wc;
+pub mod ah_from_wc;
 pub mod buf;
 pub mod comp_channel;
 pub mod comp_cntr;
@@ -16,7 +16,6 @@ pub mod ece;
 pub mod event;
 pub mod gid;
 pub mod gid_table;
-mod hex;
 pub mod marshall;
 pub mod mcast;
 #[cfg(test)]

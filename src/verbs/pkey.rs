@@ -2,9 +2,8 @@
 
 use libc::c_int;
 
-use super::hex::hex16;
 use crate::abi::*;
-use crate::discover::sysfs;
+use crate::discover::{sysfs, value::hex16};
 
 /// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
 /// or reading the sysfs file left, EINVAL for a device that is not in sysfs.

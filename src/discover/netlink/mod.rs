@@ -1,6 +1,6 @@
 //! RDMA netlink: the list of devices, their char devices, and whether fork copies pinned pages.
 
-mod message;
+pub mod message;
 
 use core::{ffi::c_int, mem};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};

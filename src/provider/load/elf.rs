@@ -14,7 +14,7 @@ const HEADER_LEN: usize = 64;
 const PROGRAM_HEADER_LEN: usize = 56;
 const PROGRAM_HEADERS_MAX: u16 = 64;
 const DYNAMIC_LEN: usize = 16;
-/// Far more than any provider has, of dynamic entries and of needed versions each.
+/// Far more than any provider has, of dynamic entries, of needed libraries and of their versions.
 const ENTRIES_MAX: u64 = 1024;
 
 const ET_DYN: u16 = 3;
@@ -145,11 +145,16 @@ fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> 
     // dynamic section, which has just been read.
     file.read_at(end.checked_sub(1)?, &mut [0])?;
     let (strings, mut at) = (strings?, needs?);
+    let mut versions = 0;
     for _ in 0..count.min(ENTRIES_MAX) {
         let mut need = [0; 16];
         file.read_at(at, &mut need)?;
         let mut version_at = at.checked_add(u32_at(&need, 8)?.into())?;
         for _ in 0..u16_at(&need, 2)? {
+            versions += 1;
+            if versions > ENTRIES_MAX {
+                return None;
+            }
             let mut version = [0; 16];
             file.read_at(version_at, &mut version)?;
             let mut name = [0; 32];

@@ -13,7 +13,7 @@ pub mod device;
 pub mod dm;
 pub mod flow;
 pub mod flow_action;
-mod flow_spec;
+pub mod flow_spec;
 pub mod gid;
 pub mod mcast;
 pub mod mr;

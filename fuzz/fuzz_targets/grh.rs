@@ -1,0 +1,74 @@
+//! The 40 bytes in front of a UD message, against the C library's ibv_init_ah_from_wc where it is
+//! installed.
+#![no_main]
+
+use core::{ffi::c_int, mem::MaybeUninit};
+use std::sync::LazyLock;
+
+use ibverbs::verbs::ah_from_wc::{Sender, flow_label};
+use ibverbs_abi::*;
+use libfuzzer_sys::fuzz_target;
+use libloading::Library;
+
+type InitAh = unsafe extern "C" fn(
+    *mut ibv_context,
+    u8,
+    *mut ibv_wc,
+    *mut ibv_grh,
+    *mut ibv_ah_attr,
+) -> c_int;
+
+static ORIGINAL: LazyLock<Option<Library>> = LazyLock::new(|| {
+    let path = format!(
+        "/usr/lib/{}-linux-gnu/libibverbs.so.1",
+        std::env::consts::ARCH
+    );
+    // SAFETY: the library's constructors have no conditions.
+    unsafe { Library::new(path) }.ok()
+});
+
+/// The C library's errno. It looks for the receiver's GID by ioctl, which fails with EBADF here: the
+/// context is one of zeros, with no descriptor.
+fn theirs(library: &Library, grh: &[u8; 40]) -> c_int {
+    // SAFETY: the function has this type. Zeros are a context, a completion and attributes; of the
+    // context the library only looks at its descriptor and its private part, which is longer here
+    // than any release's.
+    unsafe {
+        let init = library.get::<InitAh>(b"ibv_init_ah_from_wc").unwrap();
+        let mut private = [0_u64; 256];
+        let mut context = MaybeUninit::<verbs_context>::zeroed().assume_init();
+        context.priv_ = private.as_mut_ptr().cast();
+        context.context.cmd_fd = -1;
+        context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
+        let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
+        wc.wc_flags = IBV_WC_GRH;
+        let mut grh = *grh;
+        let mut attr = MaybeUninit::<ibv_ah_attr>::zeroed().assume_init();
+        assert_eq!(
+            init(
+                &raw mut context.context,
+                1,
+                &mut wc,
+                (&raw mut grh).cast(),
+                &mut attr
+            ),
+            -1
+        );
+        *libc::__errno_location()
+    }
+}
+
+fuzz_target!(|grh: [u8; 40]| {
+    assert!(flow_label(&grh) < 1 << 20);
+    let errno = match Sender::of(&grh) {
+        Ok(sender) => {
+            assert!(grh.windows(4).any(|part| part == &sender.gid[12..]));
+            assert_ne!(sender.receiver[0], 0xff, "a multicast group");
+            libc::EBADF
+        }
+        Err(errno) => errno,
+    };
+    if let Some(library) = &*ORIGINAL {
+        assert_eq!(theirs(library, &grh), errno);
+    }
+});

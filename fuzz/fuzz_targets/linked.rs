@@ -1,0 +1,212 @@
+//! Commands that a provider has built, sent to a kernel that answers anything.
+//!
+//! This program's own `ioctl` is that kernel. It writes into a command what the real one may write:
+//! the `data` of object handles, the flags, the error; and besides it scribbles over the rest of the
+//! attributes, which a library should survive too.
+#![no_main]
+
+use core::{
+    ffi::{c_int, c_ulong, c_void},
+    mem::{MaybeUninit, size_of},
+    ptr,
+};
+use std::cell::RefCell;
+
+use ibverbs::uverbs::{
+    fallback::Needs,
+    ioctl::Command,
+    linked::{__ioctl_final_num_attrs, execute, execute_ioctl, needs},
+    state::State,
+};
+use ibverbs_abi::*;
+use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
+
+/// What the kernel is to answer, and the attributes that it answered with.
+#[derive(Default)]
+struct Kernel {
+    errno: c_int,
+    script: Vec<u8>,
+    answered: Vec<(u16, u16, u64)>,
+}
+
+thread_local! {
+    static KERNEL: RefCell<Kernel> = RefCell::default();
+}
+
+/// libc's, for the library in this program.
+///
+/// # Safety
+/// `arg` is an ioctl header with as many attributes behind it as it says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(_fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
+    assert_eq!(request, RDMA_VERBS_IOCTL as c_ulong);
+    let header = arg.cast::<ib_uverbs_ioctl_hdr>();
+    // SAFETY: by the contract.
+    let attrs = unsafe {
+        let count = usize::from((*header).num_attrs);
+        assert_eq!(
+            usize::from((*header).length),
+            size_of::<ib_uverbs_ioctl_hdr>() + count * size_of::<ib_uverbs_attr>()
+        );
+        core::slice::from_raw_parts_mut(header.add(1).cast::<ib_uverbs_attr>(), count)
+    };
+    KERNEL.with_borrow_mut(|kernel| {
+        let mut script = Unstructured::new(&kernel.script);
+        for attr in &mut *attrs {
+            attr.flags = script.arbitrary().unwrap_or(attr.flags);
+            attr.data = script.arbitrary().unwrap_or(attr.data);
+            attr.len = script.arbitrary().unwrap_or(attr.len);
+        }
+        kernel.answered = attrs
+            .iter()
+            .map(|attr| (attr.flags, attr.len, attr.data))
+            .collect();
+        if kernel.errno == 0 {
+            return 0;
+        }
+        // SAFETY: this thread's errno.
+        unsafe { *libc::__errno_location() = kernel.errno };
+        -1
+    })
+}
+
+const ROOM: usize = 12;
+
+/// A command buffer with room behind it, as DECLARE_COMMAND_BUFFER makes it.
+#[repr(C)]
+struct Block {
+    buffer: ibv_command_buffer,
+    attrs: [ib_uverbs_attr; ROOM],
+    after: u64,
+}
+
+const CANARY: u64 = 0x1357_9bdf_0246_8ace;
+
+impl Block {
+    fn new(input: &mut Unstructured, data: *mut u8, room: usize) -> Box<Block> {
+        // SAFETY: numbers and pointers, all of which may be zero.
+        let mut block: Box<Block> = Box::new(unsafe { MaybeUninit::zeroed().assume_init() });
+        block.after = CANARY;
+        let count = input.int_in_range(0..=4).unwrap_or(0).min(room);
+        for attr in &mut block.attrs[..count] {
+            *attr = ib_uverbs_attr {
+                attr_id: UVERBS_ID_DRIVER_NS as u16
+                    | u16::from(input.arbitrary::<u8>().unwrap_or(0) & 7),
+                len: u16::from(input.arbitrary::<u8>().unwrap_or(0) & 31),
+                flags: input.arbitrary().unwrap_or(0),
+                attr_data: ib_uverbs_attr_data { reserved: 0 },
+                data: data as u64,
+            };
+        }
+        // A provider's index is of one of its own attributes, or of none.
+        let index = input.arbitrary::<u8>().unwrap_or(0);
+        block.buffer.uhw_in_idx = if usize::from(index) < count {
+            index
+        } else {
+            _UHW_NO_INDEX
+        };
+        block.buffer.uhw_out_idx = _UHW_NO_INDEX;
+        block.buffer.flags = input.arbitrary::<u8>().unwrap_or(0) & 7;
+        let first = (&raw mut block.attrs).cast::<ib_uverbs_attr>();
+        block.buffer.next_attr = first.wrapping_add(count);
+        block.buffer.last_attr = first.wrapping_add(room);
+        block
+    }
+
+    fn count(&self) -> usize {
+        (self.buffer.next_attr as usize - (&raw const self.attrs) as usize)
+            / size_of::<ib_uverbs_attr>()
+    }
+
+    fn shown(&self) -> Vec<(u16, u16, u64)> {
+        self.attrs[..self.count()]
+            .iter()
+            .map(|a| (a.flags, a.len, a.data))
+            .collect()
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut input = Unstructured::new(bytes);
+    // What the attributes point to.
+    let mut data = [0x55_u8; 64];
+    let room = input.int_in_range(0..=ROOM).unwrap_or(ROOM);
+    let mut blocks: Vec<Box<Block>> = (0..input.int_in_range(1..=4).unwrap_or(1))
+        .map(|i| {
+            Block::new(
+                &mut input,
+                data.as_mut_ptr(),
+                if i == 0 { room } else { ROOM },
+            )
+        })
+        .collect();
+    for i in (0..blocks.len() - 1).rev() {
+        blocks[i].buffer.next = &raw mut blocks[i + 1].buffer;
+    }
+    let whole = input.arbitrary().unwrap_or(false);
+    let errno = [0, 0, 0, libc::EIO, libc::ENOTTY, libc::EPROTONOSUPPORT];
+    let errno = *input.choose(&errno).unwrap_or(&0);
+    KERNEL.set(Kernel {
+        errno,
+        script: input.take_rest().to_vec(),
+        answered: Vec::new(),
+    });
+    let before: Vec<_> = blocks.iter().map(|block| block.shown()).collect();
+    let total: usize = before.iter().map(Vec::len).sum();
+    let linked = total - before[0].len();
+
+    let mut state = State::new(1);
+    // SAFETY: zeros are a context; of it the library looks at its descriptor and its private part.
+    let mut context: Box<verbs_context> = Box::new(unsafe { MaybeUninit::zeroed().assume_init() });
+    context.priv_ = (&raw mut state).cast();
+    context.context.cmd_fd = -1;
+    context.context.abi_compat = ptr::without_provenance_mut(usize::MAX);
+    let context = &raw mut context.context;
+    let first = &raw mut blocks[0].buffer;
+
+    // SAFETY: the blocks are command buffers of this program's own, linked up and live.
+    let (result, sent) = unsafe {
+        assert_eq!(__ioctl_final_num_attrs(3, first) as usize, 3 + total);
+        needs(first, Needs::default());
+        if whole {
+            let result = execute_ioctl(context, first);
+            let fits =
+                before[0].len() + linked <= room && blocks[0].buffer.flags & CMDB_BUFFER_ERROR == 0;
+            assert_eq!(result, if fits { errno } else { libc::EINVAL });
+            (result, 0)
+        } else {
+            let mut command = Command::<10>::new(1, 2);
+            command.object(1, 2);
+            command.u64(2, 3);
+            let result = execute(context, &mut command, first);
+            assert_eq!(
+                result,
+                if total > 8 {
+                    Err(libc::EINVAL)
+                } else if errno != 0 {
+                    Err(errno)
+                } else {
+                    Ok(())
+                }
+            );
+            (result.err().unwrap_or(0), 2)
+        }
+    };
+    let answered = KERNEL.with_borrow(|kernel| kernel.answered.clone());
+    // The results stand where the provider has its attributes; on failure nothing came back.
+    let mut at = if whole { before[0].len() } else { sent };
+    for (i, (block, before)) in blocks.iter().zip(&before).enumerate() {
+        assert_eq!(block.after, CANARY);
+        if whole && i == 0 {
+            continue;
+        }
+        let expected = if result == 0 {
+            &answered[at..at + before.len()]
+        } else {
+            before
+        };
+        assert_eq!(block.shown(), expected);
+        at += before.len();
+    }
+    assert_eq!(data, [0x55; 64]);
+});

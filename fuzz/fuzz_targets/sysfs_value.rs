@@ -1,0 +1,69 @@
+//! Numbers, device numbers, GUIDs, GIDs and P_Keys as sysfs files have them, against libc's functions
+//! that the C library reads them with.
+#![no_main]
+
+use std::ffi::{CStr, CString};
+
+use ibverbs::{
+    discover::value::{guid, hex16, pair, unsigned},
+    verbs::gid_table::parse_gid,
+};
+use libfuzzer_sys::fuzz_target;
+
+/// The first of a string's numbers that sscanf finds, if it finds all `N`.
+fn scanned<const N: usize, T: Copy + Default>(text: &CStr, format: &CStr) -> Option<[T; N]> {
+    let mut values = [T::default(); N];
+    let [a, b, c, d] =
+        core::array::from_fn(|i| values.get_mut(i).map_or(core::ptr::null_mut(), |v| v));
+    // SAFETY: both strings end in a NUL, the format has N conversions of T's size, and their targets
+    // are N values; the arguments behind those are not looked at.
+    let found = unsafe { libc::sscanf(text.as_ptr(), format.as_ptr(), a, b, c, d) };
+    (found == N as i32).then_some(values)
+}
+
+/// Where glibc differs from itself: up to 2.41 it takes a 0x without digits for 0 (its bug 12701), later,
+/// as we do and ISO C says, for no number.
+fn ambiguous(text: &[u8]) -> bool {
+    [text, b"\0"]
+        .concat()
+        .windows(3)
+        .any(|part| matches!(part, [b'0', b'x' | b'X', next] if !next.is_ascii_hexdigit()))
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    // A file's value is a C string in a buffer of known size; no caller has more than 41 bytes.
+    let bytes = &bytes[..bytes.len().min(40)];
+    let text = CString::new(bytes.split(|&c| c == 0).next().unwrap_or_default()).unwrap();
+    let value = text.to_bytes();
+    if ambiguous(value) {
+        return;
+    }
+
+    // SAFETY: the string ends in a NUL.
+    let number = unsafe { libc::strtoul(text.as_ptr(), core::ptr::null_mut(), 10) };
+    assert_eq!(unsigned(value), number);
+    let numbers = scanned::<2, u32>(&text, c"%u:%u").map(|[a, b]| (a, b));
+    assert_eq!(pair(value), numbers);
+    let words = scanned::<4, u16>(&text, c"%hx:%hx:%hx:%hx");
+    let number = words.map(|w| w.iter().fold(0, |sum, &w| sum << 16 | u64::from(w)));
+    assert_eq!(guid(value), number);
+    // The C library reads a P_Key into 8 bytes.
+    let key = CString::new(&value[..value.len().min(7)]).unwrap();
+    if !ambiguous(key.to_bytes()) {
+        let word = scanned::<1, u16>(&key, c"%hx").map(|[w]| w);
+        assert_eq!(hex16(key.to_bytes()), word);
+    }
+
+    let mut gid = Some(Vec::new());
+    for at in (0..40).step_by(5) {
+        let word = text.to_bytes_with_nul().get(at..).and_then(|rest| {
+            let rest = CStr::from_bytes_until_nul(rest).ok()?;
+            scanned::<1, u16>(rest, c"%hx")
+        });
+        gid = gid.zip(word).map(|(mut gid, [word])| {
+            gid.extend(word.to_be_bytes());
+            gid
+        });
+    }
+    assert_eq!(parse_gid(value).map(Vec::from), gid);
+});
