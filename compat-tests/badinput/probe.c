@@ -74,17 +74,17 @@ static void ask(struct ibv_context *ctx)
 		memset(&gid, 0, sizeof(gid));
 		errno = 0;
 		ret = ibv_query_gid(ctx, 1, i, &gid);
-		printf("  gid %d: %d errno %d %016llx %016llx\n", i, ret, errno,
+		printf("  gid %d: %d errno %d %016llx %016llx\n", i, ret, ret ? errno : 0,
 		       (unsigned long long)be64toh(gid.global.subnet_prefix),
 		       (unsigned long long)be64toh(gid.global.interface_id));
 		memset(&entry, 0, sizeof(entry));
 		errno = 0;
 		ret = ibv_query_gid_ex(ctx, 1, (uint32_t)i, &entry, 0);
-		printf("  gid entry %d: %d errno %d type %u ndev %u\n", i, ret, errno, entry.gid_type,
+		printf("  gid entry %d: %d errno %d type %u ndev %u\n", i, ret, ret ? errno : 0, entry.gid_type,
 		       entry.ndev_ifindex);
 		errno = 0;
 		ret = ibv_query_pkey(ctx, 1, i, &pkey);
-		printf("  pkey %d: %d errno %d %x\n", i, ret, errno, pkey);
+		printf("  pkey %d: %d errno %d %x\n", i, ret, ret ? errno : 0, pkey);
 	}
 }
 
