@@ -13,7 +13,8 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
 
-TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-neigh test-self test-vm
+TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
+	test-neigh test-self test-vm
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
@@ -67,11 +68,26 @@ test-fork: build ## what a child of fork gets of registered memory: the C librar
 test-neigh: build ## from GIDs to MAC addresses: the C library and ours
 	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
 
+test-compat10: build ## a program bound to IBVERBS_1.0 without hardware: the C library and ours
+	compat-tests/c/compat10/run $(RELEASE)
+
+test-threads: build ## many threads at once, without hardware: the C library and ours
+	compat-tests/threads/run $(RELEASE)
+
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run
 
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
+
+test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13's providers (long; not in test)
+	scripts/install-deps suites run vm
+	compat-tests/suites/run
+	compat-tests/suites/trixie
+
+FUZZ_SECONDS ?= 60
+fuzz: ## run each fuzz target for FUZZ_SECONDS (needs a nightly compiler and cargo-fuzz)
+	fuzz/run $(FUZZ_SECONDS)
 
 bench: build ## instruction counts and times against the C library
 	scripts/install-deps build run test bench
