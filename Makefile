@@ -19,7 +19,8 @@ TESTS := lint build test-unit test-abi test-providers test-badinput test-fork te
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
-.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-neigh test-self test-vm
+.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads
+.PHONY: test-neigh test-self test-vm test-suites fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -28,7 +29,7 @@ build:
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
 	scripts/install-deps build run vm
