@@ -13,12 +13,14 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
 
-TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-neigh test-self test-vm
+TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
+	test-neigh test-self test-vm
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
-.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-neigh test-self test-vm
+.PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads
+.PHONY: test-neigh test-self test-vm test-suites fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -27,7 +29,7 @@ build:
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 
 help: ## show this
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
 	scripts/install-deps build run vm
@@ -37,11 +39,14 @@ demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in
 test: deps ## install what is missing, then run all the tests below
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
-lint: lint-rust lint-shell ## rustfmt, clippy, shellcheck
+lint: lint-rust lint-shell lint-floors ## rustfmt, clippy, shellcheck, the floors of the house
 
 lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint-floors:
+	scripts/lint-floors
 
 lint-shell:
 	scripts/lint-shell
@@ -67,11 +72,26 @@ test-fork: build ## what a child of fork gets of registered memory: the C librar
 test-neigh: build ## from GIDs to MAC addresses: the C library and ours
 	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
 
+test-compat10: build ## a program bound to IBVERBS_1.0 without hardware: the C library and ours
+	compat-tests/c/compat10/run $(RELEASE)
+
+test-threads: build ## many threads at once, without hardware: the C library and ours
+	compat-tests/threads/run $(RELEASE)
+
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run
 
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
+
+test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13's providers (long; not in test)
+	scripts/install-deps suites run vm
+	compat-tests/suites/run
+	compat-tests/suites/trixie
+
+FUZZ_SECONDS ?= 60
+fuzz: ## run each fuzz target for FUZZ_SECONDS (needs a nightly compiler and cargo-fuzz)
+	fuzz/run $(FUZZ_SECONDS)
 
 bench: build ## instruction counts and times against the C library
 	scripts/install-deps build run test bench

@@ -158,7 +158,10 @@ fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: Found) -> Option<F
     let mut value = [0; VALUE_LEN];
     let file = format_args!("node_type");
     device.node_type = match sysfs::read_file(field(&device.ibdev_path), file, &mut value) {
-        Ok(len @ 1..) => found::node_type(value::unsigned(value.get(..len).unwrap_or_default())),
+        Ok(len @ 1..) => {
+            // The C library keeps 32 bits of the number.
+            found::node_type(value::unsigned(value.get(..len).unwrap_or_default()) as u32)
+        }
         _ => IBV_NODE_UNKNOWN,
     };
     accessible(&device).then_some(device)

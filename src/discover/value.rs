@@ -25,13 +25,28 @@ pub fn guid(mut text: &[u8]) -> Option<u64> {
     Some(guid)
 }
 
+/// A number that may have been too long for C's `unsigned long`: then C leaves ERANGE in errno.
+pub struct Hex16 {
+    pub value: u16,
+    pub overflow: bool,
+}
+
 /// `sscanf(text, "%hx")`: a P_Key, or a group of a GID.
-pub fn hex16(mut text: &[u8]) -> Option<u16> {
-    Some(scan(&mut text, 16)? as u16)
+pub fn hex16(mut text: &[u8]) -> Option<Hex16> {
+    let (value, overflow) = scan_checked(&mut text, 16)?;
+    Some(Hex16 {
+        value: value as u16,
+        overflow,
+    })
 }
 
 /// One number, and what follows it left in `text`. A negative number wraps, as in C.
 fn scan(text: &mut &[u8], radix: u32) -> Option<u64> {
+    Some(scan_checked(text, radix)?.0)
+}
+
+/// The same, and whether the number was too long, when it is the largest there is.
+fn scan_checked(text: &mut &[u8], radix: u32) -> Option<(u64, bool)> {
     let mut rest = *text;
     while let [b' ' | b'\t'..=b'\r', tail @ ..] = rest {
         rest = tail;
@@ -61,11 +76,12 @@ fn scan(text: &mut &[u8], radix: u32) -> Option<u64> {
         return None;
     }
     *text = rest;
-    Some(match (overflow, negative) {
+    let value = match (overflow, negative) {
         (true, _) => u64::MAX,
         (false, true) => value.wrapping_neg(),
         (false, false) => value,
-    })
+    };
+    Some((value, overflow))
 }
 
 #[cfg(test)]
@@ -124,7 +140,7 @@ mod tests {
             (b"11111111111111111", Some(0xffff)),
             (b"-11111111111111111", Some(0xffff)),
         ] {
-            assert_eq!(hex16(text), value, "{text:?}");
+            assert_eq!(hex16(text).map(|hex| hex.value), value, "{text:?}");
         }
     }
 

@@ -78,8 +78,15 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
             ]);
             continue;
         };
-        if regular {
-            read_file(dirfd, file, path, &mut names, warn);
+        // What is known to be a regular file is asked for only when it does not open: a directory that
+        // may be listed but not entered fails at stat.
+        let opened = if regular {
+            contents(dirfd, file).ok()
+        } else {
+            None
+        };
+        if let Some(text) = opened {
+            read_directives(&text, path, &mut names, warn);
             continue;
         }
         match sys::stat(path) {
@@ -90,32 +97,28 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
                     b"'.\n",
                 ]);
             }
-            Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => {
-                read_file(dirfd, file, path, &mut names, warn);
-            }
+            Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => match contents(dirfd, file) {
+                Ok(text) => read_directives(&text, path, &mut names, warn),
+                Err(_) => warn(&[
+                    b"Warning: couldn't read config file ",
+                    path.to_bytes(),
+                    b".\n",
+                ]),
+            },
             Ok(_) => {}
         }
     }
     names
 }
 
-/// Reads `file` of the directory `dirfd`; `path` is its name for people.
-fn read_file(
-    dirfd: c_int,
-    file: &CStr,
+/// Takes in a file's directives; `path` is its name for people.
+fn read_directives(
+    text: &[u8],
     path: &CStr,
     names: &mut Vec<CString>,
     warn: &mut dyn FnMut(&[&[u8]]),
 ) {
-    let Ok(text) = contents(dirfd, file) else {
-        warn(&[
-            b"Warning: couldn't read config file ",
-            path.to_bytes(),
-            b".\n",
-        ]);
-        return;
-    };
-    for directive in parse(&text) {
+    for directive in parse(text) {
         match directive {
             // A directive is part of a C string, so no NUL can make this fail.
             Directive::Driver(name) => names.extend(CString::new(name)),

@@ -4,7 +4,10 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use libc::{EINVAL, ENODATA, ENOENT, EOPNOTSUPP, IF_NAMESIZE, c_char, c_int};
+use libc::{
+    EFAULT, EINVAL, EISDIR, ENODATA, ENOENT, ENOTSUP, EOPNOTSUPP, ERANGE, IF_NAMESIZE, c_char,
+    c_int,
+};
 
 use super::device_attr::ibv_query_device;
 use super::port::ibv_query_port;
@@ -97,7 +100,12 @@ unsafe fn from_sysfs(
         // SAFETY: the device holds its sysfs description.
         let raw =
             unsafe { sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text) };
-        let raw = raw.ok().and_then(|_| parse_gid(&text)).ok_or(EINVAL)?;
+        raw.map_err(|_| EINVAL)?;
+        let (raw, overflow) = parse_gid(&text);
+        if overflow {
+            sys::set_errno(ERANGE);
+        }
+        let raw = raw.ok_or(EINVAL)?;
         entry.gid = ibv_gid { raw };
     }
     if wanted & VERBS_QUERY_GID_ATTR_TYPE != 0 {
@@ -136,17 +144,24 @@ unsafe fn from_sysfs(
     Ok(())
 }
 
-/// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at.
-pub fn parse_gid(text: &[u8]) -> Option<[u8; 16]> {
+/// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at. The second is
+/// whether a group was too long, of which C leaves ERANGE in errno.
+pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
     let mut gid = [0; 16];
+    let mut overflow = false;
     let (words, _) = gid.as_chunks_mut::<2>();
     for (word, at) in words.iter_mut().zip((0..).step_by(5)) {
-        *word = hex16(text.get(at..)?)?.to_be_bytes();
+        let Some(group) = text.get(at..).and_then(hex16) else {
+            return (None, overflow);
+        };
+        *word = group.value.to_be_bytes();
+        overflow |= group.overflow;
     }
-    Some(gid)
+    (Some(gid), overflow)
 }
 
-/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else, or nothing.
+/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else (errno ENOTSUP), or
+/// nothing (EFAULT).
 ///
 /// # Safety
 ///
@@ -163,7 +178,10 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
         Ok(len @ 1..) => match text.get(..len)? {
             b"IB/RoCE v1" => Some(false),
             b"RoCE v2" => Some(true),
-            _ => None,
+            _ => {
+                sys::set_errno(ENOTSUP);
+                None
+            }
         },
         // What reading the type of a GID of an InfiniBand port gives.
         Err(EINVAL) => Some(false),
@@ -173,7 +191,12 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
             let file = format_args!("ports/{port}/gid_attrs");
             // SAFETY: the caller's device.
             let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
-            (err == Err(ENOENT)).then_some(false)
+            match err {
+                Err(ENOENT) => return Some(false),
+                Ok(_) | Err(EISDIR) => sys::set_errno(EFAULT),
+                Err(_) => {}
+            }
+            None
         }
     }
 }
@@ -320,15 +343,15 @@ mod tests {
 
     #[test]
     fn gids_as_sysfs_prints_them() {
-        let gid = parse_gid(b"fe80:0000:0000:0000:5054:00ff:fe12:3456\0");
+        let gid = |text: &[u8]| parse_gid(text).0;
         assert_eq!(
-            gid,
+            gid(b"fe80:0000:0000:0000:5054:00ff:fe12:3456\0"),
             Some([
                 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56
             ])
         );
         assert_eq!(
-            parse_gid(b"0000:0000:0000:0000:0000:0000:0000:0000\0"),
+            gid(b"0000:0000:0000:0000:0000:0000:0000:0000\0"),
             Some([0; 16])
         );
         for nonsense in [
@@ -338,8 +361,13 @@ mod tests {
             b"fe80::1\0",
             b"                                         ",
         ] {
-            assert_eq!(parse_gid(nonsense), None, "{nonsense:?}");
+            assert_eq!(gid(nonsense), None, "{nonsense:?}");
         }
+        assert_eq!(
+            gid(&[b'1'; 40]).map(|gid| gid[..10].to_vec()),
+            Some(vec![0xff; 10])
+        );
+        assert!(parse_gid(&[b'1'; 40]).1, "too long a number");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The P_Key table of a port, as sysfs shows it.
 
-use libc::c_int;
+use libc::{ERANGE, c_int};
 
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
+use crate::sys;
 
 /// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
 /// or reading the sysfs file left, EINVAL for a device that is not in sysfs.
@@ -28,8 +29,11 @@ pub unsafe extern "C" fn ibv_query_pkey(
     let Some(value) = len.ok().and_then(|len| hex16(text.get(..len)?)) else {
         return -1;
     };
+    if value.overflow {
+        sys::set_errno(ERANGE);
+    }
     // SAFETY: the caller's P_Key is writable.
-    unsafe { *pkey = value.to_be() };
+    unsafe { *pkey = value.value.to_be() };
     0
 }
 
