@@ -18,7 +18,7 @@ TESTS := lint build test-unit test-abi test-providers test-badinput test-fork te
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
+.PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads
 .PHONY: test-neigh test-self test-vm test-suites fuzz
 
@@ -39,11 +39,14 @@ demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in
 test: deps ## install what is missing, then run all the tests below
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
-lint: lint-rust lint-shell ## rustfmt, clippy, shellcheck
+lint: lint-rust lint-shell lint-floors ## rustfmt, clippy, shellcheck, the floors of the house
 
 lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint-floors:
+	scripts/lint-floors
 
 lint-shell:
 	scripts/lint-shell
