@@ -11,7 +11,7 @@ use crate::provider::ops::ops;
 
 /// What an event is about, and so which member of its union counts.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
-enum Subject {
+pub(crate) enum Subject {
     Cq,
     Qp,
     Srq,
@@ -21,7 +21,8 @@ enum Subject {
     Port,
 }
 
-const fn subject(event_type: ibv_event_type) -> Subject {
+/// What events of a type are about.
+pub(crate) const fn subject(event_type: ibv_event_type) -> Subject {
     match event_type {
         IBV_EVENT_CQ_ERR => Subject::Cq,
         IBV_EVENT_QP_FATAL
