@@ -14,12 +14,12 @@ REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-neigh test-self test-vm
+	test-matrix test-neigh test-self test-vm
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build help demo test lint lint-rust lint-shell bench deps install uninstall clean
-.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads
+.PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-neigh test-self test-vm test-suites fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
@@ -39,11 +39,14 @@ demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in
 test: deps ## install what is missing, then run all the tests below
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
-lint: lint-rust lint-shell ## rustfmt, clippy, shellcheck
+lint: lint-rust lint-shell lint-floors ## rustfmt, clippy, shellcheck, the floors of the house
 
 lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+
+lint-floors:
+	scripts/lint-floors
 
 lint-shell:
 	scripts/lint-shell
@@ -74,6 +77,9 @@ test-compat10: build ## a program bound to IBVERBS_1.0 without hardware: the C l
 
 test-threads: build ## many threads at once, without hardware: the C library and ours
 	compat-tests/threads/run $(RELEASE)
+
+test-matrix: build ## every exported function is really called by the tests that MATRIX.md names
+	compat-tests/matrix/check $(RELEASE)
 
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run

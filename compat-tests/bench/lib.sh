@@ -105,5 +105,6 @@ same() {
 summary() {
     [ "$skipped" -eq 0 ] || echo "$skipped skipped"
     echo "$passed passed, $failed failed"
-    [ "$failed" -eq 0 ]
+    # A run in which nothing was compared is no success.
+    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

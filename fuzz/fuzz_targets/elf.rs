@@ -16,10 +16,6 @@ impl ReadAt for File<'_> {
         buf.copy_from_slice(rest.get(..buf.len())?);
         Some(())
     }
-
-    fn size(&self) -> u64 {
-        self.0.len() as u64
-    }
 }
 
 fuzz_target!(|bytes: &[u8]| {

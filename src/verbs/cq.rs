@@ -6,7 +6,7 @@ use core::ptr;
 use libc::{EOPNOTSUPP, c_int, c_uint, c_void};
 
 use super::dispatch::dispatch;
-use super::sync;
+use super::sync::{self, acknowledge_events};
 use crate::abi::*;
 use crate::provider::ops::ops;
 use crate::sys;
@@ -154,11 +154,6 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
     // SAFETY: the queue lives, and its mutex guards this counter.
     unsafe {
-        sync::acknowledge(
-            &raw mut (*cq).mutex,
-            &raw mut (*cq).cond,
-            &raw mut (*cq).comp_events_completed,
-            nevents,
-        );
+        acknowledge_events!(cq, ibv_cq, comp_events_completed, nevents);
     }
 }

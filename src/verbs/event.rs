@@ -5,7 +5,7 @@ use core::ptr;
 
 use libc::c_int;
 
-use super::sync;
+use super::sync::acknowledge_events;
 use crate::abi::*;
 use crate::provider::ops::ops;
 
@@ -85,40 +85,15 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
     unsafe {
         let element = &raw const (*event).element;
         match subject((*event).event_type) {
-            Subject::Cq => acknowledge_cq((*element).cq),
-            Subject::Qp => acknowledge_qp((*element).qp),
-            Subject::Srq => acknowledge_srq((*element).srq),
-            Subject::Wq => acknowledge_wq((*element).wq),
+            Subject::Cq => {
+                acknowledge_events!((*element).cq, ibv_cq, async_events_completed, 1);
+            }
+            Subject::Qp => acknowledge_events!((*element).qp, ibv_qp, events_completed, 1),
+            Subject::Srq => acknowledge_events!((*element).srq, ibv_srq, events_completed, 1),
+            Subject::Wq => acknowledge_events!((*element).wq, ibv_wq, events_completed, 1),
             Subject::Port => {}
         }
     }
-}
-
-/// A function per object, so that events of ports cost nothing of what these need.
-macro_rules! acknowledge {
-    ($( $name:ident: $object:ty, $counter:ident; )+) => { $(
-        /// # Safety
-        ///
-        /// The object lives.
-        #[inline(never)]
-        unsafe fn $name(object: *mut $object) {
-            // SAFETY: the object's mutex guards its counter.
-            unsafe {
-                sync::acknowledge(
-                    &raw mut (*object).mutex,
-                    &raw mut (*object).cond,
-                    &raw mut (*object).$counter,
-                    1,
-                );
-            }
-        }
-    )+ };
-}
-acknowledge! {
-    acknowledge_cq: ibv_cq, async_events_completed;
-    acknowledge_qp: ibv_qp, events_completed;
-    acknowledge_srq: ibv_srq, events_completed;
-    acknowledge_wq: ibv_wq, events_completed;
 }
 
 #[cfg(test)]

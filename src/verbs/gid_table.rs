@@ -4,7 +4,10 @@
 use core::mem::MaybeUninit;
 use core::ptr;
 
-use libc::{EINVAL, ENODATA, ENOENT, EOPNOTSUPP, ERANGE, IF_NAMESIZE, c_char, c_int};
+use libc::{
+    EFAULT, EINVAL, EISDIR, ENODATA, ENOENT, ENOTSUP, EOPNOTSUPP, ERANGE, IF_NAMESIZE, c_char,
+    c_int,
+};
 
 use super::device_attr::ibv_query_device;
 use super::port::ibv_query_port;
@@ -157,7 +160,8 @@ pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
     (Some(gid), overflow)
 }
 
-/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else, or nothing.
+/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else (errno ENOTSUP), or
+/// nothing (EFAULT).
 ///
 /// # Safety
 ///
@@ -174,7 +178,10 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
         Ok(len @ 1..) => match text.get(..len)? {
             b"IB/RoCE v1" => Some(false),
             b"RoCE v2" => Some(true),
-            _ => None,
+            _ => {
+                sys::set_errno(ENOTSUP);
+                None
+            }
         },
         // What reading the type of a GID of an InfiniBand port gives.
         Err(EINVAL) => Some(false),
@@ -184,7 +191,12 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
             let file = format_args!("ports/{port}/gid_attrs");
             // SAFETY: the caller's device.
             let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
-            (err == Err(ENOENT)).then_some(false)
+            match err {
+                Err(ENOENT) => return Some(false),
+                Ok(_) | Err(EISDIR) => sys::set_errno(EFAULT),
+                Err(_) => {}
+            }
+            None
         }
     }
 }

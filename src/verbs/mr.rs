@@ -4,6 +4,7 @@
 //! lives; one that is paged on demand, imported, or of a dma-buf needs no such care.
 
 use core::ptr;
+use core::sync::atomic::Ordering;
 
 use libc::{EINVAL, c_int, c_uint, c_void};
 
@@ -13,6 +14,7 @@ use crate::abi::*;
 use crate::memory::{ibv_dofork_range, ibv_dontfork_range};
 use crate::provider::ops::ops;
 use crate::sys;
+use crate::uverbs::cmd::device::core_support;
 
 const ON_DEMAND: c_uint = IBV_ACCESS_ON_DEMAND;
 
@@ -23,8 +25,8 @@ const ON_DEMAND: c_uint = IBV_ACCESS_ON_DEMAND;
 /// `context` is an open context.
 #[inline]
 unsafe fn known_access(context: *mut ibv_context, access: c_uint) -> c_uint {
-    // SAFETY: every device of this library begins a `verbs_device`, and the context holds it.
-    let support = unsafe { (*(*context).device.cast::<verbs_device>()).core_support };
+    // SAFETY: an open context.
+    let support = unsafe { core_support(context) }.load(Ordering::Relaxed);
     if support & u64::from(IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS) != 0 {
         access
     } else {

@@ -32,24 +32,36 @@ pub(crate) unsafe fn locked<T>(mutex: *mut pthread_mutex_t, work: impl FnOnce() 
     answer
 }
 
-/// Counts `n` more acknowledged events and wakes the thread that waits for them in a destroy verb.
+/// Counts `n` more acknowledged events and wakes the thread that waits for them in a destroy verb. The
+/// condition variable and the counter are told by their distance from the mutex: with one pointer to
+/// keep, this costs a few instructions less than the C library's, entry included.
 ///
 /// # Safety
 ///
-/// The three are of one live object, and the mutex guards the counter.
-#[inline(always)]
-pub(crate) unsafe fn acknowledge(
+/// `mutex` is that of a live object, at these distances from its other two; the mutex guards the counter.
+#[inline(never)]
+pub(crate) unsafe fn acknowledge<const COND: usize, const COUNTER: usize>(
     mutex: *mut pthread_mutex_t,
-    cond: *mut pthread_cond_t,
-    counter: *mut u32,
     n: u32,
 ) {
     // SAFETY: the object lives, so its mutex and condition variable are initialised, and the mutex
     // makes this thread the counter's only user. The counter wraps, as the kernel's does.
     unsafe {
         locked(mutex, || {
+            let counter = mutex.byte_add(COUNTER).cast::<u32>();
             *counter = (*counter).wrapping_add(n);
-            libc::pthread_cond_signal(cond);
+            libc::pthread_cond_signal(mutex.byte_add(COND).cast());
         });
     }
 }
+
+/// [`acknowledge`] for a counter of an object that has members `mutex` and `cond`.
+macro_rules! acknowledge_events {
+    ($object:expr, $type:ty, $counter:ident, $n:expr) => {
+        $crate::verbs::sync::acknowledge::<
+            { core::mem::offset_of!($type, cond) - core::mem::offset_of!($type, mutex) },
+            { core::mem::offset_of!($type, $counter) - core::mem::offset_of!($type, mutex) },
+        >(&raw mut (*$object).mutex, $n)
+    };
+}
+pub(crate) use acknowledge_events;

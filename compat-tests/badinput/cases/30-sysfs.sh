@@ -64,6 +64,10 @@ while read -r device file more; do
         # All are compared; every file's main faults are searched for leaks.
         case $how in missing | empty | huge | garbage | word) ;; *) leaks=0 ;; esac
         [ "$how" != unreadable ] || as_nobody=1
+        # The original takes an empty file for read, and looks at what was on its stack.
+        case $how:$file in
+            empty:uverbs/dev | empty:node_guid | empty:ports/1/[gp]*s/0 | empty:ABI) undefined=1 ;;
+        esac
         check "sysfs: $file $how ($device)" "$probe" open
     done
 done << 'FILES'

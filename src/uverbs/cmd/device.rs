@@ -1,6 +1,9 @@
 //! A device's context and attributes.
 
-use core::mem::{MaybeUninit, offset_of};
+use core::{
+    mem::{MaybeUninit, offset_of},
+    sync::atomic::{AtomicU64, Ordering},
+};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOSYS, EOPNOTSUPP, c_int};
@@ -21,6 +24,17 @@ use crate::uverbs::{
 unsafe fn device_of(context: *mut ibv_context) -> *mut verbs_device {
     // SAFETY: by the contract; a verbs_device begins with its ibv_device.
     unsafe { (*context).device.cast() }
+}
+
+/// What the kernel can do with this context's device (`IB_UVERBS_CORE_SUPPORT_*`). Each open sets it,
+/// while other threads may be reading it, so it is atomic here; C has it as a plain number.
+///
+/// # Safety
+/// `context` is one of this library's, and lives as long as the reference.
+pub unsafe fn core_support<'a>(context: *mut ibv_context) -> &'a AtomicU64 {
+    // SAFETY: by the contract the context holds its device, and nothing but this function leads to
+    // the member while a context is open.
+    unsafe { AtomicU64::from_ptr(&raw mut (*device_of(context)).core_support) }
 }
 
 /// Tells the kernel about a new context and learns what it has.
@@ -48,7 +62,7 @@ pub unsafe fn get_context(
         match fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd) {
             Ok(Route::Done) => {
                 (*context).num_comp_vectors = num_comp_vectors as c_int;
-                (*device_of(context)).core_support = core_support;
+                self::core_support(context).store(core_support, Ordering::Relaxed);
                 0
             }
             Ok(_) => get_context_by_write(context, &uhw),
@@ -104,7 +118,7 @@ pub unsafe extern "C" fn ibv_cmd_query_context(
         if let Err(error) = linked::execute(context, &mut cmd, driver) {
             return error;
         }
-        (*device_of(context)).core_support = core_support;
+        self::core_support(context).store(core_support, Ordering::Relaxed);
     }
     0
 }

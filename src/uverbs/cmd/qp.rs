@@ -1,14 +1,14 @@
 //! Queue pairs: creating, opening, destroying. Attributes are in `qp_attr`.
 
 use core::{
-    mem::{MaybeUninit, offset_of, zeroed},
+    mem::{offset_of, zeroed},
     ptr::null_mut,
 };
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, only};
+use super::{destroy::Destroy, only, qp_write};
 use crate::{
     sys::set_errno,
     uverbs::{
@@ -45,13 +45,13 @@ fn refuse(error: c_int) -> c_int {
 }
 
 /// The objects a QP hangs on, by their handles; what a QP type does not have is 0.
-struct Handles {
+pub(super) struct Handles {
     /// The PD's, or the XRC domain's of a QPT_XRC_RECV.
-    pd: u32,
-    send_cq: Option<u32>,
-    recv_cq: Option<u32>,
-    srq: Option<u32>,
-    rwq_ind_tbl: Option<u32>,
+    pub pd: u32,
+    pub send_cq: Option<u32>,
+    pub recv_cq: Option<u32>,
+    pub srq: Option<u32>,
+    pub rwq_ind_tbl: Option<u32>,
 }
 
 impl Handles {
@@ -158,11 +158,11 @@ unsafe fn create(
         };
         let ret = match route {
             Ok(Route::Done) => 0,
-            Ok(Route::WriteEx) => create_by_write_ex(context, qp, attr, &handles, uhw),
+            Ok(Route::WriteEx) => qp_write::create_ex(context, qp, attr, &handles, uhw),
             Ok(Route::Write) => match kernel_abi() {
-                3 => create_by_write::<ibv_create_qp_resp_v3>(context, qp, attr, &handles, uhw),
-                4 => create_by_write::<ibv_create_qp_resp_v4>(context, qp, attr, &handles, uhw),
-                _ => create_by_write::<ib_uverbs_create_qp_resp>(context, qp, attr, &handles, uhw),
+                3 => qp_write::create::<ibv_create_qp_resp_v3>(context, qp, attr, &handles, uhw),
+                4 => qp_write::create::<ibv_create_qp_resp_v4>(context, qp, attr, &handles, uhw),
+                _ => qp_write::create::<ib_uverbs_create_qp_resp>(context, qp, attr, &handles, uhw),
             },
             Err(error) => error,
         };
@@ -236,162 +236,6 @@ unsafe fn fill<const N: usize>(
     cmd.output(UVERBS_ATTR_CREATE_QP_RESP_CAP, &raw mut attr.cap);
     cmd.output(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, qp_num);
     made
-}
-
-/// What the kernels of each ABI answer to the legacy command.
-trait CreateResponse {
-    /// Handle and QP number.
-    fn qp(&self) -> (u32, u32);
-    /// The limits as they came out; kernels of ABI 3 do not tell.
-    fn cap(&self) -> Option<ibv_qp_cap>;
-}
-
-/// A response that tells the limits.
-macro_rules! response_with_cap {
-    ($($t:ty),+) => { $(
-        impl CreateResponse for $t {
-            fn qp(&self) -> (u32, u32) {
-                (self.qp_handle, self.qpn)
-            }
-            fn cap(&self) -> Option<ibv_qp_cap> {
-                Some(ibv_qp_cap {
-                    max_send_wr: self.max_send_wr,
-                    max_recv_wr: self.max_recv_wr,
-                    max_send_sge: self.max_send_sge,
-                    max_recv_sge: self.max_recv_sge,
-                    max_inline_data: self.max_inline_data,
-                })
-            }
-        }
-    )+ };
-}
-response_with_cap!(ib_uverbs_create_qp_resp, ibv_create_qp_resp_v4);
-
-impl CreateResponse for ibv_create_qp_resp_v3 {
-    fn qp(&self) -> (u32, u32) {
-        (self.qp_handle, self.qpn)
-    }
-    fn cap(&self) -> Option<ibv_qp_cap> {
-        None
-    }
-}
-
-/// Takes over what the kernel answered.
-///
-/// # Safety
-/// `qp` is live.
-#[inline(always)]
-unsafe fn accept(qp: *mut ibv_qp, attr: &mut ibv_qp_init_attr_ex, response: &impl CreateResponse) {
-    // SAFETY: by the contract.
-    unsafe { ((*qp).handle, (*qp).qp_num) = response.qp() };
-    if let Some(cap) = response.cap() {
-        attr.cap = cap;
-    }
-}
-
-/// # Safety
-/// As for [`create`].
-#[inline(always)]
-unsafe fn create_by_write<R: CreateResponse>(
-    context: *mut ibv_context,
-    qp: *mut ibv_qp,
-    attr: &mut ibv_qp_init_attr_ex,
-    handles: &Handles,
-    uhw: &Uhw,
-) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_create_qp>(&mut request),
-        uhw.response::<R>(&mut response),
-    ) else {
-        return EINVAL;
-    };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
-    unsafe {
-        (&raw mut (*request.at).core_payload).write(ib_uverbs_create_qp {
-            response: 0,
-            user_handle: qp as u64,
-            pd_handle: handles.pd,
-            send_cq_handle: handles.send_cq.unwrap_or(0),
-            recv_cq_handle: handles.recv_cq.unwrap_or(0),
-            srq_handle: handles.srq.unwrap_or(0),
-            max_send_wr: attr.cap.max_send_wr,
-            max_recv_wr: attr.cap.max_recv_wr,
-            max_send_sge: attr.cap.max_send_sge,
-            max_recv_sge: attr.cap.max_recv_sge,
-            max_inline_data: attr.cap.max_inline_data,
-            sq_sig_all: attr.sq_sig_all as u8,
-            qp_type: attr.qp_type as u8,
-            is_srq: handles.srq.is_some().into(),
-            reserved: 0,
-            driver_data: [],
-        });
-        let ret = write::execute(context, IB_USER_VERBS_CMD_CREATE_QP, request, response);
-        if ret == 0 {
-            accept(qp, attr, &*response.at);
-        }
-        ret
-    }
-}
-
-/// # Safety
-/// As for [`create`].
-unsafe fn create_by_write_ex(
-    context: *mut ibv_context,
-    qp: *mut ibv_qp,
-    attr: &mut ibv_qp_init_attr_ex,
-    handles: &Handles,
-    uhw: &Uhw,
-) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_create_qp_ex>(&mut request),
-        uhw.response::<ib_uverbs_ex_create_qp_resp>(&mut response),
-    ) else {
-        return EINVAL;
-    };
-    let create_flags = if attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
-        attr.create_flags
-    } else {
-        0
-    };
-    let source_qpn = if create_flags & IBV_QP_CREATE_SOURCE_QPN != 0 {
-        attr.source_qpn
-    } else {
-        0
-    };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
-    unsafe {
-        (&raw mut (*request.at).core_payload).write(ib_uverbs_ex_create_qp {
-            user_handle: qp as u64,
-            pd_handle: handles.pd,
-            send_cq_handle: handles.send_cq.unwrap_or(0),
-            recv_cq_handle: handles.recv_cq.unwrap_or(0),
-            srq_handle: handles.srq.unwrap_or(0),
-            max_send_wr: attr.cap.max_send_wr,
-            max_recv_wr: attr.cap.max_recv_wr,
-            max_send_sge: attr.cap.max_send_sge,
-            max_recv_sge: attr.cap.max_recv_sge,
-            max_inline_data: attr.cap.max_inline_data,
-            sq_sig_all: attr.sq_sig_all as u8,
-            qp_type: attr.qp_type as u8,
-            is_srq: handles.srq.is_some().into(),
-            reserved: 0,
-            comp_mask: if handles.rwq_ind_tbl.is_some() {
-                IB_UVERBS_CREATE_QP_MASK_IND_TABLE
-            } else {
-                0
-            },
-            create_flags,
-            rwq_ind_tbl_handle: handles.rwq_ind_tbl.unwrap_or(0),
-            source_qpn,
-        });
-        let ret = write::execute_ex(context, IB_USER_VERBS_EX_CMD_CREATE_QP, request, response);
-        if ret == 0 {
-            accept(qp, attr, &(*response.at).base);
-        }
-        ret
-    }
 }
 
 /// The public part of a QP that the kernel has made.
