@@ -14,13 +14,13 @@ REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-matrix test-neigh test-self test-vm
+	test-matrix test-neigh test-self test-vm test-vm-threads
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-neigh test-self test-vm test-suites fuzz
+.PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -86,6 +86,9 @@ test-matrix: build ## every exported function is really called by the tests that
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run
 
+test-vm-threads: build ## many threads at once on a real kernel in QEMU, against the C library
+	compat-tests/threads/vm-run
+
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
 
@@ -93,6 +96,10 @@ test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13'
 	scripts/install-deps suites run vm
 	compat-tests/suites/run
 	compat-tests/suites/trixie
+
+test-sanitize: ## the thread tests and the providers under ThreadSanitizer and AddressSanitizer (needs a nightly)
+	compat-tests/threads/sanitize thread
+	compat-tests/threads/sanitize address
 
 FUZZ_SECONDS ?= 60
 fuzz: ## run each fuzz target for FUZZ_SECONDS (needs a nightly compiler and cargo-fuzz)
