@@ -12,6 +12,8 @@ VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\
 # The number behind the SONAME's is this project's, not rdma-core's.
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
+# What pkg-config is asked for: the interface's version, as rdma-core numbers it.
+API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
 	test-matrix test-neigh test-self test-vm test-vm-threads
@@ -117,6 +119,9 @@ install: build ## install the library and headers (DESTDIR, PREFIX, LIBDIR, INCD
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
+	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' \
+		-e 's|@API_VERSION@|$(API_VERSION)|' pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
 ifneq ($(HEADERS),)
 	install -d $(DESTDIR)$(INCDIR)/infiniband
 	install -m 644 $(HEADERS) $(DESTDIR)$(INCDIR)/infiniband
@@ -126,7 +131,7 @@ ifeq ($(DESTDIR),)
 endif
 
 uninstall: ## remove what install put there
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so)
+	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so pkgconfig/libibverbs.pc)
 	rm -f $(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS)))
 
 clean: ## remove what cargo and the tests made

@@ -4,7 +4,8 @@ use core::{
     ffi::{CStr, c_char, c_int},
     fmt, slice,
 };
-use std::{borrow::Cow, os::fd::AsFd, sync::OnceLock};
+use once_cell::sync::OnceCell;
+use std::{borrow::Cow, os::fd::AsFd};
 
 use ibverbs_abi::{IBV_SYSFS_PATH_MAX, verbs_sysfs_dev};
 use libc::size_t;
@@ -14,7 +15,7 @@ use crate::{env, sys};
 
 /// sysfs's mount point: SYSFS_PATH if the program is not setuid, else /sys. Fixed at the first call.
 pub fn path() -> &'static CStr {
-    static PATH: OnceLock<Cow<CStr>> = OnceLock::new();
+    static PATH: OnceCell<Cow<CStr>> = OnceCell::new();
     PATH.get_or_init(|| {
         let env = if env::trusted() {
             env::get(c"SYSFS_PATH")
