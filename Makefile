@@ -16,13 +16,13 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-matrix test-neigh test-self test-vm test-vm-threads
+	test-matrix test-fuzz test-neigh test-self test-vm test-vm-threads
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize fuzz
+.PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -102,6 +102,10 @@ test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13'
 test-sanitize: ## the thread tests and the providers under ThreadSanitizer and AddressSanitizer (needs a nightly)
 	compat-tests/threads/sanitize thread
 	compat-tests/threads/sanitize address
+
+test-fuzz: ## each fuzz target for five seconds (needs a nightly compiler; installs cargo-fuzz)
+	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
+	fuzz/run 5
 
 FUZZ_SECONDS ?= 60
 fuzz: ## run each fuzz target for FUZZ_SECONDS (needs a nightly compiler and cargo-fuzz)
