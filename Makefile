@@ -103,12 +103,12 @@ test-sanitize: ## the thread tests and the providers under ThreadSanitizer and A
 	compat-tests/threads/sanitize thread
 	compat-tests/threads/sanitize address
 
-test-fuzz: ## each fuzz target for five seconds (needs a nightly compiler; installs cargo-fuzz)
+test-fuzz: ## each fuzz target for five seconds (installs cargo-fuzz if it is missing)
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 	fuzz/run 5
 
 FUZZ_SECONDS ?= 60
-fuzz: ## run each fuzz target for FUZZ_SECONDS (needs a nightly compiler and cargo-fuzz)
+fuzz: ## run each fuzz target for FUZZ_SECONDS (needs cargo-fuzz)
 	fuzz/run $(FUZZ_SECONDS)
 
 bench: build ## instruction counts and times against the C library
