@@ -22,6 +22,13 @@ pub fn set_errno(value: c_int) {
     unsafe { *libc::__errno_location() = value }
 }
 
+/// Sets errno and returns it: how the commands that return an errno value refuse what cannot be.
+#[inline]
+pub fn refuse(errno: c_int) -> c_int {
+    set_errno(errno);
+    errno
+}
+
 /// Sets errno and returns NULL: how the verbs that return a pointer fail.
 #[inline]
 pub fn null<T>(errno: c_int) -> *mut T {

@@ -10,15 +10,9 @@ use super::{
     flow_spec::{self, HANDLE, KERNEL_MAX, Names},
 };
 use crate::{
-    sys::set_errno,
+    sys::refuse,
     uverbs::{state::Op, write},
 };
-
-/// errno set and returned.
-fn refuse(error: c_int) -> c_int {
-    set_errno(error);
-    error
-}
 
 /// Creates a flow of `flow_attr` and the specifications behind it; `ucmd` is the provider's part.
 ///

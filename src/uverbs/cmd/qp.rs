@@ -10,7 +10,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 
 use super::{destroy::Destroy, only, qp_write};
 use crate::{
-    sys::set_errno,
+    sys::refuse,
     uverbs::{
         events,
         fallback::{self, Needs, Route},
@@ -37,12 +37,6 @@ const _: () = assert!(
         && offset_of!(ibv_qp_cap, max_recv_sge) == offset_of!(ib_uverbs_qp_cap, max_recv_sge)
         && offset_of!(ibv_qp_cap, max_inline_data) == offset_of!(ib_uverbs_qp_cap, max_inline_data)
 );
-
-/// errno set and returned.
-fn refuse(error: c_int) -> c_int {
-    set_errno(error);
-    error
-}
 
 /// The objects a QP hangs on, by their handles; what a QP type does not have is 0.
 pub(super) struct Handles {

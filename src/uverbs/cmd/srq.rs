@@ -7,7 +7,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 
 use super::destroy::Destroy;
 use crate::{
-    sys::set_errno,
+    sys::refuse,
     uverbs::{
         events,
         fallback::{self, Needs, Route},
@@ -17,12 +17,6 @@ use crate::{
         write::{self, Placed, Uhw},
     },
 };
-
-/// errno set and returned.
-fn refuse(error: c_int) -> c_int {
-    set_errno(error);
-    error
-}
 
 /// The handle of an XRC domain.
 ///
