@@ -5,9 +5,11 @@ mod context;
 mod device;
 mod objects;
 mod ops;
+mod soft;
 
 pub use command::*;
 pub use context::*;
 pub use device::*;
 pub use objects::*;
 pub use ops::*;
+pub use soft::*;
