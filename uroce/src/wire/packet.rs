@@ -1,6 +1,8 @@
 //! A whole packet: which headers an opcode has, taken apart and put together.
 
-use super::{Aeth, AtomicEth, Bth, Deth, Feth, Reth};
+use super::{
+    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
+};
 
 /// The headers of a packet: the base header, and the extension headers that its opcode has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,3 +34,204 @@ pub struct Packet<'a> {
 /// A datagram that is no packet; it is dropped silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
+
+impl Packet<'_> {
+    /// Takes apart what a datagram carries, ICRC included. The ICRC's value is not looked at: that is
+    /// [`super::Flow::check`]'s business.
+    pub fn parse(datagram: &[u8]) -> Result<Packet<'_>, Malformed> {
+        let rest = datagram
+            .len()
+            .checked_sub(ICRC_LEN)
+            .and_then(|len| datagram.get(..len))
+            .ok_or(Malformed)?;
+        let mut rest = Rest(rest);
+        let bth = Bth::parse(rest.take()?)?;
+        let (transport, operation, part) = bth.opcode.parts().ok_or(Malformed)?;
+        let mut headers = Headers::new(bth);
+        let has = Extensions::of(transport, operation, part);
+        if has.deth {
+            headers.deth = Some(Deth::parse(rest.take()?));
+        }
+        if has.xrc {
+            headers.xrc_srqn = Some(u32::from_be_bytes(*rest.take()?) & Psn::MASK);
+        }
+        if has.feth {
+            headers.feth = Some(Feth::parse(rest.take()?));
+        }
+        if has.reth {
+            headers.reth = Some(Reth::parse(rest.take()?));
+        }
+        if has.atomic {
+            headers.atomic = Some(AtomicEth::parse(rest.take()?));
+        }
+        if has.aeth {
+            headers.aeth = Some(Aeth::parse(rest.take()?)?);
+        }
+        if has.atomic_ack {
+            headers.atomic_ack = Some(u64::from_be_bytes(*rest.take()?));
+        }
+        if has.imm {
+            headers.imm = Some(u32::from_ne_bytes(*rest.take()?));
+        }
+        if has.ieth {
+            headers.ieth = Some(u32::from_be_bytes(*rest.take()?));
+        }
+        let padded = rest.0;
+        let payload = padded
+            .len()
+            .checked_sub(bth.pad.into())
+            .and_then(|len| padded.get(..len))
+            .ok_or(Malformed)?;
+        let len_allowed = match operation {
+            Operation::Send
+            | Operation::SendImm
+            | Operation::SendInv
+            | Operation::Write
+            | Operation::WriteImm
+            | Operation::ReadResponse => padded.len().is_multiple_of(4),
+            Operation::AtomicWrite => payload.len() == 8 && bth.pad == 0,
+            Operation::ReadRequest
+            | Operation::Ack
+            | Operation::AtomicAck
+            | Operation::CmpSwap
+            | Operation::FetchAdd
+            | Operation::Flush => padded.is_empty(),
+        };
+        if !len_allowed {
+            return Err(Malformed);
+        }
+        Ok(Packet { headers, payload })
+    }
+}
+
+// There is always a base header.
+#[expect(clippy::len_without_is_empty)]
+impl Headers {
+    /// A packet without extension headers.
+    pub const fn new(bth: Bth) -> Headers {
+        Headers {
+            bth,
+            deth: None,
+            xrc_srqn: None,
+            feth: None,
+            reth: None,
+            atomic: None,
+            aeth: None,
+            atomic_ack: None,
+            imm: None,
+            ieth: None,
+        }
+    }
+
+    /// Bytes that [`Headers::write`] writes.
+    pub fn len(&self) -> usize {
+        Bth::LEN
+            + self.deth.map_or(0, |_| Deth::LEN)
+            + self.xrc_srqn.map_or(0, |_| 4)
+            + self.feth.map_or(0, |_| Feth::LEN)
+            + self.reth.map_or(0, |_| Reth::LEN)
+            + self.atomic.map_or(0, |_| AtomicEth::LEN)
+            + self.aeth.map_or(0, |_| Aeth::LEN)
+            + self.atomic_ack.map_or(0, |_| 8)
+            + self.imm.map_or(0, |_| 4)
+            + self.ieth.map_or(0, |_| 4)
+    }
+
+    /// Writes the headers that are there, in their order on the wire, to the front of `buffer`, which
+    /// has room for [`MAX_HEADERS`] (what does not fit is left out). Returns their length.
+    pub fn write(&self, buffer: &mut [u8]) -> usize {
+        let mut to = Writer { buffer, len: 0 };
+        to.put(&self.bth.bytes());
+        if let Some(deth) = &self.deth {
+            to.put(&deth.bytes());
+        }
+        if let Some(srqn) = self.xrc_srqn {
+            to.put(&(srqn & Psn::MASK).to_be_bytes());
+        }
+        if let Some(feth) = &self.feth {
+            to.put(&feth.bytes());
+        }
+        if let Some(reth) = &self.reth {
+            to.put(&reth.bytes());
+        }
+        if let Some(atomic) = &self.atomic {
+            to.put(&atomic.bytes());
+        }
+        if let Some(aeth) = &self.aeth {
+            to.put(&aeth.bytes());
+        }
+        if let Some(before) = self.atomic_ack {
+            to.put(&before.to_be_bytes());
+        }
+        if let Some(imm) = self.imm {
+            to.put(&imm.to_ne_bytes());
+        }
+        if let Some(rkey) = self.ieth {
+            to.put(&rkey.to_be_bytes());
+        }
+        to.len
+    }
+}
+
+/// Which extension headers a packet has.
+struct Extensions {
+    deth: bool,
+    xrc: bool,
+    feth: bool,
+    reth: bool,
+    atomic: bool,
+    aeth: bool,
+    atomic_ack: bool,
+    imm: bool,
+    ieth: bool,
+}
+
+impl Extensions {
+    fn of(transport: Transport, operation: Operation, part: Part) -> Extensions {
+        use Operation::*;
+        let starts = matches!(part, Part::First | Part::Only);
+        let answers = matches!(operation, Ack | AtomicAck | ReadResponse);
+        Extensions {
+            deth: transport == Transport::Ud,
+            xrc: transport == Transport::Xrc && !answers,
+            feth: operation == Flush,
+            reth: starts
+                && matches!(
+                    operation,
+                    Write | WriteImm | ReadRequest | Flush | AtomicWrite
+                ),
+            atomic: matches!(operation, CmpSwap | FetchAdd),
+            aeth: answers && part != Part::Middle,
+            atomic_ack: operation == AtomicAck,
+            imm: matches!(operation, SendImm | WriteImm),
+            ieth: operation == SendInv,
+        }
+    }
+}
+
+/// What of a packet has not been taken apart.
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take<const LEN: usize>(&mut self) -> Result<&'a [u8; LEN], Malformed> {
+        let (first, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
+        self.0 = rest;
+        Ok(first)
+    }
+}
+
+struct Writer<'a> {
+    buffer: &'a mut [u8],
+    len: usize,
+}
+
+impl Writer<'_> {
+    fn put<const LEN: usize>(&mut self, bytes: &[u8; LEN]) {
+        if let Some(to) = self.buffer.get_mut(self.len..self.len + LEN) {
+            to.copy_from_slice(bytes);
+            self.len += LEN;
+        }
+    }
+}
+
+const _: () = assert!(Bth::LEN + 4 + AtomicEth::LEN + 4 <= MAX_HEADERS);

@@ -7,7 +7,7 @@ use core::ops::{Add, Sub};
 pub struct Psn(u32);
 
 impl Psn {
-    const MASK: u32 = 0xff_ffff;
+    pub(super) const MASK: u32 = 0xff_ffff;
 
     /// The lower 24 bits of `value`.
     pub const fn new(value: u32) -> Psn {

@@ -1,0 +1,76 @@
+//! The 40 bytes in front of a datagram's payload in its receive buffer (specification 8.3, annex
+//! A17.4.5.1): the IPv6 header, or 20 bytes of zeros and the IPv4 header.
+
+use std::net::IpAddr;
+
+use super::{Fragmentation, gid_of, icrc::DONT_FRAGMENT};
+
+/// What a receiver knows of the IP header of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IpHeader {
+    pub src: IpAddr,
+    pub dst: IpAddr,
+    /// Type of service, or traffic class.
+    pub traffic_class: u8,
+    /// Time to live, or hop limit.
+    pub hop_limit: u8,
+    /// IPv6 only.
+    pub flow_label: u32,
+    /// IPv4 only.
+    pub fragmentation: Fragmentation,
+    /// Bytes of what UDP carries.
+    pub datagram_len: usize,
+}
+
+const UDP: u8 = 17;
+const UDP_HEADER: usize = 8;
+
+impl IpHeader {
+    /// The header again, as it stood in front of the datagram, and as a receive buffer has it.
+    pub fn grh(&self) -> [u8; 40] {
+        let mut grh = [0; 40];
+        let payload_len = self.datagram_len + UDP_HEADER;
+        match (self.src, self.dst) {
+            (IpAddr::V4(src), IpAddr::V4(dst)) => {
+                let ip = &mut grh[20..];
+                let flags = if self.fragmentation.dont_fragment {
+                    DONT_FRAGMENT
+                } else {
+                    0
+                };
+                ip[0] = 0x45;
+                ip[1] = self.traffic_class;
+                ip[2..4].copy_from_slice(&((payload_len + 20) as u16).to_be_bytes());
+                ip[4..6].copy_from_slice(&self.fragmentation.id.to_be_bytes());
+                ip[6..8].copy_from_slice(&flags.to_be_bytes());
+                ip[8] = self.hop_limit;
+                ip[9] = UDP;
+                ip[12..16].copy_from_slice(&src.octets());
+                ip[16..20].copy_from_slice(&dst.octets());
+                let sum = checksum(ip);
+                ip[10..12].copy_from_slice(&sum.to_be_bytes());
+            }
+            (src, dst) => {
+                let first =
+                    6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & 0xf_ffff;
+                grh[..4].copy_from_slice(&first.to_be_bytes());
+                grh[4..6].copy_from_slice(&(payload_len as u16).to_be_bytes());
+                grh[6] = UDP;
+                grh[7] = self.hop_limit;
+                grh[8..24].copy_from_slice(&gid_of(src));
+                grh[24..].copy_from_slice(&gid_of(dst));
+            }
+        }
+        grh
+    }
+}
+
+/// The internet checksum (RFC 1071) of a header whose own checksum field is zero.
+fn checksum(header: &[u8]) -> u16 {
+    let sum: u32 = header
+        .chunks_exact(2)
+        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+        .sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    !((folded & 0xffff) + (folded >> 16)) as u16
+}
