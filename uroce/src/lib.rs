@@ -11,7 +11,7 @@
 //! | `device` | the device of a process: configuration, GID table, port, queue pair numbers, progress, timers |
 //! | `provider` | the verbs over it, as a provider of libibverbs implements them |
 //!
-//! Floors: `wire` < `engine` < `memory, transport` < `device` < `provider`.
+//! Floors: `wire` < `engine`, `device::config` < `memory, transport` < `device` < `provider`.
 
 pub mod device;
 pub mod engine;

@@ -9,6 +9,7 @@
 
 use std::io;
 
+use crate::device::config::Config;
 use crate::engine::{Addresses, Gid, Transmit};
 use crate::wire::Packet;
 
@@ -56,7 +57,29 @@ pub struct Outbox {}
 /// Buffers to receive into. One per thread that makes progress, reused.
 pub struct Inbox {}
 
+/// What a configuration means on this host now: whether there is such an interface. The error says
+/// what is missing.
+pub fn check(_config: &Config) -> io::Result<()> {
+    todo!()
+}
+
+/// The node's GUID, in network byte order: from the interface's MAC address, or, where it has none,
+/// from the host's identity. The same at each call.
+pub fn node_guid(_config: &Config) -> [u8; 8] {
+    todo!()
+}
+
+/// The interface's number; 0 if there is no such interface any more.
+pub fn ifindex(_config: &Config) -> i32 {
+    todo!()
+}
+
 impl Net {
+    /// Opens the device's sockets, in the network namespace of the calling thread.
+    pub fn open(_config: &Config) -> io::Result<Net> {
+        todo!()
+    }
+
     /// The GID table, by index; None is an empty entry.
     pub fn gids(&self) -> Vec<Option<GidEntry>> {
         todo!()
@@ -117,7 +140,17 @@ impl Net {
     }
 }
 
+impl Inbox {
+    pub fn new() -> Inbox {
+        todo!()
+    }
+}
+
 impl Outbox {
+    pub fn new() -> Outbox {
+        todo!()
+    }
+
     /// Room for the next packet: headers, 4096 bytes, padding, ICRC.
     pub fn buffer(&mut self) -> &mut [u8] {
         todo!()

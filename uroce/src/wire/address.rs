@@ -10,7 +10,12 @@ pub fn gid_of(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The other way round.
+/// The address that a GID stands for. IPv4 multicast groups are written ff0e::ffff:a.b.c.d too (annex
+/// A17.4.3.2).
 pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
-    Ipv6Addr::from(*gid).to_canonical()
+    let v6 = Ipv6Addr::from(*gid);
+    match (v6.segments(), *gid) {
+        ([0 | 0xff0e, 0, 0, 0, 0, 0xffff, ..], [.., a, b, c, d]) => IpAddr::from([a, b, c, d]),
+        _ => IpAddr::V6(v6),
+    }
 }

@@ -62,6 +62,8 @@ fn gids_are_addresses() {
         assert_eq!(gid_of(ip), gid.octets());
         assert_eq!(ip_of(&gid.octets()), ip);
     }
+    let group: Ipv6Addr = "ff0e::ffff:224.1.2.3".parse().unwrap();
+    assert_eq!(ip_of(&group.octets()), IpAddr::from([224, 1, 2, 3]));
 }
 
 #[test]
