@@ -1,0 +1,310 @@
+use ibverbs_abi::*;
+
+use super::*;
+
+const PD: Domain = Domain(1);
+const OTHER: Domain = Domain(2);
+const ME: Holder = Holder {
+    qpn: 7,
+    domains: &[PD],
+};
+const PEER: Holder = Holder {
+    qpn: 8,
+    domains: &[PD],
+};
+const STRANGER: Holder = Holder {
+    qpn: 9,
+    domains: &[OTHER],
+};
+const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
+    | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ
+    | IBV_ACCESS_REMOTE_ATOMIC
+    | IBV_ACCESS_MW_BIND;
+
+/// Memory of a program, 64 bytes and eight on each side that nothing may touch.
+struct Program(Box<[u64; 10]>);
+
+impl Program {
+    fn new() -> Program {
+        Program(Box::new([0; 10]))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: 80 plain bytes.
+        unsafe { core::slice::from_raw_parts(self.0.as_ptr().cast(), 80) }
+    }
+
+    fn region(&mut self, access: u32) -> Region {
+        let start = self.0.as_mut_ptr().expose_provenance() + 8;
+        Region {
+            domain: PD,
+            start,
+            len: 64,
+            base: 0x1000,
+            access,
+        }
+    }
+}
+
+fn sge(addr: u64, len: u32, lkey: u32) -> Sge {
+    Sge { addr, len, lkey }
+}
+
+#[test]
+fn pieces_are_gathered_and_scattered() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    let sges = [
+        sge(0x1000, 3, key),
+        sge(0, 0, 0),
+        sge(0x1020, 5, key),
+        sge(0x103f, 1, key),
+    ];
+    assert_eq!(memory.check_local(&sges, true, PD), Ok(9));
+    assert_eq!(memory.scatter(&sges, 0, b"abcdefghi", PD), Ok(()));
+    assert_eq!(&program.bytes()[8..11], b"abc");
+    assert_eq!(&program.bytes()[40..45], b"defgh");
+    assert_eq!(program.bytes()[71], b'i');
+    assert_eq!(memory.scatter(&sges, 2, b"XYZ", PD), Ok(()));
+    let mut got = [0; 9];
+    assert_eq!(memory.gather(&sges, 0, &mut got, PD), Ok(()));
+    assert_eq!(&got, b"abXYZfghi");
+    assert_eq!(
+        memory.gather(&sges, 1, &mut got, PD),
+        Err(LocalError::Length)
+    );
+    assert_eq!(
+        memory.scatter(&sges, 1, b"123456789", PD),
+        Err(LocalError::Length)
+    );
+    assert!(
+        program.bytes()[..8]
+            .iter()
+            .chain(&program.bytes()[72..])
+            .all(|b| *b == 0)
+    );
+}
+
+#[test]
+fn bad_pieces_are_refused() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(0));
+    let check = |addr, len, key, writable, domain| {
+        memory.check_local(&[sge(addr, len, key)], writable, domain)
+    };
+    assert_eq!(check(0x1000, 64, key, false, PD), Ok(64));
+    let bad = Err(LocalError::Protection);
+    assert_eq!(check(0x1000, 64, key, true, PD), bad);
+    assert_eq!(check(0x1000, 64, key, false, OTHER), bad);
+    assert_eq!(check(0x1000, 65, key, false, PD), bad);
+    assert_eq!(check(0xfff, 1, key, false, PD), bad);
+    assert_eq!(check(0x1040, 1, key, false, PD), bad);
+    assert_eq!(check(u64::MAX, 1, key, false, PD), bad);
+    assert_eq!(check(u64::MAX, u32::MAX, key, false, PD), bad);
+    assert_eq!(check(0x1000, 1, key ^ 1, false, PD), bad);
+    assert_eq!(check(0x1000, 1, key ^ 0x100, false, PD), bad);
+    // Nothing is asked of nothing.
+    assert_eq!(check(0, 0, 0, true, OTHER), Ok(0));
+    assert_eq!(memory.deregister(key), Ok(()));
+    assert_eq!(check(0x1000, 1, key, false, PD), bad);
+}
+
+#[test]
+fn peers_need_key_domain_range_and_right() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    for (flag, access) in [
+        (IBV_ACCESS_REMOTE_READ, Access::Read),
+        (IBV_ACCESS_REMOTE_WRITE, Access::Write),
+        (IBV_ACCESS_REMOTE_ATOMIC, Access::Atomic),
+        (IBV_ACCESS_FLUSH_GLOBAL, Access::FlushGlobal),
+        (IBV_ACCESS_FLUSH_PERSISTENT, Access::FlushPersistent),
+    ] {
+        let key = memory.register(program.region(flag));
+        let without = memory.register(program.region(!flag));
+        let check = |key, va, len, holder| memory.check_remote(key, va, len, access, holder);
+        assert_eq!(check(key, 0x1000, 64, &ME), Ok(()));
+        assert_eq!(check(without, 0x1000, 64, &ME), Err(RemoteError));
+        assert_eq!(check(key, 0x1000, 64, &STRANGER), Err(RemoteError));
+        assert_eq!(check(key, 0x1000, 65, &ME), Err(RemoteError));
+        assert_eq!(check(key, 0xfff, 2, &ME), Err(RemoteError));
+        assert_eq!(check(key, u64::MAX, 2, &ME), Err(RemoteError));
+        assert_eq!(check(key, 0x1000, u64::MAX, &ME), Err(RemoteError));
+        assert_eq!(check(key ^ 0x80, 0x1000, 1, &ME), Err(RemoteError));
+        assert_eq!(check(key ^ 0x8000, 0, 0, &STRANGER), Ok(()));
+    }
+}
+
+#[test]
+fn writes_reads_and_atomics_reach_the_program() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    for len in 1..=64 {
+        let data: Vec<u8> = (0..len).map(|i| (i * 7 + len) as u8).collect();
+        assert_eq!(memory.write_remote(key, 0x1000, &data, &ME), Ok(()));
+        assert_eq!(&program.bytes()[8..8 + len], &data[..]);
+        let mut back = vec![0; len];
+        assert_eq!(memory.read_remote(key, 0x1000, &mut back, &ME), Ok(()));
+        assert_eq!(back, data);
+    }
+    assert_eq!(
+        memory.write_remote(key, 0x1001, &[0; 64], &ME),
+        Err(RemoteError)
+    );
+    assert_eq!(
+        memory.atomic_write(key, 0x1008, 5u64.to_ne_bytes(), &ME),
+        Ok(())
+    );
+    assert_eq!(memory.atomic(key, 0x1008, &mut |v| v + 3, &ME), Ok(5));
+    assert_eq!(program.0[2], 8);
+    // Not aligned where it really is.
+    let mut odd = program.region(ALL);
+    odd.start += 1;
+    odd.len -= 1;
+    let odd = memory.register(odd);
+    assert_eq!(
+        memory.atomic(odd, 0x1008, &mut |v| v, &ME),
+        Err(RemoteError)
+    );
+    assert_eq!(
+        memory.atomic_write(odd, 0x1008, [0; 8], &ME),
+        Err(RemoteError)
+    );
+    assert_eq!((program.0[0], program.0[9]), (0, 0));
+}
+
+fn bind(rkey: u32, mr_lkey: u32, addr: u64, len: u64, access: u32) -> Bind {
+    Bind {
+        mw: 0,
+        rkey,
+        mr_lkey,
+        addr,
+        len,
+        access,
+    }
+}
+
+#[test]
+fn windows_of_type_1_show_a_part_to_the_domain() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL & !IBV_ACCESS_REMOTE_READ));
+    let first = memory.allocate_window(WindowKind::One, PD);
+    let read = |rkey, va, holder| memory.check_remote(rkey, va, 4, Access::Read, holder);
+    assert_eq!(read(first, 0x1010, &ME), Err(RemoteError));
+    let second = first ^ 1;
+    let good = bind(second, key, 0x1010, 8, IBV_ACCESS_REMOTE_READ);
+    assert_eq!(memory.bind(&good, &STRANGER), Err(LocalError::Bind));
+    assert_eq!(memory.bind(&good, &ME), Ok(()));
+    assert_eq!(read(second, 0x1010, &PEER), Ok(()));
+    assert_eq!(read(second, 0x1014, &ME), Ok(()));
+    assert_eq!(read(second, 0x1015, &ME), Err(RemoteError));
+    assert_eq!(read(second, 0x100f, &ME), Err(RemoteError));
+    assert_eq!(read(first, 0x1010, &ME), Err(RemoteError));
+    assert_eq!(read(key, 0x1010, &ME), Err(RemoteError));
+    assert_eq!(read(second, 0x1010, &STRANGER), Err(RemoteError));
+    assert_eq!(
+        memory.check_remote(second, 0x1010, 1, Access::Write, &ME),
+        Err(RemoteError)
+    );
+    assert_eq!(memory.deregister(key), Err(Busy));
+    assert_eq!(memory.invalidate(second, &ME), Err(LocalError::Bind));
+    // Bound anew, to nothing, and again, zero-based.
+    assert_eq!(memory.bind(&bind(first, key, 0, 0, 0), &ME), Ok(()));
+    assert_eq!(read(second, 0x1010, &ME), Err(RemoteError));
+    let zero = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED;
+    assert_eq!(
+        memory.bind(&bind(second, key, 0x1010, 8, zero), &ME),
+        Ok(())
+    );
+    assert_eq!(read(second, 4, &ME), Ok(()));
+    assert_eq!(read(second, 5, &ME), Err(RemoteError));
+    memory.free_window(second);
+    assert_eq!(memory.deregister(key), Ok(()));
+}
+
+#[test]
+fn windows_of_type_2_belong_to_a_queue_pair() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    let fresh = memory.allocate_window(WindowKind::Two, PD);
+    let rkey = fresh ^ 0x55;
+    let access = IBV_ACCESS_REMOTE_WRITE;
+    for wrong in [
+        bind(fresh, key, 0x1000, 8, access),
+        bind(rkey, key, 0x1000, 0, access),
+        bind(rkey, key ^ 1, 0x1000, 8, access),
+        bind(rkey, key, 0x1000, 65, access),
+        bind(rkey, fresh, 0x1000, 8, access),
+        bind(rkey ^ 0x100, key, 0x1000, 8, access),
+    ] {
+        assert_eq!(memory.bind(&wrong, &ME), Err(LocalError::Bind));
+    }
+    assert_eq!(
+        memory.bind(&bind(rkey, key, 0x1000, 8, access), &ME),
+        Ok(())
+    );
+    let write = |holder| memory.check_remote(rkey, 0x1000, 8, Access::Write, holder);
+    assert_eq!(write(&ME), Ok(()));
+    assert_eq!(write(&PEER), Err(RemoteError));
+    // Not bound twice; invalidated only by its own queue pair.
+    let again = bind(rkey ^ 1, key, 0x1000, 8, access);
+    assert_eq!(memory.bind(&again, &ME), Err(LocalError::Bind));
+    assert_eq!(memory.invalidate(rkey, &PEER), Err(LocalError::Bind));
+    assert_eq!(memory.invalidate(rkey, &ME), Ok(()));
+    assert_eq!(write(&ME), Err(RemoteError));
+    assert_eq!(memory.invalidate(rkey, &ME), Err(LocalError::Bind));
+    assert_eq!(memory.bind(&again, &ME), Ok(()));
+    memory.unbind_all_of(ME.qpn);
+    assert_eq!(memory.deregister(key), Ok(()));
+}
+
+#[test]
+fn a_region_that_cannot_be_written_shows_no_window_that_can() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(IBV_ACCESS_MW_BIND));
+    let unbindable = memory.register(program.region(ALL & !IBV_ACCESS_MW_BIND));
+    let window = memory.allocate_window(WindowKind::One, PD) ^ 1;
+    let try_it = |key, access| memory.bind(&bind(window, key, 0x1000, 8, access), &ME);
+    assert!(try_it(key, IBV_ACCESS_REMOTE_WRITE).is_err());
+    assert!(try_it(key, IBV_ACCESS_REMOTE_ATOMIC).is_err());
+    assert!(try_it(unbindable, IBV_ACCESS_REMOTE_READ).is_err());
+    assert!(try_it(key, IBV_ACCESS_REMOTE_READ).is_ok());
+}
+
+#[test]
+fn reregistration_changes_what_it_names() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let region = program.region(ALL);
+    let key = memory.register(region);
+    let change = Reregistration {
+        domain: Some(OTHER),
+        place: Some((region.start + 8, 16, 0x8)),
+        access: Some(IBV_ACCESS_REMOTE_READ),
+    };
+    assert_eq!(memory.reregister(key, &change), Ok(()));
+    let check =
+        |va, len, access, holder: &Holder| memory.check_remote(key, va, len, access, holder);
+    assert_eq!(check(8, 16, Access::Read, &STRANGER), Ok(()));
+    assert_eq!(check(8, 16, Access::Read, &ME), Err(RemoteError));
+    assert_eq!(check(8, 16, Access::Write, &STRANGER), Err(RemoteError));
+    assert_eq!(check(0x1000, 16, Access::Read, &STRANGER), Err(RemoteError));
+}
+
+#[test]
+fn keys_do_not_repeat() {
+    let memory = Memory::default();
+    let mut keys: Vec<u32> = (0..10_000)
+        .map(|_| memory.allocate_window(WindowKind::One, PD) >> 8)
+        .collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), 10_000);
+}
