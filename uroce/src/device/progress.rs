@@ -1,0 +1,341 @@
+//! Who runs the protocol. A thread that polls a completion queue does, while it finds nothing there.
+//! When nobody polls, one thread in the background does, which sleeps while nothing happens.
+//!
+//! Both would be woken by each packet if the background thread always watched the sockets: of a
+//! program that spins in `ibv_poll_cq` it would take half the processor for nothing. So it watches
+//! ([`Mode::Watching`]) until it has found several times in a row that a poller was there before it.
+//! Then it only looks, at growing intervals, whether somebody still polls ([`Mode::Resting`]), and
+//! watches again if not. A program that spins on its own memory, and polls only once a message, leaves
+//! packets for the thread between, so there it keeps watching.
+
+use std::cell::RefCell;
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+
+use parking_lot::{ArcMutexGuard, RawMutex};
+
+use super::queue_pair::{Inner, QueuePair};
+use super::world::World;
+use super::{Device, clock, wait};
+use crate::engine::{Addresses, Qp, Time};
+use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
+use crate::wire::Packet;
+
+/// Wakes of the background thread in a row that a poller was faster, after which it rests.
+const BEATEN: u32 = 8;
+/// How long it rests at first, and at most, in nanoseconds.
+const REST: (u64, u64) = (50_000, 1_000_000);
+/// How often it looks for changes of the interface while there is always something else to do.
+const CHANGES: u64 = 100_000_000;
+/// How soon it tries again to hand over events that nobody reads.
+const BACKLOG: u64 = 10_000_000;
+
+/// What pollers and the background thread tell each other.
+pub struct Handshake {
+    /// Grows with each poll that looked for packets.
+    polls: AtomicU64,
+    /// The background thread rests.
+    resting: AtomicBool,
+    /// Until when the background thread sleeps, at most; 0 while it is awake.
+    sleeps_until: AtomicU64,
+    /// The time of the first timer; `u64::MAX` if there is none.
+    next_timer: AtomicU64,
+    pub stop: AtomicBool,
+}
+
+impl Handshake {
+    pub fn new() -> Handshake {
+        Handshake {
+            polls: AtomicU64::new(0),
+            resting: AtomicBool::new(false),
+            sleeps_until: AtomicU64::new(0),
+            next_timer: AtomicU64::new(u64::MAX),
+            stop: AtomicBool::new(false),
+        }
+    }
+}
+
+enum Mode {
+    /// Sleeps until there is a packet. How often in a row there was none any more.
+    Watching(u32),
+    /// Sleeps that long whatever comes.
+    Resting(u64),
+}
+
+/// A queue pair that this thread runs: its lock is held until what it has to send is sent.
+struct Running {
+    qp: Arc<QueuePair>,
+    inner: ArcMutexGuard<RawMutex, Inner>,
+}
+
+thread_local! {
+    static OUTBOX: RefCell<Option<Box<Outbox>>> = const { RefCell::new(None) };
+}
+
+/// Calls with this thread's batch.
+fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
+    // A thread that is ending may have lost it already.
+    let mut own = OUTBOX
+        .try_with(|outbox| outbox.try_borrow_mut().ok()?.take())
+        .ok()
+        .flatten()
+        .unwrap_or_else(|| Box::new(Outbox::new()));
+    let result = call(&mut own);
+    let _ = OUTBOX.try_with(|outbox| {
+        if let Ok(mut outbox) = outbox.try_borrow_mut() {
+            *outbox = Some(own);
+        }
+    });
+    result
+}
+
+impl Device {
+    /// Lets `work` drive a queue pair, and sends what comes of it.
+    pub fn run<T>(
+        &self,
+        qp: &QueuePair,
+        work: impl FnOnce(&mut Qp, &mut World<'_>, Time) -> T,
+    ) -> T {
+        let mut inner = qp.inner.lock();
+        let now = clock::now();
+        let (engine, mut world) = inner.split(qp);
+        let result = work(engine, &mut world, now);
+        with_outbox(|outbox| {
+            self.transmit(qp, &mut inner, now, outbox);
+            self.finish(qp, &inner, outbox);
+        });
+        result
+    }
+
+    /// Adds what the queue pair may send now to the batch.
+    fn transmit(&self, qp: &QueuePair, inner: &mut Inner, now: Time, outbox: &mut Outbox) {
+        let (engine, mut world) = inner.split(qp);
+        while let Some(packet) = engine.transmit(now, &mut world, outbox.buffer()) {
+            self.net.push(outbox, qp.qpn, &packet);
+        }
+    }
+
+    /// Sends the batch, and remembers when the queue pair wants to be run next.
+    fn finish(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
+        self.net.flush(outbox, qp.qpn);
+        if let Some(at) = inner.engine().timeout()
+            && at.0 < qp.due.load(Ordering::Relaxed)
+        {
+            qp.due.store(at.0, Ordering::Relaxed);
+            let mut timers = self.timers.lock();
+            timers.add(at, qp.qpn);
+            self.publish(timers.next());
+            drop(timers);
+            // The thread publishes until when it sleeps before it looks at the timers a last time.
+            fence(Ordering::SeqCst);
+            if at.0 < self.handshake.sleeps_until.load(Ordering::Relaxed) {
+                self.wake.wake();
+            }
+        }
+    }
+
+    fn publish(&self, next: Option<Time>) {
+        let next = next.map_or(u64::MAX, |at| at.0);
+        self.handshake.next_timer.store(next, Ordering::Relaxed);
+    }
+
+    /// Looks for packets and due timers, in a thread that waits for completions.
+    pub fn poll(&self) {
+        if let Some(mut inbox) = self.inbox.try_lock() {
+            let polls = self.handshake.polls.load(Ordering::Relaxed);
+            self.handshake.polls.store(polls + 1, Ordering::Relaxed);
+            self.receive(&mut inbox);
+        }
+        self.run_timers();
+    }
+
+    /// The program is about to sleep until there is an event: the background thread is to watch.
+    pub fn expect_event(&self) {
+        if self.handshake.resting.load(Ordering::Relaxed) {
+            self.handshake.resting.store(false, Ordering::Relaxed);
+            self.wake.wake();
+        }
+    }
+
+    /// Runs the queue pairs that packets have come for. Returns how many there were.
+    fn receive(&self, inbox: &mut Inbox) -> usize {
+        let mut now = None;
+        let mut running: Option<Running> = None;
+        with_outbox(|outbox| {
+            let count = self.net.receive(inbox, &mut |packet, from| {
+                let now = *now.get_or_insert_with(clock::now);
+                let qpn = packet.headers.bth.dest_qpn;
+                if qpn == MULTICAST_QPN {
+                    self.stop_running(&mut running, outbox);
+                    self.deliver_to_group(packet, from, now, outbox);
+                    return;
+                }
+                if running.as_ref().is_none_or(|running| running.qp.qpn != qpn) {
+                    self.stop_running(&mut running, outbox);
+                    running = self.queue_pair(qpn).map(Running::new);
+                }
+                if let Some(running) = &mut running {
+                    self.deliver(running, packet, from, now, outbox);
+                }
+            });
+            self.stop_running(&mut running, outbox);
+            count
+        })
+    }
+
+    fn deliver(
+        &self,
+        running: &mut Running,
+        packet: &Packet<'_>,
+        from: &Addresses,
+        now: Time,
+        outbox: &mut Outbox,
+    ) {
+        let (engine, mut world) = running.inner.split(&running.qp);
+        engine.receive(packet, from, now, &mut world);
+        self.transmit(&running.qp, &mut running.inner, now, outbox);
+    }
+
+    fn deliver_to_group(
+        &self,
+        packet: &Packet<'_>,
+        from: &Addresses,
+        now: Time,
+        outbox: &mut Outbox,
+    ) {
+        for qp in self.group(&from.dst) {
+            let mut running = Running::new(qp);
+            self.deliver(&mut running, packet, from, now, outbox);
+            self.finish(&running.qp, &running.inner, outbox);
+        }
+    }
+
+    fn stop_running(&self, running: &mut Option<Running>, outbox: &mut Outbox) {
+        if let Some(running) = running.take() {
+            self.finish(&running.qp, &running.inner, outbox);
+        }
+    }
+
+    /// Runs the queue pairs whose time has come.
+    fn run_timers(&self) {
+        let next = self.handshake.next_timer.load(Ordering::Relaxed);
+        if next == u64::MAX {
+            return;
+        }
+        let now = clock::now();
+        if next > now.0 {
+            return;
+        }
+        loop {
+            let mut timers = self.timers.lock();
+            let due = timers.take_due(now);
+            self.publish(timers.next());
+            drop(timers);
+            let Some((at, qpn)) = due else { return };
+            if let Some(qp) = self.queue_pair(qpn) {
+                self.run_due(&qp, at);
+            }
+        }
+    }
+
+    fn run_due(&self, qp: &QueuePair, at: Time) {
+        let mut inner = qp.inner.lock();
+        // An entry that an earlier one has replaced, or of an earlier queue pair of this number.
+        if qp.due.load(Ordering::Relaxed) != at.0 {
+            return;
+        }
+        qp.due.store(u64::MAX, Ordering::Relaxed);
+        let now = clock::now();
+        let (engine, mut world) = inner.split(qp);
+        if engine.timeout().is_some_and(|at| at <= now) {
+            engine.handle_timeout(now, &mut world);
+        }
+        with_outbox(|outbox| {
+            self.transmit(qp, &mut inner, now, outbox);
+            self.finish(qp, &inner, outbox);
+        });
+    }
+
+    /// The background thread.
+    pub fn serve(&self) {
+        let mut mode = Mode::Watching(0);
+        let mut changes_at = clock::now().0 + CHANGES;
+        let mut seen = self.handshake.polls.load(Ordering::Relaxed);
+        while !self.handshake.stop.load(Ordering::Relaxed) {
+            self.run_timers();
+            let backlog = !self.flush_events();
+            let longest = match mode {
+                Mode::Watching(_) => u64::MAX,
+                Mode::Resting(nanoseconds) => nanoseconds,
+            };
+            let watching = matches!(mode, Mode::Watching(_));
+            self.sleep(
+                watching,
+                longest.min(if backlog { BACKLOG } else { u64::MAX }),
+            );
+            let polls = self.handshake.polls.load(Ordering::Relaxed);
+            let polled = polls != core::mem::replace(&mut seen, polls);
+            mode = match mode {
+                Mode::Watching(beaten) => {
+                    match self.inbox.try_lock().map(|mut i| self.receive(&mut i)) {
+                        Some(1..) => Mode::Watching(0),
+                        none => {
+                            if none.is_some() {
+                                self.apply_changes();
+                            }
+                            let beaten = if polled { beaten + 1 } else { 0 };
+                            if beaten < BEATEN {
+                                Mode::Watching(beaten)
+                            } else {
+                                self.handshake.resting.store(true, Ordering::Relaxed);
+                                Mode::Resting(REST.0)
+                            }
+                        }
+                    }
+                }
+                Mode::Resting(rest) => {
+                    if polled && self.handshake.resting.load(Ordering::Relaxed) {
+                        Mode::Resting((rest * 2).min(REST.1))
+                    } else {
+                        self.handshake.resting.store(false, Ordering::Relaxed);
+                        Mode::Watching(0)
+                    }
+                }
+            };
+            let now = clock::now().0;
+            if now >= changes_at {
+                self.apply_changes();
+                changes_at = now + CHANGES;
+            }
+        }
+    }
+
+    /// Sleeps until there is a packet (if `watching`), somebody wakes this thread, the first timer is
+    /// due, or for `longest` nanoseconds.
+    fn sleep(&self, watching: bool, longest: u64) {
+        let now = clock::now().0;
+        let end = now.saturating_add(longest);
+        let timer = self.handshake.next_timer.load(Ordering::Relaxed);
+        let until = end.min(timer);
+        let sleeps = &self.handshake.sleeps_until;
+        sleeps.store(until, Ordering::Relaxed);
+        // Whoever adds an earlier timer from here on sees until when this thread sleeps.
+        fence(Ordering::SeqCst);
+        let earlier = self.handshake.next_timer.load(Ordering::Relaxed) < until;
+        if !earlier && !self.handshake.stop.load(Ordering::Relaxed) && until > now {
+            let net = watching.then_some(self.net.fd());
+            let timeout = (until != u64::MAX).then(|| until - now);
+            wait::readable(net, self.wake.as_raw_fd(), timeout);
+        }
+        sleeps.store(0, Ordering::Relaxed);
+        self.wake.clear();
+    }
+}
+
+impl Running {
+    fn new(qp: Arc<QueuePair>) -> Running {
+        let inner = qp.inner.lock_arc();
+        Running { qp, inner }
+    }
+}

@@ -1,0 +1,113 @@
+//! Shared receive queues.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use ibverbs_abi::*;
+use parking_lot::Mutex;
+
+use super::completion::CompletionQueue;
+use super::events::AsyncEvents;
+use crate::engine::Receive;
+use crate::memory::Domain;
+
+struct State {
+    receives: VecDeque<Receive>,
+    max_wr: usize,
+    limit: usize,
+}
+
+/// A shared receive queue.
+pub struct SharedQueue {
+    state: Mutex<State>,
+    pub domain: Domain,
+    pub max_sge: usize,
+    /// For XRC: its number, and where its receives complete.
+    pub number: u32,
+    pub cq: Option<Arc<CompletionQueue>>,
+    /// The address of the program's `ibv_srq`.
+    pub handle: AtomicU64,
+    events: Arc<AsyncEvents>,
+    reported: AtomicU32,
+}
+
+/// How to make a queue.
+pub struct SharedQueueConfig {
+    pub max_wr: usize,
+    pub max_sge: usize,
+    pub limit: usize,
+    pub domain: Domain,
+    pub number: u32,
+    pub cq: Option<Arc<CompletionQueue>>,
+    pub events: Arc<AsyncEvents>,
+}
+
+impl SharedQueue {
+    pub fn new(config: SharedQueueConfig) -> SharedQueue {
+        SharedQueue {
+            state: Mutex::new(State {
+                receives: VecDeque::new(),
+                max_wr: config.max_wr,
+                limit: config.limit,
+            }),
+            domain: config.domain,
+            max_sge: config.max_sge,
+            number: config.number,
+            cq: config.cq,
+            handle: AtomicU64::new(0),
+            events: config.events,
+            reported: AtomicU32::new(0),
+        }
+    }
+
+    /// False if it is full.
+    pub fn post(&self, receive: Receive) -> bool {
+        let mut state = self.state.lock();
+        let room = state.receives.len() < state.max_wr;
+        if room {
+            state.receives.push_back(receive);
+        }
+        room
+    }
+
+    /// The next receive; tells the program when few are left.
+    pub fn take(&self) -> Option<Receive> {
+        let mut state = self.state.lock();
+        let receive = state.receives.pop_front();
+        if receive.is_some() && state.receives.len() < state.limit {
+            state.limit = 0;
+            drop(state);
+            self.reported.fetch_add(1, Ordering::Relaxed);
+            self.events.push(ib_uverbs_async_event_desc {
+                element: self.handle.load(Ordering::Relaxed),
+                event_type: IBV_EVENT_SRQ_LIMIT_REACHED,
+                reserved: 0,
+            });
+        }
+        receive
+    }
+
+    /// False if the sizes do not fit each other, or what is queued.
+    pub fn modify(&self, max_wr: Option<usize>, limit: Option<usize>) -> bool {
+        let mut state = self.state.lock();
+        let (new_max, new_limit) = (max_wr.unwrap_or(state.max_wr), limit.unwrap_or(state.limit));
+        let good = new_limit <= new_max && state.receives.len() <= new_max;
+        if good {
+            (state.max_wr, state.limit) = (new_max, new_limit);
+        }
+        good
+    }
+
+    /// Size and limit.
+    pub fn sizes(&self) -> (usize, usize) {
+        let state = self.state.lock();
+        (state.max_wr, state.limit)
+    }
+
+    /// Takes back unread events. What the program has read, and must acknowledge.
+    pub fn withdraw_events(&self) -> u32 {
+        let unread = self.events.remove(self.handle.load(Ordering::Relaxed));
+        self.reported.load(Ordering::Relaxed).wrapping_sub(unread)
+    }
+}
