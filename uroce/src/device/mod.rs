@@ -28,6 +28,7 @@ pub mod xrc;
 
 use std::collections::HashMap;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
@@ -38,6 +39,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::engine::Gid;
 use crate::memory::Memory;
 use crate::transport::{Inbox, Net};
+use crate::wire::ip_of;
 use config::Config;
 use events::{AsyncEvents, CompletionEvents};
 use progress::Handshake;
@@ -53,7 +55,7 @@ pub struct Device {
     pub memory: Arc<Memory>,
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: RwLock<HashMap<u32, Arc<QueuePair>>>,
-    groups: RwLock<HashMap<Gid, Vec<Arc<QueuePair>>>>,
+    groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
     /// Of all open contexts.
     contexts: Mutex<Vec<Arc<AsyncEvents>>>,
     channels: Mutex<Vec<Arc<CompletionEvents>>>,
@@ -187,14 +189,14 @@ impl Device {
     /// Datagrams to the group reach the queue pair.
     pub fn attach(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
         let mut groups = self.groups.write();
-        let members = groups.entry(*group).or_default();
+        let members = groups.entry(ip_of(group)).or_default();
         if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
             return Ok(());
         }
         if members.is_empty()
             && let Err(error) = self.net.join(group)
         {
-            groups.remove(group);
+            groups.remove(&ip_of(group));
             return Err(error);
         }
         members.push(qp.clone());
@@ -204,7 +206,7 @@ impl Device {
     /// False if it was not attached.
     pub fn detach(&self, qp: &Arc<QueuePair>, group: &Gid) -> bool {
         let mut groups = self.groups.write();
-        let Some(members) = groups.get_mut(group) else {
+        let Some(members) = groups.get_mut(&ip_of(group)) else {
             return false;
         };
         let Some(at) = members.iter().position(|member| Arc::ptr_eq(member, qp)) else {
@@ -212,7 +214,7 @@ impl Device {
         };
         members.swap_remove(at);
         if members.is_empty() {
-            groups.remove(group);
+            groups.remove(&ip_of(group));
             self.net.leave(group);
         }
         true
@@ -228,7 +230,11 @@ impl Device {
     }
 
     fn group(&self, group: &Gid) -> Vec<Arc<QueuePair>> {
-        self.groups.read().get(group).cloned().unwrap_or_default()
+        self.groups
+            .read()
+            .get(&ip_of(group))
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Reads what has changed at the interface, and tells the program.
@@ -255,9 +261,14 @@ impl Device {
     fn flush_events(&self) -> bool {
         let contexts = self.contexts.lock();
         let channels = self.channels.lock();
-        let contexts = contexts.iter().map(|events| events.flush());
-        let channels = channels.iter().map(|events| events.flush());
-        contexts.chain(channels).fold(true, |all, done| all && done)
+        let mut done = true;
+        for events in contexts.iter() {
+            done &= events.flush();
+        }
+        for events in channels.iter() {
+            done &= events.flush();
+        }
+        done
     }
 }
 

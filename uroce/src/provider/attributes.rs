@@ -1,0 +1,195 @@
+//! What the device and its port are like. Limits are those of Soft-RoCE, or larger.
+
+use core::ffi::c_char;
+
+use ibverbs_abi::*;
+use libc::{EINVAL, c_int};
+
+use super::context::{ContextPart, part};
+use super::object::{Answer, Plain};
+use crate::device::clock;
+use crate::transport::PortState;
+
+pub const MAX_SGE: u32 = 32;
+pub const MAX_WR: u32 = 1 << 20;
+pub const MAX_CQE: u32 = 1 << 20;
+pub const MAX_INLINE: u32 = 4096;
+pub const MAX_RD_ATOMIC: u8 = 128;
+pub const MAX_MESSAGE: u64 = 1 << 31;
+/// Places of the GID table.
+pub const GIDS: u32 = 1024;
+
+/// Of `device_cap_flags_ex`, which verbs.h has no names for: flushes and atomic writes.
+const FLUSH_GLOBAL: u64 = 1 << 38;
+const FLUSH_PERSISTENT: u64 = 1 << 39;
+const ATOMIC_WRITE: u64 = 1 << 40;
+
+const CAPABILITIES: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
+    | IBV_DEVICE_CURR_QP_STATE_MOD
+    | IBV_DEVICE_PORT_ACTIVE_EVENT
+    | IBV_DEVICE_SYS_IMAGE_GUID
+    | IBV_DEVICE_RC_RNR_NAK_GEN
+    | IBV_DEVICE_SRQ_RESIZE
+    | IBV_DEVICE_MEM_WINDOW
+    | IBV_DEVICE_XRC
+    | IBV_DEVICE_MEM_MGT_EXTENSIONS
+    | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+
+fn device_attributes(context: &ContextPart) -> ibv_device_attr_ex {
+    let mut ex = ibv_device_attr_ex::zeroed();
+    let attr = &mut ex.orig_attr;
+    let version = env!("CARGO_PKG_VERSION").bytes();
+    for (to, from) in attr.fw_ver.iter_mut().zip(version) {
+        *to = from as c_char;
+    }
+    attr.node_guid = context.node_guid();
+    attr.sys_image_guid = attr.node_guid;
+    attr.max_mr_size = u64::MAX;
+    attr.page_size_cap = 0xffff_f000;
+    // As Soft-RoCE's: neither is a vendor's.
+    attr.vendor_id = 0xff_ffff;
+    attr.max_qp = 1_048_560;
+    attr.max_qp_wr = MAX_WR as c_int;
+    attr.device_cap_flags = CAPABILITIES;
+    attr.max_sge = MAX_SGE as c_int;
+    attr.max_sge_rd = MAX_SGE as c_int;
+    attr.max_cq = 1 << 20;
+    attr.max_cqe = MAX_CQE as c_int;
+    attr.max_mr = 1 << 20;
+    attr.max_pd = 1 << 20;
+    attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
+    attr.max_res_rd_atom = 258_048;
+    attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
+    attr.atomic_cap = IBV_ATOMIC_GLOB;
+    attr.max_mw = 1 << 20;
+    attr.max_mcast_grp = 8192;
+    attr.max_mcast_qp_attach = 56;
+    attr.max_total_mcast_qp_attach = 458_752;
+    attr.max_ah = 1 << 20;
+    attr.max_srq = 1 << 20;
+    attr.max_srq_wr = MAX_WR as c_int;
+    attr.max_srq_sge = MAX_SGE as c_int;
+    attr.max_pkeys = 1;
+    attr.local_ca_ack_delay = 15;
+    attr.phys_port_cnt = 1;
+    ex.completion_timestamp_mask = u64::MAX;
+    ex.hca_core_clock = 1_000_000;
+    ex.device_cap_flags_ex =
+        u64::from(CAPABILITIES) | FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE;
+    ex.phys_port_cnt_ex = 1;
+    ex
+}
+
+/// # Safety
+/// The op's contract: the context is open, `attr_size` bytes at `attr` are writable.
+pub unsafe fn query_device_ex(
+    context: *mut ibv_context,
+    input: *const ibv_query_device_ex_input,
+    attr: *mut ibv_device_attr_ex,
+    attr_size: usize,
+) -> Answer<()> {
+    // SAFETY: by the contract.
+    unsafe {
+        if input.as_ref().is_some_and(|input| input.comp_mask != 0)
+            || attr_size < size_of::<ibv_device_attr>()
+        {
+            return Err(EINVAL);
+        }
+        let all = device_attributes(part(context));
+        // What the caller's structure has behind ours stays zero.
+        core::ptr::write_bytes(attr.cast::<u8>(), 0, attr_size);
+        let known = attr_size.min(size_of::<ibv_device_attr_ex>());
+        core::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), attr.cast(), known);
+    }
+    Ok(())
+}
+
+/// `ibv_mtu` of a number of bytes.
+pub fn mtu_code(bytes: u32) -> ibv_mtu {
+    match bytes {
+        4096.. => IBV_MTU_4096,
+        2048.. => IBV_MTU_2048,
+        1024.. => IBV_MTU_1024,
+        512.. => IBV_MTU_512,
+        _ => IBV_MTU_256,
+    }
+}
+
+/// Bytes of an `ibv_mtu`.
+pub fn mtu_bytes(code: ibv_mtu) -> Option<u32> {
+    matches!(code, IBV_MTU_256..=IBV_MTU_4096).then(|| 128 << code)
+}
+
+fn port_attributes(state: PortState) -> ibv_port_attr {
+    const LINK_UP: u8 = 5;
+    const DISABLED: u8 = 3;
+    let mut attr = ibv_port_attr::zeroed();
+    (attr.state, attr.phys_state) = if state.active {
+        (IBV_PORT_ACTIVE, LINK_UP)
+    } else {
+        (IBV_PORT_DOWN, DISABLED)
+    };
+    attr.max_mtu = IBV_MTU_4096;
+    attr.active_mtu = mtu_code(state.active_mtu);
+    attr.gid_tbl_len = GIDS as c_int;
+    attr.port_cap_flags = IBV_PORT_CM_SUP;
+    attr.max_msg_sz = MAX_MESSAGE as u32;
+    attr.pkey_tbl_len = 1;
+    attr.max_vl_num = 1;
+    // 1X, 2.5 Gb/s: as Soft-RoCE says where the interface does not tell.
+    attr.active_width = 1;
+    attr.active_speed = 1;
+    attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
+    attr.flags = IBV_QPF_GRH_REQUIRED as u8;
+    attr
+}
+
+/// # Safety
+/// The op's contract: the context is open, `attr` is writable.
+pub unsafe fn query_port(
+    context: *mut ibv_context,
+    port_num: u8,
+    attr: *mut ibv_port_attr,
+) -> Answer<()> {
+    if port_num != 1 {
+        return Err(EINVAL);
+    }
+    // SAFETY: by the contract.
+    unsafe { attr.write(port_attributes(part(context).device.net.port_state())) };
+    Ok(())
+}
+
+/// In units of 100 Mb/s.
+///
+/// # Safety
+/// The op's contract: `speed` is writable.
+pub unsafe fn query_port_speed(
+    _context: *mut ibv_context,
+    port_num: u32,
+    speed: *mut u64,
+) -> Answer<()> {
+    if port_num != 1 {
+        return Err(EINVAL);
+    }
+    // SAFETY: by the contract.
+    unsafe { speed.write(25) };
+    Ok(())
+}
+
+/// # Safety
+/// The op's contract: `values` is readable and writable.
+pub unsafe fn query_rt_values(
+    _context: *mut ibv_context,
+    values: *mut ibv_values_ex,
+) -> Answer<()> {
+    // SAFETY: by the contract.
+    let values = unsafe { &mut *values };
+    let asked = values.comp_mask;
+    values.comp_mask = 0;
+    if asked & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+        values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+        values.raw_clock.tv_sec = 0;
+        values.raw_clock.tv_nsec = clock::now().0 as _;
+    }
+    Ok(())
+}
