@@ -186,3 +186,153 @@ impl CompletionQueue {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::RawFd;
+
+    use super::*;
+
+    struct Files {
+        channel: RawFd,
+        events: RawFd,
+    }
+
+    fn queue(capacity: usize, ignore_overrun: bool) -> (CompletionQueue, Files) {
+        let (channel, channel_fd) = CompletionEvents::new().unwrap();
+        let (events, events_fd) = AsyncEvents::new().unwrap();
+        let queue = CompletionQueue::new(CompletionQueueConfig {
+            capacity,
+            channel: Some(Arc::new(channel)),
+            events: Arc::new(events),
+            stamps: true,
+            ignore_overrun,
+        });
+        queue.handle.store(77, Ordering::Relaxed);
+        let files = Files {
+            channel: channel_fd,
+            events: events_fd,
+        };
+        (queue, files)
+    }
+
+    impl Drop for Files {
+        fn drop(&mut self) {
+            // SAFETY: these tests' own.
+            unsafe {
+                libc::close(self.channel);
+                libc::close(self.events);
+            }
+        }
+    }
+
+    /// How many records of `len` bytes can be read.
+    fn count(fd: RawFd, len: usize) -> usize {
+        let mut record = [0u8; 16];
+        // SAFETY: `record` has room.
+        let read = || unsafe {
+            libc::recv(fd, record.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) == len as isize
+        };
+        core::iter::repeat_with(read)
+            .take_while(|more| *more)
+            .count()
+    }
+
+    fn done(wr_id: u64, status: ibv_wc_status, solicited: bool) -> Completion {
+        Completion {
+            wr_id,
+            status,
+            opcode: IBV_WC_RECV,
+            byte_len: 0,
+            imm_or_rkey: 0,
+            src_qpn: 0,
+            wc_flags: 0,
+            pkey_index: 0,
+            vendor_err: 0,
+            solicited,
+        }
+    }
+
+    fn ids(queue: &CompletionQueue, max: usize) -> Vec<u64> {
+        let mut ids = Vec::new();
+        queue.take(max, |_, entry| ids.push(entry.completion.wr_id));
+        ids
+    }
+
+    #[test]
+    fn completions_come_in_order_with_time_stamps() {
+        let (queue, _files) = queue(8, false);
+        let before = clock::now().0;
+        for id in 0..5 {
+            queue.push(done(id, IBV_WC_SUCCESS, false), 9).unwrap();
+        }
+        let mut stamps = Vec::new();
+        queue.take(2, |_, entry| {
+            stamps.push((entry.stamp, entry.wall, entry.qpn))
+        });
+        assert!(stamps[0].0 >= before && stamps[1].0 >= stamps[0].0);
+        assert!(stamps[0].1 > 1_600_000_000_000_000_000 && stamps[0].2 == 9);
+        assert_eq!(ids(&queue, 100), [2, 3, 4]);
+        assert_eq!(ids(&queue, 100), []);
+    }
+
+    #[test]
+    fn an_armed_queue_tells_once() {
+        let (queue, files) = queue(64, false);
+        let push = |status, solicited| queue.push(done(0, status, solicited), 1).unwrap();
+        push(IBV_WC_SUCCESS, true);
+        assert_eq!(count(files.channel, 8), 0);
+        queue.arm(false);
+        push(IBV_WC_SUCCESS, false);
+        push(IBV_WC_SUCCESS, false);
+        assert_eq!(count(files.channel, 8), 1);
+        // Only for what is solicited, or an error.
+        queue.arm(true);
+        push(IBV_WC_SUCCESS, false);
+        assert_eq!(count(files.channel, 8), 0);
+        push(IBV_WC_SUCCESS, true);
+        queue.arm(true);
+        push(IBV_WC_WR_FLUSH_ERR, false);
+        assert_eq!(count(files.channel, 8), 2);
+        // Armed for all stays so.
+        queue.arm(false);
+        queue.arm(true);
+        push(IBV_WC_SUCCESS, false);
+        assert_eq!(queue.withdraw_events(), (3, 0));
+        assert_eq!(count(files.channel, 8), 0);
+    }
+
+    #[test]
+    fn an_overrun_is_told_once_and_ends_the_queue() {
+        let (queue, files) = queue(2, false);
+        let push = |id| queue.push(done(id, IBV_WC_SUCCESS, false), 1);
+        assert_eq!((push(1), push(2)), (Ok(()), Ok(())));
+        assert_eq!((push(3), push(4)), (Err(Overrun), Err(Overrun)));
+        assert_eq!(count(files.events, 16), 1);
+        assert_eq!(ids(&queue, 10), [1, 2]);
+        assert_eq!(push(5), Err(Overrun));
+        assert_eq!(queue.withdraw_events(), (0, 1));
+    }
+
+    #[test]
+    fn an_overrun_can_be_ignored() {
+        let (queue, files) = queue(2, true);
+        for id in 0..10 {
+            assert_eq!(queue.push(done(id, IBV_WC_SUCCESS, false), 1), Ok(()));
+        }
+        assert_eq!(count(files.events, 16), 0);
+        assert_eq!(ids(&queue, 10), [8, 9]);
+    }
+
+    #[test]
+    fn a_queue_is_not_made_smaller_than_what_it_holds() {
+        let (queue, _files) = queue(4, false);
+        for id in 0..3 {
+            queue.push(done(id, IBV_WC_SUCCESS, false), 1).unwrap();
+        }
+        assert!(!queue.resize(2));
+        assert!(queue.resize(3));
+        assert_eq!(queue.push(done(3, IBV_WC_SUCCESS, false), 1), Err(Overrun));
+        assert_eq!(ids(&queue, 10), [0, 1, 2]);
+    }
+}

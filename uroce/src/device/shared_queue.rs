@@ -111,3 +111,60 @@ impl SharedQueue {
         self.reported.load(Ordering::Relaxed).wrapping_sub(unread)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Sges;
+
+    fn queue(max_wr: usize, limit: usize) -> SharedQueue {
+        let (events, _file) = AsyncEvents::new().unwrap();
+        SharedQueue::new(SharedQueueConfig {
+            max_wr,
+            max_sge: 1,
+            limit,
+            domain: Domain(1),
+            number: 1,
+            cq: None,
+            events: Arc::new(events),
+        })
+    }
+
+    fn post(queue: &SharedQueue, wr_id: u64) -> bool {
+        queue.post(Receive {
+            wr_id,
+            sges: Sges::default(),
+        })
+    }
+
+    #[test]
+    fn the_limit_is_told_once() {
+        let queue = queue(4, 2);
+        for id in 0..4 {
+            assert!(post(&queue, id));
+        }
+        assert!(!post(&queue, 4));
+        let mut events = Vec::new();
+        for id in 0..4 {
+            assert_eq!(queue.take().map(|receive| receive.wr_id), Some(id));
+            events.push(queue.reported.load(Ordering::Relaxed));
+        }
+        assert!(queue.take().is_none());
+        // Told when one is left, fewer than two.
+        assert_eq!(events, [0, 0, 1, 1]);
+        assert_eq!(queue.sizes(), (4, 0));
+    }
+
+    #[test]
+    fn sizes_must_fit() {
+        let queue = queue(4, 0);
+        for id in 0..3 {
+            post(&queue, id);
+        }
+        assert!(!queue.modify(Some(2), None));
+        assert!(!queue.modify(None, Some(5)));
+        assert!(!queue.modify(Some(3), Some(4)));
+        assert!(queue.modify(Some(8), Some(8)));
+        assert_eq!(queue.sizes(), (8, 8));
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, EOPNOTSUPP, c_int};
+use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
@@ -206,6 +206,9 @@ pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Answer<()> {
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
     // SAFETY: by the op's contract the queue is live.
     let part = unsafe { object(cq) };
+    if !part.device.is_ours() {
+        return EACCES;
+    }
     part.queue.arm(solicited_only != 0);
     part.device.expect_event();
     0
@@ -240,6 +243,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     let Ok(max @ 1..) = usize::try_from(num_entries) else {
         return 0;
     };
+    if !part.device.is_ours() {
+        return -1;
+    }
     let take = || {
         part.queue.take(max, |i, entry| {
             // SAFETY: by the op's contract there is room for `num_entries`.
@@ -247,7 +253,6 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
         })
     };
     match take() {
-        0 if !part.device.is_ours() => -1,
         0 => {
             part.device.poll();
             take() as c_int
@@ -259,15 +264,16 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
 impl CqPart {
     /// The next completion; makes progress if there is none.
     pub fn next(&self) -> Option<Entry> {
+        if !self.device.is_ours() {
+            return None;
+        }
         let take = || {
             let mut found = None;
             self.queue.take(1, |_, entry| found = Some(*entry));
             found
         };
         take().or_else(|| {
-            if self.device.is_ours() {
-                self.device.poll();
-            }
+            self.device.poll();
             take()
         })
     }

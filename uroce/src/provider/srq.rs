@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
-use libc::{EAGAIN, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
+use libc::{EACCES, EAGAIN, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::attributes::{MAX_SGE, MAX_WR};
 use super::context::part;
@@ -226,7 +226,12 @@ pub unsafe extern "C" fn post_srq_recv(
 ) -> c_int {
     // SAFETY: by the op's contract the queue is live, and so is the list.
     unsafe {
-        let queue = &object(srq).queue;
+        let part = object(srq);
+        if !part.device.is_ours() {
+            *bad_wr = wr;
+            return EACCES;
+        }
+        let queue = &part.queue;
         post::each_recv(wr, bad_wr, queue.max_sge, |receive| {
             if queue.post(receive) {
                 Ok(())
