@@ -8,7 +8,7 @@ pub struct Bth {
     pub opcode: Opcode,
     /// The responder is to raise a solicited completion event.
     pub solicited: bool,
-    /// Path migration state. This device always sends 1 ("migrated"), as kernel rxe does.
+    /// Path migration state. RNICs send 1 ("migrated"), kernel rxe 0; nobody looks at it.
     pub migrated: bool,
     /// Bytes that fill the payload up to a multiple of 4.
     pub pad: u8,

@@ -1,0 +1,467 @@
+//! Devices on the loopback interface, and on interfaces of network namespaces (these need root).
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::device::config::Place;
+use crate::engine::{Addresses, Path, Transmit};
+use crate::wire::{
+    Bth, Deth, Headers, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport, gid_of, ip_of,
+};
+
+fn at(place: Place) -> Net {
+    Net::open(&Config {
+        name: "test".into(),
+        place,
+    })
+    .unwrap()
+}
+
+/// At an address of the loopback network that only one test uses.
+fn alone(test: u8) -> Net {
+    at(Place::Address {
+        ip: Ipv4Addr::new(127, 1, 77, test).into(),
+        scope: None,
+    })
+}
+
+fn lo() -> Net {
+    at(Place::Interface("lo".into()))
+}
+
+fn path(dgid: Gid, sgid_index: u8) -> Path {
+    Path {
+        dgid,
+        sgid_index,
+        traffic_class: 0,
+        hop_limit: 1,
+        flow_label: 0,
+    }
+}
+
+fn write(psn: u32, dest_qpn: u32, part: Part) -> Headers {
+    let mut headers = Headers::new(Bth {
+        opcode: Opcode::new(Transport::Rc, Operation::Write, part),
+        solicited: false,
+        migrated: true,
+        pad: 0,
+        pkey: 0xffff,
+        dest_qpn,
+        ack_request: false,
+        psn: Psn::new(psn),
+    });
+    if matches!(part, Part::First | Part::Only) {
+        headers.reth = Some(Reth {
+            va: 1,
+            rkey: 2,
+            len: 3,
+        });
+    }
+    headers
+}
+
+fn datagram(psn: u32, dest_qpn: u32, src_qpn: u32) -> Headers {
+    let mut headers = write(psn, dest_qpn, Part::Middle);
+    headers.bth.opcode = Opcode::new(Transport::Ud, Operation::Send, Part::Only);
+    headers.deth = Some(Deth { qkey: 7, src_qpn });
+    headers
+}
+
+/// A payload that tells its packet.
+fn payload(psn: u32, len: usize) -> Vec<u8> {
+    (0..len).map(|i| (psn as usize * 7 + i) as u8).collect()
+}
+
+fn push(net: &Net, outbox: &mut Outbox, src_qpn: u32, headers: Headers, len: usize, path: Path) {
+    let buffer = outbox.buffer();
+    let head = headers.write(buffer);
+    buffer[head..head + len].copy_from_slice(&payload(headers.bth.psn.get(), len));
+    let packet = Transmit {
+        path,
+        dest_qpn: headers.bth.dest_qpn,
+        len: head + len,
+    };
+    net.push(outbox, src_qpn, &packet);
+}
+
+type Got = (Headers, Vec<u8>, Addresses);
+
+/// Receives `count` packets, or as many as come in ten seconds.
+fn receive(net: &Net, count: usize) -> Vec<Got> {
+    let mut inbox = Inbox::new();
+    let (mut got, start) = (Vec::new(), Instant::now());
+    while got.len() < count && start.elapsed() < Duration::from_secs(10) {
+        let each = &mut |packet: &Packet, addresses: &Addresses| {
+            got.push((packet.headers, packet.payload.to_vec(), *addresses));
+        };
+        if net.receive(&mut inbox, each) == 0 {
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+    // None too many.
+    let each = &mut |packet: &Packet, _: &Addresses| panic!("{packet:?}");
+    while net.receive(&mut inbox, each) > 0 {}
+    got
+}
+
+/// Sends messages of all shapes from one device to the other, and checks that they come as they went.
+fn exchange(from: &Net, to: &Net, sgid_index: u8, dgid: Gid, src: Gid) {
+    let (here, there) = (from.alloc_qpn().unwrap(), to.alloc_qpn().unwrap());
+    let mut outbox = Outbox::new();
+    let mut sent = Vec::new();
+    // A first packet is longer than the others, a last one shorter; then some that fit nothing.
+    let mut lens = vec![1024; 70];
+    lens.extend([8, 8, 4096, 0, 64, 64, 12]);
+    for (psn, len) in (0..).zip(lens) {
+        let part = match psn {
+            0 => Part::First,
+            1..70 => Part::Middle,
+            _ => Part::Only,
+        };
+        let headers = write(psn, there, part);
+        push(
+            from,
+            &mut outbox,
+            here,
+            headers,
+            len,
+            path(dgid, sgid_index),
+        );
+        sent.push((headers, len));
+    }
+    from.flush(&mut outbox, here);
+    let got = receive(to, sent.len());
+    assert_eq!(got.len(), sent.len());
+    for ((headers, len), (got, data, addresses)) in sent.into_iter().zip(got) {
+        assert_eq!(got, headers);
+        assert_eq!(data, payload(headers.bth.psn.get(), len));
+        assert_eq!((addresses.src, addresses.dst), (src, dgid));
+        assert_eq!(addresses.grh, [0; 40]);
+    }
+    from.free_qpn(here);
+    to.free_qpn(there);
+}
+
+#[test]
+fn two_processes_at_one_address() {
+    let (first, second) = (alone(1), alone(1));
+    let third = alone(1);
+    let numbers = [&first, &second, &third].map(|net| net.alloc_qpn().unwrap());
+    assert_eq!(port_of(numbers[0]), PORT);
+    assert!(numbers[1] >= 0x80_0000 && numbers[2] >= 0x80_0000);
+    assert_ne!(port_of(numbers[1]), port_of(numbers[2]));
+    let gid = first.gids()[0].unwrap().gid;
+    assert_eq!(ip_of(&gid).to_string(), "127.1.77.1");
+    exchange(&first, &second, 0, gid, gid);
+    exchange(&second, &first, 0, gid, gid);
+    exchange(&second, &third, 0, gid, gid);
+    exchange(&first, &first, 0, gid, gid);
+    // The port is free again with its process.
+    drop(first);
+    assert_eq!(port_of(alone(1).alloc_qpn().unwrap()), PORT);
+}
+
+#[test]
+fn every_gid_of_the_loopback_interface() {
+    let (a, b) = (lo(), lo());
+    let gids = a.gids();
+    assert_eq!(gids, b.gids());
+    let text = |index: usize| ip_of(&gids[index].unwrap().gid).to_string();
+    assert_eq!(text(0), "fe80::200:ff:fe00:0");
+    assert_eq!(text(1), "127.0.0.1");
+    for (index, entry) in gids.iter().enumerate() {
+        let gid = entry.unwrap().gid;
+        exchange(&a, &b, index as u8, gid, gid);
+    }
+    let state = a.port_state();
+    assert_eq!((state.active, state.active_mtu), (true, 4096));
+}
+
+#[test]
+fn a_datagram_brings_its_ip_header() {
+    let (a, b) = (lo(), lo());
+    let (here, there) = (a.alloc_qpn().unwrap(), b.alloc_qpn().unwrap());
+    for (index, entry) in b.gids().into_iter().enumerate() {
+        let gid = entry.unwrap().gid;
+        let mut outbox = Outbox::new();
+        let path = Path {
+            traffic_class: 0x28,
+            ..path(gid, index as u8)
+        };
+        for psn in 0..3 {
+            push(&a, &mut outbox, here, datagram(psn, there, here), 12, path);
+        }
+        a.flush(&mut outbox, here);
+        let got = receive(&b, 3);
+        assert_eq!(got.len(), 3);
+        for (headers, data, addresses) in got {
+            let psn = headers.bth.psn.get();
+            assert_eq!(data, payload(psn, 12));
+            let grh = addresses.grh;
+            if ip_of(&gid).is_ipv4() {
+                assert_eq!(grh[..20], [0; 20]);
+                assert_eq!(grh[20..24], [0x45, 0x28, 0, 64]);
+                assert_eq!(grh[28], 64, "the default TTL");
+                assert_eq!(grh[32..36], gid[12..]);
+                assert_eq!(grh[36..], gid[12..]);
+            } else {
+                assert_eq!(grh[0] >> 4, 6);
+                assert_eq!(u16::from_be_bytes([grh[0], grh[1]]) >> 4 & 0xff, 0x28);
+                assert_eq!(grh[4..7], [0, 44, 17]);
+                assert_eq!(grh[7], 64);
+                assert_eq!(grh[8..24], gid);
+                assert_eq!(grh[24..], gid);
+            }
+        }
+    }
+}
+
+#[test]
+fn works_where_the_kernel_does_not_cut_buffers() {
+    let (a, b) = (alone(2), alone(2));
+    let gid = a.gids()[0].unwrap().gid;
+    let port = port_of(a.alloc_qpn().unwrap());
+    let socket = a.table().sender(port, 0).unwrap().clone();
+    assert!(socket.segments());
+    exchange(&a, &b, 0, gid, gid);
+    assert!(socket.segments());
+    socket.refuse_segments();
+    exchange(&a, &b, 0, gid, gid);
+    assert!(!socket.segments());
+    exchange(&a, &b, 0, gid, gid);
+}
+
+#[test]
+fn what_is_no_packet_for_us_is_dropped() {
+    let (a, b) = (alone(3), alone(3));
+    let (here, there) = (a.alloc_qpn().unwrap(), b.alloc_qpn().unwrap());
+    let gid = b.gids()[0].unwrap().gid;
+    let to = (ip_of(&gid), port_of(there));
+    let socket = std::net::UdpSocket::bind((ip_of(&gid), 0)).unwrap();
+    socket.send_to(&[], to).unwrap();
+    socket.send_to(&[0; 15], to).unwrap();
+    // A good header, but no good ICRC.
+    let mut bytes = [0; 16];
+    write(0, there, Part::Middle).write(&mut bytes);
+    socket.send_to(&bytes, to).unwrap();
+    // Another partition's; then a limited member of ours, and another address's GID.
+    let mut outbox = Outbox::new();
+    for (psn, pkey) in [(1, 0x8001), (2, 0x7fff)] {
+        let mut headers = write(psn, there, Part::Middle);
+        headers.bth.pkey = pkey;
+        push(&a, &mut outbox, here, headers, 8, path(gid, 0));
+    }
+    for (index, dgid) in [(9, gid), (0, gid_of(IpAddr::V6(Ipv6Addr::LOCALHOST)))] {
+        let headers = write(3, there, Part::Middle);
+        push(&a, &mut outbox, here, headers, 8, path(dgid, index));
+    }
+    a.flush(&mut outbox, here);
+    let got = receive(&b, 1);
+    assert_eq!(got.len(), 1);
+    assert_eq!(got[0].0.bth.psn, Psn::new(2));
+    let dropped = [&b.dropped.malformed, &b.dropped.icrc, &b.dropped.pkey]
+        .map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
+    // (An empty datagram is not even a malformed packet.)
+    assert_eq!(dropped, [1, 1, 1]);
+}
+
+#[test]
+fn ten_thousand_numbers() {
+    let _first = alone(4);
+    let net = alone(4);
+    let mut numbers: Vec<_> = (0..10_000).map(|_| net.alloc_qpn().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    assert_eq!(numbers.len(), 10_000);
+    assert!(numbers.iter().all(|number| *number >= 0x80_0000));
+    let sockets = || net.table().receivers.iter().flatten().count();
+    assert_eq!(sockets(), 40);
+    let (one, others) = numbers.split_first().unwrap();
+    for number in others {
+        net.free_qpn(*number);
+    }
+    assert!(sockets() <= 2, "{}", sockets());
+    net.free_qpn(*one);
+    net.free_qpn(*one);
+    assert_eq!(sockets(), 1);
+}
+
+#[test]
+fn multicast_reaches_all_that_joined() {
+    let nets = [lo(), lo(), lo()];
+    let group = gid_of(Ipv4Addr::new(239, 77, 1, 2).into());
+    let other_form = "ff0e::ffff:239.77.1.2"
+        .parse::<Ipv6Addr>()
+        .unwrap()
+        .octets();
+    for net in &nets[..2] {
+        net.join(&group).unwrap();
+        net.join(&other_form).unwrap();
+    }
+    assert!(nets[2].join(&nets[2].gids()[1].unwrap().gid).is_err());
+    let qpn = nets[0].alloc_qpn().unwrap();
+    let mut outbox = Outbox::new();
+    let mut send = |psn| {
+        let headers = datagram(psn, MULTICAST_QPN, qpn);
+        push(&nets[0], &mut outbox, qpn, headers, 8, path(group, 1));
+        nets[0].flush(&mut outbox, qpn);
+    };
+    send(5);
+    for (net, count) in [(&nets[0], 1), (&nets[1], 1), (&nets[2], 0)] {
+        let got = receive(net, count);
+        assert_eq!(got.len(), count);
+        if let Some((headers, _, addresses)) = got.first() {
+            assert_eq!(headers.bth.psn, Psn::new(5));
+            assert_eq!((addresses.dst, addresses.src[12]), (group, 127));
+            assert_eq!(addresses.grh[36..], [239, 77, 1, 2]);
+        }
+    }
+    // Joined twice, left once.
+    nets[0].leave(&group);
+    nets[1].leave(&group);
+    nets[1].leave(&other_form);
+    nets[1].leave(&group);
+    send(6);
+    assert_eq!(receive(&nets[0], 1).len(), 1);
+    assert_eq!(receive(&nets[1], 0).len(), 0);
+}
+
+/// Runs commands of ip(8) in this thread's network namespace.
+fn ip(commands: &str) {
+    for command in commands.lines().map(str::trim) {
+        let args = command.split_whitespace();
+        let output = Command::new("ip").args(args).output().unwrap();
+        assert!(output.status.success(), "ip {command}: {output:?}");
+    }
+}
+
+/// Runs `test` in a network namespace of its own.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(|| {
+        // SAFETY: the thread gets another network namespace and nothing else changes.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            eprintln!("skipped: network namespaces need root");
+            return;
+        }
+        test();
+    })
+    .join()
+    .unwrap();
+}
+
+/// Lets the device follow its interface until `done` says so of what has changed. In ten seconds, it
+/// should.
+fn follow(net: &Net, done: impl Fn(NetChange) -> bool) -> NetChange {
+    let (mut inbox, start) = (Inbox::new(), Instant::now());
+    loop {
+        net.receive(&mut inbox, &mut |_, _| {});
+        let change = net.changes();
+        if done(change) {
+            return change;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            texts(net)
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What has changed, when something has.
+fn changed(net: &Net) -> NetChange {
+    follow(net, |change| change != NetChange::default())
+}
+
+fn texts(net: &Net) -> Vec<String> {
+    let entry = |entry: Option<GidEntry>| entry.map(|entry| ip_of(&entry.gid).to_string());
+    let gids = net.gids().into_iter();
+    gids.map(|gid| entry(gid).unwrap_or_default()).collect()
+}
+
+#[test]
+fn follows_its_interface() {
+    in_namespace(|| {
+        ip("link set lo up
+            link add v0 address 02:00:00:00:00:01 type veth peer name v1
+            -6 addr add fd77::1/64 dev v0 nodad
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.77.0.2/24 dev v0
+            link set v0 up");
+        let net = at(Place::Interface("v0".into()));
+        let default = "fe80::ff:fe00:1";
+        let want = [default, "10.77.0.1", "10.77.0.2", "fd77::1"];
+        // The default GID is no address yet: the carrier is missing.
+        assert_eq!(texts(&net), want);
+        assert!(!net.port_state().active);
+        assert_eq!(net.port_state().active_mtu, 1024);
+
+        let other = at(Place::Interface("v0".into()));
+        let gid = |index: usize| net.gids()[index].unwrap().gid;
+        exchange(&net, &other, 1, gid(2), gid(1));
+        exchange(&net, &other, 0, gid(0), gid(0));
+
+        ip("link set v1 up");
+        let change = changed(&net);
+        assert!(change.became_active && !change.gids, "{change:?}");
+        assert!(net.port_state().active);
+
+        ip("addr del 10.77.0.1/24 dev v0");
+        // The kernel deletes a primary address's secondaries with it.
+        assert!(changed(&net).gids);
+        follow(&net, |_| net.gids()[1..3] == [None, None]);
+        ip("addr add 10.77.0.3/24 dev v0");
+        assert!(changed(&net).gids);
+        assert_eq!(texts(&net), [default, "10.77.0.3", "", "fd77::1"]);
+        follow(&other, |_| texts(&other) == texts(&net));
+        for index in [0, 1, 3] {
+            exchange(&net, &other, index as u8, gid(index), gid(index));
+        }
+        ip("link set v0 mtu 9000");
+        follow(&net, |_| net.port_state().active_mtu == 4096);
+        ip("link set v1 down");
+        let change = changed(&net);
+        assert!(change.became_inactive && !change.gids, "{change:?}");
+        ip("link del v0");
+        assert!(changed(&net).gids);
+        follow(&net, |_| net.gids().iter().all(Option::is_none));
+        // Nothing to send from: lost.
+        let qpn = net.alloc_qpn().unwrap();
+        let mut outbox = Outbox::new();
+        push(
+            &net,
+            &mut outbox,
+            qpn,
+            write(0, 2, Part::Only),
+            8,
+            path([1; 16], 1),
+        );
+        net.flush(&mut outbox, qpn);
+    });
+}
+
+#[test]
+fn the_default_route_decides() {
+    in_namespace(|| {
+        let name = || {
+            let config = Config {
+                name: "uroce0".into(),
+                place: Place::DefaultRoute,
+            };
+            Interface::find(&config).unwrap().link.name
+        };
+        assert_eq!(name(), "lo");
+        ip("link add v0 type veth peer name v1
+            link add v2 type veth peer name v3
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.78.0.1/24 dev v2
+            link set v0 up
+            link set v2 up
+            route add default via 10.77.0.9 metric 20");
+        assert_eq!(name(), "v0");
+        ip("route add default via 10.78.0.9 metric 10");
+        assert_eq!(name(), "v2");
+    });
+}
