@@ -129,7 +129,10 @@ impl Device {
             drop(timers);
             // The thread publishes until when it sleeps before it looks at the timers a last time.
             fence(Ordering::SeqCst);
-            if at.0 < self.handshake.sleeps_until.load(Ordering::Relaxed) {
+            // While it rests it looks at them often enough, and a poller does anyway.
+            if at.0 < self.handshake.sleeps_until.load(Ordering::Relaxed)
+                && !self.handshake.resting.load(Ordering::Relaxed)
+            {
                 self.wake.wake();
             }
         }
@@ -167,34 +170,23 @@ impl Device {
                 let now = *now.get_or_insert_with(clock::now);
                 let qpn = packet.headers.bth.dest_qpn;
                 if qpn == MULTICAST_QPN {
-                    self.stop_running(&mut running, outbox);
+                    self.stop_running(&mut running, now, outbox);
                     self.deliver_to_group(packet, from, now, outbox);
                     return;
                 }
                 if running.as_ref().is_none_or(|running| running.qp.qpn != qpn) {
-                    self.stop_running(&mut running, outbox);
+                    self.stop_running(&mut running, now, outbox);
                     running = self.queue_pair(qpn).map(Running::new);
                 }
                 if let Some(running) = &mut running {
-                    self.deliver(running, packet, from, now, outbox);
+                    running.receive(packet, from, now);
                 }
             });
-            self.stop_running(&mut running, outbox);
+            if let Some(now) = now {
+                self.stop_running(&mut running, now, outbox);
+            }
             count
         })
-    }
-
-    fn deliver(
-        &self,
-        running: &mut Running,
-        packet: &Packet<'_>,
-        from: &Addresses,
-        now: Time,
-        outbox: &mut Outbox,
-    ) {
-        let (engine, mut world) = running.inner.split(&running.qp);
-        engine.receive(packet, from, now, &mut world);
-        self.transmit(&running.qp, &mut running.inner, now, outbox);
     }
 
     fn deliver_to_group(
@@ -206,13 +198,15 @@ impl Device {
     ) {
         for qp in self.group(&from.dst) {
             let mut running = Running::new(qp);
-            self.deliver(&mut running, packet, from, now, outbox);
-            self.finish(&running.qp, &running.inner, outbox);
+            running.receive(packet, from, now);
+            self.stop_running(&mut Some(running), now, outbox);
         }
     }
 
-    fn stop_running(&self, running: &mut Option<Running>, outbox: &mut Outbox) {
-        if let Some(running) = running.take() {
+    /// Sends what comes of a run of packets: one acknowledgement for all of them.
+    fn stop_running(&self, running: &mut Option<Running>, now: Time, outbox: &mut Outbox) {
+        if let Some(mut running) = running.take() {
+            self.transmit(&running.qp, &mut running.inner, now, outbox);
             self.finish(&running.qp, &running.inner, outbox);
         }
     }
@@ -337,5 +331,10 @@ impl Running {
     fn new(qp: Arc<QueuePair>) -> Running {
         let inner = qp.inner.lock_arc();
         Running { qp, inner }
+    }
+
+    fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
+        let (engine, mut world) = self.inner.split(&self.qp);
+        engine.receive(packet, from, now, &mut world);
     }
 }

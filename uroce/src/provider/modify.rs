@@ -7,7 +7,7 @@ use super::attributes::{MAX_RD_ATOMIC, mtu_bytes, mtu_code};
 use super::object::{Answer, Plain};
 use super::qp::{self, QpPart};
 use super::{ah, transitions};
-use crate::engine::{QpChange, QpState};
+use crate::engine::{QpChange, QpState, Service};
 use crate::wire::Psn;
 
 /// # Safety
@@ -18,6 +18,10 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
     let mask = mask as u32;
     let device = object.check()?;
     let mut change = change(object, attr, mask)?;
+    if object.qp.service == Service::Ud {
+        // Longer datagrams do not fit the port.
+        change.path_mtu = Some(device.net.port_state().active_mtu);
+    }
     device.run(&object.qp, |engine, world, now| {
         let from = engine.state();
         let to = change.state.unwrap_or(from);

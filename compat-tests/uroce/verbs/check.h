@@ -1,0 +1,79 @@
+/* What the checks share: a device, two connected queue pairs in one process, and saying what went wrong. */
+#pragma once
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+extern int failures;
+
+/* Counts a failure and goes on. */
+#define CHECK(condition)                                                                          \
+	do {                                                                                      \
+		if (!(condition)) {                                                               \
+			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition,  \
+			       errno);                                                            \
+			failures++;                                                               \
+		}                                                                                 \
+	} while (0)
+
+/* Without this the rest makes no sense. */
+#define NEED(condition)                                                                           \
+	do {                                                                                      \
+		if (!(condition)) {                                                               \
+			printf("%s:%d: needed: %s (errno %d: %s)\n", __FILE__, __LINE__,          \
+			       #condition, errno, strerror(errno));                               \
+			exit(1);                                                                  \
+		}                                                                                 \
+	} while (0)
+
+#define SIZE 8192
+#define PORT 1
+#define QKEY 0x11111111
+
+enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND };
+
+/* A context with what most checks need. */
+struct rig {
+	struct ibv_context *context;
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_mr *mr;
+	uint8_t *buf;
+	union ibv_gid gid;
+	int gid_index;
+};
+
+void set_up(struct rig *rig);
+void tear_down(struct rig *rig);
+
+/* A queue pair in RESET; `ops` nonzero makes it extended. */
+struct ibv_qp *make_qp(struct rig *rig, enum ibv_qp_type type, uint64_t ops, struct ibv_srq *srq);
+int to_init(struct ibv_qp *qp);
+int to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest);
+int to_rts(struct ibv_qp *qp);
+/* Both to RTS, connected with each other; may be one and the same. */
+void join(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
+
+/* The next completion, within two seconds. */
+struct ibv_wc next_wc(struct ibv_cq *cq);
+/* The next asynchronous event, acknowledged; its type, or -1 after two seconds. */
+int next_event(struct rig *rig);
+/* Posts one request with one piece of the rig's buffer. */
+int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int to, uint32_t rkey);
+int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len);
+
+void check_objects(void);
+void check_memory(void);
+void check_states(void);
+void check_posting(void);
+void check_building(void);
+void check_queues(void);

@@ -1,0 +1,26 @@
+/* Checks of the verbs within one process, on the device $DEVICE. Says what is not as it should be; exits 1 then. */
+#include "check.h"
+
+int failures;
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*check)(void);
+	} all[] = {
+		{ "objects", check_objects }, { "memory", check_memory },     { "states", check_states },
+		{ "posting", check_posting }, { "building", check_building }, { "queues", check_queues },
+	};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+		int before = failures;
+
+		if (argc > 1 && strcmp(argv[1], all[i].name))
+			continue;
+		all[i].check();
+		printf("%s: %s\n", all[i].name, failures == before ? "ok" : "FAILED");
+	}
+	return failures != 0;
+}

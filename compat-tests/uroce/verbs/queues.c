@@ -1,0 +1,252 @@
+/* Completion queues, their channels and overruns; shared receive queues, XRC. */
+#include <fcntl.h>
+
+#include "check.h"
+
+static void extended(struct rig *rig)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 16,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
+	};
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(rig->context, &attr);
+	struct ibv_cq *plain = rig->cq;
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };
+	struct ibv_qp *qp;
+	uint64_t stamp;
+	int tries = 0;
+
+	NEED(ex);
+	rig->cq = ibv_cq_ex_to_cq(ex);
+	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	join(rig, qp, qp);
+	CHECK(ibv_start_poll(ex, &poll_attr) == ENOENT);
+	CHECK(ibv_query_rt_values_ex(rig->context, &values) == 0);
+	CHECK(values.comp_mask == IBV_VALUES_MASK_RAW_CLOCK);
+	for (int i = 0; i < 2; i++)
+		CHECK(post(qp, rig, IBV_WR_RDMA_READ, 0, 77, 1024, rig->mr->rkey) == 0);
+	usleep(20000);
+	while (ibv_start_poll(ex, &poll_attr) && tries++ < 1000)
+		usleep(1000);
+	NEED(tries < 1000);
+	CHECK(ex->status == IBV_WC_SUCCESS && ex->wr_id == IBV_WR_RDMA_READ);
+	CHECK(ibv_wc_read_opcode(ex) == IBV_WC_RDMA_READ && ibv_wc_read_byte_len(ex) == 77);
+	CHECK(ibv_wc_read_qp_num(ex) == qp->qp_num && ibv_wc_read_vendor_err(ex) == 0);
+	stamp = ibv_wc_read_completion_ts(ex);
+	CHECK(stamp > (uint64_t)values.raw_clock.tv_nsec && stamp < (uint64_t)values.raw_clock.tv_nsec + 5000000000);
+	CHECK(ibv_wc_read_completion_wallclock_ns(ex) / 1000000000 - time(NULL) + 5 < 10);
+	while (ibv_next_poll(ex) && tries++ < 1000)
+		usleep(1000);
+	CHECK(ibv_wc_read_completion_ts(ex) >= stamp);
+	CHECK(ibv_next_poll(ex) == ENOENT);
+	ibv_end_poll(ex);
+	attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
+	CHECK(!ibv_create_cq_ex(rig->context, &attr) && errno == EOPNOTSUPP);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(ibv_destroy_cq(rig->cq) == 0);
+	rig->cq = plain;
+}
+
+static void channels(struct rig *rig)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_cq *plain = rig->cq, *told = NULL;
+	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
+	void *cq_context = NULL;
+	struct ibv_qp *qp;
+
+	NEED(rig->cq = ibv_create_cq(rig->context, 64, &fd, channel, 0));
+	CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
+	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	join(rig, qp, qp);
+	CHECK(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
+	CHECK(ibv_get_cq_event(channel, &told, &cq_context) == -1 && errno == EAGAIN);
+	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
+	CHECK(poll(&fd, 1, 0) == 0);
+	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
+	CHECK(poll(&fd, 1, 2000) == 1);
+	CHECK(ibv_get_cq_event(channel, &told, &cq_context) == 0 && told == rig->cq && cq_context == &fd);
+	ibv_ack_cq_events(rig->cq, 1);
+	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+	/* Only what the sender asked to be told of. */
+	CHECK(ibv_req_notify_cq(rig->cq, 1) == 0);
+	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
+	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+	CHECK(poll(&fd, 1, 20) == 0);
+	/* An event that nobody reads goes with the queue. */
+	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
+	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
+	CHECK(poll(&fd, 1, 2000) == 1);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(ibv_destroy_cq(rig->cq) == 0);
+	CHECK(poll(&fd, 1, 0) == 0);
+	CHECK(ibv_destroy_comp_channel(channel) == 0);
+	rig->cq = plain;
+}
+
+static void overrun(struct rig *rig)
+{
+	struct ibv_cq *plain = rig->cq;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+	int events = 0, n = 0;
+
+	NEED(rig->cq = ibv_create_cq(rig->context, 2, NULL, NULL, 0));
+	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	join(rig, qp, qp);
+	n = rig->cq->cqe + 1;
+	for (int i = 0; i < n; i++)
+		CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
+	while (events != (1 << IBV_EVENT_CQ_ERR | 1 << IBV_EVENT_QP_FATAL)) {
+		int event = next_event(rig);
+
+		CHECK(event == IBV_EVENT_CQ_ERR || event == IBV_EVENT_QP_FATAL);
+		if (event < 0)
+			break;
+		events |= 1 << event;
+	}
+	CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == 0 && attr.qp_state == IBV_QPS_ERR);
+	while (n-- > 1)
+		CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	CHECK(ibv_destroy_cq(rig->cq) == 0);
+	rig->cq = plain;
+}
+
+static void resized(struct rig *rig)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 4, NULL, NULL, 0);
+
+	NEED(cq);
+	CHECK(ibv_resize_cq(cq, 100) == 0 && cq->cqe >= 100);
+	CHECK(ibv_resize_cq(cq, 0) == EINVAL);
+	CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void shared(struct rig *rig)
+{
+	struct ibv_srq_init_attr init = { .attr = { 8, 2, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &init);
+	struct ibv_srq_attr attr = { .max_wr = 16, .srq_limit = 3 };
+	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey }, three[3] = {};
+	struct ibv_recv_wr *bad, wr = { .sg_list = &sge, .num_sge = 1 };
+	struct ibv_qp *a, *b;
+	int received = 0;
+
+	NEED(srq);
+	a = make_qp(rig, IBV_QPT_RC, 0, srq);
+	b = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	join(rig, a, b);
+	CHECK(post_recv(a, rig, 1, 0, 1) == EINVAL);
+	for (int i = 0; i < 4; i++) {
+		wr.wr_id = 50 + i;
+		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+	}
+	wr.sg_list = three;
+	wr.num_sge = 3;
+	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == EINVAL && bad == &wr);
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == 0);
+	memset(&attr, 0, sizeof(attr));
+	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.max_wr >= 16 && attr.srq_limit == 3 && attr.max_sge >= 2);
+	attr.srq_limit = attr.max_wr + 1;
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == EINVAL);
+	for (int i = 0; i < 2; i++)
+		CHECK(post(b, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
+	for (int i = 0; i < 4; i++) {
+		struct ibv_wc wc = next_wc(rig->cq);
+
+		CHECK(wc.status == IBV_WC_SUCCESS);
+		if (wc.opcode == IBV_WC_RECV)
+			CHECK(wc.wr_id == 50u + received++ && wc.qp_num == a->qp_num);
+	}
+	CHECK(received == 2);
+	CHECK(next_event(rig) == IBV_EVENT_SRQ_LIMIT_REACHED);
+	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == 0);
+	CHECK(ibv_destroy_qp(a) == 0);
+	CHECK(ibv_destroy_qp(b) == 0);
+	CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+static void xrc(struct rig *rig)
+{
+	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+					   .fd = -1, .oflags = O_CREAT };
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &attr);
+	struct ibv_srq_init_attr_ex init = { .attr = { 8, 1, 0 }, .srq_type = IBV_SRQT_XRC, .pd = rig->pd, .cq = rig->cq,
+					     .xrcd = xrcd,
+					     .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+							  IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD };
+	struct ibv_qp_init_attr_ex recv_init = { .qp_type = IBV_QPT_XRC_RECV, .xrcd = xrcd,
+						 .comp_mask = IBV_QP_INIT_ATTR_XRCD };
+	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_qp *send, *recv, *opened;
+	struct ibv_qp_open_attr open = { .qp_type = IBV_QPT_XRC_RECV,
+					 .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
+						      IBV_QP_OPEN_ATTR_TYPE };
+	struct ibv_send_wr *bad_send, send_wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_srq *srq;
+	uint32_t number = 0;
+	int seen = 0;
+
+	NEED(xrcd && (srq = ibv_create_srq_ex(rig->context, &init)));
+	CHECK(ibv_get_srq_num(srq, &number) == 0 && number);
+	CHECK(ibv_close_xrcd(xrcd) == EBUSY);
+	send = make_qp(rig, IBV_QPT_XRC_SEND, 0, NULL);
+	NEED(recv = ibv_create_qp_ex(rig->context, &recv_init));
+	open.xrcd = xrcd;
+	open.qp_num = recv->qp_num;
+	NEED(opened = ibv_open_qp(rig->context, &open));
+	CHECK(opened->qp_num == recv->qp_num);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_qp *qp = i ? recv : send;
+		struct ibv_qp_attr a = {
+			.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+			.dest_qp_num = i ? send->qp_num : recv->qp_num,
+			.ah_attr = { .is_global = 1, .port_num = PORT,
+				     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } },
+		};
+
+		CHECK(to_init(qp) == 0);
+		CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						    (i ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
+		a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .max_rd_atomic = 1 };
+		CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+						    (i ? 0 : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+							     IBV_QP_MAX_QP_RD_ATOMIC)) == 0);
+	}
+	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
+	send_wr.qp_type.xrc.remote_srqn = number;
+	CHECK(ibv_post_send(send, &send_wr, &bad_send) == 0);
+	for (int i = 0; i < 2; i++) {
+		struct ibv_wc wc = next_wc(rig->cq);
+
+		CHECK(wc.status == IBV_WC_SUCCESS);
+		if (wc.opcode == IBV_WC_RECV)
+			CHECK(wc.wr_id == 3 && wc.byte_len == 64 && !seen++);
+	}
+	CHECK(seen == 1);
+	CHECK(ibv_destroy_qp(recv) == 0);
+	CHECK(ibv_destroy_qp(opened) == 0);
+	CHECK(ibv_destroy_qp(send) == 0);
+	CHECK(ibv_destroy_srq(srq) == 0);
+	CHECK(ibv_close_xrcd(xrcd) == 0);
+}
+
+void check_queues(void)
+{
+	struct rig rig;
+
+	set_up(&rig);
+	extended(&rig);
+	channels(&rig);
+	overrun(&rig);
+	resized(&rig);
+	shared(&rig);
+	xrc(&rig);
+	tear_down(&rig);
+}
