@@ -289,3 +289,6 @@ fn start(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), core::ptr::null_mut()) };
     thread
 }
+
+#[cfg(test)]
+mod tests;
