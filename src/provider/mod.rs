@@ -10,3 +10,4 @@ pub mod load;
 pub mod matching;
 pub mod ops;
 pub mod registry;
+pub mod soft;

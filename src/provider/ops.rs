@@ -4,7 +4,11 @@
 //! provider's table may be shorter and ordered otherwise (its [`ProviderAbi`] tells), and a NULL in it
 //! means "as before", so that a provider can call [`set_ops`] several times with partial tables.
 
-use core::{ffi::c_void, mem::offset_of, ptr::null_mut};
+use core::{
+    ffi::c_void,
+    mem::offset_of,
+    ptr::{self, null_mut},
+};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
@@ -303,8 +307,22 @@ unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private
 /// # Safety
 /// `context` is initialised, but for its ops.
 pub unsafe fn set_defaults(context: *mut ibv_context) {
+    // SAFETY: by the contract.
+    unsafe { set_all(context, &DEFAULTS) }
+}
+
+/// The ops of a new context.
+pub const fn defaults() -> &'static verbs_context_ops {
+    &DEFAULTS
+}
+
+/// Gives a context all its ops at once.
+///
+/// # Safety
+/// `context` is initialised, and nobody else uses its ops meanwhile.
+pub unsafe fn set_all(context: *mut ibv_context, table: &verbs_context_ops) {
     // SAFETY: the library's table is an array of OPS functions, in the order of itself.
-    unsafe { set_ops(context, (&raw const DEFAULTS).cast(), 0..OPS) }
+    unsafe { set_ops(context, ptr::from_ref(table).cast(), 0..OPS) }
 }
 
 /// Takes over the ops that a provider of ABI 34 has; a NULL leaves what was there.

@@ -4,7 +4,7 @@ use libc::{EBUSY, ENOMEM, c_int};
 
 use super::sync;
 use crate::abi::*;
-use crate::{sys, uverbs};
+use crate::{provider::soft, sys, uverbs};
 
 /// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
 /// (ibv_create_comp_channel(3)). Returns NULL with errno set if it fails.
@@ -15,6 +15,11 @@ use crate::{sys, uverbs};
 pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
+    // SAFETY: an open context, whose device's function this is.
+    if let Some(soft) = unsafe { soft::of_context(context) } {
+        // SAFETY: as above.
+        return unsafe { (soft.create_comp_channel)(context) };
+    }
     // SAFETY: malloc takes any size.
     let channel = unsafe { libc::malloc(size_of::<ibv_comp_channel>()) }.cast::<ibv_comp_channel>();
     if channel.is_null() {
@@ -56,8 +61,13 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
             if (*channel).refcnt != 0 {
                 return EBUSY;
             }
-            libc::close((*channel).fd);
-            libc::free(channel.cast());
+            match soft::of_context(context) {
+                Some(soft) => (soft.destroy_comp_channel)(channel),
+                None => {
+                    libc::close((*channel).fd);
+                    libc::free(channel.cast());
+                }
+            }
             0
         })
     }

@@ -21,6 +21,7 @@ use crate::{
         context::{LibraryOps, adopt},
         device::{self, DeviceList},
         ops::ops,
+        soft::{self, SoftDevices},
     },
     sys::{self, null, set_errno},
     uverbs::{self, cmd::device::ibv_cmd_alloc_async_fd, state::state},
@@ -30,11 +31,13 @@ use crate::{
 /// like in the C library, none of them may ask for the list meanwhile.
 struct Devices {
     initialized: bool,
+    soft: SoftDevices,
     list: DeviceList,
 }
 
 static DEVICES: Mutex<Devices> = Mutex::new(Devices {
     initialized: false,
+    soft: SoftDevices::new(),
     list: DeviceList::new(),
 });
 
@@ -75,7 +78,8 @@ fn initialize() {
 }
 
 /// The devices there are, as a NULL-terminated array that `ibv_free_device_list` frees; NULL with
-/// errno ENOSYS where the kernel has no uverbs, or ENOMEM. See ibv_get_device_list(3).
+/// errno ENOSYS where the kernel has no uverbs (and IBV_UROCE names no device), or ENOMEM. See
+/// ibv_get_device_list(3).
 ///
 /// # Safety
 /// `num_devices` is NULL or can be written to.
@@ -88,14 +92,24 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let mut known = DEVICES.lock();
     if !known.initialized {
         initialize();
+        known.soft.initialize();
         known.initialized = true;
     }
-    if let Err(errno) = known.list.refresh() {
-        return null(errno);
-    }
-    let devices = known.list.devices();
+    known.soft.refresh();
+    let kernel = known.list.refresh();
+    let soft = known.soft.devices().count();
+    let kernel = match kernel {
+        Ok(()) => known.list.devices().len(),
+        // Soft devices need no kernel's.
+        Err(libc::ENOSYS) if soft > 0 => 0,
+        Err(errno) => return null(errno),
+    };
+    let devices = known
+        .soft
+        .devices()
+        .chain(known.list.devices().take(kernel));
     // SAFETY: calloc has no conditions.
-    let array = unsafe { libc::calloc(devices.len() + 1, size_of::<*mut ibv_device>()) };
+    let array = unsafe { libc::calloc(soft + kernel + 1, size_of::<*mut ibv_device>()) };
     let array = array.cast::<*mut ibv_device>();
     if array.is_null() {
         return null(libc::ENOMEM);
@@ -147,6 +161,11 @@ pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const 
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     // SAFETY: the caller says that the device lives.
     let Some(sysfs) = (unsafe { sysfs_of(device) }) else {
+        // SAFETY: as above.
+        if let Some(soft) = unsafe { soft::of_device(device) } {
+            // SAFETY: the function is this device's.
+            return unsafe { (soft.node_guid)(device) };
+        }
         set_errno(libc::EINVAL);
         return 0;
     };
@@ -178,10 +197,15 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
 /// `device` is a device that lives.
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
     // SAFETY: the caller says that the device lives, and so does its sysfs part.
-    unsafe { sysfs_of(device).map_or(-1, |sysfs| (*sysfs).ibdev_idx) }
+    unsafe {
+        match sysfs_of(device) {
+            Some(sysfs) => (*sysfs).ibdev_idx,
+            None => soft::of_device(device).map_or(-1, |soft| (soft.index)(device)),
+        }
+    }
 }
 
-/// The device's sysfs part; mlx5 over VFIO has none.
+/// The device's sysfs part; mlx5 over VFIO and soft devices have none.
 ///
 /// # Safety
 /// `device` is a device that lives.

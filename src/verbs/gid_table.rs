@@ -13,12 +13,16 @@ use super::device_attr::ibv_query_device;
 use super::port::ibv_query_port;
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
+use crate::provider::soft;
 use crate::sys;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
 
 const EVERYTHING: u32 =
     VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
+
+/// More entries than any soft device's table has.
+const SOFT_TABLE: usize = 1025;
 
 const EMPTY: ibv_gid_entry = ibv_gid_entry {
     gid: ibv_gid { raw: [0; 16] },
@@ -43,6 +47,11 @@ pub unsafe fn query_gid_ex(
     entry_size: usize,
     wanted: u32,
 ) -> c_int {
+    // SAFETY: an open context.
+    if let Some(soft) = unsafe { soft::of_context(context) } {
+        // SAFETY: the caller's promises are what this asks for.
+        return unsafe { from_soft(soft, context, port_num, gid_index, entry, flags, entry_size) };
+    }
     // SAFETY: the caller's promises are what this asks for.
     match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
         Ok(Route::Done) => return 0,
@@ -67,6 +76,65 @@ pub unsafe fn query_gid_ex(
         return ENODATA;
     }
     0
+}
+
+/// Asks a soft device for an entry; errno is set too if it fails, as the kernel's ioctl leaves it.
+///
+/// # Safety
+///
+/// As for [`query_gid_ex`]; `soft` is the context's device's.
+unsafe fn from_soft(
+    soft: &verbs_soft_ops,
+    context: *mut ibv_context,
+    port_num: u32,
+    gid_index: u32,
+    entry: *mut ibv_gid_entry,
+    flags: u32,
+    entry_size: usize,
+) -> c_int {
+    if let Err(errno) = soft_form(flags, entry_size) {
+        return sys::refuse(errno);
+    }
+    let mut found = EMPTY;
+    // SAFETY: an open context, and an entry of this function's own.
+    match unsafe { (soft.query_gid)(context, port_num, gid_index, &mut found) } {
+        0 => {
+            // SAFETY: the caller's entry has this size, and more than the library's entry.
+            unsafe { put_entry(entry, 0, entry_size, &found) };
+            0
+        }
+        errno => sys::refuse(errno),
+    }
+}
+
+/// What the kernel says to such flags and to entries that are too short.
+fn soft_form(flags: u32, entry_size: usize) -> Result<(), c_int> {
+    if flags != 0 {
+        return Err(EOPNOTSUPP);
+    }
+    if entry_size < size_of::<ibv_gid_entry>() {
+        return Err(EINVAL);
+    }
+    Ok(())
+}
+
+/// Writes an entry of `entry_size` bytes, with zeros behind what the library knows.
+///
+/// # Safety
+///
+/// There are that many bytes at place `at`, as many as an entry of the library has or more.
+unsafe fn put_entry(
+    entries: *mut ibv_gid_entry,
+    at: usize,
+    entry_size: usize,
+    entry: &ibv_gid_entry,
+) {
+    // SAFETY: by the contract. The place need not be aligned: the size is any.
+    unsafe {
+        let place = entries.byte_add(at * entry_size);
+        ptr::write_bytes(place.cast::<u8>(), 0, entry_size);
+        ptr::write_unaligned(place, *entry);
+    }
 }
 
 /// Whether the entry has no GID.
@@ -267,6 +335,9 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
 ) -> isize {
     // SAFETY: the caller's promises are what these ask for.
     let count = unsafe {
+        if let Some(soft) = soft::of_context(context) {
+            return table_from_soft(soft, context, entries, max_entries, flags, entry_size);
+        }
         match kernel::table(context, entries, max_entries, flags, entry_size) {
             Ok(Some(count)) => Ok(count as usize),
             Ok(None) if flags != 0 => Err(EOPNOTSUPP),
@@ -278,6 +349,42 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         Ok(count) => count as isize,
         Err(errno) => -(errno as isize),
     }
+}
+
+/// Asks a soft device for the whole table, for [`_ibv_query_gid_table`].
+///
+/// # Safety
+///
+/// As there; `soft` is the context's device's.
+unsafe fn table_from_soft(
+    soft: &verbs_soft_ops,
+    context: *mut ibv_context,
+    entries: *mut ibv_gid_entry,
+    max_entries: usize,
+    flags: u32,
+    entry_size: usize,
+) -> isize {
+    let refused = |errno| -(sys::refuse(errno) as isize);
+    if let Err(errno) = soft_form(flags, entry_size) {
+        return refused(errno);
+    }
+    // One more than there may be, to see whether there are more; no table is longer than this.
+    let room = max_entries.saturating_add(1).min(SOFT_TABLE);
+    let mut found = vec![EMPTY; room];
+    // SAFETY: an open context, and as many entries as told.
+    let count = unsafe { (soft.query_gid_table)(context, found.as_mut_ptr(), room) };
+    let Ok(len) = usize::try_from(count) else {
+        sys::set_errno(count.unsigned_abs() as c_int);
+        return count;
+    };
+    if len > max_entries {
+        return refused(EINVAL);
+    }
+    for (at, entry) in found.iter().take(len).enumerate() {
+        // SAFETY: the caller has room for `max_entries` of that size, and they are no fewer.
+        unsafe { put_entry(entries, at, entry_size, entry) };
+    }
+    count
 }
 
 /// Reads the whole table from sysfs, for [`_ibv_query_gid_table`].

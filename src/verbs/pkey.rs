@@ -4,7 +4,7 @@ use libc::{ERANGE, c_int};
 
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
-use crate::sys;
+use crate::{provider::soft, sys};
 
 /// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
 /// or reading the sysfs file left, EINVAL for a device that is not in sysfs.
@@ -18,6 +18,17 @@ pub unsafe extern "C" fn ibv_query_pkey(
     index: c_int,
     pkey: *mut u16,
 ) -> c_int {
+    // SAFETY: an open context.
+    if let Some(soft) = unsafe { soft::of_context(context) } {
+        // SAFETY: the function is this context's device's, and asks for what this verb asks for.
+        return match unsafe { (soft.query_pkey)(context, port_num, index, pkey) } {
+            0 => 0,
+            errno => {
+                sys::set_errno(errno);
+                -1
+            }
+        };
+    }
     let mut text = [0; 8];
     // SAFETY: every device of this library begins a `verbs_device`, and the context holds it and
     // with it the device's sysfs description.

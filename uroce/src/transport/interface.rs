@@ -92,14 +92,14 @@ impl Interface {
     }
 
     /// The node's GUID: the MAC address as EUI-64; where there is none (the loopback interface's is all
-    /// zeros), one that this host alone has.
-    pub fn guid(&self) -> [u8; 8] {
+    /// zeros), one that only the device of this name on this host has.
+    pub fn guid(&self, device: &str) -> [u8; 8] {
         match self.link.mac {
             Some(mac) if mac != [0; 6] => {
                 let gid = gid_table::default_gid(mac);
                 gid[8..].try_into().unwrap_or_default()
             }
-            _ => of_host(&self.link.name),
+            _ => of_host(device),
         }
     }
 }
@@ -185,13 +185,13 @@ mod tests {
                 link: link(1500, mac),
                 slots: Vec::new(),
             }
-            .guid()
+            .guid("uroce0")
         };
         let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
         assert_eq!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
         assert_eq!(guid(None), guid(Some([0; 6])));
         assert_eq!(guid(None)[0] & 3, 2);
-        assert_ne!(of_host("lo"), of_host("tun0"));
+        assert_ne!(of_host("uroce0"), of_host("uroce1"));
     }
 
     #[test]

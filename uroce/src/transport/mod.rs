@@ -81,7 +81,7 @@ pub fn check(config: &Config) -> io::Result<()> {
 /// The node's GUID, in network byte order: from the interface's MAC address, or, where it has none,
 /// from the host's identity. The same at each call. Zeros if there is no such interface any more.
 pub fn node_guid(config: &Config) -> [u8; 8] {
-    Interface::find(config).map_or([0; 8], |interface| interface.guid())
+    Interface::find(config).map_or([0; 8], |interface| interface.guid(&config.name))
 }
 
 /// The interface's number; 0 if there is no such interface any more.
