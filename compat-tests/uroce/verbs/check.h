@@ -77,3 +77,4 @@ void check_states(void);
 void check_posting(void);
 void check_building(void);
 void check_queues(void);
+void check_process(void);
