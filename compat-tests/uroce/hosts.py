@@ -1,0 +1,120 @@
+"""Where the programs of a test run: an address, a network namespace, a device, a library."""
+import contextlib
+import functools
+import ipaddress
+import os
+import re
+import subprocess
+
+
+class Host:
+    """One end of a connection. `namespace` is the process id of somebody in its network namespace, or None for ours;
+    `config` is what IBV_UROCE says, or None for a device of the kernel; `libdir` is where libibverbs is taken from,
+    or None for the system's."""
+
+    def __init__(self, device, address, config=None, libdir=None, namespace=None):
+        self.device, self.address, self.config, self.libdir, self.namespace = device, address, config, libdir, namespace
+
+    def command(self, argv):
+        """The command as it is run on this host."""
+        return ["nsenter", "-t", str(self.namespace), "-n", "--", *argv] if self.namespace else list(argv)
+
+    def environment(self, **more):
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("IBV_", "RDMAV_", "LD_", "VERBS_"))}
+        env["PATH"] += ":/usr/sbin:/sbin"
+        env["LC_ALL"] = "C.UTF-8"
+        if self.config:
+            env["IBV_UROCE"] = self.config
+        if self.libdir:
+            env["LD_LIBRARY_PATH"] = self.libdir
+        return env | more
+
+    def run(self, *argv, **more):
+        """What a short command writes."""
+        return subprocess.run(
+            self.command(argv), env=self.environment(**more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, text=True, timeout=30,
+        ).stdout  # fmt: skip
+
+    def listens(self, port):
+        """Does a TCP server of this host listen on the port?"""
+        entry = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")
+        for version in ("", "6"):
+            with open(f"/proc/{self.namespace or 'self'}/net/tcp{version}") as table:
+                if entry.search(table.read()):
+                    return True
+        return False
+
+    @functools.cached_property
+    def gids(self):
+        """The GID table, by index, as ibv_devinfo shows it."""
+        shown = self.run("ibv_devinfo", "-d", self.device, "-v")
+        return {int(i): ipaddress.ip_address(gid) for i, gid in re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)", shown)}
+
+    def gid_index(self, which):
+        """The index of a GID: 1 is that of the IPv4 address, 2 an IPv6 one, 0 the table's first. In the tests of
+        kernel rxe, from which the commands are taken, these numbers are the indices."""
+        for index, gid in self.gids.items():
+            mapped = gid.ipv4_mapped
+            if which == 0 or (which == 1 and mapped) or (which == 2 and not mapped and not gid.is_link_local):
+                return index
+        raise LookupError(f"{self.device} has no GID of kind {which}: {self.gids}")
+
+
+class Namespace:
+    """A network namespace that lives as long as a process in it, with its loopback interface up."""
+
+    def __init__(self):
+        self.keeper = subprocess.Popen(
+            ["unshare", "-n", "--", "sh", "-c", "ip link set lo up && echo up && exec sleep infinity"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=TOOLS,
+        )  # fmt: skip
+        if self.keeper.stdout.readline() != "up\n":
+            raise RuntimeError("cannot make a network namespace here")
+
+    @property
+    def pid(self):
+        return self.keeper.pid
+
+    def run(self, script):
+        subprocess.run(["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", script], check=True, env=TOOLS)
+
+    def end(self):
+        self.keeper.kill()
+        self.keeper.wait()
+
+
+TOOLS = dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+# Jumbo frames: the port's MTU becomes 4096. An address still in duplicate detection is not usable yet.
+END_OF_CABLE = """
+echo 0 >/proc/sys/net/ipv6/conf/{dev}/accept_dad
+ip addr add 10.9.7.{n}/24 dev {dev}
+ip -6 addr add fd07::{n}/64 dev {dev} nodad
+ip link set {dev} mtu 9000 up
+"""
+
+
+@contextlib.contextmanager
+def make(kind, libdir):
+    """Two hosts of a kind, (server, client)."""
+    if kind == "loopback":
+        yield [Host("uroce0", "127.0.0.1", "uroce0=lo", libdir)] * 2
+        return
+    spaces = []
+    try:
+        spaces.append(Namespace())
+        if kind == "container":  # one namespace, in which there is nothing but the loopback interface
+            yield [Host("uroce0", "127.0.0.1", "1", libdir, spaces[0].pid)] * 2
+            return
+        spaces.append(Namespace())
+        one, other = spaces
+        one.run(f"ip link add ve1 type veth peer name ve2 netns {other.pid}")
+        for n, space in enumerate(spaces, 1):
+            space.run(END_OF_CABLE.format(dev=f"ve{n}", n=n))
+        yield [
+            Host("uroce0", f"10.9.7.{n}", f"uroce0=ve{n}", libdir, space.pid) for n, space in enumerate(spaces, 1)
+        ]
+    finally:
+        for space in spaces:
+            space.end()
