@@ -19,14 +19,13 @@ def pingpong(argv, out, _role):
         if out.count("local address:") < 1 or "remote address:" not in out:
             yield "did not tell its addresses"
         return
-    size = int(option(argv, "-s", default=2048 if "_ud_" in argv[0] else 4096))
+    size = int(option(argv, "-s", default=1024 if "_ud_" in argv[0] else 4096))
     number = int(option(argv, "-n", default=1000))
-    queues = int(option(argv, "-q", default=16)) if "_srq_" in argv[0] else 1
-    size *= number * queues * 2
+    size *= number * 2
     if not re.search(rf"^{size} bytes in [\d.]+ seconds = [\d.]+ Mbit/sec$", out, re.M):
         yield f"no line '{size} bytes in'"
-    if not re.search(rf"^{number * queues} iters in [\d.]+ seconds = [\d.]+ usec/iter$", out, re.M):
-        yield f"no line '{number * queues} iters in'"
+    if not re.search(rf"^{number} iters in [\d.]+ seconds = [\d.]+ usec/iter$", out, re.M):
+        yield f"no line '{number} iters in'"
     if "invalid data" in out:
         yield "invalid data"
 

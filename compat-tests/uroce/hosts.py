@@ -5,6 +5,7 @@ import ipaddress
 import os
 import re
 import subprocess
+import time
 
 
 class Host:
@@ -95,26 +96,89 @@ ip link set {dev} mtu 9000 up
 """
 
 
+# RoCE packets only: the programs' TCP connections have nothing to do with it.
+NETEM = """
+tc qdisc add dev {dev} root handle 1: prio bands 4
+tc qdisc add dev {dev} parent 1:4 handle 40: netem limit 100000 {netem}
+tc filter add dev {dev} parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:4
+"""
+
+KINDS = ("loopback", "container", "veth", "rxe-uroce", "uroce-rxe", "uroce-uroce", "rxe-rxe")
+
+
+def sh(script):
+    subprocess.run(["sh", "-ec", script], check=True, env=TOOLS)
+
+
+def rxe(name, dev, address):
+    """Puts kernel rxe on an interface (of the first network namespace: it is in no other)."""
+    sh(f"rdma link add {name} type rxe netdev {dev}")
+    host = Host(name, address)
+    deadline = time.monotonic() + 10
+    # the GID table is filled a little later
+    while time.monotonic() < deadline and ipaddress.ip_address(address) not in [g.ipv4_mapped for g in host.gids.values()]:
+        del host.gids
+        time.sleep(0.2)
+    return host
+
+
 @contextlib.contextmanager
-def make(kind, libdir):
+def make(kind, libdir, netem=None):
     """Two hosts of a kind, (server, client)."""
     if kind == "loopback":
         yield [Host("uroce0", "127.0.0.1", "uroce0=lo", libdir)] * 2
         return
-    spaces = []
-    try:
-        spaces.append(Namespace())
-        if kind == "container":  # one namespace, in which there is nothing but the loopback interface
-            yield [Host("uroce0", "127.0.0.1", "1", libdir, spaces[0].pid)] * 2
+    with contextlib.ExitStack() as ending:
+
+        def namespace():
+            space = Namespace()
+            ending.callback(space.end)
+            return space
+
+        if kind == "container":
+            yield [Host("uroce0", "127.0.0.1", "1", libdir, namespace().pid)] * 2
             return
-        spaces.append(Namespace())
-        one, other = spaces
-        one.run(f"ip link add ve1 type veth peer name ve2 netns {other.pid}")
-        for n, space in enumerate(spaces, 1):
-            space.run(END_OF_CABLE.format(dev=f"ve{n}", n=n))
-        yield [
-            Host("uroce0", f"10.9.7.{n}", f"uroce0=ve{n}", libdir, space.pid) for n, space in enumerate(spaces, 1)
-        ]
-    finally:
-        for space in spaces:
-            space.end()
+        if kind == "rxe-rxe":
+            yield two_rxe(netem)
+            return
+        ends = ("uroce", "uroce") if kind == "veth" else kind.split("-")
+        spaces = [namespace() if end == "uroce" else None for end in ends]
+        runs = [space.run if space else sh for space in spaces]
+        links = [f"{f'netns {space.pid}' if space else ''}" for space in spaces]
+        sh(f"ip link add ve1 {links[0]} type veth peer name ve2 {links[1]}")
+        if None in spaces:
+            ending.callback(sh, f"rdma link delete rxv; ip link delete ve{spaces.index(None) + 1}")
+        result = []
+        for n, (space, run) in enumerate(zip(spaces, runs), 1):
+            dev, address = f"ve{n}", f"10.9.7.{n}"
+            run(END_OF_CABLE.format(dev=dev, n=n))
+            if netem:
+                run(NETEM.format(dev=dev, netem=netem))
+            if space:
+                result.append(Host("uroce0", address, f"uroce0={dev}", libdir, space.pid))
+            else:
+                result.append(rxe("rxv", dev, address))
+            result[-1].dev = dev
+        yield result
+
+
+def two_rxe(netem):
+    """rxe0 of ../vm/setup, and another one on an interface of the same machine, so that the packets go through the
+    loopback interface: what kernel rxe does to itself when packets are lost there."""
+    sh("ip link add rd1 type dummy; ip link set lo mtu 9000")
+    sh(END_OF_CABLE.format(dev="rd1", n=2).replace("10.9.7.", "10.9.9.").replace("fd07:", "fd09:"))
+    if netem:
+        sh(NETEM.format(dev="lo", netem=netem))
+    hosts = [Host("rxe0", "10.9.9.1"), rxe("rxe1", "rd1", "10.9.9.2")]
+    for host in hosts:
+        host.dev = "lo"
+    return hosts
+
+
+def lost(*hosts):
+    """What netem did, as tc tells it."""
+    shown = {}
+    for host in hosts:
+        for line in re.findall(r"qdisc netem.*\n (Sent.*)", host.run("tc", "-s", "qdisc", "show", "dev", host.dev)):
+            shown[host.namespace, host.dev] = f"netem at {host.device}: {line}"
+    return "\n".join(shown.values())
