@@ -16,12 +16,13 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-matrix test-fuzz test-neigh test-self test-vm test-vm-threads
+	test-matrix test-fuzz test-neigh test-uroce test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: all build help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
+.PHONY: test-uroce test-uroce-faults test-uroce-interop test-uroce-all
 .PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
@@ -33,7 +34,12 @@ build:
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
+demo: ## run ibv_devinfo, ibv_rc_pingpong and ib_write_bw on our library and its own RDMA device
+	scripts/install-deps build run demo
+	$(MAKE) --no-print-directory build
+	compat-tests/uroce/demo
+
+demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
 	scripts/install-deps build run vm
 	$(MAKE) --no-print-directory build
 	compat-tests/vm/demo
@@ -93,6 +99,30 @@ test-vm-threads: build ## many threads at once on a real kernel in QEMU, against
 
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
+
+test-uroce: build ## unmodified programs and pyverbs on our own RDMA device
+	scripts/install-deps uroce
+	compat-tests/uroce/run loopback
+	compat-tests/uroce/run container 'pingpong:*-e'
+	compat-tests/uroce/run veth 'pingpong:*-e' 'perftest:*-fetch' 'perftest:*-[RU]?'
+	compat-tests/uroce/run pyverbs
+
+test-uroce-faults: build ## what becomes of faults on our own RDMA device
+	scripts/install-deps uroce
+	compat-tests/uroce/faults/run
+
+test-uroce-interop: build ## our own RDMA device against the kernel's Soft-RoCE in QEMU
+	scripts/install-deps uroce vm
+	compat-tests/uroce/interop --quick
+
+test-uroce-all: build ## the same in full (long; not in test)
+	scripts/install-deps uroce vm
+	compat-tests/uroce/run --rest loopback
+	compat-tests/uroce/run --rest container
+	compat-tests/uroce/run --rest veth
+	compat-tests/uroce/run pyverbs
+	compat-tests/uroce/faults/run
+	compat-tests/uroce/interop
 
 test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13's providers (long; not in test)
 	scripts/install-deps suites run vm
