@@ -103,7 +103,7 @@ tc qdisc add dev {dev} parent 1:4 handle 40: netem limit 100000 {netem}
 tc filter add dev {dev} parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:4
 """
 
-KINDS = ("loopback", "container", "veth", "rxe-uroce", "uroce-rxe", "uroce-uroce", "rxe-rxe")
+KINDS = ("loopback", "container", "veth", "rxe-uroce", "uroce-rxe", "uroce-uroce", "rxe-rxe", "rxe-self")
 
 
 def sh(script):
@@ -127,6 +127,9 @@ def make(kind, libdir, netem=None):
     """Two hosts of a kind, (server, client)."""
     if kind == "loopback":
         yield [Host("uroce0", "127.0.0.1", "uroce0=lo", libdir)] * 2
+        return
+    if kind == "rxe-self":
+        yield [Host("rxe0", "10.9.9.1")] * 2
         return
     with contextlib.ExitStack() as ending:
 
