@@ -48,6 +48,8 @@ class Case:
             del argv[argv.index("-c") : argv.index("-c") + 2]  # only the server of ibv_xsrq_pingpong is told how many
         # perftest asks for a GID by -x, the ping-pongs by -g
         flag = "-g" if "_pingpong" in argv[0] else "-x"
+        if "_pingpong" in argv[0] and "-d" not in argv:
+            argv += ["-d", host.device]
         if argv[0].startswith("ib_") and flag not in argv:
             argv += [flag, "1"]  # perftest would take the first, which may be a link-local one
         for i, word in enumerate(argv):

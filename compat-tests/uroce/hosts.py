@@ -141,16 +141,13 @@ def make(kind, libdir, netem=None):
         if kind == "container":
             yield [Host("uroce0", "127.0.0.1", "1", libdir, namespace().pid)] * 2
             return
-        if kind == "rxe-rxe":
-            yield two_rxe(netem)
-            return
         ends = ("uroce", "uroce") if kind == "veth" else kind.split("-")
         spaces = [namespace() if end == "uroce" else None for end in ends]
         runs = [space.run if space else sh for space in spaces]
         links = [f"{f'netns {space.pid}' if space else ''}" for space in spaces]
         sh(f"ip link add ve1 {links[0]} type veth peer name ve2 {links[1]}")
         if None in spaces:
-            ending.callback(sh, f"rdma link delete rxv; ip link delete ve{spaces.index(None) + 1}")
+            ending.callback(sh, f"ip link delete ve{spaces.index(None) + 1}")
         result = []
         for n, (space, run) in enumerate(zip(spaces, runs), 1):
             dev, address = f"ve{n}", f"10.9.7.{n}"
@@ -160,22 +157,31 @@ def make(kind, libdir, netem=None):
             if space:
                 result.append(Host("uroce0", address, f"uroce0={dev}", libdir, space.pid))
             else:
-                result.append(rxe("rxv", dev, address))
+                result.append(rxe(f"rxv{n}", dev, address))
+                ending.callback(sh, f"rdma link delete rxv{n}")
             result[-1].dev = dev
+        if spaces == [None, None]:
+            sh(ONE_MACHINE)
         yield result
 
 
-def two_rxe(netem):
-    """rxe0 of ../vm/setup, and another one on an interface of the same machine, so that the packets go through the
-    loopback interface: what kernel rxe does to itself when packets are lost there."""
-    sh("ip link add rd1 type dummy; ip link set lo mtu 9000")
-    sh(END_OF_CABLE.format(dev="rd1", n=2).replace("10.9.7.", "10.9.9.").replace("fd07:", "fd09:"))
-    if netem:
-        sh(NETEM.format(dev="lo", netem=netem))
-    hosts = [Host("rxe0", "10.9.9.1"), rxe("rxe1", "rd1", "10.9.9.2")]
-    for host in hosts:
-        host.dev = "lo"
-    return hosts
+# Two interfaces of one machine, with a cable between them that the packets to its own addresses really go through, as kernel
+# rxe asks for a route that leaves through its interface.
+ONE_MACHINE = """
+ip rule add pref 10 iif ve1 lookup local
+ip rule add pref 10 iif ve2 lookup local
+ip rule add pref 20 oif ve1 lookup 101
+ip rule add pref 20 oif ve2 lookup 102
+ip route add 10.9.7.2 dev ve1 src 10.9.7.1 table 101
+ip route add 10.9.7.1 dev ve2 src 10.9.7.2 table 102
+ip rule add pref 100 lookup local
+ip rule del pref 0 lookup local
+for dev in ve1 ve2; do
+    echo 1 >/proc/sys/net/ipv4/conf/$dev/accept_local
+    echo 0 >/proc/sys/net/ipv4/conf/$dev/rp_filter
+done
+echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
+"""
 
 
 def lost(*hosts):
