@@ -1,7 +1,18 @@
 //! A queue pair: its configuration, states, and the calls that drive it.
 
-use super::{Gid, Host, Receive, Request, Time};
-use crate::wire::{Packet, Psn};
+use std::collections::VecDeque;
+
+use ibverbs_abi::IBV_WC_WR_FLUSH_ERR;
+
+use super::attributes::Attributes;
+use super::replies::Replies;
+use super::requester::Requester;
+use super::responder::Responder;
+use super::send_queue::{self, SendQueue};
+use super::settle;
+use super::window::{Pace, Window};
+use super::{Completed, Gid, Host, Receive, Request, Time};
+use crate::wire::{Operation, Packet, Psn, Transport};
 
 /// The transport service of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,60 +124,216 @@ pub struct Transmit {
 
 /// A queue pair.
 pub struct Qp {
-    config: QpConfig,
+    pub(super) config: QpConfig,
+    pub(super) state: QpState,
+    /// In SQD, and requests that were begun before are still under way.
+    pub(super) draining: bool,
+    pub(super) attributes: Attributes,
+    pub(super) send_queue: SendQueue,
+    pub(super) requester: Requester,
+    pub(super) receives: VecDeque<Receive>,
+    pub(super) responder: Responder,
+    pub(super) replies: Replies,
+    pub(super) pace: Pace,
 }
 
-/// The contract of the calls; bodies by the engine's implementer.
 impl Qp {
     /// In state RESET.
     pub fn new(config: QpConfig) -> Qp {
-        Qp { config }
+        Qp {
+            config,
+            state: QpState::Reset,
+            draining: false,
+            attributes: Attributes::new(),
+            send_queue: SendQueue::default(),
+            requester: Requester::new(),
+            receives: VecDeque::new(),
+            responder: Responder::new(),
+            replies: Replies::default(),
+            pace: Pace::default(),
+        }
+    }
+
+    pub fn config(&self) -> &QpConfig {
+        &self.config
     }
 
     pub fn state(&self) -> QpState {
-        todo!()
+        self.state
     }
 
     /// What `ibv_query_qp` tells of the attributes, all Some, with `state` the present state.
     pub fn attributes(&self) -> QpChange {
-        todo!()
+        let attributes = &self.attributes;
+        QpChange {
+            state: Some(self.state),
+            notify_drained: attributes.notify_drained,
+            qkey: Some(attributes.qkey),
+            pkey_index: Some(attributes.pkey_index),
+            access: Some(attributes.access),
+            path: Some(attributes.path),
+            path_mtu: Some(attributes.mtu),
+            dest_qpn: Some(attributes.dest_qpn),
+            rq_psn: Some(self.responder.expected),
+            sq_psn: Some(send_queue::psn_of(self.requester.next)),
+            max_rd_atomic: Some(attributes.max_rd_atomic),
+            max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
+            min_rnr_timer: Some(attributes.min_rnr_timer),
+            timeout: Some(attributes.timeout),
+            retry_count: Some(attributes.retry_count),
+            rnr_retry: Some(attributes.rnr_retry),
+        }
     }
 
     /// Whether the send queue is draining (`sq_draining`).
     pub fn draining(&self) -> bool {
-        todo!()
+        self.draining
+    }
+
+    /// Requests in the send queue that have not completed.
+    pub fn send_depth(&self) -> u32 {
+        self.send_queue.wqes.len() as u32
+    }
+
+    /// Requests in the queue pair's own receive queue.
+    pub fn receive_depth(&self) -> u32 {
+        self.receives.len() as u32
     }
 
     /// To ERR: all requests are flushed with completions, the send queue's in order, then the receive
     /// queue's; to RESET: all are forgotten without.
     pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
-        let _ = (change, now, host);
-        todo!()
+        let target = change.state.unwrap_or(self.state);
+        if target == QpState::Reset {
+            *self = Qp::new(self.config);
+            return;
+        }
+        self.attributes.apply(change);
+        if let Some(psn) = change.rq_psn {
+            self.responder.expected = psn;
+        }
+        if let Some(psn) = change.sq_psn {
+            self.start_requester(psn);
+        }
+        if target == self.state {
+            return;
+        }
+        match target {
+            QpState::Err => {
+                // Its memory is not to be read any more.
+                self.replies.withhold_reads();
+                self.enter_error(host);
+            }
+            QpState::Sqd => self.drain(now, host),
+            QpState::Rts => {
+                self.requester.drain_end = None;
+                self.draining = false;
+                self.state = QpState::Rts;
+            }
+            state => self.state = state,
+        }
+    }
+
+    fn start_requester(&mut self, psn: Psn) {
+        let number = send_queue::first_number(psn);
+        let attributes = &self.attributes;
+        self.requester = Requester::new();
+        self.requester.oldest = number;
+        self.requester.next = number;
+        self.requester.sent = number;
+        self.requester.window = Window::new(attributes.mtu);
+        self.requester.retries_left = attributes.retry_count;
+        self.requester.rnr_left = attributes.rnr_retry;
+        self.send_queue.clear();
+        self.send_queue.start(number);
+    }
+
+    /// No request is begun any more; those that have been go on (10.3.1.5).
+    fn drain(&mut self, now: Time, host: &mut impl Host) {
+        self.state = QpState::Sqd;
+        self.draining = true;
+        let requester = &mut self.requester;
+        let begun = |wqe: &&send_queue::Wqe| wqe.first < requester.sent;
+        let last = self.send_queue.wqes.iter().rev().find(begun);
+        let end = last.map_or(requester.sent, |wqe| wqe.end);
+        requester.drain_end = Some(end);
+        // The last packet may not have asked for an acknowledgment.
+        if requester.oldest < requester.sent && requester.not_before.is_none() {
+            requester.probe = Some(now);
+        }
+        self.check_drained(host);
     }
 
     /// Takes a request into the send queue. The caller has checked state and form (opcode allowed for
     /// the service, number of pieces, inline size); false if the queue is full. In ERR and SQE the
     /// request is flushed.
-    pub fn post_send(&mut self, request: Request, now: Time, host: &mut impl Host) -> bool {
-        let _ = (request, now, host);
-        todo!()
+    pub fn post_send(&mut self, request: Request, _now: Time, host: &mut impl Host) -> bool {
+        if self.send_depth() >= self.config.limits.max_send_wr {
+            return false;
+        }
+        self.send_queue.push(request, self.attributes.mtu);
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(host);
+        }
+        true
     }
 
     /// Takes a request into the receive queue; false if it is full. In ERR it is flushed.
     pub fn post_recv(&mut self, receive: Receive, host: &mut impl Host) -> bool {
-        let _ = (receive, host);
-        todo!()
+        if self.state == QpState::Err {
+            let completion = settle::failed(&receive, IBV_WC_WR_FLUSH_ERR);
+            let _ = host.complete(Completed::Receive, completion);
+            return true;
+        }
+        if self.receive_depth() >= self.config.limits.max_recv_wr {
+            return false;
+        }
+        self.receives.push_back(receive);
+        true
     }
 
-    /// Requests in the send queue that have not completed.
-    pub fn send_depth(&self) -> u32 {
-        todo!()
+    pub(super) fn transport(&self) -> Transport {
+        match self.config.service {
+            Service::Rc => Transport::Rc,
+            Service::Uc => Transport::Uc,
+            Service::Ud => Transport::Ud,
+            Service::XrcSend | Service::XrcRecv => Transport::Xrc,
+        }
     }
 
     /// A packet with this queue pair's number in it (or of a multicast group that it is in).
     pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
-        let _ = (packet, from, now, host, &self.config);
-        todo!()
+        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Err) {
+            return;
+        }
+        let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
+            return;
+        };
+        if transport != self.transport() {
+            return;
+        }
+        if self.config.service == Service::Ud {
+            self.receive_datagram(operation, packet, from, host);
+            return;
+        }
+        // 9.6.1.5: a connected queue pair listens to its peer only.
+        if from.src != self.attributes.peer {
+            return;
+        }
+        let answer = matches!(
+            operation,
+            Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
+        );
+        match self.config.service {
+            Service::Rc | Service::XrcSend if answer => {
+                self.receive_answer(operation, packet, now, host);
+            }
+            Service::Rc | Service::XrcRecv if !answer => {
+                self.receive_request(operation, part, packet, host);
+            }
+            Service::Uc => self.receive_unreliable(operation, part, packet, host),
+            _ => {}
+        }
     }
 
     /// The next packet to send, if there is one that may be sent now. `buffer` has room for
@@ -177,17 +344,48 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let _ = (now, host, buffer);
-        todo!()
+        match self.config.service {
+            Service::Ud => return self.next_datagram(now, host, buffer),
+            Service::Uc => self.next_unreliable(now, host, buffer),
+            _ => match self.next_reply(now, host, buffer) {
+                None => self.next_request(now, host, buffer),
+                reply => reply,
+            },
+        }
+        .map(|len| Transmit {
+            path: self.attributes.path,
+            dest_qpn: self.attributes.dest_qpn,
+            len,
+        })
     }
 
     /// When [`Qp::handle_timeout`] is to be called, at the latest, if nothing happens before.
     pub fn timeout(&self) -> Option<Time> {
-        todo!()
+        let requester = &self.requester;
+        let timers = match self.state {
+            QpState::Rts | QpState::Sqd => {
+                [requester.deadline, requester.probe, requester.not_before]
+            }
+            _ => [None; 3],
+        };
+        let paused = self.is_paused().then(|| self.pace.resumes());
+        timers.into_iter().chain([paused]).flatten().min()
+    }
+
+    /// There is something to send as soon as [`Pace`] allows it.
+    fn is_paused(&self) -> bool {
+        match self.config.service {
+            Service::Uc | Service::Ud => {
+                let sends = self.state == QpState::Rts || self.draining;
+                sends && !self.send_queue.wqes.is_empty()
+            }
+            _ => self.replies.reads_next(),
+        }
     }
 
     pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
-        let _ = (now, host);
-        todo!()
+        if matches!(self.state, QpState::Rts | QpState::Sqd) {
+            self.requester_timeout(now, host);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Work requests, as the engine takes them, and completions, as it gives them.
 
 use ibverbs_abi::{ibv_wc_opcode, ibv_wc_status};
+use smallvec::SmallVec;
 
 use super::Path;
 
@@ -12,11 +13,11 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// The pieces of a work request. (Implementer: a small vector that holds 4 without allocating.)
-pub type Sges = Vec<Sge>;
+/// The pieces of a work request.
+pub type Sges = SmallVec<[Sge; 4]>;
 
-/// Inline data, copied when the request was posted. (Implementer: small ones without allocating.)
-pub type Inline = Vec<u8>;
+/// Inline data, copied when the request was posted.
+pub type Inline = SmallVec<[u8; 64]>;
 
 /// A request of the send queue.
 #[derive(Clone, Debug)]

@@ -1,0 +1,219 @@
+//! The send queue: requests, and which packets they are.
+//!
+//! Packets are numbered without wrapping around; the PSN is the lower 24 bits.
+
+use std::collections::VecDeque;
+
+use ibverbs_abi::*;
+
+use super::{Completion, Request, RequestKind};
+use crate::wire::{Operation, Psn};
+
+/// The longest message (9.7.1.1).
+const LONGEST: u64 = 1 << 31;
+/// Bytes that one READ request asks for at most: a longer one is several, so that the window can hold
+/// back the responses.
+const READ_BYTES: u32 = 64 << 10;
+/// Number 0 has PSN 0, and numbers before the first can be named.
+const FIRST: u64 = 1 << 32;
+
+/// The packet number of the first packet with that PSN.
+pub fn first_number(psn: Psn) -> u64 {
+    FIRST | u64::from(psn.get())
+}
+
+/// The PSN of a packet.
+pub fn psn_of(number: u64) -> Psn {
+    Psn::new((number & 0xff_ffff) as u32)
+}
+
+/// The packet with that PSN that is nearest to packet `near`.
+pub fn nearest(psn: Psn, near: u64) -> u64 {
+    near.wrapping_add_signed(psn.distance(psn_of(near)).into())
+}
+
+/// How packets of a request are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// SEND, WRITE: acknowledged, maybe together with others.
+    Message,
+    /// Each packet number stands for a response with data.
+    Read,
+    Atomic,
+    /// ATOMIC WRITE, FLUSH: a response without data, of its own.
+    Prompt,
+    /// Not sent at all.
+    Local,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    Waiting,
+    /// A local operation that has been executed.
+    Executed,
+    /// To be completed with that status when its turn comes.
+    Failed(ibv_wc_status),
+}
+
+/// A request in the send queue.
+#[derive(Debug)]
+pub struct Wqe {
+    pub request: Request,
+    /// The first packet.
+    pub first: u64,
+    /// The packet behind the last one.
+    pub end: u64,
+    /// The message's bytes.
+    pub len: u32,
+    /// Number of its last message, of those that the peer counts (24 bits).
+    pub message: u32,
+    pub progress: Progress,
+}
+
+impl Wqe {
+    pub fn class(&self) -> Class {
+        match self.request.kind {
+            RequestKind::Send
+            | RequestKind::SendImm { .. }
+            | RequestKind::SendInv { .. }
+            | RequestKind::Write { .. }
+            | RequestKind::WriteImm { .. } => Class::Message,
+            RequestKind::Read { .. } => Class::Read,
+            RequestKind::CmpSwap { .. } | RequestKind::FetchAdd { .. } => Class::Atomic,
+            RequestKind::AtomicWrite { .. } | RequestKind::Flush { .. } => Class::Prompt,
+            RequestKind::LocalInv { .. } | RequestKind::BindMw(_) => Class::Local,
+        }
+    }
+
+    /// It takes one of the peer's receives.
+    pub fn takes_receive(&self) -> bool {
+        matches!(
+            self.request.kind,
+            RequestKind::Send
+                | RequestKind::SendImm { .. }
+                | RequestKind::SendInv { .. }
+                | RequestKind::WriteImm { .. }
+        )
+    }
+
+    /// What its packets say; None for local ones.
+    pub fn operation(&self) -> Option<Operation> {
+        Some(match self.request.kind {
+            RequestKind::Send => Operation::Send,
+            RequestKind::SendImm { .. } => Operation::SendImm,
+            RequestKind::SendInv { .. } => Operation::SendInv,
+            RequestKind::Write { .. } => Operation::Write,
+            RequestKind::WriteImm { .. } => Operation::WriteImm,
+            RequestKind::Read { .. } => Operation::ReadRequest,
+            RequestKind::CmpSwap { .. } => Operation::CmpSwap,
+            RequestKind::FetchAdd { .. } => Operation::FetchAdd,
+            RequestKind::AtomicWrite { .. } => Operation::AtomicWrite,
+            RequestKind::Flush { .. } => Operation::Flush,
+            RequestKind::LocalInv { .. } | RequestKind::BindMw(_) => return None,
+        })
+    }
+
+    pub fn completion(&self, status: ibv_wc_status) -> Completion {
+        let opcode = match self.request.kind {
+            RequestKind::Send | RequestKind::SendImm { .. } | RequestKind::SendInv { .. } => {
+                IBV_WC_SEND
+            }
+            RequestKind::Write { .. } | RequestKind::WriteImm { .. } => IBV_WC_RDMA_WRITE,
+            RequestKind::Read { .. } => IBV_WC_RDMA_READ,
+            RequestKind::CmpSwap { .. } => IBV_WC_COMP_SWAP,
+            RequestKind::FetchAdd { .. } => IBV_WC_FETCH_ADD,
+            RequestKind::AtomicWrite { .. } => IBV_WC_ATOMIC_WRITE,
+            RequestKind::Flush { .. } => IBV_WC_FLUSH,
+            RequestKind::LocalInv { .. } => IBV_WC_LOCAL_INV,
+            RequestKind::BindMw(_) => IBV_WC_BIND_MW,
+        };
+        Completion {
+            wr_id: self.request.wr_id,
+            status,
+            opcode,
+            byte_len: self.len,
+            imm_or_rkey: 0,
+            src_qpn: 0,
+            wc_flags: 0,
+            pkey_index: 0,
+            vendor_err: 0,
+            // Only receives are solicited, but an error always is.
+            solicited: status != IBV_WC_SUCCESS,
+        }
+    }
+
+    /// The packet behind the last one that a READ request sent as packet `at` asks for.
+    pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
+        let per_request = packets_per_read(mtu);
+        let begun = (at - self.first) / per_request;
+        (self.first + (begun + 1) * per_request).min(self.end)
+    }
+}
+
+fn packets_per_read(mtu: u32) -> u64 {
+    u64::from(READ_BYTES / mtu).max(1)
+}
+
+/// The requests that have not completed, oldest first.
+#[derive(Debug, Default)]
+pub struct SendQueue {
+    pub wqes: VecDeque<Wqe>,
+    /// The packet that the next request begins with.
+    next: u64,
+    /// Messages so far.
+    messages: u32,
+}
+
+impl SendQueue {
+    /// The next request begins with that packet.
+    pub fn start(&mut self, number: u64) {
+        self.next = number;
+        self.messages = 0;
+    }
+
+    /// The same, within a connection.
+    pub fn resume(&mut self, number: u64) {
+        self.next = number;
+    }
+
+    pub fn push(&mut self, request: Request, mtu: u32) {
+        let sum: u64 = match (&request.kind, &request.inline) {
+            (RequestKind::CmpSwap { .. } | RequestKind::FetchAdd { .. }, _) => 8,
+            (RequestKind::AtomicWrite { .. }, _) => 8,
+            (RequestKind::Flush { .. } | RequestKind::LocalInv { .. }, _) => 0,
+            (RequestKind::BindMw(_), _) => 0,
+            (_, Some(inline)) => inline.len() as u64,
+            (_, None) => request.sges.iter().map(|sge| u64::from(sge.len)).sum(),
+        };
+        let progress = if sum > LONGEST {
+            Progress::Failed(IBV_WC_LOC_LEN_ERR)
+        } else {
+            Progress::Waiting
+        };
+        let len = sum.min(LONGEST) as u32;
+        let mut wqe = Wqe {
+            request,
+            first: self.next,
+            end: self.next,
+            len,
+            message: 0,
+            progress,
+        };
+        let packets = u64::from(len.div_ceil(mtu)).max(1);
+        let (packets, messages) = match wqe.class() {
+            Class::Local => (0, 0),
+            Class::Message => (packets, 1),
+            Class::Read => (packets, packets.div_ceil(packets_per_read(mtu)) as u32),
+            Class::Atomic | Class::Prompt => (1, 1),
+        };
+        self.messages = self.messages.wrapping_add(messages) & 0xff_ffff;
+        wqe.message = self.messages;
+        wqe.end += packets;
+        self.next = wqe.end;
+        self.wqes.push_back(wqe);
+    }
+
+    pub fn clear(&mut self) {
+        self.wqes.clear();
+    }
+}

@@ -1,0 +1,253 @@
+//! A host in plain memory.
+
+use std::collections::VecDeque;
+
+use crate::engine::*;
+
+/// A region: its key is both local and remote.
+pub struct Region {
+    pub key: u32,
+    pub base: u64,
+    pub bytes: Vec<u8>,
+    pub writable: bool,
+    pub readable: bool,
+    pub atomic: bool,
+    pub valid: bool,
+}
+
+#[derive(Default)]
+pub struct TestHost {
+    pub regions: Vec<Region>,
+    pub shared: VecDeque<Receive>,
+    pub xrc: Vec<(u32, VecDeque<Receive>)>,
+    pub completions: Vec<(Completed, Completion)>,
+    pub events: Vec<QpEvent>,
+    pub room: Option<usize>,
+    /// Atomics that have been executed.
+    pub atomics: u64,
+    pub binds: Vec<Bind>,
+    pub flushes: usize,
+}
+
+impl TestHost {
+    pub fn add(&mut self, key: u32, base: u64, len: usize) {
+        self.regions.push(Region {
+            key,
+            base,
+            bytes: vec![0; len],
+            writable: true,
+            readable: true,
+            atomic: true,
+            valid: true,
+        });
+    }
+
+    pub fn region(&mut self, key: u32) -> &mut Region {
+        self.regions
+            .iter_mut()
+            .find(|region| region.key == key)
+            .unwrap()
+    }
+
+    fn find(&mut self, key: u32, va: u64, len: u64) -> Option<(&mut Region, usize)> {
+        let region = self
+            .regions
+            .iter_mut()
+            .find(|region| region.key == key && region.valid)?;
+        let start = va.checked_sub(region.base)?;
+        let end = start.checked_add(len)?;
+        (end <= region.bytes.len() as u64).then_some((region, start as usize))
+    }
+
+    fn remote(
+        &mut self,
+        key: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<(&mut Region, usize), RemoteError> {
+        let (region, start) = self.find(key, va, len).ok_or(RemoteError)?;
+        let allowed = match access {
+            Access::Read => region.readable,
+            Access::Write => region.writable,
+            Access::Atomic => region.atomic,
+            Access::FlushGlobal | Access::FlushPersistent => true,
+        };
+        if allowed {
+            Ok((region, start))
+        } else {
+            Err(RemoteError)
+        }
+    }
+
+    fn local(&mut self, sge: &Sge) -> Result<(&mut Region, usize), LocalError> {
+        self.find(sge.lkey, sge.addr, sge.len.into())
+            .ok_or(LocalError::Protection)
+    }
+
+    /// The places of `len` bytes from `offset` on.
+    fn pieces(sges: &[Sge], mut offset: u64, len: usize) -> Result<Vec<(Sge, usize)>, LocalError> {
+        let mut left = len as u64;
+        let mut pieces = Vec::new();
+        for sge in sges {
+            let skip = offset.min(sge.len.into());
+            offset -= skip;
+            let take = (u64::from(sge.len) - skip).min(left);
+            if take > 0 {
+                pieces.push((
+                    Sge {
+                        addr: sge.addr + skip,
+                        len: take as u32,
+                        lkey: sge.lkey,
+                    },
+                    take as usize,
+                ));
+                left -= take;
+            }
+        }
+        if left > 0 {
+            return Err(LocalError::Length);
+        }
+        Ok(pieces)
+    }
+
+    pub fn statuses(&self, queue: Completed) -> Vec<(u64, u32)> {
+        self.completions
+            .iter()
+            .filter(|(of, _)| *of == queue)
+            .map(|(_, completion)| (completion.wr_id, completion.status))
+            .collect()
+    }
+}
+
+impl Host for TestHost {
+    fn check_local(&mut self, sges: &[Sge], _writable: bool) -> Result<u64, LocalError> {
+        for sge in sges {
+            self.local(sge)?;
+        }
+        Ok(sges.iter().map(|sge| u64::from(sge.len)).sum())
+    }
+
+    fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
+        let mut at = 0;
+        for (sge, len) in TestHost::pieces(sges, offset, into.len())? {
+            let (region, start) = self.local(&sge)?;
+            into[at..at + len].copy_from_slice(&region.bytes[start..start + len]);
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
+        let mut at = 0;
+        for (sge, len) in TestHost::pieces(sges, offset, from.len())? {
+            let (region, start) = self.local(&sge)?;
+            region.bytes[start..start + len].copy_from_slice(&from[at..at + len]);
+            at += len;
+        }
+        Ok(())
+    }
+
+    fn check_remote(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+    ) -> Result<(), RemoteError> {
+        self.remote(rkey, va, len, access).map(|_| ())
+    }
+
+    fn write_remote(&mut self, rkey: u32, va: u64, from: &[u8]) -> Result<(), RemoteError> {
+        let (region, start) = self.remote(rkey, va, from.len() as u64, Access::Write)?;
+        region.bytes[start..start + from.len()].copy_from_slice(from);
+        Ok(())
+    }
+
+    fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
+        let (region, start) = self.remote(rkey, va, into.len() as u64, Access::Read)?;
+        into.copy_from_slice(&region.bytes[start..start + into.len()]);
+        Ok(())
+    }
+
+    fn atomic(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        change: &mut dyn FnMut(u64) -> u64,
+    ) -> Result<u64, RemoteError> {
+        assert_eq!(va % 8, 0);
+        let (region, start) = self.remote(rkey, va, 8, Access::Atomic)?;
+        let bytes = &mut region.bytes[start..start + 8];
+        let before = u64::from_ne_bytes((&*bytes).try_into().unwrap());
+        bytes.copy_from_slice(&change(before).to_ne_bytes());
+        self.atomics += 1;
+        Ok(before)
+    }
+
+    fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
+        assert_eq!(va % 8, 0);
+        self.atomics += 1;
+        self.write_remote(rkey, va, &data)
+    }
+
+    fn flush(
+        &mut self,
+        rkey: u32,
+        va: u64,
+        len: u64,
+        whole: bool,
+        access: Access,
+    ) -> Result<(), RemoteError> {
+        self.flushes += 1;
+        let (va, len) = if whole { (va, 0) } else { (va, len) };
+        self.remote(rkey, va, len, access).map(|_| ())
+    }
+
+    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError> {
+        let (region, _) = self
+            .regions
+            .iter()
+            .find(|region| region.key == rkey)
+            .map(|region| region.base)
+            .and_then(|base| self.find(rkey, base, 0))
+            .ok_or(RemoteError)?;
+        region.valid = false;
+        Ok(())
+    }
+
+    fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError> {
+        self.invalidate_remote(rkey).map_err(|_| LocalError::Bind)
+    }
+
+    fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {
+        if self.regions.iter().any(|region| region.key == bind.mr_lkey) {
+            self.binds.push(*bind);
+            Ok(())
+        } else {
+            Err(LocalError::Bind)
+        }
+    }
+
+    fn take_shared(&mut self) -> Option<Receive> {
+        self.shared.pop_front()
+    }
+
+    fn take_xrc(&mut self, srqn: u32) -> Result<Receive, XrcError> {
+        let queue = self.xrc.iter_mut().find(|(number, _)| *number == srqn);
+        let (_, queue) = queue.ok_or(XrcError::NoSuchQueue)?;
+        queue.pop_front().ok_or(XrcError::Empty)
+    }
+
+    fn complete(&mut self, queue: Completed, completion: Completion) -> Result<(), Overrun> {
+        if self.room.is_some_and(|room| self.completions.len() >= room) {
+            return Err(Overrun);
+        }
+        self.completions.push((queue, completion));
+        Ok(())
+    }
+
+    fn event(&mut self, event: QpEvent) {
+        self.events.push(event);
+    }
+}

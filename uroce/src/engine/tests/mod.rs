@@ -1,0 +1,5 @@
+//! Tests of the engine: its rules one by one, and two of them over a simulated network.
+
+mod connection;
+mod host;
+mod network;

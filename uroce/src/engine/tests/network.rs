@@ -1,0 +1,283 @@
+//! Two queue pairs and the network between them, in simulated time.
+
+use std::collections::BTreeMap;
+
+use super::host::TestHost;
+use crate::engine::*;
+use crate::wire::{ICRC_LEN, Packet, Psn};
+
+/// What the network does to a packet: how often it arrives, and after how many nanoseconds.
+pub type Fate = dyn FnMut(usize, &Packet) -> Vec<u64>;
+
+pub struct Side {
+    pub qp: Qp,
+    pub host: TestHost,
+}
+
+pub struct Network {
+    pub now: Time,
+    pub sides: [Side; 2],
+    pub fate: Box<Fate>,
+    /// By time of arrival; the number keeps packets of one time in order.
+    under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
+    sent: u64,
+    pub counts: [u64; 2],
+}
+
+/// Without loss, and with that delay.
+pub fn calm(delay: u64) -> Box<Fate> {
+    Box::new(move |_, _| vec![delay])
+}
+
+pub const ALL_ACCESS: u32 = 0x30e;
+
+pub fn gid(side: usize) -> Gid {
+    let mut gid = [0; 16];
+    gid[10..12].fill(0xff);
+    gid[15] = side as u8 + 1;
+    gid
+}
+
+pub fn qpn(side: usize) -> u32 {
+    0x11 + side as u32
+}
+
+pub fn addresses(from: usize) -> Addresses {
+    Addresses {
+        src: gid(from),
+        dst: gid(1 - from),
+        grh: [0x60; 40],
+        pkey_index: 0,
+    }
+}
+
+pub fn path(to: usize) -> Path {
+    Path {
+        dgid: gid(to),
+        sgid_index: 0,
+        traffic_class: 0,
+        hop_limit: 64,
+        flow_label: 0,
+    }
+}
+
+pub fn config(service: Service, side: usize) -> QpConfig {
+    QpConfig {
+        service,
+        qpn: qpn(side),
+        limits: Limits {
+            max_send_wr: 1000,
+            max_recv_wr: 1000,
+        },
+        signal_all: true,
+        has_srq: false,
+    }
+}
+
+/// The attributes of both sides that all tests begin with.
+pub fn usual(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
+    QpChange {
+        access: Some(ALL_ACCESS),
+        path: Some(path(1 - side)),
+        path_mtu: Some(mtu),
+        dest_qpn: Some(qpn(1 - side)),
+        qkey: Some(0x1234),
+        rq_psn: Some(psns[1 - side]),
+        sq_psn: Some(psns[side]),
+        max_rd_atomic: Some(4),
+        max_dest_rd_atomic: Some(4),
+        min_rnr_timer: Some(12),
+        timeout: Some(14),
+        retry_count: Some(7),
+        rnr_retry: Some(7),
+        ..QpChange::default()
+    }
+}
+
+impl Network {
+    /// Two queue pairs in RTS.
+    pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], fate: Box<Fate>) -> Network {
+        let sides = [0, 1].map(|side: usize| {
+            let mut side = Side {
+                qp: Qp::new(configs[side]),
+                host: TestHost::default(),
+            };
+            side.host.add(KEY, BASE, LEN);
+            side
+        });
+        let mut network = Network {
+            now: Time(1_000_000_000),
+            sides,
+            fate,
+            under_way: BTreeMap::new(),
+            sent: 0,
+            counts: [0; 2],
+        };
+        for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
+            for (side, change) in changes.iter().enumerate() {
+                let change = QpChange {
+                    state: Some(state),
+                    sq_psn: change.sq_psn.filter(|_| state == QpState::Rts),
+                    rq_psn: change.rq_psn.filter(|_| state == QpState::Rtr),
+                    ..*change
+                };
+                network.modify(side, &change);
+            }
+        }
+        network
+    }
+
+    pub fn rc(mtu: u32, fate: Box<Fate>) -> Network {
+        let psns = [Psn::new(0xffffe0), Psn::new(77)];
+        Network::new(
+            [config(Service::Rc, 0), config(Service::Rc, 1)],
+            [usual(0, psns, mtu), usual(1, psns, mtu)],
+            fate,
+        )
+    }
+
+    pub fn modify(&mut self, side: usize, change: &QpChange) {
+        let Side { qp, host } = &mut self.sides[side];
+        qp.modify(change, self.now, host);
+        self.flush(side);
+    }
+
+    pub fn set_state(&mut self, side: usize, state: QpState) {
+        let change = QpChange {
+            state: Some(state),
+            notify_drained: true,
+            ..QpChange::default()
+        };
+        self.modify(side, &change);
+    }
+
+    pub fn send(&mut self, side: usize, request: Request) {
+        let Side { qp, host } = &mut self.sides[side];
+        assert!(qp.post_send(request, self.now, host));
+        self.flush(side);
+    }
+
+    pub fn recv(&mut self, side: usize, receive: Receive) {
+        let Side { qp, host } = &mut self.sides[side];
+        assert!(qp.post_recv(receive, host));
+    }
+
+    /// Hands over what a side has to send.
+    pub fn flush(&mut self, side: usize) {
+        let mut buffer = [0; 4096 + 128];
+        loop {
+            let Side { qp, host } = &mut self.sides[side];
+            let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {
+                break;
+            };
+            assert_eq!(transmit.path.dgid, gid(1 - side));
+            let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
+            let packet = Packet::parse(&datagram).expect("a packet that is none");
+            assert!(packet.payload.len() <= 4096);
+            assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
+            self.counts[side] += 1;
+            for delay in (self.fate)(side, &packet) {
+                self.sent += 1;
+                self.under_way.insert(
+                    (self.now.0 + delay, self.sent),
+                    (1 - side, datagram.clone()),
+                );
+            }
+        }
+    }
+
+    /// A packet arrives.
+    pub fn deliver(&mut self, side: usize, datagram: &[u8]) {
+        let packet = Packet::parse(datagram).expect("a packet that is none");
+        let Side { qp, host } = &mut self.sides[side];
+        qp.receive(&packet, &addresses(1 - side), self.now, host);
+        self.flush(side);
+    }
+
+    /// Lets the next thing happen; false if nothing ever will.
+    pub fn step(&mut self) -> bool {
+        let arrival = self.under_way.first_key_value().map(|(key, _)| *key);
+        let timers = [0, 1].map(|side: usize| self.sides[side].qp.timeout());
+        let timer = timers.into_iter().flatten().min();
+        match (arrival, timer) {
+            (None, None) => return false,
+            (Some(key), timer) if timer.is_none_or(|timer| key.0 <= timer.0) => {
+                let (side, datagram) = self.under_way.remove(&key).unwrap();
+                self.now = self.now.max(Time(key.0));
+                self.deliver(side, &datagram);
+            }
+            (_, Some(timer)) => {
+                self.now = self.now.max(timer);
+                for side in 0..2 {
+                    let Side { qp, host } = &mut self.sides[side];
+                    if qp.timeout().is_some_and(|at| at <= self.now) {
+                        qp.handle_timeout(self.now, host);
+                        self.flush(side);
+                    }
+                }
+            }
+            (Some(_), None) => unreachable!(),
+        }
+        true
+    }
+
+    /// Until nothing happens any more.
+    pub fn run(&mut self) {
+        let mut steps = 0;
+        while self.step() {
+            steps += 1;
+            assert!(steps < 10_000_000, "it does not end");
+        }
+    }
+
+    /// Until nothing happens within that time.
+    pub fn run_for(&mut self, nanoseconds: u64) {
+        let end = self.now.0 + nanoseconds;
+        loop {
+            let arrival = self.under_way.first_key_value().map(|(key, _)| key.0);
+            let timers = [0, 1].map(|side: usize| self.sides[side].qp.timeout());
+            let next = timers
+                .into_iter()
+                .flatten()
+                .map(|time| time.0)
+                .chain(arrival)
+                .min();
+            if next.is_none_or(|next| next > end) {
+                self.now = Time(end);
+                return;
+            }
+            self.step();
+        }
+    }
+}
+
+pub const KEY: u32 = 0x4200;
+pub const BASE: u64 = 0x10_0000;
+pub const LEN: usize = 1 << 20;
+
+pub fn sge(offset: u64, len: u32) -> Sge {
+    Sge {
+        addr: BASE + offset,
+        len,
+        lkey: KEY,
+    }
+}
+
+pub fn request(wr_id: u64, kind: RequestKind, sges: &[Sge]) -> Request {
+    Request {
+        wr_id,
+        kind,
+        flags: RequestFlags::default(),
+        sges: sges.iter().copied().collect(),
+        inline: None,
+        ud: None,
+        xrc_srqn: 0,
+    }
+}
+
+pub fn receive(wr_id: u64, sges: &[Sge]) -> Receive {
+    Receive {
+        wr_id,
+        sges: sges.iter().copied().collect(),
+    }
+}
