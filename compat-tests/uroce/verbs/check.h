@@ -68,7 +68,7 @@ struct ibv_wc next_wc(struct ibv_cq *cq);
 /* The next asynchronous event, acknowledged; its type, or -1 after two seconds. */
 int next_event(struct rig *rig);
 /* Posts one request with one piece of the rig's buffer. */
-int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int to, uint32_t rkey);
+int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to, uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len);
 
 void check_objects(void);

@@ -144,7 +144,7 @@ int next_event(struct rig *rig)
 	return event.event_type;
 }
 
-int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int to, uint32_t rkey)
+int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to, uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf + from, len, rig->mr->lkey };
 	struct ibv_send_wr *bad = NULL, wr = { .wr_id = op, .sg_list = &sge, .num_sge = 1, .opcode = op };

@@ -11,7 +11,7 @@
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
 use parking_lot::{ArcMutexGuard, RawMutex};
 
@@ -24,6 +24,11 @@ use crate::wire::Packet;
 
 /// Wakes of the background thread in a row that a poller was faster, after which it rests.
 const BEATEN: u32 = 8;
+/// How many polls in vain a thread makes before it yields, and in which of those that follow.
+const PATIENT: u32 = 64;
+const YIELD_EACH: u32 = 8;
+/// How often sockets are read before timers are looked at.
+const ROUNDS: usize = 4;
 /// How long it rests at first, and at most, in nanoseconds.
 const REST: (u64, u64) = (50_000, 1_000_000);
 /// How often it looks for changes of the interface while there is always something else to do.
@@ -35,6 +40,8 @@ const BACKLOG: u64 = 10_000_000;
 pub struct Handshake {
     /// Grows with each poll that looked for packets.
     polls: AtomicU64,
+    /// How many polls in a row have found nothing.
+    empty: AtomicU32,
     /// The background thread rests.
     resting: AtomicBool,
     /// Until when the background thread sleeps, at most; 0 while it is awake.
@@ -48,6 +55,7 @@ impl Handshake {
     pub fn new() -> Handshake {
         Handshake {
             polls: AtomicU64::new(0),
+            empty: AtomicU32::new(0),
             resting: AtomicBool::new(false),
             sleeps_until: AtomicU64::new(0),
             next_timer: AtomicU64::new(u64::MAX),
@@ -145,12 +153,44 @@ impl Device {
 
     /// Looks for packets and due timers, in a thread that waits for completions.
     pub fn poll(&self) {
-        if let Some(mut inbox) = self.inbox.try_lock() {
-            let polls = self.handshake.polls.load(Ordering::Relaxed);
-            self.handshake.polls.store(polls + 1, Ordering::Relaxed);
-            self.receive(&mut inbox);
+        // Whoever holds it makes progress for all.
+        let Some(mut inbox) = self.inbox.try_lock() else {
+            return self.yield_now();
+        };
+        let handshake = &self.handshake;
+        let polls = handshake.polls.load(Ordering::Relaxed);
+        handshake.polls.store(polls + 1, Ordering::Relaxed);
+        if self.progress(&mut inbox) == 0 {
+            drop(inbox);
+            self.yield_now();
+        } else {
+            handshake.empty.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Lets others run now and then in a thread that polls in vain: where there are more threads than
+    /// processors, they may be what it waits for.
+    fn yield_now(&self) {
+        let empty = self.handshake.empty.load(Ordering::Relaxed).wrapping_add(1);
+        self.handshake.empty.store(empty, Ordering::Relaxed);
+        if empty > PATIENT && empty.is_multiple_of(YIELD_EACH) {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Receives what there is, within limits, and then, only then, runs what is due: an
+    /// acknowledgement that has come in time is not to be too late for it. How many packets there were.
+    fn progress(&self, inbox: &mut Inbox) -> usize {
+        let mut count = 0;
+        for _ in 0..ROUNDS {
+            let more = self.receive(inbox);
+            count += more;
+            if more == 0 {
+                break;
+            }
         }
         self.run_timers();
+        count
     }
 
     /// The program is about to sleep until there is an event: the background thread is to watch.
@@ -257,7 +297,6 @@ impl Device {
         let mut changes_at = clock::now().0 + CHANGES;
         let mut seen = self.handshake.polls.load(Ordering::Relaxed);
         while !self.handshake.stop.load(Ordering::Relaxed) {
-            self.run_timers();
             let backlog = !self.flush_events();
             let longest = match mode {
                 Mode::Watching(_) => u64::MAX,
@@ -271,30 +310,12 @@ impl Device {
             let polls = self.handshake.polls.load(Ordering::Relaxed);
             let polled = polls != core::mem::replace(&mut seen, polls);
             mode = match mode {
-                Mode::Watching(beaten) => {
-                    match self.inbox.try_lock().map(|mut i| self.receive(&mut i)) {
-                        Some(1..) => Mode::Watching(0),
-                        none => {
-                            if none.is_some() {
-                                self.apply_changes();
-                            }
-                            let beaten = if polled { beaten + 1 } else { 0 };
-                            if beaten < BEATEN {
-                                Mode::Watching(beaten)
-                            } else {
-                                self.handshake.resting.store(true, Ordering::Relaxed);
-                                Mode::Resting(REST.0)
-                            }
-                        }
-                    }
+                Mode::Resting(rest) if polled && self.handshake.resting.load(Ordering::Relaxed) => {
+                    Mode::Resting((rest * 2).min(REST.1))
                 }
-                Mode::Resting(rest) => {
-                    if polled && self.handshake.resting.load(Ordering::Relaxed) {
-                        Mode::Resting((rest * 2).min(REST.1))
-                    } else {
-                        self.handshake.resting.store(false, Ordering::Relaxed);
-                        Mode::Watching(0)
-                    }
+                mode => {
+                    self.handshake.resting.store(false, Ordering::Relaxed);
+                    self.look(mode, polled)
                 }
             };
             let now = clock::now().0;
@@ -302,6 +323,23 @@ impl Device {
                 self.apply_changes();
                 changes_at = now + CHANGES;
             }
+        }
+    }
+
+    /// Makes progress in the background thread. What it does next.
+    fn look(&self, mode: Mode, polled: bool) -> Mode {
+        // A poller may hold it and not be running: then this thread must not spin.
+        if self.progress(&mut self.inbox.lock()) > 0 {
+            return Mode::Watching(0);
+        }
+        self.apply_changes();
+        match mode {
+            Mode::Watching(beaten) if polled && beaten + 1 < BEATEN => Mode::Watching(beaten + 1),
+            Mode::Watching(_) if polled => {
+                self.handshake.resting.store(true, Ordering::Relaxed);
+                Mode::Resting(REST.0)
+            }
+            _ => Mode::Watching(0),
         }
     }
 
