@@ -19,13 +19,13 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-matrix test-fuzz test-neigh test-static test-self test-vm test-vm-threads
+	test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-self test-vm test-vm-threads
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build static help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
+.PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -91,6 +91,19 @@ test-threads: build ## many threads at once, without hardware: the C library and
 
 test-matrix: build ## every exported function is really called by the tests that MATRIX.md names
 	compat-tests/matrix/check $(RELEASE)
+
+test-install: build static ## make install, make uninstall, and pkg-config
+	compat-tests/install/run
+
+test-wrapper: build ## with-ibverbs-rs and its --check, for each way in which programs come by libibverbs
+	compat-tests/wrapper/run
+
+# not in test: 70 MB
+test-wheel: build ## the same, with nixl's wheel from the registry (not in test)
+	mkdir -p $(TARGET)/wheel
+	cd $(TARGET)/wheel && { ls ./*.whl >/dev/null 2>&1 || python3 -m pip download -q --no-deps --only-binary :all: \
+		--python-version 3.11 --platform manylinux_2_28_x86_64 nixl-cu12; }
+	compat-tests/wrapper/run $(TARGET)/wheel/*.whl
 
 test-static: static ## static programs: our archive with the distribution's providers, against the C library's
 	compat-tests/static/run $(STATIC)
