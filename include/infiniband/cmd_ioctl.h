@@ -14,7 +14,6 @@
 #define __INFINIBAND_VERBS_IOCTL_H
 
 #include <assert.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -232,17 +231,6 @@ static inline struct ib_uverbs_attr *fill_attr_in_objs_arr(struct ibv_command_bu
 							   const uint32_t *idrs_arr, size_t nelems)
 {
 	return fill_attr_in_ptr_array(cmd, attr_id, idrs_arr, nelems);
-}
-
-/* Set once the device is gone: destroying then succeeds where RDMAV_ALLOW_DISASSOC_DESTROY asks for it. */
-extern bool verbs_allow_disassociate_destroy;
-
-/* Whether destroying has failed, with that taken into account in *ret. */
-static inline bool verbs_is_destroy_err(int *ret)
-{
-	if (verbs_allow_disassociate_destroy && *ret == EIO)
-		*ret = 0;
-	return *ret != 0;
 }
 
 #endif

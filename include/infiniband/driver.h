@@ -661,7 +661,8 @@ static inline int ibv_check_alloc_parent_domain(struct ibv_parent_domain_init_at
 /* For alloc_parent_domain: to the kernel it is the domain that it stands upon. */
 static inline void ibv_initialize_parent_domain(struct ibv_pd *parent_domain, struct ibv_pd *contained_pd)
 {
-	*parent_domain = *contained_pd;
+	parent_domain->handle = contained_pd->handle;
+	parent_domain->context = contained_pd->context;
 }
 
 #endif
