@@ -18,13 +18,13 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 # What pkg-config is asked for: the interface's version, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
-TESTS := lint build test-unit test-abi test-headers test-providers test-badinput test-fork test-compat10 test-threads \
+TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 test-threads \
 	test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-self test-vm test-vm-threads
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build static help demo test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
-.PHONY: test-headers
+.PHONY: test-headers man test-man
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
 
@@ -69,6 +69,13 @@ test-abi: build ## symbols and versions against the C library (layouts are in te
 
 test-headers: ## include/ against rdma-core's headers, and against the compilers' warnings
 	compat-tests/headers/run
+
+man: ## check the manual pages: form, references, prototypes, coverage
+	compat-tests/man/check
+
+test-man: ## the same, and whether that notices spoilt pages
+	compat-tests/man/selftest
+	compat-tests/man/check
 
 test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
 
