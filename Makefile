@@ -4,10 +4,13 @@ CARGO   ?= cargo
 PREFIX  ?= /usr/local
 LIBDIR  ?= $(PREFIX)/lib
 INCDIR  ?= $(PREFIX)/include
+BINDIR  ?= $(PREFIX)/bin
+MANDIR  ?= $(PREFIX)/share/man
 DESTDIR ?=
 
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
+STATIC  := $(TARGET)/static-lib
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
 # The number behind the SONAME's is this project's, not rdma-core's.
 REALNAME := libibverbs.so.1.$(VERSION)
@@ -15,21 +18,26 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 # What pkg-config is asked for: the interface's version, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
-TESTS := lint build test-unit test-abi test-providers test-badinput test-fork test-compat10 test-threads \
-	test-matrix test-fuzz test-neigh test-uroce test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
+TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
+	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce test-uroce-faults \
+	test-self test-vm test-vm-threads test-uroce-interop
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: all build static help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: test-headers man test-man
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-uroce test-uroce-faults test-uroce-interop test-uroce-all
-.PHONY: test-neigh test-self test-vm test-vm-threads test-suites test-sanitize test-fuzz fuzz
+.PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
+.PHONY: test-uroce test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
 build:
 	$(CARGO) build --release
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
+
+static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
+	scripts/build-static $(STATIC)
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +60,7 @@ lint: lint-rust lint-shell lint-floors ## rustfmt, clippy, shellcheck, the floor
 lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --features static -- -D warnings
 
 lint-floors:
 	scripts/lint-floors
@@ -64,6 +73,16 @@ test-unit: ## unit tests of the workspace
 
 test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
 	compat-tests/symbols/run
+
+test-headers: ## include/ against rdma-core's headers, and against the compilers' warnings
+	compat-tests/headers/run
+
+man: ## check the manual pages: form, references, prototypes, coverage
+	compat-tests/man/check
+
+test-man: ## the same, and whether that notices spoilt pages
+	compat-tests/man/selftest
+	compat-tests/man/check
 
 test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
 
@@ -90,6 +109,22 @@ test-threads: build ## many threads at once, without hardware: the C library and
 
 test-matrix: build ## every exported function is really called by the tests that MATRIX.md names
 	compat-tests/matrix/check $(RELEASE)
+
+test-install: build static ## make install, make uninstall, and pkg-config
+	compat-tests/install/run
+
+test-wrapper: build ## with-ibverbs-rs and its --check, for each way in which programs come by libibverbs
+	compat-tests/wrapper/run
+
+# not in test: 70 MB
+test-wheel: build ## the same, with nixl's wheel from the registry (not in test)
+	mkdir -p $(TARGET)/wheel
+	cd $(TARGET)/wheel && { ls ./*.whl >/dev/null 2>&1 || python3 -m pip download -q --no-deps --only-binary :all: \
+		--python-version 3.11 --platform manylinux_2_28_x86_64 nixl-cu12; }
+	compat-tests/wrapper/run $(TARGET)/wheel/*.whl
+
+test-static: static ## static programs: our archive with the distribution's providers, against the C library's
+	compat-tests/static/run $(STATIC)
 
 test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
 	compat-tests/vm/run
@@ -148,25 +183,46 @@ bench: build ## instruction counts and times against the C library
 deps: ## install with apt what building and testing need and this machine lacks
 	scripts/install-deps
 
-install: build ## install the library and headers (DESTDIR, PREFIX, LIBDIR, INCDIR)
-	install -d $(DESTDIR)$(LIBDIR)
+# The archives of providers that a static program can name: pkg-config lists those of this machine.
+STATIC_PROVIDERS ?= $(shell scripts/static-providers)
+# Beside the library: a folder that holds nothing but the names it is asked for by, for LD_LIBRARY_PATH
+# and with-ibverbs-rs.
+OWN_DIR  := $(LIBDIR)/libibverbs-rs
+MAN_PAGES := $(wildcard man/*.1 man/*.3 man/*.7)
+installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a pkgconfig/libibverbs.pc) \
+	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) $(DESTDIR)$(BINDIR)/with-ibverbs-rs \
+	$(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS))) \
+	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
+# In a .pc file what lies below the prefix is written so: pkg-config can then move the whole (--define-prefix).
+below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
+
+install: build static ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+	install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
-	install -d $(DESTDIR)$(LIBDIR)/pkgconfig
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCDIR@|$(INCDIR)|' \
-		-e 's|@API_VERSION@|$(API_VERSION)|' pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
-ifneq ($(HEADERS),)
-	install -d $(DESTDIR)$(INCDIR)/infiniband
-	install -m 644 $(HEADERS) $(DESTDIR)$(INCDIR)/infiniband
-endif
+	ln -sf ../$(REALNAME) $(DESTDIR)$(OWN_DIR)/libibverbs.so.1
+	ln -sf libibverbs.so.1 $(DESTDIR)$(OWN_DIR)/libibverbs.so
+	install -m 644 $(STATIC)/libibverbs.a $(DESTDIR)$(LIBDIR)
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
+		-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
+		-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
+		pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
+	sed 's|@OWN_DIR@|$(OWN_DIR)|' bin/with-ibverbs-rs >$(DESTDIR)$(BINDIR)/with-ibverbs-rs
+	chmod 755 $(DESTDIR)$(BINDIR)/with-ibverbs-rs
+	for header in $(HEADERS); do install -m 644 $$header $(DESTDIR)$(INCDIR)/infiniband || exit; done
+	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif
 
 uninstall: ## remove what install put there
-	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so pkgconfig/libibverbs.pc)
-	rm -f $(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS)))
+	rm -f $(installed)
+	-rmdir $(DESTDIR)$(OWN_DIR) 2>/dev/null
+	-rmdir $(DESTDIR)$(INCDIR)/infiniband 2>/dev/null
+ifeq ($(DESTDIR),)
+	-[ "$$(id -u)" != 0 ] || ldconfig
+endif
 
 clean: ## remove what cargo and the tests made
 	$(CARGO) clean

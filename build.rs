@@ -5,7 +5,9 @@ use std::{env, path::Path, process::Command};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/export/libibverbs.map");
-    if env::var_os("CARGO_FEATURE_EXPORTS").is_none() {
+    if env::var_os("CARGO_FEATURE_EXPORTS").is_none()
+        || env::var_os("CARGO_FEATURE_STATIC").is_some()
+    {
         return;
     }
     let var = |key: &str| env::var(key).unwrap_or_else(|_| panic!("cargo did not set {key}"));

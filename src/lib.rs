@@ -24,6 +24,8 @@ pub mod log;
 pub mod memory;
 pub mod neigh;
 pub mod provider;
+#[cfg(any(feature = "static", test))]
+pub mod statics;
 pub mod sys;
 pub mod uverbs;
 pub mod verbs;

@@ -1,6 +1,6 @@
 //! What RDMA devices there are: RDMA netlink first, sysfs where it fails.
 
-mod cdev;
+pub mod cdev;
 mod found;
 pub mod netlink;
 mod path;

@@ -4,7 +4,15 @@
 //! the built library with the committed list and with the distribution's library.
 
 #[macro_use]
+mod entry;
+#[cfg(not(feature = "static"))]
+#[macro_use]
 mod versions;
+#[cfg(feature = "static")]
+#[macro_use]
+mod plain;
+#[cfg(feature = "static")]
+mod archive;
 mod variadic;
 
 node_markers!(

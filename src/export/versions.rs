@@ -1,41 +1,4 @@
-//! GNU symbol versions without `#[no_mangle]`.
-//!
-//! Each exported (name, node) pair is a label in module-level assembly that jumps to an ordinary
-//! mangled Rust function. rustc does not know these labels, so they are not in the anonymous version
-//! script that it hands to the linker, and `libibverbs.map` alone decides what is exported where. As
-//! label, `.symver` and jump stand in one asm block, neither codegen units nor LTO can separate them.
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump {
-    () => {
-        "jmp {imp}\n"
-    };
-}
-#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64"))]
-macro_rules! jump {
-    () => {
-        "b {imp}\n"
-    };
-}
-#[cfg(target_arch = "riscv64")]
-macro_rules! jump {
-    () => {
-        "tail {imp}\n"
-    };
-}
-
-/// A function's entry: label `$label`, its `.symver` line, and a jump to `$imp`.
-macro_rules! entry {
-    ($label:expr, $symver:expr, $imp:path) => {
-        ::core::arch::global_asm!(
-            concat!(".pushsection .text.", $label, ",\"ax\",@progbits\n.p2align 4\n"),
-            concat!(".globl ", $label, "\n.type ", $label, ",@function\n"),
-            concat!($label, ":\n.cfi_startproc\n"), jump!(), ".cfi_endproc\n",
-            concat!(".size ", $label, ",.-", $label, "\n", $symver, "\n.popsection\n"),
-            imp = sym $imp,
-        );
-    };
-}
+//! GNU symbol versions: what a label of the shared library gets.
 
 /// One symbol version; `default` is `name@@node`, `compat` is `name@node`.
 macro_rules! bind {
@@ -70,20 +33,6 @@ macro_rules! bind {
             ),
             $imp
         );
-    };
-}
-
-/// A node's symbols, module by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`.
-/// The function is named as the symbol, except where `symbol = function` says otherwise.
-macro_rules! export {
-    ($kind:ident $node:literal: $( $module:tt { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
-        $( $( export!(@one $kind $node $module $name $($imp)?); )+ )+
-    };
-    (@one $kind:ident $node:literal [$($module:tt)+] $name:ident) => {
-        bind!($kind $node $name $($module)+::$name);
-    };
-    (@one $kind:ident $node:literal [$($module:tt)+] $name:ident $imp:ident) => {
-        bind!($kind $node $name $($module)+::$imp);
     };
 }
 

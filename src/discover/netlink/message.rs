@@ -17,7 +17,7 @@ const ERROR_LEN: usize = 4 + HEADER_LEN;
 /// On any message of a dump whose objects changed meanwhile.
 const NLM_F_DUMP_INTERRUPTED: u16 = libc::NLM_F_DUMP_INTR as u16;
 
-const RDMA_NL_NLDEV: u16 = 5;
+pub(crate) const RDMA_NL_NLDEV: u16 = 5;
 
 /// What the kernel can be asked.
 #[derive(Clone, Copy)]
@@ -77,12 +77,12 @@ fn put(bytes: &mut Encoded, kind: u16, value: &[u8]) {
 }
 
 // RDMA_NLDEV_ATTR_*
-const DEV_INDEX: u16 = 1;
+pub(crate) const DEV_INDEX: u16 = 1;
 const DEV_NAME: u16 = 2;
 const PORT_INDEX: u16 = 3;
 const NODE_GUID: u16 = 6;
 const DEV_NODE_TYPE: u16 = 14;
-const CHARDEV_TYPE: u16 = 69;
+pub(crate) const CHARDEV_TYPE: u16 = 69;
 const CHARDEV_NAME: u16 = 70;
 const CHARDEV_ABI: u16 = 71;
 const CHARDEV: u16 = 72;

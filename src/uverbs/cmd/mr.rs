@@ -191,7 +191,7 @@ pub unsafe extern "C" fn ibv_cmd_advise_mr(
 /// # Safety
 /// `pd` and `vmr` are live; `driver` is null or the provider's live chain of command buffers.
 #[allow(clippy::too_many_arguments)]
-pub unsafe fn reg_dmabuf_mr(
+pub unsafe extern "C" fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
     length: usize,

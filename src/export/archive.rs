@@ -1,0 +1,48 @@
+//! What only a static library has. `scripts/build-static` gives the helpers the names that rdma-core's
+//! archives call them by, and puts the tables `verbs_provider_all` and `rdmanl_policy` into members of their own.
+
+export!(default "":
+    [crate::statics::providers] { ibv_static_providers }
+    [crate::statics::bitmap] {
+        bitmap_fill_region,
+        bitmap_find_first_bit,
+        bitmap_find_free_region,
+        bitmap_zero_region,
+    }
+    [crate::statics::qmap] { cl_qmap_get, cl_qmap_init, cl_qmap_insert, cl_qmap_remove_item }
+    [crate::statics::iset] {
+        iset_alloc_range,
+        iset_alloc_range_aligned,
+        iset_create,
+        iset_destroy,
+        iset_insert_range,
+    }
+    [crate::statics::misc] { get_random, open_cdev, set_fd_nonblock, xorshift32 }
+    [crate::statics::rdmanl] { rdmanl_get_chardev, rdmanl_socket_alloc }
+    [crate::uverbs::cmd::mr] { ibv_cmd_reg_dmabuf_mr_8 = reg_dmabuf_mr }
+);
+
+// `struct verbs_device_ops`, 72 bytes; verbs.h fills its list of providers up with this one.
+table!("verbs_provider_none", ".rodata": ".zero 72");
+
+// The same, whose `static_providers`, at 24, lists rdma-core's, v34 to v56: to name this one pulls all their archives.
+table!("verbs_provider_all", ".data.rel.ro": ".zero 24\n.quad __all_providers\n.zero 40");
+macro_rules! all_providers {
+    ($($name:literal)+) => {
+        table!("__all_providers", ".data.rel.ro": $(".quad verbs_provider_", $name, "\n",)+ ".quad 0");
+    };
+}
+all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5" "mthca"
+    "ocrdma" "qedr" "rxe" "siw" "vmw_pvrdma");
+
+// `struct nla_policy` of libnl, a type and two lengths of 16 bits each, for each RDMA_NLDEV_ATTR_*; longer than any
+// release's enumeration. An attribute of type 0 is not checked.
+macro_rules! policy {
+    ($($attribute:literal: $nla_type:literal),+ $(,)?) => {
+        table!("rdmanl_policy", ".rodata":
+            $(".org rdmanl_policy + 6 * ", $attribute, "\n.short ", $nla_type, "\n",)+
+            ".org rdmanl_policy + 6 * 256");
+    };
+}
+// NLA_U8 is 1, U32 3, U64 4, NUL_STRING 10. The attributes are those of `discover/netlink/message.rs`.
+policy!(1: 3, 2: 10, 3: 3, 6: 4, 14: 1, 70: 10, 71: 4, 72: 4, 73: 3, 93: 1);

@@ -1,0 +1,194 @@
+//! A set of 64-bit numbers, kept as ranges, from which aligned ranges are taken: libmlx5 keeps its free
+//! I/O virtual addresses in one.
+
+use std::collections::BTreeMap;
+
+use libc::{EINVAL, ENOSPC, c_int};
+use parking_lot::Mutex;
+
+use crate::sys::refuse;
+
+/// The ranges by their first number, each with its last one. No two touch.
+#[derive(Debug, Default)]
+struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    /// Adds a range that must not share a number with the set. Neighbours become one.
+    fn insert(&mut self, first: u64, length: u64) -> Result<(), c_int> {
+        let last = length
+            .checked_sub(1)
+            .and_then(|more| first.checked_add(more))
+            .ok_or(EINVAL)?;
+        let before = self.0.range(..=last).next_back().map(|(&f, &l)| (f, l));
+        if before.is_some_and(|(_, end)| end >= first) {
+            return Err(EINVAL);
+        }
+        let start = match before {
+            Some((start, end)) if end + 1 == first => start,
+            _ => first,
+        };
+        let after = last.checked_add(1).and_then(|next| self.0.remove(&next));
+        self.0.insert(start, after.unwrap_or(last));
+        Ok(())
+    }
+
+    /// Takes the lowest `length` numbers in a row whose first is a multiple of `alignment`.
+    fn take(&mut self, length: u64, alignment: u64) -> Result<u64, c_int> {
+        if !alignment.is_power_of_two() || length == 0 {
+            return Err(EINVAL);
+        }
+        let fitting = self.0.iter().find_map(|(&first, &last)| {
+            let start = first.checked_next_multiple_of(alignment)?;
+            let end = start.checked_add(length - 1)?;
+            (end <= last).then_some((first, last, start, end))
+        });
+        let (first, last, start, end) = fitting.ok_or(ENOSPC)?;
+        self.0.remove(&first);
+        if first < start {
+            self.0.insert(first, start - 1);
+        }
+        if end < last {
+            self.0.insert(end + 1, last);
+        }
+        Ok(start)
+    }
+}
+
+/// What C knows by its name only.
+#[derive(Debug, Default)]
+pub struct Iset(Mutex<Ranges>);
+
+/// An empty set.
+pub extern "C" fn iset_create() -> *mut Iset {
+    Box::into_raw(Box::default())
+}
+
+/// Frees a set.
+///
+/// # Safety
+/// `set` is of [`iset_create`], and not used again.
+pub unsafe extern "C" fn iset_destroy(set: *mut Iset) {
+    // SAFETY: by the contract.
+    drop(unsafe { Box::from_raw(set) });
+}
+
+/// Adds `length` numbers from `start`. 0, or EINVAL if some are in the set or there are none such.
+///
+/// # Safety
+/// `set` is a live set.
+pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u64) -> c_int {
+    // SAFETY: by the contract.
+    let set = unsafe { &*set };
+    set.0
+        .lock()
+        .insert(start, length)
+        .map_or_else(refuse, |()| 0)
+}
+
+/// Takes `length` numbers that begin at a multiple of `alignment`, a power of two; since rdma-core v47.
+/// 0, EINVAL, or ENOSPC.
+///
+/// # Safety
+/// `set` is a live set, and `start` can be written.
+pub unsafe extern "C" fn iset_alloc_range_aligned(
+    set: *mut Iset,
+    length: u64,
+    start: *mut u64,
+    alignment: u64,
+) -> c_int {
+    // SAFETY: by the contract.
+    let set = unsafe { &*set };
+    match set.0.lock().take(length, alignment) {
+        Ok(first) => {
+            // SAFETY: by the contract.
+            unsafe { *start = first };
+            0
+        }
+        Err(errno) => refuse(errno),
+    }
+}
+
+/// The same as it was before: `length` is the alignment.
+///
+/// # Safety
+/// As for [`iset_alloc_range_aligned`].
+pub unsafe extern "C" fn iset_alloc_range(set: *mut Iset, length: u64, start: *mut u64) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { iset_alloc_range_aligned(set, length, start, length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_ends_of_the_numbers() {
+        let mut set = Ranges::default();
+        assert_eq!(set.insert(u64::MAX, 1), Ok(()));
+        assert_eq!(set.insert(u64::MAX, 2), Err(EINVAL));
+        assert_eq!(set.insert(5, 0), Err(EINVAL));
+        assert_eq!(set.insert(0, u64::MAX), Ok(()));
+        assert_eq!(set.0, BTreeMap::from([(0, u64::MAX)]));
+        assert_eq!(set.take(1 << 63, 1 << 63), Ok(0));
+        assert_eq!(set.take(1 << 63, 1 << 63), Ok(1 << 63));
+        assert_eq!(set.take(1, 1), Err(ENOSPC));
+        assert_eq!(set.take(3, 3), Err(EINVAL));
+    }
+
+    proptest! {
+        #[test]
+        fn as_number_by_number(steps in prop::collection::vec((any::<bool>(), 0u64..200, 0u64..40, 0u32..6), 1..60)) {
+            let (mut set, mut model) = (Ranges::default(), BTreeSet::new());
+            for (insert, start, length, shift) in steps {
+                let (numbers, alignment) = (start..start + length, 1 << shift);
+                if insert {
+                    let expected = if length == 0 || numbers.clone().any(|n| model.contains(&n)) {
+                        Err(EINVAL)
+                    } else {
+                        model.extend(numbers);
+                        Ok(())
+                    };
+                    prop_assert_eq!(set.insert(start, length), expected);
+                } else {
+                    let fits = |&at: &u64| (at..at + length).all(|n| model.contains(&n));
+                    let expected = match (0..256).step_by(alignment).find(fits) {
+                        _ if length == 0 => Err(EINVAL),
+                        None => Err(ENOSPC),
+                        Some(at) => Ok(at),
+                    };
+                    if let Ok(at) = expected {
+                        for n in at..at + length {
+                            model.remove(&n);
+                        }
+                    }
+                    prop_assert_eq!(set.take(length, alignment as u64), expected);
+                }
+                let all: BTreeSet<u64> = set.0.iter().flat_map(|(&f, &l)| f..=l).collect();
+                prop_assert_eq!(&all, &model);
+                prop_assert!(set.0.iter().zip(set.0.iter().skip(1)).all(|((_, &l), (&f, _))| l + 1 < f));
+            }
+        }
+    }
+
+    #[test]
+    fn through_the_c_functions() {
+        let set = iset_create();
+        let mut at = 0;
+        // SAFETY: the set lives until it is destroyed.
+        unsafe {
+            assert_eq!(iset_insert_range(set, 0x1800, 0x4000), 0);
+            assert_eq!(iset_alloc_range(set, 0x1000, &mut at), 0);
+            assert_eq!(at, 0x2000);
+            assert_eq!(iset_alloc_range_aligned(set, 0x800, &mut at, 0x800), 0);
+            assert_eq!(at, 0x1800);
+            assert_eq!(iset_alloc_range(set, 0x1001, &mut at), EINVAL);
+            assert_eq!(iset_alloc_range(set, 0x8000, &mut at), ENOSPC);
+            assert_eq!(crate::sys::errno(), ENOSPC);
+            iset_destroy(set);
+        }
+    }
+}

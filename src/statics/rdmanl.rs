@@ -1,0 +1,131 @@
+//! What librdmacm.a asks the kernel through libnl, whose types stand in these signatures. A member of its own in the
+//! archive: only who links librdmacm.a needs libnl.
+
+use core::{
+    ffi::{c_char, c_int, c_uint, c_void},
+    ptr::null_mut,
+};
+
+use crate::discover::netlink::message::{CHARDEV_TYPE, DEV_INDEX, RDMA_NL_NLDEV};
+
+/// `struct nl_sock`, `struct nl_msg`
+type Opaque = *mut c_void;
+type Callback = unsafe extern "C" fn(Opaque, *mut c_void) -> c_int;
+type ErrorCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
+
+// libnl's
+const NL_CB_VALID: c_uint = 0;
+const NL_CB_CUSTOM: c_uint = 3;
+unsafe extern "C" {
+    fn nl_socket_alloc() -> Opaque;
+    fn nl_socket_free(socket: Opaque);
+    fn nl_socket_disable_auto_ack(socket: Opaque);
+    fn nl_socket_disable_msg_peek(socket: Opaque);
+    fn nl_connect(socket: Opaque, protocol: c_int) -> c_int;
+    fn nlmsg_alloc_simple(kind: c_int, flags: c_int) -> Opaque;
+    fn nlmsg_free(message: Opaque);
+    fn nla_put_u32(message: Opaque, kind: c_int, value: u32) -> c_int;
+    fn nla_put_string(message: Opaque, kind: c_int, value: *const c_char) -> c_int;
+    fn nl_send_auto(socket: Opaque, message: Opaque) -> c_int;
+    fn nl_socket_modify_cb(
+        socket: Opaque,
+        kind: c_uint,
+        how: c_uint,
+        function: Option<Callback>,
+        data: *mut c_void,
+    ) -> c_int;
+    fn nl_socket_modify_err_cb(
+        socket: Opaque,
+        how: c_uint,
+        function: Option<ErrorCallback>,
+        data: *mut c_void,
+    ) -> c_int;
+    fn nl_recvmsgs_default(socket: Opaque) -> c_int;
+}
+
+/// A libnl socket to the RDMA subsystem, or NULL.
+pub extern "C" fn rdmanl_socket_alloc() -> Opaque {
+    // SAFETY: the socket is used only if there is one, and freed only if it is not handed out.
+    unsafe {
+        let socket = nl_socket_alloc();
+        if socket.is_null() {
+            return null_mut();
+        }
+        nl_socket_disable_auto_ack(socket);
+        nl_socket_disable_msg_peek(socket);
+        if nl_connect(socket, libc::NETLINK_RDMA) != 0 {
+            nl_socket_free(socket);
+            return null_mut();
+        }
+        socket
+    }
+}
+
+unsafe extern "C" fn note_error(
+    _from: *mut c_void,
+    _error: *mut c_void,
+    seen: *mut c_void,
+) -> c_int {
+    // SAFETY: `seen` is the flag of `receive`.
+    unsafe { *seen.cast::<bool>() = true };
+    0
+}
+
+/// Asks for the char device of kind `name` of device `index` (of none, if that is -1); `callback` gets the
+/// answers. 0, or -1.
+///
+/// # Safety
+/// `socket` is of [`rdmanl_socket_alloc`], `name` a C string, and `data` what `callback` takes.
+pub unsafe extern "C" fn rdmanl_get_chardev(
+    socket: Opaque,
+    index: c_int,
+    name: *const c_char,
+    callback: Option<Callback>,
+    data: *mut c_void,
+) -> c_int {
+    const GET_CHARDEV: c_int = 15;
+    // SAFETY: libnl's functions on its own live objects; the message is freed once.
+    unsafe {
+        let message = nlmsg_alloc_simple(c_int::from(RDMA_NL_NLDEV) << 10 | GET_CHARDEV, 0);
+        if message.is_null() {
+            return -1;
+        }
+        let complete = (index == -1 || nla_put_u32(message, DEV_INDEX.into(), index as u32) >= 0)
+            && nla_put_string(message, CHARDEV_TYPE.into(), name) >= 0;
+        let sent = complete && nl_send_auto(socket, message) >= 0;
+        nlmsg_free(message);
+        if sent {
+            receive(socket, callback, data)
+        } else {
+            -1
+        }
+    }
+}
+
+/// Hands what comes to `callback`, until there is no more.
+///
+/// # Safety
+/// As for [`rdmanl_get_chardev`].
+unsafe fn receive(socket: Opaque, callback: Option<Callback>, data: *mut c_void) -> c_int {
+    let mut refused = false;
+    let flag = (&raw mut refused).cast();
+    // SAFETY: the flag outlives the callback, which is taken back.
+    unsafe {
+        if nl_socket_modify_err_cb(socket, NL_CB_CUSTOM, Some(note_error), flag) != 0
+            || nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, callback, data) != 0
+        {
+            return -1;
+        }
+        let mut received = 1;
+        while received > 0 {
+            received = nl_recvmsgs_default(socket);
+        }
+        nl_socket_modify_err_cb(socket, NL_CB_CUSTOM, None, null_mut());
+        // SAFETY: the flag is this function's.
+        if received != 0 || flag.cast::<bool>().read() {
+            -1
+        } else {
+            0
+        }
+    }
+}
