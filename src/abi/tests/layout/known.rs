@@ -156,6 +156,8 @@ pub const OURS: &[&str] = &[
     "_compat_ibv_port_attr",
     // Of ccan, not rdma-core's.
     "list_node",
+    // Between the library and uroce.
+    "verbs_soft_ops",
     // How much a provider ABI's verbs_context takes: see layouts.rs.
     "VSZ_V34",
     "VSZ_V59",
