@@ -22,7 +22,7 @@ mod interface;
 mod net;
 mod outbox;
 mod ports;
-mod rtnl;
+pub mod rtnl;
 mod socket;
 #[cfg(test)]
 mod tests;

@@ -80,7 +80,7 @@ fn number(value: &[u8]) -> Option<u32> {
 }
 
 /// The interface in an RTM_NEWLINK message.
-fn link(payload: &[u8]) -> Option<Link> {
+pub fn link(payload: &[u8]) -> Option<Link> {
     let fixed: &[u8; IFINFOMSG] = payload.first_chunk()?;
     let &[family, _, _, _, i0, i1, i2, i3, f0, f1, f2, f3, ..] = fixed;
     // Bridges tell of their ports in messages of the same type.
@@ -119,7 +119,7 @@ fn ip(family: u8, octets: &[u8]) -> Option<IpAddr> {
 }
 
 /// The address in an RTM_NEWADDR message, if it can be used: duplicate address detection is over.
-fn address(payload: &[u8]) -> Option<Address> {
+pub fn address(payload: &[u8]) -> Option<Address> {
     let &[family, _, flags, _, i0, i1, i2, i3] = payload.first_chunk::<IFADDRMSG>()?;
     if u32::from(flags) & (libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED) != 0 {
         return None;
@@ -140,7 +140,7 @@ fn address(payload: &[u8]) -> Option<Address> {
 }
 
 /// The metric and interface of an RTM_NEWROUTE message that is a default route.
-fn default_route(payload: &[u8]) -> Option<(u32, u32)> {
+pub fn default_route(payload: &[u8]) -> Option<(u32, u32)> {
     let &[_, dst_len, _, _, table, _, _, kind, ..] = payload.first_chunk::<RTMSG>()?;
     if dst_len != 0 || table != libc::RT_TABLE_MAIN || kind != libc::RTN_UNICAST {
         return None;
@@ -157,7 +157,7 @@ fn default_route(payload: &[u8]) -> Option<(u32, u32)> {
 }
 
 /// Whether a datagram tells of anything new about an interface or its addresses.
-fn concerns(datagram: &[u8], interface: u32) -> bool {
+pub fn concerns(datagram: &[u8], interface: u32) -> bool {
     messages(datagram).any(|message| match message.kind {
         libc::RTM_NEWLINK | libc::RTM_DELLINK | libc::RTM_NEWADDR | libc::RTM_DELADDR => {
             // Both have the interface's index at the same place.
