@@ -10,7 +10,7 @@ use super::cmsg::{self, Control};
 use super::net::{Net, Table};
 use super::port_of;
 use super::socket::{self, Socket};
-use crate::engine::Transmit;
+use crate::engine::{Path, Transmit};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of};
 
 /// The longest packet: headers, the largest path MTU, padding, ICRC.
@@ -39,10 +39,10 @@ pub struct Outbox {
 /// last may be shorter.
 struct Run {
     socket: Arc<Socket>,
+    path: Path,
+    /// The destination's; and the whole address.
+    port: u16,
     to: SocketAddr,
-    traffic_class: u8,
-    /// For multicast.
-    hop_limit: Option<u8>,
     start: usize,
     len: usize,
     /// Bytes of the first packet.
@@ -79,18 +79,22 @@ impl Outbox {
         &mut self.bytes[self.used..self.used + PACKET]
     }
 
-    /// Whether the last run can take one more packet of `len` bytes on the same way.
-    fn continues(&self, len: usize, next: &Run) -> bool {
-        self.runs.last().is_some_and(|run| {
+    /// The last run, if it can take one more packet of `len` bytes.
+    fn continues(
+        &mut self,
+        len: usize,
+        socket: &Arc<Socket>,
+        packet: &Transmit,
+    ) -> Option<&mut Run> {
+        self.runs.last_mut().filter(|run| {
             !run.closed
                 && len <= run.segment
                 && run.count < SEGMENTS
                 && run.len + len <= SEGMENTS_LEN
+                && run.path == packet.path
+                && run.port == destination(packet)
+                && Arc::ptr_eq(&run.socket, socket)
                 && run.socket.segments()
-                && Arc::ptr_eq(&run.socket, &next.socket)
-                && run.to == next.to
-                && run.traffic_class == next.traffic_class
-                && run.hop_limit == next.hop_limit
         })
     }
 }
@@ -111,51 +115,48 @@ impl Net {
         let Some(socket) = table.sender(port_of(src_qpn), path.sgid_index) else {
             return;
         };
-        let slot = socket.slot;
-        let to = if path.dgid == slot.gid {
-            slot.ip
-        } else {
-            ip_of(&path.dgid)
-        };
-        let end = outbox.used + packet.len;
-        if to.is_ipv4() != slot.ip.is_ipv4() || packet.len + ICRC_LEN > PACKET {
+        let (start, end) = (outbox.used, outbox.used + packet.len);
+        let len = packet.len + ICRC_LEN;
+        if len > PACKET {
             return;
         }
-        let multicast = to.is_multicast();
-        let port = if multicast {
-            PORT
-        } else {
-            port_of(packet.dest_qpn)
-        };
-        let len = packet.len + ICRC_LEN;
-        let next = Run {
-            socket: Arc::clone(socket),
-            to: socket::address(to, port, self.ifindex()),
-            traffic_class: path.traffic_class,
-            // To others, Linux's default as from kernel devices, whatever the program says.
-            hop_limit: multicast.then_some(path.hop_limit.max(1)),
-            start: outbox.used,
-            len,
-            segment: len,
-            count: 1,
-            closed: false,
-        };
-        let (flow, mut id) = (next.flow(), 0);
-        if outbox.continues(len, &next)
-            && let Some(run) = outbox.runs.last_mut()
-        {
-            id = run.count as u16;
+        let socket = Arc::clone(socket);
+        let (flow, id) = if let Some(run) = outbox.continues(len, &socket, packet) {
+            let id = run.count as u16;
             run.count += 1;
             run.len += len;
             run.closed = len < run.segment;
+            (run.flow(), id)
         } else {
-            outbox.runs.push(next);
-        }
+            let ip = if path.dgid == socket.slot.gid {
+                socket.slot.ip
+            } else {
+                ip_of(&path.dgid)
+            };
+            if ip.is_ipv4() != socket.slot.ip.is_ipv4() {
+                return;
+            }
+            let port = destination(packet);
+            let run = Run {
+                to: socket::address(ip, port, self.ifindex()),
+                socket,
+                path: *path,
+                port,
+                start,
+                len,
+                segment: len,
+                count: 1,
+                closed: false,
+            };
+            let flow = run.flow();
+            outbox.runs.push(run);
+            (flow, 0)
+        };
         let fragmentation = Fragmentation {
             id,
             ..Fragmentation::SENT
         };
-        let icrc = flow.icrc(&outbox.bytes[outbox.used..end], fragmentation);
+        let icrc = flow.icrc(&outbox.bytes[start..end], fragmentation);
         outbox.bytes[end..end + ICRC_LEN].copy_from_slice(&icrc);
         outbox.used += len;
         if outbox.used + PACKET > BATCH || outbox.runs.len() == RUNS {
@@ -253,11 +254,17 @@ fn control_of(run: &Run, control: &mut Control) -> usize {
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT)
     };
-    if run.traffic_class != 0 {
-        len = cmsg::put(control, len, level, service, i32::from(run.traffic_class));
+    let Path {
+        traffic_class,
+        hop_limit,
+        ..
+    } = run.path;
+    if traffic_class != 0 {
+        len = cmsg::put(control, len, level, service, i32::from(traffic_class));
     }
-    if let Some(limit) = run.hop_limit {
-        len = cmsg::put(control, len, level, ttl, i32::from(limit));
+    // To one receiver, Linux's default, as from kernel devices, whatever the program says.
+    if run.to.ip().is_multicast() {
+        len = cmsg::put(control, len, level, ttl, i32::from(hop_limit.max(1)));
     }
     len
 }
@@ -317,6 +324,15 @@ fn wait(socket: &Socket) {
     };
     // SAFETY: one pollfd, ours for the call.
     unsafe { libc::poll(&mut poll, 1, 1) };
+}
+
+/// The UDP port that a packet goes to.
+fn destination(packet: &Transmit) -> u16 {
+    match packet.path.dgid {
+        // A multicast group, in any form.
+        [0xff, ..] | [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xe0..=0xef, ..] => PORT,
+        _ => port_of(packet.dest_qpn),
+    }
 }
 
 fn errno() -> i32 {

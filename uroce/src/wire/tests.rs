@@ -359,6 +359,83 @@ fn few_wrong_packets_pass() {
     assert_eq!(flow.check(&[]), None);
 }
 
+/// What kernel rxe (Linux 6.12) sent in the virtual machine, from the UDP header on, in hexadecimal;
+/// the IP identification; who sent it; bytes of payload.
+const OF_RXE: [(&str, u16, u8, usize); 5] = [
+    // ibv_ud_pingpong: SEND only
+    (
+        "df9412b7003400006430ffff00000011006acd1211111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
+         000000cb36a372",
+        0x1aa8,
+        1,
+        17,
+    ),
+    (
+        "df9412b7003400006430ffff00000011000b90b611111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
+         000000b277821c",
+        0x6c4d,
+        2,
+        17,
+    ),
+    // ibv_rc_pingpong: SEND last, its ACK
+    (
+        "c14412b7002000000210ffff00000012803f0f8e7b7b7b7b7b7b7b00116ac344",
+        0x1d7d,
+        1,
+        7,
+    ),
+    (
+        "c14412b7001c00001100ffff00000012003f0f8e1f00000170081bbb",
+        0x6fd3,
+        2,
+        0,
+    ),
+    // ibv_uc_pingpong: SEND only
+    (
+        "c16912b7001c00002410ffff000000130037fc887b7b7b0069812fb6",
+        0x2124,
+        1,
+        3,
+    ),
+];
+
+#[test]
+fn what_kernel_rxe_sends() {
+    for (hex, id, host, len) in OF_RXE {
+        let digits = hex.as_bytes().chunks(2);
+        let bytes: Vec<u8> = digits
+            .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
+            .collect();
+        let (udp, datagram) = bytes.split_at(8);
+        let flow = Flow {
+            src: IpAddr::V4(Ipv4Addr::new(10, 9, 8, host)),
+            dst: IpAddr::V4(Ipv4Addr::new(10, 9, 8, 3 - host)),
+            src_port: u16::from_be_bytes([udp[0], udp[1]]),
+            dst_port: PORT,
+        };
+        let fragmentation = Fragmentation {
+            id,
+            dont_fragment: true,
+        };
+        assert_eq!(flow.check(datagram), Some(fragmentation), "{hex}");
+        let packet = Packet::parse(datagram).unwrap();
+        assert!(!packet.headers.bth.migrated);
+        assert_eq!(packet.payload, vec![0x7b; len]);
+        assert_eq!(
+            written(&packet.headers, packet.payload)[..datagram.len() - 4],
+            datagram[..datagram.len() - 4]
+        );
+        match packet.headers.bth.opcode.parts().unwrap() {
+            (Transport::Ud, ..) => assert_eq!(packet.headers.deth.unwrap().src_qpn, 0x11),
+            (_, Operation::Ack, _) => {
+                let aeth = packet.headers.aeth.unwrap();
+                assert_eq!((aeth.kind, aeth.msn), (AethKind::Ack { credits: 31 }, 1));
+            }
+            _ => {}
+        }
+    }
+}
+
 #[test]
 fn what_stands_in_front_of_a_datagram() {
     let v4 = IpHeader {
