@@ -73,6 +73,7 @@ static void bad_ones(struct rig *rig)
 	struct ibv_recv_wr *bad_recv, receives[20] = {};
 
 	CHECK(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == EINVAL);
+	CHECK(post_recv(qp, rig, 0, 0, 8) == EINVAL);
 	NEED(to_init(qp) == 0);
 	CHECK(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == EINVAL);
 	for (int i = 0; i < 20; i++)

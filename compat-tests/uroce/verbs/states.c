@@ -103,7 +103,9 @@ static void flushed(struct rig *rig)
 	CHECK(post_recv(qp, rig, 7, 0, 8) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(move(qp, IBV_QPS_RTS, 0) == EINVAL);
+	CHECK(post_recv(qp, rig, 8, 0, 8) == 0);
 	CHECK(move(qp, IBV_QPS_RESET, 0) == 0);
+	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
 	join(rig, qp, qp);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);

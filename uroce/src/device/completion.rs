@@ -173,6 +173,13 @@ impl CompletionQueue {
         fits
     }
 
+    /// Forgets the completions of a queue pair that is reset: they are of a connection that is no more.
+    pub fn forget(&self, qpn: u32) {
+        let mut ring = self.ring.lock();
+        ring.entries.retain(|entry| entry.qpn != qpn);
+        self.waiting.store(ring.entries.len(), Ordering::Release);
+    }
+
     /// Takes back unread events. What the program has read of both kinds, and must acknowledge.
     pub fn withdraw_events(&self) -> (u32, u32) {
         let handle = self.handle.load(Ordering::Relaxed);
@@ -322,6 +329,18 @@ mod tests {
         }
         assert_eq!(count(files.events, 16), 0);
         assert_eq!(ids(&queue, 10), [8, 9]);
+    }
+
+    #[test]
+    fn completions_of_one_queue_pair_are_forgotten() {
+        let (queue, _files) = queue(8, false);
+        for id in 0..6 {
+            queue
+                .push(done(id, IBV_WC_SUCCESS, false), id as u32 % 2)
+                .unwrap();
+        }
+        queue.forget(1);
+        assert_eq!(ids(&queue, 10), [0, 2, 4]);
     }
 
     #[test]

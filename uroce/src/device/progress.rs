@@ -3,10 +3,10 @@
 //!
 //! Both would be woken by each packet if the background thread always watched the sockets: of a
 //! program that spins in `ibv_poll_cq` it would take half the processor for nothing. So it watches
-//! ([`Mode::Watching`]) until it has found several times in a row that a poller was there before it.
-//! Then it only looks, at growing intervals, whether somebody still polls ([`Mode::Resting`]), and
-//! watches again if not. A program that spins on its own memory, and polls only once a message, leaves
-//! packets for the thread between, so there it keeps watching.
+//! ([`Mode::Watching`]) until it has found several times in a row that a poller had been looking for
+//! packets, often, since it last did. Then it only looks, at growing intervals, whether somebody still
+//! polls ([`Mode::Resting`]), and watches again if not. A program that spins on its own memory, and polls
+//! only once a message, leaves packets for the thread between, so there it keeps watching.
 
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
@@ -22,8 +22,10 @@ use crate::engine::{Addresses, Qp, Time};
 use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
 use crate::wire::Packet;
 
-/// Wakes of the background thread in a row that a poller was faster, after which it rests.
-const BEATEN: u32 = 8;
+/// How many polls in vain between two wakes of the background thread are often, and after how many
+/// such wakes in a row it rests.
+const OFTEN: u64 = 4;
+const SPARED: u32 = 8;
 /// How many polls in vain a thread makes before it yields, and in which of those that follow.
 const PATIENT: u32 = 64;
 const YIELD_EACH: u32 = 8;
@@ -65,7 +67,7 @@ impl Handshake {
 }
 
 enum Mode {
-    /// Sleeps until there is a packet. How often in a row there was none any more.
+    /// Sleeps until there is a packet. How often in a row it could have been spared.
     Watching(u32),
     /// Sleeps that long whatever comes.
     Resting(u64),
@@ -308,7 +310,7 @@ impl Device {
                 longest.min(if backlog { BACKLOG } else { u64::MAX }),
             );
             let polls = self.handshake.polls.load(Ordering::Relaxed);
-            let polled = polls != core::mem::replace(&mut seen, polls);
+            let polled = polls.wrapping_sub(core::mem::replace(&mut seen, polls)) >= OFTEN;
             mode = match mode {
                 Mode::Resting(rest) if polled && self.handshake.resting.load(Ordering::Relaxed) => {
                     Mode::Resting((rest * 2).min(REST.1))
@@ -329,12 +331,11 @@ impl Device {
     /// Makes progress in the background thread. What it does next.
     fn look(&self, mode: Mode, polled: bool) -> Mode {
         // A poller may hold it and not be running: then this thread must not spin.
-        if self.progress(&mut self.inbox.lock()) > 0 {
-            return Mode::Watching(0);
+        if self.progress(&mut self.inbox.lock()) == 0 {
+            self.apply_changes();
         }
-        self.apply_changes();
         match mode {
-            Mode::Watching(beaten) if polled && beaten + 1 < BEATEN => Mode::Watching(beaten + 1),
+            Mode::Watching(spared) if polled && spared + 1 < SPARED => Mode::Watching(spared + 1),
             Mode::Watching(_) if polled => {
                 self.handshake.resting.store(true, Ordering::Relaxed);
                 Mode::Resting(REST.0)

@@ -37,6 +37,14 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         // A move to RESET or ERR looks at nothing else; one that goes nowhere is none.
         change.state = (mask & IBV_QP_STATE != 0).then_some(to);
         engine.modify(&change, now, world);
+        if change.state == Some(QpState::Reset) {
+            for cq in [&object.qp.send_cq, &object.qp.recv_cq]
+                .into_iter()
+                .flatten()
+            {
+                cq.forget(object.qp.qpn);
+            }
+        }
         Ok(())
     })?;
     if mask & IBV_QP_AV != 0 {

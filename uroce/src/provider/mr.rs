@@ -234,12 +234,15 @@ pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Answer<()> {
 /// # Safety
 /// Window and region are live; the region may be NULL.
 pub unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Answer<Bind> {
-    const KNOWN: u32 = IBV_ACCESS_REMOTE_WRITE
+    // Local access is the region's business.
+    const KNOWN: u32 = IBV_ACCESS_LOCAL_WRITE
+        | IBV_ACCESS_REMOTE_WRITE
         | IBV_ACCESS_REMOTE_READ
         | IBV_ACCESS_REMOTE_ATOMIC
         | IBV_ACCESS_ZERO_BASED
         | IBV_ACCESS_FLUSH_GLOBAL
-        | IBV_ACCESS_FLUSH_PERSISTENT;
+        | IBV_ACCESS_FLUSH_PERSISTENT
+        | IBV_ACCESS_OPTIONAL_RANGE;
     // SAFETY: by the contract.
     let (mw, mr) = unsafe { (mw.as_ref().ok_or(EINVAL)?, info.mr.as_ref()) };
     if info.mw_access_flags & !KNOWN != 0 || rkey >> 8 != mw.rkey >> 8 {

@@ -359,7 +359,9 @@ pub unsafe extern "C" fn post_recv(
     // SAFETY: by the op's contract.
     unsafe {
         each_recv(wr, bad_wr, object.cap.max_recv_sge as usize, |receive| {
-            if engine.post_recv(receive, &mut world) {
+            if engine.state() == QpState::Reset {
+                Err(EINVAL)
+            } else if engine.post_recv(receive, &mut world) {
                 Ok(())
             } else {
                 Err(ENOMEM)
