@@ -446,6 +446,46 @@ fn follows_its_interface() {
     });
 }
 
+/// A UDP socket sees no IP header; a raw one does, as a kernel device does that checks the ICRC.
+#[test]
+fn the_icrc_is_right_for_what_is_on_the_wire() {
+    in_namespace(|| {
+        // Datagrams are cut on their way, and not put together again.
+        ip("link set lo up gso_max_segs 1");
+        let raw = socket2::Socket::new(
+            socket2::Domain::IPV4,
+            socket2::Type::RAW,
+            Some(socket2::Protocol::UDP),
+        )
+        .unwrap();
+        raw.set_recv_buffer_size(1 << 20).unwrap();
+        raw.set_nonblocking(true).unwrap();
+        let (a, b) = (alone(5), alone(5));
+        let gid = b.gids()[0].unwrap().gid;
+        exchange(&a, &b, 0, gid, gid);
+        let mut ids = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(len) = std::io::Read::read(&mut &raw, &mut buffer) {
+            let (header, udp) = buffer[..len].split_at(20);
+            let [ports, datagram] = [&udp[..4], &udp[8..]];
+            let flow = crate::wire::Flow {
+                src: <[u8; 4]>::try_from(&header[12..16]).unwrap().into(),
+                dst: <[u8; 4]>::try_from(&header[16..]).unwrap().into(),
+                src_port: u16::from_be_bytes([ports[0], ports[1]]),
+                dst_port: u16::from_be_bytes([ports[2], ports[3]]),
+            };
+            let found = flow.check(datagram).unwrap();
+            assert_eq!(header[4..6], found.id.to_be_bytes());
+            assert_eq!(header[6..8], [0x40, 0], "not to be fragmented");
+            assert!(found.dont_fragment);
+            ids.push(found.id);
+        }
+        assert_eq!(ids.len(), 77);
+        // Numbered in the buffers that they were cut out of; the first is the longest.
+        assert_eq!(ids[..5], [0, 1, 0, 1, 2]);
+    });
+}
+
 #[test]
 fn the_default_route_decides() {
     in_namespace(|| {
