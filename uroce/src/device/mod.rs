@@ -62,6 +62,8 @@ pub struct Device {
     next_number: AtomicU32,
     generation: u32,
     timers: Mutex<Timers>,
+    /// Queue pairs that have something to send, which need not be at once.
+    deferred: Mutex<Vec<Arc<QueuePair>>>,
     /// Held by the thread that receives.
     inbox: Mutex<Inbox>,
     handshake: Handshake,
@@ -103,6 +105,7 @@ impl Device {
             next_number: AtomicU32::new(1),
             generation,
             timers: Mutex::default(),
+            deferred: Mutex::default(),
             inbox: Mutex::new(Inbox::new()),
             handshake: Handshake::new(),
             wake: Wake::new()?,
@@ -135,6 +138,7 @@ impl Device {
             let _ = open.thread.join();
             // Queue pairs that the program has forgotten; they go with the device.
             self.queue_pairs.write().clear();
+            self.deferred.lock().clear();
             self.groups.write().clear();
         }
     }

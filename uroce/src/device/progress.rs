@@ -31,6 +31,8 @@ const PATIENT: u32 = 64;
 const YIELD_EACH: u32 = 8;
 /// How often sockets are read before timers are looked at.
 const ROUNDS: usize = 4;
+/// How late timers may be, in nanoseconds, in a thread that has found something better.
+const LATE: u64 = 1_000_000;
 /// How long it rests at first, and at most, in nanoseconds.
 const REST: (u64, u64) = (50_000, 1_000_000);
 /// How often it looks for changes of the interface while there is always something else to do.
@@ -46,6 +48,8 @@ pub struct Handshake {
     empty: AtomicU32,
     /// The background thread rests.
     resting: AtomicBool,
+    /// The device has deferred something.
+    deferred: AtomicBool,
     /// Until when the background thread sleeps, at most; 0 while it is awake.
     sleeps_until: AtomicU64,
     /// The time of the first timer; `u64::MAX` if there is none.
@@ -59,6 +63,7 @@ impl Handshake {
             polls: AtomicU64::new(0),
             empty: AtomicU32::new(0),
             resting: AtomicBool::new(false),
+            deferred: AtomicBool::new(false),
             sleeps_until: AtomicU64::new(0),
             next_timer: AtomicU64::new(u64::MAX),
             stop: AtomicBool::new(false),
@@ -129,6 +134,11 @@ impl Device {
     /// Sends the batch, and remembers when the queue pair wants to be run next.
     fn finish(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
         self.net.flush(outbox, qp.qpn);
+        self.schedule(qp, inner);
+    }
+
+    /// Remembers when the queue pair wants to be run next.
+    fn schedule(&self, qp: &QueuePair, inner: &Inner) {
         if let Some(at) = inner.engine().timeout()
             && at.0 < qp.due.load(Ordering::Relaxed)
         {
@@ -162,11 +172,27 @@ impl Device {
         let handshake = &self.handshake;
         let polls = handshake.polls.load(Ordering::Relaxed);
         handshake.polls.store(polls + 1, Ordering::Relaxed);
-        if self.progress(&mut inbox) == 0 {
+        self.send_deferred();
+        if self.receive(&mut inbox, true) == 0 {
+            self.run_timers(0);
             drop(inbox);
             self.yield_now();
         } else {
+            // Whoever waits for a completion is not kept.
+            self.run_timers(LATE);
             handshake.empty.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends what [`Device::stop_running`] has put off.
+    fn send_deferred(&self) {
+        if !self.handshake.deferred.load(Ordering::Relaxed) {
+            return;
+        }
+        self.handshake.deferred.store(false, Ordering::Relaxed);
+        let next = || self.deferred.lock().pop();
+        while let Some(qp) = next() {
+            self.run(&qp, |_, _, _| ());
         }
     }
 
@@ -185,13 +211,13 @@ impl Device {
     fn progress(&self, inbox: &mut Inbox) -> usize {
         let mut count = 0;
         for _ in 0..ROUNDS {
-            let more = self.receive(inbox);
+            let more = self.receive(inbox, false);
             count += more;
             if more == 0 {
                 break;
             }
         }
-        self.run_timers();
+        self.run_timers(0);
         count
     }
 
@@ -204,7 +230,9 @@ impl Device {
     }
 
     /// Runs the queue pairs that packets have come for. Returns how many there were.
-    fn receive(&self, inbox: &mut Inbox) -> usize {
+    fn receive(&self, inbox: &mut Inbox, polling: bool) -> usize {
+        // Only if the background thread looks after what is put off, should the poller not come back.
+        let may_defer = polling && self.handshake.resting.load(Ordering::Relaxed);
         let mut now = None;
         let mut running: Option<Running> = None;
         with_outbox(|outbox| {
@@ -212,12 +240,12 @@ impl Device {
                 let now = *now.get_or_insert_with(clock::now);
                 let qpn = packet.headers.bth.dest_qpn;
                 if qpn == MULTICAST_QPN {
-                    self.stop_running(&mut running, now, outbox);
+                    self.stop_running(&mut running, may_defer, now, outbox);
                     self.deliver_to_group(packet, from, now, outbox);
                     return;
                 }
                 if running.as_ref().is_none_or(|running| running.qp.qpn != qpn) {
-                    self.stop_running(&mut running, now, outbox);
+                    self.stop_running(&mut running, may_defer, now, outbox);
                     running = self.queue_pair(qpn).map(Running::new);
                 }
                 if let Some(running) = &mut running {
@@ -225,7 +253,7 @@ impl Device {
                 }
             });
             if let Some(now) = now {
-                self.stop_running(&mut running, now, outbox);
+                self.stop_running(&mut running, may_defer, now, outbox);
             }
             count
         })
@@ -241,26 +269,44 @@ impl Device {
         for qp in self.group(&from.dst) {
             let mut running = Running::new(qp);
             running.receive(packet, from, now);
-            self.stop_running(&mut Some(running), now, outbox);
+            self.stop_running(&mut Some(running), false, now, outbox);
         }
     }
 
     /// Sends what comes of a run of packets: one acknowledgement for all of them.
-    fn stop_running(&self, running: &mut Option<Running>, now: Time, outbox: &mut Outbox) {
-        if let Some(mut running) = running.take() {
+    ///
+    /// If the run has completed a receive, that can wait until the program polls next or posts its
+    /// answer, which then goes with the acknowledgement: the program has its message sooner by a
+    /// system call.
+    fn stop_running(
+        &self,
+        running: &mut Option<Running>,
+        may_defer: bool,
+        now: Time,
+        outbox: &mut Outbox,
+    ) {
+        let Some(mut running) = running.take() else {
+            return;
+        };
+        if running.inner.take_received() && may_defer {
+            self.schedule(&running.qp, &running.inner);
+            drop(running.inner);
+            self.deferred.lock().push(running.qp);
+            self.handshake.deferred.store(true, Ordering::Relaxed);
+        } else {
             self.transmit(&running.qp, &mut running.inner, now, outbox);
             self.finish(&running.qp, &running.inner, outbox);
         }
     }
 
-    /// Runs the queue pairs whose time has come.
-    fn run_timers(&self) {
+    /// Runs the queue pairs whose time has come, if one has for that many nanoseconds.
+    fn run_timers(&self, late: u64) {
         let next = self.handshake.next_timer.load(Ordering::Relaxed);
         if next == u64::MAX {
             return;
         }
         let now = clock::now();
-        if next > now.0 {
+        if next.saturating_add(late) > now.0 {
             return;
         }
         loop {
@@ -309,6 +355,7 @@ impl Device {
                 watching,
                 longest.min(if backlog { BACKLOG } else { u64::MAX }),
             );
+            self.send_deferred();
             let polls = self.handshake.polls.load(Ordering::Relaxed);
             let polled = polls.wrapping_sub(core::mem::replace(&mut seen, polls)) >= OFTEN;
             mode = match mode {

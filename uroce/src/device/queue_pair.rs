@@ -55,6 +55,8 @@ pub struct Inner {
     engine: Qp,
     /// The domain of the XRC receive that is being filled.
     xrc_domain: Option<Domain>,
+    /// A receive has completed.
+    received: bool,
 }
 
 /// A queue pair.
@@ -93,6 +95,7 @@ impl QueuePair {
             inner: Arc::new(Mutex::new(Inner {
                 engine: Qp::new(config.engine),
                 xrc_domain: None,
+                received: false,
             })),
         }
     }
@@ -126,8 +129,14 @@ impl Inner {
             World {
                 qp,
                 xrc_domain: &mut self.xrc_domain,
+                received: &mut self.received,
             },
         )
+    }
+
+    /// Whether a receive has completed since this was last asked.
+    pub fn take_received(&mut self) -> bool {
+        core::mem::take(&mut self.received)
     }
 
     pub fn engine(&self) -> &Qp {

@@ -14,6 +14,7 @@ pub struct World<'a> {
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
     pub xrc_domain: &'a mut Option<Domain>,
+    pub received: &'a mut bool,
 }
 
 impl World<'_> {
@@ -124,6 +125,7 @@ impl Host for World<'_> {
 
     fn complete(&mut self, queue: Completed, completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
+        *self.received |= queue != Completed::Send;
         match queue {
             Completed::Send => qp.send_cq.as_ref(),
             Completed::Receive => qp.recv_cq.as_ref(),
