@@ -30,7 +30,7 @@ def pingpong(argv, out, _role):
         yield "invalid data"
 
 
-ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+(?:\s+[\d.]+)*)\s*$", re.M)
+ROW = re.compile(r"^ *(\d+)[ \t]+(\d+)[ \t]+([\d.]+(?:[ \t]+[\d.]+)*)[ \t]*$", re.M)
 
 
 def perftest(argv, out, role):

@@ -168,14 +168,15 @@ def make(kind, libdir, netem=None):
 # Two interfaces of one machine, with a cable between them that the packets to its own addresses really go through, as kernel
 # rxe asks for a route that leaves through its interface.
 ONE_MACHINE = """
+for pref in 10 20; do while ip rule del pref $pref 2>/dev/null; do :; done; done
 ip rule add pref 10 iif ve1 lookup local
 ip rule add pref 10 iif ve2 lookup local
 ip rule add pref 20 oif ve1 lookup 101
 ip rule add pref 20 oif ve2 lookup 102
 ip route add 10.9.7.2 dev ve1 src 10.9.7.1 table 101
 ip route add 10.9.7.1 dev ve2 src 10.9.7.2 table 102
-ip rule add pref 100 lookup local
-ip rule del pref 0 lookup local
+ip rule add pref 100 lookup local 2>/dev/null || true
+ip rule del pref 0 lookup local 2>/dev/null || true
 for dev in ve1 ve2; do
     echo 1 >/proc/sys/net/ipv4/conf/$dev/accept_local
     echo 0 >/proc/sys/net/ipv4/conf/$dev/rp_filter
