@@ -154,8 +154,6 @@ static void access_rights(void)
         ONE("region without the right", &without_mr, 0, 0, false);
         ONE("queue pair without the right", &without_qp, 0, 0, false);
         ONE("another protection domain", &plain, 0, 0, true);
-        if (ops[i].right == IBV_ACCESS_REMOTE_ATOMIC && on_uroce) /* rxe's provider refuses it at once */
-            ONE("not aligned", &plain, 4, 0, false);
     }
 }
 

@@ -362,14 +362,17 @@ impl Qp {
     /// When [`Qp::handle_timeout`] is to be called, at the latest, if nothing happens before.
     pub fn timeout(&self) -> Option<Time> {
         let requester = &self.requester;
-        let timers = match self.state {
-            QpState::Rts | QpState::Sqd => {
-                [requester.deadline, requester.probe, requester.not_before]
-            }
-            _ => [None; 3],
-        };
-        let paused = self.is_paused().then(|| self.pace.resumes());
-        timers.into_iter().chain([paused]).flatten().min()
+        // (Plainer than an iterator over the four, which compares before it looks whether a time is
+        // there: valgrind takes that for a use of what is not initialised.)
+        let mut first = u64::MAX;
+        let mut at = |time: Option<Time>| first = time.map_or(first, |time| first.min(time.0));
+        if matches!(self.state, QpState::Rts | QpState::Sqd) {
+            at(requester.deadline);
+            at(requester.probe);
+            at(requester.not_before);
+        }
+        at(self.is_paused().then(|| self.pace.resumes()));
+        (first != u64::MAX).then_some(Time(first))
     }
 
     /// There is something to send as soon as [`Pace`] allows it.

@@ -39,6 +39,8 @@ pub fn put<T: Copy>(control: &mut Control, len: usize, level: i32, kind: i32, va
     // the header is aligned as the buffer is.
     unsafe {
         let header = control.as_mut_ptr().byte_add(len).cast::<libc::cmsghdr>();
+        // The padding too: valgrind complains of bytes that the kernel is handed and nobody wrote.
+        header.cast::<u8>().write_bytes(0, space);
         (&raw mut (*header).cmsg_len).write(told as _);
         (&raw mut (*header).cmsg_level).write(level);
         (&raw mut (*header).cmsg_type).write(kind);
