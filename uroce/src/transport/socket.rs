@@ -13,6 +13,9 @@ use crate::wire::PORT;
 /// What a socket's buffers are to hold, if the system lets us.
 const BUFFER: usize = 8 << 20;
 
+/// Of linux/udp.h; libc has no name for it.
+const UDP_NO_CHECK6_RX: i32 = 102;
+
 /// A UDP socket at an address of the device, or of a multicast group.
 pub struct Socket {
     socket: Socket2,
@@ -188,6 +191,8 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
                 (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO),
+                // RoCE may do without the UDP checksum, as Soft-RoCE and RNICs do.
+                (libc::SOL_UDP, UDP_NO_CHECK6_RX),
             ]
         }
     };
@@ -197,4 +202,33 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
     // Linux 5.0.
     let _ = set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
     Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv6Addr, UdpSocket};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn datagrams_over_ipv6_without_a_checksum_are_received() {
+        const UDP_NO_CHECK6_TX: i32 = 101;
+        let loopback = Ipv6Addr::LOCALHOST;
+        let receiver = new(loopback.into()).unwrap();
+        receiver
+            .bind(&SocketAddr::from((loopback, 0)).into())
+            .unwrap();
+        let receiver = UdpSocket::from(receiver);
+        receiver.set_nonblocking(false).unwrap();
+        receiver
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        let sender = Socket2::new(Domain::IPV6, Type::DGRAM, None).unwrap();
+        set(&sender, libc::SOL_UDP, UDP_NO_CHECK6_TX, 1).unwrap();
+        let to = receiver.local_addr().unwrap();
+        sender.send_to(b"no checksum", &to.into()).unwrap();
+        let mut got = [0; 100];
+        assert_eq!(receiver.recv(&mut got).unwrap(), 11);
+    }
 }
