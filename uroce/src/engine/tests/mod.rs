@@ -3,3 +3,4 @@
 mod connection;
 mod host;
 mod network;
+mod schedules;

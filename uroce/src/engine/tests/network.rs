@@ -196,6 +196,9 @@ impl Network {
 
     /// Lets the next thing happen; false if nothing ever will.
     pub fn step(&mut self) -> bool {
+        for side in &self.sides {
+            side.qp.check_invariants();
+        }
         let arrival = self.under_way.first_key_value().map(|(key, _)| *key);
         let timers = [0, 1].map(|side: usize| self.sides[side].qp.timeout());
         let timer = timers.into_iter().flatten().min();
@@ -248,6 +251,33 @@ impl Network {
             }
             self.step();
         }
+    }
+}
+
+impl Qp {
+    /// What holds between any two calls.
+    fn check_invariants(&self) {
+        let requester = &self.requester;
+        assert!(requester.oldest <= requester.next && requester.next <= requester.sent);
+        assert!(requester.sent - requester.oldest < 1 << 23);
+        if self.state() == QpState::Rts {
+            assert!(requester.reads <= self.attributes.max_rd_atomic.into());
+            // Whatever is under way is being waited for.
+            let waits = requester
+                .deadline
+                .or(requester.probe)
+                .or(requester.not_before);
+            assert!(requester.oldest == requester.sent || waits.is_some());
+        }
+        assert!(self.replies.pending() <= self.attributes.max_dest_rd_atomic.into());
+        let numbers = self.send_queue.wqes.iter().map(|wqe| (wqe.first, wqe.end));
+        let mut last = 0;
+        for (first, end) in numbers {
+            assert!(first <= end && (last == 0 || first == last));
+            last = end;
+        }
+        let current = self.send_queue.wqes.get(requester.current);
+        assert!(current.is_none_or(|wqe| wqe.first <= requester.next));
     }
 }
 

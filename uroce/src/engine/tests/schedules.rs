@@ -1,0 +1,559 @@
+//! Two engines over a network that loses, doubles, delays and reorders: after any schedule each message
+//! has been delivered exactly once and in order, or the queue pair is in error with the right
+//! completion.
+//!
+//! `PROPTEST_CASES=20000 cargo test --release schedules` tries many more than usual.
+
+use ibverbs_abi::*;
+use proptest::prelude::*;
+
+use super::network::*;
+use crate::engine::*;
+use crate::wire::Psn;
+
+/// What is sent.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Send { imm: bool },
+    Write { imm: bool },
+    Read,
+    Add,
+    Swap,
+    AtomicWrite,
+    Flush,
+}
+
+#[derive(Clone, Debug)]
+struct Message {
+    kind: Kind,
+    len: u32,
+    fence: bool,
+    signaled: bool,
+    inline: bool,
+    /// When it is posted, and its receive.
+    at: u64,
+    receive_at: u64,
+}
+
+/// How bad the network is.
+#[derive(Clone, Copy, Debug)]
+struct Weather {
+    seed: u64,
+    /// Of 1000 packets.
+    lost: u64,
+    doubled: u64,
+    delayed: u64,
+    /// Nanoseconds.
+    delay: u64,
+    jitter: u64,
+    late: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    mtu: u32,
+    psns: [u32; 2],
+    reads: [u8; 2],
+    timeout: u8,
+    shared: bool,
+    weather: Weather,
+    messages: [Vec<Message>; 2],
+}
+
+fn kind() -> impl Strategy<Value = Kind> {
+    prop_oneof![
+        4 => any::<bool>().prop_map(|imm| Kind::Send { imm }),
+        4 => any::<bool>().prop_map(|imm| Kind::Write { imm }),
+        3 => Just(Kind::Read),
+        1 => Just(Kind::Add),
+        1 => Just(Kind::Swap),
+        1 => Just(Kind::AtomicWrite),
+        1 => Just(Kind::Flush),
+    ]
+}
+
+/// Lengths around multiples of the MTU are more interesting than others.
+fn len() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        0..64u32,
+        (1..5u32, 0..3u32).prop_map(|(packets, more)| packets * 1024 + more - 1),
+        (1..5u32, 0..3u32).prop_map(|(packets, more)| packets * 256 + more - 1),
+        (1..3u32, 0..3u32).prop_map(|(packets, more)| packets * 4096 + more - 1),
+        0..20_000u32,
+        0..SLOT,
+    ]
+}
+
+fn message() -> impl Strategy<Value = Message> {
+    let moment = prop_oneof![3 => Just(0), 2 => 0..2_000_000u64, 1 => 0..50_000_000u64];
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    (kind(), len(), flags, moment.clone(), moment).prop_map(
+        |(kind, len, (fence, signaled, inline), at, receive_at)| Message {
+            kind,
+            len: len.min(SLOT),
+            fence,
+            signaled,
+            inline,
+            at,
+            receive_at,
+        },
+    )
+}
+
+fn weather() -> impl Strategy<Value = Weather> {
+    let rate = |most: u64| prop_oneof![2 => Just(0), 3 => 0..most / 10, 1 => 0..most];
+    let delay = (1000..200_000u64, prop_oneof![0..1000u64, 0..500_000u64]);
+    let late = prop_oneof![0..1_000_000u64, 0..200_000_000u64];
+    (any::<u64>(), rate(400), rate(300), rate(200), delay, late).prop_map(
+        |(seed, lost, doubled, delayed, (delay, jitter), late)| Weather {
+            seed,
+            lost,
+            doubled,
+            delayed,
+            delay,
+            jitter,
+            late,
+        },
+    )
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let psn = prop_oneof![Just(0u32), 0xff_ff80..=0xff_ffffu32, 0..=0xff_ffffu32];
+    let messages = || proptest::collection::vec(message(), 0..SLOTS as usize);
+    (
+        prop_oneof![Just(256u32), Just(1024), Just(4096)],
+        [psn.clone(), psn],
+        [1..5u8, 1..5u8],
+        prop_oneof![2 => Just(0u8), 1 => 10..16u8],
+        any::<bool>(),
+        weather(),
+        [messages(), messages()],
+    )
+        .prop_map(
+            |(mtu, psns, reads, timeout, shared, weather, messages)| Case {
+                mtu,
+                psns,
+                reads,
+                timeout,
+                shared,
+                weather,
+                messages,
+            },
+        )
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut value = self.0;
+        value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        value ^ value >> 31
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        if end == 0 { 0 } else { self.next() % end }
+    }
+}
+
+fn fate(weather: Weather) -> Box<Fate> {
+    let mut random = Random(weather.seed);
+    Box::new(move |_, _| {
+        let mut copies = Vec::new();
+        if random.below(1000) >= weather.lost {
+            let count = 1 + u64::from(random.below(1000) < weather.doubled);
+            for _ in 0..count {
+                let mut delay = weather.delay + random.below(weather.jitter);
+                if random.below(1000) < weather.delayed {
+                    delay += random.below(weather.late);
+                }
+                copies.push(delay);
+            }
+        }
+        copies
+    })
+}
+
+/// Places of messages, `SLOTS` in each area; behind them the words that atomics change.
+const SLOTS: u64 = 12;
+const SLOT: u32 = 17_000;
+const fn place(area: u64, index: u64) -> u64 {
+    (area * SLOTS + index) * SLOT as u64
+}
+/// What a message sends; what its answer brings; what receives take; what the peer reads.
+const SENT: u64 = 0;
+const ANSWER: u64 = 1;
+const TAKEN: u64 = 2;
+const READ: u64 = 3;
+/// What the peer writes: `WRITTEN_SLOTS` places, so that messages overwrite others.
+const WRITTEN: u64 = 4;
+const WRITTEN_SLOTS: u64 = 3;
+const COUNTER: u64 = place(5, 0).next_multiple_of(8);
+const CHAIN: u64 = COUNTER + 8;
+const WORD: u64 = COUNTER + 16;
+const _: () = assert!((COUNTER as usize) + 24 < LEN);
+
+fn pattern(side: usize, area: u64, index: u64, at: usize) -> u8 {
+    let value = (side as u64 + 1) * 31 + area * 57 + index * 101 + at as u64 * 7 + (at as u64 >> 8);
+    (value ^ value >> 5) as u8
+}
+
+fn bytes(network: &mut Network, side: usize, offset: u64, len: u32) -> Vec<u8> {
+    network.sides[side].host.region(KEY).bytes[offset as usize..][..len as usize].to_vec()
+}
+
+fn expected(side: usize, area: u64, index: u64, len: u32) -> Vec<u8> {
+    (0..len as usize)
+        .map(|at| pattern(side, area, index, at))
+        .collect()
+}
+
+impl Message {
+    fn takes_receive(&self) -> bool {
+        matches!(self.kind, Kind::Send { .. } | Kind::Write { imm: true })
+    }
+
+    /// `swaps`: how many compare-and-swaps were before it.
+    fn request(&self, side: usize, index: u64, swaps: u64) -> Request {
+        let rkey = KEY;
+        let imm = 0x1000 + index as u32;
+        let va = BASE + place(WRITTEN, index % WRITTEN_SLOTS);
+        let sent = sge(place(SENT, index), self.len);
+        let word = sge(place(ANSWER, index), 8);
+        let (kind, sge) = match self.kind {
+            Kind::Send { imm: true } => (RequestKind::SendImm { imm }, sent),
+            Kind::Send { imm: false } => (RequestKind::Send, sent),
+            Kind::Write { imm: true } => (RequestKind::WriteImm { va, rkey, imm }, sent),
+            Kind::Write { imm: false } => (RequestKind::Write { va, rkey }, sent),
+            Kind::Read => {
+                let va = BASE + place(READ, index);
+                (
+                    RequestKind::Read { va, rkey },
+                    sge(place(ANSWER, index), self.len),
+                )
+            }
+            Kind::Add => {
+                let va = BASE + COUNTER;
+                (RequestKind::FetchAdd { va, rkey, add: 1 }, word)
+            }
+            Kind::Swap => {
+                let va = BASE + CHAIN;
+                let (compare, swap) = (swaps, swaps + 1);
+                (
+                    RequestKind::CmpSwap {
+                        va,
+                        rkey,
+                        compare,
+                        swap,
+                    },
+                    word,
+                )
+            }
+            Kind::AtomicWrite => {
+                let data = (index + 1).to_ne_bytes();
+                let va = BASE + WORD;
+                (RequestKind::AtomicWrite { va, rkey, data }, word)
+            }
+            Kind::Flush => (
+                RequestKind::Flush {
+                    va,
+                    rkey,
+                    len: self.len,
+                    placement: 1,
+                    selectivity: (index % 2) as u8,
+                },
+                word,
+            ),
+        };
+        let inline = self.inline && self.len < 300 && matches!(self.kind, Kind::Send { .. });
+        let half = sge.len / 2;
+        let sges = match self.kind {
+            _ if inline => vec![],
+            Kind::Send { .. } | Kind::Write { .. } | Kind::Read if sge.len > 3 => vec![
+                Sge { len: half, ..sge },
+                Sge {
+                    addr: sge.addr + u64::from(half),
+                    len: sge.len - half,
+                    ..sge
+                },
+            ],
+            _ => vec![sge],
+        };
+        let mut request = request(index, kind, &sges);
+        request.inline = inline.then(|| expected(side, SENT, index, self.len).into());
+        request.flags = RequestFlags {
+            signaled: self.signaled,
+            solicited: false,
+            fence: self.fence,
+        };
+        request
+    }
+}
+
+/// Something the programs do.
+enum Act {
+    Send(usize, usize),
+    Receive(usize, usize),
+}
+
+fn start(case: &Case) -> Network {
+    let psns = case.psns.map(Psn::new);
+    let change = |side: usize| QpChange {
+        max_rd_atomic: Some(case.reads[side]),
+        max_dest_rd_atomic: Some(case.reads[1 - side]),
+        timeout: Some(case.timeout),
+        min_rnr_timer: Some(4),
+        ..usual(side, psns, case.mtu)
+    };
+    let config = |side: usize| QpConfig {
+        signal_all: false,
+        has_srq: case.shared,
+        ..config(Service::Rc, side)
+    };
+    let mut network = Network::new(
+        [config(0), config(1)],
+        [change(0), change(1)],
+        fate(case.weather),
+    );
+    for (side, of) in network.sides.iter_mut().enumerate() {
+        let bytes = &mut of.host.region(KEY).bytes;
+        for (area, index) in [SENT, READ]
+            .into_iter()
+            .flat_map(|a| (0..SLOTS).map(move |i| (a, i)))
+        {
+            let place = place(area, index) as usize;
+            for (at, byte) in bytes[place..][..SLOT as usize].iter_mut().enumerate() {
+                *byte = pattern(side, area, index, at);
+            }
+        }
+    }
+    network
+}
+
+fn play(case: &Case) -> Network {
+    let mut network = start(case);
+    let mut acts = Vec::new();
+    for (side, messages) in case.messages.iter().enumerate() {
+        let (mut sent, mut ready) = (0, 0);
+        let mut receives = 0;
+        for (index, message) in messages.iter().enumerate() {
+            sent = sent.max(message.at);
+            acts.push((sent, Act::Send(side, index)));
+            if message.takes_receive() {
+                ready = ready.max(message.receive_at);
+                acts.push((ready, Act::Receive(1 - side, receives)));
+                receives += 1;
+            }
+        }
+    }
+    acts.sort_by_key(|act| act.0);
+    let begin = network.now.0;
+    for (at, act) in acts {
+        let wait = (begin + at).saturating_sub(network.now.0);
+        if wait > 0 {
+            network.run_for(wait);
+        }
+        match act {
+            Act::Send(side, index) => {
+                let messages = &case.messages[side];
+                let swaps = messages[..index].iter();
+                let swaps = swaps.filter(|m| matches!(m.kind, Kind::Swap)).count();
+                let request = messages[index].request(side, index as u64, swaps as u64);
+                network.send(side, request);
+            }
+            Act::Receive(side, index) => {
+                let receive = receive(index as u64, &[sge(place(TAKEN, index as u64), SLOT)]);
+                if case.shared {
+                    network.sides[side].host.shared.push_back(receive);
+                } else {
+                    network.recv(side, receive);
+                }
+            }
+        }
+    }
+    network.run();
+    network
+}
+
+/// What the programs can see is what they must see.
+fn check(case: &Case, network: &mut Network) -> Result<(), TestCaseError> {
+    let whole = (network.sides.iter()).all(|side| side.qp.state() == QpState::Rts);
+    prop_assert!(whole || case.timeout != 0, "failed without a timeout");
+    for side in 0..2 {
+        let messages = &case.messages[side];
+        let done = check_sends(messages, network, side)?;
+        if whole {
+            prop_assert_eq!(done, messages.len());
+        }
+        check_receives(case, network, side, done)?;
+        check_atomics(messages, network, side, done)?;
+        check_answers(messages, network, side, done);
+        if whole {
+            check_written(messages, network, side);
+        }
+        prop_assert_eq!(network.sides[side].qp.send_depth(), 0);
+    }
+    Ok(())
+}
+
+/// Completions in order; returns how many requests succeeded.
+fn check_sends(
+    messages: &[Message],
+    network: &Network,
+    side: usize,
+) -> Result<usize, TestCaseError> {
+    let got = network.sides[side].host.statuses(Completed::Send);
+    let failure = got.iter().find(|(_, status)| *status != IBV_WC_SUCCESS);
+    let done = failure.map_or(messages.len(), |(id, _)| *id as usize);
+    if let Some((_, status)) = failure {
+        let allowed = [IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR].contains(status);
+        prop_assert!(allowed, "failed with {status}");
+    }
+    let expected: Vec<_> = (messages.iter().enumerate())
+        .filter(|(index, message)| *index >= done || message.signaled)
+        .map(|(index, _)| {
+            let status = match index.cmp(&done) {
+                core::cmp::Ordering::Less => IBV_WC_SUCCESS,
+                core::cmp::Ordering::Equal => failure.map_or(0, |failure| failure.1),
+                core::cmp::Ordering::Greater => IBV_WC_WR_FLUSH_ERR,
+            };
+            (index as u64, status)
+        })
+        .collect();
+    prop_assert_eq!(got, expected);
+    Ok(done)
+}
+
+/// The peer got what was sent, once, in order.
+fn check_receives(
+    case: &Case,
+    network: &mut Network,
+    side: usize,
+    done: usize,
+) -> Result<(), TestCaseError> {
+    let peer = 1 - side;
+    let completions: Vec<Completion> = (network.sides[peer].host.completions.iter())
+        .filter(|(queue, completion)| {
+            *queue == Completed::Receive && completion.status == IBV_WC_SUCCESS
+        })
+        .map(|(_, completion)| *completion)
+        .collect();
+    let messages = case.messages[side].iter().enumerate();
+    let taking: Vec<_> = messages
+        .filter(|(_, message)| message.takes_receive())
+        .collect();
+    let least = taking.iter().filter(|(index, _)| *index < done).count();
+    prop_assert!((least..=taking.len()).contains(&completions.len()));
+    for (number, (completion, (index, message))) in completions.iter().zip(&taking).enumerate() {
+        prop_assert_eq!(completion.wr_id, number as u64);
+        prop_assert_eq!(completion.byte_len, message.len);
+        let (opcode, imm) = match message.kind {
+            Kind::Write { .. } => (IBV_WC_RECV_RDMA_WITH_IMM, true),
+            Kind::Send { imm } => (IBV_WC_RECV, imm),
+            _ => unreachable!(),
+        };
+        prop_assert_eq!(completion.opcode, opcode);
+        if imm {
+            prop_assert_eq!(completion.wc_flags, IBV_WC_WITH_IMM);
+            prop_assert_eq!(completion.imm_or_rkey, 0x1000 + *index as u32);
+        }
+        if opcode == IBV_WC_RECV {
+            let got = bytes(network, peer, place(TAKEN, number as u64), message.len);
+            assert!(got == expected(side, SENT, *index as u64, message.len));
+        }
+    }
+    Ok(())
+}
+
+/// Each was executed once, and gave what was there.
+fn check_atomics(
+    messages: &[Message],
+    network: &mut Network,
+    side: usize,
+    done: usize,
+) -> Result<(), TestCaseError> {
+    let word = |network: &mut Network, side, offset| {
+        u64::from_ne_bytes(bytes(network, side, offset, 8).try_into().unwrap())
+    };
+    for (kind, at) in [(Kind::Add, COUNTER), (Kind::Swap, CHAIN)] {
+        let same = |message: &Message| {
+            core::mem::discriminant(&message.kind) == core::mem::discriminant(&kind)
+        };
+        let all = messages
+            .iter()
+            .enumerate()
+            .filter(|(_, message)| same(message));
+        let all: Vec<usize> = all.map(|(index, _)| index).collect();
+        let complete = all.iter().filter(|index| **index < done).count();
+        let executed = word(network, 1 - side, at) as usize;
+        prop_assert!((complete..=all.len()).contains(&executed));
+        for (number, index) in all.iter().enumerate().take(complete) {
+            let got = word(network, side, place(ANSWER, *index as u64));
+            prop_assert_eq!(got, number as u64);
+        }
+    }
+    let changes =
+        |message: &&Message| matches!(message.kind, Kind::Add | Kind::Swap | Kind::AtomicWrite);
+    let least = messages[..done].iter().filter(changes).count() as u64;
+    let most = messages.iter().filter(changes).count() as u64;
+    prop_assert!((least..=most).contains(&network.sides[1 - side].host.atomics));
+    Ok(())
+}
+
+fn check_answers(messages: &[Message], network: &mut Network, side: usize, done: usize) {
+    for (index, message) in messages[..done].iter().enumerate() {
+        if matches!(message.kind, Kind::Read) {
+            let got = bytes(network, side, place(ANSWER, index as u64), message.len);
+            assert!(got == expected(1 - side, READ, index as u64, message.len));
+        }
+    }
+}
+
+/// What several messages wrote is what the last one wrote.
+fn check_written(messages: &[Message], network: &mut Network, side: usize) {
+    let mut slots = [const { [0; SLOT as usize] }; WRITTEN_SLOTS as usize];
+    let mut word = 0;
+    for (index, message) in messages.iter().enumerate() {
+        match message.kind {
+            Kind::Write { .. } => {
+                slots[index % 3][..message.len as usize].copy_from_slice(&expected(
+                    side,
+                    SENT,
+                    index as u64,
+                    message.len,
+                ));
+            }
+            Kind::AtomicWrite => word = index as u64 + 1,
+            _ => {}
+        }
+    }
+    for (index, slot) in slots.iter().enumerate() {
+        assert!(bytes(network, 1 - side, place(WRITTEN, index as u64), SLOT) == slot);
+    }
+    assert!(bytes(network, 1 - side, WORD, 8) == word.to_ne_bytes());
+}
+
+/// Few in a debug build.
+fn cases() -> ProptestConfig {
+    let mut config = ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    };
+    if std::env::var_os("PROPTEST_CASES").is_none() {
+        config.cases = if cfg!(debug_assertions) { 60 } else { 3000 };
+    }
+    config
+}
+
+proptest! {
+    #![proptest_config(cases())]
+
+    #[test]
+    fn every_message_arrives_once_and_in_order(case in case()) {
+        let mut network = play(&case);
+        check(&case, &mut network)?;
+    }
+}
