@@ -75,6 +75,9 @@ impl Qp {
         }
         let part = part_of(first, last);
         let mut headers = self.headers(operation, part, send_queue::psn_of(number));
+        if headers.bth.opcode.parts().is_none() {
+            return Err(IBV_WC_LOC_QP_OP_ERR);
+        }
         let (following, len) = describe(wqe, number, mtu, part, &mut headers);
         let Some(payload) = emit::payload(&headers, len, buffer) else {
             return Ok(None);

@@ -3,4 +3,7 @@
 mod connection;
 mod host;
 mod network;
+mod responder;
 mod schedules;
+mod unreliable;
+mod values;

@@ -1,0 +1,435 @@
+//! The responder, packet by packet: what kernel rxe and RNICs may send, and what they are answered.
+
+use ibverbs_abi::*;
+
+use super::host::TestHost;
+use super::network::*;
+use crate::engine::*;
+use crate::wire::{
+    Aeth, AethKind, Bth, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part, Psn, Reth,
+    Transport,
+};
+
+/// A queue pair in RTR, and a peer that is only this test.
+struct Peer {
+    qp: Qp,
+    host: TestHost,
+    now: Time,
+}
+
+const START: u32 = 0xff_fffe;
+
+fn psn(offset: u32) -> Psn {
+    Psn::new(START) + offset
+}
+
+impl Peer {
+    fn new(change: QpChange) -> Peer {
+        let mut peer = Peer {
+            qp: Qp::new(config(Service::Rc, 0)),
+            host: TestHost::default(),
+            now: Time(1_000_000),
+        };
+        peer.host.add(KEY, BASE, LEN);
+        let psns = [Psn::new(5), Psn::new(START)];
+        for state in [QpState::Init, QpState::Rtr] {
+            let change = QpChange {
+                state: Some(state),
+                max_dest_rd_atomic: change.max_dest_rd_atomic.or(Some(2)),
+                ..usual(0, psns, 1024)
+            };
+            peer.qp.modify(&change, peer.now, &mut peer.host);
+        }
+        peer
+    }
+
+    fn headers(operation: Operation, part: Part, at: u32) -> Headers {
+        Headers::new(Bth {
+            opcode: Opcode::new(Transport::Rc, operation, part),
+            solicited: false,
+            migrated: true,
+            pad: 0,
+            pkey: 0xffff,
+            dest_qpn: qpn(0),
+            ack_request: true,
+            psn: psn(at),
+        })
+    }
+
+    /// Hands over a packet; nothing is sent yet.
+    fn give(&mut self, headers: Headers, payload: &[u8]) {
+        let mut headers = headers;
+        headers.bth.pad = (payload.len().wrapping_neg() & 3) as u8;
+        let mut datagram = vec![0; headers.len()];
+        headers.write(&mut datagram);
+        datagram.extend(payload);
+        datagram.resize(datagram.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);
+        let packet = Packet::parse(&datagram).unwrap();
+        self.qp
+            .receive(&packet, &addresses(1), self.now, &mut self.host);
+    }
+
+    fn send(&mut self, part: Part, at: u32, payload: &[u8]) {
+        self.give(Peer::headers(Operation::Send, part, at), payload);
+    }
+
+    fn read(&mut self, at: u32, va: u64, len: u32) {
+        let reth = Some(Reth { va, rkey: KEY, len });
+        let headers = Peer::headers(Operation::ReadRequest, Part::Only, at);
+        self.give(Headers { reth, ..headers }, &[]);
+    }
+
+    /// What is answered: operation, part, offset of the PSN, syndrome.
+    fn answers(&mut self) -> Vec<(Operation, Part, i32, Option<AethKind>)> {
+        let mut buffer = [0; 4300];
+        let mut answers = Vec::new();
+        loop {
+            let sent = self.qp.transmit(self.now, &mut self.host, &mut buffer);
+            let Some(transmit) = sent else {
+                return answers;
+            };
+            let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
+            let headers = Packet::parse(&datagram).unwrap().headers;
+            let (_, operation, part) = headers.bth.opcode.parts().unwrap();
+            let offset = headers.bth.psn.distance(psn(0));
+            answers.push((operation, part, offset, headers.aeth.map(|aeth| aeth.kind)));
+        }
+    }
+
+    fn post(&mut self, id: u64) {
+        assert!(
+            self.qp
+                .post_recv(receive(id, &[sge(0, 10_000)]), &mut self.host)
+        );
+    }
+}
+
+type Answer = (Operation, Part, i32, Option<AethKind>);
+
+const OK: Option<AethKind> = Some(AethKind::Ack { credits: 31 });
+
+fn ack(at: i32) -> Answer {
+    (Operation::Ack, Part::Only, at, OK)
+}
+
+fn nak(at: i32, code: NakCode) -> Answer {
+    (Operation::Ack, Part::Only, at, Some(AethKind::Nak(code)))
+}
+
+/// 9.7.5.1.2: one acknowledgment for several packets.
+#[test]
+fn acknowledgments_are_coalesced() {
+    let mut peer = Peer::new(QpChange::default());
+    for at in 0..4 {
+        peer.post(at.into());
+        peer.send(Part::Only, at, b"abc");
+    }
+    assert_eq!(peer.answers(), [ack(3)]);
+    assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+}
+
+/// 9.7.5.2.3: once for a gap; again if the peer began again.
+#[test]
+fn a_gap_is_complained_about_once() {
+    let mut peer = Peer::new(QpChange::default());
+    for id in 0..4 {
+        peer.post(id);
+    }
+    peer.send(Part::Only, 0, b"");
+    peer.send(Part::Only, 2, b"");
+    peer.send(Part::Only, 3, b"");
+    assert_eq!(peer.answers(), [ack(0), nak(1, NakCode::PsnSequence)]);
+    peer.send(Part::Only, 4, b"");
+    assert_eq!(peer.answers(), []);
+    peer.send(Part::Only, 2, b"");
+    assert_eq!(peer.answers(), [nak(1, NakCode::PsnSequence)]);
+    peer.send(Part::Only, 1, b"");
+    peer.send(Part::Only, 3, b"");
+    assert_eq!(peer.answers(), [ack(1), nak(2, NakCode::PsnSequence)]);
+    // It came before the complaint was sent.
+    peer.send(Part::Only, 2, b"");
+    peer.send(Part::Only, 4, b"");
+    peer.send(Part::Only, 3, b"");
+    assert_eq!(peer.answers(), [ack(3)]);
+}
+
+/// 9.7.5.1.3: what is executed is not executed again, but acknowledged up to the newest.
+#[test]
+fn duplicates_are_acknowledged_and_no_more() {
+    let mut peer = Peer::new(QpChange::default());
+    for at in 0..3 {
+        peer.post(at.into());
+        peer.send(Part::Only, at, &[at as u8]);
+    }
+    assert_eq!(peer.answers(), [ack(2)]);
+    peer.send(Part::Only, 0, &[9]);
+    peer.send(Part::Only, 1, &[9]);
+    assert_eq!(peer.answers(), [ack(2)]);
+    assert_eq!(peer.host.completions.len(), 3);
+    assert_eq!(peer.host.region(KEY).bytes[0], 2);
+}
+
+/// 9.7.5.1.4: a READ is answered again, whole or the rest of it, if it is the same.
+#[test]
+fn reads_are_replayed() {
+    use Part::*;
+    let mut peer = Peer::new(QpChange::default());
+    let response = |part, at| {
+        (
+            Operation::ReadResponse,
+            part,
+            at,
+            OK.filter(|_| part != Middle),
+        )
+    };
+    peer.read(0, BASE, 4000);
+    assert_eq!(
+        peer.answers(),
+        [
+            response(First, 0),
+            response(Middle, 1),
+            response(Middle, 2),
+            response(Last, 3)
+        ]
+    );
+    peer.read(2, BASE + 2048, 1952);
+    assert_eq!(peer.answers(), [response(First, 2), response(Last, 3)]);
+    peer.read(3, BASE + 3072, 928);
+    assert_eq!(peer.answers(), [response(Only, 3)]);
+    // Another one: silence (9.7.5.1.4).
+    peer.read(2, BASE, 1952);
+    peer.read(2, BASE + 2048, 1953);
+    assert_eq!(peer.answers(), []);
+    // The expected PSN has not moved.
+    peer.post(1);
+    peer.send(Only, 4, b"");
+    assert_eq!(peer.answers(), [ack(4)]);
+    // Forgotten when others have come.
+    peer.read(5, BASE, 1);
+    peer.read(6, BASE, 1);
+    peer.answers();
+    peer.read(0, BASE, 4000);
+    assert_eq!(peer.answers(), []);
+    // The key has gone.
+    peer.host.region(KEY).valid = false;
+    peer.read(6, BASE, 1);
+    assert_eq!(peer.answers(), [nak(6, NakCode::RemoteAccess)]);
+    assert_eq!(peer.qp.state(), QpState::Err);
+}
+
+/// Answers leave in the order of their PSNs, responses with data among acknowledgments.
+#[test]
+fn answers_are_in_order() {
+    use Part::*;
+    let mut peer = Peer::new(QpChange::default());
+    peer.post(1);
+    peer.post(2);
+    peer.send(Only, 0, b"");
+    peer.read(1, BASE, 2000);
+    peer.send(Only, 3, b"");
+    // Meanwhile the first one comes again.
+    peer.send(Only, 0, b"");
+    let response = |part, at| (Operation::ReadResponse, part, at, OK);
+    assert_eq!(
+        peer.answers(),
+        [ack(0), response(First, 1), response(Last, 2), ack(3)]
+    );
+}
+
+/// 9.7.4.1.3: more READs than `max_dest_rd_atomic`.
+#[test]
+fn too_many_reads_are_refused() {
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(1),
+        ..QpChange::default()
+    });
+    peer.read(0, BASE, 1);
+    peer.read(1, BASE, 1);
+    let answers = peer.answers();
+    assert_eq!(answers[1..], [nak(1, NakCode::InvalidRequest)]);
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(0),
+        ..QpChange::default()
+    });
+    peer.read(0, BASE, 1);
+    assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)]);
+}
+
+/// 9.7.4.1.2, 9.7.4.1.6: order of parts, and their lengths.
+#[test]
+fn malformed_messages_are_refused() {
+    use Part::*;
+    let whole = [1; 1024];
+    for packets in [
+        &[(Middle, &whole[..])][..],
+        &[(Last, b"a")],
+        &[(First, &whole), (First, &whole)],
+        &[(First, &whole), (Only, b"a")],
+        &[(First, &whole[..1020])],
+        &[(First, &whole), (Middle, &whole[..4])],
+        &[(First, &whole), (Last, b"")],
+    ] {
+        let mut peer = Peer::new(QpChange::default());
+        peer.post(1);
+        peer.post(2);
+        for (at, (part, payload)) in packets.iter().enumerate() {
+            peer.send(*part, at as u32, payload);
+        }
+        let last = packets.len() as i32 - 1;
+        let refusal = nak(last, NakCode::InvalidRequest);
+        assert_eq!(peer.answers().last(), Some(&refusal), "{packets:?}");
+        assert_eq!(peer.qp.state(), QpState::Err);
+        let statuses = peer.host.statuses(Completed::Receive);
+        let begun = last > 0;
+        let first = if begun {
+            IBV_WC_REM_INV_REQ_ERR
+        } else {
+            IBV_WC_WR_FLUSH_ERR
+        };
+        assert_eq!(
+            statuses,
+            [(1, first), (2, IBV_WC_WR_FLUSH_ERR)],
+            "{packets:?}"
+        );
+        assert_eq!(peer.host.events.contains(&QpEvent::RequestError), !begun);
+    }
+    // A WRITE whose length is another than it says.
+    for (len, part, payload) in [
+        (5, Only, 4),
+        (3, Only, 4),
+        (1024, First, 1024),
+        (1 << 31 | 1, First, 1024),
+    ] {
+        let mut peer = Peer::new(QpChange::default());
+        let reth = Some(Reth {
+            va: BASE,
+            rkey: KEY,
+            len,
+        });
+        peer.give(
+            Headers {
+                reth,
+                ..Peer::headers(Operation::Write, part, 0)
+            },
+            &whole[..payload],
+        );
+        assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)], "{len}");
+    }
+}
+
+/// 9.7.5.2.8: a message waits for its receive; what follows is dropped without complaint.
+#[test]
+fn not_ready_is_said_once() {
+    let mut peer = Peer::new(QpChange::default());
+    peer.send(Part::Only, 0, b"");
+    peer.send(Part::Only, 1, b"");
+    let refusal = (
+        Operation::Ack,
+        Part::Only,
+        0,
+        Some(AethKind::RnrNak { timer: 12 }),
+    );
+    assert_eq!(peer.answers(), [refusal]);
+    peer.post(1);
+    peer.send(Part::Only, 0, b"");
+    assert_eq!(peer.answers(), [ack(0)]);
+    // A WRITE with immediate data needs it at its end only.
+    let reth = Some(Reth {
+        va: BASE,
+        rkey: KEY,
+        len: 1025,
+    });
+    peer.give(
+        Headers {
+            reth,
+            ..Peer::headers(Operation::Write, Part::First, 1)
+        },
+        &[1; 1024],
+    );
+    let last = Headers {
+        imm: Some(1),
+        ..Peer::headers(Operation::WriteImm, Part::Last, 2)
+    };
+    peer.give(last, &[2]);
+    let refusal = (
+        Operation::Ack,
+        Part::Only,
+        2,
+        Some(AethKind::RnrNak { timer: 12 }),
+    );
+    assert_eq!(peer.answers(), [ack(1), refusal]);
+    assert_eq!(peer.host.region(KEY).bytes[1024], 0);
+    peer.post(2);
+    peer.give(last, &[2]);
+    assert_eq!(peer.answers(), [ack(2)]);
+    assert_eq!(peer.host.region(KEY).bytes[1024], 2);
+}
+
+/// 9.6.1.5: packets of others do not count; nor does anything in states that do not receive.
+#[test]
+fn strangers_and_wrong_states_get_no_answer() {
+    let mut peer = Peer::new(QpChange::default());
+    let datagram = {
+        let headers = Peer::headers(Operation::Send, Part::Only, 0);
+        let mut bytes = vec![0; headers.len() + ICRC_LEN];
+        headers.write(&mut bytes);
+        bytes
+    };
+    let packet = Packet::parse(&datagram).unwrap();
+    let stranger = Addresses {
+        src: [7; 16],
+        ..addresses(1)
+    };
+    peer.qp
+        .receive(&packet, &stranger, peer.now, &mut peer.host);
+    assert_eq!(peer.answers(), []);
+    for state in [QpState::Err, QpState::Reset, QpState::Init] {
+        let change = QpChange {
+            state: Some(state),
+            ..QpChange::default()
+        };
+        peer.qp.modify(&change, peer.now, &mut peer.host);
+        peer.send(Part::Only, 0, b"");
+        assert_eq!(peer.answers(), []);
+    }
+    assert_eq!(peer.host.events, []);
+}
+
+/// 9.7.7.2: a peer that counts credits gets one message more than it has receives for, then the next
+/// only when that one is acknowledged.
+#[test]
+fn credits_are_respected() {
+    let mut peer = Peer::new(QpChange::default());
+    let change = QpChange {
+        state: Some(QpState::Rts),
+        sq_psn: Some(psn(100)),
+        ..QpChange::default()
+    };
+    peer.qp.modify(&change, peer.now, &mut peer.host);
+    let post = |peer: &mut Peer, id| {
+        let request = request(id, RequestKind::Send, &[]);
+        assert!(peer.qp.post_send(request, peer.now, &mut peer.host));
+        peer.answers().len()
+    };
+    assert_eq!(post(&mut peer, 1), 1);
+    let answer = |peer: &mut Peer, at, credits, msn| {
+        let aeth = Some(Aeth {
+            kind: AethKind::Ack { credits },
+            msn,
+        });
+        peer.give(
+            Headers {
+                aeth,
+                ..Peer::headers(Operation::Ack, Part::Only, at)
+            },
+            &[],
+        );
+        peer.answers().len()
+    };
+    // The first message, and a receive for one more.
+    assert_eq!(answer(&mut peer, 100, 1, 1), 0);
+    assert_eq!([2, 3, 4].map(|id| post(&mut peer, id)), [1, 0, 0]);
+    assert_eq!(answer(&mut peer, 101, 0, 2), 1);
+    assert_eq!(answer(&mut peer, 102, 31, 3), 1);
+    assert_eq!([5, 6].map(|id| post(&mut peer, id)), [1, 1]);
+}

@@ -1,0 +1,261 @@
+//! Unreliable connections and datagrams; XRC.
+
+use ibverbs_abi::*;
+
+use super::network::*;
+use crate::engine::*;
+use crate::wire::Psn;
+
+fn pair(services: [Service; 2], fate: Box<Fate>) -> Network {
+    let psns = [Psn::new(0xff_ffff), Psn::new(3)];
+    let mut network = Network::new(
+        [config(services[0], 0), config(services[1], 1)],
+        [usual(0, psns, 1024), usual(1, psns, 1024)],
+        fate,
+    );
+    let bytes = &mut network.sides[0].host.region(KEY).bytes;
+    for (i, byte) in bytes.iter_mut().enumerate() {
+        *byte = (i * 3 + i / 256) as u8;
+    }
+    network
+}
+
+fn statuses(network: &Network, side: usize, queue: Completed) -> Vec<(u64, u32)> {
+    network.sides[side].host.statuses(queue)
+}
+
+/// 9.8.2.2: a message that lost a packet is dropped; its receive is there for the next one.
+#[test]
+fn uc_drops_messages_that_lost_a_packet() {
+    for lost in 0..9 {
+        let mut count = 0;
+        let fate: Box<Fate> = Box::new(move |_, _| {
+            count += 1;
+            if count == lost { vec![] } else { vec![1000] }
+        });
+        let mut network = pair([Service::Uc, Service::Uc], fate);
+        for id in 0..2 {
+            network.recv(1, receive(id, &[sge(id * 10_000, 4000)]));
+        }
+        network.send(0, request(1, RequestKind::Send, &[sge(7, 4000)]));
+        network.send(
+            0,
+            request(2, RequestKind::SendImm { imm: 5 }, &[sge(5000, 3500)]),
+        );
+        network.run();
+        // The sender does not know.
+        assert_eq!(
+            statuses(&network, 0, Completed::Send),
+            [1, 2].map(|id| (id, IBV_WC_SUCCESS))
+        );
+        let got: Vec<u32> = network.sides[1]
+            .host
+            .completions
+            .iter()
+            .map(|c| c.1.byte_len)
+            .collect();
+        let all = [4000, 3500];
+        let expected = match lost {
+            0 => &all[..],
+            1..=4 => &all[1..],
+            _ => &all[..1],
+        };
+        assert_eq!(got, expected, "{lost}");
+        let [near, far] = &mut network.sides;
+        let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+        match lost {
+            1..=4 => assert!(near[5000..8500] == far[..3500]),
+            _ => assert!(near[7..4007] == far[..4000]),
+        }
+    }
+}
+
+#[test]
+fn uc_writes_where_it_may_and_says_nothing_where_not() {
+    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+    let (va, rkey) = (BASE + 100, KEY);
+    network.recv(1, receive(1, &[]));
+    network.send(
+        0,
+        request(1, RequestKind::Write { va, rkey: 1 }, &[sge(0, 3000)]),
+    );
+    network.send(
+        0,
+        request(2, RequestKind::Write { va: 0, rkey }, &[sge(0, 30)]),
+    );
+    assert!(
+        network.sides[1]
+            .host
+            .region(KEY)
+            .bytes
+            .iter()
+            .all(|byte| *byte == 0)
+    );
+    network.send(
+        0,
+        request(
+            3,
+            RequestKind::WriteImm { va, rkey, imm: 7 },
+            &[sge(0, 3000)],
+        ),
+    );
+    // Nobody is there for this one.
+    network.send(
+        0,
+        request(4, RequestKind::WriteImm { va, rkey, imm: 8 }, &[sge(9, 10)]),
+    );
+    network.run();
+    assert_eq!(statuses(&network, 0, Completed::Send).len(), 4);
+    assert_eq!(
+        statuses(&network, 1, Completed::Receive),
+        [(1, IBV_WC_SUCCESS)]
+    );
+    assert_eq!(network.sides[1].host.completions[0].1.byte_len, 3000);
+    let [near, far] = &mut network.sides;
+    assert!(near.host.region(KEY).bytes[..3000] == far.host.region(KEY).bytes[100..3100]);
+    assert_eq!(far.qp.state(), QpState::Rts);
+}
+
+/// 10.3.1.6: a local error stops the send queue only, until the program goes on.
+#[test]
+fn unreliable_send_queues_go_to_sqe() {
+    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+    network.recv(1, receive(1, &[sge(0, 100)]));
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 10)
+    };
+    // While the packets wait: the first burst is sent at once.
+    network.set_state(0, QpState::Sqd);
+    network.send(0, request(1, RequestKind::Send, &[bad]));
+    network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+    network.set_state(0, QpState::Rts);
+    assert_eq!(network.sides[0].qp.state(), QpState::Sqe);
+    network.send(0, request(3, RequestKind::Send, &[sge(0, 10)]));
+    assert_eq!(
+        statuses(&network, 0, Completed::Send),
+        [
+            (1, IBV_WC_LOC_PROT_ERR),
+            (2, IBV_WC_WR_FLUSH_ERR),
+            (3, IBV_WC_WR_FLUSH_ERR),
+        ]
+    );
+    network.set_state(0, QpState::Rts);
+    network.send(0, request(4, RequestKind::Send, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, Completed::Send)[3..],
+        [(4, IBV_WC_SUCCESS)]
+    );
+    assert_eq!(
+        statuses(&network, 1, Completed::Receive),
+        [(1, IBV_WC_SUCCESS)]
+    );
+}
+
+fn datagram(wr_id: u64, len: u32, qkey: u32) -> Request {
+    let mut request = request(wr_id, RequestKind::SendImm { imm: 3 }, &[sge(0, len)]);
+    request.ud = Some(UdAddress {
+        path: path(1),
+        qpn: qpn(1),
+        qkey,
+        pkey_index: 0,
+    });
+    request
+}
+
+/// 9.8.3, 10.2.5: the Q_Key decides; the GRH stands before the data.
+#[test]
+fn datagrams_arrive_if_the_qkey_is_right() {
+    let mut network = pair([Service::Ud, Service::Ud], calm(1000));
+    network.recv(1, receive(1, &[sge(0, 20), sge(100, 200)]));
+    network.recv(1, receive(2, &[sge(0, 40)]));
+    network.send(0, datagram(1, 100, 1));
+    // The highest bit: the queue pair's own.
+    network.send(0, datagram(2, 100, 1 << 31));
+    // Too long for its receive: dropped; then one that fits.
+    network.send(0, datagram(3, 1, 0x1234));
+    network.send(0, datagram(4, 0, 0x1234));
+    // C10-93.1.1: longer than the MTU.
+    network.send(0, datagram(5, 1025, 0x1234));
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, Completed::Send),
+        [1, 2, 3, 4, 5].map(|id| (id, IBV_WC_SUCCESS))
+    );
+    assert_eq!(network.counts[0], 4);
+    assert_eq!(
+        statuses(&network, 1, Completed::Receive),
+        [1, 2].map(|id| (id, IBV_WC_SUCCESS))
+    );
+    let (_, first) = network.sides[1].host.completions[0];
+    assert_eq!((first.byte_len, first.src_qpn), (140, qpn(0)));
+    assert_eq!(first.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+    let [near, far] = &mut network.sides;
+    let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
+    assert!(far[100..120] == [0x60; 20] && far[120..220] == near[..100]);
+}
+
+/// Annex A14: receives are the shared queue's that the packets name, and complete to its queue.
+#[test]
+fn xrc_takes_receives_of_the_named_queue() {
+    let mut network = pair([Service::XrcSend, Service::XrcRecv], calm(1000));
+    for srqn in [8, 9] {
+        let queue = [receive(srqn.into(), &[sge(0, 5000)])].into();
+        network.sides[1].host.xrc.push((srqn, queue));
+    }
+    let with = |srqn, request| Request {
+        xrc_srqn: srqn,
+        ..request
+    };
+    let (va, rkey) = (BASE + 9000, KEY);
+    network.send(0, with(9, request(1, RequestKind::Send, &[sge(0, 5000)])));
+    network.send(
+        0,
+        with(
+            8,
+            request(
+                2,
+                RequestKind::WriteImm { va, rkey, imm: 1 },
+                &[sge(0, 2000)],
+            ),
+        ),
+    );
+    network.send(
+        0,
+        with(
+            8,
+            request(3, RequestKind::Read { va, rkey }, &[sge(20_000, 2000)]),
+        ),
+    );
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, Completed::Send),
+        [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS))
+    );
+    assert_eq!(
+        statuses(&network, 1, Completed::Xrc { srqn: 9 }),
+        [(9, IBV_WC_SUCCESS)]
+    );
+    assert_eq!(
+        statuses(&network, 1, Completed::Xrc { srqn: 8 }),
+        [(8, IBV_WC_SUCCESS)]
+    );
+    // None there now: not ready. No such queue: refused.
+    network.send(0, with(8, request(4, RequestKind::Send, &[sge(0, 1)])));
+    network.run_for(5_000_000);
+    network.sides[1].host.xrc[0]
+        .1
+        .push_back(receive(10, &[sge(0, 1)]));
+    network.run();
+    network.send(0, with(7, request(5, RequestKind::Send, &[sge(0, 1)])));
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, Completed::Send)[3..],
+        [(4, IBV_WC_SUCCESS), (5, IBV_WC_REM_INV_REQ_ERR)]
+    );
+    assert_eq!(
+        network.sides[1].host.events,
+        [QpEvent::RequestError, QpEvent::LastWqeReached]
+    );
+}
