@@ -36,7 +36,6 @@ unsafe fn set_ops(context: *mut ibv_context, table: &verbs_context_ops) {
 ///
 /// # Safety
 /// `device` is a device that lives.
-#[inline]
 pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_soft_ops> {
     let table = TABLE.load(Ordering::Relaxed);
     if table.is_null() {
@@ -48,12 +47,32 @@ pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_soft_op
     ptr::eq(ops, table).then(|| unsafe { &*table.cast() })
 }
 
+/// Whether there are soft devices.
+#[inline]
+pub fn any() -> bool {
+    !TABLE.load(Ordering::Relaxed).is_null()
+}
+
 /// The functions of a context's device, if that is a soft device.
 ///
 /// # Safety
 /// `context` is open.
 #[inline]
 pub unsafe fn of_context<'a>(context: *mut ibv_context) -> Option<&'a verbs_soft_ops> {
+    if !any() {
+        return None;
+    }
+    // SAFETY: an open context.
+    unsafe { of_context_if_any(context) }
+}
+
+/// [`of_context`], away from the verbs that ask: there are soft devices.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+#[inline(never)]
+unsafe fn of_context_if_any<'a>(context: *mut ibv_context) -> Option<&'a verbs_soft_ops> {
     // SAFETY: an open context holds its device.
     unsafe { of_device((*context).device) }
 }

@@ -47,7 +47,7 @@ void post_lists(void)
 	static struct ibv_sge sge[1000];
 	struct v10_recv_wr recv[LONG_LIST], *bad_recv = NULL;
 	struct v10_send_wr send[LONG_LIST], *bad_send = NULL;
-	int i, n;
+	int i, n, taken;
 
 	memset(recv, 0, sizeof(recv));
 	memset(send, 0, sizeof(send));
@@ -84,7 +84,9 @@ void post_lists(void)
 			INT(context->ops.post_send(b, send, &bad_send));
 			BAD(send, bad_send);
 			send[n].num_sge = 1;
-			for (i = 0; i < n; i++)
+			/* uroce has room for no more than was asked for. */
+			taken = moves && bad_send ? bad_send - send : n;
+			for (i = 0; i < taken; i++)
 				completion("written", send_cq);
 		}
 	}
