@@ -19,8 +19,8 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
-	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce test-uroce-faults \
-	test-self test-vm test-vm-threads test-uroce-interop
+	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce-devices test-uroce \
+	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
@@ -28,7 +28,7 @@ TESTS := lint build test-unit test-abi test-headers test-man test-providers test
 .PHONY: test-headers man test-man
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
-.PHONY: test-uroce test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
+.PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
@@ -134,6 +134,10 @@ test-vm-threads: build ## many threads at once on a real kernel in QEMU, against
 
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
+
+test-uroce-devices: build ## which devices IBV_UROCE makes, and what the library answers of them
+	scripts/install-deps uroce
+	compat-tests/uroce/devices/run $(RELEASE)
 
 test-uroce: build ## unmodified programs and pyverbs on our own RDMA device
 	scripts/install-deps uroce
