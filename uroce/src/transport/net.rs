@@ -50,7 +50,7 @@ pub struct Dropped {
 /// What changes seldom.
 struct Control {
     numbers: Numbers,
-    watch: Watch,
+    watch: Option<Watch>,
     state: PortState,
     slots: Vec<Option<Slot>>,
     groups: HashMap<IpAddr, Group>,
@@ -82,8 +82,10 @@ impl Table {
 impl Net {
     /// Opens the device's sockets, in the network namespace of the calling thread.
     pub fn open(config: &Config) -> io::Result<Net> {
-        // First, lest a change is missed.
-        let watch = Watch::open()?;
+        // First, lest a change is missed. A sandbox may not let us hear of changes.
+        let watch = Watch::open()
+            .inspect_err(|error| log::warn!("uroce: addresses will not be followed: {error}"))
+            .ok();
         let interface = Interface::find(config)?;
         // SAFETY: epoll_create1 has no conditions.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -92,7 +94,9 @@ impl Net {
         }
         // SAFETY: it has just been opened, and is nobody else's.
         let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
-        add(&epoll, watch.fd(), WATCH)?;
+        if let Some(watch) = &watch {
+            add(&epoll, watch.fd(), WATCH)?;
+        }
         let mut slots = Vec::new();
         gid_table::update(&mut slots, &interface.slots);
         let net = Net {
@@ -188,12 +192,22 @@ impl Net {
         if table.ports.contains_key(&port) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        let mut sockets = Vec::with_capacity(control.slots.len());
-        for slot in &control.slots {
-            sockets.push(match slot {
-                Some(slot) => Some(Arc::new(Socket::open(*slot, port, self.ifindex)?)),
-                None => None,
-            });
+        let mut sockets = vec![None; control.slots.len()];
+        let mut failed = None;
+        for (socket, slot) in sockets.iter_mut().zip(&control.slots) {
+            let Some(slot) = slot else { continue };
+            match Socket::open(*slot, port, self.ifindex) {
+                Ok(new) => *socket = Some(Arc::new(new)),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+                // The others may still do.
+                Err(error) => {
+                    log::warn!("uroce: no port {port} at {}: {error}", slot.ip);
+                    failed = Some(error);
+                }
+            }
+        }
+        if let Some(error) = failed.filter(|_| sockets.iter().all(Option::is_none)) {
+            return Err(error);
         }
         for socket in sockets.iter().flatten() {
             self.add(&mut table, socket)?;
@@ -253,7 +267,8 @@ impl Net {
             return NetChange::default();
         }
         let mut control = self.control.lock();
-        if !control.watch.hear(self.ifindex) {
+        let watch = control.watch.as_mut();
+        if !watch.is_some_and(|watch| watch.hear(self.ifindex)) {
             return NetChange::default();
         }
         let read = Questions::open()

@@ -26,16 +26,16 @@ pub struct Socket {
     segments: AtomicBool,
 }
 
-/// Sets an option that is a number.
-fn set(socket: &Socket2, level: i32, option: i32, value: i32) -> io::Result<()> {
-    // SAFETY: the option's value is an int, which lives during the call.
+/// Sets an option: most are numbers.
+fn set<T: Copy>(socket: &Socket2, level: i32, option: i32, value: T) -> io::Result<()> {
+    // SAFETY: the value lives during the call, and is plain bytes, as many as told.
     let ret = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
             level,
             option,
             (&raw const value).cast(),
-            size_of::<i32>() as u32,
+            size_of::<T>() as u32,
         )
     };
     if ret == 0 {
@@ -64,19 +64,31 @@ impl Socket {
     pub fn open(slot: Slot, port: u16, interface: u32) -> io::Result<Socket> {
         let socket = new(slot.ip)?;
         socket.set_freebind_v4(true)?;
-        // To be on the wire with no identification and DF set, as the ICRC has it.
-        match slot.ip {
-            IpAddr::V4(_) => {
-                let mtu = libc::IP_PMTUDISC_DO;
-                set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, mtu)?;
-                let multicast = InterfaceIndexOrAddress::Index(interface);
-                multicast_from(&socket, multicast)?;
-            }
-            IpAddr::V6(_) => {
-                let mtu = libc::IPV6_PMTUDISC_DO;
-                set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, mtu)?;
-                socket.set_multicast_if_v6(interface)?;
-            }
+        // To be on the wire with no identification and DF set, as the ICRC has it; to send to groups on
+        // the device's interface.
+        let (mtu, multicast) = match slot.ip {
+            IpAddr::V4(_) => (
+                set(
+                    &socket,
+                    libc::IPPROTO_IP,
+                    libc::IP_MTU_DISCOVER,
+                    libc::IP_PMTUDISC_DO,
+                ),
+                multicast_from(&socket, interface),
+            ),
+            IpAddr::V6(_) => (
+                set(
+                    &socket,
+                    libc::IPPROTO_IPV6,
+                    libc::IPV6_MTU_DISCOVER,
+                    libc::IPV6_PMTUDISC_DO,
+                ),
+                socket.set_multicast_if_v6(interface),
+            ),
+        };
+        // Peers of ours can do without the first, and most programs without the second.
+        if let Err(error) = mtu.and(multicast) {
+            log::warn!("uroce: a socket option at {}: {error}", slot.ip);
         }
         socket.bind(&address(slot.ip, port, interface).into())?;
         Ok(Socket {
@@ -135,32 +147,16 @@ impl Socket {
     }
 }
 
-fn multicast_from(socket: &Socket2, interface: InterfaceIndexOrAddress) -> io::Result<()> {
-    let InterfaceIndexOrAddress::Index(index) = interface else {
-        return Ok(());
-    };
+/// Sends to IPv4 groups on an interface (socket2 can name it by address only).
+fn multicast_from(socket: &Socket2, interface: u32) -> io::Result<()> {
     let request = libc::ip_mreqn {
         imr_multiaddr: libc::in_addr { s_addr: 0 },
         imr_address: libc::in_addr {
             s_addr: Ipv4Addr::UNSPECIFIED.to_bits(),
         },
-        imr_ifindex: index as i32,
+        imr_ifindex: interface as i32,
     };
-    // SAFETY: the option takes this structure, which lives during the call.
-    let ret = unsafe {
-        libc::setsockopt(
-            socket.as_raw_fd(),
-            libc::IPPROTO_IP,
-            libc::IP_MULTICAST_IF,
-            (&raw const request).cast(),
-            size_of::<libc::ip_mreqn>() as u32,
-        )
-    };
-    if ret == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, request)
 }
 
 /// What all sockets have: large buffers, and each datagram told with its TTL and service, several of
@@ -196,11 +192,12 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
             ]
         }
     };
-    for &(level, option) in told {
-        set(&socket, level, option, 1)?;
+    // What the kernel does not tell is zero then. UDP_GRO is Linux 5.0's.
+    for &(level, option) in told.iter().chain(&[(libc::SOL_UDP, libc::UDP_GRO)]) {
+        if let Err(error) = set(&socket, level, option, 1) {
+            log::debug!("uroce: socket option {level}/{option}: {error}");
+        }
     }
-    // Linux 5.0.
-    let _ = set(&socket, libc::SOL_UDP, libc::UDP_GRO, 1);
     Ok(socket)
 }
 
