@@ -141,6 +141,7 @@ test-uroce-devices: build ## which devices IBV_UROCE makes, and what the library
 
 test-uroce: build ## unmodified programs and pyverbs on our own RDMA device
 	scripts/install-deps uroce
+	compat-tests/uroce/verbs/run
 	compat-tests/uroce/run loopback
 	compat-tests/uroce/run container 'pingpong:*-e'
 	compat-tests/uroce/run veth 'pingpong:*-e' 'perftest:*-fetch' 'perftest:*-[RU]?'
