@@ -1,0 +1,187 @@
+//! Devices on interfaces of network namespaces. Needs root.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use super::super::*;
+use super::{alone, at, exchange, path, push, write};
+use crate::device::config::Place;
+use crate::wire::{Part, ip_of};
+
+/// Runs commands of ip(8) in this thread's network namespace.
+fn ip(commands: &str) {
+    for command in commands.lines().map(str::trim) {
+        let args = command.split_whitespace();
+        let output = Command::new("ip").args(args).output().unwrap();
+        assert!(output.status.success(), "ip {command}: {output:?}");
+    }
+}
+
+/// Runs `test` in a network namespace of its own.
+fn in_namespace(test: impl FnOnce() + Send + 'static) {
+    std::thread::spawn(|| {
+        // SAFETY: the thread gets another network namespace and nothing else changes.
+        if unsafe { libc::unshare(libc::CLONE_NEWNET) } != 0 {
+            eprintln!("skipped: network namespaces need root");
+            return;
+        }
+        test();
+    })
+    .join()
+    .unwrap();
+}
+
+/// Lets the device follow its interface until `done` says so of what has changed. In ten seconds, it
+/// should.
+fn follow(net: &Net, done: impl Fn(NetChange) -> bool) -> NetChange {
+    let (mut inbox, start) = (Inbox::new(), Instant::now());
+    loop {
+        net.receive(&mut inbox, &mut |_, _| {});
+        let change = net.changes();
+        if done(change) {
+            return change;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(10),
+            "{:?}",
+            texts(net)
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// What has changed, when something has.
+fn changed(net: &Net) -> NetChange {
+    follow(net, |change| change != NetChange::default())
+}
+
+fn texts(net: &Net) -> Vec<String> {
+    let entry = |entry: Option<GidEntry>| entry.map(|entry| ip_of(&entry.gid).to_string());
+    let gids = net.gids().into_iter();
+    gids.map(|gid| entry(gid).unwrap_or_default()).collect()
+}
+
+#[test]
+fn follows_its_interface() {
+    in_namespace(|| {
+        ip("link set lo up
+            link add v0 address 02:00:00:00:00:01 type veth peer name v1
+            -6 addr add fd77::1/64 dev v0 nodad
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.77.0.2/24 dev v0
+            link set v0 up");
+        let net = at(Place::Interface("v0".into()));
+        let default = "fe80::ff:fe00:1";
+        let want = [default, "10.77.0.1", "10.77.0.2", "fd77::1"];
+        // The default GID is no address yet: the carrier is missing.
+        assert_eq!(texts(&net), want);
+        assert!(!net.port_state().active);
+        assert_eq!(net.port_state().active_mtu, 1024);
+
+        let other = at(Place::Interface("v0".into()));
+        let gid = |index: usize| net.gids()[index].unwrap().gid;
+        exchange(&net, &other, 1, gid(2), gid(1));
+        exchange(&net, &other, 0, gid(0), gid(0));
+
+        ip("link set v1 up");
+        let change = changed(&net);
+        assert!(change.became_active && !change.gids, "{change:?}");
+        assert!(net.port_state().active);
+
+        ip("addr del 10.77.0.1/24 dev v0");
+        // The kernel deletes a primary address's secondaries with it.
+        assert!(changed(&net).gids);
+        follow(&net, |_| net.gids()[1..3] == [None, None]);
+        ip("addr add 10.77.0.3/24 dev v0");
+        assert!(changed(&net).gids);
+        assert_eq!(texts(&net), [default, "10.77.0.3", "", "fd77::1"]);
+        follow(&other, |_| texts(&other) == texts(&net));
+        for index in [0, 1, 3] {
+            exchange(&net, &other, index as u8, gid(index), gid(index));
+        }
+        ip("link set v0 mtu 9000");
+        follow(&net, |_| net.port_state().active_mtu == 4096);
+        ip("link set v1 down");
+        let change = changed(&net);
+        assert!(change.became_inactive && !change.gids, "{change:?}");
+        ip("link del v0");
+        assert!(changed(&net).gids);
+        follow(&net, |_| net.gids().iter().all(Option::is_none));
+        // Nothing to send from: lost.
+        let qpn = net.alloc_qpn().unwrap();
+        let mut outbox = Outbox::new();
+        push(
+            &net,
+            &mut outbox,
+            qpn,
+            write(0, 2, Part::Only),
+            8,
+            path([1; 16], 1),
+        );
+        net.flush(&mut outbox, qpn);
+    });
+}
+
+/// A UDP socket sees no IP header; a raw one does, as a kernel device does that checks the ICRC.
+#[test]
+fn the_icrc_is_right_for_what_is_on_the_wire() {
+    in_namespace(|| {
+        // Datagrams are cut on their way, and not put together again.
+        ip("link set lo up gso_max_segs 1");
+        let raw = socket2::Socket::new(
+            socket2::Domain::IPV4,
+            socket2::Type::RAW,
+            Some(socket2::Protocol::UDP),
+        )
+        .unwrap();
+        raw.set_recv_buffer_size(1 << 20).unwrap();
+        raw.set_nonblocking(true).unwrap();
+        let (a, b) = (alone(5), alone(5));
+        let gid = b.gids()[0].unwrap().gid;
+        exchange(&a, &b, 0, gid, gid);
+        let mut ids = Vec::new();
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(len) = std::io::Read::read(&mut &raw, &mut buffer) {
+            let (header, udp) = buffer[..len].split_at(20);
+            let [ports, datagram] = [&udp[..4], &udp[8..]];
+            let flow = crate::wire::Flow {
+                src: <[u8; 4]>::try_from(&header[12..16]).unwrap().into(),
+                dst: <[u8; 4]>::try_from(&header[16..]).unwrap().into(),
+                src_port: u16::from_be_bytes([ports[0], ports[1]]),
+                dst_port: u16::from_be_bytes([ports[2], ports[3]]),
+            };
+            let found = flow.check(datagram).unwrap();
+            assert_eq!(header[4..6], found.id.to_be_bytes());
+            assert_eq!(header[6..8], [0x40, 0], "not to be fragmented");
+            assert!(found.dont_fragment);
+            ids.push(found.id);
+        }
+        assert_eq!(ids.len(), 77);
+        // Numbered in the buffers that they were cut out of; the first is the longest.
+        assert_eq!(ids[..5], [0, 1, 0, 1, 2]);
+    });
+}
+
+#[test]
+fn the_default_route_decides() {
+    in_namespace(|| {
+        let name = || {
+            let config = Config {
+                name: "uroce0".into(),
+                place: Place::DefaultRoute,
+            };
+            Interface::find(&config).unwrap().link.name
+        };
+        assert_eq!(name(), "lo");
+        ip("link add v0 type veth peer name v1
+            link add v2 type veth peer name v3
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.78.0.1/24 dev v2
+            link set v0 up
+            link set v2 up
+            route add default via 10.77.0.9 metric 20");
+        assert_eq!(name(), "v0");
+        ip("route add default via 10.78.0.9 metric 10");
+        assert_eq!(name(), "v2");
+    });
+}
