@@ -1,8 +1,7 @@
 //! Completion channels: file descriptors that tell of completion events.
 
-use libc::{EBUSY, ENOMEM, c_int};
+use libc::{EBUSY, ENOMEM, c_int, pthread_mutex_t};
 
-use super::sync;
 use crate::abi::*;
 use crate::{provider::soft, sys, uverbs};
 
@@ -53,22 +52,34 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
 ///
 /// `channel` is a live channel, dead after success.
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    // SAFETY: the channel lives and its context too, whose mutex guards the count of users; with no
-    // user left it is this function's to free.
+    // SAFETY: the channel lives and its context too, whose mutex guards the count of users and is
+    // unlocked again on both ways; with no user left the channel is this function's to free.
     unsafe {
-        let context = (*channel).context;
-        sync::locked(&raw mut (*context).mutex, || {
-            if (*channel).refcnt != 0 {
-                return EBUSY;
-            }
-            if soft::any() {
-                return destroy(channel);
-            }
+        let mutex = &raw mut (*(*channel).context).mutex;
+        libc::pthread_mutex_lock(mutex);
+        // Apart, as it costs the usual way a few instructions less.
+        if (*channel).refcnt != 0 {
+            return busy(mutex);
+        }
+        if soft::any() {
+            destroy(channel);
+        } else {
             libc::close((*channel).fd);
             libc::free(channel.cast());
-            0
-        })
+        }
+        libc::pthread_mutex_unlock(mutex);
     }
+    0
+}
+
+/// # Safety
+///
+/// This thread holds the mutex.
+#[cold]
+unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
+    // SAFETY: by the contract.
+    unsafe { libc::pthread_mutex_unlock(mutex) };
+    EBUSY
 }
 
 /// The same where there are soft devices: a channel of one is its own to close and free.
@@ -77,7 +88,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 ///
 /// `channel` is a live channel that nobody uses any more.
 #[cold]
-unsafe fn destroy(channel: *mut ibv_comp_channel) -> c_int {
+unsafe fn destroy(channel: *mut ibv_comp_channel) {
     // SAFETY: the channel lives, and is this function's alone.
     unsafe {
         match soft::of_context((*channel).context) {
@@ -88,5 +99,4 @@ unsafe fn destroy(channel: *mut ibv_comp_channel) -> c_int {
             }
         }
     }
-    0
 }
