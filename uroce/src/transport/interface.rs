@@ -31,7 +31,10 @@ fn is_loopback(ip: IpAddr) -> bool {
 impl Interface {
     /// Finds the interface that a configuration means.
     pub fn find(config: &Config) -> io::Result<Interface> {
-        let mut kernel = Questions::open()?;
+        Interface::find_by(&mut Questions::open()?, config)
+    }
+
+    pub fn find_by(kernel: &mut Questions, config: &Config) -> io::Result<Interface> {
         let links = kernel.links()?;
         let loopback = |link: &&Link| link.loopback;
         let link = match &config.place {
@@ -59,7 +62,7 @@ impl Interface {
             }
         };
         let index = link.index;
-        Interface::read(&mut kernel, config, index)?.ok_or_else(|| missing("it is gone".into()))
+        Interface::read(kernel, config, index)?.ok_or_else(|| missing("it is gone".into()))
     }
 
     /// The interface of that number; None if it is gone.

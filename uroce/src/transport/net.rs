@@ -51,6 +51,8 @@ pub struct Dropped {
 struct Control {
     numbers: Numbers,
     watch: Option<Watch>,
+    /// Of the namespace that the device was opened in, wherever its threads may be later.
+    kernel: Questions,
     state: PortState,
     slots: Vec<Option<Slot>>,
     groups: HashMap<IpAddr, Group>,
@@ -86,7 +88,8 @@ impl Net {
         let watch = Watch::open()
             .inspect_err(|error| log::warn!("uroce: addresses will not be followed: {error}"))
             .ok();
-        let interface = Interface::find(config)?;
+        let mut kernel = Questions::open()?;
+        let interface = Interface::find_by(&mut kernel, config)?;
         // SAFETY: epoll_create1 has no conditions.
         let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if epoll < 0 {
@@ -109,6 +112,7 @@ impl Net {
             control: Mutex::new(Control {
                 numbers: Numbers::default(),
                 watch,
+                kernel,
                 state: interface.port_state(),
                 slots,
                 groups: HashMap::new(),
@@ -267,14 +271,13 @@ impl Net {
             return NetChange::default();
         }
         let mut control = self.control.lock();
+        let control = &mut *control;
         let watch = control.watch.as_mut();
         if !watch.is_some_and(|watch| watch.hear(self.ifindex)) {
             return NetChange::default();
         }
-        let read = Questions::open()
-            .and_then(|mut kernel| Interface::read(&mut kernel, &self.config, self.ifindex));
-        match read {
-            Ok(interface) => self.follow(&mut control, interface.as_ref()),
+        match Interface::read(&mut control.kernel, &self.config, self.ifindex) {
+            Ok(interface) => self.follow(control, interface.as_ref()),
             Err(error) => {
                 log::warn!(
                     "uroce: cannot ask for the addresses of {}: {error}",

@@ -4,9 +4,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::super::*;
-use super::{alone, at, exchange, path, push, write};
+use super::{alone, at, datagram, exchange, path, push, receive, write};
 use crate::device::config::Place;
-use crate::wire::{Part, ip_of};
+use crate::wire::{Part, gid_of, ip_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
 fn ip(commands: &str) {
@@ -140,6 +140,49 @@ fn follows_its_interface() {
             path([1; 16], 1),
         );
         net.flush(&mut outbox, qpn);
+    });
+}
+
+#[test]
+fn multicast_stays_on_its_interface() {
+    in_namespace(|| {
+        ip("link set lo up
+            link add v0 type veth peer name v1
+            link add v2 type veth peer name v3
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.78.0.1/24 dev v2
+            -6 addr add fd77::1/64 dev v0 nodad
+            -6 addr add fd78::1/64 dev v2 nodad
+            link set v0 up
+            link set v1 up
+            link set v2 up
+            link set v3 up");
+        let on = |name: &str| at(Place::Interface(name.into()));
+        let (from, same, other) = (on("v0"), on("v0"), on("v2"));
+        let groups = ["239.77.1.3", "ff0e::77:1", "ff02::77:1"];
+        for (psn, group) in (0..).zip(groups) {
+            let group = gid_of(group.parse().unwrap());
+            for net in [&from, &same, &other] {
+                net.join(&group).unwrap();
+            }
+            let qpn = from.alloc_qpn().unwrap();
+            let mut outbox = Outbox::new();
+            let sgid_index = if psn == 0 { 1 } else { 2 };
+            let path = path(group, sgid_index);
+            let headers = datagram(psn, MULTICAST_QPN, qpn);
+            push(&from, &mut outbox, qpn, headers, 8, path);
+            from.flush(&mut outbox, qpn);
+            for (net, count) in [(&from, 1), (&same, 1), (&other, 0)] {
+                let got = receive(net, count);
+                assert_eq!(got.len(), count);
+                for (headers, _, addresses) in got {
+                    assert_eq!(headers.bth.psn.get(), psn);
+                    assert_eq!(addresses.dst, group);
+                    assert_eq!(addresses.src, from.gids()[sgid_index as usize].unwrap().gid);
+                }
+                net.leave(&group);
+            }
+        }
     });
 }
 
