@@ -150,7 +150,7 @@ impl Qp {
             receives: VecDeque::new(),
             responder: Responder::new(),
             replies: Replies::default(),
-            pace: Pace::default(),
+            pace: Pace::new(matches!(config.service, Service::Uc | Service::Ud)),
         }
     }
 

@@ -197,7 +197,7 @@ impl Qp {
             return emit::seal(headers, 0, buffer);
         }
         let sealed = emit::seal(headers, len as usize, buffer)?;
-        self.pace.sent();
+        self.pace.sent(sealed);
         if read.left > mtu {
             self.replies.queue[0] = Reply::Read(ReadReply {
                 psn: read.psn.next(),

@@ -22,7 +22,7 @@ impl Qp {
             }
             match self.send_unreliable(host, buffer) {
                 Ok(Some(len)) => {
-                    self.pace.sent();
+                    self.pace.sent(len);
                     return Some(len);
                 }
                 Ok(None) => return None,

@@ -26,7 +26,7 @@ impl Qp {
             }
             match self.send_datagram(host, buffer) {
                 Ok(Some(transmit)) => {
-                    self.pace.sent();
+                    self.pace.sent(transmit.len);
                     return Some(transmit);
                 }
                 Ok(None) => {}

@@ -144,39 +144,72 @@ impl Window {
     }
 }
 
-/// Evens out what nothing in the protocol holds back (read responses, unreliable services): so many
-/// packets at once, then a pause.
-#[derive(Clone, Copy, Debug, Default)]
+/// Evens out what nothing in the protocol holds back: so much at once, then a pause.
+#[derive(Clone, Copy, Debug)]
 pub struct Pace {
+    burst: Burst,
     began: Time,
-    sent: u32,
+    packets: u32,
+    bytes: usize,
 }
 
-/// Packets at once, and nanoseconds from the first of them to the next ones.
-const BURST: (u32, u64) = (128, 100_000);
+/// What goes at once, and nanoseconds from its beginning to the next.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    packets: u32,
+    bytes: usize,
+    interval: u64,
+}
+
+/// Of read responses: the peer has asked for them, and has said how many at once.
+const ANSWERS: Burst = Burst {
+    packets: 128,
+    bytes: 512 << 10,
+    interval: 100_000,
+};
+/// Of services without acknowledgments: as fast as a process takes them out of its socket, whose
+/// buffer is hardly larger than that.
+const UNRELIABLE: Burst = Burst {
+    packets: 64,
+    bytes: 64 << 10,
+    interval: 50_000,
+};
 
 impl Pace {
-    /// Whether a packet may go now.
-    pub fn allows(&mut self, now: Time) -> bool {
-        if now.0 >= self.began.0.saturating_add(BURST.1) {
-            *self = Pace {
-                began: now,
-                sent: 0,
-            };
+    pub fn new(unreliable: bool) -> Pace {
+        Pace {
+            burst: if unreliable { UNRELIABLE } else { ANSWERS },
+            began: Time(0),
+            packets: 0,
+            bytes: 0,
         }
-        self.sent < BURST.0
     }
 
-    pub fn sent(&mut self) {
-        self.sent += 1;
+    /// Whether a packet may go now.
+    pub fn allows(&mut self, now: Time) -> bool {
+        if now.0 >= self.began.0.saturating_add(self.burst.interval) {
+            self.began = now;
+            self.packets = 0;
+            self.bytes = 0;
+        }
+        !self.is_over()
+    }
+
+    pub fn sent(&mut self, bytes: usize) {
+        self.packets += 1;
+        self.bytes += bytes;
     }
 
     /// When the next packet may go.
     pub fn resumes(&self) -> Time {
-        if self.sent < BURST.0 {
-            self.began
+        if self.is_over() {
+            Time(self.began.0.saturating_add(self.burst.interval))
         } else {
-            Time(self.began.0.saturating_add(BURST.1))
+            self.began
         }
+    }
+
+    fn is_over(&self) -> bool {
+        self.packets >= self.burst.packets || self.bytes >= self.burst.bytes
     }
 }

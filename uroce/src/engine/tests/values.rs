@@ -89,16 +89,23 @@ fn silence_that_was_none_leaves_the_window() {
 
 #[test]
 fn bursts_are_followed_by_pauses() {
-    let mut pace = Pace::default();
-    let now = Time(5_000_000);
-    let mut count = 0;
-    while pace.allows(now) {
-        pace.sent();
-        count += 1;
+    for (unreliable, len, expected) in [
+        (false, 64, 128),
+        (false, 4096, 128),
+        (true, 64, 64),
+        (true, 4096, 16),
+    ] {
+        let mut pace = Pace::new(unreliable);
+        let now = Time(5_000_000);
+        let mut count = 0;
+        while pace.allows(now) {
+            pace.sent(len);
+            count += 1;
+        }
+        assert_eq!(count, expected);
+        assert!(pace.resumes() > now && !pace.allows(Time(pace.resumes().0 - 1)));
+        assert!(pace.allows(pace.resumes()));
     }
-    assert_eq!(count, 128);
-    assert!(pace.resumes() > now && !pace.allows(Time(pace.resumes().0 - 1)));
-    assert!(pace.allows(pace.resumes()));
 }
 
 #[test]
