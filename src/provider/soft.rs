@@ -47,32 +47,31 @@ pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_soft_op
     ptr::eq(ops, table).then(|| unsafe { &*table.cast() })
 }
 
-/// Whether there are soft devices.
-#[inline]
-pub fn any() -> bool {
-    !TABLE.load(Ordering::Relaxed).is_null()
-}
-
 /// The functions of a context's device, if that is a soft device.
 ///
 /// # Safety
 /// `context` is open.
 #[inline]
 pub unsafe fn of_context<'a>(context: *mut ibv_context) -> Option<&'a verbs_soft_ops> {
-    if !any() {
-        return None;
-    }
+    // Neither has it a command descriptor, and that is the cheapest to see.
     // SAFETY: an open context.
-    unsafe { of_context_if_any(context) }
+    unsafe {
+        if (*context).cmd_fd != -1 {
+            return None;
+        }
+        of_context_without_descriptor(context)
+    }
 }
 
-/// [`of_context`], away from the verbs that ask: there are soft devices.
+/// [`of_context`], away from the verbs that ask: a soft device, or mlx5 over VFIO.
 ///
 /// # Safety
 /// `context` is open.
 #[cold]
 #[inline(never)]
-unsafe fn of_context_if_any<'a>(context: *mut ibv_context) -> Option<&'a verbs_soft_ops> {
+unsafe fn of_context_without_descriptor<'a>(
+    context: *mut ibv_context,
+) -> Option<&'a verbs_soft_ops> {
     // SAFETY: an open context holds its device.
     unsafe { of_device((*context).device) }
 }

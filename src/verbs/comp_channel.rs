@@ -55,13 +55,15 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     // SAFETY: the channel lives and its context too, whose mutex guards the count of users and is
     // unlocked again on both ways; with no user left the channel is this function's to free.
     unsafe {
-        let mutex = &raw mut (*(*channel).context).mutex;
+        let context = (*channel).context;
+        let mutex = &raw mut (*context).mutex;
         libc::pthread_mutex_lock(mutex);
         // Apart, as it costs the usual way a few instructions less.
         if (*channel).refcnt != 0 {
             return busy(mutex);
         }
-        if soft::any() {
+        // A soft device has no command descriptor, and that is the cheapest way to see one.
+        if (*context).cmd_fd == -1 {
             destroy(channel);
         } else {
             libc::close((*channel).fd);
@@ -82,7 +84,8 @@ unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
     EBUSY
 }
 
-/// The same where there are soft devices: a channel of one is its own to close and free.
+/// The same for a context without a command descriptor: a soft device's channel is its own to close
+/// and free.
 ///
 /// # Safety
 ///

@@ -29,6 +29,8 @@ pub struct Inbox {
     /// The socket that had the last packets, and how often it has been asked since.
     last: usize,
     turns: u32,
+    /// The IP identification of the last packet, if its sender numbers datagrams (others have 0).
+    numbered: u16,
 }
 
 impl Inbox {
@@ -38,6 +40,7 @@ impl Inbox {
             buffers: vec![0; BATCH * DATAGRAM].into(),
             last: 0,
             turns: 0,
+            numbered: 0,
         }
     }
 }
@@ -137,14 +140,26 @@ impl Net {
                 0 => datagram.len().max(1),
                 segment => segment,
             };
-            for packet in datagram.chunks(segment) {
-                self.packet(table, socket, from, &told, packet, each);
+            // Ours have 0 and count on within a buffer; others count on from datagram to datagram.
+            let mut next = match inbox.numbered {
+                0 => 0,
+                last => last.wrapping_add(1),
+            };
+            for (i, packet) in datagram.chunks(segment).enumerate() {
+                let found = self.packet(table, socket, from, &told, packet, next, each);
+                let Some(id) = found else { continue };
+                if i == 0 || inbox.numbered != 0 {
+                    inbox.numbered = id;
+                }
+                next = id.wrapping_add(1);
             }
         }
         count
     }
 
-    /// Checks a packet and hands it on.
+    /// Checks a packet and hands it on. Returns its IP identification, of which `expected` is a guess;
+    /// None if it is bad.
+    #[expect(clippy::too_many_arguments)]
     fn packet(
         &self,
         table: &Table,
@@ -152,8 +167,9 @@ impl Net {
         from: SocketAddr,
         told: &Told,
         datagram: &[u8],
+        expected: u16,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) {
+    ) -> Option<u16> {
         let flow = Flow {
             src: from.ip(),
             dst: socket.slot.ip,
@@ -162,15 +178,15 @@ impl Net {
         };
         let Ok(packet) = Packet::parse(datagram) else {
             self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
-            return;
+            return None;
         };
-        let Some(fragmentation) = flow.check(datagram) else {
+        let Some(fragmentation) = flow.check_expecting(datagram, expected) else {
             self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
-            return;
+            return None;
         };
         if packet.headers.bth.pkey & PKEY != PKEY {
             self.dropped.pkey.fetch_add(1, Ordering::Relaxed);
-            return;
+            return None;
         }
         let (src, dst) = (source(table, socket, from.ip()), socket.slot.gid);
         let grh = match packet.headers.deth {
@@ -193,6 +209,7 @@ impl Net {
             pkey_index: 0,
         };
         each(&packet, &addresses);
+        Some(fragmentation.id)
     }
 }
 

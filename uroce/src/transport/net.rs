@@ -68,8 +68,8 @@ struct Group {
 #[derive(Clone, Default)]
 pub(super) struct Table {
     pub slots: Vec<Option<Slot>>,
-    /// For each port the sockets by GID index.
-    ports: HashMap<u16, Vec<Option<Arc<Socket>>>>,
+    /// For each port, in their order, the sockets by GID index.
+    ports: Vec<(u16, Vec<Option<Arc<Socket>>>)>,
     /// All sockets, with those of multicast groups, at the places that epoll knows them by.
     pub receivers: Vec<Option<Arc<Socket>>>,
 }
@@ -77,7 +77,13 @@ pub(super) struct Table {
 impl Table {
     /// The socket that a queue pair sends from.
     pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
-        self.ports.get(&port)?.get(usize::from(gid_index))?.as_ref()
+        let (_, sockets) = self.ports.get(self.find(port).ok()?)?;
+        sockets.get(usize::from(gid_index))?.as_ref()
+    }
+
+    /// Where the port stands, or would.
+    fn find(&self, port: u16) -> Result<usize, usize> {
+        self.ports.binary_search_by_key(&port, |(port, _)| *port)
     }
 }
 
@@ -158,7 +164,8 @@ impl Net {
         let mut control = self.control.lock();
         if let Some(port) = control.numbers.free(qpn) {
             self.replace(|table| {
-                if let Some(sockets) = table.ports.remove(&port) {
+                if let Ok(at) = table.find(port) {
+                    let (_, sockets) = table.ports.remove(at);
                     sockets
                         .iter()
                         .flatten()
@@ -193,9 +200,9 @@ impl Net {
     /// Opens the port at all addresses, or none.
     fn open_port(&self, control: &mut Control, port: u16) -> io::Result<()> {
         let mut table = Table::clone(&self.table());
-        if table.ports.contains_key(&port) {
+        let Err(at) = table.find(port) else {
             return Err(io::ErrorKind::AddrInUse.into());
-        }
+        };
         let mut sockets = vec![None; control.slots.len()];
         let mut failed = None;
         for (socket, slot) in sockets.iter_mut().zip(&control.slots) {
@@ -217,7 +224,7 @@ impl Net {
             self.add(&mut table, socket)?;
         }
         table.slots.clone_from(&control.slots);
-        table.ports.insert(port, sockets);
+        table.ports.insert(at, (port, sockets));
         control.numbers.add(port);
         *self.table.write() = Arc::new(table);
         Ok(())

@@ -206,8 +206,7 @@ fn send_some(socket: &Socket, bytes: &mut [u8], runs: &[Run]) -> Result<usize, i
     let mut controls = [const { Control::new() }; RUNS];
     let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; RUNS];
     let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; RUNS];
-    // SAFETY: zeros are valid for these structures of numbers and pointers.
-    let mut headers: [libc::mmsghdr; RUNS] = unsafe { zeroed() };
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUNS];
     for ((((run, header), name), control), vector) in runs
         .iter()
         .zip(&mut headers)
@@ -215,6 +214,8 @@ fn send_some(socket: &Socket, bytes: &mut [u8], runs: &[Run]) -> Result<usize, i
         .zip(&mut controls)
         .zip(&mut vectors)
     {
+        // SAFETY: zeros are valid for this structure of numbers and pointers.
+        let header = header.write(unsafe { zeroed() });
         let name = name.write(run.to.into());
         let data = &mut bytes[run.start..run.start + run.len];
         let vector = vector.write(libc::iovec {
@@ -230,11 +231,12 @@ fn send_some(socket: &Socket, bytes: &mut [u8], runs: &[Run]) -> Result<usize, i
             header.msg_hdr.msg_control = control.as_mut_ptr();
         }
     }
-    // SAFETY: each header leads to an address, bytes and control messages that live during the call.
+    // SAFETY: each header that counts was written above, and leads to an address, bytes and control
+    // messages that live during the call.
     let sent = unsafe {
         libc::sendmmsg(
             socket.fd(),
-            headers.as_mut_ptr(),
+            headers.as_mut_ptr().cast(),
             runs.len().min(RUNS) as u32,
             libc::MSG_DONTWAIT,
         )

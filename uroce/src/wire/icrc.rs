@@ -55,13 +55,22 @@ impl Flow {
     /// Over IPv4 it must be right for some identification and some "don't fragment" flag: these are
     /// returned. (17 of the 32 bits then say nothing; the UDP checksum is there beside them.)
     pub fn check(&self, datagram: &[u8]) -> Option<Fragmentation> {
+        self.check_expecting(datagram, 0)
+    }
+
+    /// The same, quicker if the identification is the one expected (and the flag is set).
+    pub fn check_expecting(&self, datagram: &[u8], id: u16) -> Option<Fragmentation> {
         let (packet, &icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
         if packet.len() < Bth::LEN {
             return None;
         }
-        let wrong = self.sum(packet, Fragmentation::SENT) ^ u32::from_le_bytes(icrc);
+        let expected = Fragmentation {
+            id: if self.is_ipv4() { id } else { 0 },
+            ..Fragmentation::SENT
+        };
+        let wrong = self.sum(packet, expected) ^ u32::from_le_bytes(icrc);
         if wrong == 0 {
-            return Some(Fragmentation::SENT);
+            return Some(expected);
         }
         if !self.is_ipv4() {
             return None;
@@ -69,10 +78,13 @@ impl Flow {
         // A CRC is linear: what other values of the fields change in it does not depend on anything
         // else but on how many bytes follow them. Turned back over these, the difference shows the bits.
         let following = IPV4_HEADER - 8 + UDP_HEADER + packet.len();
-        let bits = turn_back(wrong, following).swap_bytes();
-        let (id, flags) = ((bits >> 16) as u16, bits as u16);
+        if !following.is_multiple_of(4) {
+            return None;
+        }
+        let bits = turn_back(wrong, following)?.swap_bytes();
+        let (change, flags) = ((bits >> 16) as u16, bits as u16);
         (flags & !DONT_FRAGMENT == 0).then_some(Fragmentation {
-            id,
+            id: expected.id ^ change,
             dont_fragment: flags == 0,
         })
     }
@@ -94,7 +106,8 @@ impl Flow {
                         0
                     };
                     ip[0] = 0x45;
-                    ip[2..4].copy_from_slice(&(udp_len + IPV4_HEADER as u16).to_be_bytes());
+                    ip[2..4]
+                        .copy_from_slice(&udp_len.wrapping_add(IPV4_HEADER as u16).to_be_bytes());
                     ip[4..6].copy_from_slice(&fragmentation.id.to_be_bytes());
                     ip[6..8].copy_from_slice(&flags.to_be_bytes());
                     ip[9] = UDP;
@@ -163,23 +176,22 @@ const fn times(a: u32, b: u32) -> u32 {
     product
 }
 
-/// x^(-8 * 2^i).
-const POWERS: [u32; 16] = {
-    let (mut powers, mut i) = ([PER_BYTE; 16], 1);
-    while i < powers.len() {
-        powers[i] = times(powers[i - 1], powers[i - 1]);
+/// x^(-8 * 4 * i): for each number of words that stand behind a change, up to those of the longest packet.
+static INVERSES: [u32; 1100] = {
+    let mut per_word = PER_BYTE;
+    per_word = times(per_word, per_word);
+    per_word = times(per_word, per_word);
+    let (mut inverses, mut i) = ([ONE; 1100], 1);
+    while i < inverses.len() {
+        inverses[i] = times(inverses[i - 1], per_word);
         i += 1;
     }
-    powers
+    inverses
 };
-
 /// The four bytes (the first in the lowest bits) that, changed in a message, change its CRC by
-/// `change` when `following` bytes come after them.
-fn turn_back(change: u32, following: usize) -> u32 {
+/// `change` when `following` bytes come after them, a multiple of four. None for more than there can be.
+fn turn_back(change: u32, following: usize) -> Option<u32> {
     // The CRC of a change of the four last bytes is it times x^32.
-    let bytes = following + 4;
-    let powers = POWERS.iter().enumerate();
-    powers
-        .filter(|(i, _)| bytes >> i & 1 != 0)
-        .fold(change, |value, (_, power)| times(value, *power))
+    let words = following / 4 + 1;
+    Some(times(change, *INVERSES.get(words)?))
 }

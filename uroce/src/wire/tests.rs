@@ -242,7 +242,7 @@ prop_compose! {
 }
 
 fn any_packet() -> impl Strategy<Value = Vec<u8>> {
-    (3..1100_usize).prop_flat_map(|words| prop::collection::vec(any::<u8>(), 4 * words))
+    (3..1060_usize).prop_flat_map(|words| prop::collection::vec(any::<u8>(), 4 * words))
 }
 
 proptest! {
@@ -287,6 +287,8 @@ proptest! {
         let icrc = flow.icrc(&packet, fragmentation);
         packet.extend(icrc);
         prop_assert_eq!(flow.check(&packet), Some(fragmentation));
+        prop_assert_eq!(flow.check_expecting(&packet, id), Some(fragmentation));
+        prop_assert_eq!(flow.check_expecting(&packet, !id), Some(fragmentation));
     }
 
     #[test]
