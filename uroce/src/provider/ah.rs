@@ -4,6 +4,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
 use super::context::part;
+use super::lid;
 use super::object::{Answer, Object, Plain};
 use super::pd::Pd;
 use super::qp;
@@ -16,6 +17,16 @@ pub type Ah = Object<ibv_ah, Path>;
 /// The way that an address names; EINVAL if it is none of this device's.
 pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<Path> {
     let gids = device.net.gids();
+    if attr.port_num == 1 && attr.is_global == 0 && lid::enabled() {
+        let (sgid_index, dgid) = lid::resolve(&gids, attr.dlid).ok_or(EINVAL)?;
+        return Ok(Path {
+            dgid,
+            sgid_index,
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+        });
+    }
     let known = gids.get(usize::from(attr.grh.sgid_index));
     if attr.port_num != 1 || attr.is_global == 0 || !matches!(known, Some(Some(_))) {
         return Err(EINVAL);

@@ -6,6 +6,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
 use super::context::{ContextPart, part};
+use super::lid;
 use super::object::{Answer, Plain};
 use crate::device::clock;
 use crate::transport::PortState;
@@ -155,7 +156,15 @@ pub unsafe fn query_port(
         return Err(EINVAL);
     }
     // SAFETY: by the contract.
-    unsafe { attr.write(port_attributes(part(context).device.net.port_state())) };
+    unsafe {
+        let net = &part(context).device.net;
+        let mut told = port_attributes(net.port_state());
+        if lid::enabled() {
+            told.lid = lid::of_port(&net.gids());
+            told.flags = 0;
+        }
+        attr.write(told);
+    }
     Ok(())
 }
 

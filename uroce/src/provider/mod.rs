@@ -16,6 +16,7 @@ mod channel;
 mod context;
 mod cq;
 mod cq_ex;
+mod lid;
 mod modify;
 mod mr;
 mod object;
