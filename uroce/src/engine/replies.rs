@@ -31,7 +31,12 @@ pub struct ReadReply {
 pub enum Reply {
     Ack(Psn),
     Refusal(Psn, AethKind),
-    Atomic(Psn, u64),
+    Atomic {
+        psn: Psn,
+        before: u64,
+        /// The request came for the first time.
+        original: bool,
+    },
     /// Of a request that is answered without data.
     Empty(Psn),
     Read(ReadReply),
@@ -42,7 +47,7 @@ impl Reply {
         match self {
             Reply::Ack(psn)
             | Reply::Refusal(psn, _)
-            | Reply::Atomic(psn, _)
+            | Reply::Atomic { psn, .. }
             | Reply::Empty(psn) => *psn,
             Reply::Read(read) => read.psn,
         }
@@ -81,7 +86,11 @@ impl Replies {
         }
         let place = self.place_behind(reply.psn());
         let there = place.checked_sub(1).and_then(|i| self.queue.get(i));
-        if there != Some(&reply) && self.has_room() {
+        let waits = match (there, &reply) {
+            (Some(Reply::Atomic { psn: old, .. }), Reply::Atomic { psn: new, .. }) => old == new,
+            (there, reply) => there == Some(reply),
+        };
+        if !waits && self.has_room() {
             self.queue.insert(place, reply);
         }
     }
@@ -111,7 +120,7 @@ impl Replies {
     pub fn pending(&self) -> usize {
         let pending = |reply: &&Reply| match reply {
             Reply::Read(read) => read.original,
-            Reply::Atomic(..) => true,
+            Reply::Atomic { original, .. } => *original,
             _ => false,
         };
         self.queue.iter().filter(pending).count()
@@ -148,7 +157,7 @@ impl Qp {
             Reply::Ack(psn) => self.reply(Operation::Ack, Part::Only, psn, ack),
             Reply::Refusal(psn, kind) => self.reply(Operation::Ack, Part::Only, psn, kind),
             Reply::Empty(psn) => self.reply(Operation::ReadResponse, Part::Only, psn, ack),
-            Reply::Atomic(psn, before) => Headers {
+            Reply::Atomic { psn, before, .. } => Headers {
                 atomic_ack: Some(before),
                 ..self.reply(Operation::AtomicAck, Part::Only, psn, ack)
             },

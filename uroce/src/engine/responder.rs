@@ -351,7 +351,11 @@ impl Qp {
         })?;
         let psn = packet.headers.bth.psn;
         self.keep(psn, 1, Answer::Atomic(before));
-        self.replies.push(Reply::Atomic(psn, before));
+        self.replies.push(Reply::Atomic {
+            psn,
+            before,
+            original: true,
+        });
         self.responder.expected = psn.next();
         self.count_message();
         Ok(())
@@ -484,7 +488,11 @@ impl Qp {
                     ..
                 }) = found
                 {
-                    self.replies.again(Reply::Atomic(psn, *before));
+                    self.replies.again(Reply::Atomic {
+                        psn,
+                        before: *before,
+                        original: false,
+                    });
                 }
             }
             Operation::ReadRequest => {

@@ -6,8 +6,8 @@ use super::host::TestHost;
 use super::network::*;
 use crate::engine::*;
 use crate::wire::{
-    Aeth, AethKind, Bth, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part, Psn, Reth,
-    Transport,
+    Aeth, AethKind, AtomicEth, Bth, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part,
+    Psn, Reth, Transport,
 };
 
 /// A queue pair in RTR, and a peer that is only this test.
@@ -77,6 +77,17 @@ impl Peer {
         let reth = Some(Reth { va, rkey: KEY, len });
         let headers = Peer::headers(Operation::ReadRequest, Part::Only, at);
         self.give(Headers { reth, ..headers }, &[]);
+    }
+
+    fn add(&mut self, at: u32) {
+        let atomic = Some(AtomicEth {
+            va: BASE,
+            rkey: KEY,
+            swap_add: 1,
+            compare: 0,
+        });
+        let headers = Peer::headers(Operation::FetchAdd, Part::Only, at);
+        self.give(Headers { atomic, ..headers }, &[]);
     }
 
     /// What is answered: operation, part, offset of the PSN, syndrome.
@@ -253,6 +264,32 @@ fn too_many_reads_are_refused() {
     });
     peer.read(0, BASE, 1);
     assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)]);
+}
+
+/// What is asked for again is no more than was asked for before, and answered once.
+#[test]
+fn atomics_that_are_repeated_are_not_too_many() {
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(3),
+        ..QpChange::default()
+    });
+    let answer = |at| (Operation::AtomicAck, Part::Only, at, OK);
+    for at in 0..3 {
+        peer.add(at);
+    }
+    peer.add(1);
+    assert_eq!(peer.answers(), [answer(0), answer(1), answer(2)]);
+    for at in [0, 1, 2, 2, 3, 4, 5] {
+        peer.add(at);
+    }
+    assert_eq!(peer.answers(), [0, 1, 2, 3, 4, 5].map(answer));
+    let value = &peer.host.region(KEY).bytes[..8];
+    assert_eq!(value, 6u64.to_ne_bytes());
+    for at in [6, 7, 8, 9] {
+        peer.add(at);
+    }
+    let answers = peer.answers();
+    assert_eq!(answers[3..], [nak(9, NakCode::InvalidRequest)]);
 }
 
 /// 9.7.4.1.2, 9.7.4.1.6: order of parts, and their lengths.
