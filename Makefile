@@ -21,11 +21,12 @@ API_VERSION := 1.18.65.0
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
 	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce-devices test-uroce \
 	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
+TESTS += test-sources
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build static help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
-.PHONY: test-headers man test-man
+.PHONY: test-headers test-sources man test-man
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
 .PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
@@ -83,6 +84,10 @@ man: ## check the manual pages: form, references, prototypes, coverage
 test-man: ## the same, and whether that notices spoilt pages
 	compat-tests/man/selftest
 	compat-tests/man/check
+
+test-sources: build ## programs and providers from Debian's sources, built on our headers and library, and run
+	scripts/install-deps sources
+	compat-tests/sources/run
 
 test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
 
