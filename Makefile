@@ -21,12 +21,13 @@ API_VERSION := 1.18.65.0
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
 	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce-devices test-uroce \
 	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
-TESTS += test-sources
+TESTS += test-sources test-vm-fork
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build static help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-headers test-sources man test-man
+.PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
 .PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
@@ -101,6 +102,9 @@ test-badinput: build ## bad configuration, sysfs, netlink, devices: the C librar
 
 test-fork: build ## what a child of fork gets of registered memory: the C library and ours
 	compat-tests/fork/compare $(RELEASE)
+
+test-vm-fork: build ## the same on a real kernel in QEMU, with Soft-RoCE
+	compat-tests/fork/vm $(RELEASE)
 
 # in the virtual machine, as it needs network namespaces
 test-neigh: build ## from GIDs to MAC addresses: the C library and ours
@@ -189,6 +193,9 @@ fuzz: ## run each fuzz target for FUZZ_SECONDS (needs cargo-fuzz)
 bench: build ## instruction counts and times against the C library
 	scripts/install-deps build run test bench
 	benches/run
+
+bench-fork: build ## registrations with fork safety against the C library, up to a million regions (root)
+	benches/registrations $(RELEASE)
 
 deps: ## install with apt what building and testing need and this machine lacks
 	scripts/install-deps
