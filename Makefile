@@ -19,17 +19,17 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
-	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce-devices test-uroce \
+	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-packages test-uroce-devices test-uroce \
 	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
 TESTS += test-sources test-vm-fork
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build static help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
 .PHONY: test-headers test-sources man test-man
 .PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
+.PHONY: test-packages test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
 .PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
@@ -40,6 +40,14 @@ build:
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
+
+deb: ## build Debian packages in target/deb, checked by lintian
+	scripts/install-deps build packages
+	packaging/build-deb $(TARGET)/deb
+
+rpm: ## build rpm packages in target/rpm, checked by rpmlint
+	scripts/install-deps build packages
+	packaging/build-rpm $(TARGET)/rpm
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -124,6 +132,9 @@ test-install: build static ## make install, make uninstall, and pkg-config
 
 test-wrapper: build ## with-ibverbs-rs and its --check, for each way in which programs come by libibverbs
 	compat-tests/wrapper/run
+
+test-packages: deb rpm ## the packages in roots of Debian 12 and 13 and in an rpm root: in, up, out; programs in the virtual machine
+	compat-tests/packages/all $(TARGET)
 
 # not in test: 70 MB
 test-wheel: build ## the same, with nixl's wheel from the registry (not in test)
