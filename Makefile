@@ -224,7 +224,8 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibve
 # In a .pc file what lies below the prefix is written so: pkg-config can then move the whole (--define-prefix).
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
-install: build static ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+# (sudo often has no cargo in its path: then what has been built is installed)
+install: $(if $(shell command -v $(CARGO)),build static) ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
 	install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
