@@ -19,15 +19,17 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 API_VERSION := 1.18.65.0
 
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
-	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-uroce-devices test-uroce \
+	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-packages test-uroce-devices test-uroce \
 	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
+TESTS += test-sources test-vm-fork
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build static help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
-.PHONY: test-headers man test-man
+.PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
+.PHONY: test-headers test-sources man test-man
+.PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
+.PHONY: test-packages test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
 .PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
@@ -38,6 +40,14 @@ build:
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
+
+deb: ## build Debian packages in target/deb, checked by lintian
+	scripts/install-deps build packages
+	packaging/build-deb $(TARGET)/deb
+
+rpm: ## build rpm packages in target/rpm, checked by rpmlint
+	scripts/install-deps build packages
+	packaging/build-rpm $(TARGET)/rpm
 
 help: ## show this
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +94,10 @@ test-man: ## the same, and whether that notices spoilt pages
 	compat-tests/man/selftest
 	compat-tests/man/check
 
+test-sources: build ## programs and providers from Debian's sources, built on our headers and library, and run
+	scripts/install-deps sources
+	compat-tests/sources/run
+
 test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
 
 test-providers: build ## the vendors' providers, the C library and ours
@@ -96,6 +110,9 @@ test-badinput: build ## bad configuration, sysfs, netlink, devices: the C librar
 
 test-fork: build ## what a child of fork gets of registered memory: the C library and ours
 	compat-tests/fork/compare $(RELEASE)
+
+test-vm-fork: build ## the same on a real kernel in QEMU, with Soft-RoCE
+	compat-tests/fork/vm $(RELEASE)
 
 # in the virtual machine, as it needs network namespaces
 test-neigh: build ## from GIDs to MAC addresses: the C library and ours
@@ -115,6 +132,9 @@ test-install: build static ## make install, make uninstall, and pkg-config
 
 test-wrapper: build ## with-ibverbs-rs and its --check, for each way in which programs come by libibverbs
 	compat-tests/wrapper/run
+
+test-packages: deb rpm ## the packages in roots of Debian 12 and 13 and in an rpm root: in, up, out; programs in the virtual machine
+	compat-tests/packages/all $(TARGET)
 
 # not in test: 70 MB
 test-wheel: build ## the same, with nixl's wheel from the registry (not in test)
@@ -185,6 +205,9 @@ bench: build ## instruction counts and times against the C library
 	scripts/install-deps build run test bench
 	benches/run
 
+bench-fork: build ## registrations with fork safety against the C library, up to a million regions (root)
+	benches/registrations $(RELEASE)
+
 deps: ## install with apt what building and testing need and this machine lacks
 	scripts/install-deps
 
@@ -201,7 +224,8 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibve
 # In a .pc file what lies below the prefix is written so: pkg-config can then move the whole (--define-prefix).
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
-install: build static ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+# (sudo often has no cargo in its path: then what has been built is installed)
+install: $(if $(shell command -v $(CARGO)),build static) ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
 	install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1

@@ -1,103 +1,12 @@
-/* forktest SCENE: registers ranges of memory and shows which pages a child of fork() does not get.
+/* forktest SCENE [ROUNDS]: registers ranges of memory and shows which pages a child of fork() does not get.
  * A page is shown as '#' if it is left out, '.' if it is not, ' ' if it is not mapped, as
  * /proc/self/smaps says (VmFlags dc), and so is what a child really can read. */
 #define _GNU_SOURCE
-#include <errno.h>
+#include "pages.h"
+
 #include <infiniband/verbs.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-/* Of infiniband/driver.h, which is not for programs. */
-int ibv_dontfork_range(void *base, size_t size);
-int ibv_dofork_range(void *base, size_t size);
-
-static size_t page = 4096;
-
-/* The pages as smaps has them. */
-static void smaps(const char *base, int pages, char *to)
-{
-	FILE *file = fopen("/proc/self/smaps", "re");
-	unsigned long start, end, from = 0, till = 0;
-	char line[4096];
-
-	memset(to, ' ', pages);
-	to[pages] = 0;
-	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
-			from = start;
-			till = end;
-		} else if (!strncmp(line, "VmFlags:", 8)) {
-			for (int i = 0; i < pages; i++) {
-				unsigned long at = (unsigned long)base + i * page;
-
-				if (from <= at && at < till)
-					to[i] = strstr(line, " dc") ? '#' : '.';
-			}
-		}
-	}
-	if (file)
-		fclose(file);
-}
-
-static sigjmp_buf fault;
-
-static void on_fault(int sig)
-{
-	(void)sig;
-	siglongjmp(fault, 1);
-}
-
-/* The pages that a child can read. */
-static void child_reads(const char *base, int pages, char *to)
-{
-	int fd[2];
-
-	to[0] = 0;
-	if (pipe(fd))
-		return;
-	if (!fork()) {
-		signal(SIGSEGV, on_fault);
-		signal(SIGBUS, on_fault);
-		for (int i = 0; i < pages; i++) {
-			char is = '#';
-
-			if (!sigsetjmp(fault, 1)) {
-				(void)*(volatile const char *)(base + i * page);
-				is = '.';
-			}
-			if (write(fd[1], &is, 1) != 1)
-				_exit(1);
-		}
-		_exit(0);
-	}
-	close(fd[1]);
-	for (int i = 0; i < pages && read(fd[0], to + i, 1) == 1; i++)
-		to[i + 1] = 0;
-	close(fd[0]);
-	wait(NULL);
-}
-
-static char *area;
-static int area_pages = 16;
-
-static void show(const char *what, int ret)
-{
-	char kernel[129], child[129];
-	int error = errno;
-
-	smaps(area, area_pages, kernel);
-	child_reads(area, area_pages, child);
-	printf("%-28s %2d %-9s |%s| |%s|\n", what, ret, ret == -1 ? strerrorname_np(error) : "", kernel,
-	       child);
-	fflush(stdout);
-}
+#include <stdbool.h>
 
 static void hold(const char *what, size_t first, size_t pages)
 {
@@ -223,39 +132,76 @@ static void stack(void)
 	printf(" |%s|\n", kernel);
 }
 
-/* A huge page of 2 MiB between ordinary ones. */
-static void huge(void)
+static void count_mapping(unsigned long from, unsigned long till, const char *flags, void *arg)
 {
-	size_t size = 2ul << 20;
-	char *base = mmap(NULL, 4 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	char *middle = (char *)(((unsigned long)base + 2 * size - 1) & -size);
+	long *counts = arg;
 
-	if (mmap(middle, size, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0) == MAP_FAILED) {
-		printf("no huge pages\n");
-		return;
-	}
-	memset(base, 1, 4 * size);
-	page = 4096 * 128; /* shown in quarters of a huge page */
-	area = middle - size / 2;
-	area_pages = 8;
-	errno = 0;
-	show("a byte of it", ibv_dontfork_range(middle + 5000, 1));
-	show("and its neighbour", ibv_dontfork_range(middle + size, 1));
-	show("from before into it", ibv_dontfork_range(middle - 4096, 8192));
-	show("from it to beyond", ibv_dontfork_range(middle + size - 4096, 8192));
-	show("a byte of it back", ibv_dofork_range(middle + 6000, 1));
-	show("from it to beyond back", ibv_dofork_range(middle + size - 4096, 8192));
+	counts[0]++;
+	if (strstr(flags, " dc") && (unsigned long)area <= from && till <= (unsigned long)area + area_pages * page)
+		counts[1] += (till - from) / page;
 }
 
-static volatile int stop;
+/* Regions apart from each other, more of them than the process may have mappings. */
+static void many(void)
+{
+	long limit = 0, regions, held, excluded, counts[2] = {0, 0};
+	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+
+	if (!file || fscanf(file, "%ld", &limit) != 1)
+		exit(2);
+	fclose(file);
+	/* what the first use of the library reads, for the log */
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (list)
+		ibv_free_device_list(list);
+	regions = limit;
+	area_pages = 2 * regions;
+	area = mmap(NULL, area_pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (area == MAP_FAILED)
+		exit(2);
+	errno = 0;
+	for (held = 0; held < regions; held++)
+		if (ibv_dontfork_range(area + 2 * held * page, page))
+			break;
+	printf("all held: %s %s", held == regions ? "yes" : "no", held == regions ? "" : strerrorname_np(errno));
+	each_mapping(count_mapping, counts);
+	excluded = counts[1];
+	printf(" as many mappings as there may be: %s", counts[0] >= limit - 2 ? "yes" : "no");
+	printf(" excluded: %s\n", excluded == held ? "all held" : excluded >= limit / 2 - 500 ? "as many as can be" : "few");
+	/* What neighbours others needs no mapping of its own, nor does what is held already. */
+	printf("a neighbour %d", ibv_dontfork_range(area + page, page));
+	printf(" held already %d", ibv_dontfork_range(area, 3 * page));
+	errno = 0;
+	printf(" not mapped %d", ibv_dontfork_range(area + area_pages * page - page, 1l << 40));
+	printf(" %s\n", errno ? strerrorname_np(errno) : "");
+	ibv_dofork_range(area, 3 * page);
+	for (long i = held - 1; i >= 0; i--)
+		ibv_dofork_range(area + 2 * i * page, page);
+	/* the last, as it can need two mappings more */
+	ibv_dofork_range(area + page, page);
+	counts[0] = counts[1] = 0;
+	each_mapping(count_mapping, counts);
+	printf("all given back, excluded: %ld mappings: %s\n", counts[1], counts[0] < 200 ? "few" : "many");
+}
+
+static volatile bool stop;
+enum { HELD = 12, FREE = 14 };
+
+static bool nobody_else_counts(void)
+{
+	char seen[17];
+
+	try_pages(area + HELD * page, 4, seen);
+	return !memcmp(seen, "##..", 4);
+}
 
 static void *busy(void *seed)
 {
 	unsigned r = (unsigned)(unsigned long)seed;
 
 	while (!stop) {
-		size_t first = rand_r(&r) % 12, pages = 1 + rand_r(&r) % 4;
+		size_t first = rand_r(&r) % 8, pages = 1 + rand_r(&r) % 4;
 
 		if (ibv_dontfork_range(area + first * page, pages * page) ||
 		    ibv_dofork_range(area + first * page, pages * page))
@@ -264,33 +210,77 @@ static void *busy(void *seed)
 	return NULL;
 }
 
-/* Threads that hold and give while others fork; children do the same. */
-static void threads(void)
+/* What a child does: looks at what it has, holds and gives, and has children. */
+static int in_child(int generation)
 {
-	pthread_t thread[4];
-	int hung = 0, failed = 0, status;
+	char *own = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char shown[5];
+	int status = 0;
 
-	for (unsigned long i = 0; i < 4; i++)
-		pthread_create(&thread[i], NULL, busy, (void *)(i + 1));
-	for (int i = 0; i < 300; i++) {
+	alarm(20);
+	if (!nobody_else_counts())
+		return 1;
+	if (ibv_dontfork_range(own + page, page) || ibv_dontfork_range(own + page, 2 * page) ||
+	    ibv_dofork_range(own + page, page))
+		return 2;
+	smaps(own, 4, shown);
+	if (strcmp(shown, ".##."))
+		return 3;
+	if (generation > 0) {
 		pid_t child = fork();
 
-		if (!child) {
-			alarm(5);
-			_exit(ibv_dontfork_range(area + 14 * page, page) ||
-			      ibv_dofork_range(area + 14 * page, page));
-		}
+		if (!child)
+			_exit(in_child(generation - 1));
+		waitpid(child, &status, 0);
+		if (status)
+			return 4;
+	}
+	if (ibv_dofork_range(own + page, 2 * page))
+		return 5;
+	smaps(own, 4, shown);
+	return strcmp(shown, "....") ? 6 : 0;
+}
+
+static _Atomic int hung, failed;
+static int rounds = 100;
+
+static void *forks(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < rounds && !hung; i++) {
+		pid_t child = fork();
+		int status;
+
+		if (!child)
+			_exit(in_child(1));
 		waitpid(child, &status, 0);
 		hung += WIFSIGNALED(status);
 		failed += WIFEXITED(status) && WEXITSTATUS(status);
-		if (hung)
-			break;
 	}
-	stop = 1;
+	return NULL;
+}
+
+/* Threads that hold and give overlapping ranges while others fork; children do the same. */
+static void threads(void)
+{
+	pthread_t thread[4], forking[3];
+
+	if (ibv_dontfork_range(area + HELD * page, 2 * page))
+		exit(2);
+	for (unsigned long i = 0; i < 4; i++)
+		pthread_create(&thread[i], NULL, busy, (void *)(i + 1));
+	for (int i = 0; i < 3; i++)
+		pthread_create(&forking[i], NULL, forks, NULL);
+	for (int i = 0; i < 3; i++)
+		pthread_join(forking[i], NULL);
+	stop = true;
 	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	printf("children hung: %s, failed: %d\n", hung ? "yes" : "no", failed);
-	show("nothing held", 0);
+	show("two pages held", 0);
+	hold("and all pages", 0, 16);
+	give("not those any more", 0, 16);
+	give("nothing held", HELD, 2);
 }
 
 int main(int argc, char **argv)
@@ -309,8 +299,9 @@ int main(int argc, char **argv)
 		{"too-late-by-release", too_late_by_release, 0},
 		{"twice", twice, 0},
 		{"stack", stack, 1},
-		{"huge", huge, 1},
 		{"failure", failure, 1},
+		{"init", NULL, 1},
+		{"many", many, 1},
 		{"threads", threads, 1},
 	};
 
@@ -319,9 +310,12 @@ int main(int argc, char **argv)
 		if (argc < 2 || strcmp(argv[1], scenes[i].name))
 			continue;
 		printf("== %s\n", argv[1]);
+		if (argc > 2)
+			rounds = atoi(argv[2]);
 		if (scenes[i].init)
 			init();
-		scenes[i].run();
+		if (scenes[i].run)
+			scenes[i].run();
 		return 0;
 	}
 	fprintf(stderr, "forktest: no such scene\n");

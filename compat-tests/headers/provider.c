@@ -80,9 +80,22 @@ static int ask(struct ibv_context *context, struct ibv_command_buffer *more)
 	return execute_ioctl(context, cmd) || execute_ioctl(context, linked);
 }
 
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+				    int access)
+{
+	static struct verbs_mr mr;
+
+	/* as before rdma-core 54, and since */
+	if (ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr) ||
+	    ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr, NULL))
+		return NULL;
+	return &mr.ibv_mr;
+}
+
 static const struct verbs_context_ops operations = {
 	.alloc_pd = alloc_pd,
 	.dealloc_pd = ibv_cmd_dealloc_pd,
+	.reg_dmabuf_mr = reg_dmabuf_mr,
 };
 
 static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd, void *private_data)

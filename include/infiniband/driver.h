@@ -41,8 +41,11 @@
 #include <infiniband/cmd_ioctl.h>
 #include <infiniband/kern-abi.h>
 
-/* A provider that has ccan's lists uses them; here only their place in structs matters. */
+/* In a tree like rdma-core's, its helpers come with driver.h. Elsewhere only the lists' place in structs matters. */
 #if defined(__has_include)
+#if __has_include(<util/compiler.h>)
+#include <util/compiler.h>
+#endif
 #if __has_include(<ccan/list.h>)
 #include <ccan/list.h>
 #define __IBV_HAVE_LIST
@@ -493,10 +496,18 @@ int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va
 		   struct verbs_mr *vmr, struct ibv_reg_mr *cmd, size_t cmd_size,
 		   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size);
 int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access,
-			  struct verbs_mr *vmr);
+			  struct verbs_mr *vmr, struct ibv_command_buffer *driver);
 int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset, size_t length,
 		      unsigned int access, struct verbs_mr *vmr, struct ibv_command_buffer *link);
 int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t mr_handle);
+
+/*
+ * The last argument came with rdma-core 54, without another number for the ABI. It may be left out, and should be
+ * NULL: the library cannot see who has it, and looks at libmlx5's only.
+ */
+#define ibv_cmd_reg_dmabuf_mr(...) __IBV_REG_DMABUF_MR(__VA_ARGS__, NULL, NULL)
+#define __IBV_REG_DMABUF_MR(pd, offset, length, iova, fd, access, vmr, driver, ...)                        \
+	(ibv_cmd_reg_dmabuf_mr)(pd, offset, length, iova, fd, access, vmr, driver)
 
 /* Changes a region, frees one, and passes advice on. */
 int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr, size_t length, uint64_t hca_va, int access,

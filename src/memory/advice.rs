@@ -1,41 +1,142 @@
 //! madvise(2), told which pages a child of fork(2) is to have.
 
-use super::ranges::Change;
+use super::ranges::{Kernel, Pages};
+use super::{page_size, shortage};
+use crate::discover::netlink;
 use crate::sys::errno;
-use libc::{c_int, c_void};
+use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Excludes `len` bytes at `address` from children, or gives them back. The error is an errno value.
-///
-/// Giving back cannot fail: what the kernel refuses as a whole (it may need to split a mapping and
-/// have no room for it, or a part may be unmapped by now) is tried in steps of `page` bytes, and
-/// what it then still refuses stays excluded.
-pub fn advise(address: usize, len: usize, change: Change, page: usize) -> Result<(), c_int> {
-    let advice = match change {
-        Change::Hold => libc::MADV_DONTFORK,
-        Change::Release => libc::MADV_DOFORK,
-    };
-    if madvise(address, len, advice) {
-        return Ok(());
+/// How this process's pages are advised.
+pub struct Madvise {
+    /// The base page size in bytes, a power of two.
+    pub page: usize,
+    /// Whether registered memory may lie in huge pages. The kernel takes advice on whole ones only,
+    /// which are then advised if it refuses less.
+    ///
+    /// So nothing asks for the page size of memory that is made of base pages, nor is a size
+    /// remembered that another mapping at the same place would belie.
+    pub huge: bool,
+}
+
+impl Madvise {
+    pub fn shift(&self) -> u32 {
+        self.page.trailing_zeros()
     }
-    match change {
-        Change::Hold => return Err(errno()),
-        Change::Release if len > page => {
-            for offset in (0..len).step_by(page) {
-                madvise(address.wrapping_add(offset), page, advice);
+
+    /// The whole huge page around `page`, or the page itself.
+    fn around(&self, page: usize) -> Pages {
+        let address = page << self.shift();
+        let pages = page_size::at(address, self.page) >> self.shift();
+        let first = page & !(pages - 1);
+        Pages {
+            first,
+            end: first + pages,
+        }
+    }
+
+    fn advise(&self, run: Pages, advice: c_int) -> Result<(), c_int> {
+        let (address, len) = run.bytes(self.shift());
+        madvise(address, len, advice)
+    }
+
+    /// After the kernel refused to exclude a run with the errno value `error`.
+    #[cold]
+    fn exclude_refused(&mut self, run: Pages, error: c_int) -> Result<(), c_int> {
+        match error {
+            EINVAL if self.huge => {
+                let whole = Pages {
+                    first: self.around(run.first).first,
+                    end: self.around(run.end - 1).end,
+                };
+                if whole == run {
+                    return Err(error);
+                }
+                match self.advise(whole, libc::MADV_DONTFORK) {
+                    Err(EAGAIN) => self.exclude_refused(run, EAGAIN),
+                    result => result,
+                }
+            }
+            // The process has as many mappings as it may, and the kernel does not part one. But if it
+            // copies for a child what a device has pinned, as it does since 5.12, the child may as
+            // well have the pages.
+            EAGAIN if kernel_copies() => Ok(()),
+            EAGAIN => {
+                shortage::too_many_mappings(run.bytes(self.shift()).1);
+                Err(error)
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// After the kernel refused to give a run back with the errno value `error`.
+    #[cold]
+    fn give_back_refused(&mut self, run: Pages, error: c_int, held: &dyn Fn(Pages) -> bool) {
+        if error == EINVAL && self.huge {
+            // A huge page at either end stays excluded as long as a part of it is held.
+            let (first, last) = (self.around(run.first), self.around(run.end - 1));
+            let free = Pages {
+                first: if held(first) { first.end } else { first.first },
+                end: if held(last) { last.first } else { last.end },
+            };
+            if free.first >= free.end || free != run && self.advise(free, libc::MADV_DOFORK).is_ok()
+            {
+                return;
             }
         }
-        Change::Release => {}
+        self.give_back_parts(run, error);
     }
-    Ok(())
+
+    /// Gives back what can be of a run that the kernel refused as a whole, as it needs to part a
+    /// mapping and cannot, say. What it still refuses stays excluded, as with the C library.
+    fn give_back_parts(&self, run: Pages, error: c_int) {
+        // Where a part is not mapped, all else was done.
+        if error == ENOMEM || run.end - run.first == 1 {
+            return;
+        }
+        let half = run.first + (run.end - run.first) / 2;
+        for (first, end) in [(run.first, half), (half, run.end)] {
+            let part = Pages { first, end };
+            if let Err(error) = self.advise(part, libc::MADV_DOFORK) {
+                self.give_back_parts(part, error);
+            }
+        }
+    }
 }
 
-/// Whether madvise(2) knows the two advices, tried on `len` bytes at `address`.
-pub fn works(address: usize, len: usize) -> bool {
-    madvise(address, len, libc::MADV_DONTFORK) && madvise(address, len, libc::MADV_DOFORK)
+impl Kernel for Madvise {
+    /// An errno value.
+    type Error = c_int;
+
+    fn exclude(&mut self, run: Pages) -> Result<(), c_int> {
+        self.advise(run, libc::MADV_DONTFORK)
+            .or_else(|error| self.exclude_refused(run, error))
+    }
+
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool) {
+        if let Err(error) = self.advise(run, libc::MADV_DOFORK) {
+            self.give_back_refused(run, error, held);
+        }
+    }
+
+    fn out_of_memory(&mut self) -> c_int {
+        ENOMEM
+    }
 }
 
-fn madvise(address: usize, len: usize, advice: c_int) -> bool {
+/// Whether the kernel says that it copies pinned pages at fork. What it has said once is kept.
+fn kernel_copies() -> bool {
+    static COPIES: AtomicBool = AtomicBool::new(false);
+    let copies = COPIES.load(Ordering::Relaxed) || netlink::copy_on_fork();
+    COPIES.store(copies, Ordering::Relaxed);
+    copies
+}
+
+fn madvise(address: usize, len: usize, advice: c_int) -> Result<(), c_int> {
     // SAFETY: the advice is DONTFORK or DOFORK, which change what a child inherits and leave the
     // mapping's contents and access rights in this process as they are, whatever the address.
-    unsafe { libc::madvise(address as *mut c_void, len, advice) == 0 }
+    match unsafe { libc::madvise(address as *mut c_void, len, advice) } {
+        0 => Ok(()),
+        _ => Err(errno()),
+    }
 }

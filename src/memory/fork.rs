@@ -7,8 +7,9 @@
 //!
 //! Man pages: ibv_fork_init(3), ibv_is_fork_initialized(3).
 
-use super::ranges::{Change, Pages, Ranges};
-use super::{advice, lock::ForkLock, page_size};
+use super::advice::Madvise;
+use super::ranges::{Kernel, Pages, Ranges};
+use super::{lock::ForkLock, page_size};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
 use crate::discover::netlink;
 use crate::env;
@@ -34,7 +35,8 @@ static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
 /// registered already; ENOMEM; ENOSYS when the kernel cannot keep pages out of a child.
 ///
 /// Any value of RDMAV_HUGEPAGES_SAFE, looked up on each call, makes later registrations heed the
-/// page size of the mapping they lie in.
+/// page size of the mapping they lie in. The value `kernel` of IBV_FORK_SAFE or RDMAV_FORK_SAFE leaves
+/// fork safety to a kernel that copies pinned pages for the child: 0, and nothing is tracked.
 ///
 /// # Safety
 /// A C entry point without arguments. No other thread may be in setenv(3).
@@ -43,10 +45,17 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
         HUGE_PAGES.store(true, Ordering::Relaxed);
     }
     match STATE.load(Ordering::Acquire) {
+        TRACKING => 0,
+        _ if leave_it_to_the_kernel() => 0,
         UNUSED => start().err().unwrap_or(0),
-        TOO_LATE => EINVAL,
-        _ => 0,
+        _ => EINVAL,
     }
+}
+
+/// Whether the user asked for what rdma-core 51 and later do, and the kernel can.
+fn leave_it_to_the_kernel() -> bool {
+    let asked = |name| env::get(name).is_some_and(|value| value == c"kernel");
+    (asked(c"IBV_FORK_SAFE") || asked(c"RDMAV_FORK_SAFE")) && netlink::copy_on_fork()
 }
 
 /// Tries madvise on a page and begins to track. The error is an errno value.
@@ -57,12 +66,15 @@ fn start() -> Result<(), c_int> {
     if unsafe { libc::posix_memalign(&mut probe, page, page) } != 0 {
         return Err(ENOMEM);
     }
-    // The heap may lie in huge pages: then the whole huge page around the probe is advised.
-    let size = match HUGE_PAGES.load(Ordering::Relaxed) {
-        true => page_size::at(probe.addr(), page),
-        false => page,
+    let mut kernel = Madvise {
+        page,
+        huge: HUGE_PAGES.load(Ordering::Relaxed),
     };
-    let works = advice::works(probe.addr() & !(size - 1), size);
+    let works = Pages::new(probe.addr(), page, kernel.shift()).is_some_and(|run| {
+        let excluded = kernel.exclude(run).is_ok();
+        kernel.give_back(run, &|_| false);
+        excluded
+    });
     // SAFETY: posix_memalign returned it and nothing refers to it any more.
     unsafe { libc::free(probe) };
     if !works {
@@ -72,31 +84,39 @@ fn start() -> Result<(), c_int> {
     PAGE_SIZE.store(page, Ordering::Relaxed);
     // A second thread may have come here at the same time, or have registered memory meanwhile.
     match STATE.compare_exchange(UNUSED, TRACKING, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => {
-            watch_forks();
-            Ok(())
-        }
         Err(TOO_LATE) => Err(EINVAL),
-        Err(_) => Ok(()),
+        _ => Ok(()),
     }
 }
 
 /// Has fork wait for the ranges, so that a child never finds them half-changed and locked.
-fn watch_forks() {
+///
+/// Handlers that are registered first go last before a fork. The lock is innermost: who has it calls
+/// no one but the allocator and the kernel. So this comes when the library is loaded, before those
+/// who use it can register theirs: a handler that waited for a lock of the program's with this one
+/// held could wait for a thread that waits for this one. And it comes after the allocator's, if that
+/// has any; the first allocation sees to that.
+extern "C" fn watch_forks() {
     extern "C" fn prepare() {
         RANGES.prepare_fork();
     }
-    extern "C" fn parent() {
-        RANGES.after_fork_in_parent();
+    extern "C" fn after() {
+        RANGES.after_fork();
     }
-    extern "C" fn child() {
-        RANGES.after_fork_in_child();
+    // SAFETY: what is allocated is freed. The handlers take nothing, touch only statics and do not
+    // unwind; libc forgets them when this library is unloaded. Without memory for them a fork is
+    // as safe as with the C library, which has no handlers.
+    unsafe {
+        libc::free(std::hint::black_box(libc::malloc(1)));
+        libc::pthread_atfork(Some(prepare), Some(after), Some(after));
     }
-    // SAFETY: the three handlers take nothing, touch only statics and do not unwind; libc forgets
-    // them when this library is unloaded. Without memory for them a fork is as safe as with the C
-    // library, which has no handlers.
-    unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
 }
+
+#[used]
+// SAFETY: the section holds functions that the dynamic linker calls with arguments that this one does
+// not take.
+#[unsafe(link_section = ".init_array")]
+static WHEN_LOADED: extern "C" fn() = watch_forks;
 
 /// Whether fork is safe: on this kernel anyway (it copies the pages at fork), by our doing, or not.
 ///
@@ -119,7 +139,7 @@ pub unsafe extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status {
 /// Any address will do; memory is not accessed. The caller knows that a child will not have it.
 pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int {
     match tracking() {
-        true => change(base.addr(), size, Change::Hold),
+        true => change(base.addr(), size, Ranges::hold),
         false => 0,
     }
 }
@@ -130,7 +150,7 @@ pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c
 /// Any address will do; memory is not accessed.
 pub unsafe extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
     match tracking() {
-        true => change(base.addr(), size, Change::Release),
+        true => change(base.addr(), size, Ranges::release),
         false => 0,
     }
 }
@@ -147,28 +167,20 @@ fn tracking() -> bool {
     }
 }
 
-#[cold]
-#[inline(never)]
+type Change = fn(&mut Ranges, Pages, &mut Madvise) -> Result<(), c_int>;
+
 fn change(base: usize, size: usize, change: Change) -> c_int {
-    if size == 0 || base == 0 {
+    if base == 0 {
         return 0;
     }
-    let page = PAGE_SIZE.load(Ordering::Relaxed);
-    let granule = match HUGE_PAGES.load(Ordering::Relaxed) {
-        true => page_size::at(base, page),
-        false => page,
+    let mut kernel = Madvise {
+        page: PAGE_SIZE.load(Ordering::Relaxed),
+        huge: HUGE_PAGES.load(Ordering::Relaxed),
     };
-    let shift = page.trailing_zeros();
-    let Some(pages) = Pages::new(base, size, granule, shift) else {
+    let Some(pages) = Pages::new(base, size, kernel.shift()) else {
         return 0;
     };
-    let result = RANGES.with(|ranges| {
-        ranges.apply(pages, change, |run, change| {
-            let (address, len) = run.bytes(shift);
-            advice::advise(address, len, change, granule)
-        })
-    });
-    match result {
+    match RANGES.with(|ranges| change(ranges, pages, &mut kernel)) {
         Some(Ok(())) => 0,
         Some(Err(error)) => {
             set_errno(error);

@@ -1,78 +1,92 @@
 //! A lock around a value, which fork(2) leaves unlocked and the value whole in the child.
 //!
 //! A fork while another thread holds an ordinary lock leaves a child in which nobody will ever
-//! release it. So fork waits for this lock, and the child gets a new one: pthread_atfork(3). A POSIX
-//! mutex is the one kind whose state the handlers may treat so.
+//! release it. So fork waits for this lock, and both processes release it: pthread_atfork(3). Not
+//! every lock may be released in the child: parking_lot's keeps the threads that wait in a table,
+//! which may be locked too, and POSIX's know the number of the thread that has them, which is another
+//! one in the child. The standard library's is a number for futex(2) and nothing else.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub struct ForkLock<T> {
-    mutex: UnsafeCell<libc::pthread_mutex_t>,
-    /// Set while fork holds the lock. Only the thread that forks touches it then.
-    forking: AtomicBool,
-    value: UnsafeCell<T>,
+pub struct ForkLock<T: 'static> {
+    value: Mutex<T>,
+    /// The thread that has the lock, or 0.
+    owner: AtomicUsize,
+    /// The lock that fork holds. Only the thread that forks touches it, and only with the lock.
+    forking: UnsafeCell<Option<MutexGuard<'static, T>>>,
 }
 
-// SAFETY: the mutex is made for use by several threads, and the value is only reached by the thread
-// that holds it; that thread may be any, hence Send.
+// SAFETY: the value is behind its mutex, and the guard of a fork, which is not for other threads, is
+// put there and taken by one thread, that which forks.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {
     pub const fn new(value: T) -> ForkLock<T> {
         ForkLock {
-            // Error checking: a signal handler that forks while its own thread holds the lock must
-            // not wait for it.
-            mutex: UnsafeCell::new(libc::PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP),
-            forking: AtomicBool::new(false),
-            value: UnsafeCell::new(value),
+            value: Mutex::new(value),
+            owner: AtomicUsize::new(0),
+            forking: UnsafeCell::new(None),
         }
     }
 
     /// Runs `work` with the value, one thread at a time. None when this very thread is inside
     /// already (a signal handler).
+    #[inline]
     pub fn with<R>(&'static self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
-        if !self.acquire() {
-            return None;
-        }
-        // SAFETY: this thread has just taken the lock, which it did not hold before, so this is the
-        // only reference; it ends with `work`, before the lock is released.
-        let result = work(unsafe { &mut *self.value.get() });
-        self.release();
+        let mut value = self.acquire()?;
+        let result = work(&mut value);
+        self.release(value);
         Some(result)
     }
 
     /// Before a fork, in the parent.
     pub fn prepare_fork(&'static self) {
-        let held = self.acquire();
-        self.forking.store(held, Ordering::Relaxed);
-    }
-
-    /// After a fork, in the parent.
-    pub fn after_fork_in_parent(&'static self) {
-        if self.forking.swap(false, Ordering::Relaxed) {
-            self.release();
+        // A signal handler that forks while its own thread holds the lock does not wait for it.
+        if let Some(value) = self.acquire() {
+            // SAFETY: this thread has the lock, so no other touches the place.
+            unsafe { *self.forking.get() = Some(value) };
         }
     }
 
-    /// After a fork, in the child, whose only thread is the one that forked.
-    pub fn after_fork_in_child(&'static self) {
-        if self.forking.swap(false, Ordering::Relaxed) {
-            // Not an unlock: an error-checking mutex knows its owner's thread id, which is another
-            // one in the child.
-            // SAFETY: the child has one thread, which is here; nobody holds, waits for or looks at
-            // the mutex.
-            unsafe { *self.mutex.get() = libc::PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP };
+    /// After a fork, in the parent and in the child, in the thread that forked.
+    pub fn after_fork(&'static self) {
+        if self.is_mine() {
+            // SAFETY: this thread has the lock, so no other touches the place.
+            if let Some(value) = unsafe { (*self.forking.get()).take() } {
+                self.release(value);
+            }
         }
     }
 
-    fn acquire(&'static self) -> bool {
-        // SAFETY: the mutex was initialised statically and, being 'static, never moves or goes.
-        unsafe { libc::pthread_mutex_lock(self.mutex.get()) == 0 }
+    #[inline]
+    fn acquire(&'static self) -> Option<MutexGuard<'static, T>> {
+        if self.is_mine() {
+            return None;
+        }
+        // A panic ends the process, so nothing is ever poisoned.
+        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner);
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        Some(value)
     }
 
-    fn release(&'static self) {
-        // SAFETY: as in `acquire`; the callers hold the lock.
-        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+    #[inline]
+    fn release(&'static self, value: MutexGuard<'static, T>) {
+        self.owner.store(0, Ordering::Relaxed);
+        drop(value);
     }
+
+    /// Whether this thread has the lock. Others come and go meanwhile, but it is none of them.
+    #[inline]
+    fn is_mine(&self) -> bool {
+        self.owner.load(Ordering::Relaxed) == this_thread()
+    }
+}
+
+/// Not 0, and the same in the child for the thread that forked.
+#[inline]
+fn this_thread() -> usize {
+    // SAFETY: pthread_self has no arguments and cannot fail.
+    unsafe { libc::pthread_self() as usize }
 }

@@ -1,7 +1,12 @@
 //! Page sizes: the base page, and the page that stands at an address (which may be a huge one).
 
+use crate::sys::errno;
+use libc::{EINVAL, c_void};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
+
+/// Each level of the page table has this many address bits, so 1 << 9 pages are the next size.
+const LEVEL: u32 = 9;
 
 /// The base page size in bytes; None when the system does not say.
 pub fn base() -> Option<usize> {
@@ -11,12 +16,47 @@ pub fn base() -> Option<usize> {
         .filter(|n| n.is_power_of_two())
 }
 
-/// The size in bytes of the kernel's pages at `address`, from /proc/self/smaps; `default` when the
-/// address is not mapped or the file does not tell.
-pub fn at(address: usize, default: usize) -> usize {
+/// The size in bytes of the kernel's pages at `address`; `page`, the base page size, when the address
+/// is not mapped or nothing tells.
+///
+/// smaps tells, but its lines are preceded by those of all lower mappings, each with a walk through
+/// its page table: milliseconds in a large process. So that is for what [`probe`] does not know.
+pub fn at(address: usize, page: usize) -> usize {
+    if let Some(size) = probe(address, page) {
+        return size;
+    }
     match File::open("/proc/self/smaps") {
-        Ok(file) => find(BufReader::new(file), address).unwrap_or(default),
-        Err(_) => default,
+        Ok(file) => find(BufReader::new(file), address).unwrap_or(page),
+        Err(_) => page,
+    }
+}
+
+/// The size of the hugetlbfs page around `address`. None where there is none, on a kernel before
+/// 5.16, and for the pages of a DAX device, which have other rules.
+///
+/// A part of a mapping moved nowhere and kept as large as it is (mremap(2)) is left as it is, but a
+/// hugetlbfs mapping must be named by the beginning of a huge page: EINVAL, when asked for another
+/// page. So the question is answered by the mapping that is there at this moment.
+fn probe(address: usize, page: usize) -> Option<usize> {
+    let in_huge_page = |size: usize| {
+        // A multiple of `size` that no larger page begins at, and that lies within that one if
+        // there is one.
+        let place = address & !(size - 1);
+        let place = match place & ((size << LEVEL) - 1) {
+            0 => place.wrapping_add(size),
+            _ => place,
+        };
+        // SAFETY: without flags the mapping stays where it is, and with its old size as the new one
+        // it stays what it is.
+        let same = unsafe { libc::mremap(place as *mut c_void, page, page, 0) };
+        same == libc::MAP_FAILED && errno() == EINVAL
+    };
+    if !in_huge_page(page) {
+        return None;
+    }
+    match in_huge_page(page << LEVEL) {
+        true => Some(page << (2 * LEVEL)),
+        false => Some(page << LEVEL),
     }
 }
 
@@ -94,7 +134,8 @@ Size:                  4 kB\n";
     fn this_process() {
         let here = 0u8;
         let page = base().unwrap();
-        assert_eq!(at((&raw const here).addr(), 1), page);
-        assert_eq!(at(1, 77), 77);
+        assert_eq!(probe((&raw const here).addr(), page), None);
+        assert_eq!(at((&raw const here).addr(), page), page);
+        assert_eq!(at(1, page), page);
     }
 }

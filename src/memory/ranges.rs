@@ -1,35 +1,26 @@
 //! How many registrations hold each page. Pure: it says which pages change sides, the caller tells
 //! the kernel.
 //!
-//! The counts of neighbouring pages are mostly equal, so what is kept is the boundaries between
-//! them: page number to the count from there up to the next boundary. Two neighbours never hold the
-//! same count, pages below the first boundary have count 0, and so has everything from the last
-//! boundary on. A region of any size costs at most two boundaries, and a sea of adjacent regions
-//! with equal counts costs two in all.
-//!
 //! Counts may go below zero: the C library lets a program take back what it never registered (an
 //! on-demand-paging region is deregistered that way), and pages are then one registration short.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use super::counts::Counts;
 
 /// A run of pages, never empty. A page number is an address divided by the base page size, so the
 /// end of the address space is still a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
-    first: usize,
-    end: usize,
+    pub first: usize,
+    pub end: usize,
 }
 
 impl Pages {
-    /// The pages of `1 << shift` bytes that hold the `size` bytes from `base`, widened at both ends
-    /// to whole units of `granule` bytes (a huge page, or one page). None when there is no byte, or
-    /// when the range wraps around the end of the address space.
-    pub fn new(base: usize, size: usize, granule: usize, shift: u32) -> Option<Pages> {
-        let mask = granule.checked_sub(1)?;
-        let start = base & !mask;
-        let last = base.checked_add(size.checked_sub(1)?)? | mask;
+    /// The pages of `1 << shift` bytes that hold the `size` bytes from `base`. None when there is no
+    /// byte, or when the range wraps around the end of the address space.
+    pub fn new(base: usize, size: usize, shift: u32) -> Option<Pages> {
+        let last = base.checked_add(size.checked_sub(1)?)?;
         Some(Pages {
-            first: start >> shift,
+            first: base >> shift,
             end: (last >> shift) + 1,
         })
     }
@@ -40,132 +31,88 @@ impl Pages {
     }
 }
 
-/// What an operation does to the count of each of its pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// One more registration. The first one excludes a page from the child.
-    Hold,
-    /// One registration fewer. The end of the last one gives a page back.
-    Release,
-}
+/// Tells the kernel which pages children are to have.
+pub trait Kernel {
+    type Error;
 
-impl Change {
-    fn delta(self) -> i32 {
-        match self {
-            Change::Hold => 1,
-            Change::Release => -1,
-        }
-    }
+    /// Leaves a run of pages out of children. May have done a part of it when it fails.
+    fn exclude(&mut self, run: Pages) -> Result<(), Self::Error>;
 
-    /// The count at which a page changes sides.
-    fn flips_at(self) -> i32 {
-        match self {
-            Change::Hold => 0,
-            Change::Release => 1,
-        }
-    }
+    /// Gives a run of pages to children again, as far as that can be done. `held` says whether
+    /// registrations hold a page of a run.
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool);
 
-    fn opposite(self) -> Change {
-        match self {
-            Change::Hold => Change::Release,
-            Change::Release => Change::Hold,
-        }
-    }
+    /// There is no memory to count with.
+    fn out_of_memory(&mut self) -> Self::Error;
 }
 
 /// The counts of all pages of the process.
 pub struct Ranges {
-    bounds: BTreeMap<usize, i32>,
+    counts: Counts,
 }
 
 impl Ranges {
     pub const fn new() -> Ranges {
         Ranges {
-            bounds: BTreeMap::new(),
+            counts: Counts::new(),
         }
     }
 
-    /// Counts one registration more or fewer for each page, after `advise` was called for each run
-    /// of pages that changes sides by it, in ascending order, the runs as long as they can be.
-    ///
-    /// When `advise` fails, it is called with the opposite for all runs so far, the failed one
-    /// included (a call that fails may have done a part of its work), and no count changes. The
-    /// failure is the first one.
-    pub fn apply<E>(
-        &mut self,
-        pages: Pages,
-        change: Change,
-        mut advise: impl FnMut(Pages, Change) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for run in self.edges(pages, change) {
-            if let Err(error) = advise(run, change) {
-                for done in self
-                    .edges(pages, change)
-                    .take_while(|done| done.first <= run.first)
-                {
-                    // Nobody could do anything about a second failure.
-                    let _ = advise(done, change.opposite());
-                }
+    /// Counts one registration more of each page, after the kernel was told of each run of pages that
+    /// is held by none yet, in ascending order, the runs as long as they can be. If that fails, all
+    /// runs so far are given back, and no count changes.
+    pub fn hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        if !self.counts.reserve() {
+            return Err(kernel.out_of_memory());
+        }
+        let mut at = pages.first;
+        while let Some(run) = self.free_run(at, pages.end) {
+            if let Err(error) = kernel.exclude(run) {
+                let done = Pages {
+                    first: pages.first,
+                    end: run.end,
+                };
+                self.give_back(done, kernel);
                 return Err(error);
             }
+            at = run.end;
         }
-        self.add(pages, change.delta());
+        self.counts.add(pages.first, pages.end, 1);
         Ok(())
     }
 
-    /// The runs of pages within `pages` that change sides by `change`.
-    fn edges(&self, pages: Pages, change: Change) -> impl Iterator<Item = Pages> {
-        // The count at the first page comes from the last boundary at or before it.
-        let count = self
-            .bounds
-            .range(..=pages.first)
-            .next_back()
-            .map_or(0, |(_, &count)| count);
-        let mut bounds = self.bounds.range(pages.first + 1..pages.end);
-        let mut next = Some((pages.first, count));
-        std::iter::from_fn(move || {
-            loop {
-                let (first, count) = next?;
-                next = bounds.next().map(|(&page, &count)| (page, count));
-                if count == change.flips_at() {
-                    let end = next.map_or(pages.end, |(page, _)| page);
-                    return Some(Pages { first, end });
-                }
-            }
+    /// Counts one registration fewer of each page, and tells the kernel of each run of pages that is
+    /// held by none any more.
+    pub fn release<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        if !self.counts.reserve() {
+            return Err(kernel.out_of_memory());
+        }
+        self.counts.add(pages.first, pages.end, -1);
+        self.give_back(pages, kernel);
+        Ok(())
+    }
+
+    /// Gives back all pages among these that nobody holds.
+    fn give_back<K: Kernel>(&self, pages: Pages, kernel: &mut K) {
+        let held = |pages: Pages| {
+            self.counts
+                .find(pages.first, pages.end, |count| count > 0)
+                .is_some()
+        };
+        let mut at = pages.first;
+        while let Some(run) = self.free_run(at, pages.end) {
+            kernel.give_back(run, &held);
+            at = run.end;
+        }
+    }
+
+    /// The first run of pages within `first..end` with the count 0.
+    fn free_run(&self, first: usize, end: usize) -> Option<Pages> {
+        let run = self.counts.find(first, end, |count| count == 0)?;
+        Some(Pages {
+            first: run.start,
+            end: run.end,
         })
-    }
-
-    /// Adds `delta` to the count of each page.
-    fn add(&mut self, pages: Pages, delta: i32) {
-        let before = self
-            .bounds
-            .range(..pages.first)
-            .next_back()
-            .map_or(0, |(_, &count)| count);
-        let mut last = before;
-        for (_, count) in self.bounds.range_mut(pages.first..pages.end) {
-            last = *count;
-            // 2^31 registrations of one page do not fit into any machine.
-            *count = count.saturating_add(delta);
-        }
-        // The counts on the far side of either end did not change: a boundary must be there now, or
-        // the one that was there parts nothing any more.
-        self.part(pages.first, before, before.saturating_add(delta));
-        self.part(pages.end, last.saturating_add(delta), last);
-    }
-
-    /// Sees to it that there is a boundary at `page` if and only if the count below it, `below`, and
-    /// that from it on, which is `above` unless a boundary there says otherwise, differ.
-    fn part(&mut self, page: usize, below: i32, above: i32) {
-        match self.bounds.entry(page) {
-            Entry::Vacant(entry) => {
-                entry.insert(above);
-            }
-            Entry::Occupied(entry) if *entry.get() == below => {
-                entry.remove();
-            }
-            Entry::Occupied(_) => {}
-        }
     }
 }
 

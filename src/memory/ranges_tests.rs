@@ -9,50 +9,47 @@ fn pages(first: usize, end: usize) -> Pages {
     Pages { first, end }
 }
 
-/// What the process looks like, page by page.
-struct Model {
-    counts: [i32; PAGES],
-    excluded: [bool; PAGES],
+/// madvise(2) on pages of which some are not mapped: works on the others, and fails.
+struct Model<'a> {
+    excluded: &'a mut [bool],
+    holes: &'a [bool],
+    calls: Vec<(Pages, bool)>,
 }
 
-/// madvise(2) on pages of which some are not mapped: works on the others, and fails.
-fn madvise(excluded: &mut [bool], holes: &[bool], run: Pages, change: Change) -> Result<(), ()> {
-    let mut result = Ok(());
-    for page in run.first..run.end {
-        match holes[page] {
-            true => result = Err(()),
-            false => excluded[page] = change == Change::Hold,
+impl Model<'_> {
+    fn set(&mut self, run: Pages, to: bool) -> Result<(), ()> {
+        self.calls.push((run, to));
+        let mut result = Ok(());
+        for page in run.first..run.end {
+            match self.holes[page] {
+                true => result = Err(()),
+                false => self.excluded[page] = to,
+            }
         }
-    }
-    // Like the library's: giving back page by page never fails.
-    if change == Change::Release {
-        Ok(())
-    } else {
         result
     }
 }
 
-/// The boundaries are as few as they can be, and the last one ends everything.
-fn tidy(ranges: &Ranges) -> bool {
-    let mut before = 0;
-    for &count in ranges.bounds.values() {
-        if count == before {
-            return false;
-        }
-        before = count;
+impl Kernel for Model<'_> {
+    type Error = ();
+
+    fn exclude(&mut self, run: Pages) -> Result<(), ()> {
+        self.set(run, true)
     }
-    before == 0
+
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool) {
+        assert!(!held(run));
+        let _ = self.set(run, false);
+    }
+
+    fn out_of_memory(&mut self) {
+        panic!("there is memory");
+    }
 }
 
-fn counts(ranges: &Ranges) -> Vec<i32> {
-    let at = |page| {
-        ranges
-            .bounds
-            .range(..=page)
-            .next_back()
-            .map_or(0, |(_, &count)| count)
-    };
-    (0..PAGES).map(at).collect()
+fn has_counts(ranges: &Ranges, model: &[i32]) -> bool {
+    let has = |(page, &n): (usize, &i32)| ranges.counts.find(page, page + 1, |c| c == n).is_some();
+    model.iter().enumerate().all(has)
 }
 
 proptest! {
@@ -65,28 +62,35 @@ proptest! {
             1..120,
         ),
     ) {
-        let mut model = Model { counts: [0; PAGES], excluded: [false; PAGES] };
+        let (mut model, mut excluded) = ([0; PAGES], [false; PAGES]);
         let mut ranges = Ranges::new();
         for (first, len, hold, holes) in steps {
             let range = pages(first, (first + len).min(PAGES));
-            let change = if hold { Change::Hold } else { Change::Release };
-            let mut before = model.excluded;
-
             let inside = range.first..range.end;
-            let fails = hold && inside.clone().any(|page| holes[page] && model.counts[page] == 0);
-            let mut calls = Vec::new();
-            let result = ranges.apply(range, change, |run, change| {
-                calls.push((run, change));
-                madvise(&mut model.excluded, &holes, run, change)
-            });
+            let fails = hold && inside.clone().any(|page| holes[page] && model[page] == 0);
+            let mut expected = excluded;
+            let mut kernel = Model { excluded: &mut excluded, holes: &holes, calls: Vec::new() };
+            let result = match hold {
+                true => ranges.hold(range, &mut kernel),
+                false => ranges.release(range, &mut kernel),
+            };
+            let calls = kernel.calls;
 
             prop_assert_eq!(result.is_err(), fails);
-            if !fails {
+            if fails {
+                // What was done is undone: a page that could not be given back earlier is, now.
+                let failed = calls.iter().position(|&(_, to)| !to).map(|i| calls[i - 1].0.end);
+                for page in range.first..failed.unwrap() {
+                    if model[page] == 0 && !holes[page] {
+                        expected[page] = false;
+                    }
+                }
+            } else {
                 for page in inside {
-                    let old = model.counts[page];
-                    model.counts[page] += change.delta();
-                    if old == change.flips_at() && !holes[page] {
-                        before[page] = hold;
+                    let old = model[page];
+                    model[page] += if hold { 1 } else { -1 };
+                    if old == i32::from(!hold) && !holes[page] {
+                        expected[page] = hold;
                     }
                 }
                 // No call where nothing changes, no two calls where one does.
@@ -94,13 +98,8 @@ proptest! {
                     prop_assert!(pair[0].0.end < pair[1].0.first);
                 }
             }
-            prop_assert_eq!(counts(&ranges), model.counts.to_vec());
-            prop_assert!(tidy(&ranges));
-            for (page, &expected) in before.iter().enumerate() {
-                // After a failure, a page that could not be given back earlier may have been now.
-                let freed = fails && model.counts[page] == 0 && !model.excluded[page];
-                prop_assert!(model.excluded[page] == expected || freed, "page {}", page);
-            }
+            prop_assert!(has_counts(&ranges, &model));
+            prop_assert_eq!(excluded, expected);
         }
     }
 
@@ -113,71 +112,100 @@ proptest! {
     ) {
         let mut ranges = Ranges::new();
         let mut excluded = [false; PAGES];
-        let holes = [false; PAGES];
-        for (list, change) in [(&regions.0, Change::Hold), (&regions.1, Change::Release)] {
-            for &(first, len) in list {
-                let range = pages(first, (first + len).min(PAGES));
-                ranges.apply(range, change, |run, change| madvise(&mut excluded, &holes, run, change)).unwrap();
-            }
+        let mut kernel = Model { excluded: &mut excluded, holes: &[false; PAGES], calls: Vec::new() };
+        for (first, len) in regions.0 {
+            ranges.hold(pages(first, (first + len).min(PAGES)), &mut kernel).unwrap();
         }
-        prop_assert!(ranges.bounds.is_empty());
+        for (first, len) in regions.1 {
+            ranges.release(pages(first, (first + len).min(PAGES)), &mut kernel).unwrap();
+        }
+        prop_assert!(has_counts(&ranges, &[0; PAGES]));
         prop_assert_eq!(excluded, [false; PAGES]);
     }
+}
+
+/// Takes the calls down.
+#[derive(Default)]
+struct Calls(Vec<(Pages, bool)>);
+
+impl Kernel for Calls {
+    type Error = ();
+
+    fn exclude(&mut self, run: Pages) -> Result<(), ()> {
+        self.0.push((run, true));
+        Ok(())
+    }
+
+    fn give_back(&mut self, run: Pages, _held: &dyn Fn(Pages) -> bool) {
+        self.0.push((run, false));
+    }
+
+    fn out_of_memory(&mut self) {}
 }
 
 #[test]
 fn neighbours_in_the_same_state_are_one() {
     let mut ranges = Ranges::new();
     for first in 0..1000 {
-        ranges
-            .apply(pages(first, first + 1), Change::Hold, |_, _| {
-                Ok::<(), ()>(())
-            })
-            .unwrap();
+        let run = pages(first, first + 1);
+        ranges.hold(run, &mut Calls::default()).unwrap();
     }
-    assert_eq!(ranges.bounds.len(), 2);
     // Taken back at once, it is one call.
-    let mut calls = Vec::new();
-    let keep = |run, change| {
-        calls.push((run, change));
-        Ok::<(), ()>(())
-    };
-    ranges.apply(pages(0, 1000), Change::Release, keep).unwrap();
-    assert_eq!(calls, [(pages(0, 1000), Change::Release)]);
-    assert!(ranges.bounds.is_empty());
+    let mut calls = Calls::default();
+    ranges.release(pages(0, 1000), &mut calls).unwrap();
+    assert_eq!(calls.0, [(pages(0, 1000), false)]);
+}
+
+/// A huge page is given back when the last one lets go who holds a part of it.
+#[test]
+fn who_gives_back_can_see_who_holds() {
+    struct Neighbours(Vec<bool>);
+    impl Kernel for Neighbours {
+        type Error = ();
+        fn exclude(&mut self, _run: Pages) -> Result<(), ()> {
+            Ok(())
+        }
+        fn give_back(&mut self, _run: Pages, held: &dyn Fn(Pages) -> bool) {
+            self.0.push(held(pages(0, 8)));
+        }
+        fn out_of_memory(&mut self) {}
+    }
+    let (mut ranges, mut kernel) = (Ranges::new(), Neighbours(Vec::new()));
+    for first in [1, 5, 7] {
+        ranges.hold(pages(first, first + 1), &mut kernel).unwrap();
+    }
+    // Both pages that are left go in one call, in two runs.
+    ranges.release(pages(5, 6), &mut kernel).unwrap();
+    ranges.release(pages(1, 2), &mut kernel).unwrap();
+    ranges.release(pages(7, 8), &mut kernel).unwrap();
+    assert_eq!(kernel.0, [true, true, false]);
 }
 
 #[test]
 fn a_range_covers_whole_pages() {
-    let new = |base, size, granule| Pages::new(base, size, granule, 12);
-    assert_eq!(new(0x1000, 1, 0x1000), Some(pages(1, 2)));
-    assert_eq!(new(0x1fff, 1, 0x1000), Some(pages(1, 2)));
-    assert_eq!(new(0x1fff, 2, 0x1000), Some(pages(1, 3)));
-    assert_eq!(new(0x20_1000, 1, 0x20_0000), Some(pages(0x200, 0x400)));
-    assert_eq!(new(0x1000, 0, 0x1000), None);
+    let new = |base, size| Pages::new(base, size, 12);
+    assert_eq!(new(0x1000, 1), Some(pages(1, 2)));
+    assert_eq!(new(0x1fff, 1), Some(pages(1, 2)));
+    assert_eq!(new(0x1fff, 2), Some(pages(1, 3)));
+    assert_eq!(new(0x1000, 0), None);
     // The last page of the address space, and beyond.
     let top = usize::MAX >> 12;
-    assert_eq!(new(usize::MAX, 1, 0x1000), Some(pages(top, top + 1)));
-    assert_eq!(new(usize::MAX, 2, 0x1000), None);
-    assert_eq!(new(0x1000, usize::MAX, 0x1000), None);
+    assert_eq!(new(usize::MAX, 1), Some(pages(top, top + 1)));
+    assert_eq!(new(usize::MAX, 2), None);
+    assert_eq!(new(0x1000, usize::MAX), None);
     assert_eq!(pages(1, 3).bytes(12), (0x1000, 0x2000));
-    let mut ranges = Ranges::new();
-    let mut all = Vec::new();
-    let keep = |run, _| {
-        all.push(run);
-        Ok::<(), ()>(())
-    };
-    ranges
-        .apply(pages(top, top + 1), Change::Hold, keep)
-        .unwrap();
-    assert_eq!(all, [pages(top, top + 1)]);
+    let mut calls = Calls::default();
+    Ranges::new().hold(pages(top, top + 1), &mut calls).unwrap();
+    assert_eq!(calls.0, [(pages(top, top + 1), true)]);
 }
 
 #[test]
 fn what_was_never_held_can_be_released() {
-    let mut ranges = Ranges::new();
-    let none = |_, _| -> Result<(), ()> { panic!("no page changes sides") };
-    ranges.apply(pages(3, 5), Change::Release, none).unwrap();
-    ranges.apply(pages(3, 5), Change::Hold, none).unwrap();
-    assert!(ranges.bounds.is_empty());
+    let (mut ranges, mut calls) = (Ranges::new(), Calls::default());
+    ranges.release(pages(3, 5), &mut calls).unwrap();
+    ranges.hold(pages(3, 5), &mut calls).unwrap();
+    // No page changes sides.
+    assert_eq!(calls.0, []);
+    ranges.hold(pages(3, 5), &mut calls).unwrap();
+    assert_eq!(calls.0, [(pages(3, 5), true)]);
 }

@@ -11,7 +11,7 @@ use libc::{EINVAL, c_int, c_uint, c_void};
 use super::buf;
 use super::dispatch::dispatch;
 use crate::abi::*;
-use crate::memory::{ibv_dofork_range, ibv_dontfork_range};
+use crate::memory::{ibv_dofork_range, ibv_dontfork_range, shortage};
 use crate::provider::ops::ops;
 use crate::sys;
 use crate::uverbs::cmd::device::core_support;
@@ -63,8 +63,11 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
             (*mr).pd = pd;
             (*mr).addr = addr;
             (*mr).length = length;
-        } else if pinned {
-            ibv_dofork_range(addr, length);
+        } else {
+            shortage::registration_failed("ibv_reg_mr", length);
+            if pinned {
+                ibv_dofork_range(addr, length);
+            }
         }
         mr
     }
@@ -215,8 +218,11 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
             (*mr).pd = pd;
             (*mr).addr = shown;
             (*mr).length = length;
-        } else if pinned {
-            ibv_dofork_range(addr, length);
+        } else {
+            shortage::registration_failed("ibv_reg_mr_ex", length);
+            if pinned {
+                ibv_dofork_range(addr, length);
+            }
         }
         mr
     }
@@ -266,6 +272,9 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         }
         let old = ((*mr).addr, (*mr).length);
         if (ops((*mr).context).rereg_mr)(vmr, flags, pd, addr, length, access) != 0 {
+            if moves {
+                shortage::registration_failed("ibv_rereg_mr", length);
+            }
             return if moves && ibv_dofork_range(addr, length) != 0 {
                 IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW
             } else {

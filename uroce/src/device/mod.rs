@@ -37,7 +37,7 @@ use ibverbs_abi::*;
 use parking_lot::{Mutex, RwLock};
 
 use crate::engine::Gid;
-use crate::memory::Memory;
+use crate::memory::{Memory, NumberMap};
 use crate::transport::{Inbox, Net};
 use crate::wire::ip_of;
 use config::Config;
@@ -54,7 +54,7 @@ pub struct Device {
     pub net: Net,
     pub memory: Arc<Memory>,
     pub xrc_domains: Mutex<NamedDomains>,
-    queue_pairs: RwLock<HashMap<u32, Arc<QueuePair>>>,
+    queue_pairs: RwLock<NumberMap<Arc<QueuePair>>>,
     groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
     /// Of all open contexts.
     contexts: Mutex<Vec<Arc<AsyncEvents>>>,

@@ -22,7 +22,7 @@ use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 pub use keys::{forget, random};
 pub use prefault::prefault;
 use table::Table;
-pub use table::{Busy, Domain, Holder, Region, Reregistration, WindowKind};
+pub use table::{Busy, Domain, Holder, NumberMap, Region, Reregistration, WindowKind};
 
 /// The regions and windows of a device. Keys are looked up at each access, under a read lock that is
 /// held during the copy, so that a region that has been deregistered is not touched any more.

@@ -90,14 +90,17 @@ pub struct Piece<'a> {
     table: PhantomData<&'a Table>,
 }
 
-/// Keys are random already.
+/// Keys and numbers of queue pairs are random already, and not their user's to choose.
 #[derive(Default)]
 pub struct AsItIs(u64);
 
+/// A map by such numbers.
+pub type NumberMap<T> = HashMap<u32, T, BuildHasherDefault<AsItIs>>;
+
 impl Hasher for AsItIs {
     fn finish(&self) -> u64 {
-        // The map takes its tag from the upper bits.
-        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+        // The map takes a place from the lower bits and a tag from the uppermost.
+        self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26)
     }
 
     fn write(&mut self, bytes: &[u8]) {
@@ -114,7 +117,7 @@ impl Hasher for AsItIs {
 /// By the index of the key.
 #[derive(Default)]
 pub struct Table {
-    entries: HashMap<u32, Entry, BuildHasherDefault<AsItIs>>,
+    entries: NumberMap<Entry>,
 }
 
 /// The flags that a peer's access needs, any one bit set being a flag that must be there.
