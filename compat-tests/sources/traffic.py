@@ -6,7 +6,7 @@ import sys
 
 import pyverbs.enums as e
 from pyverbs.addr import AHAttr, GlobalRoute
-from pyverbs.cq import CQ, CqInitAttrEx, CQEX
+from pyverbs.cq import CQ, CQEX, CqInitAttrEx, PollCqAttr
 from pyverbs.device import Context, get_device_list
 from pyverbs.mr import MR
 from pyverbs.pd import PD
@@ -86,7 +86,7 @@ stepped.wr_send()
 stepped.wr_set_sge(here)
 stepped.wr_complete()
 print("extended, received:", complete(cq, 1), yours.read(LENGTH, 0) == mine.read(LENGTH, 0))
-while cqex.start_poll():
+while cqex.start_poll(PollCqAttr()):
     pass
 print("extended, sent:", cqex.wr_id, cqex.status, cqex.read_opcode())
 cqex.end_poll()
