@@ -26,7 +26,7 @@ TESTS += test-sources test-vm-fork
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-shell lint-floors bench deps install uninstall clean
-.PHONY: test-headers test-sources man test-man
+.PHONY: test-headers test-sources test-sources-pyverbs man test-man
 .PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-packages test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
@@ -97,6 +97,10 @@ test-man: ## the same, and whether that notices spoilt pages
 test-sources: build ## programs and providers from Debian's sources, built on our headers and library, and run
 	scripts/install-deps sources
 	compat-tests/sources/run
+
+test-sources-pyverbs: build ## the same with pyverbs (longer; not in test)
+	scripts/install-deps sources pyverbs
+	compat-tests/sources/run pyverbs
 
 test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
 

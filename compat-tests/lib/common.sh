@@ -17,16 +17,20 @@ die() {
     exit 1
 }
 
-# Runs a command as root: directly, or through sudo with a word about it.
-as_root() {
+# Runs a command as root: directly, or through sudo.
+quietly_as_root() {
     if [ "$(id -u)" = 0 ]; then
         "$@"
     elif command -v sudo >/dev/null; then
-        say "sudo $*"
         sudo "$@"
     else
         die "this needs root, and there is no sudo: $*"
     fi
+}
+# The same, with a word about sudo.
+as_root() {
+    [ "$(id -u)" = 0 ] || say "sudo $*"
+    quietly_as_root "$@"
 }
 
 # Whole seconds since $1, a value of $SECONDS.

@@ -8,8 +8,7 @@
  * verbs_device; when a program opens that, to allocate a context, whose operations it sets; and for every verb. Most
  * operations end in an ibv_cmd_*, which makes the kernel's object.
  *
- * This is provider ABI 34, that of rdma-core 34 to 56. In it a struct verbs_context is shorter than programs know it:
- * include this file before any other of infiniband/, or compile with -DIBVERBS_PABI_VERSION=34.
+ * This is provider ABI 34, that of rdma-core 34 to 56.
  *
  * Where a comment says nothing else, functions return 0 or an errno value, and pointers NULL with errno set.
  */
@@ -20,10 +19,9 @@
 #error "driver.h is for C: the commands have the kernel's structs with flexible arrays in their middle"
 #endif
 
+/* The number in the names of the file and of the symbols. */
 #ifndef IBVERBS_PABI_VERSION
 #define IBVERBS_PABI_VERSION 34
-#elif IBVERBS_PABI_VERSION != 34
-#error "libibverbs-rs has providers of ABI 34 only: IBVERBS_PABI_VERSION must be 34"
 #endif
 
 #include <errno.h>
@@ -56,9 +54,6 @@ struct list_node {
 	struct list_node *next, *prev;
 };
 #endif
-
-__IBV_ASSERT(sizeof(struct verbs_context) - offsetof(struct verbs_context, query_port) == sizeof(struct verbs_context),
-	     "include driver.h before verbs.h, or compile with -DIBVERBS_PABI_VERSION=34");
 
 /* The struct of that type around a member of that name. */
 #ifndef container_of

@@ -2009,11 +2009,11 @@ struct ibv_context {
 
 /*
  * A context and the functions that came later. It grows at its front, and sz says how much of it there is: use
- * verbs_get_ctx_op, and count from the end. A provider of an older provider ABI, which driver.h says, has it as
- * long as that ABI has.
+ * verbs_get_ctx_op, and count from the end. This is as much as providers of ABI 34 have, and as programs use;
+ * IBVERBS_PABI_VERSION, if it is defined, stands for the ABI of newer ones.
  */
 struct verbs_context {
-#if !defined(IBVERBS_PABI_VERSION) || IBVERBS_PABI_VERSION >= 59
+#if defined(IBVERBS_PABI_VERSION) && IBVERBS_PABI_VERSION >= 59
 	void (*free_buf)(struct ibv_buf *buf);
 	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 	int (*dm_export_dmabuf_fd)(struct ibv_dm *dm);
