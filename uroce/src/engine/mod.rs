@@ -7,7 +7,8 @@
 //! | `qp.rs`, `attributes.rs` | a queue pair, its states, and the calls that drive it |
 //! | `send_queue.rs` | requests, and which packets they are |
 //! | `requester.rs`, `completer.rs` | reliable connections: what is sent, and what is made of answers |
-//! | `responder.rs`, `replies.rs` | reliable connections: what requests do, and what is answered |
+//! | `responder.rs`, `refusal.rs` | reliable connections: what requests do, and why they are refused |
+//! | `replies.rs`, `again.rs` | what is answered, and answered once more |
 //! | `uc.rs`, `ud.rs` | unreliable connections; datagrams |
 //! | `settle.rs` | how requests leave the queues: completed, failed, flushed |
 //! | `window.rs`, `timers.rs` | how much may be under way; times that attributes encode |
@@ -19,11 +20,13 @@
 
 #![forbid(unsafe_code)]
 
+mod again;
 mod attributes;
 mod completer;
 mod emit;
 mod host;
 mod qp;
+mod refusal;
 mod replies;
 mod requester;
 mod responder;

@@ -196,6 +196,10 @@ impl Qp {
         let payload = emit::payload(&headers, len as usize, buffer)?;
         if len > 0 && host.read_remote(read.rkey, read.va, payload).is_err() {
             // The key has gone since.
+            if !read.original {
+                self.replies.queue.pop_front();
+                return self.next_reply(now, host, buffer);
+            }
             self.replies.queue.clear();
             let access = AethKind::Nak(NakCode::RemoteAccess);
             if self.state != QpState::Err {

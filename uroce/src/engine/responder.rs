@@ -5,11 +5,11 @@ use std::collections::VecDeque;
 
 use ibverbs_abi::*;
 
+use super::again::{Answer, Resource, packets_of};
+use super::refusal::{Executed, Refusal};
 use super::replies::{ReadReply, Reply};
-use super::settle::{failed, queue_of};
-use super::{
-    Access, Completion, Host, LocalError, Qp, QpEvent, QpState, Receive, Service, XrcError,
-};
+use super::settle::queue_of;
+use super::{Access, Completion, Host, Qp, QpEvent, QpState, Receive, Service, XrcError};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 /// The longest message (9.7.1.1).
@@ -32,20 +32,6 @@ pub enum Message {
     },
 }
 
-/// A request whose answer may be asked for again.
-#[derive(Debug)]
-struct Resource {
-    first: Psn,
-    packets: u32,
-    answer: Answer,
-}
-
-#[derive(Debug)]
-enum Answer {
-    Read(Reth),
-    Atomic(u64),
-}
-
 #[derive(Debug)]
 pub struct Responder {
     /// The PSN of the next request packet.
@@ -53,14 +39,14 @@ pub struct Responder {
     /// Messages completed (24 bits).
     pub messages: u32,
     /// The last executed packet of a request that is answered by a mere acknowledgment.
-    acknowledged: Psn,
+    pub acknowledged: Psn,
     /// A complaint has been sent about `expected`, because of that packet.
-    complained: Option<Psn>,
+    pub complained: Option<Psn>,
     established: bool,
     pub message: Option<Message>,
     /// A receive that was taken for a message that did not come to its end; used first.
     pub held: Option<Receive>,
-    resources: VecDeque<Resource>,
+    pub resources: VecDeque<Resource>,
 }
 
 impl Responder {
@@ -77,40 +63,6 @@ impl Responder {
         }
     }
 }
-
-/// Why a request is not executed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The peer may do it again.
-    NotReady,
-    /// Nothing of what the protocol allows, or of a kind that the queue pair does not allow its peer.
-    Invalid,
-    Access,
-    /// Longer than the receive.
-    Length,
-    /// The receive's memory is not what it says.
-    Local(LocalError),
-    /// The window of a SEND with invalidate.
-    Invalidate,
-    /// It cannot be answered now.
-    Drop,
-    /// The completion queue is full.
-    Overrun,
-}
-
-impl From<super::RemoteError> for Refusal {
-    fn from(_: super::RemoteError) -> Refusal {
-        Refusal::Access
-    }
-}
-
-impl From<super::Overrun> for Refusal {
-    fn from(_: super::Overrun) -> Refusal {
-        Refusal::Overrun
-    }
-}
-
-pub type Executed = Result<(), Refusal>;
 
 impl Qp {
     pub(super) fn receive_request(
@@ -453,147 +405,6 @@ impl Qp {
             Err(Refusal::Invalid)
         }
     }
-
-    /// Keeps what is needed to answer a request again.
-    fn keep(&mut self, first: Psn, packets: u32, answer: Answer) {
-        let resources = &mut self.responder.resources;
-        while resources.len() >= usize::from(self.attributes.max_dest_rd_atomic).max(1) {
-            if let Some(old) = resources.pop_front() {
-                self.replies.forget(old.first);
-            }
-        }
-        resources.push_back(Resource {
-            first,
-            packets,
-            answer,
-        });
-    }
-
-    /// A request that has been executed before (9.7.5.1.3 to 9.7.5.1.5).
-    fn answer_again(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) {
-        let psn = packet.headers.bth.psn;
-        let resource = |responder: &Responder| {
-            let has = |resource: &&Resource| {
-                let distance = psn.distance(resource.first);
-                distance >= 0 && distance < resource.packets as i32
-            };
-            responder.resources.iter().position(|r| has(&r))
-        };
-        match operation {
-            Operation::AtomicWrite | Operation::Flush => self.replies.again(Reply::Empty(psn)),
-            Operation::CmpSwap | Operation::FetchAdd => {
-                let found = resource(&self.responder).and_then(|i| self.responder.resources.get(i));
-                if let Some(Resource {
-                    answer: Answer::Atomic(before),
-                    ..
-                }) = found
-                {
-                    self.replies.again(Reply::Atomic {
-                        psn,
-                        before: *before,
-                        original: false,
-                    });
-                }
-            }
-            Operation::ReadRequest => {
-                let found = resource(&self.responder).and_then(|i| self.responder.resources.get(i));
-                let Some(Resource {
-                    first,
-                    packets,
-                    answer: Answer::Read(had),
-                }) = found
-                else {
-                    return;
-                };
-                let Some(asked) = packet.headers.reth else {
-                    return;
-                };
-                let skipped = psn.distance(*first) as u32;
-                let mtu = self.attributes.mtu;
-                let offset = u64::from(skipped) * u64::from(mtu);
-                let within = asked.rkey == had.rkey
-                    && asked.va == had.va.wrapping_add(offset)
-                    && offset + u64::from(asked.len) <= u64::from(had.len)
-                    && skipped + packets_of(asked.len, mtu) <= *packets;
-                if !within {
-                    return;
-                }
-                let reply = ReadReply {
-                    first: *first,
-                    psn,
-                    va: asked.va,
-                    rkey: asked.rkey,
-                    left: asked.len,
-                    began: false,
-                    original: false,
-                };
-                if self.may_read(host, asked.rkey, asked.va, asked.len) {
-                    self.replies.again(Reply::Read(reply));
-                } else {
-                    self.refuse_at(psn, Refusal::Access, host);
-                }
-            }
-            _ => self.replies.ack(self.responder.acknowledged),
-        }
-    }
-
-    pub(super) fn refuse(&mut self, refusal: Refusal, host: &mut impl Host) {
-        self.refuse_at(self.responder.expected, refusal, host);
-    }
-
-    /// The fault behaviour of the responder (9.9.3): classes B, C, and J.
-    fn refuse_at(&mut self, psn: Psn, refusal: Refusal, host: &mut impl Host) {
-        let (code, status, event) = match refusal {
-            Refusal::Drop => return,
-            Refusal::NotReady => {
-                let timer = self.attributes.min_rnr_timer;
-                self.responder.complained = Some(psn);
-                self.replies
-                    .push(Reply::Refusal(psn, AethKind::RnrNak { timer }));
-                return;
-            }
-            Refusal::Overrun => {
-                let code = NakCode::RemoteOperational;
-                self.replies.push(Reply::Refusal(psn, AethKind::Nak(code)));
-                self.fatal(host);
-                return;
-            }
-            Refusal::Invalid => (
-                NakCode::InvalidRequest,
-                IBV_WC_REM_INV_REQ_ERR,
-                QpEvent::RequestError,
-            ),
-            Refusal::Length => (
-                NakCode::InvalidRequest,
-                IBV_WC_LOC_LEN_ERR,
-                QpEvent::RequestError,
-            ),
-            Refusal::Access => (
-                NakCode::RemoteAccess,
-                IBV_WC_REM_ACCESS_ERR,
-                QpEvent::AccessError,
-            ),
-            Refusal::Invalidate => (
-                NakCode::RemoteAccess,
-                IBV_WC_REM_INV_REQ_ERR,
-                QpEvent::AccessError,
-            ),
-            Refusal::Local(error) => (
-                NakCode::RemoteOperational,
-                super::requester::status_of(error),
-                QpEvent::RequestError,
-            ),
-        };
-        self.replies.push(Reply::Refusal(psn, AethKind::Nak(code)));
-        // A receive that was begun tells the program; else an event does.
-        match self.responder.message.take() {
-            Some(Message::Send { receive, xrc, .. }) => {
-                let _ = host.complete(queue_of(xrc), failed(&receive, status));
-            }
-            _ => host.event(event),
-        }
-        self.enter_error(host);
-    }
 }
 
 /// Puts a payload into a receive behind what it has got.
@@ -654,9 +465,4 @@ fn check_aligned(va: u64) -> Executed {
     } else {
         Err(Refusal::Invalid)
     }
-}
-
-/// Responses to a READ of that length.
-fn packets_of(len: u32, mtu: u32) -> u32 {
-    len.div_ceil(mtu).max(1)
 }

@@ -3,8 +3,9 @@
 
 use ibverbs_abi::*;
 
+use super::refusal::Refusal;
 use super::requester::{describe, fill, part_of, status_of};
-use super::responder::{Message, Refusal};
+use super::responder::Message;
 use super::send_queue::{self, Class, Progress};
 use super::{Host, Qp, QpState, Time, emit};
 use crate::wire::{Operation, Packet, Part};

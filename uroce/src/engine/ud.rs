@@ -2,8 +2,9 @@
 
 use ibverbs_abi::*;
 
+use super::refusal::Refusal;
 use super::requester::{fill, status_of};
-use super::responder::{self, Refusal};
+use super::responder;
 use super::send_queue;
 use super::{Addresses, Completed, Host, Qp, Receive, RequestKind, Time, Transmit, emit};
 use crate::wire::{Deth, Opcode, Operation, Packet, Part, Transport};

@@ -1,6 +1,7 @@
 //! Tests of the engine: its rules one by one, and two of them over a simulated network.
 
 mod connection;
+mod errors;
 mod host;
 mod network;
 mod responder;

@@ -221,11 +221,16 @@ fn reads_are_replayed() {
     peer.answers();
     peer.read(0, BASE, 4000);
     assert_eq!(peer.answers(), []);
-    // The key has gone.
+    // The key has gone: before the first answer that is an error, later it may be an old request.
     peer.host.region(KEY).valid = false;
     peer.read(6, BASE, 1);
-    assert_eq!(peer.answers(), [nak(6, NakCode::RemoteAccess)]);
+    assert_eq!(peer.answers(), []);
+    peer.host.region(KEY).valid = true;
+    peer.read(7, BASE, 1);
+    peer.host.region(KEY).valid = false;
+    assert_eq!(peer.answers(), [nak(7, NakCode::RemoteAccess)]);
     assert_eq!(peer.qp.state(), QpState::Err);
+    assert_eq!(peer.host.events[1..], [QpEvent::AccessError]);
 }
 
 /// Answers leave in the order of their PSNs, responses with data among acknowledgments.

@@ -1,0 +1,335 @@
+//! Reliable connections: what fails, when, and how it is told.
+
+use ibverbs_abi::*;
+
+use super::connection::{fill, receives, sends};
+use super::network::*;
+use crate::engine::*;
+
+/// 9.7.5.2.8: as often as `rnr_retry` says, then the request fails.
+#[test]
+fn receivers_that_are_not_ready_are_tried_again() {
+    for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
+        let mut network = Network::rc(1024, calm(1000));
+        let change = QpChange {
+            rnr_retry: Some(retries),
+            ..QpChange::default()
+        };
+        network.sides[0].qp.attributes.apply(&change);
+        network.sides[0].qp.requester.rnr_left = retries;
+        let begin = network.now;
+        network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+        network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+        network.run();
+        assert_eq!(
+            sends(&network, 0),
+            [(1, IBV_WC_RNR_RETRY_EXC_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+        );
+        assert_eq!(network.sides[0].qp.state(), QpState::Err);
+        // Code 12 is 0.64 ms.
+        let waited = network.now.since(begin);
+        let expected = u64::from(retries) * 640_000;
+        assert!(
+            (expected..expected + 50_000).contains(&waited),
+            "{tries}: {waited}"
+        );
+    }
+    // 7: without end.
+    let mut network = Network::rc(1024, calm(1000));
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.run_for(100_000_000);
+    assert_eq!(sends(&network, 0), []);
+    network.recv(1, receive(1, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+}
+
+/// 9.7.6.1.3: `retry_cnt` times, each after `timeout`.
+#[test]
+fn a_dead_peer_is_given_up_in_time() {
+    for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
+        let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
+        let change = QpChange {
+            timeout: Some(code),
+            retry_count: Some(retries),
+            ..QpChange::default()
+        };
+        network.sides[0].qp.attributes.apply(&change);
+        network.sides[0].qp.requester.retries_left = retries;
+        let begin = network.now;
+        network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+        network.run();
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+        let expected = (u64::from(retries) + 1) * (4096 << code.max(11));
+        assert_eq!(network.now.since(begin), expected);
+    }
+}
+
+/// `timeout` 0: forever.
+#[test]
+fn without_timeout_nothing_fails() {
+    let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
+    let change = QpChange {
+        timeout: Some(0),
+        ..QpChange::default()
+    };
+    network.sides[0].qp.attributes.apply(&change);
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.run_for(3_600_000_000_000);
+    assert_eq!(sends(&network, 0), []);
+    network.recv(1, receive(1, &[sge(0, 10)]));
+    network.fate = calm(1000);
+    network.run();
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+}
+
+/// 9.7.4.1.5, 9.9.3 class C: refused with the right code, both in error, an event, nothing written.
+#[test]
+fn what_is_not_allowed_is_refused() {
+    let (va, rkey) = (BASE, KEY);
+    let wrong = KEY + 1;
+    let end = BASE + LEN as u64;
+    let access = (IBV_WC_REM_ACCESS_ERR, QpEvent::AccessError);
+    let invalid = (IBV_WC_REM_INV_REQ_ERR, QpEvent::RequestError);
+    let eight = [sge(0, 8)];
+    let long = [sge(0, 5000)];
+    for (kind, sges, (status, event)) in [
+        (RequestKind::Write { va, rkey: wrong }, &eight, access),
+        (RequestKind::Write { va, rkey: wrong }, &long, access),
+        (
+            RequestKind::Write {
+                va: end - 4999,
+                rkey,
+            },
+            &long,
+            access,
+        ),
+        (RequestKind::Write { va: end - 7, rkey }, &eight, access),
+        (RequestKind::Write { va: u64::MAX, rkey }, &eight, access),
+        (RequestKind::Read { va, rkey: wrong }, &eight, access),
+        (
+            RequestKind::Read {
+                va: end - 4999,
+                rkey,
+            },
+            &long,
+            access,
+        ),
+        (
+            RequestKind::FetchAdd {
+                va,
+                rkey: wrong,
+                add: 1,
+            },
+            &eight,
+            access,
+        ),
+        (
+            RequestKind::FetchAdd {
+                va: va + 4,
+                rkey,
+                add: 1,
+            },
+            &eight,
+            invalid,
+        ),
+        (
+            RequestKind::CmpSwap {
+                va: end,
+                rkey,
+                compare: 0,
+                swap: 0,
+            },
+            &eight,
+            access,
+        ),
+        (
+            RequestKind::AtomicWrite {
+                va: va + 1,
+                rkey,
+                data: [1; 8],
+            },
+            &eight,
+            invalid,
+        ),
+        (
+            RequestKind::AtomicWrite {
+                va,
+                rkey: wrong,
+                data: [1; 8],
+            },
+            &eight,
+            access,
+        ),
+        (
+            RequestKind::Flush {
+                va,
+                rkey: wrong,
+                len: 1,
+                placement: 1,
+                selectivity: 0,
+            },
+            &eight,
+            access,
+        ),
+        (
+            RequestKind::Flush {
+                va,
+                rkey,
+                len: 1,
+                placement: 0,
+                selectivity: 0,
+            },
+            &eight,
+            invalid,
+        ),
+    ] {
+        let mut network = Network::rc(1024, calm(1000));
+        fill(&mut network, 0);
+        network.recv(1, receive(1, &[sge(0, 100)]));
+        network.send(0, request(1, kind, sges));
+        network.run();
+        assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
+        assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
+        assert_eq!(receives(&network, 1), [(1, IBV_WC_WR_FLUSH_ERR)]);
+        assert!(
+            network
+                .sides
+                .iter()
+                .all(|side| side.qp.state() == QpState::Err)
+        );
+        assert!(
+            network.sides[1]
+                .host
+                .region(KEY)
+                .bytes
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+    }
+    // Not permitted by the queue pair, whatever the key says.
+    for kind in [
+        RequestKind::Write { va, rkey },
+        RequestKind::Read { va, rkey },
+        RequestKind::FetchAdd { va, rkey, add: 1 },
+        RequestKind::AtomicWrite {
+            va,
+            rkey,
+            data: [1; 8],
+        },
+        RequestKind::Flush {
+            va,
+            rkey,
+            len: 1,
+            placement: 1,
+            selectivity: 0,
+        },
+    ] {
+        let mut network = Network::rc(1024, calm(1000));
+        network.modify(
+            1,
+            &QpChange {
+                access: Some(0),
+                ..QpChange::default()
+            },
+        );
+        network.send(0, request(1, kind, &eight));
+        network.run();
+        assert_eq!(
+            sends(&network, 0),
+            [(1, IBV_WC_REM_INV_REQ_ERR)],
+            "{kind:?}"
+        );
+    }
+}
+
+#[test]
+fn a_message_that_is_longer_than_its_receive_is_an_error() {
+    for (len, room) in [(11, 10), (5000, 4999), (1, 0)] {
+        let mut network = Network::rc(1024, calm(1000));
+        network.recv(1, receive(1, &[sge(0, room)]));
+        network.recv(1, receive(2, &[sge(0, room)]));
+        network.send(0, request(1, RequestKind::Send, &[sge(0, len)]));
+        network.run();
+        assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_INV_REQ_ERR)]);
+        assert_eq!(
+            receives(&network, 1),
+            [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+        );
+    }
+}
+
+#[test]
+fn wrong_local_keys_fail_in_order() {
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 10)
+    };
+    let mut network = Network::rc(1024, calm(1000));
+    network.recv(1, receive(1, &[sge(0, 5000)]));
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 5000)]));
+    network.send(0, request(2, RequestKind::Send, &[bad]));
+    network.send(0, request(3, RequestKind::Send, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(
+        sends(&network, 0),
+        [
+            (1, IBV_WC_SUCCESS),
+            (2, IBV_WC_LOC_PROT_ERR),
+            (3, IBV_WC_WR_FLUSH_ERR),
+        ]
+    );
+    assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
+
+    // Of a receive.
+    let mut network = Network::rc(1024, calm(1000));
+    network.recv(1, receive(1, &[bad]));
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_OP_ERR)]);
+    assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
+}
+
+/// 10.3.1.7: the send queue first, all in order.
+#[test]
+fn an_error_flushes_in_order() {
+    let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
+    for id in 1..4 {
+        network.recv(0, receive(10 + id, &[]));
+        network.send(0, request(id, RequestKind::Send, &[]));
+    }
+    network.set_state(0, QpState::Err);
+    let ids: Vec<u64> = network.sides[0]
+        .host
+        .completions
+        .iter()
+        .map(|c| c.1.wr_id)
+        .collect();
+    assert_eq!(ids, [1, 2, 3, 11, 12, 13]);
+    network.send(0, request(4, RequestKind::Send, &[]));
+    network.recv(0, receive(14, &[]));
+    let flushed = |c: &(Completed, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
+    let host = &network.sides[0].host;
+    assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
+    network.set_state(0, QpState::Reset);
+    assert_eq!(network.sides[0].host.completions.len(), 8);
+    assert_eq!(network.sides[0].qp.timeout(), None);
+}
+
+/// 11.6.2: a queue that is full is told once, and the queue pair is in error.
+#[test]
+fn an_overrun_is_fatal() {
+    let mut network = Network::rc(1024, calm(1000));
+    network.sides[1].host.room = Some(1);
+    for id in 1..4 {
+        network.recv(1, receive(id, &[]));
+        network.send(0, request(id, RequestKind::Send, &[]));
+    }
+    network.run();
+    assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
+    assert_eq!(network.sides[1].qp.state(), QpState::Err);
+    assert_eq!(
+        sends(&network, 0)[..2],
+        [(1, IBV_WC_SUCCESS), (2, IBV_WC_REM_OP_ERR)]
+    );
+}
