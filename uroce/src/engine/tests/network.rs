@@ -22,6 +22,9 @@ pub struct Network {
     under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
     sent: u64,
     pub counts: [u64; 2],
+    /// A side that has received something sends only after so many nanoseconds.
+    pub laziness: u64,
+    wakes: [Option<Time>; 2],
 }
 
 /// Without loss, and with that delay.
@@ -112,6 +115,8 @@ impl Network {
             under_way: BTreeMap::new(),
             sent: 0,
             counts: [0; 2],
+            laziness: 0,
+            wakes: [None; 2],
         };
         for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
             for (side, change) in changes.iter().enumerate() {
@@ -191,17 +196,25 @@ impl Network {
         let packet = Packet::parse(datagram).expect("a packet that is none");
         let Side { qp, host } = &mut self.sides[side];
         qp.receive(&packet, &addresses(1 - side), self.now, host);
-        self.flush(side);
+        if self.laziness == 0 {
+            self.flush(side);
+        } else if self.wakes[side].is_none() {
+            self.wakes[side] = Some(self.now.after(self.laziness));
+        }
+    }
+
+    fn next_timer(&self) -> Option<Time> {
+        let timers = self.sides.iter().map(|side| side.qp.timeout());
+        timers.chain(self.wakes).flatten().min()
     }
 
     /// Lets the next thing happen; false if nothing ever will.
     pub fn step(&mut self) -> bool {
-        for side in &self.sides {
-            side.qp.check_invariants();
+        for (side, wake) in self.sides.iter().zip(self.wakes) {
+            side.qp.check_invariants(wake.is_none());
         }
         let arrival = self.under_way.first_key_value().map(|(key, _)| *key);
-        let timers = [0, 1].map(|side: usize| self.sides[side].qp.timeout());
-        let timer = timers.into_iter().flatten().min();
+        let timer = self.next_timer();
         match (arrival, timer) {
             (None, None) => return false,
             (Some(key), timer) if timer.is_none_or(|timer| key.0 <= timer.0) => {
@@ -212,6 +225,10 @@ impl Network {
             (_, Some(timer)) => {
                 self.now = self.now.max(timer);
                 for side in 0..2 {
+                    if self.wakes[side].is_some_and(|at| at <= self.now) {
+                        self.wakes[side] = None;
+                        self.flush(side);
+                    }
                     let Side { qp, host } = &mut self.sides[side];
                     if qp.timeout().is_some_and(|at| at <= self.now) {
                         qp.handle_timeout(self.now, host);
@@ -238,13 +255,8 @@ impl Network {
         let end = self.now.0 + nanoseconds;
         loop {
             let arrival = self.under_way.first_key_value().map(|(key, _)| key.0);
-            let timers = [0, 1].map(|side: usize| self.sides[side].qp.timeout());
-            let next = timers
-                .into_iter()
-                .flatten()
-                .map(|time| time.0)
-                .chain(arrival)
-                .min();
+            let timer = self.next_timer().map(|time| time.0);
+            let next = timer.into_iter().chain(arrival).min();
             if next.is_none_or(|next| next > end) {
                 self.now = Time(end);
                 return;
@@ -256,7 +268,7 @@ impl Network {
 
 impl Qp {
     /// What holds between any two calls.
-    fn check_invariants(&self) {
+    fn check_invariants(&self, has_sent: bool) {
         let requester = &self.requester;
         assert!(requester.oldest <= requester.next && requester.next <= requester.sent);
         assert!(requester.sent - requester.oldest < 1 << 23);
@@ -267,7 +279,7 @@ impl Qp {
                 .deadline
                 .or(requester.probe)
                 .or(requester.not_before);
-            assert!(requester.oldest == requester.sent || waits.is_some());
+            assert!(!has_sent || requester.oldest == requester.sent || waits.is_some());
         }
         assert!(self.replies.pending() <= self.attributes.max_dest_rd_atomic.into());
         let numbers = self.send_queue.wqes.iter().map(|wqe| (wqe.first, wqe.end));

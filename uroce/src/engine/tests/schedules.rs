@@ -56,6 +56,7 @@ struct Case {
     reads: [u8; 2],
     timeout: u8,
     shared: bool,
+    laziness: u64,
     weather: Weather,
     messages: [Vec<Message>; 2],
 }
@@ -126,16 +127,18 @@ fn case() -> impl Strategy<Value = Case> {
         [1..5u8, 1..5u8],
         prop_oneof![2 => Just(0u8), 1 => 10..16u8],
         any::<bool>(),
+        prop_oneof![2 => Just(0), 1 => 1..50_000u64, 1 => 0..6_000_000u64],
         weather(),
         [messages(), messages()],
     )
         .prop_map(
-            |(mtu, psns, reads, timeout, shared, weather, messages)| Case {
+            |(mtu, psns, reads, timeout, shared, laziness, weather, messages)| Case {
                 mtu,
                 psns,
                 reads,
                 timeout,
                 shared,
+                laziness,
                 weather,
                 messages,
             },
@@ -318,6 +321,7 @@ fn start(case: &Case) -> Network {
         [change(0), change(1)],
         fate(case.weather),
     );
+    network.laziness = case.laziness;
     for (side, of) in network.sides.iter_mut().enumerate() {
         let bytes = &mut of.host.region(KEY).bytes;
         for (area, index) in [SENT, READ]
