@@ -160,6 +160,8 @@ def make(kind, libdir, netem=None):
                 result.append(rxe(f"rxv{n}", dev, address))
                 ending.callback(sh, f"rdma link delete rxv{n}")
             result[-1].dev = dev
+        for run in runs:
+            run("i=0; until ip -o link show type veth | grep -q 'state UP' || [ $i = 100 ]; do i=$((i + 1)); sleep 0.1; done")
         if spaces == [None, None]:
             sh(ONE_MACHINE)
         yield result
