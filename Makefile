@@ -177,6 +177,7 @@ test-uroce-faults: build ## what becomes of faults on our own RDMA device
 
 test-uroce-interop: build ## our own RDMA device against the kernel's Soft-RoCE in QEMU
 	scripts/install-deps uroce vm
+	VM_RDMA=yes compat-tests/vm/in-guest env OUR_LIBDIR=$(abspath $(RELEASE)) compat-tests/uroce/devices/gids-guest
 	compat-tests/uroce/interop --quick
 
 test-uroce-all: build ## the same in full (long; not in test)

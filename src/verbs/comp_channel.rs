@@ -55,15 +55,14 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     // SAFETY: the channel lives and its context too, whose mutex guards the count of users and is
     // unlocked again on both ways; with no user left the channel is this function's to free.
     unsafe {
-        let context = (*channel).context;
-        let mutex = &raw mut (*context).mutex;
+        let mutex = &raw mut (*(*channel).context).mutex;
         libc::pthread_mutex_lock(mutex);
         // Apart, as it costs the usual way a few instructions less.
         if (*channel).refcnt != 0 {
             return busy(mutex);
         }
         // A soft device has no command descriptor, and that is the cheapest way to see one.
-        if (*context).cmd_fd == -1 {
+        if (*(*channel).context).cmd_fd == -1 {
             destroy(channel);
         } else {
             libc::close((*channel).fd);
@@ -78,6 +77,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 ///
 /// This thread holds the mutex.
 #[cold]
+#[inline(never)]
 unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: by the contract.
     unsafe { libc::pthread_mutex_unlock(mutex) };
@@ -91,6 +91,7 @@ unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
 ///
 /// `channel` is a live channel that nobody uses any more.
 #[cold]
+#[inline(never)]
 unsafe fn destroy(channel: *mut ibv_comp_channel) {
     // SAFETY: the channel lives, and is this function's alone.
     unsafe {

@@ -122,13 +122,14 @@ pub fn mtu_bytes(code: ibv_mtu) -> Option<u32> {
 }
 
 fn port_attributes(state: PortState) -> ibv_port_attr {
-    const LINK_UP: u8 = 5;
+    const POLLING: u8 = 2;
     const DISABLED: u8 = 3;
+    const LINK_UP: u8 = 5;
     let mut attr = ibv_port_attr::zeroed();
-    (attr.state, attr.phys_state) = if state.active {
-        (IBV_PORT_ACTIVE, LINK_UP)
-    } else {
-        (IBV_PORT_DOWN, DISABLED)
+    (attr.state, attr.phys_state) = match state {
+        PortState { active: true, .. } => (IBV_PORT_ACTIVE, LINK_UP),
+        PortState { up: true, .. } => (IBV_PORT_DOWN, POLLING),
+        _ => (IBV_PORT_DOWN, DISABLED),
     };
     attr.max_mtu = IBV_MTU_4096;
     attr.active_mtu = mtu_code(state.active_mtu);

@@ -112,6 +112,7 @@ pub fn port_state(link: Option<&Link>) -> PortState {
     let mtu = link.map_or(0, |link| link.mtu.saturating_sub(OVERHEAD));
     let sizes = [4096, 2048, 1024, 512];
     PortState {
+        up: link.is_some_and(|link| link.up),
         active: link.is_some_and(|link| link.running),
         active_mtu: sizes.into_iter().find(|size| *size <= mtu).unwrap_or(256),
     }
@@ -152,6 +153,7 @@ mod tests {
             name: "eth0".into(),
             mac,
             mtu,
+            up: true,
             running: true,
             loopback: false,
         }
@@ -172,6 +174,7 @@ mod tests {
             assert_eq!(
                 state,
                 PortState {
+                    up: true,
                     active: true,
                     active_mtu
                 },

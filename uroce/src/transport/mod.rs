@@ -59,6 +59,9 @@ pub struct GidEntry {
 /// What the interface is like now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortState {
+    /// The interface is up, be there a carrier or not.
+    pub up: bool,
+    /// It is up and has a carrier.
     pub active: bool,
     /// The largest path MTU that fits: 256 to 4096.
     pub active_mtu: u32,

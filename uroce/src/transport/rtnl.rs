@@ -28,6 +28,7 @@ pub struct Link {
     /// Of Ethernet and its like; the loopback interface's is all zeros.
     pub mac: Option<[u8; 6]>,
     pub mtu: u32,
+    pub up: bool,
     /// Up, and with a carrier.
     pub running: bool,
     pub loopback: bool,
@@ -93,6 +94,7 @@ pub fn link(payload: &[u8]) -> Option<Link> {
         name: String::new(),
         mac: None,
         mtu: 0,
+        up: flags & libc::IFF_UP != 0,
         running: flags & libc::IFF_UP != 0 && flags & libc::IFF_RUNNING != 0,
         loopback: flags & libc::IFF_LOOPBACK != 0,
     };

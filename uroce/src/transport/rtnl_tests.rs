@@ -42,12 +42,16 @@ fn links() {
         name: "eth7".into(),
         mac: Some([2, 0, 0, 0, 0, 9]),
         mtu: 1500,
+        up: true,
         running: true,
         loopback: false,
     };
     let up = libc::IFF_UP | libc::IFF_RUNNING;
     assert_eq!(link(&new_link(7, up)), Some(want));
-    assert!(!link(&new_link(7, libc::IFF_UP)).unwrap().running);
+    let no_carrier = link(&new_link(7, libc::IFF_UP)).unwrap();
+    assert!(no_carrier.up && !no_carrier.running);
+    let down = link(&new_link(7, libc::IFF_RUNNING)).unwrap();
+    assert!(!down.up && !down.running);
     assert!(link(&new_link(1, libc::IFF_LOOPBACK)).unwrap().loopback);
     assert_eq!(link(&[0; 15]), None);
     let mut port_of_bridge = new_link(7, up);
