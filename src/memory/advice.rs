@@ -71,7 +71,13 @@ impl Madvise {
 
     /// After the kernel refused to give a run back with the errno value `error`.
     #[cold]
-    fn give_back_refused(&mut self, run: Pages, error: c_int, held: &dyn Fn(Pages) -> bool) {
+    fn give_back_refused(
+        &mut self,
+        run: Pages,
+        error: c_int,
+        held: &dyn Fn(Pages) -> bool,
+        owed: &mut Vec<Pages>,
+    ) {
         if error == EINVAL && self.huge {
             // A huge page at either end stays excluded as long as a part of it is held.
             let (first, last) = (self.around(run.first), self.around(run.end - 1));
@@ -84,21 +90,30 @@ impl Madvise {
                 return;
             }
         }
-        self.give_back_parts(run, error);
+        self.give_back_parts(run, error, owed);
     }
 
-    /// Gives back what can be of a run that the kernel refused as a whole, as it needs to part a
-    /// mapping and cannot, say. What it still refuses stays excluded, as with the C library.
-    fn give_back_parts(&self, run: Pages, error: c_int) {
+    /// Gives back what can be of a run that the kernel refused as a whole: it needs to part a mapping
+    /// and the process may have no more of them (EAGAIN). The C library forgets what it still refuses.
+    fn give_back_parts(&self, run: Pages, error: c_int, owed: &mut Vec<Pages>) {
         // Where a part is not mapped, all else was done.
-        if error == ENOMEM || run.end - run.first == 1 {
+        if error == ENOMEM {
+            return;
+        }
+        if run.end - run.first == 1 {
+            if error == EAGAIN && owed.try_reserve(1).is_ok() {
+                match owed.last_mut() {
+                    Some(last) if last.end == run.first => last.end = run.end,
+                    _ => owed.push(run),
+                }
+            }
             return;
         }
         let half = run.first + (run.end - run.first) / 2;
         for (first, end) in [(run.first, half), (half, run.end)] {
             let part = Pages { first, end };
             if let Err(error) = self.advise(part, libc::MADV_DOFORK) {
-                self.give_back_parts(part, error);
+                self.give_back_parts(part, error, owed);
             }
         }
     }
@@ -113,9 +128,9 @@ impl Kernel for Madvise {
             .or_else(|error| self.exclude_refused(run, error))
     }
 
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool) {
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>) {
         if let Err(error) = self.advise(run, libc::MADV_DOFORK) {
-            self.give_back_refused(run, error, held);
+            self.give_back_refused(run, error, held, owed);
         }
     }
 

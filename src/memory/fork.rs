@@ -72,7 +72,7 @@ fn start() -> Result<(), c_int> {
     };
     let works = Pages::new(probe.addr(), page, kernel.shift()).is_some_and(|run| {
         let excluded = kernel.exclude(run).is_ok();
-        kernel.give_back(run, &|_| false);
+        kernel.give_back(run, &|_| false, &mut Vec::new());
         excluded
     });
     // SAFETY: posix_memalign returned it and nothing refers to it any more.

@@ -38,9 +38,9 @@ pub trait Kernel {
     /// Leaves a run of pages out of children. May have done a part of it when it fails.
     fn exclude(&mut self, run: Pages) -> Result<(), Self::Error>;
 
-    /// Gives a run of pages to children again, as far as that can be done. `held` says whether
-    /// registrations hold a page of a run.
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool);
+    /// Gives a run of pages to children again. `held` says whether registrations hold a page of a
+    /// run. What the kernel has no room for now goes to `owed`.
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>);
 
     /// There is no memory to count with.
     fn out_of_memory(&mut self) -> Self::Error;
@@ -49,12 +49,15 @@ pub trait Kernel {
 /// The counts of all pages of the process.
 pub struct Ranges {
     counts: Counts,
+    /// What nobody holds and could not be given back. Mostly empty.
+    owed: Vec<Pages>,
 }
 
 impl Ranges {
     pub const fn new() -> Ranges {
         Ranges {
             counts: Counts::new(),
+            owed: Vec::new(),
         }
     }
 
@@ -89,19 +92,32 @@ impl Ranges {
         }
         self.counts.add(pages.first, pages.end, -1);
         self.give_back(pages, kernel);
+        // There may be room now for what was refused before.
+        while let Some(run) = self.owed.pop() {
+            let owed = self.owed.len();
+            self.give_back(run, kernel);
+            if self.owed.len() > owed {
+                break;
+            }
+        }
         Ok(())
     }
 
     /// Gives back all pages among these that nobody holds.
-    fn give_back<K: Kernel>(&self, pages: Pages, kernel: &mut K) {
+    fn give_back<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) {
+        let counts = &self.counts;
         let held = |pages: Pages| {
-            self.counts
+            counts
                 .find(pages.first, pages.end, |count| count > 0)
                 .is_some()
         };
         let mut at = pages.first;
-        while let Some(run) = self.free_run(at, pages.end) {
-            kernel.give_back(run, &held);
+        while let Some(run) = counts.find(at, pages.end, |count| count == 0) {
+            let run = Pages {
+                first: run.start,
+                end: run.end,
+            };
+            kernel.give_back(run, &held, &mut self.owed);
             at = run.end;
         }
     }

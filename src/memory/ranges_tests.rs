@@ -37,7 +37,7 @@ impl Kernel for Model<'_> {
         self.set(run, true)
     }
 
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool) {
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
         assert!(!held(run));
         let _ = self.set(run, false);
     }
@@ -58,13 +58,14 @@ proptest! {
     #[test]
     fn agrees_with_a_count_per_page(
         steps in prop::collection::vec(
-            (0..PAGES, 1..PAGES, prop::bool::ANY, prop::collection::vec(prop::bool::weighted(0.02), PAGES)),
+            (0..PAGES, 1..PAGES, prop::bool::ANY, prop::collection::vec(0..PAGES, 0..3)),
             1..120,
         ),
     ) {
         let (mut model, mut excluded) = ([0; PAGES], [false; PAGES]);
         let mut ranges = Ranges::new();
-        for (first, len, hold, holes) in steps {
+        for (first, len, hold, unmapped) in steps {
+            let holes: Vec<_> = (0..PAGES).map(|page| unmapped.contains(&page)).collect();
             let range = pages(first, (first + len).min(PAGES));
             let inside = range.first..range.end;
             let fails = hold && inside.clone().any(|page| holes[page] && model[page] == 0);
@@ -136,7 +137,7 @@ impl Kernel for Calls {
         Ok(())
     }
 
-    fn give_back(&mut self, run: Pages, _held: &dyn Fn(Pages) -> bool) {
+    fn give_back(&mut self, run: Pages, _held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
         self.0.push((run, false));
     }
 
@@ -165,7 +166,7 @@ fn who_gives_back_can_see_who_holds() {
         fn exclude(&mut self, _run: Pages) -> Result<(), ()> {
             Ok(())
         }
-        fn give_back(&mut self, _run: Pages, held: &dyn Fn(Pages) -> bool) {
+        fn give_back(&mut self, _run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
             self.0.push(held(pages(0, 8)));
         }
         fn out_of_memory(&mut self) {}
@@ -179,6 +180,57 @@ fn who_gives_back_can_see_who_holds() {
     ranges.release(pages(1, 2), &mut kernel).unwrap();
     ranges.release(pages(7, 8), &mut kernel).unwrap();
     assert_eq!(kernel.0, [true, true, false]);
+}
+
+proptest! {
+    /// What there was no room for is given back when there is, unless somebody holds it again.
+    #[test]
+    fn what_is_owed_is_given_back(
+        steps in prop::collection::vec((0..PAGES, 1..PAGES, any::<prop::sample::Index>(), prop::bool::weighted(0.7)), 1..80),
+    ) {
+        struct Full {
+            excluded: [bool; PAGES],
+            full: bool,
+        }
+        impl Kernel for Full {
+            type Error = ();
+            fn exclude(&mut self, run: Pages) -> Result<(), ()> {
+                self.excluded[run.first..run.end].fill(true);
+                Ok(())
+            }
+            fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>) {
+                assert!(!held(run));
+                match self.full {
+                    true => owed.push(run),
+                    false => self.excluded[run.first..run.end].fill(false),
+                }
+            }
+            fn out_of_memory(&mut self) {}
+        }
+        let mut ranges = Ranges::new();
+        let mut kernel = Full { excluded: [false; PAGES], full: false };
+        let mut live = Vec::new();
+        for (first, len, index, full) in steps {
+            kernel.full = full;
+            let range = pages(first, (first + len).min(PAGES));
+            ranges.hold(range, &mut kernel).unwrap();
+            live.push(range);
+            if first % 3 > 0 {
+                ranges.release(live.swap_remove(index.index(live.len())), &mut kernel).unwrap();
+            }
+            for page in live.iter().flat_map(|range| range.first..range.end) {
+                prop_assert!(kernel.excluded[page]);
+            }
+        }
+        kernel.full = false;
+        ranges.hold(pages(0, 1), &mut kernel).unwrap();
+        ranges.release(pages(0, 1), &mut kernel).unwrap();
+        for page in 0..PAGES {
+            let held = live.iter().any(|range| (range.first..range.end).contains(&page));
+            prop_assert_eq!(kernel.excluded[page], held);
+        }
+        prop_assert!(ranges.owed.is_empty());
+    }
 }
 
 #[test]
