@@ -2208,8 +2208,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device);
 int ibv_close_device(struct ibv_context *context);
 
 /*
- * Opens the device of another process's cmd_fd, of which this process has a duplicate and keeps it. What the
- * other has made can then be imported. Closed by ibv_close_device.
+ * Opens the device of another process's cmd_fd, of which this process has a duplicate; the context owns that from
+ * now on. What the other has made can then be imported. ibv_close_device closes both.
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 

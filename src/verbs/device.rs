@@ -294,7 +294,8 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
     0
 }
 
-/// Makes a context of another process's command descriptor, which stays the caller's. NULL with errno
+/// Makes a context of a duplicate of another process's command descriptor, which is the context's from
+/// then on; the caller's still when it fails before its provider is asked. NULL with errno
 /// EINVAL (not a char device), ENODEV (no device of ours), EOPNOTSUPP (its provider cannot).
 /// See ibv_import_device(3).
 ///
