@@ -55,11 +55,19 @@ static void show_mapping(unsigned long from, unsigned long till, const char *fla
 		shown->to[i] = strstr(flags, " dc") ? '#' : '.';
 }
 
-/* The pages as smaps has them. */
+/* The pages as smaps has them; with FORK_FIRST in the environment, as it has them after a fork, which what was
+ * given back may wait for. */
 static void smaps(const char *base, int pages, char *to)
 {
 	struct shown shown = { (unsigned long)base, pages, to };
 
+	if (getenv("FORK_FIRST")) {
+		pid_t child = fork();
+
+		if (!child)
+			_exit(0);
+		waitpid(child, NULL, 0);
+	}
 	memset(to, ' ', pages);
 	to[pages] = 0;
 	each_mapping(show_mapping, &shown);

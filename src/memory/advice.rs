@@ -1,7 +1,7 @@
 //! madvise(2), told which pages a child of fork(2) is to have.
 
+use super::page_size;
 use super::ranges::{Kernel, Pages};
-use super::{page_size, shortage};
 use crate::discover::netlink;
 use crate::sys::errno;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
@@ -17,6 +17,8 @@ pub struct Madvise {
     /// So nothing asks for the page size of memory that is made of base pages, nor is a size
     /// remembered that another mapping at the same place would belie.
     pub huge: bool,
+    /// How many runs of pages may wait to be given back.
+    pub put_off: usize,
 }
 
 impl Madvise {
@@ -61,10 +63,6 @@ impl Madvise {
             // copies for a child what a device has pinned, as it does since 5.12, the child may as
             // well have the pages.
             EAGAIN if kernel_copies() => Ok(()),
-            EAGAIN => {
-                shortage::too_many_mappings(run.bytes(self.shift()).1);
-                Err(error)
-            }
             _ => Err(error),
         }
     }
@@ -132,6 +130,10 @@ impl Kernel for Madvise {
         if let Err(error) = self.advise(run, libc::MADV_DOFORK) {
             self.give_back_refused(run, error, held, owed);
         }
+    }
+
+    fn put_off(&self) -> usize {
+        self.put_off
     }
 
     fn out_of_memory(&mut self) -> c_int {

@@ -131,6 +131,44 @@ impl Node {
         }
     }
 
+    /// As [`Node::add`], for a range within one entry.
+    #[inline]
+    fn add_at(&mut self, spot: Spot, first: usize, end: usize, delta: i32) {
+        let Spot {
+            index, next, count, ..
+        } = spot;
+        let new = count.saturating_add(delta);
+        let begins = self.pages[index] == first;
+        // The first entry stays whatever is before it, and the next leaf is not looked at.
+        let joins_before = begins && index > 0 && self.values[index - 1] == new;
+        let ends = next == end;
+        let joins_after = ends && index + 1 < self.len && self.values[index + 1] == new;
+        match (begins, ends) {
+            (true, true) => {
+                self.values[index] = new;
+                let (from, to) = (
+                    index + usize::from(!joins_before),
+                    index + 1 + usize::from(joins_after),
+                );
+                self.relocate(to..self.len, from);
+                self.len -= to - from;
+            }
+            (true, false) if joins_before => self.pages[index] = end,
+            (true, false) => {
+                self.values[index] = new;
+                self.insert(index + 1, end, count);
+            }
+            (false, true) if joins_after => self.pages[index + 1] = first,
+            (false, true) => self.insert(index + 1, first, new),
+            (false, false) => {
+                self.relocate(index + 1..self.len, index + 3);
+                self.len += 2;
+                (self.pages[index + 1], self.values[index + 1]) = (first, new);
+                (self.pages[index + 2], self.values[index + 2]) = (end, count);
+            }
+        }
+    }
+
     #[inline]
     fn relocate(&mut self, entries: Range<usize>, to: usize) {
         if entries.start != to && !entries.is_empty() {
@@ -138,6 +176,17 @@ impl Node {
             self.values.copy_within(entries, to);
         }
     }
+}
+
+/// A range's place within one entry.
+#[derive(Clone, Copy)]
+pub struct Spot {
+    leaf: usize,
+    index: usize,
+    /// Where the entry ends.
+    next: usize,
+    /// The count of all pages of the range.
+    pub count: i32,
 }
 
 /// The way from the root to a leaf: at each level above it the node, and which child was taken.
@@ -237,6 +286,34 @@ impl Counts {
             }
         }
         begin.map(|begin| begin..end)
+    }
+
+    /// Where `first..end` lies, if it is within one entry of a leaf that neither splits nor shrinks too
+    /// far whatever becomes of the range: most changes are of this kind.
+    #[inline]
+    pub fn spot(&self, first: usize, end: usize) -> Option<Spot> {
+        if self.nodes.is_empty() {
+            return None;
+        }
+        let (leaf, upper) = self.descend(first, |_, _, _| {});
+        let node = &self.nodes[leaf];
+        let index = node.holding(first);
+        let next = node.pages[..node.len].get(index + 1);
+        let spot = Spot {
+            leaf,
+            index,
+            next: *next.unwrap_or(&upper),
+            count: node.values[index],
+        };
+        let small = if self.height > 0 { CAPACITY / 4 + 2 } else { 0 };
+        (end <= spot.next && (small..=CAPACITY - 2).contains(&node.len)).then_some(spot)
+    }
+
+    /// Adds `delta` to the counts of `first..end`, which is where [`Counts::spot`] said, with no change
+    /// since. `delta` is not 0. Needs no memory.
+    #[inline]
+    pub fn add_at(&mut self, spot: Spot, first: usize, end: usize, delta: i32) {
+        self.nodes[spot.leaf].add_at(spot, first, end, delta);
     }
 
     /// Adds `delta` to the counts of `first..end`. [`Counts::reserve`] goes before it.

@@ -65,8 +65,16 @@ proptest! {
         let mut model = vec![0; PAGES];
         for (i, &(first, len, delta)) in steps.iter().chain(&wide).chain(&steps).enumerate() {
             let end = (first + len).min(PAGES);
-            prop_assert!(counts.reserve());
-            counts.add(first, end, delta);
+            match counts.spot(first, end) {
+                Some(spot) if delta != 0 && i % 3 > 0 => {
+                    prop_assert!(model[first..end].iter().all(|&count| count == spot.count));
+                    counts.add_at(spot, first, end, delta);
+                }
+                _ => {
+                    prop_assert!(counts.reserve());
+                    counts.add(first, end, delta);
+                }
+            }
             model[first..end].iter_mut().for_each(|count| *count += delta);
             if i % 16 == 0 {
                 check(&counts);

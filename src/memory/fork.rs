@@ -9,12 +9,13 @@
 
 use super::advice::Madvise;
 use super::ranges::{Kernel, Pages, Ranges};
-use super::{lock::ForkLock, page_size};
+use super::{lock::ForkLock, page_size, shortage};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
 use crate::discover::netlink;
 use crate::env;
 use crate::sys::{errno, set_errno};
-use libc::{EINVAL, ENOMEM, ENOSYS, c_int, c_void};
+use libc::{EAGAIN, EINVAL, ENOMEM, ENOSYS, c_int, c_void};
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// Nobody asked for fork safety and nothing was registered yet.
@@ -29,6 +30,11 @@ static STATE: AtomicU8 = AtomicU8::new(UNUSED);
 static HUGE_PAGES: AtomicBool = AtomicBool::new(false);
 /// The base page size in bytes, written before `STATE` becomes `TRACKING`.
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(4096);
+/// How many runs of pages may wait for the next fork before they are given back.
+static PUT_OFF: AtomicUsize = AtomicUsize::new(0);
+/// What [`PUT_OFF`] is when the user asks for it. Each run costs up to two mappings of the 65530 that a
+/// process may have.
+const LAZY: usize = 1024;
 static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
 
 /// Makes fork(2) safe for a program with registered memory. Returns 0; EINVAL when memory was
@@ -36,13 +42,17 @@ static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
 ///
 /// Any value of RDMAV_HUGEPAGES_SAFE, looked up on each call, makes later registrations heed the
 /// page size of the mapping they lie in. The value `kernel` of IBV_FORK_SAFE or RDMAV_FORK_SAFE leaves
-/// fork safety to a kernel that copies pinned pages for the child: 0, and nothing is tracked.
+/// fork safety to a kernel that copies pinned pages for the child: 0, and nothing is tracked. The value
+/// `lazy` puts it off until the next fork to give deregistered memory back to children.
 ///
 /// # Safety
 /// A C entry point without arguments. No other thread may be in setenv(3).
 pub unsafe extern "C" fn ibv_fork_init() -> c_int {
     if env::get(c"RDMAV_HUGEPAGES_SAFE").is_some() {
         HUGE_PAGES.store(true, Ordering::Relaxed);
+    }
+    if asked(c"lazy") {
+        PUT_OFF.store(LAZY, Ordering::Relaxed);
     }
     match STATE.load(Ordering::Acquire) {
         TRACKING => 0,
@@ -54,8 +64,23 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
 
 /// Whether the user asked for what rdma-core 51 and later do, and the kernel can.
 fn leave_it_to_the_kernel() -> bool {
-    let asked = |name| env::get(name).is_some_and(|value| value == c"kernel");
-    (asked(c"IBV_FORK_SAFE") || asked(c"RDMAV_FORK_SAFE")) && netlink::copy_on_fork()
+    asked(c"kernel") && netlink::copy_on_fork()
+}
+
+/// Whether one of the two variables has this value.
+fn asked(wanted: &CStr) -> bool {
+    let has = |name| env::get(name).is_some_and(|value| value == wanted);
+    has(c"IBV_FORK_SAFE") || has(c"RDMAV_FORK_SAFE")
+}
+
+/// How pages are advised from now on.
+#[inline]
+fn kernel() -> Madvise {
+    Madvise {
+        page: PAGE_SIZE.load(Ordering::Relaxed),
+        huge: HUGE_PAGES.load(Ordering::Relaxed),
+        put_off: PUT_OFF.load(Ordering::Relaxed),
+    }
 }
 
 /// Tries madvise on a page and begins to track. The error is an errno value.
@@ -66,10 +91,7 @@ fn start() -> Result<(), c_int> {
     if unsafe { libc::posix_memalign(&mut probe, page, page) } != 0 {
         return Err(ENOMEM);
     }
-    let mut kernel = Madvise {
-        page,
-        huge: HUGE_PAGES.load(Ordering::Relaxed),
-    };
+    let mut kernel = Madvise { page, ..kernel() };
     let works = Pages::new(probe.addr(), page, kernel.shift()).is_some_and(|run| {
         let excluded = kernel.exclude(run).is_ok();
         kernel.give_back(run, &|_| false, &mut Vec::new());
@@ -98,7 +120,7 @@ fn start() -> Result<(), c_int> {
 /// has any; the first allocation sees to that.
 extern "C" fn watch_forks() {
     extern "C" fn prepare() {
-        RANGES.prepare_fork();
+        RANGES.prepare_fork(|ranges| ranges.settle(&mut kernel()));
     }
     extern "C" fn after() {
         RANGES.after_fork();
@@ -117,6 +139,16 @@ extern "C" fn watch_forks() {
 // not take.
 #[unsafe(link_section = ".init_array")]
 static WHEN_LOADED: extern "C" fn() = watch_forks;
+
+/// A program that unloads this library has no handlers of it any more when it forks.
+extern "C" fn leave() {
+    RANGES.with(|ranges| ranges.settle(&mut kernel()));
+}
+
+#[used]
+// SAFETY: as above, when the library is unloaded.
+#[unsafe(link_section = ".fini_array")]
+static WHEN_UNLOADED: extern "C" fn() = leave;
 
 /// Whether fork is safe: on this kernel anyway (it copies the pages at fork), by our doing, or not.
 ///
@@ -173,16 +205,16 @@ fn change(base: usize, size: usize, change: Change) -> c_int {
     if base == 0 {
         return 0;
     }
-    let mut kernel = Madvise {
-        page: PAGE_SIZE.load(Ordering::Relaxed),
-        huge: HUGE_PAGES.load(Ordering::Relaxed),
-    };
+    let mut kernel = kernel();
     let Some(pages) = Pages::new(base, size, kernel.shift()) else {
         return 0;
     };
     match RANGES.with(|ranges| change(ranges, pages, &mut kernel)) {
         Some(Ok(())) => 0,
         Some(Err(error)) => {
+            if error == EAGAIN {
+                shortage::too_many_mappings(size);
+            }
             set_errno(error);
             -1
         }

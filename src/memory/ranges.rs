@@ -42,6 +42,10 @@ pub trait Kernel {
     /// run. What the kernel has no room for now goes to `owed`.
     fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>);
 
+    /// How many runs that nobody holds any more may wait to be given back: until there are more, or
+    /// until [`Ranges::settle`].
+    fn put_off(&self) -> usize;
+
     /// There is no memory to count with.
     fn out_of_memory(&mut self) -> Self::Error;
 }
@@ -49,7 +53,7 @@ pub trait Kernel {
 /// The counts of all pages of the process.
 pub struct Ranges {
     counts: Counts,
-    /// What nobody holds and could not be given back. Mostly empty.
+    /// What nobody held when it came here, and could not be given back or was put off.
     owed: Vec<Pages>,
 }
 
@@ -64,7 +68,35 @@ impl Ranges {
     /// Counts one registration more of each page, after the kernel was told of each run of pages that
     /// is held by none yet, in ascending order, the runs as long as they can be. If that fails, all
     /// runs so far are given back, and no count changes.
+    #[inline]
     pub fn hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        match self.try_hold(pages, kernel) {
+            // What is owed may be what there was no room for this one for.
+            Err(_) if !self.owed.is_empty() => {
+                self.settle(kernel);
+                self.try_hold(pages, kernel)
+            }
+            result => result,
+        }
+    }
+
+    #[inline]
+    fn try_hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        let Some(spot) = self.counts.spot(pages.first, pages.end) else {
+            return self.hold_parts(pages, kernel);
+        };
+        if spot.count == 0
+            && let Err(error) = kernel.exclude(pages)
+        {
+            self.give_back(pages, kernel);
+            return Err(error);
+        }
+        self.counts.add_at(spot, pages.first, pages.end, 1);
+        Ok(())
+    }
+
+    /// As [`Ranges::hold`], for pages of which some may be held and others not.
+    fn hold_parts<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
         if !self.counts.reserve() {
             return Err(kernel.out_of_memory());
         }
@@ -86,13 +118,57 @@ impl Ranges {
 
     /// Counts one registration fewer of each page, and tells the kernel of each run of pages that is
     /// held by none any more.
+    #[inline]
     pub fn release<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
-        if !self.counts.reserve() {
-            return Err(kernel.out_of_memory());
+        match self.counts.spot(pages.first, pages.end) {
+            Some(spot) => {
+                self.counts.add_at(spot, pages.first, pages.end, -1);
+                if spot.count == 1 && !self.put_off(pages, kernel) {
+                    self.give_back_run(pages, kernel);
+                }
+            }
+            None => {
+                if !self.counts.reserve() {
+                    return Err(kernel.out_of_memory());
+                }
+                self.counts.add(pages.first, pages.end, -1);
+                if !self.put_off(pages, kernel) {
+                    self.give_back(pages, kernel);
+                }
+            }
         }
-        self.counts.add(pages.first, pages.end, -1);
-        self.give_back(pages, kernel);
-        // There may be room now for what was refused before.
+        if self.owed.len() > kernel.put_off() {
+            self.settle(kernel);
+        }
+        Ok(())
+    }
+
+    /// Whether these pages are owed now, and so need not be given back at once.
+    #[inline]
+    fn put_off<K: Kernel>(&mut self, pages: Pages, kernel: &K) -> bool {
+        kernel.put_off() > 0 && self.owe(pages)
+    }
+
+    /// False if there is no memory to remember them.
+    fn owe(&mut self, pages: Pages) -> bool {
+        if let Some(last) = self.owed.last_mut()
+            && last.first <= pages.end
+            && pages.first <= last.end
+        {
+            last.first = last.first.min(pages.first);
+            last.end = last.end.max(pages.end);
+            return true;
+        }
+        let room = self.owed.try_reserve(1).is_ok();
+        if room {
+            self.owed.push(pages);
+        }
+        room
+    }
+
+    /// Gives back what is owed and still held by none: there may be room now for what was refused.
+    #[cold]
+    pub fn settle<K: Kernel>(&mut self, kernel: &mut K) {
         while let Some(run) = self.owed.pop() {
             let owed = self.owed.len();
             self.give_back(run, kernel);
@@ -100,26 +176,25 @@ impl Ranges {
                 break;
             }
         }
-        Ok(())
     }
 
     /// Gives back all pages among these that nobody holds.
     fn give_back<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) {
+        let mut at = pages.first;
+        while let Some(run) = self.free_run(at, pages.end) {
+            self.give_back_run(run, kernel);
+            at = run.end;
+        }
+    }
+
+    fn give_back_run<K: Kernel>(&mut self, run: Pages, kernel: &mut K) {
         let counts = &self.counts;
         let held = |pages: Pages| {
             counts
                 .find(pages.first, pages.end, |count| count > 0)
                 .is_some()
         };
-        let mut at = pages.first;
-        while let Some(run) = counts.find(at, pages.end, |count| count == 0) {
-            let run = Pages {
-                first: run.start,
-                end: run.end,
-            };
-            kernel.give_back(run, &held, &mut self.owed);
-            at = run.end;
-        }
+        kernel.give_back(run, &held, &mut self.owed);
     }
 
     /// The first run of pages within `first..end` with the count 0.
