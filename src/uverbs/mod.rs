@@ -14,6 +14,7 @@ pub mod events;
 pub mod fallback;
 pub mod ioctl;
 pub mod linked;
+pub mod scratch;
 pub mod state;
 mod valgrind;
 pub mod write;

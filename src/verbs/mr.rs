@@ -34,6 +34,36 @@ unsafe fn known_access(context: *mut ibv_context, access: c_uint) -> c_uint {
     }
 }
 
+/// A region as its provider returned it, with what the library fills in. Or NULL: then the memory that
+/// was `pinned` for the verb is given back to children, and the log says why. errno stays as it is.
+///
+/// # Safety
+///
+/// `mr` is NULL or a region of a provider of `pd`'s, which lives, that nobody else knows yet; the pinned
+/// memory had its `ibv_dontfork_range`.
+#[inline]
+unsafe fn registered(
+    pd: *mut ibv_pd,
+    mr: *mut ibv_mr,
+    addr: *mut c_void,
+    length: usize,
+    pinned: Option<(&str, *mut c_void)>,
+) -> *mut ibv_mr {
+    // SAFETY: as this function's own promise.
+    unsafe {
+        if !mr.is_null() {
+            (*mr).context = (*pd).context;
+            (*mr).pd = pd;
+            (*mr).addr = addr;
+            (*mr).length = length;
+        } else if let Some((verb, addr)) = pinned {
+            shortage::registration_failed(verb, length);
+            ibv_dofork_range(addr, length);
+        }
+    }
+    mr
+}
+
 /// Registers memory at an address the program chooses for the device to see, with flags that the
 /// kernel may ignore; verbs.h turns `ibv_reg_mr` and `ibv_reg_mr_iova` into this one when it cannot
 /// tell the flags at compile time (ibv_reg_mr(3)). Returns NULL with errno set if it fails.
@@ -58,18 +88,8 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
             return ptr::null_mut();
         }
         let mr = (ops(context).reg_mr)(pd, addr, length, iova, access as c_int);
-        if !mr.is_null() {
-            (*mr).context = context;
-            (*mr).pd = pd;
-            (*mr).addr = addr;
-            (*mr).length = length;
-        } else {
-            shortage::registration_failed("ibv_reg_mr", length);
-            if pinned {
-                ibv_dofork_range(addr, length);
-            }
-        }
-        mr
+        let pinned = pinned.then_some(("ibv_reg_mr", addr));
+        registered(pd, mr, addr, length, pinned)
     }
 }
 
@@ -124,13 +144,8 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     unsafe {
         let context = (*pd).context;
         let mr = (ops(context).reg_dmabuf_mr)(pd, offset, length, iova, fd, access);
-        if !mr.is_null() {
-            (*mr).context = context;
-            (*mr).pd = pd;
-            (*mr).addr = ptr::without_provenance_mut(offset as usize);
-            (*mr).length = length;
-        }
-        mr
+        let shown = ptr::without_provenance_mut(offset as usize);
+        registered(pd, mr, shown, length, None)
     }
 }
 
@@ -213,18 +228,8 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
         }
         attr.access = known_access(context, attr.access as c_uint) as c_int;
         let mr = (ops(context).reg_mr_ex)(pd, &mut attr);
-        if !mr.is_null() {
-            (*mr).context = context;
-            (*mr).pd = pd;
-            (*mr).addr = shown;
-            (*mr).length = length;
-        } else {
-            shortage::registration_failed("ibv_reg_mr_ex", length);
-            if pinned {
-                ibv_dofork_range(addr, length);
-            }
-        }
-        mr
+        let pinned = pinned.then_some(("ibv_reg_mr_ex", addr));
+        registered(pd, mr, shown, length, pinned)
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     sys::refuse,
-    uverbs::{state::Op, write},
+    uverbs::{scratch::Scratch, state::Op, write},
 };
 
 /// Creates a flow of `flow_attr` and the specifications behind it; `ucmd` is the provider's part.
@@ -33,30 +33,10 @@ pub unsafe extern "C" fn ibv_cmd_create_flow(
         let attr = &*flow_attr;
         let specs = usize::from(attr.num_of_specs);
         let len = HEADER + specs * KERNEL_MAX + ucmd_size;
-        let mut small = [0u64; 256];
-        let large = if len > size_of_val(&small) {
-            libc::calloc(1, len)
-        } else {
-            core::ptr::null_mut()
-        };
-        if len > size_of_val(&small) && large.is_null() {
+        let Some(mut command) = Scratch::<256>::new(len) else {
             return refuse(ENOMEM);
-        }
-        let command = if large.is_null() {
-            (&raw mut small).cast::<u8>()
-        } else {
-            large.cast::<u8>()
         };
-        let ret = send(
-            qp,
-            flow_id,
-            attr,
-            slice::from_raw_parts_mut(command, len),
-            ucmd,
-            ucmd_size,
-        );
-        libc::free(large);
-        ret
+        send(qp, flow_id, attr, command.bytes(), ucmd, ucmd_size)
     }
 }
 

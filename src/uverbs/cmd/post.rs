@@ -3,49 +3,10 @@
 use ibverbs_abi::*;
 use libc::{ENOMEM, c_int};
 
-use crate::uverbs::write;
+use crate::uverbs::{scratch::Scratch, write};
 
-/// Room for a legacy command with its work requests and their scatter/gather lists behind it: on the
-/// stack, or from malloc for the lists that do not fit.
-struct Posting {
-    small: [u64; 512],
-    large: *mut u8,
-    len: usize,
-}
-
-impl Posting {
-    fn new(len: usize) -> Option<Self> {
-        let mut posting = Posting {
-            small: [0; 512],
-            large: core::ptr::null_mut(),
-            len,
-        };
-        if len > size_of_val(&posting.small) {
-            // SAFETY: calloc of a length that is not 0.
-            posting.large = unsafe { libc::calloc(1, len) }.cast();
-            if posting.large.is_null() {
-                return None;
-            }
-        }
-        Some(posting)
-    }
-
-    /// The command, zeroed at first.
-    fn at(&mut self) -> *mut u8 {
-        if self.large.is_null() {
-            (&raw mut self.small).cast()
-        } else {
-            self.large
-        }
-    }
-}
-
-impl Drop for Posting {
-    fn drop(&mut self) {
-        // SAFETY: null, or allocated by new() and freed only here.
-        unsafe { libc::free(self.large.cast()) }
-    }
-}
+/// Room on the stack for a command with its work requests and their scatter/gather lists behind it.
+const WORDS: usize = 512;
 
 /// A work request as programs post it.
 trait WorkRequest: Sized {
@@ -145,16 +106,15 @@ unsafe fn post<W: WorkRequest>(
     unsafe {
         let wr_count = list(wr).count();
         let sge_count: usize = list(wr).map(|wr| (*wr).sg_list().1).sum();
-        let Some(mut command) = Posting::new(
-            size_of::<Header>()
-                + wr_count * size_of::<W::Kernel>()
-                + sge_count * size_of::<ibv_sge>(),
-        ) else {
+        let len = size_of::<Header>()
+            + wr_count * size_of::<W::Kernel>()
+            + sge_count * size_of::<ibv_sge>();
+        let Some(mut command) = Scratch::<WORDS>::new(len) else {
             *bad_wr = wr;
             return ENOMEM;
         };
         let mut response = ib_uverbs_post_send_resp { bad_wr: 0 };
-        let header = command.at().cast::<Header>();
+        let header = command.bytes().as_mut_ptr().cast::<Header>();
         (*header).core_payload.response = &raw mut response as u64;
         (*header).core_payload.qp_handle = handle;
         (*header).core_payload.wr_count = wr_count as u32;
@@ -175,8 +135,8 @@ unsafe fn post<W: WorkRequest>(
             context,
             method,
             header.cast(),
-            command.len,
-            command.len,
+            len,
+            len,
             (&raw mut response).cast(),
             size_of_val(&response),
             size_of_val(&response),

@@ -1,14 +1,12 @@
 //! Receive work queue indirection tables.
 
-use core::mem::MaybeUninit;
-
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};
 
 use super::destroy::Destroy;
 use crate::{
     sys::set_errno,
-    uverbs::{state::Op, write},
+    uverbs::{scratch::Scratch, state::Op, write},
 };
 
 /// Creates an indirection table of 2^`log_ind_tbl_size` work queues.
@@ -40,17 +38,14 @@ pub unsafe extern "C" fn ibv_cmd_create_rwq_ind_table(
         // Extended commands are counted in words of eight bytes.
         let len = (HEADER + entries * size_of::<u32>()).next_multiple_of(8);
 
-        let mut small = MaybeUninit::<[u64; 64]>::zeroed();
-        let large = if len > size_of_val(&small) {
-            libc::calloc(1, len)
-        } else {
-            small.as_mut_ptr().cast()
-        };
-        if large.is_null() {
+        let Some(mut command) = Scratch::<64>::new(len) else {
             set_errno(ENOMEM);
             return ENOMEM;
-        }
-        let cmd = large.cast::<ibv_create_rwq_ind_table>();
+        };
+        let cmd = command
+            .bytes()
+            .as_mut_ptr()
+            .cast::<ibv_create_rwq_ind_table>();
         (*cmd).core_payload.log_ind_tbl_size = attr.log_ind_tbl_size;
         let handles = (&raw mut (*cmd).core_payload.wq_handles).cast::<u32>();
         for i in 0..entries {
@@ -66,9 +61,6 @@ pub unsafe extern "C" fn ibv_cmd_create_rwq_ind_table(
             size_of::<ib_uverbs_ex_create_rwq_ind_table_resp>(),
             resp_size,
         );
-        if len > size_of_val(&small) {
-            libc::free(large);
-        }
         if ret != 0 {
             return ret;
         }
