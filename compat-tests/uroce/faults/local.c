@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 static const struct how plain;
 
-static const char *traffic(struct end *one, struct end *other)
+static const char *written(struct end *one, struct end *other)
 {
     MUST(post(one, IBV_WR_RDMA_WRITE, &other->self, 0, 4096) == 0);
     return status(one);
@@ -50,7 +49,7 @@ static void forked(void)
     struct end a, b;
 
     make_pair(&a, &b, &plain, &plain);
-    tell("before: %s", traffic(&a, &b));
+    tell("before: %s", written(&a, &b));
     for (int way = 0; way < 4; way++) {
         if (way == 1 && !on_uroce)
             continue; /* the kernel's objects are the child's too */
@@ -76,7 +75,7 @@ static void forked(void)
             exit(0);
         }
         MUST(waitpid(pid, &status, 0) == pid);
-        tell("a child %s (%s): %s, %s", ways[way], WIFEXITED(status) ? "ended" : "crashed", traffic(&a, &b), state(&a));
+        tell("a child %s (%s): %s, %s", ways[way], WIFEXITED(status) ? "ended" : "crashed", written(&a, &b), state(&a));
     }
     /* and while the child lives */
     int pid;
@@ -85,11 +84,11 @@ static void forked(void)
         pause();
         _exit(0);
     }
-    tell("a child lives: %s", traffic(&a, &b));
+    tell("a child lives: %s", written(&a, &b));
     close_end(&a);
     close_end(&b);
     make_pair(&a, &b, &plain, &plain);
-    tell("opened again: %s", traffic(&a, &b));
+    tell("opened again: %s", written(&a, &b));
     close_end(&a);
     close_end(&b);
     kill(pid, SIGKILL);
@@ -108,13 +107,13 @@ static void child_opens(void)
     if (pid == 0) {
         alarm(30);
         make_pair(&c, &d, &plain, &plain);
-        tell("the child's: %s", traffic(&c, &d));
+        tell("the child's: %s", written(&c, &d));
         close_end(&c);
         close_end(&d);
         _exit(0);
     }
     MUST(waitpid(pid, &status, 0) == pid);
-    tell("the child %s; the parent's: %s", status == 0 ? "ended well" : "failed", traffic(&a, &b));
+    tell("the child %s; the parent's: %s", status == 0 ? "ended well" : "failed", written(&a, &b));
     close_end(&a);
     close_end(&b);
 }
@@ -257,51 +256,15 @@ static void descriptors(void)
     close_end(&b);
 }
 
-/* Sums a number of all threads' status up. */
-static long switches(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    struct dirent *entry;
-    long sum = 0, n;
-
-    MUST(dir);
-    while ((entry = readdir(dir))) {
-        char path[300], line[200];
-        FILE *file;
-
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
-            continue;
-        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
-        MUST(file = fopen(path, "r"));
-        while (fgets(line, sizeof line, file))
-            if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
-                sum += n;
-        fclose(file);
-    }
-    closedir(dir);
-    return sum;
-}
-
 /* A program that does nothing uses no processor: its threads are not even woken. */
 static void idle(void)
 {
-    struct rusage before, after;
     struct end a, b;
-    long woken;
 
     make_pair(&a, &b, &plain, &plain);
-    tell("traffic: %s", traffic(&a, &b));
+    tell("traffic: %s", written(&a, &b));
     settle();
-    sleep(1);
-    woken = switches();
-    MUST(getrusage(RUSAGE_SELF, &before) == 0);
-    sleep(4);
-    MUST(getrusage(RUSAGE_SELF, &after) == 0);
-    woken = switches() - woken;
-    long us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
-        after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec;
-    fprintf(stderr, "faults: figure: %ld microseconds of processor time in 4 idle seconds, woken %ld times\n", us, woken);
-    tell("idle: %s", woken <= 4 ? "its threads sleep" : "ITS THREADS WAKE UP");
+    tell("idle: %s", sleeping(4) ? "its threads sleep" : "ITS THREADS WAKE UP");
     close_end(&a);
     close_end(&b);
 }
@@ -312,7 +275,7 @@ static void leaves(void)
     static struct end a, b;
 
     make_pair(&a, &b, &plain, &plain);
-    tell("traffic: %s", traffic(&a, &b));
+    tell("traffic: %s", written(&a, &b));
     exit(0);
 }
 

@@ -8,21 +8,6 @@
 
 static const struct how plain;
 
-/* Does traffic flow from one end to the other? */
-static const char *traffic(struct end *one, struct end *other)
-{
-    struct ibv_wc wc;
-
-    memset(one->memory, 'x', 64);
-    MUST(post_receive(other) == 0 && post(one, IBV_WR_SEND, NULL, 0, 64) == 0);
-    wc = next(other);
-    if (wc.status != IBV_WC_SUCCESS)
-        return ibv_wc_status_str(wc.status);
-    if (wc.byte_len != 64 || memcmp(one->memory, other->memory + SIZE / 2, 64))
-        return "wrong bytes";
-    return status(one);
-}
-
 /* The receiver posts nothing. */
 static void rnr(void)
 {

@@ -1,5 +1,6 @@
 #include "rig.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -7,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/prctl.h>
 #include <signal.h>
@@ -227,6 +229,20 @@ void settle(void)
     usleep(200000);
 }
 
+const char *traffic(struct end *one, struct end *other)
+{
+    struct ibv_wc wc;
+
+    memset(one->memory, 'x', 64);
+    MUST(post_receive(other) == 0 && post(one, IBV_WR_SEND, NULL, 0, 64) == 0);
+    wc = next(other);
+    if (wc.status != IBV_WC_SUCCESS)
+        return ibv_wc_status_str(wc.status);
+    if (wc.byte_len != 64 || memcmp(one->memory, other->memory + SIZE / 2, 64))
+        return "wrong bytes";
+    return status(one);
+}
+
 static bool readable(int fd, int ms)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -248,6 +264,56 @@ const char *event(struct end *end)
 bool no_event(struct end *end)
 {
     return !readable(end->context->async_fd, 0);
+}
+
+/* Sums a number of all threads' status up. */
+static long switches(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    long sum = 0, n;
+
+    MUST(dir);
+    while ((entry = readdir(dir))) {
+        char path[300], line[200];
+        FILE *file;
+
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid())
+            continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", entry->d_name);
+        MUST(file = fopen(path, "r"));
+        while (fgets(line, sizeof line, file))
+            if (sscanf(line, "voluntary_ctxt_switches: %ld", &n) == 1)
+                sum += n;
+        fclose(file);
+    }
+    closedir(dir);
+    return sum;
+}
+
+bool sleeping(unsigned seconds)
+{
+    struct rusage before, after;
+    long woken;
+
+    /* what has been going on comes to rest first */
+    sleep(1);
+    woken = switches();
+    MUST(getrusage(RUSAGE_SELF, &before) == 0);
+    sleep(seconds);
+    MUST(getrusage(RUSAGE_SELF, &after) == 0);
+    woken = switches() - woken;
+    long us = (after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) * 1000000 +
+        after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec - before.ru_stime.tv_usec;
+    fprintf(stderr, "faults: figure: %ld microseconds of processor time in %u idle seconds, woken %ld times\n", us, seconds, woken);
+    return woken <= (long)seconds;
+}
+
+void sh(const char *command)
+{
+    fflush(stdout);
+    if (system(command) != 0)
+        fail(command);
 }
 
 int spawn(int *socket)

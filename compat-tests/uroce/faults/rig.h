@@ -74,6 +74,12 @@ const char *state(struct end *end);  /* of the queue pair */
 const char *event(struct end *end);
 bool no_event(struct end *end);
 void settle(void);
+/* Sends a message from one end to the other, and looks at what has come. */
+const char *traffic(struct end *one, struct end *other);
+
+/* Whether the library's threads sleep for so long, but for once a second: a program that does nothing uses no processor. */
+bool sleeping(unsigned seconds);
+void sh(const char *command);
 
 /* A child with a socket to its parent. Returns in both; in the child 0. */
 int spawn(int *socket);
@@ -85,6 +91,6 @@ struct scene {
     void (*run)(void);
     bool uroce_only;
 };
-extern const struct scene remote_scenes[], local_scenes[], host_scenes[];
+extern const struct scene remote_scenes[], tries_scenes[], local_scenes[], host_scenes[], flood_scenes[];
 
 #endif
