@@ -2,225 +2,31 @@
 //! changed, twice, late, never, or are forged; time; changes of state. The input is the script.
 #![no_main]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
-use ibverbs_abi::{IBV_WC_SUCCESS, ibv_wc_status};
+use host::TestHost;
 use libfuzzer_sys::{
     arbitrary::{Result, Unstructured},
     fuzz_target,
 };
-use uroce::engine::*;
+use uroce::engine::{self, *};
 use uroce::wire::{
     Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
     Reth,
 };
 
+/// The one of the engine's own tests, which is no part of the crate.
+#[path = "../../uroce/src/engine/tests/host.rs"]
+#[allow(dead_code)]
+mod host;
+
 const KEY: u32 = 0x100;
+/// Of what peers and requests invalidate.
+const WINDOW: u32 = KEY + 1;
 const BASE: u64 = 0x7000;
 const LEN: usize = 40_000;
 const DEPTH: u32 = 16;
 const SRQN: u32 = 5;
-
-/// What the programs see of one queue pair.
-struct World {
-    memory: Vec<u8>,
-    key_is_good: bool,
-    shared: VecDeque<Receive>,
-    /// How each request of the send queue and each receive has completed.
-    sends: Vec<Option<ibv_wc_status>>,
-    receives: Vec<Option<ibv_wc_status>>,
-    room: usize,
-}
-
-impl World {
-    fn range(&self, key: u32, va: u64, len: u64) -> Option<core::ops::Range<usize>> {
-        let start = va.checked_sub(BASE)?;
-        let end = start.checked_add(len)?;
-        (key == KEY && self.key_is_good && end <= LEN as u64)
-            .then_some(start as usize..end as usize)
-    }
-
-    fn remote(
-        &self,
-        key: u32,
-        va: u64,
-        len: u64,
-    ) -> core::result::Result<core::ops::Range<usize>, RemoteError> {
-        self.range(key, va, len).ok_or(RemoteError)
-    }
-
-    fn each(
-        &mut self,
-        sges: &[Sge],
-        mut offset: u64,
-        len: usize,
-        mut each: impl FnMut(&mut [u8], usize),
-    ) -> core::result::Result<(), LocalError> {
-        let mut done = 0;
-        for sge in sges {
-            let skip = offset.min(sge.len.into());
-            offset -= skip;
-            let take = (u64::from(sge.len) - skip).min((len - done) as u64);
-            if take > 0 {
-                let range = self
-                    .range(sge.lkey, sge.addr.wrapping_add(skip), take)
-                    .ok_or(LocalError::Protection)?;
-                each(&mut self.memory[range], done);
-                done += take as usize;
-            }
-        }
-        if done < len {
-            return Err(LocalError::Length);
-        }
-        Ok(())
-    }
-}
-
-impl Host for World {
-    fn check_local(
-        &mut self,
-        sges: &[Sge],
-        _writable: bool,
-    ) -> core::result::Result<u64, LocalError> {
-        let mut sum = 0;
-        for sge in sges {
-            self.range(sge.lkey, sge.addr, sge.len.into())
-                .ok_or(LocalError::Protection)?;
-            sum += u64::from(sge.len);
-        }
-        Ok(sum)
-    }
-
-    fn gather(
-        &mut self,
-        sges: &[Sge],
-        offset: u64,
-        into: &mut [u8],
-    ) -> core::result::Result<(), LocalError> {
-        self.each(sges, offset, into.len(), |piece, at| {
-            into[at..at + piece.len()].copy_from_slice(piece);
-        })
-    }
-
-    fn scatter(
-        &mut self,
-        sges: &[Sge],
-        offset: u64,
-        from: &[u8],
-    ) -> core::result::Result<(), LocalError> {
-        self.each(sges, offset, from.len(), |piece, at| {
-            piece.copy_from_slice(&from[at..at + piece.len()]);
-        })
-    }
-
-    fn check_remote(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        len: u64,
-        _access: Access,
-    ) -> core::result::Result<(), RemoteError> {
-        self.remote(rkey, va, len).map(|_| ())
-    }
-
-    fn write_remote(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        from: &[u8],
-    ) -> core::result::Result<(), RemoteError> {
-        let range = self.remote(rkey, va, from.len() as u64)?;
-        self.memory[range].copy_from_slice(from);
-        Ok(())
-    }
-
-    fn read_remote(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        into: &mut [u8],
-    ) -> core::result::Result<(), RemoteError> {
-        let range = self.remote(rkey, va, into.len() as u64)?;
-        into.copy_from_slice(&self.memory[range]);
-        Ok(())
-    }
-
-    fn atomic(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        change: &mut dyn FnMut(u64) -> u64,
-    ) -> core::result::Result<u64, RemoteError> {
-        assert_eq!(va % 8, 0);
-        let range = self.remote(rkey, va, 8)?;
-        let bytes = &mut self.memory[range];
-        let before = u64::from_ne_bytes((&*bytes).try_into().unwrap());
-        bytes.copy_from_slice(&change(before).to_ne_bytes());
-        Ok(before)
-    }
-
-    fn atomic_write(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        data: [u8; 8],
-    ) -> core::result::Result<(), RemoteError> {
-        assert_eq!(va % 8, 0);
-        self.write_remote(rkey, va, &data)
-    }
-
-    fn flush(
-        &mut self,
-        rkey: u32,
-        va: u64,
-        len: u64,
-        whole: bool,
-        _access: Access,
-    ) -> core::result::Result<(), RemoteError> {
-        self.remote(rkey, va, if whole { 0 } else { len }).map(|_| ())
-    }
-
-    fn invalidate_remote(&mut self, rkey: u32) -> core::result::Result<(), RemoteError> {
-        if rkey == KEY { Ok(()) } else { Err(RemoteError) }
-    }
-
-    fn invalidate_local(&mut self, rkey: u32) -> core::result::Result<(), LocalError> {
-        if rkey == KEY { Ok(()) } else { Err(LocalError::Bind) }
-    }
-
-    fn bind_mw(&mut self, bind: &Bind) -> core::result::Result<(), LocalError> {
-        if bind.mr_lkey == KEY { Ok(()) } else { Err(LocalError::Bind) }
-    }
-
-    fn take_shared(&mut self) -> Option<Receive> {
-        self.shared.pop_front()
-    }
-
-    fn take_xrc(&mut self, srqn: u32) -> core::result::Result<Receive, XrcError> {
-        if srqn != SRQN {
-            return Err(XrcError::NoSuchQueue);
-        }
-        self.shared.pop_front().ok_or(XrcError::Empty)
-    }
-
-    fn complete(
-        &mut self,
-        queue: Completed,
-        completion: Completion,
-    ) -> core::result::Result<(), Overrun> {
-        let of = match queue {
-            Completed::Send => &mut self.sends,
-            Completed::Receive | Completed::Xrc { .. } => &mut self.receives,
-        };
-        let status = &mut of[completion.wr_id as usize];
-        assert_eq!(*status, None, "completed twice");
-        *status = Some(completion.status);
-        self.room = self.room.checked_sub(1).ok_or(Overrun)?;
-        Ok(())
-    }
-
-    fn event(&mut self, _event: QpEvent) {}
-}
 
 fn gid(side: usize) -> Gid {
     let mut gid = [0; 16];
@@ -278,7 +84,7 @@ fn kind(script: &mut Unstructured) -> Result<RequestKind> {
     Ok(match script.int_in_range(0..=12u8)? {
         0 => RequestKind::Send,
         1 => RequestKind::SendImm { imm: 1 },
-        2 => RequestKind::SendInv { rkey },
+        2 => RequestKind::SendInv { rkey: rkey.wrapping_add(1) },
         3 => RequestKind::Write { va, rkey },
         4 => RequestKind::WriteImm { va, rkey, imm: 2 },
         5 | 6 => RequestKind::Read { va, rkey },
@@ -292,7 +98,7 @@ fn kind(script: &mut Unstructured) -> Result<RequestKind> {
             placement: script.int_in_range(0..=4)?,
             selectivity: script.int_in_range(0..=2)?,
         },
-        11 => RequestKind::LocalInv { rkey },
+        11 => RequestKind::LocalInv { rkey: rkey.wrapping_add(1) },
         _ => RequestKind::BindMw(Bind {
             mw: 0,
             rkey,
@@ -386,7 +192,7 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
         headers.imm = Some(3);
     }
     if operation == SendInv {
-        headers.ieth = Some(key(script)?);
+        headers.ieth = Some(key(script)?.wrapping_add(1));
     }
     let len = match operation {
         _ if matches!(part, Part::First | Part::Middle) && script.ratio(9, 10)? => 256,
@@ -405,7 +211,9 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
 struct Play {
     now: Time,
     qps: Vec<Qp>,
-    worlds: Vec<World>,
+    hosts: Vec<TestHost>,
+    /// How many requests and receives each side has posted: their wr_id is the count before.
+    posted: [[u64; 2]; 2],
     under_way: VecDeque<(usize, Vec<u8>)>,
 }
 
@@ -414,7 +222,7 @@ impl Play {
         let mut buffer = [0; 4300];
         let mut count = 0;
         while let Some(packet) =
-            self.qps[side].transmit(self.now, &mut self.worlds[side], &mut buffer)
+            self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
         {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
             Packet::parse(&datagram).expect("sent what is no packet");
@@ -436,7 +244,7 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        self.qps[side].receive(&packet, &from, self.now, &mut self.worlds[side]);
+        self.qps[side].receive(&packet, &from, self.now, &mut self.hosts[side]);
         self.transmit(side);
     }
 
@@ -450,18 +258,23 @@ impl Play {
         match script.int_in_range(0..=15u8)? {
             0..3 => self.post(script, side)?,
             3 | 4 => {
-                let wr_id = self.worlds[side].receives.len() as u64;
+                let wr_id = self.posted[side][1];
                 let receive = Receive { wr_id, sges: sges(script)? };
                 let config = *self.qps[side].config();
+                let host = &mut self.hosts[side];
                 if self.qps[side].state() == QpState::Reset {
                     return Ok(());
                 }
-                self.worlds[side].receives.push(None);
-                if config.has_srq || config.service == Service::XrcRecv {
-                    self.worlds[side].shared.push_back(receive);
-                } else if !self.qps[side].post_recv(receive, &mut self.worlds[side]) {
-                    self.worlds[side].receives.pop();
-                }
+                let taken = if config.service == Service::XrcRecv {
+                    host.xrc[0].1.push_back(receive);
+                    true
+                } else if config.has_srq {
+                    host.shared.push_back(receive);
+                    true
+                } else {
+                    self.qps[side].post_recv(receive, host)
+                };
+                self.posted[side][1] += u64::from(taken);
             }
             // What is under way arrives; or what the network makes of it.
             5..9 => {
@@ -495,7 +308,7 @@ impl Play {
                 self.now = Time(self.now.0 + wait);
                 for side in 0..2 {
                     if self.qps[side].timeout().is_some_and(|at| at <= self.now) {
-                        self.qps[side].handle_timeout(self.now, &mut self.worlds[side]);
+                        self.qps[side].handle_timeout(self.now, &mut self.hosts[side]);
                         self.transmit(side);
                     }
                 }
@@ -516,7 +329,7 @@ impl Play {
         let sges = sges(script)?;
         let inline = script.ratio(1, 8)? && matches!(kind, RequestKind::Send);
         let request = Request {
-            wr_id: self.worlds[side].sends.len() as u64,
+            wr_id: self.posted[side][0],
             kind,
             flags: RequestFlags {
                 signaled: script.arbitrary()?,
@@ -533,10 +346,8 @@ impl Play {
             }),
             xrc_srqn: SRQN,
         };
-        self.worlds[side].sends.push(None);
-        if !self.qps[side].post_send(request, self.now, &mut self.worlds[side]) {
-            self.worlds[side].sends.pop();
-        }
+        let taken = self.qps[side].post_send(request, self.now, &mut self.hosts[side]);
+        self.posted[side][0] += u64::from(taken);
         self.transmit(side);
         Ok(())
     }
@@ -550,7 +361,8 @@ impl Play {
             (2.., QpState::Sqd | QpState::Sqe) => QpState::Rts,
             (2.., QpState::Reset) => return self.start(script, side),
             (4, _) => {
-                self.worlds[side].key_is_good ^= true;
+                self.hosts[side].region(KEY).valid ^= true;
+                self.hosts[side].region(WINDOW).valid = true;
                 return Ok(());
             }
             _ => return Ok(()),
@@ -562,9 +374,10 @@ impl Play {
         };
         if state == QpState::Reset {
             // Receives of its own are forgotten with it.
-            self.worlds[side].shared.clear();
+            self.hosts[side].shared.clear();
+            self.hosts[side].xrc[0].1.clear();
         }
-        self.qps[side].modify(&change, self.now, &mut self.worlds[side]);
+        self.qps[side].modify(&change, self.now, &mut self.hosts[side]);
         self.transmit(side);
         Ok(())
     }
@@ -592,7 +405,7 @@ impl Play {
                 sq_psn: (state == QpState::Rts).then(|| psn(side)),
                 ..usual
             };
-            self.qps[side].modify(&change, self.now, &mut self.worlds[side]);
+            self.qps[side].modify(&change, self.now, &mut self.hosts[side]);
         }
         Ok(())
     }
@@ -611,7 +424,8 @@ fn play(script: &mut Unstructured) -> Result<()> {
     let mut play = Play {
         now: Time(1_000_000),
         qps: Vec::new(),
-        worlds: Vec::new(),
+        hosts: Vec::new(),
+        posted: [[0; 2]; 2],
         under_way: VecDeque::new(),
     };
     for (side, service) in services.into_iter().enumerate() {
@@ -625,26 +439,29 @@ fn play(script: &mut Unstructured) -> Result<()> {
             signal_all: false,
             has_srq,
         }));
-        play.worlds.push(World {
-            memory: vec![side as u8; LEN],
-            key_is_good: true,
-            shared: VecDeque::new(),
-            sends: Vec::new(),
-            receives: Vec::new(),
-            room: if room < 100 { room } else { usize::MAX },
-        });
+        let mut host = TestHost::default();
+        host.add(KEY, BASE, LEN);
+        host.add(WINDOW, BASE, 8);
+        host.xrc.push((SRQN, VecDeque::new()));
+        host.room = (room < 100).then_some(room);
+        play.hosts.push(host);
         play.start(script, side)?;
     }
     while !script.is_empty() {
         play.step(script)?;
     }
-    // What is in error has flushed what it had; and in order, so nothing succeeded after a failure.
-    for (qp, world) in play.qps.iter().zip(&play.worlds) {
+    for ((qp, host), posted) in play.qps.iter().zip(&play.hosts).zip(play.posted) {
+        // What is in error has flushed what it had.
         if qp.state() == QpState::Err {
             assert_eq!(qp.send_depth() + qp.receive_depth(), 0);
         }
-        let reached = world.sends.iter().flatten().filter(|status| **status == IBV_WC_SUCCESS);
-        assert!(reached.count() <= world.sends.len());
+        // What was posted has completed once at most.
+        let mut seen = HashSet::new();
+        for (queue, completion) in &host.completions {
+            let of = usize::from(*queue != Completed::Send);
+            assert!(completion.wr_id < posted[of]);
+            assert!(seen.insert((of, completion.wr_id)), "completed twice");
+        }
     }
     Ok(())
 }
