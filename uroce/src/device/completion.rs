@@ -247,16 +247,8 @@ mod tests {
 
     fn done(wr_id: u64, status: ibv_wc_status, solicited: bool) -> Completion {
         Completion {
-            wr_id,
-            status,
-            opcode: IBV_WC_RECV,
-            byte_len: 0,
-            imm_or_rkey: 0,
-            src_qpn: 0,
-            wc_flags: 0,
-            pkey_index: 0,
-            vendor_err: 0,
             solicited,
+            ..Completion::new(wr_id, status, IBV_WC_RECV)
         }
     }
 

@@ -435,16 +435,11 @@ pub fn received(receive: &Receive, opcode: ibv_wc_opcode, len: u32, packet: &Pac
         _ => (0, 0),
     };
     Completion {
-        wr_id: receive.wr_id,
-        status: IBV_WC_SUCCESS,
-        opcode,
         byte_len: len,
         imm_or_rkey,
-        src_qpn: 0,
         wc_flags,
-        pkey_index: 0,
-        vendor_err: 0,
         solicited: headers.bth.solicited,
+        ..Completion::new(receive.wr_id, IBV_WC_SUCCESS, opcode)
     }
 }
 

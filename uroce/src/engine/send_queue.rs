@@ -127,18 +127,10 @@ impl Wqe {
             RequestKind::LocalInv { .. } => IBV_WC_LOCAL_INV,
             RequestKind::BindMw(_) => IBV_WC_BIND_MW,
         };
+        // (Only receives are solicited.)
         Completion {
-            wr_id: self.request.wr_id,
-            status,
-            opcode,
             byte_len: self.len,
-            imm_or_rkey: 0,
-            src_qpn: 0,
-            wc_flags: 0,
-            pkey_index: 0,
-            vendor_err: 0,
-            // Only receives are solicited, but an error always is.
-            solicited: status != IBV_WC_SUCCESS,
+            ..Completion::new(self.request.wr_id, status, opcode)
         }
     }
 

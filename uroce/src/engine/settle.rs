@@ -127,18 +127,7 @@ pub fn queue_of(xrc: Option<u32>) -> Completed {
 
 /// A receive that did not end well.
 pub fn failed(receive: &Receive, status: ibv_wc_status) -> Completion {
-    Completion {
-        wr_id: receive.wr_id,
-        status,
-        opcode: IBV_WC_RECV,
-        byte_len: 0,
-        imm_or_rkey: 0,
-        src_qpn: 0,
-        wc_flags: 0,
-        pkey_index: 0,
-        vendor_err: 0,
-        solicited: true,
-    }
+    Completion::new(receive.wr_id, status, IBV_WC_RECV)
 }
 
 fn flushed(receive: &Receive) -> Completion {

@@ -1,6 +1,6 @@
 //! Work requests, as the engine takes them, and completions, as it gives them.
 
-use ibverbs_abi::{ibv_wc_opcode, ibv_wc_status};
+use ibverbs_abi::{IBV_WC_SUCCESS, ibv_wc_opcode, ibv_wc_status};
 use smallvec::SmallVec;
 
 use super::Path;
@@ -142,4 +142,22 @@ pub struct Completion {
     pub vendor_err: u32,
     /// Raises an event on a queue that is armed for solicited completions (also every error does).
     pub solicited: bool,
+}
+
+impl Completion {
+    /// One that tells no more than that. An error raises an event whatever the queue is armed for.
+    pub fn new(wr_id: u64, status: ibv_wc_status, opcode: ibv_wc_opcode) -> Completion {
+        Completion {
+            wr_id,
+            status,
+            opcode,
+            byte_len: 0,
+            imm_or_rkey: 0,
+            src_qpn: 0,
+            wc_flags: 0,
+            pkey_index: 0,
+            vendor_err: 0,
+            solicited: status != IBV_WC_SUCCESS,
+        }
+    }
 }
