@@ -142,6 +142,38 @@ static void access_rights(void)
     }
 }
 
+/* Of requests posted at once, which are acknowledged together, the one that is refused fails, and those behind it. */
+static void blame(void)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
+
+    for (unsigned i = 0; i < sizeof opcodes / sizeof *opcodes; i++) {
+        struct ibv_send_wr wrs[4] = {0}, *bad;
+        struct ibv_sge sge;
+        struct end a, b;
+        const char *got[4];
+
+        make_pair(&a, &b, &plain, &plain);
+        sge = (struct ibv_sge){.addr = (uintptr_t)a.memory, .length = 64, .lkey = a.mr->lkey};
+        for (unsigned k = 0; k < 4; k++) {
+            wrs[k] = (struct ibv_send_wr){.wr_id = k, .next = k < 3 ? &wrs[k + 1] : NULL, .sg_list = &sge, .num_sge = 1,
+                .opcode = k == 2 ? opcodes[i] : IBV_WR_RDMA_WRITE};
+            wrs[k].wr.rdma.remote_addr = b.self.addr;
+            wrs[k].wr.rdma.rkey = k == 2 ? b.self.rkey ^ 0x5300 : b.self.rkey;
+        }
+        MUST(ibv_post_send(a.qp, wrs, &bad) == 0);
+        for (unsigned k = 0; k < 4; k++) {
+            struct ibv_wc wc = next(&a);
+
+            MUST(wc.wr_id == k);
+            got[k] = ibv_wc_status_str(wc.status);
+        }
+        tell("%s: %s, %s, %s, %s", i == 0 ? "write" : "read", got[0], got[1], got[2], got[3]);
+        close_end(&a);
+        close_end(&b);
+    }
+}
+
 /* A region that is no more. */
 static void deregistered(void)
 {
@@ -220,6 +252,6 @@ static void served(void)
 }
 
 const struct scene remote_scenes[] = {
-    {"rnr", rnr}, {"killed", killed}, {"access", access_rights}, {"deregistered", deregistered}, {"too-long", too_long},
+    {"rnr", rnr}, {"killed", killed}, {"access", access_rights}, {"blame", blame}, {"deregistered", deregistered}, {"too-long", too_long},
     {"served", served}, {0},
 };

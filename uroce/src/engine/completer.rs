@@ -41,25 +41,31 @@ impl Qp {
             _ => number,
         };
         // A gap in the responses says that some were lost (9.7.5.1.2).
-        if !self.acknowledge(acknowledged, now) {
-            self.repeat(now);
-        } else {
-            match (operation, kind) {
-                (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
-                    self.not_ready(timer, now, host);
-                }
-                (Operation::Ack, Some(AethKind::Nak(code))) => match status_of_nak(code) {
-                    Some(status) => self.fail_oldest(status, host),
-                    None => self.repeat(now),
-                },
-                (Operation::Ack, _) => {}
-                (_, None | Some(AethKind::Ack { .. })) => {
-                    self.take_response(operation, packet, now, host);
-                }
-                (_, Some(_)) => self.fail_oldest(IBV_WC_BAD_RESP_ERR, host),
-            }
-        }
+        let complete = self.acknowledge(acknowledged, now);
+        // What is done completes before anything behind it fails.
         self.settle(host);
+        if self.state == QpState::Err {
+            return;
+        }
+        if !complete {
+            self.repeat(now);
+            return;
+        }
+        match (operation, kind) {
+            (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
+                self.not_ready(timer, now, host);
+            }
+            (Operation::Ack, Some(AethKind::Nak(code))) => match status_of_nak(code) {
+                Some(status) => self.fail_oldest(status, host),
+                None => self.repeat(now),
+            },
+            (Operation::Ack, _) => {}
+            (_, None | Some(AethKind::Ack { .. })) => {
+                self.take_response(operation, packet, now, host);
+                self.settle(host);
+            }
+            (_, Some(_)) => self.fail_oldest(IBV_WC_BAD_RESP_ERR, host),
+        }
     }
 
     /// Everything before packet `to` has been executed by the peer. False if that cannot be, since

@@ -10,13 +10,11 @@ use crate::engine::*;
 #[test]
 fn receivers_that_are_not_ready_are_tried_again() {
     for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
-        let mut network = Network::rc(1024, calm(1000));
         let change = QpChange {
             rnr_retry: Some(retries),
             ..QpChange::default()
         };
-        network.sides[0].qp.attributes.apply(&change);
-        network.sides[0].qp.requester.rnr_left = retries;
+        let mut network = Network::rc_with(1024, calm(1000), change);
         let begin = network.now;
         network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
         network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
@@ -48,14 +46,12 @@ fn receivers_that_are_not_ready_are_tried_again() {
 #[test]
 fn a_dead_peer_is_given_up_in_time() {
     for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
-        let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
         let change = QpChange {
             timeout: Some(code),
             retry_count: Some(retries),
             ..QpChange::default()
         };
-        network.sides[0].qp.attributes.apply(&change);
-        network.sides[0].qp.requester.retries_left = retries;
+        let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
         let begin = network.now;
         network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
         network.run();
@@ -68,12 +64,11 @@ fn a_dead_peer_is_given_up_in_time() {
 /// `timeout` 0: forever.
 #[test]
 fn without_timeout_nothing_fails() {
-    let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
     let change = QpChange {
         timeout: Some(0),
         ..QpChange::default()
     };
-    network.sides[0].qp.attributes.apply(&change);
+    let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
     network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
     network.run_for(3_600_000_000_000);
     assert_eq!(sends(&network, 0), []);

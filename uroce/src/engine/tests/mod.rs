@@ -4,6 +4,8 @@ mod connection;
 mod errors;
 mod host;
 mod network;
+mod peer;
+mod requester;
 mod responder;
 mod schedules;
 mod unreliable;

@@ -133,10 +133,22 @@ impl Network {
     }
 
     pub fn rc(mtu: u32, fate: Box<Fate>) -> Network {
+        Network::rc_with(mtu, fate, QpChange::default())
+    }
+
+    /// With another timeout or other counts of retries at the first side.
+    pub fn rc_with(mtu: u32, fate: Box<Fate>, change: QpChange) -> Network {
         let psns = [Psn::new(0xffffe0), Psn::new(77)];
+        let usual = |side| usual(side, psns, mtu);
+        let first = QpChange {
+            timeout: change.timeout.or(usual(0).timeout),
+            retry_count: change.retry_count.or(usual(0).retry_count),
+            rnr_retry: change.rnr_retry.or(usual(0).rnr_retry),
+            ..usual(0)
+        };
         Network::new(
             [config(Service::Rc, 0), config(Service::Rc, 1)],
-            [usual(0, psns, mtu), usual(1, psns, mtu)],
+            [first, usual(1)],
             fate,
         )
     }

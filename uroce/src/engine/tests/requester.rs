@@ -1,0 +1,508 @@
+//! The requester, packet by packet: what is sent when, and what is made of answers.
+
+use ibverbs_abi::*;
+
+use super::network::*;
+use super::peer::*;
+use crate::engine::*;
+use crate::wire::{AethKind, NakCode, Operation, Part};
+
+const OTHERWISE: QpChange = QpChange {
+    state: None,
+    notify_drained: false,
+    qkey: None,
+    pkey_index: None,
+    access: None,
+    path: None,
+    path_mtu: None,
+    dest_qpn: None,
+    rq_psn: None,
+    sq_psn: None,
+    max_rd_atomic: Some(4),
+    max_dest_rd_atomic: None,
+    min_rnr_timer: None,
+    timeout: Some(18),
+    retry_count: Some(7),
+    rnr_retry: Some(7),
+};
+
+fn fenced(id: u64) -> Request {
+    let mut request = request(id, RequestKind::Send, &[]);
+    request.flags.fence = true;
+    request
+}
+
+fn success(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, u32)> {
+    ids.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect()
+}
+
+/// 9.7.2.3: asked for where nothing that asks is to follow soon.
+#[test]
+fn acknowledgments_are_asked_for_at_the_end() {
+    let mut peer = Peer::sending(OTHERWISE);
+    for id in 0..3 {
+        peer.request_send(id, 10);
+    }
+    assert_eq!(peer.sent(), [(0, false), (1, false), (2, true)]);
+    peer.ack(2);
+    assert_eq!(peer.completed(), success(0..3));
+    // What follows is not sent, or waits for the answer.
+    peer.host.add(7, 0, 1);
+    peer.request_send(3, 10);
+    peer.request(request(4, RequestKind::LocalInv { rkey: 7 }, &[]));
+    assert_eq!(peer.sent(), [(3, true)]);
+    peer.ack(3);
+    assert_eq!(peer.sent(), []);
+    assert_eq!(peer.completed(), success(0..5));
+    peer.request_send(5, 10);
+    peer.request(fenced(6));
+    assert_eq!(peer.sent(), [(4, true), (5, true)]);
+    // What is not acknowledged but answered.
+    peer.request_read(7, 10);
+    peer.request_send(8, 10);
+    assert_eq!(peer.sent(), [(6, true), (7, true)]);
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.request(request(1, RequestKind::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+    assert_eq!(peer.sent(), [(0, true)]);
+    peer.ack(0);
+    assert_eq!(
+        peer.completed(),
+        [(0, IBV_WC_SUCCESS), (1, IBV_WC_LOC_LEN_ERR)]
+    );
+}
+
+#[test]
+fn acknowledgments_are_asked_for_now_and_then() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 100 << 10);
+    let asked = |sent: Vec<(u32, bool)>| -> Vec<u32> {
+        sent.iter()
+            .filter(|(_, asks)| *asks)
+            .map(|(at, _)| *at)
+            .collect()
+    };
+    // The window is 64 packets at first.
+    let sent = peer.sent();
+    assert_eq!((sent.len(), asked(sent)), (64, vec![32, 63]));
+    assert_eq!(peer.sent(), []);
+    peer.ack(63);
+    let sent = peer.sent();
+    assert_eq!((sent.len(), asked(sent)), (36, vec![96, 99]));
+    // Sent again: at once, and at half of what may be under way now, which is half of what it was.
+    peer.nak(64, NakCode::PsnSequence);
+    let sent = peer.sent();
+    assert_eq!((sent[0].0, asked(sent)), (64, vec![64, 97, 99]));
+}
+
+#[test]
+fn a_complaint_is_heeded_once_a_round_trip() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 4000);
+    assert_eq!(peer.numbers(), [0, 1, 2, 3]);
+    peer.now = Time(peer.now.0 + 50_000);
+    peer.nak(1, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), [1, 2, 3]);
+    peer.nak(1, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), []);
+    // Another packet, and later the same one.
+    peer.nak(2, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), [2, 3]);
+    peer.now = Time(peer.now.0 + 499_999);
+    peer.nak(2, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), []);
+    peer.now = Time(peer.now.0 + 1);
+    peer.nak(2, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), [2, 3]);
+    peer.ack(3);
+    assert_eq!(peer.completed(), success([0]));
+}
+
+#[test]
+fn what_was_never_sent_is_not_acknowledged() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    assert_eq!(peer.numbers(), [0]);
+    peer.ack(1);
+    peer.nak(1, NakCode::RemoteAccess);
+    peer.ack(1 << 22);
+    assert_eq!((peer.completed(), peer.qp.state()), (vec![], QpState::Rts));
+    peer.request_send(1, 10);
+    assert_eq!(peer.numbers(), [1]);
+    peer.ack(1);
+    assert_eq!(peer.completed(), success(0..2));
+    // Nor is anything made of old answers.
+    peer.nak(1, NakCode::RemoteAccess);
+    peer.not_ready(0);
+    peer.request_send(2, 10);
+    assert_eq!(peer.numbers(), [2]);
+    assert_eq!(peer.qp.state(), QpState::Rts);
+}
+
+/// The window is to hold for the responses, and `max_rd_atomic` for the requests.
+#[test]
+fn long_reads_are_several_requests() {
+    let requests = |peer: &mut Peer| -> Vec<(u64, u32)> {
+        let packets = peer.packets().into_iter();
+        let reths = packets.map(|(headers, _)| headers.reth.unwrap());
+        reths.map(|reth| (reth.va - BASE, reth.len)).collect()
+    };
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_read(0, 200_000);
+    assert_eq!(requests(&mut peer), [(0, 65536)]);
+    let whole = [7; 1024];
+    let mut asked = vec![];
+    for at in 0..64 {
+        let part = match at {
+            0 => Part::First,
+            63 => Part::Last,
+            _ => Part::Middle,
+        };
+        // The window grows by one with each.
+        assert_eq!(asked.len(), usize::from(at >= 32));
+        peer.respond(part, at, &whole);
+        asked.extend(requests(&mut peer));
+    }
+    assert_eq!(asked, [(65536, 65536), (131_072, 65536)]);
+    peer.respond(Part::First, 64, &whole);
+    assert_eq!(requests(&mut peer), []);
+    peer.respond(Part::Middle, 65, &whole);
+    assert_eq!(requests(&mut peer), [(196_608, 3392)]);
+    // Lost: asked for again from where it was lost.
+    peer.now = Time(peer.now.0 + 1_000_000);
+    peer.respond(Part::Middle, 67, &whole);
+    assert_eq!(requests(&mut peer)[0], (66 << 10, 62 << 10));
+
+    // Short ones go at once, as many as the peer allows.
+    let mut peer = Peer::sending(QpChange {
+        max_rd_atomic: Some(3),
+        ..OTHERWISE
+    });
+    for id in 0..5 {
+        peer.request_read(id, 10);
+    }
+    assert_eq!(peer.numbers(), [0, 1, 2]);
+    peer.respond(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.numbers(), [3]);
+    // None: it cannot be done at all.
+    let mut peer = Peer::sending(QpChange {
+        max_rd_atomic: Some(0),
+        ..OTHERWISE
+    });
+    peer.request_read(0, 10);
+    assert_eq!(peer.numbers(), []);
+    assert_eq!(peer.completed(), [(0, IBV_WC_LOC_QP_OP_ERR)]);
+}
+
+/// 10.8.3.3.
+#[test]
+fn a_fence_holds_until_the_last_response() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_read(0, 2000);
+    peer.request(fenced(1));
+    peer.request_send(2, 10);
+    assert_eq!(peer.numbers(), [0]);
+    peer.respond(Part::First, 0, &[1; 1024]);
+    assert_eq!(peer.numbers(), []);
+    peer.respond(Part::Last, 1, &[1; 976]);
+    assert_eq!(peer.numbers(), [2, 3]);
+}
+
+/// No message is begun that cannot be ended.
+#[test]
+fn pieces_are_looked_at_before_the_first_packet() {
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 2000)
+    };
+    let (va, rkey) = (BASE, KEY);
+    for (kind, sges, status) in [
+        (
+            RequestKind::Send,
+            vec![sge(0, 2000), bad],
+            IBV_WC_LOC_PROT_ERR,
+        ),
+        (
+            RequestKind::Read { va, rkey },
+            vec![sge(0, 20), bad],
+            IBV_WC_LOC_PROT_ERR,
+        ),
+        (
+            RequestKind::Read { va, rkey },
+            vec![bad],
+            IBV_WC_LOC_PROT_ERR,
+        ),
+        (
+            RequestKind::FetchAdd { va, rkey, add: 1 },
+            vec![sge(0, 7)],
+            IBV_WC_LOC_LEN_ERR,
+        ),
+    ] {
+        let mut peer = Peer::sending(OTHERWISE);
+        peer.request(request(0, kind, &sges));
+        assert_eq!(peer.numbers(), [], "{kind:?}");
+        assert_eq!(peer.completed(), [(0, status)], "{kind:?}");
+        assert_eq!(peer.qp.state(), QpState::Err);
+    }
+    // Inline data have none; and are sent from where they are.
+    let mut peer = Peer::sending(OTHERWISE);
+    let mut inline = request(0, RequestKind::Send, &[bad]);
+    let data: Vec<u8> = (0..1500).map(|at| (at / 7) as u8).collect();
+    inline.inline = Some(data.as_slice().into());
+    peer.request(inline);
+    let sent: Vec<u8> = peer
+        .packets()
+        .into_iter()
+        .flat_map(|packet| packet.1)
+        .collect();
+    assert!(sent == data);
+}
+
+/// 9.7.7.2: what takes no receive does not wait for one.
+#[test]
+fn credits_hold_back_what_takes_a_receive() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.request_send(1, 10);
+    assert_eq!(peer.numbers(), [0, 1]);
+    // Receives for none, but for message 1.
+    peer.answer(
+        Operation::Ack,
+        Part::Only,
+        0,
+        AethKind::Ack { credits: 1 },
+        &[],
+    );
+    let (va, rkey) = (BASE, KEY);
+    peer.request(request(2, RequestKind::Write { va, rkey }, &[sge(0, 10)]));
+    peer.request_send(3, 10);
+    assert_eq!(peer.numbers(), [2]);
+    peer.ack(2);
+    assert_eq!(peer.numbers(), [3]);
+}
+
+/// 9.7.5.1.2, 9.9.2: an answer that is none to what was asked.
+#[test]
+fn wrong_answers_are_errors() {
+    use Operation::*;
+    let ok = AethKind::Ack { credits: 31 };
+    let nak = AethKind::Nak(NakCode::RemoteAccess);
+    for (operation, part, kind, data) in [
+        (ReadResponse, Part::Only, ok, &[1; 9][..]),
+        (ReadResponse, Part::Only, ok, &[1; 11]),
+        (ReadResponse, Part::Only, ok, &[]),
+        (ReadResponse, Part::Only, nak, &[1; 10]),
+    ] {
+        let mut peer = Peer::sending(OTHERWISE);
+        peer.request_read(0, 10);
+        peer.request_send(1, 10);
+        peer.numbers();
+        peer.answer(operation, part, 0, kind, data);
+        assert_eq!(
+            peer.completed(),
+            [(0, IBV_WC_BAD_RESP_ERR), (1, IBV_WC_WR_FLUSH_ERR)]
+        );
+        assert!(peer.host.region(KEY).bytes[..10] == [0; 10]);
+    }
+    // Data for what asked for none.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.numbers();
+    peer.respond(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.completed(), [(0, IBV_WC_BAD_RESP_ERR)]);
+    // A mere acknowledgment of a READ says that the response was lost.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_read(0, 10);
+    assert_eq!(peer.numbers(), [0]);
+    peer.ack(0);
+    assert_eq!(peer.numbers(), [0]);
+    peer.respond(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.completed(), success([0]));
+}
+
+#[test]
+fn refusals_are_told_as_what_they_are() {
+    for (code, status) in [
+        (NakCode::InvalidRequest, IBV_WC_REM_INV_REQ_ERR),
+        (NakCode::RemoteAccess, IBV_WC_REM_ACCESS_ERR),
+        (NakCode::RemoteOperational, IBV_WC_REM_OP_ERR),
+        (NakCode::InvalidRdRequest, IBV_WC_REM_INV_RD_REQ_ERR),
+    ] {
+        let mut peer = Peer::sending(OTHERWISE);
+        for id in 0..3 {
+            peer.request_send(id, 10);
+        }
+        peer.numbers();
+        peer.nak(1, code);
+        let expected = [(0, IBV_WC_SUCCESS), (1, status), (2, IBV_WC_WR_FLUSH_ERR)];
+        assert_eq!(peer.completed(), expected);
+        assert_eq!(peer.qp.state(), QpState::Err);
+        assert_eq!(peer.qp.timeout(), None);
+    }
+}
+
+/// 9.7.6.1.3: whatever is acknowledged gives the whole count back.
+#[test]
+fn retries_are_counted_from_the_last_progress() {
+    let mut peer = Peer::sending(QpChange {
+        timeout: Some(1),
+        retry_count: Some(1),
+        ..OTHERWISE
+    });
+    peer.request_send(0, 10);
+    peer.request_send(1, 10);
+    assert_eq!(peer.numbers(), [0, 1]);
+    // (Rounded up to 8.4 ms.)
+    assert_eq!(peer.wait(), 4096 << 11);
+    assert_eq!(peer.sent(), [(0, true), (1, true)]);
+    peer.ack(0);
+    assert_eq!(peer.numbers(), []);
+    peer.wait();
+    assert_eq!(peer.numbers(), [1]);
+    // Not due yet.
+    let due = peer.qp.timeout();
+    peer.now = Time(due.unwrap().0 - 1);
+    peer.qp.handle_timeout(peer.now, &mut peer.host);
+    assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], due));
+    peer.wait();
+    assert_eq!(peer.numbers(), []);
+    assert_eq!(
+        peer.completed(),
+        [(0, IBV_WC_SUCCESS), (1, IBV_WC_RETRY_EXC_ERR)]
+    );
+    assert_eq!((peer.qp.state(), peer.qp.timeout()), (QpState::Err, None));
+}
+
+/// 9.7.5.2.8.
+#[test]
+fn refusals_for_want_of_receives_are_counted_from_the_last_progress() {
+    let mut peer = Peer::sending(QpChange {
+        rnr_retry: Some(1),
+        ..OTHERWISE
+    });
+    peer.request_send(0, 10);
+    peer.request_send(1, 10);
+    assert_eq!(peer.numbers(), [0, 1]);
+    peer.not_ready(0);
+    // What the peer said to the second one, or once more, counts as one.
+    peer.not_ready(0);
+    peer.nak(0, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), []);
+    assert_eq!(peer.wait(), 640_000);
+    assert_eq!(peer.sent(), [(0, true), (1, true)]);
+    peer.ack(0);
+    peer.not_ready(1);
+    assert_eq!(peer.wait(), 640_000);
+    assert_eq!(peer.numbers(), [1]);
+    peer.not_ready(1);
+    assert_eq!(
+        peer.completed(),
+        [(0, IBV_WC_SUCCESS), (1, IBV_WC_RNR_RETRY_EXC_ERR)]
+    );
+    // A receive that comes meanwhile, and is told of by an acknowledgment, ends the wait.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.request_send(1, 10);
+    peer.numbers();
+    peer.not_ready(0);
+    peer.ack(0);
+    assert_eq!(peer.numbers(), [1]);
+}
+
+/// A peer that is not ready is there: silence after it counts anew.
+#[test]
+fn a_peer_that_is_not_ready_is_not_silent() {
+    let mut peer = Peer::sending(QpChange {
+        timeout: Some(1),
+        retry_count: Some(1),
+        ..OTHERWISE
+    });
+    peer.request_send(0, 10);
+    peer.numbers();
+    for _ in 0..5 {
+        peer.wait();
+        assert_eq!(peer.numbers(), [0]);
+        peer.not_ready(0);
+        assert_eq!(peer.wait(), 640_000);
+        assert_eq!(peer.numbers(), [0]);
+    }
+    assert_eq!(peer.completed(), []);
+}
+
+/// 10.3.1.5: what is behind waits, whatever becomes of it.
+#[test]
+fn draining_ends_with_what_was_begun() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 100 << 10);
+    assert_eq!(peer.numbers().len(), 64);
+    peer.request(request(1, RequestKind::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+    peer.modify(QpState::Sqd, QpChange::default());
+    peer.request_send(2, 10);
+    assert!(peer.qp.draining() && peer.qp.attributes().state == Some(QpState::Sqd));
+    peer.ack(63);
+    // Its last packet asks: nothing follows it.
+    assert_eq!(peer.sent().last(), Some(&(99, true)));
+    peer.ack(98);
+    assert_eq!((peer.completed(), peer.qp.draining()), (vec![], true));
+    peer.ack(99);
+    assert_eq!(
+        (peer.completed(), peer.qp.draining()),
+        (success([0]), false)
+    );
+    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
+    assert_eq!((peer.numbers(), peer.qp.state()), (vec![], QpState::Sqd));
+    peer.modify(QpState::Rts, QpChange::default());
+    assert_eq!(peer.numbers(), []);
+    assert_eq!(
+        peer.completed()[1..],
+        [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+    );
+    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
+    // Nobody asked to be told.
+    let mut peer = Peer::sending(OTHERWISE);
+    let change = QpChange {
+        state: Some(QpState::Sqd),
+        ..QpChange::default()
+    };
+    peer.qp.modify(&change, peer.now, &mut peer.host);
+    assert_eq!((peer.qp.draining(), peer.host.events.len()), (false, 0));
+}
+
+/// What was sent without asking, before the program wanted to drain, is asked for at once.
+#[test]
+fn draining_asks_for_acknowledgments() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 200 << 10);
+    // 64 of 200 packets: the last one asked.
+    peer.numbers();
+    peer.modify(QpState::Sqd, QpChange::default());
+    assert_eq!(peer.wait(), 0);
+    assert_eq!(peer.sent()[0], (0, true));
+}
+
+/// No more than the queues were made for.
+#[test]
+fn queues_have_their_length() {
+    let limits = Limits {
+        max_send_wr: 3,
+        max_recv_wr: 2,
+    };
+    let config = QpConfig {
+        limits,
+        ..config(Service::Rc, 0)
+    };
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.qp.config = config;
+    for id in 0..5 {
+        let taken = peer.qp.post_send(
+            request(id, RequestKind::Send, &[]),
+            peer.now,
+            &mut peer.host,
+        );
+        assert_eq!(taken, id < 3);
+        let taken = peer.qp.post_recv(receive(id, &[]), &mut peer.host);
+        assert_eq!(taken, id < 2);
+    }
+    assert_eq!((peer.qp.send_depth(), peer.qp.receive_depth()), (3, 2));
+    assert_eq!(Qp::new(config).state(), QpState::Reset);
+}
