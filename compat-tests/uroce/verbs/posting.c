@@ -1,4 +1,4 @@
-/* Lists of requests: every operation, and where a bad one stops the list. */
+/* Requests: every operation, where a bad one stops a list, and that none waits for the program to poll. */
 #include "check.h"
 
 static void operations(struct rig *rig)
@@ -170,6 +170,30 @@ static void datagrams(struct rig *rig)
 	CHECK(ibv_destroy_qp(b) == 0);
 }
 
+/* All that is posted is sent, though nobody polls. */
+static void unattended(struct rig *rig)
+{
+	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	volatile uint8_t *to = rig->buf + 4096;
+	int wait = 2000;
+
+	join(rig, a, b);
+	for (int round = 1; round <= 20; round++) {
+		for (int i = 0; i < 16; i++) {
+			rig->buf[i] = round;
+			CHECK(post(a, rig, IBV_WR_RDMA_WRITE, i, 1, 4096 + i, rig->mr->rkey) == 0);
+		}
+		for (int i = 0; i < 16; i++)
+			while (to[i] != round && wait-- > 0)
+				usleep(1000);
+		CHECK(wait > 0);
+		for (int i = 0; i < 16; i++)
+			CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+	}
+	CHECK(ibv_destroy_qp(a) == 0);
+	CHECK(ibv_destroy_qp(b) == 0);
+}
+
 void check_posting(void)
 {
 	struct rig rig;
@@ -179,5 +203,6 @@ void check_posting(void)
 	bad_ones(&rig);
 	inlined(&rig);
 	datagrams(&rig);
+	unattended(&rig);
 	tear_down(&rig);
 }

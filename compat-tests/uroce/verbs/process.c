@@ -99,6 +99,56 @@ static void forks(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+enum { LAST = 16 };
+
+/* Takes the parent's messages, and is gone with the last one: nothing is closed. */
+static void take_and_leave(int in, int out)
+{
+	struct ibv_qp *qp;
+	struct rig rig;
+	uint32_t peer;
+
+	set_up(&rig);
+	qp = make_qp(&rig, IBV_QPT_RC, 0, NULL);
+	NEED(write(out, &qp->qp_num, 4) == 4 && read(in, &peer, 4) == 4);
+	NEED(to_init(qp) == 0 && to_rtr(&rig, qp, peer) == 0 && to_rts(qp) == 0);
+	for (int i = 0; i < LAST; i++)
+		NEED(post_recv(qp, &rig, i, 0, 8) == 0);
+	NEED(write(out, "", 1) == 1);
+	for (int i = 0; i < LAST; i++)
+		NEED(next_wc(rig.cq).status == IBV_WC_SUCCESS);
+	exit(0);
+}
+
+/* What a program has received is acknowledged, even if it ends at once. */
+static void leaves(struct rig *rig)
+{
+	for (int i = 0; i < 20; i++) {
+		struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+		int there[2], back[2], status;
+		uint32_t peer;
+		char ready;
+		pid_t pid;
+
+		NEED(pipe(there) == 0 && pipe(back) == 0);
+		fflush(stdout);
+		pid = fork();
+		if (pid == 0)
+			take_and_leave(there[0], back[1]);
+		NEED(read(back[0], &peer, 4) == 4 && write(there[1], &qp->qp_num, 4) == 4);
+		NEED(to_init(qp) == 0 && to_rtr(rig, qp, peer) == 0 && to_rts(qp) == 0);
+		NEED(read(back[0], &ready, 1) == 1);
+		for (int message = 0; message < LAST; message++) {
+			CHECK(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
+			CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+		CHECK(ibv_destroy_qp(qp) == 0);
+		for (int end = 0; end < 2; end++)
+			close(there[end]), close(back[end]);
+	}
+}
+
 void check_process(void)
 {
 	struct rig rig;
@@ -106,5 +156,6 @@ void check_process(void)
 	set_up(&rig);
 	many(&rig);
 	forks(&rig);
+	leaves(&rig);
 	tear_down(&rig);
 }

@@ -5,7 +5,8 @@
 //! | `config.rs` | `IBV_UROCE`: which devices there are (pure) |
 //! | `queue_pair.rs`, `completion.rs`, `shared_queue.rs`, `xrc.rs` | the objects that packets touch |
 //! | `world.rs` | what the engine finds around a queue pair |
-//! | `progress.rs` | who runs the protocol: the polling threads, and one thread in the background |
+//! | `progress.rs`, `background.rs` | who runs the protocol: the polling threads, and one thread in the background |
+//! | `watch.rs` | whether the background thread sleeps, rests, or looks for more (pure) |
 //! | `timers.rs` | when each queue pair wants to be run next (pure) |
 //! | `events.rs` | queues of events that a program reads from a file |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | sleeping, time, and what a fork does |
@@ -13,6 +14,7 @@
 //! Locks, in the order in which they are taken: the inbox, a queue pair, then those of a completion
 //! queue, a shared receive queue, an XRC domain, the memory table, the timers, an event queue.
 
+mod background;
 pub mod clock;
 pub mod completion;
 pub mod config;
@@ -23,14 +25,15 @@ pub mod queue_pair;
 pub mod shared_queue;
 mod timers;
 mod wait;
+mod watch;
 mod world;
 pub mod xrc;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 
 use ibverbs_abi::*;
@@ -83,6 +86,7 @@ impl Device {
     /// The device, for one more context of this process.
     pub fn open(config: &Config) -> io::Result<Arc<Device>> {
         fork::watch();
+        watch_exit();
         let mut all = OPEN.lock();
         let generation = fork::generation();
         // What a parent had open is the parent's.
@@ -136,6 +140,7 @@ impl Device {
             self.handshake.stop.store(true, Ordering::SeqCst);
             self.wake.wake();
             let _ = open.thread.join();
+            self.send_at_exit();
             // Queue pairs that the program has forgotten; they go with the device.
             self.queue_pairs.write().clear();
             self.deferred.lock().clear();
@@ -177,6 +182,7 @@ impl Device {
 
     /// No packet reaches the queue pair any more, once this returns.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
+        self.send_last(qp);
         self.queue_pairs.write().remove(&qp.qpn);
         // Whoever found it before is done when its lock is free.
         drop(qp.inner.lock());
@@ -273,6 +279,23 @@ impl Device {
             done &= events.flush();
         }
         done
+    }
+}
+
+/// A program may end as soon as it has its last message, and close nothing: what was put off is sent then.
+fn watch_exit() {
+    static WATCH: Once = Once::new();
+    WATCH.call_once(|| {
+        // SAFETY: the handler touches statics only, takes no lock that it would have to wait for, and does not
+        // unwind.
+        unsafe { libc::atexit(at_exit) };
+    });
+}
+
+extern "C" fn at_exit() {
+    if let Some(all) = OPEN.try_lock() {
+        let ours = all.iter().filter(|open| open.device.is_ours());
+        ours.for_each(|open| open.device.send_at_exit());
     }
 }
 

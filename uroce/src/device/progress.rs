@@ -3,13 +3,14 @@
 //!
 //! Both would be woken by each packet if the background thread always watched the sockets: of a
 //! program that spins in `ibv_poll_cq` it would take half the processor for nothing. So it watches
-//! ([`Mode::Watching`]) until it has found several times in a row that a poller had been looking for
-//! packets, often, since it last did. Then it only looks, at growing intervals, whether somebody still
-//! polls ([`Mode::Resting`]), and watches again if not. A program that spins on its own memory, and polls
-//! only once a message, leaves packets for the thread between, so there it keeps watching.
+//! until it has found several times in a row that a poller had taken, or would soon have taken, what it was
+//! woken for. Then it only looks, at growing intervals, whether somebody still polls, and watches again if
+//! not. A program that spins on its own memory, and polls only once a message, leaves what peers do to that
+//! memory for the thread, so there it keeps watching. Where nobody polls at all, and a packet follows soon
+//! on the other, it looks for a moment before it sleeps: a wake costs more than the rest of a message.
+//! (`watch.rs`)
 
 use std::cell::RefCell;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
@@ -17,43 +18,38 @@ use parking_lot::{ArcMutexGuard, RawMutex};
 
 use super::queue_pair::{Inner, QueuePair};
 use super::world::World;
-use super::{Device, clock, wait};
+use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
 use crate::wire::Packet;
 
-/// How many polls in vain between two wakes of the background thread are often, and after how many
-/// such wakes in a row it rests.
-const OFTEN: u64 = 4;
-const SPARED: u32 = 8;
 /// How many polls in vain a thread makes before it yields, and in which of those that follow.
 const PATIENT: u32 = 64;
 const YIELD_EACH: u32 = 8;
-/// How often sockets are read before timers are looked at.
+/// How often sockets are read before other things are looked at, and before a timer runs whatever comes.
 const ROUNDS: usize = 4;
+const ROUNDS_AT_MOST: usize = 1024;
 /// How late timers may be, in nanoseconds, in a thread that has found something better.
 const LATE: u64 = 1_000_000;
-/// How long it rests at first, and at most, in nanoseconds.
-const REST: (u64, u64) = (50_000, 1_000_000);
-/// How often it looks for changes of the interface while there is always something else to do.
-const CHANGES: u64 = 100_000_000;
-/// How soon it tries again to hand over events that nobody reads.
-const BACKLOG: u64 = 10_000_000;
 
 /// What pollers and the background thread tell each other.
 pub struct Handshake {
     /// Grows with each poll that looked for packets.
-    polls: AtomicU64,
+    pub(super) polls: AtomicU64,
     /// How many polls in a row have found nothing.
-    empty: AtomicU32,
+    pub(super) empty: AtomicU32,
+    /// Something has been done to memory for a peer.
+    pub(super) served: AtomicBool,
+    /// The program is going to sleep until an event.
+    pub(super) expected: AtomicBool,
     /// The background thread rests.
-    resting: AtomicBool,
+    pub(super) resting: AtomicBool,
     /// The device has deferred something.
     deferred: AtomicBool,
     /// Until when the background thread sleeps, at most; 0 while it is awake.
-    sleeps_until: AtomicU64,
+    pub(super) sleeps_until: AtomicU64,
     /// The time of the first timer; `u64::MAX` if there is none.
-    next_timer: AtomicU64,
+    pub(super) next_timer: AtomicU64,
     pub stop: AtomicBool,
 }
 
@@ -62,6 +58,8 @@ impl Handshake {
         Handshake {
             polls: AtomicU64::new(0),
             empty: AtomicU32::new(0),
+            served: AtomicBool::new(false),
+            expected: AtomicBool::new(false),
             resting: AtomicBool::new(false),
             deferred: AtomicBool::new(false),
             sleeps_until: AtomicU64::new(0),
@@ -69,13 +67,6 @@ impl Handshake {
             stop: AtomicBool::new(false),
         }
     }
-}
-
-enum Mode {
-    /// Sleeps until there is a packet. How often in a row it could have been spared.
-    Watching(u32),
-    /// Sleeps that long whatever comes.
-    Resting(u64),
 }
 
 /// A queue pair that this thread runs: its lock is held until what it has to send is sent.
@@ -106,7 +97,7 @@ fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
 }
 
 impl Device {
-    /// Lets `work` drive a queue pair, and sends what comes of it.
+    /// Lets `work` drive a queue pair, and sends what comes of it, and before that what was put off.
     pub fn run<T>(
         &self,
         qp: &QueuePair,
@@ -114,13 +105,55 @@ impl Device {
     ) -> T {
         let mut inner = qp.inner.lock();
         let now = clock::now();
+        if inner.put_off {
+            self.send(qp, &mut inner, now);
+        }
         let (engine, mut world) = inner.split(qp);
         let result = work(engine, &mut world, now);
-        with_outbox(|outbox| {
-            self.transmit(qp, &mut inner, now, outbox);
-            self.finish(qp, &inner, outbox);
-        });
+        self.send(qp, &mut inner, now);
         result
+    }
+
+    /// Lets `work` post requests to a queue pair. They are sent now, or with those that follow.
+    pub fn post<T>(
+        &self,
+        qp: &Arc<QueuePair>,
+        work: impl FnOnce(&mut Qp, &mut World<'_>, Time) -> T,
+    ) -> T {
+        let mut inner = qp.inner.lock();
+        let now = clock::now();
+        let (engine, mut world) = inner.split(qp);
+        let result = work(engine, &mut world, now);
+        if engine.may_gather() {
+            self.put_off(qp, &mut inner);
+        } else {
+            self.send(qp, &mut inner, now);
+        }
+        result
+    }
+
+    /// Sends what the queue pair may send now.
+    fn send(&self, qp: &QueuePair, inner: &mut Inner, now: Time) {
+        with_outbox(|outbox| {
+            self.transmit(qp, inner, now, outbox);
+            self.finish(qp, inner, outbox);
+        });
+    }
+
+    /// Leaves what the queue pair has to send to whoever looks for packets next.
+    fn put_off(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
+        if !inner.put_off {
+            inner.put_off = true;
+            self.deferred.lock().push(qp.clone());
+            self.handshake.deferred.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends what has been put off of one that goes: its peer may be waiting for an acknowledgement.
+    pub fn send_last(&self, qp: &QueuePair) {
+        if qp.inner.lock().put_off {
+            self.run(qp, |_, _, _| ());
+        }
     }
 
     /// Adds what the queue pair may send now to the batch.
@@ -174,25 +207,37 @@ impl Device {
         handshake.polls.store(polls + 1, Ordering::Relaxed);
         self.send_deferred();
         if self.receive(&mut inbox, true) == 0 {
-            self.run_timers(0);
+            self.run_timers(&mut inbox, 0);
             drop(inbox);
             self.yield_now();
         } else {
             // Whoever waits for a completion is not kept.
-            self.run_timers(LATE);
+            self.run_timers(&mut inbox, LATE);
             handshake.empty.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Sends what [`Device::stop_running`] has put off.
-    fn send_deferred(&self) {
+    /// Sends what [`Device::put_off`] has left.
+    pub(super) fn send_deferred(&self) {
         if !self.handshake.deferred.load(Ordering::Relaxed) {
             return;
         }
         self.handshake.deferred.store(false, Ordering::Relaxed);
         let next = || self.deferred.lock().pop();
         while let Some(qp) = next() {
-            self.run(&qp, |_, _, _| ());
+            let mut inner = qp.inner.lock();
+            inner.put_off = false;
+            self.send(&qp, &mut inner, clock::now());
+        }
+    }
+
+    /// The same, when whoever holds a lock may never give it back.
+    pub fn send_at_exit(&self) {
+        let next = || self.deferred.try_lock()?.pop();
+        while let Some(qp) = next() {
+            if let Some(mut inner) = qp.inner.try_lock() {
+                self.send(&qp, &mut inner, clock::now());
+            }
         }
     }
 
@@ -206,23 +251,24 @@ impl Device {
         }
     }
 
-    /// Receives what there is, within limits, and then, only then, runs what is due: an
-    /// acknowledgement that has come in time is not to be too late for it. How many packets there were.
-    fn progress(&self, inbox: &mut Inbox) -> usize {
+    /// Receives what there is, within limits, and runs what is due. How many packets there were.
+    pub(super) fn progress(&self, inbox: &mut Inbox) -> usize {
         let mut count = 0;
         for _ in 0..ROUNDS {
             let more = self.receive(inbox, false);
             count += more;
-            if more == 0 {
+            // If there is more now, the sockets say so.
+            if more < Inbox::BATCH {
                 break;
             }
         }
-        self.run_timers(0);
+        self.run_timers(inbox, 0);
         count
     }
 
     /// The program is about to sleep until there is an event: the background thread is to watch.
     pub fn expect_event(&self) {
+        self.handshake.expected.store(true, Ordering::Relaxed);
         if self.handshake.resting.load(Ordering::Relaxed) {
             self.handshake.resting.store(false, Ordering::Relaxed);
             self.wake.wake();
@@ -230,13 +276,16 @@ impl Device {
     }
 
     /// Runs the queue pairs that packets have come for. Returns how many there were.
-    fn receive(&self, inbox: &mut Inbox, polling: bool) -> usize {
+    pub(super) fn receive(&self, inbox: &mut Inbox, polling: bool) -> usize {
         // Only if the background thread looks after what is put off, should the poller not come back.
         let may_defer = polling && self.handshake.resting.load(Ordering::Relaxed);
         let mut now = None;
+        let mut served = false;
         let mut running: Option<Running> = None;
-        with_outbox(|outbox| {
+        let count = with_outbox(|outbox| {
             let count = self.net.receive(inbox, &mut |packet, from| {
+                let parts = packet.headers.bth.opcode.parts();
+                served |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
                 let now = *now.get_or_insert_with(clock::now);
                 let qpn = packet.headers.bth.dest_qpn;
                 if qpn == MULTICAST_QPN {
@@ -256,7 +305,11 @@ impl Device {
                 self.stop_running(&mut running, may_defer, now, outbox);
             }
             count
-        })
+        });
+        if served {
+            self.handshake.served.store(true, Ordering::Relaxed);
+        }
+        count
     }
 
     fn deliver_to_group(
@@ -288,27 +341,34 @@ impl Device {
         let Some(mut running) = running.take() else {
             return;
         };
-        if running.inner.take_received() && may_defer {
-            self.schedule(&running.qp, &running.inner);
-            drop(running.inner);
-            self.deferred.lock().push(running.qp);
-            self.handshake.deferred.store(true, Ordering::Relaxed);
+        let Running { qp, inner } = &mut running;
+        if inner.take_received() && may_defer {
+            self.schedule(qp, inner);
+            self.put_off(qp, inner);
         } else {
-            self.transmit(&running.qp, &mut running.inner, now, outbox);
-            self.finish(&running.qp, &running.inner, outbox);
+            self.transmit(qp, inner, now, outbox);
+            self.finish(qp, inner, outbox);
         }
     }
 
-    /// Runs the queue pairs whose time has come, if one has for that many nanoseconds.
-    fn run_timers(&self, late: u64) {
-        let next = self.handshake.next_timer.load(Ordering::Relaxed);
-        if next == u64::MAX {
+    /// Runs the queue pairs whose time has come, if one has for that many nanoseconds; but not before
+    /// all has been received: an acknowledgement that has come in time is not to be too late for it,
+    /// even if this process was kept from looking.
+    pub(super) fn run_timers(&self, inbox: &mut Inbox, late: u64) {
+        let due = |now: Time| {
+            let next = self.handshake.next_timer.load(Ordering::Relaxed);
+            next.saturating_add(late) <= now.0
+        };
+        if self.handshake.next_timer.load(Ordering::Relaxed) == u64::MAX || !due(clock::now()) {
             return;
+        }
+        for _ in 0..ROUNDS_AT_MOST {
+            inbox.look_everywhere();
+            if self.receive(inbox, false) == 0 {
+                break;
+            }
         }
         let now = clock::now();
-        if next.saturating_add(late) > now.0 {
-            return;
-        }
         loop {
             let mut timers = self.timers.lock();
             let due = timers.take_due(now);
@@ -333,83 +393,7 @@ impl Device {
         if engine.timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now, &mut world);
         }
-        with_outbox(|outbox| {
-            self.transmit(qp, &mut inner, now, outbox);
-            self.finish(qp, &inner, outbox);
-        });
-    }
-
-    /// The background thread.
-    pub fn serve(&self) {
-        let mut mode = Mode::Watching(0);
-        let mut changes_at = clock::now().0 + CHANGES;
-        let mut seen = self.handshake.polls.load(Ordering::Relaxed);
-        while !self.handshake.stop.load(Ordering::Relaxed) {
-            let backlog = !self.flush_events();
-            let longest = match mode {
-                Mode::Watching(_) => u64::MAX,
-                Mode::Resting(nanoseconds) => nanoseconds,
-            };
-            let watching = matches!(mode, Mode::Watching(_));
-            self.sleep(
-                watching,
-                longest.min(if backlog { BACKLOG } else { u64::MAX }),
-            );
-            self.send_deferred();
-            let polls = self.handshake.polls.load(Ordering::Relaxed);
-            let polled = polls.wrapping_sub(core::mem::replace(&mut seen, polls)) >= OFTEN;
-            mode = match mode {
-                Mode::Resting(rest) if polled && self.handshake.resting.load(Ordering::Relaxed) => {
-                    Mode::Resting((rest * 2).min(REST.1))
-                }
-                mode => {
-                    self.handshake.resting.store(false, Ordering::Relaxed);
-                    self.look(mode, polled)
-                }
-            };
-            let now = clock::now().0;
-            if now >= changes_at {
-                self.apply_changes();
-                changes_at = now + CHANGES;
-            }
-        }
-    }
-
-    /// Makes progress in the background thread. What it does next.
-    fn look(&self, mode: Mode, polled: bool) -> Mode {
-        // A poller may hold it and not be running: then this thread must not spin.
-        if self.progress(&mut self.inbox.lock()) == 0 {
-            self.apply_changes();
-        }
-        match mode {
-            Mode::Watching(spared) if polled && spared + 1 < SPARED => Mode::Watching(spared + 1),
-            Mode::Watching(_) if polled => {
-                self.handshake.resting.store(true, Ordering::Relaxed);
-                Mode::Resting(REST.0)
-            }
-            _ => Mode::Watching(0),
-        }
-    }
-
-    /// Sleeps until there is a packet (if `watching`), somebody wakes this thread, the first timer is
-    /// due, or for `longest` nanoseconds.
-    fn sleep(&self, watching: bool, longest: u64) {
-        let now = clock::now().0;
-        let end = now.saturating_add(longest);
-        let timer = self.handshake.next_timer.load(Ordering::Relaxed);
-        let until = end.min(timer);
-        let sleeps = &self.handshake.sleeps_until;
-        sleeps.store(until, Ordering::Relaxed);
-        // Whoever adds an earlier timer from here on sees until when this thread sleeps.
-        fence(Ordering::SeqCst);
-        let earlier = self.handshake.next_timer.load(Ordering::Relaxed) < until;
-        if !earlier && !self.handshake.stop.load(Ordering::Relaxed) && until > now {
-            let net = watching.then_some(self.net.fd());
-            let timeout = (until != u64::MAX).then(|| until - now);
-            wait::readable(net, self.wake.as_raw_fd(), timeout);
-        }
-        sleeps.store(0, Ordering::Relaxed);
-        self.wake.clear();
+        self.send(qp, &mut inner, now);
     }
 }
 

@@ -57,6 +57,8 @@ pub struct Inner {
     xrc_domain: Option<Domain>,
     /// A receive has completed.
     received: bool,
+    /// It is among those that the device sends from later.
+    pub put_off: bool,
 }
 
 /// A queue pair.
@@ -96,6 +98,7 @@ impl QueuePair {
                 engine: Qp::new(config.engine),
                 xrc_domain: None,
                 received: false,
+                put_off: false,
             })),
         }
     }

@@ -51,15 +51,15 @@ impl AsRawFd for Wake {
     }
 }
 
-/// Sleeps until one of the descriptors is readable, or for that many nanoseconds.
-pub fn readable(first: Option<RawFd>, second: RawFd, timeout: Option<u64>) {
+/// Sleeps until one of the descriptors is readable, or for that many nanoseconds. Whether the first is.
+pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<u64>) -> bool {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
     // A negative descriptor is ignored.
-    let mut fds = [poll(second), poll(first.unwrap_or(-1))];
+    let mut fds = [poll(first), poll(second.unwrap_or(-1))];
     let timeout = timeout.map(|nanoseconds| libc::timespec {
         tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
         tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
@@ -68,5 +68,37 @@ pub fn readable(first: Option<RawFd>, second: RawFd, timeout: Option<u64>) {
         .as_ref()
         .map_or(core::ptr::null(), core::ptr::from_ref);
     // SAFETY: two elements; the timeout is NULL or on this stack.
-    unsafe { libc::ppoll(fds.as_mut_ptr(), 2, timeout, core::ptr::null()) };
+    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, timeout, core::ptr::null()) };
+    count > 0 && fds[0].revents != 0
+}
+
+/// Asks for short slices of processor time, in nanoseconds. Linux (from 6.12) then lets this thread run as
+/// soon as a packet wakes it, and not only when one of the program's has used up its own, longer slice;
+/// others take no notice.
+pub fn short_slices(nanoseconds: u64) {
+    // SAFETY: zeros are a value of this structure of numbers; it is writable and readable, and as long as
+    // told. A refusal changes nothing.
+    unsafe {
+        let mut attr: libc::sched_attr = core::mem::zeroed();
+        attr.size = size_of::<libc::sched_attr>() as u32;
+        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, attr.size, 0) == 0
+            && matches!(
+                attr.sched_policy as i32,
+                libc::SCHED_OTHER | libc::SCHED_BATCH
+            )
+        {
+            attr.sched_runtime = nanoseconds;
+            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0);
+        }
+    }
+}
+
+/// How often this thread has had to leave the processor to others.
+pub fn preempted() -> i64 {
+    // SAFETY: zeros are a value of this structure of numbers, which is writable.
+    unsafe {
+        let mut usage: libc::rusage = core::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nivcsw
+    }
 }

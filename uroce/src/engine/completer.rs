@@ -111,6 +111,7 @@ impl Qp {
             requester.reads = 0;
         }
         requester.retries_left = self.attributes.retry_count;
+        requester.excused = false;
         requester.rnr_left = self.attributes.rnr_retry;
         requester.not_before = None;
         requester.stop_timers();
@@ -219,17 +220,26 @@ impl Qp {
     }
 
     pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
+        let timeout = self.attributes.timeout;
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.requester.not_before) {
             self.requester.not_before = None;
         }
         let requester = &mut self.requester;
-        if due(requester.deadline) {
-            let Some(left) = requester.retries_left.checked_sub(1) else {
-                self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
-                return;
-            };
-            requester.retries_left = left;
+        if let Some(deadline) = requester.deadline.filter(|at| *at <= now) {
+            // Whoever is this late was kept from running, and so may have been a peer on the same host: it
+            // is given the time once more.
+            let late = 4 * now.since(deadline) >= timers::timeout(timeout).unwrap_or(u64::MAX);
+            if late && !requester.excused {
+                requester.excused = true;
+            } else {
+                let Some(left) = requester.retries_left.checked_sub(1) else {
+                    self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
+                    return;
+                };
+                requester.retries_left = left;
+                requester.excused = false;
+            }
             requester.stop_timers();
         } else if due(requester.probe) {
             requester.probe = None;
@@ -240,7 +250,7 @@ impl Qp {
             .window
             .silence(requester.oldest, requester.sent.max(requester.oldest));
         requester.rewind();
-        requester.start_timers(self.attributes.timeout, now);
+        requester.start_timers(timeout, now);
     }
 }
 

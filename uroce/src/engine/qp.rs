@@ -14,6 +14,11 @@ use super::window::{Pace, Window};
 use super::{Completed, Gid, Host, Receive, Request, Time};
 use crate::wire::{Operation, Packet, Psn, Transport};
 
+/// From so many requests in the send queue on, a program posts a stream of them.
+const STREAM: usize = 8;
+/// So many packets are not kept waiting for more.
+const GATHERED: u64 = 32;
+
 /// The transport service of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
@@ -347,16 +352,46 @@ impl Qp {
         match self.config.service {
             Service::Ud => return self.next_datagram(now, host, buffer),
             Service::Uc => self.next_unreliable(now, host, buffer),
-            _ => match self.next_reply(now, host, buffer) {
-                None => self.next_request(now, host, buffer),
-                reply => reply,
-            },
+            _ => self.next_reliable(now, host, buffer),
         }
         .map(|len| Transmit {
             path: self.attributes.path,
             dest_qpn: self.attributes.dest_qpn,
             len,
         })
+    }
+
+    /// Answers go before requests. But one request goes before a mere acknowledgment: the kernel cuts packets
+    /// out of one buffer if only the last is shorter, and so takes an answer of the program's and the
+    /// acknowledgment of what it answers in one.
+    fn next_reliable(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        if self.replies.gives_way() {
+            let request = self.next_request(now, host, buffer);
+            if request.is_some() {
+                return request;
+            }
+        }
+        match self.next_reply(now, host, buffer) {
+            None => self.next_request(now, host, buffer),
+            reply => reply,
+        }
+    }
+
+    /// Whether what waits in the send queue may wait for more of its kind: there are requests enough under
+    /// way that their acknowledgments soon make the queue pair be run again, and only few packets wait.
+    pub fn may_gather(&self) -> bool {
+        let requester = &self.requester;
+        self.state == QpState::Rts
+            && self.send_queue.wqes.len() > STREAM
+            && requester.not_before.is_none()
+            && requester.oldest < requester.next
+            && requester.next == requester.sent
+            && self.send_queue.next() - requester.next < GATHERED
     }
 
     /// When [`Qp::handle_timeout`] is to be called, at the latest, if nothing happens before.

@@ -57,6 +57,8 @@ impl Reply {
 #[derive(Debug, Default)]
 pub struct Replies {
     queue: VecDeque<Reply>,
+    /// A request has been let go before the first.
+    gave_way: bool,
 }
 
 impl Replies {
@@ -139,6 +141,13 @@ impl Replies {
         }
     }
 
+    /// Whether the first is an acknowledgment that lets a request go before it; each does so once.
+    pub fn gives_way(&mut self) -> bool {
+        let gives_way = !self.gave_way && matches!(self.queue.front(), Some(Reply::Ack(_)));
+        self.gave_way |= gives_way;
+        gives_way
+    }
+
     pub fn reads_next(&self) -> bool {
         matches!(self.queue.front(), Some(Reply::Read(_)))
     }
@@ -164,6 +173,7 @@ impl Qp {
             Reply::Read(read) => return self.next_response(read, now, host, buffer),
         };
         self.replies.queue.pop_front();
+        self.replies.gave_way = false;
         emit::seal(headers, 0, buffer)
     }
 

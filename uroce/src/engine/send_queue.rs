@@ -168,6 +168,11 @@ impl SendQueue {
         self.next = number;
     }
 
+    /// The packet behind all requests.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
     pub fn push(&mut self, request: Request, mtu: u32) {
         let sum: u64 = match (&request.kind, &request.inline) {
             (RequestKind::CmpSwap { .. } | RequestKind::FetchAdd { .. }, _) => 8,

@@ -93,7 +93,7 @@ pub fn sends_in(state: QpState) -> bool {
 /// Posts one request that has been checked or made here.
 pub fn post_one(object: &Qp, request: Request) -> Answer<()> {
     check(object, &request)?;
-    object.check()?.run(&object.qp, |engine, world, now| {
+    object.check()?.post(&object.qp, |engine, world, now| {
         if !sends_in(engine.state()) {
             Err(EINVAL)
         } else if engine.post_send(request, now, world) {
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn post_send(
     let object = unsafe { qp::object(qp) };
     let mut at = wr;
     let answer = object.check().and_then(|device| {
-        device.run(&object.qp, |engine, world, now| {
+        device.post(&object.qp, |engine, world, now| {
             if !sends_in(engine.state()) {
                 return Err(EINVAL);
             }

@@ -171,7 +171,7 @@ fn complete(object: &Qp, requests: &mut Requests) -> Answer<()> {
     for request in &requests.list {
         post::check(object, request)?;
     }
-    object.check()?.run(&object.qp, |engine, world, now| {
+    object.check()?.post(&object.qp, |engine, world, now| {
         if !post::sends_in(engine.state()) {
             return Err(EINVAL);
         }

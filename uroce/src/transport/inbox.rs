@@ -12,8 +12,6 @@ use super::socket::Socket;
 use crate::engine::Addresses;
 use crate::wire::{Flow, Packet, gid_of, grh::IpHeader};
 
-/// Datagrams that one system call receives at most.
-const BATCH: usize = 8;
 /// The longest datagram, also of those that the kernel puts together.
 const DATAGRAM: usize = 1 << 16;
 /// Sockets that one call receives from at most.
@@ -34,14 +32,22 @@ pub struct Inbox {
 }
 
 impl Inbox {
+    /// Datagrams that one system call receives at most.
+    pub const BATCH: usize = 8;
+
     pub fn new() -> Inbox {
         Inbox {
             // Zeroed pages: those that are never received into take no memory.
-            buffers: vec![0; BATCH * DATAGRAM].into(),
+            buffers: vec![0; Inbox::BATCH * DATAGRAM].into(),
             last: 0,
             turns: 0,
             numbered: 0,
         }
+    }
+
+    /// The next call looks at every socket.
+    pub fn look_everywhere(&mut self) {
+        self.turns = TURNS;
     }
 }
 
@@ -92,11 +98,11 @@ impl Net {
         inbox: &mut Inbox,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
-        let mut controls = [const { Control::new() }; BATCH];
-        let mut names = [const { MaybeUninit::<libc::sockaddr_in6>::zeroed() }; BATCH];
-        let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BATCH];
+        let mut controls = [const { Control::new() }; Inbox::BATCH];
+        let mut names = [const { MaybeUninit::<libc::sockaddr_in6>::zeroed() }; Inbox::BATCH];
+        let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; Inbox::BATCH];
         // SAFETY: zeros are valid for these structures of numbers and pointers.
-        let mut headers: [libc::mmsghdr; BATCH] = unsafe { zeroed() };
+        let mut headers: [libc::mmsghdr; Inbox::BATCH] = unsafe { zeroed() };
         let buffers = inbox.buffers.chunks_exact_mut(DATAGRAM);
         for ((((header, name), control), vector), buffer) in headers
             .iter_mut()
@@ -122,7 +128,7 @@ impl Net {
             libc::recvmmsg(
                 socket.fd().as_raw_fd(),
                 headers.as_mut_ptr(),
-                BATCH as u32,
+                Inbox::BATCH as u32,
                 libc::MSG_DONTWAIT,
                 std::ptr::null_mut(),
             )

@@ -31,6 +31,17 @@ pub enum Operation {
     AtomicWrite,
 }
 
+impl Operation {
+    /// It is done to memory, and the program there is not told.
+    pub fn is_one_sided(self) -> bool {
+        use Operation::*;
+        matches!(
+            self,
+            Write | ReadRequest | CmpSwap | FetchAdd | Flush | AtomicWrite
+        )
+    }
+}
+
 /// Which part of a message a packet is. Requests and answers of one packet are `Only`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {

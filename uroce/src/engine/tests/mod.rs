@@ -2,7 +2,9 @@
 
 mod connection;
 mod errors;
+mod gathering;
 mod host;
+mod late;
 mod network;
 mod peer;
 mod requester;

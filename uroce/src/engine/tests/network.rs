@@ -171,7 +171,9 @@ impl Network {
     pub fn send(&mut self, side: usize, request: Request) {
         let Side { qp, host } = &mut self.sides[side];
         assert!(qp.post_send(request, self.now, host));
-        self.flush(side);
+        if !qp.may_gather() {
+            self.flush(side);
+        }
     }
 
     pub fn recv(&mut self, side: usize, receive: Receive) {

@@ -1,0 +1,67 @@
+//! Timeouts in a process that is kept from running.
+
+use ibverbs_abi::*;
+
+use super::connection::{receives, sends};
+use super::network::*;
+use crate::engine::*;
+
+const TIMEOUT: u64 = 4096 << 14;
+
+/// One request to a peer that never answers; `retries` of `retry_count` are left at first.
+fn alone(retries: u8) -> Network {
+    let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
+    let change = QpChange {
+        timeout: Some(14),
+        retry_count: Some(retries),
+        ..QpChange::default()
+    };
+    network.sides[0].qp.attributes.apply(&change);
+    network.sides[0].qp.requester.retries_left = retries;
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network
+}
+
+/// The process runs again only `late` after the deadline.
+fn run_late(network: &mut Network, late: u64) {
+    let deadline = network.sides[0].qp.requester.deadline.unwrap();
+    network.now = deadline.after(late);
+    let Side { qp, host } = &mut network.sides[0];
+    qp.handle_timeout(network.now, host);
+    network.flush(0);
+}
+
+/// However late it is, one deadline is one.
+#[test]
+fn a_stall_is_one_timeout_at_most() {
+    let mut network = alone(7);
+    run_late(&mut network, 100 * TIMEOUT);
+    let requester = &network.sides[0].qp.requester;
+    assert_eq!(requester.retries_left, 7);
+    assert_eq!(requester.deadline, Some(network.now.after(TIMEOUT)));
+    // The next one counts, late or not.
+    run_late(&mut network, 100 * TIMEOUT);
+    assert_eq!(network.sides[0].qp.requester.retries_left, 6);
+    run_late(&mut network, 0);
+    assert_eq!(network.sides[0].qp.requester.retries_left, 5);
+    run_late(&mut network, TIMEOUT / 5);
+    assert_eq!(network.sides[0].qp.requester.retries_left, 4);
+}
+
+/// Even without retries; and a peer that is dead is still given up.
+#[test]
+fn a_stall_breaks_no_connection() {
+    let mut network = alone(0);
+    run_late(&mut network, TIMEOUT);
+    assert_eq!(sends(&network, 0), []);
+    network.fate = calm(1000);
+    network.recv(1, receive(9, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+    assert_eq!(receives(&network, 1), [(9, IBV_WC_SUCCESS)]);
+
+    let mut network = alone(0);
+    run_late(&mut network, TIMEOUT);
+    run_late(&mut network, TIMEOUT);
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+}
