@@ -172,7 +172,8 @@ fn atomics_work_and_give_what_was_there() {
     let host = &mut network.sides[1].host;
     assert_eq!(host.region(KEY).bytes[64..72], 6u64.to_ne_bytes());
     assert_eq!(host.region(KEY).bytes[72..80], data);
-    assert_eq!((host.atomics, host.flushes), (5, 2));
+    assert_eq!(host.atomics, 5);
+    assert_eq!(host.flushes, [Access::FlushGlobal, Access::FlushPersistent]);
     let opcodes: Vec<u32> = network.sides[0]
         .host
         .completions

@@ -26,7 +26,7 @@ pub struct TestHost {
     /// Atomics that have been executed.
     pub atomics: u64,
     pub binds: Vec<Bind>,
-    pub flushes: usize,
+    pub flushes: Vec<Access>,
 }
 
 impl TestHost {
@@ -199,7 +199,7 @@ impl Host for TestHost {
         whole: bool,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.flushes += 1;
+        self.flushes.push(access);
         let (va, len) = if whole { (va, 0) } else { (va, len) };
         self.remote(rkey, va, len, access).map(|_| ())
     }

@@ -458,6 +458,16 @@ fn draining_ends_with_what_was_begun() {
         [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
     );
     assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
+    // What waits for an answer to what was begun has not been begun.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_read(0, 10);
+    peer.request(fenced(1));
+    assert_eq!(peer.numbers(), [0]);
+    peer.modify(QpState::Sqd, QpChange::default());
+    peer.respond(Part::Only, 0, &[1; 10]);
+    assert_eq!((peer.numbers(), peer.qp.draining()), (vec![], false));
+    peer.modify(QpState::Rts, QpChange::default());
+    assert_eq!(peer.numbers(), [1]);
     // Nobody asked to be told.
     let mut peer = Peer::sending(OTHERWISE);
     let change = QpChange {
@@ -504,5 +514,80 @@ fn queues_have_their_length() {
         assert_eq!(taken, id < 2);
     }
     assert_eq!((peer.qp.send_depth(), peer.qp.receive_depth()), (3, 2));
-    assert_eq!(Qp::new(config).state(), QpState::Reset);
+    let new = Qp::new(config);
+    assert_eq!((new.state(), new.draining()), (QpState::Reset, false));
+}
+
+/// 9.2, 9.6: what stands in the headers of all packets, and of a message's last.
+#[test]
+fn headers_are_complete() {
+    let mut peer = Peer::sending(OTHERWISE);
+    let mut message = request(0, RequestKind::SendImm { imm: 9 }, &[sge(0, 1027)]);
+    message.flags.solicited = true;
+    peer.request(message);
+    let (va, rkey) = (BASE, KEY);
+    let mut write = request(1, RequestKind::Write { va, rkey }, &[sge(0, 1026)]);
+    write.flags.solicited = true;
+    peer.request(write);
+    let packets = peer.packets();
+    let seen: Vec<_> = packets
+        .iter()
+        .map(|(headers, payload)| {
+            let bth = &headers.bth;
+            assert_eq!(
+                (bth.migrated, bth.pkey, bth.dest_qpn),
+                (true, 0xffff, qpn(1))
+            );
+            let reth = headers.reth.map(|reth| (reth.va, reth.rkey, reth.len));
+            (bth.solicited, bth.pad, headers.imm, reth, payload.len())
+        })
+        .collect();
+    // (A WRITE without immediate data takes no receive that could be solicited.)
+    assert_eq!(
+        seen,
+        [
+            (false, 0, None, None, 1024),
+            (true, 1, Some(9), None, 3),
+            (false, 0, None, Some((BASE, KEY, 1026)), 1024),
+            (false, 2, None, None, 2),
+        ]
+    );
+}
+
+/// 10.7.3.1: only what is signaled is told, but errors always.
+#[test]
+fn what_is_not_signaled_completes_silently() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.qp.config.signal_all = false;
+    for id in 0..4 {
+        let mut request = request(id, RequestKind::Send, &[]);
+        request.flags.signaled = id == 1;
+        peer.request(request);
+    }
+    peer.numbers();
+    peer.ack(1);
+    assert_eq!((peer.completed(), peer.qp.send_depth()), (success([1]), 2));
+    peer.nak(2, NakCode::RemoteOperational);
+    assert_eq!(
+        peer.completed()[1..],
+        [(2, IBV_WC_REM_OP_ERR), (3, IBV_WC_WR_FLUSH_ERR)]
+    );
+    let solicited = peer.host.completions.iter().map(|c| c.1.solicited);
+    assert!(solicited.eq([false, true, true]));
+}
+
+/// A completion queue without room: the queue pair ends, whatever the answer was.
+#[test]
+fn a_send_that_cannot_be_told_is_fatal() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.host.room = Some(1);
+    for id in 0..3 {
+        peer.request_send(id, 10);
+    }
+    peer.numbers();
+    peer.ack(2);
+    assert_eq!(peer.completed(), success([0]));
+    assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
+    assert_eq!(peer.host.events, [QpEvent::Fatal]);
+    assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], None));
 }

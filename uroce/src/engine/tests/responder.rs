@@ -355,3 +355,175 @@ fn credits_are_respected() {
     assert_eq!(answer(&mut peer, 102, 31, 3), 1);
     assert_eq!([5, 6].map(|id| post(&mut peer, id)), [1, 1]);
 }
+
+/// What regions allow is asked for what is done, and before anything is.
+#[test]
+fn regions_are_asked_for_what_is_done() {
+    let write = |part, len, rkey| Headers {
+        reth: Some(Reth {
+            va: BASE,
+            rkey,
+            len,
+        }),
+        ..Peer::headers(Operation::Write, part, 0)
+    };
+    for (operation, change) in [
+        (Operation::Write, QpChange::default()),
+        (Operation::ReadRequest, QpChange::default()),
+        (Operation::FetchAdd, QpChange::default()),
+    ] {
+        for others in [true, false] {
+            let mut peer = Peer::new(change);
+            let region = peer.host.region(KEY);
+            region.writable = (operation == Operation::Write) == others;
+            region.readable = (operation == Operation::ReadRequest) == others;
+            region.atomic = (operation == Operation::FetchAdd) == others;
+            match operation {
+                Operation::Write => peer.give(write(Part::First, 2000, KEY), &[1; 1024]),
+                Operation::ReadRequest => peer.read(0, BASE, 2000),
+                _ => peer.add(0),
+            }
+            let refused = peer.answers() == [nak(0, NakCode::RemoteAccess)];
+            assert_eq!(refused, !others, "{operation:?}");
+            assert_eq!(
+                peer.host.region(KEY).bytes[0] == 0,
+                !others || operation == Operation::ReadRequest
+            );
+        }
+    }
+    // The longest there is: too long for the region only.
+    for (len, code) in [
+        (1 << 31, NakCode::RemoteAccess),
+        ((1 << 31) + 1, NakCode::InvalidRequest),
+    ] {
+        let mut peer = Peer::new(QpChange::default());
+        peer.give(write(Part::First, len, KEY), &[1; 1024]);
+        assert_eq!(peer.answers(), [nak(0, code)]);
+        let mut peer = Peer::new(QpChange::default());
+        peer.read(0, BASE, len);
+        assert_eq!(peer.answers(), [nak(0, code)]);
+    }
+}
+
+/// A receive that has been taken tells of the error, else an event does (9.9.3.2).
+#[test]
+fn a_receive_that_was_taken_tells_of_the_error() {
+    for (rkey, va, status) in [
+        (KEY + 1, BASE, IBV_WC_REM_ACCESS_ERR),
+        (KEY, 0, IBV_WC_REM_ACCESS_ERR),
+    ] {
+        let mut peer = Peer::new(QpChange::default());
+        peer.post(1);
+        peer.post(2);
+        let headers = Headers {
+            reth: Some(Reth { va, rkey, len: 4 }),
+            imm: Some(1),
+            ..Peer::headers(Operation::WriteImm, Part::Only, 0)
+        };
+        peer.give(headers, b"data");
+        assert_eq!(peer.answers(), [nak(0, NakCode::RemoteAccess)]);
+        assert_eq!(
+            peer.host.statuses(Completed::Receive),
+            [(1, status), (2, IBV_WC_WR_FLUSH_ERR)]
+        );
+        assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+    }
+}
+
+/// 9.7.5.1.1, 9.7.7.1: the MSN counts messages, each at its end, and goes with each answer.
+#[test]
+fn messages_are_counted() {
+    let mut peer = Peer::new(QpChange::default());
+    let counts = |peer: &mut Peer| -> Vec<Option<u32>> {
+        let packets = peer.packets().into_iter();
+        packets
+            .map(|(headers, _)| headers.aeth.map(|aeth| aeth.msn))
+            .collect()
+    };
+    peer.post(1);
+    peer.send(Part::First, 0, &[1; 1024]);
+    assert_eq!(counts(&mut peer), [Some(0)]);
+    peer.send(Part::Last, 1, &[1; 4]);
+    assert_eq!(counts(&mut peer), [Some(1)]);
+    peer.read(2, BASE, 3000);
+    assert_eq!(counts(&mut peer), [Some(2), None, Some(2)]);
+    peer.add(5);
+    assert_eq!(counts(&mut peer), [Some(3)]);
+    let reth = Some(Reth {
+        va: BASE,
+        rkey: KEY,
+        len: 8,
+    });
+    let headers = Peer::headers(Operation::AtomicWrite, Part::Only, 6);
+    peer.give(Headers { reth, ..headers }, &[1; 8]);
+    assert_eq!(counts(&mut peer), [Some(4)]);
+    // Not what is refused, nor what comes again.
+    peer.send(Part::Only, 1, &[1; 4]);
+    peer.send(Part::Only, 7, &[1; 4]);
+    assert_eq!(counts(&mut peer), [Some(4), Some(4)]);
+}
+
+/// What asks for no answer gets none; what is under way in between is acknowledged by the next.
+#[test]
+fn only_what_asks_is_acknowledged() {
+    let mut peer = Peer::new(QpChange::default());
+    for at in 0..3 {
+        peer.post(at.into());
+        let mut headers = Peer::headers(Operation::Send, Part::Only, at);
+        headers.bth.ack_request = at == 1;
+        peer.give(headers, b"");
+    }
+    assert_eq!(peer.answers(), [ack(1)]);
+    assert_eq!(peer.host.completions.len(), 3);
+}
+
+/// The program's change to ERR ends the reading of its memory; answers before are still due.
+#[test]
+fn in_error_no_memory_is_read() {
+    let mut peer = Peer::new(QpChange::default());
+    peer.post(1);
+    peer.send(Part::Only, 0, b"");
+    peer.read(1, BASE, 10);
+    peer.send(Part::Only, 2, b"");
+    peer.modify(QpState::Err, QpChange::default());
+    assert_eq!(peer.answers(), [ack(0)]);
+    // And nothing is taken any more.
+    peer.read(3, BASE, 10);
+    assert_eq!(peer.answers(), []);
+}
+
+/// 10.3.1.7: a message that was begun gives its receive back, before the others.
+#[test]
+fn a_message_that_was_begun_is_flushed_first() {
+    for srq in [false, true] {
+        let mut peer = Peer::new(QpChange::default());
+        peer.qp.config.has_srq = srq;
+        if srq {
+            let receives = [1, 2].map(|id| receive(id, &[sge(0, 10_000)]));
+            peer.host.shared.extend(receives);
+        } else {
+            peer.post(1);
+            peer.post(2);
+        }
+        peer.send(Part::First, 0, &[1; 1024]);
+        peer.modify(QpState::Err, QpChange::default());
+        // A shared queue's are not this queue pair's.
+        let flushed: &[u64] = if srq { &[1] } else { &[1, 2] };
+        let flushed: Vec<_> = flushed
+            .iter()
+            .map(|id| (*id, IBV_WC_WR_FLUSH_ERR))
+            .collect();
+        assert_eq!(peer.host.statuses(Completed::Receive), flushed);
+        let events = &peer.host.events[1..];
+        assert_eq!(
+            events,
+            if srq {
+                &[QpEvent::LastWqeReached][..]
+            } else {
+                &[]
+            }
+        );
+        peer.modify(QpState::Err, QpChange::default());
+        assert_eq!(peer.host.completions.len(), flushed.len());
+    }
+}

@@ -170,7 +170,7 @@ fn datagrams_arrive_if_the_qkey_is_right() {
     let mut network = pair([Service::Ud, Service::Ud], calm(1000));
     network.recv(1, receive(1, &[sge(0, 20), sge(100, 200)]));
     network.recv(1, receive(2, &[sge(0, 40)]));
-    network.send(0, datagram(1, 100, 1));
+    network.send(0, datagram(1, 90, 1));
     // The highest bit: the queue pair's own.
     network.send(0, datagram(2, 100, 1 << 31));
     // Too long for its receive: dropped; then one that fits.
@@ -258,4 +258,202 @@ fn xrc_takes_receives_of_the_named_queue() {
         network.sides[1].host.events,
         [QpEvent::RequestError, QpEvent::LastWqeReached]
     );
+}
+
+/// 10.3.1.6, 9.8.2: what a service has not is an error of the request; what cannot be ended is not begun.
+#[test]
+fn requests_that_a_service_has_not_fail() {
+    let (va, rkey) = (BASE, KEY);
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 2000)
+    };
+    let address = datagram(1, 1, 0).ud;
+    for (service, kind, sges, ud, status) in [
+        (
+            Service::Uc,
+            RequestKind::SendInv { rkey },
+            vec![],
+            None,
+            IBV_WC_LOC_QP_OP_ERR,
+        ),
+        (
+            Service::Uc,
+            RequestKind::Read { va, rkey },
+            vec![],
+            None,
+            IBV_WC_LOC_QP_OP_ERR,
+        ),
+        (
+            Service::Uc,
+            RequestKind::Send,
+            vec![sge(0, 2000), bad],
+            None,
+            IBV_WC_LOC_PROT_ERR,
+        ),
+        (
+            Service::Ud,
+            RequestKind::Write { va, rkey },
+            vec![],
+            address,
+            IBV_WC_LOC_QP_OP_ERR,
+        ),
+        (
+            Service::Ud,
+            RequestKind::Read { va, rkey },
+            vec![],
+            address,
+            IBV_WC_LOC_QP_OP_ERR,
+        ),
+        (
+            Service::Ud,
+            RequestKind::Send,
+            vec![],
+            None,
+            IBV_WC_LOC_QP_OP_ERR,
+        ),
+        (
+            Service::Ud,
+            RequestKind::Send,
+            vec![Sge { len: 20, ..bad }],
+            address,
+            IBV_WC_LOC_PROT_ERR,
+        ),
+    ] {
+        let mut network = pair([service, service], calm(1000));
+        let mut first = request(1, kind, &sges);
+        first.ud = ud;
+        network.send(0, first);
+        assert_eq!(
+            statuses(&network, 0, Completed::Send),
+            [(1, status)],
+            "{service:?} {kind:?}"
+        );
+        assert_eq!(
+            (network.sides[0].qp.state(), network.counts[0]),
+            (QpState::Sqe, 0)
+        );
+        // It goes on receiving, and sending when the program has seen it.
+        network.set_state(0, QpState::Rts);
+        network.recv(1, receive(1, &[sge(0, 3000)]));
+        let mut second = request(2, RequestKind::Send, &[sge(0, 900)]);
+        second.ud = datagram(1, 1, 0x1234).ud;
+        network.send(0, second);
+        network.run();
+        assert_eq!(
+            statuses(&network, 1, Completed::Receive),
+            [(1, IBV_WC_SUCCESS)]
+        );
+    }
+    // Inline data are where they are.
+    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+    network.recv(1, receive(1, &[sge(0, 3000)]));
+    let mut inline = request(1, RequestKind::Send, &[bad]);
+    inline.inline = Some(vec![7; 1500].into());
+    network.send(0, inline);
+    network.run();
+    assert!(network.sides[1].host.region(KEY).bytes[..1500] == [7; 1500]);
+}
+
+/// 9.9.3, class A: what the receiver itself did wrong.
+#[test]
+fn receives_that_cannot_be_used_are_errors() {
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 200)
+    };
+    for (service, qkey) in [(Service::Uc, 0), (Service::Ud, 0x1234)] {
+        let mut network = pair([service, service], calm(1000));
+        network.recv(1, receive(1, &[bad]));
+        network.recv(1, receive(2, &[sge(0, 200)]));
+        network.send(0, datagram(1, 100, qkey));
+        network.run();
+        assert_eq!(
+            statuses(&network, 1, Completed::Receive),
+            [(1, IBV_WC_LOC_PROT_ERR), (2, IBV_WC_WR_FLUSH_ERR)],
+            "{service:?}"
+        );
+        assert_eq!(network.sides[1].qp.state(), QpState::Err);
+        // The sender does not know.
+        assert_eq!(network.sides[0].qp.state(), QpState::Rts);
+    }
+    for service in [Service::Uc, Service::Ud] {
+        let mut network = pair([service, service], calm(1000));
+        network.sides[1].host.room = Some(1);
+        for id in 1..4 {
+            network.recv(1, receive(id, &[sge(0, 200)]));
+            network.send(0, datagram(id, 100, 0x1234));
+        }
+        network.run();
+        assert_eq!(
+            statuses(&network, 1, Completed::Receive),
+            [(1, IBV_WC_SUCCESS)]
+        );
+        assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
+        assert_eq!(network.sides[1].qp.state(), QpState::Err);
+        assert_eq!(network.counts[1], 0, "an unreliable service answers");
+    }
+}
+
+/// The receive of a message that lost its end is there for the next one, and flushed with the others.
+#[test]
+fn a_receive_that_is_kept_is_flushed_first() {
+    let mut count = 0;
+    let fate: Box<Fate> = Box::new(move |_, _| {
+        count += 1;
+        if count == 2 { vec![] } else { vec![1000] }
+    });
+    let mut network = pair([Service::Uc, Service::Uc], fate);
+    for id in 1..3 {
+        network.recv(1, receive(id, &[sge(0, 4000)]));
+    }
+    network.send(0, request(1, RequestKind::Send, &[sge(0, 3000)]));
+    network.run();
+    assert_eq!(statuses(&network, 1, Completed::Receive), []);
+    network.set_state(1, QpState::Err);
+    assert_eq!(
+        statuses(&network, 1, Completed::Receive),
+        [1, 2].map(|id| (id, IBV_WC_WR_FLUSH_ERR))
+    );
+}
+
+/// Datagrams that no program of ours sends.
+#[test]
+fn odd_datagrams_are_dropped() {
+    use crate::wire::{Bth, Deth, Headers, ICRC_LEN, Opcode, Operation, Packet, Part, Transport};
+    for (operation, len, taken) in [
+        (Operation::Send, 4096, true),
+        (Operation::Send, 4100, false),
+        (Operation::Write, 16, false),
+    ] {
+        let mut network = pair([Service::Ud, Service::Ud], calm(1000));
+        network.recv(1, receive(1, &[sge(0, 5000)]));
+        let mut headers = Headers::new(Bth {
+            opcode: Opcode::new(Transport::Ud, operation, Part::Only),
+            solicited: true,
+            migrated: true,
+            pad: 0,
+            pkey: 0xffff,
+            dest_qpn: qpn(1),
+            ack_request: false,
+            psn: Psn::new(9),
+        });
+        headers.deth = Some(Deth {
+            qkey: 0x1234,
+            src_qpn: 77,
+        });
+        let mut bytes = vec![0; headers.len()];
+        headers.write(&mut bytes);
+        bytes.resize(bytes.len() + len + ICRC_LEN, 1);
+        if Packet::parse(&bytes).is_err() {
+            assert!(!taken);
+            continue;
+        }
+        network.deliver(1, &bytes);
+        let completions = &network.sides[1].host.completions;
+        assert_eq!(completions.len(), usize::from(taken), "{operation:?} {len}");
+        if let Some((_, completion)) = completions.first() {
+            assert_eq!((completion.src_qpn, completion.solicited), (77, true));
+        }
+    }
 }

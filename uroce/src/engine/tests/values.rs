@@ -87,6 +87,120 @@ fn silence_that_was_none_leaves_the_window() {
     assert!(window.patience() > patience);
 }
 
+/// RFC 6298, in nanoseconds.
+#[test]
+fn patience_follows_round_trips() {
+    let mut window = Window::new(1024);
+    assert_eq!((window.round_trip(), window.patience()), (0, 20_000_000));
+    window.timed(8_000_000);
+    assert_eq!(
+        (window.round_trip(), window.patience()),
+        (8_000_000, 24_000_000)
+    );
+    window.timed(16_000_000);
+    assert_eq!(
+        (window.round_trip(), window.patience()),
+        (9_000_000, 29_000_000)
+    );
+    window.timed(1_000_000);
+    assert_eq!(
+        (window.round_trip(), window.patience()),
+        (8_000_000, 31_000_000)
+    );
+    // Twice as long each time, up to two seconds.
+    let mut waits = vec![];
+    for _ in 0..9 {
+        window.silence(1, 2);
+        waits.push(window.patience() / 1_000_000);
+    }
+    assert_eq!(waits, [62, 124, 248, 496, 992, 1984, 2000, 2000, 2000]);
+    window.progress(1, 2);
+    assert_eq!(window.patience(), 31_000_000);
+    for _ in 0..100 {
+        window.timed(1000);
+    }
+    assert_eq!(window.patience(), 4_000_000);
+}
+
+/// RFC 5681, in packets.
+#[test]
+fn windows_grow_slowly_after_a_loss() {
+    let sizes = [256, 1024, 4096].map(|mtu| Window::new(mtu).size());
+    assert_eq!(sizes, [64, 64, 16]);
+    let mut window = Window::new(1024);
+    // Each acknowledged packet is one more, up to half of what was too much.
+    window.progress(36, 36);
+    assert_eq!(window.size(), 100);
+    window.loss(36, 136);
+    assert_eq!(window.size(), 50);
+    // What was under way then says nothing of it.
+    window.progress(99, 135);
+    assert_eq!(window.size(), 50);
+    window.loss(135, 200);
+    assert_eq!(window.size(), 50);
+    // From there one each round trip.
+    window.progress(1, 136);
+    window.progress(48, 184);
+    assert_eq!(window.size(), 50);
+    window.progress(1, 185);
+    assert_eq!(window.size(), 51);
+    window.progress(50, 235);
+    assert_eq!(window.size(), 51);
+    window.progress(1, 236);
+    assert_eq!(window.size(), 52);
+    for n in 3..10 {
+        window.loss(n * 100, n * 100 + 100);
+    }
+    assert_eq!(window.size(), 4);
+    // As far as it may.
+    let mut window = Window::new(256);
+    window.progress(5000, 5000);
+    assert_eq!(window.size(), 1024);
+    let mut window = Window::new(1024);
+    window.loss(0, 1);
+    for n in 0..3000 {
+        window.progress(5000, n);
+    }
+    assert_eq!(window.size(), 1024);
+}
+
+#[test]
+fn after_silence_the_window_begins_anew() {
+    let mut window = Window::new(1024);
+    window.loss(10, 60);
+    window.silence(10, 60);
+    assert_eq!(window.size(), 2);
+    // The two that are sent again, and no more: the others were lost.
+    window.progress(2, 12);
+    assert_eq!(window.size(), 4);
+    window.progress(10, 22);
+    assert_eq!(window.size(), 14);
+    // Half of 32, then slowly.
+    window.progress(2, 24);
+    assert_eq!(window.size(), 16);
+    window.progress(15, 39);
+    assert_eq!(window.size(), 16);
+    window.progress(1, 40);
+    assert_eq!(window.size(), 17);
+    // One more than was sent again: nothing had been lost.
+    window.silence(40, 57);
+    window.progress(3, 43);
+    assert!((17..=20).contains(&window.size()));
+    // Silence again and again: something was.
+    let mut window = Window::new(1024);
+    window.silence(0, 50);
+    window.silence(0, 50);
+    window.progress(3, 3);
+    assert_eq!(window.size(), 5);
+    // One packet, and it came.
+    let mut window = Window::new(1024);
+    window.silence(7, 8);
+    window.progress(1, 8);
+    assert_eq!(window.size(), 3);
+    window.progress(1, 9);
+    assert_eq!(window.size(), 4);
+}
+
 #[test]
 fn bursts_are_followed_by_pauses() {
     for (unreliable, len, expected) in [
