@@ -99,7 +99,11 @@ impl Qp {
                     self.replies.again(Reply::Read(reply));
                 }
             }
-            _ => self.replies.ack(self.responder.acknowledged),
+            // (Others have never come.)
+            _ if psn.distance(self.responder.acknowledged) <= 0 => {
+                self.replies.ack(self.responder.acknowledged);
+            }
+            _ => {}
         }
     }
 }

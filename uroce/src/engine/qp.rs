@@ -215,7 +215,7 @@ impl Qp {
         }
         self.attributes.apply(change);
         if let Some(psn) = change.rq_psn {
-            self.responder.expected = psn;
+            self.responder.start(psn);
         }
         if let Some(psn) = change.sq_psn {
             self.start_requester(psn);

@@ -38,7 +38,8 @@ pub struct Responder {
     pub expected: Psn,
     /// Messages completed (24 bits).
     pub messages: u32,
-    /// The last executed packet of a request that is answered by a mere acknowledgment.
+    /// The last executed packet of a request that is answered by a mere acknowledgment; at first, the
+    /// one before the first.
     pub acknowledged: Psn,
     /// A complaint has been sent about `expected`, because of that packet.
     pub complained: Option<Psn>,
@@ -61,6 +62,12 @@ impl Responder {
             held: None,
             resources: VecDeque::new(),
         }
+    }
+
+    /// The peer begins with that packet.
+    pub fn start(&mut self, psn: Psn) {
+        self.expected = psn;
+        self.acknowledged = psn - 1;
     }
 }
 

@@ -60,6 +60,24 @@ fn duplicates_are_acknowledged_and_no_more() {
     assert_eq!(peer.host.region(KEY).bytes[0], 2);
 }
 
+/// A packet of an earlier connection, or of nobody: what has not come is not acknowledged.
+#[test]
+fn strays_acknowledge_nothing() {
+    let mut peer = Peer::new(QpChange::default());
+    let before_the_first = 0xff_ffff;
+    for at in [before_the_first, before_the_first - 5, 0x80_0001] {
+        peer.send(Part::Only, at, b"");
+        assert_eq!(peer.answers(), [ack(-1)]);
+    }
+    // A READ's answer is its response.
+    peer.read(0, BASE, 1);
+    peer.answers();
+    peer.send(Part::Only, 0, b"");
+    assert_eq!(peer.answers(), []);
+    peer.send(Part::Only, before_the_first, b"");
+    assert_eq!(peer.answers(), [ack(-1)]);
+}
+
 /// 9.7.5.1.4: a READ is answered again, whole or the rest of it, if it is the same.
 #[test]
 fn reads_are_replayed() {
