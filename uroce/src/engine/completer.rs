@@ -246,9 +246,7 @@ impl Qp {
         } else {
             return;
         }
-        requester
-            .window
-            .silence(requester.oldest, requester.sent.max(requester.oldest));
+        requester.window.silence(requester.oldest, requester.sent);
         requester.rewind();
         requester.start_timers(timeout, now);
     }

@@ -279,6 +279,16 @@ fn credits_hold_back_what_takes_a_receive() {
     assert_eq!(peer.numbers(), [2]);
     peer.ack(2);
     assert_eq!(peer.numbers(), [3]);
+    // Three receives, of which the first message has taken one: two at once.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    assert_eq!(peer.numbers(), [0]);
+    let kind = AethKind::Ack { credits: 3 };
+    peer.answer(Operation::Ack, Part::Only, 0, kind, &[]);
+    for id in 1..4 {
+        peer.request_send(id, 10);
+    }
+    assert_eq!(peer.numbers(), [1, 2]);
 }
 
 /// 9.7.5.1.2, 9.9.2: an answer that is none to what was asked.
@@ -386,8 +396,10 @@ fn refusals_for_want_of_receives_are_counted_from_the_last_progress() {
     peer.not_ready(0);
     // What the peer said to the second one, or once more, counts as one.
     peer.not_ready(0);
+    let window = peer.qp.requester.window.size();
     peer.nak(0, NakCode::PsnSequence);
     assert_eq!(peer.numbers(), []);
+    assert_eq!(peer.qp.requester.window.size(), window);
     assert_eq!(peer.wait(), 640_000);
     assert_eq!(peer.sent(), [(0, true), (1, true)]);
     peer.ack(0);
@@ -590,4 +602,18 @@ fn a_send_that_cannot_be_told_is_fatal() {
     assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
     assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], None));
+}
+
+/// After silence two packets go; only if more than these are acknowledged were they not lost.
+#[test]
+fn silence_makes_the_window_small() {
+    for (acknowledged, size) in [(0, 3), (1, 4), (2, 64 + 3)] {
+        let mut peer = Peer::sending(OTHERWISE);
+        peer.request_send(0, 10 << 10);
+        assert_eq!(peer.numbers().len(), 10);
+        assert_eq!(peer.wait(), 20_000_000);
+        assert_eq!(peer.sent(), [(0, true), (1, true)]);
+        peer.ack(acknowledged);
+        assert_eq!(peer.qp.requester.window.size(), size);
+    }
 }
