@@ -12,10 +12,22 @@ static POOL: Mutex<Pool> = Mutex::new(Pool {
     left: 0,
 });
 
-/// Forgets the batch: a child of fork must not draw what its parent draws.
-pub fn forget() {
-    if let Some(mut pool) = POOL.try_lock() {
-        pool.left = 0;
+/// Nobody is drawing while the process is copied.
+pub fn before_fork() {
+    core::mem::forget(POOL.lock());
+}
+
+/// In both processes. The child forgets the batch: it must not draw what its parent draws.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork(is_child: bool) {
+    // SAFETY: the caller says that this thread has locked it; nobody else looks at it until it is unlocked.
+    unsafe {
+        if is_child {
+            (*POOL.data_ptr()).left = 0;
+        }
+        POOL.force_unlock();
     }
 }
 
@@ -66,6 +78,33 @@ pub fn fresh(taken: impl Fn(u32) -> bool) -> u32 {
         let key = random();
         if key >> 8 != 0 && !taken(key >> 8) {
             return key;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// None of the bits stands still, and none follows from the key before.
+    #[test]
+    fn keys_tell_nothing_of_each_other() {
+        let keys: Vec<u32> = (0..2001).map(|_| fresh(|_| false)).collect();
+        let steps: Vec<u32> = keys.windows(2).map(|pair| pair[0] ^ pair[1]).collect();
+        let differences = keys.windows(2).map(|pair| pair[1].wrapping_sub(pair[0]));
+        let mut all: Vec<u32> = differences.collect();
+        all.sort_unstable();
+        all.dedup();
+        assert!(all.len() > 1990, "steps that repeat");
+        for bit in 0..32 {
+            for numbers in [&keys[1..], &steps] {
+                let set = numbers.iter().filter(|n| *n >> bit & 1 == 1).count();
+                // Seven times the standard deviation.
+                assert!(
+                    (1000 - 157..=1000 + 157).contains(&set),
+                    "bit {bit}: {set} of 2000"
+                );
+            }
         }
     }
 }

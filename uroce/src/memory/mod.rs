@@ -19,7 +19,7 @@ use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
-pub use keys::{forget, random};
+pub use keys::{after_fork, before_fork, random};
 pub use prefault::prefault;
 use table::Table;
 pub use table::{Busy, Domain, Holder, NumberMap, Region, Reregistration, WindowKind};

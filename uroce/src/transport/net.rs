@@ -17,6 +17,7 @@ use super::socket::Socket;
 use super::{GidEntry, NetChange, PortState};
 use crate::device::config::Config;
 use crate::engine::Gid;
+use crate::memory::random;
 use crate::wire::{PORT, gid_of, ip_of};
 
 /// How many free ports to try before giving up.
@@ -399,12 +400,4 @@ fn add(epoll: &OwnedFd, fd: i32, number: u64) -> io::Result<()> {
     } else {
         Err(io::Error::last_os_error())
     }
-}
-
-/// A number that nobody can guess.
-fn random() -> u32 {
-    let mut bytes = [0; 4];
-    // SAFETY: the buffer is ours, of that length. So few bytes come at once or, at boot, not yet.
-    while unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) } != 4 {}
-    u32::from_ne_bytes(bytes)
 }
