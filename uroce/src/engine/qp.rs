@@ -263,7 +263,8 @@ impl Qp {
         let end = last.map_or(requester.sent, |wqe| wqe.end);
         requester.drain_end = Some(end);
         // The last packet may not have asked for an acknowledgment.
-        if requester.oldest < requester.sent && requester.not_before.is_none() {
+        let acknowledged = !matches!(self.config.service, Service::Uc | Service::Ud);
+        if acknowledged && requester.oldest < requester.sent && requester.not_before.is_none() {
             requester.probe = Some(now);
         }
         self.check_drained(host);

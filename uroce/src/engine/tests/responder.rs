@@ -5,7 +5,9 @@ use ibverbs_abi::*;
 use super::network::*;
 use super::peer::*;
 use crate::engine::*;
-use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode, Operation, Packet, Part, Reth};
+use crate::wire::{
+    Aeth, AethKind, Feth, Headers, ICRC_LEN, NakCode, Operation, Packet, Part, Reth,
+};
 
 /// 9.7.5.1.2: one acknowledgment for several packets.
 #[test]
@@ -544,4 +546,74 @@ fn a_message_that_was_begun_is_flushed_first() {
         peer.modify(QpState::Err, QpChange::default());
         assert_eq!(peer.host.completions.len(), flushed.len());
     }
+}
+
+/// A peer that asks and asks makes no more wait than there is room for: what is behind is lost.
+#[test]
+fn answers_that_wait_are_limited() {
+    let reth = |va| {
+        let rkey = KEY;
+        Some(Reth { va, rkey, len: 8 })
+    };
+    let mut peer = Peer::new(QpChange::default());
+    for at in 0..1100_u32 {
+        let headers = Peer::headers(Operation::AtomicWrite, Part::Only, at);
+        let headers = Headers {
+            reth: reth(BASE),
+            ..headers
+        };
+        peer.give(headers, &u64::from(at).to_ne_bytes());
+    }
+    assert_eq!(peer.host.region(KEY).bytes[..8], 1023_u64.to_ne_bytes());
+    // With the complaint about the one that was lost.
+    assert_eq!(peer.answers().len(), 1025);
+    let mut peer = Peer::new(QpChange::default());
+    for at in 0..1100 {
+        let headers = Peer::headers(Operation::Flush, Part::Only, at);
+        let feth = Some(Feth {
+            placement: 1,
+            selectivity: 0,
+        });
+        let headers = Headers {
+            feth,
+            reth: reth(BASE),
+            ..headers
+        };
+        peer.give(headers, &[]);
+    }
+    assert_eq!(
+        (peer.host.flushes.len(), peer.answers().len()),
+        (1024, 1025)
+    );
+    // What comes again waits no more either.
+    for again in 0..3 {
+        for at in 0..1100 {
+            let headers = Peer::headers(Operation::Flush, Part::Only, at % 1024);
+            let feth = Some(Feth {
+                placement: 1,
+                selectivity: 0,
+            });
+            let headers = Headers {
+                feth,
+                reth: reth(BASE),
+                ..headers
+            };
+            peer.give(headers, &[]);
+        }
+        assert!(peer.answers().len() <= 1025, "{again}");
+    }
+}
+
+/// The key of what is asked for again has gone before it is sent: what follows is sent all the same.
+#[test]
+fn a_replay_without_its_key_is_left_out() {
+    let mut peer = Peer::new(QpChange::default());
+    peer.read(0, BASE, 10);
+    peer.post(1);
+    assert_eq!(peer.answers().len(), 1);
+    peer.read(0, BASE, 10);
+    peer.send(Part::Only, 1, b"");
+    peer.host.region(KEY).valid = false;
+    assert_eq!(peer.answers(), [ack(1)]);
+    assert_eq!(peer.qp.state(), QpState::Rtr);
 }

@@ -457,3 +457,32 @@ fn odd_datagrams_are_dropped() {
         }
     }
 }
+
+/// More than goes at once goes later; in SQD too, if it was begun.
+#[test]
+fn bursts_go_on_after_a_pause() {
+    for drain in [false, true] {
+        let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+        network.recv(1, receive(1, &[sge(0, 500_000)]));
+        network.recv(1, receive(2, &[sge(0, 10)]));
+        network.send(0, request(1, RequestKind::Send, &[sge(0, 500_000)]));
+        network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+        assert!(network.counts[0] <= 64);
+        if drain {
+            network.set_state(0, QpState::Sqd);
+        }
+        network.run();
+        let done: Vec<u64> = if drain { vec![1] } else { vec![1, 2] };
+        let done: Vec<_> = done.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect();
+        assert_eq!(statuses(&network, 0, Completed::Send), done);
+        assert_eq!(statuses(&network, 1, Completed::Receive), done);
+    }
+    let mut network = pair([Service::Ud, Service::Ud], calm(1000));
+    for id in 0..200 {
+        network.recv(1, receive(id, &[sge(0, 1100)]));
+        network.send(0, datagram(id, 1000, 0x1234));
+    }
+    assert!(network.counts[0] <= 64);
+    network.run();
+    assert_eq!(statuses(&network, 1, Completed::Receive).len(), 200);
+}
