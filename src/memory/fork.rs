@@ -199,9 +199,13 @@ fn tracking() -> bool {
     }
 }
 
-type Change = fn(&mut Ranges, Pages, &mut Madvise) -> Result<(), c_int>;
-
-fn change(base: usize, size: usize, change: Change) -> c_int {
+/// Apart, so that a program without fork safety does not pay for its registers.
+#[inline(never)]
+fn change(
+    base: usize,
+    size: usize,
+    change: impl FnOnce(&mut Ranges, Pages, &mut Madvise) -> Result<(), c_int>,
+) -> c_int {
     if base == 0 {
         return 0;
     }
