@@ -193,6 +193,27 @@ fn atomics_work_and_give_what_was_there() {
     );
 }
 
+/// Annex A19.4.1: of a whole region, the range does not count.
+#[test]
+fn whole_regions_are_flushed() {
+    let mut network = Network::rc(1024, calm(1000));
+    for (id, selectivity) in [(0, IBV_FLUSH_MR), (1, IBV_FLUSH_RANGE)] {
+        let kind = RequestKind::Flush {
+            va: BASE,
+            rkey: KEY,
+            len: LEN as u32 + 1,
+            placement: 1,
+            selectivity: selectivity as u8,
+        };
+        network.send(0, request(id, kind, &[]));
+        network.run();
+    }
+    assert_eq!(
+        sends(&network, 0),
+        [(0, IBV_WC_SUCCESS), (1, IBV_WC_REM_ACCESS_ERR)]
+    );
+}
+
 /// 10.3.1.5: what was begun is finished, then there is an event; what is posted waits for RTS.
 #[test]
 fn a_send_queue_drains() {

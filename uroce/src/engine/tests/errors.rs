@@ -169,6 +169,17 @@ fn what_is_not_allowed_is_refused() {
         ),
         (
             RequestKind::Flush {
+                va: end - 8,
+                rkey,
+                len: 9,
+                placement: 2,
+                selectivity: 0,
+            },
+            &eight,
+            access,
+        ),
+        (
+            RequestKind::Flush {
                 va,
                 rkey,
                 len: 1,

@@ -617,3 +617,51 @@ fn silence_makes_the_window_small() {
         assert_eq!(peer.qp.requester.window.size(), size);
     }
 }
+
+/// From a packet that asks to its answer; not of packets that were sent again (Karn).
+#[test]
+fn round_trips_are_timed() {
+    let mut peer = Peer::sending(OTHERWISE);
+    let pass = |peer: &mut Peer, nanoseconds| peer.now = Time(peer.now.0 + nanoseconds);
+    let timed = |peer: &Peer| peer.qp.requester.window.round_trip();
+    peer.request_send(0, 10);
+    peer.request_send(1, 10);
+    assert_eq!(peer.numbers(), [0, 1]);
+    pass(&mut peer, 30_000);
+    // The first did not ask.
+    peer.ack(0);
+    assert_eq!(timed(&peer), 0);
+    pass(&mut peer, 20_000);
+    peer.ack(1);
+    assert_eq!(timed(&peer), 50_000);
+    peer.request_send(2, 10);
+    assert_eq!(peer.numbers(), [2]);
+    peer.wait();
+    assert_eq!(peer.numbers(), [2]);
+    pass(&mut peer, 900_000);
+    peer.ack(2);
+    assert_eq!(timed(&peer), 50_000);
+}
+
+/// ATOMIC WRITE and FLUSH take their place until they are answered themselves.
+#[test]
+fn places_are_kept_until_the_answer() {
+    let mut peer = Peer::sending(QpChange {
+        max_rd_atomic: Some(1),
+        ..OTHERWISE
+    });
+    let (va, rkey, data) = (BASE, KEY, [1; 8]);
+    peer.request_send(0, 10);
+    for id in 1..4 {
+        let kind = RequestKind::AtomicWrite { va, rkey, data };
+        peer.request(request(id, kind, &[]));
+    }
+    assert_eq!(peer.numbers(), [0, 1]);
+    peer.ack(0);
+    assert_eq!(peer.numbers(), []);
+    peer.respond(Part::Only, 1, &[]);
+    assert_eq!(peer.numbers(), [2]);
+    // An acknowledgment says as much.
+    peer.ack(2);
+    assert_eq!((peer.numbers(), peer.completed()), (vec![3], success(0..3)));
+}
