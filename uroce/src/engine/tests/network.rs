@@ -194,6 +194,10 @@ impl Network {
             let packet = Packet::parse(&datagram).expect("a packet that is none");
             assert!(packet.payload.len() <= 4096);
             assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
+            // Neither answers nor what is not answered ask for an answer.
+            let bth = &packet.headers.bth;
+            let reliable = !matches!(qp.config.service, Service::Uc | Service::Ud);
+            assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
             self.counts[side] += 1;
             for delay in (self.fate)(side, &packet) {
                 self.sent += 1;

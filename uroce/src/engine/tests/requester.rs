@@ -93,6 +93,14 @@ fn acknowledgments_are_asked_for_now_and_then() {
     peer.nak(64, NakCode::PsnSequence);
     let sent = peer.sent();
     assert_eq!((sent[0].0, asked(sent)), (64, vec![64, 97, 99]));
+    // Of larger packets there are fewer: 16, and half of that.
+    let mut peer = Peer::sending(QpChange {
+        path_mtu: Some(4096),
+        ..OTHERWISE
+    });
+    peer.request_send(0, 100 << 10);
+    let sent = peer.sent();
+    assert_eq!((sent.len(), asked(sent)), (16, vec![8, 15]));
 }
 
 #[test]

@@ -617,3 +617,48 @@ fn a_replay_without_its_key_is_left_out() {
     assert_eq!(peer.answers(), [ack(1)]);
     assert_eq!(peer.qp.state(), QpState::Rtr);
 }
+
+/// Annex A19.4.2: eight bytes. (A packet with another payload is none.)
+#[test]
+fn atomic_writes_have_eight_bytes() {
+    for (told, right) in [(8, true), (4, false), (0, false), (16, false)] {
+        let mut peer = Peer::new(QpChange::default());
+        let (va, rkey) = (BASE, KEY);
+        let reth = Some(Reth {
+            va,
+            rkey,
+            len: told,
+        });
+        let headers = Peer::headers(Operation::AtomicWrite, Part::Only, 0);
+        peer.give(Headers { reth, ..headers }, &[1; 8]);
+        let answer = (Operation::ReadResponse, Part::Only, 0, OK);
+        let refusal = nak(0, NakCode::InvalidRequest);
+        assert_eq!(peer.answers(), [if right { answer } else { refusal }]);
+        assert_eq!(peer.host.atomics, u64::from(right));
+    }
+}
+
+/// A READ's responses go in bursts; what is behind them waits.
+#[test]
+fn responses_pause() {
+    let mut peer = Peer::new(QpChange::default());
+    peer.post(1);
+    peer.read(0, BASE, 200 << 10);
+    peer.send(Part::Only, 200, b"");
+    assert_eq!(peer.answers().len(), 128);
+    assert_eq!(peer.answers(), []);
+    assert_eq!(peer.wait(), 100_000);
+    let answers = peer.answers();
+    assert_eq!((answers.len(), answers.last()), (73, Some(&ack(200))));
+}
+
+/// The key has gone before the first answer, of one that sends too.
+#[test]
+fn a_region_that_goes_while_it_is_read_is_an_error() {
+    let mut peer = Peer::sending(QpChange::default());
+    peer.read(0, BASE, 10);
+    peer.host.region(KEY).valid = false;
+    assert_eq!(peer.answers(), [nak(0, NakCode::RemoteAccess)]);
+    assert_eq!(peer.qp.state(), QpState::Err);
+    assert_eq!(peer.host.events, [QpEvent::AccessError]);
+}
