@@ -11,6 +11,11 @@ use crate::wire::{Aeth, AethKind, NakCode, Operation, Packet, Psn};
 /// nanoseconds, or than two round trips, is not a new one.
 const REPEAT_AFTER: u64 = 500_000;
 
+/// A timeout that is noticed so many nanoseconds late says nothing about the peer; and how often in a row
+/// that may be: a timeout is to be no longer than four times what was asked for (9.7.6.1.3).
+const LATE: u64 = 2_000_000;
+const EXCUSED: u8 = 3;
+
 impl Qp {
     /// An answer of the peer's responder.
     pub(super) fn receive_answer(
@@ -111,7 +116,7 @@ impl Qp {
             requester.reads = 0;
         }
         requester.retries_left = self.attributes.retry_count;
-        requester.excused = false;
+        requester.excused = 0;
         requester.rnr_left = self.attributes.rnr_retry;
         requester.not_before = None;
         requester.stop_timers();
@@ -220,26 +225,26 @@ impl Qp {
     }
 
     pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
-        let timeout = self.attributes.timeout;
         let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
         if due(self.requester.not_before) {
             self.requester.not_before = None;
         }
         let requester = &mut self.requester;
         if let Some(deadline) = requester.deadline.filter(|at| *at <= now) {
-            // Whoever is this late was kept from running, and so may have been a peer on the same host: it
-            // is given the time once more.
-            let late = 4 * now.since(deadline) >= timers::timeout(timeout).unwrap_or(u64::MAX);
-            if late && !requester.excused {
-                requester.excused = true;
-            } else {
-                let Some(left) = requester.retries_left.checked_sub(1) else {
-                    self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
-                    return;
-                };
-                requester.retries_left = left;
-                requester.excused = false;
+            // Whoever is this late is kept from running, and so may be a peer on the same host: it is given
+            // the time again, within what 9.7.6.1.3 allows.
+            if now.since(deadline) >= LATE && requester.excused < EXCUSED {
+                requester.excused += 1;
+                requester.stop_timers();
+                requester.start_timers(self.attributes.timeout, now);
+                return;
             }
+            let Some(left) = requester.retries_left.checked_sub(1) else {
+                self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
+                return;
+            };
+            requester.retries_left = left;
+            requester.excused = 0;
             requester.stop_timers();
         } else if due(requester.probe) {
             requester.probe = None;
@@ -248,7 +253,7 @@ impl Qp {
         }
         requester.window.silence(requester.oldest, requester.sent);
         requester.rewind();
-        requester.start_timers(timeout, now);
+        requester.start_timers(self.attributes.timeout, now);
     }
 }
 

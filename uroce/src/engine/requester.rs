@@ -31,8 +31,8 @@ pub struct Requester {
     /// The peer was not ready: when to try again.
     pub not_before: Option<Time>,
     pub retries_left: u8,
-    /// A deadline that was noticed late has not been counted, and the next one will be.
-    pub excused: bool,
+    /// How many deadlines in a row were noticed late and not counted.
+    pub excused: u8,
     pub rnr_left: u8,
     /// The last message that the peer has a receive for, if it counts.
     pub credit_limit: Option<u32>,
@@ -61,7 +61,7 @@ impl Requester {
             probe: None,
             not_before: None,
             retries_left: 0,
-            excused: false,
+            excused: 0,
             rnr_left: 0,
             credit_limit: None,
             unasked: 0,
