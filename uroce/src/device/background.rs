@@ -10,8 +10,6 @@ use super::{Device, clock, wait};
 const LIE: u64 = 20_000;
 /// How long the background thread goes on looking at most before it does its other duties.
 const SPELL: u64 = 5_000_000;
-/// The slices of processor time that it asks for, in nanoseconds.
-const SLICE: u64 = 100_000;
 /// How often it looks for changes of the interface while there is always something else to do.
 const CHANGES: u64 = 100_000_000;
 /// How soon it tries again to hand over events that nobody reads.
@@ -20,7 +18,6 @@ const BACKLOG: u64 = 10_000_000;
 impl Device {
     /// The background thread.
     pub fn serve(&self) {
-        wait::short_slices(SLICE);
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let mut watch = Watch::new(processors);
         let mut changes_at = clock::now().0 + CHANGES;

@@ -72,27 +72,6 @@ pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<u64>) -> bo
     count > 0 && fds[0].revents != 0
 }
 
-/// Asks for short slices of processor time, in nanoseconds. Linux (from 6.12) then lets this thread run as
-/// soon as a packet wakes it, and not only when one of the program's has used up its own, longer slice;
-/// others take no notice.
-pub fn short_slices(nanoseconds: u64) {
-    // SAFETY: zeros are a value of this structure of numbers; it is writable and readable, and as long as
-    // told. A refusal changes nothing.
-    unsafe {
-        let mut attr: libc::sched_attr = core::mem::zeroed();
-        attr.size = size_of::<libc::sched_attr>() as u32;
-        if libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, attr.size, 0) == 0
-            && matches!(
-                attr.sched_policy as i32,
-                libc::SCHED_OTHER | libc::SCHED_BATCH
-            )
-        {
-            attr.sched_runtime = nanoseconds;
-            libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0);
-        }
-    }
-}
-
 /// How often this thread has had to leave the processor to others.
 pub fn preempted() -> i64 {
     // SAFETY: zeros are a value of this structure of numbers, which is writable.
