@@ -488,3 +488,20 @@ fn bursts_go_on_after_a_pause() {
     network.run();
     assert_eq!(statuses(&network, 1, Completed::Receive).len(), 200);
 }
+
+/// 9.2.3: the sender's wish for an event goes with the last packet.
+#[test]
+fn solicited_events_are_asked_for() {
+    for service in [Service::Uc, Service::Ud] {
+        let mut network = pair([service, service], calm(1000));
+        for (id, solicited) in [(0, true), (1, false)] {
+            network.recv(1, receive(id, &[sge(0, 1000)]));
+            let mut request = datagram(id, 900, 0x1234);
+            request.flags.solicited = solicited;
+            network.send(0, request);
+        }
+        network.run();
+        let got = network.sides[1].host.completions.iter();
+        assert!(got.map(|c| c.1.solicited).eq([true, false]), "{service:?}");
+    }
+}
