@@ -17,6 +17,19 @@ fn ip(commands: &str) {
     }
 }
 
+/// Until packets can leave there: the kernel begins to let them a moment after the cable is in.
+fn await_carrier(interface: &str) {
+    for _ in 0..1000 {
+        let show = ["-o", "link", "show", "dev", interface];
+        let output = Command::new("ip").args(show).output().unwrap();
+        if String::from_utf8_lossy(&output.stdout).contains("state UP") {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("{interface} does not come up");
+}
+
 /// Runs `test` in a network namespace of its own. An ordinary user gets one with a namespace of users,
 /// which a thread cannot change: the test is run again in a process of its own.
 fn in_namespace(test: impl FnOnce() + Send + 'static) {
@@ -157,6 +170,8 @@ fn multicast_stays_on_its_interface() {
             link set v1 up
             link set v2 up
             link set v3 up");
+        await_carrier("v0");
+        await_carrier("v2");
         let on = |name: &str| at(Place::Interface(name.into()));
         let (from, same, other) = (on("v0"), on("v0"), on("v2"));
         let groups = ["239.77.1.3", "ff0e::77:1", "ff02::77:1"];
