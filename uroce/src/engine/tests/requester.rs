@@ -126,6 +126,26 @@ fn a_complaint_is_heeded_once_a_round_trip() {
     assert_eq!(peer.completed(), success([0]));
 }
 
+/// Two of them, where they are long.
+#[test]
+fn complaints_wait_as_long_as_round_trips() {
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    assert_eq!(peer.numbers(), [0]);
+    peer.now = Time(peer.now.0 + 1_000_000);
+    peer.ack(0);
+    peer.request_send(1, 2000);
+    assert_eq!(peer.numbers(), [1, 2]);
+    peer.nak(1, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), [1, 2]);
+    peer.now = Time(peer.now.0 + 1_999_999);
+    peer.nak(1, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), []);
+    peer.now = Time(peer.now.0 + 1);
+    peer.nak(1, NakCode::PsnSequence);
+    assert_eq!(peer.numbers(), [1, 2]);
+}
+
 #[test]
 fn what_was_never_sent_is_not_acknowledged() {
     let mut peer = Peer::sending(OTHERWISE);

@@ -638,6 +638,48 @@ fn atomic_writes_have_eight_bytes() {
     }
 }
 
+/// ATOMIC WRITE takes a place of the peer's; who has none is refused.
+#[test]
+fn prompt_answers_need_a_place() {
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(0),
+        ..QpChange::default()
+    });
+    let (va, rkey, len) = (BASE, KEY, 8);
+    let headers = Peer::headers(Operation::AtomicWrite, Part::Only, 0);
+    let reth = Some(Reth { va, rkey, len });
+    peer.give(Headers { reth, ..headers }, &[1; 8]);
+    assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)]);
+    assert_eq!(peer.host.atomics, 0);
+}
+
+/// 9.7.5.1.4: what was asked for again, and has been followed by as many others as are kept, is
+/// not answered any more; these are.
+#[test]
+fn replays_give_way_to_new_requests() {
+    let response = |at| (Operation::ReadResponse, Part::Only, at, OK);
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(1),
+        ..QpChange::default()
+    });
+    peer.read(0, BASE, 10);
+    assert_eq!(peer.answers(), [response(0)]);
+    peer.read(0, BASE, 10);
+    peer.read(1, BASE, 10);
+    assert_eq!(peer.answers(), [response(1)]);
+    let mut peer = Peer::new(QpChange {
+        max_dest_rd_atomic: Some(2),
+        ..QpChange::default()
+    });
+    peer.read(0, BASE, 10);
+    peer.read(1, BASE, 10);
+    peer.answers();
+    peer.read(0, BASE, 10);
+    peer.read(1, BASE, 10);
+    peer.read(2, BASE, 10);
+    assert_eq!(peer.answers(), [response(1), response(2)]);
+}
+
 /// A READ's responses go in bursts; what is behind them waits.
 #[test]
 fn responses_pause() {
