@@ -10,6 +10,8 @@ const REST: (u64, u64) = (50_000, 1_000_000);
 /// How long it looks for the next packet before it sleeps, in nanoseconds: the round trip of a peer that asks for
 /// one thing after the other.
 const EAGER: u64 = 50_000;
+/// How long nobody must have polled before that, in nanoseconds.
+const ALONE: u64 = 10_000_000;
 /// How many wakes it sleeps at once after it has looked in vain: none, and then twice as many each time.
 const MOST_SKIPPED: u32 = 256;
 /// How long it does not look again once others have needed the processor meanwhile: at first, and at most.
@@ -59,6 +61,7 @@ pub struct Watch {
     spared: u32,
     /// There is a processor to spare for looking in vain.
     can_be_eager: bool,
+    alone_from: u64,
     skip: u32,
     skipped: u32,
     humble_until: u64,
@@ -81,6 +84,7 @@ impl Watch {
             sleep: Sleep::Watching,
             spared: 0,
             can_be_eager: processors > 1,
+            alone_from: 0,
             skip: 0,
             skipped: 0,
             humble_until: 0,
@@ -125,8 +129,10 @@ impl Watch {
     /// For how long it is to look for more before it sleeps, if at all.
     pub fn eager(&mut self, found: Found, now: u64) -> Option<u64> {
         // Where there is a poller, that one looks.
-        let alone = found.packets && found.polls == 0 && !found.late && !found.expected;
-        if !self.can_be_eager || !alone || now < self.humble_until {
+        if found.polls > 0 || found.late || found.expected {
+            self.alone_from = now.saturating_add(ALONE);
+        }
+        if !self.can_be_eager || !found.packets || now < self.humble_until.max(self.alone_from) {
             return None;
         }
         if self.skipped < self.skip {
@@ -241,17 +247,29 @@ mod tests {
     fn it_is_eager_where_that_pays() {
         let mut watch = Watch::new(2);
         assert_eq!(watch.eager(LEFT, 0), Some(EAGER));
-        assert_eq!(watch.eager(TAKEN, 0), None);
-        assert_eq!(watch.eager(Found { polls: 1, ..LEFT }, 0), None);
-        for skipped in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
-            watch.was_eager(Eager::Vain, 0);
-            for _ in 0..skipped {
-                assert_eq!(watch.eager(LEFT, 0), None);
-            }
-            assert_eq!(watch.eager(LEFT, 0), Some(EAGER));
+        assert_eq!(watch.eager(NOTHING, 0), None);
+        let polled = Found { polls: 1, ..LEFT };
+        let late = Found { late: true, ..LEFT };
+        let expected = Found {
+            expected: true,
+            ..LEFT
+        };
+        let mut now = 0;
+        for busy in [TAKEN, polled, late, expected] {
+            assert_eq!(watch.eager(busy, now), None);
+            assert_eq!(watch.eager(LEFT, now + ALONE - 1), None);
+            now += ALONE;
+            assert_eq!(watch.eager(LEFT, now), Some(EAGER));
         }
-        watch.was_eager(Eager::Paid, 0);
-        assert_eq!(watch.eager(LEFT, 0), Some(EAGER));
+        for skipped in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
+            watch.was_eager(Eager::Vain, now);
+            for _ in 0..skipped {
+                assert_eq!(watch.eager(LEFT, now), None);
+            }
+            assert_eq!(watch.eager(LEFT, now), Some(EAGER));
+        }
+        watch.was_eager(Eager::Paid, now);
+        assert_eq!(watch.eager(LEFT, now), Some(EAGER));
         assert_eq!(Watch::new(1).eager(LEFT, 0), None);
     }
 
