@@ -1,11 +1,13 @@
 //! A queue pair, and a peer that is only the test: each packet is made and looked at by hand.
 
+use ibverbs_abi::IBV_WC_SUCCESS;
+
 use super::host::TestHost;
 use super::network::*;
 use crate::engine::*;
 use crate::wire::{
-    Aeth, AethKind, AtomicEth, Bth, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part,
-    Psn, Reth, Transport,
+    Aeth, AethKind, AtomicEth, Bth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet,
+    Part, Psn, Reth, Transport,
 };
 
 pub struct Peer {
@@ -106,6 +108,32 @@ impl Peer {
         });
         let headers = Peer::headers(Operation::FetchAdd, Part::Only, at);
         self.give(Headers { atomic, ..headers }, &[]);
+    }
+
+    /// An ATOMIC WRITE that says it has `len` bytes.
+    pub fn atomic_write(&mut self, at: u32, len: u32, data: u64) {
+        let (va, rkey) = (BASE, KEY);
+        let reth = Some(Reth { va, rkey, len });
+        let headers = Peer::headers(Operation::AtomicWrite, Part::Only, at);
+        self.give(Headers { reth, ..headers }, &data.to_ne_bytes());
+    }
+
+    pub fn flush(&mut self, at: u32) {
+        let (va, rkey, len) = (BASE, KEY, 8);
+        let feth = Some(Feth {
+            placement: 1,
+            selectivity: 0,
+        });
+        let reth = Some(Reth { va, rkey, len });
+        let headers = Peer::headers(Operation::Flush, Part::Only, at);
+        self.give(
+            Headers {
+                feth,
+                reth,
+                ..headers
+            },
+            &[],
+        );
     }
 
     /// Answers the queue pair's packet `at`.
@@ -226,4 +254,29 @@ pub fn ack(at: i32) -> Answer {
 
 pub fn nak(at: i32, code: NakCode) -> Answer {
     (Operation::Ack, Part::Only, at, Some(AethKind::Nak(code)))
+}
+
+/// Attributes for [`Peer::sending`], of whom a test changes some.
+pub const OTHERWISE: QpChange = QpChange {
+    state: None,
+    notify_drained: false,
+    qkey: None,
+    pkey_index: None,
+    access: None,
+    path: None,
+    path_mtu: None,
+    dest_qpn: None,
+    rq_psn: None,
+    sq_psn: None,
+    max_rd_atomic: Some(4),
+    max_dest_rd_atomic: None,
+    min_rnr_timer: None,
+    timeout: Some(18),
+    retry_count: Some(7),
+    rnr_retry: Some(7),
+};
+
+/// Completions without error.
+pub fn success(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, u32)> {
+    ids.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect()
 }

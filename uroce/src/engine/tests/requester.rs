@@ -7,33 +7,10 @@ use super::peer::*;
 use crate::engine::*;
 use crate::wire::{AethKind, NakCode, Operation, Part};
 
-const OTHERWISE: QpChange = QpChange {
-    state: None,
-    notify_drained: false,
-    qkey: None,
-    pkey_index: None,
-    access: None,
-    path: None,
-    path_mtu: None,
-    dest_qpn: None,
-    rq_psn: None,
-    sq_psn: None,
-    max_rd_atomic: Some(4),
-    max_dest_rd_atomic: None,
-    min_rnr_timer: None,
-    timeout: Some(18),
-    retry_count: Some(7),
-    rnr_retry: Some(7),
-};
-
 fn fenced(id: u64) -> Request {
     let mut request = request(id, RequestKind::Send, &[]);
     request.flags.fence = true;
     request
-}
-
-fn success(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, u32)> {
-    ids.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect()
 }
 
 /// 9.7.2.3: asked for where nothing that asks is to follow soon.
@@ -101,49 +78,6 @@ fn acknowledgments_are_asked_for_now_and_then() {
     peer.request_send(0, 100 << 10);
     let sent = peer.sent();
     assert_eq!((sent.len(), asked(sent)), (16, vec![8, 15]));
-}
-
-#[test]
-fn a_complaint_is_heeded_once_a_round_trip() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 4000);
-    assert_eq!(peer.numbers(), [0, 1, 2, 3]);
-    peer.now = Time(peer.now.0 + 50_000);
-    peer.nak(1, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), [1, 2, 3]);
-    peer.nak(1, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), []);
-    // Another packet, and later the same one.
-    peer.nak(2, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), [2, 3]);
-    peer.now = Time(peer.now.0 + 499_999);
-    peer.nak(2, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), []);
-    peer.now = Time(peer.now.0 + 1);
-    peer.nak(2, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), [2, 3]);
-    peer.ack(3);
-    assert_eq!(peer.completed(), success([0]));
-}
-
-/// Two of them, where they are long.
-#[test]
-fn complaints_wait_as_long_as_round_trips() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    assert_eq!(peer.numbers(), [0]);
-    peer.now = Time(peer.now.0 + 1_000_000);
-    peer.ack(0);
-    peer.request_send(1, 2000);
-    assert_eq!(peer.numbers(), [1, 2]);
-    peer.nak(1, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), [1, 2]);
-    peer.now = Time(peer.now.0 + 1_999_999);
-    peer.nak(1, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), []);
-    peer.now = Time(peer.now.0 + 1);
-    peer.nak(1, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), [1, 2]);
 }
 
 #[test]
@@ -379,96 +313,6 @@ fn refusals_are_told_as_what_they_are() {
     }
 }
 
-/// 9.7.6.1.3: whatever is acknowledged gives the whole count back.
-#[test]
-fn retries_are_counted_from_the_last_progress() {
-    let mut peer = Peer::sending(QpChange {
-        timeout: Some(1),
-        retry_count: Some(1),
-        ..OTHERWISE
-    });
-    peer.request_send(0, 10);
-    peer.request_send(1, 10);
-    assert_eq!(peer.numbers(), [0, 1]);
-    // (Rounded up to 8.4 ms.)
-    assert_eq!(peer.wait(), 4096 << 11);
-    assert_eq!(peer.sent(), [(0, true), (1, true)]);
-    peer.ack(0);
-    assert_eq!(peer.numbers(), []);
-    peer.wait();
-    assert_eq!(peer.numbers(), [1]);
-    // Not due yet.
-    let due = peer.qp.timeout();
-    peer.now = Time(due.unwrap().0 - 1);
-    peer.qp.handle_timeout(peer.now, &mut peer.host);
-    assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], due));
-    peer.wait();
-    assert_eq!(peer.numbers(), []);
-    assert_eq!(
-        peer.completed(),
-        [(0, IBV_WC_SUCCESS), (1, IBV_WC_RETRY_EXC_ERR)]
-    );
-    assert_eq!((peer.qp.state(), peer.qp.timeout()), (QpState::Err, None));
-}
-
-/// 9.7.5.2.8.
-#[test]
-fn refusals_for_want_of_receives_are_counted_from_the_last_progress() {
-    let mut peer = Peer::sending(QpChange {
-        rnr_retry: Some(1),
-        ..OTHERWISE
-    });
-    peer.request_send(0, 10);
-    peer.request_send(1, 10);
-    assert_eq!(peer.numbers(), [0, 1]);
-    peer.not_ready(0);
-    // What the peer said to the second one, or once more, counts as one.
-    peer.not_ready(0);
-    let window = peer.qp.requester.window.size();
-    peer.nak(0, NakCode::PsnSequence);
-    assert_eq!(peer.numbers(), []);
-    assert_eq!(peer.qp.requester.window.size(), window);
-    assert_eq!(peer.wait(), 640_000);
-    assert_eq!(peer.sent(), [(0, true), (1, true)]);
-    peer.ack(0);
-    peer.not_ready(1);
-    assert_eq!(peer.wait(), 640_000);
-    assert_eq!(peer.numbers(), [1]);
-    peer.not_ready(1);
-    assert_eq!(
-        peer.completed(),
-        [(0, IBV_WC_SUCCESS), (1, IBV_WC_RNR_RETRY_EXC_ERR)]
-    );
-    // A receive that comes meanwhile, and is told of by an acknowledgment, ends the wait.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.request_send(1, 10);
-    peer.numbers();
-    peer.not_ready(0);
-    peer.ack(0);
-    assert_eq!(peer.numbers(), [1]);
-}
-
-/// A peer that is not ready is there: silence after it counts anew.
-#[test]
-fn a_peer_that_is_not_ready_is_not_silent() {
-    let mut peer = Peer::sending(QpChange {
-        timeout: Some(1),
-        retry_count: Some(1),
-        ..OTHERWISE
-    });
-    peer.request_send(0, 10);
-    peer.numbers();
-    for _ in 0..5 {
-        peer.wait();
-        assert_eq!(peer.numbers(), [0]);
-        peer.not_ready(0);
-        assert_eq!(peer.wait(), 640_000);
-        assert_eq!(peer.numbers(), [0]);
-    }
-    assert_eq!(peer.completed(), []);
-}
-
 /// 10.3.1.5: what is behind waits, whatever becomes of it.
 #[test]
 fn draining_ends_with_what_was_begun() {
@@ -630,45 +474,6 @@ fn a_send_that_cannot_be_told_is_fatal() {
     assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
     assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], None));
-}
-
-/// After silence two packets go; only if more than these are acknowledged were they not lost.
-#[test]
-fn silence_makes_the_window_small() {
-    for (acknowledged, size) in [(0, 3), (1, 4), (2, 64 + 3)] {
-        let mut peer = Peer::sending(OTHERWISE);
-        peer.request_send(0, 10 << 10);
-        assert_eq!(peer.numbers().len(), 10);
-        assert_eq!(peer.wait(), 20_000_000);
-        assert_eq!(peer.sent(), [(0, true), (1, true)]);
-        peer.ack(acknowledged);
-        assert_eq!(peer.qp.requester.window.size(), size);
-    }
-}
-
-/// From a packet that asks to its answer; not of packets that were sent again (Karn).
-#[test]
-fn round_trips_are_timed() {
-    let mut peer = Peer::sending(OTHERWISE);
-    let pass = |peer: &mut Peer, nanoseconds| peer.now = Time(peer.now.0 + nanoseconds);
-    let timed = |peer: &Peer| peer.qp.requester.window.round_trip();
-    peer.request_send(0, 10);
-    peer.request_send(1, 10);
-    assert_eq!(peer.numbers(), [0, 1]);
-    pass(&mut peer, 30_000);
-    // The first did not ask.
-    peer.ack(0);
-    assert_eq!(timed(&peer), 0);
-    pass(&mut peer, 20_000);
-    peer.ack(1);
-    assert_eq!(timed(&peer), 50_000);
-    peer.request_send(2, 10);
-    assert_eq!(peer.numbers(), [2]);
-    peer.wait();
-    assert_eq!(peer.numbers(), [2]);
-    pass(&mut peer, 900_000);
-    peer.ack(2);
-    assert_eq!(timed(&peer), 50_000);
 }
 
 /// ATOMIC WRITE and FLUSH take their place until they are answered themselves.

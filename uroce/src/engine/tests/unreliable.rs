@@ -505,3 +505,33 @@ fn solicited_events_are_asked_for() {
         assert!(got.map(|c| c.1.solicited).eq([true, false]), "{service:?}");
     }
 }
+
+/// 9.8.2.2.4: a message that is not ended before the next begins is dropped, that one is not.
+#[test]
+fn a_message_without_end_makes_way() {
+    use crate::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Part, Transport};
+    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+    network.recv(1, receive(1, &[sge(0, 5000)]));
+    for (psn, part, len) in [(0xff_ffff, Part::First, 1024), (0, Part::Only, 8)] {
+        let headers = Headers::new(Bth {
+            opcode: Opcode::new(Transport::Uc, Operation::Send, part),
+            solicited: false,
+            migrated: true,
+            pad: 0,
+            pkey: 0xffff,
+            dest_qpn: qpn(1),
+            ack_request: false,
+            psn: Psn::new(psn),
+        });
+        let mut bytes = vec![0; headers.len()];
+        headers.write(&mut bytes);
+        bytes.resize(bytes.len() + len + ICRC_LEN, 1);
+        network.deliver(1, &bytes);
+    }
+    let completions = &network.sides[1].host.completions;
+    let got: Vec<_> = completions
+        .iter()
+        .map(|c| (c.1.wr_id, c.1.byte_len))
+        .collect();
+    assert_eq!(got, [(1, 8)]);
+}
