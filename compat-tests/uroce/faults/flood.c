@@ -204,12 +204,12 @@ static void welcome(int socket)
     give(socket, &own.self, sizeof own.self);
 }
 
-static void flood_garbage(void) { under("garbage", garbage, NULL, 50000); }
-static void flood_forged(void) { under("forged packets", forge, NULL, 50000); }
+static void flood_garbage(void) { under("garbage", garbage, NULL, 20000); }
+static void flood_forged(void) { under("forged packets", forge, NULL, 20000); }
 
 static void flood_valid(void)
 {
-    under("requests of its own", busy, welcome, 10000);
+    under("requests of its own", busy, welcome, 5000);
     tell("its own queue pair: %s", state(&own));
     close_end(&own);
 }
