@@ -198,6 +198,7 @@ impl Network {
             let bth = &packet.headers.bth;
             let reliable = !matches!(qp.config.service, Service::Uc | Service::Ud);
             assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
+            assert!(!bth.solicited || packet.headers.aeth.is_none());
             self.counts[side] += 1;
             for delay in (self.fate)(side, &packet) {
                 self.sent += 1;

@@ -352,6 +352,18 @@ fn draining_ends_with_what_was_begun() {
     assert_eq!((peer.numbers(), peer.qp.draining()), (vec![], false));
     peer.modify(QpState::Rts, QpChange::default());
     assert_eq!(peer.numbers(), [1]);
+    // The program does not wait for the end.
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.numbers();
+    peer.modify(QpState::Sqd, QpChange::default());
+    peer.modify(QpState::Rts, QpChange::default());
+    peer.ack(0);
+    assert_eq!(
+        (peer.completed(), peer.qp.draining()),
+        (success([0]), false)
+    );
+    assert_eq!(peer.host.events, []);
     // Nobody asked to be told.
     let mut peer = Peer::sending(OTHERWISE);
     let change = QpChange {
@@ -497,4 +509,15 @@ fn places_are_kept_until_the_answer() {
     // An acknowledgment says as much.
     peer.ack(2);
     assert_eq!((peer.numbers(), peer.completed()), (vec![3], success(0..3)));
+}
+
+/// 9.7.1.1: 2 GiB are a message (here, of memory that there is not).
+#[test]
+fn the_longest_message_has_two_gigabytes() {
+    for (more, status) in [(0, IBV_WC_LOC_PROT_ERR), (1, IBV_WC_LOC_LEN_ERR)] {
+        let mut peer = Peer::sending(OTHERWISE);
+        peer.request_send(0, (1 << 31) + more);
+        assert_eq!(peer.numbers(), []);
+        assert_eq!(peer.completed(), [(0, status)]);
+    }
 }

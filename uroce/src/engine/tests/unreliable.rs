@@ -482,7 +482,7 @@ fn bursts_go_on_after_a_pause() {
     let mut network = pair([Service::Ud, Service::Ud], calm(1000));
     for id in 0..200 {
         network.recv(1, receive(id, &[sge(0, 1100)]));
-        network.send(0, datagram(id, 1000, 0x1234));
+        network.send(0, datagram(id, 1024, 0x1234));
     }
     assert!(network.counts[0] <= 64);
     network.run();

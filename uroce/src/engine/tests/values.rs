@@ -199,6 +199,9 @@ fn after_silence_the_window_begins_anew() {
     assert_eq!(window.size(), 3);
     window.progress(1, 9);
     assert_eq!(window.size(), 4);
+    window.silence(9, 10);
+    window.progress(2, 11);
+    assert_eq!(window.size(), 6);
 }
 
 #[test]
