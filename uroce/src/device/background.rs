@@ -3,7 +3,7 @@
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{Ordering, fence};
 
-use super::watch::{Eager, Found, Sleep, Watch};
+use super::watch::{Eager, FEW, Found, Sleep, Watch};
 use super::{Device, clock, wait};
 
 /// How long packets may lie before a poller is taken to be gone, in nanoseconds.
@@ -57,15 +57,17 @@ impl Device {
         // Only pollers that do not get the inbox change it now.
         let handshake = &self.handshake;
         let empty = handshake.empty.load(Ordering::Relaxed);
-        let packets = self.progress(&mut inbox);
+        let before = handshake.packets.load(Ordering::Relaxed);
+        let datagrams = self.progress(&mut inbox);
+        let packets = handshake.packets.load(Ordering::Relaxed) - before;
         let late = handshake.empty.load(Ordering::Relaxed) != empty;
         drop(inbox);
-        if packets == 0 {
+        if datagrams == 0 {
             self.apply_changes();
         }
         let found = Found {
             woken,
-            packets: packets > 0,
+            packets,
             served: handshake.served.swap(false, Ordering::Relaxed),
             late,
             polls,
@@ -79,7 +81,7 @@ impl Device {
         }
     }
 
-    /// Looks for more packets until there has been none for that many nanoseconds.
+    /// Looks for more packets until there has been none for that many nanoseconds, or many at once.
     fn look_eagerly(&self, patience: u64) -> Eager {
         let handshake = &self.handshake;
         let preempted = wait::preempted();
@@ -91,7 +93,9 @@ impl Device {
             let Some(mut inbox) = self.inbox.try_lock() else {
                 break;
             };
-            let count = self.receive(&mut inbox, false);
+            let before = handshake.packets.load(Ordering::Relaxed);
+            self.receive(&mut inbox, false);
+            let count = handshake.packets.load(Ordering::Relaxed) - before;
             self.run_timers(&mut inbox, 0);
             drop(inbox);
             let now = clock::now().0;
@@ -100,7 +104,8 @@ impl Device {
                 until = now + patience;
             }
             let stop = handshake.stop.load(Ordering::Relaxed)
-                || handshake.polls.load(Ordering::Relaxed) != polls;
+                || handshake.polls.load(Ordering::Relaxed) != polls
+                || count > FEW;
             if stop || now >= until || now >= begin + SPELL {
                 break;
             }

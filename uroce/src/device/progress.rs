@@ -38,6 +38,8 @@ pub struct Handshake {
     pub(super) polls: AtomicU64,
     /// How many polls in a row have found nothing.
     pub(super) empty: AtomicU32,
+    /// How many packets have come; only whoever has the inbox changes it.
+    pub(super) packets: AtomicU64,
     /// Something has been done to memory for a peer.
     pub(super) served: AtomicBool,
     /// The program is going to sleep until an event.
@@ -58,6 +60,7 @@ impl Handshake {
         Handshake {
             polls: AtomicU64::new(0),
             empty: AtomicU32::new(0),
+            packets: AtomicU64::new(0),
             served: AtomicBool::new(false),
             expected: AtomicBool::new(false),
             resting: AtomicBool::new(false),
@@ -280,10 +283,11 @@ impl Device {
         // Only if the background thread looks after what is put off, should the poller not come back.
         let may_defer = polling && self.handshake.resting.load(Ordering::Relaxed);
         let mut now = None;
-        let mut served = false;
+        let (mut served, mut packets) = (false, 0);
         let mut running: Option<Running> = None;
         let count = with_outbox(|outbox| {
             let count = self.net.receive(inbox, &mut |packet, from| {
+                packets += 1;
                 let parts = packet.headers.bth.opcode.parts();
                 served |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
                 let now = *now.get_or_insert_with(clock::now);
@@ -306,9 +310,12 @@ impl Device {
             }
             count
         });
+        let handshake = &self.handshake;
         if served {
-            self.handshake.served.store(true, Ordering::Relaxed);
+            handshake.served.store(true, Ordering::Relaxed);
         }
+        let before = handshake.packets.load(Ordering::Relaxed);
+        handshake.packets.store(before + packets, Ordering::Relaxed);
         count
     }
 

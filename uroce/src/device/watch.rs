@@ -10,6 +10,8 @@ const REST: (u64, u64) = (50_000, 1_000_000);
 /// How long it looks for the next packet before it sleeps, in nanoseconds: the round trip of a peer that asks for
 /// one thing after the other.
 const EAGER: u64 = 50_000;
+/// So many packets at once are no stream, for which sleeping until there are more would be as good.
+pub const FEW: u64 = 4;
 /// How long nobody must have polled before that, in nanoseconds.
 const ALONE: u64 = 10_000_000;
 /// How many wakes it sleeps at once after it has looked in vain: none, and then twice as many each time.
@@ -31,8 +33,8 @@ pub enum Sleep {
 pub struct Found {
     /// It was woken by a packet.
     pub woken: bool,
-    /// Packets were left for it.
-    pub packets: bool,
+    /// How many packets were left for it.
+    pub packets: u64,
     /// Peers have done something to memory since it last woke: for that, nobody polls.
     pub served: bool,
     /// A poller came for them while it took them.
@@ -46,7 +48,7 @@ pub struct Found {
 impl Found {
     /// Pollers would have done without this thread.
     fn could_be_spared(&self) -> bool {
-        let polled = if self.packets {
+        let polled = if self.packets > 0 {
             self.late || self.polls >= OFTEN
         } else {
             self.polls > 0
@@ -115,7 +117,7 @@ impl Watch {
     pub fn looked(&mut self, found: Found) -> bool {
         if found.could_be_spared() {
             self.spared += 1;
-        } else if found.packets || found.expected {
+        } else if found.packets > 0 || found.expected {
             self.spared = 0;
         }
         let rests = self.spared >= SPARED;
@@ -132,7 +134,8 @@ impl Watch {
         if found.polls > 0 || found.late || found.expected {
             self.alone_from = now.saturating_add(ALONE);
         }
-        if !self.can_be_eager || !found.packets || now < self.humble_until.max(self.alone_from) {
+        let few = (1..=FEW).contains(&found.packets);
+        if !self.can_be_eager || !few || now < self.humble_until.max(self.alone_from) {
             return None;
         }
         if self.skipped < self.skip {
@@ -165,7 +168,7 @@ mod tests {
 
     const NOTHING: Found = Found {
         woken: false,
-        packets: false,
+        packets: 0,
         served: false,
         late: false,
         polls: 0,
@@ -173,7 +176,7 @@ mod tests {
     };
     const LEFT: Found = Found {
         woken: true,
-        packets: true,
+        packets: 1,
         ..NOTHING
     };
     const TAKEN: Found = Found {
@@ -248,6 +251,11 @@ mod tests {
         let mut watch = Watch::new(2);
         assert_eq!(watch.eager(LEFT, 0), Some(EAGER));
         assert_eq!(watch.eager(NOTHING, 0), None);
+        let stream = Found {
+            packets: FEW + 1,
+            ..LEFT
+        };
+        assert_eq!(watch.eager(stream, 0), None);
         let polled = Found { polls: 1, ..LEFT };
         let late = Found { late: true, ..LEFT };
         let expected = Found {
