@@ -50,7 +50,7 @@ pub fn addresses(from: usize) -> Addresses {
         src: gid(from),
         dst: gid(1 - from),
         grh: [0x60; 40],
-        pkey_index: 0,
+        pkey_index: 3,
     }
 }
 

@@ -5,7 +5,9 @@ use ibverbs_abi::*;
 use super::network::*;
 use super::peer::*;
 use crate::engine::*;
-use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode, Operation, Packet, Part, Reth};
+use crate::wire::{
+    Aeth, AethKind, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part, Reth, Transport,
+};
 
 /// 9.7.5.2.3: once for a gap; again if the peer began again.
 #[test]
@@ -160,6 +162,14 @@ fn strangers_and_wrong_states_get_no_answer() {
     peer.qp
         .receive(&packet, &stranger, peer.now, &mut peer.host);
     assert_eq!(peer.answers(), []);
+    // Of another service.
+    for transport in [Transport::Uc, Transport::Xrc] {
+        let mut headers = Peer::headers(Operation::Send, Part::Only, 0);
+        headers.bth.opcode = Opcode::new(transport, Operation::Send, Part::Only);
+        headers.xrc_srqn = (transport == Transport::Xrc).then_some(1);
+        peer.give(headers, b"");
+        assert_eq!((peer.answers(), peer.host.events.len()), (vec![], 0));
+    }
     for state in [QpState::Err, QpState::Reset, QpState::Init] {
         let change = QpChange {
             state: Some(state),

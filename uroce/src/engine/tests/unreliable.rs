@@ -456,6 +456,7 @@ fn odd_datagrams_are_dropped() {
         assert_eq!(completions.len(), usize::from(taken), "{operation:?} {len}");
         if let Some((_, completion)) = completions.first() {
             assert_eq!((completion.src_qpn, completion.solicited), (77, true));
+            assert_eq!(completion.pkey_index, 3);
         }
     }
 }
