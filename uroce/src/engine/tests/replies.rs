@@ -165,6 +165,20 @@ fn reads_are_replayed() {
     assert_eq!(peer.host.events[1..], [QpEvent::AccessError]);
 }
 
+/// What is asked for again before it was answered is answered once, from where it is asked for.
+#[test]
+fn reads_that_wait_are_answered_once() {
+    let response = |part, at| (Operation::ReadResponse, part, at, OK);
+    let mut peer = Peer::new(QpChange::default());
+    peer.read(0, BASE, 2000);
+    peer.read(0, BASE, 2000);
+    let whole = [response(Part::First, 0), response(Part::Last, 1)];
+    assert_eq!(peer.answers(), whole);
+    peer.read(0, BASE, 2000);
+    peer.read(1, BASE + 1024, 976);
+    assert_eq!(peer.answers(), [response(Part::Only, 1)]);
+}
+
 /// 9.7.5.1.4: what was asked for again, and has been followed by as many others as are kept, is
 /// not answered any more; these are.
 #[test]
