@@ -521,3 +521,23 @@ fn the_longest_message_has_two_gigabytes() {
         assert_eq!(peer.completed(), [(0, status)]);
     }
 }
+
+/// What was sent in the hope that more follows is asked for when that turns out to be bad.
+#[test]
+fn a_bad_request_does_not_wait_for_long() {
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 10)
+    };
+    let mut peer = Peer::sending(OTHERWISE);
+    peer.request_send(0, 10);
+    peer.request(request(1, RequestKind::Send, &[bad]));
+    assert_eq!(peer.sent(), [(0, false)]);
+    assert_eq!(peer.wait(), 0);
+    assert_eq!(peer.sent(), [(0, true)]);
+    peer.ack(0);
+    assert_eq!(
+        peer.completed(),
+        [(0, IBV_WC_SUCCESS), (1, IBV_WC_LOC_PROT_ERR)]
+    );
+}

@@ -12,8 +12,11 @@ fn a_complaint_is_heeded_once_a_round_trip() {
     peer.request_send(0, 4000);
     assert_eq!(peer.numbers(), [0, 1, 2, 3]);
     peer.now = Time(peer.now.0 + 50_000);
+    assert_eq!(peer.qp.requester.window.size(), 64);
     peer.nak(1, NakCode::PsnSequence);
     assert_eq!(peer.numbers(), [1, 2, 3]);
+    // One for packet 0, then half.
+    assert_eq!(peer.qp.requester.window.size(), 32);
     peer.nak(1, NakCode::PsnSequence);
     assert_eq!(peer.numbers(), []);
     // Another packet, and later the same one.
