@@ -230,28 +230,31 @@ impl Qp {
             self.requester.not_before = None;
         }
         let requester = &mut self.requester;
+        let mut excused = false;
         if let Some(deadline) = requester.deadline.filter(|at| *at <= now) {
-            // Whoever is this late is kept from running, and so may be a peer on the same host: it is given
-            // the time again, within what 9.7.6.1.3 allows.
-            if now.since(deadline) >= LATE && requester.excused < EXCUSED {
+            // Whoever is this late is kept from running, and so may be a peer on the same host: what is
+            // not acknowledged is sent again, but that is not one of the retries, within what 9.7.6.1.3
+            // allows.
+            excused = now.since(deadline) >= LATE && requester.excused < EXCUSED;
+            if excused {
                 requester.excused += 1;
-                requester.stop_timers();
-                requester.start_timers(self.attributes.timeout, now);
-                return;
+            } else {
+                let Some(left) = requester.retries_left.checked_sub(1) else {
+                    self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
+                    return;
+                };
+                requester.retries_left = left;
+                requester.excused = 0;
             }
-            let Some(left) = requester.retries_left.checked_sub(1) else {
-                self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
-                return;
-            };
-            requester.retries_left = left;
-            requester.excused = 0;
             requester.stop_timers();
         } else if due(requester.probe) {
             requester.probe = None;
         } else {
             return;
         }
-        requester.window.silence(requester.oldest, requester.sent);
+        if !excused {
+            requester.window.silence(requester.oldest, requester.sent);
+        }
         requester.rewind();
         requester.start_timers(self.attributes.timeout, now);
     }
