@@ -6,8 +6,6 @@ use std::sync::atomic::{Ordering, fence};
 use super::watch::{Eager, FEW, Found, Sleep, Watch};
 use super::{Device, clock, wait};
 
-/// How long packets may lie before a poller is taken to be gone, in nanoseconds.
-const LIE: u64 = 20_000;
 /// How long the background thread goes on looking at most before it does its other duties.
 const SPELL: u64 = 5_000_000;
 /// How often it looks for changes of the interface while there is always something else to do.
@@ -37,7 +35,9 @@ impl Device {
             let polled = polls.wrapping_sub(core::mem::replace(&mut seen, polls));
             // Somebody who waits for an event ends the rest.
             let resting = self.handshake.resting.load(Ordering::Relaxed);
-            let rests = watch.rests_on(if resting { polled } else { 0 }, || self.pollers_keep_up());
+            let rests = watch.rests_on(if resting { polled } else { 0 }, || {
+                !self.handshake.served.load(Ordering::Relaxed)
+            });
             if !rests {
                 self.handshake.resting.store(false, Ordering::Relaxed);
                 self.look(&mut watch, woken, polled);
@@ -114,19 +114,6 @@ impl Device {
             return Eager::InTheWay;
         }
         how
-    }
-
-    /// Whether somebody takes the packets while this thread rests.
-    fn pollers_keep_up(&self) -> bool {
-        if self.handshake.served.load(Ordering::Relaxed) {
-            return false;
-        }
-        if !wait::readable(self.net.fd(), None, Some(0)) {
-            return true;
-        }
-        let polls = self.handshake.polls.load(Ordering::Relaxed);
-        wait::readable(self.wake.as_raw_fd(), None, Some(LIE));
-        self.handshake.polls.load(Ordering::Relaxed) != polls
     }
 
     /// Sleeps until there is a packet (if `watching`), somebody wakes this thread, the first timer is
