@@ -1,7 +1,7 @@
 //! madvise(2), told which pages a child of fork(2) is to have.
 
 use super::page_size;
-use super::ranges::{Kernel, Pages};
+use super::ranges::{Kernel, Owed, Pages};
 use crate::discover::netlink;
 use crate::sys::errno;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
@@ -74,7 +74,7 @@ impl Madvise {
         run: Pages,
         error: c_int,
         held: &dyn Fn(Pages) -> bool,
-        owed: &mut Vec<Pages>,
+        owed: &mut Owed,
     ) {
         if error == EINVAL && self.huge {
             // A huge page at either end stays excluded as long as a part of it is held.
@@ -93,17 +93,15 @@ impl Madvise {
 
     /// Gives back what can be of a run that the kernel refused as a whole: it needs to part a mapping
     /// and the process may have no more of them (EAGAIN). The C library forgets what it still refuses.
-    fn give_back_parts(&self, run: Pages, error: c_int, owed: &mut Vec<Pages>) {
+    fn give_back_parts(&self, run: Pages, error: c_int, owed: &mut Owed) {
         // Where a part is not mapped, all else was done.
         if error == ENOMEM {
             return;
         }
         if run.end - run.first == 1 {
-            if error == EAGAIN && owed.try_reserve(1).is_ok() {
-                match owed.last_mut() {
-                    Some(last) if last.end == run.first => last.end = run.end,
-                    _ => owed.push(run),
-                }
+            if error == EAGAIN {
+                // Without memory to remember it, it is forgotten.
+                owed.add(run);
             }
             return;
         }
@@ -126,7 +124,7 @@ impl Kernel for Madvise {
             .or_else(|error| self.exclude_refused(run, error))
     }
 
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>) {
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Owed) {
         if let Err(error) = self.advise(run, libc::MADV_DOFORK) {
             self.give_back_refused(run, error, held, owed);
         }

@@ -8,7 +8,7 @@
 //! Man pages: ibv_fork_init(3), ibv_is_fork_initialized(3).
 
 use super::advice::Madvise;
-use super::ranges::{Kernel, Pages, Ranges};
+use super::ranges::{Kernel, Owed, Pages, Ranges};
 use super::{lock::ForkLock, page_size, shortage};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
 use crate::discover::netlink;
@@ -94,7 +94,7 @@ fn start() -> Result<(), c_int> {
     let mut kernel = Madvise { page, ..kernel() };
     let works = Pages::new(probe.addr(), page, kernel.shift()).is_some_and(|run| {
         let excluded = kernel.exclude(run).is_ok();
-        kernel.give_back(run, &|_| false, &mut Vec::new());
+        kernel.give_back(run, &|_| false, &mut Owed::new());
         excluded
     });
     // SAFETY: posix_memalign returned it and nothing refers to it any more.

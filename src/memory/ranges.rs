@@ -31,6 +31,32 @@ impl Pages {
     }
 }
 
+/// Runs of pages that are to be given back later.
+pub struct Owed(Vec<Pages>);
+
+impl Owed {
+    pub const fn new() -> Owed {
+        Owed(Vec::new())
+    }
+
+    /// Adds a run, to the last one if they touch. False if there is no memory for it.
+    pub fn add(&mut self, run: Pages) -> bool {
+        if let Some(last) = self.0.last_mut()
+            && last.first <= run.end
+            && run.first <= last.end
+        {
+            last.first = last.first.min(run.first);
+            last.end = last.end.max(run.end);
+            return true;
+        }
+        let room = self.0.try_reserve(1).is_ok();
+        if room {
+            self.0.push(run);
+        }
+        room
+    }
+}
+
 /// Tells the kernel which pages children are to have.
 pub trait Kernel {
     type Error;
@@ -40,7 +66,7 @@ pub trait Kernel {
 
     /// Gives a run of pages to children again. `held` says whether registrations hold a page of a
     /// run. What the kernel has no room for now goes to `owed`.
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>);
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Owed);
 
     /// How many runs that nobody holds any more may wait to be given back: until there are more, or
     /// until [`Ranges::settle`].
@@ -54,14 +80,14 @@ pub trait Kernel {
 pub struct Ranges {
     counts: Counts,
     /// What nobody held when it came here, and could not be given back or was put off.
-    owed: Vec<Pages>,
+    owed: Owed,
 }
 
 impl Ranges {
     pub const fn new() -> Ranges {
         Ranges {
             counts: Counts::new(),
-            owed: Vec::new(),
+            owed: Owed::new(),
         }
     }
 
@@ -72,7 +98,7 @@ impl Ranges {
     pub fn hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
         match self.try_hold(pages, kernel) {
             // What is owed may be what there was no room for this one for.
-            Err(_) if !self.owed.is_empty() => {
+            Err(_) if !self.owed.0.is_empty() => {
                 self.settle(kernel);
                 self.try_hold(pages, kernel)
             }
@@ -137,7 +163,7 @@ impl Ranges {
                 }
             }
         }
-        if self.owed.len() > kernel.put_off() {
+        if self.owed.0.len() > kernel.put_off() {
             self.settle(kernel);
         }
         Ok(())
@@ -146,33 +172,16 @@ impl Ranges {
     /// Whether these pages are owed now, and so need not be given back at once.
     #[inline]
     fn put_off<K: Kernel>(&mut self, pages: Pages, kernel: &K) -> bool {
-        kernel.put_off() > 0 && self.owe(pages)
-    }
-
-    /// False if there is no memory to remember them.
-    fn owe(&mut self, pages: Pages) -> bool {
-        if let Some(last) = self.owed.last_mut()
-            && last.first <= pages.end
-            && pages.first <= last.end
-        {
-            last.first = last.first.min(pages.first);
-            last.end = last.end.max(pages.end);
-            return true;
-        }
-        let room = self.owed.try_reserve(1).is_ok();
-        if room {
-            self.owed.push(pages);
-        }
-        room
+        kernel.put_off() > 0 && self.owed.add(pages)
     }
 
     /// Gives back what is owed and still held by none: there may be room now for what was refused.
     #[cold]
     pub fn settle<K: Kernel>(&mut self, kernel: &mut K) {
-        while let Some(run) = self.owed.pop() {
-            let owed = self.owed.len();
+        while let Some(run) = self.owed.0.pop() {
+            let owed = self.owed.0.len();
             self.give_back(run, kernel);
-            if self.owed.len() > owed {
+            if self.owed.0.len() > owed {
                 break;
             }
         }

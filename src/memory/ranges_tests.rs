@@ -37,7 +37,7 @@ impl Kernel for Model<'_> {
         self.set(run, true)
     }
 
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
+    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Owed) {
         assert!(!held(run));
         let _ = self.set(run, false);
     }
@@ -141,7 +141,7 @@ impl Kernel for Calls {
         Ok(())
     }
 
-    fn give_back(&mut self, run: Pages, _held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
+    fn give_back(&mut self, run: Pages, _held: &dyn Fn(Pages) -> bool, _owed: &mut Owed) {
         self.0.push((run, false));
     }
 
@@ -174,7 +174,7 @@ fn who_gives_back_can_see_who_holds() {
         fn exclude(&mut self, _run: Pages) -> Result<(), ()> {
             Ok(())
         }
-        fn give_back(&mut self, _run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Vec<Pages>) {
+        fn give_back(&mut self, _run: Pages, held: &dyn Fn(Pages) -> bool, _owed: &mut Owed) {
             self.0.push(held(pages(0, 8)));
         }
         fn put_off(&self) -> usize {
@@ -214,10 +214,10 @@ proptest! {
                 self.excluded[run.first..run.end].fill(true);
                 Ok(())
             }
-            fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Vec<Pages>) {
+            fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Owed) {
                 assert!(!held(run));
                 match self.full {
-                    true => owed.push(run),
+                    true => assert!(owed.add(run)),
                     false => self.excluded[run.first..run.end].fill(false),
                 }
             }
@@ -236,7 +236,7 @@ proptest! {
             live.push(range);
             if first % 3 > 0 {
                 ranges.release(live.swap_remove(index.index(live.len())), &mut kernel).unwrap();
-                prop_assert!(full || ranges.owed.len() <= put_off);
+                prop_assert!(full || ranges.owed.0.len() <= put_off);
             }
             for page in live.iter().flat_map(|range| range.first..range.end) {
                 prop_assert!(kernel.excluded[page]);
@@ -248,7 +248,7 @@ proptest! {
             let held = live.iter().any(|range| (range.first..range.end).contains(&page));
             prop_assert_eq!(kernel.excluded[page], held);
         }
-        prop_assert!(ranges.owed.is_empty());
+        prop_assert!(ranges.owed.0.is_empty());
     }
 }
 
