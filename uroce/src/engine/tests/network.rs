@@ -132,6 +132,12 @@ impl Network {
         network
     }
 
+    /// Whether nothing has been written to the registered memory of a side.
+    pub fn untouched(&mut self, side: usize) -> bool {
+        let region = self.sides[side].host.region(KEY);
+        region.bytes.iter().all(|byte| *byte == 0)
+    }
+
     pub fn rc(mtu: u32, fate: Box<Fate>) -> Network {
         Network::rc_with(mtu, fate, QpChange::default())
     }

@@ -83,14 +83,7 @@ fn uc_writes_where_it_may_and_says_nothing_where_not() {
         0,
         request(2, RequestKind::Write { va: 0, rkey }, &[sge(0, 30)]),
     );
-    assert!(
-        network.sides[1]
-            .host
-            .region(KEY)
-            .bytes
-            .iter()
-            .all(|byte| *byte == 0)
-    );
+    assert!(network.untouched(1));
     network.send(
         0,
         request(
