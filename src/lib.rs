@@ -1,7 +1,7 @@
 //! `libibverbs.so.1` in Rust: rdma-core's RDMA verbs library, symbol by symbol and byte by byte.
 //!
-//! The floors, from the ground: `abi` < `sys, env, log` < `discover, memory, neigh, uverbs` <
-//! `provider` < `verbs` < `compat` < `export`. Nothing imports a floor above its own, and a C symbol
+//! The layers, lowest first: `abi` < `sys, env, log` < `discover, memory, neigh, uverbs` <
+//! `provider` < `verbs` < `compat` < `export`. Nothing imports a layer above its own, and a C symbol
 //! is born in `export` only. ARCHITECTURE.md has the map.
 //!
 //! Errors follow the C library's conventions (errno values as positive return values, or NULL / -1
@@ -25,7 +25,7 @@ pub mod memory;
 pub mod neigh;
 pub mod provider;
 #[cfg(any(feature = "static", test))]
-pub mod statics;
+pub mod rdma_util;
 pub mod sys;
 pub mod uverbs;
 pub mod verbs;

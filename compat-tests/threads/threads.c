@@ -17,7 +17,7 @@
  *   loops    ROUNDS times list/free, then open/close, then objects, in THREADS
  *            threads: no descriptor more than before, and no more memory
  *
- * On the bench (see ../bench) events are pushed by hand; on a device that can send to
+ * On the bench (see ../fake-uverbs) events are pushed by hand; on a device that can send to
  * itself (argument 5: the GID index to use) they are those of real messages.
  */
 #define _GNU_SOURCE

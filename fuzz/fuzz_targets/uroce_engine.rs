@@ -16,7 +16,7 @@ use uroce::wire::{
 };
 
 /// The one of the engine's own tests, which is no part of the crate.
-#[path = "../../uroce/src/engine/tests/host.rs"]
+#[path = "../../crates/uroce/src/engine/tests/host.rs"]
 #[allow(dead_code)]
 mod host;
 

@@ -2,23 +2,23 @@
 //! archives call them by, and puts the tables `verbs_provider_all` and `rdmanl_policy` into members of their own.
 
 export!(default "":
-    [crate::statics::providers] { ibv_static_providers }
-    [crate::statics::bitmap] {
+    [crate::rdma_util::providers] { ibv_static_providers }
+    [crate::rdma_util::bitmap] {
         bitmap_fill_region,
         bitmap_find_first_bit,
         bitmap_find_free_region,
         bitmap_zero_region,
     }
-    [crate::statics::qmap] { cl_qmap_get, cl_qmap_init, cl_qmap_insert, cl_qmap_remove_item }
-    [crate::statics::iset] {
+    [crate::rdma_util::qmap] { cl_qmap_get, cl_qmap_init, cl_qmap_insert, cl_qmap_remove_item }
+    [crate::rdma_util::iset] {
         iset_alloc_range,
         iset_alloc_range_aligned,
         iset_create,
         iset_destroy,
         iset_insert_range,
     }
-    [crate::statics::misc] { get_random, open_cdev, set_fd_nonblock, xorshift32 }
-    [crate::statics::rdmanl] { rdmanl_get_chardev, rdmanl_socket_alloc }
+    [crate::rdma_util::misc] { get_random, open_cdev, set_fd_nonblock, xorshift32 }
+    [crate::rdma_util::rdmanl] { rdmanl_get_chardev, rdmanl_socket_alloc }
     [crate::uverbs::cmd::mr] { ibv_cmd_reg_dmabuf_mr_8 = reg_dmabuf_mr }
 );
 

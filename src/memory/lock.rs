@@ -8,7 +8,7 @@
 //!
 //! A process of one thread does without the mutex, as the C library does there by way of glibc's own.
 
-use super::alone::is_alone;
+use super::single_threaded::is_single_threaded;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -82,7 +82,7 @@ impl<T> ForkLock<T> {
         if self.owner.load(Ordering::Relaxed) == me {
             return None;
         }
-        let held = match is_alone() {
+        let held = match is_single_threaded() {
             true => None,
             // A panic ends the process, so nothing is ever poisoned.
             false => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),

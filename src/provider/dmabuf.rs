@@ -6,7 +6,7 @@
 //! `mlx5dv_reg_dmabuf_mr@MLX5_1.25`: for a device of such a library the argument is real.
 
 #[cfg(not(feature = "static"))]
-mod eighth;
+mod driver_arg;
 
 use core::ptr::null_mut;
 
@@ -14,7 +14,7 @@ use ibverbs_abi::*;
 use libc::c_int;
 
 #[cfg(not(feature = "static"))]
-use self::eighth::passes_eight;
+use self::driver_arg::passes_eight;
 use crate::uverbs::cmd::mr::reg_dmabuf_mr;
 
 /// In a static library the name tells: archives of v54 and later call the command that has eight.

@@ -8,7 +8,7 @@ pub mod device;
 pub mod dmabuf;
 #[cfg(not(feature = "static"))]
 pub mod known;
-#[cfg_attr(feature = "static", path = "unloaded.rs")]
+#[cfg_attr(feature = "static", path = "load_static.rs")]
 pub mod load;
 pub mod matching;
 pub mod ops;

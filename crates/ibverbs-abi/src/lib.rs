@@ -1,0 +1,23 @@
+//! What C sees of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one flat
+//! namespace. No behaviour, but for [`Errno`] and the ways in which it reaches C.
+//!
+//! An enum of C's is an alias of an integer type with constants, for programs and providers pass values
+//! that this library does not know. What is anonymous in C is named `u` here, or `imm` and `op` in
+//! work requests and completions; a field that is called like a word of Rust's has a `_` behind it.
+//! `tests/layout` compares every type and constant with the C headers of the distribution.
+#![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
+
+mod errno;
+mod kernel;
+mod layouts;
+mod provider;
+mod public;
+
+pub use errno::Errno;
+pub use kernel::*;
+pub use layouts::*;
+pub use provider::*;
+pub use public::*;
+
+use core::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
+use libc::{dev_t, pthread_cond_t, pthread_mutex_t, timespec};

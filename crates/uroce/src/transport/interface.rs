@@ -1,0 +1,230 @@
+//! The interface of a device: which one it is, and what it is like now.
+
+use std::io;
+use std::net::IpAddr;
+
+use super::gid_table::{self, Slot};
+use super::rtnl::{Link, RtnlClient};
+use super::{GidEntry, PortState};
+use crate::device::config::{Config, Place};
+
+/// What a RoCE packet may have around its payload, in the kernel's reckoning.
+const OVERHEAD: u32 = 80;
+
+/// The interface as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    pub link: Link,
+    /// The entries that its GID table is to have.
+    pub slots: Vec<Slot>,
+}
+
+fn missing(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, what)
+}
+
+/// Whether the address is one that the loopback interface has without its being listed.
+fn is_loopback(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V4(ip) if ip.is_loopback())
+}
+
+impl Interface {
+    /// Finds the interface that a configuration means.
+    pub fn find(config: &Config) -> io::Result<Interface> {
+        Interface::find_by(&mut RtnlClient::open()?, config)
+    }
+
+    pub fn find_by(kernel: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
+        let links = kernel.links()?;
+        let loopback = |link: &&Link| link.loopback;
+        let link = match &config.place {
+            Place::DefaultRoute => {
+                let index = kernel.default_interface()?;
+                let link = links.iter().find(|link| Some(link.index) == index);
+                link.or_else(|| links.iter().find(loopback))
+                    .ok_or_else(|| missing("there is no default route and no loopback".into()))?
+            }
+            Place::Interface(name) => links
+                .iter()
+                .find(|link| link.name == *name)
+                .ok_or_else(|| missing(format!("there is no interface '{name}'")))?,
+            Place::Address { ip, scope } => {
+                let addresses = kernel.addresses()?;
+                let has_it = |link: &&Link| {
+                    scope.as_ref().is_none_or(|scope| *scope == link.name)
+                        && addresses
+                            .iter()
+                            .any(|address| address.interface == link.index && address.ip == *ip)
+                };
+                let link = links.iter().find(has_it);
+                link.or_else(|| links.iter().find(|link| link.loopback && is_loopback(*ip)))
+                    .ok_or_else(|| missing(format!("no interface has the address {ip}")))?
+            }
+        };
+        let index = link.index;
+        Interface::read(kernel, config, index)?.ok_or_else(|| missing("it is gone".into()))
+    }
+
+    /// The interface of that number; None if it is gone.
+    pub fn read(
+        kernel: &mut RtnlClient,
+        config: &Config,
+        index: u32,
+    ) -> io::Result<Option<Interface>> {
+        let Some(link) = kernel.links()?.into_iter().find(|link| link.index == index) else {
+            return Ok(None);
+        };
+        let addresses = kernel.addresses()?;
+        let own: Vec<_> = addresses
+            .iter()
+            .filter(|address| address.interface == index)
+            .map(|address| address.ip)
+            .collect();
+        let slots = match &config.place {
+            Place::Address { ip, .. } if own.contains(ip) || link.loopback && is_loopback(*ip) => {
+                gid_table::of_address(*ip)
+            }
+            Place::Address { .. } => Vec::new(),
+            _ => gid_table::of_interface(link.mac, &own),
+        };
+        Ok(Some(Interface { link, slots }))
+    }
+
+    pub fn port_state(&self) -> PortState {
+        port_state(Some(&self.link))
+    }
+
+    /// The node's GUID: the MAC address as EUI-64; where there is none (the loopback interface's is all
+    /// zeros), one that only the device of this name on this host has.
+    pub fn guid(&self, device: &str) -> [u8; 8] {
+        match self.link.mac {
+            Some(mac) if mac != [0; 6] => {
+                let gid = gid_table::default_gid(mac);
+                gid[8..].try_into().unwrap_or_default()
+            }
+            _ => of_host(device),
+        }
+    }
+}
+
+/// The state of the port of an interface, or of one that is gone.
+pub fn port_state(link: Option<&Link>) -> PortState {
+    let mtu = link.map_or(0, |link| link.mtu.saturating_sub(OVERHEAD));
+    let sizes = [4096, 2048, 1024, 512];
+    PortState {
+        up: link.is_some_and(|link| link.up),
+        active: link.is_some_and(|link| link.running),
+        active_mtu: sizes.into_iter().find(|size| *size <= mtu).unwrap_or(256),
+    }
+}
+
+/// A GUID of this host, locally administered: the same for each process, as long as the host has its
+/// identity.
+fn of_host(name: &str) -> [u8; 8] {
+    let id = std::fs::read("/etc/machine-id")
+        .or_else(|_| std::fs::read("/proc/sys/kernel/random/boot_id"))
+        .unwrap_or_default();
+    // FNV-1a, 64 bits
+    let bytes = id.iter().chain(name.as_bytes());
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    let mut guid = hash.to_be_bytes();
+    guid[0] = guid[0] & !3 | 2;
+    guid
+}
+
+/// The table as the device's users see it.
+pub fn entries(table: &[Option<Slot>], ifindex: u32) -> Vec<Option<GidEntry>> {
+    let entry = |slot: &Slot| GidEntry {
+        gid: slot.gid,
+        ifindex,
+    };
+    table.iter().map(|slot| slot.as_ref().map(entry)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(mtu: u32, mac: Option<[u8; 6]>) -> Link {
+        Link {
+            index: 2,
+            name: "eth0".into(),
+            mac,
+            mtu,
+            up: true,
+            running: true,
+            loopback: false,
+        }
+    }
+
+    #[test]
+    fn the_mtu_is_the_largest_that_fits() {
+        for (mtu, active_mtu) in [
+            (65536, 4096),
+            (9000, 4096),
+            (4176, 4096),
+            (4175, 2048),
+            (1500, 1024),
+            (600, 512),
+            (68, 256),
+        ] {
+            let state = port_state(Some(&link(mtu, None)));
+            assert_eq!(
+                state,
+                PortState {
+                    up: true,
+                    active: true,
+                    active_mtu
+                },
+                "{mtu}"
+            );
+        }
+        assert!(!port_state(None).active);
+    }
+
+    #[test]
+    fn guids() {
+        let guid = |mac| {
+            Interface {
+                link: link(1500, mac),
+                slots: Vec::new(),
+            }
+            .guid("uroce0")
+        };
+        let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
+        assert_eq!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
+        assert_eq!(guid(None), guid(Some([0; 6])));
+        assert_eq!(guid(None)[0] & 3, 2);
+        assert_ne!(of_host("uroce0"), of_host("uroce1"));
+    }
+
+    #[test]
+    fn the_loopback_interface() {
+        let find = |place| {
+            Interface::find(&Config {
+                name: "x".into(),
+                place,
+            })
+        };
+        let lo = find(Place::Interface("lo".into())).unwrap();
+        assert_eq!(lo.link.name, "lo");
+        assert_eq!(lo.slots[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);
+        let ip = "127.3.2.1".parse().unwrap();
+        let one = find(Place::Address { ip, scope: None }).unwrap();
+        assert_eq!(one.slots, gid_table::of_address(ip));
+        assert_eq!(one.link.index, lo.link.index);
+        let nowhere = |place| find(place).unwrap_err().to_string();
+        assert_eq!(
+            nowhere(Place::Interface("nosuch0".into())),
+            "there is no interface 'nosuch0'"
+        );
+        let ip = "192.0.2.200".parse().unwrap();
+        assert_eq!(
+            nowhere(Place::Address { ip, scope: None }),
+            "no interface has the address 192.0.2.200"
+        );
+        find(Place::DefaultRoute).unwrap();
+    }
+}
