@@ -35,8 +35,8 @@ fn gid(side: usize) -> Gid {
     gid
 }
 
-fn path(to: usize) -> Path {
-    Path {
+fn av(to: usize) -> AddressVector {
+    AddressVector {
         dgid: gid(to),
         sgid_index: 0,
         traffic_class: 0,
@@ -79,27 +79,27 @@ fn sges(script: &mut Unstructured) -> Result<Sges> {
         .collect()
 }
 
-fn kind(script: &mut Unstructured) -> Result<RequestKind> {
+fn kind(script: &mut Unstructured) -> Result<SendOp> {
     let (va, rkey) = (va(script)?, key(script)?);
     Ok(match script.int_in_range(0..=12u8)? {
-        0 => RequestKind::Send,
-        1 => RequestKind::SendImm { imm: 1 },
-        2 => RequestKind::SendInv { rkey: rkey.wrapping_add(1) },
-        3 => RequestKind::Write { va, rkey },
-        4 => RequestKind::WriteImm { va, rkey, imm: 2 },
-        5 | 6 => RequestKind::Read { va, rkey },
-        7 => RequestKind::CmpSwap { va, rkey, compare: 0, swap: 1 },
-        8 => RequestKind::FetchAdd { va, rkey, add: 1 },
-        9 => RequestKind::AtomicWrite { va, rkey, data: [7; 8] },
-        10 => RequestKind::Flush {
+        0 => SendOp::Send,
+        1 => SendOp::SendImm { imm: 1 },
+        2 => SendOp::SendInv { rkey: rkey.wrapping_add(1) },
+        3 => SendOp::Write { va, rkey },
+        4 => SendOp::WriteImm { va, rkey, imm: 2 },
+        5 | 6 => SendOp::Read { va, rkey },
+        7 => SendOp::CmpSwap { va, rkey, compare: 0, swap: 1 },
+        8 => SendOp::FetchAdd { va, rkey, add: 1 },
+        9 => SendOp::AtomicWrite { va, rkey, data: [7; 8] },
+        10 => SendOp::Flush {
             va,
             rkey,
             len: small_len(script)?,
             placement: script.int_in_range(0..=4)?,
             selectivity: script.int_in_range(0..=2)?,
         },
-        11 => RequestKind::LocalInv { rkey: rkey.wrapping_add(1) },
-        _ => RequestKind::BindMw(Bind {
+        11 => SendOp::LocalInv { rkey: rkey.wrapping_add(1) },
+        _ => SendOp::BindMw(Bind {
             mw: 0,
             rkey,
             mr_lkey: key(script)?,
@@ -111,11 +111,11 @@ fn kind(script: &mut Unstructured) -> Result<RequestKind> {
 }
 
 /// The form of requests is checked by who posts them; here they are of the service at least.
-fn fits(kind: &RequestKind, service: Service) -> bool {
+fn fits(kind: &SendOp, service: Service) -> bool {
     match service {
         Service::Rc | Service::XrcSend => true,
-        Service::Uc => !matches!(kind, RequestKind::Read { .. }),
-        Service::Ud => matches!(kind, RequestKind::Send | RequestKind::SendImm { .. }),
+        Service::Uc => !matches!(kind, SendOp::Read { .. }),
+        Service::Ud => matches!(kind, SendOp::Send | SendOp::SendImm { .. }),
         Service::XrcRecv => false,
     }
 }
@@ -259,7 +259,7 @@ impl Play {
             0..3 => self.post(script, side)?,
             3 | 4 => {
                 let wr_id = self.posted[side][1];
-                let receive = Receive { wr_id, sges: sges(script)? };
+                let receive = RecvWr { wr_id, sges: sges(script)? };
                 let config = *self.qps[side].config();
                 let host = &mut self.hosts[side];
                 if self.qps[side].state() == QpState::Reset {
@@ -307,7 +307,7 @@ impl Play {
                 let wait: u64 = script.int_in_range(0..=200_000_000)?;
                 self.now = Time(self.now.0 + wait);
                 for side in 0..2 {
-                    if self.qps[side].timeout().is_some_and(|at| at <= self.now) {
+                    if self.qps[side].next_timeout().is_some_and(|at| at <= self.now) {
                         self.qps[side].handle_timeout(self.now, &mut self.hosts[side]);
                         self.transmit(side);
                     }
@@ -315,7 +315,7 @@ impl Play {
             }
             _ => self.change(script, side)?,
         }
-        assert!(self.qps[side].send_depth() <= DEPTH && self.qps[side].receive_depth() <= DEPTH);
+        assert!(self.qps[side].send_depth() <= DEPTH && self.qps[side].recv_depth() <= DEPTH);
         Ok(())
     }
 
@@ -327,11 +327,11 @@ impl Play {
             return Ok(());
         }
         let sges = sges(script)?;
-        let inline = script.ratio(1, 8)? && matches!(kind, RequestKind::Send);
-        let request = Request {
+        let inline = script.ratio(1, 8)? && matches!(kind, SendOp::Send);
+        let request = SendWr {
             wr_id: self.posted[side][0],
-            kind,
-            flags: RequestFlags {
+            op: kind,
+            flags: SendFlags {
                 signaled: script.arbitrary()?,
                 solicited: script.arbitrary()?,
                 fence: script.arbitrary()?,
@@ -339,14 +339,14 @@ impl Play {
             sges,
             inline: inline.then(|| [9; 70].into_iter().collect()),
             ud: Some(UdAddress {
-                path: path(1 - side),
+                av: av(1 - side),
                 qpn: 7,
                 qkey: script.int_in_range(0..=1)?,
                 pkey_index: 0,
             }),
             xrc_srqn: SRQN,
         };
-        let taken = self.qps[side].post_send(request, self.now, &mut self.hosts[side]);
+        let taken = self.qps[side].post_send(request, &mut self.hosts[side]);
         self.posted[side][0] += u64::from(taken);
         self.transmit(side);
         Ok(())
@@ -369,7 +369,7 @@ impl Play {
         };
         let change = QpChange {
             state: Some(state),
-            notify_drained: true,
+            sqd_async_notify: true,
             ..QpChange::default()
         };
         if state == QpState::Reset {
@@ -385,7 +385,7 @@ impl Play {
     fn start(&mut self, script: &mut Unstructured, side: usize) -> Result<()> {
         let usual = QpChange {
             access: Some(0x30e),
-            path: Some(path(1 - side)),
+            av: Some(av(1 - side)),
             path_mtu: Some(256),
             dest_qpn: Some(1 + (1 - side) as u32),
             qkey: Some(0),
@@ -393,7 +393,7 @@ impl Play {
             max_dest_rd_atomic: Some(script.int_in_range(0..=3)?),
             min_rnr_timer: Some(script.int_in_range(0..=31)?),
             timeout: Some(script.int_in_range(0..=31)?),
-            retry_count: Some(script.int_in_range(0..=7)?),
+            retry_cnt: Some(script.int_in_range(0..=7)?),
             rnr_retry: Some(script.int_in_range(0..=7)?),
             ..QpChange::default()
         };
@@ -436,7 +436,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
                 max_send_wr: DEPTH,
                 max_recv_wr: DEPTH,
             },
-            signal_all: false,
+            sq_sig_all: false,
             has_srq,
         }));
         let mut host = TestHost::default();
@@ -453,12 +453,12 @@ fn play(script: &mut Unstructured) -> Result<()> {
     for ((qp, host), posted) in play.qps.iter().zip(&play.hosts).zip(play.posted) {
         // What is in error has flushed what it had.
         if qp.state() == QpState::Err {
-            assert_eq!(qp.send_depth() + qp.receive_depth(), 0);
+            assert_eq!(qp.send_depth() + qp.recv_depth(), 0);
         }
         // What was posted has completed once at most.
         let mut seen = HashSet::new();
         for (queue, completion) in &host.completions {
-            let of = usize::from(*queue != Completed::Send);
+            let of = usize::from(*queue != WorkQueue::Send);
             assert!(completion.wr_id < posted[of]);
             assert!(seen.insert((of, completion.wr_id)), "completed twice");
         }

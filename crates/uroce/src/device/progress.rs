@@ -121,13 +121,13 @@ impl Device {
     pub fn post<T>(
         &self,
         qp: &Arc<QueuePair>,
-        work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
+        work: impl FnOnce(&mut Qp, &mut QpHost<'_>) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         let now = clock::now();
         let (engine, mut world) = inner.split(qp);
-        let result = work(engine, &mut world, now);
-        if engine.may_gather() {
+        let result = work(engine, &mut world);
+        if engine.may_defer_transmit() {
             self.deferred(qp, &mut inner);
         } else {
             self.send(qp, &mut inner, now);
@@ -176,7 +176,7 @@ impl Device {
 
     /// Remembers when the queue pair wants to be run next.
     fn schedule(&self, qp: &QueuePair, inner: &Inner) {
-        if let Some(at) = inner.engine().timeout()
+        if let Some(at) = inner.engine().next_timeout()
             && at.0 < qp.due.load(Ordering::Relaxed)
         {
             qp.due.store(at.0, Ordering::Relaxed);
@@ -398,7 +398,7 @@ impl Device {
         qp.due.store(u64::MAX, Ordering::Relaxed);
         let now = clock::now();
         let (engine, mut world) = inner.split(qp);
-        if engine.timeout().is_some_and(|at| at <= now) {
+        if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now, &mut world);
         }
         self.send(qp, &mut inner, now);

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use super::queue_pair::QueuePair;
 use crate::engine::{
-    Access, Bind, Completed, Completion, Host, LocalError, Overrun, QpEvent, Receive, RemoteError,
-    Service, Sge, XrcError,
+    Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, Service,
+    Sge, WorkQueue, XrcError,
 };
 use crate::memory::{Domain, Holder};
 
@@ -112,24 +112,24 @@ impl Host for QpHost<'_> {
         self.holding(|holder| self.qp.memory.bind(bind, holder))
     }
 
-    fn take_shared(&mut self) -> Option<Receive> {
+    fn take_srq_wr(&mut self) -> Option<RecvWr> {
         self.qp.srq.as_ref()?.take()
     }
 
-    fn take_xrc(&mut self, srqn: u32) -> Result<Receive, XrcError> {
+    fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError> {
         let xrcd = self.qp.xrcd.as_ref().ok_or(XrcError::NoSuchQueue)?;
         let queue = xrcd.queue(srqn).ok_or(XrcError::NoSuchQueue)?;
         *self.xrc_domain = Some(queue.domain);
         queue.take().ok_or(XrcError::Empty)
     }
 
-    fn complete(&mut self, queue: Completed, completion: Completion) -> Result<(), Overrun> {
+    fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
-        *self.received |= queue != Completed::Send;
+        *self.received |= queue != WorkQueue::Send;
         match queue {
-            Completed::Send => qp.send_cq.as_ref(),
-            Completed::Receive => qp.recv_cq.as_ref(),
-            Completed::Xrc { srqn } => {
+            WorkQueue::Send => qp.send_cq.as_ref(),
+            WorkQueue::Recv => qp.recv_cq.as_ref(),
+            WorkQueue::XrcSrq { srqn } => {
                 let queue = qp.xrcd.as_ref().and_then(|xrcd| xrcd.queue(srqn));
                 return match queue.as_ref().and_then(|queue| queue.cq.as_ref()) {
                     Some(cq) => cq.push(completion, qp.qpn),

@@ -9,11 +9,11 @@ use parking_lot::Mutex;
 
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
-use crate::engine::Receive;
+use crate::engine::RecvWr;
 use crate::memory::Domain;
 
 struct State {
-    receives: VecDeque<Receive>,
+    receives: VecDeque<RecvWr>,
     max_wr: usize,
     limit: usize,
 }
@@ -62,7 +62,7 @@ impl SharedQueue {
     }
 
     /// False if it is full.
-    pub fn post(&self, receive: Receive) -> bool {
+    pub fn post(&self, receive: RecvWr) -> bool {
         let mut state = self.state.lock();
         let room = state.receives.len() < state.max_wr;
         if room {
@@ -72,7 +72,7 @@ impl SharedQueue {
     }
 
     /// The next receive; tells the program when few are left.
-    pub fn take(&self) -> Option<Receive> {
+    pub fn take(&self) -> Option<RecvWr> {
         let mut state = self.state.lock();
         let receive = state.receives.pop_front();
         if receive.is_some() && state.receives.len() < state.limit {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn post(queue: &SharedQueue, wr_id: u64) -> bool {
-        queue.post(Receive {
+        queue.post(RecvWr {
             wr_id,
             sges: Sges::default(),
         })

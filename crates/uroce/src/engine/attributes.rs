@@ -1,6 +1,6 @@
 //! The attributes of a queue pair, as `modify` sets them.
 
-use super::{Gid, Path, QpChange};
+use super::{AddressVector, Gid, QpChange};
 use crate::wire::{gid_of, ip_of};
 
 #[derive(Clone, Debug)]
@@ -9,7 +9,7 @@ pub struct Attributes {
     pub pkey_index: u16,
     /// `IBV_ACCESS_REMOTE_*`.
     pub access: u32,
-    pub path: Path,
+    pub av: AddressVector,
     /// The peer's address, in the form that packets have it.
     pub peer: Gid,
     pub mtu: u32,
@@ -18,14 +18,14 @@ pub struct Attributes {
     pub max_dest_rd_atomic: u8,
     pub min_rnr_timer: u8,
     pub timeout: u8,
-    pub retry_count: u8,
+    pub retry_cnt: u8,
     pub rnr_retry: u8,
-    pub notify_drained: bool,
+    pub sqd_async_notify: bool,
 }
 
 impl Attributes {
     pub fn new() -> Attributes {
-        let path = Path {
+        let av = AddressVector {
             dgid: [0; 16],
             sgid_index: 0,
             traffic_class: 0,
@@ -36,7 +36,7 @@ impl Attributes {
             qkey: 0,
             pkey_index: 0,
             access: 0,
-            path,
+            av,
             peer: [0; 16],
             mtu: 4096,
             dest_qpn: 0,
@@ -44,9 +44,9 @@ impl Attributes {
             max_dest_rd_atomic: 0,
             min_rnr_timer: 0,
             timeout: 0,
-            retry_count: 0,
+            retry_cnt: 0,
             rnr_retry: 0,
-            notify_drained: false,
+            sqd_async_notify: false,
         }
     }
 
@@ -60,7 +60,7 @@ impl Attributes {
         set(&mut self.qkey, change.qkey);
         set(&mut self.pkey_index, change.pkey_index);
         set(&mut self.access, change.access);
-        set(&mut self.path, change.path);
+        set(&mut self.av, change.av);
         set(
             &mut self.mtu,
             change.path_mtu.map(|mtu| mtu.clamp(256, 4096)),
@@ -70,9 +70,9 @@ impl Attributes {
         set(&mut self.max_dest_rd_atomic, change.max_dest_rd_atomic);
         set(&mut self.min_rnr_timer, change.min_rnr_timer);
         set(&mut self.timeout, change.timeout);
-        set(&mut self.retry_count, change.retry_count);
+        set(&mut self.retry_cnt, change.retry_cnt);
         set(&mut self.rnr_retry, change.rnr_retry);
-        self.peer = gid_of(ip_of(&self.path.dgid));
-        self.notify_drained = change.notify_drained;
+        self.peer = gid_of(ip_of(&self.av.dgid));
+        self.sqd_async_notify = change.sqd_async_notify;
     }
 }

@@ -4,7 +4,7 @@ use ibverbs_abi::*;
 
 use super::responder::Message;
 use super::send_queue::Progress;
-use super::{Completed, Completion, Host, Qp, QpEvent, QpState, Receive, Service};
+use super::{Completion, Host, Qp, QpEvent, QpState, RecvWr, Service, WorkQueue};
 
 impl Qp {
     /// Completes what is done at the front of the send queue.
@@ -25,11 +25,11 @@ impl Qp {
             if !done {
                 break;
             }
-            let signaled = self.config.signal_all || front.request.flags.signaled;
+            let signaled = self.config.sq_sig_all || front.wr.flags.signaled;
             let completion = front.completion(IBV_WC_SUCCESS);
             self.send_queue.wqes.pop_front();
             requester.current = requester.current.saturating_sub(1);
-            if signaled && host.complete(Completed::Send, completion).is_err() {
+            if signaled && host.complete(WorkQueue::Send, completion).is_err() {
                 self.fatal(host);
                 return;
             }
@@ -41,7 +41,7 @@ impl Qp {
     pub(super) fn fail_oldest(&mut self, status: ibv_wc_status, host: &mut impl Host) {
         let overrun = match self.send_queue.wqes.pop_front() {
             Some(wqe) => host
-                .complete(Completed::Send, wqe.completion(status))
+                .complete(WorkQueue::Send, wqe.completion(status))
                 .is_err(),
             None => false,
         };
@@ -75,12 +75,12 @@ impl Qp {
             _ => None,
         };
         let held = self.responder.held.take();
-        let held = held.map(|receive| (receive, Completed::Receive));
+        let held = held.map(|receive| (receive, WorkQueue::Recv));
         for (receive, queue) in begun.into_iter().chain(held) {
             let _ = host.complete(queue, flushed(&receive));
         }
         for receive in self.receives.drain(..) {
-            let _ = host.complete(Completed::Receive, flushed(&receive));
+            let _ = host.complete(WorkQueue::Recv, flushed(&receive));
         }
         if self.config.has_srq || self.config.service == Service::XrcRecv {
             host.event(QpEvent::LastWqeReached);
@@ -97,7 +97,7 @@ impl Qp {
         self.requester.current = 0;
         self.send_queue.resume(self.requester.sent);
         for wqe in self.send_queue.wqes.drain(..) {
-            let _ = host.complete(Completed::Send, wqe.completion(IBV_WC_WR_FLUSH_ERR));
+            let _ = host.complete(WorkQueue::Send, wqe.completion(IBV_WC_WR_FLUSH_ERR));
         }
     }
 
@@ -110,7 +110,7 @@ impl Qp {
         let end = self.requester.drain_end.unwrap_or(0);
         if front.is_none_or(|wqe| wqe.first >= end) {
             self.draining = false;
-            if self.attributes.notify_drained {
+            if self.attributes.sqd_async_notify {
                 host.event(QpEvent::SendQueueDrained);
             }
         }
@@ -118,18 +118,18 @@ impl Qp {
 }
 
 /// Where the completion of a receive goes.
-pub fn queue_of(xrc: Option<u32>) -> Completed {
+pub fn queue_of(xrc: Option<u32>) -> WorkQueue {
     match xrc {
-        Some(srqn) => Completed::Xrc { srqn },
-        None => Completed::Receive,
+        Some(srqn) => WorkQueue::XrcSrq { srqn },
+        None => WorkQueue::Recv,
     }
 }
 
 /// A receive that did not end well.
-pub fn failed(receive: &Receive, status: ibv_wc_status) -> Completion {
+pub fn failed(receive: &RecvWr, status: ibv_wc_status) -> Completion {
     Completion::new(receive.wr_id, status, IBV_WC_RECV)
 }
 
-fn flushed(receive: &Receive) -> Completion {
+fn flushed(receive: &RecvWr) -> Completion {
     failed(receive, IBV_WC_WR_FLUSH_ERR)
 }

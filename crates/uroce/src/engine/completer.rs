@@ -115,7 +115,7 @@ impl Qp {
             requester.current = 0;
             requester.reads = 0;
         }
-        requester.retries_left = self.attributes.retry_count;
+        requester.retries_left = self.attributes.retry_cnt;
         requester.excused = 0;
         requester.rnr_left = self.attributes.rnr_retry;
         requester.not_before = None;
@@ -149,12 +149,12 @@ impl Qp {
                     Ok(())
                 } else {
                     answers = number + 1 == wqe.read_end(number, mtu);
-                    host.scatter(&wqe.request.sges, offset, packet.payload)
+                    host.scatter(&wqe.wr.sges, offset, packet.payload)
                         .map_err(status_of)
                 }
             }
             (Class::Atomic, Operation::AtomicAck, Some(before)) => host
-                .scatter(&wqe.request.sges, 0, &before.to_ne_bytes())
+                .scatter(&wqe.wr.sges, 0, &before.to_ne_bytes())
                 .map_err(status_of),
             (Class::Prompt, Operation::ReadResponse, _) if packet.payload.is_empty() => Ok(()),
             _ => Err(IBV_WC_BAD_RESP_ERR),
@@ -206,7 +206,7 @@ impl Qp {
         requester.not_before = Some(now.after(timers::rnr(timer)));
         requester.rewind();
         requester.stop_timers();
-        requester.retries_left = self.attributes.retry_count;
+        requester.retries_left = self.attributes.retry_cnt;
     }
 
     fn note_credits(&mut self, aeth: &Aeth) {

@@ -1,6 +1,6 @@
 //! What the engine needs of the world around a queue pair.
 
-use super::{Bind, Completion, QpEvent, Receive, Sge};
+use super::{Bind, Completion, QpEvent, RecvWr, Sge};
 
 /// A local key, range or right was wrong: IBV_WC_LOC_PROT_ERR or IBV_WC_LOC_LEN_ERR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,13 +38,14 @@ pub enum Access {
     FlushPersistent,
 }
 
-/// The two queues of a queue pair that complete.
+/// The work queue whose work request a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Completed {
+pub enum WorkQueue {
     Send,
-    Receive,
-    /// A receive of the XRC shared receive queue of this number, to that queue's completion queue.
-    Xrc {
+    /// The queue pair's own receive queue, or its shared receive queue.
+    Recv,
+    /// The XRC shared receive queue with this number; it has a completion queue of its own.
+    XrcSrq {
         srqn: u32,
     },
 }
@@ -114,13 +115,13 @@ pub trait Host {
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError>;
 
     /// The next receive of the shared receive queue; only called if [`super::QpConfig::has_srq`].
-    fn take_shared(&mut self) -> Option<Receive>;
+    fn take_srq_wr(&mut self) -> Option<RecvWr>;
 
     /// The next receive of the XRC shared receive queue of that number.
-    fn take_xrc(&mut self, srqn: u32) -> Result<Receive, XrcError>;
+    fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError>;
 
     /// A completion.
-    fn complete(&mut self, queue: Completed, completion: Completion) -> Result<(), Overrun>;
+    fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun>;
 
     /// An asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);

@@ -16,7 +16,7 @@
 //!
 //! A [`Qp`] is used by one thread at a time. Order of calls: after each `post_send`, `receive`,
 //! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then look at
-//! [`Qp::timeout`].
+//! [`Qp::next_timeout`].
 
 #![forbid(unsafe_code)]
 
@@ -40,13 +40,11 @@ mod ud;
 mod window;
 mod work;
 
-pub use host::{Access, Completed, Host, LocalError, Overrun, RemoteError, XrcError};
+pub use host::{Access, Host, LocalError, Overrun, RemoteError, WorkQueue, XrcError};
 pub use qp::{
-    Addresses, Limits, Path, Qp, QpChange, QpConfig, QpEvent, QpState, Service, Transmit,
+    AddressVector, Addresses, Limits, Qp, QpChange, QpConfig, QpEvent, QpState, Service, Transmit,
 };
-pub use work::{
-    Bind, Completion, Inline, Receive, Request, RequestFlags, RequestKind, Sge, Sges, UdAddress,
-};
+pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
 
 /// A point in time: nanoseconds of a clock that never goes back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]

@@ -11,7 +11,7 @@ use super::responder::Responder;
 use super::response_queue::Replies;
 use super::send_queue::{self, SendQueue};
 use super::window::{Pace, Window};
-use super::{Completed, Gid, Host, Receive, Request, Time};
+use super::{Gid, Host, RecvWr, SendWr, Time, WorkQueue};
 use crate::wire::{Operation, Packet, Psn, Transport};
 
 /// From so many requests in the send queue on, a program posts a stream of them.
@@ -48,8 +48,8 @@ pub struct QpConfig {
     pub qpn: u32,
     pub limits: Limits,
     /// All requests are signaled (`sq_sig_all`).
-    pub signal_all: bool,
-    /// Receives come from [`Host::take_shared`].
+    pub sq_sig_all: bool,
+    /// Receives come from [`Host::take_srq_wr`].
     pub has_srq: bool,
 }
 
@@ -61,7 +61,7 @@ pub struct Limits {
 
 /// A way to a peer: what stands in an address handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct AddressVector {
     pub dgid: Gid,
     pub sgid_index: u8,
     pub traffic_class: u8,
@@ -76,12 +76,12 @@ pub struct Path {
 pub struct QpChange {
     pub state: Option<QpState>,
     /// Raise SQ_DRAINED when the send queue has come to rest after the move to SQD.
-    pub notify_drained: bool,
+    pub sqd_async_notify: bool,
     pub qkey: Option<u32>,
     pub pkey_index: Option<u16>,
     /// `IBV_ACCESS_REMOTE_*` that the queue pair allows its peer.
     pub access: Option<u32>,
-    pub path: Option<Path>,
+    pub av: Option<AddressVector>,
     /// In bytes.
     pub path_mtu: Option<u32>,
     pub dest_qpn: Option<u32>,
@@ -91,7 +91,7 @@ pub struct QpChange {
     pub max_dest_rd_atomic: Option<u8>,
     pub min_rnr_timer: Option<u8>,
     pub timeout: Option<u8>,
-    pub retry_count: Option<u8>,
+    pub retry_cnt: Option<u8>,
     pub rnr_retry: Option<u8>,
 }
 
@@ -120,7 +120,7 @@ pub struct Addresses {
 /// A packet to be sent: it stands, without ICRC, in the buffer that [`Qp::transmit`] was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    pub path: Path,
+    pub av: AddressVector,
     /// For the destination's UDP port.
     pub dest_qpn: u32,
     /// Bytes in the buffer: headers, payload, padding.
@@ -136,7 +136,7 @@ pub struct Qp {
     pub(super) attributes: Attributes,
     pub(super) send_queue: SendQueue,
     pub(super) requester: Requester,
-    pub(super) receives: VecDeque<Receive>,
+    pub(super) receives: VecDeque<RecvWr>,
     pub(super) responder: Responder,
     pub(super) replies: Replies,
     pub(super) pace: Pace,
@@ -172,11 +172,11 @@ impl Qp {
         let attributes = &self.attributes;
         QpChange {
             state: Some(self.state),
-            notify_drained: attributes.notify_drained,
+            sqd_async_notify: attributes.sqd_async_notify,
             qkey: Some(attributes.qkey),
             pkey_index: Some(attributes.pkey_index),
             access: Some(attributes.access),
-            path: Some(attributes.path),
+            av: Some(attributes.av),
             path_mtu: Some(attributes.mtu),
             dest_qpn: Some(attributes.dest_qpn),
             rq_psn: Some(self.responder.expected),
@@ -185,13 +185,13 @@ impl Qp {
             max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
             min_rnr_timer: Some(attributes.min_rnr_timer),
             timeout: Some(attributes.timeout),
-            retry_count: Some(attributes.retry_count),
+            retry_cnt: Some(attributes.retry_cnt),
             rnr_retry: Some(attributes.rnr_retry),
         }
     }
 
     /// Whether the send queue is draining (`sq_draining`).
-    pub fn draining(&self) -> bool {
+    pub fn sq_draining(&self) -> bool {
         self.draining
     }
 
@@ -201,7 +201,7 @@ impl Qp {
     }
 
     /// Requests in the queue pair's own receive queue.
-    pub fn receive_depth(&self) -> u32 {
+    pub fn recv_depth(&self) -> u32 {
         self.receives.len() as u32
     }
 
@@ -247,7 +247,7 @@ impl Qp {
         self.requester.next = number;
         self.requester.sent = number;
         self.requester.window = Window::new(attributes.mtu);
-        self.requester.retries_left = attributes.retry_count;
+        self.requester.retries_left = attributes.retry_cnt;
         self.requester.rnr_left = attributes.rnr_retry;
         self.send_queue.clear();
         self.send_queue.start(number);
@@ -273,11 +273,11 @@ impl Qp {
     /// Takes a request into the send queue. The caller has checked state and form (opcode allowed for
     /// the service, number of pieces, inline size); false if the queue is full. In ERR and SQE the
     /// request is flushed.
-    pub fn post_send(&mut self, request: Request, _now: Time, host: &mut impl Host) -> bool {
+    pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.config.limits.max_send_wr {
             return false;
         }
-        self.send_queue.push(request, self.attributes.mtu);
+        self.send_queue.push(wr, self.attributes.mtu);
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(host);
         }
@@ -285,13 +285,13 @@ impl Qp {
     }
 
     /// Takes a request into the receive queue; false if it is full. In ERR it is flushed.
-    pub fn post_recv(&mut self, receive: Receive, host: &mut impl Host) -> bool {
+    pub fn post_recv(&mut self, receive: RecvWr, host: &mut impl Host) -> bool {
         if self.state == QpState::Err {
             let completion = complete::failed(&receive, IBV_WC_WR_FLUSH_ERR);
-            let _ = host.complete(Completed::Receive, completion);
+            let _ = host.complete(WorkQueue::Recv, completion);
             return true;
         }
-        if self.receive_depth() >= self.config.limits.max_recv_wr {
+        if self.recv_depth() >= self.config.limits.max_recv_wr {
             return false;
         }
         self.receives.push_back(receive);
@@ -356,7 +356,7 @@ impl Qp {
             _ => self.next_reliable(now, host, buffer),
         }
         .map(|len| Transmit {
-            path: self.attributes.path,
+            av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,
             len,
         })
@@ -385,7 +385,7 @@ impl Qp {
 
     /// Whether what waits in the send queue may wait for more of its kind: there are requests enough under
     /// way that their acknowledgments soon make the queue pair be run again, and only few packets wait.
-    pub fn may_gather(&self) -> bool {
+    pub fn may_defer_transmit(&self) -> bool {
         let requester = &self.requester;
         self.state == QpState::Rts
             && self.send_queue.wqes.len() > STREAM
@@ -396,7 +396,7 @@ impl Qp {
     }
 
     /// When [`Qp::handle_timeout`] is to be called, at the latest, if nothing happens before.
-    pub fn timeout(&self) -> Option<Time> {
+    pub fn next_timeout(&self) -> Option<Time> {
         let requester = &self.requester;
         // (Plainer than an iterator over the four, which compares before it looks whether a time is
         // there: valgrind takes that for a use of what is not initialised.)

@@ -4,7 +4,7 @@ use ibverbs_abi::*;
 
 use super::send_queue::{self, Class, Progress, Wqe};
 use super::window::Window;
-use super::{Host, LocalError, Qp, QpState, RequestKind, Service, Time, emit, timers};
+use super::{Host, LocalError, Qp, QpState, SendOp, Service, Time, emit, timers};
 use crate::wire::{AtomicEth, Feth, Headers, Part, Psn, Reth};
 
 /// After so many packets at the latest an acknowledgment is asked for.
@@ -167,13 +167,13 @@ impl Qp {
             return Step::Skip;
         }
         let starts = requester.next == wqe.first;
-        if wqe.request.flags.fence && starts && requester.reads > 0 {
+        if wqe.wr.flags.fence && starts && requester.reads > 0 {
             return Step::Wait;
         }
         let packets = match class {
             Class::Local => {
                 // What goes may still be needed for sending again.
-                let waits = matches!(wqe.request.kind, RequestKind::LocalInv { .. });
+                let waits = matches!(wqe.wr.op, SendOp::LocalInv { .. });
                 return if waits && requester.current > 0 {
                     Step::Wait
                 } else {
@@ -196,11 +196,11 @@ impl Qp {
                 _ => {}
             }
         }
-        if starts && requester.next == requester.sent && wqe.request.inline.is_none() {
+        if starts && requester.next == requester.sent && wqe.wr.inline.is_none() {
             let answered = matches!(class, Class::Read | Class::Atomic);
             // One packet's are looked at when it is filled.
             if answered || wqe.end - wqe.first > 1 {
-                match host.check_local(&wqe.request.sges, answered) {
+                match host.check_local(&wqe.wr.sges, answered) {
                     Ok(len) if len < u64::from(wqe.len) => return Step::Fail(IBV_WC_LOC_LEN_ERR),
                     Ok(_) => {}
                     Err(error) => return Step::Fail(status_of(error)),
@@ -228,8 +228,7 @@ impl Qp {
         let part = part_of(number == wqe.first, number + 1 == wqe.end);
         let mut headers = self.headers(operation, part, send_queue::psn_of(number));
         let (following, len) = describe(wqe, number, mtu, part, &mut headers);
-        headers.xrc_srqn =
-            (self.config.service == Service::XrcSend).then_some(wqe.request.xrc_srqn);
+        headers.xrc_srqn = (self.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
         let asks = self.asks(wqe, following);
         headers.bth.ack_request = asks;
         let Some(payload) = emit::payload(&headers, len, buffer) else {
@@ -276,7 +275,7 @@ impl Qp {
             None => true,
             Some(behind) => {
                 requester.credit_limit.is_some()
-                    || behind.request.flags.fence
+                    || behind.wr.flags.fence
                     || behind.class() == Class::Local
                     || behind.progress != Progress::Waiting
             }
@@ -288,9 +287,9 @@ impl Qp {
         let Some(wqe) = self.send_queue.wqes.get_mut(current) else {
             return;
         };
-        let result = match &wqe.request.kind {
-            RequestKind::LocalInv { rkey } => host.invalidate_local(*rkey),
-            RequestKind::BindMw(bind) => host.bind_mw(bind),
+        let result = match &wqe.wr.op {
+            SendOp::LocalInv { rkey } => host.invalidate_local(*rkey),
+            SendOp::BindMw(bind) => host.bind_mw(bind),
             _ => Ok(()),
         };
         match result {
@@ -343,24 +342,24 @@ pub fn describe(
     let skipped = ((number - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
     let rest = wqe.len - skipped;
     let ends = matches!(part, Part::Last | Part::Only);
-    headers.bth.solicited = wqe.request.flags.solicited && ends && wqe.takes_receive();
+    headers.bth.solicited = wqe.wr.flags.solicited && ends && wqe.takes_receive();
     let starts = matches!(part, Part::First | Part::Only);
     let mut following = number + 1;
     let mut payload = rest.min(mtu);
-    match wqe.request.kind {
-        RequestKind::Send => {}
-        RequestKind::SendImm { imm } => headers.imm = Some(imm).filter(|_| ends),
-        RequestKind::SendInv { rkey } => headers.ieth = Some(rkey).filter(|_| ends),
-        RequestKind::Write { va, rkey } | RequestKind::WriteImm { va, rkey, .. } => {
+    match wqe.wr.op {
+        SendOp::Send => {}
+        SendOp::SendImm { imm } => headers.imm = Some(imm).filter(|_| ends),
+        SendOp::SendInv { rkey } => headers.ieth = Some(rkey).filter(|_| ends),
+        SendOp::Write { va, rkey } | SendOp::WriteImm { va, rkey, .. } => {
             if starts {
                 let len = wqe.len;
                 headers.reth = Some(Reth { va, rkey, len });
             }
-            if let RequestKind::WriteImm { imm, .. } = wqe.request.kind {
+            if let SendOp::WriteImm { imm, .. } = wqe.wr.op {
                 headers.imm = Some(imm).filter(|_| ends);
             }
         }
-        RequestKind::Read { va, rkey } => {
+        SendOp::Read { va, rkey } => {
             following = wqe.read_end(number, mtu);
             let most = (following - number) * u64::from(mtu);
             headers.reth = Some(Reth {
@@ -370,7 +369,7 @@ pub fn describe(
             });
             payload = 0;
         }
-        RequestKind::CmpSwap {
+        SendOp::CmpSwap {
             va,
             rkey,
             compare,
@@ -384,7 +383,7 @@ pub fn describe(
             });
             payload = 0;
         }
-        RequestKind::FetchAdd { va, rkey, add } => {
+        SendOp::FetchAdd { va, rkey, add } => {
             headers.atomic = Some(AtomicEth {
                 va,
                 rkey,
@@ -393,11 +392,11 @@ pub fn describe(
             });
             payload = 0;
         }
-        RequestKind::AtomicWrite { va, rkey, .. } => {
+        SendOp::AtomicWrite { va, rkey, .. } => {
             headers.reth = Some(Reth { va, rkey, len: 8 });
             payload = 8;
         }
-        RequestKind::Flush {
+        SendOp::Flush {
             va,
             rkey,
             len,
@@ -411,7 +410,7 @@ pub fn describe(
             headers.reth = Some(Reth { va, rkey, len });
             payload = 0;
         }
-        RequestKind::LocalInv { .. } | RequestKind::BindMw(_) => payload = 0,
+        SendOp::LocalInv { .. } | SendOp::BindMw(_) => payload = 0,
     }
     (following, payload as usize)
 }
@@ -428,8 +427,8 @@ pub fn fill(
         return Ok(());
     }
     let offset = (number - wqe.first) * u64::from(mtu);
-    match (&wqe.request.kind, &wqe.request.inline) {
-        (RequestKind::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
+    match (&wqe.wr.op, &wqe.wr.inline) {
+        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
         (_, Some(inline)) => {
             let start = offset as usize;
             let piece = inline
@@ -437,7 +436,7 @@ pub fn fill(
                 .ok_or(LocalError::Length)?;
             payload.copy_from_slice(piece);
         }
-        (_, None) => host.gather(&wqe.request.sges, offset, payload)?,
+        (_, None) => host.gather(&wqe.wr.sges, offset, payload)?,
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::complete::queue_of;
 use super::duplicate::{Answer, Resource, packets_of};
 use super::nak::{Executed, Refusal};
 use super::response_queue::{ReadReply, Reply};
-use super::{Access, Completion, Host, Qp, QpEvent, QpState, Receive, Service, XrcError};
+use super::{Access, Completion, Host, Qp, QpEvent, QpState, RecvWr, Service, XrcError};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 /// The longest message (9.7.1.1).
@@ -19,7 +19,7 @@ pub const LONGEST: u32 = 1 << 31;
 #[derive(Debug)]
 pub enum Message {
     Send {
-        receive: Receive,
+        receive: RecvWr,
         /// The shared receive queue that the receive is of.
         xrc: Option<u32>,
         /// Bytes so far.
@@ -46,7 +46,7 @@ pub struct Responder {
     established: bool,
     pub message: Option<Message>,
     /// A receive that was taken for a message that did not come to its end; used first.
-    pub held: Option<Receive>,
+    pub held: Option<RecvWr>,
     pub resources: VecDeque<Resource>,
 }
 
@@ -149,10 +149,10 @@ impl Qp {
         &mut self,
         packet: &Packet,
         host: &mut impl Host,
-    ) -> Result<(Receive, Option<u32>), Refusal> {
+    ) -> Result<(RecvWr, Option<u32>), Refusal> {
         if self.config.service == Service::XrcRecv {
             let srqn = packet.headers.xrc_srqn.ok_or(Refusal::Invalid)?;
-            return match host.take_xrc(srqn) {
+            return match host.take_xrc_srq_wr(srqn) {
                 Ok(receive) => Ok((receive, Some(srqn))),
                 Err(XrcError::Empty) => Err(Refusal::NotReady),
                 Err(XrcError::NoSuchQueue) => Err(Refusal::Invalid),
@@ -163,11 +163,11 @@ impl Qp {
     }
 
     /// The next receive of the queue pair's queue, its own or a shared one.
-    pub(super) fn next_receive(&mut self, host: &mut impl Host) -> Option<Receive> {
+    pub(super) fn next_receive(&mut self, host: &mut impl Host) -> Option<RecvWr> {
         if let Some(receive) = self.responder.held.take() {
             Some(receive)
         } else if self.config.has_srq {
-            host.take_shared()
+            host.take_srq_wr()
         } else {
             self.receives.pop_front()
         }
@@ -415,7 +415,7 @@ impl Qp {
 }
 
 /// Puts a payload into a receive behind what it has got.
-pub fn place(receive: &Receive, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
+pub fn place(receive: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
     if payload.is_empty() {
         return Ok(());
     }
@@ -429,12 +429,12 @@ pub fn place(receive: &Receive, len: &mut u32, payload: &[u8], host: &mut impl H
     Ok(())
 }
 
-pub fn capacity(receive: &Receive) -> u64 {
+pub fn capacity(receive: &RecvWr) -> u64 {
     receive.sges.iter().map(|sge| u64::from(sge.len)).sum()
 }
 
 /// The completion of a receive.
-pub fn received(receive: &Receive, opcode: ibv_wc_opcode, len: u32, packet: &Packet) -> Completion {
+pub fn received(receive: &RecvWr, opcode: ibv_wc_opcode, len: u32, packet: &Packet) -> Completion {
     let headers = &packet.headers;
     let (imm_or_rkey, wc_flags) = match (headers.imm, headers.ieth) {
         (Some(imm), _) => (imm, IBV_WC_WITH_IMM),

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use ibverbs_abi::*;
 
-use super::{Completion, Request, RequestKind};
+use super::{Completion, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
 /// The longest message (9.7.1.1).
@@ -58,7 +58,7 @@ pub enum Progress {
 /// A request in the send queue.
 #[derive(Debug)]
 pub struct Wqe {
-    pub request: Request,
+    pub wr: SendWr,
     /// The first packet.
     pub first: u64,
     /// The packet behind the last one.
@@ -72,65 +72,63 @@ pub struct Wqe {
 
 impl Wqe {
     pub fn class(&self) -> Class {
-        match self.request.kind {
-            RequestKind::Send
-            | RequestKind::SendImm { .. }
-            | RequestKind::SendInv { .. }
-            | RequestKind::Write { .. }
-            | RequestKind::WriteImm { .. } => Class::Message,
-            RequestKind::Read { .. } => Class::Read,
-            RequestKind::CmpSwap { .. } | RequestKind::FetchAdd { .. } => Class::Atomic,
-            RequestKind::AtomicWrite { .. } | RequestKind::Flush { .. } => Class::Prompt,
-            RequestKind::LocalInv { .. } | RequestKind::BindMw(_) => Class::Local,
+        match self.wr.op {
+            SendOp::Send
+            | SendOp::SendImm { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::WriteImm { .. } => Class::Message,
+            SendOp::Read { .. } => Class::Read,
+            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => Class::Atomic,
+            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => Class::Prompt,
+            SendOp::LocalInv { .. } | SendOp::BindMw(_) => Class::Local,
         }
     }
 
     /// It takes one of the peer's receives.
     pub fn takes_receive(&self) -> bool {
         matches!(
-            self.request.kind,
-            RequestKind::Send
-                | RequestKind::SendImm { .. }
-                | RequestKind::SendInv { .. }
-                | RequestKind::WriteImm { .. }
+            self.wr.op,
+            SendOp::Send
+                | SendOp::SendImm { .. }
+                | SendOp::SendInv { .. }
+                | SendOp::WriteImm { .. }
         )
     }
 
     /// What its packets say; None for local ones.
     pub fn operation(&self) -> Option<Operation> {
-        Some(match self.request.kind {
-            RequestKind::Send => Operation::Send,
-            RequestKind::SendImm { .. } => Operation::SendImm,
-            RequestKind::SendInv { .. } => Operation::SendInv,
-            RequestKind::Write { .. } => Operation::Write,
-            RequestKind::WriteImm { .. } => Operation::WriteImm,
-            RequestKind::Read { .. } => Operation::ReadRequest,
-            RequestKind::CmpSwap { .. } => Operation::CmpSwap,
-            RequestKind::FetchAdd { .. } => Operation::FetchAdd,
-            RequestKind::AtomicWrite { .. } => Operation::AtomicWrite,
-            RequestKind::Flush { .. } => Operation::Flush,
-            RequestKind::LocalInv { .. } | RequestKind::BindMw(_) => return None,
+        Some(match self.wr.op {
+            SendOp::Send => Operation::Send,
+            SendOp::SendImm { .. } => Operation::SendImm,
+            SendOp::SendInv { .. } => Operation::SendInv,
+            SendOp::Write { .. } => Operation::Write,
+            SendOp::WriteImm { .. } => Operation::WriteImm,
+            SendOp::Read { .. } => Operation::ReadRequest,
+            SendOp::CmpSwap { .. } => Operation::CmpSwap,
+            SendOp::FetchAdd { .. } => Operation::FetchAdd,
+            SendOp::AtomicWrite { .. } => Operation::AtomicWrite,
+            SendOp::Flush { .. } => Operation::Flush,
+            SendOp::LocalInv { .. } | SendOp::BindMw(_) => return None,
         })
     }
 
     pub fn completion(&self, status: ibv_wc_status) -> Completion {
-        let opcode = match self.request.kind {
-            RequestKind::Send | RequestKind::SendImm { .. } | RequestKind::SendInv { .. } => {
-                IBV_WC_SEND
-            }
-            RequestKind::Write { .. } | RequestKind::WriteImm { .. } => IBV_WC_RDMA_WRITE,
-            RequestKind::Read { .. } => IBV_WC_RDMA_READ,
-            RequestKind::CmpSwap { .. } => IBV_WC_COMP_SWAP,
-            RequestKind::FetchAdd { .. } => IBV_WC_FETCH_ADD,
-            RequestKind::AtomicWrite { .. } => IBV_WC_ATOMIC_WRITE,
-            RequestKind::Flush { .. } => IBV_WC_FLUSH,
-            RequestKind::LocalInv { .. } => IBV_WC_LOCAL_INV,
-            RequestKind::BindMw(_) => IBV_WC_BIND_MW,
+        let opcode = match self.wr.op {
+            SendOp::Send | SendOp::SendImm { .. } | SendOp::SendInv { .. } => IBV_WC_SEND,
+            SendOp::Write { .. } | SendOp::WriteImm { .. } => IBV_WC_RDMA_WRITE,
+            SendOp::Read { .. } => IBV_WC_RDMA_READ,
+            SendOp::CmpSwap { .. } => IBV_WC_COMP_SWAP,
+            SendOp::FetchAdd { .. } => IBV_WC_FETCH_ADD,
+            SendOp::AtomicWrite { .. } => IBV_WC_ATOMIC_WRITE,
+            SendOp::Flush { .. } => IBV_WC_FLUSH,
+            SendOp::LocalInv { .. } => IBV_WC_LOCAL_INV,
+            SendOp::BindMw(_) => IBV_WC_BIND_MW,
         };
         // (Only receives are solicited.)
         Completion {
             byte_len: self.len,
-            ..Completion::new(self.request.wr_id, status, opcode)
+            ..Completion::new(self.wr.wr_id, status, opcode)
         }
     }
 
@@ -173,14 +171,14 @@ impl SendQueue {
         self.next
     }
 
-    pub fn push(&mut self, request: Request, mtu: u32) {
-        let sum: u64 = match (&request.kind, &request.inline) {
-            (RequestKind::CmpSwap { .. } | RequestKind::FetchAdd { .. }, _) => 8,
-            (RequestKind::AtomicWrite { .. }, _) => 8,
-            (RequestKind::Flush { .. } | RequestKind::LocalInv { .. }, _) => 0,
-            (RequestKind::BindMw(_), _) => 0,
+    pub fn push(&mut self, wr: SendWr, mtu: u32) {
+        let sum: u64 = match (&wr.op, &wr.inline) {
+            (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. }, _) => 8,
+            (SendOp::AtomicWrite { .. }, _) => 8,
+            (SendOp::Flush { .. } | SendOp::LocalInv { .. }, _) => 0,
+            (SendOp::BindMw(_), _) => 0,
             (_, Some(inline)) => inline.len() as u64,
-            (_, None) => request.sges.iter().map(|sge| u64::from(sge.len)).sum(),
+            (_, None) => wr.sges.iter().map(|sge| u64::from(sge.len)).sum(),
         };
         let progress = if sum > LONGEST {
             Progress::Failed(IBV_WC_LOC_LEN_ERR)
@@ -189,7 +187,7 @@ impl SendQueue {
         };
         let len = sum.min(LONGEST) as u32;
         let mut wqe = Wqe {
-            request,
+            wr,
             first: self.next,
             end: self.next,
             len,

@@ -69,10 +69,9 @@ impl Qp {
         let number = self.requester.next;
         let mtu = self.attributes.mtu;
         let (first, last) = (number == wqe.first, number + 1 == wqe.end);
-        if first && !last && wqe.request.inline.is_none() {
+        if first && !last && wqe.wr.inline.is_none() {
             // No message is begun that cannot be ended.
-            host.check_local(&wqe.request.sges, false)
-                .map_err(status_of)?;
+            host.check_local(&wqe.wr.sges, false).map_err(status_of)?;
         }
         let part = part_of(first, last);
         let mut headers = self.headers(operation, part, send_queue::psn_of(number));

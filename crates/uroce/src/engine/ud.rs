@@ -6,7 +6,7 @@ use super::nak::Refusal;
 use super::requester::{fill, status_of};
 use super::responder;
 use super::send_queue;
-use super::{Addresses, Completed, Host, Qp, Receive, RequestKind, Time, Transmit, emit};
+use super::{Addresses, Host, Qp, RecvWr, SendOp, Time, Transmit, WorkQueue, emit};
 use crate::wire::{Deth, Opcode, Operation, Packet, Part, Transport};
 
 /// A Q_Key with this bit in a request stands for the queue pair's own (10.2.5).
@@ -46,12 +46,12 @@ impl Qp {
         let Some(wqe) = self.send_queue.wqes.front() else {
             return Ok(None);
         };
-        let (operation, imm) = match wqe.request.kind {
-            RequestKind::Send => (Operation::Send, None),
-            RequestKind::SendImm { imm } => (Operation::SendImm, Some(imm)),
+        let (operation, imm) = match wqe.wr.op {
+            SendOp::Send => (Operation::Send, None),
+            SendOp::SendImm { imm } => (Operation::SendImm, Some(imm)),
             _ => return Err(IBV_WC_LOC_QP_OP_ERR),
         };
-        let to = wqe.request.ud.ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let to = wqe.wr.ud.ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         let end = wqe.end;
         if wqe.len > self.attributes.mtu {
             // C10-93.1.1: neither packet nor error.
@@ -61,7 +61,7 @@ impl Qp {
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
         let psn = send_queue::psn_of(wqe.first);
         let mut headers = emit::headers(opcode, to.qpn, psn);
-        headers.bth.solicited = wqe.request.flags.solicited;
+        headers.bth.solicited = wqe.wr.flags.solicited;
         headers.imm = imm;
         headers.deth = Some(Deth {
             qkey: if to.qkey & OWN_QKEY != 0 {
@@ -77,7 +77,7 @@ impl Qp {
         let len = emit::seal(headers, len, buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         self.advance_unreliable(end, true, host);
         Ok(Some(Transmit {
-            path: to.path,
+            av: to.av,
             dest_qpn: to.qpn,
             len,
         }))
@@ -116,7 +116,7 @@ impl Qp {
                 completion.src_qpn = deth.src_qpn;
                 completion.wc_flags |= IBV_WC_GRH;
                 completion.pkey_index = from.pkey_index;
-                if host.complete(Completed::Receive, completion).is_err() {
+                if host.complete(WorkQueue::Recv, completion).is_err() {
                     self.fatal(host);
                 }
             }
@@ -125,12 +125,12 @@ impl Qp {
     }
 
     /// The receive cannot be used: it and the queue pair are in error (class A).
-    fn fail_receive(&mut self, receive: &Receive, refusal: Refusal, host: &mut impl Host) {
+    fn fail_receive(&mut self, receive: &RecvWr, refusal: Refusal, host: &mut impl Host) {
         let status = match refusal {
             Refusal::Local(error) => status_of(error),
             _ => IBV_WC_LOC_LEN_ERR,
         };
-        let _ = host.complete(Completed::Receive, super::complete::failed(receive, status));
+        let _ = host.complete(WorkQueue::Recv, super::complete::failed(receive, status));
         self.enter_error(host);
     }
 }

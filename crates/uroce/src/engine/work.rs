@@ -3,7 +3,7 @@
 use ibverbs_abi::{IBV_WC_SUCCESS, ibv_wc_opcode, ibv_wc_status};
 use smallvec::SmallVec;
 
-use super::Path;
+use super::AddressVector;
 
 /// A piece of local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +21,10 @@ pub type Inline = SmallVec<[u8; 64]>;
 
 /// A request of the send queue.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct SendWr {
     pub wr_id: u64,
-    pub kind: RequestKind,
-    pub flags: RequestFlags,
+    pub op: SendOp,
+    pub flags: SendFlags,
     pub sges: Sges,
     /// In place of `sges`.
     pub inline: Option<Inline>,
@@ -36,7 +36,7 @@ pub struct Request {
 
 /// What a request does. `imm` is in network byte order, as in `ibv_send_wr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestKind {
+pub enum SendOp {
     Send,
     SendImm {
         imm: u32,
@@ -102,7 +102,7 @@ pub struct Bind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct RequestFlags {
+pub struct SendFlags {
     pub signaled: bool,
     pub solicited: bool,
     pub fence: bool,
@@ -111,7 +111,7 @@ pub struct RequestFlags {
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug)]
 pub struct UdAddress {
-    pub path: Path,
+    pub av: AddressVector,
     pub qpn: u32,
     /// With the highest bit set, the queue pair's own Q_Key is sent in its place (10.2.5).
     pub qkey: u32,
@@ -120,7 +120,7 @@ pub struct UdAddress {
 
 /// A request of a receive queue.
 #[derive(Clone, Debug)]
-pub struct Receive {
+pub struct RecvWr {
     pub wr_id: u64,
     pub sges: Sges,
 }

@@ -9,17 +9,17 @@ use super::object::{Answer, Object, Plain};
 use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
-use crate::engine::{Path, Service};
+use crate::engine::{AddressVector, Service};
 
 /// An address handle.
-pub type Ah = Object<ibv_ah, Path>;
+pub type Ah = Object<ibv_ah, AddressVector>;
 
 /// The way that an address names; EINVAL if it is none of this device's.
-pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<Path> {
+pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<AddressVector> {
     let gids = device.net.gids();
     if attr.port_num == 1 && attr.is_global == 0 && lid::enabled() {
         let (sgid_index, dgid) = lid::resolve(&gids, attr.dlid).ok_or(EINVAL)?;
-        return Ok(Path {
+        return Ok(AddressVector {
             dgid,
             sgid_index,
             traffic_class: 0,
@@ -31,7 +31,7 @@ pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<Path> {
     if attr.port_num != 1 || attr.is_global == 0 || !matches!(known, Some(Some(_))) {
         return Err(EINVAL);
     }
-    Ok(Path {
+    Ok(AddressVector {
         // SAFETY: a GID is 16 bytes by whichever name.
         dgid: unsafe { attr.grh.dgid.raw },
         sgid_index: attr.grh.sgid_index,

@@ -71,7 +71,7 @@ fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
         change.state = Some(transitions::state(attr.qp_state).ok_or(EINVAL)?);
     }
     if has(IBV_QP_AV) {
-        change.path = Some(ah::path(&attr.ah_attr, device)?);
+        change.av = Some(ah::path(&attr.ah_attr, device)?);
     }
     if has(IBV_QP_PATH_MTU) {
         let mtu = mtu_bytes(attr.path_mtu).ok_or(EINVAL)?;
@@ -80,7 +80,7 @@ fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
         }
         change.path_mtu = Some(mtu);
     }
-    change.notify_drained = has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify != 0;
+    change.sqd_async_notify = has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify != 0;
     macro_rules! take {
         ($($bit:ident $to:ident = $value:expr, at most $limit:expr;)*) => { $(
             if has($bit) {
@@ -101,7 +101,7 @@ fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
             at most MAX_RD_ATOMIC;
         IBV_QP_MIN_RNR_TIMER min_rnr_timer = attr.min_rnr_timer, at most 31;
         IBV_QP_TIMEOUT timeout = attr.timeout, at most 31;
-        IBV_QP_RETRY_CNT retry_count = attr.retry_cnt, at most 7;
+        IBV_QP_RETRY_CNT retry_cnt = attr.retry_cnt, at most 7;
         IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry, at most 7;
     }
     // Numbers of 24 bits: the rest is not looked at, as by other devices.
@@ -123,7 +123,7 @@ pub unsafe fn query_qp(
     object.check()?;
     let (now, draining) = {
         let inner = object.qp.inner.lock();
-        (inner.engine().attributes(), inner.engine().draining())
+        (inner.engine().attributes(), inner.engine().sq_draining())
     };
     let state = transitions::number(now.state.unwrap_or(QpState::Reset));
     let mut told = ibv_qp_attr::zeroed();
@@ -143,7 +143,7 @@ pub unsafe fn query_qp(
     told.max_dest_rd_atomic = now.max_dest_rd_atomic.unwrap_or(0);
     told.min_rnr_timer = now.min_rnr_timer.unwrap_or(0);
     told.timeout = now.timeout.unwrap_or(0);
-    told.retry_cnt = now.retry_count.unwrap_or(0);
+    told.retry_cnt = now.retry_cnt.unwrap_or(0);
     told.rnr_retry = now.rnr_retry.unwrap_or(0);
     if let Some(av) = *object.av.lock() {
         told.ah_attr = av;

@@ -9,7 +9,7 @@ use super::context::part;
 use super::object::{Answer, Object, Plain, ToC};
 use super::pd::Pd;
 use super::{post, qp};
-use crate::engine::{Bind, Request, RequestFlags, RequestKind, Sges};
+use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
 use crate::memory::{Region, Reregistration, WindowKind, prefault};
 
 /// A region.
@@ -279,13 +279,13 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bin
             return Err(EPERM);
         }
         let rkey = (*mw).rkey & !0xff | (*mw).rkey.wrapping_add(1) & 0xff;
-        let kind = RequestKind::BindMw(bind(mw, rkey, info)?);
+        let kind = SendOp::BindMw(bind(mw, rkey, info)?);
         let object = qp::object(qp);
         post::post_one(
             object,
-            Request {
+            SendWr {
                 wr_id: wanted.wr_id,
-                kind,
+                op: kind,
                 flags: flags(wanted.send_flags),
                 sges: Sges::default(),
                 inline: None,
@@ -299,8 +299,8 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bin
 }
 
 /// Of a request, from `IBV_SEND_*`.
-pub fn flags(send_flags: u32) -> RequestFlags {
-    RequestFlags {
+pub fn flags(send_flags: u32) -> SendFlags {
+    SendFlags {
         signaled: send_flags & IBV_SEND_SIGNALED != 0,
         solicited: send_flags & IBV_SEND_SOLICITED != 0,
         fence: send_flags & IBV_SEND_FENCE != 0,

@@ -8,9 +8,7 @@ use super::attributes::MAX_MESSAGE;
 use super::mr;
 use super::object::Answer;
 use super::qp::{self, Qp, QpPart};
-use crate::engine::{
-    Inline, QpState, Receive, Request, RequestKind, Service, Sge, Sges, UdAddress,
-};
+use crate::engine::{Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
 /// Pieces, as the engine takes them.
 ///
@@ -42,8 +40,8 @@ pub unsafe fn add_inline(inline: &mut Inline, addr: *const u8, len: usize) {
 }
 
 /// Whether a service has the operation.
-pub fn has_operation(service: Service, kind: &RequestKind) -> bool {
-    use RequestKind::*;
+pub fn has_operation(service: Service, kind: &SendOp) -> bool {
+    use SendOp::*;
     match service {
         Service::Rc | Service::XrcSend => true,
         Service::Uc => matches!(
@@ -56,8 +54,8 @@ pub fn has_operation(service: Service, kind: &RequestKind) -> bool {
 }
 
 /// Whether inline data can go with the operation.
-fn takes_inline(kind: &RequestKind) -> bool {
-    use RequestKind::*;
+fn takes_inline(kind: &SendOp) -> bool {
+    use SendOp::*;
     matches!(
         kind,
         Send | SendImm { .. } | SendInv { .. } | Write { .. } | WriteImm { .. }
@@ -65,18 +63,17 @@ fn takes_inline(kind: &RequestKind) -> bool {
 }
 
 /// Whether the queue pair can take the request: operation, pieces, lengths, alignment.
-pub fn check(part: &QpPart, request: &Request) -> Answer<()> {
-    use RequestKind::*;
+pub fn check(part: &QpPart, request: &SendWr) -> Answer<()> {
+    use SendOp::*;
     let inline = request.inline.as_ref().map(|inline| inline.len() as u64);
     let len = inline.unwrap_or_else(|| request.sges.iter().map(|s| u64::from(s.len)).sum());
     let aligned = |va: u64| va.is_multiple_of(8);
-    let good = has_operation(part.qp.service, &request.kind)
+    let good = has_operation(part.qp.service, &request.op)
         && request.sges.len() <= part.cap.max_send_sge as usize
         && len <= MAX_MESSAGE
-        && inline.is_none_or(|len| {
-            len <= part.cap.max_inline_data.into() && takes_inline(&request.kind)
-        })
-        && match request.kind {
+        && inline
+            .is_none_or(|len| len <= part.cap.max_inline_data.into() && takes_inline(&request.op))
+        && match request.op {
             CmpSwap { va, .. } | FetchAdd { va, .. } => len >= 8 && aligned(va),
             AtomicWrite { va, .. } => aligned(va),
             _ => true,
@@ -91,12 +88,12 @@ pub fn sends_in(state: QpState) -> bool {
 }
 
 /// Posts one request that has been checked or made here.
-pub fn post_one(object: &Qp, request: Request) -> Answer<()> {
+pub fn post_one(object: &Qp, request: SendWr) -> Answer<()> {
     check(object, &request)?;
-    object.check()?.post(&object.qp, |engine, world, now| {
+    object.check()?.post(&object.qp, |engine, world| {
         if !sends_in(engine.state()) {
             Err(EINVAL)
-        } else if engine.post_send(request, now, world) {
+        } else if engine.post_send(request, world) {
             Ok(())
         } else {
             Err(ENOMEM)
@@ -114,7 +111,7 @@ pub unsafe extern "C" fn post_send(
     let object = unsafe { qp::object(qp) };
     let mut at = wr;
     let answer = object.check().and_then(|device| {
-        device.post(&object.qp, |engine, world, now| {
+        device.post(&object.qp, |engine, world| {
             if !sends_in(engine.state()) {
                 return Err(EINVAL);
             }
@@ -122,7 +119,7 @@ pub unsafe extern "C" fn post_send(
                 // SAFETY: by the op's contract an element of the list, whose objects live.
                 let request = unsafe { request(object, &*at) }?;
                 check(object, &request)?;
-                if !engine.post_send(request, now, world) {
+                if !engine.post_send(request, world) {
                     return Err(ENOMEM);
                 }
                 // SAFETY: as above.
@@ -145,15 +142,15 @@ pub unsafe extern "C" fn post_send(
 ///
 /// # Safety
 /// Its pieces and objects live.
-unsafe fn request(part: &QpPart, wr: &ibv_send_wr) -> Answer<Request> {
+unsafe fn request(part: &QpPart, wr: &ibv_send_wr) -> Answer<SendWr> {
     let count = usize::try_from(wr.num_sge).map_err(|_| EINVAL)?;
     if count > part.cap.max_send_sge as usize {
         return Err(EINVAL);
     }
-    let mut request = Request {
+    let mut request = SendWr {
         wr_id: wr.wr_id,
         // SAFETY: by the contract.
-        kind: unsafe { kind(part, wr) }?,
+        op: unsafe { kind(part, wr) }?,
         flags: mr::flags(wr.send_flags),
         sges: Sges::default(),
         inline: None,
@@ -161,8 +158,8 @@ unsafe fn request(part: &QpPart, wr: &ibv_send_wr) -> Answer<Request> {
         xrc_srqn: 0,
     };
     if matches!(
-        request.kind,
-        RequestKind::LocalInv { .. } | RequestKind::BindMw(_) | RequestKind::AtomicWrite { .. }
+        request.op,
+        SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
     ) {
         // Nothing to gather, or gathered already.
     } else if wr.send_flags & IBV_SEND_INLINE != 0 {
@@ -207,7 +204,7 @@ unsafe fn request(part: &QpPart, wr: &ibv_send_wr) -> Answer<Request> {
 pub unsafe fn datagram(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
     UdAddress {
         // SAFETY: by the contract.
-        path: unsafe { **Ah::of(ah) },
+        av: unsafe { **Ah::of(ah) },
         qpn: qpn & 0xff_ffff,
         qkey,
         pkey_index: 0,
@@ -218,33 +215,33 @@ pub unsafe fn datagram(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
 ///
 /// # Safety
 /// Its pieces and objects live.
-unsafe fn kind(part: &QpPart, wr: &ibv_send_wr) -> Answer<RequestKind> {
+unsafe fn kind(part: &QpPart, wr: &ibv_send_wr) -> Answer<SendOp> {
     // SAFETY: the operation says which parts of the unions hold.
     unsafe {
         let rdma = || (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey);
         Ok(match wr.opcode {
-            IBV_WR_SEND => RequestKind::Send,
-            IBV_WR_SEND_WITH_IMM => RequestKind::SendImm {
+            IBV_WR_SEND => SendOp::Send,
+            IBV_WR_SEND_WITH_IMM => SendOp::SendImm {
                 imm: wr.imm.imm_data,
             },
-            IBV_WR_SEND_WITH_INV => RequestKind::SendInv {
+            IBV_WR_SEND_WITH_INV => SendOp::SendInv {
                 rkey: wr.imm.invalidate_rkey,
             },
             IBV_WR_RDMA_WRITE => {
                 let (va, rkey) = rdma();
-                RequestKind::Write { va, rkey }
+                SendOp::Write { va, rkey }
             }
             IBV_WR_RDMA_WRITE_WITH_IMM => {
                 let ((va, rkey), imm) = (rdma(), wr.imm.imm_data);
-                RequestKind::WriteImm { va, rkey, imm }
+                SendOp::WriteImm { va, rkey, imm }
             }
             IBV_WR_RDMA_READ => {
                 let (va, rkey) = rdma();
-                RequestKind::Read { va, rkey }
+                SendOp::Read { va, rkey }
             }
             IBV_WR_ATOMIC_CMP_AND_SWP => {
                 let atomic = &wr.wr.atomic;
-                RequestKind::CmpSwap {
+                SendOp::CmpSwap {
                     va: atomic.remote_addr,
                     rkey: atomic.rkey,
                     compare: atomic.compare_add,
@@ -253,7 +250,7 @@ unsafe fn kind(part: &QpPart, wr: &ibv_send_wr) -> Answer<RequestKind> {
             }
             IBV_WR_ATOMIC_FETCH_AND_ADD => {
                 let atomic = &wr.wr.atomic;
-                RequestKind::FetchAdd {
+                SendOp::FetchAdd {
                     va: atomic.remote_addr,
                     rkey: atomic.rkey,
                     add: atomic.compare_add,
@@ -262,14 +259,14 @@ unsafe fn kind(part: &QpPart, wr: &ibv_send_wr) -> Answer<RequestKind> {
             IBV_WR_ATOMIC_WRITE => {
                 let (va, rkey) = rdma();
                 let data = eight_bytes(part, wr)?;
-                RequestKind::AtomicWrite { va, rkey, data }
+                SendOp::AtomicWrite { va, rkey, data }
             }
-            IBV_WR_LOCAL_INV => RequestKind::LocalInv {
+            IBV_WR_LOCAL_INV => SendOp::LocalInv {
                 rkey: wr.imm.invalidate_rkey,
             },
             IBV_WR_BIND_MW => {
                 let bind = &wr.op.bind_mw;
-                RequestKind::BindMw(mr::bind(bind.mw, bind.rkey, &bind.bind_info)?)
+                SendOp::BindMw(mr::bind(bind.mw, bind.rkey, &bind.bind_info)?)
             }
             _ => return Err(EINVAL),
         })
@@ -312,14 +309,14 @@ pub unsafe fn each_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
     max_sge: usize,
-    mut call: impl FnMut(Receive) -> Answer<()>,
+    mut call: impl FnMut(RecvWr) -> Answer<()>,
 ) -> c_int {
     let mut at = wr;
     // SAFETY: by the contract.
     unsafe {
         while let Some(wr) = at.as_ref() {
             let posted = match usize::try_from(wr.num_sge) {
-                Ok(count) if count <= max_sge => call(Receive {
+                Ok(count) if count <= max_sge => call(RecvWr {
                     wr_id: wr.wr_id,
                     sges: pieces(wr.sg_list, count),
                 }),

@@ -189,7 +189,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> A
                     max_send_wr: init.cap.max_send_wr,
                     max_recv_wr: init.cap.max_recv_wr,
                 },
-                signal_all,
+                sq_sig_all: signal_all,
                 has_srq: !init.srq.is_null(),
             },
             domain: (!init.pd.is_null()).then(|| Pd::of(init.pd).domain),

@@ -11,7 +11,7 @@ use parking_lot::lock_api::RawMutex as _;
 use super::object::Answer;
 use super::qp::{Qp, object};
 use super::{mr, post};
-use crate::engine::{Bind, Inline, Request, RequestKind, Service, Sge, Sges};
+use crate::engine::{Bind, Inline, SendOp, SendWr, Service, Sge, Sges};
 
 /// Requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
 pub struct Building {
@@ -22,7 +22,7 @@ pub struct Building {
 
 #[derive(Default)]
 struct Requests {
-    list: Vec<Request>,
+    list: Vec<SendWr>,
     /// What `ibv_wr_complete` is to answer.
     error: c_int,
 }
@@ -90,14 +90,14 @@ fn unreachable_plain() -> ! {
 ///
 /// # Safety
 /// As for [`building`].
-unsafe fn add(qp: *mut ibv_qp_ex, kind: Answer<RequestKind>) {
+unsafe fn add(qp: *mut ibv_qp_ex, kind: Answer<SendOp>) {
     // SAFETY: by the contract.
     unsafe {
         let (_, requests) = building(qp);
         match kind {
-            Ok(kind) => requests.list.push(Request {
+            Ok(kind) => requests.list.push(SendWr {
                 wr_id: (*qp).wr_id,
-                kind,
+                op: kind,
                 flags: mr::flags((*qp).wr_flags),
                 sges: Sges::default(),
                 inline: None,
@@ -113,7 +113,7 @@ unsafe fn add(qp: *mut ibv_qp_ex, kind: Answer<RequestKind>) {
 ///
 /// # Safety
 /// As for [`building`].
-unsafe fn last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut Request, &Qp) -> Answer<()>) {
+unsafe fn last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Answer<()>) {
     // SAFETY: by the contract.
     let (object, requests) = unsafe { building(qp) };
     let answer = match requests.list.last_mut() {
@@ -171,7 +171,7 @@ fn complete(object: &Qp, requests: &mut Requests) -> Answer<()> {
     for request in &requests.list {
         post::check(object, request)?;
     }
-    object.check()?.post(&object.qp, |engine, world, now| {
+    object.check()?.post(&object.qp, |engine, world| {
         if !post::sends_in(engine.state()) {
             return Err(EINVAL);
         }
@@ -180,7 +180,7 @@ fn complete(object: &Qp, requests: &mut Requests) -> Answer<()> {
             return Err(ENOMEM);
         }
         for request in requests.list.drain(..) {
-            if !engine.post_send(request, now, world) {
+            if !engine.post_send(request, world) {
                 return Err(ENOMEM);
             }
         }
@@ -200,23 +200,23 @@ macro_rules! operations {
 
 operations! {
     wr_atomic_cmp_swp(rkey: u32, va: u64, compare: u64, swap: u64) =
-        Ok(RequestKind::CmpSwap { va, rkey, compare, swap });
+        Ok(SendOp::CmpSwap { va, rkey, compare, swap });
     wr_atomic_fetch_add(rkey: u32, va: u64, add: u64) =
-        Ok(RequestKind::FetchAdd { va, rkey, add });
+        Ok(SendOp::FetchAdd { va, rkey, add });
     wr_atomic_write(rkey: u32, va: u64, data: *const c_void) =
-        Ok(RequestKind::AtomicWrite { va, rkey, data: data.cast::<[u8; 8]>().read_unaligned() });
+        Ok(SendOp::AtomicWrite { va, rkey, data: data.cast::<[u8; 8]>().read_unaligned() });
     wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) =
-        bind(mw, rkey, info).map(RequestKind::BindMw);
+        bind(mw, rkey, info).map(SendOp::BindMw);
     wr_flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) =
         flush(rkey, va, len, placement, selectivity);
-    wr_local_inv(rkey: u32) = Ok(RequestKind::LocalInv { rkey });
-    wr_rdma_read(rkey: u32, va: u64) = Ok(RequestKind::Read { va, rkey });
-    wr_rdma_write(rkey: u32, va: u64) = Ok(RequestKind::Write { va, rkey });
+    wr_local_inv(rkey: u32) = Ok(SendOp::LocalInv { rkey });
+    wr_rdma_read(rkey: u32, va: u64) = Ok(SendOp::Read { va, rkey });
+    wr_rdma_write(rkey: u32, va: u64) = Ok(SendOp::Write { va, rkey });
     wr_rdma_write_imm(rkey: u32, va: u64, imm: u32) =
-        Ok(RequestKind::WriteImm { va, rkey, imm });
-    wr_send() = Ok(RequestKind::Send);
-    wr_send_imm(imm: u32) = Ok(RequestKind::SendImm { imm });
-    wr_send_inv(rkey: u32) = Ok(RequestKind::SendInv { rkey });
+        Ok(SendOp::WriteImm { va, rkey, imm });
+    wr_send() = Ok(SendOp::Send);
+    wr_send_imm(imm: u32) = Ok(SendOp::SendImm { imm });
+    wr_send_inv(rkey: u32) = Ok(SendOp::SendInv { rkey });
     wr_send_tso(_header: *mut c_void, _header_len: u16, _mss: u16) = Err(EOPNOTSUPP);
 }
 
@@ -227,12 +227,12 @@ unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) -> Ans
     unsafe { mr::bind(mw, rkey, &*info) }
 }
 
-fn flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) -> Answer<RequestKind> {
+fn flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) -> Answer<SendOp> {
     const PLACEMENTS: u8 = (IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) as u8;
     let good =
         placement != 0 && placement & !PLACEMENTS == 0 && u32::from(selectivity) <= IBV_FLUSH_MR;
     match u32::try_from(len) {
-        Ok(len) if good => Ok(RequestKind::Flush {
+        Ok(len) if good => Ok(SendOp::Flush {
             va,
             rkey,
             len,

@@ -10,7 +10,7 @@ use super::cmsg::{self, Control};
 use super::net::{Net, Table};
 use super::port_of;
 use super::socket::{self, Socket};
-use crate::engine::{Path, Transmit};
+use crate::engine::{AddressVector, Transmit};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of};
 
 /// The longest packet: headers, the largest path MTU, padding, ICRC.
@@ -39,7 +39,7 @@ pub struct Outbox {
 /// last may be shorter.
 struct Run {
     socket: Arc<Socket>,
-    path: Path,
+    path: AddressVector,
     /// The destination's; and the whole address.
     port: u16,
     to: SocketAddr,
@@ -91,7 +91,7 @@ impl Outbox {
                 && len <= run.segment
                 && run.count < SEGMENTS
                 && run.len + len <= SEGMENTS_LEN
-                && run.path == packet.path
+                && run.path == packet.av
                 && run.port == destination(packet)
                 && Arc::ptr_eq(&run.socket, socket)
                 && run.socket.segments()
@@ -111,7 +111,7 @@ impl Net {
     /// (no such GID, another family's) is lost.
     pub fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
         let table = outbox.table.get_or_insert_with(|| self.table());
-        let path = &packet.path;
+        let path = &packet.av;
         let Some(socket) = table.sender(port_of(src_qpn), path.sgid_index) else {
             return;
         };
@@ -256,7 +256,7 @@ fn control_of(run: &Run, control: &mut Control) -> usize {
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT)
     };
-    let Path {
+    let AddressVector {
         traffic_class,
         hop_limit,
         ..
@@ -330,7 +330,7 @@ fn wait(socket: &Socket) {
 
 /// The UDP port that a packet goes to.
 fn destination(packet: &Transmit) -> u16 {
-    match packet.path.dgid {
+    match packet.av.dgid {
         // A multicast group, in any form.
         [0xff, ..] | [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xe0..=0xef, ..] => PORT,
         _ => port_of(packet.dest_qpn),

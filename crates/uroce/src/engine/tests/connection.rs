@@ -13,11 +13,11 @@ pub fn fill(network: &mut Network, side: usize) {
 }
 
 pub fn sends(network: &Network, side: usize) -> Vec<(u64, u32)> {
-    network.sides[side].host.statuses(Completed::Send)
+    network.sides[side].host.statuses(WorkQueue::Send)
 }
 
 pub fn receives(network: &Network, side: usize) -> Vec<(u64, u32)> {
-    network.sides[side].host.statuses(Completed::Receive)
+    network.sides[side].host.statuses(WorkQueue::Recv)
 }
 
 #[test]
@@ -26,16 +26,13 @@ fn messages_of_all_kinds_arrive() {
         let mut network = Network::rc(mtu, calm(10_000));
         fill(&mut network, 0);
         let len = 100_000;
-        network.recv(1, receive(1, &[sge(0, 50_000), sge(60_000, 50_000)]));
-        network.send(0, request(2, RequestKind::Send, &[sge(5, len)]));
+        network.recv(1, recv_wr(1, &[sge(0, 50_000), sge(60_000, 50_000)]));
+        network.send(0, send_wr(2, SendOp::Send, &[sge(5, len)]));
         let (va, rkey) = (BASE + 200_000, KEY);
+        network.send(0, send_wr(3, SendOp::Write { va, rkey }, &[sge(7, len)]));
         network.send(
             0,
-            request(3, RequestKind::Write { va, rkey }, &[sge(7, len)]),
-        );
-        network.send(
-            0,
-            request(4, RequestKind::Read { va, rkey }, &[sge(500_000, len)]),
+            send_wr(4, SendOp::Read { va, rkey }, &[sge(500_000, len)]),
         );
         network.run();
         assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
@@ -53,17 +50,14 @@ fn messages_of_all_kinds_arrive() {
 #[test]
 fn empty_messages_are_messages() {
     let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, receive(1, &[]));
-    network.recv(1, receive(2, &[]));
+    network.recv(1, recv_wr(1, &[]));
+    network.recv(1, recv_wr(2, &[]));
     // Of length 0, keys are not looked at (9.7.4.1.5).
     let (va, rkey) = (0, 0);
-    network.send(0, request(1, RequestKind::Send, &[]));
-    network.send(0, request(2, RequestKind::Write { va, rkey }, &[]));
-    network.send(
-        0,
-        request(3, RequestKind::WriteImm { va, rkey, imm: 9 }, &[]),
-    );
-    network.send(0, request(4, RequestKind::Read { va, rkey }, &[]));
+    network.send(0, send_wr(1, SendOp::Send, &[]));
+    network.send(0, send_wr(2, SendOp::Write { va, rkey }, &[]));
+    network.send(0, send_wr(3, SendOp::WriteImm { va, rkey, imm: 9 }, &[]));
+    network.send(0, send_wr(4, SendOp::Read { va, rkey }, &[]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -93,12 +87,12 @@ fn loss_of_the_last_packet_is_mended_early() {
                 }
             }),
         );
-        network.recv(1, receive(1, &[sge(0, 10_000)]));
-        network.recv(1, receive(2, &[sge(0, 10_000)]));
+        network.recv(1, recv_wr(1, &[sge(0, 10_000)]));
+        network.recv(1, recv_wr(2, &[sge(0, 10_000)]));
         let begin = network.now;
-        network.send(0, request(1, RequestKind::Send, &[sge(5, 10_000)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(5, 10_000)]));
         network.run();
-        network.send(0, request(2, RequestKind::Send, &[sge(5, 4_000)]));
+        network.send(0, send_wr(2, SendOp::Send, &[sge(5, 4_000)]));
         network.run();
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
         assert_eq!(receives(&network, 1), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
@@ -116,34 +110,34 @@ fn atomics_work_and_give_what_was_there() {
     let (va, rkey) = (BASE + 64, KEY);
     network.sides[1].host.region(KEY).bytes[64..72].copy_from_slice(&40u64.to_ne_bytes());
     let kinds = [
-        RequestKind::FetchAdd { va, rkey, add: 2 },
-        RequestKind::CmpSwap {
+        SendOp::FetchAdd { va, rkey, add: 2 },
+        SendOp::CmpSwap {
             va,
             rkey,
             compare: 42,
             swap: 7,
         },
-        RequestKind::CmpSwap {
+        SendOp::CmpSwap {
             va,
             rkey,
             compare: 42,
             swap: 8,
         },
-        RequestKind::FetchAdd {
+        SendOp::FetchAdd {
             va,
             rkey,
             add: u64::MAX,
         },
     ];
     for (i, kind) in kinds.into_iter().enumerate() {
-        network.send(0, request(i as u64, kind, &[sge(i as u64 * 8, 8)]));
+        network.send(0, send_wr(i as u64, kind, &[sge(i as u64 * 8, 8)]));
     }
     let data = *b"12345678";
     network.send(
         0,
-        request(
+        send_wr(
             4,
-            RequestKind::AtomicWrite {
+            SendOp::AtomicWrite {
                 va: va + 8,
                 rkey,
                 data,
@@ -151,14 +145,14 @@ fn atomics_work_and_give_what_was_there() {
             &[],
         ),
     );
-    let flush = RequestKind::Flush {
+    let flush = SendOp::Flush {
         va,
         rkey,
         len: 16,
         placement: 3,
         selectivity: 0,
     };
-    network.send(0, request(5, flush, &[]));
+    network.send(0, send_wr(5, flush, &[]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -198,14 +192,14 @@ fn atomics_work_and_give_what_was_there() {
 fn whole_regions_are_flushed() {
     let mut network = Network::rc(1024, calm(1000));
     for (id, selectivity) in [(0, IBV_FLUSH_MR), (1, IBV_FLUSH_RANGE)] {
-        let kind = RequestKind::Flush {
+        let kind = SendOp::Flush {
             va: BASE,
             rkey: KEY,
             len: LEN as u32 + 1,
             placement: 1,
             selectivity: selectivity as u8,
         };
-        network.send(0, request(id, kind, &[]));
+        network.send(0, send_wr(id, kind, &[]));
         network.run();
     }
     assert_eq!(
@@ -218,16 +212,16 @@ fn whole_regions_are_flushed() {
 #[test]
 fn a_send_queue_drains() {
     let mut network = Network::rc(1024, calm(100_000));
-    network.recv(1, receive(1, &[sge(0, 300_000)]));
-    network.recv(1, receive(2, &[sge(0, 300_000)]));
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 300_000)]));
-    network.send(0, request(2, RequestKind::Send, &[sge(0, 300_000)]));
+    network.recv(1, recv_wr(1, &[sge(0, 300_000)]));
+    network.recv(1, recv_wr(2, &[sge(0, 300_000)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
+    network.send(0, send_wr(2, SendOp::Send, &[sge(0, 300_000)]));
     network.set_state(0, QpState::Sqd);
-    assert!(network.sides[0].qp.draining());
+    assert!(network.sides[0].qp.sq_draining());
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
     assert_eq!(network.sides[0].host.events, [QpEvent::SendQueueDrained]);
-    assert!(!network.sides[0].qp.draining());
+    assert!(!network.sides[0].qp.sq_draining());
     network.set_state(0, QpState::Rts);
     network.run();
     assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
@@ -241,13 +235,10 @@ fn a_fence_waits_for_reads() {
     let mut network = Network::rc(1024, calm(1000));
     fill(&mut network, 1);
     let (va, rkey) = (BASE, KEY);
-    network.send(
-        0,
-        request(1, RequestKind::Read { va, rkey }, &[sge(0, 200_000)]),
-    );
-    let mut write = request(
+    network.send(0, send_wr(1, SendOp::Read { va, rkey }, &[sge(0, 200_000)]));
+    let mut write = send_wr(
         2,
-        RequestKind::Write {
+        SendOp::Write {
             va: va + 300_000,
             rkey,
         },
@@ -265,7 +256,7 @@ fn a_fence_waits_for_reads() {
 fn local_operations_have_their_turn() {
     let mut network = Network::rc(1024, calm(1000));
     network.sides[0].host.add(7, 0, 100);
-    network.recv(1, receive(1, &[sge(0, 5000)]));
+    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
     let bind = Bind {
         mw: 1,
         rkey: 9,
@@ -274,14 +265,14 @@ fn local_operations_have_their_turn() {
         len: 5,
         access: 0,
     };
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 5000)]));
-    network.send(0, request(2, RequestKind::BindMw(bind), &[]));
-    network.send(0, request(3, RequestKind::LocalInv { rkey: 7 }, &[]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
+    network.send(0, send_wr(2, SendOp::BindMw(bind), &[]));
+    network.send(0, send_wr(3, SendOp::LocalInv { rkey: 7 }, &[]));
     assert!(network.sides[0].host.region(7).valid && network.sides[0].host.binds == [bind]);
     network.run();
     assert_eq!(sends(&network, 0), [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS)));
     assert!(!network.sides[0].host.region(7).valid);
-    network.send(0, request(4, RequestKind::LocalInv { rkey: 7 }, &[]));
+    network.send(0, send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
     assert_eq!(sends(&network, 0)[3..], [(4, IBV_WC_MW_BIND_ERR)]);
 }
 
@@ -290,11 +281,8 @@ fn sends_invalidate() {
     let mut network = Network::rc(1024, calm(1000));
     network.sides[1].host.add(7, 0, 100);
     for id in 1..3 {
-        network.recv(1, receive(id, &[sge(0, 10)]));
-        network.send(
-            0,
-            request(id, RequestKind::SendInv { rkey: 7 }, &[sge(0, 10)]),
-        );
+        network.recv(1, recv_wr(id, &[sge(0, 10)]));
+        network.send(0, send_wr(id, SendOp::SendInv { rkey: 7 }, &[sge(0, 10)]));
     }
     network.run();
     assert!(!network.sides[1].host.region(7).valid);

@@ -16,8 +16,8 @@ fn receivers_that_are_not_ready_are_tried_again() {
         };
         let mut network = Network::rc_with(1024, calm(1000), change);
         let begin = network.now;
-        network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
-        network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+        network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
         network.run();
         assert_eq!(
             sends(&network, 0),
@@ -34,10 +34,10 @@ fn receivers_that_are_not_ready_are_tried_again() {
     }
     // 7: without end.
     let mut network = Network::rc(1024, calm(1000));
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(100_000_000);
     assert_eq!(sends(&network, 0), []);
-    network.recv(1, receive(1, &[sge(0, 10)]));
+    network.recv(1, recv_wr(1, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
@@ -48,12 +48,12 @@ fn a_dead_peer_is_given_up_in_time() {
     for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
         let change = QpChange {
             timeout: Some(code),
-            retry_count: Some(retries),
+            retry_cnt: Some(retries),
             ..QpChange::default()
         };
         let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
         let begin = network.now;
-        network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
         network.run();
         assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
         let expected = (u64::from(retries) + 1) * (4096 << code.max(11));
@@ -69,10 +69,10 @@ fn without_timeout_nothing_fails() {
         ..QpChange::default()
     };
     let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(3_600_000_000_000);
     assert_eq!(sends(&network, 0), []);
-    network.recv(1, receive(1, &[sge(0, 10)]));
+    network.recv(1, recv_wr(1, &[sge(0, 10)]));
     network.fate = calm(1000);
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
@@ -89,21 +89,21 @@ fn what_is_not_allowed_is_refused() {
     let eight = [sge(0, 8)];
     let long = [sge(0, 5000)];
     for (kind, sges, (status, event)) in [
-        (RequestKind::Write { va, rkey: wrong }, &eight, access),
-        (RequestKind::Write { va, rkey: wrong }, &long, access),
+        (SendOp::Write { va, rkey: wrong }, &eight, access),
+        (SendOp::Write { va, rkey: wrong }, &long, access),
         (
-            RequestKind::Write {
+            SendOp::Write {
                 va: end - 4999,
                 rkey,
             },
             &long,
             access,
         ),
-        (RequestKind::Write { va: end - 7, rkey }, &eight, access),
-        (RequestKind::Write { va: u64::MAX, rkey }, &eight, access),
-        (RequestKind::Read { va, rkey: wrong }, &eight, access),
+        (SendOp::Write { va: end - 7, rkey }, &eight, access),
+        (SendOp::Write { va: u64::MAX, rkey }, &eight, access),
+        (SendOp::Read { va, rkey: wrong }, &eight, access),
         (
-            RequestKind::Read {
+            SendOp::Read {
                 va: end - 4999,
                 rkey,
             },
@@ -111,7 +111,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::FetchAdd {
+            SendOp::FetchAdd {
                 va,
                 rkey: wrong,
                 add: 1,
@@ -120,7 +120,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::FetchAdd {
+            SendOp::FetchAdd {
                 va: va + 4,
                 rkey,
                 add: 1,
@@ -129,7 +129,7 @@ fn what_is_not_allowed_is_refused() {
             invalid,
         ),
         (
-            RequestKind::CmpSwap {
+            SendOp::CmpSwap {
                 va: end,
                 rkey,
                 compare: 0,
@@ -139,7 +139,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::AtomicWrite {
+            SendOp::AtomicWrite {
                 va: va + 1,
                 rkey,
                 data: [1; 8],
@@ -148,7 +148,7 @@ fn what_is_not_allowed_is_refused() {
             invalid,
         ),
         (
-            RequestKind::AtomicWrite {
+            SendOp::AtomicWrite {
                 va,
                 rkey: wrong,
                 data: [1; 8],
@@ -157,7 +157,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::Flush {
+            SendOp::Flush {
                 va,
                 rkey: wrong,
                 len: 1,
@@ -168,7 +168,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::Flush {
+            SendOp::Flush {
                 va: end - 8,
                 rkey,
                 len: 9,
@@ -179,7 +179,7 @@ fn what_is_not_allowed_is_refused() {
             access,
         ),
         (
-            RequestKind::Flush {
+            SendOp::Flush {
                 va,
                 rkey,
                 len: 1,
@@ -192,8 +192,8 @@ fn what_is_not_allowed_is_refused() {
     ] {
         let mut network = Network::rc(1024, calm(1000));
         fill(&mut network, 0);
-        network.recv(1, receive(1, &[sge(0, 100)]));
-        network.send(0, request(1, kind, sges));
+        network.recv(1, recv_wr(1, &[sge(0, 100)]));
+        network.send(0, send_wr(1, kind, sges));
         network.run();
         assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
         assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
@@ -208,15 +208,15 @@ fn what_is_not_allowed_is_refused() {
     }
     // Not permitted by the queue pair, whatever the key says.
     for kind in [
-        RequestKind::Write { va, rkey },
-        RequestKind::Read { va, rkey },
-        RequestKind::FetchAdd { va, rkey, add: 1 },
-        RequestKind::AtomicWrite {
+        SendOp::Write { va, rkey },
+        SendOp::Read { va, rkey },
+        SendOp::FetchAdd { va, rkey, add: 1 },
+        SendOp::AtomicWrite {
             va,
             rkey,
             data: [1; 8],
         },
-        RequestKind::Flush {
+        SendOp::Flush {
             va,
             rkey,
             len: 1,
@@ -232,7 +232,7 @@ fn what_is_not_allowed_is_refused() {
                 ..QpChange::default()
             },
         );
-        network.send(0, request(1, kind, &eight));
+        network.send(0, send_wr(1, kind, &eight));
         network.run();
         assert_eq!(
             sends(&network, 0),
@@ -246,9 +246,9 @@ fn what_is_not_allowed_is_refused() {
 fn a_message_that_is_longer_than_its_receive_is_an_error() {
     for (len, room) in [(11, 10), (5000, 4999), (1, 0)] {
         let mut network = Network::rc(1024, calm(1000));
-        network.recv(1, receive(1, &[sge(0, room)]));
-        network.recv(1, receive(2, &[sge(0, room)]));
-        network.send(0, request(1, RequestKind::Send, &[sge(0, len)]));
+        network.recv(1, recv_wr(1, &[sge(0, room)]));
+        network.recv(1, recv_wr(2, &[sge(0, room)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(0, len)]));
         network.run();
         assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_INV_REQ_ERR)]);
         assert_eq!(
@@ -265,10 +265,10 @@ fn wrong_local_keys_fail_in_order() {
         ..sge(0, 10)
     };
     let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, receive(1, &[sge(0, 5000)]));
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 5000)]));
-    network.send(0, request(2, RequestKind::Send, &[bad]));
-    network.send(0, request(3, RequestKind::Send, &[sge(0, 10)]));
+    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
+    network.send(0, send_wr(2, SendOp::Send, &[bad]));
+    network.send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -282,8 +282,8 @@ fn wrong_local_keys_fail_in_order() {
 
     // Of a receive.
     let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, receive(1, &[bad]));
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.recv(1, recv_wr(1, &[bad]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_OP_ERR)]);
     assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
@@ -294,8 +294,8 @@ fn wrong_local_keys_fail_in_order() {
 fn an_error_flushes_in_order() {
     let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
     for id in 1..4 {
-        network.recv(0, receive(10 + id, &[]));
-        network.send(0, request(id, RequestKind::Send, &[]));
+        network.recv(0, recv_wr(10 + id, &[]));
+        network.send(0, send_wr(id, SendOp::Send, &[]));
     }
     network.set_state(0, QpState::Err);
     let ids: Vec<u64> = network.sides[0]
@@ -305,14 +305,14 @@ fn an_error_flushes_in_order() {
         .map(|c| c.1.wr_id)
         .collect();
     assert_eq!(ids, [1, 2, 3, 11, 12, 13]);
-    network.send(0, request(4, RequestKind::Send, &[]));
-    network.recv(0, receive(14, &[]));
-    let flushed = |c: &(Completed, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
+    network.send(0, send_wr(4, SendOp::Send, &[]));
+    network.recv(0, recv_wr(14, &[]));
+    let flushed = |c: &(WorkQueue, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
     let host = &network.sides[0].host;
     assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
     network.set_state(0, QpState::Reset);
     assert_eq!(network.sides[0].host.completions.len(), 8);
-    assert_eq!(network.sides[0].qp.timeout(), None);
+    assert_eq!(network.sides[0].qp.next_timeout(), None);
 }
 
 /// 11.6.2: a queue that is full is told once, and the queue pair is in error.
@@ -321,8 +321,8 @@ fn an_overrun_is_fatal() {
     let mut network = Network::rc(1024, calm(1000));
     network.sides[1].host.room = Some(1);
     for id in 1..4 {
-        network.recv(1, receive(id, &[]));
-        network.send(0, request(id, RequestKind::Send, &[]));
+        network.recv(1, recv_wr(id, &[]));
+        network.send(0, send_wr(id, SendOp::Send, &[]));
     }
     network.run();
     assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);

@@ -11,14 +11,14 @@ use crate::engine::*;
 fn a_stream_is_gathered() {
     let mut network = Network::rc(1024, calm(10_000));
     for id in 0..MESSAGES + 1 {
-        network.recv(1, receive(id, &[sge(0, 10)]));
+        network.recv(1, recv_wr(id, &[sge(0, 10)]));
     }
     // No more than the window holds.
     const MESSAGES: u64 = 60;
     let mut batches = 0;
     for id in 0..MESSAGES {
         let before = network.counts[0];
-        network.send(0, request(id, RequestKind::Send, &[sge(0, 10)]));
+        network.send(0, send_wr(id, SendOp::Send, &[sge(0, 10)]));
         assert!(id >= 8 || network.counts[0] == before + 1);
         batches += u64::from(network.counts[0] > before);
         assert!(network.sides[0].qp.send_queue.next() - network.sides[0].qp.requester.next < 32);
@@ -29,7 +29,7 @@ fn a_stream_is_gathered() {
     assert_eq!(sends(&network, 0).len(), MESSAGES as usize);
     assert_eq!(receives(&network, 1).len(), MESSAGES as usize);
     let before = network.counts[0];
-    network.send(0, request(MESSAGES, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(MESSAGES, SendOp::Send, &[sge(0, 10)]));
     assert_eq!(network.counts[0], before + 1);
     network.run();
     assert_eq!(sends(&network, 0)[60], (MESSAGES, IBV_WC_SUCCESS));
@@ -50,17 +50,17 @@ fn an_acknowledgment_goes_behind_the_answer() {
     let mut network = Network::rc(1024, Box::new(fate));
     for side in 0..2 {
         for id in 0..3 {
-            network.recv(side, receive(id, &[sge(0, 10)]));
+            network.recv(side, recv_wr(id, &[sge(0, 10)]));
         }
     }
     // The other side sends later than it receives.
     network.laziness = 5000;
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(2000);
     let Side { qp, host } = &mut network.sides[1];
     for id in [7, 8] {
-        let post = request(id, RequestKind::Send, &[sge(0, 10)]);
-        assert!(qp.post_send(post, network.now, host));
+        let post = send_wr(id, SendOp::Send, &[sge(0, 10)]);
+        assert!(qp.post_send(post, host));
     }
     network.flush(1);
     assert_eq!(

@@ -18,9 +18,9 @@ pub struct Region {
 #[derive(Default)]
 pub struct TestHost {
     pub regions: Vec<Region>,
-    pub shared: VecDeque<Receive>,
-    pub xrc: Vec<(u32, VecDeque<Receive>)>,
-    pub completions: Vec<(Completed, Completion)>,
+    pub shared: VecDeque<RecvWr>,
+    pub xrc: Vec<(u32, VecDeque<RecvWr>)>,
+    pub completions: Vec<(WorkQueue, Completion)>,
     pub events: Vec<QpEvent>,
     pub room: Option<usize>,
     /// Atomics that have been executed.
@@ -111,7 +111,7 @@ impl TestHost {
         Ok(pieces)
     }
 
-    pub fn statuses(&self, queue: Completed) -> Vec<(u64, u32)> {
+    pub fn statuses(&self, queue: WorkQueue) -> Vec<(u64, u32)> {
         self.completions
             .iter()
             .filter(|(of, _)| *of == queue)
@@ -229,17 +229,17 @@ impl Host for TestHost {
         }
     }
 
-    fn take_shared(&mut self) -> Option<Receive> {
+    fn take_srq_wr(&mut self) -> Option<RecvWr> {
         self.shared.pop_front()
     }
 
-    fn take_xrc(&mut self, srqn: u32) -> Result<Receive, XrcError> {
+    fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError> {
         let queue = self.xrc.iter_mut().find(|(number, _)| *number == srqn);
         let (_, queue) = queue.ok_or(XrcError::NoSuchQueue)?;
         queue.pop_front().ok_or(XrcError::Empty)
     }
 
-    fn complete(&mut self, queue: Completed, completion: Completion) -> Result<(), Overrun> {
+    fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         if self.room.is_some_and(|room| self.completions.len() >= room) {
             return Err(Overrun);
         }

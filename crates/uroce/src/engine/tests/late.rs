@@ -8,17 +8,17 @@ use crate::engine::*;
 
 const TIMEOUT: u64 = 4096 << 14;
 
-/// One request to a peer that never answers; `retries` of `retry_count` are left at first.
+/// One request to a peer that never answers; `retries` of `retry_cnt` are left at first.
 fn alone(retries: u8) -> Network {
     let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
     let change = QpChange {
         timeout: Some(14),
-        retry_count: Some(retries),
+        retry_cnt: Some(retries),
         ..QpChange::default()
     };
     network.sides[0].qp.attributes.apply(&change);
     network.sides[0].qp.requester.retries_left = retries;
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network
 }
 
@@ -70,7 +70,7 @@ fn a_stall_breaks_no_connection() {
     run_late(&mut network, TIMEOUT);
     assert_eq!(sends(&network, 0), []);
     network.fate = calm(1000);
-    network.recv(1, receive(9, &[sge(0, 10)]));
+    network.recv(1, recv_wr(9, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
     assert_eq!(receives(&network, 1), [(9, IBV_WC_SUCCESS)]);

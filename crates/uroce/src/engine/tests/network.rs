@@ -54,8 +54,8 @@ pub fn addresses(from: usize) -> Addresses {
     }
 }
 
-pub fn path(to: usize) -> Path {
-    Path {
+pub fn av(to: usize) -> AddressVector {
+    AddressVector {
         dgid: gid(to),
         sgid_index: 0,
         traffic_class: 0,
@@ -72,7 +72,7 @@ pub fn config(service: Service, side: usize) -> QpConfig {
             max_send_wr: 1000,
             max_recv_wr: 1000,
         },
-        signal_all: true,
+        sq_sig_all: true,
         has_srq: false,
     }
 }
@@ -81,7 +81,7 @@ pub fn config(service: Service, side: usize) -> QpConfig {
 pub fn usual(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
     QpChange {
         access: Some(ALL_ACCESS),
-        path: Some(path(1 - side)),
+        av: Some(av(1 - side)),
         path_mtu: Some(mtu),
         dest_qpn: Some(qpn(1 - side)),
         qkey: Some(0x1234),
@@ -91,7 +91,7 @@ pub fn usual(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
         max_dest_rd_atomic: Some(4),
         min_rnr_timer: Some(12),
         timeout: Some(14),
-        retry_count: Some(7),
+        retry_cnt: Some(7),
         rnr_retry: Some(7),
         ..QpChange::default()
     }
@@ -148,7 +148,7 @@ impl Network {
         let usual = |side| usual(side, psns, mtu);
         let first = QpChange {
             timeout: change.timeout.or(usual(0).timeout),
-            retry_count: change.retry_count.or(usual(0).retry_count),
+            retry_cnt: change.retry_cnt.or(usual(0).retry_cnt),
             rnr_retry: change.rnr_retry.or(usual(0).rnr_retry),
             ..usual(0)
         };
@@ -168,21 +168,21 @@ impl Network {
     pub fn set_state(&mut self, side: usize, state: QpState) {
         let change = QpChange {
             state: Some(state),
-            notify_drained: true,
+            sqd_async_notify: true,
             ..QpChange::default()
         };
         self.modify(side, &change);
     }
 
-    pub fn send(&mut self, side: usize, request: Request) {
+    pub fn send(&mut self, side: usize, request: SendWr) {
         let Side { qp, host } = &mut self.sides[side];
-        assert!(qp.post_send(request, self.now, host));
-        if !qp.may_gather() {
+        assert!(qp.post_send(request, host));
+        if !qp.may_defer_transmit() {
             self.flush(side);
         }
     }
 
-    pub fn recv(&mut self, side: usize, receive: Receive) {
+    pub fn recv(&mut self, side: usize, receive: RecvWr) {
         let Side { qp, host } = &mut self.sides[side];
         assert!(qp.post_recv(receive, host));
     }
@@ -195,7 +195,7 @@ impl Network {
             let Some(transmit) = qp.transmit(self.now, host, &mut buffer) else {
                 break;
             };
-            assert_eq!(transmit.path.dgid, gid(1 - side));
+            assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
             let packet = Packet::parse(&datagram).expect("a packet that is none");
             assert!(packet.payload.len() <= 4096);
@@ -229,7 +229,7 @@ impl Network {
     }
 
     fn next_timer(&self) -> Option<Time> {
-        let timers = self.sides.iter().map(|side| side.qp.timeout());
+        let timers = self.sides.iter().map(|side| side.qp.next_timeout());
         timers.chain(self.wakes).flatten().min()
     }
 
@@ -255,7 +255,7 @@ impl Network {
                         self.flush(side);
                     }
                     let Side { qp, host } = &mut self.sides[side];
-                    if qp.timeout().is_some_and(|at| at <= self.now) {
+                    if qp.next_timeout().is_some_and(|at| at <= self.now) {
                         qp.handle_timeout(self.now, host);
                         self.flush(side);
                     }
@@ -302,7 +302,7 @@ impl Qp {
             // Whatever is under way is being waited for; or, of a message without acknowledgments, more
             // is to go.
             let waits = match self.config.service {
-                Service::Uc | Service::Ud => self.timeout(),
+                Service::Uc | Service::Ud => self.next_timeout(),
                 _ => (requester.deadline)
                     .or(requester.probe)
                     .or(requester.not_before),
@@ -333,11 +333,11 @@ pub fn sge(offset: u64, len: u32) -> Sge {
     }
 }
 
-pub fn request(wr_id: u64, kind: RequestKind, sges: &[Sge]) -> Request {
-    Request {
+pub fn send_wr(wr_id: u64, op: SendOp, sges: &[Sge]) -> SendWr {
+    SendWr {
         wr_id,
-        kind,
-        flags: RequestFlags::default(),
+        op,
+        flags: SendFlags::default(),
         sges: sges.iter().copied().collect(),
         inline: None,
         ud: None,
@@ -345,8 +345,8 @@ pub fn request(wr_id: u64, kind: RequestKind, sges: &[Sge]) -> Request {
     }
 }
 
-pub fn receive(wr_id: u64, sges: &[Sge]) -> Receive {
-    Receive {
+pub fn recv_wr(wr_id: u64, sges: &[Sge]) -> RecvWr {
+    RecvWr {
         wr_id,
         sges: sges.iter().copied().collect(),
     }

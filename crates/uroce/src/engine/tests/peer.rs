@@ -57,7 +57,7 @@ impl Peer {
         let change = QpChange {
             state: Some(state),
             sq_psn: first.then(|| psn(OWN)),
-            notify_drained: true,
+            sqd_async_notify: true,
             ..change
         };
         self.qp.modify(&change, self.now, &mut self.host);
@@ -212,27 +212,27 @@ impl Peer {
     pub fn post(&mut self, id: u64) {
         assert!(
             self.qp
-                .post_recv(receive(id, &[sge(0, 10_000)]), &mut self.host)
+                .post_recv(recv_wr(id, &[sge(0, 10_000)]), &mut self.host)
         );
     }
 
     /// Takes a request; nothing is sent yet.
-    pub fn request(&mut self, request: Request) {
-        assert!(self.qp.post_send(request, self.now, &mut self.host));
+    pub fn request(&mut self, request: SendWr) {
+        assert!(self.qp.post_send(request, &mut self.host));
     }
 
     pub fn request_send(&mut self, id: u64, len: u32) {
-        self.request(request(id, RequestKind::Send, &[sge(0, len)]));
+        self.request(send_wr(id, SendOp::Send, &[sge(0, len)]));
     }
 
     pub fn request_read(&mut self, id: u64, len: u32) {
         let (va, rkey) = (BASE, KEY);
-        self.request(request(id, RequestKind::Read { va, rkey }, &[sge(0, len)]));
+        self.request(send_wr(id, SendOp::Read { va, rkey }, &[sge(0, len)]));
     }
 
     /// Lets time pass until something is due, and does it. How long that was.
     pub fn wait(&mut self) -> u64 {
-        let at = self.qp.timeout().expect("nothing is ever due");
+        let at = self.qp.next_timeout().expect("nothing is ever due");
         let waited = at.since(self.now);
         self.now = self.now.max(at);
         self.qp.handle_timeout(self.now, &mut self.host);
@@ -240,7 +240,7 @@ impl Peer {
     }
 
     pub fn completed(&self) -> Vec<(u64, u32)> {
-        self.host.statuses(Completed::Send)
+        self.host.statuses(WorkQueue::Send)
     }
 }
 
@@ -259,11 +259,11 @@ pub fn nak(at: i32, code: NakCode) -> Answer {
 /// Attributes for [`Peer::sending`], of whom a test changes some.
 pub const OTHERWISE: QpChange = QpChange {
     state: None,
-    notify_drained: false,
+    sqd_async_notify: false,
     qkey: None,
     pkey_index: None,
     access: None,
-    path: None,
+    av: None,
     path_mtu: None,
     dest_qpn: None,
     rq_psn: None,
@@ -272,7 +272,7 @@ pub const OTHERWISE: QpChange = QpChange {
     max_dest_rd_atomic: None,
     min_rnr_timer: None,
     timeout: Some(18),
-    retry_count: Some(7),
+    retry_cnt: Some(7),
     rnr_retry: Some(7),
 };
 

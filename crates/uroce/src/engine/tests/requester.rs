@@ -7,8 +7,8 @@ use super::peer::*;
 use crate::engine::*;
 use crate::wire::{AethKind, NakCode, Operation, Part};
 
-fn fenced(id: u64) -> Request {
-    let mut request = request(id, RequestKind::Send, &[]);
+fn fenced(id: u64) -> SendWr {
+    let mut request = send_wr(id, SendOp::Send, &[]);
     request.flags.fence = true;
     request
 }
@@ -26,7 +26,7 @@ fn acknowledgments_are_asked_for_at_the_end() {
     // What follows is not sent, or waits for the answer.
     peer.host.add(7, 0, 1);
     peer.request_send(3, 10);
-    peer.request(request(4, RequestKind::LocalInv { rkey: 7 }, &[]));
+    peer.request(send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
     assert_eq!(peer.sent(), [(3, true)]);
     peer.ack(3);
     assert_eq!(peer.sent(), []);
@@ -40,7 +40,7 @@ fn acknowledgments_are_asked_for_at_the_end() {
     assert_eq!(peer.sent(), [(6, true), (7, true)]);
     let mut peer = Peer::sending(OTHERWISE);
     peer.request_send(0, 10);
-    peer.request(request(1, RequestKind::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+    peer.request(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
     assert_eq!(peer.sent(), [(0, true)]);
     peer.ack(0);
     assert_eq!(
@@ -179,36 +179,28 @@ fn pieces_are_looked_at_before_the_first_packet() {
     };
     let (va, rkey) = (BASE, KEY);
     for (kind, sges, status) in [
+        (SendOp::Send, vec![sge(0, 2000), bad], IBV_WC_LOC_PROT_ERR),
         (
-            RequestKind::Send,
-            vec![sge(0, 2000), bad],
-            IBV_WC_LOC_PROT_ERR,
-        ),
-        (
-            RequestKind::Read { va, rkey },
+            SendOp::Read { va, rkey },
             vec![sge(0, 20), bad],
             IBV_WC_LOC_PROT_ERR,
         ),
+        (SendOp::Read { va, rkey }, vec![bad], IBV_WC_LOC_PROT_ERR),
         (
-            RequestKind::Read { va, rkey },
-            vec![bad],
-            IBV_WC_LOC_PROT_ERR,
-        ),
-        (
-            RequestKind::FetchAdd { va, rkey, add: 1 },
+            SendOp::FetchAdd { va, rkey, add: 1 },
             vec![sge(0, 7)],
             IBV_WC_LOC_LEN_ERR,
         ),
     ] {
         let mut peer = Peer::sending(OTHERWISE);
-        peer.request(request(0, kind, &sges));
+        peer.request(send_wr(0, kind, &sges));
         assert_eq!(peer.numbers(), [], "{kind:?}");
         assert_eq!(peer.completed(), [(0, status)], "{kind:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
     }
     // Inline data have none; and are sent from where they are.
     let mut peer = Peer::sending(OTHERWISE);
-    let mut inline = request(0, RequestKind::Send, &[bad]);
+    let mut inline = send_wr(0, SendOp::Send, &[bad]);
     let data: Vec<u8> = (0..1500).map(|at| (at / 7) as u8).collect();
     inline.inline = Some(data.as_slice().into());
     peer.request(inline);
@@ -236,7 +228,7 @@ fn credits_hold_back_what_takes_a_receive() {
         &[],
     );
     let (va, rkey) = (BASE, KEY);
-    peer.request(request(2, RequestKind::Write { va, rkey }, &[sge(0, 10)]));
+    peer.request(send_wr(2, SendOp::Write { va, rkey }, &[sge(0, 10)]));
     peer.request_send(3, 10);
     assert_eq!(peer.numbers(), [2]);
     peer.ack(2);
@@ -309,7 +301,7 @@ fn refusals_are_told_as_what_they_are() {
         let expected = [(0, IBV_WC_SUCCESS), (1, status), (2, IBV_WC_WR_FLUSH_ERR)];
         assert_eq!(peer.completed(), expected);
         assert_eq!(peer.qp.state(), QpState::Err);
-        assert_eq!(peer.qp.timeout(), None);
+        assert_eq!(peer.qp.next_timeout(), None);
     }
 }
 
@@ -319,18 +311,18 @@ fn draining_ends_with_what_was_begun() {
     let mut peer = Peer::sending(OTHERWISE);
     peer.request_send(0, 100 << 10);
     assert_eq!(peer.numbers().len(), 64);
-    peer.request(request(1, RequestKind::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+    peer.request(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
     peer.modify(QpState::Sqd, QpChange::default());
     peer.request_send(2, 10);
-    assert!(peer.qp.draining() && peer.qp.attributes().state == Some(QpState::Sqd));
+    assert!(peer.qp.sq_draining() && peer.qp.attributes().state == Some(QpState::Sqd));
     peer.ack(63);
     // Its last packet asks: nothing follows it.
     assert_eq!(peer.sent().last(), Some(&(99, true)));
     peer.ack(98);
-    assert_eq!((peer.completed(), peer.qp.draining()), (vec![], true));
+    assert_eq!((peer.completed(), peer.qp.sq_draining()), (vec![], true));
     peer.ack(99);
     assert_eq!(
-        (peer.completed(), peer.qp.draining()),
+        (peer.completed(), peer.qp.sq_draining()),
         (success([0]), false)
     );
     assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
@@ -349,7 +341,7 @@ fn draining_ends_with_what_was_begun() {
     assert_eq!(peer.numbers(), [0]);
     peer.modify(QpState::Sqd, QpChange::default());
     peer.respond(Part::Only, 0, &[1; 10]);
-    assert_eq!((peer.numbers(), peer.qp.draining()), (vec![], false));
+    assert_eq!((peer.numbers(), peer.qp.sq_draining()), (vec![], false));
     peer.modify(QpState::Rts, QpChange::default());
     assert_eq!(peer.numbers(), [1]);
     // The program does not wait for the end.
@@ -360,7 +352,7 @@ fn draining_ends_with_what_was_begun() {
     peer.modify(QpState::Rts, QpChange::default());
     peer.ack(0);
     assert_eq!(
-        (peer.completed(), peer.qp.draining()),
+        (peer.completed(), peer.qp.sq_draining()),
         (success([0]), false)
     );
     assert_eq!(peer.host.events, []);
@@ -371,7 +363,7 @@ fn draining_ends_with_what_was_begun() {
         ..QpChange::default()
     };
     peer.qp.modify(&change, peer.now, &mut peer.host);
-    assert_eq!((peer.qp.draining(), peer.host.events.len()), (false, 0));
+    assert_eq!((peer.qp.sq_draining(), peer.host.events.len()), (false, 0));
 }
 
 /// What was sent without asking, before the program wanted to drain, is asked for at once.
@@ -400,29 +392,27 @@ fn queues_have_their_length() {
     let mut peer = Peer::sending(OTHERWISE);
     peer.qp.config = config;
     for id in 0..5 {
-        let taken = peer.qp.post_send(
-            request(id, RequestKind::Send, &[]),
-            peer.now,
-            &mut peer.host,
-        );
+        let taken = peer
+            .qp
+            .post_send(send_wr(id, SendOp::Send, &[]), &mut peer.host);
         assert_eq!(taken, id < 3);
-        let taken = peer.qp.post_recv(receive(id, &[]), &mut peer.host);
+        let taken = peer.qp.post_recv(recv_wr(id, &[]), &mut peer.host);
         assert_eq!(taken, id < 2);
     }
-    assert_eq!((peer.qp.send_depth(), peer.qp.receive_depth()), (3, 2));
+    assert_eq!((peer.qp.send_depth(), peer.qp.recv_depth()), (3, 2));
     let new = Qp::new(config);
-    assert_eq!((new.state(), new.draining()), (QpState::Reset, false));
+    assert_eq!((new.state(), new.sq_draining()), (QpState::Reset, false));
 }
 
 /// 9.2, 9.6: what stands in the headers of all packets, and of a message's last.
 #[test]
 fn headers_are_complete() {
     let mut peer = Peer::sending(OTHERWISE);
-    let mut message = request(0, RequestKind::SendImm { imm: 9 }, &[sge(0, 1027)]);
+    let mut message = send_wr(0, SendOp::SendImm { imm: 9 }, &[sge(0, 1027)]);
     message.flags.solicited = true;
     peer.request(message);
     let (va, rkey) = (BASE, KEY);
-    let mut write = request(1, RequestKind::Write { va, rkey }, &[sge(0, 1026)]);
+    let mut write = send_wr(1, SendOp::Write { va, rkey }, &[sge(0, 1026)]);
     write.flags.solicited = true;
     peer.request(write);
     let packets = peer.packets();
@@ -454,9 +444,9 @@ fn headers_are_complete() {
 #[test]
 fn what_is_not_signaled_completes_silently() {
     let mut peer = Peer::sending(OTHERWISE);
-    peer.qp.config.signal_all = false;
+    peer.qp.config.sq_sig_all = false;
     for id in 0..4 {
-        let mut request = request(id, RequestKind::Send, &[]);
+        let mut request = send_wr(id, SendOp::Send, &[]);
         request.flags.signaled = id == 1;
         peer.request(request);
     }
@@ -485,7 +475,7 @@ fn a_send_that_cannot_be_told_is_fatal() {
     assert_eq!(peer.completed(), success([0]));
     assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
-    assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], None));
+    assert_eq!((peer.numbers(), peer.qp.next_timeout()), (vec![], None));
 }
 
 /// ATOMIC WRITE and FLUSH take their place until they are answered themselves.
@@ -498,8 +488,8 @@ fn places_are_kept_until_the_answer() {
     let (va, rkey, data) = (BASE, KEY, [1; 8]);
     peer.request_send(0, 10);
     for id in 1..4 {
-        let kind = RequestKind::AtomicWrite { va, rkey, data };
-        peer.request(request(id, kind, &[]));
+        let kind = SendOp::AtomicWrite { va, rkey, data };
+        peer.request(send_wr(id, kind, &[]));
     }
     assert_eq!(peer.numbers(), [0, 1]);
     peer.ack(0);
@@ -531,7 +521,7 @@ fn a_bad_request_does_not_wait_for_long() {
     };
     let mut peer = Peer::sending(OTHERWISE);
     peer.request_send(0, 10);
-    peer.request(request(1, RequestKind::Send, &[bad]));
+    peer.request(send_wr(1, SendOp::Send, &[bad]));
     assert_eq!(peer.sent(), [(0, false)]);
     assert_eq!(peer.wait(), 0);
     assert_eq!(peer.sent(), [(0, true)]);

@@ -58,7 +58,7 @@ fn malformed_messages_are_refused() {
         let refusal = nak(last, NakCode::InvalidRequest);
         assert_eq!(peer.answers().last(), Some(&refusal), "{packets:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
-        let statuses = peer.host.statuses(Completed::Receive);
+        let statuses = peer.host.statuses(WorkQueue::Recv);
         let begun = last > 0;
         let first = if begun {
             IBV_WC_REM_INV_REQ_ERR
@@ -194,8 +194,8 @@ fn credits_are_respected() {
     };
     peer.qp.modify(&change, peer.now, &mut peer.host);
     let post = |peer: &mut Peer, id| {
-        let request = request(id, RequestKind::Send, &[]);
-        assert!(peer.qp.post_send(request, peer.now, &mut peer.host));
+        let request = send_wr(id, SendOp::Send, &[]);
+        assert!(peer.qp.post_send(request, &mut peer.host));
         peer.answers().len()
     };
     assert_eq!(post(&mut peer, 1), 1);
@@ -288,7 +288,7 @@ fn a_receive_that_was_taken_tells_of_the_error() {
         peer.give(headers, b"data");
         assert_eq!(peer.answers(), [nak(0, NakCode::RemoteAccess)]);
         assert_eq!(
-            peer.host.statuses(Completed::Receive),
+            peer.host.statuses(WorkQueue::Recv),
             [(1, status), (2, IBV_WC_WR_FLUSH_ERR)]
         );
         assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
@@ -302,7 +302,7 @@ fn a_message_that_was_begun_is_flushed_first() {
         let mut peer = Peer::new(QpChange::default());
         peer.qp.config.has_srq = srq;
         if srq {
-            let receives = [1, 2].map(|id| receive(id, &[sge(0, 10_000)]));
+            let receives = [1, 2].map(|id| recv_wr(id, &[sge(0, 10_000)]));
             peer.host.shared.extend(receives);
         } else {
             peer.post(1);
@@ -316,7 +316,7 @@ fn a_message_that_was_begun_is_flushed_first() {
             .iter()
             .map(|id| (*id, IBV_WC_WR_FLUSH_ERR))
             .collect();
-        assert_eq!(peer.host.statuses(Completed::Receive), flushed);
+        assert_eq!(peer.host.statuses(WorkQueue::Recv), flushed);
         let events = &peer.host.events[1..];
         assert_eq!(
             events,

@@ -57,7 +57,7 @@ fn complaints_wait_as_long_as_round_trips() {
 fn retries_are_counted_from_the_last_progress() {
     let mut peer = Peer::sending(QpChange {
         timeout: Some(1),
-        retry_count: Some(1),
+        retry_cnt: Some(1),
         ..OTHERWISE
     });
     peer.request_send(0, 10);
@@ -71,17 +71,20 @@ fn retries_are_counted_from_the_last_progress() {
     peer.wait();
     assert_eq!(peer.numbers(), [1]);
     // Not due yet.
-    let due = peer.qp.timeout();
+    let due = peer.qp.next_timeout();
     peer.now = Time(due.unwrap().0 - 1);
     peer.qp.handle_timeout(peer.now, &mut peer.host);
-    assert_eq!((peer.numbers(), peer.qp.timeout()), (vec![], due));
+    assert_eq!((peer.numbers(), peer.qp.next_timeout()), (vec![], due));
     peer.wait();
     assert_eq!(peer.numbers(), []);
     assert_eq!(
         peer.completed(),
         [(0, IBV_WC_SUCCESS), (1, IBV_WC_RETRY_EXC_ERR)]
     );
-    assert_eq!((peer.qp.state(), peer.qp.timeout()), (QpState::Err, None));
+    assert_eq!(
+        (peer.qp.state(), peer.qp.next_timeout()),
+        (QpState::Err, None)
+    );
 }
 
 /// 9.7.5.2.8.
@@ -127,7 +130,7 @@ fn refusals_for_want_of_receives_are_counted_from_the_last_progress() {
 fn a_peer_that_is_not_ready_is_not_silent() {
     let mut peer = Peer::sending(QpChange {
         timeout: Some(1),
-        retry_count: Some(1),
+        retry_cnt: Some(1),
         ..OTHERWISE
     });
     peer.request_send(0, 10);

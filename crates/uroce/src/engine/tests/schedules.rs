@@ -220,33 +220,33 @@ impl Message {
     }
 
     /// `swaps`: how many compare-and-swaps were before it.
-    fn request(&self, side: usize, index: u64, swaps: u64) -> Request {
+    fn request(&self, side: usize, index: u64, swaps: u64) -> SendWr {
         let rkey = KEY;
         let imm = 0x1000 + index as u32;
         let va = BASE + place(WRITTEN, index % WRITTEN_SLOTS);
         let sent = sge(place(SENT, index), self.len);
         let word = sge(place(ANSWER, index), 8);
         let (kind, sge) = match self.kind {
-            Kind::Send { imm: true } => (RequestKind::SendImm { imm }, sent),
-            Kind::Send { imm: false } => (RequestKind::Send, sent),
-            Kind::Write { imm: true } => (RequestKind::WriteImm { va, rkey, imm }, sent),
-            Kind::Write { imm: false } => (RequestKind::Write { va, rkey }, sent),
+            Kind::Send { imm: true } => (SendOp::SendImm { imm }, sent),
+            Kind::Send { imm: false } => (SendOp::Send, sent),
+            Kind::Write { imm: true } => (SendOp::WriteImm { va, rkey, imm }, sent),
+            Kind::Write { imm: false } => (SendOp::Write { va, rkey }, sent),
             Kind::Read => {
                 let va = BASE + place(READ, index);
                 (
-                    RequestKind::Read { va, rkey },
+                    SendOp::Read { va, rkey },
                     sge(place(ANSWER, index), self.len),
                 )
             }
             Kind::Add => {
                 let va = BASE + COUNTER;
-                (RequestKind::FetchAdd { va, rkey, add: 1 }, word)
+                (SendOp::FetchAdd { va, rkey, add: 1 }, word)
             }
             Kind::Swap => {
                 let va = BASE + CHAIN;
                 let (compare, swap) = (swaps, swaps + 1);
                 (
-                    RequestKind::CmpSwap {
+                    SendOp::CmpSwap {
                         va,
                         rkey,
                         compare,
@@ -258,10 +258,10 @@ impl Message {
             Kind::AtomicWrite => {
                 let data = (index + 1).to_ne_bytes();
                 let va = BASE + WORD;
-                (RequestKind::AtomicWrite { va, rkey, data }, word)
+                (SendOp::AtomicWrite { va, rkey, data }, word)
             }
             Kind::Flush => (
-                RequestKind::Flush {
+                SendOp::Flush {
                     va,
                     rkey,
                     len: self.len,
@@ -285,9 +285,9 @@ impl Message {
             ],
             _ => vec![sge],
         };
-        let mut request = request(index, kind, &sges);
+        let mut request = send_wr(index, kind, &sges);
         request.inline = inline.then(|| expected(side, SENT, index, self.len).into());
-        request.flags = RequestFlags {
+        request.flags = SendFlags {
             signaled: self.signaled,
             solicited: false,
             fence: self.fence,
@@ -299,7 +299,7 @@ impl Message {
 /// Something the programs do.
 enum Act {
     Send(usize, usize),
-    Receive(usize, usize),
+    Recv(usize, usize),
 }
 
 fn start(case: &Case) -> Network {
@@ -312,7 +312,7 @@ fn start(case: &Case) -> Network {
         ..usual(side, psns, case.mtu)
     };
     let config = |side: usize| QpConfig {
-        signal_all: false,
+        sq_sig_all: false,
         has_srq: case.shared,
         ..config(Service::Rc, side)
     };
@@ -348,7 +348,7 @@ fn play(case: &Case) -> Network {
             acts.push((sent, Act::Send(side, index)));
             if message.takes_receive() {
                 ready = ready.max(message.receive_at);
-                acts.push((ready, Act::Receive(1 - side, receives)));
+                acts.push((ready, Act::Recv(1 - side, receives)));
                 receives += 1;
             }
         }
@@ -368,8 +368,8 @@ fn play(case: &Case) -> Network {
                 let request = messages[index].request(side, index as u64, swaps as u64);
                 network.send(side, request);
             }
-            Act::Receive(side, index) => {
-                let receive = receive(index as u64, &[sge(place(TAKEN, index as u64), SLOT)]);
+            Act::Recv(side, index) => {
+                let receive = recv_wr(index as u64, &[sge(place(TAKEN, index as u64), SLOT)]);
                 if case.shared {
                     network.sides[side].host.shared.push_back(receive);
                 } else {
@@ -409,7 +409,7 @@ fn check_sends(
     network: &Network,
     side: usize,
 ) -> Result<usize, TestCaseError> {
-    let got = network.sides[side].host.statuses(Completed::Send);
+    let got = network.sides[side].host.statuses(WorkQueue::Send);
     let failure = got.iter().find(|(_, status)| *status != IBV_WC_SUCCESS);
     let done = failure.map_or(messages.len(), |(id, _)| *id as usize);
     if let Some((_, status)) = failure {
@@ -441,7 +441,7 @@ fn check_receives(
     let peer = 1 - side;
     let completions: Vec<Completion> = (network.sides[peer].host.completions.iter())
         .filter(|(queue, completion)| {
-            *queue == Completed::Receive && completion.status == IBV_WC_SUCCESS
+            *queue == WorkQueue::Recv && completion.status == IBV_WC_SUCCESS
         })
         .map(|(_, completion)| *completion)
         .collect();

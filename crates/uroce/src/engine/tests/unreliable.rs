@@ -20,7 +20,7 @@ fn pair(services: [Service; 2], fate: Box<Fate>) -> Network {
     network
 }
 
-fn statuses(network: &Network, side: usize, queue: Completed) -> Vec<(u64, u32)> {
+fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u32)> {
     network.sides[side].host.statuses(queue)
 }
 
@@ -35,17 +35,17 @@ fn uc_drops_messages_that_lost_a_packet() {
         });
         let mut network = pair([Service::Uc, Service::Uc], fate);
         for id in 0..2 {
-            network.recv(1, receive(id, &[sge(id * 10_000, 4000)]));
+            network.recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
         }
-        network.send(0, request(1, RequestKind::Send, &[sge(7, 4000)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(7, 4000)]));
         network.send(
             0,
-            request(2, RequestKind::SendImm { imm: 5 }, &[sge(5000, 3500)]),
+            send_wr(2, SendOp::SendImm { imm: 5 }, &[sge(5000, 3500)]),
         );
         network.run();
         // The sender does not know.
         assert_eq!(
-            statuses(&network, 0, Completed::Send),
+            statuses(&network, 0, WorkQueue::Send),
             [1, 2].map(|id| (id, IBV_WC_SUCCESS))
         );
         let got: Vec<u32> = network.sides[1]
@@ -74,33 +74,26 @@ fn uc_drops_messages_that_lost_a_packet() {
 fn uc_writes_where_it_may_and_says_nothing_where_not() {
     let mut network = pair([Service::Uc, Service::Uc], calm(1000));
     let (va, rkey) = (BASE + 100, KEY);
-    network.recv(1, receive(1, &[]));
+    network.recv(1, recv_wr(1, &[]));
     network.send(
         0,
-        request(1, RequestKind::Write { va, rkey: 1 }, &[sge(0, 3000)]),
+        send_wr(1, SendOp::Write { va, rkey: 1 }, &[sge(0, 3000)]),
     );
-    network.send(
-        0,
-        request(2, RequestKind::Write { va: 0, rkey }, &[sge(0, 30)]),
-    );
+    network.send(0, send_wr(2, SendOp::Write { va: 0, rkey }, &[sge(0, 30)]));
     assert!(network.untouched(1));
     network.send(
         0,
-        request(
-            3,
-            RequestKind::WriteImm { va, rkey, imm: 7 },
-            &[sge(0, 3000)],
-        ),
+        send_wr(3, SendOp::WriteImm { va, rkey, imm: 7 }, &[sge(0, 3000)]),
     );
     // Nobody is there for this one.
     network.send(
         0,
-        request(4, RequestKind::WriteImm { va, rkey, imm: 8 }, &[sge(9, 10)]),
+        send_wr(4, SendOp::WriteImm { va, rkey, imm: 8 }, &[sge(9, 10)]),
     );
     network.run();
-    assert_eq!(statuses(&network, 0, Completed::Send).len(), 4);
+    assert_eq!(statuses(&network, 0, WorkQueue::Send).len(), 4);
     assert_eq!(
-        statuses(&network, 1, Completed::Receive),
+        statuses(&network, 1, WorkQueue::Recv),
         [(1, IBV_WC_SUCCESS)]
     );
     assert_eq!(network.sides[1].host.completions[0].1.byte_len, 3000);
@@ -113,20 +106,20 @@ fn uc_writes_where_it_may_and_says_nothing_where_not() {
 #[test]
 fn unreliable_send_queues_go_to_sqe() {
     let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, receive(1, &[sge(0, 100)]));
+    network.recv(1, recv_wr(1, &[sge(0, 100)]));
     let bad = Sge {
         lkey: 1,
         ..sge(0, 10)
     };
     // While the packets wait: the first burst is sent at once.
     network.set_state(0, QpState::Sqd);
-    network.send(0, request(1, RequestKind::Send, &[bad]));
-    network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(1, SendOp::Send, &[bad]));
+    network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
     network.set_state(0, QpState::Rts);
     assert_eq!(network.sides[0].qp.state(), QpState::Sqe);
-    network.send(0, request(3, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
     assert_eq!(
-        statuses(&network, 0, Completed::Send),
+        statuses(&network, 0, WorkQueue::Send),
         [
             (1, IBV_WC_LOC_PROT_ERR),
             (2, IBV_WC_WR_FLUSH_ERR),
@@ -134,22 +127,22 @@ fn unreliable_send_queues_go_to_sqe() {
         ]
     );
     network.set_state(0, QpState::Rts);
-    network.send(0, request(4, RequestKind::Send, &[sge(0, 10)]));
+    network.send(0, send_wr(4, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(
-        statuses(&network, 0, Completed::Send)[3..],
+        statuses(&network, 0, WorkQueue::Send)[3..],
         [(4, IBV_WC_SUCCESS)]
     );
     assert_eq!(
-        statuses(&network, 1, Completed::Receive),
+        statuses(&network, 1, WorkQueue::Recv),
         [(1, IBV_WC_SUCCESS)]
     );
 }
 
-fn datagram(wr_id: u64, len: u32, qkey: u32) -> Request {
-    let mut request = request(wr_id, RequestKind::SendImm { imm: 3 }, &[sge(0, len)]);
+fn datagram(wr_id: u64, len: u32, qkey: u32) -> SendWr {
+    let mut request = send_wr(wr_id, SendOp::SendImm { imm: 3 }, &[sge(0, len)]);
     request.ud = Some(UdAddress {
-        path: path(1),
+        av: av(1),
         qpn: qpn(1),
         qkey,
         pkey_index: 0,
@@ -161,8 +154,8 @@ fn datagram(wr_id: u64, len: u32, qkey: u32) -> Request {
 #[test]
 fn datagrams_arrive_if_the_qkey_is_right() {
     let mut network = pair([Service::Ud, Service::Ud], calm(1000));
-    network.recv(1, receive(1, &[sge(0, 20), sge(100, 200)]));
-    network.recv(1, receive(2, &[sge(0, 40)]));
+    network.recv(1, recv_wr(1, &[sge(0, 20), sge(100, 200)]));
+    network.recv(1, recv_wr(2, &[sge(0, 40)]));
     network.send(0, datagram(1, 90, 1));
     // The highest bit: the queue pair's own.
     network.send(0, datagram(2, 100, 1 << 31));
@@ -173,12 +166,12 @@ fn datagrams_arrive_if_the_qkey_is_right() {
     network.send(0, datagram(5, 1025, 0x1234));
     network.run();
     assert_eq!(
-        statuses(&network, 0, Completed::Send),
+        statuses(&network, 0, WorkQueue::Send),
         [1, 2, 3, 4, 5].map(|id| (id, IBV_WC_SUCCESS))
     );
     assert_eq!(network.counts[0], 4);
     assert_eq!(
-        statuses(&network, 1, Completed::Receive),
+        statuses(&network, 1, WorkQueue::Recv),
         [1, 2].map(|id| (id, IBV_WC_SUCCESS))
     );
     let (_, first) = network.sides[1].host.completions[0];
@@ -194,57 +187,53 @@ fn datagrams_arrive_if_the_qkey_is_right() {
 fn xrc_takes_receives_of_the_named_queue() {
     let mut network = pair([Service::XrcSend, Service::XrcRecv], calm(1000));
     for srqn in [8, 9] {
-        let queue = [receive(srqn.into(), &[sge(0, 5000)])].into();
+        let queue = [recv_wr(srqn.into(), &[sge(0, 5000)])].into();
         network.sides[1].host.xrc.push((srqn, queue));
     }
-    let with = |srqn, request| Request {
+    let with = |srqn, request| SendWr {
         xrc_srqn: srqn,
         ..request
     };
     let (va, rkey) = (BASE + 9000, KEY);
-    network.send(0, with(9, request(1, RequestKind::Send, &[sge(0, 5000)])));
+    network.send(0, with(9, send_wr(1, SendOp::Send, &[sge(0, 5000)])));
     network.send(
         0,
         with(
             8,
-            request(
-                2,
-                RequestKind::WriteImm { va, rkey, imm: 1 },
-                &[sge(0, 2000)],
-            ),
+            send_wr(2, SendOp::WriteImm { va, rkey, imm: 1 }, &[sge(0, 2000)]),
         ),
     );
     network.send(
         0,
         with(
             8,
-            request(3, RequestKind::Read { va, rkey }, &[sge(20_000, 2000)]),
+            send_wr(3, SendOp::Read { va, rkey }, &[sge(20_000, 2000)]),
         ),
     );
     network.run();
     assert_eq!(
-        statuses(&network, 0, Completed::Send),
+        statuses(&network, 0, WorkQueue::Send),
         [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS))
     );
     assert_eq!(
-        statuses(&network, 1, Completed::Xrc { srqn: 9 }),
+        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 9 }),
         [(9, IBV_WC_SUCCESS)]
     );
     assert_eq!(
-        statuses(&network, 1, Completed::Xrc { srqn: 8 }),
+        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 8 }),
         [(8, IBV_WC_SUCCESS)]
     );
     // None there now: not ready. No such queue: refused.
-    network.send(0, with(8, request(4, RequestKind::Send, &[sge(0, 1)])));
+    network.send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
     network.run_for(5_000_000);
     network.sides[1].host.xrc[0]
         .1
-        .push_back(receive(10, &[sge(0, 1)]));
+        .push_back(recv_wr(10, &[sge(0, 1)]));
     network.run();
-    network.send(0, with(7, request(5, RequestKind::Send, &[sge(0, 1)])));
+    network.send(0, with(7, send_wr(5, SendOp::Send, &[sge(0, 1)])));
     network.run();
     assert_eq!(
-        statuses(&network, 0, Completed::Send)[3..],
+        statuses(&network, 0, WorkQueue::Send)[3..],
         [(4, IBV_WC_SUCCESS), (5, IBV_WC_REM_INV_REQ_ERR)]
     );
     assert_eq!(
@@ -265,60 +254,60 @@ fn requests_that_a_service_has_not_fail() {
     for (service, kind, sges, ud, status) in [
         (
             Service::Uc,
-            RequestKind::SendInv { rkey },
+            SendOp::SendInv { rkey },
             vec![],
             None,
             IBV_WC_LOC_QP_OP_ERR,
         ),
         (
             Service::Uc,
-            RequestKind::Read { va, rkey },
+            SendOp::Read { va, rkey },
             vec![],
             None,
             IBV_WC_LOC_QP_OP_ERR,
         ),
         (
             Service::Uc,
-            RequestKind::Send,
+            SendOp::Send,
             vec![sge(0, 2000), bad],
             None,
             IBV_WC_LOC_PROT_ERR,
         ),
         (
             Service::Ud,
-            RequestKind::Write { va, rkey },
+            SendOp::Write { va, rkey },
             vec![],
             address,
             IBV_WC_LOC_QP_OP_ERR,
         ),
         (
             Service::Ud,
-            RequestKind::Read { va, rkey },
+            SendOp::Read { va, rkey },
             vec![],
             address,
             IBV_WC_LOC_QP_OP_ERR,
         ),
         (
             Service::Ud,
-            RequestKind::Send,
+            SendOp::Send,
             vec![],
             None,
             IBV_WC_LOC_QP_OP_ERR,
         ),
         (
             Service::Ud,
-            RequestKind::Send,
+            SendOp::Send,
             vec![Sge { len: 20, ..bad }],
             address,
             IBV_WC_LOC_PROT_ERR,
         ),
     ] {
         let mut network = pair([service, service], calm(1000));
-        let mut first = request(1, kind, &sges);
+        let mut first = send_wr(1, kind, &sges);
         first.ud = ud;
         network.send(0, first);
         assert_eq!(
-            statuses(&network, 0, Completed::Send),
+            statuses(&network, 0, WorkQueue::Send),
             [(1, status)],
             "{service:?} {kind:?}"
         );
@@ -328,20 +317,20 @@ fn requests_that_a_service_has_not_fail() {
         );
         // It goes on receiving, and sending when the program has seen it.
         network.set_state(0, QpState::Rts);
-        network.recv(1, receive(1, &[sge(0, 3000)]));
-        let mut second = request(2, RequestKind::Send, &[sge(0, 900)]);
+        network.recv(1, recv_wr(1, &[sge(0, 3000)]));
+        let mut second = send_wr(2, SendOp::Send, &[sge(0, 900)]);
         second.ud = datagram(1, 1, 0x1234).ud;
         network.send(0, second);
         network.run();
         assert_eq!(
-            statuses(&network, 1, Completed::Receive),
+            statuses(&network, 1, WorkQueue::Recv),
             [(1, IBV_WC_SUCCESS)]
         );
     }
     // Inline data are where they are.
     let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, receive(1, &[sge(0, 3000)]));
-    let mut inline = request(1, RequestKind::Send, &[bad]);
+    network.recv(1, recv_wr(1, &[sge(0, 3000)]));
+    let mut inline = send_wr(1, SendOp::Send, &[bad]);
     inline.inline = Some(vec![7; 1500].into());
     network.send(0, inline);
     network.run();
@@ -357,12 +346,12 @@ fn receives_that_cannot_be_used_are_errors() {
     };
     for (service, qkey) in [(Service::Uc, 0), (Service::Ud, 0x1234)] {
         let mut network = pair([service, service], calm(1000));
-        network.recv(1, receive(1, &[bad]));
-        network.recv(1, receive(2, &[sge(0, 200)]));
+        network.recv(1, recv_wr(1, &[bad]));
+        network.recv(1, recv_wr(2, &[sge(0, 200)]));
         network.send(0, datagram(1, 100, qkey));
         network.run();
         assert_eq!(
-            statuses(&network, 1, Completed::Receive),
+            statuses(&network, 1, WorkQueue::Recv),
             [(1, IBV_WC_LOC_PROT_ERR), (2, IBV_WC_WR_FLUSH_ERR)],
             "{service:?}"
         );
@@ -374,12 +363,12 @@ fn receives_that_cannot_be_used_are_errors() {
         let mut network = pair([service, service], calm(1000));
         network.sides[1].host.room = Some(1);
         for id in 1..4 {
-            network.recv(1, receive(id, &[sge(0, 200)]));
+            network.recv(1, recv_wr(id, &[sge(0, 200)]));
             network.send(0, datagram(id, 100, 0x1234));
         }
         network.run();
         assert_eq!(
-            statuses(&network, 1, Completed::Receive),
+            statuses(&network, 1, WorkQueue::Recv),
             [(1, IBV_WC_SUCCESS)]
         );
         assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
@@ -398,14 +387,14 @@ fn a_receive_that_is_kept_is_flushed_first() {
     });
     let mut network = pair([Service::Uc, Service::Uc], fate);
     for id in 1..3 {
-        network.recv(1, receive(id, &[sge(0, 4000)]));
+        network.recv(1, recv_wr(id, &[sge(0, 4000)]));
     }
-    network.send(0, request(1, RequestKind::Send, &[sge(0, 3000)]));
+    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 3000)]));
     network.run();
-    assert_eq!(statuses(&network, 1, Completed::Receive), []);
+    assert_eq!(statuses(&network, 1, WorkQueue::Recv), []);
     network.set_state(1, QpState::Err);
     assert_eq!(
-        statuses(&network, 1, Completed::Receive),
+        statuses(&network, 1, WorkQueue::Recv),
         [1, 2].map(|id| (id, IBV_WC_WR_FLUSH_ERR))
     );
 }
@@ -421,7 +410,7 @@ fn odd_datagrams_are_dropped() {
         (Operation::Write, 16, false),
     ] {
         let mut network = pair([Service::Ud, Service::Ud], calm(1000));
-        network.recv(1, receive(1, &[sge(0, 5000)]));
+        network.recv(1, recv_wr(1, &[sge(0, 5000)]));
         let mut headers = Headers::new(Bth {
             opcode: Opcode::new(Transport::Ud, operation, Part::Only),
             solicited: true,
@@ -459,10 +448,10 @@ fn odd_datagrams_are_dropped() {
 fn bursts_go_on_after_a_pause() {
     for drain in [false, true] {
         let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-        network.recv(1, receive(1, &[sge(0, 500_000)]));
-        network.recv(1, receive(2, &[sge(0, 10)]));
-        network.send(0, request(1, RequestKind::Send, &[sge(0, 500_000)]));
-        network.send(0, request(2, RequestKind::Send, &[sge(0, 10)]));
+        network.recv(1, recv_wr(1, &[sge(0, 500_000)]));
+        network.recv(1, recv_wr(2, &[sge(0, 10)]));
+        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 500_000)]));
+        network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
         assert!(network.counts[0] <= 64);
         if drain {
             network.set_state(0, QpState::Sqd);
@@ -470,17 +459,17 @@ fn bursts_go_on_after_a_pause() {
         network.run();
         let done: Vec<u64> = if drain { vec![1] } else { vec![1, 2] };
         let done: Vec<_> = done.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect();
-        assert_eq!(statuses(&network, 0, Completed::Send), done);
-        assert_eq!(statuses(&network, 1, Completed::Receive), done);
+        assert_eq!(statuses(&network, 0, WorkQueue::Send), done);
+        assert_eq!(statuses(&network, 1, WorkQueue::Recv), done);
     }
     let mut network = pair([Service::Ud, Service::Ud], calm(1000));
     for id in 0..200 {
-        network.recv(1, receive(id, &[sge(0, 1100)]));
+        network.recv(1, recv_wr(id, &[sge(0, 1100)]));
         network.send(0, datagram(id, 1024, 0x1234));
     }
     assert!(network.counts[0] <= 64);
     network.run();
-    assert_eq!(statuses(&network, 1, Completed::Receive).len(), 200);
+    assert_eq!(statuses(&network, 1, WorkQueue::Recv).len(), 200);
 }
 
 /// 9.2.3: the sender's wish for an event goes with the last packet.
@@ -489,7 +478,7 @@ fn solicited_events_are_asked_for() {
     for service in [Service::Uc, Service::Ud] {
         let mut network = pair([service, service], calm(1000));
         for (id, solicited) in [(0, true), (1, false)] {
-            network.recv(1, receive(id, &[sge(0, 1000)]));
+            network.recv(1, recv_wr(id, &[sge(0, 1000)]));
             let mut request = datagram(id, 900, 0x1234);
             request.flags.solicited = solicited;
             network.send(0, request);
@@ -505,7 +494,7 @@ fn solicited_events_are_asked_for() {
 fn a_message_without_end_makes_way() {
     use crate::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Part, Transport};
     let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, receive(1, &[sge(0, 5000)]));
+    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
     for (psn, part, len) in [(0xff_ffff, Part::First, 1024), (0, Part::Only, 8)] {
         let headers = Headers::new(Bth {
             opcode: Opcode::new(Transport::Uc, Operation::Send, part),

@@ -241,16 +241,16 @@ fn attributes_are_told_as_set() {
     let (got, set) = (qp.attributes(), usual(0, psns, 1024));
     assert_eq!(got.state, Some(QpState::Rts));
     assert_eq!(
-        (got.path, got.path_mtu, got.access),
-        (set.path, set.path_mtu, set.access)
+        (got.av, got.path_mtu, got.access),
+        (set.av, set.path_mtu, set.access)
     );
     assert_eq!(
         (got.rq_psn, got.sq_psn, got.dest_qpn),
         (set.rq_psn, set.sq_psn, set.dest_qpn)
     );
     assert_eq!(
-        (got.timeout, got.retry_count, got.rnr_retry),
-        (set.timeout, set.retry_count, set.rnr_retry)
+        (got.timeout, got.retry_cnt, got.rnr_retry),
+        (set.timeout, set.retry_cnt, set.rnr_retry)
     );
     assert_eq!(got.max_rd_atomic, set.max_rd_atomic);
     assert_eq!(

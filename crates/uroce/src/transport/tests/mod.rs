@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::*;
 use crate::device::config::Place;
-use crate::engine::{Addresses, Path, Transmit};
+use crate::engine::{AddressVector, Addresses, Transmit};
 use crate::wire::{
     Bth, Deth, Headers, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport, gid_of, ip_of,
 };
@@ -32,8 +32,8 @@ fn lo() -> Net {
     at(Place::Interface("lo".into()))
 }
 
-fn path(dgid: Gid, sgid_index: u8) -> Path {
-    Path {
+fn path(dgid: Gid, sgid_index: u8) -> AddressVector {
+    AddressVector {
         dgid,
         sgid_index,
         traffic_class: 0,
@@ -75,12 +75,19 @@ fn payload(psn: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (psn as usize * 7 + i) as u8).collect()
 }
 
-fn push(net: &Net, outbox: &mut Outbox, src_qpn: u32, headers: Headers, len: usize, path: Path) {
+fn push(
+    net: &Net,
+    outbox: &mut Outbox,
+    src_qpn: u32,
+    headers: Headers,
+    len: usize,
+    path: AddressVector,
+) {
     let buffer = outbox.buffer();
     let head = headers.write(buffer);
     buffer[head..head + len].copy_from_slice(&payload(headers.bth.psn.get(), len));
     let packet = Transmit {
-        path,
+        av: path,
         dest_qpn: headers.bth.dest_qpn,
         len: head + len,
     };
@@ -191,7 +198,7 @@ fn a_datagram_brings_its_ip_header() {
     for (index, entry) in b.gids().into_iter().enumerate() {
         let gid = entry.unwrap().gid;
         let mut outbox = Outbox::new();
-        let path = Path {
+        let path = AddressVector {
             traffic_class: 0x28,
             ..path(gid, index as u8)
         };
