@@ -88,11 +88,11 @@ test-headers: ## include/ against rdma-core's headers, and against the compilers
 	compat-tests/headers/run
 
 man: ## check the manual pages: form, references, prototypes, coverage
-	compat-tests/man/check
+	compat-tests/man/check.py
 
 test-man: ## the same, and whether that notices spoilt pages
 	compat-tests/man/selftest
-	compat-tests/man/check
+	compat-tests/man/check.py
 
 test-sources: build ## programs and providers from Debian's sources, built on our headers and library, and run
 	scripts/install-deps sources

@@ -7,8 +7,8 @@
  *   overlapping  one to eight pages each, anywhere in twice as many pages
  *
  * KERNEL: `real`; `none`, madvise() does nothing, so that what is measured is the library; `off`, fork safety
- * is not asked for. Prints nanoseconds of processor time per hold, per cycle of two calls and per give, madvise calls per
- * cycle, bytes of heap and mappings per region.
+ * is not asked for. Prints nanoseconds of processor time per hold, per cycle of two calls and per give,
+ * madvise calls per cycle, bytes of heap and mappings per region.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
@@ -99,7 +99,8 @@ int main(int argc, char **argv)
 	regions = atol(argv[2]);
 	cycles = atol(argv[3]);
 	real = !strcmp(argv[4], "real");
-	base = mmap(NULL, (2 * regions + 8) * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	base = mmap(NULL, (2 * regions + 8) * page, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (base == MAP_FAILED || (strcmp(argv[4], "off") && ibv_fork_init()))
 		return 2;
 	maps = mappings();

@@ -86,40 +86,54 @@ static struct ibv_device *find(struct ibv_device **list, const char *name)
 
 static void queue_pairs(struct ibv_context *ctx, struct ibv_pd *pd, struct ibv_cq *cq)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 16, 16, 1, 1, 0 } };
-	struct ibv_qp_init_attr_ex init_ex = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					       .cap = { 16, 16, 1, 1, 0 }, .pd = pd,
-					       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { 16, 16, 1, 1, 0 }
+	};
+	struct ibv_qp_init_attr_ex init_ex = { .send_cq = cq,
+					       .recv_cq = cq,
+					       .qp_type = IBV_QPT_RC,
+					       .cap = { 16, 16, 1, 1, 0 },
+					       .pd = pd,
+					       .comp_mask = IBV_QP_INIT_ATTR_PD |
+							    IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					       .send_ops_flags = IBV_QP_EX_WITH_SEND };
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = 7 };
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = 7,
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = 7,
 				   .ah_attr = { .port_num = 1, .dlid = 3 } };
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7 };
 	struct ibv_qp_attr out;
 	struct ibv_qp *qp;
 
 	PAIR("create_qp", ibv_create_qp(pd, &init), "destroy_qp", ibv_destroy_qp(qp), qp);
-	PAIR("create_qp_ex", ibv_create_qp_ex(ctx, &init_ex), "destroy_qp (extended)", ibv_destroy_qp(qp), qp);
+	PAIR("create_qp_ex", ibv_create_qp_ex(ctx, &init_ex), "destroy_qp (extended)", ibv_destroy_qp(qp),
+	     qp);
 	qp = ibv_create_qp(pd, &init);
 	if (!qp)
 		return;
 	SINGLE("modify_qp to INIT", ibv_modify_qp(qp, &reset, IBV_QP_STATE),
-	       ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+	       ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
 	SINGLE("modify_qp to RTR", (void)0,
-	       ibv_modify_qp(qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			     IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	       ibv_modify_qp(qp, &rtr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	SINGLE("modify_qp to RTS", (void)0,
-	       ibv_modify_qp(qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	       ibv_modify_qp(qp, &rts,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
 	SINGLE("query_qp", (void)0, ibv_query_qp(qp, &out, IBV_QP_STATE, &init));
 	ibv_destroy_qp(qp);
 }
 
 static void events(struct ibv_context *ctx, struct ibv_comp_channel *channel, struct ibv_cq *cq)
 {
-	struct { uint64_t element; uint32_t type, reserved; } desc = { 1, IBV_EVENT_PORT_ACTIVE, 0 };
+	struct {
+		uint64_t element;
+		uint32_t type, reserved;
+	} desc = { 1, IBV_EVENT_PORT_ACTIVE, 0 };
 	struct ibv_async_event event;
 	uint64_t cookie = (uintptr_t)cq;
 	struct ibv_cq *got;
@@ -127,7 +141,8 @@ static void events(struct ibv_context *ctx, struct ibv_comp_channel *channel, st
 
 	if (!walk_push)
 		return;
-	SINGLE("get_async_event", walk_push(ctx->async_fd, &desc, sizeof(desc)), ibv_get_async_event(ctx, &event));
+	SINGLE("get_async_event", walk_push(ctx->async_fd, &desc, sizeof(desc)),
+	       ibv_get_async_event(ctx, &event));
 	SINGLE("ack_async_event", (void)0, ibv_ack_async_event(&event));
 	SINGLE("get_cq_event", walk_push(channel->fd, &cookie, sizeof(cookie)),
 	       ibv_get_cq_event(channel, &got, &context));
@@ -170,7 +185,8 @@ int main(int argc, char **argv)
 	if (!kept || posix_memalign((void **)&buf, LEN, LEN))
 		return 1;
 	finished("get_device_list, the first", 1);
-	PAIR("get_device_list", ibv_get_device_list(NULL), "free_device_list", ibv_free_device_list(list), list);
+	PAIR("get_device_list", ibv_get_device_list(NULL), "free_device_list", ibv_free_device_list(list),
+	     list);
 	dev = find(kept, argv[1]);
 	PAIR("open_device", ibv_open_device(dev), "close_device", ibv_close_device(ctx), ctx);
 	ctx = ibv_open_device(dev);

@@ -1,5 +1,5 @@
-/* messages DEVICE send|write|read SIZE NUMBER: that many messages between two queue pairs of this process, one after the
- * other, polling. Both ends are in what is counted. */
+/* messages DEVICE send|write|read SIZE NUMBER: that many messages between two queue pairs of this process,
+ * one after the other, polling. Both ends are in what is counted. */
 #include "../../compat-tests/uroce/faults/rig.h"
 
 #include <stdlib.h>
@@ -10,24 +10,26 @@ bool on_uroce;
 
 int main(int argc, char **argv)
 {
-    static const struct how plain;
-    struct end a, b;
+	static const struct how plain;
+	struct end a, b;
 
-    if (argc != 5)
-        return 2;
-    device_name = argv[1];
-    enum ibv_wr_opcode opcode = argv[2][0] == 's' ? IBV_WR_SEND : argv[2][0] == 'w' ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
-    uint32_t size = atoi(argv[3]);
-    make_pair(&a, &b, &plain, &plain);
-    for (int i = atoi(argv[4]); i > 0; i--) {
-        if (opcode == IBV_WR_SEND)
-            MUST(post_receive(&b) == 0);
-        MUST(post(&a, opcode, &b.self, 0, size) == 0);
-        MUST(next(&a).status == IBV_WC_SUCCESS);
-        if (opcode == IBV_WR_SEND)
-            MUST(next(&b).status == IBV_WC_SUCCESS);
-    }
-    close_end(&a);
-    close_end(&b);
-    return 0;
+	if (argc != 5)
+		return 2;
+	device_name = argv[1];
+	enum ibv_wr_opcode opcode = argv[2][0] == 's'   ? IBV_WR_SEND
+				    : argv[2][0] == 'w' ? IBV_WR_RDMA_WRITE
+							: IBV_WR_RDMA_READ;
+	uint32_t size = atoi(argv[3]);
+	make_pair(&a, &b, &plain, &plain);
+	for (int i = atoi(argv[4]); i > 0; i--) {
+		if (opcode == IBV_WR_SEND)
+			MUST(post_receive(&b) == 0);
+		MUST(post(&a, opcode, &b.self, 0, size) == 0);
+		MUST(next(&a).status == IBV_WC_SUCCESS);
+		if (opcode == IBV_WR_SEND)
+			MUST(next(&b).status == IBV_WC_SUCCESS);
+	}
+	close_end(&a);
+	close_end(&b);
+	return 0;
 }

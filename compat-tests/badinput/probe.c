@@ -80,8 +80,8 @@ static void ask(struct ibv_context *ctx)
 		memset(&entry, 0, sizeof(entry));
 		errno = 0;
 		ret = ibv_query_gid_ex(ctx, 1, (uint32_t)i, &entry, 0);
-		printf("  gid entry %d: %d errno %d type %u ndev %u\n", i, ret, ret ? errno : 0, entry.gid_type,
-		       entry.ndev_ifindex);
+		printf("  gid entry %d: %d errno %d type %u ndev %u\n", i, ret, ret ? errno : 0,
+		       entry.gid_type, entry.ndev_ifindex);
 		errno = 0;
 		ret = ibv_query_pkey(ctx, 1, i, &pkey);
 		printf("  pkey %d: %d errno %d %x\n", i, ret, ret ? errno : 0, pkey);
@@ -136,8 +136,8 @@ static void sysfs(void)
 			buf[63] = 0;
 			errno = 0;
 			ret = ibv_read_sysfs_file(path, files[i], buf, size);
-			printf("%s, %zu: %d errno %d [%s] %d\n", files[i], size, ret, ret < 0 ? errno : 0, buf,
-			       buf[size]);
+			printf("%s, %zu: %d errno %d [%s] %d\n", files[i], size, ret, ret < 0 ? errno : 0,
+			       buf, buf[size]);
 		}
 }
 
@@ -212,8 +212,9 @@ static void one_of_each(struct ibv_context *ctx)
 	struct ibv_pd *pd = ibv_alloc_pd(ctx);
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
 	struct ibv_cq *cq = ibv_create_cq(ctx, 16, NULL, channel, 0);
-	struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 8, 8, 1, 1, 0 } };
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = { 8, 8, 1, 1, 0 }
+	};
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 8, .max_sge = 1 } };
 	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
 	static char buf[4096];
@@ -222,7 +223,8 @@ static void one_of_each(struct ibv_context *ctx)
 	struct ibv_srq *srq = pd ? ibv_create_srq(pd, &srq_attr) : NULL;
 
 	if (qp) {
-		ibv_modify_qp(qp, &init, IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
+		ibv_modify_qp(qp, &init,
+			      IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
 		ibv_destroy_qp(qp);
 	}
 	if (srq)
@@ -273,8 +275,8 @@ static void loop(const char *what, long times)
 	}
 	bytes = (long)mallinfo2().uordblks - bytes;
 	/* A few bytes more or less are stdio's and the like; a leak shows in each round. */
-	printf("%s: %d fds more, bytes per round %ld, %d mismatches\n", what, open_fds() - fds,
-	       bytes / times, mismatches);
+	printf("%s: %d fds more, bytes per round %ld, %d mismatches\n", what, open_fds() - fds, bytes / times,
+	       mismatches);
 	if (kept)
 		ibv_close_device(kept);
 }

@@ -70,12 +70,19 @@ void reported_events(uint32_t counts[2])
 	counts[1] = reported_async;
 }
 
-static const struct { const char *name; int number; } errnos[] = {
-#define E(name) { #name, name }
-	E(EPERM), E(ENOENT), E(EINTR), E(EIO), E(ENXIO), E(EBADF), E(EAGAIN), E(ENOMEM), E(EACCES),
-	E(EFAULT), E(EBUSY), E(EEXIST), E(ENODEV), E(EINVAL), E(ENFILE), E(EMFILE), E(ENOTTY),
-	E(ENOSPC), E(ERANGE), E(ENOSYS), E(EOPNOTSUPP), E(EPROTONOSUPPORT), E(EAFNOSUPPORT),
-	E(ENOBUFS), E(ENODATA), E(EPROTO), E(EMSGSIZE), E(ETIMEDOUT), E(ECONNREFUSED),
+static const struct {
+	const char *name;
+	int number;
+} errnos[] = {
+#define E(name) \
+	{ \
+#name, name \
+	}
+	E(EPERM),           E(ENOENT),       E(EINTR),   E(EIO),     E(ENXIO),  E(EBADF),    E(EAGAIN),
+	E(ENOMEM),          E(EACCES),       E(EFAULT),  E(EBUSY),   E(EEXIST), E(ENODEV),   E(EINVAL),
+	E(ENFILE),          E(EMFILE),       E(ENOTTY),  E(ENOSPC),  E(ERANGE), E(ENOSYS),   E(EOPNOTSUPP),
+	E(EPROTONOSUPPORT), E(EAFNOSUPPORT), E(ENOBUFS), E(ENODATA), E(EPROTO), E(EMSGSIZE), E(ETIMEDOUT),
+	E(ECONNREFUSED),
 #undef E
 };
 
@@ -104,13 +111,13 @@ int chosen_failure(const char *name)
 }
 
 static const char *const names[] = {
-	"GET_CONTEXT", "QUERY_DEVICE", "QUERY_PORT", "ALLOC_PD", "DEALLOC_PD", "CREATE_AH",
-	"MODIFY_AH", "QUERY_AH", "DESTROY_AH", "REG_MR", "REG_SMR", "REREG_MR", "QUERY_MR",
-	"DEREG_MR", "ALLOC_MW", "BIND_MW", "DEALLOC_MW", "CREATE_COMP_CHANNEL", "CREATE_CQ",
-	"RESIZE_CQ", "DESTROY_CQ", "POLL_CQ", "PEEK_CQ", "REQ_NOTIFY_CQ", "CREATE_QP", "QUERY_QP",
-	"MODIFY_QP", "DESTROY_QP", "POST_SEND", "POST_RECV", "ATTACH_MCAST", "DETACH_MCAST",
-	"CREATE_SRQ", "MODIFY_SRQ", "QUERY_SRQ", "DESTROY_SRQ", "POST_SRQ_RECV", "OPEN_XRCD",
-	"CLOSE_XRCD", "CREATE_XSRQ", "OPEN_QP",
+	"GET_CONTEXT",   "QUERY_DEVICE", "QUERY_PORT", "ALLOC_PD",    "DEALLOC_PD", "CREATE_AH",
+	"MODIFY_AH",     "QUERY_AH",     "DESTROY_AH", "REG_MR",      "REG_SMR",    "REREG_MR",
+	"QUERY_MR",      "DEREG_MR",     "ALLOC_MW",   "BIND_MW",     "DEALLOC_MW", "CREATE_COMP_CHANNEL",
+	"CREATE_CQ",     "RESIZE_CQ",    "DESTROY_CQ", "POLL_CQ",     "PEEK_CQ",    "REQ_NOTIFY_CQ",
+	"CREATE_QP",     "QUERY_QP",     "MODIFY_QP",  "DESTROY_QP",  "POST_SEND",  "POST_RECV",
+	"ATTACH_MCAST",  "DETACH_MCAST", "CREATE_SRQ", "MODIFY_SRQ",  "QUERY_SRQ",  "DESTROY_SRQ",
+	"POST_SRQ_RECV", "OPEN_XRCD",    "CLOSE_XRCD", "CREATE_XSRQ", "OPEN_QP",
 };
 
 static const char *const ex_names[] = {
@@ -168,11 +175,20 @@ static uint32_t u32_at(const struct write_cmd *cmd, size_t at)
 size_t vendor_context(int fd, void *out, size_t room)
 {
 	struct mlx5_ib_alloc_ucontext_resp mlx5 = {
-		.qp_tab_size = 1 << 16, .bf_reg_size = 512, .tot_bfregs = 16,
-		.cache_line_size = 64, .max_sq_desc_sz = 1024, .max_rq_desc_sz = 512,
-		.max_send_wqebb = 32768, .max_recv_wr = 32768, .max_srq_recv_wr = 32767,
-		.num_ports = 1, .response_length = sizeof(mlx5), .cqe_version = 1,
-		.log_uar_size = 12, .num_uars_per_page = 1,
+		.qp_tab_size = 1 << 16,
+		.bf_reg_size = 512,
+		.tot_bfregs = 16,
+		.cache_line_size = 64,
+		.max_sq_desc_sz = 1024,
+		.max_rq_desc_sz = 512,
+		.max_send_wqebb = 32768,
+		.max_recv_wr = 32768,
+		.max_srq_recv_wr = 32767,
+		.num_ports = 1,
+		.response_length = sizeof(mlx5),
+		.cqe_version = 1,
+		.log_uar_size = 12,
+		.num_uars_per_page = 1,
 	};
 
 	if (!bench_is_driver(fd, "mlx5"))
@@ -185,8 +201,7 @@ size_t vendor_context(int fd, void *out, size_t room)
 
 static void get_context(int fd, const struct write_cmd *cmd)
 {
-	struct ib_uverbs_get_context_resp resp = { .async_fd = (uint32_t)fresh_fd(),
-						   .num_comp_vectors = 4 };
+	struct ib_uverbs_get_context_resp resp = { .async_fd = (uint32_t)fresh_fd(), .num_comp_vectors = 4 };
 
 	GIVE(resp);
 	if (cmd->out_len > sizeof(resp))
@@ -196,33 +211,56 @@ static void get_context(int fd, const struct write_cmd *cmd)
 static void query_device(struct ib_uverbs_query_device_resp *resp)
 {
 	*resp = (struct ib_uverbs_query_device_resp){
-		.fw_ver = 0x0010001b00000007, .node_guid = htobe64(0x020000fffe000901),
-		.sys_image_guid = htobe64(0x020000fffe000900), .max_mr_size = ~0ull,
-		.page_size_cap = 0xfffff000, .vendor_id = 0x2c9, .vendor_part_id = 4119,
-		.hw_ver = 1, .max_qp = 65536, .max_qp_wr = 16384, .device_cap_flags = 0x00221c76,
-		.max_sge = 32, .max_sge_rd = 30, .max_cq = 65536, .max_cqe = 32767,
-		.max_mr = 524288, .max_pd = 32768, .max_qp_rd_atom = 128, .max_res_rd_atom = 258048,
-		.max_qp_init_rd_atom = 128, .atomic_cap = 1, .max_mw = 524288,
-		.max_mcast_grp = 8192, .max_mcast_qp_attach = 56,
-		.max_total_mcast_qp_attach = 458752, .max_ah = 32767, .max_srq = 65536,
-		.max_srq_wr = 32767, .max_srq_sge = 27, .max_pkeys = 64,
-		.local_ca_ack_delay = 15, .phys_port_cnt = 1,
+		.fw_ver = 0x0010001b00000007,
+		.node_guid = htobe64(0x020000fffe000901),
+		.sys_image_guid = htobe64(0x020000fffe000900),
+		.max_mr_size = ~0ull,
+		.page_size_cap = 0xfffff000,
+		.vendor_id = 0x2c9,
+		.vendor_part_id = 4119,
+		.hw_ver = 1,
+		.max_qp = 65536,
+		.max_qp_wr = 16384,
+		.device_cap_flags = 0x00221c76,
+		.max_sge = 32,
+		.max_sge_rd = 30,
+		.max_cq = 65536,
+		.max_cqe = 32767,
+		.max_mr = 524288,
+		.max_pd = 32768,
+		.max_qp_rd_atom = 128,
+		.max_res_rd_atom = 258048,
+		.max_qp_init_rd_atom = 128,
+		.atomic_cap = 1,
+		.max_mw = 524288,
+		.max_mcast_grp = 8192,
+		.max_mcast_qp_attach = 56,
+		.max_total_mcast_qp_attach = 458752,
+		.max_ah = 32767,
+		.max_srq = 65536,
+		.max_srq_wr = 32767,
+		.max_srq_sge = 27,
+		.max_pkeys = 64,
+		.local_ca_ack_delay = 15,
+		.phys_port_cnt = 1,
 	};
 }
 
 static void query_device_ex(const struct write_cmd *cmd)
 {
 	struct ib_uverbs_ex_query_device_resp resp = {
-		.response_length = (uint32_t)(cmd->core_out_len < sizeof(resp) ?
-					      cmd->core_out_len : sizeof(resp)),
+		.response_length = (uint32_t)(cmd->core_out_len < sizeof(resp) ? cmd->core_out_len
+									       : sizeof(resp)),
 		.odp_caps = { .general_caps = 3, .per_transport_caps = { 31, 1, 1 } },
-		.timestamp_mask = ~0ull, .hca_core_clock = 156250,
+		.timestamp_mask = ~0ull,
+		.hca_core_clock = 156250,
 		.device_cap_flags_ex = 0x00221c76,
-		.rss_caps = { .supported_qpts = 1 << 8, .max_rwq_indirection_tables = 1024,
+		.rss_caps = { .supported_qpts = 1 << 8,
+			      .max_rwq_indirection_tables = 1024,
 			      .max_rwq_indirection_table_size = 2048 },
-		.max_wq_type_rq = 65536, .raw_packet_caps = 6,
-		.cq_moderation_caps = { .max_cq_moderation_count = 65535,
-					.max_cq_moderation_period = 4095 },
+		.max_wq_type_rq = 65536,
+		.raw_packet_caps = 6,
+		.cq_moderation_caps = { .max_cq_moderation_count = 65535, .max_cq_moderation_period = 4095 },
 		.xrc_odp_caps = 7,
 	};
 
@@ -233,10 +271,19 @@ static void query_device_ex(const struct write_cmd *cmd)
 static void query_port(const struct write_cmd *cmd)
 {
 	struct ib_uverbs_query_port_resp resp = {
-		.port_cap_flags = 0x04010000, .max_msg_sz = 1 << 30, .gid_tbl_len = 3,
-		.pkey_tbl_len = 1, .state = 4, .max_mtu = 5, .active_mtu = 3,
-		.active_width = 2, .active_speed = 32, .phys_state = 5, .link_layer = 2,
-		.max_vl_num = 4, .subnet_timeout = 18,
+		.port_cap_flags = 0x04010000,
+		.max_msg_sz = 1 << 30,
+		.gid_tbl_len = 3,
+		.pkey_tbl_len = 1,
+		.state = 4,
+		.max_mtu = 5,
+		.active_mtu = 3,
+		.active_width = 2,
+		.active_speed = 32,
+		.phys_state = 5,
+		.link_layer = 2,
+		.max_vl_num = 4,
+		.subnet_timeout = 18,
 	};
 
 	GIVE(resp);
@@ -246,7 +293,8 @@ static void create_qp(const struct write_cmd *cmd, size_t caps_at, bool extended
 {
 	uint32_t handle = fresh_handle();
 	struct ib_uverbs_ex_create_qp_resp resp = {
-		.base = { .qp_handle = handle, .qpn = handle,
+		.base = { .qp_handle = handle,
+			  .qpn = handle,
 			  .max_send_wr = u32_at(cmd, caps_at),
 			  .max_recv_wr = u32_at(cmd, caps_at + 4),
 			  .max_send_sge = u32_at(cmd, caps_at + 8),
@@ -274,11 +322,27 @@ static void query_qp(const struct write_cmd *cmd)
 	uint8_t state = qp_states[u32_at(cmd, OFF(ib_uverbs_query_qp, qp_handle)) % KNOWN_QPS];
 	struct ib_uverbs_query_qp_resp resp = {
 		.dest = { .dlid = 7, .port_num = 1, .is_global = 1, .hop_limit = 64, .dgid = { 0xfe, 0x80 } },
-		.alt_dest = { .dlid = 9 }, .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1,
-		.max_recv_sge = 1, .max_inline_data = 32, .qkey = 0x11111111, .rq_psn = 0x123,
-		.sq_psn = 0x456, .dest_qp_num = 0x77, .qp_access_flags = 7, .qp_state = state,
-		.cur_qp_state = state, .path_mtu = 3, .max_rd_atomic = 1, .max_dest_rd_atomic = 1,
-		.min_rnr_timer = 12, .port_num = 1, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
+		.alt_dest = { .dlid = 9 },
+		.max_send_wr = 16,
+		.max_recv_wr = 16,
+		.max_send_sge = 1,
+		.max_recv_sge = 1,
+		.max_inline_data = 32,
+		.qkey = 0x11111111,
+		.rq_psn = 0x123,
+		.sq_psn = 0x456,
+		.dest_qp_num = 0x77,
+		.qp_access_flags = 7,
+		.qp_state = state,
+		.cur_qp_state = state,
+		.path_mtu = 3,
+		.max_rd_atomic = 1,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.port_num = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
 		.sq_sig_all = 1,
 	};
 
@@ -309,7 +373,10 @@ static void create_cq(const struct write_cmd *cmd, size_t cqe_at, bool extended)
 /* One completion is all that POLL_CQ ever reports. */
 static void poll_cq(const struct write_cmd *cmd)
 {
-	struct { struct ib_uverbs_poll_cq_resp head; struct ib_uverbs_wc wc; } resp = {
+	struct {
+		struct ib_uverbs_poll_cq_resp head;
+		struct ib_uverbs_wc wc;
+	} resp = {
 		.head = { .count = 1 },
 		.wc = { .wr_id = 42, .opcode = IB_UVERBS_WC_SEND, .byte_len = 64, .qp_num = 0x11 },
 	};
@@ -352,7 +419,9 @@ static void extended(const struct write_cmd *cmd)
 	case IB_USER_VERBS_EX_CMD_CREATE_WQ: {
 		uint32_t handle = fresh_handle();
 		struct ib_uverbs_ex_create_wq_resp resp = {
-			.response_length = sizeof(resp), .wq_handle = handle, .wqn = handle,
+			.response_length = sizeof(resp),
+			.wq_handle = handle,
+			.wqn = handle,
 			.max_wr = u32_at(cmd, offsetof(struct ib_uverbs_ex_create_wq, max_wr)),
 			.max_sge = u32_at(cmd, offsetof(struct ib_uverbs_ex_create_wq, max_sge)),
 		};
@@ -370,7 +439,8 @@ static void extended(const struct write_cmd *cmd)
 	case IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL: {
 		uint32_t handle = fresh_handle();
 		struct ib_uverbs_ex_create_rwq_ind_table_resp resp = {
-			.response_length = sizeof(resp), .ind_tbl_handle = handle,
+			.response_length = sizeof(resp),
+			.ind_tbl_handle = handle,
 			.ind_tbl_num = handle,
 		};
 
@@ -455,8 +525,9 @@ static void legacy(int fd, const struct write_cmd *cmd)
 		create_qp(cmd, OFF(ib_uverbs_create_qp, max_send_wr), false);
 		break;
 	case IB_USER_VERBS_CMD_OPEN_QP: {
-		uint32_t resp[8] = { fresh_handle(), u32_at(cmd, OFF(ib_uverbs_open_qp, qpn)),
-				     16, 16, 1, 1, 0, 0 };
+		uint32_t resp[8] = {
+			fresh_handle(), u32_at(cmd, OFF(ib_uverbs_open_qp, qpn)), 16, 16, 1, 1, 0, 0
+		};
 
 		GIVE(resp);
 		break;

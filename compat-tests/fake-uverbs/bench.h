@@ -9,8 +9,8 @@
 
 enum fd_kind {
 	FD_OTHER,
-	FD_CMD,		/* the command fd of a pretended uverbs device */
-	FD_NETLINK,	/* a socket that pretends to be NETLINK_RDMA */
+	FD_CMD,     /* the command fd of a pretended uverbs device */
+	FD_NETLINK, /* a socket that pretends to be NETLINK_RDMA */
 };
 
 /* Number of the uverbs device an FD_CMD was opened for. */
@@ -20,13 +20,13 @@ bool bench_is_driver(int fd, const char *prefix);
 
 /* answers.c: fills the response of a legacy write command. */
 struct write_cmd {
-	uint32_t number;	/* without the flags */
+	uint32_t number; /* without the flags */
 	bool extended;
-	const uint8_t *in;	/* core payload of the request, after the response pointer */
+	const uint8_t *in; /* core payload of the request, after the response pointer */
 	size_t in_len;
 	uint8_t *out;
-	size_t out_len;		/* core and provider part */
-	size_t core_out_len;	/* for extended commands */
+	size_t out_len;      /* core and provider part */
+	size_t core_out_len; /* for extended commands */
 };
 void answer_write(int fd, const struct write_cmd *cmd);
 /* The vendor's part of the answer to "get context"; returns its length. */
@@ -38,7 +38,17 @@ const char *write_name(uint32_t number, bool extended);
 int answer_ioctl(int fd, void *header);
 
 /* How an attribute of an ioctl is to be read. */
-enum attr_kind { A_UNKNOWN, A_IN, A_OUT, A_IDR, A_NEW, A_FD, A_NEWFD, A_IDRS, A_ENUM };
+enum attr_kind {
+	A_UNKNOWN,
+	A_IN,
+	A_OUT,
+	A_IDR,
+	A_NEW,
+	A_FD,
+	A_NEWFD,
+	A_IDRS,
+	A_ENUM
+};
 enum attr_kind ioctl_attr_kind(unsigned object, unsigned method, unsigned attr);
 const char *ioctl_object_name(unsigned object);
 const char *ioctl_method_name(unsigned object, unsigned method);

@@ -26,7 +26,9 @@ static const struct method {
 	const char *name, *common, *vendor;
 } methods[] = {
 #define M(object, method, common, vendor) \
-	{ UVERBS_OBJECT_##object, UVERBS_METHOD_##method, #method, common, vendor }
+	{ \
+		UVERBS_OBJECT_##object, UVERBS_METHOD_##method, #method, common, vendor \
+	}
 	M(DEVICE, INVOKE_WRITE, "IOI", "IO"),
 	M(DEVICE, INFO_HANDLES, "IOO", "IO"),
 	M(DEVICE, QUERY_PORT, "IO", "IO"),
@@ -81,8 +83,8 @@ static const struct method {
 };
 
 static const char *const objects[] = {
-	"DEVICE", "PD", "COMP_CHANNEL", "CQ", "QP", "SRQ", "AH", "MR", "MW", "FLOW", "XRCD",
-	"RWQ_IND_TBL", "WQ", "FLOW_ACTION", "DM", "COUNTERS", "ASYNC_EVENT",
+	"DEVICE", "PD",   "COMP_CHANNEL", "CQ", "QP",          "SRQ", "AH",       "MR",          "MW",
+	"FLOW",   "XRCD", "RWQ_IND_TBL",  "WQ", "FLOW_ACTION", "DM",  "COUNTERS", "ASYNC_EVENT",
 };
 
 static const struct method *find(unsigned object, unsigned method)
@@ -97,8 +99,9 @@ static const struct method *find(unsigned object, unsigned method)
 
 const char *ioctl_object_name(unsigned object)
 {
-	return object < sizeof(objects) / sizeof(objects[0]) ? objects[object] :
-	       object >= NS ? "VENDOR" : "UNKNOWN";
+	return object < sizeof(objects) / sizeof(objects[0]) ? objects[object]
+	       : object >= NS                                ? "VENDOR"
+							     : "UNKNOWN";
 }
 
 const char *ioctl_method_name(unsigned object, unsigned method)
@@ -115,15 +118,24 @@ enum attr_kind ioctl_attr_kind(unsigned object, unsigned method, unsigned attr)
 	size_t at = attr & (NS - 1);
 
 	switch (at < strlen(kinds) ? kinds[at] : 0) {
-	case 'H': return A_IDR;
-	case 'N': return A_NEW;
-	case 'F': return A_FD;
-	case 'P': return A_NEWFD;
-	case 'I': return A_IN;
-	case 'O': return A_OUT;
-	case 'S': return A_IDRS;
-	case 'E': return A_ENUM;
-	default: return A_UNKNOWN;
+	case 'H':
+		return A_IDR;
+	case 'N':
+		return A_NEW;
+	case 'F':
+		return A_FD;
+	case 'P':
+		return A_NEWFD;
+	case 'I':
+		return A_IN;
+	case 'O':
+		return A_OUT;
+	case 'S':
+		return A_IDRS;
+	case 'E':
+		return A_ENUM;
+	default:
+		return A_UNKNOWN;
 	}
 }
 
@@ -139,8 +151,8 @@ static struct ib_uverbs_attr *attr_of(struct ib_uverbs_ioctl_hdr *hdr, unsigned 
 
 static const void *in_bytes(const struct ib_uverbs_attr *attr)
 {
-	return attr->len <= sizeof(attr->data) ? (const void *)&attr->data :
-						 (const void *)(uintptr_t)attr->data;
+	return attr->len <= sizeof(attr->data) ? (const void *)&attr->data
+					       : (const void *)(uintptr_t)attr->data;
 }
 
 static void put(struct ib_uverbs_ioctl_hdr *hdr, unsigned id, const void *bytes, size_t len)
@@ -242,7 +254,8 @@ static void answer_by_kind(struct ib_uverbs_ioctl_hdr *hdr)
 static void put_port(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 {
 	struct ib_uverbs_query_port_resp resp;
-	struct write_cmd cmd = { .number = IB_USER_VERBS_CMD_QUERY_PORT, .out = (uint8_t *)&resp,
+	struct write_cmd cmd = { .number = IB_USER_VERBS_CMD_QUERY_PORT,
+				 .out = (uint8_t *)&resp,
 				 .out_len = sizeof(resp) };
 
 	answer_write(fd, &cmd);
@@ -265,8 +278,7 @@ static bool no_such_gid(struct ib_uverbs_ioctl_hdr *hdr)
 	struct ib_uverbs_attr *port = attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
 	struct ib_uverbs_attr *index = attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX);
 
-	return hdr->object_id == UVERBS_OBJECT_DEVICE &&
-	       hdr->method_id == UVERBS_METHOD_QUERY_GID_ENTRY &&
+	return hdr->object_id == UVERBS_OBJECT_DEVICE && hdr->method_id == UVERBS_METHOD_QUERY_GID_ENTRY &&
 	       (!port || (uint32_t)port->data != 1 || !index || (uint32_t)index->data >= GIDS);
 }
 
@@ -277,78 +289,72 @@ static void answer_specially(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 	reported_events(events);
 	switch (hdr->object_id << 16 | hdr->method_id) {
 #define CASE(object, method) case UVERBS_OBJECT_##object << 16 | UVERBS_METHOD_##method
-	CASE(DEVICE, QUERY_PORT):
-		put_port(fd, hdr);
+		CASE(DEVICE, QUERY_PORT) : put_port(fd, hdr);
 		break;
-	CASE(DEVICE, GET_CONTEXT):
-		put32(hdr, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, 4);
+		CASE(DEVICE, GET_CONTEXT) : put32(hdr, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, 4);
 		put_vendor_context(fd, hdr, UVERBS_ATTR_UHW_OUT);
 		break;
-	CASE(DEVICE, QUERY_CONTEXT):
-		put32(hdr, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, 4);
+		CASE(DEVICE, QUERY_CONTEXT) : put32(hdr, UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS, 4);
 		put_vendor_context(fd, hdr, MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX);
 		break;
-	CASE(CQ, CQ_CREATE):
-		echo(hdr, UVERBS_ATTR_CREATE_CQ_RESP_CQE, UVERBS_ATTR_CREATE_CQ_CQE);
+		CASE(CQ, CQ_CREATE) : echo(hdr, UVERBS_ATTR_CREATE_CQ_RESP_CQE, UVERBS_ATTR_CREATE_CQ_CQE);
 		break;
-	CASE(CQ, CQ_DESTROY):
-		put(hdr, UVERBS_ATTR_DESTROY_CQ_RESP, events, sizeof(events));
+		CASE(CQ, CQ_DESTROY) : put(hdr, UVERBS_ATTR_DESTROY_CQ_RESP, events, sizeof(events));
 		break;
-	CASE(QP, QP_DESTROY):
-		put32(hdr, UVERBS_ATTR_DESTROY_QP_RESP, events[1]);
+		CASE(QP, QP_DESTROY) : put32(hdr, UVERBS_ATTR_DESTROY_QP_RESP, events[1]);
 		break;
-	CASE(SRQ, SRQ_DESTROY):
-		put32(hdr, UVERBS_ATTR_DESTROY_SRQ_RESP, events[1]);
+		CASE(SRQ, SRQ_DESTROY) : put32(hdr, UVERBS_ATTR_DESTROY_SRQ_RESP, events[1]);
 		break;
-	CASE(WQ, WQ_DESTROY):
-		put32(hdr, UVERBS_ATTR_DESTROY_WQ_RESP, events[1]);
+		CASE(WQ, WQ_DESTROY) : put32(hdr, UVERBS_ATTR_DESTROY_WQ_RESP, events[1]);
 		break;
-	CASE(QP, QP_CREATE):
-		echo(hdr, UVERBS_ATTR_CREATE_QP_RESP_CAP, UVERBS_ATTR_CREATE_QP_CAP);
+		CASE(QP, QP_CREATE) : echo(hdr, UVERBS_ATTR_CREATE_QP_RESP_CAP, UVERBS_ATTR_CREATE_QP_CAP);
 		put32(hdr, UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, key >> 8);
 		break;
-	CASE(SRQ, SRQ_CREATE):
-		echo(hdr, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, UVERBS_ATTR_CREATE_SRQ_MAX_WR);
+		CASE(SRQ, SRQ_CREATE)
+		    : echo(hdr, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, UVERBS_ATTR_CREATE_SRQ_MAX_WR);
 		echo(hdr, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, UVERBS_ATTR_CREATE_SRQ_MAX_SGE);
 		put32(hdr, UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, key >> 8);
 		break;
-	CASE(WQ, WQ_CREATE):
-		echo(hdr, UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR, UVERBS_ATTR_CREATE_WQ_MAX_WR);
+		CASE(WQ, WQ_CREATE)
+		    : echo(hdr, UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR, UVERBS_ATTR_CREATE_WQ_MAX_WR);
 		echo(hdr, UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE, UVERBS_ATTR_CREATE_WQ_MAX_SGE);
 		put32(hdr, UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, key >> 8);
 		break;
-	CASE(MR, DM_MR_REG):
-		put32(hdr, UVERBS_ATTR_REG_DM_MR_RESP_LKEY, key);
+		CASE(MR, DM_MR_REG) : put32(hdr, UVERBS_ATTR_REG_DM_MR_RESP_LKEY, key);
 		put32(hdr, UVERBS_ATTR_REG_DM_MR_RESP_RKEY, key);
 		break;
-	CASE(MR, REG_DMABUF_MR):
-		put32(hdr, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, key);
+		CASE(MR, REG_DMABUF_MR) : put32(hdr, UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, key);
 		put32(hdr, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, key);
 		break;
-	CASE(MR, QUERY_MR):
-		put32(hdr, UVERBS_ATTR_QUERY_MR_RESP_LKEY, key);
+		CASE(MR, QUERY_MR) : put32(hdr, UVERBS_ATTR_QUERY_MR_RESP_LKEY, key);
 		put32(hdr, UVERBS_ATTR_QUERY_MR_RESP_RKEY, key);
 		put64(hdr, UVERBS_ATTR_QUERY_MR_RESP_LENGTH, 4096);
 		put64(hdr, UVERBS_ATTR_QUERY_MR_RESP_IOVA, 0x1000);
 		break;
-	CASE(DEVICE, QUERY_GID_ENTRY): {
-		uint32_t index = (uint32_t)attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)->data;
-		struct ib_uverbs_gid_entry entry = { .gid = { htobe64(0xfe80000000000000),
-							      htobe64(0x000000fffe000901 + 256 * index) },
-						     .gid_index = index, .port_num = 1, .gid_type = 2 };
+		CASE(DEVICE, QUERY_GID_ENTRY) :
+		{
+			uint32_t index = (uint32_t)attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX)->data;
+			struct ib_uverbs_gid_entry entry = { .gid = { htobe64(0xfe80000000000000),
+								      htobe64(0x000000fffe000901 +
+									      256 * index) },
+							     .gid_index = index,
+							     .port_num = 1,
+							     .gid_type = 2 };
 
-		put(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
-		break;
-	}
-	CASE(DEVICE, QUERY_GID_TABLE): {
-		struct ib_uverbs_gid_entry entry = { .gid = { htobe64(0xfe80000000000000),
-							      htobe64(0x000000fffe000901) },
-						     .port_num = 1, .gid_type = 2 };
+			put(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_RESP_ENTRY, &entry, sizeof(entry));
+			break;
+		}
+		CASE(DEVICE, QUERY_GID_TABLE) :
+		{
+			struct ib_uverbs_gid_entry entry = { .gid = { htobe64(0xfe80000000000000),
+								      htobe64(0x000000fffe000901) },
+							     .port_num = 1,
+							     .gid_type = 2 };
 
-		put(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, &entry, sizeof(entry));
-		put64(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, 1);
-		break;
-	}
+			put(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES, &entry, sizeof(entry));
+			put64(hdr, UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES, 1);
+			break;
+		}
 #undef CASE
 	case MLX5_IB_OBJECT_UAR << 16 | MLX5_IB_METHOD_UAR_OBJ_ALLOC:
 		put64(hdr, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, 0x10000);

@@ -79,7 +79,8 @@ int netlink_socket(int type)
 		;
 	if (i < MAX_SOCKETS)
 		sockets[i] = (struct nl_socket){
-			.used = true, .fd = fd,
+			.used = true,
+			.fd = fd,
 			.answers = calloc(MAX_ANSWERS, sizeof(struct answer)),
 		};
 	pthread_mutex_unlock(&lock);
@@ -105,8 +106,10 @@ static struct answer *start(struct nl_socket *s, const struct nlmsghdr *request,
 			    uint16_t flags)
 {
 	struct answer *a;
-	struct nlmsghdr head = { .nlmsg_len = NLMSG_HDRLEN, .nlmsg_type = type,
-				 .nlmsg_flags = flags, .nlmsg_seq = request->nlmsg_seq,
+	struct nlmsghdr head = { .nlmsg_len = NLMSG_HDRLEN,
+				 .nlmsg_type = type,
+				 .nlmsg_flags = flags,
+				 .nlmsg_seq = request->nlmsg_seq,
 				 .nlmsg_pid = request->nlmsg_pid };
 
 	if (!s->answers || s->count == MAX_ANSWERS)
@@ -182,8 +185,8 @@ static bool next_device(const char **at, struct device *dev)
 	if (!*at || !**at)
 		return false;
 	memset(dev, 0, sizeof(*dev));
-	sscanf(*at, "%u:%64[^:]:%u:%64[^:]:%u:%15[^:]:%u:%u", &dev->index, dev->name, &dev->type,
-	       dev->uverbs, &dev->abi, dev->driver, &dev->major, &dev->minor);
+	sscanf(*at, "%u:%64[^:]:%u:%64[^:]:%u:%15[^:]:%u:%u", &dev->index, dev->name, &dev->type, dev->uverbs,
+	       &dev->abi, dev->driver, &dev->major, &dev->minor);
 	end = strchr(*at, ',');
 	*at = end ? end + 1 : NULL;
 	return true;
@@ -317,7 +320,8 @@ static void tell_chardev(struct nl_socket *s, const struct nlmsghdr *req, uint32
 		attr(a, RDMA_NLDEV_ATTR_CHARDEV_NAME, dev.uverbs, strlen(dev.uverbs) + 1);
 		if (mode_is("long-chardev"))
 			attr(a, RDMA_NLDEV_ATTR_CHARDEV_NAME,
-			     "uverbs-of-more-than-sixty-three-bytes-which-no-kernel-would-ever-make-up-0", 75);
+			     "uverbs-of-more-than-sixty-three-bytes-which-no-kernel-would-ever-make-up-0",
+			     75);
 		if (!mode_is("no-chardev-abi"))
 			attr64(a, RDMA_NLDEV_ATTR_CHARDEV_ABI, dev.abi);
 		attr64(a, RDMA_NLDEV_ATTR_CHARDEV,

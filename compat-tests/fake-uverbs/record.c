@@ -117,25 +117,23 @@ void record_write(int fd, const void *buf, size_t len)
 		skip = 0;
 	}
 	record_line("write uverbs%d %s command=0x%x in_words=%u out_words=%u bytes=%zu\n",
-		    bench_uverbs_of(fd), write_name(command & 0xff, command & 0x80000000u),
-		    command, words[0], words[1], len);
+		    bench_uverbs_of(fd), write_name(command & 0xff, command & 0x80000000u), command, words[0],
+		    words[1], len);
 	dump(bytes + skip, len - skip);
 }
 
 static void record_attr(const struct ib_uverbs_ioctl_hdr *hdr, const struct ib_uverbs_attr *attr)
 {
 	enum attr_kind kind = ioctl_attr_kind(hdr->object_id, hdr->method_id, attr->attr_id);
-	static const char *const kinds[] = { [A_UNKNOWN] = "?", [A_IN] = "in", [A_OUT] = "out",
-					     [A_IDR] = "handle", [A_NEW] = "new-handle",
-					     [A_FD] = "fd", [A_NEWFD] = "new-fd",
-					     [A_IDRS] = "handles", [A_ENUM] = "in" };
+	static const char *const kinds[] = { [A_UNKNOWN] = "?",    [A_IN] = "in",          [A_OUT] = "out",
+					     [A_IDR] = "handle",   [A_NEW] = "new-handle", [A_FD] = "fd",
+					     [A_NEWFD] = "new-fd", [A_IDRS] = "handles",   [A_ENUM] = "in" };
 
-	record_line("  attr 0x%04x %s len=%u flags=0x%x sel=0x%x", attr->attr_id, kinds[kind],
-		    attr->len, attr->flags, attr->attr_data.reserved);
+	record_line("  attr 0x%04x %s len=%u flags=0x%x sel=0x%x", attr->attr_id, kinds[kind], attr->len,
+		    attr->flags, attr->attr_data.reserved);
 	if (kind == A_OUT) {
 		record_line(" data=%s\n", attr->data ? "ptr" : "null");
-	} else if ((kind == A_IN || kind == A_ENUM || kind == A_IDRS) &&
-		   attr->len > sizeof(attr->data)) {
+	} else if ((kind == A_IN || kind == A_ENUM || kind == A_IDRS) && attr->len > sizeof(attr->data)) {
 		record_line("\n");
 		dump((const uint8_t *)(uintptr_t)attr->data, attr->len);
 	} else if (looks_like_address(attr->data)) {
@@ -159,8 +157,7 @@ void record_ioctl(int fd, unsigned long request, const void *header)
 	record_line("ioctl uverbs%d %s(%u).%s(%u) length=%u attrs=%u driver=%u reserved=%llx,%x\n",
 		    bench_uverbs_of(fd), ioctl_object_name(hdr->object_id), hdr->object_id,
 		    ioctl_method_name(hdr->object_id, hdr->method_id), hdr->method_id, hdr->length,
-		    hdr->num_attrs, hdr->driver_id, (unsigned long long)hdr->reserved1,
-		    hdr->reserved2);
+		    hdr->num_attrs, hdr->driver_id, (unsigned long long)hdr->reserved1, hdr->reserved2);
 	for (i = 0; i < hdr->num_attrs; i++)
 		record_attr(hdr, &hdr->attrs[i]);
 }

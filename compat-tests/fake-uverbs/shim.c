@@ -27,7 +27,9 @@
 #if __has_include(<valgrind/callgrind.h>)
 #include <valgrind/callgrind.h>
 #else
-#define CALLGRIND_TOGGLE_COLLECT do { } while (0)
+#define CALLGRIND_TOGGLE_COLLECT \
+	do { \
+	} while (0)
 #endif
 
 #define MAX_FD 65536
@@ -59,14 +61,13 @@ static void pause_count(void)
 }
 
 /* Stands first in each function that takes the place of one of libc's. */
-#define UNCOUNTED \
-	__attribute__((cleanup(resume_count), unused)) int uncounted_ = (pause_count(), 0)
+#define UNCOUNTED __attribute__((cleanup(resume_count), unused)) int uncounted_ = (pause_count(), 0)
 
 /* The next definition of a function, looked up once. */
 #define NEXT(ret, name, ...) \
 	static ret (*_Atomic next_##name)(__VA_ARGS__); \
 	if (!next_##name) \
-		next_##name = (ret (*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name)
+	next_##name = (ret(*)(__VA_ARGS__))dlsym(RTLD_NEXT, #name)
 
 static enum fd_kind kind_of(int fd)
 {
@@ -98,8 +99,8 @@ bool bench_is_driver(int fd, const char *prefix)
 	char path[512], name[65] = "";
 	int file;
 
-	snprintf(path, sizeof(path), "%s/class/infiniband_verbs/uverbs%d/ibdev",
-		 root ? root : "/sys", bench_uverbs_of(fd));
+	snprintf(path, sizeof(path), "%s/class/infiniband_verbs/uverbs%d/ibdev", root ? root : "/sys",
+		 bench_uverbs_of(fd));
 	file = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return false;
@@ -478,21 +479,19 @@ ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 	return kind_of(fd) == FD_NETLINK ? send_parts(fd, msg) : next_sendmsg(fd, msg, flags);
 }
 
-ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
-	       socklen_t to_len)
+ssize_t sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
 {
 	UNCOUNTED;
 	NEXT(ssize_t, sendto, int, const void *, size_t, int, const struct sockaddr *, socklen_t);
-	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len) :
-					   next_sendto(fd, buf, len, flags, to, to_len);
+	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len)
+					 : next_sendto(fd, buf, len, flags, to, to_len);
 }
 
 ssize_t send(int fd, const void *buf, size_t len, int flags)
 {
 	UNCOUNTED;
 	NEXT(ssize_t, send, int, const void *, size_t, int);
-	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len) :
-					   next_send(fd, buf, len, flags);
+	return kind_of(fd) == FD_NETLINK ? netlink_send(fd, buf, len) : next_send(fd, buf, len, flags);
 }
 
 static const struct sockaddr_nl kernel_addr = { .nl_family = AF_NETLINK };
@@ -505,8 +504,7 @@ ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	NEXT(ssize_t, recvmsg, int, struct msghdr *, int);
 	if (kind_of(fd) != FD_NETLINK || !msg->msg_iovlen)
 		return next_recvmsg(fd, msg, flags);
-	len = netlink_recv(fd, msg->msg_iov[0].iov_base, msg->msg_iov[0].iov_len, flags,
-			   &msg->msg_flags);
+	len = netlink_recv(fd, msg->msg_iov[0].iov_base, msg->msg_iov[0].iov_len, flags, &msg->msg_flags);
 	if (len >= 0) {
 		msg->msg_controllen = 0;
 		if (msg->msg_name && msg->msg_namelen >= sizeof(kernel_addr)) {
@@ -539,6 +537,6 @@ ssize_t recv(int fd, void *buf, size_t len, int flags)
 	int ignored;
 
 	NEXT(ssize_t, recv, int, void *, size_t, int);
-	return kind_of(fd) == FD_NETLINK ? netlink_recv(fd, buf, len, flags, &ignored) :
-					   next_recv(fd, buf, len, flags);
+	return kind_of(fd) == FD_NETLINK ? netlink_recv(fd, buf, len, flags, &ignored)
+					 : next_recv(fd, buf, len, flags);
 }

@@ -40,8 +40,8 @@ static void see_give(const char *what, long from, long till)
 
 static void put_huge(char *at, int count)
 {
-	if (mmap(at, count * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1,
-		 0) == MAP_FAILED) {
+	if (mmap(at, count * SIZE, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0) == MAP_FAILED) {
 		printf("no huge pages\n");
 		exit(2);
 	}
@@ -50,7 +50,8 @@ static void put_huge(char *at, int count)
 
 static void put_small(char *at)
 {
-	if (mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+	if (mmap(at, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) ==
+	    MAP_FAILED)
 		exit(2);
 	memset(at, 1, SIZE);
 }
@@ -170,8 +171,9 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} scenes[] = {
-		{"parts", parts},	{"into", into_it},     {"out-of", out_of_it},	  {"two", two_huge_pages},
-		{"remapped", remapped}, {"advised", advised}, {"unmapped", unmapped},
+		{ "parts", parts },        { "into", into_it },      { "out-of", out_of_it },
+		{ "two", two_huge_pages }, { "remapped", remapped }, { "advised", advised },
+		{ "unmapped", unmapped },
 	};
 
 	for (unsigned i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {

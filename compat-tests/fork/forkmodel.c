@@ -1,14 +1,21 @@
 /* forkmodel SEED STEPS [WORD...]: holds and gives back random ranges, and compares every page with a model
  * that has a count for each: in /proc/self/smaps, and now and then in a child that tries to read it.
- * The words: `huge`, a part of the area is huge pages (RDMAV_HUGEPAGES_SAFE must be set); `across`, ranges may
- * have one end in those; `holes`, some pages are not mapped, and what touches one must fail and change nothing. */
+ * The words: `huge`, a part of the area is huge pages (RDMAV_HUGEPAGES_SAFE must be set); `across`, ranges
+ * may have one end in those; `holes`, some pages are not mapped, and what touches one must fail and change
+ * nothing. */
 #define _GNU_SOURCE
 #include "pages.h"
 
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
-enum { PAGES = 4096, HUGE = 512, FIRST_HUGE = 1024, END_HUGE = 3072, MOST = 300 };
+enum {
+	PAGES = 4096,
+	HUGE = 512,
+	FIRST_HUGE = 1024,
+	END_HUGE = 3072,
+	MOST = 300
+};
 
 static char *base;
 static int counts[PAGES];
@@ -132,7 +139,7 @@ int main(int argc, char **argv)
 		}
 		for (long i = from / page; i <= (till - 1) / (long)page; i++)
 			counts[i] += hold ? 1 : -1;
-	look:
+look:
 		if (step % 16 == 0)
 			wrong += compare(false);
 		if (step % 256 == 0)

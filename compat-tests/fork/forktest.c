@@ -137,14 +137,15 @@ static void count_mapping(unsigned long from, unsigned long till, const char *fl
 	long *counts = arg;
 
 	counts[0]++;
-	if (strstr(flags, " dc") && (unsigned long)area <= from && till <= (unsigned long)area + area_pages * page)
+	if (strstr(flags, " dc") && (unsigned long)area <= from &&
+	    till <= (unsigned long)area + area_pages * page)
 		counts[1] += (till - from) / page;
 }
 
 /* Regions apart from each other, more of them than the process may have mappings. */
 static void many(void)
 {
-	long limit = 0, regions, held, excluded, counts[2] = {0, 0};
+	long limit = 0, regions, held, excluded, counts[2] = { 0, 0 };
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
 
 	if (!file || fscanf(file, "%ld", &limit) != 1)
@@ -162,18 +163,22 @@ static void many(void)
 		ibv_free_device_list(list);
 	regions = limit;
 	area_pages = 2 * regions;
-	area = mmap(NULL, area_pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	area = mmap(NULL, area_pages * page, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (area == MAP_FAILED)
 		exit(2);
 	errno = 0;
 	for (held = 0; held < regions; held++)
 		if (ibv_dontfork_range(area + 2 * held * page, page))
 			break;
-	printf("all held: %s %s", held == regions ? "yes" : "no", held == regions ? "" : strerrorname_np(errno));
+	printf("all held: %s %s", held == regions ? "yes" : "no",
+	       held == regions ? "" : strerrorname_np(errno));
 	each_mapping(count_mapping, counts);
 	excluded = counts[1];
 	printf(" as many mappings as there may be: %s", counts[0] >= limit - 2 ? "yes" : "no");
-	printf(" excluded: %s\n", excluded == held ? "all held" : excluded >= limit / 2 - 500 ? "as many as can be" : "few");
+	printf(" excluded: %s\n", excluded == held              ? "all held"
+				  : excluded >= limit / 2 - 500 ? "as many as can be"
+								: "few");
 	/* What neighbours others needs no mapping of its own, nor does what is held already. */
 	printf("a neighbour %d", ibv_dontfork_range(area + page, page));
 	printf(" held already %d", ibv_dontfork_range(area, 3 * page));
@@ -191,7 +196,10 @@ static void many(void)
 }
 
 static volatile bool stop;
-enum { HELD = 12, FREE = 14 };
+enum {
+	HELD = 12,
+	FREE = 14
+};
 
 static bool nobody_else_counts(void)
 {
@@ -295,19 +303,19 @@ int main(int argc, char **argv)
 		void (*run)(void);
 		int init;
 	} scenes[] = {
-		{"overlaps", overlaps, 1},
-		{"untracked", overlaps, 0},
-		{"bytes", bytes, 1},
-		{"never-held", never_held, 1},
-		{"unmapped-later", unmapped_later, 1},
-		{"too-late", too_late, 0},
-		{"too-late-by-release", too_late_by_release, 0},
-		{"twice", twice, 0},
-		{"stack", stack, 1},
-		{"failure", failure, 1},
-		{"init", NULL, 1},
-		{"many", many, 1},
-		{"threads", threads, 1},
+		{ "overlaps", overlaps, 1 },
+		{ "untracked", overlaps, 0 },
+		{ "bytes", bytes, 1 },
+		{ "never-held", never_held, 1 },
+		{ "unmapped-later", unmapped_later, 1 },
+		{ "too-late", too_late, 0 },
+		{ "too-late-by-release", too_late_by_release, 0 },
+		{ "twice", twice, 0 },
+		{ "stack", stack, 1 },
+		{ "failure", failure, 1 },
+		{ "init", NULL, 1 },
+		{ "many", many, 1 },
+		{ "threads", threads, 1 },
 	};
 
 	new_area();

@@ -1,6 +1,6 @@
-/* forkverbs DEVICE [hole]: makes and destroys what has memory of the process that a device writes to, with fork safety
- * on, and shows which pages of an area a child does not get, and how many KiB elsewhere (queues, doorbells).
- * `hole`: a region moves to where a page is not mapped. */
+/* forkverbs DEVICE [hole]: makes and destroys what has memory of the process that a device writes to, with
+ * fork safety on, and shows which pages of an area a child does not get, and how many KiB elsewhere (queues,
+ * doorbells). `hole`: a region moves to where a page is not mapped. */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -108,8 +108,11 @@ static void objects(void)
 {
 	struct ibv_cq *cq = ibv_create_cq(context, 100, NULL, NULL, 0);
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 64, .max_sge = 1 } };
-	struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq,
-					 .cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.cap = { .max_send_wr = 64, .max_recv_wr = 64, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct ibv_qp *qp[3] = { NULL };
 	struct ibv_srq *srq;
 

@@ -55,8 +55,8 @@ static void show_mapping(unsigned long from, unsigned long till, const char *fla
 		shown->to[i] = strstr(flags, " dc") ? '#' : '.';
 }
 
-/* The pages as smaps has them; with FORK_FIRST in the environment, as it has them after a fork, which what was
- * given back may wait for. */
+/* The pages as smaps has them; with FORK_FIRST in the environment, as it has them after a fork, which what
+ * was given back may wait for. */
 static void smaps(const char *base, int pages, char *to)
 {
 	struct shown shown = { (unsigned long)base, pages, to };

@@ -1,6 +1,6 @@
 /*
- * What a provider does with driver.h that compilers could object to: each macro is used. Compiled in C's standards,
- * with all warnings as errors; it is not run.
+ * What a provider does with driver.h that compilers could object to: each macro is used. Compiled in C's
+ * standards, with all warnings as errors; it is not run.
  */
 #include <infiniband/driver.h>
 #include <infiniband/cmd_write.h>
@@ -13,14 +13,14 @@ struct my_pd {
 struct my_pd_resp {
 	__u32 page;
 };
-#define _STRUCT_my_pd                                                                                      \
-	struct {                                                                                           \
-		__u32 number;                                                                              \
-		__u32 reserved;                                                                            \
+#define _STRUCT_my_pd \
+	struct { \
+		__u32 number; \
+		__u32 reserved; \
 	}
-#define _STRUCT_my_pd_resp                                                                                 \
-	struct {                                                                                           \
-		__u32 page;                                                                                \
+#define _STRUCT_my_pd_resp \
+	struct { \
+		__u32 page; \
 	}
 DECLARE_DRV_CMD(my_alloc_pd, IB_USER_VERBS_CMD_ALLOC_PD, my_pd, my_pd_resp)
 DECLARE_DRV_CMD(my_create_cq, IB_USER_VERBS_EX_CMD_CREATE_CQ, my_pd, empty)
@@ -31,10 +31,8 @@ struct my_context {
 };
 
 static const struct verbs_match_ent table[] = {
-	VERBS_DRIVER_ID(RDMA_DRIVER_UNKNOWN),
-	VERBS_PCI_MATCH(0x15b3, 0x1013, NULL),
-	VERBS_MODALIAS_MATCH("vmbus:*", table),
-	VERBS_NAME_MATCH("mine", NULL),
+	VERBS_DRIVER_ID(RDMA_DRIVER_UNKNOWN),   VERBS_PCI_MATCH(0x15b3, 0x1013, NULL),
+	VERBS_MODALIAS_MATCH("vmbus:*", table), VERBS_NAME_MATCH("mine", NULL),
 	{ .kind = VERBS_MATCH_SENTINEL },
 };
 
@@ -100,7 +98,8 @@ static const struct verbs_context_ops operations = {
 
 static struct verbs_context *alloc_context(struct ibv_device *device, int cmd_fd, void *private_data)
 {
-	struct my_context *mine = verbs_init_and_alloc_context(device, cmd_fd, mine, ibv, RDMA_DRIVER_UNKNOWN);
+	struct my_context *mine = verbs_init_and_alloc_context(device, cmd_fd, mine, ibv,
+							       RDMA_DRIVER_UNKNOWN);
 	int ret = 0;
 
 	if (!mine)

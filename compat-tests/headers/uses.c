@@ -1,6 +1,6 @@
 /*
- * What a program does with the headers that compilers could object to: each macro is used, each header included
- * twice. Compiled in every standard, with all warnings as errors; it is not run.
+ * What a program does with the headers that compilers could object to: each macro is used, each header
+ * included twice. Compiled in every standard, with all warnings as errors; it is not run.
  */
 #include <infiniband/verbs.h>
 #include <infiniband/opcode.h>
@@ -19,7 +19,10 @@ int uses(struct ibv_context *context, struct ibv_pd *pd, void *memory, int acces
 #endif
 
 /* a macro that is a constant expression is one in an array's size */
-#define CONSTANT(name, value) struct name { char bytes[(value) != 0 ? 2 : 1]; }
+#define CONSTANT(name, value) \
+	struct name { \
+		char bytes[(value) != 0 ? 2 : 1]; \
+	}
 CONSTANT(c1, IBV_DEVICE_RAW_SCATTER_FCS);
 CONSTANT(c2, IBV_DEVICE_PCI_WRITE_END_PADDING);
 CONSTANT(c3, IBV_DEVICE_CC_DMA_BOUNCE);
@@ -37,7 +40,11 @@ CONSTANT(c14, IBV_PATH_RECORD_REVERSIBLE);
 CONSTANT(c15, IBV_QPF_GRH_REQUIRED);
 CONSTANT(c16, vext_field_avail(struct ibv_flow_spec, eth, 1));
 
-enum { IBV_OPCODE_MINE = 0x80, IBV_OPCODE_THING = 3, IBV_OPCODE(MINE, THING) };
+enum {
+	IBV_OPCODE_MINE = 0x80,
+	IBV_OPCODE_THING = 3,
+	IBV_OPCODE(MINE, THING)
+};
 
 static int advise(struct ibv_pd *pd, struct ibv_sge *sge)
 {

@@ -21,16 +21,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LINE 80		/* bytes of a line in the file, the newline included */
-#define STUB 16		/* bytes of a stub */
+#define LINE 80 /* bytes of a line in the file, the newline included */
+#define STUB 16 /* bytes of a stub */
 #define PAGE 4096ul
 #define ROUND(n) (((n) + PAGE - 1) & ~(PAGE - 1))
 
 struct object {
-	const ElfW(Sym) *symbols;
+	const ElfW(Sym) * symbols;
 	const char *strings;
 	const uint16_t *versions;
-	const ElfW(Verdef) *definitions;
+	const ElfW(Verdef) * definitions;
 	const uint32_t *gnu_hash;
 	uint32_t count;
 };
@@ -42,7 +42,7 @@ unsigned int la_version(unsigned int version)
 
 static bool read_dynamic(const struct link_map *map, struct object *object)
 {
-	const ElfW(Dyn) *entry;
+	const ElfW(Dyn) * entry;
 	uint32_t i;
 
 	memset(object, 0, sizeof(*object));
@@ -53,12 +53,24 @@ static bool read_dynamic(const struct link_map *map, struct object *object)
 		if (address < map->l_addr)
 			address += map->l_addr;
 		switch (entry->d_tag) {
-		case DT_SYMTAB: object->symbols = (void *)address; break;
-		case DT_STRTAB: object->strings = (void *)address; break;
-		case DT_VERSYM: object->versions = (void *)address; break;
-		case DT_VERDEF: object->definitions = (void *)address; break;
-		case DT_GNU_HASH: object->gnu_hash = (void *)address; break;
-		case DT_HASH: object->count = ((const uint32_t *)address)[1]; break;
+		case DT_SYMTAB:
+			object->symbols = (void *)address;
+			break;
+		case DT_STRTAB:
+			object->strings = (void *)address;
+			break;
+		case DT_VERSYM:
+			object->versions = (void *)address;
+			break;
+		case DT_VERDEF:
+			object->definitions = (void *)address;
+			break;
+		case DT_GNU_HASH:
+			object->gnu_hash = (void *)address;
+			break;
+		case DT_HASH:
+			object->count = ((const uint32_t *)address)[1];
+			break;
 		}
 	}
 	if (!object->count && object->gnu_hash) {
@@ -95,11 +107,12 @@ static const char *version_of(const struct object *object, uint32_t symbol)
 }
 
 /* The entry of an exported function of ours, NULL for anything else. */
-static uint8_t *jump_of(const struct link_map *map, const ElfW(Sym) *symbol)
+static uint8_t *jump_of(const struct link_map *map, const ElfW(Sym) * symbol)
 {
 	uint8_t *entry = (uint8_t *)(map->l_addr + symbol->st_value);
 
-	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
+	    ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return NULL;
 	return *entry == 0xe9 ? entry : NULL;
 }
@@ -111,7 +124,8 @@ static uint8_t *reserve_near(uintptr_t address, size_t len)
 	int tries;
 
 	for (tries = 0; tries < 1500; tries++, at -= 1 << 20) {
-		void *got = mmap((void *)at, len, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+		void *got = mmap((void *)at, len, PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (got == (void *)at)
 			return got;
@@ -170,7 +184,8 @@ static void record(const struct link_map *map)
 		_exit(125);
 	}
 	lines = stubs + stubs_len;
-	if (mmap(stubs, stubs_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != stubs ||
+	if (mmap(stubs, stubs_len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+		    stubs ||
 	    mmap(lines, file_len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != lines)
 		_exit(125);
 	close(fd);
@@ -184,22 +199,24 @@ static void record(const struct link_map *map)
 
 		if (!entry)
 			continue;
-		snprintf(text, sizeof(text), "%s@%s", object.strings + object.symbols[i].st_name, version ? version : "?");
+		snprintf(text, sizeof(text), "%s@%s", object.strings + object.symbols[i].st_name,
+			 version ? version : "?");
 		memset(line, ' ', LINE);
 		memcpy(line, text, strlen(text));
 		line[LINE - 2] = '0';
 		line[LINE - 1] = '\n';
 
-		stub[0] = 0xc6;		/* movb $'1', line(%rip) */
+		stub[0] = 0xc6; /* movb $'1', line(%rip) */
 		stub[1] = 0x05;
 		/* The distance counts from the end of the instruction, which is one byte on. */
 		put_relative(stub + 2, line + LINE - 2 - 1);
 		stub[6] = '1';
-		stub[7] = 0xe9;		/* jmp */
+		stub[7] = 0xe9; /* jmp */
 		put_relative(stub + 8, follow(entry + 1));
 
 		page = (uint8_t *)((uintptr_t)entry & ~(PAGE - 1));
-		if (mprotect(page, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) && mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+		if (mprotect(page, 2 * PAGE, PROT_READ | PROT_WRITE | PROT_EXEC) &&
+		    mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
 			_exit(125);
 		put_relative(entry + 1, stub);
 		mprotect(page, 2 * PAGE, PROT_READ | PROT_EXEC);

@@ -3,10 +3,11 @@
  * other vendors' providers, librdmacm or very old programs call. What it prints is to be the same on the C
  * original, and so are the bytes to the kernel.
  *
- * rest --newer DEVICE: the functions that Debian 12's library does not have yet, for `newer` to compare with. No
- * provider here can do what they are for, so what is to be seen is how they refuse.
+ * rest --newer DEVICE: the functions that Debian 12's library does not have yet, for `newer` to compare with.
+ * No provider here can do what they are for, so what is to be seen is how they refuse.
  *
- * The private functions are declared here as a provider has them; they come by dlvsym, each under its version.
+ * The private functions are declared here as a provider has them; they come by dlvsym, each under its
+ * version.
  */
 #define _GNU_SOURCE
 #include "walk.h"
@@ -99,10 +100,14 @@ static void fill_pattern(void *to, size_t len)
 
 static void marshalling(void)
 {
-	GET(void, ibv_copy_ah_attr_from_kern, "IBVERBS_1.1", struct ibv_ah_attr *, struct ib_uverbs_ah_attr *);
-	GET(void, ibv_copy_qp_attr_from_kern, "IBVERBS_1.0", struct ibv_qp_attr *, struct ib_uverbs_qp_attr *);
-	GET(void, ibv_copy_path_rec_from_kern, "IBVERBS_1.0", struct ibv_sa_path_rec *, struct ib_user_path_rec *);
-	GET(void, ibv_copy_path_rec_to_kern, "IBVERBS_1.0", struct ib_user_path_rec *, struct ibv_sa_path_rec *);
+	GET(void, ibv_copy_ah_attr_from_kern, "IBVERBS_1.1", struct ibv_ah_attr *,
+	    struct ib_uverbs_ah_attr *);
+	GET(void, ibv_copy_qp_attr_from_kern, "IBVERBS_1.0", struct ibv_qp_attr *,
+	    struct ib_uverbs_qp_attr *);
+	GET(void, ibv_copy_path_rec_from_kern, "IBVERBS_1.0", struct ibv_sa_path_rec *,
+	    struct ib_user_path_rec *);
+	GET(void, ibv_copy_path_rec_to_kern, "IBVERBS_1.0", struct ib_user_path_rec *,
+	    struct ibv_sa_path_rec *);
 	struct ib_uverbs_ah_attr kern_ah;
 	struct ib_uverbs_qp_attr kern_qp;
 	struct ib_user_path_rec kern_path, kern_back;
@@ -153,7 +158,8 @@ static void contexts(void)
 	GET(struct ibv_context *, verbs_open_device, PRIVATE, struct ibv_device *, void *);
 	GET(int, ibv_query_port, "IBVERBS_1.1", struct ibv_context *, uint8_t, void *);
 	GET(unsigned int, __ioctl_final_num_attrs, PRIVATE, unsigned int, struct command_buffer *);
-	GET(void, verbs_init_cq, PRIVATE, struct ibv_cq *, struct ibv_context *, struct ibv_comp_channel *, void *);
+	GET(void, verbs_init_cq, PRIVATE, struct ibv_cq *, struct ibv_context *, struct ibv_comp_channel *,
+	    void *);
 	struct command_buffer two = { .next_attr = two.attrs + 2 };
 	struct command_buffer one = { .next = &two, .next_attr = one.attrs + 1 };
 	struct ibv_comp_channel *channel;
@@ -174,7 +180,8 @@ static void contexts(void)
 	memset(&made, 0xa5, sizeof(made));
 	VOID(verbs_init_cq(&made, ctx, channel, buf));
 	printf("  %d %d %d, events %u %u, references %d\n", made.context == ctx, made.channel == channel,
-	       made.cq_context == buf, made.comp_events_completed, made.async_events_completed, channel->refcnt);
+	       made.cq_context == buf, made.comp_events_completed, made.async_events_completed,
+	       channel->refcnt);
 	INT(pthread_mutex_lock(&made.mutex));
 	INT(pthread_mutex_unlock(&made.mutex));
 	INT(pthread_cond_signal(&made.cond));
@@ -202,16 +209,31 @@ static void posts(void)
 	GET(int, ibv_cmd_poll_cq, PRIVATE, struct ibv_cq *, int, struct ibv_wc *);
 	GET(int, ibv_cmd_post_send, PRIVATE, struct ibv_qp *, struct ibv_send_wr *, struct ibv_send_wr **);
 	GET(int, ibv_cmd_post_recv, PRIVATE, struct ibv_qp *, struct ibv_recv_wr *, struct ibv_recv_wr **);
-	GET(int, ibv_cmd_post_srq_recv, PRIVATE, struct ibv_srq *, struct ibv_recv_wr *, struct ibv_recv_wr **);
+	GET(int, ibv_cmd_post_srq_recv, PRIVATE, struct ibv_srq *, struct ibv_recv_wr *,
+	    struct ibv_recv_wr **);
 	struct ibv_sge sge[2] = { { 0x1000, 64, 7 }, { 0x2000, 32, 8 } };
 	struct ibv_recv_wr recv2 = { .wr_id = 12, .sg_list = sge, .num_sge = 1 };
-	struct ibv_recv_wr recv = { .wr_id = 11, .next = &recv2, .sg_list = sge, .num_sge = 2 }, *bad_recv = NULL;
-	struct ibv_send_wr wr3 = { .wr_id = 23, .opcode = IBV_WR_ATOMIC_CMP_AND_SWP, .sg_list = sge, .num_sge = 1,
+	struct ibv_recv_wr recv = { .wr_id = 11, .next = &recv2, .sg_list = sge, .num_sge = 2 },
+			   *bad_recv = NULL;
+	struct ibv_send_wr wr3 = { .wr_id = 23,
+				   .opcode = IBV_WR_ATOMIC_CMP_AND_SWP,
+				   .sg_list = sge,
+				   .num_sge = 1,
 				   .wr.atomic = { 0x3000, 1, 2, 9 } };
-	struct ibv_send_wr wr2 = { .wr_id = 22, .next = &wr3, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .sg_list = sge,
-				   .num_sge = 2, .imm_data = 0x12345678, .wr.rdma = { 0x4000, 10 } };
-	struct ibv_send_wr wr = { .wr_id = 21, .next = &wr2, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED,
-				  .sg_list = sge, .num_sge = 1 }, *bad = NULL;
+	struct ibv_send_wr wr2 = { .wr_id = 22,
+				   .next = &wr3,
+				   .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				   .sg_list = sge,
+				   .num_sge = 2,
+				   .imm_data = 0x12345678,
+				   .wr.rdma = { 0x4000, 10 } };
+	struct ibv_send_wr wr = { .wr_id = 21,
+				  .next = &wr2,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED,
+				  .sg_list = sge,
+				  .num_sge = 1 },
+			   *bad = NULL;
 	struct ibv_wc wc[2];
 
 	memset(wc, 0xa5, sizeof(wc));
@@ -231,9 +253,11 @@ static void posts(void)
 
 static void device_memory(void)
 {
-	GET(int, ibv_cmd_alloc_dm, PRIVATE, struct ibv_context *, const struct ibv_alloc_dm_attr *, struct verbs_dm *, void *);
+	GET(int, ibv_cmd_alloc_dm, PRIVATE, struct ibv_context *, const struct ibv_alloc_dm_attr *,
+	    struct verbs_dm *, void *);
 	GET(int, ibv_cmd_free_dm, PRIVATE, struct verbs_dm *);
-	GET(int, ibv_cmd_reg_dm_mr, PRIVATE, struct ibv_pd *, struct verbs_dm *, uint64_t, size_t, unsigned int, struct verbs_mr *, void *);
+	GET(int, ibv_cmd_reg_dm_mr, PRIVATE, struct ibv_pd *, struct verbs_dm *, uint64_t, size_t,
+	    unsigned int, struct verbs_mr *, void *);
 	struct ibv_alloc_dm_attr attr = { .length = LEN, .log_align_req = 3 };
 	struct verbs_dm dm = { .handle = 77 };
 	struct verbs_mr mr = { .access = 0 };
@@ -250,18 +274,28 @@ static void device_memory(void)
 
 static void flow_actions(void)
 {
-	GET(int, ibv_cmd_create_flow_action_esp, PRIVATE, struct ibv_context *, struct ibv_flow_action_esp_attr *,
-	    struct verbs_flow_action *, void *);
-	GET(int, ibv_cmd_modify_flow_action_esp, PRIVATE, struct verbs_flow_action *, struct ibv_flow_action_esp_attr *, void *);
+	GET(int, ibv_cmd_create_flow_action_esp, PRIVATE, struct ibv_context *,
+	    struct ibv_flow_action_esp_attr *, struct verbs_flow_action *, void *);
+	GET(int, ibv_cmd_modify_flow_action_esp, PRIVATE, struct verbs_flow_action *,
+	    struct ibv_flow_action_esp_attr *, void *);
 	GET(int, ibv_cmd_destroy_flow_action, PRIVATE, struct verbs_flow_action *);
 	struct ibv_flow_action_esp esp = { .spi = 0x1234, .tfc_pad = 1, .hard_limit_pkts = 99 };
-	struct ibv_flow_action_esp_keymat_aes_gcm key = { .iv = 5, .salt = 6, .icv_len = 16, .key_len = 16, .aes_key = { 1, 2, 3 } };
+	struct ibv_flow_action_esp_keymat_aes_gcm key = {
+		.iv = 5, .salt = 6, .icv_len = 16, .key_len = 16, .aes_key = { 1, 2, 3 }
+	};
 	struct ibv_flow_action_esp_replay_bmp replay = { .size = 64 };
 	struct ibv_flow_action_esp_encap encap = { .len = 0 };
 	struct ibv_flow_action_esp_attr attr = {
-		.esp_attr = &esp, .keymat_proto = IBV_FLOW_ACTION_ESP_KEYMAT_AES_GCM, .keymat_len = sizeof(key),
-		.keymat_ptr = &key, .replay_proto = IBV_FLOW_ACTION_ESP_REPLAY_BMP, .replay_len = sizeof(replay),
-		.replay_ptr = &replay, .esp_encap = &encap, .esn = 3, .comp_mask = IBV_FLOW_ACTION_ESP_MASK_ESN,
+		.esp_attr = &esp,
+		.keymat_proto = IBV_FLOW_ACTION_ESP_KEYMAT_AES_GCM,
+		.keymat_len = sizeof(key),
+		.keymat_ptr = &key,
+		.replay_proto = IBV_FLOW_ACTION_ESP_REPLAY_BMP,
+		.replay_len = sizeof(replay),
+		.replay_ptr = &replay,
+		.esp_encap = &encap,
+		.esn = 3,
+		.comp_mask = IBV_FLOW_ACTION_ESP_MASK_ESN,
 	};
 	struct verbs_flow_action action = { .handle = 55 };
 	struct ibv_flow_action *made;
@@ -290,9 +324,19 @@ static void flow_actions(void)
 
 /* --- what Debian 12's library does not have --- */
 
-struct dmah { struct ibv_context *context; };
-struct comp_cntr { struct ibv_context *context; uint32_t handle; };
-struct buffer { void *addr; size_t size; struct ibv_pd *pd; int dmabuf_fd; };
+struct dmah {
+	struct ibv_context *context;
+};
+struct comp_cntr {
+	struct ibv_context *context;
+	uint32_t handle;
+};
+struct buffer {
+	void *addr;
+	size_t size;
+	struct ibv_pd *pd;
+	int dmabuf_fd;
+};
 struct mr_init_attr {
 	size_t length;
 	int access;
@@ -313,7 +357,8 @@ static void newer(void)
 	GET(int, ibv_query_port_speed, "IBVERBS_1.16", struct ibv_context *, uint32_t, uint64_t *);
 	GET(void *, ibv_alloc_buf, "IBVERBS_1.17", struct ibv_pd *, size_t, struct buffer **);
 	GET(void, ibv_free_buf, "IBVERBS_1.17", struct buffer *);
-	GET(struct ibv_mr *, ibv_reg_buf_mr, "IBVERBS_1.17", struct ibv_pd *, struct buffer *, void *, size_t, int);
+	GET(struct ibv_mr *, ibv_reg_buf_mr, "IBVERBS_1.17", struct ibv_pd *, struct buffer *, void *, size_t,
+	    int);
 	GET(int, ibv_export_buf_dmabuf_fd, "IBVERBS_1.18", struct buffer *);
 	GET(int, _ibv_query_comp_cntr_caps, "IBVERBS_1.18", struct ibv_context *, void *, size_t);
 	GET(struct comp_cntr *, ibv_create_comp_cntr, "IBVERBS_1.18", struct ibv_context *, void *);
@@ -326,13 +371,19 @@ static void newer(void)
 	GET(int, ibv_read_err_comp_cntr, "IBVERBS_1.18", struct comp_cntr *, uint64_t *);
 	GET(int, ibv_qp_attach_comp_cntr, "IBVERBS_1.18", struct ibv_qp *, struct comp_cntr *, void *);
 	GET(const char *, ibv_wr_opcode_str, PRIVATE, int);
-	GET(int, ibv_cmd_create_cq_ex2, PRIVATE, struct ibv_context *, const struct ibv_cq_init_attr_ex *, union verbs_cq *, void *,
-	    size_t, void *, size_t, uint32_t, void *);
-	struct { uint32_t hdr[2]; uint32_t ex_hdr[4]; struct ib_uverbs_ex_create_cq core; } cmd;
+	GET(int, ibv_cmd_create_cq_ex2, PRIVATE, struct ibv_context *, const struct ibv_cq_init_attr_ex *,
+	    union verbs_cq *, void *, size_t, void *, size_t, uint32_t, void *);
+	struct {
+		uint32_t hdr[2];
+		uint32_t ex_hdr[4];
+		struct ib_uverbs_ex_create_cq core;
+	} cmd;
 	struct ib_uverbs_ex_create_cq_resp resp;
 	struct ibv_cq_init_attr_ex cq_attr = { .cqe = 16 };
 	struct buffer *made = NULL;
-	struct mr_init_attr attr = { .length = 64, .access = IBV_ACCESS_LOCAL_WRITE, .comp_mask = 1 << 1, .addr = buf };
+	struct mr_init_attr attr = {
+		.length = 64, .access = IBV_ACCESS_LOCAL_WRITE, .comp_mask = 1 << 1, .addr = buf
+	};
 	struct comp_cntr counter = { .context = ctx };
 	struct dmah hints = { .context = ctx };
 	struct ibv_dm dm = { .context = ctx };
@@ -352,7 +403,8 @@ static void newer(void)
 	INT(ibv_query_port_speed(ctx, 1, &number));
 	PTR(address, ibv_alloc_buf(pd, LEN, &made));
 	if (made) {
-		printf("  %d %zu %d %d\n", made->addr == address, made->size, made->pd == pd, made->dmabuf_fd);
+		printf("  %d %zu %d %d\n", made->addr == address, made->size, made->pd == pd,
+		       made->dmabuf_fd);
 		PTR(mr, ibv_reg_buf_mr(pd, made, (char *)address + 100, 100, IBV_ACCESS_LOCAL_WRITE));
 		DESTROY(ibv_dereg_mr, mr);
 		PTR(mr, ibv_reg_buf_mr(pd, made, (char *)address + 100, LEN, IBV_ACCESS_LOCAL_WRITE));
@@ -386,7 +438,8 @@ int main(int argc, char **argv)
 	struct ibv_device **list = ibv_get_device_list(NULL), **entry;
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 16, .max_sge = 2 } };
 	struct ibv_qp_init_attr qp_attr = {
-		.qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 },
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 2, .max_recv_sge = 2 },
 	};
 
 	walk_init();

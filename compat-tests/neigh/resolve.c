@@ -41,7 +41,7 @@ int main(void)
 		return 2;
 	}
 	while (fgets(line, sizeof(line), stdin)) {
-		struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1};
+		struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1 };
 		uint8_t mac[7];
 		uint16_t vid = 0xeeee;
 		double start = now(), took;
@@ -62,7 +62,10 @@ int main(void)
 		for (int i = 0; i < 7; i++)
 			printf(":%02x", mac[i]);
 		printf(" vid %04x %s\n", vid,
-		       took < 1 ? "at once" : took < 2.9 ? "soon" : took < 3.5 ? "in 3 s" : "late");
+		       took < 1     ? "at once"
+		       : took < 2.9 ? "soon"
+		       : took < 3.5 ? "in 3 s"
+				    : "late");
 		if (!ret && ibv_resolve_eth_l2_from_gid(context, &attr, mac, NULL))
 			printf("differs when nobody asks for the VLAN\n");
 		fflush(stdout);

@@ -23,15 +23,15 @@ static const char *real_path(const char *path)
 	return path && !strncmp(path, uverbs, sizeof(uverbs) - 1) ? "/dev/null" : path;
 }
 
-#define DEFINE_OPEN(name)                                                                          \
-	int name(const char *path, int flags, ...)                                                 \
-	{                                                                                          \
-		va_list list;                                                                      \
-                                                                                                   \
-		va_start(list, flags);                                                             \
-		mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0;            \
-		va_end(list);                                                                      \
-		return NEXT(name)(real_path(path), flags, mode);                                   \
+#define DEFINE_OPEN(name) \
+	int name(const char *path, int flags, ...) \
+	{ \
+		va_list list; \
+\
+		va_start(list, flags); \
+		mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(list, mode_t) : 0; \
+		va_end(list); \
+		return NEXT(name)(real_path(path), flags, mode); \
 	}
 DEFINE_OPEN(open)
 DEFINE_OPEN(open64)

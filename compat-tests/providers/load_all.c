@@ -79,10 +79,9 @@ int main(int argc, char **argv)
 	printf("%d devices%s%s\n", count, list ? "" : ", ", list ? "" : strerror(errno));
 	for (i = 0; list && list[i]; i++)
 		printf("%s guid=%016llx index=%d type=%d %s transport=%d dev=%s path=%s ib=%s\n",
-		       get_name(list[i]), (unsigned long long)be64toh(get_guid(list[i])),
-		       get_index(list[i]), list[i]->node_type, node_type(list[i]->node_type),
-		       list[i]->transport_type, list[i]->dev_name, list[i]->dev_path,
-		       list[i]->ibdev_path);
+		       get_name(list[i]), (unsigned long long)be64toh(get_guid(list[i])), get_index(list[i]),
+		       list[i]->node_type, node_type(list[i]->node_type), list[i]->transport_type,
+		       list[i]->dev_name, list[i]->dev_path, list[i]->ibdev_path);
 	if (list)
 		free_list(list);
 	return status;

@@ -109,9 +109,9 @@ static void walk_memory(void)
 		printf("access %d\n", access);
 		PTR(mr, ibv_reg_mr(pd, buf, LEN, access));
 		if (mr) {
-			printf("  lkey %x rkey %x handle %x length %zu context %d pd %d addr %d\n",
-			       mr->lkey, mr->rkey, mr->handle, mr->length, mr->context == ctx,
-			       mr->pd == pd, mr->addr == buf);
+			printf("  lkey %x rkey %x handle %x length %zu context %d pd %d addr %d\n", mr->lkey,
+			       mr->rkey, mr->handle, mr->length, mr->context == ctx, mr->pd == pd,
+			       mr->addr == buf);
 			INT(ibv_dereg_mr(mr));
 		}
 	}
@@ -193,8 +193,7 @@ static void walk_pds(void)
 static void walk_cqs(void)
 {
 	struct ibv_cq_init_attr_ex attr = { .cqe = 16 };
-	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE,
-					       .moderate = { 10, 100 } };
+	struct ibv_modify_cq_attr moderate = { .attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = { 10, 100 } };
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *one, *got;
 	struct ibv_cq_ex *ex;
@@ -274,8 +273,8 @@ static struct ibv_srq *walk_srqs(struct ibv_xrcd *xrcd)
 	attr.srq_context = &attr;
 	PTR(srq, ibv_create_srq(pd, &attr));
 	if (srq) {
-		printf("  handle %x context %d pd %d max_wr %u\n", srq->handle,
-		       srq->srq_context == &attr, srq->pd == pd, attr.attr.max_wr);
+		printf("  handle %x context %d pd %d max_wr %u\n", srq->handle, srq->srq_context == &attr,
+		       srq->pd == pd, attr.attr.max_wr);
 		INT(ibv_modify_srq(srq, &change, IBV_SRQ_LIMIT));
 		INT(ibv_modify_srq(srq, &change, IBV_SRQ_MAX_WR));
 		INT(ibv_query_srq(srq, &change));
@@ -292,8 +291,8 @@ static struct ibv_srq *walk_srqs(struct ibv_xrcd *xrcd)
 		ex.srq_type = IBV_SRQT_XRC;
 		ex.xrcd = xrcd;
 		ex.cq = cq;
-		ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			       IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+		ex.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD |
+			       IBV_SRQ_INIT_ATTR_CQ;
 		PTR(other, ibv_create_srq_ex(ctx, &ex));
 		if (other) {
 			INT(ibv_get_srq_num(other, &number));
@@ -332,16 +331,19 @@ static void show_qp(struct ibv_qp *qp)
 /* Through all states, as its type wants it. */
 static void walk_states(struct ibv_qp *qp, enum ibv_qp_type type)
 {
-	const int connected = type == IBV_QPT_RC || type == IBV_QPT_UC ||
-			      type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+	const int connected = type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND ||
+			      type == IBV_QPT_XRC_RECV;
 	const int reliable = connected && type != IBV_QPT_UC;
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-				    .qkey = 0x11111111, .qp_access_flags = 7 };
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111, .qp_access_flags = 7
+	};
 	union ibv_gid gid = { .raw = { 0xfe, 0x80, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0xff, 0xfe, 0, 9, 1 } };
 
-	INT(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT |
-			  (type == IBV_QPT_RAW_PACKET ? 0 : IBV_QP_PKEY_INDEX) |
-			  (type == IBV_QPT_UD ? IBV_QP_QKEY : connected ? IBV_QP_ACCESS_FLAGS : 0)));
+	INT(ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PORT | (type == IBV_QPT_RAW_PACKET ? 0 : IBV_QP_PKEY_INDEX) |
+				  (type == IBV_QPT_UD ? IBV_QP_QKEY
+				   : connected        ? IBV_QP_ACCESS_FLAGS
+						      : 0)));
 	printf("  state %d\n", qp->state);
 	attr.qp_state = IBV_QPS_RTR;
 	attr.path_mtu = IBV_MTU_1024;
@@ -349,12 +351,18 @@ static void walk_states(struct ibv_qp *qp, enum ibv_qp_type type)
 	attr.rq_psn = 0x123;
 	attr.max_dest_rd_atomic = 1;
 	attr.min_rnr_timer = 12;
-	attr.ah_attr = (struct ibv_ah_attr){ .is_global = 1, .port_num = 1, .dlid = 3, .sl = 1,
-					     .grh = { .dgid = gid, .hop_limit = 64, .sgid_index = 0,
-						      .flow_label = 5, .traffic_class = 6 } };
-	INT(ibv_modify_qp(qp, &attr, IBV_QP_STATE |
-			  (connected ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN : 0) |
-			  (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)));
+	attr.ah_attr = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = 1,
+		.dlid = 3,
+		.sl = 1,
+		.grh = { .dgid = gid, .hop_limit = 64, .sgid_index = 0, .flow_label = 5, .traffic_class = 6 }
+	};
+	INT(ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE |
+				  (connected ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+					     : 0) |
+				  (reliable ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)));
 	printf("  state %d\n", qp->state);
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
@@ -362,9 +370,11 @@ static void walk_states(struct ibv_qp *qp, enum ibv_qp_type type)
 	attr.rnr_retry = 7;
 	attr.sq_psn = 0x456;
 	attr.max_rd_atomic = 1;
-	INT(ibv_modify_qp(qp, &attr, IBV_QP_STATE | (type == IBV_QPT_RAW_PACKET ? 0 : IBV_QP_SQ_PSN) |
-			  (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				      IBV_QP_MAX_QP_RD_ATOMIC : 0)));
+	INT(ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | (type == IBV_QPT_RAW_PACKET ? 0 : IBV_QP_SQ_PSN) |
+				  (reliable ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						      IBV_QP_MAX_QP_RD_ATOMIC
+					    : 0)));
 	printf("  state %d\n", qp->state);
 	show_qp(qp);
 	attr.rate_limit = 1000;
@@ -386,7 +396,10 @@ static void walk_states(struct ibv_qp *qp, enum ibv_qp_type type)
 
 static void walk_events(struct ibv_qp *qp)
 {
-	struct { uint64_t element; uint32_t type, reserved; } desc = { (uintptr_t)qp, IBV_EVENT_COMM_EST, 0 };
+	struct {
+		uint64_t element;
+		uint32_t type, reserved;
+	} desc = { (uintptr_t)qp, IBV_EVENT_COMM_EST, 0 };
 	struct ibv_async_event event;
 
 	if (walk_push && !walk_push(ctx->async_fd, &desc, sizeof(desc))) {
@@ -401,7 +414,7 @@ static void walk_events(struct ibv_qp *qp)
 
 static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 {
-	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD,
+	static const enum ibv_qp_type types[] = { IBV_QPT_RC,         IBV_QPT_UC,       IBV_QPT_UD,
 						  IBV_QPT_RAW_PACKET, IBV_QPT_XRC_SEND, 77 };
 	union ibv_gid gid = { .raw = { 0xff, 0x12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1 } };
 	struct ibv_ece ece = { .vendor_id = 0 };
@@ -409,8 +422,11 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 	size_t i;
 
 	for (i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-		struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .qp_type = types[i],
-						 .cap = { 16, 16, 1, 1, 32 }, .sq_sig_all = 1,
+		struct ibv_qp_init_attr attr = { .send_cq = cq,
+						 .recv_cq = cq,
+						 .qp_type = types[i],
+						 .cap = { 16, 16, 1, 1, 32 },
+						 .sq_sig_all = 1,
 						 .qp_context = &gid };
 
 		printf("qp type %d\n", types[i]);
@@ -418,9 +434,9 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 		if (!qp)
 			continue;
 		printf("  num %x handle %x state %d type %d context %d cap %u %u %u %u %u\n", qp->qp_num,
-		       qp->handle, qp->state, qp->qp_type, qp->qp_context == &gid,
-		       attr.cap.max_send_wr, attr.cap.max_recv_wr, attr.cap.max_send_sge,
-		       attr.cap.max_recv_sge, attr.cap.max_inline_data);
+		       qp->handle, qp->state, qp->qp_type, qp->qp_context == &gid, attr.cap.max_send_wr,
+		       attr.cap.max_recv_wr, attr.cap.max_send_sge, attr.cap.max_recv_sge,
+		       attr.cap.max_inline_data);
 		if (types[i] == IBV_QPT_UD) {
 			INT(ibv_attach_mcast(qp, &gid, 0));
 			INT(ibv_detach_mcast(qp, &gid, 0));
@@ -440,14 +456,19 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 			walk_reported(0, 0);
 	}
 	if (srq) {
-		struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .srq = srq,
-						 .qp_type = IBV_QPT_RC, .cap = { 16, 0, 1, 0, 0 } };
+		struct ibv_qp_init_attr attr = { .send_cq = cq,
+						 .recv_cq = cq,
+						 .srq = srq,
+						 .qp_type = IBV_QPT_RC,
+						 .cap = { 16, 0, 1, 0, 0 } };
 
 		PTR(qp, ibv_create_qp(pd, &attr));
 		DESTROY(ibv_destroy_qp, qp);
 	}
 	for (i = 0; i < 10; i++) {
-		struct ibv_qp_init_attr_ex attr = { .send_cq = cq, .recv_cq = cq, .pd = pd,
+		struct ibv_qp_init_attr_ex attr = { .send_cq = cq,
+						    .recv_cq = cq,
+						    .pd = pd,
 						    .qp_type = i % 2 ? IBV_QPT_RC : IBV_QPT_UD,
 						    .cap = { 16, 16, 1, 1, 0 },
 						    .comp_mask = IBV_QP_INIT_ATTR_PD };
@@ -493,7 +514,9 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 			struct ibv_qp_open_attr open_attr = {
 				.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 					     IBV_QP_OPEN_ATTR_CONTEXT | IBV_QP_OPEN_ATTR_TYPE,
-				.qp_num = qp->qp_num, .xrcd = xrcd, .qp_type = IBV_QPT_XRC_RECV,
+				.qp_num = qp->qp_num,
+				.xrcd = xrcd,
+				.qp_type = IBV_QPT_XRC_RECV,
 			};
 			struct ibv_qp *opened;
 
@@ -555,19 +578,29 @@ static void walk_ahs(void)
 
 static void walk_rest(void)
 {
-	struct ibv_wq_init_attr wq_attr = { .wq_type = IBV_WQT_RQ, .max_wr = 16, .max_sge = 1, .pd = pd, .cq = cq };
+	struct ibv_wq_init_attr wq_attr = {
+		.wq_type = IBV_WQT_RQ, .max_wr = 16, .max_sge = 1, .pd = pd, .cq = cq
+	};
 	struct ibv_wq_attr change = { .attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY };
 	struct ibv_counters_init_attr counters_attr = { 0 };
 	struct ibv_counter_attach_attr attach = { .counter_desc = IBV_COUNTER_PACKETS };
-	struct ibv_qp_init_attr qp_attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET,
-					    .cap = { 16, 16, 1, 1, 0 } };
-	struct { struct ibv_flow_attr attr; struct ibv_flow_spec_eth eth; struct ibv_flow_spec_ipv4 ip; } rule = {
+	struct ibv_qp_init_attr qp_attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RAW_PACKET, .cap = { 16, 16, 1, 1, 0 }
+	};
+	struct {
+		struct ibv_flow_attr attr;
+		struct ibv_flow_spec_eth eth;
+		struct ibv_flow_spec_ipv4 ip;
+	} rule = {
 		.attr = { .type = IBV_FLOW_ATTR_NORMAL, .size = sizeof(rule), .num_of_specs = 2, .port = 1 },
-		.eth = { .type = IBV_FLOW_SPEC_ETH, .size = sizeof(rule.eth),
+		.eth = { .type = IBV_FLOW_SPEC_ETH,
+			 .size = sizeof(rule.eth),
 			 .val = { .dst_mac = { 2, 0, 0, 0, 0, 1 }, .ether_type = htobe16(0x800) },
 			 .mask = { .dst_mac = { 255, 255, 255, 255, 255, 255 }, .ether_type = 0xffff } },
-		.ip = { .type = IBV_FLOW_SPEC_IPV4, .size = sizeof(rule.ip),
-			.val = { .dst_ip = htobe32(0x0a000001) }, .mask = { .dst_ip = 0xffffffff } },
+		.ip = { .type = IBV_FLOW_SPEC_IPV4,
+			.size = sizeof(rule.ip),
+			.val = { .dst_ip = htobe32(0x0a000001) },
+			.mask = { .dst_ip = 0xffffffff } },
 	};
 	struct ibv_counters *counters;
 	struct ibv_flow *flow;
@@ -588,11 +621,14 @@ static void walk_rest(void)
 		if (table) {
 			uint8_t key[40] = { 1, 2, 3 };
 			struct ibv_qp_init_attr_ex rss = {
-				.qp_type = IBV_QPT_RAW_PACKET, .pd = pd, .rwq_ind_tbl = table,
+				.qp_type = IBV_QPT_RAW_PACKET,
+				.pd = pd,
+				.rwq_ind_tbl = table,
 				.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE |
 					     IBV_QP_INIT_ATTR_RX_HASH,
 				.rx_hash_conf = { .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
-						  .rx_hash_key_len = 40, .rx_hash_key = key,
+						  .rx_hash_key_len = 40,
+						  .rx_hash_key = key,
 						  .rx_hash_fields_mask = IBV_RX_HASH_DST_IPV4 },
 			};
 
@@ -627,8 +663,9 @@ static void walk_rest(void)
 
 int main(int argc, char **argv)
 {
-	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-						.fd = -1, .oflags = O_CREAT };
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT
+	};
 	struct ibv_context *imported;
 	struct ibv_async_event event;
 	struct ibv_device **list, *dev;

@@ -21,13 +21,13 @@ int main(int argc, char **argv)
 	printf("channel: %s\n", channel ? "made" : strerror(errno));
 	if (!channel)
 		return 0;
-	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) || rdma_bind_addr(id, (struct sockaddr *)&address) ||
-	    rdma_listen(id, 1)) {
+	if (rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(id, (struct sockaddr *)&address) || rdma_listen(id, 1)) {
 		printf("refused: %s\n", strerror(errno));
 		return 1;
 	}
-	printf("listening on %s port %d of %d device(s)\n", id->verbs ? ibv_get_device_name(id->verbs->device) : "all",
-	       id->port_num, count);
+	printf("listening on %s port %d of %d device(s)\n",
+	       id->verbs ? ibv_get_device_name(id->verbs->device) : "all", id->port_num, count);
 	rdma_destroy_id(id);
 	rdma_destroy_event_channel(channel);
 	return 0;

@@ -1,6 +1,6 @@
 /* The devices that a static program has, and on the first an RC queue pair connected to itself: a message, a
- * write, a read and an atomic. Prints nothing that changes from run to run. PROVIDERS, if it is defined, is what
- * the program links: RDMA_STATIC_PROVIDERS. */
+ * write, a read and an atomic. Prints nothing that changes from run to run. PROVIDERS, if it is defined, is
+ * what the program links: RDMA_STATIC_PROVIDERS. */
 #ifdef PROVIDERS
 #define RDMA_STATIC_PROVIDERS PROVIDERS
 #endif
@@ -21,26 +21,44 @@ static void check(int ok, const char *what)
 
 static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq, int gid_index)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 } };
+	struct ibv_qp_init_attr init = {
+		.send_cq = cq,
+		.recv_cq = cq,
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	union ibv_gid gid;
 
 	check(qp != NULL, "ibv_create_qp");
 	check(!ibv_query_gid(pd->context, 1, gid_index, &gid), "ibv_query_gid");
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC };
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
-		.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = gid, .sgid_index = gid_index, .hop_limit = 1 } } };
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7,
-		.max_rd_atomic = 1 };
-	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+						       IBV_ACCESS_REMOTE_ATOMIC };
+	check(!ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	      "INIT");
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = gid, .sgid_index = gid_index, .hop_limit = 1 } }
+	};
+	check(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	      "RTR");
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
+	};
+	check(!ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				     IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
+	      "RTS");
 	return qp;
 }
 
@@ -81,21 +99,29 @@ int main(int argc, char **argv)
 	check(pd != NULL, "ibv_alloc_pd");
 	struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
 	check(cq != NULL, "ibv_create_cq");
-	static union { char bytes[4096]; uint64_t number; } memory[2];
-	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
+	static union {
+		char bytes[4096];
+		uint64_t number;
+	} memory[2];
+	struct ibv_mr *mr = ibv_reg_mr(pd, memory, sizeof(memory),
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC);
 	check(mr != NULL, "ibv_reg_mr");
 	struct ibv_qp *qp = connect_to_itself(pd, cq, gid_index);
 
-	struct ibv_sge mine = { (uintptr_t)&memory[0], 4096, mr->lkey }, other = { (uintptr_t)&memory[1], 4096, mr->lkey };
+	struct ibv_sge mine = { (uintptr_t)&memory[0], 4096, mr->lkey },
+		       other = { (uintptr_t)&memory[1], 4096, mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &other, .num_sge = 1 }, *bad_recv;
 	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-		IBV_WR_ATOMIC_FETCH_AND_ADD };
+						      IBV_WR_ATOMIC_FETCH_AND_ADD };
 
 	for (unsigned i = 0; i < sizeof(opcodes) / sizeof(*opcodes); i++) {
-		struct ibv_send_wr send = { .sg_list = &mine, .num_sge = 1, .opcode = opcodes[i],
-			.send_flags = IBV_SEND_SIGNALED,
-			.wr.rdma = { (uintptr_t)&memory[1], mr->rkey } }, *bad;
+		struct ibv_send_wr send = { .sg_list = &mine,
+					    .num_sge = 1,
+					    .opcode = opcodes[i],
+					    .send_flags = IBV_SEND_SIGNALED,
+					    .wr.rdma = { (uintptr_t)&memory[1], mr->rkey } },
+				   *bad;
 
 		if (opcodes[i] == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 			mine.length = 8;
@@ -114,7 +140,8 @@ int main(int argc, char **argv)
 		       (int)(memory[1].number - UINT64_C(0x7a7a7a7a7a7a7a7a)) & 0xff);
 	}
 	check(!ibv_destroy_qp(qp) && !ibv_dereg_mr(mr) && !ibv_destroy_cq(cq) && !ibv_dealloc_pd(pd) &&
-	      !ibv_close_device(context), "clean-up");
+		      !ibv_close_device(context),
+	      "clean-up");
 	ibv_free_device_list(list);
 	return 0;
 }

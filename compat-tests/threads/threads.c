@@ -39,7 +39,7 @@
 
 #define LEN 4096
 #define MAX_THREADS 64
-#define EVENTS 8	/* of a completion queue in a round of `events` */
+#define EVENTS 8 /* of a completion queue in a round of `events` */
 
 static int (*push)(int fd, const void *bytes, size_t len);
 static void (*reported)(uint32_t comp, uint32_t async);
@@ -199,18 +199,23 @@ static void queries(struct ibv_context *context)
 	DO(ibv_query_pkey(context, 1, 0, &pkey));
 }
 
-static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq, enum ibv_qp_type type)
+static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_srq *srq,
+			      enum ibv_qp_type type)
 {
 	struct ibv_qp_init_attr init = {
-		.qp_type = type, .send_cq = cq, .recv_cq = cq, .srq = srq,
+		.qp_type = type,
+		.send_cq = cq,
+		.recv_cq = cq,
+		.srq = srq,
 		.cap = { .max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
 	struct ibv_qp *qp = MAKE(ibv_create_qp(pd, &init));
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = 0x11111111 };
 
 	if (qp)
-		DO(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-				 (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
+		DO(ibv_modify_qp(qp, &attr,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					 (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)));
 	return qp;
 }
 
@@ -218,28 +223,39 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_s
 static void connect_qp(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .dest_qp_num = qp->qp_num,
-		.max_dest_rd_atomic = 1, .min_rnr_timer = 12,
-		.ah_attr = { .is_global = 1, .port_num = 1,
-			     .grh = { .dgid = own_gid, .sgid_index = gid_index < 0 ? 0 : gid_index, .hop_limit = 1 } },
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = qp->qp_num,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 12,
+		.ah_attr = { .is_global = 1,
+			     .port_num = 1,
+			     .grh = { .dgid = own_gid,
+				      .sgid_index = gid_index < 0 ? 0 : gid_index,
+				      .hop_limit = 1 } },
 	};
 
-	DO(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-			 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
+	DO(ibv_modify_qp(qp, &attr,
+			 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER));
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = 14;
 	attr.retry_cnt = attr.rnr_retry = 7;
 	attr.max_rd_atomic = 1;
-	DO(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-			 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC));
+	DO(ibv_modify_qp(qp, &attr,
+			 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				 IBV_QP_MAX_QP_RD_ATOMIC));
 }
 
 static void post(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *mr, bool send)
 {
 	struct ibv_sge sge = { .addr = (uintptr_t)mr->addr, .length = 64, .lkey = mr->lkey };
 	struct ibv_recv_wr recv = { .sg_list = &sge, .num_sge = 1 }, *bad_recv;
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND,
-				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED },
+			   *bad;
 
 	if (send)
 		DO(ibv_post_send(qp, &wr, &bad));
@@ -273,8 +289,10 @@ static void one_of_each(struct ibv_context *context)
 	struct ibv_comp_channel *channel = MAKE(ibv_create_comp_channel(context));
 	struct ibv_cq *cq = MAKE(ibv_create_cq(context, 64, NULL, channel, 0));
 	struct ibv_srq_init_attr srq_attr = { .attr = { .max_wr = 16, .max_sge = 1 } };
-	struct ibv_ah_attr ah_attr = { .port_num = 1, .is_global = 1,
-				       .grh = { .dgid = own_gid, .sgid_index = gid_index < 0 ? 0 : gid_index } };
+	struct ibv_ah_attr ah_attr = { .port_num = 1,
+				       .is_global = 1,
+				       .grh = { .dgid = own_gid,
+						.sgid_index = gid_index < 0 ? 0 : gid_index } };
 	char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr, *other;
 	struct ibv_srq *srq;
@@ -565,7 +583,8 @@ static void *forking_thread(void *arg)
 
 		if (child == 0) {
 			/* A child may register memory of its own. */
-			char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+					 0);
 			struct ibv_mr *mr;
 
 			alarm(5);
@@ -662,8 +681,8 @@ static void loop(const char *name, void *(*body)(void *))
 	run(body, threads);
 	grown = (long)(mallinfo2().uordblks - heap);
 	/*
-	 * What malloc keeps for each thread counts as used, and mlx5's provider now and then has a table of 32 KiB more or
-	 * less, on either library; a leak in each round is 32 bytes of each thread's at least.
+	 * What malloc keeps for each thread counts as used, and mlx5's provider now and then has a table of
+	 * 32 KiB more or less, on either library; a leak in each round is 32 bytes of each thread's at least.
 	 */
 	printf("%s: %+d descriptors, memory %s\n", name, descriptors() - fds,
 	       grown < 4096L + 7L * times ? "even" : "GROWN");

@@ -1,5 +1,6 @@
-/* Which file's libibverbs this program gets, and whether it answers. As it is: the one that it is linked with; with
- * -DNAMED, the one of a name given to dlopen. With WHERE_ONLY_LOADS in the environment it is not called. */
+/* Which file's libibverbs this program gets, and whether it answers. As it is: the one that it is linked
+ * with; with -DNAMED, the one of a name given to dlopen. With WHERE_ONLY_LOADS in the environment it is not
+ * called. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ int where(void *list)
 	if (!list || !dladdr(list, &info))
 		return puts("no ibv_get_device_list"), 1;
 	if (!getenv("WHERE_ONLY_LOADS"))
-		((struct ibv_device **(*)(int *))list)(&count);
+		((struct ibv_device * *(*)(int *)) list)(&count);
 	printf("called: %s\n", info.dli_fname);
 	while (maps && fgets(line, sizeof(line), maps)) {
 		path = strchr(line, '/');

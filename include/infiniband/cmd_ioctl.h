@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Commands of the kernel's ioctl interface, as providers build them: on their own, or as attributes that the library
- * adds to a command of its own (ibv_cmd_* with a struct ibv_command_buffer). Part of driver.h.
+ * Commands of the kernel's ioctl interface, as providers build them: on their own, or as attributes that the
+ *library adds to a command of its own (ibv_cmd_* with a struct ibv_command_buffer). Part of driver.h.
  *
  *	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, METHOD, 2);
  *	fill_attr_in_obj(cmd, ATTR_HANDLE, handle);
@@ -37,17 +37,19 @@ __extension__ struct ibv_command_buffer {
 	struct ib_uverbs_ioctl_hdr hdr;
 };
 
-enum { _UHW_NO_INDEX = 0xFF };
+enum {
+	_UHW_NO_INDEX = 0xFF
+};
 
 /* How many structs there are in a command with so many attributes. */
-#define _IOCTL_NUM_CMDB(_num_attrs)                                                                        \
-	(1 + (sizeof(struct ib_uverbs_attr) * (_num_attrs) + sizeof(struct ibv_command_buffer) - 1) /      \
+#define _IOCTL_NUM_CMDB(_num_attrs) \
+	(1 + (sizeof(struct ib_uverbs_attr) * (_num_attrs) + sizeof(struct ibv_command_buffer) - 1) / \
 		     sizeof(struct ibv_command_buffer))
 
 /* num_attrs and the attributes of the linked ones. */
 unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, struct ibv_command_buffer *link);
-#define _ioctl_final_num_attrs(_num_attrs, _link)                                                          \
-	((__builtin_constant_p(!(_link)) && !(_link)) ? (_num_attrs)                                       \
+#define _ioctl_final_num_attrs(_num_attrs, _link) \
+	((__builtin_constant_p(!(_link)) && !(_link)) ? (_num_attrs) \
 						      : __ioctl_final_num_attrs(_num_attrs, _link))
 
 /* Makes a command without attributes yet. */
@@ -66,18 +68,19 @@ static inline int _ioctl_init_cmdb(struct ibv_command_buffer *cmd, uint16_t obje
 }
 
 /* Declares a command _name on the stack, with room for so many attributes and those of the linked ones. */
-#define DECLARE_COMMAND_BUFFER_LINK(_name, _object_id, _method_id, _num_attrs, _link)                      \
-	const unsigned int __##_name##total = _ioctl_final_num_attrs(_num_attrs, _link);                   \
-	__extension__ struct ibv_command_buffer _name[_IOCTL_NUM_CMDB(__##_name##total)];                  \
-	int __attribute__((__unused__)) __##_name##dummy =                                                 \
-		_ioctl_init_cmdb(_name, _object_id, _method_id, __##_name##total, _link)
-#define DECLARE_COMMAND_BUFFER(_name, _object_id, _method_id, _num_attrs)                                  \
+#define DECLARE_COMMAND_BUFFER_LINK(_name, _object_id, _method_id, _num_attrs, _link) \
+	const unsigned int __##_name##total = _ioctl_final_num_attrs(_num_attrs, _link); \
+	__extension__ struct ibv_command_buffer _name[_IOCTL_NUM_CMDB(__##_name##total)]; \
+	int __attribute__((__unused__)) \
+	__##_name##dummy = _ioctl_init_cmdb(_name, _object_id, _method_id, __##_name##total, _link)
+#define DECLARE_COMMAND_BUFFER(_name, _object_id, _method_id, _num_attrs) \
 	DECLARE_COMMAND_BUFFER_LINK(_name, _object_id, _method_id, _num_attrs, NULL)
 
 /* Hands a command to the kernel. ENOTTY: this kernel has no such method. */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd);
 
-/* A pointer as the kernel takes it; and one in an RDMA_UAPI_PTR, whose other half is made 0 where there is one. */
+/* A pointer as the kernel takes it; and one in an RDMA_UAPI_PTR, whose other half is made 0 where there is
+ * one. */
 static inline uint64_t ioctl_ptr_to_u64(const void *ptr)
 {
 	return (uintptr_t)ptr;
@@ -146,7 +149,8 @@ static inline struct ib_uverbs_attr *fill_attr_in_fd(struct ibv_command_buffer *
 	return attr;
 }
 
-static inline struct ib_uverbs_attr *fill_attr_out_fd(struct ibv_command_buffer *cmd, uint16_t attr_id, int fd)
+static inline struct ib_uverbs_attr *fill_attr_out_fd(struct ibv_command_buffer *cmd, uint16_t attr_id,
+						      int fd)
 {
 	(void)fd;
 	return _ioctl_next_attr(cmd, attr_id);
@@ -221,9 +225,9 @@ static inline size_t _array_len(size_t size, size_t nelems)
 }
 
 /* Arrays. */
-#define fill_attr_in_ptr_array(cmd, attr_id, ptr, nelems)                                                  \
+#define fill_attr_in_ptr_array(cmd, attr_id, ptr, nelems) \
 	fill_attr_in(cmd, attr_id, ptr, _array_len(sizeof(*ptr), nelems))
-#define fill_attr_out_ptr_array(cmd, attr_id, ptr, nelems)                                                 \
+#define fill_attr_out_ptr_array(cmd, attr_id, ptr, nelems) \
 	fill_attr_out(cmd, attr_id, ptr, _array_len(sizeof(*ptr), nelems))
 
 /* Handles of several objects. */

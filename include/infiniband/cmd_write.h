@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Commands that fall back from the ioctl interface to the write interface, as far as providers have a say in it.
- * The rest is the library's own.
+ * Commands that fall back from the ioctl interface to the write interface, as far as providers have a say in
+ * it. The rest is the library's own.
  */
 #ifndef __INFINIBAND_VERBS_WRITE_H
 #define __INFINIBAND_VERBS_WRITE_H
@@ -26,8 +26,8 @@ static inline void fallback_require_ioctl(struct ibv_command_buffer *cmdb)
 extern bool verbs_allow_disassociate_destroy;
 
 /*
- * Whether to leave it at what the kernel answered, for it destroyed nothing. *ret becomes 0 where that is to count as
- * success.
+ * Whether to leave it at what the kernel answered, for it destroyed nothing. *ret becomes 0 where that is to
+ * count as success.
  */
 static inline bool verbs_is_destroy_err(int *ret)
 {

@@ -2,11 +2,12 @@
 /*
  * For authors of providers: what a provider and the library share.
  *
- * A provider is a shared object libNAME-rdmav34.so in the library's provider directory (or anywhere, by its path), with
- * a line "driver NAME" in a file of /etc/libibverbs.d. It registers a struct verbs_device_ops when it is loaded
- * (PROVIDER_DRIVER), and from then on the library calls it: for a device that it recognises, to allocate a struct
- * verbs_device; when a program opens that, to allocate a context, whose operations it sets; and for every verb. Most
- * operations end in an ibv_cmd_*, which makes the kernel's object.
+ * A provider is a shared object libNAME-rdmav34.so in the library's provider directory (or anywhere, by its
+ * path), with a line "driver NAME" in a file of /etc/libibverbs.d. It registers a struct verbs_device_ops
+ * when it is loaded (PROVIDER_DRIVER), and from then on the library calls it: for a device that it
+ * recognises, to allocate a struct verbs_device; when a program opens that, to allocate a context, whose
+ * operations it sets; and for every verb. Most operations end in an ibv_cmd_*, which makes the kernel's
+ * object.
  *
  * This is provider ABI 34, that of rdma-core 34 to 56.
  *
@@ -39,7 +40,8 @@
 #include <infiniband/cmd_ioctl.h>
 #include <infiniband/kern-abi.h>
 
-/* In a tree like rdma-core's, its helpers come with driver.h. Elsewhere only the lists' place in structs matters. */
+/* In a tree like rdma-core's, its helpers come with driver.h. Elsewhere only the lists' place in structs
+ * matters. */
 #if defined(__has_include)
 #if __has_include(<util/compiler.h>)
 #include <util/compiler.h>
@@ -57,7 +59,7 @@ struct list_node {
 
 /* The struct of that type around a member of that name. */
 #ifndef container_of
-#define container_of(member_ptr, containing_type, member)                                                  \
+#define container_of(member_ptr, containing_type, member) \
 	((containing_type *)((char *)(member_ptr)-offsetof(containing_type, member)))
 #endif
 
@@ -83,15 +85,16 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...
 #define __IBV_LOG_FORMAT(format, ...) format
 #define __IBV_LOG_REST(format, ...) __VA_ARGS__
 
-/* Writes a message with device, function and line in front. errno stays. verbs_log(ctx, level, format, ...) */
-#define verbs_log(ctx, level, ...)                                                                         \
-	do {                                                                                               \
-		int __errno = errno;                                                                       \
-                                                                                                           \
-		__verbs_log(ctx, level, "%s: %s:%d: " __IBV_LOG_FORMAT(__VA_ARGS__, 0),                    \
-			    (ctx)->context.device->name, __func__, __LINE__,                               \
-			    __IBV_LOG_REST(__VA_ARGS__, 0));                                               \
-		errno = __errno;                                                                           \
+/* Writes a message with device, function and line in front. errno stays. verbs_log(ctx, level, format, ...)
+ */
+#define verbs_log(ctx, level, ...) \
+	do { \
+		int __errno = errno; \
+\
+		__verbs_log(ctx, level, "%s: %s:%d: " __IBV_LOG_FORMAT(__VA_ARGS__, 0), \
+			    (ctx)->context.device->name, __func__, __LINE__, \
+			    __IBV_LOG_REST(__VA_ARGS__, 0)); \
+		errno = __errno; \
 	} while (0)
 #define verbs_debug(ctx, ...) verbs_log(ctx, VERBS_LOG_DEBUG, __VA_ARGS__)
 #define verbs_info(ctx, ...) verbs_log(ctx, VERBS_LOG_INFO, __VA_ARGS__)
@@ -102,8 +105,8 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...
 #ifdef VERBS_DEBUG
 #define verbs_log_datapath(ctx, level, ...) verbs_log(ctx, level, __VA_ARGS__)
 #else
-#define verbs_log_datapath(ctx, level, ...)                                                                \
-	{                                                                                                  \
+#define verbs_log_datapath(ctx, level, ...) \
+	{ \
 	}
 #endif
 #define verbs_debug_datapath(ctx, ...) verbs_log_datapath(ctx, VERBS_LOG_DEBUG, __VA_ARGS__)
@@ -112,7 +115,8 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...
 #define verbs_err_datapath(ctx, ...) verbs_log_datapath(ctx, VERBS_LOG_ERR, __VA_ARGS__)
 
 /*
- * Objects: what a provider allocates where programs see the first member. Zeroed, for the library looks at them.
+ * Objects: what a provider allocates where programs see the first member. Zeroed, for the library looks at
+ * them.
  */
 
 /* An XRC domain. */
@@ -229,19 +233,21 @@ struct verbs_match_ent {
 };
 
 /* Entries: by the kernel driver's enum rdma_driver_id, by PCI ids, by modalias, by the start of the name. */
-#define VERBS_DRIVER_ID(_id) { .u = { .driver_id = (_id) }, .kind = VERBS_MATCH_DRIVER_ID }
-#define VERBS_PCI_MATCH(_vendor, _device, _data)                                                           \
-	{                                                                                                  \
-		.driver_data = (void *)(_data), .vendor = (_vendor), .device = (_device),                  \
-		.kind = VERBS_MATCH_PCI                                                                    \
+#define VERBS_DRIVER_ID(_id) \
+	{ \
+		.u = { .driver_id = (_id) }, .kind = VERBS_MATCH_DRIVER_ID \
 	}
-#define VERBS_MODALIAS_MATCH(_mod_str, _data)                                                              \
-	{                                                                                                  \
-		.driver_data = (void *)(_data), .u = { .modalias = (_mod_str) },                           \
-		.kind = VERBS_MATCH_MODALIAS                                                               \
+#define VERBS_PCI_MATCH(_vendor, _device, _data) \
+	{ \
+		.driver_data = (void *)(_data), .vendor = (_vendor), .device = (_device), \
+		.kind = VERBS_MATCH_PCI \
 	}
-#define VERBS_NAME_MATCH(_name_prefix, _data)                                                              \
-	VERBS_MODALIAS_MATCH("rdma_device:*N" _name_prefix "*", _data)
+#define VERBS_MODALIAS_MATCH(_mod_str, _data) \
+	{ \
+		.driver_data = (void *)(_data), .u = { .modalias = (_mod_str) }, \
+		.kind = VERBS_MATCH_MODALIAS \
+	}
+#define VERBS_NAME_MATCH(_name_prefix, _data) VERBS_MODALIAS_MATCH("rdma_device:*N" _name_prefix "*", _data)
 
 /* What has been read of a device so far. */
 enum {
@@ -305,8 +311,8 @@ static inline struct verbs_device *verbs_get_device(const struct ibv_device *dev
 }
 
 /*
- * Operations. In alphabetical order, which is the ABI. Each is a verb, or an older verb's newer form; a provider fills
- * in what it has, and the library answers EOPNOTSUPP for the rest.
+ * Operations. In alphabetical order, which is the ABI. Each is a verb, or an older verb's newer form; a
+ * provider fills in what it has, and the library answers EOPNOTSUPP for the rest.
  */
 struct verbs_context_ops {
 	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
@@ -421,24 +427,24 @@ void verbs_register_driver(const struct verbs_device_ops *ops);
 typedef struct verbs_device *(*verbs_driver_init_func)(const char *uverbs_sys_path, int abi_version);
 
 /* Registers drv_struct when the provider is loaded; for static linking it is verbs_provider_NAME too. */
-#define PROVIDER_DRIVER(provider_name, drv_struct)                                                         \
-	extern const struct verbs_device_ops verbs_provider_##provider_name                                \
-		__attribute__((__alias__(#drv_struct)));                                                   \
-	static __attribute__((__constructor__)) void provider_name##_register_driver(void)                 \
-	{                                                                                                  \
-		verbs_register_driver(&drv_struct);                                                        \
+#define PROVIDER_DRIVER(provider_name, drv_struct) \
+	extern const struct verbs_device_ops verbs_provider_##provider_name \
+		__attribute__((__alias__(#drv_struct))); \
+	static __attribute__((__constructor__)) void provider_name##_register_driver(void) \
+	{ \
+		verbs_register_driver(&drv_struct); \
 	}
 
 /*
- * Allocates, zeroed, the struct that drv_ctx_ptr points to, and makes its member ctx_memb, a struct verbs_context, a
- * context on cmd_fd. Undone by verbs_uninit_context and free.
+ * Allocates, zeroed, the struct that drv_ctx_ptr points to, and makes its member ctx_memb, a struct
+ * verbs_context, a context on cmd_fd. Undone by verbs_uninit_context and free.
  */
 void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
 				    struct verbs_context *context_offset, uint32_t driver_id);
-#define verbs_init_and_alloc_context(ibdev, cmd_fd, drv_ctx_ptr, ctx_memb, driver_id)                      \
-	((__typeof__(drv_ctx_ptr))_verbs_init_and_alloc_context(                                           \
-		ibdev, cmd_fd, sizeof(*(drv_ctx_ptr)),                                                     \
-		&((__typeof__(drv_ctx_ptr))NULL)->ctx_memb, (driver_id)))
+#define verbs_init_and_alloc_context(ibdev, cmd_fd, drv_ctx_ptr, ctx_memb, driver_id) \
+	((__typeof__(drv_ctx_ptr))_verbs_init_and_alloc_context(ibdev, cmd_fd, sizeof(*(drv_ctx_ptr)), \
+								&((__typeof__(drv_ctx_ptr))NULL)->ctx_memb, \
+								(driver_id)))
 
 /* Takes a context apart, and closes its cmd_fd. The memory stays the provider's. */
 void verbs_uninit_context(struct verbs_context *context);
@@ -454,9 +460,9 @@ void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context, struct ibv_co
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
 
 /*
- * Commands. Each asks the kernel for an object, or about one, and fills in what programs see of it. cmd and resp may
- * have the provider's own part behind the struct named here; the sizes include it. A command buffer has attributes of
- * the provider's to be added, or is NULL.
+ * Commands. Each asks the kernel for an object, or about one, and fills in what programs see of it. cmd and
+ * resp may have the provider's own part behind the struct named here; the sizes include it. A command buffer
+ * has attributes of the provider's to be added, or is NULL.
  */
 
 /* Opens the kernel's context; num_comp_vectors and the device's core_support are known afterwards. */
@@ -476,8 +482,8 @@ int ibv_cmd_query_port(struct ibv_context *context, uint8_t port_num, struct ibv
 		       struct ibv_query_port *cmd, size_t cmd_size);
 
 /* Protection domains. */
-int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_alloc_pd *cmd, size_t cmd_size,
-		     struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size);
+int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_alloc_pd *cmd,
+		     size_t cmd_size, struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size);
 int ibv_cmd_dealloc_pd(struct ibv_pd *pd);
 
 /* XRC domains. vxrcd_size: of the provider's struct. */
@@ -490,23 +496,23 @@ int ibv_cmd_close_xrcd(struct verbs_xrcd *xrcd);
 int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int access,
 		   struct verbs_mr *vmr, struct ibv_reg_mr *cmd, size_t cmd_size,
 		   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size);
-int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd, int access,
-			  struct verbs_mr *vmr, struct ibv_command_buffer *driver);
+int ibv_cmd_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
+			  int access, struct verbs_mr *vmr, struct ibv_command_buffer *driver);
 int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset, size_t length,
 		      unsigned int access, struct verbs_mr *vmr, struct ibv_command_buffer *link);
 int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t mr_handle);
 
 /*
- * The last argument came with rdma-core 54, without another number for the ABI. It may be left out, and should be
- * NULL: the library cannot see who has it, and looks at libmlx5's only.
+ * The last argument came with rdma-core 54, without another number for the ABI. It may be left out, and
+ * should be NULL: the library cannot see who has it, and looks at libmlx5's only.
  */
 #define ibv_cmd_reg_dmabuf_mr(...) __IBV_REG_DMABUF_MR(__VA_ARGS__, NULL, NULL)
-#define __IBV_REG_DMABUF_MR(pd, offset, length, iova, fd, access, vmr, driver, ...)                        \
+#define __IBV_REG_DMABUF_MR(pd, offset, length, iova, fd, access, vmr, driver, ...) \
 	(ibv_cmd_reg_dmabuf_mr)(pd, offset, length, iova, fd, access, vmr, driver)
 
 /* Changes a region, frees one, and passes advice on. */
-int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr, size_t length, uint64_t hca_va, int access,
-		     struct ibv_pd *pd, struct ibv_rereg_mr *cmd, size_t cmd_sz,
+int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr, size_t length, uint64_t hca_va,
+		     int access, struct ibv_pd *pd, struct ibv_rereg_mr *cmd, size_t cmd_sz,
 		     struct ib_uverbs_rereg_mr_resp *resp, size_t resp_sz);
 int ibv_cmd_dereg_mr(struct verbs_mr *vmr);
 int ibv_cmd_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
@@ -560,9 +566,9 @@ int ibv_cmd_destroy_srq(struct ibv_srq *srq);
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
 		      struct ibv_create_qp *cmd, size_t cmd_size, struct ib_uverbs_create_qp_resp *resp,
 		      size_t resp_size);
-int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *qp, struct ibv_qp_init_attr_ex *attr_ex,
-			 struct ibv_create_qp *cmd, size_t cmd_size, struct ib_uverbs_create_qp_resp *resp,
-			 size_t resp_size);
+int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *qp,
+			 struct ibv_qp_init_attr_ex *attr_ex, struct ibv_create_qp *cmd, size_t cmd_size,
+			 struct ib_uverbs_create_qp_resp *resp, size_t resp_size);
 int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 			  struct ibv_qp_init_attr_ex *qp_attr, struct ibv_create_qp_ex *cmd, size_t cmd_size,
 			  struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);
@@ -574,8 +580,8 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *qp_attr, int attr_ma
 int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, struct ibv_modify_qp *cmd,
 		      size_t cmd_size);
 int ibv_cmd_modify_qp_ex(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-			 struct ibv_modify_qp_ex *cmd, size_t cmd_size, struct ib_uverbs_ex_modify_qp_resp *resp,
-			 size_t resp_size);
+			 struct ibv_modify_qp_ex *cmd, size_t cmd_size,
+			 struct ib_uverbs_ex_modify_qp_resp *resp, size_t resp_size);
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
 
 /* Posting through the kernel, for devices that are not mapped. */
@@ -591,13 +597,13 @@ int ibv_cmd_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t l
 int ibv_cmd_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /* Flows, actions on ESP packets, counters. ucmd: the provider's own part alone. */
-int ibv_cmd_create_flow(struct ibv_qp *qp, struct ibv_flow *flow_id, struct ibv_flow_attr *flow_attr, void *ucmd,
-			size_t ucmd_size);
+int ibv_cmd_create_flow(struct ibv_qp *qp, struct ibv_flow *flow_id, struct ibv_flow_attr *flow_attr,
+			void *ucmd, size_t ucmd_size);
 int ibv_cmd_destroy_flow(struct ibv_flow *flow_id);
 int ibv_cmd_create_flow_action_esp(struct ibv_context *ctx, struct ibv_flow_action_esp_attr *attr,
 				   struct verbs_flow_action *flow_action, struct ibv_command_buffer *driver);
-int ibv_cmd_modify_flow_action_esp(struct verbs_flow_action *flow_action, struct ibv_flow_action_esp_attr *attr,
-				   struct ibv_command_buffer *driver);
+int ibv_cmd_modify_flow_action_esp(struct verbs_flow_action *flow_action,
+				   struct ibv_flow_action_esp_attr *attr, struct ibv_command_buffer *driver);
 int ibv_cmd_destroy_flow_action(struct verbs_flow_action *action);
 int ibv_cmd_create_counters(struct ibv_context *context, struct ibv_counters_init_attr *init_attr,
 			    struct verbs_counters *vcounters, struct ibv_command_buffer *link);
@@ -609,7 +615,8 @@ int ibv_cmd_destroy_counters(struct verbs_counters *vcounters);
 int ibv_cmd_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr, struct ibv_wq *wq,
 		      struct ibv_create_wq *cmd, size_t cmd_size, struct ib_uverbs_ex_create_wq_resp *resp,
 		      size_t resp_size);
-int ibv_cmd_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr, struct ibv_modify_wq *cmd, size_t cmd_size);
+int ibv_cmd_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *attr, struct ibv_modify_wq *cmd,
+		      size_t cmd_size);
 int ibv_cmd_destroy_wq(struct ibv_wq *wq);
 int ibv_cmd_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr,
 				 struct ibv_rwq_ind_table *rwq_ind_table,
@@ -630,9 +637,10 @@ const char *ibv_get_sysfs_path(void);
 /* Reads a file of sysfs without its last newline. Returns the length, or -1 with errno. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Reads a file below a device's ibdev_path, whose name is made as by printf. Returns the length, or -1 with errno. */
-int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *sysfs_dev, const char *fnfmt, ...)
-	__attribute__((__format__(__printf__, 4, 5)));
+/* Reads a file below a device's ibdev_path, whose name is made as by printf. Returns the length, or -1 with
+ * errno. */
+int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *sysfs_dev, const char *fnfmt,
+			      ...) __attribute__((__format__(__printf__, 4, 5)));
 
 /* A GID's type as sysfs tells it: InfiniBand and RoCE v1 are one. Returns 0, or -1 with errno. */
 enum ibv_gid_type_sysfs {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The commands of the kernel's write interface, as providers hand them to the library: room for a header, which the
- * library fills in, the kernel's request, and then the provider's own part. Part of driver.h.
+ * The commands of the kernel's write interface, as providers hand them to the library: room for a header,
+ * which the library fills in, the kernel's request, and then the provider's own part. Part of driver.h.
  */
 #ifndef KERN_ABI_H
 #define KERN_ABI_H
@@ -14,8 +14,8 @@
 #include <rdma/ib_user_verbs.h>
 
 /*
- * A tree like rdma-core's has headers, made from the kernel's, with a macro _STRUCT_name for the members of each
- * struct; with them the members of a request are members of the command too.
+ * A tree like rdma-core's has headers, made from the kernel's, with a macro _STRUCT_name for the members of
+ * each struct; with them the members of a request are members of the command too.
  */
 #if defined(__has_include)
 #if __has_include(<kernel-abi/ib_user_verbs.h>)
@@ -42,65 +42,68 @@ struct ex_hdr {
 /* No answer, or nothing of the provider's own. */
 __extension__ struct empty {
 };
-#define _STRUCT_empty                                                                                      \
-	struct {                                                                                           \
+#define _STRUCT_empty \
+	struct { \
 	}
 
-/* By the number of a command: the struct of it, the kernel's request and answer in it, and how they are aligned. */
+/* By the number of a command: the struct of it, the kernel's request and answer in it, and how they are
+ * aligned. */
 #define IBV_ABI_REQ(_enum) _ABI_REQ_STRUCT_##_enum
 #define IBV_KABI_REQ(_enum) _KABI_REQ_STRUCT_##_enum
 #define IBV_KABI_RESP(_enum) _KABI_RESP_STRUCT_##_enum
 #define IBV_ABI_ALIGN(_enum) _ABI_ALIGN_##_enum
 
-#define __IBV_DECLARE_CMD(_enum, _name, _hdr, _kabi, _kabi_resp, _align)                                   \
-	__extension__ struct _name {                                                                       \
-		struct _hdr hdr;                                                                           \
-		__extension__ union {                                                                      \
-			__IBV_MEMBERS(_kabi)                                                               \
-			__extension__ struct _kabi core_payload;                                           \
-		};                                                                                         \
-	};                                                                                                 \
-	typedef struct _name IBV_ABI_REQ(_enum);                                                           \
-	typedef struct _kabi IBV_KABI_REQ(_enum);                                                          \
-	typedef struct _kabi_resp IBV_KABI_RESP(_enum);                                                    \
-	enum { IBV_ABI_ALIGN(_enum) = _align };                                                            \
-	__IBV_ASSERT(sizeof(struct _name) == sizeof(struct _hdr) + sizeof(struct _kabi), #_name);          \
+#define __IBV_DECLARE_CMD(_enum, _name, _hdr, _kabi, _kabi_resp, _align) \
+	__extension__ struct _name { \
+		struct _hdr hdr; \
+		__extension__ union { \
+			__IBV_MEMBERS(_kabi) \
+			__extension__ struct _kabi core_payload; \
+		}; \
+	}; \
+	typedef struct _name IBV_ABI_REQ(_enum); \
+	typedef struct _kabi IBV_KABI_REQ(_enum); \
+	typedef struct _kabi_resp IBV_KABI_RESP(_enum); \
+	enum { \
+		IBV_ABI_ALIGN(_enum) = _align \
+	}; \
+	__IBV_ASSERT(sizeof(struct _name) == sizeof(struct _hdr) + sizeof(struct _kabi), #_name); \
 	__IBV_ASSERT(sizeof(struct _name) % _align == 0 && sizeof(struct _kabi_resp) % _align == 0, #_name)
 
 /* Declares a command with the answer _kabi_resp, or _kabi with _resp behind it; and an extended one. */
-#define DECLARE_CMDX(_enum, _name, _kabi, _kabi_resp)                                                      \
+#define DECLARE_CMDX(_enum, _name, _kabi, _kabi_resp) \
 	__IBV_DECLARE_CMD(_enum, _name, ib_uverbs_cmd_hdr, _kabi, _kabi_resp, 4)
 #define DECLARE_CMD(_enum, _name, _kabi) DECLARE_CMDX(_enum, _name, _kabi, _kabi##_resp)
-#define DECLARE_CMD_EXX(_enum, _name, _kabi, _kabi_resp)                                                   \
+#define DECLARE_CMD_EXX(_enum, _name, _kabi, _kabi_resp) \
 	__IBV_DECLARE_CMD(_enum, _name, ex_hdr, _kabi, _kabi_resp, 8)
 #define DECLARE_CMD_EX(_enum, _name, _kabi) DECLARE_CMD_EXX(_enum, _name, _kabi, _kabi##_resp)
 
 /*
- * Declares a provider's command: struct _name with ibv_cmd and its own request behind it, struct _name_resp with
- * ibv_resp and its own answer. _STRUCT_ and the name of each of its own must be a macro for "struct { members }",
- * or empty.
+ * Declares a provider's command: struct _name with ibv_cmd and its own request behind it, struct _name_resp
+ * with ibv_resp and its own answer. _STRUCT_ and the name of each of its own must be a macro for "struct {
+ * members }", or empty.
  */
-#define DECLARE_DRV_CMD(_name, _enum, _kabi_req, _kabi_resp)                                               \
-	__extension__ struct _name {                                                                       \
-		__extension__ IBV_ABI_REQ(_enum) ibv_cmd;                                                  \
-		__extension__ union {                                                                      \
-			__extension__ _STRUCT_##_kabi_req;                                                 \
-			__extension__ struct _kabi_req drv_payload;                                        \
-		};                                                                                         \
-	};                                                                                                 \
-	__extension__ struct _name##_resp {                                                                \
-		__extension__ IBV_KABI_RESP(_enum) ibv_resp;                                               \
-		__extension__ union {                                                                      \
-			__extension__ _STRUCT_##_kabi_resp;                                                \
-			__extension__ struct _kabi_resp drv_payload;                                       \
-		};                                                                                         \
-	};                                                                                                 \
-	__IBV_ASSERT(sizeof(struct _name) == sizeof(IBV_ABI_REQ(_enum)) + sizeof(struct _kabi_req),        \
-		     #_name ": a gap before the provider's part");                                         \
-	__IBV_ASSERT(sizeof(struct _name) % IBV_ABI_ALIGN(_enum) == 0, #_name ": its length");             \
-	__IBV_ASSERT(sizeof(struct _name##_resp) ==                                                        \
-			     sizeof(IBV_KABI_RESP(_enum)) + sizeof(struct _kabi_resp),                     \
-		     #_name "_resp: a gap before the provider's part");                                    \
+#define DECLARE_DRV_CMD(_name, _enum, _kabi_req, _kabi_resp) \
+	__extension__ struct _name { \
+		__extension__ IBV_ABI_REQ(_enum) ibv_cmd; \
+		__extension__ union { \
+			__extension__ _STRUCT_##_kabi_req; \
+			__extension__ struct _kabi_req drv_payload; \
+		}; \
+	}; \
+	__extension__ struct _name##_resp { \
+		__extension__ IBV_KABI_RESP(_enum) ibv_resp; \
+		__extension__ union { \
+			__extension__ _STRUCT_##_kabi_resp; \
+			__extension__ struct _kabi_resp drv_payload; \
+		}; \
+	}; \
+	__IBV_ASSERT(sizeof(struct _name) == sizeof(IBV_ABI_REQ(_enum)) + sizeof(struct _kabi_req), \
+		     #_name ": a gap before the provider's part"); \
+	__IBV_ASSERT(sizeof(struct _name) % IBV_ABI_ALIGN(_enum) == 0, #_name ": its length"); \
+	__IBV_ASSERT(sizeof(struct _name##_resp) == \
+			     sizeof(IBV_KABI_RESP(_enum)) + sizeof(struct _kabi_resp), \
+		     #_name "_resp: a gap before the provider's part"); \
 	__IBV_ASSERT(sizeof(struct _name##_resp) % IBV_ABI_ALIGN(_enum) == 0, #_name "_resp: its length");
 
 /* The commands. */
@@ -125,7 +128,8 @@ DECLARE_CMDX(IB_USER_VERBS_CMD_REQ_NOTIFY_CQ, ibv_req_notify_cq, ib_uverbs_req_n
 DECLARE_CMD_EXX(IB_USER_VERBS_EX_CMD_MODIFY_CQ, ibv_modify_cq, ib_uverbs_ex_modify_cq, empty);
 DECLARE_CMD(IB_USER_VERBS_CMD_DESTROY_CQ, ibv_destroy_cq, ib_uverbs_destroy_cq);
 DECLARE_CMD(IB_USER_VERBS_CMD_CREATE_SRQ, ibv_create_srq, ib_uverbs_create_srq);
-DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_XSRQ, ibv_create_xsrq, ib_uverbs_create_xsrq, ib_uverbs_create_srq_resp);
+DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_XSRQ, ibv_create_xsrq, ib_uverbs_create_xsrq,
+	     ib_uverbs_create_srq_resp);
 DECLARE_CMDX(IB_USER_VERBS_CMD_MODIFY_SRQ, ibv_modify_srq, ib_uverbs_modify_srq, empty);
 DECLARE_CMD(IB_USER_VERBS_CMD_QUERY_SRQ, ibv_query_srq, ib_uverbs_query_srq);
 DECLARE_CMD(IB_USER_VERBS_CMD_DESTROY_SRQ, ibv_destroy_srq, ib_uverbs_destroy_srq);
@@ -154,7 +158,8 @@ DECLARE_CMD_EX(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, ibv_create_rwq_ind_table
 DECLARE_CMD_EXX(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL, ibv_destroy_rwq_ind_table,
 		ib_uverbs_ex_destroy_rwq_ind_table, empty);
 
-/* The part of an extended request for a queue pair that is laid out as a plain one; from user_handle on only. */
+/* The part of an extended request for a queue pair that is laid out as a plain one; from user_handle on only.
+ */
 static inline struct ib_uverbs_create_qp *ibv_create_qp_ex_to_reg(struct ibv_create_qp_ex *cmd_ex)
 {
 	char *at = (char *)&cmd_ex->core_payload.user_handle;
@@ -226,14 +231,23 @@ struct ibv_create_srq_resp_v5 {
 };
 
 /* They have the numbers of today's. */
-enum { IB_USER_VERBS_CMD_MODIFY_SRQ_V3 = IB_USER_VERBS_CMD_MODIFY_SRQ };
-enum { IB_USER_VERBS_CMD_CREATE_QP_V3 = IB_USER_VERBS_CMD_CREATE_QP };
-enum { IB_USER_VERBS_CMD_CREATE_QP_V4 = IB_USER_VERBS_CMD_CREATE_QP };
-enum { IB_USER_VERBS_CMD_CREATE_SRQ_V5 = IB_USER_VERBS_CMD_CREATE_SRQ };
+enum {
+	IB_USER_VERBS_CMD_MODIFY_SRQ_V3 = IB_USER_VERBS_CMD_MODIFY_SRQ
+};
+enum {
+	IB_USER_VERBS_CMD_CREATE_QP_V3 = IB_USER_VERBS_CMD_CREATE_QP
+};
+enum {
+	IB_USER_VERBS_CMD_CREATE_QP_V4 = IB_USER_VERBS_CMD_CREATE_QP
+};
+enum {
+	IB_USER_VERBS_CMD_CREATE_SRQ_V5 = IB_USER_VERBS_CMD_CREATE_SRQ
+};
 
 DECLARE_CMDX(IB_USER_VERBS_CMD_MODIFY_SRQ_V3, ibv_modify_srq_v3, ib_uverbs_modify_srq_v3, empty);
 DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_QP_V3, ibv_create_qp_v3, ib_uverbs_create_qp, ibv_create_qp_resp_v3);
 DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_QP_V4, ibv_create_qp_v4, ib_uverbs_create_qp, ibv_create_qp_resp_v4);
-DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_SRQ_V5, ibv_create_srq_v5, ib_uverbs_create_srq, ibv_create_srq_resp_v5);
+DECLARE_CMDX(IB_USER_VERBS_CMD_CREATE_SRQ_V5, ibv_create_srq_v5, ib_uverbs_create_srq,
+	     ibv_create_srq_resp_v5);
 
 #endif

@@ -6,32 +6,24 @@
 #define INFINIBAND_OPCODE_H
 
 /* Defines, in an enum, the opcode of an operation over a transport. */
-#define IBV_OPCODE(transport, op)                                                                          \
-	IBV_OPCODE_##transport##_##op = IBV_OPCODE_##transport + IBV_OPCODE_##op
+#define IBV_OPCODE(transport, op) IBV_OPCODE_##transport##_##op = IBV_OPCODE_##transport + IBV_OPCODE_##op
 
 /* What connections of all kinds can do, and what only those that answer can. */
-#define __IBV_OPCODES_SEND_WRITE(transport)                                                                \
-	IBV_OPCODE(transport, SEND_FIRST),                                                                 \
-		IBV_OPCODE(transport, SEND_MIDDLE),                                                        \
-		IBV_OPCODE(transport, SEND_LAST),                                                          \
-		IBV_OPCODE(transport, SEND_LAST_WITH_IMMEDIATE),                                           \
-		IBV_OPCODE(transport, SEND_ONLY),                                                          \
-		IBV_OPCODE(transport, SEND_ONLY_WITH_IMMEDIATE),                                           \
-		IBV_OPCODE(transport, RDMA_WRITE_FIRST),                                                   \
-		IBV_OPCODE(transport, RDMA_WRITE_MIDDLE),                                                  \
-		IBV_OPCODE(transport, RDMA_WRITE_LAST),                                                    \
-		IBV_OPCODE(transport, RDMA_WRITE_LAST_WITH_IMMEDIATE),                                     \
-		IBV_OPCODE(transport, RDMA_WRITE_ONLY),                                                    \
+#define __IBV_OPCODES_SEND_WRITE(transport) \
+	IBV_OPCODE(transport, SEND_FIRST), IBV_OPCODE(transport, SEND_MIDDLE), \
+		IBV_OPCODE(transport, SEND_LAST), IBV_OPCODE(transport, SEND_LAST_WITH_IMMEDIATE), \
+		IBV_OPCODE(transport, SEND_ONLY), IBV_OPCODE(transport, SEND_ONLY_WITH_IMMEDIATE), \
+		IBV_OPCODE(transport, RDMA_WRITE_FIRST), IBV_OPCODE(transport, RDMA_WRITE_MIDDLE), \
+		IBV_OPCODE(transport, RDMA_WRITE_LAST), \
+		IBV_OPCODE(transport, RDMA_WRITE_LAST_WITH_IMMEDIATE), \
+		IBV_OPCODE(transport, RDMA_WRITE_ONLY), \
 		IBV_OPCODE(transport, RDMA_WRITE_ONLY_WITH_IMMEDIATE)
-#define __IBV_OPCODES_ANSWERED(transport)                                                                  \
-	IBV_OPCODE(transport, RDMA_READ_REQUEST),                                                          \
-		IBV_OPCODE(transport, RDMA_READ_RESPONSE_FIRST),                                           \
-		IBV_OPCODE(transport, RDMA_READ_RESPONSE_MIDDLE),                                          \
-		IBV_OPCODE(transport, RDMA_READ_RESPONSE_LAST),                                            \
-		IBV_OPCODE(transport, RDMA_READ_RESPONSE_ONLY),                                            \
-		IBV_OPCODE(transport, ACKNOWLEDGE),                                                        \
-		IBV_OPCODE(transport, ATOMIC_ACKNOWLEDGE),                                                 \
-		IBV_OPCODE(transport, COMPARE_SWAP),                                                       \
+#define __IBV_OPCODES_ANSWERED(transport) \
+	IBV_OPCODE(transport, RDMA_READ_REQUEST), IBV_OPCODE(transport, RDMA_READ_RESPONSE_FIRST), \
+		IBV_OPCODE(transport, RDMA_READ_RESPONSE_MIDDLE), \
+		IBV_OPCODE(transport, RDMA_READ_RESPONSE_LAST), \
+		IBV_OPCODE(transport, RDMA_READ_RESPONSE_ONLY), IBV_OPCODE(transport, ACKNOWLEDGE), \
+		IBV_OPCODE(transport, ATOMIC_ACKNOWLEDGE), IBV_OPCODE(transport, COMPARE_SWAP), \
 		IBV_OPCODE(transport, FETCH_ADD)
 
 enum {

@@ -11,7 +11,8 @@
 
 #include <infiniband/verbs.h>
 
-/* A path between two ports. Codes of MTU, rate and time are those of enum ibv_mtu, enum ibv_rate, 4.096 us * 2^n. */
+/* A path between two ports. Codes of MTU, rate and time are those of enum ibv_mtu, enum ibv_rate, 4.096 us *
+ * 2^n. */
 struct ibv_sa_path_rec {
 	union ibv_gid dgid;
 	union ibv_gid sgid;
@@ -85,7 +86,7 @@ struct ibv_path_record {
 	uint8_t reversible_numpath;
 	__be16 pkey;
 	__be16 qosclass_sl;
-	uint8_t mtu;            /* with its selector in the two high bits, and so the next two */
+	uint8_t mtu; /* with its selector in the two high bits, and so the next two */
 	uint8_t rate;
 	uint8_t packetlifetime;
 	uint8_t preference;

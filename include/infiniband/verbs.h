@@ -127,10 +127,10 @@ struct ibv_device {
 	struct _ibv_device_ops _ops;
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport_type;
-	char name[IBV_SYSFS_NAME_MAX];        /* the kernel's, "rxe0" */
-	char dev_name[IBV_SYSFS_NAME_MAX];    /* of its character device, "uverbs0" */
-	char dev_path[IBV_SYSFS_PATH_MAX];    /* in sysfs, under infiniband_verbs */
-	char ibdev_path[IBV_SYSFS_PATH_MAX];  /* in sysfs, under infiniband */
+	char name[IBV_SYSFS_NAME_MAX];       /* the kernel's, "rxe0" */
+	char dev_name[IBV_SYSFS_NAME_MAX];   /* of its character device, "uverbs0" */
+	char dev_path[IBV_SYSFS_PATH_MAX];   /* in sysfs, under infiniband_verbs */
+	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* in sysfs, under infiniband */
 };
 
 /* What a device can do, as bits of device_cap_flags and device_cap_flags_ex. */
@@ -194,7 +194,7 @@ struct ibv_device_attr {
 	int max_pd;
 	int max_qp_rd_atom; /* reads and atomics that a queue pair can answer at once */
 	int max_ee_rd_atom;
-	int max_res_rd_atom; /* ... that all of them together can */
+	int max_res_rd_atom;     /* ... that all of them together can */
 	int max_qp_init_rd_atom; /* ... that a queue pair can have asked for */
 	int max_ee_init_rd_atom;
 	enum ibv_atomic_cap atomic_cap;
@@ -429,7 +429,7 @@ struct ibv_port_attr {
 	enum ibv_port_state state;
 	enum ibv_mtu max_mtu;
 	enum ibv_mtu active_mtu;
-	int gid_tbl_len; /* entries, the empty ones too */
+	int gid_tbl_len;         /* entries, the empty ones too */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;
 	uint32_t bad_pkey_cntr;
@@ -443,7 +443,8 @@ struct ibv_port_attr {
 	uint8_t subnet_timeout; /* 4.096 us * 2^n */
 	uint8_t init_type_reply;
 	uint8_t active_width; /* lanes, as a code: 1, 2, 4, 8, 16 are 1, 4, 8, 12, 2 of them */
-	uint8_t active_speed; /* of a lane, as a code: 1 is 2.5 Gb/s, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64: 50 */
+	uint8_t active_speed; /* of a lane, as a code: 1 is 2.5 Gb/s, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64:
+				 50 */
 	uint8_t phys_state;   /* a code: 5 is up */
 	uint8_t link_layer;
 	uint8_t flags;            /* IBV_QPF_GRH_REQUIRED */
@@ -647,8 +648,8 @@ enum ibv_parent_domain_init_attr_mask {
 
 /* A protection domain upon another, with a thread domain and an allocator for what providers allocate. */
 struct ibv_parent_domain_init_attr {
-	struct ibv_pd *pd; /* required */
-	struct ibv_td *td; /* may be NULL */
+	struct ibv_pd *pd;  /* required */
+	struct ibv_td *td;  /* may be NULL */
 	uint32_t comp_mask; /* enum ibv_parent_domain_init_attr_mask */
 	/* NULL: no memory. resource_type is the provider's word for what it is for. */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
@@ -682,7 +683,8 @@ struct ibv_xrcd {
 
 /* Who may do what with memory. Those of IBV_ACCESS_OPTIONAL_RANGE are hints: not every kernel knows them. */
 enum ibv_access_flags {
-	IBV_ACCESS_LOCAL_WRITE = 1 << 0, /* receives, reads and atomics land here; remote writing needs it too */
+	IBV_ACCESS_LOCAL_WRITE =
+		1 << 0, /* receives, reads and atomics land here; remote writing needs it too */
 	IBV_ACCESS_REMOTE_WRITE = 1 << 1,
 	IBV_ACCESS_REMOTE_READ = 1 << 2,
 	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
@@ -745,7 +747,7 @@ enum ibv_mr_init_attr_mask {
 /* What ibv_reg_mr_ex registers: memory, a part of a dma-buf, or a part of a buffer of ibv_alloc_buf. */
 struct ibv_mr_init_attr {
 	size_t length;
-	int access; /* enum ibv_access_flags */
+	int access;         /* enum ibv_access_flags */
 	uint64_t comp_mask; /* enum ibv_mr_init_attr_mask */
 	uint64_t iova;      /* the address that the device shall see */
 	void *addr;
@@ -912,7 +914,7 @@ struct ibv_cq {
 	struct ibv_comp_channel *channel;
 	void *cq_context; /* the program's */
 	uint32_t handle;
-	int cqe; /* completions it has room for */
+	int cqe;               /* completions it has room for */
 	pthread_mutex_t mutex; /* the library's, with all that follows */
 	pthread_cond_t cond;
 	uint32_t comp_events_completed;
@@ -1248,7 +1250,7 @@ struct ibv_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
-	struct ibv_srq *srq; /* NULL: it has a receive queue of its own */
+	struct ibv_srq *srq;   /* NULL: it has a receive queue of its own */
 	struct ibv_qp_cap cap; /* comes back as what there is, at least so much */
 	enum ibv_qp_type qp_type;
 	int sq_sig_all; /* every send makes a completion, not only those that say so */
@@ -1363,7 +1365,8 @@ enum ibv_qp_attr_mask {
 	IBV_QP_RATE_LIMIT = 1 << 25
 };
 
-/* State of a queue pair: new, initialised, ready to receive, ready to send, drained, send queue in error, error. */
+/* State of a queue pair: new, initialised, ready to receive, ready to send, drained, send queue in error,
+ * error. */
 enum ibv_qp_state {
 	IBV_QPS_RESET,
 	IBV_QPS_INIT,
@@ -1402,7 +1405,8 @@ struct ibv_qp_attr {
 	uint8_t sq_draining;
 	uint8_t max_rd_atomic;      /* reads and atomics that it asks for at once */
 	uint8_t max_dest_rd_atomic; /* ... that it answers at once */
-	uint8_t min_rnr_timer; /* a code: what a sender waits when no receive is posted; 0 655 ms, 1 10 us, 31 492 ms */
+	uint8_t min_rnr_timer; /* a code: what a sender waits when no receive is posted; 0 655 ms, 1 10 us, 31
+				  492 ms */
 	uint8_t port_num;
 	uint8_t timeout;   /* for an acknowledgement: 4.096 us * 2^n, 0 for ever */
 	uint8_t retry_cnt; /* times to ask again, up to 7 */
@@ -1448,7 +1452,7 @@ struct ibv_qp {
 	struct ibv_cq *recv_cq;
 	struct ibv_srq *srq;
 	uint32_t handle;
-	uint32_t qp_num; /* 24 bits */
+	uint32_t qp_num;         /* 24 bits */
 	enum ibv_qp_state state; /* as the library last heard */
 	enum ibv_qp_type qp_type;
 	pthread_mutex_t mutex; /* the library's, with all that follows */
@@ -1483,7 +1487,7 @@ enum ibv_send_flags {
 	IBV_SEND_FENCE = 1 << 0,     /* not before the reads and atomics in front of it are done */
 	IBV_SEND_SIGNALED = 1 << 1,  /* with a completion */
 	IBV_SEND_SOLICITED = 1 << 2, /* with an event at the receiver */
-	IBV_SEND_INLINE = 1 << 3,    /* the data is copied now: lkeys do not matter, buffers are free at once */
+	IBV_SEND_INLINE = 1 << 3, /* the data is copied now: lkeys do not matter, buffers are free at once */
 	IBV_SEND_IP_CSUM = 1 << 4
 };
 
@@ -1615,8 +1619,8 @@ struct ibv_qp_ex {
 	uint64_t comp_mask;
 	uint64_t wr_id;        /* of the next request; set before it, with wr_flags */
 	unsigned int wr_flags; /* enum ibv_send_flags */
-	void (*wr_atomic_cmp_swp)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
-				  uint64_t compare, uint64_t swap);
+	void (*wr_atomic_cmp_swp)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
+				  uint64_t swap);
 	void (*wr_atomic_fetch_add)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t add);
 	void (*wr_bind_mw)(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint32_t rkey,
 			   const struct ibv_mw_bind_info *bind_info);
@@ -1927,7 +1931,7 @@ enum ibv_counter_description {
 /* Which counter of a set counts what. */
 struct ibv_counter_attach_attr {
 	enum ibv_counter_description counter_desc;
-	uint32_t index; /* in the set */
+	uint32_t index;     /* in the set */
 	uint32_t comp_mask; /* 0 */
 };
 
@@ -1948,7 +1952,7 @@ enum ibv_values_mask {
 
 /* A device's running values. */
 struct ibv_values_ex {
-	uint32_t comp_mask; /* enum ibv_values_mask */
+	uint32_t comp_mask;        /* enum ibv_values_mask */
 	struct timespec raw_clock; /* the device's ticks, in tv_nsec */
 };
 
@@ -2008,9 +2012,9 @@ struct ibv_context {
 #define __VERBS_ABI_IS_EXTENDED ((void *)~(uintptr_t)0)
 
 /*
- * A context and the functions that came later. It grows at its front, and sz says how much of it there is: use
- * verbs_get_ctx_op, and count from the end. This is as much as providers of ABI 34 have, and as programs use;
- * IBVERBS_PABI_VERSION, if it is defined, stands for the ABI of newer ones.
+ * A context and the functions that came later. It grows at its front, and sz says how much of it there is:
+ * use verbs_get_ctx_op, and count from the end. This is as much as providers of ABI 34 have, and as programs
+ * use; IBVERBS_PABI_VERSION, if it is defined, stands for the ABI of newer ones.
  */
 struct verbs_context {
 #if defined(IBVERBS_PABI_VERSION) && IBVERBS_PABI_VERSION >= 59
@@ -2106,20 +2110,20 @@ static inline struct verbs_context *__ibv_ctx_with_slot(struct ibv_context *ctx,
 #define verbs_get_ctx_op(ctx, op) __ibv_ctx_with_slot(ctx, offsetof(struct verbs_context, op))
 
 /* Bodies of the verbs that are one operation of the extended context. */
-#define __IBV_EXT_INT(ctx, op, ...)                                                                        \
-	{                                                                                                  \
-		struct verbs_context *__vctx = verbs_get_ctx_op(ctx, op);                                  \
-                                                                                                           \
-		return __vctx ? __vctx->op(__VA_ARGS__) : EOPNOTSUPP;                                      \
+#define __IBV_EXT_INT(ctx, op, ...) \
+	{ \
+		struct verbs_context *__vctx = verbs_get_ctx_op(ctx, op); \
+\
+		return __vctx ? __vctx->op(__VA_ARGS__) : EOPNOTSUPP; \
 	}
-#define __IBV_EXT_PTR(ctx, op, ...)                                                                        \
-	{                                                                                                  \
-		struct verbs_context *__vctx = verbs_get_ctx_op(ctx, op);                                  \
-                                                                                                           \
-		if (__vctx)                                                                                \
-			return __vctx->op(__VA_ARGS__);                                                    \
-		errno = EOPNOTSUPP;                                                                        \
-		return NULL;                                                                               \
+#define __IBV_EXT_PTR(ctx, op, ...) \
+	{ \
+		struct verbs_context *__vctx = verbs_get_ctx_op(ctx, op); \
+\
+		if (__vctx) \
+			return __vctx->op(__VA_ARGS__); \
+		errno = EOPNOTSUPP; \
+		return NULL; \
 	}
 
 /*
@@ -2163,17 +2167,16 @@ __IBV_PROVIDER(none);
 #undef __IBV_PROVIDER
 
 /* The names become a list of addresses, filled up with that of none. */
-#define _RDMA_STATIC_PREFIX(...)                                                                           \
-	_RDMA_STATIC_PREFIX_(__VA_ARGS__, none, none, none, none, none, none, none, none, none, none,      \
-			     none, none, none, none, none, none, none, none, none, none)
-#define _RDMA_STATIC_PREFIX_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17,   \
-			     _18, _19, _20, ...)                                                           \
-	&verbs_provider_##_1, &verbs_provider_##_2, &verbs_provider_##_3, &verbs_provider_##_4,            \
-		&verbs_provider_##_5, &verbs_provider_##_6, &verbs_provider_##_7, &verbs_provider_##_8,    \
+#define _RDMA_STATIC_PREFIX(...) \
+	_RDMA_STATIC_PREFIX_(__VA_ARGS__, none, none, none, none, none, none, none, none, none, none, none, \
+			     none, none, none, none, none, none, none, none, none)
+#define _RDMA_STATIC_PREFIX_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
+			     _18, _19, _20, ...) \
+	&verbs_provider_##_1, &verbs_provider_##_2, &verbs_provider_##_3, &verbs_provider_##_4, \
+		&verbs_provider_##_5, &verbs_provider_##_6, &verbs_provider_##_7, &verbs_provider_##_8, \
 		&verbs_provider_##_9, &verbs_provider_##_10, &verbs_provider_##_11, &verbs_provider_##_12, \
-		&verbs_provider_##_13, &verbs_provider_##_14, &verbs_provider_##_15,                       \
-		&verbs_provider_##_16, &verbs_provider_##_17, &verbs_provider_##_18,                       \
-		&verbs_provider_##_19, &verbs_provider_##_20
+		&verbs_provider_##_13, &verbs_provider_##_14, &verbs_provider_##_15, &verbs_provider_##_16, \
+		&verbs_provider_##_17, &verbs_provider_##_18, &verbs_provider_##_19, &verbs_provider_##_20
 
 /* Registers what is linked in; the addresses end with NULL. */
 void ibv_static_providers(void *unused, ...);
@@ -2208,8 +2211,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device);
 int ibv_close_device(struct ibv_context *context);
 
 /*
- * Opens the device of another process's cmd_fd, of which this process has a duplicate; the context owns that from
- * now on. What the other has made can then be imported. ibv_close_device closes both.
+ * Opens the device of another process's cmd_fd, of which this process has a duplicate; the context owns that
+ * from now on. What the other has made can then be imported. ibv_close_device closes both.
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
@@ -2243,13 +2246,13 @@ static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 
 /* Reads the values of the device that comp_mask asks for. */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
-__IBV_EXT_INT(context, query_rt_values, context, values)
+	__IBV_EXT_INT(context, query_rt_values, context, values)
 
-/*
- * Makes fork safe: registered memory stays out of children, or the kernel copies it for them. To be called
- * before anything is registered (EINVAL afterwards).
- */
-int ibv_fork_init(void);
+	/*
+	 * Makes fork safe: registered memory stays out of children, or the kernel copies it for them. To be
+	 * called before anything is registered (EINVAL afterwards).
+	 */
+	int ibv_fork_init(void);
 
 /* Whether fork is safe for registered memory, and if by this library's doing. */
 enum ibv_fork_status {
@@ -2346,24 +2349,23 @@ void ibv_unimport_pd(struct ibv_pd *pd);
 
 /* Makes a thread domain. Freed by ibv_dealloc_td. */
 static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init_attr)
-__IBV_EXT_PTR(context, alloc_td, context, init_attr)
+	__IBV_EXT_PTR(context, alloc_td, context, init_attr)
 
-/* Frees a thread domain; EBUSY while a parent domain has it. */
-static inline int ibv_dealloc_td(struct ibv_td *td)
-__IBV_EXT_INT(td->context, dealloc_td, td)
+	/* Frees a thread domain; EBUSY while a parent domain has it. */
+	static inline int ibv_dealloc_td(struct ibv_td *td) __IBV_EXT_INT(td->context, dealloc_td, td)
 
-/* Makes a protection domain upon another. Freed by ibv_dealloc_pd, before that one. */
-static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
-						     struct ibv_parent_domain_init_attr *attr)
-__IBV_EXT_PTR(context, alloc_parent_domain, context, attr)
+	/* Makes a protection domain upon another. Freed by ibv_dealloc_pd, before that one. */
+	static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
+							     struct ibv_parent_domain_init_attr *attr)
+		__IBV_EXT_PTR(context, alloc_parent_domain, context, attr)
 
-/* Opens an XRC domain. Closed by ibv_close_xrcd. */
-static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
-					     struct ibv_xrcd_init_attr *xrcd_init_attr)
-__IBV_EXT_PTR(context, open_xrcd, context, xrcd_init_attr)
+	/* Opens an XRC domain. Closed by ibv_close_xrcd. */
+	static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
+						     struct ibv_xrcd_init_attr *xrcd_init_attr)
+		__IBV_EXT_PTR(context, open_xrcd, context, xrcd_init_attr)
 
-/* Closes an XRC domain; EBUSY while something lives in it. */
-static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
+	/* Closes an XRC domain; EBUSY while something lives in it. */
+	static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return verbs_get_ctx(xrcd->context)->close_xrcd(xrcd);
 }
@@ -2382,28 +2384,31 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
-/* Only where it is certain that there are no such flags, the older symbols do: libraries before 1.8 have them. */
-#define __IBV_ACCESS_IS_CONST(access) __builtin_constant_p(((int)(access) & (int)IBV_ACCESS_OPTIONAL_RANGE) == 0)
+/* Only where it is certain that there are no such flags, the older symbols do: libraries before 1.8 have
+ * them. */
+#define __IBV_ACCESS_IS_CONST(access) \
+	__builtin_constant_p(((int)(access) & (int)IBV_ACCESS_OPTIONAL_RANGE) == 0)
 
-__attribute__((__always_inline__)) static inline struct ibv_mr *
-__ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, int is_access_const)
+__attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr(struct ibv_pd *pd, void *addr,
+									     size_t length,
+									     unsigned int access,
+									     int is_access_const)
 {
 	if (is_access_const && !(access & IBV_ACCESS_OPTIONAL_RANGE))
 		return ibv_reg_mr(pd, addr, length, (int)access);
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, access);
 }
-#define ibv_reg_mr(pd, addr, length, access)                                                               \
+#define ibv_reg_mr(pd, addr, length, access) \
 	__ibv_reg_mr(pd, addr, length, access, __IBV_ACCESS_IS_CONST(access))
 
-__attribute__((__always_inline__)) static inline struct ibv_mr *
-__ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
-		  int is_access_const)
+__attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr_iova(
+	struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access, int is_access_const)
 {
 	if (is_access_const && !(access & IBV_ACCESS_OPTIONAL_RANGE))
 		return ibv_reg_mr_iova(pd, addr, length, iova, (int)access);
 	return ibv_reg_mr_iova2(pd, addr, length, iova, access);
 }
-#define ibv_reg_mr_iova(pd, addr, length, iova, access)                                                    \
+#define ibv_reg_mr_iova(pd, addr, length, iova, access) \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, __IBV_ACCESS_IS_CONST(access))
 
 /* Registers a part of a dma-buf, from offset on; fd may be closed afterwards. */
@@ -2415,13 +2420,14 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init
 
 /* A region that reads as zeros and swallows what is written, of any length. */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
-__IBV_EXT_PTR(pd->context, alloc_null_mr, pd)
+	__IBV_EXT_PTR(pd->context, alloc_null_mr, pd)
 
-/*
- * Changes a region: flags are of enum ibv_rereg_mr_flags. Returns 0, or a value of enum ibv_rereg_mr_err_code
- * with errno. Nothing may be using the region meanwhile.
- */
-int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
+	/*
+	 * Changes a region: flags are of enum ibv_rereg_mr_flags. Returns 0, or a value of enum
+	 * ibv_rereg_mr_err_code with errno. Nothing may be using the region meanwhile.
+	 */
+	int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			 int access);
 
 /* Frees a region; EBUSY while a window is bound to it. */
 int ibv_dereg_mr(struct ibv_mr *mr);
@@ -2435,17 +2441,17 @@ void ibv_unimport_mr(struct ibv_mr *mr);
 /* Advises the kernel about registered memory; IBV_ADVISE_MR_FLAG_FLUSH waits for the effect. */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)
-__IBV_EXT_INT(pd->context, advise_mr, pd, advice, flags, sg_list, num_sge)
+	__IBV_EXT_INT(pd->context, advise_mr, pd, advice, flags, sg_list, num_sge)
 
-/* Makes hints for ibv_reg_mr_ex. Freed by ibv_dealloc_dmah. */
-struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+	/* Makes hints for ibv_reg_mr_ex. Freed by ibv_dealloc_dmah. */
+	struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 
 /* Frees hints; EBUSY while a region has them. */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
 /*
- * Allocates memory fit for the device, aligned to pages, and returns its address and a handle. In a confidential
- * guest it is a dma-buf that the device can reach. Freed by ibv_free_buf.
+ * Allocates memory fit for the device, aligned to pages, and returns its address and a handle. In a
+ * confidential guest it is a dma-buf that the device can reach. Freed by ibv_free_buf.
  */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
@@ -2464,20 +2470,19 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 
 /* Allocates memory of the device's. Freed by ibv_free_dm. */
 static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
-__IBV_EXT_PTR(context, alloc_dm, context, attr)
+	__IBV_EXT_PTR(context, alloc_dm, context, attr)
 
-/* Frees memory of the device's; EBUSY while it is registered. */
-static inline int ibv_free_dm(struct ibv_dm *dm)
-__IBV_EXT_INT(dm->context, free_dm, dm)
+	/* Frees memory of the device's; EBUSY while it is registered. */
+	static inline int ibv_free_dm(struct ibv_dm *dm) __IBV_EXT_INT(dm->context, free_dm, dm)
 
-/* Registers a part of the device's memory. */
-static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
-					   size_t length, unsigned int access)
-__IBV_EXT_PTR(pd->context, reg_dm_mr, pd, dm, dm_offset, length, access)
+	/* Registers a part of the device's memory. */
+	static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
+						   size_t length, unsigned int access)
+		__IBV_EXT_PTR(pd->context, reg_dm_mr, pd, dm, dm_offset, length, access)
 
-/* Copies to the device's memory. Offset and length may have to be multiples of 4. */
-static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
-				   size_t length)
+	/* Copies to the device's memory. Offset and length may have to be multiples of 4. */
+	static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
+					   size_t length)
 {
 	return dm->memcpy_to_dm(dm, dm_offset, host_addr, length);
 }
@@ -2561,10 +2566,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 /* Makes an extended completion queue. Freed by ibv_destroy_cq of its ibv_cq_ex_to_cq. */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
-__IBV_EXT_PTR(context, create_cq_ex, context, cq_attr)
+	__IBV_EXT_PTR(context, create_cq_ex, context, cq_attr)
 
-/* The same queue for the verbs that take any. */
-static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
+	/* The same queue for the verbs that take any. */
+	static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 {
 	return (struct ibv_cq *)cq;
 }
@@ -2574,10 +2579,10 @@ int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
 /* Changes when a queue tells of completions. */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
-__IBV_EXT_INT(cq->context, modify_cq, cq, attr)
+	__IBV_EXT_INT(cq->context, modify_cq, cq, attr)
 
-/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
-int ibv_destroy_cq(struct ibv_cq *cq);
+	/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
+	int ibv_destroy_cq(struct ibv_cq *cq);
 
 /* Takes up to num_entries completions. Returns how many, or a negative number. */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
@@ -2619,8 +2624,8 @@ static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 }
 
 /*
- * The fields of the current completion; wr_id and status are members of the queue. But for the first three, each
- * needs its flag of enum ibv_create_cq_wc_flags when the queue is made.
+ * The fields of the current completion; wr_id and status are members of the queue. But for the first three,
+ * each needs its flag of enum ibv_create_cq_wc_flags when the queue is made.
  */
 static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 {
@@ -2747,7 +2752,8 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
  * Verbs: shared receive queues
  */
 
-/* Makes a queue of at least the sizes asked for; they come back as what there is. Freed by ibv_destroy_srq. */
+/* Makes a queue of at least the sizes asked for; they come back as what there is. Freed by ibv_destroy_srq.
+ */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
 /* Makes a queue of any type. Freed by ibv_destroy_srq. */
@@ -2776,10 +2782,10 @@ int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
 /* The number of an XRC queue, which senders need. */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
-__IBV_EXT_INT(srq->context, get_srq_num, srq, srq_num)
+	__IBV_EXT_INT(srq->context, get_srq_num, srq, srq_num)
 
-/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
-int ibv_destroy_srq(struct ibv_srq *srq);
+	/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
+	int ibv_destroy_srq(struct ibv_srq *srq);
 
 /* Posts receives, as ibv_post_recv. */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
@@ -2825,34 +2831,33 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context, struct i
 
 /* Changes a work queue's state or flags. */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
-__IBV_EXT_INT(wq->context, modify_wq, wq, wq_attr)
+	__IBV_EXT_INT(wq->context, modify_wq, wq, wq_attr)
 
-/* Frees a work queue when its events are acknowledged; EBUSY while a table has it. */
-static inline int ibv_destroy_wq(struct ibv_wq *wq)
-__IBV_EXT_INT(wq->context, destroy_wq, wq)
+	/* Frees a work queue when its events are acknowledged; EBUSY while a table has it. */
+	static inline int ibv_destroy_wq(struct ibv_wq *wq) __IBV_EXT_INT(wq->context, destroy_wq, wq)
 
-/* Posts receives, as ibv_post_recv. */
-static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
-				   struct ibv_recv_wr **bad_recv_wr)
+	/* Posts receives, as ibv_post_recv. */
+	static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
+					   struct ibv_recv_wr **bad_recv_wr)
 {
 	return wq->post_recv(wq, recv_wr, bad_recv_wr);
 }
 
 /* Makes a table of work queues. Freed by ibv_destroy_rwq_ind_table. */
-static inline struct ibv_rwq_ind_table *
-ibv_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
-__IBV_EXT_PTR(context, create_rwq_ind_table, context, init_attr)
+static inline struct ibv_rwq_ind_table *ibv_create_rwq_ind_table(
+	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
+	__IBV_EXT_PTR(context, create_rwq_ind_table, context, init_attr)
 
-/* Frees a table; EBUSY while a queue pair uses it. */
-static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
-__IBV_EXT_INT(rwq_ind_table->context, destroy_rwq_ind_table, rwq_ind_table)
+	/* Frees a table; EBUSY while a queue pair uses it. */
+	static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
+		__IBV_EXT_INT(rwq_ind_table->context, destroy_rwq_ind_table, rwq_ind_table)
 
-/*
- * Verbs: queue pairs
- */
+	/*
+	 * Verbs: queue pairs
+	 */
 
-/* Makes a queue pair, in the state RESET. Freed by ibv_destroy_qp. */
-struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
+	/* Makes a queue pair, in the state RESET. Freed by ibv_destroy_qp. */
+	struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
 /* Makes a queue pair with all there is. Freed by ibv_destroy_qp. */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
@@ -2872,25 +2877,25 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 
 /* Opens another process's shared queue pair (IBV_QPT_XRC_RECV), by its number. Freed by ibv_destroy_qp. */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *qp_open_attr)
-__IBV_EXT_PTR(context, open_qp, context, qp_open_attr)
+	__IBV_EXT_PTR(context, open_qp, context, qp_open_attr)
 
-/* The extended form of a queue pair made with send_ops_flags; NULL for others. */
-struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
+	/* The extended form of a queue pair made with send_ops_flags; NULL for others. */
+	struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
 /* Changes the attributes that the mask, of enum ibv_qp_attr_mask, names. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
 /* Changes at what rate it sends. */
 static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
-__IBV_EXT_INT(qp->context, modify_qp_rate_limit, qp, attr)
+	__IBV_EXT_INT(qp->context, modify_qp_rate_limit, qp, attr)
 
-/* A queue pair's attributes. At least those of the mask hold afterwards. */
-int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-		 struct ibv_qp_init_attr *init_attr);
+	/* A queue pair's attributes. At least those of the mask hold afterwards. */
+	int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+			 struct ibv_qp_init_attr *init_attr);
 
 /*
- * Whether the data of an operation is written in order: 1 or 0, or with the flag for it capabilities. Both flags
- * and capabilities are of the enums ibv_query_qp_data_in_order_*.
+ * Whether the data of an operation is written in order: 1 or 0, or with the flag for it capabilities. Both
+ * flags and capabilities are of the enums ibv_query_qp_data_in_order_*.
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
@@ -2909,7 +2914,8 @@ static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struc
 	return qp->context->ops.post_send(qp, wr, bad_wr);
 }
 
-/* Posts receives; those before bad_wr are posted even if it fails. Buffers are the device's until completion. */
+/* Posts receives; those before bad_wr are posted even if it fails. Buffers are the device's until completion.
+ */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	return qp->context->ops.post_recv(qp, wr, bad_wr);
@@ -2925,8 +2931,8 @@ int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /*
- * Verbs: work requests, step by step. Between ibv_wr_start, which takes the queue's lock, and ibv_wr_complete or
- * ibv_wr_abort, which release it: wr_id and wr_flags are set, then comes an operation, then where to
+ * Verbs: work requests, step by step. Between ibv_wr_start, which takes the queue's lock, and ibv_wr_complete
+ * or ibv_wr_abort, which release it: wr_id and wr_flags are set, then comes an operation, then where to
  * (ibv_wr_set_ud_addr, ibv_wr_set_xrc_srqn) and with what data.
  */
 
@@ -3066,7 +3072,8 @@ static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, con
 /* Makes an address handle. Freed by ibv_destroy_ah, when no request posted with it is left. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
-/* The address of a received datagram's sender. Returns 0, or -1 with errno. grh: the first 40 bytes received. */
+/* The address of a received datagram's sender. Returns 0, or -1 with errno. grh: the first 40 bytes received.
+ */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
 			struct ibv_ah_attr *ah_attr);
 
@@ -3078,8 +3085,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
- * The MAC address, and unless vid is NULL the VLAN (0xffff: none), that packets to attr->grh.dgid go to. May take
- * 3 seconds. Returns 0, or a negative number.
+ * The MAC address, and unless vid is NULL the VLAN (0xffff: none), that packets to attr->grh.dgid go to. May
+ * take 3 seconds. Returns 0, or a negative number.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
@@ -3110,43 +3117,44 @@ static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 
 /* Steers packets to a queue pair. Undone by ibv_destroy_flow. */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
-__IBV_EXT_PTR(qp->context, ibv_create_flow, qp, flow)
+	__IBV_EXT_PTR(qp->context, ibv_create_flow, qp, flow)
 
-static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
-__IBV_EXT_INT(flow_id->context, ibv_destroy_flow, flow_id)
+		static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
+			__IBV_EXT_INT(flow_id->context, ibv_destroy_flow, flow_id)
 
-/* Makes an action on ESP packets. Freed by ibv_destroy_flow_action. */
-static inline struct ibv_flow_action *ibv_create_flow_action_esp(struct ibv_context *ctx,
-								 struct ibv_flow_action_esp_attr *esp)
-__IBV_EXT_PTR(ctx, create_flow_action_esp, ctx, esp)
+	/* Makes an action on ESP packets. Freed by ibv_destroy_flow_action. */
+	static inline struct ibv_flow_action *ibv_create_flow_action_esp(struct ibv_context *ctx,
+									 struct ibv_flow_action_esp_attr *esp)
+		__IBV_EXT_PTR(ctx, create_flow_action_esp, ctx, esp)
 
-/* Changes an action. */
-static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
-					     struct ibv_flow_action_esp_attr *esp)
-__IBV_EXT_INT(action->context, modify_flow_action_esp, action, esp)
+	/* Changes an action. */
+	static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
+						     struct ibv_flow_action_esp_attr *esp)
+		__IBV_EXT_INT(action->context, modify_flow_action_esp, action, esp)
 
-/* Frees an action; EBUSY while a flow refers to it. */
-static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
-__IBV_EXT_INT(action->context, destroy_flow_action, action)
+	/* Frees an action; EBUSY while a flow refers to it. */
+	static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
+		__IBV_EXT_INT(action->context, destroy_flow_action, action)
 
-/* Makes a set of counters. Freed by ibv_destroy_counters. */
-static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
-						       struct ibv_counters_init_attr *init_attr)
-__IBV_EXT_PTR(context, create_counters, context, init_attr)
+	/* Makes a set of counters. Freed by ibv_destroy_counters. */
+	static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
+							       struct ibv_counters_init_attr *init_attr)
+		__IBV_EXT_PTR(context, create_counters, context, init_attr)
 
-/* Frees a set; EBUSY while a flow has it. */
-static inline int ibv_destroy_counters(struct ibv_counters *counters)
-__IBV_EXT_INT(counters->context, destroy_counters, counters)
+	/* Frees a set; EBUSY while a flow has it. */
+	static inline int ibv_destroy_counters(struct ibv_counters *counters)
+		__IBV_EXT_INT(counters->context, destroy_counters, counters)
 
-/* Says what a counter of the set counts: of a flow, or with NULL of all flows that it is bound to. */
-static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
-						 struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
-__IBV_EXT_INT(counters->context, attach_counters_point_flow, counters, attr, flow)
+	/* Says what a counter of the set counts: of a flow, or with NULL of all flows that it is bound to. */
+	static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
+							 struct ibv_counter_attach_attr *attr,
+							 struct ibv_flow *flow)
+		__IBV_EXT_INT(counters->context, attach_counters_point_flow, counters, attr, flow)
 
-/* Reads a set; flags are of enum ibv_read_counters_flags. */
-static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
-				    uint32_t ncounters, uint32_t flags)
-__IBV_EXT_INT(counters->context, read_counters, counters, counters_value, ncounters, flags)
+	/* Reads a set; flags are of enum ibv_read_counters_flags. */
+	static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
+					    uint32_t ncounters, uint32_t flags)
+		__IBV_EXT_INT(counters->context, read_counters, counters, counters_value, ncounters, flags)
 
 #undef __IBV_EXT_INT
 #undef __IBV_EXT_PTR

@@ -11,34 +11,34 @@
 #include <linux/types.h>
 
 /*
- * A pointer where the kernel has 64 bits, in ib_user_ioctl_verbs.h: programs use it as a pointer, and all 64 bits
- * have a name too. Where pointers have 32, the rest must be 0.
+ * A pointer where the kernel has 64 bits, in ib_user_ioctl_verbs.h: programs use it as a pointer, and all 64
+ * bits have a name too. Where pointers have 32, the rest must be 0.
  */
 #if UINTPTR_MAX == UINT64_MAX
-#define RDMA_UAPI_PTR(_type, _name)                                                                        \
-	__extension__ union {                                                                              \
-		_type _name;                                                                               \
-		__aligned_u64 _name##_data_u64;                                                            \
+#define RDMA_UAPI_PTR(_type, _name) \
+	__extension__ union { \
+		_type _name; \
+		__aligned_u64 _name##_data_u64; \
 	}
 #elif UINTPTR_MAX != UINT32_MAX
 #error "pointers have neither 32 nor 64 bits"
 #elif __BYTE_ORDER == __LITTLE_ENDIAN
-#define RDMA_UAPI_PTR(_type, _name)                                                                        \
-	__extension__ union {                                                                              \
-		__extension__ struct {                                                                     \
-			_type _name;                                                                       \
-			__u32 _name##_reserved;                                                            \
-		};                                                                                         \
-		__aligned_u64 _name##_data_u64;                                                            \
+#define RDMA_UAPI_PTR(_type, _name) \
+	__extension__ union { \
+		__extension__ struct { \
+			_type _name; \
+			__u32 _name##_reserved; \
+		}; \
+		__aligned_u64 _name##_data_u64; \
 	}
 #else
-#define RDMA_UAPI_PTR(_type, _name)                                                                        \
-	__extension__ union {                                                                              \
-		__extension__ struct {                                                                     \
-			__u32 _name##_reserved;                                                            \
-			_type _name;                                                                       \
-		};                                                                                         \
-		__aligned_u64 _name##_data_u64;                                                            \
+#define RDMA_UAPI_PTR(_type, _name) \
+	__extension__ union { \
+		__extension__ struct { \
+			__u32 _name##_reserved; \
+			_type _name; \
+		}; \
+		__aligned_u64 _name##_data_u64; \
 	}
 #endif
 
@@ -51,7 +51,8 @@
 #define IBV_ACCESS_OPTIONAL_FIRST IB_UVERBS_ACCESS_OPTIONAL_FIRST
 #define IBV_ACCESS_OPTIONAL_RANGE IB_UVERBS_ACCESS_OPTIONAL_RANGE
 
-/* Advice of ibv_advise_mr: have the pages for reading, for writing, or without faulting any in. And its flag. */
+/* Advice of ibv_advise_mr: have the pages for reading, for writing, or without faulting any in. And its flag.
+ */
 #define ibv_advise_mr_advice ib_uverbs_advise_mr_advice
 #define IBV_ADVISE_MR_ADVICE_PREFETCH IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH
 #define IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE

@@ -16,7 +16,12 @@
 		wrong |= !good_; \
 	} while (0)
 
-enum { PORT = 1, DEPTH = 8, LEN = 4096, QKEY = 0x11111111 };
+enum {
+	PORT = 1,
+	DEPTH = 8,
+	LEN = 4096,
+	QKEY = 0x11111111
+};
 
 extern int gid_index;
 extern int extra; /* -x was given */

@@ -113,8 +113,13 @@ static void show_qp(struct v10_qp *qp, void *of_it)
 static struct v10_qp *make_qp(enum ibv_qp_type type, struct v10_srq *from, void *of_it)
 {
 	struct v10_qp_init_attr init = {
-		.qp_context = of_it, .send_cq = send_cq, .recv_cq = recv_cq, .srq = from,
-		.cap = { DEPTH, DEPTH, 2, 2, 0 }, .qp_type = type, .sq_sig_all = 1,
+		.qp_context = of_it,
+		.send_cq = send_cq,
+		.recv_cq = recv_cq,
+		.srq = from,
+		.cap = { DEPTH, DEPTH, 2, 2, 0 },
+		.qp_type = type,
+		.sq_sig_all = 1,
 	};
 	struct v10_qp *qp;
 
@@ -145,8 +150,9 @@ void objects(void)
 
 	PTR(pd, v10_alloc_pd(context));
 	YES(pd->context == context);
-	PTR(mr, v10_reg_mr(pd, buf, sizeof(buf), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC));
+	PTR(mr, v10_reg_mr(pd, buf, sizeof(buf),
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC));
 	YES(mr->context == context);
 	YES(mr->pd == pd);
 	if (moves) {
@@ -198,8 +204,10 @@ void objects(void)
 	}
 	if (moves) {
 		struct v10_qp_init_attr huge = {
-			.send_cq = send_cq, .recv_cq = recv_cq,
-			.cap = { 1 << 30, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC,
+			.send_cq = send_cq,
+			.recv_cq = recv_cq,
+			.cap = { 1 << 30, 1, 1, 1, 0 },
+			.qp_type = IBV_QPT_RC,
 		};
 
 		PTR(no_qp, v10_create_qp(pd, &huge));
@@ -219,7 +227,9 @@ void objects(void)
 void connect_qp(struct v10_qp *qp, struct v10_qp *peer)
 {
 	struct ibv_qp_attr attr = {
-		.qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY,
+		.qp_state = IBV_QPS_INIT,
+		.port_num = PORT,
+		.qkey = QKEY,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 				   IBV_ACCESS_REMOTE_ATOMIC,
 	};

@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <unistd.h>
 
-enum { LONG_LIST = 40 };
+enum {
+	LONG_LIST = 40
+};
 
 /* Shows one completion, waiting for it a few seconds at most. */
 void completion(const char *of, struct v10_cq *cq)
@@ -96,12 +98,14 @@ void messages(void)
 {
 	struct ibv_sge from = { (uintptr_t)buf, 100, mr->lkey };
 	struct ibv_sge to[2] = {
-		{ (uintptr_t)buf + LEN, 60, mr->lkey }, { (uintptr_t)buf + LEN + 60, 140, mr->lkey },
+		{ (uintptr_t)buf + LEN, 60, mr->lkey },
+		{ (uintptr_t)buf + LEN + 60, 140, mr->lkey },
 	};
 	struct v10_recv_wr recv[3], *bad_recv = NULL;
 	struct v10_send_wr send[4], *bad_send = NULL;
 	struct ibv_ah_attr at = {
-		.is_global = 1, .port_num = PORT,
+		.is_global = 1,
+		.port_num = PORT,
 		.grh = { .dgid = gid, .sgid_index = gid_index, .hop_limit = 1 },
 	};
 	uint64_t *word = (uint64_t *)(buf + 2 * LEN), *was = (uint64_t *)(buf + 3 * LEN);

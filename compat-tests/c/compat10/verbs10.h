@@ -149,40 +149,41 @@ struct v10_recv_wr {
 	extern result v10_##name args
 
 V10(struct v10_device **, get_device_list, (int *num_devices));
-V10(void, free_device_list, (struct v10_device **list));
-V10(const char *, get_device_name, (struct v10_device *device));
-V10(uint64_t, get_device_guid, (struct v10_device *device));
-V10(struct v10_context *, open_device, (struct v10_device *device));
-V10(int, close_device, (struct v10_context *context));
-V10(int, get_async_event, (struct v10_context *context, struct ibv_async_event *event));
-V10(void, ack_async_event, (struct ibv_async_event *event));
-V10(int, query_device, (struct v10_context *context, struct ibv_device_attr *attr));
-V10(int, query_port, (struct v10_context *context, uint8_t port, void *attr));
-V10(int, query_gid, (struct v10_context *context, uint8_t port, int index, union ibv_gid *gid));
-V10(int, query_pkey, (struct v10_context *context, uint8_t port, int index, uint16_t *pkey));
-V10(struct v10_pd *, alloc_pd, (struct v10_context *context));
-V10(int, dealloc_pd, (struct v10_pd *pd));
-V10(struct v10_mr *, reg_mr, (struct v10_pd *pd, void *addr, size_t length, int access));
-V10(int, dereg_mr, (struct v10_mr *mr));
-V10(struct v10_cq *, create_cq, (struct v10_context *context, int cqe, void *cq_context,
-				 struct ibv_comp_channel *channel, int comp_vector));
-V10(int, resize_cq, (struct v10_cq *cq, int cqe));
-V10(int, destroy_cq, (struct v10_cq *cq));
-V10(int, get_cq_event, (struct ibv_comp_channel *channel, struct v10_cq **cq, void **cq_context));
-V10(void, ack_cq_events, (struct v10_cq *cq, unsigned int nevents));
-V10(struct v10_srq *, create_srq, (struct v10_pd *pd, struct ibv_srq_init_attr *attr));
-V10(int, modify_srq, (struct v10_srq *srq, struct ibv_srq_attr *attr, int mask));
-V10(int, query_srq, (struct v10_srq *srq, struct ibv_srq_attr *attr));
-V10(int, destroy_srq, (struct v10_srq *srq));
-V10(struct v10_qp *, create_qp, (struct v10_pd *pd, struct v10_qp_init_attr *attr));
-V10(int, query_qp, (struct v10_qp *qp, struct ibv_qp_attr *attr, int mask,
-		    struct v10_qp_init_attr *init_attr));
-V10(int, modify_qp, (struct v10_qp *qp, struct ibv_qp_attr *attr, int mask));
-V10(int, destroy_qp, (struct v10_qp *qp));
-V10(struct v10_ah *, create_ah, (struct v10_pd *pd, struct ibv_ah_attr *attr));
-V10(int, destroy_ah, (struct v10_ah *ah));
-V10(int, attach_mcast, (struct v10_qp *qp, union ibv_gid *gid, uint16_t lid));
-V10(int, detach_mcast, (struct v10_qp *qp, union ibv_gid *gid, uint16_t lid));
+V10(void, free_device_list, (struct v10_device * *list));
+V10(const char *, get_device_name, (struct v10_device * device));
+V10(uint64_t, get_device_guid, (struct v10_device * device));
+V10(struct v10_context *, open_device, (struct v10_device * device));
+V10(int, close_device, (struct v10_context * context));
+V10(int, get_async_event, (struct v10_context * context, struct ibv_async_event *event));
+V10(void, ack_async_event, (struct ibv_async_event * event));
+V10(int, query_device, (struct v10_context * context, struct ibv_device_attr *attr));
+V10(int, query_port, (struct v10_context * context, uint8_t port, void *attr));
+V10(int, query_gid, (struct v10_context * context, uint8_t port, int index, union ibv_gid *gid));
+V10(int, query_pkey, (struct v10_context * context, uint8_t port, int index, uint16_t *pkey));
+V10(struct v10_pd *, alloc_pd, (struct v10_context * context));
+V10(int, dealloc_pd, (struct v10_pd * pd));
+V10(struct v10_mr *, reg_mr, (struct v10_pd * pd, void *addr, size_t length, int access));
+V10(int, dereg_mr, (struct v10_mr * mr));
+V10(struct v10_cq *, create_cq,
+    (struct v10_context * context, int cqe, void *cq_context, struct ibv_comp_channel *channel,
+     int comp_vector));
+V10(int, resize_cq, (struct v10_cq * cq, int cqe));
+V10(int, destroy_cq, (struct v10_cq * cq));
+V10(int, get_cq_event, (struct ibv_comp_channel * channel, struct v10_cq **cq, void **cq_context));
+V10(void, ack_cq_events, (struct v10_cq * cq, unsigned int nevents));
+V10(struct v10_srq *, create_srq, (struct v10_pd * pd, struct ibv_srq_init_attr *attr));
+V10(int, modify_srq, (struct v10_srq * srq, struct ibv_srq_attr *attr, int mask));
+V10(int, query_srq, (struct v10_srq * srq, struct ibv_srq_attr *attr));
+V10(int, destroy_srq, (struct v10_srq * srq));
+V10(struct v10_qp *, create_qp, (struct v10_pd * pd, struct v10_qp_init_attr *attr));
+V10(int, query_qp,
+    (struct v10_qp * qp, struct ibv_qp_attr *attr, int mask, struct v10_qp_init_attr *init_attr));
+V10(int, modify_qp, (struct v10_qp * qp, struct ibv_qp_attr *attr, int mask));
+V10(int, destroy_qp, (struct v10_qp * qp));
+V10(struct v10_ah *, create_ah, (struct v10_pd * pd, struct ibv_ah_attr *attr));
+V10(int, destroy_ah, (struct v10_ah * ah));
+V10(int, attach_mcast, (struct v10_qp * qp, union ibv_gid *gid, uint16_t lid));
+V10(int, detach_mcast, (struct v10_qp * qp, union ibv_gid *gid, uint16_t lid));
 /* One symbol for programs of all ages, with today's context in today's header. */
 V10(struct ibv_comp_channel *, create_comp_channel, (void *context));
 

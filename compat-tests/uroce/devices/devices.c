@@ -13,8 +13,11 @@
 int failures;
 
 /* Of newer headers; not in all. */
-extern int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index, unsigned int *type);
-enum { SYSFS_ROCE_V2 = 1 };
+extern int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
+			      unsigned int *type);
+enum {
+	SYSFS_ROCE_V2 = 1
+};
 
 static int list_devices(void)
 {

@@ -1,5 +1,5 @@
-/* Programs of others on the same machine: what they can get, and what they cost when they send as fast as they can. They are
- * of the same user even: what another one can do, this one can too. */
+/* Programs of others on the same machine: what they can get, and what they cost when they send as fast as
+ * they can. They are of the same user even: what another one can do, this one can too. */
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -18,152 +18,165 @@
 
 static const struct how plain;
 
-enum { PAIRS = 4, ROUNDS = 20 };
+enum {
+	PAIRS = 4,
+	ROUNDS = 20
+};
 
 static struct end pairs[PAIRS][2];
 static volatile unsigned long *flooded; /* packets or requests, by the flooder */
 
 static void count(bool sent)
 {
-    if (sent)
-        ++*flooded;
+	if (sent)
+		++*flooded;
 }
 
 /* Everything once, and every byte looked at. */
 static void exchange(struct end *a, struct end *b, unsigned round)
 {
-    uint64_t *word = (uint64_t *)a->memory, *counter = (uint64_t *)(b->memory + SIZE / 2 - 8);
-    const char *got = NULL;
-    uint32_t length = 1 + any() % 20000;
+	uint64_t *word = (uint64_t *)a->memory, *counter = (uint64_t *)(b->memory + SIZE / 2 - 8);
+	const char *got = NULL;
+	uint32_t length = 1 + any() % 20000;
 
-    for (uint32_t i = 0; i < length; i++)
-        a->memory[i] = i * 13 + round;
-    memset(b->memory, 0, SIZE / 2 - 8);
-    MUST(post_receive(b) == 0 && post(a, IBV_WR_SEND, NULL, 0, length) == 0);
-    struct ibv_wc wc = next(b);
-    if (wc.status != IBV_WC_SUCCESS || wc.byte_len != length || memcmp(a->memory, b->memory + SIZE / 2, length))
-        fail("a message has come as it was sent");
-    if (strcmp(got = status(a), "success"))
-        fail(got);
-    MUST(post(a, IBV_WR_RDMA_WRITE, &b->self, 0, length) == 0);
-    if (strcmp(got = status(a), "success") || memcmp(a->memory, b->memory, length))
-        fail(got);
-    memset(a->memory, 0, length);
-    MUST(post(a, IBV_WR_RDMA_READ, &b->self, 0, length) == 0);
-    if (strcmp(got = status(a), "success") || memcmp(a->memory, b->memory, length))
-        fail(got);
-    MUST(post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, &b->self, SIZE / 2 - 8, 8) == 0);
-    if (strcmp(got = status(a), "success") || *word + 1 != *counter)
-        fail(got);
+	for (uint32_t i = 0; i < length; i++)
+		a->memory[i] = i * 13 + round;
+	memset(b->memory, 0, SIZE / 2 - 8);
+	MUST(post_receive(b) == 0 && post(a, IBV_WR_SEND, NULL, 0, length) == 0);
+	struct ibv_wc wc = next(b);
+	if (wc.status != IBV_WC_SUCCESS || wc.byte_len != length ||
+	    memcmp(a->memory, b->memory + SIZE / 2, length))
+		fail("a message has come as it was sent");
+	if (strcmp(got = status(a), "success"))
+		fail(got);
+	MUST(post(a, IBV_WR_RDMA_WRITE, &b->self, 0, length) == 0);
+	if (strcmp(got = status(a), "success") || memcmp(a->memory, b->memory, length))
+		fail(got);
+	memset(a->memory, 0, length);
+	MUST(post(a, IBV_WR_RDMA_READ, &b->self, 0, length) == 0);
+	if (strcmp(got = status(a), "success") || memcmp(a->memory, b->memory, length))
+		fail(got);
+	MUST(post(a, IBV_WR_ATOMIC_FETCH_AND_ADD, &b->self, SIZE / 2 - 8, 8) == 0);
+	if (strcmp(got = status(a), "success") || *word + 1 != *counter)
+		fail(got);
 }
 
 static double seconds(void)
 {
-    struct timespec t;
+	struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
 /* What goes on while `flood` runs in another process, and after it. */
-static void under(const char *what, void (*flood)(int socket), void (*greet)(int socket), unsigned long enough)
+static void under(const char *what, void (*flood)(int socket), void (*greet)(int socket),
+		  unsigned long enough)
 {
-    /* the programs' usual half second would do, but not on every machine that tests run on */
-    struct how patient = {.timeout = 17};
-    int socket, pid;
-    unsigned rounds = 0;
+	/* the programs' usual half second would do, but not on every machine that tests run on */
+	struct how patient = { .timeout = 17 };
+	int socket, pid;
+	unsigned rounds = 0;
 
-    flooded = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    MUST(flooded != MAP_FAILED);
-    for (int i = 0; i < PAIRS; i++)
-        make_pair(&pairs[i][0], &pairs[i][1], &patient, &patient);
-    if ((pid = spawn(&socket)) == 0)
-        flood(socket);
-    if (greet)
-        greet(socket);
-    while (*flooded == 0)
-        usleep(1000);
-    unsigned long first = *flooded;
-    double begin = seconds();
-    for (; rounds < ROUNDS || *flooded < enough; rounds++)
-        exchange(&pairs[rounds % PAIRS][0], &pairs[rounds % PAIRS][1], rounds);
-    fprintf(stderr, "faults: figure: %s: %lu sent in %.2f s and %u rounds of four operations\n", what, *flooded - first,
-        seconds() - begin, rounds);
-    tell("%s: all of %d queue pairs go on", what, 2 * PAIRS);
-    MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
-    bool well = true;
-    for (int i = 0; i < PAIRS; i++)
-        for (int k = 0; k < 2; k++)
-            well &= nothing(&pairs[i][k]) && no_event(&pairs[i][k]) && !strcmp(state(&pairs[i][k]), "RTS") &&
-                !strcmp(traffic(&pairs[i][k], &pairs[i][1 - k]), "success");
-    tell("after it: %s", well ? "no completion or event too many, all in RTS, traffic" : "NOT WELL");
-    tell("and then: %s", sleeping(1) ? "its threads sleep" : "ITS THREADS WAKE UP");
-    for (int i = 0; i < PAIRS; i++)
-        for (int k = 0; k < 2; k++)
-            close_end(&pairs[i][k]);
-    munmap((void *)flooded, 4096);
-    close(socket);
+	flooded = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	MUST(flooded != MAP_FAILED);
+	for (int i = 0; i < PAIRS; i++)
+		make_pair(&pairs[i][0], &pairs[i][1], &patient, &patient);
+	if ((pid = spawn(&socket)) == 0)
+		flood(socket);
+	if (greet)
+		greet(socket);
+	while (*flooded == 0)
+		usleep(1000);
+	unsigned long first = *flooded;
+	double begin = seconds();
+	for (; rounds < ROUNDS || *flooded < enough; rounds++)
+		exchange(&pairs[rounds % PAIRS][0], &pairs[rounds % PAIRS][1], rounds);
+	fprintf(stderr, "faults: figure: %s: %lu sent in %.2f s and %u rounds of four operations\n", what,
+		*flooded - first, seconds() - begin, rounds);
+	tell("%s: all of %d queue pairs go on", what, 2 * PAIRS);
+	MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+	bool well = true;
+	for (int i = 0; i < PAIRS; i++)
+		for (int k = 0; k < 2; k++)
+			well &= nothing(&pairs[i][k]) && no_event(&pairs[i][k]) &&
+				!strcmp(state(&pairs[i][k]), "RTS") &&
+				!strcmp(traffic(&pairs[i][k], &pairs[i][1 - k]), "success");
+	tell("after it: %s", well ? "no completion or event too many, all in RTS, traffic" : "NOT WELL");
+	tell("and then: %s", sleeping(1) ? "its threads sleep" : "ITS THREADS WAKE UP");
+	for (int i = 0; i < PAIRS; i++)
+		for (int k = 0; k < 2; k++)
+			close_end(&pairs[i][k]);
+	munmap((void *)flooded, 4096);
+	close(socket);
 }
 
 /* None that any of them gets to meanwhile. */
 static uint32_t psn_far_from_all(void)
 {
-    uint32_t psn;
-    bool far;
+	uint32_t psn;
+	bool far;
 
-    do {
-        psn = any() & 0xffffff;
-        far = true;
-        for (int i = 0; i < PAIRS * 2; i++) {
-            uint32_t distance = (psn - pairs[i / 2][i % 2].self.psn) & 0xffffff;
+	do {
+		psn = any() & 0xffffff;
+		far = true;
+		for (int i = 0; i < PAIRS * 2; i++) {
+			uint32_t distance = (psn - pairs[i / 2][i % 2].self.psn) & 0xffffff;
 
-            far &= distance > 900000 && distance < 0xffffff - 1000;
-        }
-    } while (!far);
-    return psn;
+			far &= distance > 900000 && distance < 0xffffff - 1000;
+		}
+	} while (!far);
+	return psn;
 }
 
 /* Bytes that are no packets. */
 static void garbage(int socket)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET};
-    struct stranger stranger;
-    static uint8_t bytes[16384];
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	struct stranger stranger;
+	static uint8_t bytes[16384];
 
-    (void)socket;
-    appear(&stranger, &pairs[0][0], NULL);
-    memcpy(&to.sin_addr, pairs[0][0].self.gid.raw + 12, 4);
-    MUST(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
-    for (unsigned i = 0;; i++) {
-        uint32_t qpn = pairs[i % PAIRS][0].self.qpn;
+	(void)socket;
+	appear(&stranger, &pairs[0][0], NULL);
+	memcpy(&to.sin_addr, pairs[0][0].self.gid.raw + 12, 4);
+	MUST(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
+	for (unsigned i = 0;; i++) {
+		uint32_t qpn = pairs[i % PAIRS][0].self.qpn;
 
-        to.sin_port = htons(qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791);
-        count(sendto(stranger.fd, bytes + i * 61 % 8192, i * 17 % (i % 8 ? 300 : 8000), 0, (void *)&to, sizeof to) >= 0);
-    }
+		to.sin_port = htons(qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791);
+		count(sendto(stranger.fd, bytes + i * 61 % 8192, i * 17 % (i % 8 ? 300 : 8000), 0,
+			     (void *)&to, sizeof to) >= 0);
+	}
 }
 
-/* Packets as they should be: to queue pairs that there are not, to those that there are with wrong sequence numbers, and with
- * keys that are none. */
+/* Packets as they should be: to queue pairs that there are not, to those that there are with wrong sequence
+ * numbers, and with keys that are none. */
 static void forge(int socket)
 {
-    struct stranger stranger;
-    uint8_t packet[1200];
+	struct stranger stranger;
+	uint8_t packet[1200];
 
-    (void)socket;
-    appear(&stranger, &pairs[0][0], NULL);
-    MUST(getrandom(packet, sizeof packet, 0) == sizeof packet);
-    for (unsigned i = 0;; i++) {
-        static const uint8_t opcodes[] = {SEND_ONLY, WRITE_ONLY, READ_REQUEST, FETCH_ADD, ACK, READ_ONLY};
-        struct end *victim = &pairs[i % PAIRS][i / PAIRS % 2];
-        uint8_t opcode = opcodes[i % 6];
-        uint32_t qpn = i % 5 == 0 ? victim->self.qpn ^ (1 + any() % 255) : victim->self.qpn;
-        size_t payload = opcode == SEND_ONLY || opcode == WRITE_ONLY || opcode == READ_ONLY ? i % 257 * 4 : 0;
+	(void)socket;
+	appear(&stranger, &pairs[0][0], NULL);
+	MUST(getrandom(packet, sizeof packet, 0) == sizeof packet);
+	for (unsigned i = 0;; i++) {
+		static const uint8_t opcodes[] = { SEND_ONLY, WRITE_ONLY, READ_REQUEST,
+						   FETCH_ADD, ACK,        READ_ONLY };
+		struct end *victim = &pairs[i % PAIRS][i / PAIRS % 2];
+		uint8_t opcode = opcodes[i % 6];
+		uint32_t qpn = i % 5 == 0 ? victim->self.qpn ^ (1 + any() % 255) : victim->self.qpn;
+		size_t payload = opcode == SEND_ONLY || opcode == WRITE_ONLY || opcode == READ_ONLY
+					 ? i % 257 * 4
+					 : 0;
 
-        set_bth(packet, opcode, qpn, psn_far_from_all());
-        set_reth(packet, victim->self.addr, any(), opcode == WRITE_ONLY ? payload : 64);
-        size_t more = opcode == FETCH_ADD ? 28 : opcode == WRITE_ONLY || opcode == READ_REQUEST ? 16 : opcode == SEND_ONLY ? 0 : 4;
-        count(cast(&stranger, victim, qpn, packet, HEADER + more + payload));
-    }
+		set_bth(packet, opcode, qpn, psn_far_from_all());
+		set_reth(packet, victim->self.addr, any(), opcode == WRITE_ONLY ? payload : 64);
+		size_t more = opcode == FETCH_ADD                              ? 28
+			      : opcode == WRITE_ONLY || opcode == READ_REQUEST ? 16
+			      : opcode == SEND_ONLY                            ? 0
+									       : 4;
+		count(cast(&stranger, victim, qpn, packet, HEADER + more + payload));
+	}
 }
 
 static struct end own; /* the one that the flooder has a connection to */
@@ -171,171 +184,193 @@ static struct end own; /* the one that the flooder has a connection to */
 /* A connection like any other, and more requests than anybody needs. */
 static void busy(int socket)
 {
-    struct how how = {.cq_entries = 64};
-    struct address peer;
-    struct end end;
-    int under_way = 0;
+	struct how how = { .cq_entries = 64 };
+	struct address peer;
+	struct end end;
+	int under_way = 0;
 
-    open_end(&end, &how);
-    give(socket, &end.self, sizeof end.self);
-    take(socket, &peer, sizeof peer);
-    join(&end, &peer, &how);
-    for (unsigned i = 0;; i++) {
-        static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE, IBV_WR_ATOMIC_FETCH_AND_ADD};
-        enum ibv_wr_opcode opcode = opcodes[i % 4];
+	open_end(&end, &how);
+	give(socket, &end.self, sizeof end.self);
+	take(socket, &peer, sizeof peer);
+	join(&end, &peer, &how);
+	for (unsigned i = 0;; i++) {
+		static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
+							      IBV_WR_RDMA_WRITE,
+							      IBV_WR_ATOMIC_FETCH_AND_ADD };
+		enum ibv_wr_opcode opcode = opcodes[i % 4];
 
-        if (under_way == 60) {
-            MUST(next(&end).status == IBV_WC_SUCCESS);
-            under_way--;
-            count(true);
-        }
-        MUST(post(&end, opcode, &peer, 0, opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : i % 64 == 0 ? 30000 : i % 1000) == 0);
-        under_way++;
-    }
+		if (under_way == 60) {
+			MUST(next(&end).status == IBV_WC_SUCCESS);
+			under_way--;
+			count(true);
+		}
+		MUST(post(&end, opcode, &peer, 0,
+			  opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8
+			  : i % 64 == 0                         ? 30000
+								: i % 1000) == 0);
+		under_way++;
+	}
 }
 
 static void welcome(int socket)
 {
-    struct address peer;
+	struct address peer;
 
-    take(socket, &peer, sizeof peer);
-    open_end(&own, &plain);
-    join(&own, &peer, &plain);
-    give(socket, &own.self, sizeof own.self);
+	take(socket, &peer, sizeof peer);
+	open_end(&own, &plain);
+	join(&own, &peer, &plain);
+	give(socket, &own.self, sizeof own.self);
 }
 
-static void flood_garbage(void) { under("garbage", garbage, NULL, 20000); }
-static void flood_forged(void) { under("forged packets", forge, NULL, 20000); }
+static void flood_garbage(void)
+{
+	under("garbage", garbage, NULL, 20000);
+}
+static void flood_forged(void)
+{
+	under("forged packets", forge, NULL, 20000);
+}
 
 static void flood_valid(void)
 {
-    under("requests of its own", busy, welcome, 5000);
-    tell("its own queue pair: %s", state(&own));
-    close_end(&own);
+	under("requests of its own", busy, welcome, 5000);
+	tell("its own queue pair: %s", state(&own));
+	close_end(&own);
 }
 
 /* What stands in the file system's or the abstract name space, or is shared memory. */
 static int names(void)
 {
-    char line[500], name[200];
-    FILE *file = fopen("/proc/net/unix", "r");
-    int n = 0;
+	char line[500], name[200];
+	FILE *file = fopen("/proc/net/unix", "r");
+	int n = 0;
 
-    MUST(file);
-    while (fgets(line, sizeof line, file))
-        n += sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %199s", name) == 1;
-    fclose(file);
-    MUST(file = fopen("/proc/self/maps", "r"));
-    while (fgets(line, sizeof line, file))
-        n += sscanf(line, "%*s %199s", name) == 1 && name[3] == 's';
-    fclose(file);
-    MUST(file = fopen("/proc/sysvipc/shm", "r"));
-    while (fgets(line, sizeof line, file))
-        n++;
-    fclose(file);
-    return n;
+	MUST(file);
+	while (fgets(line, sizeof line, file))
+		n += sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %199s", name) == 1;
+	fclose(file);
+	MUST(file = fopen("/proc/self/maps", "r"));
+	while (fgets(line, sizeof line, file))
+		n += sscanf(line, "%*s %199s", name) == 1 && name[3] == 's';
+	fclose(file);
+	MUST(file = fopen("/proc/sysvipc/shm", "r"));
+	while (fgets(line, sizeof line, file))
+		n++;
+	fclose(file);
+	return n;
 }
 
 /* Whether all descriptors of the process are sockets or have no name anywhere. */
 static bool nameless(const bool *before)
 {
-    DIR *dir = opendir("/proc/self/fd");
-    struct dirent *entry;
-    bool so = true;
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+	bool so = true;
 
-    MUST(dir);
-    while ((entry = readdir(dir))) {
-        char to[300] = "";
-        int fd = atoi(entry->d_name);
+	MUST(dir);
+	while ((entry = readdir(dir))) {
+		char to[300] = "";
+		int fd = atoi(entry->d_name);
 
-        if (entry->d_name[0] == '.' || fd == dirfd(dir) || (fd < 1024 && before[fd]))
-            continue;
-        MUST(readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1) > 0);
-        so &= !strncmp(to, "socket:", 7) || !strncmp(to, "anon_inode:", 11);
-    }
-    closedir(dir);
-    return so;
+		if (entry->d_name[0] == '.' || fd == dirfd(dir) || (fd < 1024 && before[fd]))
+			continue;
+		MUST(readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1) > 0);
+		so &= !strncmp(to, "socket:", 7) || !strncmp(to, "anon_inode:", 11);
+	}
+	closedir(dir);
+	return so;
 }
 
 /* Can somebody else have a socket's port too? */
 static int bind_too(int family, uint16_t port, const void *address, bool share)
 {
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
-    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
-    int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = share, e = 0;
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = share, e = 0;
 
-    MUST(fd >= 0);
-    if (address)
-        memcpy(&v4.sin_addr, address, 4);
-    MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
-    MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0);
-    if (bind(fd, family == AF_INET ? (void *)&v4 : (void *)&v6, family == AF_INET ? sizeof v4 : sizeof v6) != 0)
-        e = errno;
-    close(fd);
-    return e;
+	MUST(fd >= 0);
+	if (address)
+		memcpy(&v4.sin_addr, address, 4);
+	MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0);
+	MUST(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) == 0);
+	if (bind(fd, family == AF_INET ? (void *)&v4 : (void *)&v6,
+		 family == AF_INET ? sizeof v4 : sizeof v6) != 0)
+		e = errno;
+	close(fd);
+	return e;
 }
 
-/* One request of somebody who is not the peer. Has it been executed? Is it answered, whoever gets the answer? */
-static void attempt(const char *what, struct stranger *stranger, const struct end *victim, uint32_t qpn, uint32_t psn, uint32_t rkey,
-    int wire, uint32_t peer)
+/* One request of somebody who is not the peer. Has it been executed? Is it answered, whoever gets the answer?
+ */
+static void attempt(const char *what, struct stranger *stranger, const struct end *victim, uint32_t qpn,
+		    uint32_t psn, uint32_t rkey, int wire, uint32_t peer)
 {
-    uint8_t packet[HEADER + 16 + 8 + 4] = {0};
-    struct seen seen;
-    bool answered = false;
+	uint8_t packet[HEADER + 16 + 8 + 4] = { 0 };
+	struct seen seen;
+	bool answered = false;
 
-    memset(victim->memory, 'v', 8);
-    set_bth(packet, WRITE_ONLY, qpn, psn);
-    set_reth(packet, victim->self.addr, rkey, 8);
-    memset(packet + HEADER + 16, 's', 8);
-    MUST(cast(stranger, victim, qpn, packet, HEADER + 16 + 8));
-    settle();
-    while (see(wire, peer, peer, &seen, 0))
-        answered = true;
-    char byte;
-    bool told = recv(stranger->fd, &byte, 1, MSG_DONTWAIT) >= 0;
-    tell("%s: %s, %s%s", what, memcmp(victim->memory, "vvvvvvvv", 8) ? "WRITTEN" : "nothing written",
-        answered ? "an answer to its peer" : "no answer", told ? ", ONE TO THE STRANGER" : "");
+	memset(victim->memory, 'v', 8);
+	set_bth(packet, WRITE_ONLY, qpn, psn);
+	set_reth(packet, victim->self.addr, rkey, 8);
+	memset(packet + HEADER + 16, 's', 8);
+	MUST(cast(stranger, victim, qpn, packet, HEADER + 16 + 8));
+	settle();
+	while (see(wire, peer, peer, &seen, 0))
+		answered = true;
+	char byte;
+	bool told = recv(stranger->fd, &byte, 1, MSG_DONTWAIT) >= 0;
+	tell("%s: %s, %s%s", what, memcmp(victim->memory, "vvvvvvvv", 8) ? "WRITTEN" : "nothing written",
+	     answered ? "an answer to its peer" : "no answer", told ? ", ONE TO THE STRANGER" : "");
 }
 
 static void stranger(void)
 {
-    bool before[1024] = {false};
-    struct stranger same, other;
-    struct end a, b;
-    int n = names(), wire;
+	bool before[1024] = { false };
+	struct stranger same, other;
+	struct end a, b;
+	int n = names(), wire;
 
-    for (int fd = 0; fd < 1024; fd++)
-        before[fd] = fcntl(fd, F_GETFD) >= 0;
-    make_pair(&a, &b, &plain, &plain);
-    MUST(post_receive(&b) == 0);
-    tell("names, files, shared memory: %s", names() == n && nameless(before) ? "none" : "SOME");
-    uint16_t port = b.self.qpn >> 8 >= 0x8000 ? b.self.qpn >> 8 : 4791;
-    bool shut = true;
-    for (int share = 0; share < 2; share++)
-        shut &= bind_too(AF_INET, port, b.self.gid.raw + 12, share) == EADDRINUSE && bind_too(AF_INET, port, NULL, share) == EADDRINUSE &&
-            bind_too(AF_INET6, port, NULL, share) == EADDRINUSE;
-    tell("its ports: %s", shut ? "nobody else's" : "TO BE HAD");
+	for (int fd = 0; fd < 1024; fd++)
+		before[fd] = fcntl(fd, F_GETFD) >= 0;
+	make_pair(&a, &b, &plain, &plain);
+	MUST(post_receive(&b) == 0);
+	tell("names, files, shared memory: %s", names() == n && nameless(before) ? "none" : "SOME");
+	uint16_t port = b.self.qpn >> 8 >= 0x8000 ? b.self.qpn >> 8 : 4791;
+	bool shut = true;
+	for (int share = 0; share < 2; share++)
+		shut &= bind_too(AF_INET, port, b.self.gid.raw + 12, share) == EADDRINUSE &&
+			bind_too(AF_INET, port, NULL, share) == EADDRINUSE &&
+			bind_too(AF_INET6, port, NULL, share) == EADDRINUSE;
+	tell("its ports: %s", shut ? "nobody else's" : "TO BE HAD");
 
-    sh("ip addr add 10.9.8.1/32 dev lo");
-    appear(&other, &a, "10.9.8.1");
-    appear(&same, &a, NULL);
-    wire = tap();
-    attempt("all known, from another address", &other, &b, b.self.qpn, a.self.psn, b.self.rkey, wire, a.self.qpn);
-    attempt("all but the sequence number", &same, &b, b.self.qpn, a.self.psn ^ 0x800000, b.self.rkey, wire, a.self.qpn);
-    attempt("all but the queue pair's number", &same, &b, b.self.qpn ^ 0x55, a.self.psn, b.self.rkey, wire, a.self.qpn);
-    const char *flows = traffic(&a, &b);
-    tell("the connection: %s, %s, %s", state(&a), state(&b), flows);
-    /* The control: a packet carries no more than that, whoever sends it. The sequence number has moved on by traffic's one. */
-    attempt("all known, from the peer's address", &same, &b, b.self.qpn, (a.self.psn + 1) & 0xffffff, b.self.rkey, wire, a.self.qpn);
-    sh("ip addr del 10.9.8.1/32 dev lo");
-    close(wire);
-    close(same.fd);
-    close(other.fd);
-    close_end(&a);
-    close_end(&b);
+	sh("ip addr add 10.9.8.1/32 dev lo");
+	appear(&other, &a, "10.9.8.1");
+	appear(&same, &a, NULL);
+	wire = tap();
+	attempt("all known, from another address", &other, &b, b.self.qpn, a.self.psn, b.self.rkey, wire,
+		a.self.qpn);
+	attempt("all but the sequence number", &same, &b, b.self.qpn, a.self.psn ^ 0x800000, b.self.rkey,
+		wire, a.self.qpn);
+	attempt("all but the queue pair's number", &same, &b, b.self.qpn ^ 0x55, a.self.psn, b.self.rkey,
+		wire, a.self.qpn);
+	const char *flows = traffic(&a, &b);
+	tell("the connection: %s, %s, %s", state(&a), state(&b), flows);
+	/* The control: a packet carries no more than that, whoever sends it. The sequence number has moved on
+	 * by traffic's one. */
+	attempt("all known, from the peer's address", &same, &b, b.self.qpn, (a.self.psn + 1) & 0xffffff,
+		b.self.rkey, wire, a.self.qpn);
+	sh("ip addr del 10.9.8.1/32 dev lo");
+	close(wire);
+	close(same.fd);
+	close(other.fd);
+	close_end(&a);
+	close_end(&b);
 }
 
 const struct scene flood_scenes[] = {
-    {"flood-garbage", flood_garbage, true}, {"flood-forged", flood_forged, true}, {"flood-valid", flood_valid, true},
-    {"stranger", stranger, true}, {0},
+	{ "flood-garbage", flood_garbage, true },
+	{ "flood-forged", flood_forged, true },
+	{ "flood-valid", flood_valid, true },
+	{ "stranger", stranger, true },
+	{ 0 },
 };

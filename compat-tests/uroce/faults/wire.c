@@ -13,147 +13,152 @@
 
 uint32_t any(void)
 {
-    static uint64_t state;
+	static uint64_t state;
 
-    while (state == 0)
-        MUST(getrandom(&state, sizeof state, 0) == sizeof state);
-    /* xorshift: a flood has no time for more */
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state >> 32;
+	while (state == 0)
+		MUST(getrandom(&state, sizeof state, 0) == sizeof state);
+	/* xorshift: a flood has no time for more */
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state >> 32;
 }
 
 /* The CRC of Ethernet, a byte at a time: a flood is to be one. */
 static uint32_t crc32(uint32_t crc, const uint8_t *data, size_t size)
 {
-    static uint32_t table[256];
+	static uint32_t table[256];
 
-    if (!table[1])
-        for (uint32_t i = 0; i < 256; i++) {
-            uint32_t value = i;
+	if (!table[1])
+		for (uint32_t i = 0; i < 256; i++) {
+			uint32_t value = i;
 
-            for (int bit = 0; bit < 8; bit++)
-                value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);
-            table[i] = value;
-        }
-    for (size_t i = 0; i < size; i++)
-        crc = crc >> 8 ^ table[(crc ^ data[i]) & 0xff];
-    return crc;
+			for (int bit = 0; bit < 8; bit++)
+				value = value >> 1 ^ (value & 1 ? 0xedb88320 : 0);
+			table[i] = value;
+		}
+	for (size_t i = 0; i < size; i++)
+		crc = crc >> 8 ^ table[(crc ^ data[i]) & 0xff];
+	return crc;
 }
 
-/* The invariant CRC: of 8 bytes of ones, the IP and UDP headers and the BTH with what may change on the way as ones, and
- * the rest. */
+/* The invariant CRC: of 8 bytes of ones, the IP and UDP headers and the BTH with what may change on the way
+ * as ones, and the rest. */
 static uint32_t icrc(const uint8_t *ip_udp, const uint8_t *packet, size_t size)
 {
-    uint8_t head[8 + 28 + HEADER];
+	uint8_t head[8 + 28 + HEADER];
 
-    memset(head, 0xff, 8);
-    memcpy(head + 8, ip_udp, 28);
-    memcpy(head + 36, packet, HEADER);
-    head[8 + 1] = 0xff;                   /* type of service */
-    head[8 + 8] = 0xff;                   /* time to live */
-    head[8 + 10] = head[8 + 11] = 0xff;   /* checksum */
-    head[8 + 26] = head[8 + 27] = 0xff;   /* UDP checksum */
-    head[36 + 4] = 0xff;                  /* reserved, congestion bits */
-    return ~crc32(crc32(0xffffffff, head, sizeof head), packet + HEADER, size - HEADER);
+	memset(head, 0xff, 8);
+	memcpy(head + 8, ip_udp, 28);
+	memcpy(head + 36, packet, HEADER);
+	head[8 + 1] = 0xff;                 /* type of service */
+	head[8 + 8] = 0xff;                 /* time to live */
+	head[8 + 10] = head[8 + 11] = 0xff; /* checksum */
+	head[8 + 26] = head[8 + 27] = 0xff; /* UDP checksum */
+	head[36 + 4] = 0xff;                /* reserved, congestion bits */
+	return ~crc32(crc32(0xffffffff, head, sizeof head), packet + HEADER, size - HEADER);
 }
 
 void appear(struct stranger *stranger, const struct end *end, const char *address)
 {
-    struct sockaddr_in own = {.sin_family = AF_INET};
-    socklen_t length = sizeof own;
-    int discover = IP_PMTUDISC_DO; /* identification 0, don't fragment */
+	struct sockaddr_in own = { .sin_family = AF_INET };
+	socklen_t length = sizeof own;
+	int discover = IP_PMTUDISC_DO; /* identification 0, don't fragment */
 
-    MUST((stranger->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);
-    MUST(setsockopt(stranger->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover) == 0);
-    if (address)
-        MUST(inet_pton(AF_INET, address, &own.sin_addr) == 1);
-    else
-        memcpy(&own.sin_addr, end->self.gid.raw + 12, 4);
-    /* a port that may stand in a queue pair's number */
-    do
-        own.sin_port = htons(0x8000 | any());
-    while (own.sin_port == 0xffff || bind(stranger->fd, (void *)&own, sizeof own) != 0);
-    MUST(getsockname(stranger->fd, (void *)&own, &length) == 0);
-    stranger->from = own.sin_addr;
-    stranger->port = ntohs(own.sin_port);
+	MUST((stranger->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);
+	MUST(setsockopt(stranger->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover) == 0);
+	if (address)
+		MUST(inet_pton(AF_INET, address, &own.sin_addr) == 1);
+	else
+		memcpy(&own.sin_addr, end->self.gid.raw + 12, 4);
+	/* a port that may stand in a queue pair's number */
+	do
+		own.sin_port = htons(0x8000 | any());
+	while (own.sin_port == 0xffff || bind(stranger->fd, (void *)&own, sizeof own) != 0);
+	MUST(getsockname(stranger->fd, (void *)&own, &length) == 0);
+	stranger->from = own.sin_addr;
+	stranger->port = ntohs(own.sin_port);
 }
 
 static void put24(uint8_t *at, uint32_t value)
 {
-    at[0] = value >> 16, at[1] = value >> 8, at[2] = value;
+	at[0] = value >> 16, at[1] = value >> 8, at[2] = value;
 }
 
 static uint32_t get24(const uint8_t *at)
 {
-    return at[0] << 16 | at[1] << 8 | at[2];
+	return at[0] << 16 | at[1] << 8 | at[2];
 }
 
 void set_bth(uint8_t *packet, uint8_t opcode, uint32_t qpn, uint32_t psn)
 {
-    memset(packet, 0, HEADER);
-    packet[0] = opcode;
-    packet[2] = packet[3] = 0xff; /* P_Key */
-    put24(packet + 5, qpn);
-    packet[8] = 0x80; /* an acknowledgment, please */
-    put24(packet + 9, psn);
+	memset(packet, 0, HEADER);
+	packet[0] = opcode;
+	packet[2] = packet[3] = 0xff; /* P_Key */
+	put24(packet + 5, qpn);
+	packet[8] = 0x80; /* an acknowledgment, please */
+	put24(packet + 9, psn);
 }
 
 void set_reth(uint8_t *packet, uint64_t addr, uint32_t rkey, uint32_t length)
 {
-    uint32_t words[4] = {htonl(addr >> 32), htonl(addr), htonl(rkey), htonl(length)};
+	uint32_t words[4] = { htonl(addr >> 32), htonl(addr), htonl(rkey), htonl(length) };
 
-    memcpy(packet + HEADER, words, sizeof words);
+	memcpy(packet + HEADER, words, sizeof words);
 }
 
 /* Where packets for a queue pair go: its number tells. */
 static uint16_t port_of(uint32_t qpn)
 {
-    return qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791;
+	return qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791;
 }
 
 bool cast(struct stranger *stranger, const struct end *end, uint32_t qpn, uint8_t *packet, size_t size)
 {
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(port_of(qpn))};
-    uint16_t total = 28 + size + 4, udp = 8 + size + 4, ports[2] = {htons(stranger->port), to.sin_port};
-    uint8_t head[28] = {0x45, [2] = total >> 8, total, [6] = 0x40 /* don't fragment */, [9] = 17, [24] = udp >> 8, udp};
-    uint32_t crc;
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port_of(qpn)) };
+	uint16_t total = 28 + size + 4, udp = 8 + size + 4, ports[2] = { htons(stranger->port), to.sin_port };
+	uint8_t head[28] = {
+		0x45, [2] = total >> 8, total, [6] = 0x40 /* don't fragment */, [9] = 17, [24] = udp >> 8, udp
+	};
+	uint32_t crc;
 
-    memcpy(&to.sin_addr, end->self.gid.raw + 12, 4);
-    memcpy(head + 12, &stranger->from, 4);
-    memcpy(head + 16, &to.sin_addr, 4);
-    memcpy(head + 20, ports, 4);
-    crc = icrc(head, packet, size);
-    memcpy(packet + size, &crc, 4);
-    return sendto(stranger->fd, packet, size + 4, 0, (void *)&to, sizeof to) == (ssize_t)size + 4;
+	memcpy(&to.sin_addr, end->self.gid.raw + 12, 4);
+	memcpy(head + 12, &stranger->from, 4);
+	memcpy(head + 16, &to.sin_addr, 4);
+	memcpy(head + 20, ports, 4);
+	crc = icrc(head, packet, size);
+	memcpy(packet + size, &crc, 4);
+	return sendto(stranger->fd, packet, size + 4, 0, (void *)&to, sizeof to) == (ssize_t)size + 4;
 }
 
 int tap(void)
 {
-    struct sockaddr_ll lo = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_IP), .sll_ifindex = if_nametoindex("lo")};
-    int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_ll lo = { .sll_family = AF_PACKET,
+				  .sll_protocol = htons(ETH_P_IP),
+				  .sll_ifindex = if_nametoindex("lo") };
+	int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-    MUST(fd >= 0 && bind(fd, (void *)&lo, sizeof lo) == 0);
-    return fd;
+	MUST(fd >= 0 && bind(fd, (void *)&lo, sizeof lo) == 0);
+	return fd;
 }
 
 bool see(int tap, uint32_t qpn, uint32_t other, struct seen *seen, int ms)
 {
-    struct pollfd ready = {.fd = tap, .events = POLLIN};
-    uint8_t packet[65536], *bth;
-    ssize_t size;
+	struct pollfd ready = { .fd = tap, .events = POLLIN };
+	uint8_t packet[65536], *bth;
+	ssize_t size;
 
-    while (poll(&ready, 1, ms) == 1) {
-        if ((size = recv(tap, packet, sizeof packet, 0)) < 20 + 8 + HEADER + 4 || packet[9] != IPPROTO_UDP)
-            continue;
-        bth = packet + (packet[0] & 15) * 4 + 8;
-        seen->opcode = bth[0];
-        seen->qpn = get24(bth + 5);
-        seen->psn = get24(bth + 9);
-        seen->syndrome = seen->opcode == ACK ? bth[HEADER] : -1;
-        if (seen->qpn == qpn || seen->qpn == other)
-            return true;
-    }
-    return false;
+	while (poll(&ready, 1, ms) == 1) {
+		if ((size = recv(tap, packet, sizeof packet, 0)) < 20 + 8 + HEADER + 4 ||
+		    packet[9] != IPPROTO_UDP)
+			continue;
+		bth = packet + (packet[0] & 15) * 4 + 8;
+		seen->opcode = bth[0];
+		seen->qpn = get24(bth + 5);
+		seen->psn = get24(bth + 9);
+		seen->syndrome = seen->opcode == ACK ? bth[HEADER] : -1;
+		if (seen->qpn == qpn || seen->qpn == other)
+			return true;
+	}
+	return false;
 }

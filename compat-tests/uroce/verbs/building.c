@@ -1,9 +1,9 @@
 /* Requests that are built by calls (ibv_wr_post(3)). */
 #include "check.h"
 
-#define OPS                                                                                        \
-	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND |              \
-	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |                      \
+#define OPS \
+	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_SEND | \
+	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
 
 static void built(struct rig *rig)
@@ -84,8 +84,12 @@ static void rolled_back(struct rig *rig)
 
 static void refused(struct rig *rig)
 {
-	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq, .recv_cq = rig->cq, .qp_type = IBV_QPT_UD, .pd = rig->pd,
-					    .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+	struct ibv_qp_init_attr_ex attr = { .send_cq = rig->cq,
+					    .recv_cq = rig->cq,
+					    .qp_type = IBV_QPT_UD,
+					    .pd = rig->pd,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD |
+							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 					    .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE };
 
 	CHECK(!ibv_create_qp_ex(rig->context, &attr) && errno == EOPNOTSUPP);

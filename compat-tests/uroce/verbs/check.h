@@ -15,31 +15,32 @@
 extern int failures;
 
 /* Counts a failure and goes on. */
-#define CHECK(condition)                                                                          \
-	do {                                                                                      \
-		if (!(condition)) {                                                               \
-			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition,  \
-			       errno);                                                            \
-			failures++;                                                               \
-		}                                                                                 \
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: not so: %s (errno %d)\n", __FILE__, __LINE__, #condition, errno); \
+			failures++; \
+		} \
 	} while (0)
 
 /* Without this the rest makes no sense. */
-#define NEED(condition)                                                                           \
-	do {                                                                                      \
-		if (!(condition)) {                                                               \
-			printf("%s:%d: needed: %s (errno %d: %s)\n", __FILE__, __LINE__,          \
-			       #condition, errno, strerror(errno));                               \
-			exit(1);                                                                  \
-		}                                                                                 \
+#define NEED(condition) \
+	do { \
+		if (!(condition)) { \
+			printf("%s:%d: needed: %s (errno %d: %s)\n", __FILE__, __LINE__, #condition, errno, \
+			       strerror(errno)); \
+			exit(1); \
+		} \
 	} while (0)
 
 #define SIZE 8192
 #define PORT 1
 #define QKEY 0x11111111
 
-enum { ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		    IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND };
+enum {
+	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND
+};
 
 /* A context with what most checks need. */
 struct rig {
@@ -68,7 +69,8 @@ struct ibv_wc next_wc(struct ibv_cq *cq);
 /* The next asynchronous event, acknowledged; its type, or -1 after two seconds. */
 int next_event(struct rig *rig);
 /* Posts one request with one piece of the rig's buffer. */
-int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to, uint32_t rkey);
+int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to,
+	 uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len);
 
 void check_objects(void);

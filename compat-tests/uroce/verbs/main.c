@@ -1,4 +1,5 @@
-/* Checks of the verbs within one process, on the device $DEVICE. Says what is not as it should be; exits 1 then. */
+/* Checks of the verbs within one process, on the device $DEVICE. Says what is not as it should be; exits 1
+ * then. */
 #include "check.h"
 
 int failures;

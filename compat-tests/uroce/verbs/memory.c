@@ -26,7 +26,8 @@ static void regions(struct rig *rig)
 }
 
 /* The status of an operation on a fresh connection. */
-static enum ibv_wc_status status_of(struct rig *rig, enum ibv_wr_opcode op, int len, uint64_t to, uint32_t rkey)
+static enum ibv_wc_status status_of(struct rig *rig, enum ibv_wr_opcode op, int len, uint64_t to,
+				    uint32_t rkey)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_wc wc;
@@ -92,7 +93,8 @@ static void local_errors(struct rig *rig)
 {
 	struct ibv_mr *read_only = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0), *good = rig->mr;
 
-	CHECK(status_of(rig, IBV_WR_RDMA_WRITE, SIZE + 1, (uintptr_t)rig->buf, good->rkey) == IBV_WC_LOC_PROT_ERR);
+	CHECK(status_of(rig, IBV_WR_RDMA_WRITE, SIZE + 1, (uintptr_t)rig->buf, good->rkey) ==
+	      IBV_WC_LOC_PROT_ERR);
 	rig->mr = read_only;
 	CHECK(status_of(rig, IBV_WR_RDMA_WRITE, 8, (uintptr_t)rig->buf + 64, good->rkey) == IBV_WC_SUCCESS);
 	CHECK(status_of(rig, IBV_WR_RDMA_READ, 8, (uintptr_t)rig->buf + 64, good->rkey) != IBV_WC_SUCCESS);
@@ -103,8 +105,10 @@ static void local_errors(struct rig *rig)
 static void windows(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_mw *one = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1), *two = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
-	struct ibv_mw_bind bind = { .wr_id = 1, .send_flags = IBV_SEND_SIGNALED,
+	struct ibv_mw *one = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1),
+		      *two = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_2);
+	struct ibv_mw_bind bind = { .wr_id = 1,
+				    .send_flags = IBV_SEND_SIGNALED,
 				    .bind_info = { rig->mr, (uintptr_t)rig->buf + 256, 16,
 						   IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ } };
 	struct ibv_send_wr *bad, wr = { .wr_id = 2, .opcode = IBV_WR_BIND_MW };

@@ -25,7 +25,8 @@ static void users(struct rig *rig)
 	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_attr);
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, srq);
 	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
-	struct ibv_ah_attr ah_attr = { .is_global = 1, .port_num = PORT,
+	struct ibv_ah_attr ah_attr = { .is_global = 1,
+				       .port_num = PORT,
 				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
 	struct ibv_ah *ah;
 
@@ -64,8 +65,9 @@ static void groups(struct rig *rig)
 
 static void refused(struct rig *rig)
 {
-	struct ibv_qp_init_attr attr = { .send_cq = rig->cq, .recv_cq = rig->cq, .qp_type = IBV_QPT_RC,
-					 .cap = { 1, 1, 1, 1, 0 } };
+	struct ibv_qp_init_attr attr = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .qp_type = IBV_QPT_RC, .cap = { 1, 1, 1, 1, 0 }
+	};
 	struct ibv_device_attr device;
 	struct ibv_qp *qp;
 

@@ -35,8 +35,12 @@ static void operations(struct rig *rig)
 	CHECK(post(a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1025, rig->mr->rkey) == EINVAL);
 
 	CHECK(post_recv(b, rig, 11, 4096, 200) == 0);
-	wr = (struct ibv_send_wr){ .wr_id = 1, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
-				   .imm_data = 0x12345678, .send_flags = IBV_SEND_SOLICITED };
+	wr = (struct ibv_send_wr){ .wr_id = 1,
+				   .sg_list = &sge,
+				   .num_sge = 1,
+				   .opcode = IBV_WR_SEND_WITH_IMM,
+				   .imm_data = 0x12345678,
+				   .send_flags = IBV_SEND_SOLICITED };
 	CHECK(ibv_post_send(a, &wr, &bad) == 0);
 	for (int i = 0; i < 2; i++) {
 		wc = next_wc(rig->cq);
@@ -87,7 +91,9 @@ static void bad_ones(struct rig *rig)
 	receives[2].sg_list = sges;
 	CHECK(ibv_post_recv(qp, receives, &bad_recv) == EINVAL && bad_recv == &receives[2]);
 	for (int i = 0; i < 4; i++)
-		list[i] = (struct ibv_send_wr){ .wr_id = i, .next = &list[i + 1], .opcode = IBV_WR_RDMA_WRITE };
+		list[i] = (struct ibv_send_wr){ .wr_id = i,
+						.next = &list[i + 1],
+						.opcode = IBV_WR_RDMA_WRITE };
 	list[2].num_sge = 5;
 	list[2].sg_list = sges;
 	CHECK(ibv_post_send(qp, list, &bad) == EINVAL && bad == &list[2]);
@@ -112,8 +118,9 @@ static void inlined(struct rig *rig)
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	char text[64] = "carried in the request";
 	struct ibv_sge sges[] = { { (uintptr_t)text, 11, 0 }, { (uintptr_t)text + 11, 53, 0 } };
-	struct ibv_send_wr *bad, wr = { .sg_list = sges, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE,
-					.send_flags = IBV_SEND_INLINE };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = sges, .num_sge = 2, .opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_INLINE
+	};
 
 	join(rig, qp, qp);
 	wr.wr.rdma.remote_addr = (uintptr_t)rig->buf;
@@ -128,12 +135,15 @@ static void inlined(struct rig *rig)
 static void datagrams(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_UD, 0, NULL), *b = make_qp(rig, IBV_QPT_UD, 0, NULL);
-	struct ibv_ah_attr attr = { .is_global = 1, .port_num = PORT,
-				    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 64 } };
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = PORT,
+		.grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 64 }
+	};
 	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr), *back;
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 100, rig->mr->lkey };
-	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM,
-					.imm_data = 3 };
+	struct ibv_send_wr *bad,
+		wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = 3 };
 	struct ibv_wc wc, received = {};
 
 	NEED(ah);

@@ -99,7 +99,9 @@ static void forks(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-enum { LAST = 16 };
+enum {
+	LAST = 16
+};
 
 /* Takes the parent's messages, and is gone with the last one: nothing is closed. */
 static void take_and_leave(int in, int out)

@@ -35,7 +35,8 @@ static void extended(struct rig *rig)
 	CHECK(ibv_wc_read_opcode(ex) == IBV_WC_RDMA_READ && ibv_wc_read_byte_len(ex) == 77);
 	CHECK(ibv_wc_read_qp_num(ex) == qp->qp_num && ibv_wc_read_vendor_err(ex) == 0);
 	stamp = ibv_wc_read_completion_ts(ex);
-	CHECK(stamp > (uint64_t)values.raw_clock.tv_nsec && stamp < (uint64_t)values.raw_clock.tv_nsec + 5000000000);
+	CHECK(stamp > (uint64_t)values.raw_clock.tv_nsec &&
+	      stamp < (uint64_t)values.raw_clock.tv_nsec + 5000000000);
 	CHECK(ibv_wc_read_completion_wallclock_ns(ex) / 1000000000 - time(NULL) + 5 < 10);
 	while (ibv_next_poll(ex) && tries++ < 1000)
 		usleep(1000);
@@ -151,7 +152,8 @@ static void shared(struct rig *rig)
 	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == EINVAL && bad == &wr);
 	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == 0);
 	memset(&attr, 0, sizeof(attr));
-	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.max_wr >= 16 && attr.srq_limit == 3 && attr.max_sge >= 2);
+	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.max_wr >= 16 && attr.srq_limit == 3 &&
+	      attr.max_sge >= 2);
 	attr.srq_limit = attr.max_wr + 1;
 	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == EINVAL);
 	for (int i = 0; i < 2; i++)
@@ -174,13 +176,18 @@ static void shared(struct rig *rig)
 static void xrc(struct rig *rig)
 {
 	struct ibv_xrcd_init_attr attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-					   .fd = -1, .oflags = O_CREAT };
+					   .fd = -1,
+					   .oflags = O_CREAT };
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &attr);
-	struct ibv_srq_init_attr_ex init = { .attr = { 8, 1, 0 }, .srq_type = IBV_SRQT_XRC, .pd = rig->pd, .cq = rig->cq,
+	struct ibv_srq_init_attr_ex init = { .attr = { 8, 1, 0 },
+					     .srq_type = IBV_SRQT_XRC,
+					     .pd = rig->pd,
+					     .cq = rig->cq,
 					     .xrcd = xrcd,
 					     .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
 							  IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_XRCD };
-	struct ibv_qp_init_attr_ex recv_init = { .qp_type = IBV_QPT_XRC_RECV, .xrcd = xrcd,
+	struct ibv_qp_init_attr_ex recv_init = { .qp_type = IBV_QPT_XRC_RECV,
+						 .xrcd = xrcd,
 						 .comp_mask = IBV_QP_INIT_ATTR_XRCD };
 	struct ibv_sge sge = { (uintptr_t)rig->buf + 4096, 64, rig->mr->lkey };
 	struct ibv_recv_wr *bad, wr = { .wr_id = 3, .sg_list = &sge, .num_sge = 1 };
@@ -188,7 +195,8 @@ static void xrc(struct rig *rig)
 	struct ibv_qp_open_attr open = { .qp_type = IBV_QPT_XRC_RECV,
 					 .comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 						      IBV_QP_OPEN_ATTR_TYPE };
-	struct ibv_send_wr *bad_send, send_wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_send_wr *bad_send,
+		send_wr = { .wr_id = 4, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_srq *srq;
 	uint32_t number = 0;
 	int seen = 0;
@@ -205,18 +213,28 @@ static void xrc(struct rig *rig)
 	for (int i = 0; i < 2; i++) {
 		struct ibv_qp *qp = i ? recv : send;
 		struct ibv_qp_attr a = {
-			.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024, .max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+			.qp_state = IBV_QPS_RTR,
+			.path_mtu = IBV_MTU_1024,
+			.max_dest_rd_atomic = 1,
+			.min_rnr_timer = 1,
 			.dest_qp_num = i ? send->qp_num : recv->qp_num,
-			.ah_attr = { .is_global = 1, .port_num = PORT,
+			.ah_attr = { .is_global = 1,
+				     .port_num = PORT,
 				     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } },
 		};
 
 		CHECK(to_init(qp) == 0);
-		CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-						    (i ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
-		a = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .max_rd_atomic = 1 };
-		CHECK(ibv_modify_qp(qp, &a, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
-						    (i ? 0 : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		CHECK(ibv_modify_qp(qp, &a,
+				    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					    IBV_QP_RQ_PSN |
+					    (i ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
+		a = (struct ibv_qp_attr){
+			.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .max_rd_atomic = 1
+		};
+		CHECK(ibv_modify_qp(qp, &a,
+				    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+					    (i ? 0
+					       : IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 							     IBV_QP_MAX_QP_RD_ATOMIC)) == 0);
 	}
 	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);

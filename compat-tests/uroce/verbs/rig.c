@@ -63,11 +63,14 @@ struct ibv_qp *make_qp(struct rig *rig, enum ibv_qp_type type, uint64_t ops, str
 
 int to_init(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = PORT, .qkey = QKEY,
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = PORT,
+				    .qkey = QKEY,
 				    .qp_access_flags = ALL_ACCESS & ~IBV_ACCESS_MW_BIND };
 
-	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					(qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
+	return ibv_modify_qp(qp, &attr,
+			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+				     (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS));
 }
 
 int to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
@@ -79,7 +82,8 @@ int to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 		.rq_psn = 0xfffffe,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = PORT,
+		.ah_attr = { .is_global = 1,
+			     .port_num = PORT,
 			     .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index, .hop_limit = 1 } },
 	};
 	int mask = IBV_QP_STATE;
@@ -93,8 +97,12 @@ int to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 
 int to_rts(struct ibv_qp *qp)
 {
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS, .sq_psn = 0xfffffe, .timeout = 14,
-				    .retry_cnt = 3, .rnr_retry = 3, .max_rd_atomic = 4 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS,
+				    .sq_psn = 0xfffffe,
+				    .timeout = 14,
+				    .retry_cnt = 3,
+				    .rnr_retry = 3,
+				    .max_rd_atomic = 4 };
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (qp->qp_type == IBV_QPT_RC)
@@ -144,7 +152,8 @@ int next_event(struct rig *rig)
 	return event.event_type;
 }
 
-int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to, uint32_t rkey)
+int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to,
+	 uint32_t rkey)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf + from, len, rig->mr->lkey };
 	struct ibv_send_wr *bad = NULL, wr = { .wr_id = op, .sg_list = &sge, .num_sge = 1, .opcode = op };

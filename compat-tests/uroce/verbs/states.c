@@ -26,12 +26,14 @@ static void values(struct rig *rig)
 	rig->gid_index -= 100;
 	CHECK(to_rtr(rig, qp, 1) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .timeout = 32 };
-	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
 	attr.timeout = 1;
 	attr.max_rd_atomic = 129;
-	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-					       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
+	CHECK(ibv_modify_qp(qp, &attr,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				    IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == EINVAL);
 	CHECK(to_rts(qp) == 0);
 	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTS, .cur_qp_state = IBV_QPS_SQD };
 	CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CUR_STATE) == EINVAL);
@@ -57,7 +59,8 @@ static void told(struct rig *rig)
 	CHECK(!memcmp(&attr.ah_attr.grh.dgid, &rig->gid, 16));
 	CHECK(attr.qp_access_flags == (ALL_ACCESS & ~IBV_ACCESS_MW_BIND));
 	CHECK(attr.cap.max_send_wr >= 16 && attr.cap.max_inline_data >= 64);
-	CHECK(init.qp_type == IBV_QPT_RC && init.sq_sig_all == 1 && init.qp_context == rig && init.send_cq == rig->cq);
+	CHECK(init.qp_type == IBV_QPT_RC && init.sq_sig_all == 1 && init.qp_context == rig &&
+	      init.send_cq == rig->cq);
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 

@@ -1,5 +1,5 @@
-/* Opens a device with the library that argv[1] names, and unloads that without closing the device: whatever it runs in the
- * background must go on finding its code. */
+/* Opens a device with the library that argv[1] names, and unloads that without closing the device: whatever
+ * it runs in the background must go on finding its code. */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""rust: include/ against the Rust side's types (crates/ibverbs-abi), in both directions.
+"""rust.py: include/ against the Rust side's types (crates/ibverbs-abi), in both directions.
 
 cbindgen writes those as a C header; what it tells a compiler (./facts) is compared with what our headers tell, by size
 and offset of every field, and by the value of every enumerator and number. Types cannot be compared by name: what is
@@ -37,7 +37,7 @@ C_ONLY = [
 
 
 def facts(*arguments):
-    result = subprocess.run([f"{HERE}/facts", *arguments], capture_output=True, text=True)
+    result = subprocess.run([f"{HERE}/facts.py", *arguments], capture_output=True, text=True)
     if result.returncode:
         sys.exit(f"{' '.join(arguments)}: {result.stderr}")
     return result.stdout.splitlines()

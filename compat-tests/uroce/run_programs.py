@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""programs OUT HOSTS [--rest] [--netem WORDS] --library DIR [PATTERN...]: runs the cases (see cases.py) between two hosts, one after the
+"""run_programs.py OUT HOSTS [--rest] [--netem WORDS] --library DIR [PATTERN...]: runs the cases (see cases.py) between two hosts, one after the
 other, and says of each whether it ended as it must. What the programs wrote is kept in OUT/NAME/.
 
 HOSTS   loopback   both are here, at 127.0.0.1

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""build SOURCES OUT LIBDIR [NAME...]: builds rdma-core's parts, perftest and qperf (or what is named), unchanged, twice:
+"""build.py SOURCES OUT LIBDIR [NAME...]: builds rdma-core's parts, perftest and qperf (or what is named), unchanged, twice:
 on rdma-core's headers and library ("c"), and on ours from LIBDIR ("ours"). What is built is left in OUT/built/c and
 OUT/built/ours, in bin and lib.
 

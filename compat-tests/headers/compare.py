@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""compare WHAT THEIRS OURS EXPECTED [NEWER]: compares two lists of facts, in both directions.
+"""compare.py WHAT THEIRS OURS EXPECTED [NEWER]: compares two lists of facts, in both directions.
 
 EXPECTED has the differences that are known, with reasons (lines of WHAT). NEWER is the list of a newer release of
 theirs: what we have beyond THEIRS may be from there, and what THEIRS has may have changed until then. Ends with a

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""inline OURS OUR_FACTS THEIRS THEIR_FACTS [-D NAME=VALUE]... [--but NAME]... HEADER...: do the inline functions do the same?
+"""inline.py OURS OUR_FACTS THEIRS THEIR_FACTS [-D NAME=VALUE]... [--but NAME]... HEADER...: do the inline functions do the same?
 
 OURS and THEIRS are lists of include folders, separated by colons. Makes a program that calls each inline function that
 both have, with each function that it could call itself replaced by one that tells its arguments: the slots of

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""pyverbs-runner VARIANT NAMES: runs the tests of pyverbs named in the file NAMES (`pyverbs:MODULE.CLASS.TEST`), each in a
+"""pyverbs_runner.py VARIANT NAMES: runs the tests of pyverbs named in the file NAMES (`pyverbs:MODULE.CLASS.TEST`), each in a
 process of its own with a time limit. Runs in the folder of the tests; in the virtual machine, and for ../uroce on the host,
 where PYVERBS_ARGS has arguments for the tests, PYVERBS_LIMIT the seconds that one may take, and PYVERBS_TELL (a file, or - for standard output) takes the place of the console.
 

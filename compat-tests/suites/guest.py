@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Runs in the virtual machine: takes the runs listed in $OUT/todo (lines "number|variant|case line") one
 after the other and leaves in $OUT/results/NAME/VARIANT/ (made by the host) what its programs wrote,
-which libibverbs they loaded and, written last, `exit`: how they ended. `compare` on the host does the rest.
+which libibverbs they loaded and, written last, `exit`: how they ended. `compare.py` on the host does the rest.
 
-A case is one test of pyverbs (handed on to pyverbs-runner, which imports the tests once for all), or a
+A case is one test of pyverbs (handed on to pyverbs_runner.py, which imports the tests once for all), or a
 server and a client.
 """
 import glob
@@ -195,7 +195,7 @@ def run_pyverbs(variant, names):
     device = show_net_interface()
     write(f"{WORK}/names", "".join(f"{name}\n" for name in names))
     subprocess.run(
-        ["/usr/bin/python3", f"{OUT}/in/pyverbs-runner", variant, f"{WORK}/names"],
+        ["/usr/bin/python3", f"{OUT}/in/pyverbs_runner.py", variant, f"{WORK}/names"],
         env=environment(variant),
         cwd=f"{WORK}/pyverbs/tests",
     )

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""facts [-I DIR | -D NAME[=VALUE]]... [--of DIR]... HEADER...: what headers tell a C compiler, a line a fact.
+"""facts.py [-I DIR | -D NAME[=VALUE]]... [--of DIR]... HEADER...: what headers tell a C compiler, a line a fact.
 
 Only what is in a file below one of the --of directories counts (default: those of -I). The facts: each
 struct's and union's size and alignment; each field's offset, size and type (of verbs_context also the place counted

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""pyverbs OUT LIBRARY-DIR [PATTERN...]: runs rdma-core's pyverbs tests on uroce0 at the loopback interface, and holds them
+"""run_pyverbs.py OUT LIBRARY-DIR [PATTERN...]: runs rdma-core's pyverbs tests on uroce0 at the loopback interface, and holds them
 against `pyverbs.lst`: a test must pass, or end as its line there says. What each left is kept in OUT/NAME/uroce/.
 """
 import os
@@ -44,7 +44,7 @@ def main():
         os.makedirs(f"{out}/results/pyverbs:{name}/uroce")
     env = host.environment(OUT=out, PYVERBS_ARGS="--dev uroce0", PYVERBS_TELL="-", PYVERBS_LIMIT="30")
     subprocess.run(
-        ["/usr/bin/python3", f"{cases.HERE}/../suites/pyverbs-runner", "uroce", f"{out}/in/names"], env=env, cwd=tests
+        ["/usr/bin/python3", f"{cases.HERE}/../suites/pyverbs_runner.py", "uroce", f"{out}/in/names"], env=env, cwd=tests
     )
 
     failures, counts = [f"  pyverbs.lst names what is no test: {name}" for name in useless], {}

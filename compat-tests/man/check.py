@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""check: the manual pages in man/ are well-formed, complete and true.
+"""check.py: the manual pages in man/ are well-formed, complete and true.
 
 - mandoc and groff have nothing to say about them, and no line is wider than a terminal.
 - Every function that the library exports for programs, or that verbs.h has inline, has a page; every page's name leads

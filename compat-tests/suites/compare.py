@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""compare OUT: compares what the suites left in OUT/results on the two libraries, test by test, for the cases in
+"""compare.py OUT: compares what the suites left in OUT/results on the two libraries, test by test, for the cases in
 OUT/cases. Prints a table suite by suite and the differences, and ends with the line "N passed, M failed".
 Exit status 1 when anything differs or is missing.
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""figures LIBRARY-DIR HOSTS...: perftest's latencies and bandwidths between hosts (see compat-tests/uroce/programs), side by side.
+"""figures.py LIBRARY-DIR HOSTS...: perftest's latencies and bandwidths between hosts (see compat-tests/uroce/run_programs.py), side by side.
 Nothing here asserts a time."""
 import os
 import subprocess
