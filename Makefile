@@ -25,7 +25,7 @@ TESTS += test-sources test-vm-fork
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-shell lint-layers bench deps install uninstall clean
+.PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-c lint-shell lint-layers bench deps install uninstall clean
 .PHONY: test-headers test-sources test-sources-pyverbs man test-man
 .PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
@@ -65,12 +65,15 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel
 test: deps ## install what is missing, then run all the tests below
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
-lint: lint-rust lint-shell lint-layers ## rustfmt, clippy, shellcheck, the layers of the code
+lint: lint-rust lint-c lint-shell lint-layers ## rustfmt, clippy, clang-format, shellcheck, layers
 
 lint-rust:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --features static -- -D warnings
+
+lint-c:
+	scripts/lint-c
 
 lint-layers:
 	scripts/lint-layers
