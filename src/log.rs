@@ -9,12 +9,13 @@ use core::{
     sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
 
+use ibverbs_abi::Errno;
 use ibverbs_abi::{
     VERBS_LOG_DEBUG, VERBS_LOG_ERR, VERBS_LOG_INFO, VERBS_LOG_LEVEL_NONE, VERBS_LOG_WARN,
 };
 use libc::FILE;
 
-use crate::{env, sys};
+use crate::env;
 
 static LEVEL: AtomicU32 = AtomicU32::new(VERBS_LOG_LEVEL_NONE);
 static FILE_: AtomicPtr<FILE> = AtomicPtr::new(ptr::null_mut());
@@ -66,7 +67,7 @@ pub fn enabled(level: u32) -> bool {
 /// Writes `bytes` to the log if `level` is enabled. Leaves errno as it was.
 pub fn write(level: u32, bytes: &[u8]) {
     if enabled(level) {
-        let errno = sys::errno();
+        let errno = Errno::last();
         // SAFETY: the file was opened by `init`, is never closed, and libc locks it itself.
         unsafe {
             libc::fwrite(
@@ -76,7 +77,7 @@ pub fn write(level: u32, bytes: &[u8]) {
                 FILE_.load(Ordering::Relaxed),
             );
         }
-        sys::set_errno(errno);
+        errno.set();
     }
 }
 

@@ -6,48 +6,21 @@
 use core::{ffi::CStr, mem::MaybeUninit, ptr::NonNull};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
+use ibverbs_abi::Errno;
 use libc::c_int;
 
-/// The calling thread's errno.
-#[inline]
-pub fn errno() -> c_int {
-    // SAFETY: libc returns the address of this thread's errno, valid as long as the thread runs.
-    unsafe { *libc::__errno_location() }
-}
-
-/// Sets the calling thread's errno.
-#[inline]
-pub fn set_errno(value: c_int) {
-    // SAFETY: libc returns the address of this thread's errno, and only this thread writes to it.
-    unsafe { *libc::__errno_location() = value }
-}
-
-/// Sets errno and returns it: how the commands that return an errno value refuse what cannot be.
-#[inline]
-pub fn refuse(errno: c_int) -> c_int {
-    set_errno(errno);
-    errno
-}
-
-/// Sets errno and returns NULL: how the verbs that return a pointer fail.
-#[inline]
-pub fn null<T>(errno: c_int) -> *mut T {
-    set_errno(errno);
-    core::ptr::null_mut()
-}
-
 /// Opens `path` relative to `dirfd` (`AT_FDCWD` for the working directory). `flags` must not create.
-pub fn openat(dirfd: c_int, path: &CStr, flags: c_int) -> Result<OwnedFd, c_int> {
+pub fn openat(dirfd: c_int, path: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::openat(dirfd, path.as_ptr(), flags) };
-    owned(fd).ok_or_else(errno)
+    owned(fd).ok_or_else(Errno::last)
 }
 
 /// Opens `path`, which must not be created by `flags`.
-pub fn open(path: &CStr, flags: c_int) -> Result<OwnedFd, c_int> {
+pub fn open(path: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::open(path.as_ptr(), flags) };
-    owned(fd).ok_or_else(errno)
+    owned(fd).ok_or_else(Errno::last)
 }
 
 /// Takes ownership of a descriptor that a call has just returned; `None` if the call failed.
@@ -57,29 +30,29 @@ fn owned(fd: c_int) -> Option<OwnedFd> {
 }
 
 /// Reads up to `buf.len()` bytes.
-pub fn read(fd: BorrowedFd, buf: &mut [u8]) -> Result<usize, c_int> {
+pub fn read(fd: BorrowedFd, buf: &mut [u8]) -> Result<usize, Errno> {
     // SAFETY: `buf` is ours to write, all of it.
     let len = unsafe { libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) };
-    usize::try_from(len).map_err(|_| errno())
+    usize::try_from(len).map_err(|_| Errno::last())
 }
 
 /// `stat`, which follows links.
-pub fn stat(path: &CStr) -> Result<libc::stat, c_int> {
+pub fn stat(path: &CStr) -> Result<libc::stat, Errno> {
     let mut st = MaybeUninit::uninit();
     // SAFETY: `path` is NUL-terminated and `st` has room for the answer.
     if unsafe { libc::stat(path.as_ptr(), st.as_mut_ptr()) } != 0 {
-        return Err(errno());
+        return Err(Errno::last());
     }
     // SAFETY: stat succeeded, so it filled the struct.
     Ok(unsafe { st.assume_init() })
 }
 
 /// `fstat` of a descriptor, which need not be open: then the answer is EBADF.
-pub fn fstat(fd: c_int) -> Result<libc::stat, c_int> {
+pub fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut st = MaybeUninit::uninit();
     // SAFETY: `st` has room for the answer.
     if unsafe { libc::fstat(fd, st.as_mut_ptr()) } != 0 {
-        return Err(errno());
+        return Err(Errno::last());
     }
     // SAFETY: fstat succeeded, so it filled the struct.
     Ok(unsafe { st.assume_init() })
@@ -90,11 +63,11 @@ pub struct Dir(NonNull<libc::DIR>);
 
 impl Dir {
     /// Opens `path` for reading its entries.
-    pub fn open(path: &CStr) -> Result<Dir, c_int> {
+    pub fn open(path: &CStr) -> Result<Dir, Errno> {
         // SAFETY: `path` is NUL-terminated.
         NonNull::new(unsafe { libc::opendir(path.as_ptr()) })
             .map(Dir)
-            .ok_or_else(errno)
+            .ok_or_else(Errno::last)
     }
 
     /// The descriptor, for `openat`. It is the directory's: not to be closed.

@@ -203,7 +203,7 @@ mod tests {
         let (mut cq, mut context) = (ptr::dangling_mut(), ptr::dangling_mut());
         // SAFETY: a channel whose read fails, and two variables.
         let err = unsafe { ibv_get_cq_event_1_0(&raw mut channel, &raw mut cq, &raw mut context) };
-        assert_eq!((err, crate::sys::errno()), (-1, libc::EBADF));
+        assert_eq!((err, Errno::last()), (-1, Errno(libc::EBADF)));
         assert_eq!((cq, context), (ptr::dangling_mut(), ptr::dangling_mut()));
     }
 }

@@ -78,7 +78,7 @@ pub(super) use {destroy, forward};
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys;
+    use ibverbs_abi::Errno;
     use libc::{c_int, c_void};
 
     struct Twin {
@@ -112,12 +112,12 @@ mod tests {
         // SAFETY: the closure returns NULL.
         let twin = unsafe {
             pair(
-                || sys::null::<u32>(libc::EBUSY),
+                || Errno(libc::EBUSY).null::<u32>(),
                 |real, itself: *mut Twin| Twin { itself, real },
             )
         };
         assert!(twin.is_null());
-        assert_eq!(sys::errno(), libc::EBUSY);
+        assert_eq!(Errno::last(), Errno(libc::EBUSY));
     }
 
     #[repr(C)]

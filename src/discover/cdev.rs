@@ -104,6 +104,8 @@ fn owned(fd: c_int) -> Option<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use ibverbs_abi::Errno;
+
     use super::*;
 
     #[test]
@@ -114,7 +116,7 @@ mod tests {
         assert!(try_open(c"/dev/null", libc::makedev(1, 5)).is_none());
         assert!(try_open(c"/etc/passwd", 0).is_none());
         assert!(try_open(c"/nonexistent", 0).is_none());
-        assert_eq!(sys::errno(), libc::ENOENT);
+        assert_eq!(Errno::last(), Errno(libc::ENOENT));
         assert!(open(b"no-such-device", 0).is_none());
     }
 }

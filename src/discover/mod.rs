@@ -8,6 +8,7 @@ pub mod sysfs;
 pub mod value;
 
 use core::{ffi::c_int, sync::atomic::Ordering};
+use ibverbs_abi::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ibverbs_abi::{
@@ -29,7 +30,7 @@ const VALUE_LEN: usize = 32;
 /// found first. Devices whose char device we cannot even see are left out.
 ///
 /// ENOSYS if the kernel has no uverbs, ENOMEM if there is no memory or sysfs's path is too long.
-pub fn devices() -> Result<Vec<Found>, c_int> {
+pub fn devices() -> Result<Vec<Found>, Errno> {
     by_netlink().or_else(|()| by_sysfs())
 }
 
@@ -122,7 +123,7 @@ fn char_device_sysfs(device: &mut Found) -> Option<()> {
 }
 
 /// The devices as sysfs tells them.
-fn by_sysfs() -> Result<Vec<Found>, c_int> {
+fn by_sysfs() -> Result<Vec<Found>, Errno> {
     let mut class = Path::new()
         .push(sysfs::path().to_bytes())
         .push(b"/class/infiniband_verbs");
@@ -130,12 +131,13 @@ fn by_sysfs() -> Result<Vec<Found>, c_int> {
         .finish()
         .ok()
         .filter(|path| path.count_bytes() < IBV_SYSFS_PATH_MAX);
-    let mut dir = sys::Dir::open(class.ok_or(libc::ENOMEM)?).map_err(|_| libc::ENOSYS)?;
+    let mut dir =
+        sys::Dir::open(class.ok_or(Errno(libc::ENOMEM))?).map_err(|_| Errno(libc::ENOSYS))?;
     let dirfd = dir.fd();
     let mut devices = Vec::new();
     while let Some(name) = dir.next_name() {
         if !name.to_bytes().starts_with(b".") {
-            let device = Found::new().ok_or(libc::ENOMEM)?;
+            let device = Found::new().ok_or(Errno(libc::ENOMEM))?;
             devices.extend(in_class(dirfd, name, device));
         }
     }
@@ -223,14 +225,14 @@ pub unsafe fn node_guid(device: *const ibverbs_abi::verbs_sysfs_dev) -> Option<u
 
 /// Checks the version of the kernel's uverbs ABI, once there are devices. ENOSYS if it is not told, or
 /// not one that the library speaks.
-pub fn check_kernel_abi() -> Result<(), c_int> {
+pub fn check_kernel_abi() -> Result<(), Errno> {
     if KERNEL_ABI.load(Ordering::Relaxed) != 0 {
         return Ok(());
     }
     let mut value = [0; 8];
     let file = format_args!("class/infiniband_verbs/abi_version");
-    let len =
-        sysfs::read_file(sysfs::path().to_bytes(), file, &mut value).map_err(|_| libc::ENOSYS)?;
+    let len = sysfs::read_file(sysfs::path().to_bytes(), file, &mut value)
+        .map_err(|_| Errno(libc::ENOSYS))?;
     let version = value::unsigned(value.get(..len).unwrap_or_default()) as i32;
     // Kept even if it is refused: a program that asks again gets the devices, as it always has.
     KERNEL_ABI.store(version, Ordering::Relaxed);
@@ -242,7 +244,7 @@ pub fn check_kernel_abi() -> Result<(), c_int> {
         let text =
             format!("Fatal: kernel ABI version {version} doesn't match library version {max}.\n");
         log::print(&[text.as_bytes()]);
-        return Err(libc::ENOSYS);
+        return Err(Errno(libc::ENOSYS));
     }
     Ok(())
 }

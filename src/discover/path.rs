@@ -1,6 +1,7 @@
 //! File names built on the stack.
 
 use core::{ffi::CStr, fmt};
+use ibverbs_abi::Errno;
 use std::io::Write;
 
 use arrayvec::ArrayVec;
@@ -36,11 +37,11 @@ impl Path {
 
     /// The name with its NUL, or ENAMETOOLONG. A NUL inside ends it early, as in C.
     #[inline]
-    pub fn finish(&mut self) -> Result<&CStr, libc::c_int> {
+    pub fn finish(&mut self) -> Result<&CStr, Errno> {
         if self.overflow || self.bytes.try_push(0).is_err() {
-            return Err(libc::ENAMETOOLONG);
+            return Err(Errno(libc::ENAMETOOLONG));
         }
-        CStr::from_bytes_until_nul(&self.bytes).map_err(|_| libc::ENAMETOOLONG)
+        CStr::from_bytes_until_nul(&self.bytes).map_err(|_| Errno(libc::ENAMETOOLONG))
     }
 }
 
@@ -59,13 +60,13 @@ mod tests {
         assert!(Path::new().push(&long).finish().is_ok());
         assert_eq!(
             Path::new().push(&long).push(b"a").finish(),
-            Err(libc::ENAMETOOLONG)
+            Err(Errno(libc::ENAMETOOLONG))
         );
         assert_eq!(
             Path::new().push(&long).push(b"aaa").finish(),
-            Err(libc::ENAMETOOLONG)
+            Err(Errno(libc::ENAMETOOLONG))
         );
         let mut long = Path::new().push(&long).push_fmt(format_args!("{}", "aaaa"));
-        assert_eq!(long.finish(), Err(libc::ENAMETOOLONG));
+        assert_eq!(long.finish(), Err(Errno(libc::ENAMETOOLONG)));
     }
 }

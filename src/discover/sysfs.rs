@@ -7,6 +7,7 @@ use core::{
 use once_cell::sync::OnceCell;
 use std::{borrow::Cow, os::fd::AsFd};
 
+use ibverbs_abi::Errno;
 use ibverbs_abi::{IBV_SYSFS_PATH_MAX, verbs_sysfs_dev};
 use libc::size_t;
 
@@ -42,12 +43,12 @@ fn mount_point(env: &CStr) -> std::ffi::CString {
 ///
 /// Returns the length without the NUL; 0 for an empty file, whose `buf` stays untouched. Fails with
 /// errno, or, without a change of errno, if the NUL has no room: the value would be cut short.
-pub fn read_file_at(dirfd: c_int, file: &CStr, buf: &mut [u8]) -> Result<usize, c_int> {
+pub fn read_file_at(dirfd: c_int, file: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
     let len = {
         let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
         sys::read(fd.as_fd(), buf)?
     };
-    terminate(buf, len).ok_or_else(sys::errno)
+    terminate(buf, len).ok_or_else(Errno::last)
 }
 
 fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
@@ -63,7 +64,7 @@ fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
 }
 
 /// Reads `DIR/FILE` by the rules of [`read_file_at`].
-pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, c_int> {
+pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, Errno> {
     let mut path = Path::new().push(dir).push(b"/").push_fmt(file);
     read_file_at(libc::AT_FDCWD, path.finish()?, buf)
 }
@@ -77,13 +78,13 @@ pub unsafe fn read_ibdev(
     dev: *const verbs_sysfs_dev,
     file: fmt::Arguments,
     buf: &mut [u8],
-) -> Result<usize, c_int> {
+) -> Result<usize, Errno> {
     // SAFETY: the caller says that it is NULL or lives.
     match unsafe { dev.as_ref() } {
         Some(dev) => read_file(field(&dev.ibdev_path), file, buf),
         None => {
-            sys::set_errno(libc::EINVAL);
-            Err(libc::EINVAL)
+            Errno(libc::EINVAL).set();
+            Err(Errno(libc::EINVAL))
         }
     }
 }
@@ -150,7 +151,7 @@ pub unsafe fn read_ibdev_path(
 ) -> c_int {
     // SAFETY: the caller says that it is NULL or lives.
     let Some(dev) = (unsafe { sysfs_dev.as_ref() }) else {
-        sys::set_errno(libc::EINVAL);
+        Errno(libc::EINVAL).set();
         return -1;
     };
     // SAFETY: the caller hands `size` bytes at `buf`.
@@ -172,7 +173,7 @@ unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> 
     let len = match path.finish() {
         Ok(path) => read_file_at(libc::AT_FDCWD, path, buf),
         Err(errno) => {
-            sys::set_errno(errno);
+            errno.set();
             Err(errno)
         }
     };
@@ -242,14 +243,14 @@ mod tests {
         assert_eq!(buf[0], 0xff);
         assert_eq!(read(c"huge", &mut buf), -1);
         assert_eq!(read(c"missing", &mut buf), -1);
-        assert_eq!(sys::errno(), libc::ENOENT);
+        assert_eq!(Errno::last(), Errno(libc::ENOENT));
         assert_eq!(read(c"node_type/x", &mut buf), -1);
-        assert_eq!(sys::errno(), libc::ENOTDIR);
+        assert_eq!(Errno::last(), Errno(libc::ENOTDIR));
         assert_eq!(read(c".", &mut buf), -1);
-        assert_eq!(sys::errno(), libc::EISDIR);
+        assert_eq!(Errno::last(), Errno(libc::EISDIR));
         let long = std::ffi::CString::new(vec![b'x'; 5000]).unwrap();
         assert_eq!(read(&long, &mut buf), -1);
-        assert_eq!(sys::errno(), libc::ENAMETOOLONG);
+        assert_eq!(Errno::last(), Errno(libc::ENAMETOOLONG));
         // SAFETY: the buffer is real, and a NULL device is what is tested.
         let len = unsafe {
             read_ibdev_path(
@@ -259,7 +260,7 @@ mod tests {
                 c"node_type",
             )
         };
-        assert_eq!((len, sys::errno()), (-1, libc::EINVAL));
+        assert_eq!((len, Errno::last()), (-1, Errno(libc::EINVAL)));
         std::fs::remove_dir_all(&dir).unwrap();
     }
 

@@ -3,14 +3,11 @@
 //! takes it by pointer: a `va_list` is an array of one, so it is passed as a pointer anyway.
 
 use core::ffi::{c_char, c_int, c_void};
+use ibverbs_abi::Errno;
 
 use ibverbs_abi::{verbs_context, verbs_sysfs_dev};
 
-use crate::{
-    discover::sysfs,
-    log,
-    sys::{errno, set_errno},
-};
+use crate::{discover::sysfs, log};
 
 #[cfg(not(target_arch = "x86_64"))]
 compile_error!("the variadic entries are written for x86-64 only");
@@ -90,7 +87,7 @@ unsafe extern "C" fn verbs_vlog(
     if !log::enabled(level) {
         return;
     }
-    let saved = errno();
+    let saved = Errno::last();
     let mut line = core::ptr::null_mut();
     // SAFETY: `format` and `ap` are those of the provider's call; the line is freed here.
     unsafe {
@@ -103,7 +100,7 @@ unsafe extern "C" fn verbs_vlog(
             libc::free(line.cast());
         }
     }
-    set_errno(saved);
+    saved.set();
 }
 
 /// Formats the file's name and reads it.

@@ -3,7 +3,7 @@
 use super::page_size;
 use super::ranges::{Kernel, Owed, Pages};
 use crate::discover::netlink;
-use crate::sys::errno;
+use ibverbs_abi::Errno;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,15 +37,15 @@ impl Madvise {
         }
     }
 
-    fn advise(&self, run: Pages, advice: c_int) -> Result<(), c_int> {
+    fn advise(&self, run: Pages, advice: c_int) -> Result<(), Errno> {
         let (address, len) = run.bytes(self.shift());
         madvise(address, len, advice)
     }
 
     /// After the kernel refused to exclude a run with the errno value `error`.
     #[cold]
-    fn exclude_refused(&mut self, run: Pages, error: c_int) -> Result<(), c_int> {
-        match error {
+    fn exclude_refused(&mut self, run: Pages, error: Errno) -> Result<(), Errno> {
+        match error.0 {
             EINVAL if self.huge => {
                 let whole = Pages {
                     first: self.around(run.first).first,
@@ -55,7 +55,7 @@ impl Madvise {
                     return Err(error);
                 }
                 match self.advise(whole, libc::MADV_DONTFORK) {
-                    Err(EAGAIN) => self.exclude_refused(run, EAGAIN),
+                    Err(Errno(EAGAIN)) => self.exclude_refused(run, Errno(EAGAIN)),
                     result => result,
                 }
             }
@@ -72,11 +72,11 @@ impl Madvise {
     fn give_back_refused(
         &mut self,
         run: Pages,
-        error: c_int,
+        error: Errno,
         held: &dyn Fn(Pages) -> bool,
         owed: &mut Owed,
     ) {
-        if error == EINVAL && self.huge {
+        if error == Errno(EINVAL) && self.huge {
             // A huge page at either end stays excluded as long as a part of it is held.
             let (first, last) = (self.around(run.first), self.around(run.end - 1));
             let free = Pages {
@@ -93,13 +93,13 @@ impl Madvise {
 
     /// Gives back what can be of a run that the kernel refused as a whole: it needs to part a mapping
     /// and the process may have no more of them (EAGAIN). The C library forgets what it still refuses.
-    fn give_back_parts(&self, run: Pages, error: c_int, owed: &mut Owed) {
+    fn give_back_parts(&self, run: Pages, error: Errno, owed: &mut Owed) {
         // Where a part is not mapped, all else was done.
-        if error == ENOMEM {
+        if error == Errno(ENOMEM) {
             return;
         }
         if run.end - run.first == 1 {
-            if error == EAGAIN {
+            if error == Errno(EAGAIN) {
                 // Without memory to remember it, it is forgotten.
                 owed.add(run);
             }
@@ -116,10 +116,9 @@ impl Madvise {
 }
 
 impl Kernel for Madvise {
-    /// An errno value.
-    type Error = c_int;
+    type Error = Errno;
 
-    fn exclude(&mut self, run: Pages) -> Result<(), c_int> {
+    fn exclude(&mut self, run: Pages) -> Result<(), Errno> {
         self.advise(run, libc::MADV_DONTFORK)
             .or_else(|error| self.exclude_refused(run, error))
     }
@@ -134,8 +133,8 @@ impl Kernel for Madvise {
         self.put_off
     }
 
-    fn out_of_memory(&mut self) -> c_int {
-        ENOMEM
+    fn out_of_memory(&mut self) -> Errno {
+        Errno(ENOMEM)
     }
 }
 
@@ -147,11 +146,11 @@ fn kernel_copies() -> bool {
     copies
 }
 
-fn madvise(address: usize, len: usize, advice: c_int) -> Result<(), c_int> {
+fn madvise(address: usize, len: usize, advice: c_int) -> Result<(), Errno> {
     // SAFETY: the advice is DONTFORK or DOFORK, which change what a child inherits and leave the
     // mapping's contents and access rights in this process as they are, whatever the address.
     match unsafe { libc::madvise(address as *mut c_void, len, advice) } {
         0 => Ok(()),
-        _ => Err(errno()),
+        _ => Err(Errno::last()),
     }
 }

@@ -13,7 +13,7 @@ use super::{lock::ForkLock, page_size, shortage};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
 use crate::discover::netlink;
 use crate::env;
-use crate::sys::{errno, set_errno};
+use ibverbs_abi::{Errno, IntoC};
 use libc::{EAGAIN, EINVAL, ENOMEM, ENOSYS, c_int, c_void};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
     match STATE.load(Ordering::Acquire) {
         TRACKING => 0,
         _ if leave_it_to_the_kernel() => 0,
-        UNUSED => start().err().unwrap_or(0),
+        UNUSED => start().into_c(),
         _ => EINVAL,
     }
 }
@@ -84,12 +84,12 @@ fn kernel() -> Madvise {
 }
 
 /// Tries madvise on a page and begins to track. The error is an errno value.
-fn start() -> Result<(), c_int> {
-    let page = page_size::base().ok_or_else(errno)?;
+fn start() -> Result<(), Errno> {
+    let page = page_size::base().ok_or_else(Errno::last)?;
     let mut probe: *mut c_void = std::ptr::null_mut();
     // SAFETY: `probe` is ours to write to; alignment and size are a power of two, a page.
     if unsafe { libc::posix_memalign(&mut probe, page, page) } != 0 {
-        return Err(ENOMEM);
+        return Err(Errno(ENOMEM));
     }
     let mut kernel = Madvise { page, ..kernel() };
     let works = Pages::new(probe.addr(), page, kernel.shift()).is_some_and(|run| {
@@ -100,13 +100,13 @@ fn start() -> Result<(), c_int> {
     // SAFETY: posix_memalign returned it and nothing refers to it any more.
     unsafe { libc::free(probe) };
     if !works {
-        return Err(ENOSYS);
+        return Err(Errno(ENOSYS));
     }
 
     PAGE_SIZE.store(page, Ordering::Relaxed);
     // A second thread may have come here at the same time, or have registered memory meanwhile.
     match STATE.compare_exchange(UNUSED, TRACKING, Ordering::AcqRel, Ordering::Acquire) {
-        Err(TOO_LATE) => Err(EINVAL),
+        Err(TOO_LATE) => Err(Errno(EINVAL)),
         _ => Ok(()),
     }
 }
@@ -204,7 +204,7 @@ fn tracking() -> bool {
 fn change(
     base: usize,
     size: usize,
-    change: impl FnOnce(&mut Ranges, Pages, &mut Madvise) -> Result<(), c_int>,
+    change: impl FnOnce(&mut Ranges, Pages, &mut Madvise) -> Result<(), Errno>,
 ) -> c_int {
     if base == 0 {
         return 0;
@@ -216,14 +216,14 @@ fn change(
     match RANGES.with(|ranges| change(ranges, pages, &mut kernel)) {
         Some(Ok(())) => 0,
         Some(Err(error)) => {
-            if error == EAGAIN {
+            if error == Errno(EAGAIN) {
                 shortage::too_many_mappings(size);
             }
-            set_errno(error);
+            error.set();
             -1
         }
         None => {
-            set_errno(libc::EDEADLK);
+            Errno(libc::EDEADLK).set();
             -1
         }
     }

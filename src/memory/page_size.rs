@@ -1,6 +1,6 @@
 //! Page sizes: the base page, and the page that stands at an address (which may be a huge one).
 
-use crate::sys::errno;
+use ibverbs_abi::Errno;
 use libc::{EINVAL, c_void};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -49,7 +49,7 @@ fn probe(address: usize, page: usize) -> Option<usize> {
         // SAFETY: without flags the mapping stays where it is, and with its old size as the new one
         // it stays what it is.
         let same = unsafe { libc::mremap(place as *mut c_void, page, page, 0) };
-        same == libc::MAP_FAILED && errno() == EINVAL
+        same == libc::MAP_FAILED && Errno::last() == Errno(EINVAL)
     };
     if !in_huge_page(page) {
         return None;

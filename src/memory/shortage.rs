@@ -1,7 +1,7 @@
 //! Why memory could not be registered: a line in the verbs log (VERBS_LOG_LEVEL=2 and VERBS_LOG_FILE),
 //! which the C library does not have. Off by default, so a failure costs what it costs there.
 
-use crate::sys;
+use ibverbs_abi::Errno;
 use libc::ENOMEM;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -10,8 +10,8 @@ use std::io::{BufRead, BufReader};
 /// leaves errno as it is.
 #[cold]
 pub fn registration_failed(verb: &str, length: usize) {
-    let error = sys::errno();
-    if error == ENOMEM && ::log::log_enabled!(::log::Level::Warn) {
+    let error = Errno::last();
+    if error == Errno(ENOMEM) && ::log::log_enabled!(::log::Level::Warn) {
         let mut limit = libc::rlimit {
             rlim_cur: 0,
             rlim_max: 0,
@@ -21,7 +21,7 @@ pub fn registration_failed(verb: &str, length: usize) {
         let status = fs::read("/proc/self/status").unwrap_or_default();
         ::log::warn!("{}", explain(verb, length, &limit, pinned(&status)));
     }
-    sys::set_errno(error);
+    error.set();
 }
 
 /// After the kernel refused to part a mapping of which `length` bytes were to be kept out of children.

@@ -5,6 +5,7 @@
 //! a NUL ends one early.
 
 use core::ffi::{CStr, c_int};
+use ibverbs_abi::Errno;
 use std::{ffi::CString, os::fd::AsFd};
 
 use crate::{discover::Path, sys};
@@ -135,7 +136,7 @@ fn read_directives(
 
 /// A file's bytes, up to the first error: only a file that does not open counts as unreadable. A
 /// regular file has ended where it gives less than it is asked for.
-fn contents(dirfd: c_int, file: &CStr) -> Result<Vec<u8>, c_int> {
+fn contents(dirfd: c_int, file: &CStr) -> Result<Vec<u8>, Errno> {
     let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
     let mut text = Vec::new();
     let mut chunk = [0; 4096];

@@ -15,12 +15,9 @@ use super::{
     device,
     ops::set_defaults,
 };
-use crate::{
-    sys::set_errno,
-    uverbs::{
-        cmd::device::{get_context, has_ioctl_write},
-        state::{State, extended},
-    },
+use crate::uverbs::{
+    cmd::device::{get_context, has_ioctl_write},
+    state::{State, extended},
 };
 
 /// What `verbs_context.priv` points to.
@@ -72,7 +69,7 @@ unsafe fn init_and_alloc(
             if cmd_fd != -1 {
                 libc::close(cmd_fd);
             }
-            set_errno(ENOMEM);
+            Errno(ENOMEM).set();
             return null_mut();
         }
         device::hold(device);

@@ -14,10 +14,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::{abi::ProviderAbi, context::private};
-use crate::{
-    sys::{null, set_errno},
-    uverbs::{cmd::only, state::extended},
-};
+use crate::uverbs::{cmd::only, state::extended};
 
 /// The ops of a context.
 ///
@@ -48,7 +45,7 @@ macro_rules! unsupported {
         impl<R, $($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) -> *mut R {
             const OP: Self = {
                 unsafe extern "C" fn op<R, $($arg),*>($(_: $arg),*) -> *mut R {
-                    null(EOPNOTSUPP)
+                    Errno(EOPNOTSUPP).null()
                 }
                 op::<R, $($arg),*>
             };
@@ -107,13 +104,13 @@ unsafe extern "C" fn rereg_mr(
     _: usize,
     _: c_int,
 ) -> c_int {
-    set_errno(EOPNOTSUPP);
+    Errno(EOPNOTSUPP).set();
     IBV_REREG_MR_ERR_INPUT
 }
 
 /// -1 with errno, as what returns a file descriptor fails.
 unsafe extern "C" fn dm_export_dmabuf_fd(_: *mut ibv_dm) -> c_int {
-    set_errno(EOPNOTSUPP);
+    Errno(EOPNOTSUPP).set();
     -1
 }
 
@@ -127,14 +124,14 @@ unsafe extern "C" fn alloc_buf(
     unsafe {
         let handle = libc::calloc(1, size_of::<ibv_buf>()).cast::<ibv_buf>();
         if handle.is_null() {
-            return null(ENOMEM);
+            return Errno(ENOMEM).null();
         }
         let mut addr = null_mut();
         let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
         let ret = libc::posix_memalign(&mut addr, page, size);
         if ret != 0 {
             libc::free(handle.cast());
-            return null(ret);
+            return Errno(ret).null();
         }
         handle.write(ibv_buf {
             addr,
@@ -168,7 +165,7 @@ unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> 
             | IBV_REG_MR_MASK_FD
             | IBV_REG_MR_MASK_FD_OFFSET;
         if !only(attr.comp_mask, supported.into()) {
-            return null(EOPNOTSUPP);
+            return Errno(EOPNOTSUPP).null();
         }
         let access = attr.access as c_int;
         if has(IBV_REG_MR_MASK_FD) {
@@ -176,7 +173,7 @@ unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> 
                 || !has(IBV_REG_MR_MASK_FD_OFFSET)
                 || !has(IBV_REG_MR_MASK_IOVA)
             {
-                return null(EINVAL);
+                return Errno(EINVAL).null();
             }
             return (ops.reg_dmabuf_mr)(
                 pd,
@@ -188,7 +185,7 @@ unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> 
             );
         }
         if !has(IBV_REG_MR_MASK_ADDR) || has(IBV_REG_MR_MASK_FD_OFFSET) {
-            return null(EINVAL);
+            return Errno(EINVAL).null();
         }
         let iova = if has(IBV_REG_MR_MASK_IOVA) {
             attr.iova
@@ -349,9 +346,9 @@ mod tests {
     fn unsupported_ops_answer_as_their_type_wants() {
         // SAFETY: the defaults look at none of their arguments.
         unsafe {
-            set_errno(0);
+            Errno(0).set();
             assert!((DEFAULTS.alloc_pd)(null_mut()).is_null());
-            assert_eq!(crate::sys::errno(), EOPNOTSUPP);
+            assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
             assert_eq!((DEFAULTS.poll_cq)(null_mut(), 1, null_mut()), EOPNOTSUPP);
             assert_eq!((DEFAULTS.query_qp_data_in_order)(null_mut(), 0, 0), 0);
             let ret = (DEFAULTS.rereg_mr)(null_mut(), 0, null_mut(), null_mut(), 0, 0);

@@ -3,10 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use ibverbs_abi::Errno;
 use libc::{EINVAL, ENOSPC, c_int};
 use parking_lot::Mutex;
-
-use crate::sys::refuse;
 
 /// The ranges by their first number, each with its last one. No two touch.
 #[derive(Debug, Default)]
@@ -14,14 +13,14 @@ struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
     /// Adds a range that must not share a number with the set. Neighbours become one.
-    fn insert(&mut self, first: u64, length: u64) -> Result<(), c_int> {
+    fn insert(&mut self, first: u64, length: u64) -> Result<(), Errno> {
         let last = length
             .checked_sub(1)
             .and_then(|more| first.checked_add(more))
-            .ok_or(EINVAL)?;
+            .ok_or(Errno(EINVAL))?;
         let before = self.0.range(..=last).next_back().map(|(&f, &l)| (f, l));
         if before.is_some_and(|(_, end)| end >= first) {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         let start = match before {
             Some((start, end)) if end + 1 == first => start,
@@ -33,16 +32,16 @@ impl Ranges {
     }
 
     /// Takes the lowest `length` numbers in a row whose first is a multiple of `alignment`.
-    fn take(&mut self, length: u64, alignment: u64) -> Result<u64, c_int> {
+    fn take(&mut self, length: u64, alignment: u64) -> Result<u64, Errno> {
         if !alignment.is_power_of_two() || length == 0 {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         let fitting = self.0.iter().find_map(|(&first, &last)| {
             let start = first.checked_next_multiple_of(alignment)?;
             let end = start.checked_add(length - 1)?;
             (end <= last).then_some((first, last, start, end))
         });
-        let (first, last, start, end) = fitting.ok_or(ENOSPC)?;
+        let (first, last, start, end) = fitting.ok_or(Errno(ENOSPC))?;
         self.0.remove(&first);
         if first < start {
             self.0.insert(first, start - 1);
@@ -82,7 +81,7 @@ pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u
     set.0
         .lock()
         .insert(start, length)
-        .map_or_else(refuse, |()| 0)
+        .map_or_else(Errno::returned, |()| 0)
 }
 
 /// Takes `length` numbers that begin at a multiple of `alignment`, a power of two; since rdma-core v47.
@@ -104,7 +103,7 @@ pub unsafe extern "C" fn iset_alloc_range_aligned(
             unsafe { *start = first };
             0
         }
-        Err(errno) => refuse(errno),
+        Err(errno) => errno.returned(),
     }
 }
 
@@ -129,14 +128,14 @@ mod tests {
     fn the_ends_of_the_numbers() {
         let mut set = Ranges::default();
         assert_eq!(set.insert(u64::MAX, 1), Ok(()));
-        assert_eq!(set.insert(u64::MAX, 2), Err(EINVAL));
-        assert_eq!(set.insert(5, 0), Err(EINVAL));
+        assert_eq!(set.insert(u64::MAX, 2), Err(Errno(EINVAL)));
+        assert_eq!(set.insert(5, 0), Err(Errno(EINVAL)));
         assert_eq!(set.insert(0, u64::MAX), Ok(()));
         assert_eq!(set.0, BTreeMap::from([(0, u64::MAX)]));
         assert_eq!(set.take(1 << 63, 1 << 63), Ok(0));
         assert_eq!(set.take(1 << 63, 1 << 63), Ok(1 << 63));
-        assert_eq!(set.take(1, 1), Err(ENOSPC));
-        assert_eq!(set.take(3, 3), Err(EINVAL));
+        assert_eq!(set.take(1, 1), Err(Errno(ENOSPC)));
+        assert_eq!(set.take(3, 3), Err(Errno(EINVAL)));
     }
 
     proptest! {
@@ -147,7 +146,7 @@ mod tests {
                 let (numbers, alignment) = (start..start + length, 1 << shift);
                 if insert {
                     let expected = if length == 0 || numbers.clone().any(|n| model.contains(&n)) {
-                        Err(EINVAL)
+                        Err(Errno(EINVAL))
                     } else {
                         model.extend(numbers);
                         Ok(())
@@ -156,8 +155,8 @@ mod tests {
                 } else {
                     let fits = |&at: &u64| (at..at + length).all(|n| model.contains(&n));
                     let expected = match (0..256).step_by(alignment).find(fits) {
-                        _ if length == 0 => Err(EINVAL),
-                        None => Err(ENOSPC),
+                        _ if length == 0 => Err(Errno(EINVAL)),
+                        None => Err(Errno(ENOSPC)),
                         Some(at) => Ok(at),
                     };
                     if let Ok(at) = expected {
@@ -187,7 +186,7 @@ mod tests {
             assert_eq!(at, 0x1800);
             assert_eq!(iset_alloc_range(set, 0x1001, &mut at), EINVAL);
             assert_eq!(iset_alloc_range(set, 0x8000, &mut at), ENOSPC);
-            assert_eq!(crate::sys::errno(), ENOSPC);
+            assert_eq!(Errno::last(), Errno(ENOSPC));
             iset_destroy(set);
         }
     }

@@ -74,6 +74,7 @@ pub unsafe extern "C" fn xorshift32(state: *mut u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use ibverbs_abi::Errno;
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
     use super::*;
@@ -92,7 +93,7 @@ mod tests {
             assert_eq!(flags & libc::O_NONBLOCK != 0, on);
         }
         assert_eq!(set_fd_nonblock(-1, true), -1);
-        assert_eq!(crate::sys::errno(), libc::EBADF);
+        assert_eq!(Errno::last(), Errno(libc::EBADF));
     }
 
     #[test]

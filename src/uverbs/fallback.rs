@@ -1,14 +1,13 @@
 //! Between ioctl and write: which of the two a command takes on this kernel.
 
 use ibverbs_abi::*;
-use libc::{ENOTTY, EOPNOTSUPP, EPROTONOSUPPORT, c_int};
+use libc::{ENOTTY, EOPNOTSUPP, EPROTONOSUPPORT};
 
 use super::{
     ioctl::Command,
     linked,
     state::{Op, state},
 };
-use crate::sys::set_errno;
 
 /// What became of a command, or what is to be done with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +31,10 @@ pub struct Needs {
 
 /// The legacy route for a kernel that lacks the ioctl; EOPNOTSUPP if none will do.
 #[inline]
-pub fn legacy(needs: Needs) -> Result<Route, c_int> {
+pub fn legacy(needs: Needs) -> Result<Route, Errno> {
     if needs.ioctl {
-        set_errno(EOPNOTSUPP);
-        return Err(EOPNOTSUPP);
+        Errno(EOPNOTSUPP).set();
+        return Err(Errno(EOPNOTSUPP));
     }
     Ok(if needs.ex {
         Route::WriteEx
@@ -55,7 +54,7 @@ pub unsafe fn execute<const N: usize>(
     op: Op,
     needs: Needs,
     command: &mut Command<N>,
-) -> Result<Route, c_int> {
+) -> Result<Route, Errno> {
     // SAFETY: by the contract.
     unsafe {
         if !state(context).may_ioctl(op) {
@@ -78,7 +77,7 @@ pub unsafe fn execute_linked<const N: usize>(
     needs: Needs,
     command: &mut Command<N>,
     driver: *mut ibv_command_buffer,
-) -> Result<Route, c_int> {
+) -> Result<Route, Errno> {
     // SAFETY: by the contract.
     unsafe {
         // An attribute that the provider insists on has no place in a legacy command.
@@ -102,11 +101,11 @@ unsafe fn after_failure(
     context: *mut ibv_context,
     op: Op,
     needs: Needs,
-    error: c_int,
-) -> Result<Route, c_int> {
+    error: Errno,
+) -> Result<Route, Errno> {
     // SAFETY: by the contract.
     let state = unsafe { state(context) };
-    match error {
+    match error.0 {
         ENOTTY => state.lacks_ioctl(),
         EPROTONOSUPPORT => state.lacks(op),
         _ => return Err(error),
@@ -133,8 +132,8 @@ mod tests {
                 ex: true,
                 ioctl: true
             }),
-            Err(EOPNOTSUPP)
+            Err(Errno(EOPNOTSUPP))
         );
-        assert_eq!(crate::sys::errno(), EOPNOTSUPP);
+        assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
     }
 }

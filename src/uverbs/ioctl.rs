@@ -9,7 +9,6 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
 use super::{state::state, valgrind, write::Uhw};
-use crate::sys::{errno, set_errno};
 
 /// An attribute's place in its command.
 #[derive(Clone, Copy)]
@@ -193,10 +192,10 @@ impl<const N: usize> Command<N> {
     /// # Safety
     /// `context` is open, and what the attributes point to is live and writable as they say.
     #[inline(always)]
-    pub unsafe fn execute(&mut self, context: *mut ibv_context) -> Result<(), c_int> {
+    pub unsafe fn execute(&mut self, context: *mut ibv_context) -> Result<(), Errno> {
         if self.malformed {
-            set_errno(EINVAL);
-            return Err(EINVAL);
+            Errno(EINVAL).set();
+            return Err(Errno(EINVAL));
         }
         let len = self.len;
         // SAFETY: the attributes follow the header (repr(C), checked below) and `len` are written;
@@ -231,7 +230,7 @@ pub(super) unsafe fn submit(
     context: *mut ibv_context,
     hdr: *mut ib_uverbs_ioctl_hdr,
     len: usize,
-) -> Result<(), c_int> {
+) -> Result<(), Errno> {
     // SAFETY: by the contract the header and its attributes are ours to write, and the context's
     // state is valid; the kernel checks everything that the attributes point to.
     unsafe {
@@ -242,7 +241,7 @@ pub(super) unsafe fn submit(
         (*hdr).reserved2 = 0;
         (*hdr).driver_id = state(context).driver_id;
         if libc::ioctl((*context).cmd_fd, RDMA_VERBS_IOCTL as libc::c_ulong, hdr) != 0 {
-            return Err(errno());
+            return Err(Errno::last());
         }
         let mut attr = hdr.add(1).cast::<ib_uverbs_attr>().cast_const();
         let end = attr.add(len);

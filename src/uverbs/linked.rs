@@ -10,7 +10,6 @@ use super::{
     fallback::Needs,
     ioctl::{Command, inline_data, submit},
 };
-use crate::sys::set_errno;
 
 /// The `uhw_in_idx` and `uhw_out_idx` of a buffer without a UHW attribute.
 const NO_INDEX: u8 = 0xff;
@@ -81,15 +80,15 @@ pub unsafe fn execute<const N: usize>(
     context: *mut ibv_context,
     command: &mut Command<N>,
     driver: *mut ibv_command_buffer,
-) -> Result<(), c_int> {
+) -> Result<(), Errno> {
     let own = command.attrs().len();
     // SAFETY: by the contract each block's attributes are live, and nobody else uses them meanwhile.
     unsafe {
         for block in chain(driver) {
             let (attrs, len) = extent(block);
             if !command.append(slice::from_raw_parts(attrs, len)) {
-                set_errno(EINVAL);
-                return Err(EINVAL);
+                Errno(EINVAL).set();
+                return Err(Errno(EINVAL));
             }
         }
         command.execute(context)?;
@@ -132,7 +131,7 @@ pub unsafe extern "C" fn execute_ioctl(
     // SAFETY: by the contract; what does not fit into the provider's room is refused.
     unsafe {
         if (*cmd).flags & CMDB_BUFFER_ERROR != 0 {
-            set_errno(EINVAL);
+            Errno(EINVAL).set();
             return EINVAL;
         }
         let (attrs, own) = extent(cmd);
@@ -142,7 +141,7 @@ pub unsafe extern "C" fn execute_ioctl(
         for block in chain((*cmd).next) {
             let (from, count) = extent(block);
             if count > room.saturating_sub(len) {
-                set_errno(EINVAL);
+                Errno(EINVAL).set();
                 return EINVAL;
             }
             if (*block).uhw_in_idx != NO_INDEX {
@@ -160,7 +159,7 @@ pub unsafe extern "C" fn execute_ioctl(
             }
         }
         if let Err(error) = submit(context, &raw mut (*cmd).hdr, len) {
-            return error;
+            return error.0;
         }
         copy_back(
             slice::from_raw_parts(attrs.add(own), len - own),

@@ -14,7 +14,6 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int, c_void};
 
 use super::{ioctl::Command, state::state, valgrind};
-use crate::sys::{errno, set_errno};
 
 /// The provider's part of a command and of its response.
 #[derive(Clone, Copy)]
@@ -70,13 +69,13 @@ impl Uhw {
 
     /// Where to build a request `Q`: in front of the provider's input, or `own` if there is none.
     #[inline(always)]
-    pub fn request<Q>(&self, own: &mut MaybeUninit<Q>) -> Result<Placed<Q>, c_int> {
+    pub fn request<Q>(&self, own: &mut MaybeUninit<Q>) -> Result<Placed<Q>, Errno> {
         place(self.input, self.input_len, self.input_headroom, own)
     }
 
     /// Where the kernel is to put a response `R`.
     #[inline(always)]
-    pub fn response<R>(&self, own: &mut MaybeUninit<R>) -> Result<Placed<R>, c_int> {
+    pub fn response<R>(&self, own: &mut MaybeUninit<R>) -> Result<Placed<R>, Errno> {
         place(self.output, self.output_len, self.output_headroom, own)
     }
 }
@@ -128,13 +127,13 @@ fn place<T>(
     len: usize,
     headroom: usize,
     own: &mut MaybeUninit<T>,
-) -> Result<Placed<T>, c_int> {
+) -> Result<Placed<T>, Errno> {
     if len == 0 {
         return Ok(Placed::alone(own.as_mut_ptr()));
     }
     if headroom < size_of::<T>() {
-        set_errno(EINVAL);
-        return Err(EINVAL);
+        Errno(EINVAL).set();
+        return Err(Errno(EINVAL));
     }
     Ok(Placed {
         at: uhw.wrapping_sub(size_of::<T>()).cast(),
@@ -325,7 +324,7 @@ unsafe fn send(
     // SAFETY: by the contract; the kernel writes at most `response_len` bytes to the response.
     unsafe {
         if libc::write((*context).cmd_fd, request, request_len) != request_len as isize {
-            return errno();
+            return Errno::last().0;
         }
     }
     if !response.is_null() {
@@ -367,7 +366,7 @@ unsafe fn invoke_write(
             let uhw = response.add(core_response_len);
             cmd.output_bytes(UVERBS_ATTR_UHW_OUT, uhw, response_len - core_response_len);
         }
-        cmd.execute(context).err().unwrap_or(0)
+        cmd.execute(context).into_c()
     }
 }
 

@@ -9,7 +9,6 @@ use super::dispatch::dispatch;
 use super::gid;
 use crate::abi::*;
 use crate::provider::ops::ops;
-use crate::sys;
 
 /// Creates an address handle, to be destroyed by `ibv_destroy_ah` (ibv_create_ah(3)). Returns NULL
 /// with errno set if it fails.
@@ -41,7 +40,7 @@ dispatch! {
 /// # Safety
 ///
 /// `context` is an open context.
-unsafe fn gid_index(context: *mut ibv_context, port_num: u8, to: &Sender) -> Result<u32, c_int> {
+unsafe fn gid_index(context: *mut ibv_context, port_num: u8, to: &Sender) -> Result<u32, Errno> {
     let wanted = VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE;
     let mut index = 0;
     loop {
@@ -94,7 +93,7 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     let sender = match Sender::of(&grh) {
         Ok(sender) => sender,
         Err(errno) => {
-            sys::set_errno(errno);
+            errno.set();
             return -1;
         }
     };

@@ -2,6 +2,7 @@
 //! (InfiniBand Architecture volume 1, chapter 8.3), an IPv6 header (RFC 8200), or an IPv4 header
 //! (RFC 791) in the last 20 bytes, behind 20 bytes of anything (RoCEv2, annex A17).
 
+use ibverbs_abi::Errno;
 use libc::{EINVAL, EPROTONOSUPPORT, IPPROTO_UDP, c_int};
 
 use crate::abi::{IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2, ibv_gid_type_sysfs};
@@ -48,13 +49,13 @@ fn ipv4_checksum(header: &[u8; 20]) -> u16 {
 /// Tells an IPv4 header from the other two. With IPv4 the first word is anything, even something
 /// that begins as an IPv6 header does: then the IPv4 header's checksum decides. With IPv6 the last
 /// 20 bytes are of addresses.
-fn is_ipv4(grh: &[u8; 40]) -> Result<bool, c_int> {
+fn is_ipv4(grh: &[u8; 40]) -> Result<bool, Errno> {
     let ipv4 = ipv4_header(grh);
     match (grh[0] >> 4, ipv4[0] >> 4) {
         // RoCEv2's IPv4 headers have no options.
         (6, _) => Ok(ipv4[0] & 0xf == 5 && ipv4_checksum(ipv4) == 0),
         (_, 4) => Ok(true),
-        _ => Err(EPROTONOSUPPORT),
+        _ => Err(Errno(EPROTONOSUPPORT)),
     }
 }
 
@@ -76,22 +77,22 @@ pub(super) fn source(grh: &[u8; 40]) -> Option<[u8; 16]> {
 impl Sender {
     /// Reads the header. EPROTONOSUPPORT: it is none of the three. EINVAL: it was sent to a
     /// multicast group, so it does not say which of our GIDs to answer from.
-    pub fn of(grh: &[u8; 40]) -> Result<Self, c_int> {
+    pub fn of(grh: &[u8; 40]) -> Result<Self, Errno> {
         if is_ipv4(grh)? {
             return Self::of_ipv4(ipv4_header(grh));
         }
         let [v, t, _, _, _, _, next_header, hop_limit, addresses @ ..] = grh;
         let (gids, _) = addresses.as_chunks::<16>();
         let &[gid, receiver] = gids else {
-            return Err(EPROTONOSUPPORT);
+            return Err(Errno(EPROTONOSUPPORT));
         };
         if receiver[0] == 0xff {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         let gid_type = match *next_header {
             IBA_NEXT_HEADER => IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
             udp if c_int::from(udp) == IPPROTO_UDP => IBV_GID_TYPE_SYSFS_ROCE_V2,
-            _ => return Err(EPROTONOSUPPORT),
+            _ => return Err(Errno(EPROTONOSUPPORT)),
         };
         Ok(Self {
             gid,
@@ -102,7 +103,7 @@ impl Sender {
         })
     }
 
-    fn of_ipv4(header: &[u8; 20]) -> Result<Self, c_int> {
+    fn of_ipv4(header: &[u8; 20]) -> Result<Self, Errno> {
         let [
             _,
             tos,
@@ -127,7 +128,7 @@ impl Sender {
         ] = *header;
         // 224.0.0.0/4 (RFC 5771).
         if d0 & 0xf0 == 0xe0 {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         Ok(Self {
             gid: mapped([s0, s1, s2, s3]),
@@ -220,17 +221,17 @@ mod tests {
             assert_eq!((sender.hop_limit, sender.traffic_class), (9, 0xab));
             assert_eq!(flow_label(&grh), 0xcdef0);
         }
-        assert_eq!(Sender::of(&ipv6(6, 0xfe)), Err(EPROTONOSUPPORT));
+        assert_eq!(Sender::of(&ipv6(6, 0xfe)), Err(Errno(EPROTONOSUPPORT)));
     }
 
     #[test]
     fn multicast_and_nonsense() {
         let mut multicast = IPV4;
         multicast[16] = 239;
-        assert_eq!(Sender::of(&behind(0, &multicast)), Err(EINVAL));
-        assert_eq!(Sender::of(&ipv6(17, 0xff)), Err(EINVAL));
-        assert_eq!(Sender::of(&[0; 40]), Err(EPROTONOSUPPORT));
-        assert_eq!(Sender::of(&[0xff; 40]), Err(EPROTONOSUPPORT));
+        assert_eq!(Sender::of(&behind(0, &multicast)), Err(Errno(EINVAL)));
+        assert_eq!(Sender::of(&ipv6(17, 0xff)), Err(Errno(EINVAL)));
+        assert_eq!(Sender::of(&[0; 40]), Err(Errno(EPROTONOSUPPORT)));
+        assert_eq!(Sender::of(&[0xff; 40]), Err(Errno(EPROTONOSUPPORT)));
     }
 
     /// What the C library makes of a header: its errno, and the sender's GID if it took the header
@@ -264,7 +265,7 @@ mod tests {
             let grh = (&raw mut grh).cast();
             let ret = init(&raw mut context.context, 1, &mut wc, grh, &mut attr);
             assert_eq!(ret, -1);
-            (crate::sys::errno(), attr.grh.dgid.raw)
+            (Errno::last().0, attr.grh.dgid.raw)
         }
     }
 
@@ -305,7 +306,7 @@ mod tests {
                     assert_eq!(errno, libc::EBADF, "{grh:02x?}");
                     assert_eq!(gid, if ipv6 { sender.gid } else { [0; 16] }, "{grh:02x?}");
                 }
-                Err(ours) => {
+                Err(Errno(ours)) => {
                     kinds[2 + usize::from(ours == EINVAL)] += 1;
                     assert_eq!(ours, errno, "{grh:02x?}");
                 }

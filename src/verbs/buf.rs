@@ -5,7 +5,6 @@ use libc::{EINVAL, ENODATA, F_DUPFD_CLOEXEC, c_int, c_void};
 use super::dispatch::dispatch;
 use super::mr::ibv_reg_mr_ex;
 use crate::abi::*;
-use crate::sys;
 
 dispatch! {
     /// Allocates a buffer to be registered in `pd`, and freed by `ibv_free_buf` (ibv_alloc_buf(3)).
@@ -27,7 +26,7 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
     // SAFETY: the buffer lives.
     let fd = unsafe { (*buf).dmabuf_fd };
     if fd < 0 {
-        sys::set_errno(ENODATA);
+        Errno(ENODATA).set();
         return -1;
     }
     // SAFETY: fcntl takes any number for a descriptor.
@@ -69,28 +68,28 @@ pub(super) fn resolve(
     pd: *mut ibv_pd,
     buf: &ibv_buf,
     attr: &mut ibv_mr_init_attr,
-) -> Result<(), c_int> {
+) -> Result<(), Errno> {
     const BUF: u64 = IBV_REG_MR_MASK_BUF as u64;
     const ADDR: u64 = IBV_REG_MR_MASK_ADDR as u64;
     const IOVA: u64 = IBV_REG_MR_MASK_IOVA as u64;
     const FILE: u64 = (IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET) as u64;
 
     let addr = attr.addr as usize;
-    let offset = addr.checked_sub(buf.addr as usize).ok_or(EINVAL)?;
-    let room = buf.size.checked_sub(offset).ok_or(EINVAL)?;
+    let offset = addr.checked_sub(buf.addr as usize).ok_or(Errno(EINVAL))?;
+    let room = buf.size.checked_sub(offset).ok_or(Errno(EINVAL))?;
     if pd != buf.pd
         || attr.length > room
         || attr.comp_mask & ADDR == 0
         || attr.comp_mask & FILE != 0
     {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     attr.comp_mask &= !BUF;
     if buf.dmabuf_fd == -1 {
         return Ok(());
     }
     if attr.comp_mask & IOVA != 0 {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     attr.comp_mask = (attr.comp_mask & !ADDR) | FILE | IOVA;
     attr.fd = buf.dmabuf_fd;
@@ -164,7 +163,7 @@ mod tests {
             (PD, -1, attr(0x10_0000, 1, PART | IBV_REG_MR_MASK_FD_OFFSET)),
             (PD, 5, attr(0x10_0000, 1, all)),
         ] {
-            assert_eq!(resolve(address(pd), &buf(fd), &mut a), Err(EINVAL));
+            assert_eq!(resolve(address(pd), &buf(fd), &mut a), Err(Errno(EINVAL)));
         }
         let mut a = attr(0x10_0000, 1, all);
         assert_eq!(resolve(address(PD), &buf(-1), &mut a), Ok(()));

@@ -3,7 +3,7 @@
 use libc::{EBUSY, ENOMEM, c_int, pthread_mutex_t};
 
 use crate::abi::*;
-use crate::{provider::soft, sys, uverbs};
+use crate::{provider::soft, uverbs};
 
 /// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
 /// (ibv_create_comp_channel(3)). Returns NULL with errno set if it fails.
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     // SAFETY: malloc takes any size.
     let channel = unsafe { libc::malloc(size_of::<ibv_comp_channel>()) }.cast::<ibv_comp_channel>();
     if channel.is_null() {
-        return sys::null(ENOMEM);
+        return Errno(ENOMEM).null();
     }
     // SAFETY: an open context.
     match unsafe { uverbs::cmd::comp_channel::create(context) } {
@@ -40,7 +40,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
         Err(errno) => {
             // SAFETY: allocated by malloc just now and known to nobody.
             unsafe { libc::free(channel.cast()) };
-            sys::null(errno)
+            errno.null()
         }
     }
 }

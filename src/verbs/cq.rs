@@ -9,7 +9,6 @@ use super::dispatch::dispatch;
 use super::sync::{self, acknowledge_events};
 use crate::abi::*;
 use crate::provider::ops::ops;
-use crate::sys;
 
 /// Fills in what the library keeps in a queue that a provider has just made, and counts it as a user
 /// of its channel. Providers with ways of their own to make queues call it too.
@@ -76,7 +75,7 @@ pub unsafe extern "C" fn lib_create_cq_ex(
 ) -> *mut ibv_cq_ex {
     // SAFETY: the attributes are readable.
     if unsafe { (*cq_attr).wc_flags } & !u64::from(IBV_CREATE_CQ_SUP_WC_FLAGS) != 0 {
-        return sys::null(EOPNOTSUPP);
+        return Errno(EOPNOTSUPP).null();
     }
     // SAFETY: the context is open; the provider returns NULL or a new queue, which begins with an
     // `ibv_cq`'s members.

@@ -5,6 +5,7 @@ use core::{
     ptr,
     sync::atomic::Ordering,
 };
+use ibverbs_abi::Errno;
 use std::os::fd::IntoRawFd;
 
 use ibverbs_abi::{
@@ -23,7 +24,7 @@ use crate::{
         ops::ops,
         soft::{self, SoftDevices},
     },
-    sys::{self, null, set_errno},
+    sys,
     uverbs::{self, cmd::device::ibv_cmd_alloc_async_fd, state::state},
 };
 
@@ -101,8 +102,8 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let kernel = match kernel {
         Ok(()) => known.list.devices().len(),
         // Soft devices need no kernel's.
-        Err(libc::ENOSYS) if soft > 0 => 0,
-        Err(errno) => return null(errno),
+        Err(Errno(libc::ENOSYS)) if soft > 0 => 0,
+        Err(errno) => return errno.null(),
     };
     let devices = known
         .soft
@@ -112,7 +113,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let array = unsafe { libc::calloc(soft + kernel + 1, size_of::<*mut ibv_device>()) };
     let array = array.cast::<*mut ibv_device>();
     if array.is_null() {
-        return null(libc::ENOMEM);
+        return Errno(libc::ENOMEM).null();
     }
     for (index, device) in devices.enumerate() {
         // SAFETY: the list has a reference to the device, and the array has room for all of them
@@ -166,7 +167,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
             // SAFETY: the function is this device's.
             return unsafe { (soft.node_guid)(device) };
         }
-        set_errno(libc::EINVAL);
+        Errno(libc::EINVAL).set();
         return 0;
     };
     {
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn verbs_open_device(
     // SAFETY: as above.
     let Some(alloc_context) = (unsafe { device::ops(device) }).and_then(|ops| ops.alloc_context)
     else {
-        return null(libc::EOPNOTSUPP);
+        return Errno(libc::EOPNOTSUPP).null();
     };
     let cmd_fd = match sysfs {
         Some(sysfs) => {
@@ -276,9 +277,9 @@ unsafe fn finish(
         }
         let wants_events = imported || has_events && (*context).async_fd == -1;
         if wants_events && ibv_cmd_alloc_async_fd(context) != 0 {
-            let errno = sys::errno();
+            let errno = Errno::last();
             ibv_close_device(context);
-            return null(errno);
+            return errno.null();
         }
         context
     }
@@ -304,12 +305,12 @@ pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
 pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let number = match sys::fstat(cmd_fd) {
         Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFCHR => st.st_rdev,
-        _ => return null(libc::EINVAL),
+        _ => return Errno(libc::EINVAL).null(),
     };
     // SAFETY: NULL is allowed.
     let list = unsafe { ibv_get_device_list(ptr::null_mut()) };
     if list.is_null() {
-        return null(libc::ENODEV);
+        return Errno(libc::ENODEV).null();
     }
     let mut at = list;
     // SAFETY: the array has a NULL at its end and living devices before it, as long as it is not
@@ -320,16 +321,16 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
         }
         let device = *at;
         let context = if device.is_null() {
-            null(libc::ENODEV)
+            Errno(libc::ENODEV).null()
         } else {
             match device::ops(device).and_then(|ops| ops.import_context) {
                 Some(import_context) => finish(import_context(device, cmd_fd), true, true),
-                None => null(libc::EOPNOTSUPP),
+                None => Errno(libc::EOPNOTSUPP).null(),
             }
         };
-        let errno = sys::errno();
+        let errno = Errno::last();
         ibv_free_device_list(list);
-        set_errno(errno);
+        errno.set();
         context
     }
 }

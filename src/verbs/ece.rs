@@ -5,7 +5,6 @@ use libc::{EOPNOTSUPP, c_int};
 use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::provider::ops::ops;
-use crate::sys;
 
 /// Gives a queue pair the options that the other side offered (ibv_set_ece(3)). Returns 0 or an
 /// errno value; EOPNOTSUPP, with errno set, if no vendor is named.
@@ -16,7 +15,7 @@ use crate::sys;
 pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     // SAFETY: readable, by the caller's promise.
     if unsafe { (*ece).vendor_id } == 0 {
-        sys::set_errno(EOPNOTSUPP);
+        Errno(EOPNOTSUPP).set();
         return EOPNOTSUPP;
     }
     // SAFETY: the queue pair lives, so its context does.

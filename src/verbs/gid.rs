@@ -19,7 +19,7 @@ pub(super) unsafe fn entry(
     port_num: u8,
     index: u32,
     wanted: u32,
-) -> Result<Option<ibv_gid_entry>, c_int> {
+) -> Result<Option<ibv_gid_entry>, Errno> {
     let mut entry = MaybeUninit::<ibv_gid_entry>::zeroed();
     // SAFETY: an open context, and an entry of the size that is told.
     let err = unsafe {
@@ -37,7 +37,7 @@ pub(super) unsafe fn entry(
         // SAFETY: an entry of zeros is one: it has numbers and bytes only.
         0 => Ok(Some(unsafe { entry.assume_init() })),
         ENODATA => Ok(None),
-        err => Err(err),
+        err => Err(Errno(err)),
     }
 }
 

@@ -14,7 +14,6 @@ use super::port::ibv_query_port;
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
 use crate::provider::soft;
-use crate::sys;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
 
@@ -56,7 +55,7 @@ pub unsafe fn query_gid_ex(
     match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
         Ok(Route::Done) => return 0,
         Ok(_) => {}
-        Err(errno) => return errno,
+        Err(errno) => return errno.0,
     }
     if flags != 0 {
         return EOPNOTSUPP;
@@ -68,7 +67,7 @@ pub unsafe fn query_gid_ex(
     // SAFETY: an open context.
     let read = unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) };
     if let Err(errno) = read {
-        return errno;
+        return errno.0;
     }
     // SAFETY: the caller's entry has room for all of this one.
     unsafe { *entry = found };
@@ -93,7 +92,7 @@ unsafe fn from_soft(
     entry_size: usize,
 ) -> c_int {
     if let Err(errno) = soft_form(flags, entry_size) {
-        return sys::refuse(errno);
+        return errno.returned();
     }
     let mut found = EMPTY;
     // SAFETY: an open context, and an entry of this function's own.
@@ -103,17 +102,17 @@ unsafe fn from_soft(
             unsafe { put_entry(entry, 0, entry_size, &found) };
             0
         }
-        errno => sys::refuse(errno),
+        errno => Errno(errno).returned(),
     }
 }
 
 /// What the kernel says to such flags and to entries that are too short.
-fn soft_form(flags: u32, entry_size: usize) -> Result<(), c_int> {
+fn soft_form(flags: u32, entry_size: usize) -> Result<(), Errno> {
     if flags != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
     if entry_size < size_of::<ibv_gid_entry>() {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     Ok(())
 }
@@ -155,7 +154,7 @@ unsafe fn from_sysfs(
     wanted: u32,
     link_layer: Option<u8>,
     entry: &mut ibv_gid_entry,
-) -> Result<(), c_int> {
+) -> Result<(), Errno> {
     entry.port_num = port_num;
     entry.gid_index = gid_index;
     // SAFETY: every device of this library begins a `verbs_device`, and the context holds it.
@@ -168,17 +167,17 @@ unsafe fn from_sysfs(
         // SAFETY: the device holds its sysfs description.
         let raw =
             unsafe { sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text) };
-        raw.map_err(|_| EINVAL)?;
+        raw.map_err(|_| Errno(EINVAL))?;
         let (raw, overflow) = parse_gid(&text);
         if overflow {
-            sys::set_errno(ERANGE);
+            Errno(ERANGE).set();
         }
-        let raw = raw.ok_or(EINVAL)?;
+        let raw = raw.ok_or(Errno(EINVAL))?;
         entry.gid = ibv_gid { raw };
     }
     if wanted & VERBS_QUERY_GID_ATTR_TYPE != 0 {
         // SAFETY: the device holds its sysfs description.
-        let v2 = unsafe { type_is_v2(dev, port, index) }.ok_or(EINVAL)?;
+        let v2 = unsafe { type_is_v2(dev, port, index) }.ok_or(Errno(EINVAL))?;
         entry.gid_type = if v2 {
             IBV_GID_TYPE_ROCE_V2
         } else {
@@ -202,7 +201,7 @@ unsafe fn from_sysfs(
                 // SAFETY: a name that was read ends in a NUL.
                 let ifindex = unsafe { libc::if_nametoindex(name.as_ptr().cast::<c_char>()) };
                 if ifindex == 0 {
-                    return Err(sys::errno());
+                    return Err(Errno::last());
                 }
                 ifindex
             }
@@ -236,7 +235,7 @@ pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
 /// `dev` is NULL or lives.
 unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Option<bool> {
     let mut text = [0; 11];
-    sys::set_errno(0);
+    Errno(0).set();
     // SAFETY: the caller's device.
     let len = unsafe {
         let file = format_args!("ports/{port}/gid_attrs/types/{index}");
@@ -247,12 +246,12 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
             b"IB/RoCE v1" => Some(false),
             b"RoCE v2" => Some(true),
             _ => {
-                sys::set_errno(ENOTSUP);
+                Errno(ENOTSUP).set();
                 None
             }
         },
         // What reading the type of a GID of an InfiniBand port gives.
-        Err(EINVAL) => Some(false),
+        Err(Errno(EINVAL)) => Some(false),
         // A kernel older than the types has no directory for them; one that has it, but not the
         // file, is told by the error of reading a directory.
         _ => {
@@ -260,8 +259,8 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
             // SAFETY: the caller's device.
             let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
             match err {
-                Err(ENOENT) => return Some(false),
-                Ok(_) | Err(EISDIR) => sys::set_errno(EFAULT),
+                Err(Errno(ENOENT)) => return Some(false),
+                Ok(_) | Err(Errno(EISDIR)) => Errno(EFAULT).set(),
                 Err(_) => {}
             }
             None
@@ -283,7 +282,7 @@ fn older_type(link_layer: u8) -> u32 {
 /// # Safety
 ///
 /// `context` is an open context.
-unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u32), c_int> {
+unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u32), Errno> {
     let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
     // SAFETY: an open context; zeros are attributes.
     unsafe {
@@ -292,7 +291,7 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
                 let attr = attr.assume_init_ref();
                 Ok((attr.link_layer, attr.gid_tbl_len.max(0) as u32))
             }
-            errno => Err(errno),
+            errno => Err(Errno(errno)),
         }
     }
 }
@@ -340,14 +339,14 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
         }
         match kernel::table(context, entries, max_entries, flags, entry_size) {
             Ok(Some(count)) => Ok(count as usize),
-            Ok(None) if flags != 0 => Err(EOPNOTSUPP),
+            Ok(None) if flags != 0 => Err(Errno(EOPNOTSUPP)),
             Ok(None) => table_from_sysfs(context, entries, max_entries, entry_size),
             Err(errno) => Err(errno),
         }
     };
     match count {
         Ok(count) => count as isize,
-        Err(errno) => -(errno as isize),
+        Err(errno) => -(errno.0 as isize),
     }
 }
 
@@ -364,7 +363,7 @@ unsafe fn table_from_soft(
     flags: u32,
     entry_size: usize,
 ) -> isize {
-    let refused = |errno| -(sys::refuse(errno) as isize);
+    let refused = |errno: Errno| -(errno.returned() as isize);
     if let Err(errno) = soft_form(flags, entry_size) {
         return refused(errno);
     }
@@ -374,11 +373,11 @@ unsafe fn table_from_soft(
     // SAFETY: an open context, and as many entries as told.
     let count = unsafe { (soft.query_gid_table)(context, found.as_mut_ptr(), room) };
     let Ok(len) = usize::try_from(count) else {
-        sys::set_errno(count.unsigned_abs() as c_int);
+        Errno(count.unsigned_abs() as c_int).set();
         return count;
     };
     if len > max_entries {
-        return refused(EINVAL);
+        return refused(Errno(EINVAL));
     }
     for (at, entry) in found.iter().take(len).enumerate() {
         // SAFETY: the caller has room for `max_entries` of that size, and they are no fewer.
@@ -397,16 +396,16 @@ unsafe fn table_from_sysfs(
     entries: *mut ibv_gid_entry,
     max_entries: usize,
     entry_size: usize,
-) -> Result<usize, c_int> {
+) -> Result<usize, Errno> {
     if entry_size < size_of::<ibv_gid_entry>() {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
     // SAFETY: an open context; zeros are attributes.
     let ports = unsafe {
         match ibv_query_device(context, attr.as_mut_ptr()) {
             0 => attr.assume_init_ref().phys_port_cnt,
-            errno => return Err(errno),
+            errno => return Err(Errno(errno)),
         }
     };
     let mut count = 0;
@@ -430,7 +429,7 @@ unsafe fn table_from_sysfs(
                 continue;
             }
             if count == max_entries {
-                return Err(EINVAL);
+                return Err(Errno(EINVAL));
             }
             // SAFETY: fewer than the caller's entries are before this one, of the size told, which
             // need not be a multiple of an entry's alignment.

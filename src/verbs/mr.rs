@@ -13,7 +13,6 @@ use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::memory::{ibv_dofork_range, ibv_dontfork_range, shortage};
 use crate::provider::ops::ops;
-use crate::sys;
 use crate::uverbs::cmd::device::core_support;
 
 const ON_DEMAND: c_uint = IBV_ACCESS_ON_DEMAND;
@@ -205,10 +204,10 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
         // SAFETY: the mask says that this is a buffer, by the caller's promise a live one.
         let resolved = match unsafe { attr.buf.as_ref() } {
             Some(of) => buf::resolve(pd, of, &mut attr),
-            None => Err(EINVAL),
+            None => Err(Errno(EINVAL)),
         };
         if let Err(errno) = resolved {
-            return sys::null(errno);
+            return errno.null();
         }
     }
     let by_address = attr.comp_mask & u64::from(IBV_REG_MR_MASK_FD) == 0;
@@ -265,7 +264,7 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     let vmr = mr.cast::<verbs_mr>();
     // SAFETY: every region of this library begins a `verbs_mr`.
     if !rereg_is_sound(unsafe { (*vmr).mr_type }, flags, addr, length, access) {
-        sys::set_errno(EINVAL);
+        Errno(EINVAL).set();
         return IBV_REREG_MR_ERR_INPUT;
     }
     let moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION as c_int != 0;

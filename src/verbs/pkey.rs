@@ -4,7 +4,7 @@ use libc::{ERANGE, c_int};
 
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
-use crate::{provider::soft, sys};
+use crate::provider::soft;
 
 /// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
 /// or reading the sysfs file left, EINVAL for a device that is not in sysfs.
@@ -24,7 +24,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
         return match unsafe { (soft.query_pkey)(context, port_num, index, pkey) } {
             0 => 0,
             errno => {
-                sys::set_errno(errno);
+                Errno(errno).set();
                 -1
             }
         };
@@ -41,7 +41,7 @@ pub unsafe extern "C" fn ibv_query_pkey(
         return -1;
     };
     if value.overflow {
-        sys::set_errno(ERANGE);
+        Errno(ERANGE).set();
     }
     // SAFETY: the caller's P_Key is writable.
     unsafe { *pkey = value.value.to_be() };

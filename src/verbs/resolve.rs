@@ -3,8 +3,8 @@
 
 use crate::abi::{ibv_ah_attr, ibv_context, ibv_gid};
 use crate::neigh::{Failure, Resolver};
-use crate::sys::{errno, set_errno};
 use crate::verbs::gid::ibv_query_gid;
+use ibverbs_abi::Errno;
 use libc::{EHOSTUNREACH, c_int};
 
 /// What the C library calls a VLAN id when there is none.
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
     if ret != 0 {
         return ret;
     }
-    let before = errno();
+    let before = Errno::last();
     // SAFETY: all members of the union are 16 bytes for which any value will do.
     let (sgid, dgid) = unsafe { (sgid.raw, attr.grh.dgid.raw) };
 
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
         Ok(()) => 0,
         Err(failure) => {
             // The C library's errno is what a system call of its own left, if one failed.
-            set_errno(failure.errno.unwrap_or(before));
+            failure.errno.map_or(before, Errno).set();
             failure.code
         }
     }

@@ -9,7 +9,6 @@ use libc::{EBUSY, EINVAL, EIO, EOPNOTSUPP, c_int, c_uint, c_void};
 use super::mock::Mock;
 use super::*;
 use crate::abi::*;
-use crate::sys;
 
 thread_local! {
     /// What the next operation returns that can fail.
@@ -30,7 +29,7 @@ fn asked() -> Vec<String> {
 /// An object of zeros, as providers allocate theirs; NULL when the test wants a failure.
 fn object<T>() -> *mut T {
     if ANSWER.get() != 0 {
-        return sys::null(ANSWER.get());
+        return Errno(ANSWER.get()).null();
     }
     // SAFETY: all objects of the verbs are valid when zero.
     Box::into_raw(Box::new(unsafe { MaybeUninit::zeroed().assume_init() }))
@@ -69,7 +68,7 @@ fn domains_are_given_their_context() {
     // SAFETY: an open context, and a domain of it.
     unsafe {
         assert!(pd::ibv_alloc_pd(mock.context()).is_null());
-        assert_eq!(sys::errno(), EOPNOTSUPP);
+        assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
         mock.ops().alloc_pd = alloc;
         mock.ops().dealloc_pd = dealloc;
         let domain = pd::ibv_alloc_pd(mock.context());
@@ -77,7 +76,7 @@ fn domains_are_given_their_context() {
         ANSWER.set(EBUSY);
         assert_eq!(pd::ibv_dealloc_pd(domain), EBUSY);
         assert!(pd::ibv_alloc_pd(mock.context()).is_null());
-        assert_eq!(sys::errno(), EBUSY);
+        assert_eq!(Errno::last(), Errno(EBUSY));
     }
     assert_eq!(asked(), ["dealloc"]);
 }
@@ -180,7 +179,7 @@ fn regions_and_their_access() {
         free(region.cast::<verbs_mr>());
         ANSWER.set(EINVAL);
         assert!(mr::ibv_reg_mr_iova2(&mut domain, at, 8, 0, c_uint::MAX).is_null());
-        assert_eq!(sys::errno(), EINVAL);
+        assert_eq!(Errno::last(), Errno(EINVAL));
     }
     assert_eq!(
         asked(),
@@ -234,19 +233,19 @@ fn regions_by_attributes_through_an_older_provider() {
         assert_eq!(((*region).addr as usize, (*region).length), (0x10, 8));
         free(region.cast::<verbs_mr>());
         assert!(buf::ibv_reg_buf_mr(pd, &mut buffer, at, 0x100, 1).is_null());
-        assert_eq!(sys::errno(), EINVAL);
+        assert_eq!(Errno::last(), Errno(EINVAL));
         assert!(buf::ibv_reg_buf_mr(pd, null_mut(), at, 8, 1).is_null());
-        assert_eq!(sys::errno(), EINVAL);
+        assert_eq!(Errno::last(), Errno(EINVAL));
         let region = mr::ibv_reg_dmabuf_mr(pd, 0x20, 8, 0x3000, 9, 1);
         assert_eq!(((*region).addr as usize, (*region).length), (0x20, 8));
         free(region.cast::<verbs_mr>());
         // An error of fcntl, for there is no such file.
         buffer.dmabuf_fd = c_int::MAX;
         assert_eq!(buf::ibv_export_buf_dmabuf_fd(&mut buffer), -1);
-        assert_eq!(sys::errno(), libc::EBADF);
+        assert_eq!(Errno::last(), Errno(libc::EBADF));
         buffer.dmabuf_fd = -1;
         assert_eq!(buf::ibv_export_buf_dmabuf_fd(&mut buffer), -1);
-        assert_eq!(sys::errno(), libc::ENODATA);
+        assert_eq!(Errno::last(), Errno(libc::ENODATA));
     }
     assert_eq!(
         asked(),
@@ -302,12 +301,12 @@ fn rereg_changes_what_was_changed() {
             IBV_REREG_MR_ERR_CMD
         );
         assert_eq!((*region).addr, to);
-        sys::set_errno(0);
+        Errno(0).set();
         assert_eq!(
             mr::ibv_rereg_mr(region, 0x10, null_mut(), to, 1, 0),
             IBV_REREG_MR_ERR_INPUT
         );
-        assert_eq!(sys::errno(), EINVAL);
+        assert_eq!(Errno::last(), Errno(EINVAL));
         free(region.cast::<verbs_mr>());
     }
     assert_eq!(asked(), ["rereg 1", "rereg 2", "rereg 1"]);
@@ -362,7 +361,7 @@ fn queues_count_as_users_of_their_channel() {
         assert_eq!((*channel).refcnt, 2);
         attr.wc_flags += 1;
         assert!(cq::lib_create_cq_ex(context, &mut attr).is_null());
-        assert_eq!(sys::errno(), EOPNOTSUPP);
+        assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
 
         let (mut of, mut of_context) = (null_mut(), null_mut());
         send(kernel, &(queue as u64), 8);
@@ -437,7 +436,7 @@ fn asynchronous_events_find_their_objects() {
         libc::close(kernel);
         libc::close(events);
         assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), -1);
-        assert_eq!(sys::errno(), libc::EBADF);
+        assert_eq!(Errno::last(), Errno(libc::EBADF));
     }
     let all = ["event 0", "event 1", "event 15", "event 19", "event 10"];
     assert_eq!(asked(), all);
@@ -490,9 +489,9 @@ fn queue_pairs_remember_their_state() {
         assert_eq!(qp::ibv_qp_to_qp_ex(pair), pair.cast());
 
         let mut ece = ibv_ece::default();
-        sys::set_errno(0);
+        Errno(0).set();
         assert_eq!(ece::ibv_set_ece(pair, &mut ece), EOPNOTSUPP);
-        assert_eq!(sys::errno(), EOPNOTSUPP);
+        assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
         free(pair.cast::<verbs_qp>());
     }
     let all = ["modify 2", "modify 3", "query 1", "query 2", "query 1"];
@@ -517,6 +516,6 @@ fn address_of_a_sender_without_a_grh() {
         assert_eq!(attr.grh.flow_label, 0xf_ffff);
         wc.wc_flags = IBV_WC_GRH;
         let init = ah::ibv_init_ah_from_wc(mock.context(), 2, &mut wc, grh, attr);
-        assert_eq!((init, sys::errno()), (-1, libc::EPROTONOSUPPORT));
+        assert_eq!((init, Errno::last()), (-1, Errno(libc::EPROTONOSUPPORT)));
     }
 }

@@ -49,6 +49,19 @@ impl Errno {
     }
 }
 
+/// The C convention of a function that returns 0 or an errno value.
+pub trait IntoC {
+    /// 0, or the error's value. errno stays as the failing call has left it.
+    fn into_c(self) -> c_int;
+}
+
+impl IntoC for Result<(), Errno> {
+    #[inline]
+    fn into_c(self) -> c_int {
+        self.err().map_or(0, |errno| errno.0)
+    }
+}
+
 impl From<std::io::Error> for Errno {
     /// The error's errno; EIO for an error that did not come from the system.
     fn from(error: std::io::Error) -> Errno {
@@ -84,6 +97,14 @@ mod tests {
             fail(Errno(libc::EMFILE));
             assert_eq!(Errno::last(), Errno(libc::EMFILE));
         }
+    }
+
+    #[test]
+    fn a_result_becomes_a_c_int_and_leaves_errno_alone() {
+        Errno(libc::EIO).set();
+        assert_eq!(Ok(()).into_c(), 0);
+        assert_eq!(Err(Errno(libc::EBUSY)).into_c(), libc::EBUSY);
+        assert_eq!(Errno::last(), Errno(libc::EIO));
     }
 
     #[test]

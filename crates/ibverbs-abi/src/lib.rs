@@ -13,7 +13,7 @@ mod layouts;
 mod provider;
 mod public;
 
-pub use errno::Errno;
+pub use errno::{Errno, IntoC};
 pub use kernel::*;
 pub use layouts::*;
 pub use provider::*;

@@ -5,6 +5,7 @@
 //! sequence numbers nor message types are looked at.
 
 use arrayvec::ArrayVec;
+use ibverbs_abi::Errno;
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_MULTIPART, NLM_F_REQUEST, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN,
     NetlinkBuffer, NlasIterator,
@@ -93,7 +94,7 @@ const COPY_ON_FORK: u16 = 93;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// The kernel answered with an error (a positive errno).
-    Kernel(i32),
+    Kernel(Errno),
     /// The answer breaks netlink's or rdma-core's rules.
     Invalid,
     /// The list changed while the kernel was telling it.
@@ -207,7 +208,7 @@ impl Reply {
                     }
                     match i32::from_ne_bytes(start(payload)?) {
                         0 => {}
-                        error => return Err(Refused::Kernel(error.wrapping_neg())),
+                        error => return Err(Refused::Kernel(Errno(error.wrapping_neg()))),
                     }
                 }
                 _ => stopped = !take(Attributes::parse(payload)?),

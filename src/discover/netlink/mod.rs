@@ -2,12 +2,11 @@
 
 pub mod message;
 
-use core::{ffi::c_int, mem};
+use core::mem;
+use ibverbs_abi::Errno;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 pub use message::{Attributes, Next, Refused, Reply, Request, device_number};
-
-use crate::sys;
 
 /// As much as the C library reads at once: a kernel that sends more is refused.
 const DATAGRAM_MAX: usize = 4 * 4096;
@@ -20,14 +19,14 @@ pub struct Socket {
 
 impl Socket {
     /// Opens the socket. Fails where the kernel has no RDMA, or does not let us.
-    pub fn open() -> Result<Self, c_int> {
+    pub fn open() -> Result<Self, Errno> {
         // SAFETY: socket has no conditions.
         let fd = unsafe {
             let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
             libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_RDMA)
         };
         if fd < 0 {
-            return Err(sys::errno());
+            return Err(Errno::last());
         }
         // SAFETY: the descriptor is new, and nobody else's.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
@@ -68,7 +67,7 @@ impl Socket {
             )
         };
         if sent < 0 {
-            Err(Refused::Kernel(sys::errno()))
+            Err(Refused::Kernel(Errno::last()))
         } else {
             Ok(())
         }
@@ -97,8 +96,8 @@ impl Socket {
                     return Err(Refused::Invalid);
                 }
                 Ok(len) => return Ok(len),
-                Err(_) if sys::errno() == libc::EINTR => {}
-                Err(_) => return Err(Refused::Kernel(sys::errno())),
+                Err(_) if Errno::last() == Errno(libc::EINTR) => {}
+                Err(_) => return Err(Refused::Kernel(Errno::last())),
             }
         }
     }

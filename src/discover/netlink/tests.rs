@@ -136,9 +136,12 @@ fn errors() {
     };
     assert_eq!(
         all(&[error(-libc::EPERM)]).1,
-        Err(Refused::Kernel(libc::EPERM))
+        Err(Refused::Kernel(Errno(libc::EPERM)))
     );
-    assert_eq!(all(&[error(i32::MIN)]).1, Err(Refused::Kernel(i32::MIN)));
+    assert_eq!(
+        all(&[error(i32::MIN)]).1,
+        Err(Refused::Kernel(Errno(i32::MIN)))
+    );
     assert_eq!(all(&[error(0)]).1, Ok(Next::Done));
     assert_eq!(
         all(&[raw(NLMSG_ERROR, 0, &[0; 4])]).1,

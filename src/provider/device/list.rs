@@ -1,6 +1,7 @@
 //! The library's list of devices, and how it follows what discovery finds.
 
-use core::{ffi::c_int, ptr::NonNull};
+use core::ptr::NonNull;
+use ibverbs_abi::Errno;
 
 use ibverbs_abi::{ibv_device, verbs_device, verbs_sysfs_dev};
 
@@ -79,7 +80,7 @@ impl DeviceList {
     }
 
     /// Brings the list up to date with the kernel. ENOSYS if it has no uverbs or one of a foreign ABI.
-    pub fn refresh(&mut self) -> Result<(), c_int> {
+    pub fn refresh(&mut self) -> Result<(), Errno> {
         let found = discover::devices()?;
         if !found.is_empty() {
             discover::check_kernel_abi()?;

@@ -2,7 +2,7 @@
 
 use core::{
     cell::RefCell,
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_int},
     ptr,
     sync::atomic::{AtomicUsize, Ordering},
 };

@@ -11,7 +11,7 @@ use crate::uverbs::write::{self, Placed};
 ///
 /// # Safety
 /// `context` is open.
-pub unsafe fn create(context: *mut ibv_context) -> Result<c_int, c_int> {
+pub unsafe fn create(context: *mut ibv_context) -> Result<c_int, Errno> {
     let mut request = MaybeUninit::<ibv_create_comp_channel>::uninit();
     let mut response = ib_uverbs_create_comp_channel_resp { fd: 0 };
     // SAFETY: both structures are on this stack; execute() fills the request's only member.
@@ -24,7 +24,7 @@ pub unsafe fn create(context: *mut ibv_context) -> Result<c_int, c_int> {
         )
     };
     if ret != 0 {
-        Err(ret)
+        Err(Errno(ret))
     } else {
         Ok(response.fd as c_int)
     }

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn ibv_cmd_create_counters(
             return EOPNOTSUPP;
         }
         if let Err(error) = linked::execute(context, &mut cmd, link) {
-            return error;
+            return error.0;
         }
         (*vcounters).counters.context = context;
         (*vcounters).handle = cmd.made(handle);
@@ -44,7 +44,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_counters(vcounters: *mut verbs_counters
         cmd.object(UVERBS_ATTR_DESTROY_COUNTERS_HANDLE, (*vcounters).handle);
         cmd.execute((*vcounters).counters.context)
     };
-    match destroyed(ret.err().unwrap_or(0)) {
+    match destroyed(ret.into_c()) {
         Destroyed::Yes => 0,
         Destroyed::Return(ret) => ret,
     }
@@ -70,8 +70,6 @@ pub unsafe extern "C" fn ibv_cmd_read_counters(
         let len = size_of::<u64>() * ncounters as usize;
         cmd.output_bytes(UVERBS_ATTR_READ_COUNTERS_BUFF, counters_value.cast(), len);
         cmd.u32(UVERBS_ATTR_READ_COUNTERS_FLAGS, flags);
-        linked::execute((*vcounters).counters.context, &mut cmd, link)
-            .err()
-            .unwrap_or(0)
+        linked::execute((*vcounters).counters.context, &mut cmd, link).into_c()
     }
 }

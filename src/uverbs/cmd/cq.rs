@@ -85,7 +85,7 @@ unsafe fn create<const N: usize>(
             Ok(Route::Done) => 0,
             Ok(Route::Write) => create_by_write(context, attr, cq, uhw),
             Ok(Route::WriteEx) => create_by_write_ex(context, attr, cq, uhw),
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }
@@ -198,14 +198,14 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
 }
 
 /// What the kernel is asked for an extended CQ; EOPNOTSUPP for what it cannot be asked.
-fn extended(wanted: &ibv_cq_init_attr_ex) -> Result<CqAttr, c_int> {
+fn extended(wanted: &ibv_cq_init_attr_ex) -> Result<CqAttr, Errno> {
     const TIMESTAMPS: u64 = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP as u64
         | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK as u64;
     if !only(
         wanted.comp_mask.into(),
         (IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD).into(),
     ) {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
     let mut flags = 0;
     if wanted.wc_flags & TIMESTAMPS != 0 {
@@ -247,7 +247,7 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex(
                 let cq = &raw mut (*cq).u.cq;
                 create::<ROOM>(context, &attr, cq, &uhw, cmd_flags, null_mut())
             }
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }
@@ -276,7 +276,7 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex2(
                 let cq = &raw mut (*cq).u.cq;
                 create::<{ ROOM + LINK_ROOM }>(context, &attr, cq, &uhw, cmd_flags, driver)
             }
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }
@@ -445,7 +445,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_cq(cq: *mut ibv_cq) -> c_int {
             UVERBS_ATTR_DESTROY_CQ_RESP,
         ) {
             Ok(reported) => reported,
-            Err(ret) => return ret,
+            Err(error) => return error.0,
         };
         events::wait(&raw mut (*cq).mutex, &raw mut (*cq).cond, || {
             (*cq).comp_events_completed == reported.comp_events_reported

@@ -30,7 +30,7 @@ impl Destroy {
     /// # Safety
     /// `context` is open.
     #[inline(always)]
-    unsafe fn ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Route, c_int> {
+    unsafe fn ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Route, Errno> {
         // SAFETY: by the contract; the command has no pointers.
         unsafe {
             if !state(context).may_ioctl(self.op) {
@@ -61,7 +61,7 @@ impl Destroy {
                     write::execute_request(context, self.write, Placed::alone(&raw mut request))
                 }
             }
-            Err(error) => error,
+            Err(error) => error.0,
         };
         match destroyed(ret) {
             Destroyed::Yes => 0,
@@ -92,7 +92,7 @@ impl Destroy {
                     )
                 }
             }
-            Err(error) => error,
+            Err(error) => error.0,
         };
         match destroyed(ret) {
             Destroyed::Yes => 0,
@@ -113,7 +113,7 @@ impl Destroy {
         context: *mut ibv_context,
         handle: u32,
         response_attr: u32,
-    ) -> Result<R, c_int> {
+    ) -> Result<R, Errno> {
         let mut response = R::default();
         // SAFETY: the command's pointers are to this stack, the context is open by the contract.
         let ret = unsafe {
@@ -141,12 +141,12 @@ impl Destroy {
                         Placed::alone(&raw mut response),
                     )
                 }
-                Err(error) => error,
+                Err(error) => error.0,
             }
         };
         match destroyed(ret) {
             Destroyed::Yes => Ok(response),
-            Destroyed::Return(ret) => Err(ret),
+            Destroyed::Return(ret) => Err(Errno(ret)),
         }
     }
 }

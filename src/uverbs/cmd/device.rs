@@ -66,7 +66,7 @@ pub unsafe fn get_context(
                 0
             }
             Ok(_) => get_context_by_write(context, &uhw),
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn ibv_cmd_query_context(
             &raw mut core_support,
         );
         if let Err(error) = linked::execute(context, &mut cmd, driver) {
-            return error;
+            return error.0;
         }
         self::core_support(context).store(core_support, Ordering::Relaxed);
     }
@@ -133,7 +133,7 @@ pub unsafe fn ibv_cmd_alloc_async_fd(context: *mut ibv_context) -> c_int {
     // SAFETY: by the contract.
     unsafe {
         if let Err(error) = cmd.execute(context) {
-            return error;
+            return error.0;
         }
         (*context).async_fd = cmd.made(fd) as c_int;
     }
@@ -324,5 +324,5 @@ pub unsafe fn has_ioctl_write(context: *mut ibv_context) -> bool {
     cmd.u64(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_QUERY_DEVICE.into());
     // SAFETY: by the contract; the command has no pointers.
     let ret = unsafe { cmd.execute(context) };
-    !matches!(ret, Err(libc::EPROTONOSUPPORT | libc::ENOTTY))
+    !matches!(ret, Err(Errno(libc::EPROTONOSUPPORT | libc::ENOTTY)))
 }

@@ -4,10 +4,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
 use super::mr::LINK_ROOM;
-use crate::{
-    sys::set_errno,
-    uverbs::{Destroyed, destroyed, ioctl::Command, linked},
-};
+use crate::uverbs::{Destroyed, destroyed, ioctl::Command, linked};
 
 /// Allocates device memory.
 ///
@@ -26,7 +23,7 @@ pub unsafe extern "C" fn ibv_cmd_alloc_dm(
         cmd.u64(UVERBS_ATTR_ALLOC_DM_LENGTH, (*dm_attr).length as u64);
         cmd.u32(UVERBS_ATTR_ALLOC_DM_ALIGNMENT, (*dm_attr).log_align_req);
         if let Err(error) = linked::execute(context, &mut cmd, link) {
-            return error;
+            return error.0;
         }
         (*dm).handle = cmd.made(handle);
         (*dm).dm.handle = (*dm).handle;
@@ -47,7 +44,7 @@ pub unsafe extern "C" fn ibv_cmd_free_dm(dm: *mut verbs_dm) -> c_int {
         cmd.object(UVERBS_ATTR_FREE_DM_HANDLE, (*dm).handle);
         cmd.execute((*dm).dm.context)
     };
-    match destroyed(ret.err().unwrap_or(0)) {
+    match destroyed(ret.into_c()) {
         Destroyed::Yes => 0,
         Destroyed::Return(ret) => ret,
     }
@@ -67,7 +64,7 @@ pub unsafe extern "C" fn ibv_cmd_reg_dm_mr(
     link: *mut ibv_command_buffer,
 ) -> c_int {
     if access & IBV_ACCESS_ZERO_BASED == 0 {
-        set_errno(EINVAL);
+        Errno(EINVAL).set();
         return EINVAL;
     }
     let mut cmd = Command::<{ 8 + LINK_ROOM }>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_DM_MR_REG);
@@ -83,7 +80,7 @@ pub unsafe extern "C" fn ibv_cmd_reg_dm_mr(
         cmd.u64(UVERBS_ATTR_REG_DM_MR_LENGTH, length as u64);
         cmd.u32(UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, access);
         if let Err(error) = linked::execute((*pd).context, &mut cmd, link) {
-            return error;
+            return error.0;
         }
         let mr = &mut (*vmr).ibv_mr;
         mr.handle = cmd.made(handle);

@@ -9,10 +9,7 @@ use super::{
     destroy::Destroy,
     flow_spec::{self, HANDLE, KERNEL_MAX, Names},
 };
-use crate::{
-    sys::refuse,
-    uverbs::{scratch::Scratch, state::Op, write},
-};
+use crate::uverbs::{scratch::Scratch, state::Op, write};
 
 /// Creates a flow of `flow_attr` and the specifications behind it; `ucmd` is the provider's part.
 ///
@@ -34,7 +31,7 @@ pub unsafe extern "C" fn ibv_cmd_create_flow(
         let specs = usize::from(attr.num_of_specs);
         let len = HEADER + specs * KERNEL_MAX + ucmd_size;
         let Some(mut command) = Scratch::<256>::new(len) else {
-            return refuse(ENOMEM);
+            return Errno(ENOMEM).returned();
         };
         send(qp, flow_id, attr, command.bytes(), ucmd, ucmd_size)
     }
@@ -66,7 +63,7 @@ unsafe fn send(
             let (kernel_size, names) =
                 match flow_spec::to_kernel(slice::from_raw_parts(spec, readable), &mut kernel) {
                     Ok(translated) => translated,
-                    Err(error) => return refuse(error),
+                    Err(error) => return error.returned(),
                 };
             let handle = match names {
                 Names::Nothing => None,
@@ -77,7 +74,7 @@ unsafe fn send(
                 kernel[HANDLE..HANDLE + 4].copy_from_slice(&handle.to_ne_bytes());
             }
             let Some(room) = command.get_mut(len..len + kernel_size) else {
-                return refuse(EINVAL);
+                return Errno(EINVAL).returned();
             };
             room.copy_from_slice(&kernel[..kernel_size]);
             len += kernel_size;
@@ -86,7 +83,7 @@ unsafe fn send(
         let core_len = len;
         if !ucmd.is_null() {
             let Some(room) = command.get_mut(len..len + ucmd_size) else {
-                return refuse(EINVAL);
+                return Errno(EINVAL).returned();
             };
             room.copy_from_slice(slice::from_raw_parts(ucmd.cast(), ucmd_size));
             len += ucmd_size;

@@ -73,7 +73,7 @@ pub unsafe extern "C" fn ibv_cmd_create_flow_action_esp(
     unsafe {
         fill(&*attr, &mut cmd);
         if let Err(error) = linked::execute(context, &mut cmd, driver) {
-            return error;
+            return error.0;
         }
         (*flow_action).action.context = context;
         (*flow_action).type_ = IBV_FLOW_ACTION_ESP;
@@ -102,9 +102,7 @@ pub unsafe extern "C" fn ibv_cmd_modify_flow_action_esp(
             (*flow_action).handle,
         );
         fill(&*attr, &mut cmd);
-        linked::execute((*flow_action).action.context, &mut cmd, driver)
-            .err()
-            .unwrap_or(0)
+        linked::execute((*flow_action).action.context, &mut cmd, driver).into_c()
     }
 }
 
@@ -119,7 +117,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_flow_action(action: *mut verbs_flow_act
         cmd.object(UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, (*action).handle);
         cmd.execute((*action).action.context)
     };
-    match destroyed(ret.err().unwrap_or(0)) {
+    match destroyed(ret.into_c()) {
         Destroyed::Yes => 0,
         Destroyed::Return(ret) => ret,
     }

@@ -6,7 +6,7 @@
 use core::mem::{offset_of, size_of};
 
 use ibverbs_abi::*;
-use libc::{EINVAL, EOPNOTSUPP, c_int};
+use libc::{EINVAL, EOPNOTSUPP};
 
 /// Where the kernel's form has its values: behind type, size and a reserved word.
 const KERNEL_VALUES: usize = size_of::<ib_uverbs_flow_spec_hdr>();
@@ -128,14 +128,14 @@ pub fn least_size(kind: u32) -> usize {
 
 /// Writes the kernel's form of `spec` to `to`, which is zeroed, and tells its size and what it names.
 /// `spec` is one specification, as long as its size member says or as [`least_size`] does.
-pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), c_int> {
+pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), Errno> {
     let word = |at: usize| -> Option<u32> {
         Some(u32::from_ne_bytes(spec.get(at..at + 4)?.try_into().ok()?))
     };
     let address = |at: usize| -> Option<u64> {
         Some(u64::from_ne_bytes(spec.get(at..at + 8)?.try_into().ok()?))
     };
-    let kind = word(0).ok_or(EINVAL)?;
+    let kind = word(0).ok_or(Errno(EINVAL))?;
     let matches =
         |known: u32, inner: bool| kind == known || inner && kind == known | IBV_FLOW_SPEC_INNER;
     let mut kernel_kind = kind;
@@ -144,24 +144,26 @@ pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names
     let size = if let Some(form) = FIXED.iter().find(|form| matches(form.kind, form.inner)) {
         let values = spec
             .get(form.values..form.values + form.len)
-            .ok_or(EINVAL)?;
-        let mask = spec.get(form.mask..form.mask + form.len).ok_or(EINVAL)?;
+            .ok_or(Errno(EINVAL))?;
+        let mask = spec
+            .get(form.mask..form.mask + form.len)
+            .ok_or(Errno(EINVAL))?;
         to[KERNEL_VALUES..][..form.len].copy_from_slice(values);
         to[form.kernel - form.len..form.kernel].copy_from_slice(mask);
         form.kernel
     } else if let Some(form) = GROWING.iter().find(|form| matches(form.kind, form.inner)) {
         let len = spec.len().saturating_sub(size_of::<ibv_flow_spec_u_hdr>()) / 2;
         if len < form.len {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         let values = spec
             .get(form.values..form.values + form.len)
-            .ok_or(EINVAL)?;
+            .ok_or(Errno(EINVAL))?;
         let mask = spec
             .get(form.values + len..form.values + 2 * len)
-            .ok_or(EINVAL)?;
+            .ok_or(Errno(EINVAL))?;
         if mask[form.len..].iter().any(|byte| *byte != 0) {
-            return Err(EOPNOTSUPP);
+            return Err(Errno(EOPNOTSUPP));
         }
         to[KERNEL_VALUES..][..form.len].copy_from_slice(values);
         to[form.kernel_mask..][..form.len].copy_from_slice(&mask[..form.len]);
@@ -170,7 +172,8 @@ pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names
     } else {
         match kind {
             IBV_FLOW_SPEC_ACTION_TAG => {
-                let tag = word(offset_of!(ibv_flow_spec_action_tag, tag_id)).ok_or(EINVAL)?;
+                let tag =
+                    word(offset_of!(ibv_flow_spec_action_tag, tag_id)).ok_or(Errno(EINVAL))?;
                 let at = offset_of!(ib_uverbs_flow_spec_action_tag, tag_id);
                 to[at..at + 4].copy_from_slice(&tag.to_ne_bytes());
                 size_of::<ib_uverbs_flow_spec_action_tag>()
@@ -178,15 +181,15 @@ pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names
             IBV_FLOW_SPEC_ACTION_DROP => size_of::<ib_uverbs_flow_spec_action_drop>(),
             IBV_FLOW_SPEC_ACTION_HANDLE => {
                 let at = offset_of!(ibv_flow_spec_action_handle, action);
-                names = Names::Action(address(at).ok_or(EINVAL)?);
+                names = Names::Action(address(at).ok_or(Errno(EINVAL))?);
                 size_of::<ib_uverbs_flow_spec_action_handle>()
             }
             IBV_FLOW_SPEC_ACTION_COUNT => {
                 let at = offset_of!(ibv_flow_spec_counter_action, counters);
-                names = Names::Counters(address(at).ok_or(EINVAL)?);
+                names = Names::Counters(address(at).ok_or(Errno(EINVAL))?);
                 size_of::<ib_uverbs_flow_spec_action_count>()
             }
-            _ => return Err(EINVAL),
+            _ => return Err(Errno(EINVAL)),
         }
     };
     to[0..4].copy_from_slice(&kernel_kind.to_ne_bytes());
@@ -240,7 +243,7 @@ mod tests {
         // IPv4 with options for the future: 12 bytes the kernel knows, 4 it does not.
         let mut from = spec(IBV_FLOW_SPEC_IPV4_EXT | IBV_FLOW_SPEC_INNER, 8 + 2 * 16);
         let mut to = [0; KERNEL_MAX];
-        assert_eq!(to_kernel(&from, &mut to), Err(EOPNOTSUPP));
+        assert_eq!(to_kernel(&from, &mut to), Err(Errno(EOPNOTSUPP)));
         from[8 + 16 + 12..].fill(0);
         let (size, _) = to_kernel(&from, &mut to).expect("nothing unknown is masked");
         assert_eq!(size, size_of::<ib_uverbs_flow_spec_ipv4>());
@@ -255,18 +258,18 @@ mod tests {
     #[test]
     fn what_is_too_short_or_unknown_is_refused() {
         let mut to = [0; KERNEL_MAX];
-        assert_eq!(to_kernel(&[], &mut to), Err(EINVAL));
+        assert_eq!(to_kernel(&[], &mut to), Err(Errno(EINVAL)));
         assert_eq!(
             to_kernel(&spec(IBV_FLOW_SPEC_ETH, 20), &mut to),
-            Err(EINVAL)
+            Err(Errno(EINVAL))
         );
         assert_eq!(
             to_kernel(&spec(IBV_FLOW_SPEC_IPV6, 20), &mut to),
-            Err(EINVAL)
+            Err(Errno(EINVAL))
         );
-        assert_eq!(to_kernel(&spec(0x7777, 64), &mut to), Err(EINVAL));
+        assert_eq!(to_kernel(&spec(0x7777, 64), &mut to), Err(Errno(EINVAL)));
         let inner_gre = IBV_FLOW_SPEC_GRE | IBV_FLOW_SPEC_INNER;
-        assert_eq!(to_kernel(&spec(inner_gre, 64), &mut to), Err(EINVAL));
+        assert_eq!(to_kernel(&spec(inner_gre, 64), &mut to), Err(Errno(EINVAL)));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! The GID table, as far as the kernel tells it by ioctl. Reading sysfs instead is for `verbs::gid_table`.
 
 use ibverbs_abi::*;
-use libc::c_int;
 
 use crate::uverbs::{
     fallback::{self, Needs, Route},
@@ -20,7 +19,7 @@ pub unsafe fn entry(
     entry: *mut ibv_gid_entry,
     flags: u32,
     entry_size: usize,
-) -> Result<Route, c_int> {
+) -> Result<Route, Errno> {
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
     cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port_num.into());
     cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, gid_index.into());
@@ -45,7 +44,7 @@ pub unsafe fn table(
     max_entries: usize,
     flags: u32,
     entry_size: usize,
-) -> Result<Option<u64>, c_int> {
+) -> Result<Option<u64>, Errno> {
     let mut num_entries = 0u64;
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE);
     cmd.u64(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, entry_size as u64);

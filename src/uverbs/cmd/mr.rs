@@ -4,14 +4,11 @@ use ibverbs_abi::*;
 use libc::{EINVAL, c_int, c_void};
 
 use super::destroy::Destroy;
-use crate::{
-    sys::set_errno,
-    uverbs::{
-        ioctl::Command,
-        linked,
-        state::Op,
-        write::{self, Placed},
-    },
+use crate::uverbs::{
+    ioctl::Command,
+    linked,
+    state::Op,
+    write::{self, Placed},
 };
 
 /// How many attributes a provider may add to one command.
@@ -35,7 +32,7 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr(
     resp_size: usize,
 ) -> c_int {
     if access as u32 & IBV_ACCESS_ON_DEMAND != 0 && length == usize::MAX && !addr.is_null() {
-        set_errno(EINVAL);
+        Errno(EINVAL).set();
         return EINVAL;
     }
     // SAFETY: by the contract.
@@ -149,7 +146,7 @@ pub unsafe extern "C" fn ibv_cmd_query_mr(
         cmd.output(UVERBS_ATTR_QUERY_MR_RESP_RKEY, &raw mut (*mr).rkey);
         cmd.output(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &raw mut (*mr).length);
         if let Err(error) = cmd.execute((*pd).context) {
-            return error;
+            return error.0;
         }
         (*mr).handle = mr_handle;
         (*mr).context = (*pd).context;
@@ -179,7 +176,7 @@ pub unsafe extern "C" fn ibv_cmd_advise_mr(
         cmd.u32(UVERBS_ATTR_ADVISE_MR_FLAGS, flags);
         let len = size_of::<ibv_sge>() * num_sge as usize;
         cmd.input(UVERBS_ATTR_ADVISE_MR_SGE_LIST, sg_list.cast(), len);
-        cmd.execute((*pd).context).err().unwrap_or(0)
+        cmd.execute((*pd).context).into_c()
     }
 }
 
@@ -215,7 +212,7 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
         cmd.u32(UVERBS_ATTR_REG_DMABUF_MR_FD, fd as u32);
         cmd.u32(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access as u32);
         if let Err(error) = linked::execute((*pd).context, &mut cmd, driver) {
-            return error;
+            return error.0;
         }
         let mr = &mut (*vmr).ibv_mr;
         mr.handle = cmd.made(handle);

@@ -32,7 +32,7 @@ unsafe fn query(
     port_attr: *mut ibv_port_attr,
     cmd: *mut ibv_query_port,
     cmd_size: usize,
-) -> Result<u32, c_int> {
+) -> Result<u32, Errno> {
     // SAFETY: by the contract; the response is on this stack.
     unsafe {
         if state(context).may_ioctl(Op::QueryPort) {
@@ -58,7 +58,7 @@ unsafe fn query(
             Placed::alone(response.as_mut_ptr()),
         );
         if ret != 0 {
-            return Err(ret);
+            return Err(Errno(ret));
         }
         copy(port_attr, response.assume_init_ref());
     }
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn ibv_cmd_query_port(
                 }
                 0
             }
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }

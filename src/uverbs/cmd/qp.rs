@@ -9,16 +9,13 @@ use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
 use super::{destroy::Destroy, only, qp_write};
-use crate::{
-    sys::refuse,
-    uverbs::{
-        events,
-        fallback::{self, Needs, Route},
-        ioctl::{Command, Slot},
-        kernel_abi,
-        state::{Op, state},
-        write::{self, Placed, Uhw},
-    },
+use crate::uverbs::{
+    events,
+    fallback::{self, Needs, Route},
+    ioctl::{Command, Slot},
+    kernel_abi,
+    state::{Op, state},
+    write::{self, Placed, Uhw},
 };
 
 /// The creation flags that a kernel command can carry.
@@ -54,7 +51,7 @@ impl Handles {
     /// # Safety
     /// The objects that `attr` names are live.
     #[inline(always)]
-    unsafe fn of(attr: &mut ibv_qp_init_attr_ex) -> Result<Self, c_int> {
+    unsafe fn of(attr: &mut ibv_qp_init_attr_ex) -> Result<Self, Errno> {
         // SAFETY: by the contract.
         unsafe {
             let srq = (!attr.srq.is_null()).then(|| (*attr.srq).handle);
@@ -68,14 +65,14 @@ impl Handles {
             match attr.qp_type {
                 IBV_QPT_XRC_RECV => {
                     if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 {
-                        return Err(EINVAL);
+                        return Err(Errno(EINVAL));
                     }
                     handles.pd = (*attr.xrcd.cast::<verbs_xrcd>()).handle;
                 }
                 IBV_QPT_RC | IBV_QPT_UD | IBV_QPT_UC | IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND
                 | IBV_QPT_DRIVER => {
                     if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 {
-                        return Err(EINVAL);
+                        return Err(Errno(EINVAL));
                     }
                     handles.pd = (*attr.pd).handle;
                     if attr.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0 {
@@ -84,7 +81,7 @@ impl Handles {
                             || !attr.recv_cq.is_null()
                             || !attr.srq.is_null()
                         {
-                            return Err(EINVAL);
+                            return Err(Errno(EINVAL));
                         }
                         handles.rwq_ind_tbl = Some((*attr.rwq_ind_tbl).ind_tbl_handle as u32);
                         // A QP that only receives needs no send CQ.
@@ -102,7 +99,7 @@ impl Handles {
                         attr.cap.max_recv_sge = 0;
                     }
                 }
-                _ => return Err(EINVAL),
+                _ => return Err(Errno(EINVAL)),
             }
             Ok(handles)
         }
@@ -124,11 +121,11 @@ unsafe fn create(
         (*qp).context = context;
         let handles = match Handles::of(attr) {
             Ok(handles) => handles,
-            Err(error) => return refuse(error),
+            Err(error) => return error.returned(),
         };
         let with_flags = attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0;
         if with_flags && attr.create_flags & !CREATE_FLAGS != 0 {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         let state = state(context);
         let needs = Needs {
@@ -158,7 +155,7 @@ unsafe fn create(
                 4 => qp_write::create::<ibv_create_qp_resp_v4>(context, qp, attr, &handles, uhw),
                 _ => qp_write::create::<ib_uverbs_create_qp_resp>(context, qp, attr, &handles, uhw),
             },
-            Err(error) => error,
+            Err(error) => error.0,
         };
         if ret == 0 {
             initialise(qp, attr);
@@ -318,7 +315,7 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex(
     // SAFETY: by the contract.
     unsafe {
         if !only((*attr_ex).comp_mask.into(), SUPPORTED.into()) {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         create(context, qp.cast(), &mut *attr_ex, &uhw)
     }
@@ -349,7 +346,7 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
     // SAFETY: by the contract.
     unsafe {
         if !only((*attr_ex).comp_mask.into(), SUPPORTED.into()) {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         create(context, qp.cast(), &mut *attr_ex, &uhw)
     }
@@ -431,7 +428,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_qp(qp: *mut ibv_qp) -> c_int {
             UVERBS_ATTR_DESTROY_QP_RESP,
         ) {
             Ok(reported) => reported,
-            Err(ret) => return ret,
+            Err(error) => return error.0,
         };
         events::wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
             (*qp).events_completed == reported.events_reported

@@ -4,10 +4,7 @@ use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};
 
 use super::destroy::Destroy;
-use crate::{
-    sys::set_errno,
-    uverbs::{scratch::Scratch, state::Op, write},
-};
+use crate::uverbs::{scratch::Scratch, state::Op, write};
 
 /// Creates an indirection table of 2^`log_ind_tbl_size` work queues.
 ///
@@ -32,14 +29,14 @@ pub unsafe extern "C" fn ibv_cmd_create_rwq_ind_table(
             .checked_shl(attr.log_ind_tbl_size)
             .filter(|n| *n <= 1 << 24)
         else {
-            set_errno(EINVAL);
+            Errno(EINVAL).set();
             return EINVAL;
         };
         // Extended commands are counted in words of eight bytes.
         let len = (HEADER + entries * size_of::<u32>()).next_multiple_of(8);
 
         let Some(mut command) = Scratch::<64>::new(len) else {
-            set_errno(ENOMEM);
+            Errno(ENOMEM).set();
             return ENOMEM;
         };
         let cmd = command

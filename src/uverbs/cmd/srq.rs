@@ -6,16 +6,13 @@ use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
 use super::destroy::Destroy;
-use crate::{
-    sys::refuse,
-    uverbs::{
-        events,
-        fallback::{self, Needs, Route},
-        ioctl::Command,
-        kernel_abi,
-        state::{Op, state},
-        write::{self, Placed, Uhw},
-    },
+use crate::uverbs::{
+    events,
+    fallback::{self, Needs, Route},
+    ioctl::Command,
+    kernel_abi,
+    state::{Op, state},
+    write::{self, Placed, Uhw},
 };
 
 /// The handle of an XRC domain.
@@ -63,7 +60,7 @@ unsafe fn create(
             _ => true,
         };
         if !complete {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         let state = state(context);
         let needs = Needs {
@@ -133,7 +130,7 @@ unsafe fn create(
                 });
             }
             Ok(_) => create_xsrq(pd, srq, attr, uhw, &mut srq_num),
-            Err(error) => error,
+            Err(error) => error.0,
         };
         if ret == 0 && !vsrq.is_null() {
             (*vsrq).srq_type = srq_type;
@@ -291,10 +288,10 @@ pub unsafe extern "C" fn ibv_cmd_create_srq_ex(
     // SAFETY: by the contract.
     unsafe {
         if (*attr_ex).comp_mask >= IBV_SRQ_INIT_ATTR_RESERVED {
-            return refuse(EOPNOTSUPP);
+            return Errno(EOPNOTSUPP).returned();
         }
         if (*attr_ex).comp_mask & IBV_SRQ_INIT_ATTR_PD == 0 {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         create((*attr_ex).pd, &raw mut (*srq).srq, srq, &mut *attr_ex, &uhw)
     }
@@ -350,7 +347,7 @@ unsafe fn modify_v3(
     unsafe {
         let mut moved: Moved = zeroed();
         if uhw_len > size_of_val(&moved.uhw) {
-            return refuse(EINVAL);
+            return Errno(EINVAL).returned();
         }
         let from = cmd.add(1).cast::<u8>();
         from.copy_to_nonoverlapping((&raw mut moved.uhw).cast(), uhw_len);
@@ -418,7 +415,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_srq(srq: *mut ibv_srq) -> c_int {
             UVERBS_ATTR_DESTROY_SRQ_RESP,
         ) {
             Ok(reported) => reported,
-            Err(ret) => return ret,
+            Err(error) => return error.0,
         };
         events::wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, || {
             (*srq).events_completed == reported.events_reported

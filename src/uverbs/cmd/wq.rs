@@ -5,15 +5,12 @@ use core::mem::MaybeUninit;
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use crate::{
-    sys::set_errno,
-    uverbs::{
-        Destroyed, destroyed, events,
-        fallback::{self, Needs, Route},
-        ioctl::Command,
-        state::{Op, state},
-        write::{self, Placed, Uhw},
-    },
+use crate::uverbs::{
+    Destroyed, destroyed, events,
+    fallback::{self, Needs, Route},
+    ioctl::Command,
+    state::{Op, state},
+    write::{self, Placed, Uhw},
 };
 
 /// Creates a work queue; `wq_init_attr` gets the sizes as they came out.
@@ -34,7 +31,7 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
     unsafe {
         let attr = &mut *wq_init_attr;
         if attr.comp_mask >= IBV_WQ_INIT_ATTR_RESERVED {
-            set_errno(EINVAL);
+            Errno(EINVAL).set();
             return EINVAL;
         }
         (*wq).context = context;
@@ -44,7 +41,7 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
         let mut create_flags = 0;
         if attr.comp_mask & IBV_WQ_INIT_ATTR_FLAGS != 0 {
             if attr.create_flags & !(IBV_WQ_FLAGS_RESERVED - 1) != 0 {
-                set_errno(EOPNOTSUPP);
+                Errno(EOPNOTSUPP).set();
                 return EOPNOTSUPP;
             }
             create_flags = attr.create_flags;
@@ -77,7 +74,7 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
                 0
             }
             Ok(_) => create_by_write(context, attr, wq, &uhw),
-            Err(error) => error,
+            Err(error) => error.0,
         }
     }
 }
@@ -196,7 +193,7 @@ pub unsafe extern "C" fn ibv_cmd_destroy_wq(wq: *mut ibv_wq) -> c_int {
                     Placed::alone(&raw mut response),
                 )
             }
-            Err(error) => error,
+            Err(error) => error.0,
         };
         if let Destroyed::Return(ret) = destroyed(ret) {
             return ret;
