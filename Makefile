@@ -1,4 +1,5 @@
 # libibverbs-rs. `make help` lists the targets. All output goes to $CARGO_TARGET_DIR, else target/.
+# `make UROCE=0 TARGET` leaves uroce, the software device, out: libraries, packages and tests are of the rest alone.
 
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
@@ -18,10 +19,21 @@ HEADERS  := $(wildcard include/infiniband/*.h)
 # What pkg-config is asked for: the interface's version, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
+UROCE ?= 1
+export UROCE
+CRATES := --workspace
+ifeq ($(UROCE),0)
+FEATURES := --no-default-features --features exports
+CRATES   += --exclude uroce
+endif
+
 TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
 	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-packages test-uroce-devices test-uroce \
 	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
-TESTS += test-sources test-vm-fork
+TESTS += test-sources test-vm-fork test-without-uroce
+ifeq ($(UROCE),0)
+TESTS := $(filter-out test-uroce%,$(TESTS))
+endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
@@ -30,12 +42,12 @@ TESTS += test-sources test-vm-fork
 .PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
 .PHONY: test-packages test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
-.PHONY: test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
+.PHONY: test-without-uroce test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
 build:
-	$(CARGO) build --release
+	$(CARGO) build --release $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
@@ -69,8 +81,9 @@ lint: lint-rust lint-c lint-shell lint-layers ## rustfmt, clippy, clang-format, 
 
 lint-rust:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets -- -D warnings
-	$(CARGO) clippy --features static -- -D warnings
+	$(CARGO) clippy $(CRATES) --all-targets $(FEATURES) -- -D warnings
+	$(CARGO) clippy --no-default-features --features exports --all-targets -- -D warnings
+	$(CARGO) clippy $(FEATURES) --features static -- -D warnings
 
 lint-c:
 	scripts/lint-c
@@ -82,7 +95,7 @@ lint-shell:
 	scripts/lint-shell
 
 test-unit: ## unit tests of the workspace
-	$(CARGO) test --workspace --no-fail-fast
+	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
 
 test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
 	compat-tests/symbols/run
@@ -161,6 +174,17 @@ test-vm-threads: build ## many threads at once on a real kernel in QEMU, against
 
 test-self: ## does test-vm notice what it should?
 	compat-tests/vm/selftest
+
+test-without-uroce: ## the library built with UROCE=0: its unit tests, its symbols, and nothing of uroce in it
+	compat-tests/uroce/without/run
+
+# These need the software device.
+ifeq ($(UROCE),0)
+demo test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
+.PHONY: no-uroce
+no-uroce:
+	@echo "this needs uroce, which UROCE=0 leaves out" >&2; exit 1
+endif
 
 test-uroce-devices: build ## which devices IBV_UROCE makes, and what the library answers of them
 	scripts/install-deps uroce

@@ -22,7 +22,7 @@ HEADERS = ["infiniband/driver.h", "infiniband/cmd_write.h", "infiniband/opcode.h
 RUST_ONLY = [
     (r"verbs_dmah|verbs_create_cq_prov_attr\w*|ibv_buf", "of provider ABIs from 57 on; programs see ibv_buf as a name only"),
     (r"CREATE_CQ_CMD_FLAGS_WITH_MEM_\w+", "of provider ABIs from 57 on"),
-    (r"verbs_soft_ops", "between the library and uroce"),
+    (r"verbs_software_ops", "between the library and uroce"),
     (r"ibv_command_buffer\.flags", "bit-fields in C, a byte there"),
     (r"ibv_flow_action_esp(_\w+)?", "macros for the kernel's names in C"),
 ]

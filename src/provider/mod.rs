@@ -13,4 +13,5 @@ pub mod load;
 pub mod matching;
 pub mod ops;
 pub mod registry;
-pub mod soft;
+#[cfg_attr(not(feature = "uroce"), path = "no_software.rs")]
+pub mod software;

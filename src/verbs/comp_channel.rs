@@ -3,7 +3,7 @@
 use libc::{EBUSY, ENOMEM, c_int, pthread_mutex_t};
 
 use crate::abi::*;
-use crate::{provider::soft, uverbs};
+use crate::{provider::software, uverbs};
 
 /// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
 /// (ibv_create_comp_channel(3)). Returns NULL with errno set if it fails.
@@ -15,9 +15,9 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
     // SAFETY: an open context, whose device's function this is.
-    if let Some(soft) = unsafe { soft::of_context(context) } {
+    if let Some(software) = unsafe { software::of_context(context) } {
         // SAFETY: as above.
-        return unsafe { (soft.create_comp_channel)(context) };
+        return unsafe { (software.create_comp_channel)(context) };
     }
     // SAFETY: malloc takes any size.
     let channel = unsafe { libc::malloc(size_of::<ibv_comp_channel>()) }.cast::<ibv_comp_channel>();
@@ -61,7 +61,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
         if (*channel).refcnt != 0 {
             return busy(mutex);
         }
-        // A soft device has no command descriptor, and that is the cheapest way to see one.
+        // A software device has no command descriptor, and that is the cheapest way to see one.
         if (*(*channel).context).cmd_fd == -1 {
             destroy(channel);
         } else {
@@ -84,7 +84,7 @@ unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
     EBUSY
 }
 
-/// The same for a context without a command descriptor: a soft device's channel is its own to close
+/// The same for a context without a command descriptor: a software device's channel is its own to close
 /// and free.
 ///
 /// # Safety
@@ -95,8 +95,8 @@ unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
 unsafe fn destroy(channel: *mut ibv_comp_channel) {
     // SAFETY: the channel lives, and is this function's alone.
     unsafe {
-        match soft::of_context((*channel).context) {
-            Some(soft) => (soft.destroy_comp_channel)(channel),
+        match software::of_context((*channel).context) {
+            Some(software) => (software.destroy_comp_channel)(channel),
             None => {
                 libc::close((*channel).fd);
                 libc::free(channel.cast());

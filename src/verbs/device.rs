@@ -22,7 +22,7 @@ use crate::{
         context::{LibraryOps, adopt},
         device::{self, DeviceList},
         ops::ops,
-        soft::{self, SoftDevices},
+        software::{self, SoftwareDevices},
     },
     sys,
     uverbs::{self, cmd::device::ibv_cmd_alloc_async_fd, state::state},
@@ -32,13 +32,13 @@ use crate::{
 /// like in the C library, none of them may ask for the list meanwhile.
 struct Devices {
     initialized: bool,
-    soft: SoftDevices,
+    software: SoftwareDevices,
     list: DeviceList,
 }
 
 static DEVICES: Mutex<Devices> = Mutex::new(Devices {
     initialized: false,
-    soft: SoftDevices::new(),
+    software: SoftwareDevices::new(),
     list: DeviceList::new(),
 });
 
@@ -93,24 +93,24 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let mut known = DEVICES.lock();
     if !known.initialized {
         initialize();
-        known.soft.initialize();
+        known.software.initialize();
         known.initialized = true;
     }
-    known.soft.refresh();
+    known.software.refresh();
     let kernel = known.list.refresh();
-    let soft = known.soft.devices().count();
+    let software = known.software.devices().count();
     let kernel = match kernel {
         Ok(()) => known.list.devices().len(),
-        // Soft devices need no kernel's.
-        Err(Errno(libc::ENOSYS)) if soft > 0 => 0,
+        // Software devices need no kernel's.
+        Err(Errno(libc::ENOSYS)) if software > 0 => 0,
         Err(errno) => return errno.null(),
     };
     let devices = known
-        .soft
+        .software
         .devices()
         .chain(known.list.devices().take(kernel));
     // SAFETY: calloc has no conditions.
-    let array = unsafe { libc::calloc(soft + kernel + 1, size_of::<*mut ibv_device>()) };
+    let array = unsafe { libc::calloc(software + kernel + 1, size_of::<*mut ibv_device>()) };
     let array = array.cast::<*mut ibv_device>();
     if array.is_null() {
         return Errno(libc::ENOMEM).null();
@@ -163,9 +163,9 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     // SAFETY: the caller says that the device lives.
     let Some(sysfs) = (unsafe { sysfs_of(device) }) else {
         // SAFETY: as above.
-        if let Some(soft) = unsafe { soft::of_device(device) } {
+        if let Some(software) = unsafe { software::of_device(device) } {
             // SAFETY: the function is this device's.
-            return unsafe { (soft.node_guid)(device) };
+            return unsafe { (software.node_guid)(device) };
         }
         Errno(libc::EINVAL).set();
         return 0;
@@ -201,12 +201,12 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
     unsafe {
         match sysfs_of(device) {
             Some(sysfs) => (*sysfs).ibdev_idx,
-            None => soft::of_device(device).map_or(-1, |soft| (soft.index)(device)),
+            None => software::of_device(device).map_or(-1, |software| (software.index)(device)),
         }
     }
 }
 
-/// The device's sysfs part; mlx5 over VFIO and soft devices have none.
+/// The device's sysfs part; mlx5 over VFIO and software devices have none.
 ///
 /// # Safety
 /// `device` is a device that lives.

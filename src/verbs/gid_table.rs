@@ -13,15 +13,15 @@ use super::device_attr::ibv_query_device;
 use super::port::ibv_query_port;
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
-use crate::provider::soft;
+use crate::provider::software;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
 
 const EVERYTHING: u32 =
     VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
 
-/// More entries than any soft device's table has.
-const SOFT_TABLE: usize = 1025;
+/// More entries than any software device's table has.
+const MAX_SOFTWARE_GIDS: usize = 1025;
 
 const EMPTY: ibv_gid_entry = ibv_gid_entry {
     gid: ibv_gid { raw: [0; 16] },
@@ -47,9 +47,13 @@ pub unsafe fn query_gid_ex(
     wanted: u32,
 ) -> c_int {
     // SAFETY: an open context.
-    if let Some(soft) = unsafe { soft::of_context(context) } {
+    if let Some(software) = unsafe { software::of_context(context) } {
         // SAFETY: the caller's promises are what this asks for.
-        return unsafe { from_soft(soft, context, port_num, gid_index, entry, flags, entry_size) };
+        return unsafe {
+            from_software(
+                software, context, port_num, gid_index, entry, flags, entry_size,
+            )
+        };
     }
     // SAFETY: the caller's promises are what this asks for.
     match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
@@ -77,13 +81,13 @@ pub unsafe fn query_gid_ex(
     0
 }
 
-/// Asks a soft device for an entry; errno is set too if it fails, as the kernel's ioctl leaves it.
+/// Asks a software device for an entry; errno is set too if it fails, as the kernel's ioctl leaves it.
 ///
 /// # Safety
 ///
-/// As for [`query_gid_ex`]; `soft` is the context's device's.
-unsafe fn from_soft(
-    soft: &verbs_soft_ops,
+/// As for [`query_gid_ex`]; `software` is the context's device's.
+unsafe fn from_software(
+    software: &verbs_software_ops,
     context: *mut ibv_context,
     port_num: u32,
     gid_index: u32,
@@ -91,12 +95,12 @@ unsafe fn from_soft(
     flags: u32,
     entry_size: usize,
 ) -> c_int {
-    if let Err(errno) = soft_form(flags, entry_size) {
+    if let Err(errno) = check_form(flags, entry_size) {
         return errno.returned();
     }
     let mut found = EMPTY;
     // SAFETY: an open context, and an entry of this function's own.
-    match unsafe { (soft.query_gid)(context, port_num, gid_index, &mut found) } {
+    match unsafe { (software.query_gid)(context, port_num, gid_index, &mut found) } {
         0 => {
             // SAFETY: the caller's entry has this size, and more than the library's entry.
             unsafe { put_entry(entry, 0, entry_size, &found) };
@@ -107,7 +111,7 @@ unsafe fn from_soft(
 }
 
 /// What the kernel says to such flags and to entries that are too short.
-fn soft_form(flags: u32, entry_size: usize) -> Result<(), Errno> {
+fn check_form(flags: u32, entry_size: usize) -> Result<(), Errno> {
     if flags != 0 {
         return Err(Errno(EOPNOTSUPP));
     }
@@ -334,8 +338,8 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
 ) -> isize {
     // SAFETY: the caller's promises are what these ask for.
     let count = unsafe {
-        if let Some(soft) = soft::of_context(context) {
-            return table_from_soft(soft, context, entries, max_entries, flags, entry_size);
+        if let Some(software) = software::of_context(context) {
+            return table_from_software(software, context, entries, max_entries, flags, entry_size);
         }
         match kernel::table(context, entries, max_entries, flags, entry_size) {
             Ok(Some(count)) => Ok(count as usize),
@@ -350,13 +354,13 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     }
 }
 
-/// Asks a soft device for the whole table, for [`_ibv_query_gid_table`].
+/// Asks a software device for the whole table, for [`_ibv_query_gid_table`].
 ///
 /// # Safety
 ///
-/// As there; `soft` is the context's device's.
-unsafe fn table_from_soft(
-    soft: &verbs_soft_ops,
+/// As there; `software` is the context's device's.
+unsafe fn table_from_software(
+    software: &verbs_software_ops,
     context: *mut ibv_context,
     entries: *mut ibv_gid_entry,
     max_entries: usize,
@@ -364,14 +368,14 @@ unsafe fn table_from_soft(
     entry_size: usize,
 ) -> isize {
     let refused = |errno: Errno| -(errno.returned() as isize);
-    if let Err(errno) = soft_form(flags, entry_size) {
+    if let Err(errno) = check_form(flags, entry_size) {
         return refused(errno);
     }
     // One more than there may be, to see whether there are more; no table is longer than this.
-    let room = max_entries.saturating_add(1).min(SOFT_TABLE);
+    let room = max_entries.saturating_add(1).min(MAX_SOFTWARE_GIDS);
     let mut found = vec![EMPTY; room];
     // SAFETY: an open context, and as many entries as told.
-    let count = unsafe { (soft.query_gid_table)(context, found.as_mut_ptr(), room) };
+    let count = unsafe { (software.query_gid_table)(context, found.as_mut_ptr(), room) };
     let Ok(len) = usize::try_from(count) else {
         Errno(count.unsigned_abs() as c_int).set();
         return count;

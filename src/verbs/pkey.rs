@@ -4,7 +4,7 @@ use libc::{ERANGE, c_int};
 
 use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
-use crate::provider::soft;
+use crate::provider::software;
 
 /// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
 /// or reading the sysfs file left, EINVAL for a device that is not in sysfs.
@@ -19,9 +19,9 @@ pub unsafe extern "C" fn ibv_query_pkey(
     pkey: *mut u16,
 ) -> c_int {
     // SAFETY: an open context.
-    if let Some(soft) = unsafe { soft::of_context(context) } {
+    if let Some(software) = unsafe { software::of_context(context) } {
         // SAFETY: the function is this context's device's, and asks for what this verb asks for.
-        return match unsafe { (soft.query_pkey)(context, port_num, index, pkey) } {
+        return match unsafe { (software.query_pkey)(context, port_num, index, pkey) } {
             0 => 0,
             errno => {
                 Errno(errno).set();

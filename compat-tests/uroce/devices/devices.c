@@ -1,7 +1,7 @@
 /*
  * devices list          prints the names of the devices, or errno; first the user ids, if they differ
  * devices check NAME IFNAME
- *                       asks the soft device NAME, which is on that interface, all that the library
+ *                       asks the software device NAME, which is on that interface, all that the library
  *                       answers without sysfs, by each function that there is
  */
 #include "../verbs/check.h"

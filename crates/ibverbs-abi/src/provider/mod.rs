@@ -5,11 +5,11 @@ mod context;
 mod device;
 mod objects;
 mod ops;
-mod soft;
+mod software;
 
 pub use command::*;
 pub use context::*;
 pub use device::*;
 pub use objects::*;
 pub use ops::*;
-pub use soft::*;
+pub use software::*;

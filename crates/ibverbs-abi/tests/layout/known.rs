@@ -157,7 +157,7 @@ pub const OURS: &[&str] = &[
     // Of ccan, not rdma-core's.
     "list_node",
     // Between the library and uroce.
-    "verbs_soft_ops",
+    "verbs_software_ops",
     // How much a provider ABI's verbs_context takes: see layouts.rs.
     "VSZ_V34",
     "VSZ_V59",

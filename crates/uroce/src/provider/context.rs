@@ -17,7 +17,7 @@ use crate::transport;
 
 /// Behind a device of the list.
 pub struct DevicePart {
-    core: &'static verbs_soft_core,
+    core: &'static verbs_software_core,
     config: Config,
 }
 
@@ -35,7 +35,7 @@ struct Context {
 pub struct ContextPart {
     pub device: Arc<Device>,
     pub events: Arc<AsyncEvents>,
-    core: &'static verbs_soft_core,
+    core: &'static verbs_software_core,
     node_guid: u64,
 }
 
@@ -44,7 +44,7 @@ pub fn completion_vectors() -> c_int {
     std::thread::available_parallelism().map_or(1, |n| n.get() as c_int)
 }
 
-static SOFT_OPS: SharedOps = SharedOps(verbs_soft_ops {
+static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
     ops: verbs_device_ops {
         name: c"uroce".as_ptr(),
         match_min_abi_version: 0,
@@ -66,7 +66,7 @@ static SOFT_OPS: SharedOps = SharedOps(verbs_soft_ops {
     query_pkey,
 });
 
-struct SharedOps(verbs_soft_ops);
+struct SharedOps(verbs_software_ops);
 
 // SAFETY: it is never written to, and its pointers are to static data.
 unsafe impl Sync for SharedOps {}
@@ -82,13 +82,13 @@ fn put_name(field: &mut [c_char], name: &[u8]) {
 
 /// Makes a device for the library's list, without references yet. It is freed by its
 /// `uninit_device`.
-pub fn new_device(core: &'static verbs_soft_core, config: Config) -> *mut verbs_device {
+pub fn new_device(core: &'static verbs_software_core, config: Config) -> *mut verbs_device {
     let mut device = verbs_device::zeroed();
     device.device.node_type = IBV_NODE_CA;
     device.device.transport_type = IBV_TRANSPORT_IB;
     put_name(&mut device.device.name, config.name.as_bytes());
     put_name(&mut device.device.dev_name, config.name.as_bytes());
-    device.ops = &raw const SOFT_OPS.0.ops;
+    device.ops = &raw const SOFTWARE_OPS.0.ops;
     ListedDevice::make(device, DevicePart { core, config })
 }
 

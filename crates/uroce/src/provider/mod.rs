@@ -49,7 +49,7 @@ macro_rules! table {
         )*
 
         /// All operations of a context.
-        fn table(core: &verbs_soft_core) -> verbs_context_ops {
+        fn table(core: &verbs_software_core) -> verbs_context_ops {
             verbs_context_ops {
                 $($op,)*
                 $($plain: $from::$plain,)*

@@ -3,9 +3,9 @@
 
 use crate::*;
 
-/// A soft device's table. `verbs_device.ops` points to its first field.
+/// A software device's table. `verbs_device.ops` points to its first field.
 #[repr(C)]
-pub struct verbs_soft_ops {
+pub struct verbs_software_ops {
     /// `alloc_context` gets -1 for `cmd_fd`, and sets `async_fd` itself: a file that
     /// [`ib_uverbs_async_event_desc`]s can be read from.
     pub ops: verbs_device_ops,
@@ -42,9 +42,9 @@ pub struct verbs_soft_ops {
     ) -> c_int,
 }
 
-/// What a soft device needs of the library.
+/// What a software device needs of the library.
 #[derive(Clone, Copy)]
-pub struct verbs_soft_core {
+pub struct verbs_software_core {
     /// `_verbs_init_and_alloc_context`.
     pub init_and_alloc_context: unsafe extern "C" fn(
         device: *mut ibv_device,

@@ -1,0 +1,44 @@
+//! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
+//! IBV_UROCE is not read.
+
+use ibverbs_abi::{ibv_context, ibv_device, verbs_software_ops};
+
+/// Always `None`: no device is a software device.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+#[inline]
+pub unsafe fn of_device<'a>(_device: *mut ibv_device) -> Option<&'a verbs_software_ops> {
+    None
+}
+
+/// Always `None`: no context is a software device's.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+#[inline]
+pub unsafe fn of_context<'a>(_context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
+    None
+}
+
+/// The software devices of the library's list: none.
+#[derive(Default)]
+pub struct SoftwareDevices;
+
+impl SoftwareDevices {
+    /// No device.
+    pub const fn new() -> Self {
+        SoftwareDevices
+    }
+
+    /// Does nothing.
+    pub fn initialize(&mut self) {}
+
+    /// Does nothing.
+    pub fn refresh(&mut self) {}
+
+    /// No device.
+    pub fn devices(&self) -> impl Iterator<Item = *mut ibv_device> {
+        core::iter::empty()
+    }
+}

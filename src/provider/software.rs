@@ -1,0 +1,180 @@
+//! Software devices: RDMA devices that no kernel driver stands behind. `uroce` makes them, and only
+//! those that the environment variable IBV_UROCE names.
+//!
+//! This file is the only place of the library that knows `uroce`. A library built without the cargo
+//! feature of that name has `no_software.rs` in its place. The verbs that the kernel answers for other
+//! devices (GIDs, P_Keys, completion channels) call the device's `verbs_software_ops` instead.
+
+use core::ptr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use ibverbs_abi::{
+    ibv_context, ibv_device, verbs_context_ops, verbs_device, verbs_device_ops,
+    verbs_software_core, verbs_software_ops,
+};
+use uroce::device::config::{self, Config};
+
+use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
+use super::{device, ops};
+use crate::{env, log};
+
+/// The library's functions that a software device calls.
+static CORE: verbs_software_core = verbs_software_core {
+    init_and_alloc_context: _verbs_init_and_alloc_context,
+    default_ops: ops::defaults(),
+    set_ops,
+    uninit_context: verbs_uninit_context,
+};
+
+/// The `verbs_device_ops` of all software devices, by which [`of_device`] recognises them; NULL until
+/// the first one is created.
+static OPS: AtomicPtr<verbs_device_ops> = AtomicPtr::new(ptr::null_mut());
+
+/// # Safety
+/// `context` is initialised, and no other thread uses its ops during the call.
+unsafe fn set_ops(context: *mut ibv_context, table: &verbs_context_ops) {
+    // SAFETY: the caller's context is initialised and its ops are unused by others; a whole
+    // `verbs_context_ops` has its slots in the library's order.
+    unsafe { ops::set_all(context, table) }
+}
+
+/// The device's `verbs_software_ops`, or `None` if it is not a software device.
+///
+/// # Safety
+/// `device` is alive.
+pub unsafe fn of_device<'a>(device: *mut ibv_device) -> Option<&'a verbs_software_ops> {
+    let software = OPS.load(Ordering::Relaxed);
+    if software.is_null() {
+        return None;
+    }
+    // SAFETY: the device is alive, and every ibv_device is the start of a verbs_device.
+    let ops = unsafe { (*device.cast::<verbs_device>()).ops };
+    // SAFETY: these `verbs_device_ops` are the first field of uroce's `verbs_software_ops`, a static.
+    ptr::eq(ops, software).then(|| unsafe { &*software.cast() })
+}
+
+/// The `verbs_software_ops` of a context's device, or `None` if that is not a software device.
+///
+/// # Safety
+/// `context` is open.
+#[inline]
+pub unsafe fn of_context<'a>(context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
+    // A software device has no command descriptor. This is the cheapest test, and kernel devices end
+    // here.
+    // SAFETY: the context is open, so its members are readable.
+    unsafe {
+        if (*context).cmd_fd != -1 {
+            return None;
+        }
+        of_context_without_descriptor(context)
+    }
+}
+
+/// The rest of [`of_context`], out of line: the device is a software device, or mlx5 over VFIO.
+///
+/// # Safety
+/// `context` is open.
+#[cold]
+#[inline(never)]
+unsafe fn of_context_without_descriptor<'a>(
+    context: *mut ibv_context,
+) -> Option<&'a verbs_software_ops> {
+    // SAFETY: an open context holds a reference to its device, so the device is alive.
+    unsafe { of_device((*context).device) }
+}
+
+/// The software devices of the library's list, in the order of IBV_UROCE.
+#[derive(Default)]
+pub struct SoftwareDevices {
+    configured: Vec<Configured>,
+}
+
+/// A device that IBV_UROCE names.
+struct Configured {
+    config: Config,
+    /// NULL until the device's interface exists.
+    device: *mut verbs_device,
+    /// Whether the reason why the device cannot be created was printed.
+    warned: bool,
+}
+
+// SAFETY: any thread may use a device of the list: its reference count is atomic, and the rest of it
+// does not change.
+unsafe impl Send for Configured {}
+
+impl SoftwareDevices {
+    /// No device.
+    pub const fn new() -> Self {
+        SoftwareDevices {
+            configured: Vec::new(),
+        }
+    }
+
+    /// Reads IBV_UROCE; called once. A setuid program gets no devices. Bad entries are reported on
+    /// stderr and skipped.
+    pub fn initialize(&mut self) {
+        let Some(value) = env::get(c"IBV_UROCE").filter(|_| env::trusted()) else {
+            return;
+        };
+        let (configs, bad) = config::parse(value.to_bytes());
+        for entry in bad {
+            warn("bad IBV_UROCE entry ", &entry);
+        }
+        self.configured = configs.into_iter().map(Configured::new).collect();
+    }
+
+    /// Creates the devices that do not exist yet and whose interface does. A device stays in the list
+    /// even if its interface disappears later.
+    pub fn refresh(&mut self) {
+        self.configured.iter_mut().for_each(Configured::create);
+    }
+
+    /// The devices that exist. The list keeps its references.
+    pub fn devices(&self) -> impl Iterator<Item = *mut ibv_device> {
+        let devices = self.configured.iter().map(|entry| entry.device.cast());
+        devices.filter(|device: &*mut ibv_device| !device.is_null())
+    }
+}
+
+impl Configured {
+    fn new(config: Config) -> Self {
+        Configured {
+            config,
+            device: ptr::null_mut(),
+            warned: false,
+        }
+    }
+
+    fn create(&mut self) {
+        if !self.device.is_null() {
+            return;
+        }
+        if let Err(error) = uroce::transport::check(&self.config) {
+            if !self.warned {
+                warn(
+                    "IBV_UROCE device ",
+                    &format!("'{}': {error}", self.config.name),
+                );
+            }
+            self.warned = true;
+            return;
+        }
+        self.device = uroce::provider::new_device(&CORE, self.config.clone());
+        if !self.device.is_null() {
+            // SAFETY: the device was created above, so it is alive; this is the list's reference.
+            unsafe {
+                OPS.store((*self.device).ops.cast_mut(), Ordering::Relaxed);
+                device::hold(self.device.cast());
+            }
+        }
+    }
+}
+
+fn warn(about: &str, text: &str) {
+    log::print(&[
+        b"Warning: ignoring ",
+        about.as_bytes(),
+        text.as_bytes(),
+        b"\n",
+    ]);
+}
