@@ -10,7 +10,7 @@ use std::{
 };
 
 use ibverbs::{
-    discover::{Found, sysfs::set_field},
+    discover::{SysfsDevice, sysfs::set_field},
     provider::{
         matching::{accepts, has_driver_id, pci_id},
         registry,
@@ -141,7 +141,7 @@ fuzz_target!(|bytes: &[u8]| {
     let alias = &alias[..alias.len().min(511)];
     pci_id(alias);
 
-    let mut device = Found::new().unwrap();
+    let mut device = SysfsDevice::new().unwrap();
     let _ = set_field(&mut device.ibdev_name, &[name]);
     let _ = set_field(&mut device.modalias, &[alias]);
     // The modalias has been read; there is no file.

@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
 use libc::dev_t;
 
-use super::path::Path;
+use super::stack_path::StackPath;
 use crate::sys;
 
 /// The directory of the uverbs char devices.
@@ -22,7 +22,7 @@ const PATIENCE: libc::time_t = 5;
 ///
 /// `None` leaves errno as the last failed call set it.
 pub fn open(name: &[u8], number: dev_t) -> Option<OwnedFd> {
-    let mut path = Path::new().push(DIR).push(name);
+    let mut path = StackPath::new().push(DIR).push(name);
     match try_open(path.finish().ok()?, number) {
         None if number != 0 => open_by_number(number),
         opened => opened,
@@ -40,7 +40,7 @@ fn try_open(path: &CStr, number: dev_t) -> Option<OwnedFd> {
 /// the device file itself before netlink answers, so this is for old ones.
 fn open_by_number(number: dev_t) -> Option<OwnedFd> {
     let (major, minor) = (libc::major(number), libc::minor(number));
-    let mut path = Path::new().push_fmt(format_args!("/dev/char/{major}:{minor}"));
+    let mut path = StackPath::new().push_fmt(format_args!("/dev/char/{major}:{minor}"));
     let path = path.finish().ok()?;
 
     // SAFETY: inotify_init1 has no conditions.

@@ -1,10 +1,10 @@
 //! What RDMA devices there are: RDMA netlink first, sysfs where it fails.
 
 pub mod cdev;
-mod found;
 pub mod netlink;
-mod path;
+mod stack_path;
 pub mod sysfs;
+mod sysfs_device;
 pub mod value;
 
 use core::{ffi::c_int, sync::atomic::Ordering};
@@ -16,7 +16,7 @@ use ibverbs_abi::{
     IBV_SYSFS_PATH_MAX, VSYSFS_READ_NODE_GUID,
 };
 
-pub use self::{cdev::open as open_cdev, found::Found, path::Path};
+pub use self::{cdev::open as open_cdev, stack_path::StackPath, sysfs_device::SysfsDevice};
 use self::{
     netlink::{Attributes, Request, Socket},
     sysfs::{field, read_file_at, set_field},
@@ -30,12 +30,12 @@ const VALUE_LEN: usize = 32;
 /// found first. Devices whose char device we cannot even see are left out.
 ///
 /// ENOSYS if the kernel has no uverbs, ENOMEM if there is no memory or sysfs's path is too long.
-pub fn devices() -> Result<Vec<Found>, Errno> {
+pub fn devices() -> Result<Vec<SysfsDevice>, Errno> {
     by_netlink().or_else(|()| by_sysfs())
 }
 
 /// The devices as netlink tells them; any failure to list them means sysfs.
-fn by_netlink() -> Result<Vec<Found>, ()> {
+fn by_netlink() -> Result<Vec<SysfsDevice>, ()> {
     let mut socket = Socket::open().map_err(drop)?;
     let mut devices = Vec::new();
     let take = |attributes: Attributes| {
@@ -57,24 +57,24 @@ fn by_netlink() -> Result<Vec<Found>, ()> {
 }
 
 /// A device of netlink's list, if it has all that is needed.
-fn listed(attributes: &Attributes) -> Option<Found> {
+fn listed(attributes: &Attributes) -> Option<SysfsDevice> {
     let (name, node_type) = (attributes.dev_name?, attributes.node_type?);
     let (index, guid, ports) = (
         attributes.dev_index?,
         attributes.node_guid?,
         attributes.port_index?,
     );
-    let mut device = Found::new()?;
+    let mut device = SysfsDevice::new()?;
     device.ibdev_idx = index as c_int;
     device.num_ports = ports;
     device.node_guid = guid;
     device.flags |= VSYSFS_READ_NODE_GUID;
-    device.node_type = found::node_type(node_type.into());
+    device.node_type = sysfs_device::node_type(node_type.into());
     (set_field(&mut device.ibdev_name, &[name]) && set_ibdev_path(&mut device)).then_some(device)
 }
 
 /// Asks netlink for the device's uverbs char device.
-fn char_device(socket: &mut Socket, device: &mut Found) -> Option<()> {
+fn char_device(socket: &mut Socket, device: &mut SysfsDevice) -> Option<()> {
     let request = Request::CharDevice {
         index: device.ibdev_idx as u32,
         name: b"uverbs\0",
@@ -101,8 +101,8 @@ fn char_device(socket: &mut Socket, device: &mut Found) -> Option<()> {
 }
 
 /// Looks the device's uverbs char device up in sysfs, for kernels whose netlink does not tell it.
-fn char_device_sysfs(device: &mut Found) -> Option<()> {
-    let mut path = Path::new()
+fn char_device_sysfs(device: &mut SysfsDevice) -> Option<()> {
+    let mut path = StackPath::new()
         .push(field(&device.ibdev_path))
         .push(b"/device/infiniband_verbs");
     let path = path
@@ -123,8 +123,8 @@ fn char_device_sysfs(device: &mut Found) -> Option<()> {
 }
 
 /// The devices as sysfs tells them.
-fn by_sysfs() -> Result<Vec<Found>, Errno> {
-    let mut class = Path::new()
+fn by_sysfs() -> Result<Vec<SysfsDevice>, Errno> {
+    let mut class = StackPath::new()
         .push(sysfs::path().to_bytes())
         .push(b"/class/infiniband_verbs");
     let class = class
@@ -137,7 +137,7 @@ fn by_sysfs() -> Result<Vec<Found>, Errno> {
     let mut devices = Vec::new();
     while let Some(name) = dir.next_name() {
         if !name.to_bytes().starts_with(b".") {
-            let device = Found::new().ok_or(Errno(libc::ENOMEM))?;
+            let device = SysfsDevice::new().ok_or(Errno(libc::ENOMEM))?;
             devices.extend(in_class(dirfd, name, device));
         }
     }
@@ -146,7 +146,7 @@ fn by_sysfs() -> Result<Vec<Found>, Errno> {
 }
 
 /// An entry of sysfs's class `infiniband_verbs`, if it is a device that can be used.
-fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: Found) -> Option<Found> {
+fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: SysfsDevice) -> Option<SysfsDevice> {
     device.ibdev_idx = -1;
     let uverbs = open_dir_at(dirfd, name)?;
     let mut value = [0; ibverbs_abi::IBV_SYSFS_NAME_MAX];
@@ -162,7 +162,7 @@ fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: Found) -> Option<F
     device.node_type = match sysfs::read_file(field(&device.ibdev_path), file, &mut value) {
         Ok(len @ 1..) => {
             // The C library keeps 32 bits of the number.
-            found::node_type(value::unsigned(value.get(..len).unwrap_or_default()) as u32)
+            sysfs_device::node_type(value::unsigned(value.get(..len).unwrap_or_default()) as u32)
         }
         _ => IBV_NODE_UNKNOWN,
     };
@@ -170,11 +170,17 @@ fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: Found) -> Option<F
 }
 
 /// What the directory of a uverbs device tells.
-fn uverbs_attributes(dir: &OwnedFd, name: &[u8], device: &mut Found) -> Option<()> {
+fn uverbs_attributes(dir: &OwnedFd, name: &[u8], device: &mut SysfsDevice) -> Option<()> {
     if !set_field(&mut device.sysfs_name, &[name]) {
         return None;
     }
-    let st = sys::stat(Path::new().push(field(&device.ibdev_path)).finish().ok()?).ok()?;
+    let st = sys::stat(
+        StackPath::new()
+            .push(field(&device.ibdev_path))
+            .finish()
+            .ok()?,
+    )
+    .ok()?;
     device.time_created = libc::timespec {
         tv_sec: st.st_mtime,
         tv_nsec: st.st_mtime_nsec,
@@ -196,7 +202,7 @@ fn open_dir_at(dirfd: c_int, name: &core::ffi::CStr) -> Option<OwnedFd> {
     sys::openat(dirfd, name, flags).ok()
 }
 
-fn set_ibdev_path(device: &mut Found) -> bool {
+fn set_ibdev_path(device: &mut SysfsDevice) -> bool {
     let name = device.ibdev_name;
     let parts = [
         sysfs::path().to_bytes(),
@@ -207,8 +213,10 @@ fn set_ibdev_path(device: &mut Found) -> bool {
 }
 
 /// Whether the device's file exists for us: in a container it may not.
-fn accessible(device: &Found) -> bool {
-    let mut path = Path::new().push(cdev::DIR).push(field(&device.sysfs_name));
+fn accessible(device: &SysfsDevice) -> bool {
+    let mut path = StackPath::new()
+        .push(cdev::DIR)
+        .push(field(&device.sysfs_name));
     path.finish().and_then(sys::stat).is_ok()
 }
 

@@ -11,7 +11,7 @@ use ibverbs_abi::Errno;
 use ibverbs_abi::{IBV_SYSFS_PATH_MAX, verbs_sysfs_dev};
 use libc::size_t;
 
-use super::path::Path;
+use super::stack_path::StackPath;
 use crate::{env, sys};
 
 /// sysfs's mount point: SYSFS_PATH if the program is not setuid, else /sys. Fixed at the first call.
@@ -65,7 +65,7 @@ fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
 
 /// Reads `DIR/FILE` by the rules of [`read_file_at`].
 pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, Errno> {
-    let mut path = Path::new().push(dir).push(b"/").push_fmt(file);
+    let mut path = StackPath::new().push(dir).push(b"/").push_fmt(file);
     read_file_at(libc::AT_FDCWD, path.finish()?, buf)
 }
 
@@ -169,7 +169,7 @@ unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> 
         // SAFETY: the caller hands `size` bytes at `buf`, which nobody else uses during the call.
         unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), size) }
     };
-    let mut path = Path::new().push(dir).push(b"/").push(file.to_bytes());
+    let mut path = StackPath::new().push(dir).push(b"/").push(file.to_bytes());
     let len = match path.finish() {
         Ok(path) => read_file_at(libc::AT_FDCWD, path, buf),
         Err(errno) => {

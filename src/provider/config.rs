@@ -8,7 +8,7 @@ use core::ffi::{CStr, c_int};
 use ibverbs_abi::Errno;
 use std::{ffi::CString, os::fd::AsFd};
 
-use crate::{discover::Path, sys};
+use crate::{discover::StackPath, sys};
 
 /// A line that says something.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     };
     let dirfd = entries.fd();
     while let Some((file, regular)) = entries.next_entry() {
-        let mut path = Path::new()
+        let mut path = StackPath::new()
             .push(dir.to_bytes())
             .push(b"/")
             .push(file.to_bytes());

@@ -35,7 +35,7 @@ use super::{
     registry::{self, Driver},
 };
 use crate::{
-    discover::{Found, Path, sysfs::field},
+    discover::{StackPath, SysfsDevice, sysfs::field},
     env, sys,
 };
 
@@ -92,7 +92,7 @@ impl Providers {
     }
 
     /// Loads the providers that `devices` call for; the first time, reads the configuration for it.
-    pub fn load_for(&mut self, devices: &mut [Found]) {
+    pub fn load_for(&mut self, devices: &mut [SysfsDevice]) {
         let first = !core::mem::replace(&mut self.configured, true);
         let candidates = if first {
             configuration()
@@ -157,7 +157,7 @@ fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Which of `providers` are to be loaded for `devices`.
-fn wanted(providers: &[Configured], devices: &mut [Found]) -> Vec<bool> {
+fn wanted(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
     let mut wanted: Vec<bool> = providers
         .iter()
         .map(|provider| provider.known.is_none())
@@ -218,7 +218,10 @@ impl Inspector {
     /// Whether dlopen will take the provider's file.
     fn is_fine(&mut self, name: &CStr) -> bool {
         let Some(dir) = &self.dir else { return false };
-        let mut file = Path::new().push(b"lib").push(name.to_bytes()).push(SUFFIX);
+        let mut file = StackPath::new()
+            .push(b"lib")
+            .push(name.to_bytes())
+            .push(SUFFIX);
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         let fd = file
             .finish()
@@ -350,8 +353,8 @@ mod tests {
         names.iter().map(configured).collect()
     }
 
-    fn device(name: &str, driver_id: u32) -> Found {
-        let mut device = Found::new().unwrap();
+    fn device(name: &str, driver_id: u32) -> SysfsDevice {
+        let mut device = SysfsDevice::new().unwrap();
         assert!(set_field(&mut device.ibdev_name, &[name.as_bytes()]));
         device.driver_id = driver_id;
         device
@@ -360,7 +363,7 @@ mod tests {
     #[test]
     fn only_what_devices_call_for() {
         let providers = configured(&["mlx5", "vendors_own", "rxe", "siw"]);
-        let wanted = |devices: &mut [Found]| wanted(&providers, devices);
+        let wanted = |devices: &mut [SysfsDevice]| wanted(&providers, devices);
         assert_eq!(wanted(&mut []), [false, true, false, false]);
         let rxe = || device("rxe0", RDMA_DRIVER_UNKNOWN);
         assert_eq!(wanted(&mut [rxe()]), [false, true, true, false]);

@@ -2,7 +2,7 @@
 //! their constructors have registered them. No configuration is read and nothing is loaded.
 
 use super::registry::Driver;
-use crate::discover::Found;
+use crate::discover::SysfsDevice;
 
 /// The configured providers: none.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl Providers {
     }
 
     /// There is nothing to load.
-    pub fn load_for(&mut self, _devices: &mut [Found]) {
+    pub fn load_for(&mut self, _devices: &mut [SysfsDevice]) {
         self.asked = true;
     }
 

@@ -10,7 +10,7 @@ use ibverbs_abi::{
 use super::registry::Driver;
 use crate::{
     discover::{
-        Found, Path,
+        StackPath, SysfsDevice,
         sysfs::{field, read_file},
     },
     log,
@@ -34,13 +34,13 @@ fn table(driver: &Driver) -> &'static [verbs_match_ent] {
 
 /// Whether the driver's table has the device's driver id, which is how devices that netlink told of
 /// are matched first of all.
-pub fn has_driver_id(driver: &Driver, device: &Found) -> bool {
+pub fn has_driver_id(driver: &Driver, device: &SysfsDevice) -> bool {
     by_driver_id(table(driver), device.driver_id).is_some()
 }
 
 /// Whether the driver takes the device. Sets the device's `match` and, when first needed, its
 /// `modalias`; warns if only the version of the kernel driver's ABI stands in the way.
-pub fn accepts(driver: &Driver, device: &mut Found) -> bool {
+pub fn accepts(driver: &Driver, device: &mut SysfsDevice) -> bool {
     let table = table(driver);
     let mut entry = by_driver_id(table, device.driver_id);
     if entry.is_none() && !table.is_empty() {
@@ -76,7 +76,7 @@ pub fn accepts(driver: &Driver, device: &mut Found) -> bool {
 }
 
 /// The device's modalias. Read once; `None` that once if there is none, later it counts as empty.
-pub fn modalias(device: &mut Found) -> Option<&CStr> {
+pub fn modalias(device: &mut SysfsDevice) -> Option<&CStr> {
     if device.flags & VSYSFS_READ_MODALIAS == 0 {
         device.flags |= VSYSFS_READ_MODALIAS;
         let mut value = [0; 512];
@@ -106,7 +106,7 @@ fn by_driver_id(table: &[verbs_match_ent], id: u32) -> Option<&verbs_match_ent> 
 }
 
 fn by_name<'a>(table: &'a [verbs_match_ent], name: &[u8]) -> Option<&'a verbs_match_ent> {
-    let mut alias = Path::new().push(b"rdma_device:N").push(name);
+    let mut alias = StackPath::new().push(b"rdma_device:N").push(name);
     by_modalias(table, alias.finish().ok()?)
 }
 

@@ -7,7 +7,7 @@ use ibverbs_abi::{ibv_device, verbs_device, verbs_sysfs_dev};
 
 use super::{put, try_drivers};
 use crate::{
-    discover::{self, Found, sysfs::field},
+    discover::{self, SysfsDevice, sysfs::field},
     env, log,
     provider::{
         load::Providers,
@@ -22,7 +22,7 @@ pub trait Drivers {
     /// Whether `load_for` has been called before.
     fn configured(&self) -> bool;
     /// Loads the providers that these devices call for.
-    fn load_for(&mut self, devices: &mut [Found]);
+    fn load_for(&mut self, devices: &mut [SysfsDevice]);
     /// Loads all other providers, and returns the drivers that this brought.
     fn load_rest(&mut self) -> Vec<Driver>;
 }
@@ -36,7 +36,7 @@ impl Drivers for Providers {
         Providers::configured(self)
     }
 
-    fn load_for(&mut self, devices: &mut [Found]) {
+    fn load_for(&mut self, devices: &mut [SysfsDevice]) {
         Providers::load_for(self, devices);
     }
 
@@ -97,7 +97,7 @@ impl<D: Drivers> DeviceList<D> {
     }
 
     /// Drops devices that are gone and finds drivers for those that are new.
-    fn update(&mut self, mut found: Vec<Found>) {
+    fn update(&mut self, mut found: Vec<SysfsDevice>) {
         self.devices.retain(|device| {
             let known = found.iter().position(|found| same(device.sysfs(), found));
             match known {
@@ -134,7 +134,7 @@ impl<D: Drivers> DeviceList<D> {
     }
 
     /// Moves every device that a driver takes from `found` to the front of the list.
-    fn offer(&mut self, found: &mut Vec<Found>, drivers: &[Driver]) {
+    fn offer(&mut self, found: &mut Vec<SysfsDevice>, drivers: &[Driver]) {
         for mut candidate in core::mem::take(found) {
             match try_drivers(drivers, &mut candidate) {
                 Some(device) => {

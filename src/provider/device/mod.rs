@@ -18,7 +18,7 @@ pub use self::list::{DeviceList, Drivers};
 use super::{matching, registry::Driver};
 use crate::{
     discover::{
-        Found,
+        SysfsDevice,
         sysfs::{self, field, set_field},
     },
     log,
@@ -84,7 +84,7 @@ pub unsafe fn ops<'a>(device: *mut ibv_device) -> Option<&'a verbs_device_ops> {
 
 /// Offers the device to the driver. If it takes it, the new `verbs_device` has one reference and owns
 /// `found`; else `found` stays the caller's.
-fn try_driver(driver: &Driver, found: &mut Found) -> Option<NonNull<verbs_device>> {
+fn try_driver(driver: &Driver, found: &mut SysfsDevice) -> Option<NonNull<verbs_device>> {
     if !matching::accepts(driver, found) {
         return None;
     }
@@ -138,7 +138,7 @@ fn transport_type(node_type: ibv_node_type) -> ibv_transport_type {
 }
 
 /// Offers the device to the drivers in turn: first to those whose table has its driver id.
-fn try_drivers(drivers: &[Driver], found: &mut Found) -> Option<NonNull<verbs_device>> {
+fn try_drivers(drivers: &[Driver], found: &mut SysfsDevice) -> Option<NonNull<verbs_device>> {
     for driver in drivers {
         if matching::has_driver_id(driver, found)
             && let Some(device) = try_driver(driver, found)

@@ -100,7 +100,7 @@ impl Drivers for Fake {
         self.configured
     }
 
-    fn load_for(&mut self, devices: &mut [Found]) {
+    fn load_for(&mut self, devices: &mut [SysfsDevice]) {
         assert!(!devices.is_empty());
         self.configured = true;
         self.calls.borrow_mut().push("load_for");
@@ -116,8 +116,8 @@ impl Drivers for Fake {
     }
 }
 
-fn device(uverbs: &str, name: &str, index: c_int) -> Found {
-    let mut device = Found::new().unwrap();
+fn device(uverbs: &str, name: &str, index: c_int) -> SysfsDevice {
+    let mut device = SysfsDevice::new().unwrap();
     assert!(set_field(&mut device.sysfs_name, &[uverbs.as_bytes()]));
     assert!(set_field(&mut device.ibdev_name, &[name.as_bytes()]));
     assert!(set_field(

@@ -9,18 +9,18 @@ use ibverbs_abi::{
 
 /// Owns a `verbs_sysfs_dev` until it becomes a `verbs_device`'s. In libc's memory, as the library
 /// frees those of mlx5's VFIO devices with `free` too.
-pub struct Found(NonNull<verbs_sysfs_dev>);
+pub struct SysfsDevice(NonNull<verbs_sysfs_dev>);
 
 // SAFETY: it is an owning pointer to plain memory, like a Box; the C pointers inside are not followed
 // by this type.
-unsafe impl Send for Found {}
+unsafe impl Send for SysfsDevice {}
 
-impl Found {
+impl SysfsDevice {
     /// A zeroed device. `None` if there is no memory.
     pub fn new() -> Option<Self> {
         // SAFETY: calloc has no conditions.
         let dev = unsafe { libc::calloc(1, size_of::<verbs_sysfs_dev>()) };
-        NonNull::new(dev.cast()).map(Found)
+        NonNull::new(dev.cast()).map(SysfsDevice)
     }
 
     /// The device as C sees it; still owned by `self`.
@@ -36,7 +36,7 @@ impl Found {
     }
 }
 
-impl core::ops::Deref for Found {
+impl core::ops::Deref for SysfsDevice {
     type Target = verbs_sysfs_dev;
 
     fn deref(&self) -> &verbs_sysfs_dev {
@@ -46,14 +46,14 @@ impl core::ops::Deref for Found {
     }
 }
 
-impl core::ops::DerefMut for Found {
+impl core::ops::DerefMut for SysfsDevice {
     fn deref_mut(&mut self) -> &mut verbs_sysfs_dev {
         // SAFETY: as in `deref`, and `&mut self` makes it the only reference.
         unsafe { self.0.as_mut() }
     }
 }
 
-impl Drop for Found {
+impl Drop for SysfsDevice {
     fn drop(&mut self) {
         // SAFETY: the memory came from calloc and was not given away.
         unsafe { libc::free(self.0.as_ptr().cast()) };

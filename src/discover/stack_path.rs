@@ -9,16 +9,16 @@ use arrayvec::ArrayVec;
 /// A file name under construction, for one system call. What does not fit makes it unusable, just as
 /// the kernel refuses names longer than PATH_MAX.
 #[derive(Default)]
-pub struct Path {
+pub struct StackPath {
     bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,
     overflow: bool,
 }
 
-impl Path {
+impl StackPath {
     /// An empty name.
     #[inline]
     pub fn new() -> Self {
-        Path::default()
+        StackPath::default()
     }
 
     /// Appends bytes, which need not be UTF-8.
@@ -51,22 +51,24 @@ mod tests {
 
     #[test]
     fn builds_and_refuses() {
-        let mut path = Path::new()
+        let mut path = StackPath::new()
             .push(b"/sys")
             .push(b"/\xff")
             .push_fmt(format_args!("/{}", 7));
         assert_eq!(path.finish(), Ok(c"/sys/\xff/7"));
         let long = [b'a'; 4095];
-        assert!(Path::new().push(&long).finish().is_ok());
+        assert!(StackPath::new().push(&long).finish().is_ok());
         assert_eq!(
-            Path::new().push(&long).push(b"a").finish(),
+            StackPath::new().push(&long).push(b"a").finish(),
             Err(Errno(libc::ENAMETOOLONG))
         );
         assert_eq!(
-            Path::new().push(&long).push(b"aaa").finish(),
+            StackPath::new().push(&long).push(b"aaa").finish(),
             Err(Errno(libc::ENAMETOOLONG))
         );
-        let mut long = Path::new().push(&long).push_fmt(format_args!("{}", "aaaa"));
+        let mut long = StackPath::new()
+            .push(&long)
+            .push_fmt(format_args!("{}", "aaaa"));
         assert_eq!(long.finish(), Err(Errno(libc::ENAMETOOLONG)));
     }
 }
