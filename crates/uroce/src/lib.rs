@@ -17,5 +17,6 @@ pub mod device;
 pub mod engine;
 pub mod memory;
 pub mod provider;
+mod random;
 pub mod transport;
 pub mod wire;

@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::OPEN;
-use crate::memory;
+use crate::random;
 
 /// How often this process has come out of a fork as the child.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -27,7 +27,7 @@ pub fn watch() {
 /// copied.
 extern "C" fn prepare() {
     core::mem::forget(OPEN.lock());
-    memory::before_fork();
+    random::before_fork();
 }
 
 extern "C" fn parent() {
@@ -42,7 +42,7 @@ extern "C" fn child() {
 fn release(is_child: bool) {
     // SAFETY: `prepare` has locked both, in this thread.
     unsafe {
-        memory::after_fork(is_child);
+        random::after_fork(is_child);
         OPEN.force_unlock();
     }
 }
@@ -56,12 +56,12 @@ mod tests {
     fn a_child_draws_keys_of_its_own() {
         watch();
         let (mut ours, mut ends) = ([0; 32], [0; 2]);
-        memory::random();
+        random::random();
         // SAFETY: there is room for two descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
         // SAFETY: the child does nothing but draw, whose lock the handlers look after, write and end.
         let pid = unsafe { libc::fork() };
-        ours.fill_with(memory::random);
+        ours.fill_with(random::random);
         let len = size_of_val(&ours);
         if pid == 0 {
             // SAFETY: the numbers live during the call; nothing is left to clean up.

@@ -38,9 +38,10 @@ use std::thread::{self, JoinHandle};
 
 use ibverbs_abi::*;
 use parking_lot::{Mutex, RwLock};
+use rustc_hash::FxHashMap;
 
 use crate::engine::Gid;
-use crate::memory::{Memory, NumberMap};
+use crate::memory::Memory;
 use crate::transport::{Inbox, Net};
 use crate::wire::ip_of;
 use config::Config;
@@ -57,7 +58,7 @@ pub struct Device {
     pub net: Net,
     pub memory: Arc<Memory>,
     pub xrc_domains: Mutex<NamedDomains>,
-    queue_pairs: RwLock<NumberMap<Arc<QueuePair>>>,
+    queue_pairs: RwLock<FxHashMap<u32, Arc<QueuePair>>>,
     groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
     /// Of all open contexts.
     contexts: Mutex<Vec<Arc<AsyncEvents>>>,

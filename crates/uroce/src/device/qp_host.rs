@@ -7,19 +7,19 @@ use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, Service,
     Sge, WorkQueue, XrcError,
 };
-use crate::memory::{Domain, Holder};
+use crate::memory::{AccessingQp, PdHandle};
 
 /// The world of one queue pair.
 pub struct QpHost<'a> {
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
-    pub xrc_domain: &'a mut Option<Domain>,
+    pub xrc_domain: &'a mut Option<PdHandle>,
     pub received: &'a mut bool,
 }
 
 impl QpHost<'_> {
     /// Whose local keys are good.
-    fn domain(&self) -> Result<Domain, LocalError> {
+    fn domain(&self) -> Result<PdHandle, LocalError> {
         let domain = if self.qp.service == Service::XrcRecv {
             *self.xrc_domain
         } else {
@@ -30,15 +30,15 @@ impl QpHost<'_> {
 
     /// Calls with what remote keys are checked against. The memory that an XRC receiver's peer may
     /// reach is that of the XRC domain's shared receive queues.
-    fn holding<T>(&self, call: impl FnOnce(&Holder) -> T) -> T {
+    fn holding<T>(&self, call: impl FnOnce(&AccessingQp) -> T) -> T {
         let qpn = self.qp.qpn;
         match (&self.qp.domain, &self.qp.xrcd) {
-            (Some(domain), _) => call(&Holder {
+            (Some(domain), _) => call(&AccessingQp {
                 qpn,
-                domains: core::slice::from_ref(domain),
+                pds: core::slice::from_ref(domain),
             }),
-            (None, Some(xrcd)) => xrcd.with_domains(|domains| call(&Holder { qpn, domains })),
-            (None, None) => call(&Holder { qpn, domains: &[] }),
+            (None, Some(xrcd)) => xrcd.with_domains(|pds| call(&AccessingQp { qpn, pds })),
+            (None, None) => call(&AccessingQp { qpn, pds: &[] }),
         }
     }
 }

@@ -12,13 +12,13 @@ use super::qp_host::QpHost;
 use super::shared_queue::SharedQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Qp, QpConfig, QpEvent, Service};
-use crate::memory::{Domain, Memory};
+use crate::memory::{Memory, PdHandle};
 
 /// What a queue pair works with.
 pub struct QueuePairConfig {
     pub engine: QpConfig,
     /// Of an XRC receiver: none.
-    pub domain: Option<Domain>,
+    pub domain: Option<PdHandle>,
     pub send_cq: Option<Arc<CompletionQueue>>,
     pub recv_cq: Option<Arc<CompletionQueue>>,
     pub srq: Option<Arc<SharedQueue>>,
@@ -54,7 +54,7 @@ impl Listener {
 pub struct Inner {
     engine: Qp,
     /// The domain of the XRC receive that is being filled.
-    xrc_domain: Option<Domain>,
+    xrc_domain: Option<PdHandle>,
     /// A receive has completed.
     received: bool,
     /// It is among those that the device sends from later.
@@ -65,7 +65,7 @@ pub struct Inner {
 pub struct QueuePair {
     pub qpn: u32,
     pub service: Service,
-    pub domain: Option<Domain>,
+    pub domain: Option<PdHandle>,
     pub send_cq: Option<Arc<CompletionQueue>>,
     pub recv_cq: Option<Arc<CompletionQueue>>,
     pub srq: Option<Arc<SharedQueue>>,

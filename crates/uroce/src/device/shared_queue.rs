@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use crate::engine::RecvWr;
-use crate::memory::Domain;
+use crate::memory::PdHandle;
 
 struct State {
     receives: VecDeque<RecvWr>,
@@ -21,7 +21,7 @@ struct State {
 /// A shared receive queue.
 pub struct SharedQueue {
     state: Mutex<State>,
-    pub domain: Domain,
+    pub domain: PdHandle,
     pub max_sge: usize,
     /// For XRC: its number, and where its receives complete.
     pub number: u32,
@@ -37,7 +37,7 @@ pub struct SharedQueueConfig {
     pub max_wr: usize,
     pub max_sge: usize,
     pub limit: usize,
-    pub domain: Domain,
+    pub domain: PdHandle,
     pub number: u32,
     pub cq: Option<Arc<CompletionQueue>>,
     pub events: Arc<AsyncEvents>,
@@ -123,7 +123,7 @@ mod tests {
             max_wr,
             max_sge: 1,
             limit,
-            domain: Domain(1),
+            domain: PdHandle(1),
             number: 1,
             cq: None,
             events: Arc::new(events),

@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use parking_lot::RwLock;
 
 use super::shared_queue::SharedQueue;
-use crate::memory::Domain;
+use crate::memory::PdHandle;
 
 #[derive(Default)]
 struct State {
     queues: HashMap<u32, Arc<SharedQueue>>,
     /// The protection domains of the queues: whose memory peers may reach through the domain.
-    domains: Vec<Domain>,
+    domains: Vec<PdHandle>,
 }
 
 /// An XRC domain. It exists in this process only, even if a file names it.
@@ -49,7 +49,7 @@ impl XrcDomain {
         self.state.read().queues.get(&number).cloned()
     }
 
-    pub fn with_domains<T>(&self, use_them: impl FnOnce(&[Domain]) -> T) -> T {
+    pub fn with_domains<T>(&self, use_them: impl FnOnce(&[PdHandle]) -> T) -> T {
         use_them(&self.state.read().domains)
     }
 }

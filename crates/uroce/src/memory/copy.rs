@@ -1,79 +1,84 @@
-//! Copies between the program's memory and ours. The program may use its memory at the same time, as
-//! with any RDMA device: no reference to it is ever made, and what races sees is its own business.
+//! Copies between the program's memory and uroce's buffers.
+//!
+//! The program may read and write its memory at the same time, as with any RDMA device. So no reference to
+//! that memory is ever made, and the content that a racing access sees is not defined.
 
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::table::Piece;
+use super::mr_table::MrSlice;
 
-/// How many of the last bytes are written after all others: programs poll the last byte of a message.
-const LAST: usize = 8;
+/// The last bytes of a write, which become visible after all others: programs poll the last byte of a
+/// message.
+const TAIL_LEN: usize = 8;
 
-/// Copies out of the program's memory. `into` is as long as the piece.
-pub fn read(piece: &Piece, into: &mut [u8]) {
-    debug_assert_eq!(piece.len, into.len());
-    // SAFETY: the piece lies in a region that the program has registered, was there then, and that the
-    // table's lock, which the piece borrows, keeps registered; `into` is ours and not in it.
-    unsafe { core::ptr::copy(piece.at, into.as_mut_ptr(), piece.len.min(into.len())) }
+/// Copies out of the program's memory. `into` is as long as the slice.
+pub fn read(from: &MrSlice, into: &mut [u8]) {
+    debug_assert_eq!(from.len, into.len());
+    // SAFETY: `from` lies in a memory region whose pages were present at registration, and borrows the
+    // table's lock, which keeps the region registered; `into` is uroce's own and does not overlap it.
+    unsafe { core::ptr::copy(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
 }
 
-/// Copies into the program's memory. `from` is as long as the piece.
-pub fn write(piece: &Piece, from: &[u8]) {
-    debug_assert_eq!(piece.len, from.len());
-    let len = piece.len.min(from.len());
-    let first = len.saturating_sub(LAST);
-    // SAFETY: as in `read`; the region may be written to, which the table has checked.
+/// Copies into the program's memory. `from` is as long as the slice.
+pub fn write(to: &MrSlice, from: &[u8]) {
+    debug_assert_eq!(to.len, from.len());
+    let len = to.len.min(from.len());
+    let head_len = len.saturating_sub(TAIL_LEN);
+    // SAFETY: as in `read` for the pages and the lock; the table handed out `to` for writing only if the
+    // region's access flags allow it. The atomic store's address was checked for alignment.
     unsafe {
-        core::ptr::copy(from.as_ptr(), piece.at, first);
+        core::ptr::copy(from.as_ptr(), to.ptr, head_len);
         fence(Ordering::Release);
-        let last = piece.at.add(first);
-        if len - first == LAST && last.cast::<u64>().is_aligned() {
-            let bytes = from.as_ptr().add(first).cast::<u64>().read_unaligned();
-            AtomicU64::from_ptr(last.cast()).store(bytes, Ordering::Release);
+        let tail = to.ptr.add(head_len);
+        if len - head_len == TAIL_LEN && tail.cast::<u64>().is_aligned() {
+            let bytes = from.as_ptr().add(head_len).cast::<u64>().read_unaligned();
+            AtomicU64::from_ptr(tail.cast()).store(bytes, Ordering::Release);
         } else {
-            core::ptr::copy(from.as_ptr().add(first), last, len - first);
+            core::ptr::copy(from.as_ptr().add(head_len), tail, len - head_len);
         }
     }
-    // A completion that tells of the message comes after it.
+    // The completion of this message must not become visible before its data.
     fence(Ordering::Release);
 }
 
-/// The eight bytes as an atomic number; None if they are not aligned in the program's memory.
-fn number<'a>(piece: &'a Piece) -> Option<&'a AtomicU64> {
-    let at = piece.at.cast::<u64>();
-    // SAFETY: as in `write`, aligned, and eight bytes long. That the program itself only uses it
-    // atomically is its business.
-    (piece.len == 8 && at.is_aligned()).then(|| unsafe { AtomicU64::from_ptr(at) })
+/// The eight bytes as an atomic integer; None if they are not aligned in the program's memory.
+fn atomic_u64<'a>(slice: &'a MrSlice) -> Option<&'a AtomicU64> {
+    let ptr = slice.ptr.cast::<u64>();
+    // SAFETY: present, registered and writable as in `write`; eight bytes and aligned, as checked here. A
+    // program that accesses them without atomics while the device does races with the device.
+    (slice.len == 8 && ptr.is_aligned()).then(|| unsafe { AtomicU64::from_ptr(ptr) })
 }
 
-/// Replaces the number by `change` of it; returns what was there.
-pub fn fetch_update(piece: &Piece, change: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
-    let number = number(piece)?;
-    let mut old = number.load(Ordering::Relaxed);
+/// Atomically replaces the value `old` at the slice by `change(old)`; returns `old`. None if the slice is
+/// not eight aligned bytes.
+pub fn fetch_update(slice: &MrSlice, change: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
+    let value = atomic_u64(slice)?;
+    let mut old = value.load(Ordering::Relaxed);
     loop {
         let new = change(old);
-        match number.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed) {
+        match value.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed) {
             Ok(_) => return Some(old),
-            Err(now) => old = now,
+            Err(current) => old = current,
         }
     }
 }
 
-/// Writes the eight bytes at once.
-pub fn store(piece: &Piece, data: [u8; 8]) -> Option<()> {
-    number(piece)?.store(u64::from_ne_bytes(data), Ordering::SeqCst);
+/// Writes the eight bytes atomically. None if the slice is not eight aligned bytes.
+pub fn store(slice: &MrSlice, data: [u8; 8]) -> Option<()> {
+    atomic_u64(slice)?.store(u64::from_ne_bytes(data), Ordering::SeqCst);
     Some(())
 }
 
-/// Makes the piece visible to all, or persistent: then its pages are written to their file, if they
-/// have one. False if that fails.
-pub fn flush(piece: &Piece, persistent: bool) -> bool {
+/// Makes earlier writes to the slice visible to all CPUs, or, if `persistent`, also writes the slice's pages
+/// to the file that they are mapped from, if there is one. False if that fails.
+pub fn flush(slice: &MrSlice, persistent: bool) -> bool {
     fence(Ordering::SeqCst);
     if !persistent {
         return true;
     }
     let page = super::prefault::page_size();
-    let start = piece.at as usize & !(page - 1);
-    let len = piece.at as usize + piece.len - start;
-    // SAFETY: writing pages to their file changes nothing in memory, whatever the range is.
+    let start = slice.ptr as usize & !(page - 1);
+    let len = slice.ptr as usize + slice.len - start;
+    // SAFETY: msync writes pages to their file and changes nothing in memory, whatever the range is.
     unsafe { libc::msync(start as *mut _, len, libc::MS_SYNC) == 0 }
 }

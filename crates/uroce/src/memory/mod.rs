@@ -1,118 +1,120 @@
-//! Regions and windows: their keys and rights, and every copy from and to the program's memory.
+//! Memory regions and memory windows: keys, access checks, and every copy from and to the program's memory
+//! (specification 10.6).
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `table.rs` | the keys there are, and what a key lets whom do (no access to the memory itself) |
-//! | `keys.rs` | keys that cannot be guessed |
+//! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
+//! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
-//! | `prefault.rs` | whether memory is there, when it is registered |
+//! | `prefault.rs` | whether memory is mapped, at registration |
 //!
-//! A key has an index of 24 bits, drawn at random, and a variant of 8 bits; for a window of type 2 the
-//! variant is the program's to choose.
+//! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
+//! the key byte.
 
 mod copy;
 mod keys;
+mod mr_table;
 mod prefault;
-mod table;
 
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
-pub use keys::{after_fork, before_fork, random};
+use mr_table::MrTable;
+pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 pub use prefault::prefault;
-use table::Table;
-pub use table::{Busy, Domain, Holder, NumberMap, Region, Reregistration, WindowKind};
 
-/// The regions and windows of a device. Keys are looked up at each access, under a read lock that is
-/// held during the copy, so that a region that has been deregistered is not touched any more.
+/// The memory regions and windows of a device. Thread-safe.
+///
+/// Each access looks its key up under a read lock and holds the lock during the copy. So a region whose
+/// deregistration has returned is not accessed any more.
 #[derive(Default)]
 pub struct Memory {
-    table: RwLock<Table>,
+    table: RwLock<MrTable>,
 }
 
 impl Memory {
-    /// Adds a region; returns its key, which is both local and remote.
-    pub fn register(&self, region: Region) -> u32 {
+    /// Adds a region; returns its key, which is both L_Key and R_Key.
+    pub fn register(&self, mr: MemoryRegion) -> u32 {
         let mut table = self.table.write();
-        let key = keys::fresh(|index| table.has(index));
-        table.add_region(key, region);
+        let key = keys::new_key(|index| table.has(index));
+        table.add_mr(key, mr);
         key
     }
 
-    /// Changes a region; its key stays.
+    /// Changes a region, which keeps its key. Fails if windows are bound to it.
     pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
         self.table.write().reregister(key, change)
     }
 
-    /// Forgets a region; waits for copies under way.
+    /// Removes a region, after copies in progress. Fails if windows are bound to it.
     pub fn deregister(&self, key: u32) -> Result<(), Busy> {
-        self.table.write().remove_region(key)
+        self.table.write().remove_mr(key)
     }
 
-    /// Adds a window, not bound to anything yet; returns its key.
-    pub fn allocate_window(&self, kind: WindowKind, domain: Domain) -> u32 {
+    /// Adds a window that is not bound; returns its R_Key.
+    pub fn alloc_mw(&self, mw_type: MwType, pd: PdHandle) -> u32 {
         let mut table = self.table.write();
-        let key = keys::fresh(|index| table.has(index));
-        table.add_window(key, kind, domain);
+        let key = keys::new_key(|index| table.has(index));
+        table.add_mw(key, mw_type, pd);
         key
     }
 
-    /// Forgets a window, bound or not.
-    pub fn free_window(&self, key: u32) {
-        self.table.write().remove_window(key);
+    /// Removes a window, bound or not.
+    pub fn dealloc_mw(&self, rkey: u32) {
+        self.table.write().remove_mw(rkey);
     }
 
-    /// Binds a window by a queue pair of `holder`.
-    pub fn bind(&self, bind: &Bind, holder: &Holder) -> Result<(), LocalError> {
-        self.table.write().bind(bind, holder)
+    /// Executes a bind of `qp`.
+    pub fn bind(&self, bind: &Bind, qp: &AccessingQp) -> Result<(), LocalError> {
+        self.table.write().bind(bind, qp)
     }
 
-    /// Unbinds the window of type 2 that has this key.
-    pub fn invalidate(&self, rkey: u32, holder: &Holder) -> Result<(), LocalError> {
-        self.table.write().invalidate(rkey, holder)
+    /// Unbinds the window of type 2 that has this R_Key.
+    pub fn invalidate(&self, rkey: u32, qp: &AccessingQp) -> Result<(), LocalError> {
+        self.table.write().invalidate(rkey, qp)
     }
 
-    /// Unbinds the windows of type 2 of a queue pair that goes.
+    /// Unbinds the windows of type 2 of a queue pair that is destroyed or reset.
     pub fn unbind_all_of(&self, qpn: u32) {
         self.table.write().unbind_all_of(qpn);
     }
 
-    /// Looks up without changing.
-    fn view(&self) -> RwLockReadGuard<'_, Table> {
+    fn read_table(&self) -> RwLockReadGuard<'_, MrTable> {
         self.table.read()
     }
 
-    /// Whether the pieces are good; the sum of their lengths.
+    /// Checks a scatter/gather list against its L_Keys; returns its length in bytes.
     pub fn check_local(
         &self,
         sges: &[Sge],
         writable: bool,
-        domain: Domain,
+        pd: PdHandle,
     ) -> Result<u64, LocalError> {
-        let view = self.view();
+        let table = self.read_table();
         let mut sum = 0;
         for sge in sges {
-            view.local(sge, writable, domain)?;
+            table.local(sge, writable, pd)?;
             sum += u64::from(sge.len);
         }
         Ok(sum)
     }
 
-    /// Copies out of the pieces, from byte `offset` of their sequence on.
+    /// Fills `into` from a scatter/gather list, starting at byte `offset` of the list. Fails with
+    /// [`LocalError::Length`] if the list is too short.
     pub fn gather(
         &self,
         sges: &[Sge],
         offset: u64,
         into: &mut [u8],
-        domain: Domain,
+        pd: PdHandle,
     ) -> Result<(), LocalError> {
-        let view = self.view();
+        let table = self.read_table();
         let mut rest = into;
         for part in parts(sges, offset, rest.len()) {
-            let piece = view.local(&part, false, domain)?;
-            let (now, later) = rest.split_at_mut(piece.len);
-            copy::read(&piece, now);
+            let slice = table.local(&part, false, pd)?;
+            let (now, later) = rest.split_at_mut(slice.len);
+            copy::read(&slice, now);
             rest = later;
         }
         if rest.is_empty() {
@@ -122,20 +124,21 @@ impl Memory {
         }
     }
 
-    /// Copies into the pieces, from byte `offset` of their sequence on.
+    /// Copies `from` to a scatter/gather list, starting at byte `offset` of the list. Fails with
+    /// [`LocalError::Length`] if the list is too short.
     pub fn scatter(
         &self,
         sges: &[Sge],
         offset: u64,
         from: &[u8],
-        domain: Domain,
+        pd: PdHandle,
     ) -> Result<(), LocalError> {
-        let view = self.view();
+        let table = self.read_table();
         let mut rest = from;
         for part in parts(sges, offset, rest.len()) {
-            let piece = view.local(&part, true, domain)?;
-            let (now, later) = rest.split_at(piece.len);
-            copy::write(&piece, now);
+            let slice = table.local(&part, true, pd)?;
+            let (now, later) = rest.split_at(slice.len);
+            copy::write(&slice, now);
             rest = later;
         }
         if rest.is_empty() {
@@ -145,82 +148,86 @@ impl Memory {
         }
     }
 
-    /// Whether `holder`'s peer may do `access`.
+    /// Checks a request of the peer of `qp` against its R_Key. A request of length 0 needs no key.
     pub fn check_remote(
         &self,
         rkey: u32,
         va: u64,
         len: u64,
         access: Access,
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<(), RemoteError> {
         if len == 0 {
             return Ok(());
         }
-        self.view().remote(rkey, va, len, access, holder).map(drop)
+        self.read_table()
+            .remote(rkey, va, len, access, qp)
+            .map(drop)
     }
 
-    /// Writes a peer's bytes; the last ones become visible last.
+    /// Executes an RDMA WRITE. The last bytes become visible last.
     pub fn write_remote(
         &self,
         rkey: u32,
         va: u64,
         from: &[u8],
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<(), RemoteError> {
         if from.is_empty() {
             return Ok(());
         }
-        let view = self.view();
-        let piece = view.remote(rkey, va, from.len() as u64, Access::Write, holder)?;
-        copy::write(&piece, from);
+        let table = self.read_table();
+        let slice = table.remote(rkey, va, from.len() as u64, Access::Write, qp)?;
+        copy::write(&slice, from);
         Ok(())
     }
 
-    /// Reads bytes for a peer.
+    /// Executes an RDMA READ.
     pub fn read_remote(
         &self,
         rkey: u32,
         va: u64,
         into: &mut [u8],
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<(), RemoteError> {
         if into.is_empty() {
             return Ok(());
         }
-        let view = self.view();
-        let piece = view.remote(rkey, va, into.len() as u64, Access::Read, holder)?;
-        copy::read(&piece, into);
+        let table = self.read_table();
+        let slice = table.remote(rkey, va, into.len() as u64, Access::Read, qp)?;
+        copy::read(&slice, into);
         Ok(())
     }
 
-    /// Changes eight bytes atomically; returns what was there.
+    /// Executes an ATOMIC operation: replaces eight bytes by `change` of them and returns the old value. Fails
+    /// if they are not aligned in the program's memory.
     pub fn atomic(
         &self,
         rkey: u32,
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<u64, RemoteError> {
-        let view = self.view();
-        let piece = view.remote(rkey, va, 8, Access::Atomic, holder)?;
-        copy::fetch_update(&piece, change).ok_or(RemoteError)
+        let table = self.read_table();
+        let slice = table.remote(rkey, va, 8, Access::Atomic, qp)?;
+        copy::fetch_update(&slice, change).ok_or(RemoteError)
     }
 
-    /// Writes eight bytes at once.
+    /// Executes an ATOMIC WRITE of eight bytes. Fails if they are not aligned in the program's memory.
     pub fn atomic_write(
         &self,
         rkey: u32,
         va: u64,
         data: [u8; 8],
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<(), RemoteError> {
-        let view = self.view();
-        let piece = view.remote(rkey, va, 8, Access::Write, holder)?;
-        copy::store(&piece, data).ok_or(RemoteError)
+        let table = self.read_table();
+        let slice = table.remote(rkey, va, 8, Access::Write, qp)?;
+        copy::store(&slice, data).ok_or(RemoteError)
     }
 
-    /// Makes a range (or the region) visible to all, or persistent.
+    /// Executes a FLUSH of a range, or of all that the R_Key gives access to if `whole`: makes earlier writes
+    /// visible to all CPUs, or persistent, as `access` says.
     pub fn flush(
         &self,
         rkey: u32,
@@ -228,23 +235,23 @@ impl Memory {
         len: u64,
         whole: bool,
         access: Access,
-        holder: &Holder,
+        qp: &AccessingQp,
     ) -> Result<(), RemoteError> {
-        let view = self.view();
-        let piece = if whole {
-            view.whole(rkey, access, holder)?
+        let table = self.read_table();
+        let slice = if whole {
+            table.remote_all(rkey, access, qp)?
         } else if len == 0 {
             return Ok(());
         } else {
-            view.remote(rkey, va, len, access, holder)?
+            table.remote(rkey, va, len, access, qp)?
         };
-        copy::flush(&piece, access == Access::FlushPersistent)
+        copy::flush(&slice, access == Access::FlushPersistent)
             .then_some(())
             .ok_or(RemoteError)
     }
 }
 
-/// The parts of `sges` that bytes `offset .. offset + len` of their sequence lie in.
+/// The parts of a scatter/gather list that hold its bytes `offset .. offset + len`.
 fn parts(sges: &[Sge], offset: u64, len: usize) -> impl Iterator<Item = Sge> {
     let (mut skip, mut left) = (offset, len as u64);
     sges.iter().filter_map(move |sge| {

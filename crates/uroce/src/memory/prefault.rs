@@ -1,22 +1,22 @@
-//! Whether memory is there when it is registered, as the kernel finds out by pinning it.
+//! Whether memory is mapped when it is registered; the kernel's devices find out by pinning it.
 
-use std::io;
 use std::sync::OnceLock;
 
+use ibverbs_abi::Errno;
 use libc::c_int;
 
-/// Of a page, in bytes.
+/// The size of a page, in bytes.
 pub fn page_size() -> usize {
     static SIZE: OnceLock<usize> = OnceLock::new();
-    // SAFETY: sysconf may be called at any time.
+    // SAFETY: sysconf has no preconditions.
     *SIZE.get_or_init(|| unsafe { libc::sysconf(libc::_SC_PAGESIZE) }.max(4096) as usize)
 }
 
-/// Makes the pages of `start .. start + len` present, for reading or writing. False if one is not
-/// there or must not be written to.
+/// Makes the pages of `start .. start + len` present, for reading or writing. False if one is not mapped, or
+/// not writable although `writable` is set.
 ///
-/// What is populated here may be swapped out again or unmapped later, unlike with a kernel that pins
-/// pages; the copies then fault like any access of the program's own.
+/// The pages are not pinned: they may be swapped out or unmapped later. A copy then faults like any access
+/// by the program itself.
 pub fn prefault(start: usize, len: usize, writable: bool) -> bool {
     let page = page_size();
     let first = start & !(page - 1);
@@ -33,37 +33,38 @@ pub fn prefault(start: usize, len: usize, writable: bool) -> bool {
     };
     match advise(first, end - first, advice) {
         Ok(()) => true,
-        // A kernel before 5.14 knows no such advice, nor does it for memory of a device.
-        Err(libc::EINVAL) if !populates() => mapped(first, end - first),
+        // Kernels before 5.14 lack MADV_POPULATE_*. Later ones give EINVAL for memory of a device.
+        Err(Errno(libc::EINVAL)) if !has_madv_populate() => mapped(first, end - first),
         Err(_) => false,
     }
 }
 
-fn advise(start: usize, len: usize, advice: c_int) -> Result<(), c_int> {
+/// madvise(2) with MADV_POPULATE_READ or MADV_POPULATE_WRITE, repeated after EINTR and EAGAIN.
+fn advise(start: usize, len: usize, advice: c_int) -> Result<(), Errno> {
     loop {
-        // SAFETY: this advice only makes pages present, as an access to each would.
+        // SAFETY: MADV_POPULATE_* only makes pages present, as an access to each page would.
         if unsafe { libc::madvise(start as *mut _, len, advice) } == 0 {
             return Ok(());
         }
-        match io::Error::last_os_error().raw_os_error() {
-            Some(libc::EINTR | libc::EAGAIN) => {}
-            errno => return Err(errno.unwrap_or(libc::EFAULT)),
+        match Errno::last() {
+            Errno(libc::EINTR | libc::EAGAIN) => {}
+            errno => return Err(errno),
         }
     }
 }
 
-/// Whether this kernel has the advice at all.
-fn populates() -> bool {
+/// Whether this kernel has MADV_POPULATE_READ and MADV_POPULATE_WRITE.
+fn has_madv_populate() -> bool {
     static KNOWN: OnceLock<bool> = OnceLock::new();
     *KNOWN.get_or_init(|| {
         let here = &raw const KNOWN as usize & !(page_size() - 1);
-        advise(here, page_size(), libc::MADV_POPULATE_READ) != Err(libc::EINVAL)
+        advise(here, page_size(), libc::MADV_POPULATE_READ) != Err(Errno(libc::EINVAL))
     })
 }
 
-/// Whether all pages are mapped, as far as an old kernel tells.
+/// Whether all pages are mapped. Unlike [`advise`] it cannot check that they are writable.
 fn mapped(start: usize, len: usize) -> bool {
-    // In steps: mincore writes a byte per page.
+    // Pages per call: mincore writes a byte for each.
     const STEP: usize = 1024;
     let page = page_size();
     let mut present = [0u8; STEP];
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     fn map(protection: c_int) -> usize {
-        // SAFETY: a new anonymous mapping.
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
         let at = unsafe {
             libc::mmap(
                 core::ptr::null_mut(),
@@ -95,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_not_there_or_read_only_is_noticed() {
+    fn unmapped_and_read_only_memory_is_noticed() {
         let page = page_size();
         let both = map(libc::PROT_READ | libc::PROT_WRITE);
         assert!(prefault(both + 1, 2 * page - 1, true));
         assert!(prefault(both, 0, true));
-        // SAFETY: our own mapping's second page.
+        // SAFETY: the second page of the mapping made above, which nothing else uses.
         unsafe { libc::munmap((both + page) as *mut _, page) };
         assert!(prefault(both, page, true));
         assert!(!prefault(both, page + 1, true));

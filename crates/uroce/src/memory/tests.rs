@@ -2,19 +2,13 @@ use ibverbs_abi::*;
 
 use super::*;
 
-const PD: Domain = Domain(1);
-const OTHER: Domain = Domain(2);
-const ME: Holder = Holder {
-    qpn: 7,
-    domains: &[PD],
-};
-const PEER: Holder = Holder {
-    qpn: 8,
-    domains: &[PD],
-};
-const STRANGER: Holder = Holder {
+const PD: PdHandle = PdHandle(1);
+const OTHER: PdHandle = PdHandle(2);
+const ME: AccessingQp = AccessingQp { qpn: 7, pds: &[PD] };
+const PEER: AccessingQp = AccessingQp { qpn: 8, pds: &[PD] };
+const STRANGER: AccessingQp = AccessingQp {
     qpn: 9,
-    domains: &[OTHER],
+    pds: &[OTHER],
 };
 const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
@@ -22,7 +16,7 @@ const ALL: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_ATOMIC
     | IBV_ACCESS_MW_BIND;
 
-/// Memory of a program, 64 bytes and eight on each side that nothing may touch.
+/// A program's memory: 64 bytes, and eight on each side that must stay zero.
 struct Program(Box<[u64; 10]>);
 
 impl Program {
@@ -35,13 +29,15 @@ impl Program {
         unsafe { core::slice::from_raw_parts(self.0.as_ptr().cast(), 80) }
     }
 
-    fn region(&mut self, access: u32) -> Region {
+    fn region(&mut self, access: u32) -> MemoryRegion {
         let start = self.0.as_mut_ptr().expose_provenance() + 8;
-        Region {
-            domain: PD,
-            start,
-            len: 64,
-            base: 0x1000,
+        MemoryRegion {
+            pd: PD,
+            range: MrRange {
+                start,
+                len: 64,
+                iova: 0x1000,
+            },
             access,
         }
     }
@@ -52,7 +48,7 @@ fn sge(addr: u64, len: u32, lkey: u32) -> Sge {
 }
 
 #[test]
-fn pieces_are_gathered_and_scattered() {
+fn sg_lists_are_gathered_and_scattered() {
     let memory = Memory::default();
     let mut program = Program::new();
     let key = memory.register(program.region(ALL));
@@ -88,7 +84,7 @@ fn pieces_are_gathered_and_scattered() {
 }
 
 #[test]
-fn bad_pieces_are_refused() {
+fn bad_sges_are_refused() {
     let memory = Memory::default();
     let mut program = Program::new();
     let key = memory.register(program.region(0));
@@ -106,14 +102,14 @@ fn bad_pieces_are_refused() {
     assert_eq!(check(u64::MAX, u32::MAX, key, false, PD), bad);
     assert_eq!(check(0x1000, 1, key ^ 1, false, PD), bad);
     assert_eq!(check(0x1000, 1, key ^ 0x100, false, PD), bad);
-    // Nothing is asked of nothing.
+    // Length 0 needs neither key nor protection domain.
     assert_eq!(check(0, 0, 0, true, OTHER), Ok(0));
     assert_eq!(memory.deregister(key), Ok(()));
     assert_eq!(check(0x1000, 1, key, false, PD), bad);
 }
 
 #[test]
-fn peers_need_key_domain_range_and_right() {
+fn remote_access_needs_rkey_pd_range_and_flag() {
     let memory = Memory::default();
     let mut program = Program::new();
     for (flag, access) in [
@@ -125,7 +121,7 @@ fn peers_need_key_domain_range_and_right() {
     ] {
         let key = memory.register(program.region(flag));
         let without = memory.register(program.region(!flag));
-        let check = |key, va, len, holder| memory.check_remote(key, va, len, access, holder);
+        let check = |key, va, len, qp| memory.check_remote(key, va, len, access, qp);
         assert_eq!(check(key, 0x1000, 64, &ME), Ok(()));
         assert_eq!(check(without, 0x1000, 64, &ME), Err(RemoteError));
         assert_eq!(check(key, 0x1000, 64, &STRANGER), Err(RemoteError));
@@ -161,10 +157,10 @@ fn writes_reads_and_atomics_reach_the_program() {
     );
     assert_eq!(memory.atomic(key, 0x1008, &mut |v| v + 3, &ME), Ok(5));
     assert_eq!(program.0[2], 8);
-    // Not aligned where it really is.
+    // Not aligned in the program's memory, though its iova is.
     let mut odd = program.region(ALL);
-    odd.start += 1;
-    odd.len -= 1;
+    odd.range.start += 1;
+    odd.range.len -= 1;
     let odd = memory.register(odd);
     assert_eq!(
         memory.atomic(odd, 0x1008, &mut |v| v, &ME),
@@ -189,12 +185,12 @@ fn bind(rkey: u32, mr_lkey: u32, addr: u64, len: u64, access: u32) -> Bind {
 }
 
 #[test]
-fn windows_of_type_1_show_a_part_to_the_domain() {
+fn windows_of_type_1_serve_their_pd() {
     let memory = Memory::default();
     let mut program = Program::new();
     let key = memory.register(program.region(ALL & !IBV_ACCESS_REMOTE_READ));
-    let first = memory.allocate_window(WindowKind::One, PD);
-    let read = |rkey, va, holder| memory.check_remote(rkey, va, 4, Access::Read, holder);
+    let first = memory.alloc_mw(MwType::Type1, PD);
+    let read = |rkey, va, qp| memory.check_remote(rkey, va, 4, Access::Read, qp);
     assert_eq!(read(first, 0x1010, &ME), Err(RemoteError));
     let second = first ^ 1;
     let good = bind(second, key, 0x1010, 8, IBV_ACCESS_REMOTE_READ);
@@ -213,7 +209,7 @@ fn windows_of_type_1_show_a_part_to_the_domain() {
     );
     assert_eq!(memory.deregister(key), Err(Busy));
     assert_eq!(memory.invalidate(second, &ME), Err(LocalError::Bind));
-    // Bound anew, to nothing, and again, zero-based.
+    // Rebound with length 0, which unbinds, then zero-based.
     assert_eq!(memory.bind(&bind(first, key, 0, 0, 0), &ME), Ok(()));
     assert_eq!(read(second, 0x1010, &ME), Err(RemoteError));
     let zero = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED;
@@ -223,7 +219,7 @@ fn windows_of_type_1_show_a_part_to_the_domain() {
     );
     assert_eq!(read(second, 4, &ME), Ok(()));
     assert_eq!(read(second, 5, &ME), Err(RemoteError));
-    memory.free_window(second);
+    memory.dealloc_mw(second);
     assert_eq!(memory.deregister(key), Ok(()));
 }
 
@@ -232,7 +228,7 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     let memory = Memory::default();
     let mut program = Program::new();
     let key = memory.register(program.region(ALL));
-    let fresh = memory.allocate_window(WindowKind::Two, PD);
+    let fresh = memory.alloc_mw(MwType::Type2, PD);
     let rkey = fresh ^ 0x55;
     let access = IBV_ACCESS_REMOTE_WRITE;
     for wrong in [
@@ -249,7 +245,7 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
         memory.bind(&bind(rkey, key, 0x1000, 8, access), &ME),
         Ok(())
     );
-    let write = |holder| memory.check_remote(rkey, 0x1000, 8, Access::Write, holder);
+    let write = |qp| memory.check_remote(rkey, 0x1000, 8, Access::Write, qp);
     assert_eq!(write(&ME), Ok(()));
     assert_eq!(write(&PEER), Err(RemoteError));
     // Not bound twice; invalidated only by its own queue pair.
@@ -265,17 +261,17 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
 }
 
 #[test]
-fn a_region_that_cannot_be_written_shows_no_window_that_can() {
+fn a_writable_window_needs_a_writable_region() {
     let memory = Memory::default();
     let mut program = Program::new();
     let key = memory.register(program.region(IBV_ACCESS_MW_BIND));
     let unbindable = memory.register(program.region(ALL & !IBV_ACCESS_MW_BIND));
-    let window = memory.allocate_window(WindowKind::One, PD) ^ 1;
-    let try_it = |key, access| memory.bind(&bind(window, key, 0x1000, 8, access), &ME);
-    assert!(try_it(key, IBV_ACCESS_REMOTE_WRITE).is_err());
-    assert!(try_it(key, IBV_ACCESS_REMOTE_ATOMIC).is_err());
-    assert!(try_it(unbindable, IBV_ACCESS_REMOTE_READ).is_err());
-    assert!(try_it(key, IBV_ACCESS_REMOTE_READ).is_ok());
+    let window = memory.alloc_mw(MwType::Type1, PD) ^ 1;
+    let try_bind = |key, access| memory.bind(&bind(window, key, 0x1000, 8, access), &ME);
+    assert!(try_bind(key, IBV_ACCESS_REMOTE_WRITE).is_err());
+    assert!(try_bind(key, IBV_ACCESS_REMOTE_ATOMIC).is_err());
+    assert!(try_bind(unbindable, IBV_ACCESS_REMOTE_READ).is_err());
+    assert!(try_bind(key, IBV_ACCESS_REMOTE_READ).is_ok());
 }
 
 #[test]
@@ -285,13 +281,16 @@ fn reregistration_changes_what_it_names() {
     let region = program.region(ALL);
     let key = memory.register(region);
     let change = Reregistration {
-        domain: Some(OTHER),
-        place: Some((region.start + 8, 16, 0x8)),
+        pd: Some(OTHER),
+        range: Some(MrRange {
+            start: region.range.start + 8,
+            len: 16,
+            iova: 0x8,
+        }),
         access: Some(IBV_ACCESS_REMOTE_READ),
     };
     assert_eq!(memory.reregister(key, &change), Ok(()));
-    let check =
-        |va, len, access, holder: &Holder| memory.check_remote(key, va, len, access, holder);
+    let check = |va, len, access, qp: &AccessingQp| memory.check_remote(key, va, len, access, qp);
     assert_eq!(check(8, 16, Access::Read, &STRANGER), Ok(()));
     assert_eq!(check(8, 16, Access::Read, &ME), Err(RemoteError));
     assert_eq!(check(8, 16, Access::Write, &STRANGER), Err(RemoteError));
@@ -302,7 +301,7 @@ fn reregistration_changes_what_it_names() {
 fn keys_do_not_repeat() {
     let memory = Memory::default();
     let mut keys: Vec<u32> = (0..10_000)
-        .map(|_| memory.allocate_window(WindowKind::One, PD) >> 8)
+        .map(|_| memory.alloc_mw(MwType::Type1, PD) >> 8)
         .collect();
     keys.sort_unstable();
     keys.dedup();

@@ -10,7 +10,7 @@ use super::object::{Answer, Object, Plain, ToC};
 use super::pd::Pd;
 use super::{post, qp};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
-use crate::memory::{Region, Reregistration, WindowKind, prefault};
+use crate::memory::{MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
 /// A region.
 pub type Mr = Object<verbs_mr, ()>;
@@ -43,10 +43,11 @@ fn check_access(access: u32) -> Answer<()> {
     Ok(())
 }
 
-/// The place of a region: start, length, and the address of its first byte in requests.
-fn check_place(start: usize, len: usize, iova: u64, access: u32) -> Answer<(usize, u64, u64)> {
+/// The range of a region, whose pages are made present. EINVAL for an impossible one, EFAULT where nothing is
+/// mapped.
+fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Answer<MrRange> {
     const PAGE: u64 = 4096;
-    let base = if access & IBV_ACCESS_ZERO_BASED != 0 {
+    let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {
         0
     } else if !(start as u64 ^ iova).is_multiple_of(PAGE) {
         return Err(EINVAL);
@@ -54,14 +55,18 @@ fn check_place(start: usize, len: usize, iova: u64, access: u32) -> Answer<(usiz
         iova
     };
     let no_page = len == 0 && (start as u64).is_multiple_of(PAGE);
-    let fits = start.checked_add(len).is_some() && base.checked_add(len as u64).is_some();
+    let fits = start.checked_add(len).is_some() && iova.checked_add(len as u64).is_some();
     if no_page || !fits {
         return Err(EINVAL);
     }
     if !prefault(start, len, access & IBV_ACCESS_LOCAL_WRITE != 0) {
         return Err(EFAULT);
     }
-    Ok((start, len as u64, base))
+    Ok(MrRange {
+        start,
+        len: len as u64,
+        iova,
+    })
 }
 
 /// # Safety
@@ -81,12 +86,10 @@ pub unsafe fn reg_mr(
     check_access(access)?;
     // Copies find their way back to the memory from this number.
     let start = addr.expose_provenance();
-    let (start, len, base) = check_place(start, length, iova, access)?;
-    let key = device.memory.register(Region {
-        domain: domain.domain,
-        start,
-        len,
-        base,
+    let range = check_range(start, length, iova, access)?;
+    let key = device.memory.register(MemoryRegion {
+        pd: domain.domain,
+        range,
         access,
     });
     domain.users.add();
@@ -143,9 +146,9 @@ unsafe fn change(
     } else {
         mr.access as u32
     };
-    let place = if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
+    let range = if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
         let start = addr.expose_provenance();
-        Some(check_place(start, length, start as u64, rights)?)
+        Some(check_range(start, length, start as u64, rights)?)
     } else {
         let writes = rights & !(mr.access as u32) & IBV_ACCESS_LOCAL_WRITE != 0;
         let (start, length) = (mr.ibv_mr.addr as usize, mr.ibv_mr.length);
@@ -157,8 +160,8 @@ unsafe fn change(
     // SAFETY: by the contract.
     let domain = has(IBV_REREG_MR_CHANGE_PD).then(|| unsafe { Pd::of(pd) });
     let change = Reregistration {
-        domain: domain.map(|domain| domain.domain),
-        place,
+        pd: domain.map(|domain| domain.domain),
+        range,
         access: has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access),
     };
     device
@@ -198,15 +201,15 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Answer<()> {
 /// The op's contract: the domain is live.
 pub unsafe fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> Answer<*mut ibv_mw> {
     let window = match kind {
-        IBV_MW_TYPE_1 => WindowKind::One,
-        IBV_MW_TYPE_2 => WindowKind::Two,
+        IBV_MW_TYPE_1 => MwType::Type1,
+        IBV_MW_TYPE_2 => MwType::Type2,
         _ => return Err(EINVAL),
     };
     // SAFETY: by the contract.
     let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
     // SAFETY: a live domain's context is open.
     let device = unsafe { part(context) }.check()?;
-    let rkey = device.memory.allocate_window(window, domain.domain);
+    let rkey = device.memory.alloc_mw(window, domain.domain);
     domain.users.add();
     let mut mw = ibv_mw::zeroed();
     (mw.context, mw.pd, mw.type_) = (context, pd, kind);
@@ -221,7 +224,7 @@ pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Answer<()> {
     unsafe {
         let context = part((*mw).context);
         if context.device.is_ours() {
-            context.device.memory.free_window((*mw).rkey);
+            context.device.memory.dealloc_mw((*mw).rkey);
         }
         Pd::of((*mw).pd).users.remove();
         Mw::free(mw);

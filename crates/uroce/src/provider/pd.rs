@@ -5,11 +5,11 @@ use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::part;
 use super::object::{Answer, Object, Plain, Users};
-use crate::memory::Domain;
+use crate::memory::PdHandle;
 
 /// Behind a protection domain.
 pub struct PdPart {
-    pub domain: Domain,
+    pub domain: PdHandle,
     pub users: Users,
     /// Of a parent domain: what it stands upon.
     upon: Option<(*mut ibv_pd, *mut ibv_td)>,
@@ -31,7 +31,7 @@ pub unsafe fn alloc_pd(context: *mut ibv_context) -> Answer<*mut ibv_pd> {
     Ok(Pd::make(
         base,
         PdPart {
-            domain: Domain(number),
+            domain: PdHandle(number),
             users: Users::default(),
             upon: None,
         },

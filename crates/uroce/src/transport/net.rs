@@ -17,7 +17,7 @@ use super::socket::Socket;
 use super::{GidEntry, NetChange, PortState};
 use crate::device::config::Config;
 use crate::engine::Gid;
-use crate::memory::random;
+use crate::random::random;
 use crate::wire::{PORT, gid_of, ip_of};
 
 /// How many free ports to try before giving up.

@@ -1,0 +1,426 @@
+//! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks
+//! (specification 10.6). Bookkeeping only: it computes the pointer of an [`MrSlice`] and never follows it.
+
+use std::marker::PhantomData;
+
+use ibverbs_abi::*;
+use rustc_hash::FxHashMap;
+
+use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
+
+/// A protection domain, by its number in the device (`ibv_pd.handle`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PdHandle(pub u32);
+
+/// The queue pair on whose behalf memory is accessed: the responder of a remote request, or the QP that
+/// binds or invalidates a memory window.
+pub struct AccessingQp<'a> {
+    pub qpn: u32,
+    /// The protection domains whose memory its peer may access: its own, or for an XRC target QP those of
+    /// the XRC domain's shared receive queues.
+    pub pds: &'a [PdHandle],
+}
+
+/// Where the memory of a region is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MrRange {
+    /// Address of the first byte in this process.
+    pub start: usize,
+    /// Length in bytes.
+    pub len: u64,
+    /// The address that work requests and peers use for the first byte.
+    pub iova: u64,
+}
+
+/// A memory region.
+#[derive(Clone, Copy, Debug)]
+pub struct MemoryRegion {
+    pub pd: PdHandle,
+    pub range: MrRange,
+    /// `IBV_ACCESS_*`.
+    pub access: u32,
+}
+
+/// What `ibv_rereg_mr` changes of a memory region.
+pub struct Reregistration {
+    pub pd: Option<PdHandle>,
+    pub range: Option<MrRange>,
+    pub access: Option<u32>,
+}
+
+/// Refused because memory windows are bound to the region (EBUSY).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// `ibv_mw_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MwType {
+    /// Usable through every queue pair of its protection domain.
+    Type1,
+    /// Usable only through the queue pair that bound it (type 2B).
+    Type2,
+}
+
+/// What a memory window is bound to.
+#[derive(Clone, Copy, Debug)]
+struct MwBinding {
+    /// Index of the region's key.
+    mr_index: u32,
+    /// The address of the window's first byte, as in the region.
+    addr: u64,
+    len: u64,
+    /// `IBV_ACCESS_*`.
+    access: u32,
+    /// The queue pair that bound it.
+    qpn: u32,
+}
+
+struct MemoryWindow {
+    mw_type: MwType,
+    pd: PdHandle,
+    binding: Option<MwBinding>,
+}
+
+enum Object {
+    Mr { mr: MemoryRegion, bound_mws: u32 },
+    Mw(MemoryWindow),
+}
+
+struct Entry {
+    /// The lower 8 bits of the key.
+    key_byte: u8,
+    object: Object,
+}
+
+/// Bytes of a memory region, checked. Valid as long as the table does not change.
+pub struct MrSlice<'a> {
+    pub ptr: *mut u8,
+    pub len: usize,
+    table: PhantomData<&'a MrTable>,
+}
+
+/// The bytes of a memory region that an R_Key gives access to.
+struct RemoteRange<'a> {
+    mr: &'a MemoryRegion,
+    /// The address of the first byte in the peer's requests: 0 for a zero-based window.
+    va: u64,
+    len: u64,
+    /// The same byte's address in the region.
+    iova: u64,
+}
+
+/// The memory regions and windows of a device, by the upper 24 bits of their keys.
+#[derive(Default)]
+pub struct MrTable {
+    /// The indices are random already and not the program's to choose, so a fast hash is enough.
+    entries: FxHashMap<u32, Entry>,
+}
+
+/// The access flag that a region or window must have for a peer's access.
+fn required_flag(access: Access) -> u32 {
+    match access {
+        Access::Read => IBV_ACCESS_REMOTE_READ,
+        Access::Write => IBV_ACCESS_REMOTE_WRITE,
+        Access::Atomic => IBV_ACCESS_REMOTE_ATOMIC,
+        Access::FlushGlobal => IBV_ACCESS_FLUSH_GLOBAL,
+        Access::FlushPersistent => IBV_ACCESS_FLUSH_PERSISTENT,
+    }
+}
+
+/// Whether `len` bytes at `addr` lie within `size` bytes at `base`.
+fn within(addr: u64, len: u64, base: u64, size: u64) -> bool {
+    addr >= base && len <= size && addr - base <= size - len
+}
+
+impl MemoryRegion {
+    /// `len` bytes at `addr`, which the caller has found to lie within the region.
+    fn slice(&self, addr: u64, len: u64) -> MrSlice<'_> {
+        let offset = (addr - self.range.iova) as usize;
+        MrSlice {
+            ptr: core::ptr::with_exposed_provenance_mut(self.range.start + offset),
+            len: len as usize,
+            table: PhantomData,
+        }
+    }
+}
+
+impl MrTable {
+    /// Whether a key with this index exists.
+    pub fn has(&self, index: u32) -> bool {
+        self.entries.contains_key(&index)
+    }
+
+    pub fn add_mr(&mut self, key: u32, mr: MemoryRegion) {
+        self.add(key, Object::Mr { mr, bound_mws: 0 });
+    }
+
+    pub fn add_mw(&mut self, key: u32, mw_type: MwType, pd: PdHandle) {
+        let window = MemoryWindow {
+            mw_type,
+            pd,
+            binding: None,
+        };
+        self.add(key, Object::Mw(window));
+    }
+
+    fn add(&mut self, key: u32, object: Object) {
+        let key_byte = key as u8;
+        self.entries.insert(key >> 8, Entry { key_byte, object });
+    }
+
+    /// The region with this index, and the number of windows bound to it.
+    fn mr_mut(&mut self, index: u32) -> Option<(&mut MemoryRegion, &mut u32)> {
+        match &mut self.entries.get_mut(&index)?.object {
+            Object::Mr { mr, bound_mws } => Some((mr, bound_mws)),
+            Object::Mw(_) => None,
+        }
+    }
+
+    /// The window with the index of `rkey`, and the lower byte of its current R_Key.
+    fn mw_mut(&mut self, rkey: u32) -> Option<(&mut u8, &mut MemoryWindow)> {
+        match self.entries.get_mut(&(rkey >> 8))? {
+            Entry {
+                key_byte,
+                object: Object::Mw(mw),
+            } => Some((key_byte, mw)),
+            _ => None,
+        }
+    }
+
+    pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<(), Busy> {
+        let Some((mr, bound_mws)) = self.mr_mut(key >> 8) else {
+            return Ok(());
+        };
+        if *bound_mws > 0 {
+            return Err(Busy);
+        }
+        mr.pd = change.pd.unwrap_or(mr.pd);
+        mr.range = change.range.unwrap_or(mr.range);
+        mr.access = change.access.unwrap_or(mr.access);
+        Ok(())
+    }
+
+    pub fn remove_mr(&mut self, key: u32) -> Result<(), Busy> {
+        match self.mr_mut(key >> 8) {
+            Some((_, bound_mws)) if *bound_mws > 0 => Err(Busy),
+            Some(_) => {
+                self.entries.remove(&(key >> 8));
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    pub fn remove_mw(&mut self, key: u32) {
+        if let Some(Entry {
+            object: Object::Mw(mw),
+            ..
+        }) = self.entries.remove(&(key >> 8))
+        {
+            self.drop_binding(mw.binding);
+        }
+    }
+
+    /// Decrements the region's count of bound windows.
+    fn drop_binding(&mut self, binding: Option<MwBinding>) {
+        if let Some((_, bound_mws)) = binding.and_then(|binding| self.mr_mut(binding.mr_index)) {
+            *bound_mws -= 1;
+        }
+    }
+
+    /// Binds the window with the index of `bind.rkey`, which becomes its R_Key. Length 0 unbinds a window of
+    /// type 1. A window of type 2 must be unbound, and its key's lower byte must change.
+    pub fn bind(&mut self, bind: &Bind, qp: &AccessingQp) -> Result<(), LocalError> {
+        const FAILED: LocalError = LocalError::Bind;
+        let (key_byte, mw) = self.mw_mut(bind.rkey).ok_or(FAILED)?;
+        let (mw_type, pd, old) = (mw.mw_type, mw.pd, mw.binding);
+        if !qp.pds.contains(&pd) {
+            return Err(FAILED);
+        }
+        if mw_type == MwType::Type2
+            && (old.is_some() || bind.len == 0 || *key_byte == bind.rkey as u8)
+        {
+            return Err(FAILED);
+        }
+        let binding = if bind.len == 0 {
+            None
+        } else {
+            Some(self.check_bind(bind, pd, qp.qpn).ok_or(FAILED)?)
+        };
+        if let Some((_, bound_mws)) = binding.and_then(|binding| self.mr_mut(binding.mr_index)) {
+            *bound_mws += 1;
+        }
+        if let Some((key_byte, mw)) = self.mw_mut(bind.rkey) {
+            *key_byte = bind.rkey as u8;
+            mw.binding = binding;
+        }
+        self.drop_binding(old);
+        Ok(())
+    }
+
+    /// The binding that `bind` asks for; None if the region does not allow it.
+    fn check_bind(&self, bind: &Bind, pd: PdHandle, qpn: u32) -> Option<MwBinding> {
+        const WRITES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+        let entry = self.entries.get(&(bind.mr_lkey >> 8))?;
+        let Object::Mr { mr, .. } = &entry.object else {
+            return None;
+        };
+        let allowed = entry.key_byte == bind.mr_lkey as u8
+            && mr.pd == pd
+            && mr.access & IBV_ACCESS_MW_BIND != 0
+            && (bind.access & WRITES == 0 || mr.access & IBV_ACCESS_LOCAL_WRITE != 0)
+            && within(bind.addr, bind.len, mr.range.iova, mr.range.len);
+        allowed.then_some(MwBinding {
+            mr_index: bind.mr_lkey >> 8,
+            addr: bind.addr,
+            len: bind.len,
+            access: bind.access,
+            qpn,
+        })
+    }
+
+    /// Unbinds the window of type 2 that has this R_Key and was bound by `qp`.
+    pub fn invalidate(&mut self, rkey: u32, qp: &AccessingQp) -> Result<(), LocalError> {
+        let (key_byte, mw) = self.mw_mut(rkey).ok_or(LocalError::Bind)?;
+        let allowed = *key_byte == rkey as u8
+            && mw.mw_type == MwType::Type2
+            && qp.pds.contains(&mw.pd)
+            && mw.binding.is_some_and(|binding| binding.qpn == qp.qpn);
+        if !allowed {
+            return Err(LocalError::Bind);
+        }
+        let binding = mw.binding.take();
+        self.drop_binding(binding);
+        Ok(())
+    }
+
+    /// Unbinds the windows of type 2 that the queue pair has bound.
+    pub fn unbind_all_of(&mut self, qpn: u32) {
+        let mut unbound = Vec::new();
+        for entry in self.entries.values_mut() {
+            if let Object::Mw(mw) = &mut entry.object
+                && mw.mw_type == MwType::Type2
+                && mw.binding.is_some_and(|binding| binding.qpn == qpn)
+            {
+                unbound.push(mw.binding.take());
+            }
+        }
+        for binding in unbound {
+            self.drop_binding(binding);
+        }
+    }
+
+    /// The memory of a scatter/gather entry, checked against its L_Key. An entry of length 0 needs no key.
+    pub fn local(
+        &self,
+        sge: &Sge,
+        writable: bool,
+        pd: PdHandle,
+    ) -> Result<MrSlice<'_>, LocalError> {
+        if sge.len == 0 {
+            return Ok(MrSlice {
+                ptr: core::ptr::NonNull::dangling().as_ptr(),
+                len: 0,
+                table: PhantomData,
+            });
+        }
+        match self.entries.get(&(sge.lkey >> 8)) {
+            Some(Entry {
+                key_byte,
+                object: Object::Mr { mr, .. },
+            }) if *key_byte == sge.lkey as u8
+                && mr.pd == pd
+                && (!writable || mr.access & IBV_ACCESS_LOCAL_WRITE != 0)
+                && within(sge.addr, sge.len.into(), mr.range.iova, mr.range.len) =>
+            {
+                Ok(mr.slice(sge.addr, sge.len.into()))
+            }
+            _ => Err(LocalError::Protection),
+        }
+    }
+
+    /// The memory that a peer's request names, checked against its R_Key.
+    pub fn remote(
+        &self,
+        rkey: u32,
+        va: u64,
+        len: u64,
+        access: Access,
+        qp: &AccessingQp,
+    ) -> Result<MrSlice<'_>, RemoteError> {
+        let range = self.remote_range(rkey, access, qp)?;
+        if within(va, len, range.va, range.len) {
+            Ok(range.mr.slice(va - range.va + range.iova, len))
+        } else {
+            Err(RemoteError)
+        }
+    }
+
+    /// All the memory that an R_Key gives access to.
+    pub fn remote_all(
+        &self,
+        rkey: u32,
+        access: Access,
+        qp: &AccessingQp,
+    ) -> Result<MrSlice<'_>, RemoteError> {
+        let range = self.remote_range(rkey, access, qp)?;
+        Ok(range.mr.slice(range.iova, range.len))
+    }
+
+    /// Checks R_Key, protection domain and access flags, but no address.
+    fn remote_range(
+        &self,
+        rkey: u32,
+        access: Access,
+        qp: &AccessingQp,
+    ) -> Result<RemoteRange<'_>, RemoteError> {
+        let entry = self.entries.get(&(rkey >> 8)).ok_or(RemoteError)?;
+        if entry.key_byte != rkey as u8 {
+            return Err(RemoteError);
+        }
+        let (pd, flags, range) = match &entry.object {
+            Object::Mr { mr, .. } => (mr.pd, mr.access, mr.remote_range()),
+            Object::Mw(mw) => {
+                let binding = mw.binding_for(qp).ok_or(RemoteError)?;
+                (mw.pd, binding.access, self.window_range(binding)?)
+            }
+        };
+        if !qp.pds.contains(&pd) || flags & required_flag(access) == 0 {
+            return Err(RemoteError);
+        }
+        Ok(range)
+    }
+
+    fn window_range(&self, binding: &MwBinding) -> Result<RemoteRange<'_>, RemoteError> {
+        let entry = self.entries.get(&binding.mr_index).ok_or(RemoteError)?;
+        let Object::Mr { mr, .. } = &entry.object else {
+            return Err(RemoteError);
+        };
+        let zero_based = binding.access & IBV_ACCESS_ZERO_BASED != 0;
+        Ok(RemoteRange {
+            mr,
+            va: if zero_based { 0 } else { binding.addr },
+            len: binding.len,
+            iova: binding.addr,
+        })
+    }
+}
+
+impl MemoryRegion {
+    fn remote_range(&self) -> RemoteRange<'_> {
+        RemoteRange {
+            mr: self,
+            va: self.range.iova,
+            len: self.range.len,
+            iova: self.range.iova,
+        }
+    }
+}
+
+impl MemoryWindow {
+    /// What the window is bound to, if `qp` may use it.
+    fn binding_for(&self, qp: &AccessingQp) -> Option<&MwBinding> {
+        let binding = self.binding.as_ref()?;
+        (self.mw_type == MwType::Type1 || binding.qpn == qp.qpn).then_some(binding)
+    }
+}
