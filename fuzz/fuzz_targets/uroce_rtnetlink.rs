@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use uroce::transport::rtnl;
+use uroce::internals::rtnl;
 
 fuzz_target!(|datagram: &[u8]| {
     let told = rtnl::concerns(datagram, 7);

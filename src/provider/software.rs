@@ -12,7 +12,7 @@ use ibverbs_abi::{
     ibv_context, ibv_device, verbs_context_ops, verbs_device, verbs_device_ops,
     verbs_software_core, verbs_software_ops,
 };
-use uroce::device::config::{self, Config};
+use uroce::Config;
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::{device, ops};
@@ -116,11 +116,11 @@ impl SoftwareDevices {
         let Some(value) = env::get(c"IBV_UROCE").filter(|_| env::trusted()) else {
             return;
         };
-        let (configs, bad) = config::parse(value.to_bytes());
-        for entry in bad {
+        let parsed = uroce::parse_config(value.to_bytes());
+        for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);
         }
-        self.configured = configs.into_iter().map(Configured::new).collect();
+        self.configured = parsed.devices.into_iter().map(Configured::new).collect();
     }
 
     /// Creates the devices that do not exist yet and whose interface does. A device stays in the list
@@ -149,7 +149,7 @@ impl Configured {
         if !self.device.is_null() {
             return;
         }
-        if let Err(error) = uroce::transport::check(&self.config) {
+        if let Err(error) = uroce::check(&self.config) {
             if !self.warned {
                 warn(
                     "IBV_UROCE device ",
@@ -159,7 +159,7 @@ impl Configured {
             self.warned = true;
             return;
         }
-        self.device = uroce::provider::new_device(&CORE, self.config.clone());
+        self.device = uroce::new_device(&CORE, self.config.clone());
         if !self.device.is_null() {
             // SAFETY: the device was created above, so it is alive; this is the list's reference.
             unsafe {

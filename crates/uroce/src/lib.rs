@@ -1,22 +1,41 @@
-//! `uroce`: an RDMA device in plain user space, without hardware, kernel module or root. It speaks
-//! RoCEv2 (InfiniBand transport over UDP port 4791), so its peers may be other processes with this
-//! library, the kernel's Soft-RoCE, or an RNIC.
+//! `uroce`: a software RDMA device in user space. It needs no hardware, no kernel module and no root.
+//! It speaks RoCEv2 (InfiniBand transport over UDP port 4791); its peers are other uroce processes,
+//! the kernel's Soft-RoCE, or RNICs.
 //!
-//! | module | what is in it |
+//! The library that embeds it uses this crate's root only: [`parse_config`] reads `IBV_UROCE`,
+//! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
+//! `verbs_device` through whose ops table the library does everything else.
+//!
+//! | module | responsible for |
 //! |---|---|
+//! | `config` | `IBV_UROCE`: which devices there are. Pure |
+//! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
-//! | `engine` | the protocol of a queue pair: requester, responder, completer. Pure: packets and time in, packets and completions out |
-//! | `transport` | what carries packets: UDP sockets |
-//! | `memory` | protection domains, regions and windows: keys, rights, and the copies into the program's memory |
-//! | `device` | the device of a process: configuration, GID table, port, queue pair numbers, progress, timers |
-//! | `provider` | the verbs over it, as a provider of libibverbs implements them |
+//! | `engine` | the transport protocol of a queue pair: requester, responder, completer. Pure: packets and time in, packets and completions out |
+//! | `transport` | UDP sockets, the GID table, queue pair numbers |
+//! | `memory` | memory regions and windows: keys, access rights, and every copy from and to the program's memory |
+//! | `device` | the device of a process: its objects, who makes progress, timers, events, fork |
+//! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
-//! Layers: `wire` < `engine`, `device::config` < `memory, transport` < `device` < `provider`.
+//! Layers: `config`, `random`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No module
+//! imports from a layer above its own (`scripts/lint-layers`).
+//!
+//! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what fuzz
+//! targets and benches drive directly; it promises no stability.
 
-pub mod device;
-pub mod engine;
-pub mod memory;
-pub mod provider;
+#![cfg_attr(not(feature = "internals"), deny(missing_docs))]
+
+mod config;
+mod device;
+mod engine;
+#[cfg(feature = "internals")]
+pub mod internals;
+mod memory;
+mod provider;
 mod random;
-pub mod transport;
-pub mod wire;
+mod transport;
+mod wire;
+
+pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
+pub use provider::new_device;
+pub use transport::check;

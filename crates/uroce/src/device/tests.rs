@@ -1,12 +1,12 @@
 use std::time::Duration;
 
 use super::*;
-use config::Place;
+use crate::config::Netdev;
 
 fn loopback(name: &str) -> Config {
     Config {
         name: name.into(),
-        place: Place::Interface("lo".into()),
+        netdev: Netdev::Interface("lo".into()),
     }
 }
 

@@ -159,6 +159,8 @@ impl Qp {
         }
     }
 
+    /// What never changes in the queue pair.
+    #[cfg(feature = "internals")]
     pub fn config(&self) -> &QpConfig {
         &self.config
     }

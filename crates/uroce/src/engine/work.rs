@@ -115,7 +115,6 @@ pub struct UdAddress {
     pub qpn: u32,
     /// With the highest bit set, the queue pair's own Q_Key is sent in its place (10.2.5).
     pub qkey: u32,
-    pub pkey_index: u16,
 }
 
 /// A request of a receive queue.

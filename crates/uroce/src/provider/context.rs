@@ -10,8 +10,8 @@ use libc::{EACCES, EINVAL, ENODATA, ENOMEM};
 
 use super::object::{Answer, Object, Plain, ToC};
 use super::{channel, table};
+use crate::config::Config;
 use crate::device::Device;
-use crate::device::config::Config;
 use crate::device::events::AsyncEvents;
 use crate::transport;
 

@@ -207,7 +207,6 @@ pub unsafe fn datagram(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
         av: unsafe { **Ah::of(ah) },
         qpn: qpn & 0xff_ffff,
         qkey,
-        pkey_index: 0,
     }
 }
 

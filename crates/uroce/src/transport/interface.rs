@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::gid_table::{self, Slot};
 use super::rtnl::{Link, RtnlClient};
 use super::{GidEntry, PortState};
-use crate::device::config::{Config, Place};
+use crate::config::{Config, Netdev};
 
 /// What a RoCE packet may have around its payload, in the kernel's reckoning.
 const OVERHEAD: u32 = 80;
@@ -37,18 +37,18 @@ impl Interface {
     pub fn find_by(kernel: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
         let links = kernel.links()?;
         let loopback = |link: &&Link| link.loopback;
-        let link = match &config.place {
-            Place::DefaultRoute => {
+        let link = match &config.netdev {
+            Netdev::DefaultRoute => {
                 let index = kernel.default_interface()?;
                 let link = links.iter().find(|link| Some(link.index) == index);
                 link.or_else(|| links.iter().find(loopback))
                     .ok_or_else(|| missing("there is no default route and no loopback".into()))?
             }
-            Place::Interface(name) => links
+            Netdev::Interface(name) => links
                 .iter()
                 .find(|link| link.name == *name)
                 .ok_or_else(|| missing(format!("there is no interface '{name}'")))?,
-            Place::Address { ip, scope } => {
+            Netdev::Address { ip, scope } => {
                 let addresses = kernel.addresses()?;
                 let has_it = |link: &&Link| {
                     scope.as_ref().is_none_or(|scope| *scope == link.name)
@@ -80,11 +80,11 @@ impl Interface {
             .filter(|address| address.interface == index)
             .map(|address| address.ip)
             .collect();
-        let slots = match &config.place {
-            Place::Address { ip, .. } if own.contains(ip) || link.loopback && is_loopback(*ip) => {
+        let slots = match &config.netdev {
+            Netdev::Address { ip, .. } if own.contains(ip) || link.loopback && is_loopback(*ip) => {
                 gid_table::of_address(*ip)
             }
-            Place::Address { .. } => Vec::new(),
+            Netdev::Address { .. } => Vec::new(),
             _ => gid_table::of_interface(link.mac, &own),
         };
         Ok(Some(Interface { link, slots }))
@@ -202,29 +202,29 @@ mod tests {
 
     #[test]
     fn the_loopback_interface() {
-        let find = |place| {
+        let find = |netdev| {
             Interface::find(&Config {
                 name: "x".into(),
-                place,
+                netdev,
             })
         };
-        let lo = find(Place::Interface("lo".into())).unwrap();
+        let lo = find(Netdev::Interface("lo".into())).unwrap();
         assert_eq!(lo.link.name, "lo");
         assert_eq!(lo.slots[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);
         let ip = "127.3.2.1".parse().unwrap();
-        let one = find(Place::Address { ip, scope: None }).unwrap();
+        let one = find(Netdev::Address { ip, scope: None }).unwrap();
         assert_eq!(one.slots, gid_table::of_address(ip));
         assert_eq!(one.link.index, lo.link.index);
-        let nowhere = |place| find(place).unwrap_err().to_string();
+        let nowhere = |netdev| find(netdev).unwrap_err().to_string();
         assert_eq!(
-            nowhere(Place::Interface("nosuch0".into())),
+            nowhere(Netdev::Interface("nosuch0".into())),
             "there is no interface 'nosuch0'"
         );
         let ip = "192.0.2.200".parse().unwrap();
         assert_eq!(
-            nowhere(Place::Address { ip, scope: None }),
+            nowhere(Netdev::Address { ip, scope: None }),
             "no interface has the address 192.0.2.200"
         );
-        find(Place::DefaultRoute).unwrap();
+        find(Netdev::DefaultRoute).unwrap();
     }
 }

@@ -29,12 +29,11 @@ mod tests;
 
 use std::io;
 
-pub use gid_table::GID_TABLE_LEN;
 pub use inbox::Inbox;
 pub use net::Net;
 pub use outbox::Outbox;
 
-use crate::device::config::Config;
+use crate::config::Config;
 use crate::engine::Gid;
 use interface::Interface;
 

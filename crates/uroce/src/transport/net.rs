@@ -15,7 +15,7 @@ use super::ports::{self, Numbers};
 use super::rtnl::{RtnlClient, RtnlMonitor};
 use super::socket::Socket;
 use super::{GidEntry, NetChange, PortState};
-use crate::device::config::Config;
+use crate::config::Config;
 use crate::engine::Gid;
 use crate::random::random;
 use crate::wire::{PORT, gid_of, ip_of};

@@ -54,6 +54,7 @@ impl Flow {
     ///
     /// Over IPv4 it must be right for some identification and some "don't fragment" flag: these are
     /// returned. (17 of the 32 bits then say nothing; the UDP checksum is there beside them.)
+    #[cfg(any(test, feature = "internals"))]
     pub fn check(&self, datagram: &[u8]) -> Option<Fragmentation> {
         self.check_expecting(datagram, 0)
     }

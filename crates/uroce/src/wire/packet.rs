@@ -105,7 +105,6 @@ impl Packet<'_> {
 }
 
 // There is always a base header.
-#[expect(clippy::len_without_is_empty)]
 impl Headers {
     /// A packet without extension headers.
     pub const fn new(bth: Bth) -> Headers {

@@ -145,7 +145,6 @@ fn datagram(wr_id: u64, len: u32, qkey: u32) -> SendWr {
         av: av(1),
         qpn: qpn(1),
         qkey,
-        pkey_index: 0,
     });
     request
 }

@@ -6,30 +6,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::device::config::Place;
+use crate::config::Netdev;
 use crate::engine::{AddressVector, Addresses, Transmit};
 use crate::wire::{
     Bth, Deth, Headers, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport, gid_of, ip_of,
 };
 
-fn at(place: Place) -> Net {
+fn at(netdev: Netdev) -> Net {
     Net::open(&Config {
         name: "test".into(),
-        place,
+        netdev,
     })
     .unwrap()
 }
 
 /// At an address of the loopback network that only one test uses.
 fn alone(test: u8) -> Net {
-    at(Place::Address {
+    at(Netdev::Address {
         ip: Ipv4Addr::new(127, 1, 77, test).into(),
         scope: None,
     })
 }
 
 fn lo() -> Net {
-    at(Place::Interface("lo".into()))
+    at(Netdev::Interface("lo".into()))
 }
 
 fn path(dgid: Gid, sgid_index: u8) -> AddressVector {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::super::*;
 use super::{alone, at, datagram, exchange, path, push, receive, write};
-use crate::device::config::Place;
+use crate::config::Netdev;
 use crate::wire::{Part, gid_of, ip_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
@@ -104,7 +104,7 @@ fn follows_its_interface() {
             addr add 10.77.0.1/24 dev v0
             addr add 10.77.0.2/24 dev v0
             link set v0 up");
-        let net = at(Place::Interface("v0".into()));
+        let net = at(Netdev::Interface("v0".into()));
         let default = "fe80::ff:fe00:1";
         let want = [default, "10.77.0.1", "10.77.0.2", "fd77::1"];
         // The default GID is no address yet: the carrier is missing.
@@ -112,7 +112,7 @@ fn follows_its_interface() {
         assert!(!net.port_state().active);
         assert_eq!(net.port_state().active_mtu, 1024);
 
-        let other = at(Place::Interface("v0".into()));
+        let other = at(Netdev::Interface("v0".into()));
         let gid = |index: usize| net.gids()[index].unwrap().gid;
         exchange(&net, &other, 1, gid(2), gid(1));
         exchange(&net, &other, 0, gid(0), gid(0));
@@ -172,7 +172,7 @@ fn multicast_stays_on_its_interface() {
             link set v3 up");
         await_carrier("v0");
         await_carrier("v2");
-        let on = |name: &str| at(Place::Interface(name.into()));
+        let on = |name: &str| at(Netdev::Interface(name.into()));
         let (from, same, other) = (on("v0"), on("v0"), on("v2"));
         let groups = ["239.77.1.3", "ff0e::77:1", "ff02::77:1"];
         for (psn, group) in (0..).zip(groups) {
@@ -247,7 +247,7 @@ fn the_default_route_decides() {
         let name = || {
             let config = Config {
                 name: "uroce0".into(),
-                place: Place::DefaultRoute,
+                netdev: Netdev::DefaultRoute,
             };
             Interface::find(&config).unwrap().link.name
         };
