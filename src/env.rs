@@ -22,10 +22,14 @@ pub fn flag(name: &CStr) -> bool {
     get(name).is_some_and(|value| value != c"0")
 }
 
-/// Whether variables that name files to be used may be followed: not in a setuid program.
+/// Whether the caller's variables may choose files and devices: not in a program with more privileges than its
+/// caller.
+///
+/// The kernel says so at exec (AT_SECURE: set-user-ID, set-group-ID, file capabilities). A program that has
+/// changed its effective user ID since then is not trusted either, as in the C library.
 pub fn trusted() -> bool {
-    // SAFETY: both calls have no arguments and cannot fail.
-    unsafe { libc::getuid() == libc::geteuid() }
+    // SAFETY: the calls take no pointers and cannot fail.
+    unsafe { libc::getauxval(libc::AT_SECURE) == 0 && libc::getuid() == libc::geteuid() }
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ pub fn init() {
     if level == VERBS_LOG_LEVEL_NONE {
         return;
     }
-    let Some(path) = env::get(c"VERBS_LOG_FILE") else {
+    // A privileged program must not open a file of its caller's choice with its own rights.
+    let Some(path) = env::get(c"VERBS_LOG_FILE").filter(|_| env::trusted()) else {
         return;
     };
     // SAFETY: both strings are NUL-terminated.
