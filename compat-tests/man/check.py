@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""check.py: the manual pages in man/ are well-formed, complete and true.
+"""Checks that the manual pages in man/ are well-formed, complete and correct.
 
-- mandoc and groff have nothing to say about them, and no line is wider than a terminal.
-- Every function that the library exports for programs, or that verbs.h has inline, has a page; every page's name leads
-  to a file, and every reference to a page here or in another package (pages.lst).
-- The prototypes and structures they show are those of the headers, ours and the installed ones: the compiler says so.
-  The examples compile without a warning.
-- The constants, errors, types and functions they speak of exist; libibverbs-rs(7) has all environment variables that
-  the sources read, and all messages; libibverbs-rs-providers(7) all functions of the provider interface;
-  with-ibverbs-rs(1) the options and variables of the script.
+- mandoc and groff report no problem, and no line is wider than 80 columns.
+- Every function that the library exports for programs, or that verbs.h defines inline, has a page. Every name
+  in a NAME section has a file. Every cross-reference leads to a page here or in another package (pages.lst).
+- The prototypes and structures match those of the headers, both ours and the installed ones; the compiler
+  checks this. The examples compile without warnings.
+- The constants, errors, types and functions that the pages mention exist. libibverbs-rs(7) lists all
+  environment variables that the sources read, and all messages; libibverbs-rs-providers(7) lists all
+  functions of the provider interface; with-ibverbs-rs(1) lists the options and variables of the script.
 
-Needs mandoc, groff and gcc. FOLDER, if given, is checked instead of man/ (the tests of this test).
+Needs mandoc, groff and gcc. A directory given as argument is checked instead of man/; selftest uses this.
 """
 import os
 import re
@@ -26,7 +26,7 @@ import mdoc
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 MAN = Path(sys.argv[1]) if len(sys.argv) > 1 else REPO / "man"
-# Sets of headers: ours, what the distribution installs, and ours for providers, which have layouts of their own.
+# Sets of headers: ours, the distribution's, and ours for providers, whose layouts differ.
 OURS = REPO / "include"
 PUBLIC = ["infiniband/verbs.h", "infiniband/sa.h"]
 HEADER_SETS = [
@@ -34,12 +34,12 @@ HEADER_SETS = [
     ("the distribution's", Path("/usr/include"), PUBLIC),
     ("include/", OURS, ["infiniband/driver.h"]),
 ]
-# Functions that no header declares: the page's prototype is compared with the Rust function's.
+# Functions that no header declares: their prototypes are compared with the Rust functions.
 UNDECLARED = {
     "ibv_register_driver", "ibv_copy_ah_attr_from_kern", "ibv_copy_qp_attr_from_kern",
     "ibv_copy_path_rec_from_kern", "ibv_copy_path_rec_to_kern",
 }
-# Pages of rdma-core whose names are no functions: people look for them.
+# Page names of rdma-core that are not functions. Users search for them.
 ALIASES = {"ibv_create_flow_action", "ibv_modify_flow_action", "ibv_wr_post"}
 SYSTEM = ["errno.h", "stdio.h", "stddef.h", "sys/mman.h", "sys/resource.h"]
 WANTED = {
@@ -62,20 +62,20 @@ def check(ok, what):
 
 
 def run(*command, text=None, cwd=MAN):
-    """Everything that a command prints, with its name if it fails without a word."""
+    """Returns all output of a command, or its name and exit status if it fails without output."""
     done = subprocess.run(command, input=text, cwd=cwd, capture_output=True, text=True)
     said = done.stdout + done.stderr
     return said or (f"{command[0]}: exit status {done.returncode}" if done.returncode else "")
 
 
 def compiles(source, *flags):
-    """What the compiler has against a C source."""
+    """Returns the compiler's messages for a C source."""
     return run("gcc", "-std=gnu11", "-fsyntax-only", *flags, "-xc", "-", text=source)
 
 
 def check_compiles(prefix, parts, *flags):
-    """Checks C sources, each with what is wrong if it does not compile: all at once, which is much faster, and in halves
-    to find out which it was."""
+    """Compiles C sources, each with the failure to report for it: all at once, which is much faster, then in
+    halves to find the one that fails."""
     said = parts and compiles(prefix + "".join(source for source, _ in parts), *flags)
     if said and len(parts) > 1:
         half = len(parts) // 2
@@ -86,11 +86,11 @@ def check_compiles(prefix, parts, *flags):
             check(not said, f"{wrong}: {said}")
 
 
-# --- the texts
+# --- form
 
 def well_formed(pages):
     files = [page.path.name for page in pages]
-    # What other pages there are on this machine says nothing about these; references() looks at that.
+    # Which pages are installed here does not matter; references() checks cross-references.
     lint = [line for line in run("mandoc", "-T", "lint", "-W", "style", *files).splitlines()
             if "referenced manual not found" not in line and "outdated mandoc.db" not in line]
     lint += run("groff", "-ww", "-mdoc", "-z", "-Tutf8", *files).splitlines()
@@ -108,7 +108,7 @@ def well_formed(pages):
 def has_its_sections(page):
     missing = [section for section in WANTED[page.section] if section not in page.sections]
     check(not missing, f"{page.path.name}: no section {missing}")
-    check(page.name in page.names(), f"{page.path.name}: NAME does not have it")
+    check(page.name in page.names(), f"{page.path.name}: NAME does not contain {page.name}")
 
 
 def names_lead_to_pages(pages):
@@ -117,19 +117,19 @@ def names_lead_to_pages(pages):
         if page.link:
             target = files.get(page.link)
             check(target and (page.name in target.names() or page.name in ALIASES and not target.link),
-                  f"{page.path.name}: {page.link} is not about it")
+                  f"{page.path.name}: {page.link} does not describe it")
         else:
             for name in sorted(page.names()):
                 there = files.get(f"{name}.{page.section}")
                 check(there and (there is page or there.link == page.path.name),
-                      f"{page.path.name}: there is no file for its name {name}")
+                      f"{page.path.name}: no file for its name {name}")
                 if page.section == "3":
                     shown = {prototype[1] for prototype in page.prototypes} | set(page.macros)
                     check(name in shown, f"{page.path.name}: the SYNOPSIS does not show {name}")
 
 
 def distribution():
-    """The pages that come from packages, as pages.lst has them: {page: package}."""
+    """Returns the pages of other packages that pages.lst lists: {page: package}."""
     pages = {}
     for line in (HERE / "pages.lst").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -139,7 +139,7 @@ def distribution():
 
 
 def list_is_true(pages):
-    """The list has what the installed packages have; which are not there is told."""
+    """Compares pages.lst with the installed packages, and prints which packages are not installed."""
     absent = []
     for package in sorted(set(pages.values())):
         state = subprocess.run(["dpkg-query", "-W", "-f", "${db:Status-Status}", package],
@@ -150,25 +150,26 @@ def list_is_true(pages):
         files = subprocess.run(["dpkg-query", "-L", package], capture_output=True, text=True).stdout
         there = {match[1] for match in re.finditer(r"/usr/share/man/man\d/(\S+?)\.gz$", files, re.M)}
         listed = {page for page, of in pages.items() if of == package}
-        check(not listed - there, f"pages.lst: {package} has no {sorted(listed - there)}")
+        check(not listed - there, f"pages.lst: {package} does not contain {sorted(listed - there)}")
     for package in absent:
-        print(f"note: {package} is not installed, so its pages in pages.lst were not looked for")
+        print(f"note: {package} is not installed, so its pages in pages.lst were not checked")
 
 
 def references(pages, elsewhere):
     ours = {page.path.name for page in pages}
     for page in pages:
         for wanted in sorted(page.marked("Xr")):
-            check(wanted in ours or wanted in elsewhere, f"{page.path.name}: no page {wanted} here or in pages.lst")
+            check(wanted in ours or wanted in elsewhere,
+                  f"{page.path.name}: no page {wanted} here or in pages.lst")
     index = next(page for page in pages if page.name == "libibverbs-rs")
     missing = {page.path.name for page in pages if not page.link} - index.marked("Xr") - {index.path.name}
-    check(not missing, f"{index.path.name}: SEE ALSO does not name {sorted(missing)}")
+    check(not missing, f"{index.path.name}: no cross-reference to {sorted(missing)}")
 
 
 # --- the interface
 
 class Headers:
-    """What a set of headers declares."""
+    """The declarations of a set of headers."""
 
     def __init__(self, name, folder, files):
         self.name, self.files = name, files
@@ -197,7 +198,7 @@ class Headers:
 
 
 def version_map():
-    """The exported names of src/export/libibverbs.map: for programs, for providers; and the nodes of each."""
+    """Returns the exported names of libibverbs.map, for programs and for providers, and the nodes of each."""
     public, private, nodes = set(), set(), {}
     text = (REPO / "src/export/libibverbs.map").read_text()
     for node, body in re.findall(r"^(IBVERBS_\S+) \{(.*?)^\}", text, re.S | re.M):
@@ -210,7 +211,7 @@ def version_map():
 
 def coverage(pages, public, private, header_sets):
     declared = set().union(*(headers.verbs for headers in header_sets))
-    # Two underscores: helpers of a header's own, which may have a page and need none.
+    # Names with two underscores are helpers of a header; a page for them is optional.
     wanted = public | {name for name in declared if not name.startswith("__")}
     there = {page.name for page in pages if page.section == "3"}
     for name in sorted(wanted):
@@ -218,12 +219,12 @@ def coverage(pages, public, private, header_sets):
     for page in pages:
         if page.section == "3" and page.name not in ALIASES:
             known = page.name in wanted | declared | private
-            check(known, f"{page.path.name}: neither the library nor a header has {page.name}")
+            check(known, f"{page.path.name}: neither the library nor a header defines {page.name}")
     return wanted | declared
 
 
 def rust_arguments(name):
-    """How many arguments an exported function has in the Rust sources."""
+    """Returns the number of arguments of an exported function in the Rust sources."""
     for path in sorted((REPO / "src").rglob("*.rs")):
         match = re.search(rf'extern "C" fn {name}\(([^)]*)\)', path.read_text())
         if match:
@@ -232,46 +233,50 @@ def rust_arguments(name):
 
 
 def versions_are_true(pages, nodes):
-    """The symbol versions that a page speaks of are those of its functions, and none is left out."""
+    """Checks that a page mentions exactly the symbol versions of its functions."""
     for page in pages:
-        spoken = set(re.findall(r"IBVERBS_(?:1\.\d+|PRIVATE_\d+)", page.source)) if page.section == "3" else None
-        if spoken:
-            # An inline function's page tells the version of what it calls.
+        spoken = set(re.findall(r"IBVERBS_(?:1\.\d+|PRIVATE_\d+)", page.source))
+        if spoken and page.section == "3":
+            # The page of an inline function gives the version of the function that it calls.
             names = page.names() | {f"_{name}" for name in page.names()}
             newest = {nodes[name][-1] for name in names if name in nodes}
-            check(spoken == newest, f"{page.path.name}: speaks of {sorted(spoken)}, and has {sorted(newest)}")
+            check(spoken == newest,
+                  f"{page.path.name}: mentions {sorted(spoken)}, the functions have {sorted(newest)}")
 
 
 def prototypes_are_true(pages, header_sets):
     for headers in header_sets:
-        # driver.h has to come first, so it is a set of its own.
-        others = {header for page in pages for header in page.headers} - {*headers.files, "infiniband/driver.h"}
+        # driver.h has to be included first, so it is a separate set.
+        others = {header for page in pages for header in page.headers}
+        others -= {*headers.files, "infiniband/driver.h"}
         include = headers.include + "".join(f"#include <{header}>\n" for header in sorted(others))
         parts = []
         for page in pages:
             source = ""
             for result, name, arguments in page.prototypes:
                 if name in headers.macros:
-                    # The macro has the prototype that programs see; the function behind the name need not.
-                    values = ", ".join(re.search(r"(\w+)(?:\[\w+\])?$", argument)[1] for argument in arguments)
+                    # Programs see the prototype of the macro; the function of the same name may differ.
+                    values = ", ".join(re.search(r"(\w+)(?:\[\w+\])?$", argument)[1]
+                                       for argument in arguments)
                     source += f"{result} man_{name}({', '.join(arguments)}) {{ return {name}({values}); }}\n"
                 elif name in headers.functions or name in UNDECLARED:
                     source += f"{result} ({name})({', '.join(arguments) or 'void'});\n"
             if source:
-                parts.append((source, f"{page.path.name}: not as in {headers.name} headers"))
+                parts.append((source, f"{page.path.name}: prototypes differ from {headers.name} headers"))
         check_compiles(include, parts, "-Werror", *headers.flags)
     for page in pages:
         for _, name, arguments in page.prototypes:
             declared = [headers.name for headers in header_sets if name in headers.functions]
             if name in UNDECLARED:
-                check(not declared, f"{page.path.name}: {name} is declared after all")
-                check(rust_arguments(name) == len(arguments), f"{page.path.name}: {name} has other arguments in src/")
+                check(not declared, f"{page.path.name}: UNDECLARED contains {name}, but a header declares it")
+                check(rust_arguments(name) == len(arguments),
+                      f"{page.path.name}: {name} has another number of arguments in src/")
             else:
                 check(declared, f"{page.path.name}: no header declares {name}")
 
 
 def members(body):
-    """The members of a structure that have a name, and their types: those of unnamed types as `{}`."""
+    """Yields the type and name of each named member of a structure; an unnamed type is `{}`."""
     while True:
         flat = re.sub(r"\{[^{}]*\}", "@", body)
         if flat == body:
@@ -285,12 +290,13 @@ def members(body):
 
 
 def structure_source(kind, name, body, headers, tag):
-    """C that compiles if a structure or enumeration, here under the name `tag`, is that of the headers."""
+    """Returns C code that compiles if a structure or enumeration, here named `tag`, matches the headers."""
     if kind == "enum":
         values = re.findall(r"^\s*(\w+)", body, re.M)
         return (f"enum {tag} {{\n" + re.sub(r"(?m)^(\s*)(\w+)", rf"\1{tag}_\2", body) + "};\n"
-                + "".join(f"_Static_assert({tag}_{value} == (int){value}, \"{value}\");\n" for value in values))
-    # An older header may lack the newest members; the others have to agree.
+                + "".join(f"_Static_assert({tag}_{value} == (int){value}, \"{value}\");\n"
+                          for value in values))
+    # An older header may lack the newest members; all others must match.
     there = re.search(rf"\bstruct\s+{name}\s*\{{.*?^\}}", headers.text, re.S | re.M)[0]
     shown = list(members(body))
     known = [pair for pair in shown if re.search(rf"\b{pair[1]}\b", there)]
@@ -318,7 +324,7 @@ def structures_are_true(pages, header_sets):
                       f"{page.path.name}: no header has {kind} {name}")
     for headers in header_sets:
         parts = [(structure_source(kind, name, body, headers, f"man_{n}"),
-                  f"{page}: {kind} {name} is not as in {headers.name} headers")
+                  f"{page}: {kind} {name} differs from {headers.name} headers")
                  for n, (page, kind, name, body) in enumerate(shown) if headers.has_type(kind, name)]
         check_compiles(headers.include, parts, *headers.flags)
 
@@ -328,21 +334,22 @@ def examples_compile(pages, newest):
         for section, text in page.literals:
             if section == "EXAMPLES" and "#include" in text:
                 said = compiles(text, "-Wall", "-Wextra", "-Werror", *newest.flags)
-                check(not said, f"{page.path.name}: the example: {said}")
+                check(not said, f"{page.path.name}: the example does not compile: {said}")
 
 
 def words_exist(pages, header_sets, wanted, private, nodes):
-    words = {name for name in nodes if name.startswith("IBVERBS_")}.union(*(headers.words for headers in header_sets))
+    words = {name for name in nodes if name.startswith("IBVERBS_")}
+    words = words.union(*(headers.words for headers in header_sets))
     functions = wanted | private | words | {"main", "PROVIDER_DRIVER", "ibv_cmd_*"}
     for page in pages:
         for macro, kind in ("Dv", "constant"), ("Er", "error"):
             for word in sorted(page.marked(macro)):
-                check(word in words, f"{page.path.name}: there is no {kind} {word}")
+                check(word in words, f"{page.path.name}: {kind} {word} does not exist")
         for name in sorted(page.marked("Fn")):
-            check(name in functions, f"{page.path.name}: there is no function {name}")
+            check(name in functions, f"{page.path.name}: function {name} does not exist")
         for type_ in sorted(page.marked("Vt")):
             name = type_.replace("*", "").split()[-1]
-            check(name in words, f"{page.path.name}: there is no type {type_}")
+            check(name in words, f"{page.path.name}: type {type_} does not exist")
 
 
 def providers_page(pages, private):
@@ -350,10 +357,10 @@ def providers_page(pages, private):
     named = page.marked("Fn") | page.marked("Va") | {arg for _, args in page.items for arg in args}
     text = page.source
     for name in sorted(private):
-        check(name in named or re.search(rf"\b{name}\b", text), f"{page.path.name}: does not name {name}")
+        check(name in named or re.search(rf"\b{name}\b", text), f"{page.path.name}: does not mention {name}")
 
 
-# --- what the sources do
+# --- behaviour of the sources
 
 def sources():
     for folder in "src", "crates":
@@ -368,22 +375,22 @@ def environment_is_true(page):
         read |= set(re.findall(r'\benv::(?:get|flag|var|var_os)\(\s*c?"(\w+)"', text))
         built |= set(re.findall(r'option_env!\("(\w+)"\)', text))
     shown = {word for section, args in page.items if section == "ENVIRONMENT" for word in args} - {"Ev", ","}
-    check(read == shown, f"{page.path.name}: ENVIRONMENT has {sorted(shown - read)} too much, "
-                         f"{sorted(read - shown)} too little")
+    check(read == shown, f"{page.path.name}: ENVIRONMENT lists {sorted(shown - read)}, which nothing reads, "
+                         f"and lacks {sorted(read - shown)}")
     for name in sorted(built):
-        check(name in page.marked("Ev"), f"{page.path.name}: does not name {name}, which the build looks at")
+        check(name in page.marked("Ev"), f"{page.path.name}: does not mention {name}, which the build reads")
 
 
 def wrapper_is_true(page):
-    """with-ibverbs-rs(1) has the options and variables of the script."""
+    """Compares the options and variables in with-ibverbs-rs(1) with the script."""
     script = (REPO / "bin/with-ibverbs-rs").read_text()
     read = set(re.findall(r"\$\{([A-Z_]{4,})", script)) - {"BASH_SOURCE", "CARGO_TARGET_DIR"}
     shown = {word for section, args in page.items if section == "ENVIRONMENT" for word in args} - {"Ev", ","}
-    check(read == shown, f"{page.path.name}: ENVIRONMENT has {sorted(shown - read)} too much, "
-                         f"{sorted(read - shown)} too little")
+    check(read == shown, f"{page.path.name}: ENVIRONMENT lists {sorted(shown - read)}, which nothing reads, "
+                         f"and lacks {sorted(read - shown)}")
     options = set(re.findall(r"^(--\w+)", script, re.M))
     named = {f"-{option}" for option in re.findall(r"\bFl (-\w+)", page.source)}
-    check(options == named, f"{page.path.name}: has {sorted(named)}, the script {sorted(options)}")
+    check(options == named, f"{page.path.name}: lists {sorted(named)}, the script has {sorted(options)}")
 
 
 def messages_are_true(page):
@@ -392,9 +399,11 @@ def messages_are_true(page):
     shown = {mdoc.plain(args[0]).split("%")[0].rstrip(" .") for section, args in page.items
              if section == "DIAGNOSTICS" and args}
     for message in sorted(printed):
-        check(any(known.startswith(message.rstrip(" .")) for known in shown), f"{page.path.name}: no message «{message}»")
+        check(any(known.startswith(message.rstrip(" .")) for known in shown),
+              f"{page.path.name}: DIAGNOSTICS lacks the message «{message}»")
     for known in sorted(shown):
-        check(any(known.startswith(message.rstrip(" .")) for message in printed), f"{page.path.name}: nothing says «{known}»")
+        check(any(known.startswith(message.rstrip(" .")) for message in printed),
+              f"{page.path.name}: the sources do not contain the message «{known}»")
 
 
 def main():
@@ -404,7 +413,7 @@ def main():
     elsewhere = distribution()
     header_sets = [Headers(*header_set) for header_set in HEADER_SETS]
     public, private, nodes = version_map()
-    check(len(public) > 90 and len(private) > 70, "src/export/libibverbs.map was not read right")
+    check(len(public) > 90 and len(private) > 70, "src/export/libibverbs.map: too few names found")
 
     well_formed(pages)
     names_lead_to_pages(everything)

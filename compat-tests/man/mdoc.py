@@ -1,10 +1,10 @@
-"""Reads manual pages in mdoc, as far as the checks beside this file need it."""
+"""Parses manual pages in mdoc, as far as check.py needs it."""
 import re
 from pathlib import Path
 
-# Macros whose arguments are of interest, wherever they stand in a line.
+# Macros whose arguments are collected, at any position in a line.
 MARKED = {"Xr", "Dv", "Er", "Ev", "Vt", "Fn", "Nm"}
-# Other macros that are called in the middle of a line: they end the arguments of the one before.
+# Other macros that can occur in the middle of a line. They end the arguments of the preceding macro.
 CALLED = MARKED | {
     "Ar", "Em", "Fa", "Fl", "In", "Li", "No", "Ns", "Oc", "Oo", "Op", "Pa", "Pc", "Pf", "Po", "Pq",
     "Ql", "Dq", "Qq", "Sq", "Ta", "Va", "Ft",
@@ -13,12 +13,12 @@ PUNCTUATION = set(".,:;()[]?!")
 
 
 def words(line):
-    """The arguments of a macro line; those in quotes are one."""
+    """The arguments of a macro line; a quoted string is one argument."""
     return [quoted or bare for quoted, bare in re.findall(r'"((?:[^"]|"")*)"|(\S+)', line)]
 
 
 def plain(text):
-    """Text without roff's escapes."""
+    """Text without roff escapes."""
     return text.replace(r"\&", "").replace(r"\-", "-").replace(r"\ ", " ").replace(r"\e", "\\")
 
 
@@ -28,14 +28,14 @@ class Page:
         self.name, self.section = path.name.rsplit(".", 1)
         self.source = path.read_text()
         match = re.fullmatch(r"\.so man\d/(\S+)\n", self.source)
-        # The page that this file only refers to.
+        # The target, if this file is only a link to another page.
         self.link = match and match[1]
         self.sections = []
-        # (macro, argument, section of the page) of all that is marked
+        # (macro, argument, section of the page) of every macro in MARKED
         self.marks = []
-        # (return type, name, arguments), headers and macros of the SYNOPSIS
+        # prototypes (return type, name, arguments), headers and macros of the SYNOPSIS
         self.prototypes, self.headers, self.macros = [], [], []
-        # (section, text) of what is set literally
+        # (section, text) of literal blocks
         self.literals = []
         # .It lines: (section, words)
         self.items = []
@@ -105,7 +105,7 @@ class Page:
         return {arg for m, arg, s in self.marks if m == macro and section in (None, s)}
 
     def names(self):
-        """What NAME says that the page is about."""
+        """The names in the NAME section."""
         return self.marked("Nm", "NAME")
 
 
