@@ -1,21 +1,21 @@
-//! Answers of RDMA netlink. Each datagram has its length in front, two bytes, little end first.
+//! Replies of RDMA netlink. Each datagram is preceded by its length: two bytes, little-endian.
 #![no_main]
 
-use ibverbs::discover::netlink::{Next, Reply, device_number};
+use ibverbs_netlink::nldev::{DeviceNumber, ReplyParser, ReplyState, decode_dev};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
-    let mut reply = Reply::default();
+    let mut parser = ReplyParser::default();
     let mut rest = bytes;
-    // Bytes beyond the last one taken end the answer after so many messages.
-    let most = bytes.last().map_or(0, |&last| usize::from(last) % 8);
+    // The last byte says after how many messages `take` ends the reply.
+    let limit = bytes.last().map_or(0, |&last| usize::from(last) % 8);
     let mut taken = 0;
     while let [low, high, tail @ ..] = rest {
         let len = usize::from(u16::from_le_bytes([*low, *high])).min(tail.len());
         let (datagram, tail) = tail.split_at(len);
         rest = tail;
         let inside = datagram.as_ptr_range();
-        let answer = reply.datagram(datagram, |attributes| {
+        let state = parser.datagram(datagram, |attributes| {
             for text in [attributes.dev_name, attributes.chardev_name]
                 .into_iter()
                 .flatten()
@@ -27,14 +27,14 @@ fuzz_target!(|bytes: &[u8]| {
                 );
                 assert!(!text.contains(&0));
             }
-            if let Some(coded) = attributes.chardev {
-                let (major, minor) = device_number(coded);
+            if let Some(encoded) = attributes.chardev {
+                let DeviceNumber { major, minor } = decode_dev(encoded);
                 assert!(major < 1 << 12 && minor < 1 << 20);
             }
             taken += 1;
-            taken <= most
+            taken <= limit
         });
-        if answer != Ok(Next::More) {
+        if state != Ok(ReplyState::Incomplete) {
             break;
         }
     }

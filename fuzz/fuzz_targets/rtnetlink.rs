@@ -1,10 +1,13 @@
-//! Answers of rtnetlink, and what is concluded from them for a GID. The first 16 bytes are the GID.
+//! rtnetlink's messages, and what the resolution of a GID concludes from them. The first 16 bytes are the GID.
 #![no_main]
 
 use ibverbs::neigh::{
     address::{embedded_mac, ip_of_gid},
-    message::{Request, address_of, interface_with, link, messages, route},
-    route::next,
+    next_hop::NextHop,
+};
+use ibverbs_netlink::{
+    message::{attributes, messages},
+    rtnl::{address, link, neighbour, route},
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -16,33 +19,35 @@ fuzz_target!(|bytes: &[u8]| {
     embedded_mac(ip);
     let interface = u32::from(gid[15] & 7);
     for mut request in [
-        Request::addresses(ip),
-        Request::route(ip, interface),
-        Request::neighbour(ip, interface),
-        Request::neighbours(ip),
-        Request::link(interface),
+        address::get_all_like(ip),
+        route::get(ip, interface),
+        neighbour::get(ip, interface),
+        neighbour::get_all_like(ip),
+        link::get(interface),
     ] {
-        // What we say ourselves is well formed.
-        let bytes = request.numbered(interface);
-        let mut said = messages(bytes);
-        assert_eq!(said.next().map(|m| m.sequence), Some(interface));
-        assert!(said.next().is_none());
+        // Our own requests are well formed.
+        let bytes = request.encode(interface);
+        let mut parsed = messages(bytes);
+        assert_eq!(parsed.next().map(|m| m.sequence), Some(interface));
+        assert!(parsed.next().is_none());
         assert_eq!(bytes[..4], (bytes.len() as u32).to_ne_bytes());
     }
     let mut total = 0;
     for message in messages(datagram) {
         total += message.payload.len() + 16;
+        let values = attributes(message.payload).map(|attribute| attribute.value.len() + 4);
+        assert!(values.sum::<usize>() <= message.payload.len());
         if let Some(Err(errno)) = message.status() {
-            assert!(errno > 0);
+            assert!(errno.0 > 0);
         }
-        if let Some(route) = route(message.payload) {
-            next(&route, ip);
+        if let Some(route) = route::parse(message.payload) {
+            NextHop::of(&route, ip);
         }
-        interface_with(message.payload, ip);
-        if let Some(address) = address_of(message.payload, ip, interface) {
+        address::parse(message.payload);
+        if let Some(address) = neighbour::parse_address_of(message.payload, ip, interface) {
             assert!(address.bytes().len() <= 32);
         }
-        if let Some(link) = link(message.payload) {
+        if let Some(link) = link::parse(message.payload) {
             assert!(link.vlan.is_none_or(|id| id < 4096));
         }
     }

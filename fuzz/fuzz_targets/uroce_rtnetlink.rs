@@ -1,18 +1,21 @@
-//! What rtnetlink tells uroce of interfaces and addresses.
+//! What uroce reads from rtnetlink: interfaces, addresses, default routes, notifications.
 #![no_main]
 
+use ibverbs_netlink::rtnl::{Route, address, concerns, link, route};
 use libfuzzer_sys::fuzz_target;
-use uroce::internals::rtnl;
 
 fuzz_target!(|datagram: &[u8]| {
-    let told = rtnl::concerns(datagram, 7);
-    // What is cut off tells no more than the whole.
+    let concerned = concerns(datagram, 7);
+    // A datagram that is cut off concerns no interface that the whole does not concern.
     if let Some((_, shorter)) = datagram.split_last() {
-        assert!(told || !rtnl::concerns(shorter, 7));
+        assert!(concerned || !concerns(shorter, 7));
     }
-    if let Some(link) = rtnl::link(datagram) {
+    if let Some(link) = link::parse(datagram) {
         assert!(link.name.len() <= 3 * datagram.len());
+        assert!(link.up || !link.running);
     }
-    rtnl::address(datagram);
-    rtnl::default_route(datagram);
+    if let Some(usable) = address::parse_usable(datagram) {
+        assert_eq!(address::parse(datagram), Some(usable));
+    }
+    let _ = route::parse(datagram).is_some_and(|route: Route| route.is_default());
 });

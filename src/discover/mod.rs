@@ -1,26 +1,23 @@
 //! What RDMA devices there are: RDMA netlink first, sysfs where it fails.
 
 pub mod cdev;
-pub mod netlink;
 mod stack_path;
 pub mod sysfs;
 mod sysfs_device;
 pub mod value;
 
 use core::{ffi::c_int, sync::atomic::Ordering};
-use ibverbs_abi::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ibverbs_abi::{
-    IB_USER_VERBS_MAX_ABI_VERSION, IB_USER_VERBS_MIN_ABI_VERSION, IBV_NODE_UNKNOWN,
+    Errno, IB_USER_VERBS_MAX_ABI_VERSION, IB_USER_VERBS_MIN_ABI_VERSION, IBV_NODE_UNKNOWN,
     IBV_SYSFS_PATH_MAX, VSYSFS_READ_NODE_GUID,
 };
 
+use self::sysfs::{field, read_file_at, set_field};
+use ibverbs_netlink::nldev::{self, NldevAttributes, NldevClient};
+
 pub use self::{cdev::open as open_cdev, stack_path::StackPath, sysfs_device::SysfsDevice};
-use self::{
-    netlink::{Attributes, Request, Socket},
-    sysfs::{field, read_file_at, set_field},
-};
 use crate::{log, sys, uverbs::KERNEL_ABI};
 
 /// sysfs values are a line; the C library gives most of them this much room.
@@ -34,30 +31,30 @@ pub fn devices() -> Result<Vec<SysfsDevice>, Errno> {
     by_netlink().or_else(|()| by_sysfs())
 }
 
-/// The devices as netlink tells them; any failure to list them means sysfs.
+/// The devices that RDMA netlink lists. Any failure to list them means that sysfs is tried.
 fn by_netlink() -> Result<Vec<SysfsDevice>, ()> {
-    let mut socket = Socket::open().map_err(drop)?;
+    let mut client = NldevClient::open().map_err(drop)?;
     let mut devices = Vec::new();
-    let take = |attributes: Attributes| {
-        let device = listed(&attributes);
-        let taken = device.is_some();
+    let take = |attributes: NldevAttributes| {
+        let device = from_attributes(&attributes);
+        let complete = device.is_some();
         devices.extend(device);
-        taken
+        complete
     };
-    if let Err(why) = socket.ask(Request::Devices, take) {
+    if let Err(why) = client.request(nldev::get_devices(), take) {
         ::log::debug!("RDMA netlink does not list the devices: {why:?}");
         return Err(());
     }
     devices.reverse();
     devices.retain_mut(|device| {
-        (char_device(&mut socket, device).is_some() || char_device_sysfs(device).is_some())
+        (char_device(&mut client, device).is_some() || char_device_sysfs(device).is_some())
             && accessible(device)
     });
     Ok(devices)
 }
 
-/// A device of netlink's list, if it has all that is needed.
-fn listed(attributes: &Attributes) -> Option<SysfsDevice> {
+/// A device of netlink's list; None if a required attribute is missing.
+fn from_attributes(attributes: &NldevAttributes) -> Option<SysfsDevice> {
     let (name, node_type) = (attributes.dev_name?, attributes.node_type?);
     let (index, guid, ports) = (
         attributes.dev_index?,
@@ -73,13 +70,10 @@ fn listed(attributes: &Attributes) -> Option<SysfsDevice> {
     (set_field(&mut device.ibdev_name, &[name]) && set_ibdev_path(&mut device)).then_some(device)
 }
 
-/// Asks netlink for the device's uverbs char device.
-fn char_device(socket: &mut Socket, device: &mut SysfsDevice) -> Option<()> {
-    let request = Request::CharDevice {
-        index: device.ibdev_idx as u32,
-        name: b"uverbs\0",
-    };
-    let take = |attributes: Attributes| -> bool {
+/// Fills in the device's uverbs char device from RDMA netlink.
+fn char_device(client: &mut NldevClient, device: &mut SysfsDevice) -> Option<()> {
+    let request = nldev::get_chardev(device.ibdev_idx as u32, b"uverbs\0");
+    let take = |attributes: NldevAttributes| -> bool {
         let (Some(number), Some(abi), Some(name)) = (
             attributes.chardev,
             attributes.chardev_abi,
@@ -87,16 +81,16 @@ fn char_device(socket: &mut Socket, device: &mut SysfsDevice) -> Option<()> {
         ) else {
             return false;
         };
-        // The kernel answers with the driver's ABI alone: uverbs itself has been at 6 since there is
+        // The reply has the ABI version of the driver only. That of uverbs has been 6 in every kernel with
         // this request.
         KERNEL_ABI.store(IB_USER_VERBS_MAX_ABI_VERSION as i32, Ordering::Relaxed);
         device.abi_ver = abi as u32;
         device.driver_id = attributes.driver_id.unwrap_or_default();
-        let (major, minor) = netlink::device_number(number);
-        device.sysfs_cdev = libc::makedev(major, minor);
+        let number = nldev::decode_dev(number);
+        device.sysfs_cdev = libc::makedev(number.major, number.minor);
         set_field(&mut device.sysfs_name, &[name])
     };
-    socket.ask(request, take).ok()?;
+    client.request(request, take).ok()?;
     (!field(&device.sysfs_name).is_empty()).then_some(())
 }
 

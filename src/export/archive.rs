@@ -44,5 +44,5 @@ macro_rules! policy {
             ".org rdmanl_policy + 6 * 256");
     };
 }
-// NLA_U8 is 1, U32 3, U64 4, NUL_STRING 10. The attributes are those of `discover/netlink/message.rs`.
+// NLA_U8 is 1, U32 3, U64 4, NUL_STRING 10. The attributes are those of `crates/netlink/src/nldev`.
 policy!(1: 3, 2: 10, 3: 3, 6: 4, 14: 1, 70: 10, 71: 4, 72: 4, 73: 3, 93: 1);

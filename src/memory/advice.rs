@@ -2,8 +2,8 @@
 
 use super::page_size;
 use super::ranges::{Kernel, Owed, Pages};
-use crate::discover::netlink;
 use ibverbs_abi::Errno;
+use ibverbs_netlink::nldev;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -141,7 +141,7 @@ impl Kernel for Madvise {
 /// Whether the kernel says that it copies pinned pages at fork. What it has said once is kept.
 fn kernel_copies() -> bool {
     static COPIES: AtomicBool = AtomicBool::new(false);
-    let copies = COPIES.load(Ordering::Relaxed) || netlink::copy_on_fork();
+    let copies = COPIES.load(Ordering::Relaxed) || nldev::copy_on_fork();
     COPIES.store(copies, Ordering::Relaxed);
     copies
 }

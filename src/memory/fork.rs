@@ -11,9 +11,9 @@ use super::advice::Madvise;
 use super::ranges::{Kernel, Owed, Pages, Ranges};
 use super::{lock::ForkLock, page_size, shortage};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
-use crate::discover::netlink;
 use crate::env;
 use ibverbs_abi::{Errno, IntoC};
+use ibverbs_netlink::nldev;
 use libc::{EAGAIN, EINVAL, ENOMEM, ENOSYS, c_int, c_void};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
 
 /// Whether the user asked for what rdma-core 51 and later do, and the kernel can.
 fn leave_it_to_the_kernel() -> bool {
-    asked(c"kernel") && netlink::copy_on_fork()
+    asked(c"kernel") && nldev::copy_on_fork()
 }
 
 /// Whether one of the two variables has this value.
@@ -155,7 +155,7 @@ static WHEN_UNLOADED: extern "C" fn() = leave;
 /// # Safety
 /// A C entry point without arguments.
 pub unsafe extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status {
-    if netlink::copy_on_fork() {
+    if nldev::copy_on_fork() {
         IBV_FORK_UNNEEDED
     } else if STATE.load(Ordering::Acquire) == TRACKING {
         IBV_FORK_ENABLED

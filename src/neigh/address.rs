@@ -1,11 +1,12 @@
-//! GIDs as IP addresses, and MAC addresses that follow from an IP address alone.
+//! GIDs as IP addresses, and MAC addresses that follow from an IP address alone: pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+/// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// The IP address that a RoCE GID stands for: an IPv4 address is written as ::ffff:a.b.c.d, a
-/// multicast one as ff0e::ffff:a.b.c.d (InfiniBand specification, annex A17.4.3.2).
+/// The IP address of a RoCE GID. IPv4 addresses are mapped to ::ffff:a.b.c.d, those of multicast groups also to
+/// ff0e::ffff:a.b.c.d (InfiniBand specification, annex A17.4.3.2).
 pub fn ip_of_gid(gid: [u8; 16]) -> IpAddr {
     let v6 = Ipv6Addr::from(gid);
     match (v6.segments(), gid) {
@@ -16,11 +17,11 @@ pub fn ip_of_gid(gid: [u8; 16]) -> IpAddr {
     }
 }
 
-/// The MAC address that is part of the IP address itself, so that no neighbour has to be asked:
-/// multicast groups (RFC 1112 section 6.4, RFC 2464 section 7) and link-local addresses.
+/// The MAC address that follows from the IP address, without the neighbour table: that of multicast groups
+/// (RFC 1112 section 6.4, RFC 2464 section 7) and of link-local addresses.
 ///
-/// A link-local address is taken to hold its owner's MAC, as those of RDMA ports do (RFC 4291
-/// appendix A). Its two middle bytes are not looked at: RoCE ports may have the VLAN id there.
+/// A link-local address is assumed to contain its owner's MAC address, as those of RDMA ports do (RFC 4291
+/// appendix A). Its two middle bytes are ignored: RoCE ports may have the VLAN id there.
 pub fn embedded_mac(ip: IpAddr) -> Option<Mac> {
     match ip {
         IpAddr::V4(v4) if v4.is_multicast() => {
@@ -30,7 +31,7 @@ pub fn embedded_mac(ip: IpAddr) -> Option<Mac> {
         IpAddr::V4(_) => None,
         IpAddr::V6(v6) => match v6.octets() {
             [0xff, .., a, b, c, d] => Some([0x33, 0x33, a, b, c, d]),
-            // fe80::/64, that is with 54 zero bits, not all of fe80::/10.
+            // Only fe80::/64, with 54 zero bits after the prefix, not all of fe80::/10.
             [0xfe, 0x80, 0, 0, 0, 0, 0, 0, a, b, c, _, _, d, e, f] => Some([a ^ 2, b, c, d, e, f]),
             _ => None,
         },
@@ -50,10 +51,10 @@ mod tests {
     }
 
     #[test]
-    fn gids_are_addresses() {
+    fn ip_addresses_of_gids() {
         assert_eq!(ip_of_gid(gid("::ffff:10.9.9.1")), ip("10.9.9.1"));
         assert_eq!(ip_of_gid(gid("ff0e::ffff:224.1.2.3")), ip("224.1.2.3"));
-        // Mapped is mapped, whatever is in it.
+        // The prefix of mapped groups, with an address that is no group.
         assert_eq!(ip_of_gid(gid("ff0e::ffff:10.0.0.1")), ip("10.0.0.1"));
         for v6 in [
             "::",
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn multicast_groups_have_their_mac() {
+    fn macs_of_multicast_groups() {
         assert_eq!(embedded_mac(ip("224.0.0.1")), Some([1, 0, 0x5e, 0, 0, 1]));
         assert_eq!(
             embedded_mac(ip("239.255.254.253")),
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn link_local_addresses_hold_a_mac() {
+    fn macs_of_link_local_addresses() {
         let mac = Some([0x02, 0x11, 0x22, 0x33, 0x44, 0x55]);
         assert_eq!(embedded_mac(ip("fe80::11:22ff:fe33:4455")), mac);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The resolver on real interfaces: two network namespaces, a cable between them. Needs root.
+//! The resolver on real interfaces: two network namespaces, connected by a veth pair. Needs root.
 
 use super::*;
 use std::net::{IpAddr, Ipv6Addr};
@@ -42,18 +42,18 @@ fn unshare() -> bool {
     unsafe { libc::unshare(libc::CLONE_NEWNET) == 0 }
 }
 
-/// Runs `test` in a namespace whose `veth0` (02:…:01, 10.77.0.1/24, fd77::1/64) is wired to
-/// another's (02:…:02, 10.77.0.2, fd77::2). Where the kernel has VLANs, 100 is on top (10.78.0.1 and
-/// .2): a line of commands that begins with `?` may fail.
-fn wired(test: impl FnOnce() + Send + 'static) {
-    let (tell, hear) = mpsc::channel();
+/// Runs `test` in a namespace whose `veth0` (02:…:01, 10.77.0.1/24, fd77::1/64) is connected to another
+/// namespace's (02:…:02, 10.77.0.2, fd77::2). Where the kernel has VLANs, VLAN 100 is on top (10.78.0.1 and
+/// .2): a command that begins with `?` may fail.
+fn connected(test: impl FnOnce() + Send + 'static) {
+    let (peer_ready, peer_ids) = mpsc::channel();
     let (done, wait) = mpsc::channel::<()>();
     let peer = std::thread::spawn(move || {
         if !unshare() {
             return;
         }
         // SAFETY: gettid cannot fail.
-        tell.send(unsafe { libc::gettid() }).unwrap();
+        peer_ready.send(unsafe { libc::gettid() }).unwrap();
         let _ = wait.recv();
         ip("link set veth1 up
             addr add 10.77.0.2/24 dev veth1
@@ -63,7 +63,7 @@ fn wired(test: impl FnOnce() + Send + 'static) {
             ?addr add 10.78.0.2/24 dev veth1.100");
         let _ = wait.recv();
     });
-    let Ok(peer_id) = hear.recv() else {
+    let Ok(peer_id) = peer_ids.recv() else {
         peer.join().unwrap();
         eprintln!("skipped: network namespaces need root");
         return;
@@ -82,7 +82,7 @@ fn wired(test: impl FnOnce() + Send + 'static) {
              ?addr add 10.78.0.1/24 dev veth0.100"
         ));
         done.send(()).unwrap();
-        // The cable carries once both ends are up.
+        // Wait for the carrier, which comes once both ends are up.
         while !std::fs::read_to_string("/proc/thread-self/net/if_inet6")
             .unwrap()
             .contains("fe80")
@@ -110,15 +110,15 @@ const THERE: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 #[test]
 fn neighbours_are_found() {
-    wired(|| {
+    connected(|| {
         for (from, to) in [("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")] {
-            // First the kernel has to ask, then it knows.
+            // First the kernel resolves the neighbour, then it has an entry.
             assert_eq!(resolve(from, to), Ok(THERE.to_vec()), "{to}");
             assert_eq!(resolve(from, to), Ok(THERE.to_vec()), "{to}");
-            let mut rtnl = Rtnl::open().unwrap();
+            let mut rtnl = RtnlClient::open().unwrap();
             let interface = rtnl.interface_of(from.parse().unwrap()).unwrap();
             let hop = to.parse().unwrap();
-            let listed = rtnl.neighbour_as_on_old_kernels(hop, interface);
+            let listed = rtnl.neighbour_by_dump(hop, interface);
             assert_eq!(listed.unwrap().bytes(), THERE);
             assert_eq!(rtnl.neighbour(hop, interface), listed);
             assert_eq!(rtnl.neighbour(hop, interface + 1), None);
@@ -127,8 +127,8 @@ fn neighbours_are_found() {
 }
 
 #[test]
-fn routers_are_asked_for_what_is_behind_them() {
-    wired(|| {
+fn destinations_behind_a_router() {
+    connected(|| {
         ip("route add 192.0.2.0/24 via 10.77.0.2
             -6 route add 2001:db8::/64 via fd77::2
             -6 route add 2001:db8:1::/64 via fe80::ff:fe00:2 dev veth0
@@ -141,20 +141,20 @@ fn routers_are_asked_for_what_is_behind_them() {
 }
 
 #[test]
-fn one_s_own_addresses_are_on_one_s_own_interface() {
-    wired(|| {
+fn own_addresses_resolve_to_the_own_interface() {
+    connected(|| {
         for address in ["10.77.0.1", "fd77::1"] {
             assert_eq!(resolve(address, address), Ok(HERE.to_vec()));
         }
         assert_eq!(resolve("127.0.0.1", "127.0.0.1"), Ok(vec![0; 6]));
-        // Another interface's address is not sought there: there is no such neighbour.
+        // Another interface's address is no neighbour on this interface.
         assert_eq!(resolve("10.77.0.1", "127.0.0.1"), Err(-EHOSTUNREACH));
     });
 }
 
 #[test]
-fn groups_and_link_local_addresses_are_not_asked() {
-    wired(|| {
+fn groups_and_link_local_addresses_need_no_neighbour() {
+    connected(|| {
         assert_eq!(
             resolve("10.77.0.1", "224.0.0.5"),
             Ok(vec![1, 0, 0x5e, 0, 0, 5])
@@ -174,7 +174,7 @@ fn groups_and_link_local_addresses_are_not_asked() {
 
 #[test]
 fn vlans() {
-    wired(|| {
+    connected(|| {
         let mut resolver = Resolver::new().unwrap();
         let plain = resolver
             .resolve(gid("10.77.0.1"), gid("10.77.0.2"))
@@ -200,23 +200,23 @@ fn vlans() {
 }
 
 #[test]
-fn nobody_answers() {
-    wired(|| {
+fn a_neighbour_that_does_not_reply() {
+    connected(|| {
         let start = Instant::now();
         assert_eq!(resolve("10.77.0.1", "10.77.0.77"), Err(-EHOSTUNREACH));
-        // Not sooner than the C library gives up; how much later depends on the machine.
+        // At least as long as the C library waits; how much longer depends on the machine.
         let took = start.elapsed().as_millis();
         assert!(took >= 2900, "{took} ms");
     });
 }
 
 #[test]
-fn there_is_no_way() {
-    wired(|| {
+fn no_route() {
+    connected(|| {
         assert_eq!(
             resolve("10.99.0.1", "10.77.0.2"),
             Err(-EINVAL),
-            "not our address"
+            "no interface has the source address"
         );
         assert_eq!(resolve("::", "10.77.0.2"), Err(-EINVAL));
         assert_eq!(
@@ -236,10 +236,10 @@ fn there_is_no_way() {
     });
 }
 
-/// Gone from the table, back on request.
+/// An entry in state NUD_FAILED is resolved again.
 #[test]
 fn a_neighbour_that_fails_and_returns() {
-    wired(|| {
+    connected(|| {
         ip("neigh add 10.77.0.2 dev veth0 nud failed");
         assert_eq!(resolve("10.77.0.1", "10.77.0.2"), Ok(THERE.to_vec()));
         ip("neigh replace 10.77.0.2 dev veth0 lladdr 02:00:00:00:00:09 nud permanent");

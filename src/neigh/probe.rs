@@ -1,67 +1,67 @@
-//! Making the kernel find a neighbour: a packet is sent there, so that it has to ask, and its
-//! neighbour table is watched for the answer.
+//! Making the kernel resolve a neighbour: a packet sent to the neighbour makes the kernel send ARP or
+//! neighbour discovery requests; notifications of the neighbour table report the result.
 
-use super::message::LinkAddress;
-use super::rtnl::{Rtnl, errno};
-use libc::{EADDRNOTAVAIL, EAFNOSUPPORT, EDESTADDRREQ, EINVAL, c_int};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::time::{Duration, Instant};
+
+use ibverbs_abi::Errno;
+use ibverbs_netlink::{RtnlClient, rtnl::LinkAddress};
+use libc::{EADDRNOTAVAIL, EAFNOSUPPORT, EDESTADDRREQ, EINVAL};
 
 /// The discard service (RFC 863).
 const PORT: u16 = 9;
 const PAYLOAD: &[u8] = b"H\0";
-/// How often a packet is tried again while the source address is not usable yet (an IPv6 address
-/// is tentative for a moment after it was given).
-const SENDS: u32 = 100_000;
+/// How many times a packet is sent while the source address is not usable yet: an IPv6 address is tentative
+/// for a moment after it was added.
+const SEND_TRIES: u32 = 100_000;
 
-/// When to look and send again.
+/// When to read the neighbour table and to send again.
 ///
-/// Time is cut into 11 equal parts of the 3 seconds that the whole may take. At the end of each the
-/// neighbour is looked for once more (a message may have been missed), and after all but the last
-/// the packet is sent again.
+/// The 3 seconds that resolution may take are cut into 11 equal intervals. At the end of each the neighbour
+/// table is read, since a notification may have been missed. After each but the last the packet is sent again.
 struct Schedule {
-    ends: u32,
+    intervals_over: u32,
 }
 
 impl Schedule {
-    const ENDS: u32 = 11;
-    const PART: Duration = Duration::from_millis(3000 / 11);
+    const INTERVALS: u32 = 11;
+    const INTERVAL: Duration = Duration::from_millis(3000 / 11);
 
     fn new() -> Schedule {
-        Schedule { ends: 0 }
+        Schedule { intervals_over: 0 }
     }
 
-    /// How long there is until the end of this part, `elapsed` after the start. Zero if it is over.
-    fn rest(&self, elapsed: Duration) -> Duration {
-        ((self.ends + 1) * Self::PART).saturating_sub(elapsed)
+    /// The time until the end of this interval, `elapsed` after the start. Zero if it is over.
+    fn remaining(&self, elapsed: Duration) -> Duration {
+        ((self.intervals_over + 1) * Self::INTERVAL).saturating_sub(elapsed)
     }
 
-    /// Ends this part. Returns whether there is another.
+    /// Ends this interval. Returns whether there is another.
     fn next(&mut self) -> bool {
-        self.ends += 1;
-        self.ends < Self::ENDS
+        self.intervals_over += 1;
+        self.intervals_over < Self::INTERVALS
     }
 }
 
-/// Sends packets from `source` to a neighbour until its address is known or 3 seconds are over. The
-/// error is an errno value.
-pub fn provoke(
-    rtnl: &mut Rtnl,
+/// Sends packets from `source` to a neighbour until the kernel knows its link-layer address. EDESTADDRREQ
+/// after 3 seconds.
+pub fn probe(
+    rtnl: &mut RtnlClient,
     source: IpAddr,
     neighbour: IpAddr,
     interface: u32,
-) -> Result<LinkAddress, c_int> {
-    // First of all, so that no answer is missed.
-    rtnl.listen()?;
-    let packet = Packet::new(source, neighbour, interface)?;
+) -> Result<LinkAddress, Errno> {
+    // Before the first packet, so that no notification is missed.
+    rtnl.monitor_neighbours()?;
+    let packet = ProbePacket::new(source, neighbour, interface)?;
     packet.send()?;
     let start = Instant::now();
     let mut schedule = Schedule::new();
     loop {
-        let rest = schedule.rest(start.elapsed());
-        if !rest.is_zero() {
-            // A signal ends this early, as does other neighbours' news.
-            if let Some(address) = rtnl.hear(neighbour, interface, rest) {
+        let remaining = schedule.remaining(start.elapsed());
+        if !remaining.is_zero() {
+            // A signal or another neighbour's notification ends this early.
+            if let Some(address) = rtnl.await_neighbour(neighbour, interface, remaining) {
                 return Ok(address);
             }
             continue;
@@ -70,41 +70,41 @@ pub fn provoke(
             return Ok(address);
         }
         if !schedule.next() {
-            return Err(EDESTADDRREQ);
+            return Err(Errno(EDESTADDRREQ));
         }
-        // It may work the next time.
+        // An error may be gone at the end of the next interval.
         let _ = packet.send();
     }
 }
 
-/// A packet that nobody needs to receive.
-struct Packet {
+/// A UDP packet whose reception does not matter.
+struct ProbePacket {
     socket: UdpSocket,
     to: SocketAddr,
 }
 
-impl Packet {
-    fn new(source: IpAddr, to: IpAddr, interface: u32) -> Result<Packet, c_int> {
+impl ProbePacket {
+    fn new(source: IpAddr, to: IpAddr, interface: u32) -> Result<ProbePacket, Errno> {
         let to = match (source, to) {
             (IpAddr::V4(_), IpAddr::V4(_)) => SocketAddr::new(to, PORT),
             (IpAddr::V6(_), IpAddr::V6(v6)) => SocketAddrV6::new(v6, PORT, 0, interface).into(),
-            // What bind(2) has to say to an address of the other family.
-            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(EAFNOSUPPORT),
-            (IpAddr::V4(_), IpAddr::V6(_)) => return Err(EINVAL),
+            // As bind(2) fails for an address of the other family.
+            (IpAddr::V6(_), IpAddr::V4(_)) => return Err(Errno(EAFNOSUPPORT)),
+            (IpAddr::V4(_), IpAddr::V6(_)) => return Err(Errno(EINVAL)),
         };
-        let socket = UdpSocket::bind(SocketAddr::new(source, 0)).map_err(errno)?;
-        Ok(Packet { socket, to })
+        let socket = UdpSocket::bind(SocketAddr::new(source, 0))?;
+        Ok(ProbePacket { socket, to })
     }
 
-    fn send(&self) -> Result<(), c_int> {
-        for _ in 0..SENDS {
-            match self.socket.send_to(PAYLOAD, self.to).map_err(errno) {
+    fn send(&self) -> Result<(), Errno> {
+        for _ in 0..SEND_TRIES {
+            match self.socket.send_to(PAYLOAD, self.to).map_err(Errno::from) {
                 Ok(_) => return Ok(()),
-                Err(EADDRNOTAVAIL) => {}
+                Err(Errno(EADDRNOTAVAIL)) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(EADDRNOTAVAIL)
+        Err(Errno(EADDRNOTAVAIL))
     }
 }
 
@@ -113,36 +113,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eleven_looks_and_ten_more_packets_in_three_seconds() {
+    fn eleven_reads_and_eleven_packets_in_three_seconds() {
         let mut schedule = Schedule::new();
         let mut now = Duration::ZERO;
         let mut packets = 1;
-        let mut looks = 0;
+        let mut reads = 0;
         loop {
-            let rest = schedule.rest(now);
-            assert_eq!(rest, Duration::from_millis(272));
-            now += rest;
-            assert!(schedule.rest(now).is_zero());
-            looks += 1;
+            let remaining = schedule.remaining(now);
+            assert_eq!(remaining, Duration::from_millis(272));
+            now += remaining;
+            assert!(schedule.remaining(now).is_zero());
+            reads += 1;
             match schedule.next() {
                 true => packets += 1,
                 false => break,
             }
         }
-        assert_eq!((looks, packets, now.as_millis()), (11, 11, 2992));
+        assert_eq!((reads, packets, now.as_millis()), (11, 11, 2992));
     }
 
     #[test]
-    fn a_late_look_does_not_make_the_next_one_late() {
+    fn a_late_read_does_not_delay_the_next() {
         let mut schedule = Schedule::new();
         assert_eq!(
-            schedule.rest(Duration::from_millis(100)),
+            schedule.remaining(Duration::from_millis(100)),
             Duration::from_millis(172)
         );
-        assert!(schedule.rest(Duration::from_millis(300)).is_zero());
+        assert!(schedule.remaining(Duration::from_millis(300)).is_zero());
         assert!(schedule.next());
         assert_eq!(
-            schedule.rest(Duration::from_millis(300)),
+            schedule.remaining(Duration::from_millis(300)),
             Duration::from_millis(244)
         );
     }
@@ -151,8 +151,8 @@ mod tests {
     fn a_packet_stays_in_its_family() {
         let v4 = IpAddr::from([127, 0, 0, 1]);
         let v6 = IpAddr::from([0, 0, 0, 0, 0, 0, 0, 1u16]);
-        assert!(Packet::new(v4, v6, 1).is_err());
-        assert!(Packet::new(v6, v4, 1).is_err());
-        assert!(Packet::new(v4, v4, 1).is_ok());
+        assert!(ProbePacket::new(v4, v6, 1).is_err());
+        assert!(ProbePacket::new(v6, v4, 1).is_err());
+        assert!(ProbePacket::new(v4, v4, 1).is_ok());
     }
 }

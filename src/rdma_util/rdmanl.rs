@@ -6,7 +6,10 @@ use core::{
     ptr::null_mut,
 };
 
-use crate::discover::netlink::message::{CHARDEV_TYPE, DEV_INDEX, RDMA_NL_NLDEV};
+use ibverbs_abi::{
+    RDMA_NL_NLDEV, RDMA_NLDEV_ATTR_CHARDEV_TYPE, RDMA_NLDEV_ATTR_DEV_INDEX,
+    RDMA_NLDEV_CMD_GET_CHARDEV,
+};
 
 /// `struct nl_sock`, `struct nl_msg`
 type Opaque = *mut c_void;
@@ -83,15 +86,17 @@ pub unsafe extern "C" fn rdmanl_get_chardev(
     callback: Option<Callback>,
     data: *mut c_void,
 ) -> c_int {
-    const GET_CHARDEV: c_int = 15;
+    const KIND: c_int = (RDMA_NL_NLDEV << 10 | RDMA_NLDEV_CMD_GET_CHARDEV) as c_int;
+    const DEV_INDEX: c_int = RDMA_NLDEV_ATTR_DEV_INDEX as c_int;
+    const CHARDEV_TYPE: c_int = RDMA_NLDEV_ATTR_CHARDEV_TYPE as c_int;
     // SAFETY: libnl's functions on its own live objects; the message is freed once.
     unsafe {
-        let message = nlmsg_alloc_simple(c_int::from(RDMA_NL_NLDEV) << 10 | GET_CHARDEV, 0);
+        let message = nlmsg_alloc_simple(KIND, 0);
         if message.is_null() {
             return -1;
         }
-        let complete = (index == -1 || nla_put_u32(message, DEV_INDEX.into(), index as u32) >= 0)
-            && nla_put_string(message, CHARDEV_TYPE.into(), name) >= 0;
+        let complete = (index == -1 || nla_put_u32(message, DEV_INDEX, index as u32) >= 0)
+            && nla_put_string(message, CHARDEV_TYPE, name) >= 0;
         let sent = complete && nl_send_auto(socket, message) >= 0;
         nlmsg_free(message);
         if sent {

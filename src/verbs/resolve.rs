@@ -63,7 +63,7 @@ pub unsafe extern "C" fn ibv_resolve_eth_l2_from_gid(
         Ok(()) => 0,
         Err(failure) => {
             // The C library's errno is what a system call of its own left, if one failed.
-            failure.errno.map_or(before, Errno).set();
+            failure.errno.unwrap_or(before).set();
             failure.code
         }
     }

@@ -5,11 +5,6 @@ pub mod engine {
     pub use crate::engine::*;
 }
 
-/// The interface, as rtnetlink reports it.
-pub mod rtnl {
-    pub use crate::transport::rtnl::*;
-}
-
 /// RoCEv2 packets.
 pub mod wire {
     pub use crate::wire::*;

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::IpAddr;
 
+use ibverbs_netlink::{RtnlClient, rtnl::Link};
+
 use super::gid_table::{self, Slot};
-use super::rtnl::{Link, RtnlClient};
 use super::{GidEntry, PortState};
 use crate::config::{Config, Netdev};
 
@@ -34,12 +35,12 @@ impl Interface {
         Interface::find_by(&mut RtnlClient::open()?, config)
     }
 
-    pub fn find_by(kernel: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
-        let links = kernel.links()?;
+    pub fn find_by(rtnl: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
+        let links = rtnl.links()?;
         let loopback = |link: &&Link| link.loopback;
         let link = match &config.netdev {
             Netdev::DefaultRoute => {
-                let index = kernel.default_interface()?;
+                let index = rtnl.default_interface()?;
                 let link = links.iter().find(|link| Some(link.index) == index);
                 link.or_else(|| links.iter().find(loopback))
                     .ok_or_else(|| missing("there is no default route and no loopback".into()))?
@@ -49,7 +50,7 @@ impl Interface {
                 .find(|link| link.name == *name)
                 .ok_or_else(|| missing(format!("there is no interface '{name}'")))?,
             Netdev::Address { ip, scope } => {
-                let addresses = kernel.addresses()?;
+                let addresses = rtnl.addresses()?;
                 let has_it = |link: &&Link| {
                     scope.as_ref().is_none_or(|scope| *scope == link.name)
                         && addresses
@@ -62,19 +63,19 @@ impl Interface {
             }
         };
         let index = link.index;
-        Interface::read(kernel, config, index)?.ok_or_else(|| missing("it is gone".into()))
+        Interface::read(rtnl, config, index)?.ok_or_else(|| missing("it is gone".into()))
     }
 
     /// The interface of that number; None if it is gone.
     pub fn read(
-        kernel: &mut RtnlClient,
+        rtnl: &mut RtnlClient,
         config: &Config,
         index: u32,
     ) -> io::Result<Option<Interface>> {
-        let Some(link) = kernel.links()?.into_iter().find(|link| link.index == index) else {
+        let Some(link) = rtnl.links()?.into_iter().find(|link| link.index == index) else {
             return Ok(None);
         };
-        let addresses = kernel.addresses()?;
+        let addresses = rtnl.addresses()?;
         let own: Vec<_> = addresses
             .iter()
             .filter(|address| address.interface == index)
@@ -85,7 +86,7 @@ impl Interface {
                 gid_table::of_address(*ip)
             }
             Netdev::Address { .. } => Vec::new(),
-            _ => gid_table::of_interface(link.mac, &own),
+            _ => gid_table::of_interface(link.mac(), &own),
         };
         Ok(Some(Interface { link, slots }))
     }
@@ -97,7 +98,7 @@ impl Interface {
     /// The node's GUID: the MAC address as EUI-64; where there is none (the loopback interface's is all
     /// zeros), one that only the device of this name on this host has.
     pub fn guid(&self, device: &str) -> [u8; 8] {
-        match self.link.mac {
+        match self.link.mac() {
             Some(mac) if mac != [0; 6] => {
                 let gid = gid_table::default_gid(mac);
                 gid[8..].try_into().unwrap_or_default()
@@ -151,11 +152,12 @@ mod tests {
         Link {
             index: 2,
             name: "eth0".into(),
-            mac,
+            address: mac.map(Into::into),
             mtu,
             up: true,
             running: true,
             loopback: false,
+            vlan: None,
         }
     }
 

@@ -12,7 +12,7 @@
 //! | `net.rs` | [`Net`]: which sockets there are, and how they follow the interface |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches |
 //! | `ports.rs`, `gid_table.rs` | numbers of queue pairs; which GID stands where (both pure) |
-//! | `interface.rs`, `rtnl.rs` | the interface, as rtnetlink tells it |
+//! | `interface.rs` | the interface, as rtnetlink reports it |
 //! | `socket.rs`, `cmsg.rs` | sockets and their options; control messages |
 
 mod cmsg;
@@ -22,7 +22,6 @@ mod interface;
 mod net;
 mod outbox;
 mod ports;
-pub mod rtnl;
 mod socket;
 #[cfg(test)]
 mod tests;

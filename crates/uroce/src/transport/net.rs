@@ -7,12 +7,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 use parking_lot::{Mutex, RwLock};
 
 use super::gid_table::{self, Slot};
 use super::interface::{self, Interface};
 use super::ports::{self, Numbers};
-use super::rtnl::{RtnlClient, RtnlMonitor};
 use super::socket::Socket;
 use super::{GidEntry, NetChange, PortState};
 use crate::config::Config;
@@ -281,7 +281,7 @@ impl Net {
         let mut control = self.control.lock();
         let control = &mut *control;
         let watch = control.watch.as_mut();
-        if !watch.is_some_and(|watch| watch.hear(self.ifindex)) {
+        if !watch.is_some_and(|watch| watch.drain(self.ifindex)) {
             return NetChange::default();
         }
         match Interface::read(&mut control.kernel, &self.config, self.ifindex) {
