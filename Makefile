@@ -37,7 +37,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all build static deb rpm help demo demo-vm test lint lint-rust lint-c lint-shell lint-layers bench deps install uninstall clean
+.PHONY: all rust build static deb rpm help demo demo-vm test lint lint-rust lint-c lint-shell lint-layers bench deps install uninstall clean
 .PHONY: test-headers test-sources test-sources-pyverbs man test-man
 .PHONY: test-vm-fork bench-fork
 .PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
@@ -46,9 +46,19 @@ endif
 
 all: build ## build target/release/libibverbs.so.1 (the default)
 
+# Stops with what to do if Rust is missing or too old. What needs cargo asks for this first.
+rust:
+	@CARGO="$(CARGO)" scripts/need-rust
+
+build static deb rpm demo demo-vm lint-rust test-unit test-self test-without-uroce test-sanitize test-fuzz fuzz: rust
+
+# with-ibverbs-rs finds its library by the way there from its own folder.
 build:
 	$(CARGO) build --release $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
+	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
+		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
+		$(CARGO) build --release -p with-ibverbs-rs
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
@@ -74,7 +84,7 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel
 	$(MAKE) --no-print-directory build
 	compat-tests/vm/demo
 
-test: deps ## install what is missing, then run all the tests below
+test: rust deps ## install what is missing, then run all the tests below
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
 lint: lint-rust lint-c lint-shell lint-layers ## rustfmt, clippy, clang-format, shellcheck, layers
@@ -245,9 +255,8 @@ deps: ## install with apt what building and testing need and this machine lacks
 
 # The archives of providers that a static program can name: pkg-config lists those of this machine.
 STATIC_PROVIDERS ?= $(shell scripts/static-providers)
-# Beside the library: a folder that holds nothing but the names it is asked for by, for LD_LIBRARY_PATH
-# and with-ibverbs-rs.
-OWN_DIR  := $(LIBDIR)/libibverbs-rs
+# A folder with nothing but the library's names in it, for LD_LIBRARY_PATH and with-ibverbs-rs. It may be LIBDIR itself.
+OWN_DIR ?= $(LIBDIR)/libibverbs-rs
 MAN_PAGES := $(wildcard man/*.1 man/*.3 man/*.7)
 installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a pkgconfig/libibverbs.pc) \
 	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) $(DESTDIR)$(BINDIR)/with-ibverbs-rs \
@@ -256,21 +265,27 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibve
 # In a .pc file what lies below the prefix is written so: pkg-config can then move the whole (--define-prefix).
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
-# (sudo often has no cargo in its path: then what has been built is installed)
-install: $(if $(shell command -v $(CARGO)),build static) ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+# What must be there to install without cargo, which sudo often does not have in PATH.
+BUILT = $(RELEASE)/libibverbs.so $(RELEASE)/with-ibverbs-rs $(STATIC)/libibverbs.a
+
+install: ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
+	elif ls $(BUILT) >/dev/null 2>&1; then echo "no Rust here: installing what is built"; \
+	else scripts/need-rust; echo "Or build first, as a user who has Rust: make all static" >&2; exit 1; fi
 	install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(LIBDIR)/libibverbs.so
+ifneq ($(OWN_DIR),$(LIBDIR))
 	ln -sf ../$(REALNAME) $(DESTDIR)$(OWN_DIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(OWN_DIR)/libibverbs.so
+endif
 	install -m 644 $(STATIC)/libibverbs.a $(DESTDIR)$(LIBDIR)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 		-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
 		-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
 		pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
-	sed 's|@OWN_DIR@|$(OWN_DIR)|' bin/with-ibverbs-rs >$(DESTDIR)$(BINDIR)/with-ibverbs-rs
-	chmod 755 $(DESTDIR)$(BINDIR)/with-ibverbs-rs
+	install -m 755 $(RELEASE)/with-ibverbs-rs $(DESTDIR)$(BINDIR)
 	for header in $(HEADERS); do install -m 644 $$header $(DESTDIR)$(INCDIR)/infiniband || exit; done
 	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 ifeq ($(DESTDIR),)

@@ -8,7 +8,7 @@
   checks this. The examples compile without warnings.
 - The constants, errors, types and functions that the pages mention exist. libibverbs-rs(7) lists all
   environment variables that the sources read, and all messages; libibverbs-rs-providers(7) lists all
-  functions of the provider interface; with-ibverbs-rs(1) lists the options and variables of the script.
+  functions of the provider interface; with-ibverbs-rs(1) lists the options and variables of the program.
 
 Needs mandoc, groff and gcc. A directory given as argument is checked instead of man/; selftest uses this.
 """
@@ -26,6 +26,7 @@ import mdoc
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parents[1]
 MAN = Path(sys.argv[1]) if len(sys.argv) > 1 else REPO / "man"
+WRAPPER = REPO / "crates/with-ibverbs-rs"
 # Sets of headers: ours, the distribution's, and ours for providers, whose layouts differ.
 OURS = REPO / "include"
 PUBLIC = ["infiniband/verbs.h", "infiniband/sa.h"]
@@ -365,7 +366,7 @@ def providers_page(pages, private):
 def sources():
     for folder in "src", "crates":
         for path in sorted((REPO / folder).rglob("*.rs")):
-            if "tests" not in str(path.relative_to(REPO)):
+            if "tests" not in str(path.relative_to(REPO)) and WRAPPER not in path.parents:
                 yield path.read_text().split("#[cfg(test)]\nmod tests", 1)[0]
 
 
@@ -382,15 +383,15 @@ def environment_is_true(page):
 
 
 def wrapper_is_true(page):
-    """Compares the options and variables in with-ibverbs-rs(1) with the script."""
-    script = (REPO / "bin/with-ibverbs-rs").read_text()
-    read = set(re.findall(r"\$\{([A-Z_]{4,})", script)) - {"BASH_SOURCE", "CARGO_TARGET_DIR"}
+    """Compares the options and variables in with-ibverbs-rs(1) with the program."""
+    text = "".join(path.read_text() for path in sorted(WRAPPER.rglob("*.rs")))
+    read = set(re.findall(r'\bvar\("([A-Z_]+)"\)', text)) - {"PATH"}
     shown = {word for section, args in page.items if section == "ENVIRONMENT" for word in args} - {"Ev", ","}
     check(read == shown, f"{page.path.name}: ENVIRONMENT lists {sorted(shown - read)}, which nothing reads, "
                          f"and lacks {sorted(read - shown)}")
-    options = set(re.findall(r"^(--\w+)", script, re.M))
+    options = set(re.findall(r'\bb"(--\w+)"', text))
     named = {f"-{option}" for option in re.findall(r"\bFl (-\w+)", page.source)}
-    check(options == named, f"{page.path.name}: lists {sorted(named)}, the script has {sorted(options)}")
+    check(options == named, f"{page.path.name}: lists {sorted(named)}, the program has {sorted(options)}")
 
 
 def messages_are_true(page):

@@ -1,0 +1,217 @@
+//! `--check`: which libibverbs a program would load by itself, and which with with-ibverbs-rs. The program is
+//! not run.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::account::{Found, account};
+use crate::place::Library;
+use crate::program::NotAProgram;
+use crate::wheels::Copies;
+use crate::{
+    NO_SUCH_PROGRAM, Settings, Stop, not_a_program, privilege, program, say, var, verdict,
+};
+
+/// Exit status if the program would load another libibverbs, or none.
+const NOT_OURS: i32 = 1;
+
+/// Prints the report. The exit status is 0 if the program would load our library and no other libibverbs.
+pub fn check(name: &OsStr, library: &Library) -> Result<i32, Stop> {
+    let program = match program::find(name) {
+        Ok(program) => program,
+        Err(why @ NotAProgram::Missing(_)) => return Err(not_a_program(name, &why)),
+        Err(why) => {
+            say(&format!("verdict: none: {} {why}", name.display()));
+            return Ok(NOT_OURS);
+        }
+    };
+    say(&format!("program: {}", program.display()));
+    let file = follow_scripts(&program)?;
+    let shown = |name| var(name).unwrap_or_else(|| "(not set)".into());
+    let (library_path, preload) = (shown("LD_LIBRARY_PATH"), shown("LD_PRELOAD"));
+    say(&format!(
+        "environment: LD_LIBRARY_PATH={} LD_PRELOAD={}",
+        library_path.display(),
+        preload.display()
+    ));
+    let ld = match verdict::dynamic_linker(&file, library) {
+        Ok(ld) => ld,
+        Err(reason) => {
+            say(&format!("verdict: {}", reason.verdict(&file, library)));
+            return Ok(NOT_OURS);
+        }
+    };
+    Report {
+        ld,
+        file,
+        library,
+        copies: Copies::find(&program, library),
+    }
+    .print()
+}
+
+/// The file that the kernel loads. Prints a line for each script that leads to it.
+fn follow_scripts(program: &Path) -> Result<PathBuf, Stop> {
+    let loaded = program::loaded(program);
+    for interpreter in &loaded.interpreters {
+        say(&format!("  a script, run by {}", interpreter.display()));
+    }
+    if loaded.file.exists() {
+        Ok(loaded.file)
+    } else {
+        Err(Stop(
+            NO_SUCH_PROGRAM,
+            format!("{}: no such program", loaded.file.display()),
+        ))
+    }
+}
+
+struct Report<'a> {
+    ld: PathBuf,
+    file: PathBuf,
+    library: &'a Library,
+    copies: Copies,
+}
+
+impl Report<'_> {
+    fn print(&self) -> Result<i32, Stop> {
+        self.by_itself();
+        if let Some(privilege) = privilege::of(&self.file) {
+            let why = format!("the program is {privilege}, {}", privilege::IGNORED);
+            say(&format!(
+                "verdict: as by itself: {why} (install the package instead)"
+            ));
+            return Ok(NOT_OURS);
+        }
+        let ours = self.with_our_library()?;
+        if ours {
+            say(&format!(
+                "verdict: libibverbs-rs, {}",
+                self.library.file.display()
+            ));
+        } else {
+            say("verdict: not ours alone");
+        }
+        Ok(if ours { 0 } else { NOT_OURS })
+    }
+
+    fn account(&self, library_path: &OsStr, preload: &OsStr) -> Vec<Found> {
+        account(&self.ld, &self.file, library_path, preload)
+    }
+
+    fn by_itself(&self) {
+        let library_path = var("LD_LIBRARY_PATH").unwrap_or_default();
+        let found = self.account(&library_path, &var("LD_PRELOAD").unwrap_or_default());
+        say("by itself:");
+        if found.is_empty() {
+            say(
+                "  not linked with libibverbs; a library that it loads later may be. By name it would find:",
+            );
+            for name in ["libibverbs.so.1", "libibverbs.so"] {
+                self.by_name(name, &library_path);
+            }
+        }
+        for found in &found {
+            self.line(found);
+        }
+        let copies = self
+            .copies
+            .replaceable
+            .iter()
+            .map(|copy| copy.display().to_string());
+        for copy in copies.chain(self.copies.kept.iter().cloned()) {
+            say(&format!("  in a Python wheel: {copy}"));
+        }
+    }
+
+    /// What dlopen would find: preloading searches the same places.
+    fn by_name(&self, name: &str, library_path: &OsStr) {
+        let found = self.account(
+            library_path,
+            &crate::in_front_of(OsString::from(name), "LD_PRELOAD"),
+        );
+        match found.first() {
+            Some(Found {
+                file: Some(file),
+                why,
+                ..
+            }) => {
+                let why = if why.is_empty() { "preloaded" } else { why };
+                say(&format!("  {name} is {file} ({}): {why}", self.owner(file)));
+            }
+            _ => say(&format!("  {name}: not found")),
+        }
+    }
+
+    /// Whether the program would load our library and no other libibverbs.
+    fn with_our_library(&self) -> Result<bool, Stop> {
+        let Settings {
+            library_path,
+            preload,
+        } = Settings::new(self.library, &self.copies)?;
+        let found = self.account(&library_path, &preload);
+        say("with with-ibverbs-rs:");
+        for found in &found {
+            self.line(found);
+        }
+        for copy in &self.copies.kept {
+            say(&format!(
+                "  not replaced: {copy}, which libibverbs-rs does not have"
+            ));
+        }
+        for copy in &self.copies.replaceable {
+            let name = copy.file_name().unwrap_or_default().display();
+            let directory = copy.parent().unwrap_or(Path::new("/")).display();
+            say(&format!("  replaced: {name} of {directory}"));
+        }
+        let all = found
+            .iter()
+            .all(|found| found.file.as_deref().is_some_and(|file| self.is_ours(file)));
+        Ok(all && self.copies.kept.is_empty())
+    }
+
+    fn line(&self, found: &Found) {
+        let name = found.name.rsplit('/').next().unwrap_or_default();
+        let needed_by = match found.needed_by.as_str() {
+            // (a preloaded library)
+            "" => String::new(),
+            _ if found.name.starts_with('/') => String::new(),
+            by => format!("; needed by {by}"),
+        };
+        let Some(file) = &found.file else {
+            return say(&format!("  {name}: not found{needed_by}"));
+        };
+        let why = match found.why.as_str() {
+            _ if found.name.starts_with('/') => "preloaded",
+            "" => "already loaded under that name",
+            why => why,
+        };
+        say(&format!(
+            "  {name} is {file} ({}): {why}{needed_by}",
+            self.owner(file)
+        ));
+    }
+
+    fn owner(&self, file: &str) -> &'static str {
+        if self.is_ours(file) {
+            "libibverbs-rs"
+        } else {
+            "not ours"
+        }
+    }
+
+    /// Whether it is our library or a copy of it.
+    fn is_ours(&self, file: &str) -> bool {
+        let (file, ours) = (Path::new(file), &self.library.file);
+        let (Ok(found), Ok(expected)) = (file.metadata(), ours.metadata()) else {
+            return false;
+        };
+        let same_file = (found.dev(), found.ino()) == (expected.dev(), expected.ino());
+        let same_bytes = || {
+            fs::read(file).is_ok_and(|bytes| fs::read(ours).is_ok_and(|expected| bytes == expected))
+        };
+        same_file || found.len() == expected.len() && same_bytes()
+    }
+}
