@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Byte order of 64-bit numbers, for programs of old. New ones use htobe64 and be64toh of endian.h.
+ * Byte order conversion of 64-bit integers, for old programs. New programs should use htobe64 and be64toh of
+ * endian.h.
  */
 #ifndef INFINIBAND_ARCH_H
 #define INFINIBAND_ARCH_H
@@ -10,23 +11,26 @@
 
 #warning "infiniband/arch.h is obsolete: use htobe64 and be64toh of endian.h"
 
-/* The system's, or the program's own, come first. */
+/* Definitions of the system or of the program take precedence. */
 #ifndef ntohll
 #undef htonll
 
-/* From the host's order to the network's. endian.h has htobe64 for some standards only. */
+/*
+ * Host to network byte order. htobe64 is not used because endian.h does not define it in strict standard
+ * modes.
+ */
 static inline __attribute__((__deprecated__)) uint64_t htonll(uint64_t x)
 {
 	return __BYTE_ORDER == __LITTLE_ENDIAN ? __builtin_bswap64(x) : x;
 }
 
-/* From the network's order to the host's. */
+/* Network to host byte order. */
 static inline __attribute__((__deprecated__)) uint64_t ntohll(uint64_t x)
 {
 	return __BYTE_ORDER == __LITTLE_ENDIAN ? __builtin_bswap64(x) : x;
 }
 
-/* So that others see that they are there. */
+/* Let other headers detect the definitions. */
 #define htonll htonll
 #define ntohll ntohll
 #endif

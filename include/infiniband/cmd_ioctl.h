@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Commands of the kernel's ioctl interface, as providers build them: on their own, or as attributes that the
- *library adds to a command of its own (ibv_cmd_* with a struct ibv_command_buffer). Part of driver.h.
+ * Builds commands of the kernel's uverbs ioctl interface. Providers use it for commands of their own, and for
+ * attributes that ibv_cmd_* functions add to the library's commands. Part of driver.h.
  *
  *	DECLARE_COMMAND_BUFFER(cmd, UVERBS_OBJECT_DM, METHOD, 2);
  *	fill_attr_in_obj(cmd, ATTR_HANDLE, handle);
- *	fill_attr_out_ptr(cmd, ATTR_ANSWER, &answer);
+ *	fill_attr_out_ptr(cmd, ATTR_RESPONSE, &response);
  *	ret = execute_ioctl(context, cmd);
  *
- * What the attributes point to must live until the command is executed.
+ * Data that attributes point to must remain valid until the command has been executed.
  */
 #ifndef __INFINIBAND_VERBS_IOCTL_H
 #define __INFINIBAND_VERBS_IOCTL_H
@@ -22,18 +22,22 @@
 
 #include <infiniband/verbs.h>
 
-/* A command. Its attributes follow in memory, so it is the first of an array that is long enough. */
+/*
+ * A command. Its attributes follow in memory: the struct is the first element of an array that has room for
+ * them.
+ */
 __extension__ struct ibv_command_buffer {
-	struct ibv_command_buffer *next; /* whose attributes go into the same command */
+	struct ibv_command_buffer *next; /* attributes to add to the same command */
 	struct ib_uverbs_attr *next_attr;
-	struct ib_uverbs_attr *last_attr; /* behind the room there is */
-	uint8_t uhw_in_idx;               /* which attribute is the provider's request, or _UHW_NO_INDEX */
-	uint8_t uhw_out_idx;              /* ... answer */
-	uint8_t uhw_in_headroom_dwords;   /* what is free in front of it, for the write interface */
+	struct ib_uverbs_attr *last_attr; /* end of the attribute array */
+	uint8_t uhw_in_idx;  /* index of the attribute with the provider's request, or _UHW_NO_INDEX */
+	uint8_t uhw_out_idx; /* index of the attribute with its response */
+	uint8_t uhw_in_headroom_dwords; /* free space before the data, in units of 4 bytes, for the write
+					   interface */
 	uint8_t uhw_out_headroom_dwords;
-	uint8_t buffer_error : 1;        /* an attribute was too long: it fails with EINVAL */
-	uint8_t fallback_require_ex : 1; /* the plain write command will not do */
-	uint8_t fallback_ioctl_only : 1; /* neither will the extended one */
+	uint8_t buffer_error : 1;        /* an attribute was too long: the command fails with EINVAL */
+	uint8_t fallback_require_ex : 1; /* no fallback to the plain write command */
+	uint8_t fallback_ioctl_only : 1; /* no fallback to either write command */
 	struct ib_uverbs_ioctl_hdr hdr;
 };
 
@@ -41,18 +45,18 @@ enum {
 	_UHW_NO_INDEX = 0xFF
 };
 
-/* How many structs there are in a command with so many attributes. */
+/* Array length for a command with _num_attrs attributes. */
 #define _IOCTL_NUM_CMDB(_num_attrs) \
 	(1 + (sizeof(struct ib_uverbs_attr) * (_num_attrs) + sizeof(struct ibv_command_buffer) - 1) / \
 		     sizeof(struct ibv_command_buffer))
 
-/* num_attrs and the attributes of the linked ones. */
+/* num_attrs plus the number of attributes in the linked buffers. */
 unsigned int __ioctl_final_num_attrs(unsigned int num_attrs, struct ibv_command_buffer *link);
 #define _ioctl_final_num_attrs(_num_attrs, _link) \
 	((__builtin_constant_p(!(_link)) && !(_link)) ? (_num_attrs) \
 						      : __ioctl_final_num_attrs(_num_attrs, _link))
 
-/* Makes a command without attributes yet. */
+/* Initializes a command without attributes. */
 static inline int _ioctl_init_cmdb(struct ibv_command_buffer *cmd, uint16_t object_id, uint16_t method_id,
 				   size_t num_attrs, struct ibv_command_buffer *link)
 {
@@ -67,7 +71,9 @@ static inline int _ioctl_init_cmdb(struct ibv_command_buffer *cmd, uint16_t obje
 	return 0;
 }
 
-/* Declares a command _name on the stack, with room for so many attributes and those of the linked ones. */
+/*
+ * Declares a command _name on the stack, with room for _num_attrs attributes and those of the linked buffers.
+ */
 #define DECLARE_COMMAND_BUFFER_LINK(_name, _object_id, _method_id, _num_attrs, _link) \
 	const unsigned int __##_name##total = _ioctl_final_num_attrs(_num_attrs, _link); \
 	__extension__ struct ibv_command_buffer _name[_IOCTL_NUM_CMDB(__##_name##total)]; \
@@ -76,11 +82,13 @@ static inline int _ioctl_init_cmdb(struct ibv_command_buffer *cmd, uint16_t obje
 #define DECLARE_COMMAND_BUFFER(_name, _object_id, _method_id, _num_attrs) \
 	DECLARE_COMMAND_BUFFER_LINK(_name, _object_id, _method_id, _num_attrs, NULL)
 
-/* Hands a command to the kernel. ENOTTY: this kernel has no such method. */
+/* Executes a command. Fails with ENOTTY if the kernel has no such method. */
 int execute_ioctl(struct ibv_context *context, struct ibv_command_buffer *cmd);
 
-/* A pointer as the kernel takes it; and one in an RDMA_UAPI_PTR, whose other half is made 0 where there is
- * one. */
+/*
+ * Convert a pointer to the kernel's 64-bit form; clear the unused half of a 32-bit pointer in an
+ * RDMA_UAPI_PTR.
+ */
 static inline uint64_t ioctl_ptr_to_u64(const void *ptr)
 {
 	return (uintptr_t)ptr;
@@ -94,7 +102,7 @@ static inline void _scrub_ptr_attr(void **ptr)
 }
 #define scrub_ptr_attr(ptr) _scrub_ptr_attr((void **)(&ptr))
 
-/* The next attribute. There must be room for it. */
+/* Adds an attribute; there must be room for it. */
 static inline struct ib_uverbs_attr *_ioctl_next_attr(struct ibv_command_buffer *cmd, uint16_t attr_id)
 {
 	struct ib_uverbs_attr *attr = cmd->next_attr;
@@ -107,7 +115,7 @@ static inline struct ib_uverbs_attr *_ioctl_next_attr(struct ibv_command_buffer 
 	return attr;
 }
 
-/* Lets a kernel that does not know the attribute ignore it. attr may be NULL. */
+/* Makes an attribute optional: a kernel that does not know it ignores it. attr may be NULL. */
 static inline struct ib_uverbs_attr *attr_optional(struct ib_uverbs_attr *attr)
 {
 	if (attr)
@@ -115,7 +123,7 @@ static inline struct ib_uverbs_attr *attr_optional(struct ib_uverbs_attr *attr)
 	return attr;
 }
 
-/* An object's handle: in, out, and what came back. */
+/* Object handles: input, output, and reading the output. */
 static inline struct ib_uverbs_attr *fill_attr_in_obj(struct ibv_command_buffer *cmd, uint16_t attr_id,
 						      uint32_t idr)
 {
@@ -137,7 +145,7 @@ static inline uint32_t read_attr_obj(uint16_t attr_id, struct ib_uverbs_attr *at
 	return (uint32_t)attr->data;
 }
 
-/* A file descriptor: in (-1: no attribute, and NULL), out, and what came back. */
+/* File descriptors: input (for fd -1 adds nothing and returns NULL), output, and reading the output. */
 static inline struct ib_uverbs_attr *fill_attr_in_fd(struct ibv_command_buffer *cmd, uint16_t attr_id, int fd)
 {
 	struct ib_uverbs_attr *attr = NULL;
@@ -163,7 +171,7 @@ static inline int read_attr_fd(uint16_t attr_id, struct ib_uverbs_attr *attr)
 	return (int)attr->data;
 }
 
-/* Bytes for the kernel; up to 8 are copied now. */
+/* Input data; up to 8 bytes are copied into the attribute. */
 static inline struct ib_uverbs_attr *fill_attr_in(struct ibv_command_buffer *cmd, uint16_t attr_id,
 						  const void *data, size_t len)
 {
@@ -180,7 +188,7 @@ static inline struct ib_uverbs_attr *fill_attr_in(struct ibv_command_buffer *cmd
 }
 #define fill_attr_in_ptr(cmd, attr_id, ptr) fill_attr_in(cmd, attr_id, ptr, sizeof(*ptr))
 
-/* Numbers for the kernel. */
+/* Input integers. */
 static inline struct ib_uverbs_attr *fill_attr_in_uint64(struct ibv_command_buffer *cmd, uint16_t attr_id,
 							 uint64_t data)
 {
@@ -194,7 +202,7 @@ static inline struct ib_uverbs_attr *fill_attr_in_uint32(struct ibv_command_buff
 	return fill_attr_in(cmd, attr_id, &data, sizeof(data));
 }
 
-/* An alternative's number, and bytes for the kernel. */
+/* Input of an enum attribute: the number of the alternative, and its data. */
 static inline struct ib_uverbs_attr *fill_attr_in_enum(struct ibv_command_buffer *cmd, uint16_t attr_id,
 						       uint8_t elem_id, const void *data, size_t len)
 {
@@ -204,7 +212,7 @@ static inline struct ib_uverbs_attr *fill_attr_in_enum(struct ibv_command_buffer
 	return attr;
 }
 
-/* Room for bytes of the kernel. */
+/* Output buffer. */
 static inline struct ib_uverbs_attr *fill_attr_out(struct ibv_command_buffer *cmd, uint16_t attr_id,
 						   void *data, size_t len)
 {
@@ -218,7 +226,7 @@ static inline struct ib_uverbs_attr *fill_attr_out(struct ibv_command_buffer *cm
 }
 #define fill_attr_out_ptr(cmd, attr_id, ptr) fill_attr_out(cmd, attr_id, ptr, sizeof(*(ptr)))
 
-/* The length of an array, SIZE_MAX if it is none. */
+/* Size of an array in bytes; SIZE_MAX on overflow. */
 static inline size_t _array_len(size_t size, size_t nelems)
 {
 	return size && nelems >= SIZE_MAX / size ? SIZE_MAX : size * nelems;
@@ -230,7 +238,7 @@ static inline size_t _array_len(size_t size, size_t nelems)
 #define fill_attr_out_ptr_array(cmd, attr_id, ptr, nelems) \
 	fill_attr_out(cmd, attr_id, ptr, _array_len(sizeof(*ptr), nelems))
 
-/* Handles of several objects. */
+/* Input array of object handles. */
 static inline struct ib_uverbs_attr *fill_attr_in_objs_arr(struct ibv_command_buffer *cmd, uint16_t attr_id,
 							   const uint32_t *idrs_arr, size_t nelems)
 {

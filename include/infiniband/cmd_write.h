@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Commands that fall back from the ioctl interface to the write interface, as far as providers have a say in
- * it. The rest is the library's own.
+ * For commands that fall back from the ioctl interface to the write interface: the part that providers use.
  */
 #ifndef __INFINIBAND_VERBS_WRITE_H
 #define __INFINIBAND_VERBS_WRITE_H
@@ -11,7 +10,7 @@
 
 #include <infiniband/cmd_ioctl.h>
 
-/* The plain write command cannot say what this one says; neither write command can. */
+/* Declare that a command cannot be expressed by the plain write command; by either write command. */
 static inline void fallback_require_ex(struct ibv_command_buffer *cmdb)
 {
 	cmdb->fallback_require_ex = 1;
@@ -22,12 +21,12 @@ static inline void fallback_require_ioctl(struct ibv_command_buffer *cmdb)
 	cmdb->fallback_ioctl_only = 1;
 }
 
-/* Set once the device is gone: destroying then succeeds where RDMAV_ALLOW_DISASSOC_DESTROY asks for it. */
+/* Set from RDMAV_ALLOW_DISASSOC_DESTROY: destroying an object of a device that is gone (EIO) succeeds. */
 extern bool verbs_allow_disassociate_destroy;
 
 /*
- * Whether to leave it at what the kernel answered, for it destroyed nothing. *ret becomes 0 where that is to
- * count as success.
+ * Whether destroying an object failed in the kernel, so that the provider must stop there. Sets *ret to 0 if
+ * the failure counts as success (verbs_allow_disassociate_destroy).
  */
 static inline bool verbs_is_destroy_err(int *ret)
 {

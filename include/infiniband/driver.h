@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * For authors of providers: what a provider and the library share.
+ * For authors of providers: the interface between a provider and the library.
  *
- * A provider is a shared object libNAME-rdmav34.so in the library's provider directory (or anywhere, by its
- * path), with a line "driver NAME" in a file of /etc/libibverbs.d. It registers a struct verbs_device_ops
- * when it is loaded (PROVIDER_DRIVER), and from then on the library calls it: for a device that it
- * recognises, to allocate a struct verbs_device; when a program opens that, to allocate a context, whose
- * operations it sets; and for every verb. Most operations end in an ibv_cmd_*, which makes the kernel's
- * object.
+ * A provider is a shared object libNAME-rdmav34.so in the library's provider directory (or elsewhere, named
+ * by its path), with a line "driver NAME" in a file of /etc/libibverbs.d. When it is loaded it registers a
+ * struct verbs_device_ops (PROVIDER_DRIVER). The library then calls it:
+ *  - for each device that it matches, to allocate a struct verbs_device;
+ *  - when a program opens such a device, to allocate a context, whose operations it sets (verbs_set_ops);
+ *  - for each verb on that context.
+ *
+ * Most operations end in an ibv_cmd_* function, which creates the object in the kernel.
  *
  * This is provider ABI 34, that of rdma-core 34 to 56.
  *
- * Where a comment says nothing else, functions return 0 or an errno value, and pointers NULL with errno set.
+ * Unless a comment says otherwise, functions that return an int return 0 or a positive errno value; functions
+ * that return a pointer return NULL on failure and set errno.
  */
 #ifndef INFINIBAND_DRIVER_H
 #define INFINIBAND_DRIVER_H
@@ -20,7 +23,7 @@
 #error "driver.h is for C: the commands have the kernel's structs with flexible arrays in their middle"
 #endif
 
-/* The number in the names of the file and of the symbols. */
+/* Provider ABI version, which is part of file names and symbol names. */
 #ifndef IBVERBS_PABI_VERSION
 #define IBVERBS_PABI_VERSION 34
 #endif
@@ -40,8 +43,10 @@
 #include <infiniband/cmd_ioctl.h>
 #include <infiniband/kern-abi.h>
 
-/* In a tree like rdma-core's, its helpers come with driver.h. Elsewhere only the lists' place in structs
- * matters. */
+/*
+ * In a source tree like rdma-core's, driver.h also includes the tree's utilities. Elsewhere, struct list_node
+ * only needs the right size.
+ */
 #if defined(__has_include)
 #if __has_include(<util/compiler.h>)
 #include <util/compiler.h>
@@ -57,7 +62,7 @@ struct list_node {
 };
 #endif
 
-/* The struct of that type around a member of that name. */
+/* The struct of containing_type whose member is at member_ptr. */
 #ifndef container_of
 #define container_of(member_ptr, containing_type, member) \
 	((containing_type *)((char *)(member_ptr)-offsetof(containing_type, member)))
@@ -65,11 +70,9 @@ struct list_node {
 
 struct verbs_device;
 
-/*
- * Messages
- */
+/* Log messages */
 
-/* How much of them is wanted: VERBS_LOG_LEVEL. */
+/* Log levels, as selected by VERBS_LOG_LEVEL. */
 enum {
 	VERBS_LOG_LEVEL_NONE,
 	VERBS_LOG_ERR,
@@ -78,14 +81,15 @@ enum {
 	VERBS_LOG_DEBUG
 };
 
-/* Writes to VERBS_LOG_FILE, or stderr, if the level is wanted. As printf. */
+/* Writes a message to VERBS_LOG_FILE, by default stderr, if its level is enabled. Arguments as for printf. */
 void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...);
 
-/* The format and what follows it, or 0, which printf does not look at: so there is no comma to swallow. */
+/* The format; and the arguments after it, or 0, which printf ignores, so that the list is never empty. */
 #define __IBV_LOG_FORMAT(format, ...) format
 #define __IBV_LOG_REST(format, ...) __VA_ARGS__
 
-/* Writes a message with device, function and line in front. errno stays. verbs_log(ctx, level, format, ...)
+/*
+ * verbs_log(ctx, level, format, ...) writes a message after device name, function and line. Preserves errno.
  */
 #define verbs_log(ctx, level, ...) \
 	do { \
@@ -101,7 +105,7 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...
 #define verbs_warn(ctx, ...) verbs_log(ctx, VERBS_LOG_WARN, __VA_ARGS__)
 #define verbs_err(ctx, ...) verbs_log(ctx, VERBS_LOG_ERR, __VA_ARGS__)
 
-/* The same where every nanosecond counts: nothing, unless compiled with -DVERBS_DEBUG. */
+/* The same for the data path: compiled in only with -DVERBS_DEBUG. */
 #ifdef VERBS_DEBUG
 #define verbs_log_datapath(ctx, level, ...) verbs_log(ctx, level, __VA_ARGS__)
 #else
@@ -115,8 +119,8 @@ void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...
 #define verbs_err_datapath(ctx, ...) verbs_log_datapath(ctx, VERBS_LOG_ERR, __VA_ARGS__)
 
 /*
- * Objects: what a provider allocates where programs see the first member. Zeroed, for the library looks at
- * them.
+ * Objects. The provider allocates each with its struct as first member, filled with zeros: the library reads
+ * the members that the provider does not set.
  */
 
 /* An XRC domain. */
@@ -139,7 +143,7 @@ struct verbs_srq {
 	uint32_t srq_num;
 };
 
-/* A queue pair; an extended one has VERBS_QP_EX set and the functions of qp_ex filled in. */
+/* A queue pair. An extended one has VERBS_QP_EX set in comp_mask and the functions of qp_ex filled in. */
 __extension__ struct verbs_qp {
 	__extension__ union {
 		struct ibv_qp qp;
@@ -161,12 +165,15 @@ __extension__ struct verbs_cq {
 	};
 };
 
-/* Flags of ibv_cmd_create_cq_ex: no time stamps are meant by the flags for them. */
+/*
+ * Flags of ibv_cmd_create_cq_ex: the CQ may be created without the timestamps that wc_flags request, if the
+ * kernel cannot provide them.
+ */
 enum create_cq_cmd_flags {
 	CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX = 1 << 0
 };
 
-/* A memory region; the library sets the type and keeps the access flags. */
+/* A memory region. The library sets mr_type and access. */
 enum ibv_mr_type {
 	IBV_MR_TYPE_MR,
 	IBV_MR_TYPE_NULL_MR,
@@ -179,13 +186,13 @@ struct verbs_mr {
 	int access;
 };
 
-/* The provider's view of a program's region. */
+/* The struct verbs_mr of a memory region. */
 static inline struct verbs_mr *verbs_get_mr(struct ibv_mr *mr)
 {
 	return container_of(mr, struct verbs_mr, ibv_mr);
 }
 
-/* An action that flows refer to. */
+/* A flow action. */
 enum ibv_flow_action_type {
 	IBV_FLOW_ACTION_UNSPECIFIED,
 	IBV_FLOW_ACTION_ESP
@@ -196,23 +203,21 @@ struct verbs_flow_action {
 	enum ibv_flow_action_type type;
 };
 
-/* Memory of the device's own. */
+/* Device memory. */
 struct verbs_dm {
 	struct ibv_dm dm;
 	uint32_t handle;
 };
 
-/* A set of counters. */
+/* A set of flow counters. */
 struct verbs_counters {
 	struct ibv_counters counters;
 	uint32_t handle;
 };
 
-/*
- * Recognising devices
- */
+/* Matching devices */
 
-/* Kinds of entries. The sentinel ends a table. */
+/* Kinds of match entries. VERBS_MATCH_SENTINEL ends a table. */
 enum {
 	VERBS_MATCH_SENTINEL = 0,
 	VERBS_MATCH_PCI = 1,
@@ -220,11 +225,11 @@ enum {
 	VERBS_MATCH_DRIVER_ID = 3
 };
 
-/* One way to recognise a device. driver_data is the provider's. */
+/* A match entry. driver_data is for the provider. */
 struct verbs_match_ent {
 	void *driver_data;
 	union {
-		const char *modalias; /* a pattern, as of fnmatch */
+		const char *modalias; /* pattern, as for fnmatch */
 		uint64_t driver_id;
 	} u;
 	uint16_t vendor;
@@ -232,7 +237,10 @@ struct verbs_match_ent {
 	uint8_t kind;
 };
 
-/* Entries: by the kernel driver's enum rdma_driver_id, by PCI ids, by modalias, by the start of the name. */
+/*
+ * Initializers: match by enum rdma_driver_id of the kernel driver, PCI IDs, modalias, or start of the device
+ * name.
+ */
 #define VERBS_DRIVER_ID(_id) \
 	{ \
 		.u = { .driver_id = (_id) }, .kind = VERBS_MATCH_DRIVER_ID \
@@ -249,52 +257,53 @@ struct verbs_match_ent {
 	}
 #define VERBS_NAME_MATCH(_name_prefix, _data) VERBS_MODALIAS_MATCH("rdma_device:*N" _name_prefix "*", _data)
 
-/* What has been read of a device so far. */
+/* Attributes of the device that have been read. */
 enum {
 	VSYSFS_READ_MODALIAS = 1 << 0,
 	VSYSFS_READ_NODE_GUID = 1 << 1
 };
 
-/* A device of the kernel's, as the library found it, and frees it when nothing refers to it. */
+/* A device that the library found in the kernel. The library frees it when its last user is gone. */
 struct verbs_sysfs_dev {
 	struct list_node entry;
-	void *provider_data;                 /* the provider's, from match_device to alloc_device */
-	const struct verbs_match_ent *match; /* the entry that matched */
+	void *provider_data;                 /* for the provider, between match_device and alloc_device */
+	const struct verbs_match_ent *match; /* entry of match_table that matched */
 	unsigned int flags;                  /* VSYSFS_READ_* */
 	char sysfs_name[IBV_SYSFS_NAME_MAX]; /* "uverbs0" */
 	dev_t sysfs_cdev;
 	char ibdev_name[IBV_SYSFS_NAME_MAX]; /* "rxe0" */
 	char ibdev_path[IBV_SYSFS_PATH_MAX];
 	char modalias[512];
-	uint64_t node_guid; /* in network byte order */
-	uint32_t driver_id; /* enum rdma_driver_id; 0 if the kernel does not tell */
+	uint64_t node_guid; /* network byte order */
+	uint32_t driver_id; /* enum rdma_driver_id; 0 if the kernel does not report it */
 	enum ibv_node_type node_type;
-	int ibdev_idx; /* the kernel's number of it, or -1 */
+	int ibdev_idx; /* index in the kernel; -1 if unknown */
 	uint32_t num_ports;
-	uint32_t abi_ver; /* of the kernel's driver */
+	uint32_t abi_ver; /* uverbs ABI version of the kernel driver */
 	struct timespec time_created;
 };
 
-/* A provider's way to its devices. Static, and as long as the provider is loaded. */
+/* What a provider registers. It must remain valid while the provider is loaded. */
 struct verbs_device_ops {
 	const char *name;
-	uint32_t match_min_abi_version; /* of the kernel's driver: others are refused, with a warning */
+	uint32_t match_min_abi_version; /* ABI versions of the kernel driver that the provider supports;
+					   devices with others are skipped, with a warning */
 	uint32_t match_max_abi_version;
-	const struct verbs_match_ent *match_table; /* or NULL: match_device decides */
+	const struct verbs_match_ent *match_table; /* NULL: match_device decides alone */
 	const struct verbs_device_ops **static_providers;
-	/* Whether it is one of its devices. Optional. */
+	/* Optional: whether the provider handles this device. */
 	bool (*match_device)(struct verbs_sysfs_dev *sysfs_dev);
-	/* Makes a context on the open character device cmd_fd, which is then the context's. */
+	/* Creates a context on the open character device cmd_fd, which the context then owns. */
 	struct verbs_context *(*alloc_context)(struct ibv_device *device, int cmd_fd, void *private_data);
-	/* ... on that of another process. Optional. */
+	/* Optional: the same for a cmd_fd that another process opened (ibv_import_device). */
 	struct verbs_context *(*import_context)(struct ibv_device *device, int cmd_fd);
-	/* Allocates the struct around the struct verbs_device. */
+	/* Allocates the provider's struct, which contains a struct verbs_device. */
 	struct verbs_device *(*alloc_device)(struct verbs_sysfs_dev *sysfs_dev);
-	/* Frees it. */
+	/* Frees that struct. */
 	void (*uninit_device)(struct verbs_device *device);
 };
 
-/* A device, in a struct of the provider's. All but what is behind it is the library's. */
+/* A device, contained in the provider's own struct. The members are for the library. */
 struct verbs_device {
 	struct ibv_device device;
 	const struct verbs_device_ops *ops;
@@ -304,15 +313,15 @@ struct verbs_device {
 	uint64_t core_support; /* enum ib_uverbs_core_support */
 };
 
-/* The provider's view of a device. */
+/* The struct verbs_device of a device. */
 static inline struct verbs_device *verbs_get_device(const struct ibv_device *dev)
 {
 	return container_of(dev, struct verbs_device, device);
 }
 
 /*
- * Operations. In alphabetical order, which is the ABI. Each is a verb, or an older verb's newer form; a
- * provider fills in what it has, and the library answers EOPNOTSUPP for the rest.
+ * Operations of a context, in alphabetical order; the order is part of the ABI. Most implement the verb of
+ * the same name. For operations that the provider does not set, the library returns EOPNOTSUPP.
  */
 struct verbs_context_ops {
 	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
@@ -324,14 +333,14 @@ struct verbs_context_ops {
 					      struct ibv_parent_domain_init_attr *attr);
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	struct ibv_td *(*alloc_td)(struct ibv_context *context, struct ibv_td_init_attr *init_attr);
-	/* an event has been read, and is about to be the program's */
+	/* called with each asynchronous event before the program receives it */
 	void (*async_event)(struct ibv_context *context, struct ibv_async_event *event);
 	int (*attach_counters_point_flow)(struct ibv_counters *counters, struct ibv_counter_attach_attr *attr,
 					  struct ibv_flow *flow);
 	int (*attach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 	int (*bind_mw)(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind);
 	int (*close_xrcd)(struct ibv_xrcd *xrcd);
-	/* a completion event has been read */
+	/* called when a completion event has been read */
 	void (*cq_event)(struct ibv_cq *cq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 	struct ibv_counters *(*create_counters)(struct ibv_context *context,
@@ -365,7 +374,7 @@ struct verbs_context_ops {
 	int (*destroy_srq)(struct ibv_srq *srq);
 	int (*destroy_wq)(struct ibv_wq *wq);
 	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
-	/* ibv_close_device: frees what alloc_context made, after verbs_uninit_context */
+	/* called by ibv_close_device: calls verbs_uninit_context and frees what alloc_context allocated */
 	void (*free_context)(struct ibv_context *context);
 	int (*free_dm)(struct ibv_dm *dm);
 	int (*get_srq_num)(struct ibv_srq *srq, uint32_t *srq_num);
@@ -401,7 +410,7 @@ struct verbs_context_ops {
 				    unsigned int access);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
-	/* hca_va: the address that the device shall see */
+	/* hca_va: start address for lkey and rkey accesses */
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int access);
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
 	int (*rereg_mr)(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
@@ -413,20 +422,18 @@ struct verbs_context_ops {
 	void (*unimport_pd)(struct ibv_pd *pd);
 };
 
-/*
- * Registering, and contexts
- */
+/* Registration and contexts */
 
-/* Registers the way to a provider's devices: the symbol bears the number of the provider ABI. */
+/* Registers a provider. The symbol name contains the provider ABI version. */
 #define ___make_verbs_register_driver(x) verbs_register_driver_##x
 #define __make_verbs_register_driver(x) ___make_verbs_register_driver(x)
 #define verbs_register_driver __make_verbs_register_driver(IBVERBS_PABI_VERSION)
 void verbs_register_driver(const struct verbs_device_ops *ops);
 
-/* What very old providers registered instead. */
+/* Type of the function that very old providers registered instead. */
 typedef struct verbs_device *(*verbs_driver_init_func)(const char *uverbs_sys_path, int abi_version);
 
-/* Registers drv_struct when the provider is loaded; for static linking it is verbs_provider_NAME too. */
+/* Registers drv_struct when the provider is loaded. Also defines verbs_provider_NAME, for static linking. */
 #define PROVIDER_DRIVER(provider_name, drv_struct) \
 	extern const struct verbs_device_ops verbs_provider_##provider_name \
 		__attribute__((__alias__(#drv_struct))); \
@@ -436,8 +443,8 @@ typedef struct verbs_device *(*verbs_driver_init_func)(const char *uverbs_sys_pa
 	}
 
 /*
- * Allocates, zeroed, the struct that drv_ctx_ptr points to, and makes its member ctx_memb, a struct
- * verbs_context, a context on cmd_fd. Undone by verbs_uninit_context and free.
+ * Allocates the struct that drv_ctx_ptr points to, filled with zeros, and initializes its member ctx_memb, a
+ * struct verbs_context, as a context on cmd_fd. Undo with verbs_uninit_context and free.
  */
 void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_t alloc_size,
 				    struct verbs_context *context_offset, uint32_t driver_id);
@@ -446,38 +453,38 @@ void *_verbs_init_and_alloc_context(struct ibv_device *device, int cmd_fd, size_
 								&((__typeof__(drv_ctx_ptr))NULL)->ctx_memb, \
 								(driver_id)))
 
-/* Takes a context apart, and closes its cmd_fd. The memory stays the provider's. */
+/* Releases what a context holds and closes its cmd_fd. The provider frees the memory. */
 void verbs_uninit_context(struct verbs_context *context);
 
-/* Sets those operations that are not NULL in ops; the others stay. */
+/* Sets the operations that are not NULL in ops; the others are unchanged. */
 void verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *ops);
 
-/* Makes a completion queue of one that the provider allocated for a verb of its own. */
+/* Initializes a CQ that the provider allocated in a verb of its own. */
 void verbs_init_cq(struct ibv_cq *cq, struct ibv_context *context, struct ibv_comp_channel *channel,
 		   void *cq_context);
 
-/* Opens a device for the program, with data for alloc_context: for a provider's own way to open devices. */
+/* For a provider's own verb that opens devices: opens a device, passing private_data to alloc_context. */
 struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_data);
 
 /*
- * Commands. Each asks the kernel for an object, or about one, and fills in what programs see of it. cmd and
- * resp may have the provider's own part behind the struct named here; the sizes include it. A command buffer
- * has attributes of the provider's to be added, or is NULL.
+ * Commands: each executes a command of the kernel and fills in the members that programs see. cmd and resp
+ * may be followed by the provider's own request and response; the sizes include these. A struct
+ * ibv_command_buffer contains attributes of the provider to add to an ioctl, or is NULL.
  */
 
-/* Opens the kernel's context; num_comp_vectors and the device's core_support are known afterwards. */
+/* Creates the context in the kernel; sets num_comp_vectors and the device's core_support. */
 int ibv_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd, size_t cmd_size,
 			struct ib_uverbs_get_context_resp *resp, size_t resp_size);
 
-/* Asks about another process's context, for import_context. */
+/* Queries the context that another process created; for import_context. */
 int ibv_cmd_query_context(struct ibv_context *ctx, struct ibv_command_buffer *driver);
 
-/* The device: resp may be NULL, and *resp_size comes back as what the kernel answered. */
+/* Queries a device. resp may be NULL; *resp_size returns the length of the kernel's response. */
 int ibv_cmd_query_device_any(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			     struct ibv_device_attr_ex *attr, size_t attr_size,
 			     struct ib_uverbs_ex_query_device_resp *resp, size_t *resp_size);
 
-/* A port. */
+/* Queries a port. */
 int ibv_cmd_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *port_attr,
 		       struct ibv_query_port *cmd, size_t cmd_size);
 
@@ -486,13 +493,13 @@ int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_
 		     size_t cmd_size, struct ib_uverbs_alloc_pd_resp *resp, size_t resp_size);
 int ibv_cmd_dealloc_pd(struct ibv_pd *pd);
 
-/* XRC domains. vxrcd_size: of the provider's struct. */
+/* XRC domains. vxrcd_size is the size of the provider's struct. */
 int ibv_cmd_open_xrcd(struct ibv_context *context, struct verbs_xrcd *xrcd, int vxrcd_size,
 		      struct ibv_xrcd_init_attr *attr, struct ibv_open_xrcd *cmd, size_t cmd_size,
 		      struct ib_uverbs_open_xrcd_resp *resp, size_t resp_size);
 int ibv_cmd_close_xrcd(struct verbs_xrcd *xrcd);
 
-/* Memory regions: of memory, of a dma-buf, of the device's own memory, of another process (by its handle). */
+/* Memory regions: of memory, of a dma-buf, of device memory, and of another process by handle. */
 int ibv_cmd_reg_mr(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int access,
 		   struct verbs_mr *vmr, struct ibv_reg_mr *cmd, size_t cmd_size,
 		   struct ib_uverbs_reg_mr_resp *resp, size_t resp_size);
@@ -503,14 +510,14 @@ int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset, s
 int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t mr_handle);
 
 /*
- * The last argument came with rdma-core 54, without another number for the ABI. It may be left out, and
- * should be NULL: the library cannot see who has it, and looks at libmlx5's only.
+ * rdma-core 54 added the last argument without changing the ABI version. The macro allows callers to omit it;
+ * pass NULL. The library cannot know whether a provider passes it, and uses it only for libmlx5.
  */
 #define ibv_cmd_reg_dmabuf_mr(...) __IBV_REG_DMABUF_MR(__VA_ARGS__, NULL, NULL)
 #define __IBV_REG_DMABUF_MR(pd, offset, length, iova, fd, access, vmr, driver, ...) \
 	(ibv_cmd_reg_dmabuf_mr)(pd, offset, length, iova, fd, access, vmr, driver)
 
-/* Changes a region, frees one, and passes advice on. */
+/* Change and deregister a region, and give advice about regions. */
 int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr, size_t length, uint64_t hca_va,
 		     int access, struct ibv_pd *pd, struct ibv_rereg_mr *cmd, size_t cmd_sz,
 		     struct ib_uverbs_rereg_mr_resp *resp, size_t resp_sz);
@@ -523,12 +530,12 @@ int ibv_cmd_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type, struct ibv_mw *mw
 		     size_t cmd_size, struct ib_uverbs_alloc_mw_resp *resp, size_t resp_size);
 int ibv_cmd_dealloc_mw(struct ibv_mw *mw);
 
-/* The device's own memory. */
+/* Device memory. */
 int ibv_cmd_alloc_dm(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *dm_attr, struct verbs_dm *dm,
 		     struct ibv_command_buffer *link);
 int ibv_cmd_free_dm(struct verbs_dm *dm);
 
-/* Completion queues; cmd_flags are of enum create_cq_cmd_flags. */
+/* Completion queues. cmd_flags is a mask of enum create_cq_cmd_flags. */
 int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel, int comp_vector,
 		      struct ibv_cq *cq, struct ibv_create_cq *cmd, size_t cmd_size,
 		      struct ib_uverbs_create_cq_resp *resp, size_t resp_size);
@@ -545,7 +552,7 @@ int ibv_cmd_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr, struct
 		      size_t cmd_size);
 int ibv_cmd_destroy_cq(struct ibv_cq *cq);
 
-/* Polling and arming by the kernel, for devices that are not mapped. */
+/* Poll and arm a CQ through the kernel, for devices whose queues are not mapped into the process. */
 int ibv_cmd_poll_cq(struct ibv_cq *cq, int ne, struct ibv_wc *wc);
 int ibv_cmd_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 
@@ -562,7 +569,7 @@ int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, struct
 		      size_t cmd_size);
 int ibv_cmd_destroy_srq(struct ibv_srq *srq);
 
-/* Queue pairs. vqp_sz: of the provider's struct. */
+/* Queue pairs. vqp_sz is the size of the provider's struct. */
 int ibv_cmd_create_qp(struct ibv_pd *pd, struct ibv_qp *qp, struct ibv_qp_init_attr *attr,
 		      struct ibv_create_qp *cmd, size_t cmd_size, struct ib_uverbs_create_qp_resp *resp,
 		      size_t resp_size);
@@ -584,19 +591,19 @@ int ibv_cmd_modify_qp_ex(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_m
 			 struct ib_uverbs_ex_modify_qp_resp *resp, size_t resp_size);
 int ibv_cmd_destroy_qp(struct ibv_qp *qp);
 
-/* Posting through the kernel, for devices that are not mapped. */
+/* Post work requests through the kernel, for devices whose queues are not mapped into the process. */
 int ibv_cmd_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr);
 int ibv_cmd_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 int ibv_cmd_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr);
 
-/* Address handles, and multicast groups. */
+/* Address handles and multicast groups. */
 int ibv_cmd_create_ah(struct ibv_pd *pd, struct ibv_ah *ah, struct ibv_ah_attr *attr,
 		      struct ib_uverbs_create_ah_resp *resp, size_t resp_size);
 int ibv_cmd_destroy_ah(struct ibv_ah *ah);
 int ibv_cmd_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 int ibv_cmd_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* Flows, actions on ESP packets, counters. ucmd: the provider's own part alone. */
+/* Flows, ESP flow actions, flow counters. ucmd is the provider's request alone. */
 int ibv_cmd_create_flow(struct ibv_qp *qp, struct ibv_flow *flow_id, struct ibv_flow_attr *flow_attr,
 			void *ucmd, size_t ucmd_size);
 int ibv_cmd_destroy_flow(struct ibv_flow *flow_id);
@@ -611,7 +618,7 @@ int ibv_cmd_read_counters(struct verbs_counters *vcounters, uint64_t *counters_v
 			  uint32_t flags, struct ibv_command_buffer *link);
 int ibv_cmd_destroy_counters(struct verbs_counters *vcounters);
 
-/* Work queues, and tables of them. */
+/* Work queues and indirection tables. */
 int ibv_cmd_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr, struct ibv_wq *wq,
 		      struct ibv_create_wq *cmd, size_t cmd_size, struct ib_uverbs_ex_create_wq_resp *resp,
 		      size_t resp_size);
@@ -623,26 +630,32 @@ int ibv_cmd_create_rwq_ind_table(struct ibv_context *context, struct ibv_rwq_ind
 				 struct ib_uverbs_ex_create_rwq_ind_table_resp *resp, size_t resp_size);
 int ibv_cmd_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table);
 
-/*
- * Other help
- */
+/* Utilities */
 
-/* Keeps memory that the device reads or writes away from children of fork; and no longer. */
+/*
+ * Keep memory that the device accesses out of child processes (madvise MADV_DONTFORK), and undo that. Calls
+ * are counted per page.
+ */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
-/* Where sysfs is mounted: "/sys", or SYSFS_PATH. */
+/* Mount point of sysfs: SYSFS_PATH if set, else "/sys". */
 const char *ibv_get_sysfs_path(void);
 
-/* Reads a file of sysfs without its last newline. Returns the length, or -1 with errno. */
+/* Reads the file dir/file without its trailing newline. Returns the length, or -1 with errno. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
-/* Reads a file below a device's ibdev_path, whose name is made as by printf. Returns the length, or -1 with
- * errno. */
+/*
+ * Reads a file below ibdev_path of a device, without its trailing newline. fnfmt and its arguments, as for
+ * printf, name the file. Returns the length, or -1 with errno.
+ */
 int ibv_read_ibdev_sysfs_file(char *buf, size_t size, struct verbs_sysfs_dev *sysfs_dev, const char *fnfmt,
 			      ...) __attribute__((__format__(__printf__, 4, 5)));
 
-/* A GID's type as sysfs tells it: InfiniBand and RoCE v1 are one. Returns 0, or -1 with errno. */
+/*
+ * GID types that sysfs distinguishes: InfiniBand and RoCE v1 are the same. ibv_query_gid_type returns 0, or
+ * -1 with errno.
+ */
 enum ibv_gid_type_sysfs {
 	IBV_GID_TYPE_SYSFS_IB_ROCE_V1,
 	IBV_GID_TYPE_SYSFS_ROCE_V2
@@ -650,20 +663,20 @@ enum ibv_gid_type_sysfs {
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 		       enum ibv_gid_type_sysfs *type);
 
-/* What to ask about a GID. */
+/* Attributes of a GID to query. */
 enum verbs_query_gid_attr_mask {
 	VERBS_QUERY_GID_ATTR_GID = 1 << 0,
 	VERBS_QUERY_GID_ATTR_TYPE = 1 << 1,
 	VERBS_QUERY_GID_ATTR_NDEV_IFINDEX = 1 << 2
 };
 
-/* Whether a comp_mask has no bits but those. */
+/* Whether input has no bits other than those in supported. */
 static inline bool check_comp_mask(uint64_t input, uint64_t supported)
 {
 	return !(input & ~supported);
 }
 
-/* For alloc_parent_domain: EINVAL and -1 without a domain to stand upon. */
+/* For alloc_parent_domain: returns -1 with EINVAL if attr names no protection domain. */
 static inline int ibv_check_alloc_parent_domain(struct ibv_parent_domain_init_attr *attr)
 {
 	if (attr->pd)
@@ -672,7 +685,7 @@ static inline int ibv_check_alloc_parent_domain(struct ibv_parent_domain_init_at
 	return -1;
 }
 
-/* For alloc_parent_domain: to the kernel it is the domain that it stands upon. */
+/* For alloc_parent_domain: gives a parent domain the handle of its protection domain. */
 static inline void ibv_initialize_parent_domain(struct ibv_pd *parent_domain, struct ibv_pd *contained_pd)
 {
 	parent_domain->handle = contained_pd->handle;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the kernel's uverbs ioctls have in their attributes: values and structs, as far as verbs and providers
- * speak of them. The kernel's own header of this name may be older; whichever is included first counts.
+ * Values and structs in attributes of the kernel's uverbs ioctls, as far as verbs and providers use them. The
+ * kernel's own header of this name may be older than this one; the one included first takes effect.
  */
 #ifndef IB_USER_IOCTL_VERBS_H
 #define IB_USER_IOCTL_VERBS_H
@@ -10,16 +10,16 @@
 
 #include <rdma/ib_user_verbs.h>
 
-/* A pointer; verbs_api.h has a nicer one. */
+/* A pointer as 64-bit integer. verbs_api.h defines it with the pointer's type. */
 #ifndef RDMA_UAPI_PTR
 #define RDMA_UAPI_PTR(_type, _name) __aligned_u64 _name
 #endif
 
-/* The access flags that are hints are those in between. */
+/* First and last of the optional access flags. */
 #define IB_UVERBS_ACCESS_OPTIONAL_FIRST (1 << 20)
 #define IB_UVERBS_ACCESS_OPTIONAL_LAST (1 << 29)
 
-/* What the kernel's core can do, as it says when a device is opened. */
+/* Features of the kernel's RDMA core, reported when a device is opened. */
 enum ib_uverbs_core_support {
 	IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS = 1 << 0,
 	IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA = 1 << 1
@@ -107,7 +107,7 @@ __extension__ enum ib_uverbs_query_port_cap_flags {
 	IB_UVERBS_PCF_BOOT_MGMT_SUP = 1 << 23,
 	IB_UVERBS_PCF_LINK_LATENCY_SUP = 1 << 24,
 	IB_UVERBS_PCF_CLIENT_REG_SUP = 1 << 25,
-	IB_UVERBS_PCF_IP_BASED_GIDS = 1 << 26, /* not the specification's */
+	IB_UVERBS_PCF_IP_BASED_GIDS = 1 << 26, /* not defined by the InfiniBand specification */
 	IB_UVERBS_PCF_LINK_SPEED_WIDTH_TABLE_SUP = 1 << 27,
 	IB_UVERBS_PCF_VENDOR_SPECIFIC_MADS_TABLE_SUP = 1 << 28,
 	IB_UVERBS_PCF_MCAST_PKEY_TRAP_SUPPRESSION_SUP = 1 << 29,
@@ -120,7 +120,7 @@ enum ib_uverbs_query_port_flags {
 	IB_UVERBS_QPF_GRH_REQUIRED = 1 << 0
 };
 
-/* A port's attributes. */
+/* Attributes of a port. */
 struct ib_uverbs_query_port_resp_ex {
 	struct ib_uverbs_query_port_resp legacy_resp;
 	__u16 port_cap_flags2;
@@ -128,7 +128,7 @@ struct ib_uverbs_query_port_resp_ex {
 	__u32 active_speed_ex;
 };
 
-/* Sizes of a queue pair: struct ibv_qp_cap. */
+/* Limits of a QP: struct ibv_qp_cap. */
 struct ib_uverbs_qp_cap {
 	__u32 max_send_wr;
 	__u32 max_recv_wr;
@@ -137,17 +137,17 @@ struct ib_uverbs_qp_cap {
 	__u32 max_inline_data;
 };
 
-/* Key material of an action on ESP packets. */
+/* Key material of an ESP flow action. */
 enum ib_uverbs_flow_action_esp_keymat {
 	IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM
 };
 
-/* How initialisation vectors are made: counted up. */
+/* How initialization vectors are generated: sequentially. */
 enum ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo {
 	IB_UVERBS_FLOW_ACTION_IV_ALGO_SEQ
 };
 
-/* A key for AES-GCM; its length and that of the check value in bits. */
+/* AES-GCM key. icv_len and key_len are in bits. */
 struct ib_uverbs_flow_action_esp_keymat_aes_gcm {
 	__aligned_u64 iv;
 	__u32 iv_algo; /* enum ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo */
@@ -157,37 +157,37 @@ struct ib_uverbs_flow_action_esp_keymat_aes_gcm {
 	__u32 aes_key[8];
 };
 
-/* Protection against replay: none, or a bitmap of what was seen. */
+/* Replay protection: none, or a bitmap of sequence numbers. */
 enum ib_uverbs_flow_action_esp_replay {
 	IB_UVERBS_FLOW_ACTION_ESP_REPLAY_NONE,
 	IB_UVERBS_FLOW_ACTION_ESP_REPLAY_BMP
 };
 
-/* The bitmap's size. */
+/* Size of that bitmap. */
 struct ib_uverbs_flow_action_esp_replay_bmp {
 	__u32 size;
 };
 
-/* Flags of an action on ESP packets. */
+/* Flags of an ESP flow action. */
 enum ib_uverbs_flow_action_esp_flags {
-	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_INLINE_CRYPTO = 0UL << 0, /* the default */
+	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_INLINE_CRYPTO = 0UL << 0, /* default */
 	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_FULL_OFFLOAD = 1UL << 0,
-	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_TUNNEL = 0UL << 1, /* the default */
+	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_TUNNEL = 0UL << 1, /* default */
 	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_TRANSPORT = 1UL << 1,
-	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_DECRYPT = 0UL << 2, /* the default */
+	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_DECRYPT = 0UL << 2, /* default */
 	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ENCRYPT = 1UL << 2,
 	IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW = 1UL << 3
 };
 
-/* A header to be put around packets, of a list. */
+/* Encapsulation header of an ESP flow action, in a linked list. */
 struct ib_uverbs_flow_action_esp_encap {
 	RDMA_UAPI_PTR(void *, val_ptr);
 	RDMA_UAPI_PTR(struct ib_uverbs_flow_action_esp_encap *, next_ptr);
-	__u16 len; /* of what val_ptr points to */
+	__u16 len; /* length of the data at val_ptr */
 	__u16 type;
 };
 
-/* An action on ESP packets. */
+/* An ESP flow action. */
 struct ib_uverbs_flow_action_esp {
 	__u32 spi;
 	__u32 seq;
@@ -201,7 +201,7 @@ enum ib_uverbs_read_counters_flags {
 	IB_UVERBS_READ_COUNTERS_PREFER_CACHED = 1 << 0
 };
 
-/* Advice about registered memory, and its flag: wait for the effect. */
+/* Advice for registered memory, and its flag: return when it has taken effect. */
 enum ib_uverbs_advise_mr_advice {
 	IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH,
 	IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE,
@@ -211,7 +211,7 @@ enum ib_uverbs_advise_mr_flag {
 	IB_UVERBS_ADVISE_MR_FLAG_FLUSH = 1 << 0
 };
 
-/* The kernel's drivers. */
+/* Kernel drivers. */
 enum rdma_driver_id {
 	RDMA_DRIVER_UNKNOWN,
 	RDMA_DRIVER_MLX5,
@@ -254,21 +254,21 @@ struct ib_uverbs_gid_entry {
 	__u32 netdev_ifindex;
 };
 
-/* A buffer for the kernel: in a dma-buf, or of the process. */
+/* A buffer for the kernel: in a dma-buf, or at a virtual address. */
 enum ib_uverbs_buffer_type {
 	IB_UVERBS_BUFFER_TYPE_DMABUF,
 	IB_UVERBS_BUFFER_TYPE_VA
 };
 struct ib_uverbs_buffer_desc {
 	__u32 type; /* enum ib_uverbs_buffer_type */
-	__s32 fd;   /* of the dma-buf */
+	__s32 fd;   /* the dma-buf */
 	__u32 flags;
 	__u32 optional_flags;
-	__aligned_u64 addr; /* in the dma-buf: the offset */
+	__aligned_u64 addr; /* virtual address, or offset in the dma-buf */
 	__aligned_u64 length;
 };
 
-/* Which count of a completion counter, and what is done to it. */
+/* Counts of a completion counter, and how to modify one. */
 enum ib_uverbs_comp_cntr_entry {
 	IB_UVERBS_COMP_CNTR_ENTRY_COMP,
 	IB_UVERBS_COMP_CNTR_ENTRY_ERR

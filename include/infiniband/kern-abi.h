@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The commands of the kernel's write interface, as providers hand them to the library: room for a header,
- * which the library fills in, the kernel's request, and then the provider's own part. Part of driver.h.
+ * Commands of the kernel's write interface, as providers pass them to the library. A command consists of a
+ * header, which the library fills in, the kernel's request, and the provider's own request. Part of driver.h.
  */
 #ifndef KERN_ABI_H
 #define KERN_ABI_H
@@ -14,8 +14,8 @@
 #include <rdma/ib_user_verbs.h>
 
 /*
- * A tree like rdma-core's has headers, made from the kernel's, with a macro _STRUCT_name for the members of
- * each struct; with them the members of a request are members of the command too.
+ * A source tree like rdma-core's generates headers from the kernel's, with a macro _STRUCT_name that contains
+ * the members of struct name. If they are available, the members of a request are members of the command too.
  */
 #if defined(__has_include)
 #if __has_include(<kernel-abi/ib_user_verbs.h>)
@@ -29,25 +29,24 @@
 
 #define __IBV_ASSERT(is, why) __extension__ _Static_assert(is, why)
 
-/* The versions of the interface that the library speaks. */
+/* Versions of the kernel's uverbs ABI that the library supports. */
 #define IB_USER_VERBS_MIN_ABI_VERSION 3
 #define IB_USER_VERBS_MAX_ABI_VERSION 6
 
-/* Both headers of an extended command. */
+/* Headers of an extended command. */
 struct ex_hdr {
 	struct ib_uverbs_cmd_hdr hdr;
 	struct ib_uverbs_ex_cmd_hdr ex_hdr;
 };
 
-/* No answer, or nothing of the provider's own. */
+/* For commands without a response, and for providers without data of their own. */
 __extension__ struct empty {
 };
 #define _STRUCT_empty \
 	struct { \
 	}
 
-/* By the number of a command: the struct of it, the kernel's request and answer in it, and how they are
- * aligned. */
+/* From the number of a command: its struct, its request, its response, and the alignment of both. */
 #define IBV_ABI_REQ(_enum) _ABI_REQ_STRUCT_##_enum
 #define IBV_KABI_REQ(_enum) _KABI_REQ_STRUCT_##_enum
 #define IBV_KABI_RESP(_enum) _KABI_RESP_STRUCT_##_enum
@@ -70,7 +69,7 @@ __extension__ struct empty {
 	__IBV_ASSERT(sizeof(struct _name) == sizeof(struct _hdr) + sizeof(struct _kabi), #_name); \
 	__IBV_ASSERT(sizeof(struct _name) % _align == 0 && sizeof(struct _kabi_resp) % _align == 0, #_name)
 
-/* Declares a command with the answer _kabi_resp, or _kabi with _resp behind it; and an extended one. */
+/* Declare a command with response _kabi_resp, or with response _kabi##_resp; EX is for extended commands. */
 #define DECLARE_CMDX(_enum, _name, _kabi, _kabi_resp) \
 	__IBV_DECLARE_CMD(_enum, _name, ib_uverbs_cmd_hdr, _kabi, _kabi_resp, 4)
 #define DECLARE_CMD(_enum, _name, _kabi) DECLARE_CMDX(_enum, _name, _kabi, _kabi##_resp)
@@ -79,9 +78,9 @@ __extension__ struct empty {
 #define DECLARE_CMD_EX(_enum, _name, _kabi) DECLARE_CMD_EXX(_enum, _name, _kabi, _kabi##_resp)
 
 /*
- * Declares a provider's command: struct _name with ibv_cmd and its own request behind it, struct _name_resp
- * with ibv_resp and its own answer. _STRUCT_ and the name of each of its own must be a macro for "struct {
- * members }", or empty.
+ * Declares a command of a provider: struct _name is ibv_cmd followed by the provider's request, struct
+ * _name_resp is ibv_resp followed by its response. For each struct of the provider, _STRUCT_name must be
+ * defined as "struct { members }" or as nothing.
  */
 #define DECLARE_DRV_CMD(_name, _enum, _kabi_req, _kabi_resp) \
 	__extension__ struct _name { \
@@ -106,7 +105,7 @@ __extension__ struct empty {
 		     #_name "_resp: a gap before the provider's part"); \
 	__IBV_ASSERT(sizeof(struct _name##_resp) % IBV_ABI_ALIGN(_enum) == 0, #_name "_resp: its length");
 
-/* The commands. */
+/* The kernel's commands. */
 DECLARE_CMD(IB_USER_VERBS_CMD_GET_CONTEXT, ibv_get_context, ib_uverbs_get_context);
 DECLARE_CMD(IB_USER_VERBS_CMD_QUERY_DEVICE, ibv_query_device, ib_uverbs_query_device);
 DECLARE_CMD(IB_USER_VERBS_CMD_QUERY_PORT, ibv_query_port, ib_uverbs_query_port);
@@ -158,7 +157,9 @@ DECLARE_CMD_EX(IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL, ibv_create_rwq_ind_table
 DECLARE_CMD_EXX(IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL, ibv_destroy_rwq_ind_table,
 		ib_uverbs_ex_destroy_rwq_ind_table, empty);
 
-/* The part of an extended request for a queue pair that is laid out as a plain one; from user_handle on only.
+/*
+ * The part of an extended create QP request that has the layout of a plain one. Only members from user_handle
+ * on are valid.
  */
 static inline struct ib_uverbs_create_qp *ibv_create_qp_ex_to_reg(struct ibv_create_qp_ex *cmd_ex)
 {
@@ -167,7 +168,7 @@ static inline struct ib_uverbs_create_qp *ibv_create_qp_ex_to_reg(struct ibv_cre
 	return (struct ib_uverbs_create_qp *)(at - offsetof(struct ib_uverbs_create_qp, user_handle));
 }
 
-/* An IPv4 filter as the kernel had it before its ib_uverbs_flow_spec_ipv4, and any specification. */
+/* IPv4 filter from before the kernel had ib_uverbs_flow_spec_ipv4; and any flow specification. */
 struct ibv_kern_ipv4_filter {
 	__u32 src_ip;
 	__u32 dst_ip;
@@ -200,7 +201,7 @@ __extension__ struct ibv_kern_spec {
 	};
 };
 
-/* What the interface's versions 3 to 5 had otherwise; the library takes care of it. */
+/* Structs that differ in uverbs ABI versions 3 to 5. The library converts them. */
 struct ib_uverbs_modify_srq_v3 {
 	__u32 srq_handle;
 	__u32 attr_mask;
@@ -230,7 +231,7 @@ struct ibv_create_srq_resp_v5 {
 	__u32 srq_handle;
 };
 
-/* They have the numbers of today's. */
+/* They have the command numbers of the current versions. */
 enum {
 	IB_USER_VERBS_CMD_MODIFY_SRQ_V3 = IB_USER_VERBS_CMD_MODIFY_SRQ
 };

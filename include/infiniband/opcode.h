@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * Opcodes of packets: those of the base transport header.
- */
+/* Packet opcodes, in the base transport header (BTH). */
 #ifndef INFINIBAND_OPCODE_H
 #define INFINIBAND_OPCODE_H
 
-/* Defines, in an enum, the opcode of an operation over a transport. */
+/* Defines the opcode of an operation over a transport, as an enumerator. */
 #define IBV_OPCODE(transport, op) IBV_OPCODE_##transport##_##op = IBV_OPCODE_##transport + IBV_OPCODE_##op
 
-/* What connections of all kinds can do, and what only those that answer can. */
+/* Operations of all connected transports; and those that only reliable ones have. */
 #define __IBV_OPCODES_SEND_WRITE(transport) \
 	IBV_OPCODE(transport, SEND_FIRST), IBV_OPCODE(transport, SEND_MIDDLE), \
 		IBV_OPCODE(transport, SEND_LAST), IBV_OPCODE(transport, SEND_LAST_WITH_IMMEDIATE), \
@@ -27,13 +25,13 @@
 		IBV_OPCODE(transport, FETCH_ADD)
 
 enum {
-	/* transports: the three high bits */
+	/* transports: the high 3 bits */
 	IBV_OPCODE_RC = 0x00,
 	IBV_OPCODE_UC = 0x20,
 	IBV_OPCODE_RD = 0x40,
 	IBV_OPCODE_UD = 0x60,
 
-	/* operations: the five low ones */
+	/* operations: the low 5 bits */
 	IBV_OPCODE_SEND_FIRST = 0x00,
 	IBV_OPCODE_SEND_MIDDLE = 0x01,
 	IBV_OPCODE_SEND_LAST = 0x02,
@@ -56,7 +54,7 @@ enum {
 	IBV_OPCODE_COMPARE_SWAP = 0x13,
 	IBV_OPCODE_FETCH_ADD = 0x14,
 
-	/* both together: IBV_OPCODE_RC_SEND_FIRST and so on */
+	/* opcodes: transport + operation, such as IBV_OPCODE_RC_SEND_FIRST */
 	__IBV_OPCODES_SEND_WRITE(RC),
 	__IBV_OPCODES_ANSWERED(RC),
 	__IBV_OPCODES_SEND_WRITE(UC),

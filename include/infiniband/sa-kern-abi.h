@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * The kernel's path record by the names it had once. New programs include rdma/ib_user_sa.h.
- */
+/* Former names of the kernel's path record. New programs should include rdma/ib_user_sa.h. */
 #ifndef INFINIBAND_SA_KERN_ABI_H
 #define INFINIBAND_SA_KERN_ABI_H
 

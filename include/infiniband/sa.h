@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * Records of the subnet administrator.
- */
+/* Subnet administration (SA) records. */
 #ifndef INFINIBAND_SA_H
 #define INFINIBAND_SA_H
 
@@ -11,8 +9,7 @@
 
 #include <infiniband/verbs.h>
 
-/* A path between two ports. Codes of MTU, rate and time are those of enum ibv_mtu, enum ibv_rate, 4.096 us *
- * 2^n. */
+/* Path record. MTU and rate are codes of enum ibv_mtu and enum ibv_rate; a life time n is 4.096 us * 2^n. */
 struct ibv_sa_path_rec {
 	union ibv_gid dgid;
 	union ibv_gid sgid;
@@ -26,7 +23,8 @@ struct ibv_sa_path_rec {
 	uint8_t numb_path;
 	__be16 pkey;
 	uint8_t sl;
-	uint8_t mtu_selector; /* exactly, at most ..., as the specification has it */
+	uint8_t mtu_selector; /* compares with mtu: greater than, less than, equal, or largest available, as
+				 in the specification */
 	uint8_t mtu;
 	uint8_t rate_selector;
 	uint8_t rate;
@@ -35,7 +33,7 @@ struct ibv_sa_path_rec {
 	uint8_t preference;
 };
 
-/* A port's membership in a multicast group. */
+/* Multicast group membership record. */
 struct ibv_sa_mcmember_rec {
 	union ibv_gid mgid;
 	union ibv_gid port_gid;
@@ -57,7 +55,7 @@ struct ibv_sa_mcmember_rec {
 	int proxy_join;
 };
 
-/* A service that a port offers. */
+/* Service record. */
 struct ibv_sa_service_rec {
 	uint64_t id;
 	union ibv_gid gid;
@@ -71,10 +69,10 @@ struct ibv_sa_service_rec {
 	uint64_t data64[2];
 };
 
-/* In reversible_numpath: the path may be used both ways. */
+/* Bit of reversible_numpath: packets can be sent back on the same path. */
 #define IBV_PATH_RECORD_REVERSIBLE 0x80
 
-/* A path record as it goes over the wire. */
+/* Path record in wire format. */
 struct ibv_path_record {
 	__be64 service_id;
 	union ibv_gid dgid;
@@ -86,14 +84,14 @@ struct ibv_path_record {
 	uint8_t reversible_numpath;
 	__be16 pkey;
 	__be16 qosclass_sl;
-	uint8_t mtu; /* with its selector in the two high bits, and so the next two */
+	uint8_t mtu; /* selector in the high 2 bits; also in rate and packetlifetime */
 	uint8_t rate;
 	uint8_t packetlifetime;
 	uint8_t preference;
 	uint8_t reserved[6];
 };
 
-/* What a path is for. */
+/* Uses of a path. */
 #define IBV_PATH_FLAG_GMP (1 << 0)
 #define IBV_PATH_FLAG_PRIMARY (1 << 1)
 #define IBV_PATH_FLAG_ALTERNATE (1 << 2)
@@ -102,7 +100,7 @@ struct ibv_path_record {
 #define IBV_PATH_FLAG_INBOUND_REVERSE (1 << 5)
 #define IBV_PATH_FLAG_BIDIRECTIONAL (IBV_PATH_FLAG_OUTBOUND | IBV_PATH_FLAG_INBOUND_REVERSE)
 
-/* A path record and what it is for. */
+/* A path record and its uses. */
 struct ibv_path_data {
 	uint32_t flags; /* IBV_PATH_FLAG_* */
 	uint32_t reserved;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/*
- * The headers of tag matching, as they stand in messages.
- */
+/* Headers of tag matching messages, in wire format. */
 #ifndef _TM_TYPES_H
 #define _TM_TYPES_H
 
@@ -13,7 +11,7 @@
 extern "C" {
 #endif
 
-/* What a message is: without a tag, the start of a rendezvous, its end, or the data itself. */
+/* Message types: without tag, start of a rendezvous, end of a rendezvous, eager. */
 enum ibv_tmh_op {
 	IBV_TMH_NO_TAG = 0,
 	IBV_TMH_RNDV = 1,
@@ -21,15 +19,15 @@ enum ibv_tmh_op {
 	IBV_TMH_EAGER = 3
 };
 
-/* The tag matching header: the first bytes of a message. */
+/* Tag matching header, at the start of a message. */
 struct ibv_tmh {
 	uint8_t opcode; /* enum ibv_tmh_op */
 	uint8_t reserved[3];
-	__be32 app_ctx; /* the program's */
+	__be32 app_ctx; /* for the program */
 	__be64 tag;
 };
 
-/* The rendezvous header, which follows it: where the data can be read. */
+/* Rendezvous header, after the tag matching header: memory from which to read the data. */
 struct ibv_rvh {
 	__be64 va;
 	__be32 rkey;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * RDMA verbs: the interface of libibverbs, up to IBVERBS_1.18.
+ * RDMA verbs: the interface of libibverbs, up to symbol version IBVERBS_1.18.
  *
- * Written for libibverbs-rs. Names, values and layouts are those of rdma-core's library, so that programs
- * compile and run with either.
+ * Written for libibverbs-rs. Names, values and layouts are those of rdma-core's libibverbs, so that programs
+ * compile and run with either library.
  *
- * Where a comment says nothing else:
- *  - a verb that returns a pointer returns NULL when it fails, and errno says why;
- *  - a verb that returns an int returns 0, or an errno value;
- *  - a verb that the device's provider does not have fails with EOPNOTSUPP;
- *  - lengths and sizes are in bytes, and numbers in the host's byte order unless their type is a __be one;
- *  - what a verb allocates is the program's until it calls the verb that frees it. Objects made of others go
- *    first: a completion queue after its queue pairs, a domain after what lives in it;
- *  - any thread may call any verb at any time, but nobody else may use an object that is being destroyed.
+ * Unless a comment says otherwise:
+ *  - a verb that returns a pointer returns NULL on failure and sets errno;
+ *  - a verb that returns an int returns 0 on success and a positive errno value on failure;
+ *  - a verb that the device's provider does not implement fails with EOPNOTSUPP;
+ *  - lengths and sizes are in bytes; numbers are in host byte order unless their type is a __be one;
+ *  - the caller owns what a verb allocates and frees it with the verb that the comment names. An object is
+ *    destroyed before the objects it was made from: a queue pair before its completion queues, everything in
+ *    a protection domain before the domain;
+ *  - all verbs are thread-safe, but no thread may use an object while another destroys it.
  *
- * Attributes with a comp_mask hold newer members whose bits are set there; all other bits must be 0.
+ * A struct with a comp_mask has optional members. A bit set in comp_mask says that its member is valid; bits
+ * that are not defined here must be 0.
  */
 #ifndef INFINIBAND_VERBS_H
 #define INFINIBAND_VERBS_H
@@ -27,7 +29,7 @@
 #include <sys/types.h>
 #include <time.h>
 #ifdef __cplusplus
-#include <limits> /* not needed here, but programs may count on it */
+#include <limits> /* not needed here; kept for programs that rely on it */
 #endif
 
 #include <linux/if_ether.h>
@@ -59,7 +61,7 @@ struct verbs_ex_private;
  * Addresses: GIDs
  */
 
-/* A port's 128-bit address, in form an IPv6 address; in network byte order. */
+/* A port's 128-bit address in network byte order. It has the form of an IPv6 address. */
 union ibv_gid {
 	uint8_t raw[16];
 	struct {
@@ -68,7 +70,10 @@ union ibv_gid {
 	} global;
 };
 
-/* What packets from a GID look like: InfiniBand, RoCE v1 (Ethernet type 0x8915) or v2 (UDP port 4791). */
+/*
+ * How packets that use a GID are encapsulated: InfiniBand, RoCE v1 (Ethertype 0x8915), RoCE v2 (UDP port
+ * 4791).
+ */
 enum ibv_gid_type {
 	IBV_GID_TYPE_IB,
 	IBV_GID_TYPE_ROCE_V1,
@@ -81,14 +86,14 @@ struct ibv_gid_entry {
 	uint32_t gid_index;
 	uint32_t port_num;
 	uint32_t gid_type;     /* enum ibv_gid_type */
-	uint32_t ndev_ifindex; /* of the network interface whose address it is; 0 for none */
+	uint32_t ndev_ifindex; /* the network interface that has the address; 0: none */
 };
 
 /*
  * Devices
  */
 
-/* What stands behind a device's ports. */
+/* Kind of a node, from which the transport follows. */
 enum ibv_node_type {
 	IBV_NODE_UNKNOWN = -1,
 	IBV_NODE_CA = 1, /* a channel adapter: InfiniBand or RoCE */
@@ -100,7 +105,7 @@ enum ibv_node_type {
 	IBV_NODE_UNSPECIFIED = 7
 };
 
-/* What carries a device's packets. RoCE counts as InfiniBand; the link layer of the port tells them apart. */
+/* Transport of a device. RoCE devices report IBV_TRANSPORT_IB; the link layer of their ports is Ethernet. */
 enum ibv_transport_type {
 	IBV_TRANSPORT_UNKNOWN = -1,
 	IBV_TRANSPORT_IB = 0,
@@ -110,30 +115,33 @@ enum ibv_transport_type {
 	IBV_TRANSPORT_UNSPECIFIED = 4
 };
 
-/* Sizes of the names in struct ibv_device, with their final zero. */
+/* Sizes of the names in struct ibv_device, including the terminating zero byte. */
 enum {
 	IBV_SYSFS_NAME_MAX = 64,
 	IBV_SYSFS_PATH_MAX = 256
 };
 
-/* Nobody calls these: they keep the place of what was here once. */
+/* Unused. They preserve the layout of struct ibv_device. */
 struct _ibv_device_ops {
 	struct ibv_context *(*_dummy1)(struct ibv_device *device, int cmd_fd);
 	void (*_dummy2)(struct ibv_context *context);
 };
 
-/* A device. The library's: it lives while a list or an open context holds it. Programs may read all of it. */
+/*
+ * A device, owned by the library. It is valid as long as it is in a device list that has not been freed or
+ * has an open context. Programs may read every member but must not write any.
+ */
 struct ibv_device {
 	struct _ibv_device_ops _ops;
 	enum ibv_node_type node_type;
 	enum ibv_transport_type transport_type;
-	char name[IBV_SYSFS_NAME_MAX];       /* the kernel's, "rxe0" */
-	char dev_name[IBV_SYSFS_NAME_MAX];   /* of its character device, "uverbs0" */
-	char dev_path[IBV_SYSFS_PATH_MAX];   /* in sysfs, under infiniband_verbs */
-	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* in sysfs, under infiniband */
+	char name[IBV_SYSFS_NAME_MAX];       /* kernel's name of the device, such as "rxe0" */
+	char dev_name[IBV_SYSFS_NAME_MAX];   /* name of its character device, such as "uverbs0" */
+	char dev_path[IBV_SYSFS_PATH_MAX];   /* its directory in sysfs, in class infiniband_verbs */
+	char ibdev_path[IBV_SYSFS_PATH_MAX]; /* its directory in sysfs, in class infiniband */
 };
 
-/* What a device can do, as bits of device_cap_flags and device_cap_flags_ex. */
+/* Capabilities of a device: bits of device_cap_flags and device_cap_flags_ex. */
 enum ibv_device_cap_flags {
 	IBV_DEVICE_RESIZE_MAX_WR = 1 << 0,
 	IBV_DEVICE_BAD_PKEY_CNTR = 1 << 1,
@@ -161,41 +169,44 @@ enum ibv_device_cap_flags {
 	IBV_DEVICE_MANAGED_FLOW_STEERING = 1 << 29
 };
 
-/* More of them, which only the 64 bits of device_cap_flags_ex have room for. */
+/* Capabilities above bit 31, in device_cap_flags_ex only. */
 #define IBV_DEVICE_RAW_SCATTER_FCS (1ULL << 34)
 #define IBV_DEVICE_PCI_WRITE_END_PADDING (1ULL << 36)
-#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41) /* a confidential guest's memory is copied for the device */
+#define IBV_DEVICE_CC_DMA_BOUNCE (1ULL << 41) /* in a confidential guest, DMA goes through bounce buffers */
 
-/* Towards whom a device's atomic operations are atomic: nobody, itself, or the processors too. */
+/*
+ * With respect to what a device's atomic operations are atomic: not supported, other operations of the same
+ * device, or CPU accesses as well.
+ */
 enum ibv_atomic_cap {
 	IBV_ATOMIC_NONE,
 	IBV_ATOMIC_HCA,
 	IBV_ATOMIC_GLOB
 };
 
-/* A device's identity and limits (ibv_query_device). */
+/* Identity and limits of a device (ibv_query_device). */
 struct ibv_device_attr {
-	char fw_ver[64]; /* text */
+	char fw_ver[64]; /* firmware version, zero-terminated text */
 	__be64 node_guid;
 	__be64 sys_image_guid;
 	uint64_t max_mr_size;
-	uint64_t page_size_cap; /* bit n: pages of 2^n bytes */
+	uint64_t page_size_cap; /* bit n set: pages of 2^n bytes are supported */
 	uint32_t vendor_id;
 	uint32_t vendor_part_id;
 	uint32_t hw_ver;
 	int max_qp;
 	int max_qp_wr;
 	unsigned int device_cap_flags; /* enum ibv_device_cap_flags */
-	int max_sge;                   /* of a send or a receive */
-	int max_sge_rd;                /* of an RDMA read */
+	int max_sge;                   /* per send or receive WR */
+	int max_sge_rd;                /* per RDMA read WR */
 	int max_cq;
 	int max_cqe;
 	int max_mr;
 	int max_pd;
-	int max_qp_rd_atom; /* reads and atomics that a queue pair can answer at once */
+	int max_qp_rd_atom; /* RDMA reads and atomics outstanding as responder, per QP */
 	int max_ee_rd_atom;
-	int max_res_rd_atom;     /* ... that all of them together can */
-	int max_qp_init_rd_atom; /* ... that a queue pair can have asked for */
+	int max_res_rd_atom;     /* RDMA reads and atomics outstanding as responder, per device */
+	int max_qp_init_rd_atom; /* RDMA reads and atomics outstanding as requester, per QP */
 	int max_ee_init_rd_atom;
 	enum ibv_atomic_cap atomic_cap;
 	int max_ee;
@@ -204,8 +215,8 @@ struct ibv_device_attr {
 	int max_raw_ipv6_qp;
 	int max_raw_ethy_qp;
 	int max_mcast_grp;
-	int max_mcast_qp_attach;       /* queue pairs in a group */
-	int max_total_mcast_qp_attach; /* ... in all groups */
+	int max_mcast_qp_attach;       /* QPs attached to one multicast group */
+	int max_total_mcast_qp_attach; /* QPs attached to all multicast groups */
 	int max_ah;
 	int max_fmr;
 	int max_map_per_fmr;
@@ -213,17 +224,17 @@ struct ibv_device_attr {
 	int max_srq_wr;
 	int max_srq_sge;
 	uint16_t max_pkeys;
-	uint8_t local_ca_ack_delay; /* 4.096 us * 2^n */
-	uint8_t phys_port_cnt;      /* see also phys_port_cnt_ex */
+	uint8_t local_ca_ack_delay; /* a code n: 4.096 us * 2^n */
+	uint8_t phys_port_cnt;      /* at most 255; see phys_port_cnt_ex */
 };
 
-/* On-demand paging at all, and of the whole address space. */
+/* On-demand paging (ODP): any support, and registration of the whole address space. */
 enum ibv_odp_general_caps {
 	IBV_ODP_SUPPORT = 1 << 0,
 	IBV_ODP_SUPPORT_IMPLICIT = 1 << 1
 };
 
-/* The operations that may meet pages that are not present. */
+/* Operations that may access pages that are not present. */
 enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_SEND = 1 << 0,
 	IBV_ODP_SUPPORT_RECV = 1 << 1,
@@ -235,7 +246,7 @@ enum ibv_odp_transport_cap_bits {
 	IBV_ODP_SUPPORT_ATOMIC_WRITE = 1 << 7
 };
 
-/* On-demand paging: enum ibv_odp_general_caps, and enum ibv_odp_transport_cap_bits of each transport. */
+/* On-demand paging: enum ibv_odp_general_caps, and per transport enum ibv_odp_transport_cap_bits. */
 struct ibv_odp_caps {
 	uint64_t general_caps;
 	struct {
@@ -245,18 +256,21 @@ struct ibv_odp_caps {
 	} per_transport_caps;
 };
 
-/* Large sends that the device cuts up. */
+/* TCP segmentation offload: limits of IBV_WR_TSO. */
 struct ibv_tso_caps {
-	uint32_t max_tso;        /* the longest payload; 0 for none */
-	uint32_t supported_qpts; /* bit n: queue pair type n (ibv_is_qpt_supported) */
+	uint32_t max_tso;        /* longest payload; 0: not supported */
+	uint32_t supported_qpts; /* bit n set: QP type n is supported; see ibv_is_qpt_supported */
 };
 
-/* Hash functions that spread received packets. */
+/* Hash functions for receive side scaling. */
 enum ibv_rx_hash_function_flags {
 	IBV_RX_HASH_FUNC_TOEPLITZ = 1 << 0
 };
 
-/* Header fields that they cover: the outer headers', or with INNER those in a tunnel. */
+/*
+ * Header fields that the hash covers: of the outer headers or, with IBV_RX_HASH_INNER, of the tunnelled
+ * packet.
+ */
 __extension__ enum ibv_rx_hash_fields {
 	IBV_RX_HASH_SRC_IPV4 = 1 << 0,
 	IBV_RX_HASH_DST_IPV4 = 1 << 1,
@@ -270,23 +284,23 @@ __extension__ enum ibv_rx_hash_fields {
 	IBV_RX_HASH_INNER = 1UL << 31
 };
 
-/* Received packets spread over work queues. */
+/* Receive side scaling (RSS): distribution of received packets over work queues. */
 struct ibv_rss_caps {
-	uint32_t supported_qpts; /* bit n: queue pair type n */
+	uint32_t supported_qpts; /* bit n set: QP type n is supported */
 	uint32_t max_rwq_indirection_tables;
 	uint32_t max_rwq_indirection_table_size; /* entries */
 	uint64_t rx_hash_fields_mask;            /* enum ibv_rx_hash_fields */
 	uint8_t rx_hash_function;                /* enum ibv_rx_hash_function_flags */
 };
 
-/* Limits of a queue pair's rate, in kilobits per second; both 0 where there is no pacing. */
+/* Range of a QP's send rate, in kbit/s. Both are 0 if packet pacing is not supported. */
 struct ibv_packet_pacing_caps {
 	uint32_t qp_rate_limit_min;
 	uint32_t qp_rate_limit_max;
-	uint32_t supported_qpts; /* bit n: queue pair type n */
+	uint32_t supported_qpts; /* bit n set: QP type n is supported */
 };
 
-/* What raw Ethernet queue pairs and work queues can do. */
+/* Capabilities of raw packet QPs and work queues. */
 enum ibv_raw_packet_caps {
 	IBV_RAW_PACKET_CAP_CVLAN_STRIPPING = 1 << 0,
 	IBV_RAW_PACKET_CAP_SCATTER_FCS = 1 << 1,
@@ -294,52 +308,55 @@ enum ibv_raw_packet_caps {
 	IBV_RAW_PACKET_CAP_DELAY_DROP = 1 << 3
 };
 
-/* Transports with tag matching. */
+/* Transports that support tag matching. */
 enum ibv_tm_cap_flags {
 	IBV_TM_CAP_RC = 1 << 0
 };
 
-/* Tag matching by the device. */
+/* Limits of tag matching by the device. */
 struct ibv_tm_caps {
 	uint32_t max_rndv_hdr_size;
 	uint32_t max_num_tags;
 	uint32_t flags; /* enum ibv_tm_cap_flags */
 	uint32_t max_ops;
-	uint32_t max_sge; /* of a tagged buffer */
+	uint32_t max_sge; /* per tagged buffer */
 };
 
-/* Limits of completion moderation: completions, and microseconds. */
+/* Limits of completion moderation: number of completions, and period in microseconds. */
 struct ibv_cq_moderation_caps {
 	uint16_t max_cq_count;
 	uint16_t max_cq_period;
 };
 
-/* Sizes of atomic operations over PCI. */
+/* Operand sizes of PCI atomic operations. */
 enum ibv_pci_atomic_op_size {
 	IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP = 1 << 0,
 	IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP = 1 << 1,
 	IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP = 1 << 2
 };
 
-/* Atomic operations over PCI, each with its enum ibv_pci_atomic_op_size. */
+/* PCI atomic operations that the device supports, each a mask of enum ibv_pci_atomic_op_size. */
 struct ibv_pci_atomic_caps {
 	uint16_t fetch_add;
 	uint16_t swap;
 	uint16_t compare_swap;
 };
 
-/* What to ask ibv_query_device_ex for: nothing yet. */
+/* Input of ibv_query_device_ex; nothing can be requested yet. */
 struct ibv_query_device_ex_input {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
-/* All that is known of a device (ibv_query_device_ex); 0 stands for what it cannot do. */
+/*
+ * Identity, limits and capabilities of a device (ibv_query_device_ex). Members of features that the device
+ * lacks are 0.
+ */
 struct ibv_device_attr_ex {
 	struct ibv_device_attr orig_attr;
 	uint32_t comp_mask;
 	struct ibv_odp_caps odp_caps;
-	uint64_t completion_timestamp_mask; /* the bits of a time stamp that count */
-	uint64_t hca_core_clock;            /* of the time stamps, in kHz */
+	uint64_t completion_timestamp_mask; /* valid bits of a completion timestamp */
+	uint64_t hca_core_clock;            /* frequency of completion timestamps, in kHz */
 	uint64_t device_cap_flags_ex;
 	struct ibv_tso_caps tso_caps;
 	struct ibv_rss_caps rss_caps;
@@ -348,17 +365,17 @@ struct ibv_device_attr_ex {
 	uint32_t raw_packet_caps; /* enum ibv_raw_packet_caps */
 	struct ibv_tm_caps tm_caps;
 	struct ibv_cq_moderation_caps cq_mod_caps;
-	uint64_t max_dm_size; /* of the device's own memory */
+	uint64_t max_dm_size; /* device memory available to ibv_alloc_dm */
 	struct ibv_pci_atomic_caps pci_atomic_caps;
 	uint32_t xrc_odp_caps;     /* enum ibv_odp_transport_cap_bits */
-	uint32_t phys_port_cnt_ex; /* where 8 bits do not suffice */
+	uint32_t phys_port_cnt_ex; /* number of ports, also above 255 */
 };
 
 /*
  * Ports
  */
 
-/* The largest payload of a packet: 128 << n bytes. */
+/* Largest payload of a packet: 128 << code bytes. */
 enum ibv_mtu {
 	IBV_MTU_256 = 1,
 	IBV_MTU_512 = 2,
@@ -367,7 +384,7 @@ enum ibv_mtu {
 	IBV_MTU_4096 = 5
 };
 
-/* State of a port's link. */
+/* Logical state of a port. */
 enum ibv_port_state {
 	IBV_PORT_NOP = 0,
 	IBV_PORT_DOWN = 1,
@@ -377,14 +394,14 @@ enum ibv_port_state {
 	IBV_PORT_ACTIVE_DEFER = 5
 };
 
-/* link_layer of a port. */
+/* link_layer of struct ibv_port_attr. */
 enum {
 	IBV_LINK_LAYER_UNSPECIFIED,
 	IBV_LINK_LAYER_INFINIBAND,
 	IBV_LINK_LAYER_ETHERNET
 };
 
-/* port_cap_flags of a port: PortInfo's CapabilityMask. */
+/* port_cap_flags of struct ibv_port_attr: CapabilityMask of the PortInfo attribute. */
 enum ibv_port_cap_flags {
 	IBV_PORT_SM = 1 << 1,
 	IBV_PORT_NOTICE_SUP = 1 << 2,
@@ -412,7 +429,7 @@ enum ibv_port_cap_flags {
 	IBV_PORT_IP_BASED_GIDS = 1 << 26
 };
 
-/* port_cap_flags2 of a port: PortInfo's CapabilityMask2. */
+/* port_cap_flags2 of struct ibv_port_attr: CapabilityMask2 of the PortInfo attribute. */
 enum ibv_port_cap_flags2 {
 	IBV_PORT_SET_NODE_DESC_SUP = 1 << 0,
 	IBV_PORT_INFO_EXT_SUP = 1 << 1,
@@ -424,39 +441,39 @@ enum ibv_port_cap_flags2 {
 	IBV_PORT_LINK_SPEED_XDR_SUP = 1 << 12
 };
 
-/* A port's state and limits (ibv_query_port). */
+/* State and limits of a port (ibv_query_port). */
 struct ibv_port_attr {
 	enum ibv_port_state state;
 	enum ibv_mtu max_mtu;
 	enum ibv_mtu active_mtu;
-	int gid_tbl_len;         /* entries, the empty ones too */
+	int gid_tbl_len;         /* number of entries, including empty ones */
 	uint32_t port_cap_flags; /* enum ibv_port_cap_flags */
 	uint32_t max_msg_sz;
 	uint32_t bad_pkey_cntr;
 	uint32_t qkey_viol_cntr;
-	uint16_t pkey_tbl_len; /* entries */
+	uint16_t pkey_tbl_len; /* number of entries */
 	uint16_t lid;          /* 0 on Ethernet */
 	uint16_t sm_lid;
 	uint8_t lmc;
-	uint8_t max_vl_num; /* a code */
+	uint8_t max_vl_num; /* a code, VLCap of PortInfo */
 	uint8_t sm_sl;
-	uint8_t subnet_timeout; /* 4.096 us * 2^n */
+	uint8_t subnet_timeout; /* a code n: 4.096 us * 2^n */
 	uint8_t init_type_reply;
-	uint8_t active_width; /* lanes, as a code: 1, 2, 4, 8, 16 are 1, 4, 8, 12, 2 of them */
-	uint8_t active_speed; /* of a lane, as a code: 1 is 2.5 Gb/s, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64:
-				 50 */
-	uint8_t phys_state;   /* a code: 5 is up */
+	uint8_t active_width; /* a code: 1, 2, 4, 8, 16 stand for 1, 4, 8, 12, 2 lanes */
+	uint8_t active_speed; /* per lane, a code: 1: 2.5 Gbit/s, 2: 5, 4 and 8: 10, 16: 14, 32: 25, 64: 50,
+				 128: 100 */
+	uint8_t phys_state;   /* a code: 5 is LinkUp */
 	uint8_t link_layer;
 	uint8_t flags;            /* IBV_QPF_GRH_REQUIRED */
 	uint16_t port_cap_flags2; /* enum ibv_port_cap_flags2 */
-	uint32_t active_speed_ex; /* where 8 bits do not suffice; 0: active_speed holds */
+	uint32_t active_speed_ex; /* active_speed with more bits; 0: active_speed is valid */
 };
 
 /*
  * Asynchronous events
  */
 
-/* What has happened. To a completion queue, a queue pair, a port, a shared receive queue, a work queue ... */
+/* Asynchronous events of a CQ, QP, port, SRQ, work queue or the device; the name says which. */
 enum ibv_event_type {
 	IBV_EVENT_CQ_ERR,
 	IBV_EVENT_QP_FATAL,
@@ -478,10 +495,13 @@ enum ibv_event_type {
 	IBV_EVENT_CLIENT_REREGISTER,
 	IBV_EVENT_GID_CHANGE,
 	IBV_EVENT_WQ_FATAL,
-	IBV_EVENT_DEVICE_SPEED_CHANGE /* of a port */
+	IBV_EVENT_DEVICE_SPEED_CHANGE /* the speed of a port has changed */
 };
 
-/* An event; its type says which member of element holds. Each must be acknowledged. */
+/*
+ * An asynchronous event. Its type says which member of element is valid. The program must acknowledge each
+ * event with ibv_ack_async_event.
+ */
 struct ibv_async_event {
 	union {
 		struct ibv_cq *cq;
@@ -497,22 +517,22 @@ struct ibv_async_event {
  * Work completions
  */
 
-/* How a work request ended. */
+/* Status of a completed work request. */
 enum ibv_wc_status {
 	IBV_WC_SUCCESS,
 	IBV_WC_LOC_LEN_ERR,
 	IBV_WC_LOC_QP_OP_ERR,
 	IBV_WC_LOC_EEC_OP_ERR,
 	IBV_WC_LOC_PROT_ERR,
-	IBV_WC_WR_FLUSH_ERR, /* it was not done: the queue was in error already */
+	IBV_WC_WR_FLUSH_ERR, /* flushed: the QP was in the error state */
 	IBV_WC_MW_BIND_ERR,
 	IBV_WC_BAD_RESP_ERR,
 	IBV_WC_LOC_ACCESS_ERR,
 	IBV_WC_REM_INV_REQ_ERR,
 	IBV_WC_REM_ACCESS_ERR,
 	IBV_WC_REM_OP_ERR,
-	IBV_WC_RETRY_EXC_ERR,     /* the other side does not answer */
-	IBV_WC_RNR_RETRY_EXC_ERR, /* ... has posted no receive */
+	IBV_WC_RETRY_EXC_ERR,     /* retry_cnt exceeded: no acknowledgement arrived */
+	IBV_WC_RNR_RETRY_EXC_ERR, /* rnr_retry exceeded: the receiver has posted no receive */
 	IBV_WC_LOC_RDD_VIOL_ERR,
 	IBV_WC_REM_INV_RD_REQ_ERR,
 	IBV_WC_REM_ABORT_ERR,
@@ -525,7 +545,7 @@ enum ibv_wc_status {
 	IBV_WC_TM_RNDV_INCOMPLETE
 };
 
-/* What was completed. Bit 7 tells receives from sends. */
+/* Operation that completed. Bit 7 is set for receives. */
 enum ibv_wc_opcode {
 	IBV_WC_SEND = 0,
 	IBV_WC_RDMA_WRITE = 1,
@@ -544,40 +564,41 @@ enum ibv_wc_opcode {
 	IBV_WC_TM_SYNC = 132,
 	IBV_WC_TM_RECV = 133,
 	IBV_WC_TM_NO_TAG = 134,
-	IBV_WC_DRIVER1 = 135, /* the provider's own, and the next two */
+	IBV_WC_DRIVER1 = 135, /* defined by the provider, as are the next two */
 	IBV_WC_DRIVER2 = 136,
 	IBV_WC_DRIVER3 = 137
 };
 
-/* The place of the bit IBV_WC_IP_CSUM_OK. */
+/* Bit number of IBV_WC_IP_CSUM_OK. */
 enum {
 	IBV_WC_IP_CSUM_OK_SHIFT = 2
 };
 
-/* What else is known of a completion: wc_flags. */
+/* wc_flags of a completion. */
 enum ibv_wc_flags {
-	IBV_WC_GRH = 1 << 0,      /* the first 40 bytes of the buffer are a struct ibv_grh */
-	IBV_WC_WITH_IMM = 1 << 1, /* imm_data holds */
+	IBV_WC_GRH = 1 << 0,      /* the buffer starts with a struct ibv_grh (40 bytes) */
+	IBV_WC_WITH_IMM = 1 << 1, /* imm_data is valid */
 	IBV_WC_IP_CSUM_OK = 1 << IBV_WC_IP_CSUM_OK_SHIFT,
-	IBV_WC_WITH_INV = 1 << 3, /* invalidated_rkey holds */
+	IBV_WC_WITH_INV = 1 << 3, /* invalidated_rkey is valid */
 	IBV_WC_TM_SYNC_REQ = 1 << 4,
 	IBV_WC_TM_MATCH = 1 << 5,
 	IBV_WC_TM_DATA_VALID = 1 << 6
 };
 
-/* A completion. With an error only wr_id, status, qp_num and vendor_err hold. */
+/* A completion. If status is not IBV_WC_SUCCESS, only wr_id, status, qp_num and vendor_err are valid. */
 struct ibv_wc {
-	uint64_t wr_id; /* the request's */
+	uint64_t wr_id; /* that of the work request */
 	enum ibv_wc_status status;
 	enum ibv_wc_opcode opcode;
 	uint32_t vendor_err;
-	uint32_t byte_len; /* received, read or atomic; of a datagram with its global route header */
+	uint32_t byte_len; /* bytes received, or read by RDMA read or atomic; for UD including the 40 bytes of
+			      the GRH */
 	__extension__ union {
 		__be32 imm_data;
 		uint32_t invalidated_rkey;
 	};
 	uint32_t qp_num;
-	uint32_t src_qp;       /* the sender's, of a datagram */
+	uint32_t src_qp;       /* UD only: QP number of the sender */
 	unsigned int wc_flags; /* enum ibv_wc_flags */
 	uint16_t pkey_index;
 	uint16_t slid;
@@ -585,7 +606,7 @@ struct ibv_wc {
 	uint8_t dlid_path_bits;
 };
 
-/* The fields that an extended completion queue shall be able to give: wc_flags of its attributes. */
+/* wc_flags of struct ibv_cq_init_attr_ex: completion fields that the program will read. */
 enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_BYTE_LEN = 1 << 0,
 	IBV_WC_EX_WITH_IMM = 1 << 1,
@@ -601,7 +622,7 @@ enum ibv_create_cq_wc_flags {
 	IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK = 1 << 11
 };
 
-/* All that struct ibv_wc has; and all that this library knows. */
+/* The fields that struct ibv_wc has too, and all the flags that this library knows. */
 enum {
 	IBV_WC_STANDARD_FLAGS = 0x7f
 };
@@ -609,7 +630,7 @@ enum {
 	IBV_CREATE_CQ_SUP_WC_FLAGS = 0xfff
 };
 
-/* Tag and private data of a message that tag matching has received. */
+/* Tag and private data of a tag-matched message. */
 struct ibv_wc_tm_info {
 	uint64_t tag;
 	uint32_t priv;
@@ -619,60 +640,68 @@ struct ibv_wc_tm_info {
  * Protection domains, thread domains, XRC domains
  */
 
-/* A protection domain: objects work together within one only. */
+/* A protection domain. Objects can be used together only within the same domain. */
 struct ibv_pd {
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
-/* A thread domain: a promise that one thread at a time uses its objects. */
+/* A thread domain: the program promises that no two threads use its objects at the same time. */
 struct ibv_td {
 	struct ibv_context *context;
 };
 
-/* How to make a thread domain: nothing to say yet. */
+/* Attributes for ibv_alloc_td; none are defined yet. */
 struct ibv_td_init_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
-/* The members of struct ibv_parent_domain_init_attr that hold. */
+/* comp_mask of struct ibv_parent_domain_init_attr: which members are valid. */
 enum ibv_parent_domain_init_attr_mask {
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS = 1 << 0, /* alloc and free */
 	IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT = 1 << 1,
-	/* no member: in a confidential guest, alloc may give memory that the device cannot reach by itself */
+	/*
+	 * has no member: in a confidential guest, alloc may return memory that the device cannot access
+	 * directly
+	 */
 	IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC = 1 << 2
 };
 
-/* What alloc returns to let the provider allocate. */
+/* Returned by an allocator to have the provider allocate the memory itself. */
 #define IBV_ALLOCATOR_USE_DEFAULT ((void *)-1)
 
-/* A protection domain upon another, with a thread domain and an allocator for what providers allocate. */
+/*
+ * Attributes for ibv_alloc_parent_domain: a protection domain, to which a thread domain and an allocator for
+ * the provider's own buffers may be added.
+ */
 struct ibv_parent_domain_init_attr {
 	struct ibv_pd *pd;  /* required */
-	struct ibv_td *td;  /* may be NULL */
+	struct ibv_td *td;  /* NULL: none */
 	uint32_t comp_mask; /* enum ibv_parent_domain_init_attr_mask */
-	/* NULL: no memory. resource_type is the provider's word for what it is for. */
+	/* alloc returns NULL on failure. The provider defines the values of resource_type. */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 	void *pd_context;
 };
 
-/* The members of struct ibv_xrcd_init_attr that hold; both must. */
+/*
+ * comp_mask of struct ibv_xrcd_init_attr. IBV_XRCD_INIT_ATTR_FD and IBV_XRCD_INIT_ATTR_OFLAGS are required.
+ */
 enum ibv_xrcd_init_attr_mask {
 	IBV_XRCD_INIT_ATTR_FD = 1 << 0,
 	IBV_XRCD_INIT_ATTR_OFLAGS = 1 << 1,
 	IBV_XRCD_INIT_ATTR_RESERVED = 1 << 2
 };
 
-/* The XRC domain to open: processes share the one of a file. */
+/* Attributes for ibv_open_xrcd. Processes that open the same file share its XRC domain. */
 struct ibv_xrcd_init_attr {
 	uint32_t comp_mask;
-	int fd;     /* -1: one of its own */
-	int oflags; /* O_CREAT, O_EXCL */
+	int fd;     /* file that identifies the domain; -1: private domain */
+	int oflags; /* O_CREAT, O_EXCL or 0 */
 };
 
-/* A domain of extended reliable connections. */
+/* An XRC (extended reliable connected) domain. */
 struct ibv_xrcd {
 	struct ibv_context *context;
 };
@@ -681,52 +710,55 @@ struct ibv_xrcd {
  * Memory
  */
 
-/* Who may do what with memory. Those of IBV_ACCESS_OPTIONAL_RANGE are hints: not every kernel knows them. */
+/*
+ * Access rights to registered memory. The flags in IBV_ACCESS_OPTIONAL_RANGE are hints, ignored where the
+ * kernel or the device does not support them.
+ */
 enum ibv_access_flags {
-	IBV_ACCESS_LOCAL_WRITE =
-		1 << 0, /* receives, reads and atomics land here; remote writing needs it too */
+	IBV_ACCESS_LOCAL_WRITE = 1 << 0, /* for receives, and data of RDMA reads and atomics; required for
+					    remote write and remote atomic */
 	IBV_ACCESS_REMOTE_WRITE = 1 << 1,
 	IBV_ACCESS_REMOTE_READ = 1 << 2,
 	IBV_ACCESS_REMOTE_ATOMIC = 1 << 3,
 	IBV_ACCESS_MW_BIND = 1 << 4,
-	IBV_ACCESS_ZERO_BASED = 1 << 5, /* addresses begin at 0 */
-	IBV_ACCESS_ON_DEMAND = 1 << 6,  /* pages need not be present */
-	IBV_ACCESS_HUGETLB = 1 << 7,    /* on-demand, of huge pages */
+	IBV_ACCESS_ZERO_BASED = 1 << 5, /* addresses in the region start at 0 */
+	IBV_ACCESS_ON_DEMAND = 1 << 6,  /* on-demand paging: pages are not pinned */
+	IBV_ACCESS_HUGETLB = 1 << 7,    /* with ON_DEMAND: the memory consists of huge pages */
 	IBV_ACCESS_FLUSH_GLOBAL = 1 << 8,
 	IBV_ACCESS_FLUSH_PERSISTENT = 1 << 9,
 	IBV_ACCESS_RELAXED_ORDERING = IBV_ACCESS_OPTIONAL_FIRST
 };
 
-/* Registered memory. */
+/* A memory region. */
 struct ibv_mr {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
 	void *addr;
 	size_t length;
 	uint32_t handle;
-	uint32_t lkey; /* names it in scatter/gather entries */
-	uint32_t rkey; /* ... in remote requests */
+	uint32_t lkey; /* key for struct ibv_sge */
+	uint32_t rkey; /* key for remote access */
 };
 
-/* Hints for the device's accesses to memory. */
+/* A DMA handle: hints for the device's DMA accesses. */
 struct ibv_dmah {
 	struct ibv_context *context;
 };
 
-/* What kind of memory the hints are about: volatile or persistent. */
+/* Memory type of a TLP processing hint: volatile or persistent. */
 enum ibv_tph_mem_type {
 	IBV_TPH_MEM_TYPE_VM,
 	IBV_TPH_MEM_TYPE_PM
 };
 
-/* The members of struct ibv_dmah_init_attr that hold. */
+/* comp_mask of struct ibv_dmah_init_attr: which members are valid. */
 enum ibv_dmah_init_attr_mask {
 	IBV_DMAH_INIT_ATTR_MASK_CPU_ID = 1 << 0,
 	IBV_DMAH_INIT_ATTR_MASK_PH = 1 << 1,
 	IBV_DMAH_INIT_ATTR_MASK_TPH_MEM_TYPE = 1 << 2
 };
 
-/* The hints: of PCI's TLP processing hints, and the processor that the data is for. */
+/* Attributes for ibv_alloc_dmah: PCIe TLP processing hints, and the CPU that will use the data. */
 struct ibv_dmah_init_attr {
 	uint32_t comp_mask; /* enum ibv_dmah_init_attr_mask */
 	uint32_t cpu_id;
@@ -734,7 +766,7 @@ struct ibv_dmah_init_attr {
 	uint8_t tph_mem_type; /* enum ibv_tph_mem_type */
 };
 
-/* The members of struct ibv_mr_init_attr that hold. */
+/* comp_mask of struct ibv_mr_init_attr: which members are valid. */
 enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_IOVA = 1 << 0,
 	IBV_REG_MR_MASK_ADDR = 1 << 1,
@@ -744,14 +776,16 @@ enum ibv_mr_init_attr_mask {
 	IBV_REG_MR_MASK_BUF = 1 << 5
 };
 
-/* What ibv_reg_mr_ex registers: memory, a part of a dma-buf, or a part of a buffer of ibv_alloc_buf. */
+/*
+ * Attributes for ibv_reg_mr_ex: memory at addr, a part of a dma-buf, or a part of a buffer of ibv_alloc_buf.
+ */
 struct ibv_mr_init_attr {
 	size_t length;
 	int access;         /* enum ibv_access_flags */
 	uint64_t comp_mask; /* enum ibv_mr_init_attr_mask */
-	uint64_t iova;      /* the address that the device shall see */
+	uint64_t iova;      /* start address for lkey and rkey accesses */
 	void *addr;
-	int fd; /* of a dma-buf */
+	int fd; /* the dma-buf */
 	uint64_t fd_offset;
 	struct ibv_dmah *dmah;
 	struct ibv_buf *buf;
@@ -766,8 +800,9 @@ enum ibv_rereg_mr_flags {
 };
 
 /*
- * What ibv_rereg_mr returns when it fails. After the first two the region is as it was, after the third it is
- * the new one but the old memory stays away from children, and after the others it can only be deregistered.
+ * Return values of ibv_rereg_mr on failure. After the first two, the region is unchanged. After
+ * IBV_REREG_MR_ERR_DO_FORK_OLD the change has taken effect, but the old memory stays hidden from child
+ * processes. After the others the region can only be deregistered.
  */
 enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_INPUT = -1,
@@ -777,34 +812,34 @@ enum ibv_rereg_mr_err_code {
 	IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW = -5
 };
 
-/* Memory of the device's own. */
+/* On-chip memory of the device. */
 struct ibv_dm {
 	struct ibv_context *context;
 	int (*memcpy_to_dm)(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr, size_t length);
 	int (*memcpy_from_dm)(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length);
 	uint32_t comp_mask; /* enum ibv_dm_mask */
-	uint32_t handle;    /* for ibv_import_dm */
+	uint32_t handle;    /* pass it to ibv_import_dm */
 };
 
-/* The members of struct ibv_dm that hold. */
+/* comp_mask of struct ibv_dm: which members are valid. */
 enum ibv_dm_mask {
 	IBV_DM_MASK_HANDLE = 1 << 0
 };
 
-/* How much of the device's memory to allocate. */
+/* Attributes for ibv_alloc_dm. */
 struct ibv_alloc_dm_attr {
 	size_t length;
-	uint32_t log_align_req; /* aligned to 2^n */
-	uint32_t comp_mask;     /* 0 */
+	uint32_t log_align_req; /* aligned to 2^n bytes */
+	uint32_t comp_mask;     /* must be 0 */
 };
 
-/* Memory windows: bound by ibv_bind_mw, or by a work request. */
+/* Memory windows: type 1 is bound by ibv_bind_mw, type 2 by a work request. */
 enum ibv_mw_type {
 	IBV_MW_TYPE_1 = 1,
 	IBV_MW_TYPE_2 = 2
 };
 
-/* A memory window: a part of a region with a key and rights of its own. */
+/* A memory window: a part of a memory region, with its own rkey and access rights. */
 struct ibv_mw {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -813,7 +848,7 @@ struct ibv_mw {
 	enum ibv_mw_type type;
 };
 
-/* What a window shows. Length 0 makes it invalid. */
+/* The range that a memory window is bound to. Length 0 invalidates the window. */
 struct ibv_mw_bind_info {
 	struct ibv_mr *mr;
 	uint64_t addr;
@@ -821,7 +856,7 @@ struct ibv_mw_bind_info {
 	unsigned int mw_access_flags; /* enum ibv_access_flags */
 };
 
-/* A request to bind a window of type 1. */
+/* Attributes for ibv_bind_mw, which binds type 1 windows. */
 struct ibv_mw_bind {
 	uint64_t wr_id;
 	unsigned int send_flags; /* enum ibv_send_flags */
@@ -832,16 +867,16 @@ struct ibv_mw_bind {
  * Address handles
  */
 
-/* What only packets with a global route header need. */
+/* Fields of the global routing header (GRH). */
 struct ibv_global_route {
 	union ibv_gid dgid;
 	uint32_t flow_label; /* 20 bits */
-	uint8_t sgid_index;  /* the sender's entry in its port's GID table */
+	uint8_t sgid_index;  /* index of the source GID in the port's GID table */
 	uint8_t hop_limit;
 	uint8_t traffic_class;
 };
 
-/* The global route header that stands in front of a received datagram. */
+/* The GRH, as it precedes a received UD message. */
 struct ibv_grh {
 	__be32 version_tclass_flow;
 	__be16 paylen;
@@ -851,9 +886,9 @@ struct ibv_grh {
 	union ibv_gid dgid;
 };
 
-/* Static rates, as the specification numbers them. */
+/* Static rates, encoded as in the InfiniBand specification. */
 enum ibv_rate {
-	IBV_RATE_MAX = 0, /* the port's */
+	IBV_RATE_MAX = 0, /* the rate of the port */
 	IBV_RATE_2_5_GBPS = 2,
 	IBV_RATE_10_GBPS = 3,
 	IBV_RATE_30_GBPS = 4,
@@ -879,18 +914,18 @@ enum ibv_rate {
 	IBV_RATE_1200_GBPS = 24
 };
 
-/* An address. */
+/* Address vector: the path to a destination. */
 struct ibv_ah_attr {
 	struct ibv_global_route grh;
-	uint16_t dlid; /* not on Ethernet */
+	uint16_t dlid; /* ignored on Ethernet */
 	uint8_t sl;
 	uint8_t src_path_bits;
 	uint8_t static_rate; /* enum ibv_rate */
-	uint8_t is_global;   /* grh holds; always on Ethernet */
-	uint8_t port_num;    /* of the sender */
+	uint8_t is_global;   /* grh is valid; required on Ethernet */
+	uint8_t port_num;    /* local port */
 };
 
-/* An address handle: where a datagram goes. */
+/* An address handle: destination of UD messages. */
 struct ibv_ah {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -901,34 +936,38 @@ struct ibv_ah {
  * Completion queues
  */
 
-/* Tells of completions through a file descriptor, which may be polled and made non-blocking. */
+/*
+ * A completion channel: reports completion events through a file descriptor, which the program may poll or
+ * make non-blocking.
+ */
 struct ibv_comp_channel {
 	struct ibv_context *context;
 	int fd;
-	int refcnt; /* completion queues that use it */
+	int refcnt; /* CQs that use the channel */
 };
 
 /* A completion queue. */
 struct ibv_cq {
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
-	void *cq_context; /* the program's */
+	void *cq_context; /* for the program */
 	uint32_t handle;
-	int cqe;               /* completions it has room for */
-	pthread_mutex_t mutex; /* the library's, with all that follows */
+	int cqe;               /* capacity, in completions */
+	pthread_mutex_t mutex; /* for the library, as are the members that follow */
 	pthread_cond_t cond;
 	uint32_t comp_events_completed;
 	uint32_t async_events_completed;
 };
 
-/* How to poll an extended completion queue: nothing to say yet. */
+/* Attributes for ibv_start_poll; none are defined yet. */
 struct ibv_poll_cq_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
 /*
- * An extended completion queue: a completion's fields are asked for one by one, while it is the current one.
- * It begins as a struct ibv_cq. The functions are the provider's, called by the inline functions below.
+ * An extended CQ: the program reads each field of the current completion with a function ibv_wc_read_*. The
+ * struct starts with the members of struct ibv_cq. The provider fills in the functions; programs call them
+ * through the inline functions below.
  */
 struct ibv_cq_ex {
 	struct ibv_context *context;
@@ -941,7 +980,7 @@ struct ibv_cq_ex {
 	uint32_t comp_events_completed;
 	uint32_t async_events_completed;
 	uint32_t comp_mask;
-	enum ibv_wc_status status; /* of the current completion, with wr_id */
+	enum ibv_wc_status status; /* of the current completion, as is wr_id */
 	uint64_t wr_id;
 	int (*start_poll)(struct ibv_cq_ex *current, struct ibv_poll_cq_attr *attr);
 	int (*next_poll)(struct ibv_cq_ex *current);
@@ -963,53 +1002,54 @@ struct ibv_cq_ex {
 	uint64_t (*read_completion_wallclock_ns)(struct ibv_cq_ex *current);
 };
 
-/* The members of struct ibv_cq_init_attr_ex that hold. */
+/* comp_mask of struct ibv_cq_init_attr_ex: which members are valid. */
 enum ibv_cq_init_attr_mask {
 	IBV_CQ_INIT_ATTR_MASK_FLAGS = 1 << 0,
 	IBV_CQ_INIT_ATTR_MASK_PD = 1 << 1
 };
 
-/* How an extended completion queue will be used. */
+/* flags of struct ibv_cq_init_attr_ex. */
 enum ibv_create_cq_attr_flags {
-	IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 << 0, /* it needs no lock */
+	IBV_CREATE_CQ_ATTR_SINGLE_THREADED = 1 << 0, /* only one thread uses the CQ: no locking */
 	IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN = 1 << 1
 };
 
-/* How to make an extended completion queue. */
+/* Attributes for ibv_create_cq_ex. */
 struct ibv_cq_init_attr_ex {
-	uint32_t cqe; /* at least so many completions */
+	uint32_t cqe; /* minimum capacity, in completions */
 	void *cq_context;
-	struct ibv_comp_channel *channel; /* may be NULL */
-	uint32_t comp_vector;             /* below num_comp_vectors of the context */
+	struct ibv_comp_channel *channel; /* NULL: none */
+	uint32_t comp_vector;             /* less than num_comp_vectors of the context */
 	uint64_t wc_flags;                /* enum ibv_create_cq_wc_flags */
 	uint32_t comp_mask;               /* enum ibv_cq_init_attr_mask */
 	uint32_t flags;                   /* enum ibv_create_cq_attr_flags */
 	struct ibv_pd *parent_domain;
 };
 
-/* The members of struct ibv_modify_cq_attr that hold. */
+/* attr_mask of struct ibv_modify_cq_attr: which members are valid. */
 enum ibv_cq_attr_mask {
 	IBV_CQ_ATTR_MODERATE = 1 << 0,
 	IBV_CQ_ATTR_RESERVED = 1 << 1
 };
 
-/* An event is held back until there are so many completions, or so many microseconds have passed. */
+/*
+ * Completion moderation: an event is delayed until cq_count completions are queued or cq_period microseconds
+ * have passed.
+ */
 struct ibv_moderate_cq {
 	uint16_t cq_count;
 	uint16_t cq_period;
 };
 
-/* What to change of a completion queue. */
+/* Attributes for ibv_modify_cq. */
 struct ibv_modify_cq_attr {
 	uint32_t attr_mask; /* enum ibv_cq_attr_mask */
 	struct ibv_moderate_cq moderate;
 };
 
-/*
- * Completion counters: completions counted instead of queued
- */
+/* Completion counters: count completions without queueing them */
 
-/* The operations whose completions are counted. */
+/* Operations whose completions a counter counts. */
 enum ibv_qp_attach_comp_cntr_op {
 	IBV_QP_ATTACH_COMP_CNTR_OP_SEND = 1 << 0,
 	IBV_QP_ATTACH_COMP_CNTR_OP_RECV = 1 << 1,
@@ -1019,35 +1059,35 @@ enum ibv_qp_attach_comp_cntr_op {
 	IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE = 1 << 5
 };
 
-/* What a device's counters can do. */
+/* Limits of a device's completion counters. */
 struct ibv_comp_cntr_caps {
 	uint64_t max_value;
 	uint32_t max_counters;
 	uint32_t supported_qp_attach_ops; /* enum ibv_qp_attach_comp_cntr_op */
 };
 
-/* A counter, of successful and of failed completions. */
+/* A completion counter: one count of successful and one of failed completions. */
 struct ibv_comp_cntr {
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
-/* What a counter counts: work requests or bytes. */
+/* Unit of a counter: work requests or bytes. */
 enum ibv_comp_cntr_type {
 	IBV_COMP_CNTR_TYPE_WRS,
 	IBV_COMP_CNTR_TYPE_BYTES
 };
 
-/* How to make a counter. */
+/* Attributes for ibv_create_comp_cntr. */
 struct ibv_comp_cntr_init_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 	enum ibv_comp_cntr_type type;
-	uint32_t flags; /* 0 */
+	uint32_t flags; /* must be 0 */
 };
 
-/* Which of a queue pair's completions a counter counts. */
+/* Attributes for ibv_qp_attach_comp_cntr: the operations of the QP to count. */
 struct ibv_qp_attach_comp_cntr_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 	uint32_t op_mask;   /* enum ibv_qp_attach_comp_cntr_op */
 };
 
@@ -1055,33 +1095,34 @@ struct ibv_qp_attach_comp_cntr_attr {
  * Shared receive queues
  */
 
-/* What ibv_modify_srq changes. */
+/* srq_attr_mask of ibv_modify_srq: which members of struct ibv_srq_attr to change. */
 enum ibv_srq_attr_mask {
 	IBV_SRQ_MAX_WR = 1 << 0,
 	IBV_SRQ_LIMIT = 1 << 1
 };
 
-/* Sizes of a shared receive queue. */
+/* Limits of an SRQ. */
 struct ibv_srq_attr {
 	uint32_t max_wr;
 	uint32_t max_sge;
-	uint32_t srq_limit; /* with fewer requests left there is an event, once; 0 for none */
+	uint32_t srq_limit; /* fewer posted receives than this raise IBV_EVENT_SRQ_LIMIT_REACHED once; 0:
+			       disarmed */
 };
 
-/* How to make a shared receive queue. */
+/* Attributes for ibv_create_srq. */
 struct ibv_srq_init_attr {
 	void *srq_context;
 	struct ibv_srq_attr attr;
 };
 
-/* Basic, for extended reliable connections, or with tag matching. */
+/* Types of SRQs: basic, for XRC, with tag matching. */
 enum ibv_srq_type {
 	IBV_SRQT_BASIC,
 	IBV_SRQT_XRC,
 	IBV_SRQT_TM
 };
 
-/* The members of struct ibv_srq_init_attr_ex that hold. */
+/* comp_mask of struct ibv_srq_init_attr_ex: which members are valid. */
 enum ibv_srq_init_attr_mask {
 	IBV_SRQ_INIT_ATTR_TYPE = 1 << 0,
 	IBV_SRQ_INIT_ATTR_PD = 1 << 1,
@@ -1091,13 +1132,13 @@ enum ibv_srq_init_attr_mask {
 	IBV_SRQ_INIT_ATTR_RESERVED = 1 << 5
 };
 
-/* Room for tags, and for operations on them that are under way. */
+/* Limits of a tag matching SRQ: tags, and outstanding operations on them. */
 struct ibv_tm_cap {
 	uint32_t max_num_tags;
 	uint32_t max_ops;
 };
 
-/* How to make a shared receive queue with all there is. It begins as a struct ibv_srq_init_attr. */
+/* Attributes for ibv_create_srq_ex. Starts with the members of struct ibv_srq_init_attr. */
 struct ibv_srq_init_attr_ex {
 	void *srq_context;
 	struct ibv_srq_attr attr;
@@ -1109,33 +1150,31 @@ struct ibv_srq_init_attr_ex {
 	struct ibv_tm_cap tm_cap;
 };
 
-/* A shared receive queue. */
+/* A shared receive queue (SRQ). */
 struct ibv_srq {
 	struct ibv_context *context;
-	void *srq_context; /* the program's */
+	void *srq_context; /* for the program */
 	struct ibv_pd *pd;
 	uint32_t handle;
-	pthread_mutex_t mutex; /* the library's, with all that follows */
+	pthread_mutex_t mutex; /* for the library, as are the members that follow */
 	pthread_cond_t cond;
 	uint32_t events_completed;
 };
 
-/*
- * Work queues, and tables of them
- */
+/* Work queues and indirection tables */
 
-/* There are receive queues only. */
+/* Types of work queues: receive queues only. */
 enum ibv_wq_type {
 	IBV_WQT_RQ
 };
 
-/* The members of struct ibv_wq_init_attr that hold. */
+/* comp_mask of struct ibv_wq_init_attr: which members are valid. */
 enum ibv_wq_init_attr_mask {
 	IBV_WQ_INIT_ATTR_FLAGS = 1 << 0,
 	IBV_WQ_INIT_ATTR_RESERVED = 1 << 1
 };
 
-/* What a work queue does with packets. */
+/* How a work queue treats packets. */
 enum ibv_wq_flags {
 	IBV_WQ_FLAGS_CVLAN_STRIPPING = 1 << 0,
 	IBV_WQ_FLAGS_SCATTER_FCS = 1 << 1,
@@ -1144,7 +1183,7 @@ enum ibv_wq_flags {
 	IBV_WQ_FLAGS_RESERVED = 1 << 4
 };
 
-/* How to make a work queue. */
+/* Attributes for ibv_create_wq. */
 struct ibv_wq_init_attr {
 	void *wq_context;
 	enum ibv_wq_type wq_type;
@@ -1164,7 +1203,7 @@ enum ibv_wq_state {
 	IBV_WQS_UNKNOWN
 };
 
-/* The members of struct ibv_wq_attr that hold. */
+/* attr_mask of struct ibv_wq_attr: which members are valid. */
 enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_STATE = 1 << 0,
 	IBV_WQ_ATTR_CURR_STATE = 1 << 1,
@@ -1172,21 +1211,21 @@ enum ibv_wq_attr_mask {
 	IBV_WQ_ATTR_RESERVED = 1 << 3
 };
 
-/* What to change of a work queue. */
+/* Attributes for ibv_modify_wq. */
 struct ibv_wq_attr {
 	uint32_t attr_mask; /* enum ibv_wq_attr_mask */
 	enum ibv_wq_state wq_state;
-	enum ibv_wq_state curr_wq_state; /* what it is thought to be */
-	uint32_t flags;                  /* enum ibv_wq_flags; of those in flags_mask */
+	enum ibv_wq_state curr_wq_state; /* expected current state */
+	uint32_t flags;                  /* enum ibv_wq_flags; only those in flags_mask change */
 	uint32_t flags_mask;
 };
 
 struct ibv_recv_wr;
 
-/* A work queue: the receive queue of packets that a table sends its way. */
+/* A work queue: receives the packets that an indirection table directs to it. */
 struct ibv_wq {
 	struct ibv_context *context;
-	void *wq_context; /* the program's */
+	void *wq_context; /* for the program */
 	struct ibv_pd *pd;
 	struct ibv_cq *cq;
 	uint32_t wq_num;
@@ -1195,13 +1234,13 @@ struct ibv_wq {
 	enum ibv_wq_type wq_type;
 	int (*post_recv)(struct ibv_wq *current, struct ibv_recv_wr *recv_wr,
 			 struct ibv_recv_wr **bad_recv_wr);
-	pthread_mutex_t mutex; /* the library's, with the next two */
+	pthread_mutex_t mutex; /* for the library, as are the next two members */
 	pthread_cond_t cond;
 	uint32_t events_completed;
 	uint32_t comp_mask;
 };
 
-/* A table of work queues; hashes of packets are its indices. */
+/* An indirection table: maps the hash of a received packet to a work queue. */
 struct ibv_rwq_ind_table {
 	struct ibv_context *context;
 	int ind_tbl_handle;
@@ -1209,23 +1248,26 @@ struct ibv_rwq_ind_table {
 	uint32_t comp_mask;
 };
 
-/* No member of struct ibv_rwq_ind_table_init_attr is optional yet. */
+/* comp_mask of struct ibv_rwq_ind_table_init_attr; no bits are defined yet. */
 enum ibv_ind_table_init_attr_mask {
 	IBV_CREATE_IND_TABLE_RESERVED = 1 << 0
 };
 
-/* How to make a table. */
+/* Attributes for ibv_create_rwq_ind_table. */
 struct ibv_rwq_ind_table_init_attr {
-	uint32_t log_ind_tbl_size; /* 2^n entries */
+	uint32_t log_ind_tbl_size; /* the table has 2^n entries */
 	struct ibv_wq **ind_tbl;
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
 /*
  * Queue pairs
  */
 
-/* Reliable or unreliable, connected or datagrams, raw Ethernet, extended reliable, the vendor's own. */
+/*
+ * QP types: reliable connected, unreliable connected, unreliable datagram, raw Ethernet, both ends of an
+ * extended reliable connection, and types that a provider defines.
+ */
 enum ibv_qp_type {
 	IBV_QPT_RC = 2,
 	IBV_QPT_UC = 3,
@@ -1236,27 +1278,27 @@ enum ibv_qp_type {
 	IBV_QPT_DRIVER = 0xff
 };
 
-/* Sizes of a queue pair. */
+/* Limits of a QP. */
 struct ibv_qp_cap {
 	uint32_t max_send_wr;
 	uint32_t max_recv_wr;
 	uint32_t max_send_sge;
 	uint32_t max_recv_sge;
-	uint32_t max_inline_data; /* payload that a send may carry in the request itself */
+	uint32_t max_inline_data; /* largest payload sent with IBV_SEND_INLINE */
 };
 
-/* How to make a queue pair. */
+/* Attributes for ibv_create_qp. */
 struct ibv_qp_init_attr {
 	void *qp_context;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
-	struct ibv_srq *srq;   /* NULL: it has a receive queue of its own */
-	struct ibv_qp_cap cap; /* comes back as what there is, at least so much */
+	struct ibv_srq *srq;   /* NULL: the QP has its own receive queue */
+	struct ibv_qp_cap cap; /* in: minimum; out: actual limits */
 	enum ibv_qp_type qp_type;
-	int sq_sig_all; /* every send makes a completion, not only those that say so */
+	int sq_sig_all; /* every send WR generates a completion, not only those with IBV_SEND_SIGNALED */
 };
 
-/* The members of struct ibv_qp_init_attr_ex that hold. */
+/* comp_mask of struct ibv_qp_init_attr_ex: which members are valid. */
 enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_PD = 1 << 0,
 	IBV_QP_INIT_ATTR_XRCD = 1 << 1,
@@ -1267,16 +1309,16 @@ enum ibv_qp_init_attr_mask {
 	IBV_QP_INIT_ATTR_SEND_OPS_FLAGS = 1 << 6
 };
 
-/* What else a queue pair shall do. */
+/* create_flags of struct ibv_qp_init_attr_ex. */
 enum ibv_qp_create_flags {
-	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* not hear its own multicasts */
+	IBV_QP_CREATE_BLOCK_SELF_MCAST_LB = 1 << 1, /* do not receive own multicast messages */
 	IBV_QP_CREATE_SCATTER_FCS = 1 << 8,
 	IBV_QP_CREATE_CVLAN_STRIPPING = 1 << 9,
-	IBV_QP_CREATE_SOURCE_QPN = 1 << 10, /* send as source_qpn */
+	IBV_QP_CREATE_SOURCE_QPN = 1 << 10, /* use source_qpn as source QP number */
 	IBV_QP_CREATE_PCI_WRITE_END_PADDING = 1 << 11
 };
 
-/* The operations that ibv_wr_* will be called for. */
+/* send_ops_flags of struct ibv_qp_init_attr_ex: the ibv_wr_* operations that the program will use. */
 enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_RDMA_WRITE = 1 << 0,
 	IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM = 1 << 1,
@@ -1293,7 +1335,7 @@ enum ibv_qp_create_send_ops_flags {
 	IBV_QP_EX_WITH_ATOMIC_WRITE = 1 << 12
 };
 
-/* How received packets are hashed. */
+/* RSS hash of received packets. */
 struct ibv_rx_hash_conf {
 	uint8_t rx_hash_function; /* enum ibv_rx_hash_function_flags */
 	uint8_t rx_hash_key_len;
@@ -1301,7 +1343,7 @@ struct ibv_rx_hash_conf {
 	uint64_t rx_hash_fields_mask; /* enum ibv_rx_hash_fields */
 };
 
-/* How to make a queue pair with all there is. It begins as a struct ibv_qp_init_attr. */
+/* Attributes for ibv_create_qp_ex. Starts with the members of struct ibv_qp_init_attr. */
 struct ibv_qp_init_attr_ex {
 	void *qp_context;
 	struct ibv_cq *send_cq;
@@ -1321,7 +1363,7 @@ struct ibv_qp_init_attr_ex {
 	uint64_t send_ops_flags; /* enum ibv_qp_create_send_ops_flags */
 };
 
-/* The members of struct ibv_qp_open_attr that hold. */
+/* comp_mask of struct ibv_qp_open_attr: which members are valid. */
 enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_NUM = 1 << 0,
 	IBV_QP_OPEN_ATTR_XRCD = 1 << 1,
@@ -1330,7 +1372,7 @@ enum ibv_qp_open_attr_mask {
 	IBV_QP_OPEN_ATTR_RESERVED = 1 << 4
 };
 
-/* The shared queue pair to open. */
+/* Attributes for ibv_open_qp: the shared QP to open. */
 struct ibv_qp_open_attr {
 	uint32_t comp_mask; /* enum ibv_qp_open_attr_mask */
 	uint32_t qp_num;
@@ -1339,7 +1381,7 @@ struct ibv_qp_open_attr {
 	enum ibv_qp_type qp_type;
 };
 
-/* The members of struct ibv_qp_attr that hold, or are asked for. */
+/* attr_mask of ibv_modify_qp and ibv_query_qp: which members of struct ibv_qp_attr to set or to return. */
 enum ibv_qp_attr_mask {
 	IBV_QP_STATE = 1 << 0,
 	IBV_QP_CUR_STATE = 1 << 1,
@@ -1365,8 +1407,10 @@ enum ibv_qp_attr_mask {
 	IBV_QP_RATE_LIMIT = 1 << 25
 };
 
-/* State of a queue pair: new, initialised, ready to receive, ready to send, drained, send queue in error,
- * error. */
+/*
+ * QP states: Reset, Initialized, Ready to Receive, Ready to Send, Send Queue Drained, Send Queue Error,
+ * Error.
+ */
 enum ibv_qp_state {
 	IBV_QPS_RESET,
 	IBV_QPS_INIT,
@@ -1378,84 +1422,87 @@ enum ibv_qp_state {
 	IBV_QPS_UNKNOWN
 };
 
-/* State of path migration. */
+/* Path migration states. */
 enum ibv_mig_state {
 	IBV_MIG_MIGRATED,
 	IBV_MIG_REARM,
 	IBV_MIG_ARMED
 };
 
-/* State and attributes of a queue pair. */
+/* State and attributes of a QP. */
 struct ibv_qp_attr {
 	enum ibv_qp_state qp_state;
-	enum ibv_qp_state cur_qp_state; /* what it is thought to be */
+	enum ibv_qp_state cur_qp_state; /* expected current state */
 	enum ibv_mtu path_mtu;
 	enum ibv_mig_state path_mig_state;
 	uint32_t qkey;
-	uint32_t rq_psn; /* 24 bits, like sq_psn and dest_qp_num */
+	uint32_t rq_psn; /* 24 bits, as are sq_psn and dest_qp_num */
 	uint32_t sq_psn;
 	uint32_t dest_qp_num;
-	unsigned int qp_access_flags; /* what the other side may do; enum ibv_access_flags */
+	unsigned int qp_access_flags; /* what the remote QP may do; enum ibv_access_flags */
 	struct ibv_qp_cap cap;
 	struct ibv_ah_attr ah_attr;
-	struct ibv_ah_attr alt_ah_attr; /* the path to migrate to */
+	struct ibv_ah_attr alt_ah_attr; /* alternate path, for path migration */
 	uint16_t pkey_index;
 	uint16_t alt_pkey_index;
 	uint8_t en_sqd_async_notify;
 	uint8_t sq_draining;
-	uint8_t max_rd_atomic;      /* reads and atomics that it asks for at once */
-	uint8_t max_dest_rd_atomic; /* ... that it answers at once */
-	uint8_t min_rnr_timer; /* a code: what a sender waits when no receive is posted; 0 655 ms, 1 10 us, 31
-				  492 ms */
+	uint8_t max_rd_atomic;      /* RDMA reads and atomics outstanding as requester */
+	uint8_t max_dest_rd_atomic; /* RDMA reads and atomics outstanding as responder */
+	uint8_t min_rnr_timer; /* a code: delay that an RNR NAK requests of the sender; 0: 655.36 ms, 1: 0.01
+				  ms, 31: 491.52 ms */
 	uint8_t port_num;
-	uint8_t timeout;   /* for an acknowledgement: 4.096 us * 2^n, 0 for ever */
-	uint8_t retry_cnt; /* times to ask again, up to 7 */
-	uint8_t rnr_retry; /* times to try again when no receive is posted; 7 for ever */
+	uint8_t timeout;   /* a code n: ack timeout of 4.096 us * 2^n; 0: no timeout */
+	uint8_t retry_cnt; /* retransmissions before the QP fails, 0 to 7 */
+	uint8_t rnr_retry; /* retransmissions after RNR NAKs, 0 to 6; 7: unlimited */
 	uint8_t alt_port_num;
 	uint8_t alt_timeout;
-	uint32_t rate_limit; /* kilobits per second; 0 for none */
+	uint32_t rate_limit; /* kbit/s; 0: unlimited */
 };
 
-/* At what rate to send. */
+/* Attributes for ibv_modify_qp_rate_limit. */
 struct ibv_qp_rate_limit_attr {
-	uint32_t rate_limit;     /* kilobits per second; 0 for none */
-	uint32_t max_burst_sz;   /* bytes in one burst */
+	uint32_t rate_limit;     /* kbit/s; 0: unlimited */
+	uint32_t max_burst_sz;   /* bytes per burst */
 	uint16_t typical_pkt_sz; /* bytes */
-	uint32_t comp_mask;      /* 0 */
+	uint32_t comp_mask;      /* must be 0 */
 };
 
-/* How to ask ibv_query_qp_data_in_order: for capabilities rather than yes or no; of the device alone. */
+/*
+ * flags of ibv_query_qp_data_in_order: return a mask of capabilities instead of 0 or 1; consider only the
+ * device, not how the CPU and the system order accesses.
+ */
 enum ibv_query_qp_data_in_order_flags {
 	IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS = 1 << 0,
 	IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY = 1 << 1
 };
 
-/* What is written in order. */
+/* Guarantees of ibv_query_qp_data_in_order: the whole message, or each aligned block of 128 bytes. */
 enum ibv_query_qp_data_in_order_caps {
 	IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG = 1 << 0,
 	IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES = 1 << 1
 };
 
-/* Options for enhanced connection establishment, which the two sides exchange. */
+/* Options for enhanced connection establishment (ECE), which the two ends exchange. */
 struct ibv_ece {
 	uint32_t vendor_id;
 	uint32_t options;
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
-/* A queue pair. */
+/* A queue pair (QP). */
 struct ibv_qp {
 	struct ibv_context *context;
-	void *qp_context; /* the program's */
+	void *qp_context; /* for the program */
 	struct ibv_pd *pd;
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
 	struct ibv_srq *srq;
 	uint32_t handle;
 	uint32_t qp_num;         /* 24 bits */
-	enum ibv_qp_state state; /* as the library last heard */
+	enum ibv_qp_state state; /* last state known to the library */
 	enum ibv_qp_type qp_type;
-	pthread_mutex_t mutex; /* the library's, with all that follows */
+	pthread_mutex_t mutex; /* for the library, as are the members that follow */
 	pthread_cond_t cond;
 	uint32_t events_completed;
 };
@@ -1464,7 +1511,7 @@ struct ibv_qp {
  * Work requests
  */
 
-/* What a send does. */
+/* Operation of a send WR. */
 enum ibv_wr_opcode {
 	IBV_WR_RDMA_WRITE = 0,
 	IBV_WR_RDMA_WRITE_WITH_IMM = 1,
@@ -1477,54 +1524,55 @@ enum ibv_wr_opcode {
 	IBV_WR_BIND_MW = 8,
 	IBV_WR_SEND_WITH_INV = 9,
 	IBV_WR_TSO = 10,
-	IBV_WR_DRIVER1 = 11, /* the provider's own */
+	IBV_WR_DRIVER1 = 11, /* defined by the provider */
 	IBV_WR_FLUSH = 14,
 	IBV_WR_ATOMIC_WRITE = 15
 };
 
-/* How it does it. */
+/* Options of a send WR. */
 enum ibv_send_flags {
-	IBV_SEND_FENCE = 1 << 0,     /* not before the reads and atomics in front of it are done */
-	IBV_SEND_SIGNALED = 1 << 1,  /* with a completion */
-	IBV_SEND_SOLICITED = 1 << 2, /* with an event at the receiver */
-	IBV_SEND_INLINE = 1 << 3, /* the data is copied now: lkeys do not matter, buffers are free at once */
+	IBV_SEND_FENCE = 1 << 0,     /* start after all earlier RDMA reads and atomics have completed */
+	IBV_SEND_SIGNALED = 1 << 1,  /* generate a completion */
+	IBV_SEND_SOLICITED = 1 << 2, /* request a completion event at the receiver */
+	IBV_SEND_INLINE = 1 << 3,    /* copy the data while posting: lkeys are ignored, and the buffers can be
+					reused at once */
 	IBV_SEND_IP_CSUM = 1 << 4
 };
 
-/* Where flushed data must have arrived: visible to all, or on stable storage. */
+/* Placement guarantee of a flush: globally visible, or persistent. */
 enum ibv_placement_type {
 	IBV_FLUSH_GLOBAL = 1U << 0,
 	IBV_FLUSH_PERSISTENT = 1U << 1
 };
 
-/* What a flush is about: a range, or the whole memory region. */
+/* Scope of a flush: a range, or the whole memory region. */
 enum ibv_selectivity_level {
 	IBV_FLUSH_RANGE,
 	IBV_FLUSH_MR
 };
 
-/* A buffer to be copied from: no key is needed. */
+/* A buffer whose data is copied while posting; it needs no lkey. */
 struct ibv_data_buf {
 	void *addr;
 	size_t length;
 };
 
-/* A buffer in registered memory. */
+/* Scatter/gather entry: a buffer in a memory region. */
 struct ibv_sge {
 	uint64_t addr;
 	uint32_t length;
 	uint32_t lkey;
 };
 
-/* File descriptors to be handed to the kernel. */
+/* File descriptors to pass to the kernel. */
 struct ibv_fd_arr {
 	int *arr;
 	uint32_t count;
 };
 
-/* A send, of a list. The opcode says which members of the unions hold. */
+/* A send WR in a linked list. The opcode says which members of the unions are valid. */
 struct ibv_send_wr {
-	uint64_t wr_id; /* comes back in the completion */
+	uint64_t wr_id; /* returned in the completion */
 	struct ibv_send_wr *next;
 	struct ibv_sge *sg_list;
 	int num_sge;
@@ -1540,8 +1588,8 @@ struct ibv_send_wr {
 			uint32_t rkey;
 		} rdma;
 		struct {
-			uint64_t remote_addr; /* a multiple of 8 */
-			uint64_t compare_add; /* compared with, or added */
+			uint64_t remote_addr; /* must be a multiple of 8 */
+			uint64_t compare_add; /* value to compare with, or to add */
 			uint64_t swap;
 			uint32_t rkey;
 		} atomic;
@@ -1559,65 +1607,66 @@ struct ibv_send_wr {
 	__extension__ union {
 		struct {
 			struct ibv_mw *mw;
-			uint32_t rkey; /* the one it shall have */
+			uint32_t rkey; /* new rkey of the window */
 			struct ibv_mw_bind_info bind_info;
 		} bind_mw;
 		struct {
 			void *hdr;
 			uint16_t hdr_sz;
-			uint16_t mss; /* payload of a segment */
+			uint16_t mss; /* payload per segment */
 		} tso;
 	};
 };
 
-/* A receive, of a list. */
+/* A receive WR in a linked list. */
 struct ibv_recv_wr {
-	uint64_t wr_id; /* comes back in the completion */
+	uint64_t wr_id; /* returned in the completion */
 	struct ibv_recv_wr *next;
 	struct ibv_sge *sg_list;
 	int num_sge;
 };
 
-/* Operations on the tags of a shared receive queue. */
+/* Operations on the tag list of an SRQ. */
 enum ibv_ops_wr_opcode {
 	IBV_WR_TAG_ADD,
 	IBV_WR_TAG_DEL,
 	IBV_WR_TAG_SYNC
 };
 
-/* How they are done: with a completion; with what has arrived unexpectedly counted. */
+/* Options of a tag operation: generate a completion; unexpected_cnt is valid. */
 enum ibv_ops_flags {
 	IBV_OPS_SIGNALED = 1 << 0,
 	IBV_OPS_TM_SYNC = 1 << 1
 };
 
-/* An operation on tags, of a list. */
+/* A tag operation in a linked list. */
 struct ibv_ops_wr {
 	uint64_t wr_id;
 	struct ibv_ops_wr *next;
 	enum ibv_ops_wr_opcode opcode;
 	int flags; /* enum ibv_ops_flags */
 	struct {
-		uint32_t unexpected_cnt; /* messages that the program has seen arrive without a tag */
-		uint32_t handle;         /* of the tag: comes back from adding it, for deleting it */
+		uint32_t unexpected_cnt; /* unexpected messages that the program has processed so far */
+		uint32_t handle; /* of the tag: returned by IBV_WR_TAG_ADD, passed to IBV_WR_TAG_DEL */
 		struct {
 			uint64_t recv_wr_id;
 			struct ibv_sge *sg_list;
 			int num_sge;
 			uint64_t tag;
-			uint64_t mask; /* the bits of the tag that count */
+			uint64_t mask; /* bits of the tag to compare */
 		} add;
 	} tm;
 };
 
 /*
- * A queue pair that work requests are written to step by step, each between ibv_wr_start and ibv_wr_complete.
- * The functions are the provider's, called by the inline functions ibv_wr_* below.
+ * An extended QP: the program builds send WRs with functions ibv_wr_*, between ibv_wr_start and
+ * ibv_wr_complete. The provider fills in the functions; programs call them through the inline functions
+ * below.
  */
 struct ibv_qp_ex {
 	struct ibv_qp qp_base;
 	uint64_t comp_mask;
-	uint64_t wr_id;        /* of the next request; set before it, with wr_flags */
+	uint64_t wr_id;        /* of the next WR, as is wr_flags; set them before the operation */
 	unsigned int wr_flags; /* enum ibv_send_flags */
 	void (*wr_atomic_cmp_swp)(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
 				  uint64_t swap);
@@ -1653,13 +1702,16 @@ struct ibv_qp_ex {
  * Flow steering: which packets go where
  */
 
-/* Flags of a flow: others see its packets too; it is about packets that are sent. */
+/* Flags of a flow: other flows receive the packets as well; the flow matches sent packets. */
 enum ibv_flow_flags {
 	IBV_FLOW_ATTR_FLAGS_DONT_TRAP = 1 << 1,
 	IBV_FLOW_ATTR_FLAGS_EGRESS = 1 << 2
 };
 
-/* Which packets: those that match, all that no other flow wants, multicasts likewise, all there are. */
+/*
+ * Packets that a flow receives: those that match, those that match no other flow, multicast packets that
+ * match no other flow, all packets.
+ */
 enum ibv_flow_attr_type {
 	IBV_FLOW_ATTR_NORMAL = 0x0,
 	IBV_FLOW_ATTR_ALL_DEFAULT = 0x1,
@@ -1667,7 +1719,10 @@ enum ibv_flow_attr_type {
 	IBV_FLOW_ATTR_SNIFFER = 0x3
 };
 
-/* Kinds of specifications: headers to match, with INNER those in a tunnel, and actions. */
+/*
+ * Types of flow specifications: headers to match (with IBV_FLOW_SPEC_INNER those of a tunnelled packet) and
+ * actions.
+ */
 enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_ETH = 0x20,
 	IBV_FLOW_SPEC_IPV4 = 0x30,
@@ -1686,12 +1741,12 @@ enum ibv_flow_spec_type {
 	IBV_FLOW_SPEC_ACTION_COUNT = 0x1003
 };
 
-/* Bytes of a MAC address. */
+/* Length of a MAC address. */
 #define ETHERNET_LL_SIZE ETH_ALEN
 
 /*
- * Headers to match: the fields of val under the bits of mask, all in network byte order. size is that of the
- * whole struct, and the same for the actions.
+ * Headers to match. A packet matches if its header equals val in the bits set in mask, both in network byte
+ * order. In these and in the actions below, size is that of the whole struct.
  */
 
 /* Ethernet. */
@@ -1709,7 +1764,7 @@ struct ibv_flow_spec_eth {
 	struct ibv_flow_eth_filter mask;
 };
 
-/* IPv4, by addresses. */
+/* IPv4 addresses. */
 struct ibv_flow_ipv4_filter {
 	uint32_t src_ip;
 	uint32_t dst_ip;
@@ -1722,7 +1777,7 @@ struct ibv_flow_spec_ipv4 {
 	struct ibv_flow_ipv4_filter mask;
 };
 
-/* IPv4, by more fields. */
+/* IPv4 with more fields. */
 struct ibv_flow_ipv4_ext_filter {
 	uint32_t src_ip;
 	uint32_t dst_ip;
@@ -1756,7 +1811,7 @@ struct ibv_flow_spec_ipv6 {
 	struct ibv_flow_ipv6_filter mask;
 };
 
-/* IPsec's ESP. */
+/* IPsec ESP. */
 struct ibv_flow_esp_filter {
 	uint32_t spi;
 	uint32_t seq;
@@ -1782,7 +1837,7 @@ struct ibv_flow_spec_tcp_udp {
 	struct ibv_flow_tcp_udp_filter mask;
 };
 
-/* GRE: its first 16 bits, the next 16, and the key. */
+/* GRE: flags and version, protocol, key. */
 struct ibv_flow_gre_filter {
 	uint16_t c_ks_res0_ver;
 	uint16_t protocol;
@@ -1796,7 +1851,7 @@ struct ibv_flow_spec_gre {
 	struct ibv_flow_gre_filter mask;
 };
 
-/* MPLS: label, traffic class, bottom of stack and time to live in one word. */
+/* MPLS: a label stack entry, that is label, traffic class, bottom of stack, TTL. */
 struct ibv_flow_mpls_filter {
 	uint32_t label;
 };
@@ -1808,7 +1863,7 @@ struct ibv_flow_spec_mpls {
 	struct ibv_flow_mpls_filter mask;
 };
 
-/* VXLAN, by the network's number. */
+/* VXLAN network identifier (VNI). */
 struct ibv_flow_tunnel_filter {
 	uint32_t tunnel_id;
 };
@@ -1820,34 +1875,34 @@ struct ibv_flow_spec_tunnel {
 	struct ibv_flow_tunnel_filter mask;
 };
 
-/* Puts a number into the completions of what matches (ibv_wc_read_flow_tag). */
+/* Action: report tag_id in the completions of matching packets (ibv_wc_read_flow_tag). */
 struct ibv_flow_spec_action_tag {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	uint32_t tag_id;
 };
 
-/* Drops what matches. */
+/* Action: drop matching packets. */
 struct ibv_flow_spec_action_drop {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 };
 
-/* Does an action to what matches. */
+/* Action: apply a flow action to matching packets. */
 struct ibv_flow_spec_action_handle {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	const struct ibv_flow_action *action;
 };
 
-/* Counts what matches. */
+/* Action: count matching packets. */
 struct ibv_flow_spec_counter_action {
 	enum ibv_flow_spec_type type;
 	uint16_t size;
 	struct ibv_counters *counters;
 };
 
-/* Any of them. */
+/* Any flow specification. */
 __extension__ struct ibv_flow_spec {
 	__extension__ union {
 		struct {
@@ -1870,35 +1925,37 @@ __extension__ struct ibv_flow_spec {
 	};
 };
 
-/* A flow. Its specifications follow in memory, without a gap. */
+/* A flow to create. num_of_specs specifications follow the struct in memory, without padding. */
 struct ibv_flow_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 	enum ibv_flow_attr_type type;
-	uint16_t size;     /* with the specifications */
-	uint16_t priority; /* 0 is the highest */
+	uint16_t size;     /* including the specifications */
+	uint16_t priority; /* 0: highest */
 	uint8_t num_of_specs;
 	uint8_t port;
 	uint32_t flags; /* enum ibv_flow_flags */
 };
 
-/* A flow in force. */
+/* A flow that steers packets. */
 struct ibv_flow {
 	uint32_t comp_mask;
 	struct ibv_context *context;
 	uint32_t handle;
 };
 
-/* An action that flows can refer to. */
+/* An action for IBV_FLOW_SPEC_ACTION_HANDLE. */
 struct ibv_flow_action {
 	struct ibv_context *context;
 };
 
-/* The members of struct ibv_flow_action_esp_attr that hold. */
+/* comp_mask of struct ibv_flow_action_esp_attr: which members are valid. */
 enum ibv_flow_action_esp_mask {
 	IBV_FLOW_ACTION_ESP_MASK_ESN = 1UL << 0
 };
 
-/* How ESP packets are encrypted or decrypted. The types it names are in verbs_api.h. */
+/*
+ * Attributes of an ESP flow action: how to encrypt or decrypt. The types of its members are in verbs_api.h.
+ */
 struct ibv_flow_action_esp_attr {
 	struct ibv_flow_action_esp *esp_attr;
 	enum ibv_flow_action_esp_keymat keymat_proto;
@@ -1909,33 +1966,33 @@ struct ibv_flow_action_esp_attr {
 	void *replay_ptr;
 	struct ibv_flow_action_esp_encap *esp_encap;
 	uint32_t comp_mask; /* enum ibv_flow_action_esp_mask */
-	uint32_t esn;       /* high half of the extended sequence number */
+	uint32_t esn;       /* high 32 bits of the extended sequence number */
 };
 
-/* A set of counters for flows. */
+/* A set of flow counters. */
 struct ibv_counters {
 	struct ibv_context *context;
 };
 
-/* How to make a set of counters: nothing to say yet. */
+/* Attributes for ibv_create_counters; none are defined yet. */
 struct ibv_counters_init_attr {
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
-/* What a counter counts. */
+/* What a flow counter counts. */
 enum ibv_counter_description {
 	IBV_COUNTER_PACKETS,
 	IBV_COUNTER_BYTES
 };
 
-/* Which counter of a set counts what. */
+/* Attributes for ibv_attach_counters_point_flow: what the counter at an index counts. */
 struct ibv_counter_attach_attr {
 	enum ibv_counter_description counter_desc;
 	uint32_t index;     /* in the set */
-	uint32_t comp_mask; /* 0 */
+	uint32_t comp_mask; /* must be 0 */
 };
 
-/* How to read counters: what was read last will do. */
+/* flags of ibv_read_counters: values that the driver has cached are good enough. */
 enum ibv_read_counters_flags {
 	IBV_READ_COUNTERS_ATTR_PREFER_CACHED = 1 << 0
 };
@@ -1944,22 +2001,24 @@ enum ibv_read_counters_flags {
  * Contexts: open devices
  */
 
-/* The values that ibv_query_rt_values_ex is asked for; comes back as those it gave. */
+/* comp_mask of struct ibv_values_ex. In: values to query; out: values that are valid. */
 enum ibv_values_mask {
 	IBV_VALUES_MASK_RAW_CLOCK = 1 << 0,
 	IBV_VALUES_MASK_RESERVED = 1 << 1
 };
 
-/* A device's running values. */
+/* Current values of a device. */
 struct ibv_values_ex {
 	uint32_t comp_mask;        /* enum ibv_values_mask */
-	struct timespec raw_clock; /* the device's ticks, in tv_nsec */
+	struct timespec raw_clock; /* device clock, in ticks, in tv_nsec */
 };
 
-/* A port's attributes as they were before port_cap_flags2. */
+/* struct ibv_port_attr without port_cap_flags2 and later members. */
 struct _compat_ibv_port_attr;
 
-/* The provider's functions that the inline verbs call. What begins with _compat_ keeps a place. */
+/*
+ * Functions of the provider that the inline verbs call. Those that start with _compat_ preserve the layout.
+ */
 struct ibv_context_ops {
 	int (*_compat_query_device)(struct ibv_context *context, struct ibv_device_attr *device_attr);
 	int (*_compat_query_port)(struct ibv_context *context, uint8_t port_num,
@@ -2001,20 +2060,20 @@ struct ibv_context_ops {
 struct ibv_context {
 	struct ibv_device *device;
 	struct ibv_context_ops ops;
-	int cmd_fd;   /* the character device; ibv_import_device takes a copy of it in another process */
-	int async_fd; /* may be polled and made non-blocking; read by ibv_get_async_event */
+	int cmd_fd;   /* character device; ibv_import_device takes a duplicate of it in another process */
+	int async_fd; /* the program may poll it or make it non-blocking; ibv_get_async_event reads it */
 	int num_comp_vectors;
-	pthread_mutex_t mutex; /* the library's */
+	pthread_mutex_t mutex; /* for the library */
 	void *abi_compat;
 };
 
-/* abi_compat of a context that is the end of a struct verbs_context. */
+/* Value of abi_compat in a context that is the last member of a struct verbs_context. */
 #define __VERBS_ABI_IS_EXTENDED ((void *)~(uintptr_t)0)
 
 /*
- * A context and the functions that came later. It grows at its front, and sz says how much of it there is:
- * use verbs_get_ctx_op, and count from the end. This is as much as providers of ABI 34 have, and as programs
- * use; IBVERBS_PABI_VERSION, if it is defined, stands for the ABI of newer ones.
+ * Extended context. New functions are added at the start of the struct, and sz is the size that the
+ * provider's context has: use verbs_get_ctx_op, which measures from the end. The struct has the members of
+ * provider ABI 34, which programs use, unless IBVERBS_PABI_VERSION is defined as the ABI of a newer provider.
  */
 struct verbs_context {
 #if defined(IBVERBS_PABI_VERSION) && IBVERBS_PABI_VERSION >= 59
@@ -2060,7 +2119,7 @@ struct verbs_context {
 	struct ibv_wq *(*create_wq)(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr);
 	int (*query_rt_values)(struct ibv_context *context, struct ibv_values_ex *values);
 	struct ibv_cq_ex *(*create_cq_ex)(struct ibv_context *context, struct ibv_cq_init_attr_ex *init_attr);
-	struct verbs_ex_private *priv; /* the library's */
+	struct verbs_ex_private *priv; /* for the library */
 	int (*query_device_ex)(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			       struct ibv_device_attr_ex *attr, size_t attr_size);
 	int (*ibv_destroy_flow)(struct ibv_flow *flow);
@@ -2080,10 +2139,10 @@ struct verbs_context {
 	struct ibv_context context;
 };
 
-/* Whether the field begins within the first sz bytes of the type. */
+/* Whether the member fld of type starts within the first sz bytes. */
 #define vext_field_avail(type, fld, sz) (offsetof(type, fld) < (sz))
 
-/* The extended context around a context; NULL if there is none. */
+/* The extended context that contains a context; NULL if there is none. */
 static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 {
 	if (ctx->abi_compat == __VERBS_ABI_IS_EXTENDED) {
@@ -2094,7 +2153,7 @@ static inline struct verbs_context *verbs_get_ctx(struct ibv_context *ctx)
 	return NULL;
 }
 
-/* The extended context, if it reaches to the slot at an offset and there is something in it. */
+/* The extended context, if its size includes the function at this offset and the function is not NULL. */
 static inline struct verbs_context *__ibv_ctx_with_slot(struct ibv_context *ctx, size_t offset)
 {
 	struct verbs_context *vctx = verbs_get_ctx(ctx);
@@ -2106,10 +2165,10 @@ static inline struct verbs_context *__ibv_ctx_with_slot(struct ibv_context *ctx,
 	return slot ? vctx : NULL;
 }
 
-/* The extended context of a context, if the provider has the operation; otherwise NULL. */
+/* The extended context, if the provider has the operation op; otherwise NULL. */
 #define verbs_get_ctx_op(ctx, op) __ibv_ctx_with_slot(ctx, offsetof(struct verbs_context, op))
 
-/* Bodies of the verbs that are one operation of the extended context. */
+/* Bodies of the verbs that only call an operation of the extended context. */
 #define __IBV_EXT_INT(ctx, op, ...) \
 	{ \
 		struct verbs_context *__vctx = verbs_get_ctx_op(ctx, op); \
@@ -2131,15 +2190,16 @@ static inline struct verbs_context *__ibv_ctx_with_slot(struct ibv_context *ctx,
  */
 
 /*
- * The devices there are, in an array that ends with NULL, and how many if num_devices is not NULL. Freed by
- * ibv_free_device_list; devices that are open stay. errno ENOSYS: the kernel has no RDMA.
+ * Returns a NULL-terminated array of all RDMA devices, and their number in *num_devices unless that is NULL.
+ * Free it with ibv_free_device_list. Open devices remain valid after that. Fails with ENOSYS if the kernel
+ * has no RDMA support.
  */
 struct ibv_device **ibv_get_device_list(int *num_devices);
 
 #ifdef RDMA_STATIC_PROVIDERS
 /*
- * A program that is linked with libibverbs.a names the providers to be linked in, separated by commas:
- * RDMA_STATIC_PROVIDERS=mlx5,rxe, or all, or none. There is room for 20.
+ * A program linked with libibverbs.a defines RDMA_STATIC_PROVIDERS to select the providers to link, separated
+ * by commas: -DRDMA_STATIC_PROVIDERS=mlx5,rxe, or all, or none. At most 20 can be named.
  */
 struct verbs_device_ops;
 
@@ -2166,7 +2226,7 @@ __IBV_PROVIDER(all);
 __IBV_PROVIDER(none);
 #undef __IBV_PROVIDER
 
-/* The names become a list of addresses, filled up with that of none. */
+/* Expands the names to the addresses of their providers, padded to 20 with that of none. */
 #define _RDMA_STATIC_PREFIX(...) \
 	_RDMA_STATIC_PREFIX_(__VA_ARGS__, none, none, none, none, none, none, none, none, none, none, none, \
 			     none, none, none, none, none, none, none, none, none)
@@ -2178,7 +2238,7 @@ __IBV_PROVIDER(none);
 		&verbs_provider_##_13, &verbs_provider_##_14, &verbs_provider_##_15, &verbs_provider_##_16, \
 		&verbs_provider_##_17, &verbs_provider_##_18, &verbs_provider_##_19, &verbs_provider_##_20
 
-/* Registers what is linked in; the addresses end with NULL. */
+/* Registers the linked providers; the list of addresses ends with NULL. */
 void ibv_static_providers(void *unused, ...);
 
 static inline struct ibv_device **__ibv_get_device_list(int *num_devices)
@@ -2189,37 +2249,40 @@ static inline struct ibv_device **__ibv_get_device_list(int *num_devices)
 #define ibv_get_device_list(num_devices) __ibv_get_device_list(num_devices)
 #endif
 
-/* Frees a list of devices. */
+/* Frees a device list. */
 void ibv_free_device_list(struct ibv_device **list);
 
-/* The device's name, such as "rxe0"; it lives as long as the device. */
+/* Name of a device, such as "rxe0". Valid as long as the device. */
 const char *ibv_get_device_name(struct ibv_device *device);
 
-/* The device's number in the kernel; -1 if the kernel does not tell. */
+/* Index of a device in the kernel; -1 if the kernel does not report it. */
 int ibv_get_device_index(struct ibv_device *device);
 
-/* The device's node GUID; 0 if it cannot be read. */
+/* Node GUID of a device; 0 if it cannot be read. */
 __be64 ibv_get_device_guid(struct ibv_device *device);
 
-/* What stands behind the ports, in words, as all the ..._str: they live for ever, and are never NULL. */
+/* Name of a node type. Strings returned by ibv_*_str functions are static and never NULL. */
 const char *ibv_node_type_str(enum ibv_node_type node_type);
 
-/* Opens a device. Closed by ibv_close_device. */
+/* Opens a device. Close it with ibv_close_device. */
 struct ibv_context *ibv_open_device(struct ibv_device *device);
 
-/* Closes a device; what was made with it should be gone by then. Returns 0, or -1 with errno. */
+/* Closes a device; destroy its objects first. Returns 0, or -1 with errno. */
 int ibv_close_device(struct ibv_context *context);
 
 /*
- * Opens the device of another process's cmd_fd, of which this process has a duplicate; the context owns that
- * from now on. What the other has made can then be imported. ibv_close_device closes both.
+ * Opens a device that another process has open, from a duplicate of that process's cmd_fd. The context owns
+ * the descriptor. Objects of the other process can then be imported. Close the context with ibv_close_device.
  */
 struct ibv_context *ibv_import_device(int cmd_fd);
 
-/* A device's identity and limits. */
+/* Queries identity and limits of a device. */
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr);
 
-/* All that is known of a device; only the older part where the provider knows no more. input may be NULL. */
+/*
+ * Queries all attributes of a device. Falls back to those of ibv_query_device if the provider supports no
+ * more. input may be NULL.
+ */
 static inline int ibv_query_device_ex(struct ibv_context *context,
 				      const struct ibv_query_device_ex_input *input,
 				      struct ibv_device_attr_ex *attr)
@@ -2238,23 +2301,26 @@ static inline int ibv_query_device_ex(struct ibv_context *context,
 	return err;
 }
 
-/* Whether a capability's mask of queue pair types has this one. */
+/* Whether a supported_qpts mask includes a QP type. */
 static inline int ibv_is_qpt_supported(uint32_t caps, enum ibv_qp_type qpt)
 {
 	return (int)(caps >> (qpt & 31) & 1);
 }
 
-/* Reads the values of the device that comp_mask asks for. */
+/* Queries the current values of the device that values->comp_mask selects. */
 static inline int ibv_query_rt_values_ex(struct ibv_context *context, struct ibv_values_ex *values)
 	__IBV_EXT_INT(context, query_rt_values, context, values)
 
-	/*
-	 * Makes fork safe: registered memory stays out of children, or the kernel copies it for them. To be
-	 * called before anything is registered (EINVAL afterwards).
-	 */
-	int ibv_fork_init(void);
+/*
+ * Makes fork safe: keeps registered memory out of child processes, unless the kernel copies it for
+ * them. Call it before registering memory; afterwards it fails with EINVAL.
+ */
+int ibv_fork_init(void);
 
-/* Whether fork is safe for registered memory, and if by this library's doing. */
+/*
+ * State of fork support: not requested; enabled by this library; not needed because the kernel copies pinned
+ * pages.
+ */
 enum ibv_fork_status {
 	IBV_FORK_DISABLED,
 	IBV_FORK_ENABLED,
@@ -2266,23 +2332,29 @@ enum ibv_fork_status ibv_is_fork_initialized(void);
  * Verbs: asynchronous events
  */
 
-/* Waits for the next event of a context, a cancellation point. Returns 0, or -1 with errno. */
+/* Waits for the next asynchronous event. A cancellation point. Returns 0, or -1 with errno. */
 int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event);
 
-/* Acknowledges an event. Destroying the object that it is about waits for that. */
+/*
+ * Acknowledges an event. The verb that destroys the affected object waits until all its events are
+ * acknowledged.
+ */
 void ibv_ack_async_event(struct ibv_async_event *event);
 
-/* What has happened, in words. */
+/* Description of an event type. */
 const char *ibv_event_type_str(enum ibv_event_type event);
 
 /*
- * Verbs: ports, GIDs and P_Keys. Ports are numbered from 1.
+ * Verbs: ports, GIDs and P_Keys. Port numbers start at 1.
  */
 
-/* A port's attributes in the older, shorter form: the macro below takes programs to the newer one. */
+/* Queries a port in the older, shorter form. Programs get the newer form through the macro below. */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *port_attr);
 
-/* A port's attributes. */
+/*
+ * Queries a port. Falls back to the older form if the provider supports no more; the other members are then
+ * 0.
+ */
 static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_num,
 				    struct ibv_port_attr *port_attr)
 {
@@ -2295,16 +2367,16 @@ static inline int ___ibv_query_port(struct ibv_context *context, uint8_t port_nu
 }
 #define ibv_query_port(context, port_num, port_attr) ___ibv_query_port(context, port_num, port_attr)
 
-/* A port's speed, lanes and all, in units of 100 Mb/s. */
+/* Speed of a port, over all lanes, in units of 100 Mbit/s. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed);
 
-/* What a port does, in words. */
+/* Name of a port state. */
 const char *ibv_port_state_str(enum ibv_port_state port_state);
 
-/* A GID of a port; all zeros if the entry is empty. Returns 0, or -1 with errno. */
+/* Reads a GID of a port; all zeros if the entry is empty. Returns 0, or -1 with errno. */
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid);
 
-/* An entry of a port's GID table; ENODATA if it is empty. flags: 0. */
+/* Reads an entry of a port's GID table. Fails with ENODATA if the entry is empty. flags must be 0. */
 int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size);
 static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
@@ -2314,8 +2386,8 @@ static inline int ibv_query_gid_ex(struct ibv_context *context, uint32_t port_nu
 }
 
 /*
- * All entries of all ports' GID tables, but the empty ones. Returns how many, or a negative errno value:
- * -EINVAL if there are more than max_entries. flags: 0.
+ * Reads the non-empty entries of the GID tables of all ports. Returns their number, or a negative errno
+ * value: -EINVAL if there are more than max_entries. flags must be 0.
  */
 ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
 			     uint32_t flags, size_t entry_size);
@@ -2325,67 +2397,73 @@ static inline ssize_t ibv_query_gid_table(struct ibv_context *context, struct ib
 	return _ibv_query_gid_table(context, entries, max_entries, flags, sizeof(*entries));
 }
 
-/* A P_Key of a port. Returns 0, or -1 with errno. */
+/* Reads a P_Key of a port. Returns 0, or -1 with errno. */
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey);
 
-/* Where in the port's table a P_Key first stands. Returns the index, or -1. */
+/* Index of the first entry of a port's P_Key table that equals pkey; -1 if there is none. */
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey);
 
 /*
  * Verbs: protection domains, thread domains, XRC domains
  */
 
-/* Makes a protection domain. Freed by ibv_dealloc_pd. */
+/* Allocates a protection domain. Free it with ibv_dealloc_pd. */
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context);
 
-/* Frees a protection domain of any kind; EBUSY while something lives in it. */
+/* Frees a protection domain or parent domain. Fails with EBUSY while objects use it. */
 int ibv_dealloc_pd(struct ibv_pd *pd);
 
-/* Makes another process's protection domain usable here, by its handle. Given back by ibv_unimport_pd. */
+/* Imports a protection domain of another process by its handle. Release it with ibv_unimport_pd. */
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle);
 
-/* Gives an imported protection domain back; the domain itself stays. */
+/* Releases an imported protection domain. The domain itself remains. */
 void ibv_unimport_pd(struct ibv_pd *pd);
 
-/* Makes a thread domain. Freed by ibv_dealloc_td. */
+/* Allocates a thread domain. Free it with ibv_dealloc_td. */
 static inline struct ibv_td *ibv_alloc_td(struct ibv_context *context, struct ibv_td_init_attr *init_attr)
 	__IBV_EXT_PTR(context, alloc_td, context, init_attr)
 
-	/* Frees a thread domain; EBUSY while a parent domain has it. */
-	static inline int ibv_dealloc_td(struct ibv_td *td) __IBV_EXT_INT(td->context, dealloc_td, td)
+/* Frees a thread domain. Fails with EBUSY while a parent domain uses it. */
+static inline int ibv_dealloc_td(struct ibv_td *td) __IBV_EXT_INT(td->context, dealloc_td, td)
 
-	/* Makes a protection domain upon another. Freed by ibv_dealloc_pd, before that one. */
-	static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
-							     struct ibv_parent_domain_init_attr *attr)
-		__IBV_EXT_PTR(context, alloc_parent_domain, context, attr)
+/*
+ * Allocates a parent domain on top of a protection domain. Free it with ibv_dealloc_pd, before that
+ * domain.
+ */
+static inline struct ibv_pd *ibv_alloc_parent_domain(struct ibv_context *context,
+						     struct ibv_parent_domain_init_attr *attr)
+	__IBV_EXT_PTR(context, alloc_parent_domain, context, attr)
 
-	/* Opens an XRC domain. Closed by ibv_close_xrcd. */
-	static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
-						     struct ibv_xrcd_init_attr *xrcd_init_attr)
-		__IBV_EXT_PTR(context, open_xrcd, context, xrcd_init_attr)
+/* Opens an XRC domain. Close it with ibv_close_xrcd. */
+static inline struct ibv_xrcd *ibv_open_xrcd(struct ibv_context *context,
+					     struct ibv_xrcd_init_attr *xrcd_init_attr)
+	__IBV_EXT_PTR(context, open_xrcd, context, xrcd_init_attr)
 
-	/* Closes an XRC domain; EBUSY while something lives in it. */
-	static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
+/* Closes an XRC domain. Fails with EBUSY while objects use it. */
+static inline int ibv_close_xrcd(struct ibv_xrcd *xrcd)
 {
 	return verbs_get_ctx(xrcd->context)->close_xrcd(xrcd);
 }
 
 /*
- * Verbs: memory regions. Each is freed by ibv_dereg_mr, before its memory is.
+ * Verbs: memory regions. Deregister each with ibv_dereg_mr before its memory is freed.
  */
 
-/* Registers memory of the program's, which the device knows by the same addresses. */
+/* Registers memory. Local and remote accesses use its virtual addresses. */
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 
-/* Registers memory that the device knows by addresses from iova on. */
+/* Registers memory. Local and remote accesses use addresses that start at iova. */
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access);
 
-/* The same, with access flags that the kernel need not know (IBV_ACCESS_OPTIONAL_RANGE). */
+/* As ibv_reg_mr_iova; access may include flags of IBV_ACCESS_OPTIONAL_RANGE. */
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 				unsigned int access);
 
-/* Only where it is certain that there are no such flags, the older symbols do: libraries before 1.8 have
- * them. */
+/*
+ * Programs compiled without optional access flags call the older symbols, so that they also run with
+ * libraries older than 1.8. The older symbols are used only if the compiler can tell that no such flag is
+ * set.
+ */
 #define __IBV_ACCESS_IS_CONST(access) \
 	__builtin_constant_p(((int)(access) & (int)IBV_ACCESS_OPTIONAL_RANGE) == 0)
 
@@ -2411,102 +2489,110 @@ __attribute__((__always_inline__)) static inline struct ibv_mr *__ibv_reg_mr_iov
 #define ibv_reg_mr_iova(pd, addr, length, iova, access) \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access, __IBV_ACCESS_IS_CONST(access))
 
-/* Registers a part of a dma-buf, from offset on; fd may be closed afterwards. */
+/* Registers a part of a dma-buf that starts at offset. The caller may close fd afterwards. */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova, int fd,
 				 int access);
 
-/* Registers what the attributes say. */
+/* Registers memory as described by the attributes. */
 struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 
-/* A region that reads as zeros and swallows what is written, of any length. */
+/* Allocates a null region of unlimited length: reads return zeros and writes are discarded. */
 static inline struct ibv_mr *ibv_alloc_null_mr(struct ibv_pd *pd)
 	__IBV_EXT_PTR(pd->context, alloc_null_mr, pd)
 
-	/*
-	 * Changes a region: flags are of enum ibv_rereg_mr_flags. Returns 0, or a value of enum
-	 * ibv_rereg_mr_err_code with errno. Nothing may be using the region meanwhile.
-	 */
-	int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length,
-			 int access);
+/*
+ * Changes a memory region; flags is a mask of enum ibv_rereg_mr_flags. Returns 0, or a value of enum
+ * ibv_rereg_mr_err_code with errno set. No operation may use the region meanwhile.
+ */
+int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, size_t length, int access);
 
-/* Frees a region; EBUSY while a window is bound to it. */
+/* Deregisters a memory region. Fails with EBUSY while a memory window is bound to it. */
 int ibv_dereg_mr(struct ibv_mr *mr);
 
-/* Makes another process's region usable here, by its handle. Given back by ibv_unimport_mr. */
+/* Imports a memory region of another process by its handle. Release it with ibv_unimport_mr. */
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle);
 
-/* Gives an imported region back; the region itself stays. */
+/* Releases an imported memory region. The region itself remains. */
 void ibv_unimport_mr(struct ibv_mr *mr);
 
-/* Advises the kernel about registered memory; IBV_ADVISE_MR_FLAG_FLUSH waits for the effect. */
+/*
+ * Gives the kernel advice about registered memory. With IBV_ADVISE_MR_FLAG_FLUSH, returns when it has taken
+ * effect.
+ */
 static inline int ibv_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 				struct ibv_sge *sg_list, uint32_t num_sge)
 	__IBV_EXT_INT(pd->context, advise_mr, pd, advice, flags, sg_list, num_sge)
 
-	/* Makes hints for ibv_reg_mr_ex. Freed by ibv_dealloc_dmah. */
-	struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+/* Allocates a DMA handle for ibv_reg_mr_ex. Free it with ibv_dealloc_dmah. */
+struct ibv_dmah *ibv_alloc_dmah(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
 
-/* Frees hints; EBUSY while a region has them. */
+/* Frees a DMA handle. Fails with EBUSY while a memory region uses it. */
 int ibv_dealloc_dmah(struct ibv_dmah *dmah);
 
 /*
- * Allocates memory fit for the device, aligned to pages, and returns its address and a handle. In a
- * confidential guest it is a dma-buf that the device can reach. Freed by ibv_free_buf.
+ * Allocates page-aligned memory that the device can access; in a confidential guest it is backed by a
+ * dma-buf. Returns its address, and a handle in *buf. Free it with ibv_free_buf.
  */
 void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
 
-/* A file descriptor of the buffer's dma-buf, for the caller to close; -1 with errno (ENODATA: it is none). */
+/*
+ * Returns a new file descriptor for the buffer's dma-buf, which the caller closes; -1 with errno on failure
+ * (ENODATA: no dma-buf backs the buffer).
+ */
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf);
 
-/* Frees a buffer and its memory. */
+/* Frees a buffer of ibv_alloc_buf and its memory. */
 void ibv_free_buf(struct ibv_buf *buf);
 
-/* Registers a part of a buffer. */
+/* Registers a part of a buffer of ibv_alloc_buf. */
 struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length, int access);
 
 /*
- * Verbs: the device's own memory
+ * Verbs: device memory
  */
 
-/* Allocates memory of the device's. Freed by ibv_free_dm. */
+/* Allocates device memory. Free it with ibv_free_dm. */
 static inline struct ibv_dm *ibv_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr *attr)
 	__IBV_EXT_PTR(context, alloc_dm, context, attr)
 
-	/* Frees memory of the device's; EBUSY while it is registered. */
-	static inline int ibv_free_dm(struct ibv_dm *dm) __IBV_EXT_INT(dm->context, free_dm, dm)
+/* Frees device memory. Fails with EBUSY while it is registered. */
+static inline int ibv_free_dm(struct ibv_dm *dm) __IBV_EXT_INT(dm->context, free_dm, dm)
 
-	/* Registers a part of the device's memory. */
-	static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
-						   size_t length, unsigned int access)
-		__IBV_EXT_PTR(pd->context, reg_dm_mr, pd, dm, dm_offset, length, access)
+/* Registers a part of the device memory. */
+static inline struct ibv_mr *ibv_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset,
+					   size_t length, unsigned int access)
+	__IBV_EXT_PTR(pd->context, reg_dm_mr, pd, dm, dm_offset, length, access)
 
-	/* Copies to the device's memory. Offset and length may have to be multiples of 4. */
-	static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
-					   size_t length)
+/* Copies to device memory. The device may require that dm_offset and length are multiples of 4. */
+static inline int ibv_memcpy_to_dm(struct ibv_dm *dm, uint64_t dm_offset, const void *host_addr,
+				   size_t length)
 {
 	return dm->memcpy_to_dm(dm, dm_offset, host_addr, length);
 }
 
-/* Copies from it. */
+/* Copies from device memory, with the same restrictions. */
 static inline int ibv_memcpy_from_dm(void *host_addr, struct ibv_dm *dm, uint64_t dm_offset, size_t length)
 {
 	return dm->memcpy_from_dm(host_addr, dm, dm_offset, length);
 }
 
-/* A file descriptor of a dma-buf that is this memory, for the caller to close; -1 with errno. */
+/*
+ * Returns a new file descriptor for a dma-buf of the device memory, which the caller closes; -1 with errno on
+ * failure.
+ */
 int ibv_dm_export_dmabuf_fd(struct ibv_dm *dm);
 
-/* Makes another process's memory of the device usable here, by its handle. Given back by ibv_unimport_dm. */
+/* Imports device memory of another process by its handle. Release it with ibv_unimport_dm. */
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle);
 
-/* Gives imported memory back; the memory itself stays. */
+/* Releases imported device memory. The memory itself remains. */
 void ibv_unimport_dm(struct ibv_dm *dm);
 
 /*
  * Verbs: memory windows
  */
 
-/* Makes a window, with nothing to see yet. Freed by ibv_dealloc_mw. */
+/* Allocates a memory window, not bound yet. Free it with ibv_dealloc_mw. */
 static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 {
 	if (pd->context->ops.alloc_mw)
@@ -2515,21 +2601,22 @@ static inline struct ibv_mw *ibv_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type ty
 	return NULL;
 }
 
-/* Frees a window. */
+/* Frees a memory window. */
 static inline int ibv_dealloc_mw(struct ibv_mw *mw)
 {
 	return mw->context->ops.dealloc_mw(mw);
 }
 
-/* The next key for a window of type 2: keys differ in their lowest 8 bits. */
+/* The next rkey for a type 2 window: increments the low 8 bits. */
 static inline uint32_t ibv_inc_rkey(uint32_t rkey)
 {
 	return (rkey & ~0xffU) | ((rkey + 1) & 0xffU);
 }
 
 /*
- * Posts the binding of a window of type 1 to a queue pair; its rkey changes. EINVAL: another type, or a range
- * without a region; EPERM: a region of another domain.
+ * Posts a bind of a type 1 window to a QP. The window gets a new rkey. Fails with EINVAL if the window is not
+ * of type 1, or if a range is given without a region; with EPERM if the region is in another protection
+ * domain.
  */
 static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind)
 {
@@ -2550,82 +2637,91 @@ static inline int ibv_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_m
  * Verbs: completion queues
  */
 
-/* Makes a channel. Freed by ibv_destroy_comp_channel. */
+/* Creates a completion channel. Destroy it with ibv_destroy_comp_channel. */
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context);
 
-/* Frees a channel; EBUSY while a completion queue uses it. */
+/* Destroys a completion channel. Fails with EBUSY while a CQ uses it. */
 int ibv_destroy_comp_channel(struct ibv_comp_channel *channel);
 
 /*
- * Makes a queue for at least cqe completions; channel may be NULL, comp_vector says which of the device's
- * interrupts tells of completions. Freed by ibv_destroy_cq.
+ * Creates a CQ for at least cqe completions. channel may be NULL. comp_vector, below num_comp_vectors of the
+ * context, selects the interrupt that signals completions. Destroy it with ibv_destroy_cq.
  */
 struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 			     struct ibv_comp_channel *channel, int comp_vector);
 
-/* Makes an extended completion queue. Freed by ibv_destroy_cq of its ibv_cq_ex_to_cq. */
+/* Creates an extended CQ. Destroy it by passing ibv_cq_ex_to_cq(cq) to ibv_destroy_cq. */
 static inline struct ibv_cq_ex *ibv_create_cq_ex(struct ibv_context *context,
 						 struct ibv_cq_init_attr_ex *cq_attr)
 	__IBV_EXT_PTR(context, create_cq_ex, context, cq_attr)
 
-	/* The same queue for the verbs that take any. */
-	static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
+/* The extended CQ as a plain CQ, for verbs that take one. */
+static inline struct ibv_cq *ibv_cq_ex_to_cq(struct ibv_cq_ex *cq)
 {
 	return (struct ibv_cq *)cq;
 }
 
-/* Changes for how many completions a queue has room. */
+/* Changes the capacity of a CQ to at least cqe completions. */
 int ibv_resize_cq(struct ibv_cq *cq, int cqe);
 
-/* Changes when a queue tells of completions. */
+/* Changes the completion moderation of a CQ. */
 static inline int ibv_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr)
 	__IBV_EXT_INT(cq->context, modify_cq, cq, attr)
 
-	/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
-	int ibv_destroy_cq(struct ibv_cq *cq);
+/* Destroys a CQ, after all its events are acknowledged. Fails with EBUSY while a QP uses it. */
+int ibv_destroy_cq(struct ibv_cq *cq);
 
-/* Takes up to num_entries completions. Returns how many, or a negative number. */
+/* Removes up to num_entries completions from a CQ. Returns their number, or a negative value on failure. */
 static inline int ibv_poll_cq(struct ibv_cq *cq, int num_entries, struct ibv_wc *wc)
 {
 	return cq->context->ops.poll_cq(cq, num_entries, wc);
 }
 
-/* Asks for one event, when the next completion (of a solicited message or an error) is added. */
+/*
+ * Requests one completion event, for the next completion that is added to the CQ. With solicited_only, only
+ * errors and receives of messages sent with IBV_SEND_SOLICITED count.
+ */
 static inline int ibv_req_notify_cq(struct ibv_cq *cq, int solicited_only)
 {
 	return cq->context->ops.req_notify_cq(cq, solicited_only);
 }
 
-/* Waits for an event of a channel, a cancellation point. Returns 0 and whose it is, or -1 with errno. */
+/*
+ * Waits for a completion event. A cancellation point. Returns 0 with the CQ and its cq_context, or -1 with
+ * errno.
+ */
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context);
 
-/* Acknowledges events. Destroying the queue waits for that. */
+/* Acknowledges completion events. ibv_destroy_cq waits until all events are acknowledged. */
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents);
 
-/* How a request ended, in words. */
+/* Description of a completion status. */
 const char *ibv_wc_status_str(enum ibv_wc_status status);
 
-/* Begins to poll: ENOENT if there is no completion, and then ibv_end_poll must not be called. */
+/*
+ * Starts polling: the first completion becomes the current one. Fails with ENOENT if there is none; do not
+ * call ibv_end_poll then.
+ */
 static inline int ibv_start_poll(struct ibv_cq_ex *cq, struct ibv_poll_cq_attr *attr)
 {
 	return cq->start_poll(cq, attr);
 }
 
-/* Goes on to the next completion: ENOENT if there is none. */
+/* Makes the next completion the current one. Fails with ENOENT if there is none. */
 static inline int ibv_next_poll(struct ibv_cq_ex *cq)
 {
 	return cq->next_poll(cq);
 }
 
-/* Ends polling. */
+/* Ends polling, after ibv_start_poll has returned 0. */
 static inline void ibv_end_poll(struct ibv_cq_ex *cq)
 {
 	cq->end_poll(cq);
 }
 
 /*
- * The fields of the current completion; wr_id and status are members of the queue. But for the first three,
- * each needs its flag of enum ibv_create_cq_wc_flags when the queue is made.
+ * Fields of the current completion; its wr_id and status are members of the CQ. All but the first three
+ * functions require their flag of enum ibv_create_cq_wc_flags when the CQ is created.
  */
 static inline enum ibv_wc_opcode ibv_wc_read_opcode(struct ibv_cq_ex *cq)
 {
@@ -2652,7 +2748,7 @@ static inline __be32 ibv_wc_read_imm_data(struct ibv_cq_ex *cq)
 	return cq->read_imm_data(cq);
 }
 
-/* The key that was invalidated: it takes the place of the immediate data. */
+/* Invalidated rkey; takes the place of the immediate data. */
 static inline uint32_t ibv_wc_read_invalidated_rkey(struct ibv_cq_ex *cq)
 {
 #ifdef __CHECKER__
@@ -2687,13 +2783,13 @@ static inline uint8_t ibv_wc_read_dlid_path_bits(struct ibv_cq_ex *cq)
 	return cq->read_dlid_path_bits(cq);
 }
 
-/* In ticks of the device's clock (hca_core_clock). */
+/* Timestamp in ticks of the device clock (hca_core_clock). */
 static inline uint64_t ibv_wc_read_completion_ts(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_ts(cq);
 }
 
-/* In nanoseconds of the real time clock. */
+/* Timestamp in nanoseconds of the real-time clock. */
 static inline uint64_t ibv_wc_read_completion_wallclock_ns(struct ibv_cq_ex *cq)
 {
 	return cq->read_completion_wallclock_ns(cq);
@@ -2718,33 +2814,33 @@ static inline void ibv_wc_read_tm_info(struct ibv_cq_ex *cq, struct ibv_wc_tm_in
  * Verbs: completion counters
  */
 
-/* What the device's counters can do. */
+/* Queries the limits of completion counters. */
 int _ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps, size_t caps_size);
 static inline int ibv_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps)
 {
 	return _ibv_query_comp_cntr_caps(context, caps, sizeof(*caps));
 }
 
-/* Makes a counter, at 0. Freed by ibv_destroy_comp_cntr. */
+/* Creates a counter; its counts start at 0. Destroy it with ibv_destroy_comp_cntr. */
 struct ibv_comp_cntr *ibv_create_comp_cntr(struct ibv_context *context,
 					   struct ibv_comp_cntr_init_attr *cc_attr);
 
-/* Frees a counter; EBUSY while a queue pair uses it. */
+/* Destroys a counter. Fails with EBUSY while a QP uses it. */
 int ibv_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
 
-/* Sets the count of successful completions; of failed ones. */
+/* Set the count of successful or of failed completions. */
 int ibv_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
 int ibv_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
 
-/* Adds to the count of successful completions; of failed ones. */
+/* Add to the count of successful or of failed completions. */
 int ibv_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
 int ibv_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
 
-/* Reads the count of successful completions; of failed ones. */
+/* Read the count of successful or of failed completions. */
 int ibv_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 int ibv_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
 
-/* Makes a counter count completions of a queue pair, until that is destroyed. */
+/* Counts completions of a QP with a counter until the QP is destroyed. */
 int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
 			    struct ibv_qp_attach_comp_cntr_attr *attr);
 
@@ -2752,11 +2848,13 @@ int ibv_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
  * Verbs: shared receive queues
  */
 
-/* Makes a queue of at least the sizes asked for; they come back as what there is. Freed by ibv_destroy_srq.
+/*
+ * Creates an SRQ with at least the limits in srq_init_attr->attr, which returns the actual ones. Destroy it
+ * with ibv_destroy_srq.
  */
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *srq_init_attr);
 
-/* Makes a queue of any type. Freed by ibv_destroy_srq. */
+/* Creates an SRQ of any type. Destroy it with ibv_destroy_srq. */
 static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 						struct ibv_srq_init_attr_ex *srq_init_attr_ex)
 {
@@ -2764,7 +2862,7 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	int basic = !(mask & IBV_SRQ_INIT_ATTR_TYPE) || srq_init_attr_ex->srq_type == IBV_SRQT_BASIC;
 	struct verbs_context *vctx;
 
-	/* what ibv_create_srq can do too, it does */
+	/* use ibv_create_srq if it can express the attributes */
 	if (basic && (mask & ~(uint32_t)IBV_SRQ_INIT_ATTR_TYPE) == IBV_SRQ_INIT_ATTR_PD)
 		return ibv_create_srq(srq_init_attr_ex->pd, (struct ibv_srq_init_attr *)srq_init_attr_ex);
 	vctx = verbs_get_ctx_op(context, create_srq_ex);
@@ -2774,27 +2872,27 @@ static inline struct ibv_srq *ibv_create_srq_ex(struct ibv_context *context,
 	return NULL;
 }
 
-/* Changes a queue's size, or arms its limit; the mask is of enum ibv_srq_attr_mask. */
+/* Resizes an SRQ or arms its limit event. srq_attr_mask is a mask of enum ibv_srq_attr_mask. */
 int ibv_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr, int srq_attr_mask);
 
-/* A queue's sizes. */
+/* Queries the limits of an SRQ. */
 int ibv_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
 
-/* The number of an XRC queue, which senders need. */
+/* Number of an XRC SRQ, which the remote side needs to send to it. */
 static inline int ibv_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num)
 	__IBV_EXT_INT(srq->context, get_srq_num, srq, srq_num)
 
-	/* Frees a queue when its events are acknowledged; EBUSY while a queue pair uses it. */
-	int ibv_destroy_srq(struct ibv_srq *srq);
+/* Destroys an SRQ, after all its events are acknowledged. Fails with EBUSY while a QP uses it. */
+int ibv_destroy_srq(struct ibv_srq *srq);
 
-/* Posts receives, as ibv_post_recv. */
+/* Posts receives to an SRQ, as ibv_post_recv does to a QP. */
 static inline int ibv_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 				    struct ibv_recv_wr **bad_recv_wr)
 {
 	return srq->context->ops.post_srq_recv(srq, recv_wr, bad_recv_wr);
 }
 
-/* Posts operations on tags. On failure bad_op is the first that was not posted. */
+/* Posts tag operations. On failure, *bad_op is the first that was not posted. */
 static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(srq->context, post_srq_ops);
@@ -2809,7 +2907,7 @@ static inline int ibv_post_srq_ops(struct ibv_srq *srq, struct ibv_ops_wr *op, s
  * Verbs: work queues
  */
 
-/* Makes a work queue. Freed by ibv_destroy_wq. */
+/* Creates a work queue. Destroy it with ibv_destroy_wq. */
 static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(context, create_wq);
@@ -2829,43 +2927,46 @@ static inline struct ibv_wq *ibv_create_wq(struct ibv_context *context, struct i
 	return wq;
 }
 
-/* Changes a work queue's state or flags. */
+/* Changes state or flags of a work queue. */
 static inline int ibv_modify_wq(struct ibv_wq *wq, struct ibv_wq_attr *wq_attr)
 	__IBV_EXT_INT(wq->context, modify_wq, wq, wq_attr)
 
-	/* Frees a work queue when its events are acknowledged; EBUSY while a table has it. */
-	static inline int ibv_destroy_wq(struct ibv_wq *wq) __IBV_EXT_INT(wq->context, destroy_wq, wq)
+/*
+ * Destroys a work queue, after all its events are acknowledged. Fails with EBUSY while an indirection
+ * table uses it.
+ */
+static inline int ibv_destroy_wq(struct ibv_wq *wq) __IBV_EXT_INT(wq->context, destroy_wq, wq)
 
-	/* Posts receives, as ibv_post_recv. */
-	static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
-					   struct ibv_recv_wr **bad_recv_wr)
+/* Posts receives to a work queue, as ibv_post_recv does to a QP. */
+static inline int ibv_post_wq_recv(struct ibv_wq *wq, struct ibv_recv_wr *recv_wr,
+				   struct ibv_recv_wr **bad_recv_wr)
 {
 	return wq->post_recv(wq, recv_wr, bad_recv_wr);
 }
 
-/* Makes a table of work queues. Freed by ibv_destroy_rwq_ind_table. */
+/* Creates an indirection table. Destroy it with ibv_destroy_rwq_ind_table. */
 static inline struct ibv_rwq_ind_table *ibv_create_rwq_ind_table(
 	struct ibv_context *context, struct ibv_rwq_ind_table_init_attr *init_attr)
 	__IBV_EXT_PTR(context, create_rwq_ind_table, context, init_attr)
 
-	/* Frees a table; EBUSY while a queue pair uses it. */
-	static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
-		__IBV_EXT_INT(rwq_ind_table->context, destroy_rwq_ind_table, rwq_ind_table)
+/* Destroys an indirection table. Fails with EBUSY while a QP uses it. */
+static inline int ibv_destroy_rwq_ind_table(struct ibv_rwq_ind_table *rwq_ind_table)
+	__IBV_EXT_INT(rwq_ind_table->context, destroy_rwq_ind_table, rwq_ind_table)
 
-	/*
-	 * Verbs: queue pairs
-	 */
+/*
+ * Verbs: queue pairs
+ */
 
-	/* Makes a queue pair, in the state RESET. Freed by ibv_destroy_qp. */
-	struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
+/* Creates a QP in the Reset state. Destroy it with ibv_destroy_qp. */
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init_attr);
 
-/* Makes a queue pair with all there is. Freed by ibv_destroy_qp. */
+/* Creates a QP with extended attributes. Destroy it with ibv_destroy_qp. */
 static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 					      struct ibv_qp_init_attr_ex *qp_init_attr_ex)
 {
 	struct verbs_context *vctx;
 
-	/* what ibv_create_qp can do too, it does */
+	/* use ibv_create_qp if it can express the attributes */
 	if (qp_init_attr_ex->comp_mask == IBV_QP_INIT_ATTR_PD)
 		return ibv_create_qp(qp_init_attr_ex->pd, (struct ibv_qp_init_attr *)qp_init_attr_ex);
 	vctx = verbs_get_ctx_op(context, create_qp_ex);
@@ -2875,86 +2976,99 @@ static inline struct ibv_qp *ibv_create_qp_ex(struct ibv_context *context,
 	return NULL;
 }
 
-/* Opens another process's shared queue pair (IBV_QPT_XRC_RECV), by its number. Freed by ibv_destroy_qp. */
+/* Opens a shared QP (IBV_QPT_XRC_RECV) of another process by its number. Release it with ibv_destroy_qp. */
 static inline struct ibv_qp *ibv_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *qp_open_attr)
 	__IBV_EXT_PTR(context, open_qp, context, qp_open_attr)
 
-	/* The extended form of a queue pair made with send_ops_flags; NULL for others. */
-	struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
+/* Extended form of a QP that was created with send_ops_flags; NULL for any other QP. */
+struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp);
 
-/* Changes the attributes that the mask, of enum ibv_qp_attr_mask, names. */
+/* Changes the attributes that attr_mask, a mask of enum ibv_qp_attr_mask, selects. */
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
 
-/* Changes at what rate it sends. */
+/* Changes the send rate of a QP. */
 static inline int ibv_modify_qp_rate_limit(struct ibv_qp *qp, struct ibv_qp_rate_limit_attr *attr)
 	__IBV_EXT_INT(qp->context, modify_qp_rate_limit, qp, attr)
 
-	/* A queue pair's attributes. At least those of the mask hold afterwards. */
-	int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-			 struct ibv_qp_init_attr *init_attr);
+/*
+ * Queries a QP. At least the attributes in attr_mask are valid afterwards; the provider may return
+ * more.
+ */
+int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
+		 struct ibv_qp_init_attr *init_attr);
 
 /*
- * Whether the data of an operation is written in order: 1 or 0, or with the flag for it capabilities. Both
- * flags and capabilities are of the enums ibv_query_qp_data_in_order_*.
+ * Whether the data of an operation is written to memory in order. Returns 1 or 0, or with
+ * IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS a mask of enum ibv_query_qp_data_in_order_caps. flags is a mask of
+ * enum ibv_query_qp_data_in_order_flags.
  */
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 
-/* Frees a queue pair when its events are acknowledged; EBUSY while it is in a multicast group. */
+/*
+ * Destroys a QP, after all its events are acknowledged. Fails with EBUSY while it is attached to a multicast
+ * group.
+ */
 int ibv_destroy_qp(struct ibv_qp *qp);
 
-/* Gives it the options that the other side offers. EOPNOTSUPP if no vendor is named. */
+/* Sets the ECE options that the remote side offered. Fails with EOPNOTSUPP if ece->vendor_id is 0. */
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
-/* Its options, to be offered to the other side. */
+/* Queries the ECE options to offer to the remote side. */
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece);
 
-/* Posts sends; those before bad_wr are posted even if it fails. Buffers are the device's until completion. */
+/*
+ * Posts send WRs. On failure, *bad_wr is the first that was not posted; those before it are posted. Buffers
+ * must not be changed or freed until the WR has completed.
+ */
 static inline int ibv_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	return qp->context->ops.post_send(qp, wr, bad_wr);
 }
 
-/* Posts receives; those before bad_wr are posted even if it fails. Buffers are the device's until completion.
+/*
+ * Posts receive WRs. On failure, *bad_wr is the first that was not posted; those before it are posted.
+ * Buffers belong to the device until the WR has completed.
  */
 static inline int ibv_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	return qp->context->ops.post_recv(qp, wr, bad_wr);
 }
 
-/* What a send does, in words. */
+/* Name of a send operation. */
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 
-/* Lets a queue pair of datagrams receive what is sent to a group; lid is 0 on Ethernet. */
+/* Attaches a UD QP to a multicast group, so that it receives the group's messages. lid is 0 on Ethernet. */
 int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
-/* Undoes that. */
+/* Detaches a QP from a multicast group. */
 int ibv_detach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
 
 /*
- * Verbs: work requests, step by step. Between ibv_wr_start, which takes the queue's lock, and ibv_wr_complete
- * or ibv_wr_abort, which release it: wr_id and wr_flags are set, then comes an operation, then where to
- * (ibv_wr_set_ud_addr, ibv_wr_set_xrc_srqn) and with what data.
+ * Verbs: extended work requests. Build a batch of WRs between ibv_wr_start, which locks the send queue, and
+ * ibv_wr_complete or ibv_wr_abort, which unlock it. For each WR set wr_id and wr_flags of the QP, call an
+ * operation, then set the destination (ibv_wr_set_ud_addr, ibv_wr_set_xrc_srqn) if the QP type needs one,
+ * then the data.
  */
 
-/* Begins a batch of requests. */
+/* Starts a batch. */
 static inline void ibv_wr_start(struct ibv_qp_ex *qp)
 {
 	qp->wr_start(qp);
 }
 
-/* Posts the whole batch, or nothing. */
+/* Posts all WRs of the batch; on failure none is posted. */
 static inline int ibv_wr_complete(struct ibv_qp_ex *qp)
 {
 	return qp->wr_complete(qp);
 }
 
-/* Forgets the batch. */
+/* Discards the batch. */
 static inline void ibv_wr_abort(struct ibv_qp_ex *qp)
 {
 	qp->wr_abort(qp);
 }
 
-/* Operations. Each is the opcode of struct ibv_send_wr with that name. */
+/* Operations. Each corresponds to the opcode IBV_WR_* of the same name. */
 static inline void ibv_wr_atomic_cmp_swp(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 					 uint64_t compare, uint64_t swap)
 {
@@ -2967,7 +3081,7 @@ static inline void ibv_wr_atomic_fetch_add(struct ibv_qp_ex *qp, uint32_t rkey, 
 	qp->wr_atomic_fetch_add(qp, rkey, remote_addr, add);
 }
 
-/* Writes 8 bytes at once. */
+/* Writes 8 bytes atomically. */
 static inline void ibv_wr_atomic_write(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr,
 				       const void *atomic_wr)
 {
@@ -2980,7 +3094,10 @@ static inline void ibv_wr_bind_mw(struct ibv_qp_ex *qp, struct ibv_mw *mw, uint3
 	qp->wr_bind_mw(qp, mw, rkey, bind_info);
 }
 
-/* Flushes what was written: type is of enum ibv_placement_type, level of enum ibv_selectivity_level. */
+/*
+ * Flushes earlier writes. type is a mask of enum ibv_placement_type; level is one of enum
+ * ibv_selectivity_level.
+ */
 static inline void ibv_wr_flush(struct ibv_qp_ex *qp, uint32_t rkey, uint64_t remote_addr, size_t len,
 				uint8_t type, uint8_t level)
 {
@@ -3023,26 +3140,26 @@ static inline void ibv_wr_send_inv(struct ibv_qp_ex *qp, uint32_t invalidate_rke
 	qp->wr_send_inv(qp, invalidate_rkey);
 }
 
-/* The header is read before ibv_wr_complete returns. mss: payload of a segment. */
+/* hdr is read before ibv_wr_complete returns. mss is the payload per segment. */
 static inline void ibv_wr_send_tso(struct ibv_qp_ex *qp, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	qp->wr_send_tso(qp, hdr, hdr_sz, mss);
 }
 
-/* Where a datagram goes. */
+/* Sets the destination of a UD message. */
 static inline void ibv_wr_set_ud_addr(struct ibv_qp_ex *qp, struct ibv_ah *ah, uint32_t remote_qpn,
 				      uint32_t remote_qkey)
 {
 	qp->wr_set_ud_addr(qp, ah, remote_qpn, remote_qkey);
 }
 
-/* Which shared receive queue an XRC message is for. */
+/* Sets the remote SRQ of an XRC message. */
 static inline void ibv_wr_set_xrc_srqn(struct ibv_qp_ex *qp, uint32_t remote_srqn)
 {
 	qp->wr_set_xrc_srqn(qp, remote_srqn);
 }
 
-/* Data that is copied now, so that the buffer is free at once. */
+/* Sets the data, which is copied at once: the buffers can be reused when the call returns. */
 static inline void ibv_wr_set_inline_data(struct ibv_qp_ex *qp, void *addr, size_t length)
 {
 	qp->wr_set_inline_data(qp, addr, length);
@@ -3054,7 +3171,7 @@ static inline void ibv_wr_set_inline_data_list(struct ibv_qp_ex *qp, size_t num_
 	qp->wr_set_inline_data_list(qp, num_buf, buf_list);
 }
 
-/* Data in registered memory; the list itself is copied. */
+/* Sets the data as buffers in memory regions. sg_list itself is copied. */
 static inline void ibv_wr_set_sge(struct ibv_qp_ex *qp, uint32_t lkey, uint64_t addr, uint32_t length)
 {
 	qp->wr_set_sge(qp, lkey, addr, length);
@@ -3069,42 +3186,47 @@ static inline void ibv_wr_set_sge_list(struct ibv_qp_ex *qp, size_t num_sge, con
  * Verbs: address handles
  */
 
-/* Makes an address handle. Freed by ibv_destroy_ah, when no request posted with it is left. */
+/* Creates an address handle. Destroy it with ibv_destroy_ah, after the WRs that use it have completed. */
 struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr);
 
-/* The address of a received datagram's sender. Returns 0, or -1 with errno. grh: the first 40 bytes received.
+/*
+ * Fills in the path to the sender of a received UD message. grh points to the first 40 bytes of the receive
+ * buffer. Returns 0, or -1 with errno.
  */
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
 			struct ibv_ah_attr *ah_attr);
 
-/* Makes an address handle for an answer to a received datagram. Freed by ibv_destroy_ah. */
+/* Creates an address handle for replies to a received UD message. Destroy it with ibv_destroy_ah. */
 struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
 				     uint8_t port_num);
 
-/* Frees an address handle. */
+/* Destroys an address handle. */
 int ibv_destroy_ah(struct ibv_ah *ah);
 
 /*
- * The MAC address, and unless vid is NULL the VLAN (0xffff: none), that packets to attr->grh.dgid go to. May
- * take 3 seconds. Returns 0, or a negative number.
+ * Resolves attr->grh.dgid to a MAC address and, unless vid is NULL, a VLAN ID (0xffff: none). May block for 3
+ * seconds. Returns 0, or a negative value on failure.
  */
 int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr *attr,
 				uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid);
 
-/* A rate as a multiple of 2.5 Gb/s (-1: it is none), and back (IBV_RATE_MAX: there is none). */
+/*
+ * Convert between a rate and a multiple of 2.5 Gbit/s. A rate without a multiple gives -1; a multiple without
+ * a rate gives IBV_RATE_MAX.
+ */
 int ibv_rate_to_mult(enum ibv_rate rate) __attribute__((__const__));
 enum ibv_rate mult_to_ibv_rate(int mult) __attribute__((__const__));
 
-/* A rate in Mb/s (-1: unknown), and back (IBV_RATE_MAX: there is none). */
+/* Convert between a rate and Mbit/s. An unknown rate gives -1; a value without a rate gives IBV_RATE_MAX. */
 int ibv_rate_to_mbps(enum ibv_rate rate) __attribute__((__const__));
 enum ibv_rate mbps_to_ibv_rate(int mbps) __attribute__((__const__));
 
-/* The UDP source ports of RoCE v2, and the bits of a flow label. */
+/* Range of UDP source ports of RoCE v2, and mask of a flow label. */
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MIN (0xC000)
 #define IB_ROCE_UDP_ENCAP_VALID_PORT_MAX (0xFFFF)
 #define IB_GRH_FLOWLABEL_MASK (0x000FFFFF)
 
-/* The UDP source port that stands for a flow label: its 6 high bits are folded into the 14 low ones. */
+/* UDP source port for a flow label: folds its high 6 bits into the low 14. */
 static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
 {
 	fl &= IB_GRH_FLOWLABEL_MASK;
@@ -3115,46 +3237,48 @@ static inline uint16_t ibv_flow_label_to_udp_sport(uint32_t fl)
  * Verbs: flow steering
  */
 
-/* Steers packets to a queue pair. Undone by ibv_destroy_flow. */
+/* Create a flow, which steers packets to a QP, and destroy it. */
 static inline struct ibv_flow *ibv_create_flow(struct ibv_qp *qp, struct ibv_flow_attr *flow)
 	__IBV_EXT_PTR(qp->context, ibv_create_flow, qp, flow)
 
-		static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
-			__IBV_EXT_INT(flow_id->context, ibv_destroy_flow, flow_id)
+static inline int ibv_destroy_flow(struct ibv_flow *flow_id)
+	__IBV_EXT_INT(flow_id->context, ibv_destroy_flow, flow_id)
 
-	/* Makes an action on ESP packets. Freed by ibv_destroy_flow_action. */
-	static inline struct ibv_flow_action *ibv_create_flow_action_esp(struct ibv_context *ctx,
-									 struct ibv_flow_action_esp_attr *esp)
-		__IBV_EXT_PTR(ctx, create_flow_action_esp, ctx, esp)
+/* Creates an ESP flow action. Destroy it with ibv_destroy_flow_action. */
+static inline struct ibv_flow_action *ibv_create_flow_action_esp(struct ibv_context *ctx,
+								 struct ibv_flow_action_esp_attr *esp)
+	__IBV_EXT_PTR(ctx, create_flow_action_esp, ctx, esp)
 
-	/* Changes an action. */
-	static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
-						     struct ibv_flow_action_esp_attr *esp)
-		__IBV_EXT_INT(action->context, modify_flow_action_esp, action, esp)
+/* Changes an ESP flow action. */
+static inline int ibv_modify_flow_action_esp(struct ibv_flow_action *action,
+					     struct ibv_flow_action_esp_attr *esp)
+	__IBV_EXT_INT(action->context, modify_flow_action_esp, action, esp)
 
-	/* Frees an action; EBUSY while a flow refers to it. */
-	static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
-		__IBV_EXT_INT(action->context, destroy_flow_action, action)
+/* Destroys a flow action. Fails with EBUSY while a flow uses it. */
+static inline int ibv_destroy_flow_action(struct ibv_flow_action *action)
+	__IBV_EXT_INT(action->context, destroy_flow_action, action)
 
-	/* Makes a set of counters. Freed by ibv_destroy_counters. */
-	static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
-							       struct ibv_counters_init_attr *init_attr)
-		__IBV_EXT_PTR(context, create_counters, context, init_attr)
+/* Creates a set of flow counters. Destroy it with ibv_destroy_counters. */
+static inline struct ibv_counters *ibv_create_counters(struct ibv_context *context,
+						       struct ibv_counters_init_attr *init_attr)
+	__IBV_EXT_PTR(context, create_counters, context, init_attr)
 
-	/* Frees a set; EBUSY while a flow has it. */
-	static inline int ibv_destroy_counters(struct ibv_counters *counters)
-		__IBV_EXT_INT(counters->context, destroy_counters, counters)
+/* Destroys a set of flow counters. Fails with EBUSY while a flow uses it. */
+static inline int ibv_destroy_counters(struct ibv_counters *counters)
+	__IBV_EXT_INT(counters->context, destroy_counters, counters)
 
-	/* Says what a counter of the set counts: of a flow, or with NULL of all flows that it is bound to. */
-	static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
-							 struct ibv_counter_attach_attr *attr,
-							 struct ibv_flow *flow)
-		__IBV_EXT_INT(counters->context, attach_counters_point_flow, counters, attr, flow)
+/*
+ * Defines what one counter of a set counts: for one flow or, if flow is NULL, for all flows bound to
+ * the set.
+ */
+static inline int ibv_attach_counters_point_flow(struct ibv_counters *counters,
+						 struct ibv_counter_attach_attr *attr, struct ibv_flow *flow)
+	__IBV_EXT_INT(counters->context, attach_counters_point_flow, counters, attr, flow)
 
-	/* Reads a set; flags are of enum ibv_read_counters_flags. */
-	static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
-					    uint32_t ncounters, uint32_t flags)
-		__IBV_EXT_INT(counters->context, read_counters, counters, counters_value, ncounters, flags)
+/* Reads the counters of a set. flags is a mask of enum ibv_read_counters_flags. */
+static inline int ibv_read_counters(struct ibv_counters *counters, uint64_t *counters_value,
+				    uint32_t ncounters, uint32_t flags)
+	__IBV_EXT_INT(counters->context, read_counters, counters, counters_value, ncounters, flags)
 
 #undef __IBV_EXT_INT
 #undef __IBV_EXT_PTR
