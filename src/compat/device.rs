@@ -1,4 +1,4 @@
-//! The device list, device names and GUIDs.
+//! The device list.
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
@@ -11,12 +11,12 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
-/// The size of a device of the list, in pointers.
+/// How many pointers a device of the list takes.
 const DEVICE_WORDS: usize = size_of::<ibv_device_1_0>() / size_of::<usize>();
 const _: () = assert!(DEVICE_WORDS * size_of::<usize>() == size_of::<ibv_device_1_0>());
 
-/// Returns the present devices (ibv_get_device_list(3)); [`ibv_free_device_list_1_0`] frees the list with its
-/// devices. Returns NULL with errno set if it fails.
+/// Lists the devices (ibv_get_device_list(3)). The list, its devices and the real list, which stands
+/// in front, are freed by [`ibv_free_device_list_1_0`]. Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -25,41 +25,41 @@ pub unsafe extern "C" fn ibv_get_device_list_1_0(
     num_devices: *mut c_int,
 ) -> *mut *mut ibv_device_1_0 {
     let mut num = MaybeUninit::<c_int>::zeroed();
-    // SAFETY: `num` is writable.
+    // SAFETY: a number of its own to write to.
     let real_list = unsafe { verbs::device::ibv_get_device_list(num.as_mut_ptr()) };
     if real_list.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: `num` was zeroed.
+    // SAFETY: initialised above.
     let num = unsafe { num.assume_init() };
-    // SAFETY: `real_list` has `num` devices.
+    // SAFETY: the list has that many devices.
     let list = unsafe { twins(real_list, usize::try_from(num).unwrap_or(0)) };
     if list.is_null() {
-        // SAFETY: the list was returned above, and is freed once.
+        // SAFETY: got above and not yet freed.
         unsafe { verbs::device::ibv_free_device_list(real_list) };
     } else if !num_devices.is_null() {
-        // SAFETY: `num_devices` is NULL or writable, as the caller promises.
+        // SAFETY: the caller's number is writable.
         unsafe { *num_devices = num };
     }
     list
 }
 
-/// Creates the list of twins of a real list. One allocation holds the address of the real list, a pointer to
-/// each twin, NULL, and the twins. Returns the address of the first pointer to a twin, or NULL with errno set
-/// if memory is short.
+/// The old list for a real one, in one piece of memory: the real list, a pointer to each device's
+/// twin, NULL, the twins. Returns the address behind the real list; NULL with errno set if memory
+/// is short.
 ///
 /// # Safety
 ///
-/// `real_list` has `num` devices.
+/// `num` devices stand in `real_list`.
 unsafe fn twins(real_list: *mut *mut ibv_device, num: usize) -> *mut *mut ibv_device_1_0 {
     let words = num.saturating_mul(1 + DEVICE_WORDS).saturating_add(2);
-    // SAFETY: calloc accepts any size.
+    // SAFETY: calloc takes any sizes.
     let front = unsafe { libc::calloc(words, size_of::<usize>()) };
     if front.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the allocation has room for 2 + num pointers and num twins. It is zeroed, so the last pointer
-    // is NULL, and so are the other members of the twins.
+    // SAFETY: the memory holds 2 + num pointers and num devices, which are all words, and is zeroed,
+    // so that the word after the last pointer is NULL and each device's other members are, too.
     unsafe {
         front.cast::<*mut *mut ibv_device>().write(real_list);
         let list = front.cast::<*mut ibv_device_1_0>().add(1);
@@ -72,13 +72,13 @@ unsafe fn twins(real_list: *mut *mut ibv_device, num: usize) -> *mut *mut ibv_de
     }
 }
 
-/// Frees a device list and its twins, and releases the real list's references (ibv_get_device_list(3)).
+/// Frees a list of devices, and the devices that are not open (ibv_get_device_list(3)).
 ///
 /// # Safety
 ///
-/// `list` is from [`ibv_get_device_list_1_0`], and is not used again.
+/// `list` came from [`ibv_get_device_list_1_0`] and is not yet freed.
 pub unsafe extern "C" fn ibv_free_device_list_1_0(list: *mut *mut ibv_device_1_0) {
-    // SAFETY: `twins` put the real list's address in front of the list, where the allocation starts.
+    // SAFETY: in front of the list stands the real one, where the memory of both begins.
     unsafe {
         let front = list.sub(1).cast::<*mut *mut ibv_device>();
         verbs::device::ibv_free_device_list(*front);
@@ -87,11 +87,11 @@ pub unsafe extern "C" fn ibv_free_device_list_1_0(list: *mut *mut ibv_device_1_0
 }
 
 forward! {
-    /// Returns the device's name (ibv_get_device_name(3)). The string is part of the real device.
+    /// A device's name, which lives as long as the device (ibv_get_device_name(3)).
     ibv_get_device_name_1_0(device: ibv_device_1_0 => real_device) -> *const c_char
         = verbs::device::ibv_get_device_name;
 
-    /// Returns the device's node GUID in network byte order (ibv_get_device_guid(3)).
+    /// A device's GUID in network byte order (ibv_get_device_guid(3)).
     ibv_get_device_guid_1_0(device: ibv_device_1_0 => real_device) -> u64
         = verbs::device::ibv_get_device_guid;
 }
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn the_old_list_mirrors_the_real_one() {
         for num in [0, 1, 2, 17] {
-            // Only the addresses of these devices are used.
+            // Addresses are all that is looked at.
             let mut real: Vec<*mut ibv_device> = (1..=num)
                 .map(|i| ptr::without_provenance_mut(i * 0x1000))
                 .collect();
             real.push(ptr::null_mut());
-            // SAFETY: `real` has `num` devices; the accesses are within what `twins` allocated.
+            // SAFETY: the list has that many devices; what is read of its copy is what it has.
             unsafe {
                 let list = twins(real.as_mut_ptr(), num);
                 assert_eq!(

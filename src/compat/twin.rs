@@ -1,68 +1,67 @@
-//! Creation, use and destruction of the pairs of a twin and its real object.
+//! Twins: how the pairs of an old and a real object are made, used and destroyed.
 
 use core::ptr;
 
-/// Creates a real object with `real`, and its twin. `twin` gets the real object and the twin's address, and
-/// returns the twin's value. Returns NULL, with the errno of malloc or of `real`, if one of them fails.
+/// Makes a real object and its twin. `twin` gets the real object and the twin's address, and returns
+/// what to store there. NULL, with errno as malloc or `real` set it, if either cannot be had.
 ///
 /// # Safety
 ///
-/// `real` returns NULL or a new object that no other thread knows yet.
+/// `real` returns NULL or a live object.
 pub(super) unsafe fn pair<Twin, Real>(
     real: impl FnOnce() -> *mut Real,
     twin: impl FnOnce(&mut Real, *mut Twin) -> Twin,
 ) -> *mut Twin {
     const { assert!(align_of::<Twin>() <= align_of::<libc::max_align_t>()) };
-    // SAFETY: malloc accepts any size.
+    // SAFETY: malloc takes any size.
     let memory = unsafe { libc::malloc(size_of::<Twin>()) }.cast::<Twin>();
     if memory.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: `real` returns NULL or an object that no other thread knows yet, as the caller promises.
+    // SAFETY: NULL or a live object that nobody else knows yet, as this function's caller promises.
     match unsafe { real().as_mut() } {
         Some(real) => {
-            // SAFETY: malloc returned memory of the twin's size, aligned for any type.
+            // SAFETY: malloc'ed above with the twin's size and any type's alignment.
             unsafe { memory.write(twin(real, memory)) };
             memory
         }
         None => {
-            // SAFETY: malloc allocated it above, and nobody else has its address.
+            // SAFETY: malloc'ed above and known to nobody.
             unsafe { libc::free(memory.cast()) };
             ptr::null_mut()
         }
     }
 }
 
-/// Defines verbs that call the real verb with the twin's real object:
-/// `name(twin: Twin => real, arguments) -> type = verb`.
+/// Verbs that do to the real object what is asked of its twin:
+/// `name(twin: Twin => real, arguments) -> answer = verb`.
 macro_rules! forward {
     ($($(#[$doc:meta])*
        $name:ident($twin:ident: $ty:ty => $real:ident $(, $arg:ident: $arg_ty:ty)* $(,)?)
-       $(-> $ret:ty)? = $verb:path;)+) => {$(
+       $(-> $answer:ty)? = $verb:path;)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// The object was created by this layer and is alive; other arguments are as the verb requires.
-        pub unsafe extern "C" fn $name($twin: *mut $ty $(, $arg: $arg_ty)*) $(-> $ret)? {
-            // SAFETY: the twin is alive, so its real object is; the other arguments are as the verb
-            // requires, as the caller promises.
+        /// The object is one that this layer made and that lives; the rest as the verb has it.
+        pub unsafe extern "C" fn $name($twin: *mut $ty $(, $arg: $arg_ty)*) $(-> $answer)? {
+            // SAFETY: the twin lives, so its real object does; the caller promises the rest.
             unsafe { $verb((*$twin).$real $(, $arg)*) }
         }
     )+};
 }
 
-/// Defines verbs that destroy the real object and, if that succeeds, its twin.
+/// Verbs that destroy the real object and, once that is done, its twin.
 macro_rules! destroy {
     ($($(#[$doc:meta])* $name:ident($twin:ident: $ty:ty => $real:ident) = $verb:path;)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// The object was created by this layer and is alive, and is not used again after success.
+        /// The object is one that this layer made and that lives. After success it is gone.
         pub unsafe extern "C" fn $name($twin: *mut $ty) -> ::libc::c_int {
-            // SAFETY: the twin is alive, so its real object is. `pair` allocated the twin with malloc, and
-            // it is not used again after success.
+            // SAFETY: the twin lives, so its real object does; without it the twin is of no use to
+            // anybody and goes back to where `pair` had it from.
             unsafe {
                 let err = $verb((*$twin).$real);
                 if err == 0 {
@@ -88,9 +87,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_points_to_each_other() {
+    fn a_pair_knows_each_other() {
         let mut real = 0_u32;
-        // SAFETY: the closure returns an object that no other thread knows.
+        // SAFETY: the closure returns a live object.
         let twin = unsafe {
             pair(
                 || &raw mut real,
@@ -100,7 +99,7 @@ mod tests {
                 },
             )
         };
-        // SAFETY: `pair` allocated the twin, and nothing has freed it.
+        // SAFETY: `pair` made it, and nobody freed it.
         unsafe {
             assert_eq!((*twin).itself, twin);
             assert_eq!(*(*twin).real, 7);
@@ -126,7 +125,7 @@ mod tests {
         real: *mut c_void,
     }
 
-    fn busy_once(real: *mut c_void) -> c_int {
+    fn refuse_once(real: *mut c_void) -> c_int {
         // SAFETY: the test's own counter.
         let calls = unsafe { &mut *real.cast::<c_int>() };
         *calls += 1;
@@ -134,14 +133,14 @@ mod tests {
     }
 
     destroy! {
-        /// Fails the first time.
-        destroy_old(old: Old => real) = busy_once;
+        /// What refuses the first time.
+        destroy_old(old: Old => real) = refuse_once;
     }
 
     #[test]
-    fn a_twin_outlives_a_failed_destroy() {
+    fn a_twin_outlives_a_refused_destroy() {
         let mut calls: c_int = 0;
-        // SAFETY: the closure returns an object that no other thread knows.
+        // SAFETY: the closure returns a live object.
         let old = unsafe {
             pair(
                 || &raw mut calls,
@@ -150,7 +149,7 @@ mod tests {
                 },
             )
         };
-        // SAFETY: the twin is alive until the second call, which frees it.
+        // SAFETY: a live twin until the second call, which frees it.
         unsafe {
             assert_eq!(destroy_old(old), libc::EBUSY);
             assert_eq!((*old).real, (&raw mut calls).cast());

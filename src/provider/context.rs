@@ -1,9 +1,11 @@
-//! Contexts: the library's part of the structure that a provider allocates when a device is opened.
-//!
-//! A provider's structure contains a `verbs_context`, which ends with the public `ibv_context`. Its
-//! member `priv` points to the library's [`Private`].
+//! Contexts: what the library puts around a provider's own structure.
 
-use core::{ffi::c_void, mem::offset_of, ptr::null, sync::atomic::Ordering};
+use core::{
+    ffi::c_void,
+    mem::offset_of,
+    ptr::{null, null_mut},
+    sync::atomic::Ordering,
+};
 
 use ibverbs_abi::*;
 use libc::{ENOMEM, c_int};
@@ -21,9 +23,9 @@ use crate::uverbs::{
 /// What `verbs_context.priv` points to.
 #[repr(C)]
 pub struct Private {
-    /// State of the kernel interface. The first member, because `uverbs` takes `priv` for it.
+    /// The kernel side; first, for `uverbs` finds it there.
     pub state: State,
-    /// The context's ops. None of them is NULL.
+    /// The context's ops, all of them set.
     pub ops: verbs_context_ops,
 }
 
@@ -35,20 +37,19 @@ const _: () = assert!(offset_of!(Private, state) == 0);
 /// `context` is open, and is not closed while the reference is used.
 #[inline]
 pub(super) unsafe fn private<'a>(context: *mut ibv_context) -> &'a Private {
-    // SAFETY: `init_and_alloc` made `priv_` of an open context point to a `Private`, which lives until
-    // the context is closed.
+    // SAFETY: by the contract the library has initialised the context, priv_ included.
     unsafe { &*(*extended(context)).priv_.cast::<Private>() }
 }
 
 /// Marks a context that has a `verbs_context` in front (`__VERBS_ABI_IS_EXTENDED`).
 const EXTENDED: *mut c_void = usize::MAX as *mut c_void;
 
-/// Allocates a provider's structure of `alloc_size` bytes, zeroed, and initialises the `verbs_context`
-/// of `abi` at `offset` in it. The context owns `cmd_fd`: [`uninit`] closes it, or this function if it
-/// fails. Returns the structure, which the provider releases with `free()`, or NULL with errno ENOMEM.
+/// Allocates a provider's context of `alloc_size` bytes, zeroed, with a `verbs_context` of `abi` at
+/// `offset`, and initialises that. Takes `cmd_fd`: it is closed here on failure (NULL with errno), or
+/// by [`uninit`]. The memory is the provider's to `free()`.
 ///
 /// # Safety
-/// `device` is alive; the `verbs_context` at `offset` lies within `alloc_size` bytes.
+/// `device` is live; `offset` and the size of the `verbs_context` lie within `alloc_size`.
 unsafe fn init_and_alloc(
     abi: &ProviderAbi,
     device: *mut ibv_device,
@@ -57,52 +58,24 @@ unsafe fn init_and_alloc(
     offset: usize,
     driver_id: u32,
 ) -> *mut c_void {
-    // SAFETY: calloc and malloc accept any size.
-    let (provider, private) = unsafe {
+    // SAFETY: both blocks are our own and zeroed, which is valid for what is not written here; the
+    // mutex is initialised where it stays.
+    unsafe {
         let provider = libc::calloc(1, alloc_size);
-        (
-            provider,
-            libc::malloc(size_of::<Private>()).cast::<Private>(),
-        )
-    };
-    if provider.is_null() || private.is_null() {
-        // SAFETY: both are NULL or were allocated above; the descriptor is this function's to close.
-        unsafe {
+        let private = libc::malloc(size_of::<Private>()).cast::<Private>();
+        if provider.is_null() || private.is_null() {
             libc::free(provider);
             libc::free(private.cast());
             if cmd_fd != -1 {
                 libc::close(cmd_fd);
             }
+            Errno(ENOMEM).set();
+            return null_mut();
         }
-        return Errno(ENOMEM).null();
-    }
-    // SAFETY: the caller promises that the `verbs_context` lies within the allocation; both
-    // allocations are new, so nobody else uses them.
-    unsafe {
+        device::hold(device);
         let context = abi.context(provider.byte_add(offset).cast());
         (*context).device = device;
         (*context).cmd_fd = cmd_fd;
-        init(abi, context, private, driver_id);
-    }
-    provider
-}
-
-/// Initialises a zeroed context, all but its device and its command descriptor. Takes a reference to
-/// the device.
-///
-/// # Safety
-/// `context` is the one at the end of a zeroed `verbs_context` of `abi`, with a live device. `private`
-/// has room for a `Private`. No other thread knows them yet.
-unsafe fn init(
-    abi: &ProviderAbi,
-    context: *mut ibv_context,
-    private: *mut Private,
-    driver_id: u32,
-) {
-    // SAFETY: as the caller promises, both are writable and this thread's alone, and the device is
-    // alive; the mutex is initialised at its final address.
-    unsafe {
-        device::hold((*context).device);
         (*context).async_fd = -1;
         libc::pthread_mutex_init(&raw mut (*context).mutex, null());
         (*context).abi_compat = EXTENDED;
@@ -112,19 +85,20 @@ unsafe fn init(
         (*ext).priv_ = private.cast();
         set_defaults(context);
         let by_ioctl = has_ioctl_write(context);
-        let state = &(*private).state;
-        state.write_by_ioctl.store(by_ioctl, Ordering::Relaxed);
+        (*private)
+            .state
+            .write_by_ioctl
+            .store(by_ioctl, Ordering::Relaxed);
+        provider
     }
 }
 
-/// Ends a context: closes its descriptors and releases its reference to the device. The provider still
-/// owns the memory and frees it.
+/// Ends a context: closes its files, gives the device back. The memory stays the provider's.
 ///
 /// # Safety
-/// `context` was initialised by [`init_and_alloc`] and is not used again.
+/// `context` was initialised by the library and is not used again.
 unsafe fn uninit(context: *mut ibv_context) {
-    // SAFETY: `init_and_alloc` set `priv_` to memory of malloc's and took the device reference; both
-    // are released once, because the context is not used again.
+    // SAFETY: by the contract.
     unsafe {
         libc::free((*extended(context)).priv_.cast());
         for fd in [(*context).cmd_fd, (*context).async_fd] {
@@ -136,11 +110,11 @@ unsafe fn uninit(context: *mut ibv_context) {
     }
 }
 
-/// Allocates and initialises the context of a provider of ABI 34; see [`init_and_alloc`].
-/// `context_offset` is no address but the offset of the `verbs_context` in the provider's structure.
+/// Allocates and initialises the context of a provider of ABI 34. `context_offset` is the offset of
+/// the `verbs_context` in the provider's structure, as a pointer.
 ///
 /// # Safety
-/// `device` is alive; the `verbs_context` at that offset lies within `alloc_size` bytes.
+/// As for [`init_and_alloc`].
 pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     device: *mut ibv_device,
     cmd_fd: c_int,
@@ -148,7 +122,7 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     context_offset: *mut verbs_context,
     driver_id: u32,
 ) -> *mut c_void {
-    // SAFETY: the caller makes the same promises about `device` and the offset.
+    // SAFETY: by the contract.
     unsafe {
         init_and_alloc(
             &V34,
@@ -161,20 +135,19 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     }
 }
 
-/// Ends a context of a provider of ABI 34: closes its descriptors and releases its device. The provider
-/// frees the memory.
+/// Ends a context of a provider of ABI 34.
 ///
 /// # Safety
-/// `context` is of [`_verbs_init_and_alloc_context`] and is not used again.
+/// As for [`uninit`].
 pub unsafe extern "C" fn verbs_uninit_context(context: *mut verbs_context) {
-    // SAFETY: `_verbs_init_and_alloc_context` initialised it, and it is not used again.
+    // SAFETY: by the contract.
     unsafe { uninit(V34.context(context)) }
 }
 
-/// Has the kernel create its side of a new context of a provider of ABI 34. Returns 0 or an errno value.
+/// Tells the kernel about a new context of a provider of ABI 34.
 ///
 /// # Safety
-/// `context` is initialised. `cmd` and `resp` are writable for `cmd_size` and `resp_size` bytes.
+/// All pointers are the provider's own live structures, of the given sizes; `context` is initialised.
 pub unsafe extern "C" fn ibv_cmd_get_context(
     context: *mut verbs_context,
     cmd: *mut ibv_get_context,
@@ -182,11 +155,11 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: the caller makes the same promises about the context and the two buffers.
+    // SAFETY: by the contract.
     unsafe { get_context(V34.context(context), cmd, cmd_size, resp, resp_size) }
 }
 
-/// The ops of a context that the library implements itself, for every provider.
+/// The library's own ops of a context, which no provider implements.
 pub struct LibraryOps {
     pub create_cq_ex:
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
@@ -196,25 +169,23 @@ pub struct LibraryOps {
     pub compat_query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
 }
 
-/// Completes a provider's new context: puts the library's own ops into its public slots, and returns
-/// the public context.
+/// Makes a provider's context the program's: the library's own ops go into its public slots.
 ///
-/// The flow verbs are copied to two more slots, because programs built with libibverbs 1.1.8 call them
-/// there.
+/// The flow verbs also stand in two more slots, where programs built with libibverbs 1.1.8 look for
+/// them.
 ///
 /// # Safety
-/// `provider` was just returned by a provider's `alloc_context` or `import_context`.
+/// `provider` is what a provider's `alloc_context` or `import_context` has returned.
 pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut ibv_context {
     let context = V34.context(provider);
-    // SAFETY: a provider gets its context from `_verbs_init_and_alloc_context`, which initialised it;
-    // no other thread knows it yet.
+    // SAFETY: by the contract the library has initialised the context.
     unsafe {
         let ext = extended(context);
         (*ext).create_cq_ex = Some(library.create_cq_ex);
         (*ext).query_port = Some(library.query_port);
         (*context).ops._compat_query_port = Some(library.compat_query_port);
         (*context).ops._compat_query_device = Some(library.compat_query_device);
-        // The placeholder slots are declared as functions of another type.
+        // Slots of one size, whose types only say that there is a function.
         copy_slot(
             &raw const (*ext).ibv_create_flow,
             &raw mut (*ext).ABI_placeholder1,
@@ -230,11 +201,9 @@ pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut 
 /// Copies a function pointer to a slot of another function type.
 ///
 /// # Safety
-/// `from` is readable and `to` writable; both are function pointers. Who calls through `to` uses the
-/// function's real type.
+/// Both are function pointers, `to` is writable, and callers of `to` know the function's real type.
 unsafe fn copy_slot<F, T>(from: *const F, to: *mut T) {
     const { assert!(size_of::<F>() == size_of::<T>() && size_of::<T>() == size_of::<usize>()) }
-    // SAFETY: `from` is readable and `to` writable, as the caller promises, and both have a pointer's
-    // size, as asserted above.
+    // SAFETY: by the contract, and both have a pointer's size.
     unsafe { to.cast::<F>().write(from.read()) }
 }

@@ -1,5 +1,5 @@
-//! In place of `load.rs` in a static library. The providers are those that the program is linked with,
-//! and their constructors have registered them. No configuration is read and nothing is loaded.
+//! In place of `load.rs` in a static library: the providers are those that the program was linked with, and
+//! their constructors have registered them. No configuration is read and nothing is loaded.
 
 use super::registry::Driver;
 use crate::discover::SysfsDevice;
@@ -7,27 +7,27 @@ use crate::discover::SysfsDevice;
 /// The configured providers: none.
 #[derive(Default)]
 pub struct Providers {
-    configured: bool,
+    asked: bool,
 }
 
 impl Providers {
-    /// Reads and loads nothing.
+    /// Nothing loaded, nothing read.
     pub const fn new() -> Self {
-        Providers { configured: false }
+        Providers { asked: false }
     }
 
-    /// Whether [`Providers::load_for`] has been called.
+    /// Whether devices have been asked for.
     pub fn configured(&self) -> bool {
-        self.configured
+        self.asked
     }
 
-    /// Loads nothing.
+    /// There is nothing to load.
     pub fn load_for(&mut self, _devices: &mut [SysfsDevice]) {
-        self.configured = true;
+        self.asked = true;
     }
 
-    /// Loads nothing.
-    pub fn load_deferred(&mut self) -> Vec<Driver> {
+    /// There is nothing to load.
+    pub fn load_rest(&mut self) -> Vec<Driver> {
         Vec::new()
     }
 }

@@ -1,5 +1,4 @@
-//! Providers (the vendors' libraries, such as libmlx5): configuration, loading, registration, matching
-//! with devices, contexts and their ops tables.
+//! Providers: configuration, loading, registration, matching, contexts and their ops tables.
 
 pub mod abi;
 #[cfg(not(feature = "static"))]

@@ -1,4 +1,5 @@
-//! An allocator of aligned ranges of 64-bit numbers. libmlx5 allocates I/O virtual addresses with it.
+//! A set of 64-bit numbers, kept as ranges, from which aligned ranges are taken: libmlx5 keeps its free
+//! I/O virtual addresses in one.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +7,12 @@ use ibverbs_abi::Errno;
 use libc::{EINVAL, ENOSPC, c_int};
 use parking_lot::Mutex;
 
-/// The free ranges: the first number of each, with its last number. They neither overlap nor touch.
+/// The ranges by their first number, each with its last one. No two touch.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Adds a range and merges it with its neighbours. EINVAL if it overlaps the set, is empty, or exceeds
-    /// 64 bits.
+    /// Adds a range that must not share a number with the set. Neighbours become one.
     fn insert(&mut self, first: u64, length: u64) -> Result<(), Errno> {
         let last = length
             .checked_sub(1)
@@ -31,8 +31,7 @@ impl Ranges {
         Ok(())
     }
 
-    /// Removes the lowest range of `length` numbers that begins at a multiple of `alignment`, and returns its
-    /// first number. EINVAL if `length` is 0 or `alignment` no power of two; ENOSPC if no range is free.
+    /// Takes the lowest `length` numbers in a row whose first is a multiple of `alignment`.
     fn take(&mut self, length: u64, alignment: u64) -> Result<u64, Errno> {
         if !alignment.is_power_of_two() || length == 0 {
             return Err(Errno(EINVAL));
@@ -54,11 +53,11 @@ impl Ranges {
     }
 }
 
-/// `struct iset`, which is opaque to C.
+/// What C knows by its name only.
 #[derive(Debug, Default)]
 pub struct Iset(Mutex<Ranges>);
 
-/// Creates an empty set; [`iset_destroy`] frees it.
+/// An empty set.
 pub extern "C" fn iset_create() -> *mut Iset {
     Box::into_raw(Box::default())
 }
@@ -66,19 +65,18 @@ pub extern "C" fn iset_create() -> *mut Iset {
 /// Frees a set.
 ///
 /// # Safety
-/// `set` is from [`iset_create`], and is not used again.
+/// `set` is of [`iset_create`], and not used again.
 pub unsafe extern "C" fn iset_destroy(set: *mut Iset) {
-    // SAFETY: `iset_create` returned a box's address, and the set is not used again.
+    // SAFETY: by the contract.
     drop(unsafe { Box::from_raw(set) });
 }
 
-/// Adds the numbers `start` to `start + length - 1`. Returns 0, or EINVAL (also in errno) if some of them are in
-/// the set, or the range is empty or exceeds 64 bits. Any thread may call it.
+/// Adds `length` numbers from `start`. 0, or EINVAL if some are in the set or there are none such.
 ///
 /// # Safety
 /// `set` is a live set.
 pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u64) -> c_int {
-    // SAFETY: the set is alive, as the caller promises.
+    // SAFETY: by the contract.
     let set = unsafe { &*set };
     set.0
         .lock()
@@ -86,23 +84,22 @@ pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u
         .map_or_else(Errno::returned, |()| 0)
 }
 
-/// Removes a range of `length` numbers that begins at a multiple of `alignment`, a power of two, and writes
-/// its first number to `start`. Archives since rdma-core v47 call it. Returns 0, or EINVAL or ENOSPC, which is
-/// in errno too. Any thread may call it.
+/// Takes `length` numbers that begin at a multiple of `alignment`, a power of two; since rdma-core v47.
+/// 0, EINVAL, or ENOSPC.
 ///
 /// # Safety
-/// `set` is a live set, and `start` is writable.
+/// `set` is a live set, and `start` can be written.
 pub unsafe extern "C" fn iset_alloc_range_aligned(
     set: *mut Iset,
     length: u64,
     start: *mut u64,
     alignment: u64,
 ) -> c_int {
-    // SAFETY: the set is alive, as the caller promises.
+    // SAFETY: by the contract.
     let set = unsafe { &*set };
     match set.0.lock().take(length, alignment) {
         Ok(first) => {
-            // SAFETY: `start` is writable, as the caller promises.
+            // SAFETY: by the contract.
             unsafe { *start = first };
             0
         }
@@ -110,12 +107,12 @@ pub unsafe extern "C" fn iset_alloc_range_aligned(
     }
 }
 
-/// [`iset_alloc_range_aligned`] as archives before rdma-core v47 call it: the alignment is `length`.
+/// The same as it was before: `length` is the alignment.
 ///
 /// # Safety
-/// `set` is a live set, and `start` is writable.
+/// As for [`iset_alloc_range_aligned`].
 pub unsafe extern "C" fn iset_alloc_range(set: *mut Iset, length: u64, start: *mut u64) -> c_int {
-    // SAFETY: the set is alive and `start` writable, as the caller promises.
+    // SAFETY: by the contract.
     unsafe { iset_alloc_range_aligned(set, length, start, length) }
 }
 
@@ -128,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limits_of_64_bits() {
+    fn the_ends_of_the_numbers() {
         let mut set = Ranges::default();
         assert_eq!(set.insert(u64::MAX, 1), Ok(()));
         assert_eq!(set.insert(u64::MAX, 2), Err(Errno(EINVAL)));
@@ -180,7 +177,7 @@ mod tests {
     fn through_the_c_functions() {
         let set = iset_create();
         let mut at = 0;
-        // SAFETY: the set is alive until it is destroyed, and `at` is writable.
+        // SAFETY: the set lives until it is destroyed.
         unsafe {
             assert_eq!(iset_insert_range(set, 0x1800, 0x4000), 0);
             assert_eq!(iset_alloc_range(set, 0x1000, &mut at), 0);

@@ -1,8 +1,7 @@
-//! An ordered map from 64-bit keys to items that the caller allocates. libmlx5 keeps its doorbell pages in one.
-//!
-//! Inline functions of C read the count and the list, which has the items in the order of their keys and the
-//! map's `nil` at the end. Only this file uses the tree. It is a treap: a search tree by key and a heap by a
-//! hash of the key, which keeps it balanced without a further member per item.
+//! An ordered map from 64-bit keys to items whose memory is the caller's: libmlx5 keeps its doorbell pages in
+//! one. C reads the list and the count inline (the items in the order of their keys, the map's `nil` at the end);
+//! the tree is ours alone. It is a treap: a search tree by key and a heap by a hash of the key, balanced
+//! without anything to keep per item.
 
 use core::ptr::{self, null_mut};
 
@@ -21,7 +20,7 @@ pub struct Item {
 /// `cl_qmap_t`
 #[repr(C)]
 pub struct Map {
-    /// Its member `left` is the root of the tree.
+    /// `left` is the tree.
     root: Item,
     nil: Item,
     count: usize,
@@ -29,18 +28,18 @@ pub struct Map {
 
 const _: () = assert!(size_of::<Item>() == 56 && size_of::<Map>() == 120);
 
-/// The priority in the heap: a parent has a greater hash than its children.
+/// Which of two items stands nearer to the root: the one with the greater hash.
 fn hash(key: u64) -> u64 {
     let mixed = (key ^ key >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ mixed >> 32).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// The child pointer of `parent` on the side of `key`.
+/// The pointer to the place under `parent` that `key` belongs under.
 ///
 /// # Safety
-/// `parent` is an item of `map`, or its root.
+/// `parent` is an item of a map, or its root.
 unsafe fn side(map: *mut Map, parent: *mut Item, key: u64) -> *mut *mut Item {
-    // SAFETY: `parent` is alive, as the caller promises.
+    // SAFETY: by the contract.
     unsafe {
         if ptr::eq(parent, &raw const (*map).root) || key < (*parent).key {
             &raw mut (*parent).left
@@ -50,13 +49,13 @@ unsafe fn side(map: *mut Map, parent: *mut Item, key: u64) -> *mut *mut Item {
     }
 }
 
-/// Rotates `item` and its parent, so that `item` takes the parent's place.
+/// Puts `item`, whose parent it is under, in its parent's place, and the parent under it.
 ///
 /// # Safety
-/// `item` is in the map and is not the root of the tree.
+/// `item` is in the map, and not at the top.
 unsafe fn rotate_up(map: *mut Map, item: *mut Item) {
-    // SAFETY: `item` is not the root of the tree, so its parent is an item, whose own parent is an item or
-    // the map's root. A NULL child is not accessed.
+    // SAFETY: by the contract `item` has a parent, and that one has one, at least the root; a child that is
+    // NULL is not touched.
     unsafe {
         let parent = (*item).up;
         let (inner, outer) = if ptr::eq((*parent).left, item) {
@@ -76,12 +75,12 @@ unsafe fn rotate_up(map: *mut Map, item: *mut Item) {
     }
 }
 
-/// Initialises an empty map.
+/// Makes an empty map.
 ///
 /// # Safety
-/// `map` is writable and is not moved afterwards, since its items point to it.
+/// `map` can be written and stays where it is.
 pub unsafe extern "C" fn cl_qmap_init(map: *mut Map) {
-    // SAFETY: `map` is writable, as the caller promises; zeros are a valid `Map`.
+    // SAFETY: by the contract; zeroes are a valid map, to be filled in.
     unsafe {
         map.write_bytes(0, 1);
         let nil = &raw mut (*map).nil;
@@ -90,12 +89,12 @@ pub unsafe extern "C" fn cl_qmap_init(map: *mut Map) {
     }
 }
 
-/// Returns the item with this key, or the map's `nil`.
+/// The item with this key, or the map's `nil`.
 ///
 /// # Safety
-/// `map` is initialised, and no other thread changes it during the call.
+/// `map` is initialised.
 pub unsafe extern "C" fn cl_qmap_get(map: *const Map, key: u64) -> *mut Item {
-    // SAFETY: the map is initialised, so each child pointer is NULL or an item of the map.
+    // SAFETY: all children are items of the map, or NULL.
     unsafe {
         let mut at = (*map).root.left;
         while !at.is_null() && (*at).key != key {
@@ -113,14 +112,12 @@ pub unsafe extern "C" fn cl_qmap_get(map: *const Map, key: u64) -> *mut Item {
     }
 }
 
-/// Adds an item and returns it. If the map has an item with this key, returns that and adds nothing.
+/// Adds an item. It, or the one that has the key already.
 ///
 /// # Safety
-/// `map` is initialised, and no other thread uses it during the call. `item` is writable, is in no map, and
-/// stays valid and in place until it is removed.
+/// `map` is initialised; `item` can be written, is in no map, and stays until it is removed.
 pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item) -> *mut Item {
-    // SAFETY: the map is initialised, so each child pointer is NULL or an item, and each `next` and `prev`
-    // is an item or `nil`.
+    // SAFETY: as in `cl_qmap_get`; the list's neighbours are items or `nil`.
     unsafe {
         let (mut parent, mut next) = (&raw mut (*map).root, &raw mut (*map).nil);
         let mut place = &raw mut (*map).root.left;
@@ -155,18 +152,17 @@ pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item
     }
 }
 
-/// Removes an item. Does nothing if it is the map's `nil`.
+/// Removes an item; `nil` is no item.
 ///
 /// # Safety
-/// `map` is initialised, and no other thread uses it during the call. `item` is in it, or is its `nil`.
+/// `map` is initialised, and `item` in it, or its `nil`.
 pub unsafe extern "C" fn cl_qmap_remove_item(map: *mut Map, item: *mut Item) {
-    // SAFETY: the map is initialised and `item` is in it, so all pointers of `item` are NULL, items, `nil`
-    // or the map's root.
+    // SAFETY: as above.
     unsafe {
         if ptr::eq(item, &raw const (*map).nil) {
             return;
         }
-        // Rotate the item down until it has at most one child, which takes its place.
+        // Down, until there is at most one child, which takes its place.
         let child = loop {
             let (left, right) = ((*item).left, (*item).right);
             match (left.is_null(), right.is_null()) {
@@ -195,12 +191,12 @@ mod tests {
 
     use super::*;
 
-    /// The depth of the tree. Checks the order of keys, the heap and the parent pointers.
+    /// How deep the tree is; checks order, heap and the links upwards.
     unsafe fn depth(item: *mut Item, up: *mut Item, low: u64, high: u64) -> usize {
         if item.is_null() {
             return 0;
         }
-        // SAFETY: the tests' items are alive.
+        // SAFETY: the tests' items live.
         unsafe {
             let key = (*item).key;
             assert!(low <= key && key <= high && ptr::eq((*item).up, up));
@@ -212,10 +208,10 @@ mod tests {
         }
     }
 
-    /// The keys in the order in which C's inline functions walk the list.
+    /// The keys as C's inline functions walk them.
     unsafe fn walk(map: *mut Map) -> Vec<u64> {
         let mut keys = Vec::new();
-        // SAFETY: the tests' items are alive.
+        // SAFETY: as above.
         unsafe {
             let nil = &raw mut (*map).nil;
             let mut at = (*nil).next;
@@ -229,7 +225,7 @@ mod tests {
     }
 
     fn item() -> *mut Item {
-        // SAFETY: zeros are a valid item.
+        // SAFETY: zeroes are a valid item.
         Box::into_raw(Box::new(unsafe { core::mem::zeroed() }))
     }
 
@@ -238,7 +234,7 @@ mod tests {
         fn as_an_ordered_map(steps in prop::collection::vec((any::<bool>(), 0u64..50), 1..300)) {
             let mut model = BTreeMap::<u64, *mut Item>::new();
             let map = Box::into_raw(Box::<core::mem::MaybeUninit<Map>>::new_uninit()).cast::<Map>();
-            // SAFETY: the map and all items are boxes, which are freed only here.
+            // SAFETY: all items are boxes until they are freed here.
             unsafe {
                 cl_qmap_init(map);
                 let nil = &raw mut (*map).nil;
@@ -272,12 +268,12 @@ mod tests {
     }
 
     #[test]
-    fn consecutive_pages_keep_the_tree_balanced() {
+    fn pages_in_a_row_do_not_make_a_list() {
         let mut items: Vec<Item> = (0..10_000)
-            // SAFETY: zeros are a valid item.
+            // SAFETY: zeroes are a valid item.
             .map(|_| unsafe { core::mem::zeroed() })
             .collect();
-        // SAFETY: the map and the items are not moved.
+        // SAFETY: the map and the items stay where they are.
         unsafe {
             let mut map = core::mem::MaybeUninit::uninit();
             let map = map.as_mut_ptr();

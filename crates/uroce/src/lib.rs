@@ -11,17 +11,17 @@
 //! | `config` | `IBV_UROCE`: which devices there are. Pure |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
-//! | `engine` | the transport protocol of a queue pair: requester, responder, completer. Pure: packets and time in, packets and completions out |
+//! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
-//! | `memory` | memory regions and windows: keys, access rights, and every copy from and to the program's memory |
+//! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, who makes progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
-//! Layers: `config`, `random`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No module
-//! imports from a layer above its own (`scripts/lint-layers`).
+//! Layers: `config`, `random`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No
+//! module imports from a layer above its own (`scripts/lint-layers`).
 //!
-//! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what fuzz
-//! targets and benches drive directly; it promises no stability.
+//! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
+//! fuzz targets and benches drive directly; it promises no stability.
 
 #![cfg_attr(not(feature = "internals"), deny(missing_docs))]
 

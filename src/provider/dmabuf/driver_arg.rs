@@ -1,4 +1,4 @@
-//! Which providers pass the argument `driver`.
+//! Who passes the eighth argument.
 
 use core::{
     ffi::{CStr, c_void},
@@ -8,46 +8,42 @@ use core::{
 
 use ibverbs_abi::verbs_device_ops;
 
-/// The last provider found to pass `driver`, and the last found not to. One entry each is enough: a
-/// process has one libmlx5, since it has one SONAME.
-static WITH_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
-static WITHOUT_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
+/// The ops of the providers that were asked last, by the answer: a process has one libmlx5 (one
+/// SONAME), so this is as good as a table.
+static PASSES_EIGHT: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
+static PASSES_SEVEN: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
 
-/// Whether the provider that `ops` belongs to passes the argument `driver`.
+/// Whether the provider that `ops` belongs to passes the eighth argument.
 ///
 /// # Safety
-/// `ops` are a registered provider's.
-pub unsafe fn passes_driver_arg(ops: *const verbs_device_ops) -> bool {
+/// `ops` is a registered provider's.
+pub unsafe fn passes_eight(ops: *const verbs_device_ops) -> bool {
     let ops = ops.cast_mut();
-    if WITHOUT_DRIVER_ARG.load(Ordering::Relaxed) == ops {
+    if PASSES_SEVEN.load(Ordering::Relaxed) == ops {
         return false;
     }
-    if WITH_DRIVER_ARG.load(Ordering::Relaxed) == ops {
+    if PASSES_EIGHT.load(Ordering::Relaxed) == ops {
         return true;
     }
-    // SAFETY: `ops` are registered, so they lie in a loaded provider, and the name is a C string.
+    // SAFETY: by the contract `ops` lies in the provider's file, and its name is a C string.
     let passes = unsafe {
         let name = (*ops).name;
         !name.is_null()
             && CStr::from_ptr(name) == c"mlx5"
             && defines(ops.cast(), c"mlx5dv_reg_dmabuf_mr", c"MLX5_1.25")
     };
-    let cache = if passes {
-        &WITH_DRIVER_ARG
-    } else {
-        &WITHOUT_DRIVER_ARG
-    };
-    cache.store(ops, Ordering::Relaxed);
+    let known = if passes { &PASSES_EIGHT } else { &PASSES_SEVEN };
+    known.store(ops, Ordering::Relaxed);
     passes
 }
 
-/// Whether the loaded file that contains `address` defines `symbol` with the version `version`.
+/// Whether the loaded file that `address` lies in defines a symbol in a version.
 ///
 /// # Safety
 /// `address` lies in a loaded file.
 unsafe fn defines(address: *const c_void, symbol: &CStr, version: &CStr) -> bool {
-    // SAFETY: dladdr fills the structure if it succeeds; RTLD_NOLOAD returns a handle of a file that is
-    // already loaded, which is closed once.
+    // SAFETY: dladdr fills the structure if it succeeds; the handle is of a file that is loaded
+    // anyway, and is closed once.
     unsafe {
         let mut info: libc::Dl_info = core::mem::zeroed();
         if libc::dladdr(address, &mut info) == 0 {

@@ -1,145 +1,152 @@
-//! The background thread of a device: what it does is said in `progress.rs`, when it sleeps in `busy_poll.rs`.
+//! The background thread of a device: it makes progress while no program thread polls (`progress.rs`),
+//! follows the interface, and retries events that nobody has read. How it sleeps is decided in
+//! `busy_poll.rs`.
 
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
-use super::busy_poll::{Eager, FEW, Found, Sleep, Watch};
+use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
+use super::clock::NEVER;
 use super::{Device, clock, wait};
+use crate::engine::Time;
 
-/// How long the background thread goes on looking at most before it does its other duties.
-const SPELL: u64 = 5_000_000;
-/// How often it looks for changes of the interface while there is always something else to do.
-const CHANGES: u64 = 100_000_000;
-/// How soon it tries again to hand over events that nobody reads.
-const BACKLOG: u64 = 10_000_000;
+/// How long the thread busy-polls at most before it sees to its other duties.
+const MAX_BUSY_POLL: Duration = Duration::from_millis(5);
+/// How often it checks for changes of the interface while packets keep it busy.
+const INTERFACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How soon it retries to deliver events that the program has not read.
+const BACKLOG_RETRY: Duration = Duration::from_millis(10);
 
 impl Device {
-    /// The background thread.
-    pub fn serve(&self) {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut watch = Watch::new(processors);
-        let mut changes_at = clock::now().0 + CHANGES;
-        let mut seen = self.handshake.polls.load(Ordering::Relaxed);
-        while !self.handshake.stop.load(Ordering::Relaxed) {
-            let backlog = !self.flush_events();
-            let (watching, longest) = match watch.sleep() {
-                Sleep::Watching => (true, u64::MAX),
-                Sleep::Resting(nanoseconds) => (false, nanoseconds),
-            };
-            let woken = self.sleep(
-                watching,
-                longest.min(if backlog { BACKLOG } else { u64::MAX }),
-            );
+    /// The thread's main function. Returns after [`super::progress::Activity::stop`] is set.
+    pub fn run_background_thread(&self) {
+        let activity = &self.activity;
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut policy = WakeupPolicy::new(cpus);
+        let mut check_interface_at = clock::after(clock::now(), INTERFACE_CHECK_INTERVAL);
+        let mut polls_seen = activity.polls.load(Ordering::Relaxed);
+        while !activity.stop.load(Ordering::Relaxed) {
+            let backlog = !self.retry_events();
+            let by_packet = self.sleep(policy.sleep_mode(), backlog);
             self.send_deferred();
-            let polls = self.handshake.polls.load(Ordering::Relaxed);
-            let polled = polls.wrapping_sub(core::mem::replace(&mut seen, polls));
-            // Somebody who waits for an event ends the rest.
-            let resting = self.handshake.resting.load(Ordering::Relaxed);
-            let rests = watch.rests_on(if resting { polled } else { 0 }, || {
-                !self.handshake.served.load(Ordering::Relaxed)
+            let total_polls = activity.polls.load(Ordering::Relaxed);
+            let polls = total_polls.wrapping_sub(polls_seen);
+            polls_seen = total_polls;
+            // `expect_event` clears the flag to end the suspension.
+            let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+            let stays_suspended = policy.stays_suspended(if suspended { polls } else { 0 }, || {
+                !activity.one_sided.load(Ordering::Relaxed)
             });
-            if !rests {
-                self.handshake.resting.store(false, Ordering::Relaxed);
-                self.look(&mut watch, woken, polled);
+            if !stays_suspended {
+                activity.wakeups_suspended.store(false, Ordering::Relaxed);
+                self.on_wakeup(&mut policy, by_packet, polls);
             }
-            let now = clock::now().0;
-            if now >= changes_at {
-                self.apply_changes();
-                changes_at = now + CHANGES;
+            let now = clock::now();
+            if now >= check_interface_at {
+                self.apply_interface_changes();
+                check_interface_at = clock::after(now, INTERFACE_CHECK_INTERVAL);
             }
         }
     }
 
-    /// Makes progress in the background thread.
-    fn look(&self, watch: &mut Watch, woken: bool, polls: u64) {
-        // A poller may hold it and not be running: then this thread must not spin.
+    /// Makes progress after a wakeup, and asks the policy what to do next.
+    fn on_wakeup(&self, policy: &mut WakeupPolicy, by_packet: bool, polls: u64) {
+        let activity = &self.activity;
+        // Blocks: its holder may be a poller that is scheduled out, and spinning would keep it from
+        // running.
         let mut inbox = self.inbox.lock();
-        // Only pollers that do not get the inbox change it now.
-        let handshake = &self.handshake;
-        let empty = handshake.empty.load(Ordering::Relaxed);
-        let before = handshake.packets.load(Ordering::Relaxed);
-        let datagrams = self.progress(&mut inbox);
-        let packets = handshake.packets.load(Ordering::Relaxed) - before;
-        let late = handshake.empty.load(Ordering::Relaxed) != empty;
+        // With the inbox locked, only pollers that do not get it count empty polls.
+        let empty_polls = activity.empty_polls.load(Ordering::Relaxed);
+        let packets_before = activity.packets.load(Ordering::Relaxed);
+        let datagrams = self.make_progress(&mut inbox);
+        let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
+        let raced_poller = activity.empty_polls.load(Ordering::Relaxed) != empty_polls;
         drop(inbox);
         if datagrams == 0 {
-            self.apply_changes();
+            self.apply_interface_changes();
         }
-        let found = Found {
-            woken,
+        let wakeup = Wakeup {
+            by_packet,
             packets,
-            served: handshake.served.swap(false, Ordering::Relaxed),
-            late,
+            one_sided: activity.one_sided.swap(false, Ordering::Relaxed),
+            raced_poller,
             polls,
-            expected: handshake.expected.swap(false, Ordering::Relaxed),
+            event_expected: activity.event_expected.swap(false, Ordering::Relaxed),
         };
-        if watch.looked(found) {
-            self.handshake.resting.store(true, Ordering::Relaxed);
-        } else if let Some(patience) = watch.eager(found, clock::now().0) {
-            let how = self.look_eagerly(patience);
-            watch.was_eager(how, clock::now().0);
+        if policy.on_wakeup(wakeup) {
+            activity.wakeups_suspended.store(true, Ordering::Relaxed);
+        } else if let Some(time) = policy.busy_poll_time(wakeup, clock::now()) {
+            let result = self.busy_poll(time);
+            policy.on_busy_poll(result, clock::now());
         }
     }
 
-    /// Looks for more packets until there has been none for that many nanoseconds, or many at once.
-    fn look_eagerly(&self, patience: u64) -> Eager {
-        let handshake = &self.handshake;
-        let preempted = wait::preempted();
-        let polls = handshake.polls.load(Ordering::Relaxed);
-        let begin = clock::now().0;
-        let (mut until, mut how) = (begin + patience, Eager::Vain);
+    /// Receives packets until none has arrived for `time`, many have arrived at once, or a program thread
+    /// polls.
+    fn busy_poll(&self, time: Duration) -> BusyPoll {
+        let activity = &self.activity;
+        let preemptions = wait::preemptions();
+        let polls = activity.polls.load(Ordering::Relaxed);
+        let begin = clock::now();
+        let end = clock::after(begin, MAX_BUSY_POLL);
+        let (mut until, mut result) = (clock::after(begin, time), BusyPoll::Empty);
         loop {
-            // Held by a poller, who then looks.
+            // If a poller has the inbox, that one takes the packets.
             let Some(mut inbox) = self.inbox.try_lock() else {
                 break;
             };
-            let before = handshake.packets.load(Ordering::Relaxed);
+            let packets_before = activity.packets.load(Ordering::Relaxed);
             self.receive(&mut inbox, false);
-            let count = handshake.packets.load(Ordering::Relaxed) - before;
-            self.run_timers(&mut inbox, 0);
+            let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
+            self.run_timers(&mut inbox, Duration::ZERO);
             drop(inbox);
-            let now = clock::now().0;
-            if count > 0 {
-                how = Eager::Paid;
-                until = now + patience;
+            let now = clock::now();
+            if packets > 0 {
+                result = BusyPoll::Received;
+                until = clock::after(now, time);
             }
-            let stop = handshake.stop.load(Ordering::Relaxed)
-                || handshake.polls.load(Ordering::Relaxed) != polls
-                || count > FEW;
-            if stop || now >= until || now >= begin + SPELL {
+            let stop = activity.stop.load(Ordering::Relaxed)
+                || activity.polls.load(Ordering::Relaxed) != polls
+                || packets > BUSY_POLL_MAX_PACKETS;
+            if stop || now >= until || now >= end {
                 break;
             }
         }
-        if wait::preempted() != preempted {
-            return Eager::InTheWay;
+        if wait::preemptions() != preemptions {
+            return BusyPoll::Preempted;
         }
-        how
+        result
     }
 
-    /// Sleeps until there is a packet (if `watching`), somebody wakes this thread, the first timer is
-    /// due, or for `longest` nanoseconds. Whether there is a packet.
-    fn sleep(&self, watching: bool, longest: u64) -> bool {
-        let now = clock::now().0;
-        let end = now.saturating_add(longest);
-        let timer = self.handshake.next_timer.load(Ordering::Relaxed);
-        let until = end.min(timer);
-        let sleeps = &self.handshake.sleeps_until;
-        sleeps.store(until, Ordering::Relaxed);
-        // Whoever adds an earlier timer from here on sees until when this thread sleeps.
+    /// Sleeps until [`Device::waker`] wakes the thread up, the first timer is due, or `mode` says so;
+    /// with a backlog of events for [`BACKLOG_RETRY`] at most. Returns whether a packet ended the sleep.
+    fn sleep(&self, mode: SleepMode, backlog: bool) -> bool {
+        let now = clock::now();
+        let mut until = self.activity.next_timer.load();
+        if let SleepMode::Suspended(time) = mode {
+            until = until.min(clock::after(now, time));
+        }
+        if backlog {
+            until = until.min(clock::after(now, BACKLOG_RETRY));
+        }
+        let sleeps_until = &self.activity.sleeps_until;
+        sleeps_until.store(until);
+        // See `Activity::sleeps_until`.
         fence(Ordering::SeqCst);
-        let earlier = self.handshake.next_timer.load(Ordering::Relaxed) < until;
-        let mut woken = false;
-        if !earlier && !self.handshake.stop.load(Ordering::Relaxed) && until > now {
-            let timeout = (until != u64::MAX).then(|| until - now);
-            let wake = self.wake.as_raw_fd();
-            if watching {
-                woken = wait::readable(self.net.fd(), Some(wake), timeout);
+        let earlier_timer = self.activity.next_timer.load() < until;
+        let mut by_packet = false;
+        if !earlier_timer && !self.activity.stop.load(Ordering::Relaxed) && until > now {
+            let timeout = (until != NEVER).then(|| clock::between(now, until));
+            let waker = self.waker.as_raw_fd();
+            if mode == SleepMode::WatchSockets {
+                by_packet = wait::readable(self.net.fd(), Some(waker), timeout);
             } else {
-                wait::readable(wake, None, timeout);
+                wait::readable(waker, None, timeout);
             }
         }
-        sleeps.store(0, Ordering::Relaxed);
-        self.wake.clear();
-        woken
+        sleeps_until.store(Time(0));
+        self.waker.clear();
+        by_packet
     }
 }

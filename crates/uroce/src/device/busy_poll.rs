@@ -1,141 +1,171 @@
-//! What the background thread does when it has looked for packets: sleep until there is one, rest, or look again at
-//! once. Pure.
+//! When the background thread sleeps, and until what: until a packet arrives, for a fixed time, or not
+//! at all. Pure: the caller passes the time and what it has observed.
+//!
+//! The problem is NAPI's. A thread that a packet wakes up costs a context switch, and is of no use if a
+//! program thread that busy-polls a completion queue takes the packet first. So, as the kernel suspends
+//! a device's interrupts while an application busy-polls it, [`WakeupPolicy`] suspends wakeups by packets
+//! after [`REDUNDANT_WAKEUPS`] in a row that pollers made redundant. It resumes them when a wakeup finds
+//! that pollers no longer keep up. Where no program thread polls, the background thread itself
+//! busy-polls for [`BUSY_POLL`] before it sleeps, as long as that finds packets and no other thread needs
+//! the CPU.
 
-/// In how many wakes in a row it could have been spared before it rests.
-const SPARED: u32 = 8;
-/// How many polls between two looks show that a poller is at it.
-const OFTEN: u64 = 4;
-/// How long it rests at first, and at most, in nanoseconds.
-const REST: (u64, u64) = (50_000, 1_000_000);
-/// How long it looks for the next packet before it sleeps, in nanoseconds: the round trip of a peer that asks for
-/// one thing after the other.
-const EAGER: u64 = 50_000;
-/// So many packets at once are no stream, for which sleeping until there are more would be as good.
-pub const FEW: u64 = 4;
-/// How long nobody must have polled before that, in nanoseconds.
-const ALONE: u64 = 10_000_000;
-/// How many wakes it sleeps at once after it has looked in vain: none, and then twice as many each time.
-const MOST_SKIPPED: u32 = 256;
-/// How long it does not look again once others have needed the processor meanwhile: at first, and at most.
-const HUMBLE: (u64, u64) = (10_000_000, 1_000_000_000);
+use std::time::Duration;
 
-/// How the thread sleeps next.
+use super::clock;
+use crate::engine::Time;
+
+/// Consecutive redundant wakeups before the thread stops watching the sockets.
+const REDUNDANT_WAKEUPS: u32 = 8;
+/// Polls between two wakeups that show a program thread that busy-polls. Fewer, and wakeups by packets
+/// are resumed.
+const ACTIVE_POLLS: u64 = 4;
+/// How long wakeups by packets are suspended at first. Doubles up to [`SUSPEND_MAX`] while pollers keep
+/// up; a peer waits for this time at most if they all stop at once.
+const SUSPEND_MIN: Duration = Duration::from_micros(50);
+/// See [`SUSPEND_MIN`].
+const SUSPEND_MAX: Duration = Duration::from_millis(1);
+/// How long the thread busy-polls for the next packet before it sleeps: the round trip of a peer that
+/// sends one request after the other.
+const BUSY_POLL: Duration = Duration::from_micros(50);
+/// The most packets of one wakeup after which the thread busy-polls. More are a stream: there a wakeup
+/// serves many packets, and sleeping costs little.
+pub const BUSY_POLL_MAX_PACKETS: u64 = 4;
+/// The thread busy-polls only if no program thread has polled for this long.
+const POLLER_ABSENT: Duration = Duration::from_millis(10);
+/// After busy-polling that found nothing, the thread skips it for one wakeup, then for twice as many
+/// each time; for this many at most.
+const MAX_SKIPPED_WAKEUPS: u32 = 256;
+/// How long the thread does not busy-poll after it was preempted while doing so: another thread needed
+/// the CPU. Doubles up to [`PREEMPTED_MAX`].
+const PREEMPTED_MIN: Duration = Duration::from_millis(10);
+/// See [`PREEMPTED_MIN`].
+const PREEMPTED_MAX: Duration = Duration::from_secs(1);
+
+/// What ends the thread's next sleep, besides timers and explicit wakeups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sleep {
-    /// Until there is a packet.
-    Watching,
-    /// That many nanoseconds, whatever comes: pollers keep up.
-    Resting(u64),
+pub enum SleepMode {
+    /// A packet.
+    WatchSockets,
+    /// The end of this time. Wakeups by packets are suspended: pollers take the packets.
+    Suspended(Duration),
 }
 
-/// What the thread has found when it woke.
+/// What the thread observed when it woke up.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
-    /// It was woken by a packet.
-    pub woken: bool,
-    /// How many packets were left for it.
+pub struct Wakeup {
+    /// A packet woke it up.
+    pub by_packet: bool,
+    /// Packets that it received itself.
     pub packets: u64,
-    /// Peers have done something to memory since it last woke: for that, nobody polls.
-    pub served: bool,
-    /// A poller came for them while it took them.
-    pub late: bool,
-    /// How often pollers have looked since it last woke.
+    /// Since its last wakeup a peer has accessed memory by a one-sided operation. A program that waits
+    /// for that spins on the memory and polls no completion queue.
+    pub one_sided: bool,
+    /// A poller wanted the inbox while the thread was receiving.
+    pub raced_poller: bool,
+    /// Polls by program threads since its last wakeup.
     pub polls: u64,
-    /// The program has announced that it is going to sleep.
-    pub expected: bool,
+    /// The program is about to block until a completion event.
+    pub event_expected: bool,
 }
 
-impl Found {
-    /// Pollers would have done without this thread.
-    fn could_be_spared(&self) -> bool {
-        let polled = if self.packets > 0 {
-            self.late || self.polls >= OFTEN
+impl Wakeup {
+    /// Whether pollers would have taken the packets without this thread.
+    fn is_redundant(&self) -> bool {
+        let poller_present = if self.packets > 0 {
+            self.raced_poller || self.polls >= ACTIVE_POLLS
         } else {
             self.polls > 0
         };
-        self.woken && polled && !self.served && !self.expected
+        self.by_packet && poller_present && !self.one_sided && !self.event_expected
     }
 }
 
-/// The state of the background thread.
-pub struct Watch {
-    sleep: Sleep,
-    spared: u32,
-    /// There is a processor to spare for looking in vain.
-    can_be_eager: bool,
-    alone_from: u64,
+/// How busy-polling for the next packet ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BusyPoll {
+    /// It received packets.
+    Received,
+    /// It received none.
+    Empty,
+    /// The kernel preempted the thread: another one needed the CPU.
+    Preempted,
+}
+
+/// Decides how the background thread sleeps.
+pub struct WakeupPolicy {
+    mode: SleepMode,
+    redundant_wakeups: u32,
+    /// There is more than one CPU. On the only one, busy-polling keeps the sender from running.
+    may_busy_poll: bool,
+    /// Since when no program thread can count as present: [`POLLER_ABSENT`] after the last poll.
+    poller_absent_from: Time,
+    /// How many wakeups to skip busy-polling for, and how many were skipped.
     skip: u32,
     skipped: u32,
-    humble_until: u64,
-    humble_for: u64,
+    /// No busy-polling before this time, because it was preempted; and for how long after the next time.
+    not_before: Time,
+    preempted_for: Duration,
 }
 
-/// How looking for the next packet before sleeping has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Eager {
-    /// There were packets; so there may be later.
-    Paid,
-    Vain,
-    /// Others have been kept from the processor.
-    InTheWay,
-}
-
-impl Watch {
-    pub fn new(processors: usize) -> Watch {
-        Watch {
-            sleep: Sleep::Watching,
-            spared: 0,
-            can_be_eager: processors > 1,
-            alone_from: 0,
+impl WakeupPolicy {
+    /// A policy for a host with this many CPUs, which begins with [`SleepMode::WatchSockets`].
+    pub fn new(cpus: usize) -> WakeupPolicy {
+        WakeupPolicy {
+            mode: SleepMode::WatchSockets,
+            redundant_wakeups: 0,
+            may_busy_poll: cpus > 1,
+            poller_absent_from: Time(0),
             skip: 0,
             skipped: 0,
-            humble_until: 0,
-            humble_for: HUMBLE.0,
+            not_before: Time(0),
+            preempted_for: PREEMPTED_MIN,
         }
     }
 
-    pub fn sleep(&self) -> Sleep {
-        self.sleep
+    /// How the thread sleeps next.
+    pub fn sleep_mode(&self) -> SleepMode {
+        self.mode
     }
 
-    /// It has rested, and asks whether it may go on: pollers have looked often enough, and `keeps_up`.
-    pub fn rests_on(&mut self, polls: u64, keeps_up: impl FnOnce() -> bool) -> bool {
-        let Sleep::Resting(rest) = self.sleep else {
+    /// Ends a sleep. Returns whether wakeups by packets stay suspended, for longer: program threads made
+    /// `polls` polls meanwhile, and `keeps_up` says that polling is all that is needed.
+    pub fn stays_suspended(&mut self, polls: u64, keeps_up: impl FnOnce() -> bool) -> bool {
+        let SleepMode::Suspended(time) = self.mode else {
             return false;
         };
-        if polls >= OFTEN && keeps_up() {
-            self.sleep = Sleep::Resting((rest * 2).min(REST.1));
+        if polls >= ACTIVE_POLLS && keeps_up() {
+            self.mode = SleepMode::Suspended((time * 2).min(SUSPEND_MAX));
             true
         } else {
-            self.sleep = Sleep::Watching;
-            self.spared = 0;
+            self.mode = SleepMode::WatchSockets;
+            self.redundant_wakeups = 0;
             false
         }
     }
 
-    /// It has looked. Whether it rests from now on.
-    pub fn looked(&mut self, found: Found) -> bool {
-        if found.could_be_spared() {
-            self.spared += 1;
-        } else if found.packets > 0 || found.expected {
-            self.spared = 0;
+    /// Accounts for a wakeup after which the thread looked for packets. Returns whether wakeups by
+    /// packets are suspended from now on.
+    pub fn on_wakeup(&mut self, wakeup: Wakeup) -> bool {
+        if wakeup.is_redundant() {
+            self.redundant_wakeups += 1;
+        } else if wakeup.packets > 0 || wakeup.event_expected {
+            self.redundant_wakeups = 0;
         }
-        let rests = self.spared >= SPARED;
-        if rests {
-            self.spared = 0;
-            self.sleep = Sleep::Resting(REST.0);
+        let suspends = self.redundant_wakeups >= REDUNDANT_WAKEUPS;
+        if suspends {
+            self.redundant_wakeups = 0;
+            self.mode = SleepMode::Suspended(SUSPEND_MIN);
         }
-        rests
+        suspends
     }
 
-    /// For how long it is to look for more before it sleeps, if at all.
-    pub fn eager(&mut self, found: Found, now: u64) -> Option<u64> {
-        // Where there is a poller, that one looks.
-        if found.polls > 0 || found.late || found.expected {
-            self.alone_from = now.saturating_add(ALONE);
+    /// How long the thread is to busy-poll for the next packet before it sleeps. None: not at all.
+    pub fn busy_poll_time(&mut self, wakeup: Wakeup, now: Time) -> Option<Duration> {
+        if wakeup.polls > 0 || wakeup.raced_poller || wakeup.event_expected {
+            self.poller_absent_from = clock::after(now, POLLER_ABSENT);
         }
-        let few = (1..=FEW).contains(&found.packets);
-        if !self.can_be_eager || !few || now < self.humble_until.max(self.alone_from) {
+        let few = (1..=BUSY_POLL_MAX_PACKETS).contains(&wakeup.packets);
+        if !self.may_busy_poll || !few || now < self.not_before.max(self.poller_absent_from) {
             return None;
         }
         if self.skipped < self.skip {
@@ -143,20 +173,20 @@ impl Watch {
             return None;
         }
         self.skipped = 0;
-        Some(EAGER)
+        Some(BUSY_POLL)
     }
 
-    /// What has come of it.
-    pub fn was_eager(&mut self, how: Eager, now: u64) {
-        match how {
-            Eager::Paid => {
+    /// Accounts for how busy-polling ended.
+    pub fn on_busy_poll(&mut self, result: BusyPoll, now: Time) {
+        match result {
+            BusyPoll::Received => {
                 self.skip = 0;
-                self.humble_for = HUMBLE.0;
+                self.preempted_for = PREEMPTED_MIN;
             }
-            Eager::Vain => self.skip = (self.skip * 2).clamp(1, MOST_SKIPPED),
-            Eager::InTheWay => {
-                self.humble_until = now.saturating_add(self.humble_for);
-                self.humble_for = (self.humble_for * 2).min(HUMBLE.1);
+            BusyPoll::Empty => self.skip = (self.skip * 2).clamp(1, MAX_SKIPPED_WAKEUPS),
+            BusyPoll::Preempted => {
+                self.not_before = clock::after(now, self.preempted_for);
+                self.preempted_for = (self.preempted_for * 2).min(PREEMPTED_MAX);
             }
         }
     }
@@ -166,130 +196,148 @@ impl Watch {
 mod tests {
     use super::*;
 
-    const NOTHING: Found = Found {
-        woken: false,
+    const NOTHING: Wakeup = Wakeup {
+        by_packet: false,
         packets: 0,
-        served: false,
-        late: false,
+        one_sided: false,
+        raced_poller: false,
         polls: 0,
-        expected: false,
+        event_expected: false,
     };
-    const LEFT: Found = Found {
-        woken: true,
+    /// The thread received the packet that woke it up.
+    const RECEIVED: Wakeup = Wakeup {
+        by_packet: true,
         packets: 1,
         ..NOTHING
     };
-    const TAKEN: Found = Found {
-        woken: true,
+    /// A poller took the packet that woke the thread up.
+    const TAKEN: Wakeup = Wakeup {
+        by_packet: true,
         polls: 100,
         ..NOTHING
     };
 
-    fn tire(watch: &mut Watch) {
-        for _ in 0..SPARED {
-            watch.looked(TAKEN);
+    fn suspend(policy: &mut WakeupPolicy) {
+        for _ in 0..REDUNDANT_WAKEUPS {
+            policy.on_wakeup(TAKEN);
         }
     }
 
     #[test]
-    fn it_rests_when_pollers_do_without_it_each_time() {
-        let polled = Found {
-            polls: OFTEN,
-            ..LEFT
+    fn suspends_after_consecutive_redundant_wakeups() {
+        let polled = Wakeup {
+            polls: ACTIVE_POLLS,
+            ..RECEIVED
+        };
+        let raced = Wakeup {
+            raced_poller: true,
+            ..RECEIVED
         };
         let needed = [
-            LEFT,
-            Found { polls: 1, ..LEFT },
-            Found {
-                served: true,
+            RECEIVED,
+            Wakeup {
+                polls: 1,
+                ..RECEIVED
+            },
+            Wakeup {
+                one_sided: true,
                 ..polled
             },
-            Found {
-                expected: true,
+            Wakeup {
+                event_expected: true,
                 ..polled
             },
-            Found {
-                expected: true,
+            Wakeup {
+                event_expected: true,
                 ..TAKEN
             },
         ];
-        for spared in [TAKEN, polled, Found { late: true, ..LEFT }] {
-            let mut watch = Watch::new(2);
+        for redundant in [TAKEN, polled, raced] {
+            let mut policy = WakeupPolicy::new(2);
             for needed in needed {
-                for _ in 1..SPARED {
-                    assert!(!watch.looked(spared));
-                    // A timer, or nobody at all, says nothing about pollers.
-                    assert!(!watch.looked(NOTHING));
-                    assert!(!watch.looked(Found { polls: 0, ..TAKEN }));
+                for _ in 1..REDUNDANT_WAKEUPS {
+                    assert!(!policy.on_wakeup(redundant));
+                    // A timer, or a packet without any poller, says nothing about pollers.
+                    assert!(!policy.on_wakeup(NOTHING));
+                    assert!(!policy.on_wakeup(Wakeup { polls: 0, ..TAKEN }));
                 }
-                assert!(!watch.looked(needed));
+                assert!(!policy.on_wakeup(needed));
             }
-            for _ in 1..SPARED {
-                assert!(!watch.looked(spared));
+            for _ in 1..REDUNDANT_WAKEUPS {
+                assert!(!policy.on_wakeup(redundant));
             }
-            assert!(watch.looked(spared));
-            assert_eq!(watch.sleep(), Sleep::Resting(REST.0));
+            assert!(policy.on_wakeup(redundant));
+            assert_eq!(policy.sleep_mode(), SleepMode::Suspended(SUSPEND_MIN));
         }
     }
 
     #[test]
-    fn it_rests_longer_and_longer_as_long_as_pollers_keep_up() {
-        let mut watch = Watch::new(2);
-        tire(&mut watch);
-        for expected in [100_000, 200_000, 400_000, 800_000, 1_000_000, 1_000_000] {
-            assert!(watch.rests_on(OFTEN, || true));
-            assert_eq!(watch.sleep(), Sleep::Resting(expected));
+    fn suspension_doubles_while_pollers_keep_up() {
+        let mut policy = WakeupPolicy::new(2);
+        suspend(&mut policy);
+        for micros in [100, 200, 400, 800, 1000, 1000] {
+            assert!(policy.stays_suspended(ACTIVE_POLLS, || true));
+            let expected = SleepMode::Suspended(Duration::from_micros(micros));
+            assert_eq!(policy.sleep_mode(), expected);
         }
-        assert!(!watch.rests_on(OFTEN, || false));
-        assert_eq!(watch.sleep(), Sleep::Watching);
-        tire(&mut watch);
-        assert!(!watch.rests_on(OFTEN - 1, || unreachable!()));
+        assert!(!policy.stays_suspended(ACTIVE_POLLS, || false));
+        assert_eq!(policy.sleep_mode(), SleepMode::WatchSockets);
+        suspend(&mut policy);
+        assert!(!policy.stays_suspended(ACTIVE_POLLS - 1, || unreachable!()));
     }
 
     #[test]
-    fn it_is_eager_where_that_pays() {
-        let mut watch = Watch::new(2);
-        assert_eq!(watch.eager(LEFT, 0), Some(EAGER));
-        assert_eq!(watch.eager(NOTHING, 0), None);
-        let stream = Found {
-            packets: FEW + 1,
-            ..LEFT
+    fn busy_polls_where_that_finds_packets() {
+        let mut policy = WakeupPolicy::new(2);
+        let mut now = Time(0);
+        assert_eq!(policy.busy_poll_time(RECEIVED, now), Some(BUSY_POLL));
+        assert_eq!(policy.busy_poll_time(NOTHING, now), None);
+        let stream = Wakeup {
+            packets: BUSY_POLL_MAX_PACKETS + 1,
+            ..RECEIVED
         };
-        assert_eq!(watch.eager(stream, 0), None);
-        let polled = Found { polls: 1, ..LEFT };
-        let late = Found { late: true, ..LEFT };
-        let expected = Found {
-            expected: true,
-            ..LEFT
+        assert_eq!(policy.busy_poll_time(stream, now), None);
+        let polled = Wakeup {
+            polls: 1,
+            ..RECEIVED
         };
-        let mut now = 0;
-        for busy in [TAKEN, polled, late, expected] {
-            assert_eq!(watch.eager(busy, now), None);
-            assert_eq!(watch.eager(LEFT, now + ALONE - 1), None);
-            now += ALONE;
-            assert_eq!(watch.eager(LEFT, now), Some(EAGER));
+        let raced = Wakeup {
+            raced_poller: true,
+            ..RECEIVED
+        };
+        let expected = Wakeup {
+            event_expected: true,
+            ..RECEIVED
+        };
+        for poller in [TAKEN, polled, raced, expected] {
+            assert_eq!(policy.busy_poll_time(poller, now), None);
+            let absent = clock::after(now, POLLER_ABSENT);
+            assert_eq!(policy.busy_poll_time(RECEIVED, Time(absent.0 - 1)), None);
+            assert_eq!(policy.busy_poll_time(RECEIVED, absent), Some(BUSY_POLL));
+            now = absent;
         }
         for skipped in [1, 2, 4, 8, 16, 32, 64, 128, 256, 256] {
-            watch.was_eager(Eager::Vain, now);
+            policy.on_busy_poll(BusyPoll::Empty, now);
             for _ in 0..skipped {
-                assert_eq!(watch.eager(LEFT, now), None);
+                assert_eq!(policy.busy_poll_time(RECEIVED, now), None);
             }
-            assert_eq!(watch.eager(LEFT, now), Some(EAGER));
+            assert_eq!(policy.busy_poll_time(RECEIVED, now), Some(BUSY_POLL));
         }
-        watch.was_eager(Eager::Paid, now);
-        assert_eq!(watch.eager(LEFT, now), Some(EAGER));
-        assert_eq!(Watch::new(1).eager(LEFT, 0), None);
+        policy.on_busy_poll(BusyPoll::Received, now);
+        assert_eq!(policy.busy_poll_time(RECEIVED, now), Some(BUSY_POLL));
+        assert_eq!(WakeupPolicy::new(1).busy_poll_time(RECEIVED, Time(0)), None);
     }
 
     #[test]
-    fn it_leaves_the_processor_to_others() {
-        let mut watch = Watch::new(2);
-        let mut now = 5;
-        for wait in [HUMBLE.0, 2 * HUMBLE.0, 4 * HUMBLE.0] {
-            watch.was_eager(Eager::InTheWay, now);
-            assert_eq!(watch.eager(LEFT, now + wait - 1), None);
-            now += wait;
-            assert_eq!(watch.eager(LEFT, now), Some(EAGER));
+    fn stops_busy_polling_where_it_is_preempted() {
+        let mut policy = WakeupPolicy::new(2);
+        let mut now = Time(5);
+        for factor in [1, 2, 4] {
+            policy.on_busy_poll(BusyPoll::Preempted, now);
+            let until = clock::after(now, PREEMPTED_MIN * factor);
+            assert_eq!(policy.busy_poll_time(RECEIVED, Time(until.0 - 1)), None);
+            assert_eq!(policy.busy_poll_time(RECEIVED, until), Some(BUSY_POLL));
+            now = until;
         }
     }
 }

@@ -1,4 +1,7 @@
-//! The clock of a device: CLOCK_MONOTONIC, in nanoseconds.
+//! The device's clock: CLOCK_MONOTONIC, in nanoseconds.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use crate::engine::Time;
 
@@ -7,17 +10,51 @@ fn read(clock: libc::clockid_t) -> u64 {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: `time` is writable; both clocks always exist.
+    // SAFETY: `time` is writable. CLOCK_MONOTONIC and CLOCK_REALTIME exist on every Linux.
     unsafe { libc::clock_gettime(clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// What time stamps count, and the engine's time.
+/// The time now. Completion timestamps are of this clock too.
 pub fn now() -> Time {
     Time(read(libc::CLOCK_MONOTONIC))
 }
 
-/// Since 1970.
-pub fn wall() -> u64 {
+/// Nanoseconds since 1970 (CLOCK_REALTIME), for wallclock timestamps of completions.
+pub fn wallclock_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
+}
+
+/// The time that is `by` after `time`; the end of time if that overflows.
+pub fn after(time: Time, by: Duration) -> Time {
+    let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
+    Time(time.0.saturating_add(by))
+}
+
+/// The time from `earlier` to `later`; zero if they are the other way round.
+pub fn between(earlier: Time, later: Time) -> Duration {
+    Duration::from_nanos(later.0.saturating_sub(earlier.0))
+}
+
+/// A time that never comes.
+pub const NEVER: Time = Time(u64::MAX);
+
+/// A [`Time`] that several threads read and write; [`NEVER`] stands for "none".
+pub struct AtomicTime(AtomicU64);
+
+impl AtomicTime {
+    /// Holds `time` at first.
+    pub const fn new(time: Time) -> AtomicTime {
+        AtomicTime(AtomicU64::new(time.0))
+    }
+
+    /// The time. Relaxed: it orders no other memory access.
+    pub fn load(&self) -> Time {
+        Time(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Changes the time. Relaxed: it orders no other memory access.
+    pub fn store(&self, time: Time) {
+        self.0.store(time.0, Ordering::Relaxed);
+    }
 }

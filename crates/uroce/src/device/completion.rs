@@ -1,4 +1,4 @@
-//! Completion queues.
+//! Completion queues (CQs): entries, overruns, and events for armed queues.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,17 +11,21 @@ use super::clock;
 use super::events::{AsyncEvents, CompletionEvents};
 use crate::engine::{Completion, Overrun};
 
-/// What a queue holds.
+/// A completion queue entry.
 #[derive(Clone, Copy, Debug)]
-pub struct Entry {
+pub struct Cqe {
+    /// What the engine knows of the completed request.
     pub completion: Completion,
+    /// The queue pair that the request was posted to.
     pub qpn: u32,
-    /// Of the device's clock, and since 1970; 0 if the queue was not made for time stamps.
-    pub stamp: u64,
-    pub wall: u64,
+    /// When the entry was added, in nanoseconds of CLOCK_MONOTONIC; 0 if the queue was created without
+    /// timestamps.
+    pub timestamp_ns: u64,
+    /// The same of CLOCK_REALTIME, since 1970.
+    pub wallclock_ns: u64,
 }
 
-/// Which completion raises the next event.
+/// Which completion raises the next completion event (`ibv_req_notify_cq`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Armed {
     No,
@@ -30,38 +34,53 @@ enum Armed {
 }
 
 struct Ring {
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Cqe>,
     capacity: usize,
     armed: Armed,
     overrun: bool,
 }
 
-/// A completion queue.
+/// A completion queue. Thread-safe.
 pub struct CompletionQueue {
     ring: Mutex<Ring>,
-    /// The ring's length, for those who only want to know whether it is empty.
-    waiting: AtomicUsize,
-    /// The address of the program's `ibv_cq`.
+    /// The ring's length: an empty queue is polled without taking the lock.
+    len: AtomicUsize,
+    /// The address of the program's `ibv_cq`, which its events carry.
     pub handle: AtomicU64,
     channel: Option<Arc<CompletionEvents>>,
     events: Arc<AsyncEvents>,
-    stamps: bool,
+    timestamps: bool,
     ignore_overrun: bool,
-    /// Events that the program has been or will be told of.
-    reported: AtomicU32,
-    reported_async: AtomicU32,
+    /// Completion events and async events raised, modulo 2^32.
+    events_raised: AtomicU32,
+    async_events_raised: AtomicU32,
 }
 
-/// How to make a queue.
+/// What a queue is created with.
 pub struct CompletionQueueConfig {
+    /// Entries that it holds at most.
     pub capacity: usize,
+    /// The queue of completion events.
     pub channel: Option<Arc<CompletionEvents>>,
+    /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
-    pub stamps: bool,
+    /// Entries get timestamps.
+    pub timestamps: bool,
+    /// A full queue drops its oldest entry, in place of failing.
     pub ignore_overrun: bool,
 }
 
+/// Numbers of events of a queue, modulo 2^32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventCounts {
+    /// Completion events.
+    pub completion: u32,
+    /// Async events.
+    pub asynchronous: u32,
+}
+
 impl CompletionQueue {
+    /// An empty queue, not armed. Its handle is set once the `ibv_cq` has an address.
     pub fn new(config: CompletionQueueConfig) -> CompletionQueue {
         CompletionQueue {
             ring: Mutex::new(Ring {
@@ -70,21 +89,22 @@ impl CompletionQueue {
                 armed: Armed::No,
                 overrun: false,
             }),
-            waiting: AtomicUsize::new(0),
+            len: AtomicUsize::new(0),
             handle: AtomicU64::new(0),
             channel: config.channel,
             events: config.events,
-            stamps: config.stamps,
+            timestamps: config.timestamps,
             ignore_overrun: config.ignore_overrun,
-            reported: AtomicU32::new(0),
-            reported_async: AtomicU32::new(0),
+            events_raised: AtomicU32::new(0),
+            async_events_raised: AtomicU32::new(0),
         }
     }
 
-    /// Adds a completion. An overrun is told once, by CQ_ERR; then the queue takes no more.
+    /// Adds a completion, and raises a completion event if the queue is armed for it. If the queue is
+    /// full, raises CQ_ERR and fails; from then on every call fails.
     pub fn push(&self, completion: Completion, qpn: u32) -> Result<(), Overrun> {
-        let (stamp, wall) = if self.stamps {
-            (clock::now().0, clock::wall())
+        let (timestamp_ns, wallclock_ns) = if self.timestamps {
+            (clock::now().0, clock::wallclock_ns())
         } else {
             (0, 0)
         };
@@ -101,13 +121,13 @@ impl CompletionQueue {
             }
             ring.entries.pop_front();
         }
-        ring.entries.push_back(Entry {
+        ring.entries.push_back(Cqe {
             completion,
             qpn,
-            stamp,
-            wall,
+            timestamp_ns,
+            wallclock_ns,
         });
-        self.waiting.store(ring.entries.len(), Ordering::Release);
+        self.len.store(ring.entries.len(), Ordering::Release);
         let fires = match ring.armed {
             Armed::No => false,
             Armed::Solicited => completion.solicited || completion.status != IBV_WC_SUCCESS,
@@ -123,7 +143,7 @@ impl CompletionQueue {
 
     fn notify(&self) {
         if let Some(channel) = &self.channel {
-            self.reported.fetch_add(1, Ordering::Relaxed);
+            self.events_raised.fetch_add(1, Ordering::Relaxed);
             channel.push(ib_uverbs_comp_event_desc {
                 cq_handle: self.handle.load(Ordering::Relaxed),
             });
@@ -131,7 +151,7 @@ impl CompletionQueue {
     }
 
     fn raise_error(&self) {
-        self.reported_async.fetch_add(1, Ordering::Relaxed);
+        self.async_events_raised.fetch_add(1, Ordering::Relaxed);
         self.events.push(ib_uverbs_async_event_desc {
             element: self.handle.load(Ordering::Relaxed),
             event_type: IBV_EVENT_CQ_ERR,
@@ -139,9 +159,10 @@ impl CompletionQueue {
         });
     }
 
-    /// Takes up to `max` completions.
-    pub fn take(&self, max: usize, mut each: impl FnMut(usize, &Entry)) -> usize {
-        if self.waiting.load(Ordering::Acquire) == 0 {
+    /// Removes up to `max` completions, oldest first, and calls with the index and entry of each.
+    /// Returns their number.
+    pub fn poll(&self, max: usize, mut each: impl FnMut(usize, &Cqe)) -> usize {
+        if self.len.load(Ordering::Acquire) == 0 {
             return 0;
         }
         let mut ring = self.ring.lock();
@@ -149,11 +170,12 @@ impl CompletionQueue {
         for (i, entry) in ring.entries.drain(..count).enumerate() {
             each(i, &entry);
         }
-        self.waiting.store(ring.entries.len(), Ordering::Release);
+        self.len.store(ring.entries.len(), Ordering::Release);
         count
     }
 
-    /// The next completion raises an event.
+    /// Lets the next completion raise an event, or the next solicited one. A queue that is armed for any
+    /// completion stays so.
     pub fn arm(&self, solicited_only: bool) {
         let mut ring = self.ring.lock();
         if !solicited_only {
@@ -163,7 +185,8 @@ impl CompletionQueue {
         }
     }
 
-    /// False if it holds more than that now.
+    /// Changes the capacity. Returns false, and changes nothing, if the queue holds more entries than
+    /// that.
     pub fn resize(&self, capacity: usize) -> bool {
         let mut ring = self.ring.lock();
         let fits = ring.entries.len() <= capacity;
@@ -173,24 +196,29 @@ impl CompletionQueue {
         fits
     }
 
-    /// Forgets the completions of a queue pair that is reset: they are of a connection that is no more.
-    pub fn forget(&self, qpn: u32) {
+    /// Removes the completions of a queue pair that is reset: they are of the old connection.
+    pub fn remove_of(&self, qpn: u32) {
         let mut ring = self.ring.lock();
         ring.entries.retain(|entry| entry.qpn != qpn);
-        self.waiting.store(ring.entries.len(), Ordering::Release);
+        self.len.store(ring.entries.len(), Ordering::Release);
     }
 
-    /// Takes back unread events. What the program has read of both kinds, and must acknowledge.
-    pub fn withdraw_events(&self) -> (u32, u32) {
+    /// Removes the events that the program has not read. Returns how many it has read in all: these it
+    /// has to acknowledge.
+    pub fn withdraw_events(&self) -> EventCounts {
         let handle = self.handle.load(Ordering::Relaxed);
         let unread = self.channel.as_ref().map_or(0, |c| c.remove(handle));
         let unread_async = self.events.remove(handle);
-        (
-            self.reported.load(Ordering::Relaxed).wrapping_sub(unread),
-            self.reported_async
+        EventCounts {
+            completion: self
+                .events_raised
+                .load(Ordering::Relaxed)
+                .wrapping_sub(unread),
+            asynchronous: self
+                .async_events_raised
                 .load(Ordering::Relaxed)
                 .wrapping_sub(unread_async),
-        )
+        }
     }
 }
 
@@ -212,7 +240,7 @@ mod tests {
             capacity,
             channel: Some(Arc::new(channel)),
             events: Arc::new(events),
-            stamps: true,
+            timestamps: true,
             ignore_overrun,
         });
         queue.handle.store(77, Ordering::Relaxed);
@@ -225,7 +253,7 @@ mod tests {
 
     impl Drop for Files {
         fn drop(&mut self) {
-            // SAFETY: these tests' own.
+            // SAFETY: `queue` has opened both for this test.
             unsafe {
                 libc::close(self.channel);
                 libc::close(self.events);
@@ -236,7 +264,7 @@ mod tests {
     /// How many records of `len` bytes can be read.
     fn count(fd: RawFd, len: usize) -> usize {
         let mut record = [0u8; 16];
-        // SAFETY: `record` has room.
+        // SAFETY: `record` has 16 bytes; the tests pass 8 or 16 for `len`.
         let read = || unsafe {
             libc::recv(fd, record.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) == len as isize
         };
@@ -252,22 +280,29 @@ mod tests {
         }
     }
 
+    fn counts(completion: u32, asynchronous: u32) -> EventCounts {
+        EventCounts {
+            completion,
+            asynchronous,
+        }
+    }
+
     fn ids(queue: &CompletionQueue, max: usize) -> Vec<u64> {
         let mut ids = Vec::new();
-        queue.take(max, |_, entry| ids.push(entry.completion.wr_id));
+        queue.poll(max, |_, entry| ids.push(entry.completion.wr_id));
         ids
     }
 
     #[test]
-    fn completions_come_in_order_with_time_stamps() {
+    fn completions_come_in_order_with_timestamps() {
         let (queue, _files) = queue(8, false);
         let before = clock::now().0;
         for id in 0..5 {
             queue.push(done(id, IBV_WC_SUCCESS, false), 9).unwrap();
         }
         let mut stamps = Vec::new();
-        queue.take(2, |_, entry| {
-            stamps.push((entry.stamp, entry.wall, entry.qpn))
+        queue.poll(2, |_, entry| {
+            stamps.push((entry.timestamp_ns, entry.wallclock_ns, entry.qpn))
         });
         assert!(stamps[0].0 >= before && stamps[1].0 >= stamps[0].0);
         assert!(stamps[0].1 > 1_600_000_000_000_000_000 && stamps[0].2 == 9);
@@ -276,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_queue_tells_once() {
+    fn an_armed_queue_raises_one_event() {
         let (queue, files) = queue(64, false);
         let push = |status, solicited| queue.push(done(0, status, solicited), 1).unwrap();
         push(IBV_WC_SUCCESS, true);
@@ -285,7 +320,7 @@ mod tests {
         push(IBV_WC_SUCCESS, false);
         push(IBV_WC_SUCCESS, false);
         assert_eq!(count(files.channel, 8), 1);
-        // Only for what is solicited, or an error.
+        // Only for a solicited completion, or an error.
         queue.arm(true);
         push(IBV_WC_SUCCESS, false);
         assert_eq!(count(files.channel, 8), 0);
@@ -293,16 +328,16 @@ mod tests {
         queue.arm(true);
         push(IBV_WC_WR_FLUSH_ERR, false);
         assert_eq!(count(files.channel, 8), 2);
-        // Armed for all stays so.
+        // Arming for solicited completions does not narrow arming for all.
         queue.arm(false);
         queue.arm(true);
         push(IBV_WC_SUCCESS, false);
-        assert_eq!(queue.withdraw_events(), (3, 0));
+        assert_eq!(queue.withdraw_events(), counts(3, 0));
         assert_eq!(count(files.channel, 8), 0);
     }
 
     #[test]
-    fn an_overrun_is_told_once_and_ends_the_queue() {
+    fn an_overrun_raises_one_event_and_ends_the_queue() {
         let (queue, files) = queue(2, false);
         let push = |id| queue.push(done(id, IBV_WC_SUCCESS, false), 1);
         assert_eq!((push(1), push(2)), (Ok(()), Ok(())));
@@ -310,7 +345,7 @@ mod tests {
         assert_eq!(count(files.events, 16), 1);
         assert_eq!(ids(&queue, 10), [1, 2]);
         assert_eq!(push(5), Err(Overrun));
-        assert_eq!(queue.withdraw_events(), (0, 1));
+        assert_eq!(queue.withdraw_events(), counts(0, 1));
     }
 
     #[test]
@@ -324,19 +359,19 @@ mod tests {
     }
 
     #[test]
-    fn completions_of_one_queue_pair_are_forgotten() {
+    fn completions_of_one_queue_pair_are_removed() {
         let (queue, _files) = queue(8, false);
         for id in 0..6 {
             queue
                 .push(done(id, IBV_WC_SUCCESS, false), id as u32 % 2)
                 .unwrap();
         }
-        queue.forget(1);
+        queue.remove_of(1);
         assert_eq!(ids(&queue, 10), [0, 2, 4]);
     }
 
     #[test]
-    fn a_queue_is_not_made_smaller_than_what_it_holds() {
+    fn a_queue_is_not_resized_below_what_it_holds() {
         let (queue, _files) = queue(4, false);
         for id in 0..3 {
             queue.push(done(id, IBV_WC_SUCCESS, false), 1).unwrap();

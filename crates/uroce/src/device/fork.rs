@@ -1,49 +1,51 @@
-//! What a fork does to devices. The child has neither the thread nor, by agreement, the sockets: each
-//! object it inherits answers with an error, and it may open the device anew.
+//! What a fork does to devices. The child has no background thread, and must not use the sockets, which
+//! it shares with its parent: each object it inherits answers with an error. It may open the device anew.
+//!
+//! Invariant: nobody is opening or closing a device, or drawing a random number, while the process is
+//! copied: [`prepare`] takes both locks, and parent and child release them.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::OPEN;
+use super::OPEN_DEVICES;
 use crate::random;
 
-/// How often this process has come out of a fork as the child.
+/// How many forks, each as the child, lie between this process and the one that loaded the library.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
+/// A number that parent and child do not share. An object of another generation was inherited.
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Must have been called before a device is opened.
-pub fn watch() {
-    static WATCH: Once = Once::new();
-    WATCH.call_once(|| {
-        // SAFETY: the handlers touch statics only, and do not unwind.
+/// Registers the fork handlers, once per process. Must be called before a device is opened.
+pub fn register_handlers() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the handlers use statics only and do not unwind.
         unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
 }
 
-/// Nobody is in the middle of opening or closing a device, or of drawing a key, when the process is
-/// copied.
 extern "C" fn prepare() {
-    core::mem::forget(OPEN.lock());
+    core::mem::forget(OPEN_DEVICES.lock());
     random::before_fork();
 }
 
 extern "C" fn parent() {
-    release(false);
+    release_locks(false);
 }
 
 extern "C" fn child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    release(true);
+    release_locks(true);
 }
 
-fn release(is_child: bool) {
-    // SAFETY: `prepare` has locked both, in this thread.
+fn release_locks(is_child: bool) {
+    // SAFETY: `prepare` has locked both in this thread, which is the one that forks.
     unsafe {
         random::after_fork(is_child);
-        OPEN.force_unlock();
+        OPEN_DEVICES.force_unlock();
     }
 }
 
@@ -51,27 +53,27 @@ fn release(is_child: bool) {
 mod tests {
     use super::*;
 
-    /// A child must not draw the keys that its parent draws.
+    /// A child must not draw the random numbers that its parent draws.
     #[test]
-    fn a_child_draws_keys_of_its_own() {
-        watch();
+    fn a_child_draws_numbers_of_its_own() {
+        register_handlers();
         let (mut ours, mut ends) = ([0; 32], [0; 2]);
         random::random();
-        // SAFETY: there is room for two descriptors.
+        // SAFETY: `ends` has room for two descriptors.
         assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
-        // SAFETY: the child does nothing but draw, whose lock the handlers look after, write and end.
+        // SAFETY: the child only draws numbers, whose lock the fork handlers release, writes and exits.
         let pid = unsafe { libc::fork() };
         ours.fill_with(random::random);
         let len = size_of_val(&ours);
         if pid == 0 {
-            // SAFETY: the numbers live during the call; nothing is left to clean up.
+            // SAFETY: `ours` is readable for `len` bytes; _exit runs no handlers.
             unsafe {
                 libc::write(ends[1], ours.as_ptr().cast(), len);
                 libc::_exit(0);
             }
         }
         let mut theirs = [0_u32; 32];
-        // SAFETY: there is room for as many bytes; the pipe and the child are ours.
+        // SAFETY: `theirs` has room for `len` bytes; this test opened the pipe and forked the child.
         unsafe {
             libc::close(ends[1]);
             let got = libc::read(ends[0], theirs.as_mut_ptr().cast(), len);

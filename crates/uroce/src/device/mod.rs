@@ -1,18 +1,21 @@
-//! The device of a process: shared by all its contexts.
+//! The device of a process: one per name, shared by all its contexts.
 //!
-//! | file | what is in it |
+//! | file | responsible for |
 //! |---|---|
-//! | `config.rs` | `IBV_UROCE`: which devices there are (pure) |
-//! | `queue_pair.rs`, `completion.rs`, `shared_queue.rs`, `xrc.rs` | the objects that packets touch |
-//! | `qp_host.rs` | what the engine finds around a queue pair |
-//! | `progress.rs`, `background.rs` | who runs the protocol: the polling threads, and one thread in the background |
-//! | `busy_poll.rs` | whether the background thread sleeps, rests, or looks for more (pure) |
-//! | `timers.rs` | when each queue pair wants to be run next (pure) |
-//! | `events.rs` | queues of events that a program reads from a file |
-//! | `wait.rs`, `clock.rs`, `fork.rs` | sleeping, time, and what a fork does |
+//! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
+//! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
+//! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `busy_poll.rs` | when the background thread sleeps, and until what (pure) |
+//! | `timers.rs` | when each queue pair's timer is due (pure) |
+//! | `events.rs` | queues of events that a program reads from a descriptor |
+//! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
 //!
-//! Locks, in the order in which they are taken: the inbox, a queue pair, then those of a completion
-//! queue, a shared receive queue, an XRC domain, the memory table, the timers, an event queue.
+//! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
+//! protocol (`engine`).
+//!
+//! Lock order: the inbox; a queue pair; then those of a completion queue, a shared receive queue, an XRC
+//! domain, the memory table, the timers and an event queue.
 
 mod background;
 mod busy_poll;
@@ -45,160 +48,188 @@ use crate::memory::Memory;
 use crate::transport::{Inbox, Net};
 use crate::wire::ip_of;
 use events::{AsyncEvents, CompletionEvents};
-use progress::Handshake;
+use progress::Activity;
 use queue_pair::QueuePair;
 use timers::Timers;
-use wait::Wake;
+use wait::Waker;
 use xrc::NamedDomains;
 
-/// A device that this process has open.
+/// A device that this process has open. Thread-safe.
 pub struct Device {
+    /// As in [`Config::name`].
     pub name: String,
+    /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
+    /// Memory regions and windows.
     pub memory: Arc<Memory>,
+    /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: RwLock<FxHashMap<u32, Arc<QueuePair>>>,
-    groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
-    /// Of all open contexts.
-    contexts: Mutex<Vec<Arc<AsyncEvents>>>,
-    channels: Mutex<Vec<Arc<CompletionEvents>>>,
-    next_number: AtomicU32,
+    /// The queue pairs attached to each multicast group, by the group's address.
+    multicast_groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
+    /// The async event queues of all open contexts.
+    async_events: Mutex<Vec<Arc<AsyncEvents>>>,
+    /// The event queues of all completion channels.
+    completion_events: Mutex<Vec<Arc<CompletionEvents>>>,
+    next_handle: AtomicU32,
+    /// [`fork::generation`] when the device was opened.
     generation: u32,
     timers: Mutex<Timers>,
-    /// Queue pairs that have something to send, which need not be at once.
-    deferred: Mutex<Vec<Arc<QueuePair>>>,
-    /// Held by the thread that receives.
+    /// Queue pairs that have something to send, which was deferred.
+    deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
+    /// Locked by the thread that receives.
     inbox: Mutex<Inbox>,
-    handshake: Handshake,
-    wake: Wake,
+    activity: Activity,
+    /// Wakes the background thread up.
+    waker: Waker,
 }
 
-struct Open {
+/// An entry of [`OPEN_DEVICES`].
+struct OpenDevice {
     device: Arc<Device>,
+    /// Open contexts.
     contexts: usize,
-    thread: JoinHandle<()>,
+    background_thread: JoinHandle<()>,
 }
 
-/// The devices that are open. Held across forks: see `fork`.
-static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+/// The devices that are open. Locked across a fork: see `fork.rs`.
+static OPEN_DEVICES: Mutex<Vec<OpenDevice>> = Mutex::new(Vec::new());
 
 impl Device {
-    /// The device, for one more context of this process.
+    /// Opens the device for one more context of this process: its sockets and background thread, if it is
+    /// the first. Each call needs a [`Device::close`]. Fails with the error of the first system call that
+    /// does, or as [`crate::check`].
     pub fn open(config: &Config) -> io::Result<Arc<Device>> {
-        fork::watch();
-        watch_exit();
-        let mut all = OPEN.lock();
+        fork::register_handlers();
+        register_exit_handler();
+        let mut open_devices = OPEN_DEVICES.lock();
         let generation = fork::generation();
-        // What a parent had open is the parent's.
-        while let Some(at) = all.iter().position(|o| o.device.generation != generation) {
-            core::mem::forget(all.swap_remove(at));
+        // Devices that a parent process opened: leaked, as their threads and sockets are the parent's.
+        let inherited = |open: &OpenDevice| open.device.generation != generation;
+        while let Some(at) = open_devices.iter().position(inherited) {
+            core::mem::forget(open_devices.swap_remove(at));
         }
-        if let Some(open) = all.iter_mut().find(|o| o.device.name == config.name) {
+        let same_name = |open: &&mut OpenDevice| open.device.name == config.name;
+        if let Some(open) = open_devices.iter_mut().find(same_name) {
             open.contexts += 1;
             return Ok(open.device.clone());
         }
-        let device = Arc::new(Device {
+        let device = Arc::new(Device::new(config, generation)?);
+        let background_thread = spawn_background_thread(device.clone())?;
+        open_devices.push(OpenDevice {
+            device: device.clone(),
+            contexts: 1,
+            background_thread,
+        });
+        Ok(device)
+    }
+
+    fn new(config: &Config, generation: u32) -> io::Result<Device> {
+        Ok(Device {
             name: config.name.clone(),
             net: Net::open(config)?,
             memory: Arc::default(),
             xrc_domains: Mutex::default(),
             queue_pairs: RwLock::default(),
-            groups: RwLock::default(),
-            contexts: Mutex::default(),
-            channels: Mutex::default(),
-            next_number: AtomicU32::new(1),
+            multicast_groups: RwLock::default(),
+            async_events: Mutex::default(),
+            completion_events: Mutex::default(),
+            next_handle: AtomicU32::new(1),
             generation,
             timers: Mutex::default(),
-            deferred: Mutex::default(),
+            deferred_sends: Mutex::default(),
             inbox: Mutex::new(Inbox::new()),
-            handshake: Handshake::new(),
-            wake: Wake::new()?,
-        });
-        let thread = start(device.clone())?;
-        all.push(Open {
-            device: device.clone(),
-            contexts: 1,
-            thread,
-        });
-        Ok(device)
+            activity: Activity::new(),
+            waker: Waker::new()?,
+        })
     }
 
-    /// A context is closed. With the last one the thread ends and the sockets close.
+    /// Closes a context's use of the device. The last close ends the background thread and closes the
+    /// sockets. In a child of the process that opened the device, does nothing.
     pub fn close(self: Arc<Device>) {
-        if !self.is_ours() {
+        if !self.owned_by_this_process() {
             core::mem::forget(self);
             return;
         }
-        let mut all = OPEN.lock();
-        let Some(at) = all.iter().position(|o| Arc::ptr_eq(&o.device, &self)) else {
+        let mut open_devices = OPEN_DEVICES.lock();
+        let is_this = |open: &OpenDevice| Arc::ptr_eq(&open.device, &self);
+        let Some(at) = open_devices.iter().position(is_this) else {
             return;
         };
-        all[at].contexts -= 1;
-        if all[at].contexts == 0 {
-            let open = all.swap_remove(at);
-            drop(all);
-            self.handshake.stop.store(true, Ordering::SeqCst);
-            self.wake.wake();
-            let _ = open.thread.join();
-            self.send_at_exit();
-            // Queue pairs that the program has forgotten; they go with the device.
-            self.queue_pairs.write().clear();
-            self.deferred.lock().clear();
-            self.groups.write().clear();
+        open_devices[at].contexts -= 1;
+        if open_devices[at].contexts > 0 {
+            return;
         }
+        let open = open_devices.swap_remove(at);
+        drop(open_devices);
+        self.activity.stop.store(true, Ordering::SeqCst);
+        self.waker.wake();
+        let _ = open.background_thread.join();
+        self.send_deferred_at_exit();
+        // Queue pairs that the program has not destroyed hold references to the device's objects.
+        self.queue_pairs.write().clear();
+        self.deferred_sends.lock().clear();
+        self.multicast_groups.write().clear();
     }
 
-    /// Whether this process opened the device, and not one that it was forked from.
-    pub fn is_ours(&self) -> bool {
+    /// Whether this process opened the device, as opposed to having inherited it through fork.
+    pub fn owned_by_this_process(&self) -> bool {
         self.generation == fork::generation()
     }
 
-    /// A number for an object that has none of the network's.
-    pub fn next_number(&self) -> u32 {
-        self.next_number.fetch_add(1, Ordering::Relaxed)
+    /// A handle for a new object, unique within the device until 2^32 objects have been created.
+    pub fn alloc_handle(&self) -> u32 {
+        self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A context's events: port and device events go to all contexts.
+    /// From now on the context's queue gets the port's and the device's events.
     pub fn add_context(&self, events: &Arc<AsyncEvents>) {
-        self.contexts.lock().push(events.clone());
+        self.async_events.lock().push(events.clone());
     }
 
+    /// Undoes [`Device::add_context`].
     pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
-        self.contexts.lock().retain(|e| !Arc::ptr_eq(e, events));
+        self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
     }
 
-    /// A completion channel, whose events are handed over later if nobody reads them in time.
+    /// From now on the background thread retries the channel's events that did not fit its socket.
     pub fn add_channel(&self, events: &Arc<CompletionEvents>) {
-        self.channels.lock().push(events.clone());
+        self.completion_events.lock().push(events.clone());
     }
 
+    /// Undoes [`Device::add_channel`].
     pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
-        self.channels.lock().retain(|e| !Arc::ptr_eq(e, events));
+        let mut channels = self.completion_events.lock();
+        channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 
+    /// From now on packets reach the queue pair.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
         self.queue_pairs.write().insert(qp.qpn, qp);
     }
 
-    /// No packet reaches the queue pair any more, once this returns.
+    /// Removes a queue pair. Sends what was deferred for it, unbinds its type 2 memory windows and frees
+    /// its number. Once this returns, no packet that is looked up by number reaches it.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
-        self.send_last(qp);
+        self.send_deferred_of(qp);
         self.queue_pairs.write().remove(&qp.qpn);
-        // Whoever found it before is done when its lock is free.
+        // Wait for a thread that has found the queue pair before and is running it.
         drop(qp.inner.lock());
-        if qp.binds.load(Ordering::Relaxed) {
+        if qp.has_bound_mws.load(Ordering::Relaxed) {
             self.memory.unbind_all_of(qp.qpn);
         }
         self.net.free_qpn(qp.qpn);
     }
 
+    /// The queue pair of this number.
     pub fn queue_pair(&self, qpn: u32) -> Option<Arc<QueuePair>> {
         self.queue_pairs.read().get(&qpn).cloned()
     }
 
-    /// Datagrams to the group reach the queue pair.
-    pub fn attach(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
-        let mut groups = self.groups.write();
+    /// Attaches the queue pair to a multicast group; does nothing if it is attached already. Fails as
+    /// [`Net::join`].
+    pub fn attach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
+        let mut groups = self.multicast_groups.write();
         let members = groups.entry(ip_of(group)).or_default();
         if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
             return Ok(());
@@ -213,9 +244,9 @@ impl Device {
         Ok(())
     }
 
-    /// False if it was not attached.
-    pub fn detach(&self, qp: &Arc<QueuePair>, group: &Gid) -> bool {
-        let mut groups = self.groups.write();
+    /// Detaches the queue pair from a multicast group. Returns false if it was not attached.
+    pub fn detach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> bool {
+        let mut groups = self.multicast_groups.write();
         let Some(members) = groups.get_mut(&ip_of(group)) else {
             return false;
         };
@@ -230,25 +261,24 @@ impl Device {
         true
     }
 
-    /// Whether the queue pair is in a group.
+    /// Whether the queue pair is attached to any multicast group.
     pub fn is_attached(&self, qp: &Arc<QueuePair>) -> bool {
-        let groups = self.groups.read();
+        let groups = self.multicast_groups.read();
         groups
             .values()
             .flatten()
             .any(|member| Arc::ptr_eq(member, qp))
     }
 
-    fn group(&self, group: &Gid) -> Vec<Arc<QueuePair>> {
-        self.groups
-            .read()
-            .get(&ip_of(group))
-            .cloned()
-            .unwrap_or_default()
+    /// The queue pairs that are attached to a multicast group.
+    fn attached_to(&self, group: &Gid) -> Vec<Arc<QueuePair>> {
+        let groups = self.multicast_groups.read();
+        groups.get(&ip_of(group)).cloned().unwrap_or_default()
     }
 
-    /// Reads what has changed at the interface, and tells the program.
-    fn apply_changes(&self) {
+    /// Follows changes of the interface, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for them in
+    /// every context.
+    fn apply_interface_changes(&self) {
         let change = self.net.changes();
         for (happened, event_type) in [
             (change.gids, IBV_EVENT_GID_CHANGE),
@@ -256,7 +286,7 @@ impl Device {
             (change.became_inactive, IBV_EVENT_PORT_ERR),
         ] {
             if happened {
-                for events in self.contexts.lock().iter() {
+                for events in self.async_events.lock().iter() {
                     events.push(ib_uverbs_async_event_desc {
                         element: 1,
                         event_type,
@@ -267,53 +297,59 @@ impl Device {
         }
     }
 
-    /// Hands over events that were not read in time; false if some are left.
-    fn flush_events(&self) -> bool {
-        let contexts = self.contexts.lock();
-        let channels = self.channels.lock();
-        let mut done = true;
+    /// Retries events that did not fit their sockets. Returns false if some still do not.
+    fn retry_events(&self) -> bool {
+        let contexts = self.async_events.lock();
+        let channels = self.completion_events.lock();
+        let mut all_sent = true;
         for events in contexts.iter() {
-            done &= events.flush();
+            all_sent &= events.flush_backlog();
         }
         for events in channels.iter() {
-            done &= events.flush();
+            all_sent &= events.flush_backlog();
         }
-        done
+        all_sent
     }
 }
 
-/// A program may end as soon as it has its last message, and close nothing: what was put off is sent then.
-fn watch_exit() {
-    static WATCH: Once = Once::new();
-    WATCH.call_once(|| {
-        // SAFETY: the handler touches statics only, takes no lock that it would have to wait for, and does not
-        // unwind.
+/// Lets the process send deferred packets when it exits: a program may exit as soon as it has its last
+/// message, without destroying anything, and its peers wait for the ACK.
+fn register_exit_handler() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: `at_exit` uses statics only, blocks on no lock and does not unwind, so it may run at
+        // exit.
         unsafe { libc::atexit(at_exit) };
     });
 }
 
 extern "C" fn at_exit() {
-    if let Some(all) = OPEN.try_lock() {
-        let ours = all.iter().filter(|open| open.device.is_ours());
-        ours.for_each(|open| open.device.send_at_exit());
+    if let Some(open_devices) = OPEN_DEVICES.try_lock() {
+        for open in open_devices.iter() {
+            if open.device.owned_by_this_process() {
+                open.device.send_deferred_at_exit();
+            }
+        }
     }
 }
 
-/// Starts the background thread, with all signals blocked: they are the program's.
-fn start(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
+/// Starts the background thread, with all signals blocked: the program's threads handle them.
+fn spawn_background_thread(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
     let mut all = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut old = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are writable, and initialised by these calls before they are read.
+    let mut previous = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are writable; each call initialises the set that the next one reads.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), previous.as_mut_ptr());
     }
     let thread = thread::Builder::new()
         .name("uroce".into())
         .stack_size(256 * 1024)
-        .spawn(move || device.serve());
-    // SAFETY: `old` is what the thread had before.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, old.as_ptr(), core::ptr::null_mut()) };
+        .spawn(move || device.run_background_thread());
+    // SAFETY: the first pthread_sigmask has initialised `previous`.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, previous.as_ptr(), core::ptr::null_mut());
+    }
     thread
 }
 

@@ -1,21 +1,27 @@
-//! Who runs the protocol. A thread that polls a completion queue does, while it finds nothing there.
-//! When nobody polls, one thread in the background does, which sleeps while nothing happens.
+//! Progress: receiving packets, sending what queue pairs have to send, running their timers.
 //!
-//! Both would be woken by each packet if the background thread always watched the sockets: of a
-//! program that spins in `ibv_poll_cq` it would take half the processor for nothing. So it watches
-//! until it has found several times in a row that a poller had taken, or would soon have taken, what it was
-//! woken for. Then it only looks, at growing intervals, whether somebody still polls, and watches again if
-//! not. A program that spins on its own memory, and polls only once a message, leaves what peers do to that
-//! memory for the thread, so there it keeps watching. Where nobody polls at all, and a packet follows soon
-//! on the other, it looks for a moment before it sleeps: a wake costs more than the rest of a message.
-//! (`busy_poll.rs`)
+//! A program thread that polls an empty completion queue makes progress for the whole device
+//! ([`Device::poll`]). While no thread polls, the background thread does; it sleeps while nothing happens
+//! (`background.rs`).
+//!
+//! Waking the background thread for every packet would steal CPU from a program that busy-polls. So it
+//! stops watching the sockets once several wakeups in a row were redundant: a poller had taken the
+//! packet, or was about to. From then on it only checks, at growing intervals, that a thread still
+//! polls. It keeps watching for a program that spins on memory which a peer writes and polls once per
+//! message. Where no thread polls and the next packet comes soon, it busy-polls before it sleeps: a
+//! wakeup costs more than the rest of a message. (`busy_poll.rs`)
+//!
+//! Invariant: the packets of a batch are sent before the lock of their queue pair is released, so that
+//! they leave in PSN order.
 
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
 
 use parking_lot::{ArcMutexGuard, RawMutex};
 
+use super::clock::{AtomicTime, NEVER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
@@ -23,57 +29,67 @@ use crate::engine::{Addresses, Qp, Time};
 use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
 use crate::wire::Packet;
 
-/// How many polls in vain a thread makes before it yields, and in which of those that follow.
-const PATIENT: u32 = 64;
-const YIELD_EACH: u32 = 8;
-/// How often sockets are read before other things are looked at, and before a timer runs whatever comes.
-const ROUNDS: usize = 4;
-const ROUNDS_AT_MOST: usize = 1024;
-/// How late timers may be, in nanoseconds, in a thread that has found something better.
-const LATE: u64 = 1_000_000;
+/// A polling thread yields its CPU after this many empty polls in a row, and then at every
+/// [`YIELD_INTERVAL`]th.
+const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
+/// In polls; see [`EMPTY_POLLS_BEFORE_YIELD`].
+const YIELD_INTERVAL: u32 = 8;
+/// How many batches the background thread receives before it looks at its other duties.
+const RECEIVE_ROUNDS: usize = 4;
+/// How many batches are received before a due timer runs although more packets are waiting.
+const MAX_ROUNDS_BEFORE_TIMER: usize = 1024;
+/// How late a poller that has received packets may leave timers.
+const TIMER_SLACK: Duration = Duration::from_millis(1);
 
-/// What pollers and the background thread tell each other.
-pub struct Handshake {
-    /// Grows with each poll that looked for packets.
+/// What pollers and the background thread know of each other. All accesses are relaxed, apart from the
+/// fence that [`Activity::sleeps_until`] needs.
+pub struct Activity {
+    /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
     pub(super) polls: AtomicU64,
-    /// How many polls in a row have found nothing.
-    pub(super) empty: AtomicU32,
-    /// How many packets have come; only whoever has the inbox changes it.
+    /// Consecutive polls that found nothing.
+    pub(super) empty_polls: AtomicU32,
+    /// Packets received, since the device was opened. Written with the inbox locked.
     pub(super) packets: AtomicU64,
-    /// Something has been done to memory for a peer.
-    pub(super) served: AtomicBool,
-    /// The program is going to sleep until an event.
-    pub(super) expected: AtomicBool,
-    /// The background thread rests.
-    pub(super) resting: AtomicBool,
-    /// The device has deferred something.
-    deferred: AtomicBool,
-    /// Until when the background thread sleeps, at most; 0 while it is awake.
-    pub(super) sleeps_until: AtomicU64,
-    /// The time of the first timer; `u64::MAX` if there is none.
-    pub(super) next_timer: AtomicU64,
+    /// A peer has accessed memory by a one-sided operation since the background thread last looked.
+    pub(super) one_sided: AtomicBool,
+    /// The program is about to block until a completion event.
+    pub(super) event_expected: AtomicBool,
+    /// The background thread does not watch the sockets: pollers take the packets.
+    pub(super) wakeups_suspended: AtomicBool,
+    /// There may be queue pairs in [`Device::deferred_sends`].
+    has_deferred: AtomicBool,
+    /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake.
+    ///
+    /// The thread stores this, fences, then reads [`Activity::next_timer`]. Whoever adds a timer stores
+    /// `next_timer`, fences, then reads this. So one of the two sees the other's store, and no timer is
+    /// missed.
+    pub(super) sleeps_until: AtomicTime,
+    /// When the first timer is due; [`NEVER`] if there is none.
+    pub(super) next_timer: AtomicTime,
+    /// The background thread is to end.
     pub stop: AtomicBool,
 }
 
-impl Handshake {
-    pub fn new() -> Handshake {
-        Handshake {
+impl Activity {
+    /// Nothing has happened yet.
+    pub fn new() -> Activity {
+        Activity {
             polls: AtomicU64::new(0),
-            empty: AtomicU32::new(0),
+            empty_polls: AtomicU32::new(0),
             packets: AtomicU64::new(0),
-            served: AtomicBool::new(false),
-            expected: AtomicBool::new(false),
-            resting: AtomicBool::new(false),
-            deferred: AtomicBool::new(false),
-            sleeps_until: AtomicU64::new(0),
-            next_timer: AtomicU64::new(u64::MAX),
+            one_sided: AtomicBool::new(false),
+            event_expected: AtomicBool::new(false),
+            wakeups_suspended: AtomicBool::new(false),
+            has_deferred: AtomicBool::new(false),
+            sleeps_until: AtomicTime::new(Time(0)),
+            next_timer: AtomicTime::new(NEVER),
             stop: AtomicBool::new(false),
         }
     }
 }
 
-/// A queue pair that this thread runs: its lock is held until what it has to send is sent.
-struct Running {
+/// A queue pair whose packets are being received: locked until what it has to send is sent.
+struct Receiving {
     qp: Arc<QueuePair>,
     inner: ArcMutexGuard<RawMutex, Inner>,
 }
@@ -82,42 +98,44 @@ thread_local! {
     static OUTBOX: RefCell<Option<Box<Outbox>>> = const { RefCell::new(None) };
 }
 
-/// Calls with this thread's batch.
+/// Calls with this thread's outbox.
 fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
-    // A thread that is ending may have lost it already.
-    let mut own = OUTBOX
-        .try_with(|outbox| outbox.try_borrow_mut().ok()?.take())
+    // A thread that is ending may have dropped its outbox already.
+    let mut outbox = OUTBOX
+        .try_with(|cell| cell.try_borrow_mut().ok()?.take())
         .ok()
         .flatten()
         .unwrap_or_else(|| Box::new(Outbox::new()));
-    let result = call(&mut own);
-    let _ = OUTBOX.try_with(|outbox| {
-        if let Ok(mut outbox) = outbox.try_borrow_mut() {
-            *outbox = Some(own);
+    let result = call(&mut outbox);
+    let _ = OUTBOX.try_with(|cell| {
+        if let Ok(mut cell) = cell.try_borrow_mut() {
+            *cell = Some(outbox);
         }
     });
     result
 }
 
 impl Device {
-    /// Lets `work` drive a queue pair, and sends what comes of it, and before that what was put off.
-    pub fn run<T>(
+    /// Lets `work` change a queue pair, and sends what it has to send then. What was deferred is sent
+    /// before `work` is called.
+    pub fn run_qp<T>(
         &self,
         qp: &QueuePair,
         work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
         let now = clock::now();
-        if inner.deferred {
+        if inner.send_deferred {
             self.send(qp, &mut inner, now);
         }
-        let (engine, mut world) = inner.split(qp);
-        let result = work(engine, &mut world, now);
+        let (engine, mut host) = inner.split(qp);
+        let result = work(engine, &mut host, now);
         self.send(qp, &mut inner, now);
         result
     }
 
-    /// Lets `work` post requests to a queue pair. They are sent now, or with those that follow.
+    /// Lets `work` post requests to a queue pair. They are sent now, or, in a stream of requests,
+    /// deferred and sent together with those that follow.
     pub fn post<T>(
         &self,
         qp: &Arc<QueuePair>,
@@ -125,10 +143,10 @@ impl Device {
     ) -> T {
         let mut inner = qp.inner.lock();
         let now = clock::now();
-        let (engine, mut world) = inner.split(qp);
-        let result = work(engine, &mut world);
+        let (engine, mut host) = inner.split(qp);
+        let result = work(engine, &mut host);
         if engine.may_defer_transmit() {
-            self.deferred(qp, &mut inner);
+            self.defer_send(qp, &mut inner);
         } else {
             self.send(qp, &mut inner, now);
         }
@@ -138,106 +156,109 @@ impl Device {
     /// Sends what the queue pair may send now.
     fn send(&self, qp: &QueuePair, inner: &mut Inner, now: Time) {
         with_outbox(|outbox| {
-            self.transmit(qp, inner, now, outbox);
-            self.finish(qp, inner, outbox);
+            self.fill_outbox(qp, inner, now, outbox);
+            self.flush_outbox(qp, inner, outbox);
         });
     }
 
-    /// Leaves what the queue pair has to send to whoever looks for packets next.
-    fn deferred(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
-        if !inner.deferred {
-            inner.deferred = true;
-            self.deferred.lock().push(qp.clone());
-            self.handshake.deferred.store(true, Ordering::Relaxed);
+    /// Leaves what the queue pair has to send to the thread that looks for packets next.
+    fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
+        if !inner.send_deferred {
+            inner.send_deferred = true;
+            self.deferred_sends.lock().push(qp.clone());
+            self.activity.has_deferred.store(true, Ordering::Relaxed);
         }
     }
 
-    /// Sends what has been put off of one that goes: its peer may be waiting for an acknowledgement.
-    pub fn send_last(&self, qp: &QueuePair) {
+    /// Sends what was deferred for a queue pair that is about to be destroyed: its peer may be waiting
+    /// for an ACK.
+    pub fn send_deferred_of(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
-        if inner.deferred {
+        if inner.send_deferred {
             self.send(qp, &mut inner, clock::now());
         }
     }
 
     /// Adds what the queue pair may send now to the batch.
-    fn transmit(&self, qp: &QueuePair, inner: &mut Inner, now: Time, outbox: &mut Outbox) {
-        let (engine, mut world) = inner.split(qp);
-        while let Some(packet) = engine.transmit(now, &mut world, outbox.buffer()) {
+    fn fill_outbox(&self, qp: &QueuePair, inner: &mut Inner, now: Time, outbox: &mut Outbox) {
+        let (engine, mut host) = inner.split(qp);
+        while let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) {
             self.net.push(outbox, qp.qpn, &packet);
         }
     }
 
-    /// Sends the batch, and remembers when the queue pair wants to be run next.
-    fn finish(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
+    /// Sends the batch, and arms the queue pair's timer.
+    fn flush_outbox(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
         self.net.flush(outbox, qp.qpn);
-        self.schedule(qp, inner);
+        self.arm_timer(qp, inner);
     }
 
-    /// Remembers when the queue pair wants to be run next.
-    fn schedule(&self, qp: &QueuePair, inner: &Inner) {
-        if let Some(at) = inner.engine().next_timeout()
-            && at.0 < qp.due.load(Ordering::Relaxed)
-        {
-            qp.due.store(at.0, Ordering::Relaxed);
-            let mut timers = self.timers.lock();
-            timers.add(at, qp.qpn);
-            self.publish(timers.next());
-            drop(timers);
-            // The thread publishes until when it sleeps before it looks at the timers a last time.
-            fence(Ordering::SeqCst);
-            // While it rests it looks at them often enough, and a poller does anyway.
-            if at.0 < self.handshake.sleeps_until.load(Ordering::Relaxed)
-                && !self.handshake.resting.load(Ordering::Relaxed)
-            {
-                self.wake.wake();
-            }
-        }
-    }
-
-    fn publish(&self, next: Option<Time>) {
-        let next = next.map_or(u64::MAX, |at| at.0);
-        self.handshake.next_timer.store(next, Ordering::Relaxed);
-    }
-
-    /// Looks for packets and due timers, in a thread that waits for completions.
-    pub fn poll(&self) {
-        // Whoever holds it makes progress for all.
-        let Some(mut inbox) = self.inbox.try_lock() else {
-            return self.yield_now();
+    /// Arms the device's timer for the queue pair, unless it is armed for an earlier time already. Wakes
+    /// the background thread up if that would sleep past it.
+    fn arm_timer(&self, qp: &QueuePair, inner: &Inner) {
+        let Some(at) = inner.engine().next_timeout() else {
+            return;
         };
-        let handshake = &self.handshake;
-        let polls = handshake.polls.load(Ordering::Relaxed);
-        handshake.polls.store(polls + 1, Ordering::Relaxed);
-        self.send_deferred();
-        if self.receive(&mut inbox, true) == 0 {
-            self.run_timers(&mut inbox, 0);
-            drop(inbox);
-            self.yield_now();
-        } else {
-            // Whoever waits for a completion is not kept.
-            self.run_timers(&mut inbox, LATE);
-            handshake.empty.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Sends what [`Device::deferred`] has left.
-    pub(super) fn send_deferred(&self) {
-        if !self.handshake.deferred.load(Ordering::Relaxed) {
+        if at >= qp.timer_at.load() {
             return;
         }
-        self.handshake.deferred.store(false, Ordering::Relaxed);
-        let next = || self.deferred.lock().pop();
+        qp.timer_at.store(at);
+        let mut timers = self.timers.lock();
+        timers.add(at, qp.qpn);
+        self.activity
+            .next_timer
+            .store(timers.next().unwrap_or(NEVER));
+        drop(timers);
+        // See `Activity::sleeps_until`.
+        fence(Ordering::SeqCst);
+        // While wakeups are suspended, the thread wakes up often enough by itself, and pollers run
+        // timers.
+        if at < self.activity.sleeps_until.load()
+            && !self.activity.wakeups_suspended.load(Ordering::Relaxed)
+        {
+            self.waker.wake();
+        }
+    }
+
+    /// Receives packets and runs due timers, in a thread that has found a completion queue empty.
+    pub fn poll(&self) {
+        // The thread that has the inbox makes progress for all.
+        let Some(mut inbox) = self.inbox.try_lock() else {
+            return self.on_empty_poll();
+        };
+        let activity = &self.activity;
+        let polls = activity.polls.load(Ordering::Relaxed);
+        activity.polls.store(polls + 1, Ordering::Relaxed);
+        self.send_deferred();
+        if self.receive(&mut inbox, true) == 0 {
+            self.run_timers(&mut inbox, Duration::ZERO);
+            drop(inbox);
+            self.on_empty_poll();
+        } else {
+            // The packets may have completed what the thread waits for: do not delay it.
+            self.run_timers(&mut inbox, TIMER_SLACK);
+            activity.empty_polls.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends what [`Device::defer_send`] has deferred.
+    pub(super) fn send_deferred(&self) {
+        if !self.activity.has_deferred.load(Ordering::Relaxed) {
+            return;
+        }
+        self.activity.has_deferred.store(false, Ordering::Relaxed);
+        let next = || self.deferred_sends.lock().pop();
         while let Some(qp) = next() {
             let mut inner = qp.inner.lock();
-            inner.deferred = false;
+            inner.send_deferred = false;
             self.send(&qp, &mut inner, clock::now());
         }
     }
 
-    /// The same, when whoever holds a lock may never give it back.
-    pub fn send_at_exit(&self) {
-        let next = || self.deferred.try_lock()?.pop();
+    /// Sends what was deferred when the process exits: skips locks that are held, as their holder may
+    /// never run again.
+    pub fn send_deferred_at_exit(&self) {
+        let next = || self.deferred_sends.try_lock()?.pop();
         while let Some(qp) = next() {
             if let Some(mut inner) = qp.inner.try_lock() {
                 self.send(&qp, &mut inner, clock::now());
@@ -245,132 +266,134 @@ impl Device {
         }
     }
 
-    /// Lets others run now and then in a thread that polls in vain: where there are more threads than
-    /// processors, they may be what it waits for.
-    fn yield_now(&self) {
-        let empty = self.handshake.empty.load(Ordering::Relaxed).wrapping_add(1);
-        self.handshake.empty.store(empty, Ordering::Relaxed);
-        if empty > PATIENT && empty.is_multiple_of(YIELD_EACH) {
+    /// Counts an empty poll, and yields the CPU now and then: with more threads than CPUs, the thread
+    /// that this one waits for may need it.
+    fn on_empty_poll(&self) {
+        let empty = &self.activity.empty_polls;
+        let count = empty.load(Ordering::Relaxed).wrapping_add(1);
+        empty.store(count, Ordering::Relaxed);
+        if count > EMPTY_POLLS_BEFORE_YIELD && count.is_multiple_of(YIELD_INTERVAL) {
             std::thread::yield_now();
         }
     }
 
-    /// Receives what there is, within limits, and runs what is due. How many packets there were.
-    pub(super) fn progress(&self, inbox: &mut Inbox) -> usize {
-        let mut count = 0;
-        for _ in 0..ROUNDS {
-            let more = self.receive(inbox, false);
-            count += more;
-            // If there is more now, the sockets say so.
-            if more < Inbox::BATCH {
+    /// Receives up to [`RECEIVE_ROUNDS`] batches and runs due timers. Returns the number of datagrams.
+    pub(super) fn make_progress(&self, inbox: &mut Inbox) -> usize {
+        let mut datagrams = 0;
+        for _ in 0..RECEIVE_ROUNDS {
+            let batch = self.receive(inbox, false);
+            datagrams += batch;
+            // If more has arrived meanwhile, the sockets are readable.
+            if batch < Inbox::BATCH {
                 break;
             }
         }
-        self.run_timers(inbox, 0);
-        count
+        self.run_timers(inbox, Duration::ZERO);
+        datagrams
     }
 
-    /// The program is about to sleep until there is an event: the background thread is to watch.
+    /// The program is about to block until a completion event: the background thread is to watch the
+    /// sockets.
     pub fn expect_event(&self) {
-        self.handshake.expected.store(true, Ordering::Relaxed);
-        if self.handshake.resting.load(Ordering::Relaxed) {
-            self.handshake.resting.store(false, Ordering::Relaxed);
-            self.wake.wake();
+        let activity = &self.activity;
+        activity.event_expected.store(true, Ordering::Relaxed);
+        if activity.wakeups_suspended.load(Ordering::Relaxed) {
+            activity.wakeups_suspended.store(false, Ordering::Relaxed);
+            self.waker.wake();
         }
     }
 
-    /// Runs the queue pairs that packets have come for. Returns how many there were.
+    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls. Returns the
+    /// number of datagrams.
     pub(super) fn receive(&self, inbox: &mut Inbox, polling: bool) -> usize {
-        // Only if the background thread looks after what is put off, should the poller not come back.
-        let may_defer = polling && self.handshake.resting.load(Ordering::Relaxed);
+        // A poller that does not come back must not strand what it defers: the background thread sends it
+        // at its next wakeup, which is soon while wakeups are suspended.
+        let may_defer = polling && self.activity.wakeups_suspended.load(Ordering::Relaxed);
         let mut now = None;
-        let (mut served, mut packets) = (false, 0);
-        let mut running: Option<Running> = None;
-        let count = with_outbox(|outbox| {
-            let count = self.net.receive(inbox, &mut |packet, from| {
+        let (mut one_sided, mut packets) = (false, 0);
+        let mut receiving: Option<Receiving> = None;
+        let datagrams = with_outbox(|outbox| {
+            let datagrams = self.net.receive(inbox, &mut |packet, from| {
                 packets += 1;
                 let parts = packet.headers.bth.opcode.parts();
-                served |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
+                one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
                 let now = *now.get_or_insert_with(clock::now);
                 let qpn = packet.headers.bth.dest_qpn;
                 if qpn == MULTICAST_QPN {
-                    self.stop_running(&mut running, may_defer, now, outbox);
-                    self.deliver_to_group(packet, from, now, outbox);
+                    self.finish_receiving(&mut receiving, may_defer, now, outbox);
+                    self.deliver_multicast(packet, from, now, outbox);
                     return;
                 }
-                if running.as_ref().is_none_or(|running| running.qp.qpn != qpn) {
-                    self.stop_running(&mut running, may_defer, now, outbox);
-                    running = self.queue_pair(qpn).map(Running::new);
+                if receiving.as_ref().is_none_or(|other| other.qp.qpn != qpn) {
+                    self.finish_receiving(&mut receiving, may_defer, now, outbox);
+                    receiving = self.queue_pair(qpn).map(Receiving::new);
                 }
-                if let Some(running) = &mut running {
-                    running.receive(packet, from, now);
+                if let Some(receiving) = &mut receiving {
+                    receiving.receive(packet, from, now);
                 }
             });
             if let Some(now) = now {
-                self.stop_running(&mut running, may_defer, now, outbox);
+                self.finish_receiving(&mut receiving, may_defer, now, outbox);
             }
-            count
+            datagrams
         });
-        let handshake = &self.handshake;
-        if served {
-            handshake.served.store(true, Ordering::Relaxed);
+        let activity = &self.activity;
+        if one_sided {
+            activity.one_sided.store(true, Ordering::Relaxed);
         }
-        let before = handshake.packets.load(Ordering::Relaxed);
-        handshake.packets.store(before + packets, Ordering::Relaxed);
-        count
+        let before = activity.packets.load(Ordering::Relaxed);
+        activity.packets.store(before + packets, Ordering::Relaxed);
+        datagrams
     }
 
-    fn deliver_to_group(
+    /// Delivers a multicast datagram to each queue pair that is attached to its group.
+    fn deliver_multicast(
         &self,
         packet: &Packet<'_>,
         from: &Addresses,
         now: Time,
         outbox: &mut Outbox,
     ) {
-        for qp in self.group(&from.dst) {
-            let mut running = Running::new(qp);
-            running.receive(packet, from, now);
-            self.stop_running(&mut Some(running), false, now, outbox);
+        for qp in self.attached_to(&from.dst) {
+            let mut receiving = Receiving::new(qp);
+            receiving.receive(packet, from, now);
+            self.finish_receiving(&mut Some(receiving), false, now, outbox);
         }
     }
 
-    /// Sends what comes of a run of packets: one acknowledgement for all of them.
+    /// Sends what a queue pair has to send after a run of packets: one ACK covers them all.
     ///
-    /// If the run has completed a receive, that can wait until the program polls next or posts its
-    /// answer, which then goes with the acknowledgement: the program has its message sooner by a
-    /// system call.
-    fn stop_running(
+    /// If the run has completed a receive, sending is deferred where it may be, until the program polls
+    /// again or posts its reply, which then goes out with the ACK. The program gets its message sooner by
+    /// the time of a system call.
+    fn finish_receiving(
         &self,
-        running: &mut Option<Running>,
+        receiving: &mut Option<Receiving>,
         may_defer: bool,
         now: Time,
         outbox: &mut Outbox,
     ) {
-        let Some(mut running) = running.take() else {
+        let Some(Receiving { qp, mut inner }) = receiving.take() else {
             return;
         };
-        let Running { qp, inner } = &mut running;
-        if inner.take_received() && may_defer {
-            self.schedule(qp, inner);
-            self.deferred(qp, inner);
+        if inner.take_recv_completed() && may_defer {
+            self.arm_timer(&qp, &inner);
+            self.defer_send(&qp, &mut inner);
         } else {
-            self.transmit(qp, inner, now, outbox);
-            self.finish(qp, inner, outbox);
+            self.fill_outbox(&qp, &mut inner, now, outbox);
+            self.flush_outbox(&qp, &inner, outbox);
         }
     }
 
-    /// Runs the queue pairs whose time has come, if one has for that many nanoseconds; but not before
-    /// all has been received: an acknowledgement that has come in time is not to be too late for it,
-    /// even if this process was kept from looking.
-    pub(super) fn run_timers(&self, inbox: &mut Inbox, late: u64) {
-        let due = |now: Time| {
-            let next = self.handshake.next_timer.load(Ordering::Relaxed);
-            next.saturating_add(late) <= now.0
-        };
-        if self.handshake.next_timer.load(Ordering::Relaxed) == u64::MAX || !due(clock::now()) {
+    /// Runs the timers that are due, if the first has been due for `slack`. All packets that have arrived
+    /// are received first: an ACK that arrived in time must not count as late because this process was
+    /// descheduled.
+    pub(super) fn run_timers(&self, inbox: &mut Inbox, slack: Duration) {
+        let next = self.activity.next_timer.load();
+        if next == NEVER || clock::now() < clock::after(next, slack) {
             return;
         }
-        for _ in 0..ROUNDS_AT_MOST {
+        for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
             inbox.look_everywhere();
             if self.receive(inbox, false) == 0 {
                 break;
@@ -380,39 +403,42 @@ impl Device {
         loop {
             let mut timers = self.timers.lock();
             let due = timers.take_due(now);
-            self.publish(timers.next());
+            self.activity
+                .next_timer
+                .store(timers.next().unwrap_or(NEVER));
             drop(timers);
-            let Some((at, qpn)) = due else { return };
-            if let Some(qp) = self.queue_pair(qpn) {
-                self.run_due(&qp, at);
+            let Some(due) = due else { return };
+            if let Some(qp) = self.queue_pair(due.qpn) {
+                self.run_timer(&qp, due.at);
             }
         }
     }
 
-    fn run_due(&self, qp: &QueuePair, at: Time) {
+    fn run_timer(&self, qp: &QueuePair, at: Time) {
         let mut inner = qp.inner.lock();
-        // An entry that an earlier one has replaced, or of an earlier queue pair of this number.
-        if qp.due.load(Ordering::Relaxed) != at.0 {
+        // Otherwise the entry was replaced by an earlier one, or is of a destroyed queue pair that had
+        // this number.
+        if qp.timer_at.load() != at {
             return;
         }
-        qp.due.store(u64::MAX, Ordering::Relaxed);
+        qp.timer_at.store(NEVER);
         let now = clock::now();
-        let (engine, mut world) = inner.split(qp);
+        let (engine, mut host) = inner.split(qp);
         if engine.next_timeout().is_some_and(|at| at <= now) {
-            engine.handle_timeout(now, &mut world);
+            engine.handle_timeout(now, &mut host);
         }
         self.send(qp, &mut inner, now);
     }
 }
 
-impl Running {
-    fn new(qp: Arc<QueuePair>) -> Running {
+impl Receiving {
+    fn new(qp: Arc<QueuePair>) -> Receiving {
         let inner = qp.inner.lock_arc();
-        Running { qp, inner }
+        Receiving { qp, inner }
     }
 
     fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
-        let (engine, mut world) = self.inner.split(&self.qp);
-        engine.receive(packet, from, now, &mut world);
+        let (engine, mut host) = self.inner.split(&self.qp);
+        engine.receive(packet, from, now, &mut host);
     }
 }

@@ -1,4 +1,5 @@
-//! What the engine finds around a queue pair.
+//! The engine's [`Host`] for a queue pair of the device: memory, receive queues, completion queues and
+//! events. It holds no state of its own; keys are checked against the memory table at each call.
 
 use std::sync::atomic::Ordering;
 
@@ -9,35 +10,37 @@ use crate::engine::{
 };
 use crate::memory::{AccessingQp, PdHandle};
 
-/// The world of one queue pair.
+/// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
+    /// The queue pair.
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
-    pub xrc_domain: &'a mut Option<PdHandle>,
-    pub received: &'a mut bool,
+    pub xrc_pd: &'a mut Option<PdHandle>,
+    /// See [`super::queue_pair::Inner`].
+    pub recv_completed: &'a mut bool,
 }
 
 impl QpHost<'_> {
-    /// Whose local keys are good.
-    fn domain(&self) -> Result<PdHandle, LocalError> {
-        let domain = if self.qp.service == Service::XrcRecv {
-            *self.xrc_domain
+    /// The protection domain whose L_Keys are valid.
+    fn pd(&self) -> Result<PdHandle, LocalError> {
+        let pd = if self.qp.service == Service::XrcRecv {
+            *self.xrc_pd
         } else {
-            self.qp.domain
+            self.qp.pd
         };
-        domain.ok_or(LocalError::Protection)
+        pd.ok_or(LocalError::Protection)
     }
 
-    /// Calls with what remote keys are checked against. The memory that an XRC receiver's peer may
-    /// reach is that of the XRC domain's shared receive queues.
-    fn holding<T>(&self, call: impl FnOnce(&AccessingQp) -> T) -> T {
+    /// Calls with what R_Keys are checked against. The peer of an XRC target may access the memory of the
+    /// protection domains of the XRC domain's SRQs.
+    fn as_accessing_qp<T>(&self, call: impl FnOnce(&AccessingQp) -> T) -> T {
         let qpn = self.qp.qpn;
-        match (&self.qp.domain, &self.qp.xrcd) {
-            (Some(domain), _) => call(&AccessingQp {
+        match (&self.qp.pd, &self.qp.xrcd) {
+            (Some(pd), _) => call(&AccessingQp {
                 qpn,
-                pds: core::slice::from_ref(domain),
+                pds: core::slice::from_ref(pd),
             }),
-            (None, Some(xrcd)) => xrcd.with_domains(|pds| call(&AccessingQp { qpn, pds })),
+            (None, Some(xrcd)) => xrcd.with_pds(|pds| call(&AccessingQp { qpn, pds })),
             (None, None) => call(&AccessingQp { qpn, pds: &[] }),
         }
     }
@@ -45,15 +48,15 @@ impl QpHost<'_> {
 
 impl Host for QpHost<'_> {
     fn check_local(&mut self, sges: &[Sge], writable: bool) -> Result<u64, LocalError> {
-        self.qp.memory.check_local(sges, writable, self.domain()?)
+        self.qp.memory.check_local(sges, writable, self.pd()?)
     }
 
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
-        self.qp.memory.gather(sges, offset, into, self.domain()?)
+        self.qp.memory.gather(sges, offset, into, self.pd()?)
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
-        self.qp.memory.scatter(sges, offset, from, self.domain()?)
+        self.qp.memory.scatter(sges, offset, from, self.pd()?)
     }
 
     fn check_remote(
@@ -63,15 +66,15 @@ impl Host for QpHost<'_> {
         len: u64,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.check_remote(rkey, va, len, access, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.check_remote(rkey, va, len, access, qp))
     }
 
     fn write_remote(&mut self, rkey: u32, va: u64, from: &[u8]) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.write_remote(rkey, va, from, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.write_remote(rkey, va, from, qp))
     }
 
     fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.read_remote(rkey, va, into, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.read_remote(rkey, va, into, qp))
     }
 
     fn atomic(
@@ -80,11 +83,11 @@ impl Host for QpHost<'_> {
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, RemoteError> {
-        self.holding(|holder| self.qp.memory.atomic(rkey, va, change, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.atomic(rkey, va, change, qp))
     }
 
     fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.atomic_write(rkey, va, data, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.atomic_write(rkey, va, data, qp))
     }
 
     fn flush(
@@ -95,21 +98,21 @@ impl Host for QpHost<'_> {
         whole: bool,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.flush(rkey, va, len, whole, access, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.flush(rkey, va, len, whole, access, qp))
     }
 
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError> {
-        self.holding(|holder| self.qp.memory.invalidate(rkey, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.invalidate(rkey, qp))
             .map_err(|_| RemoteError)
     }
 
     fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError> {
-        self.holding(|holder| self.qp.memory.invalidate(rkey, holder))
+        self.as_accessing_qp(|qp| self.qp.memory.invalidate(rkey, qp))
     }
 
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {
-        self.qp.binds.store(true, Ordering::Relaxed);
-        self.holding(|holder| self.qp.memory.bind(bind, holder))
+        self.qp.has_bound_mws.store(true, Ordering::Relaxed);
+        self.as_accessing_qp(|qp| self.qp.memory.bind(bind, qp))
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {
@@ -118,22 +121,22 @@ impl Host for QpHost<'_> {
 
     fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError> {
         let xrcd = self.qp.xrcd.as_ref().ok_or(XrcError::NoSuchQueue)?;
-        let queue = xrcd.queue(srqn).ok_or(XrcError::NoSuchQueue)?;
-        *self.xrc_domain = Some(queue.domain);
-        queue.take().ok_or(XrcError::Empty)
+        let srq = xrcd.srq(srqn).ok_or(XrcError::NoSuchQueue)?;
+        *self.xrc_pd = Some(srq.pd);
+        srq.take().ok_or(XrcError::Empty)
     }
 
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
-        *self.received |= queue != WorkQueue::Send;
+        *self.recv_completed |= queue != WorkQueue::Send;
         match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
             WorkQueue::Recv => qp.recv_cq.as_ref(),
             WorkQueue::XrcSrq { srqn } => {
-                let queue = qp.xrcd.as_ref().and_then(|xrcd| xrcd.queue(srqn));
-                return match queue.as_ref().and_then(|queue| queue.cq.as_ref()) {
+                let srq = qp.xrcd.as_ref().and_then(|xrcd| xrcd.srq(srqn));
+                return match srq.as_ref().and_then(|srq| srq.cq.as_ref()) {
                     Some(cq) => cq.push(completion, qp.qpn),
-                    // Destroyed meanwhile, with all its receives.
+                    // The SRQ was destroyed meanwhile; its receives went with it.
                     None => Ok(()),
                 };
             }

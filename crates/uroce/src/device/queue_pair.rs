@@ -1,109 +1,130 @@
-//! Queue pairs: the engine's, and what is around it.
+//! Queue pairs: the engine's state machine, and the objects around it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ibverbs_abi::*;
 use parking_lot::Mutex;
 
+use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use super::qp_host::QpHost;
-use super::shared_queue::SharedQueue;
+use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Qp, QpConfig, QpEvent, Service};
 use crate::memory::{Memory, PdHandle};
 
-/// What a queue pair works with.
+/// What a queue pair is created with.
 pub struct QueuePairConfig {
+    /// Service, number, limits.
     pub engine: QpConfig,
-    /// Of an XRC receiver: none.
-    pub domain: Option<PdHandle>,
+    /// The protection domain; none for an XRC target.
+    pub pd: Option<PdHandle>,
+    /// Where send requests complete; none for an XRC target.
     pub send_cq: Option<Arc<CompletionQueue>>,
+    /// Where receives complete; none for XRC, where it is the SRQ that says so.
     pub recv_cq: Option<Arc<CompletionQueue>>,
-    pub srq: Option<Arc<SharedQueue>>,
+    /// Where receives come from, if the queue pair has no receive queue of its own.
+    pub srq: Option<Arc<SharedReceiveQueue>>,
+    /// The XRC domain, for an XRC target.
     pub xrcd: Option<Arc<XrcDomain>>,
+    /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
 }
 
-/// A program's `ibv_qp`, to be told of events. An XRC receiver can have several.
-pub struct Listener {
-    /// The address of the `ibv_qp`.
+/// An `ibv_qp` of the program, which gets the queue pair's async events. An XRC target can have several:
+/// one per `ibv_open_qp`.
+pub struct QpListener {
+    /// The address of the `ibv_qp`, which its events carry.
     pub handle: u64,
+    /// The event queue of its context.
     pub events: Arc<AsyncEvents>,
-    reported: AtomicU32,
+    raised: AtomicU32,
 }
 
-impl Listener {
-    pub fn new(handle: u64, events: Arc<AsyncEvents>) -> Listener {
-        Listener {
+impl QpListener {
+    /// A listener that has got no event yet.
+    pub fn new(handle: u64, events: Arc<AsyncEvents>) -> QpListener {
+        QpListener {
             handle,
             events,
-            reported: AtomicU32::new(0),
+            raised: AtomicU32::new(0),
         }
     }
 
-    /// Takes back unread events. What the program has read, and must acknowledge.
+    /// Removes the events that the program has not read. Returns how many it has read in all, modulo
+    /// 2^32: these it has to acknowledge.
     pub fn withdraw_events(&self) -> u32 {
         let unread = self.events.remove(self.handle);
-        self.reported.load(Ordering::Relaxed).wrapping_sub(unread)
+        self.raised.load(Ordering::Relaxed).wrapping_sub(unread)
     }
 }
 
-/// What only the thread that runs the queue pair uses.
+/// What is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
-    /// The domain of the XRC receive that is being filled.
-    xrc_domain: Option<PdHandle>,
-    /// A receive has completed.
-    received: bool,
-    /// It is among those that the device sends from later.
-    pub deferred: bool,
+    /// The protection domain of the XRC receive that is being filled: its SRQ's.
+    xrc_pd: Option<PdHandle>,
+    /// A receive has completed since [`Inner::take_recv_completed`].
+    recv_completed: bool,
+    /// The queue pair is in [`super::Device`]'s list of deferred sends.
+    pub send_deferred: bool,
 }
 
-/// A queue pair.
+/// A queue pair. Thread-safe: what changes is in [`QueuePair::inner`] and in atomics.
 pub struct QueuePair {
+    /// Its number, 24 bits.
     pub qpn: u32,
+    /// Its transport service.
     pub service: Service,
-    pub domain: Option<PdHandle>,
+    /// See [`QueuePairConfig::pd`].
+    pub pd: Option<PdHandle>,
+    /// See [`QueuePairConfig::send_cq`].
     pub send_cq: Option<Arc<CompletionQueue>>,
+    /// See [`QueuePairConfig::recv_cq`].
     pub recv_cq: Option<Arc<CompletionQueue>>,
-    pub srq: Option<Arc<SharedQueue>>,
+    /// See [`QueuePairConfig::srq`].
+    pub srq: Option<Arc<SharedReceiveQueue>>,
+    /// See [`QueuePairConfig::xrcd`].
     pub xrcd: Option<Arc<XrcDomain>>,
+    /// See [`QueuePairConfig::memory`].
     pub memory: Arc<Memory>,
-    pub listeners: Mutex<Vec<Arc<Listener>>>,
-    /// It has bound windows of type 2, which go with it.
-    pub binds: AtomicBool,
-    /// When it is due in the device's timers; `u64::MAX` if it is not there.
-    pub due: AtomicU64,
-    /// In an `Arc` of its own for guards that outlive a borrow.
+    /// The `ibv_qp`s that get its async events.
+    pub listeners: Mutex<Vec<Arc<QpListener>>>,
+    /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
+    pub has_bound_mws: AtomicBool,
+    /// When the device's timer for it is due; [`NEVER`] if none is armed. Written with `inner` locked.
+    pub timer_at: AtomicTime,
+    /// In an `Arc` of its own, so that a guard can outlive the borrow of the queue pair.
     pub inner: Arc<Mutex<Inner>>,
 }
 
 impl QueuePair {
+    /// A queue pair in state RESET.
     pub fn new(config: QueuePairConfig) -> QueuePair {
         QueuePair {
             qpn: config.engine.qpn,
             service: config.engine.service,
-            domain: config.domain,
+            pd: config.pd,
             send_cq: config.send_cq,
             recv_cq: config.recv_cq,
             srq: config.srq,
             xrcd: config.xrcd,
             memory: config.memory,
             listeners: Mutex::default(),
-            binds: AtomicBool::new(false),
-            due: AtomicU64::new(u64::MAX),
+            has_bound_mws: AtomicBool::new(false),
+            timer_at: AtomicTime::new(NEVER),
             inner: Arc::new(Mutex::new(Inner {
                 engine: Qp::new(config.engine),
-                xrc_domain: None,
-                received: false,
-                deferred: false,
+                xrc_pd: None,
+                recv_completed: false,
+                send_deferred: false,
             })),
         }
     }
 
-    /// Tells all that have the queue pair open.
+    /// Raises an async event for every listener.
     pub fn raise(&self, event: QpEvent) {
         let event_type = match event {
             QpEvent::Fatal => IBV_EVENT_QP_FATAL,
@@ -114,7 +135,7 @@ impl QueuePair {
             QpEvent::LastWqeReached => IBV_EVENT_QP_LAST_WQE_REACHED,
         };
         for listener in self.listeners.lock().iter() {
-            listener.reported.fetch_add(1, Ordering::Relaxed);
+            listener.raised.fetch_add(1, Ordering::Relaxed);
             listener.events.push(ib_uverbs_async_event_desc {
                 element: listener.handle,
                 event_type,
@@ -125,23 +146,24 @@ impl QueuePair {
 }
 
 impl Inner {
-    /// The engine and the world around it, as its calls take them.
+    /// The engine, and the host that its calls take.
     pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHost<'a>) {
         (
             &mut self.engine,
             QpHost {
                 qp,
-                xrc_domain: &mut self.xrc_domain,
-                received: &mut self.received,
+                xrc_pd: &mut self.xrc_pd,
+                recv_completed: &mut self.recv_completed,
             },
         )
     }
 
-    /// Whether a receive has completed since this was last asked.
-    pub fn take_received(&mut self) -> bool {
-        core::mem::take(&mut self.received)
+    /// Whether a receive has completed since the last call.
+    pub fn take_recv_completed(&mut self) -> bool {
+        core::mem::take(&mut self.recv_completed)
     }
 
+    /// The engine, to read its attributes and state.
     pub fn engine(&self) -> &Qp {
         &self.engine
     }

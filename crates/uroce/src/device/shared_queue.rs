@@ -1,4 +1,4 @@
-//! Shared receive queues.
+//! Shared receive queues (SRQs): receives that several queue pairs take from, and their limit event.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,71 +14,88 @@ use crate::memory::PdHandle;
 
 struct State {
     receives: VecDeque<RecvWr>,
-    max_wr: usize,
-    limit: usize,
+    sizes: SrqSizes,
 }
 
-/// A shared receive queue.
-pub struct SharedQueue {
+/// What `ibv_query_srq` reports besides `max_sge`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SrqSizes {
+    /// How many receives the queue holds at most.
+    pub max_wr: usize,
+    /// SRQ_LIMIT_REACHED is raised once when fewer than this many receives are left; 0: never.
+    pub limit: usize,
+}
+
+/// A shared receive queue. Thread-safe.
+pub struct SharedReceiveQueue {
     state: Mutex<State>,
-    pub domain: PdHandle,
+    /// The protection domain that its receives' L_Keys belong to.
+    pub pd: PdHandle,
+    /// SGEs of a receive at most.
     pub max_sge: usize,
-    /// For XRC: its number, and where its receives complete.
+    /// The SRQ number (24 bits), which XRC requests carry.
     pub number: u32,
+    /// Where its receives complete; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
-    /// The address of the program's `ibv_srq`.
+    /// The address of the program's `ibv_srq`, which its events carry.
     pub handle: AtomicU64,
     events: Arc<AsyncEvents>,
-    reported: AtomicU32,
+    events_raised: AtomicU32,
 }
 
-/// How to make a queue.
-pub struct SharedQueueConfig {
-    pub max_wr: usize,
+/// What a shared receive queue is created with; see [`SharedReceiveQueue`].
+pub struct SrqConfig {
+    /// Its size and limit.
+    pub sizes: SrqSizes,
+    /// See [`SharedReceiveQueue::max_sge`].
     pub max_sge: usize,
-    pub limit: usize,
-    pub domain: PdHandle,
+    /// See [`SharedReceiveQueue::pd`].
+    pub pd: PdHandle,
+    /// See [`SharedReceiveQueue::number`].
     pub number: u32,
+    /// See [`SharedReceiveQueue::cq`].
     pub cq: Option<Arc<CompletionQueue>>,
+    /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
 }
 
-impl SharedQueue {
-    pub fn new(config: SharedQueueConfig) -> SharedQueue {
-        SharedQueue {
+impl SharedReceiveQueue {
+    /// An empty queue. Its handle is set once the `ibv_srq` has an address.
+    pub fn new(config: SrqConfig) -> SharedReceiveQueue {
+        SharedReceiveQueue {
             state: Mutex::new(State {
                 receives: VecDeque::new(),
-                max_wr: config.max_wr,
-                limit: config.limit,
+                sizes: config.sizes,
             }),
-            domain: config.domain,
+            pd: config.pd,
             max_sge: config.max_sge,
             number: config.number,
             cq: config.cq,
             handle: AtomicU64::new(0),
             events: config.events,
-            reported: AtomicU32::new(0),
+            events_raised: AtomicU32::new(0),
         }
     }
 
-    /// False if it is full.
+    /// Adds a receive. Returns false if the queue is full.
     pub fn post(&self, receive: RecvWr) -> bool {
         let mut state = self.state.lock();
-        let room = state.receives.len() < state.max_wr;
+        let room = state.receives.len() < state.sizes.max_wr;
         if room {
             state.receives.push_back(receive);
         }
         room
     }
 
-    /// The next receive; tells the program when few are left.
+    /// Takes the next receive. Raises SRQ_LIMIT_REACHED, and disarms the limit, if fewer are left than
+    /// it says.
     pub fn take(&self) -> Option<RecvWr> {
         let mut state = self.state.lock();
         let receive = state.receives.pop_front();
-        if receive.is_some() && state.receives.len() < state.limit {
-            state.limit = 0;
+        if receive.is_some() && state.receives.len() < state.sizes.limit {
+            state.sizes.limit = 0;
             drop(state);
-            self.reported.fetch_add(1, Ordering::Relaxed);
+            self.events_raised.fetch_add(1, Ordering::Relaxed);
             self.events.push(ib_uverbs_async_event_desc {
                 element: self.handle.load(Ordering::Relaxed),
                 event_type: IBV_EVENT_SRQ_LIMIT_REACHED,
@@ -88,27 +105,33 @@ impl SharedQueue {
         receive
     }
 
-    /// False if the sizes do not fit each other, or what is queued.
+    /// Changes what is Some. Returns false, and changes nothing, if the limit would exceed `max_wr`, or
+    /// the queue holds more receives than the new `max_wr`.
     pub fn modify(&self, max_wr: Option<usize>, limit: Option<usize>) -> bool {
         let mut state = self.state.lock();
-        let (new_max, new_limit) = (max_wr.unwrap_or(state.max_wr), limit.unwrap_or(state.limit));
-        let good = new_limit <= new_max && state.receives.len() <= new_max;
-        if good {
-            (state.max_wr, state.limit) = (new_max, new_limit);
+        let new = SrqSizes {
+            max_wr: max_wr.unwrap_or(state.sizes.max_wr),
+            limit: limit.unwrap_or(state.sizes.limit),
+        };
+        let valid = new.limit <= new.max_wr && state.receives.len() <= new.max_wr;
+        if valid {
+            state.sizes = new;
         }
-        good
+        valid
     }
 
-    /// Size and limit.
-    pub fn sizes(&self) -> (usize, usize) {
-        let state = self.state.lock();
-        (state.max_wr, state.limit)
+    /// Its size and limit now.
+    pub fn sizes(&self) -> SrqSizes {
+        self.state.lock().sizes
     }
 
-    /// Takes back unread events. What the program has read, and must acknowledge.
+    /// Removes the events that the program has not read. Returns how many it has read in all, modulo
+    /// 2^32: these it has to acknowledge.
     pub fn withdraw_events(&self) -> u32 {
         let unread = self.events.remove(self.handle.load(Ordering::Relaxed));
-        self.reported.load(Ordering::Relaxed).wrapping_sub(unread)
+        self.events_raised
+            .load(Ordering::Relaxed)
+            .wrapping_sub(unread)
     }
 }
 
@@ -117,20 +140,19 @@ mod tests {
     use super::*;
     use crate::engine::Sges;
 
-    fn queue(max_wr: usize, limit: usize) -> SharedQueue {
+    fn queue(max_wr: usize, limit: usize) -> SharedReceiveQueue {
         let (events, _file) = AsyncEvents::new().unwrap();
-        SharedQueue::new(SharedQueueConfig {
-            max_wr,
+        SharedReceiveQueue::new(SrqConfig {
+            sizes: SrqSizes { max_wr, limit },
             max_sge: 1,
-            limit,
-            domain: PdHandle(1),
+            pd: PdHandle(1),
             number: 1,
             cq: None,
             events: Arc::new(events),
         })
     }
 
-    fn post(queue: &SharedQueue, wr_id: u64) -> bool {
+    fn post(queue: &SharedReceiveQueue, wr_id: u64) -> bool {
         queue.post(RecvWr {
             wr_id,
             sges: Sges::default(),
@@ -138,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_told_once() {
+    fn the_limit_event_is_raised_once() {
         let queue = queue(4, 2);
         for id in 0..4 {
             assert!(post(&queue, id));
@@ -147,16 +169,20 @@ mod tests {
         let mut events = Vec::new();
         for id in 0..4 {
             assert_eq!(queue.take().map(|receive| receive.wr_id), Some(id));
-            events.push(queue.reported.load(Ordering::Relaxed));
+            events.push(queue.events_raised.load(Ordering::Relaxed));
         }
         assert!(queue.take().is_none());
-        // Told when one is left, fewer than two.
+        // Raised when one is left, which is fewer than two.
         assert_eq!(events, [0, 0, 1, 1]);
-        assert_eq!(queue.sizes(), (4, 0));
+        let sizes = SrqSizes {
+            max_wr: 4,
+            limit: 0,
+        };
+        assert_eq!(queue.sizes(), sizes);
     }
 
     #[test]
-    fn sizes_must_fit() {
+    fn sizes_that_do_not_fit_are_rejected() {
         let queue = queue(4, 0);
         for id in 0..3 {
             post(&queue, id);
@@ -165,6 +191,10 @@ mod tests {
         assert!(!queue.modify(None, Some(5)));
         assert!(!queue.modify(Some(3), Some(4)));
         assert!(queue.modify(Some(8), Some(8)));
-        assert_eq!(queue.sizes(), (8, 8));
+        let sizes = SrqSizes {
+            max_wr: 8,
+            limit: 8,
+        };
+        assert_eq!(queue.sizes(), sizes);
     }
 }

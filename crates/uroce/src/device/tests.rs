@@ -18,7 +18,8 @@ fn threads() -> usize {
         .count()
 }
 
-/// A thread names itself when it starts, and is gone from the list some time after it has ended.
+/// Waits until there are `count` threads: one names itself after it has started, and disappears some time
+/// after it was joined.
 fn expect_threads(count: usize) {
     for _ in 0..500 {
         if threads() == count {
@@ -29,9 +30,9 @@ fn expect_threads(count: usize) {
     panic!("{} threads, not {count}", threads());
 }
 
-/// One test, for they share the process's table of devices, threads and time.
+/// One test, as its parts share the process's open devices and count its threads.
 #[test]
-fn a_device_is_shared_and_idle_and_gone() {
+fn a_device_is_shared_then_idle_then_closed() {
     let config = loopback("shared");
     let first = Device::open(&config).unwrap();
     let second = Device::open(&config).unwrap();
@@ -44,7 +45,7 @@ fn a_device_is_shared_and_idle_and_gone() {
     first.clone().close();
     expect_threads(1);
 
-    // The thread sleeps, both at once and after it has been kept busy.
+    // The thread sleeps, both from the start and after it has been busy.
     for busy in [false, true] {
         if busy {
             for _ in 0..1000 {
@@ -55,7 +56,7 @@ fn a_device_is_shared_and_idle_and_gone() {
         }
         let before = switches();
         std::thread::sleep(Duration::from_millis(300));
-        assert!(switches() - before <= 3, "{} wakes", switches() - before);
+        assert!(switches() - before <= 3, "{} wakeups", switches() - before);
     }
 
     second.close();
@@ -66,7 +67,7 @@ fn a_device_is_shared_and_idle_and_gone() {
     again.close();
 }
 
-/// How often the background threads have been put to sleep.
+/// How often the background threads have gone to sleep.
 fn switches() -> u64 {
     std::fs::read_dir("/proc/self/task")
         .unwrap()

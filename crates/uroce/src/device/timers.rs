@@ -1,31 +1,44 @@
-//! When each queue pair wants to be run next. A queue pair whose time moves back keeps its place here
-//! and is asked again when that comes, so that a time that each acknowledgement moves costs nothing.
+//! When each queue pair's timer is due. Pure.
+//!
+//! A timer that moves to a later time keeps its entry; when that is due, the queue pair is asked for its
+//! time again. So an ACK, which moves the ack timeout back, costs nothing here.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::engine::Time;
 
-/// Times of queue pairs, by number.
+/// A queue pair's entry. Ordered by time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline {
+    /// When it is due.
+    pub at: Time,
+    /// The queue pair.
+    pub qpn: u32,
+}
+
+/// The deadlines of a device's queue pairs. A queue pair can have several; only the one that equals
+/// [`super::queue_pair::QueuePair::timer_at`] counts.
 #[derive(Default)]
 pub struct Timers {
-    heap: BinaryHeap<Reverse<(Time, u32)>>,
+    heap: BinaryHeap<Reverse<Deadline>>,
 }
 
 impl Timers {
+    /// Adds a deadline.
     pub fn add(&mut self, at: Time, qpn: u32) {
-        self.heap.push(Reverse((at, qpn)));
+        self.heap.push(Reverse(Deadline { at, qpn }));
     }
 
-    /// The earliest.
+    /// The time of the earliest deadline.
     pub fn next(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse((at, _))| *at)
+        self.heap.peek().map(|Reverse(first)| first.at)
     }
 
-    /// Takes one whose time has come, with that time.
-    pub fn take_due(&mut self, now: Time) -> Option<(Time, u32)> {
+    /// Removes and returns the earliest deadline, if it is not after `now`.
+    pub fn take_due(&mut self, now: Time) -> Option<Deadline> {
         let Reverse(first) = *self.heap.peek()?;
-        if first.0 > now {
+        if first.at > now {
             return None;
         }
         self.heap.pop();
@@ -38,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_come_in_order() {
+    fn deadlines_are_taken_in_order() {
         let mut timers = Timers::default();
         for (at, qpn) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
             timers.add(Time(at), qpn);
@@ -46,8 +59,8 @@ mod tests {
         assert_eq!(timers.next(), Some(Time(10)));
         assert_eq!(timers.take_due(Time(9)), None);
         let mut due = Vec::new();
-        while let Some((_, qpn)) = timers.take_due(Time(20)) {
-            due.push(qpn);
+        while let Some(deadline) = timers.take_due(Time(20)) {
+            due.push(deadline.qpn);
         }
         assert_eq!(due, [2, 4, 3]);
         assert_eq!(timers.next(), Some(Time(30)));

@@ -1,80 +1,84 @@
-//! Sleeping until a descriptor is readable, and being woken.
+//! Blocking until a descriptor is readable, and waking a thread up that blocks so.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-/// Wakes a thread that sleeps in [`readable`].
-pub struct Wake {
-    fd: OwnedFd,
-    /// The descriptor is readable, or about to be.
-    set: AtomicBool,
+/// Wakes up a thread that blocks in [`readable`], through an eventfd.
+pub struct Waker {
+    eventfd: OwnedFd,
+    /// The eventfd is readable, or about to be: a further wakeup needs no system call.
+    is_set: AtomicBool,
 }
 
-impl Wake {
-    pub fn new() -> io::Result<Wake> {
-        // SAFETY: no conditions.
+impl Waker {
+    /// Opens the eventfd. Fails as eventfd(2) does.
+    pub fn new() -> io::Result<Waker> {
+        // SAFETY: eventfd takes no pointers.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd == -1 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Wake {
-            // SAFETY: just made, and nobody else's.
-            fd: unsafe { OwnedFd::from_raw_fd(fd) },
-            set: AtomicBool::new(false),
+        Ok(Waker {
+            // SAFETY: eventfd has just opened it, and nothing else knows it.
+            eventfd: unsafe { OwnedFd::from_raw_fd(fd) },
+            is_set: AtomicBool::new(false),
         })
     }
 
+    /// Wakes the thread up, or lets its next [`readable`] return at once. Any thread may call this.
     pub fn wake(&self) {
-        if !self.set.swap(true, Ordering::SeqCst) {
+        if !self.is_set.swap(true, Ordering::SeqCst) {
             let one = 1u64;
-            // SAFETY: eight readable bytes. Never full: it is written once until it is read.
-            unsafe { libc::write(self.fd.as_raw_fd(), (&raw const one).cast(), 8) };
+            // SAFETY: eight readable bytes. The counter cannot overflow: it is written once per `clear`.
+            unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
         }
     }
 
-    /// By the thread itself, before it looks at what it was woken for.
+    /// Called by the thread itself, before it checks what it was woken up for.
     pub fn clear(&self) {
-        if self.set.load(Ordering::SeqCst) {
+        if self.is_set.load(Ordering::SeqCst) {
             let mut count = 0u64;
-            // SAFETY: eight writable bytes. Does not block; if the write is yet to come, it wakes the
-            // thread once more than needed.
-            unsafe { libc::read(self.fd.as_raw_fd(), (&raw mut count).cast(), 8) };
-            self.set.store(false, Ordering::SeqCst);
+            // SAFETY: eight writable bytes. Does not block; if the waker's write is yet to come, it
+            // causes one redundant wakeup.
+            unsafe { libc::read(self.eventfd.as_raw_fd(), (&raw mut count).cast(), 8) };
+            self.is_set.store(false, Ordering::SeqCst);
         }
     }
 }
 
-impl AsRawFd for Wake {
+impl AsRawFd for Waker {
     fn as_raw_fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+        self.eventfd.as_raw_fd()
     }
 }
 
-/// Sleeps until one of the descriptors is readable, or for that many nanoseconds. Whether the first is.
-pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<u64>) -> bool {
+/// Blocks until one of the descriptors is readable, a signal arrives, or the timeout ends; without a
+/// timeout, as long as it takes. Returns whether `first` is readable.
+pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<Duration>) -> bool {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
-    // A negative descriptor is ignored.
+    // ppoll ignores a negative descriptor.
     let mut fds = [poll(first), poll(second.unwrap_or(-1))];
-    let timeout = timeout.map(|nanoseconds| libc::timespec {
-        tv_sec: (nanoseconds / 1_000_000_000) as libc::time_t,
-        tv_nsec: (nanoseconds % 1_000_000_000) as libc::c_long,
+    let timeout = timeout.map(|timeout| libc::timespec {
+        tv_sec: timeout.as_secs() as libc::time_t,
+        tv_nsec: timeout.subsec_nanos().into(),
     });
     let timeout = timeout
         .as_ref()
         .map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: two elements; the timeout is NULL or on this stack.
+    // SAFETY: `fds` has two elements; the timeout is NULL or points to this function's `timeout`.
     let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, timeout, core::ptr::null()) };
     count > 0 && fds[0].revents != 0
 }
 
-/// How often this thread has had to leave the processor to others.
-pub fn preempted() -> i64 {
-    // SAFETY: zeros are a value of this structure of numbers, which is writable.
+/// How often the kernel has preempted the calling thread: its involuntary context switches.
+pub fn preemptions() -> i64 {
+    // SAFETY: zeros are a valid rusage, a structure of integers, and `usage` is writable.
     unsafe {
         let mut usage: libc::rusage = core::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);

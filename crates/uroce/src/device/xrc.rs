@@ -1,65 +1,84 @@
-//! XRC domains: which shared receive queues an XRC queue pair may be told to take from.
+//! XRC domains (XRCDs): the shared receive queues that requests to an XRC target may name.
+//!
+//! An XRC domain exists in this process only, even if a file names it. (A kernel's is shared by the
+//! processes that open the same file.)
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use parking_lot::RwLock;
 
-use super::shared_queue::SharedQueue;
+use super::shared_queue::SharedReceiveQueue;
 use crate::memory::PdHandle;
 
 #[derive(Default)]
 struct State {
-    queues: HashMap<u32, Arc<SharedQueue>>,
-    /// The protection domains of the queues: whose memory peers may reach through the domain.
-    domains: Vec<PdHandle>,
+    /// By SRQ number.
+    srqs: HashMap<u32, Arc<SharedReceiveQueue>>,
+    /// The protection domain of each SRQ: peers may access their memory through the XRC domain.
+    pds: Vec<PdHandle>,
 }
 
-/// An XRC domain. It exists in this process only, even if a file names it.
+/// A file's identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// `st_dev`.
+    pub device: u64,
+    /// `st_ino`.
+    pub inode: u64,
+}
+
+/// An XRC domain. Thread-safe.
 #[derive(Default)]
 pub struct XrcDomain {
     state: RwLock<State>,
-    /// The file that names it, as device and inode.
-    pub file: Option<(u64, u64)>,
+    /// The file that names it.
+    pub file: Option<FileId>,
 }
 
 impl XrcDomain {
-    pub fn new(file: Option<(u64, u64)>) -> XrcDomain {
+    /// A domain without SRQs.
+    pub fn new(file: Option<FileId>) -> XrcDomain {
         XrcDomain {
             file,
             ..XrcDomain::default()
         }
     }
 
-    pub fn add(&self, queue: &Arc<SharedQueue>) {
+    /// Adds an SRQ that was created in the domain.
+    pub fn add(&self, srq: &Arc<SharedReceiveQueue>) {
         let mut state = self.state.write();
-        state.queues.insert(queue.number, queue.clone());
-        state.domains.push(queue.domain);
+        state.srqs.insert(srq.number, srq.clone());
+        state.pds.push(srq.pd);
     }
 
-    pub fn remove(&self, queue: &SharedQueue) {
+    /// Removes an SRQ that is being destroyed.
+    pub fn remove(&self, srq: &SharedReceiveQueue) {
         let mut state = self.state.write();
-        state.queues.remove(&queue.number);
-        if let Some(at) = state.domains.iter().position(|d| *d == queue.domain) {
-            state.domains.swap_remove(at);
+        state.srqs.remove(&srq.number);
+        if let Some(at) = state.pds.iter().position(|pd| *pd == srq.pd) {
+            state.pds.swap_remove(at);
         }
     }
 
-    pub fn queue(&self, number: u32) -> Option<Arc<SharedQueue>> {
-        self.state.read().queues.get(&number).cloned()
+    /// The SRQ of this number.
+    pub fn srq(&self, number: u32) -> Option<Arc<SharedReceiveQueue>> {
+        self.state.read().srqs.get(&number).cloned()
     }
 
-    pub fn with_domains<T>(&self, use_them: impl FnOnce(&[PdHandle]) -> T) -> T {
-        use_them(&self.state.read().domains)
+    /// Calls with the protection domains of the SRQs; one that has several SRQs is there several times.
+    pub fn with_pds<T>(&self, call: impl FnOnce(&[PdHandle]) -> T) -> T {
+        call(&self.state.read().pds)
     }
 }
 
-/// The domains of a device that files name, and that somebody has open.
+/// The XRC domains of a device that a file names. They exist as long as a context has them open.
 #[derive(Default)]
 pub struct NamedDomains(Vec<Weak<XrcDomain>>);
 
 impl NamedDomains {
-    pub fn find(&mut self, file: (u64, u64)) -> Option<Arc<XrcDomain>> {
+    /// The open domain that the file names.
+    pub fn find(&mut self, file: FileId) -> Option<Arc<XrcDomain>> {
         self.0.retain(|domain| domain.strong_count() > 0);
         self.0
             .iter()
@@ -67,6 +86,7 @@ impl NamedDomains {
             .find(|domain| domain.file == Some(file))
     }
 
+    /// Adds a domain; [`XrcDomain::file`] is Some.
     pub fn add(&mut self, domain: &Arc<XrcDomain>) {
         self.0.push(Arc::downgrade(domain));
     }

@@ -1,38 +1,40 @@
 //! Address handles and multicast groups.
 
 use ibverbs_abi::*;
-use libc::{EINVAL, c_int};
+use libc::EINVAL;
 
-use super::context::part;
+use super::context::private;
+use super::ffi::Result;
 use super::lid;
-use super::object::{Answer, Object, Plain};
+use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
 use crate::engine::{AddressVector, Service};
 
-/// An address handle.
+/// An address handle; its private part is the resolved address vector.
 pub type Ah = Object<ibv_ah, AddressVector>;
 
-/// The way that an address names; EINVAL if it is none of this device's.
-pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<AddressVector> {
+/// Converts an address. EINVAL if its port or source GID does not exist, or it has no GRH and LIDs are
+/// not enabled.
+pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVector> {
     let gids = device.net.gids();
     if attr.port_num == 1 && attr.is_global == 0 && lid::enabled() {
-        let (sgid_index, dgid) = lid::resolve(&gids, attr.dlid).ok_or(EINVAL)?;
+        let resolved = lid::resolve(&gids, attr.dlid).ok_or(Errno(EINVAL))?;
         return Ok(AddressVector {
-            dgid,
-            sgid_index,
+            dgid: resolved.gid,
+            sgid_index: resolved.index,
             traffic_class: 0,
             hop_limit: 64,
             flow_label: 0,
         });
     }
-    let known = gids.get(usize::from(attr.grh.sgid_index));
-    if attr.port_num != 1 || attr.is_global == 0 || !matches!(known, Some(Some(_))) {
-        return Err(EINVAL);
+    let sgid = gids.get(usize::from(attr.grh.sgid_index));
+    if attr.port_num != 1 || attr.is_global == 0 || !matches!(sgid, Some(Some(_))) {
+        return Err(Errno(EINVAL));
     }
     Ok(AddressVector {
-        // SAFETY: a GID is 16 bytes by whichever name.
+        // SAFETY: every variant of the union is 16 bytes, any of which are valid.
         dgid: unsafe { attr.grh.dgid.raw },
         sgid_index: attr.grh.sgid_index,
         traffic_class: attr.grh.traffic_class,
@@ -42,55 +44,63 @@ pub fn path(attr: &ibv_ah_attr, device: &Device) -> Answer<AddressVector> {
 }
 
 /// # Safety
-/// The op's contract: the domain is live, the attributes are readable.
-pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Answer<*mut ibv_ah> {
-    // SAFETY: by the contract; a live domain's context is open.
-    unsafe {
-        let context = (*pd).context;
-        let path = path(&*attr, part(context).check()?)?;
-        Pd::of(pd).users.add();
-        let mut ah = ibv_ah::zeroed();
-        (ah.context, ah.pd) = (context, pd);
-        Ok(Ah::make(ah, path))
-    }
+/// `pd` is live, `attr` readable.
+pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Result<*mut ibv_ah> {
+    // SAFETY: the caller passes a live domain, whose context is open, and readable attributes.
+    let (context, domain, attr) = unsafe { ((*pd).context, Pd::of(pd), &*attr) };
+    // SAFETY: as said, the context is open.
+    let device = unsafe { private(context) }.check()?;
+    let av = address_vector(attr, device)?;
+    domain.refs.acquire();
+    let mut ah = ibv_ah::zeroed();
+    (ah.context, ah.pd) = (context, pd);
+    Ok(Ah::alloc(ah, av))
 }
 
 /// # Safety
-/// The op's contract: the handle is live, dead after success.
-pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Answer<()> {
-    // SAFETY: by the contract; the handle's domain lives as long as it is used.
+/// `ah` is live; after success it is freed.
+pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Result<()> {
+    // SAFETY: the caller passes a live handle and does not use it again. Its reference keeps its domain
+    // live.
     unsafe {
-        Pd::of((*ah).pd).users.remove();
+        Pd::of((*ah).pd).refs.release();
         Ah::free(ah);
     }
     Ok(())
 }
 
+/// Attaches a UD queue pair to a multicast group, given as a multicast GID or an IPv4-mapped group
+/// address.
+///
 /// # Safety
-/// The op's contract: the queue pair is live, the GID readable.
-pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Answer<()> {
-    // SAFETY: by the contract.
+/// `qp` is live, `gid` readable.
+pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
     let (object, group) = unsafe { (qp::object(qp), (*gid).raw) };
     if object.qp.service != Service::Ud || group[0] != 0xff && !is_ipv4_group(&group) {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    let errno = |error: std::io::Error| -> c_int { error.raw_os_error().unwrap_or(EINVAL) };
-    object.check()?.attach(&object.qp, &group).map_err(errno)
+    // The only error without errno says that this is no group address.
+    let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
+    let attached = object.check()?.attach_multicast(&object.qp, &group);
+    attached.map_err(errno)
 }
 
+/// EINVAL if the queue pair is not attached to the group.
+///
 /// # Safety
-/// The op's contract: the queue pair is live, the GID readable.
-pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Answer<()> {
-    // SAFETY: by the contract.
+/// `qp` is live, `gid` readable.
+pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
     let (object, group) = unsafe { (qp::object(qp), (*gid).raw) };
-    if object.check()?.detach(&object.qp, &group) {
+    if object.check()?.detach_multicast(&object.qp, &group) {
         Ok(())
     } else {
-        Err(EINVAL)
+        Err(Errno(EINVAL))
     }
 }
 
-/// `::ffff:224.0.0.0/4`.
+/// Whether the GID is in `::ffff:224.0.0.0/100`, an IPv4 group address.
 fn is_ipv4_group(gid: &[u8; 16]) -> bool {
     gid[..10] == [0; 10] && gid[10..12] == [0xff, 0xff] && gid[12] & 0xf0 == 0xe0
 }

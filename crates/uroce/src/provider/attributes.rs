@@ -1,31 +1,43 @@
-//! What the device and its port are like. Limits are those of Soft-RoCE, or larger.
+//! Device and port attributes, and the limits that other files check. Limits are those of Soft-RoCE, or
+//! larger.
 
 use core::ffi::c_char;
 
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::context::{ContextPart, part};
+use super::context::{ContextPrivate, private};
+use super::ffi::Result;
 use super::lid;
-use super::object::{Answer, Plain};
+use super::object::Zeroable;
 use crate::device::clock;
 use crate::transport::PortState;
 
+/// SGEs of a work request.
 pub const MAX_SGE: u32 = 32;
+/// Work requests of a queue.
 pub const MAX_WR: u32 = 1 << 20;
+/// Entries of a completion queue.
 pub const MAX_CQE: u32 = 1 << 20;
+/// Bytes of inline data of a work request.
 pub const MAX_INLINE: u32 = 4096;
+/// Outstanding RDMA READs and atomics of a queue pair, as requester and as responder.
 pub const MAX_RD_ATOMIC: u8 = 128;
-pub const MAX_MESSAGE: u64 = 1 << 31;
-/// Places of the GID table.
-pub const GIDS: u32 = 1024;
+/// Bytes of a message.
+pub const MAX_MSG_SZ: u64 = 1 << 31;
+/// Entries of the GID table, as reported: any higher index is an error.
+pub const GID_TBL_LEN: u32 = 1024;
 
-/// Of `device_cap_flags_ex`, which verbs.h has no names for: flushes and atomic writes.
+/// Bits of `device_cap_flags_ex` that verbs.h has no names for; the kernel's
+/// IB_UVERBS_DEVICE_FLUSH_GLOBAL.
 const FLUSH_GLOBAL: u64 = 1 << 38;
+/// IB_UVERBS_DEVICE_FLUSH_PERSISTENT.
 const FLUSH_PERSISTENT: u64 = 1 << 39;
+/// IB_UVERBS_DEVICE_ATOMIC_WRITE.
 const ATOMIC_WRITE: u64 = 1 << 40;
 
-const CAPABILITIES: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
+/// `device_cap_flags`.
+const CAP_FLAGS: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
     | IBV_DEVICE_CURR_QP_STATE_MOD
     | IBV_DEVICE_PORT_ACTIVE_EVENT
     | IBV_DEVICE_SYS_IMAGE_GUID
@@ -36,7 +48,7 @@ const CAPABILITIES: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
     | IBV_DEVICE_MEM_MGT_EXTENSIONS
     | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
-fn device_attributes(context: &ContextPart) -> ibv_device_attr_ex {
+fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     let mut ex = ibv_device_attr_ex::zeroed();
     let attr = &mut ex.orig_attr;
     let version = env!("CARGO_PKG_VERSION").bytes();
@@ -47,11 +59,11 @@ fn device_attributes(context: &ContextPart) -> ibv_device_attr_ex {
     attr.sys_image_guid = attr.node_guid;
     attr.max_mr_size = u64::MAX;
     attr.page_size_cap = 0xffff_f000;
-    // As Soft-RoCE's: neither is a vendor's.
+    // The value that Soft-RoCE reports too: there is no vendor.
     attr.vendor_id = 0xff_ffff;
     attr.max_qp = 1_048_560;
     attr.max_qp_wr = MAX_WR as c_int;
-    attr.device_cap_flags = CAPABILITIES;
+    attr.device_cap_flags = CAP_FLAGS;
     attr.max_sge = MAX_SGE as c_int;
     attr.max_sge_rd = MAX_SGE as c_int;
     attr.max_cq = 1 << 20;
@@ -75,29 +87,30 @@ fn device_attributes(context: &ContextPart) -> ibv_device_attr_ex {
     attr.phys_port_cnt = 1;
     ex.completion_timestamp_mask = u64::MAX;
     ex.hca_core_clock = 1_000_000;
-    ex.device_cap_flags_ex =
-        u64::from(CAPABILITIES) | FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE;
+    ex.device_cap_flags_ex = u64::from(CAP_FLAGS) | FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE;
     ex.phys_port_cnt_ex = 1;
     ex
 }
 
+/// Reports the device's attributes, as many as fit in `attr_size` bytes; bytes beyond the structure
+/// known here are set to zero. EINVAL if that is less than an `ibv_device_attr`.
+///
 /// # Safety
-/// The op's contract: the context is open, `attr_size` bytes at `attr` are writable.
+/// `context` is open, `input` NULL or readable, and `attr_size` bytes at `attr` are writable.
 pub unsafe fn query_device_ex(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,
     attr: *mut ibv_device_attr_ex,
     attr_size: usize,
-) -> Answer<()> {
-    // SAFETY: by the contract.
+) -> Result<()> {
+    // SAFETY: the caller passes NULL or a readable input.
+    let known_input = unsafe { input.as_ref() }.is_none_or(|input| input.comp_mask == 0);
+    if !known_input || attr_size < size_of::<ibv_device_attr>() {
+        return Err(Errno(EINVAL));
+    }
+    // SAFETY: the caller passes an open context, and `attr_size` writable bytes. `all` has `known` bytes.
     unsafe {
-        if input.as_ref().is_some_and(|input| input.comp_mask != 0)
-            || attr_size < size_of::<ibv_device_attr>()
-        {
-            return Err(EINVAL);
-        }
-        let all = device_attributes(part(context));
-        // What the caller's structure has behind ours stays zero.
+        let all = device_attributes(private(context));
         core::ptr::write_bytes(attr.cast::<u8>(), 0, attr_size);
         let known = attr_size.min(size_of::<ibv_device_attr_ex>());
         core::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), attr.cast(), known);
@@ -105,7 +118,7 @@ pub unsafe fn query_device_ex(
     Ok(())
 }
 
-/// `ibv_mtu` of a number of bytes.
+/// The largest `ibv_mtu` of at most that many bytes; the smallest one if there is none.
 pub fn mtu_code(bytes: u32) -> ibv_mtu {
     match bytes {
         4096.. => IBV_MTU_4096,
@@ -116,12 +129,13 @@ pub fn mtu_code(bytes: u32) -> ibv_mtu {
     }
 }
 
-/// Bytes of an `ibv_mtu`.
+/// The bytes of an `ibv_mtu`; None for a code that does not exist.
 pub fn mtu_bytes(code: ibv_mtu) -> Option<u32> {
     matches!(code, IBV_MTU_256..=IBV_MTU_4096).then(|| 128 << code)
 }
 
 fn port_attributes(state: PortState) -> ibv_port_attr {
+    // `phys_state` (specification 14.2.5.6, PortInfo.PortPhysicalState).
     const POLLING: u8 = 2;
     const DISABLED: u8 = 3;
     const LINK_UP: u8 = 5;
@@ -133,12 +147,12 @@ fn port_attributes(state: PortState) -> ibv_port_attr {
     };
     attr.max_mtu = IBV_MTU_4096;
     attr.active_mtu = mtu_code(state.active_mtu);
-    attr.gid_tbl_len = GIDS as c_int;
+    attr.gid_tbl_len = GID_TBL_LEN as c_int;
     attr.port_cap_flags = IBV_PORT_CM_SUP;
-    attr.max_msg_sz = MAX_MESSAGE as u32;
+    attr.max_msg_sz = MAX_MSG_SZ as u32;
     attr.pkey_tbl_len = 1;
     attr.max_vl_num = 1;
-    // 1X, 2.5 Gb/s: as Soft-RoCE says where the interface does not tell.
+    // 1X, 2.5 Gb/s: what Soft-RoCE reports for an interface of unknown speed.
     attr.active_width = 1;
     attr.active_speed = 1;
     attr.link_layer = IBV_LINK_LAYER_ETHERNET as u8;
@@ -146,57 +160,60 @@ fn port_attributes(state: PortState) -> ibv_port_attr {
     attr
 }
 
+/// Reports the port's attributes. EINVAL for another port than 1.
+///
 /// # Safety
-/// The op's contract: the context is open, `attr` is writable.
+/// `context` is open, `attr` writable.
 pub unsafe fn query_port(
     context: *mut ibv_context,
     port_num: u8,
     attr: *mut ibv_port_attr,
-) -> Answer<()> {
+) -> Result<()> {
     if port_num != 1 {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    // SAFETY: by the contract.
-    unsafe {
-        let net = &part(context).device.net;
-        let mut told = port_attributes(net.port_state());
-        if lid::enabled() {
-            told.lid = lid::of_port(&net.gids());
-            told.flags = 0;
-        }
-        attr.write(told);
+    // SAFETY: the caller passes an open context.
+    let net = &unsafe { private(context) }.device.net;
+    let mut port = port_attributes(net.port_state());
+    if lid::enabled() {
+        port.lid = lid::of_port(&net.gids());
+        port.flags = 0;
     }
+    // SAFETY: the caller passes writable attributes.
+    unsafe { attr.write(port) };
     Ok(())
 }
 
-/// In units of 100 Mb/s.
+/// Reports the port's speed, in units of 100 Mb/s. EINVAL for another port than 1.
 ///
 /// # Safety
-/// The op's contract: `speed` is writable.
+/// `speed` is writable.
 pub unsafe fn query_port_speed(
     _context: *mut ibv_context,
     port_num: u32,
     speed: *mut u64,
-) -> Answer<()> {
+) -> Result<()> {
     if port_num != 1 {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a writable speed.
     unsafe { speed.write(25) };
     Ok(())
 }
 
+/// Reports the values that `comp_mask` asks for and that exist here: the raw clock.
+///
 /// # Safety
-/// The op's contract: `values` is readable and writable.
+/// `values` is readable and writable.
 pub unsafe fn query_rt_values(
     _context: *mut ibv_context,
     values: *mut ibv_values_ex,
-) -> Answer<()> {
-    // SAFETY: by the contract.
+) -> Result<()> {
+    // SAFETY: the caller passes readable and writable values.
     let values = unsafe { &mut *values };
-    let asked = values.comp_mask;
+    let requested = values.comp_mask;
     values.comp_mask = 0;
-    if asked & IBV_VALUES_MASK_RAW_CLOCK != 0 {
+    if requested & IBV_VALUES_MASK_RAW_CLOCK != 0 {
         values.comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
         values.raw_clock.tv_sec = 0;
         values.raw_clock.tv_nsec = clock::now().0 as _;

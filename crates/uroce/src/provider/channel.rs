@@ -3,51 +3,56 @@
 use std::sync::Arc;
 
 use ibverbs_abi::*;
-use libc::EMFILE;
 
-use super::context::part;
-use super::object::{Object, null};
+use super::context::private;
+use super::ffi::Result;
+use super::object::Object;
 use crate::device::events::CompletionEvents;
 
-/// A completion channel.
+/// A completion channel; its private part is the queue of its events.
 pub type Channel = Object<ibv_comp_channel, Arc<CompletionEvents>>;
 
-pub unsafe extern "C" fn create(context: *mut ibv_context) -> *mut ibv_comp_channel {
-    // SAFETY: by the op's contract the context is open.
-    let device = match unsafe { part(context) }.check() {
-        Ok(device) => device,
-        Err(errno) => return null(errno),
+/// Creates a channel. Its `fd` is the program's to read from and is closed by [`destroy_comp_channel`].
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_comp_channel> {
+    // SAFETY: the caller passes an open context.
+    let device = unsafe { private(context) }.check()?;
+    let (events, fd) = CompletionEvents::new()?;
+    let events = Arc::new(events);
+    device.add_channel(&events);
+    let public = ibv_comp_channel {
+        context,
+        fd,
+        refcnt: 0,
     };
-    match CompletionEvents::new() {
-        Ok((events, fd)) => {
-            let events = Arc::new(events);
-            device.add_channel(&events);
-            Channel::make(
-                ibv_comp_channel {
-                    context,
-                    fd,
-                    refcnt: 0,
-                },
-                events,
-            )
-        }
-        Err(error) => null(error.raw_os_error().unwrap_or(EMFILE)),
-    }
+    Ok(Channel::alloc(public, events))
 }
 
-pub unsafe extern "C" fn destroy(channel: *mut ibv_comp_channel) {
-    // SAFETY: by the op's contract the channel is one of `create`'s, and nobody uses it any more.
+/// Destroys a channel.
+///
+/// # Safety
+/// `channel` is from [`create_comp_channel`], its context is open, and no completion queue uses it.
+pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
+    // SAFETY: the caller passes a live channel of an open context.
+    let (device, events, fd) = unsafe {
+        let device = &private((*channel).context).device;
+        (device, Channel::of(channel).events(), (*channel).fd)
+    };
+    if device.owned_by_this_process() {
+        device.remove_channel(&events);
+    }
+    // SAFETY: `create_comp_channel` opened the descriptor and allocated the channel; the caller says that
+    // nobody uses either any more.
     unsafe {
-        let device = &part((*channel).context).device;
-        if device.is_ours() {
-            device.remove_channel(&Channel::of(channel).events());
-        }
-        libc::close((*channel).fd);
+        libc::close(fd);
         Channel::free(channel);
     }
 }
 
 impl Channel {
+    /// The queue of its events.
     pub fn events(&self) -> Arc<CompletionEvents> {
         Arc::clone(self)
     }

@@ -1,4 +1,4 @@
-//! Devices of the list, and contexts.
+//! Devices of the library's list, contexts, and the software ops that are no verbs: GIDs, P_Keys.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
@@ -8,38 +8,43 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, ENODATA, ENOMEM};
 
-use super::object::{Answer, Object, Plain, ToC};
-use super::{channel, table};
+use super::channel::{self, destroy_comp_channel};
+use super::ffi::{Result, ReturnToC, c_functions};
+use super::object::{Object, Zeroable};
+use super::ops_table;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
 use crate::transport;
 
-/// Behind a device of the list.
-pub struct DevicePart {
+/// The private part of a device of the library's list.
+pub struct DevicePrivate {
     core: &'static verbs_software_core,
     config: Config,
 }
 
-type ListedDevice = Object<verbs_device, DevicePart>;
+type ListedDevice = Object<verbs_device, DevicePrivate>;
 
-/// A context, as the library allocates it.
+/// A context. The library allocates it, with room in front of its own part.
 #[repr(C)]
 struct Context {
-    /// From a box.
-    ours: *mut ContextPart,
+    /// From `Box::into_raw`.
+    private: *mut ContextPrivate,
     verbs: verbs_context,
 }
 
-/// Behind a context.
-pub struct ContextPart {
+/// The private part of a context.
+pub struct ContextPrivate {
+    /// The device, which the context keeps open.
     pub device: Arc<Device>,
+    /// Its queue of async events.
     pub events: Arc<AsyncEvents>,
     core: &'static verbs_software_core,
+    /// In network byte order.
     node_guid: u64,
 }
 
-/// How many completion vectors there are: as many as processors, as with Soft-RoCE.
+/// The number of completion vectors: one per CPU, as with Soft-RoCE.
 pub fn completion_vectors() -> c_int {
     std::thread::available_parallelism().map_or(1, |n| n.get() as c_int)
 }
@@ -59,8 +64,8 @@ static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
     },
     node_guid,
     index,
-    create_comp_channel: channel::create,
-    destroy_comp_channel: channel::destroy,
+    create_comp_channel,
+    destroy_comp_channel,
     query_gid,
     query_gid_table,
     query_pkey,
@@ -68,9 +73,30 @@ static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
 
 struct SharedOps(verbs_software_ops);
 
-// SAFETY: it is never written to, and its pointers are to static data.
+// SAFETY: it is never written to, and its pointers point to static data and functions.
 unsafe impl Sync for SharedOps {}
 
+c_functions! {
+    channel {
+        create_comp_channel(context: *mut ibv_context) -> *mut ibv_comp_channel;
+    }
+    software {
+        query_gid(
+            context: *mut ibv_context,
+            port_num: u32,
+            gid_index: u32,
+            entry: *mut ibv_gid_entry,
+        ) -> c_int;
+        query_pkey(
+            context: *mut ibv_context,
+            port_num: u8,
+            index: c_int,
+            pkey: *mut u16,
+        ) -> c_int;
+    }
+}
+
+/// Copies a name, cut where the field needs its NUL.
 fn put_name(field: &mut [c_char], name: &[u8]) {
     for (to, from) in field
         .iter_mut()
@@ -80,8 +106,10 @@ fn put_name(field: &mut [c_char], name: &[u8]) {
     }
 }
 
-/// Makes a device for the library's list, without references yet. It is freed by its
-/// `uninit_device`.
+/// Creates a device for the library's list, without references yet.
+///
+/// The library owns the device, and frees it through `uninit_device` of its ops. No socket is opened
+/// before a context is. `core` holds the functions that the device needs of the library. Never NULL.
 pub fn new_device(core: &'static verbs_software_core, config: Config) -> *mut verbs_device {
     let mut device = verbs_device::zeroed();
     device.device.node_type = IBV_NODE_CA;
@@ -89,22 +117,24 @@ pub fn new_device(core: &'static verbs_software_core, config: Config) -> *mut ve
     put_name(&mut device.device.name, config.name.as_bytes());
     put_name(&mut device.device.dev_name, config.name.as_bytes());
     device.ops = &raw const SOFTWARE_OPS.0.ops;
-    ListedDevice::make(device, DevicePart { core, config })
+    ListedDevice::alloc(device, DevicePrivate { core, config })
 }
 
 unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
-    // SAFETY: by the op's contract a device of `new_device` that nobody uses any more.
+    // SAFETY: the library passes a device of `new_device` without references.
     unsafe { ListedDevice::free(device) }
 }
 
 unsafe extern "C" fn node_guid(device: *mut ibv_device) -> u64 {
-    // SAFETY: by the op's contract a device of `new_device`, which begins as an ibv_device.
+    // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
+    // ibv_device.
     let device = unsafe { ListedDevice::of(device.cast()) };
     u64::from_ne_bytes(transport::node_guid(&device.config))
 }
 
 unsafe extern "C" fn index(device: *mut ibv_device) -> c_int {
-    // SAFETY: as in `node_guid`.
+    // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
+    // ibv_device.
     let device = unsafe { ListedDevice::of(device.cast()) };
     transport::ifindex(&device.config)
 }
@@ -114,29 +144,33 @@ unsafe extern "C" fn alloc_context(
     cmd_fd: c_int,
     _private: *mut c_void,
 ) -> *mut verbs_context {
-    // SAFETY: by the op's contract a device of `new_device`, which begins as an ibv_device.
+    // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
+    // ibv_device.
     let listed = unsafe { ListedDevice::of(device.cast()) };
-    // SAFETY: `device` is live.
-    unsafe { open(device, listed, cmd_fd) }.to_c()
+    // SAFETY: `device` is live and `listed` its private part.
+    unsafe { open(device, listed, cmd_fd) }.return_to_c()
 }
 
+/// Opens a context: the device, if it is the first, and the async event queue.
+///
 /// # Safety
-/// `device` is `listed`'s.
+/// `device` is live and `listed` its private part.
 unsafe fn open(
     device: *mut ibv_device,
-    listed: &DevicePart,
+    listed: &DevicePrivate,
     cmd_fd: c_int,
-) -> Answer<*mut verbs_context> {
-    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(EINVAL);
+) -> Result<*mut verbs_context> {
+    // An error without errno says that the interface or address does not exist.
+    let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
     let opened = Device::open(&listed.config).map_err(errno)?;
     let (events, async_fd) = match AsyncEvents::new() {
-        Ok(made) => made,
+        Ok(created) => created,
         Err(error) => {
             opened.close();
             return Err(errno(error));
         }
     };
-    // SAFETY: the device is live, the size and offset are those of our structure.
+    // SAFETY: `device` is live; size and offset are those of `Context`.
     let context = unsafe {
         (listed.core.init_and_alloc_context)(
             device,
@@ -148,100 +182,124 @@ unsafe fn open(
     }
     .cast::<Context>();
     if context.is_null() {
-        // SAFETY: ours, and known to nobody else.
+        // SAFETY: opened above, and known to nobody else.
         unsafe { libc::close(async_fd) };
         opened.close();
-        return Err(ENOMEM);
+        return Err(Errno(ENOMEM));
     }
     let events = Arc::new(events);
     opened.add_context(&events);
-    let part = ContextPart {
+    let private = ContextPrivate {
         device: opened,
         events,
         core: listed.core,
         node_guid: u64::from_ne_bytes(transport::node_guid(&listed.config)),
     };
-    // SAFETY: the library has allocated and initialised the context, which nobody else knows yet.
+    // SAFETY: the library has allocated and initialised the context; nobody else knows it yet.
     unsafe {
-        (*context).ours = Box::into_raw(Box::new(part));
+        (*context).private = Box::into_raw(Box::new(private));
         let public = &raw mut (*context).verbs.context;
         (*public).async_fd = async_fd;
         (*public).num_comp_vectors = completion_vectors();
-        (listed.core.set_ops)(public, &table(listed.core));
+        (listed.core.set_ops)(public, &ops_table(listed.core));
         Ok(&raw mut (*context).verbs)
     }
 }
 
-/// Our structure around a context.
-fn around(context: *mut ibv_context) -> *mut Context {
+/// The structure around a context.
+fn container_of(context: *mut ibv_context) -> *mut Context {
     const BEFORE: usize = offset_of!(Context, verbs) + offset_of!(verbs_context, context);
     context.wrapping_byte_sub(BEFORE).cast()
 }
 
-/// Our part of a context.
+/// The private part of a context.
 ///
 /// # Safety
-/// `context` is an open context of a device of ours, and stays open while the reference is used.
-pub unsafe fn part<'a>(context: *mut ibv_context) -> &'a ContextPart {
-    // SAFETY: by the contract `open` has made it.
-    unsafe { &*(*around(context)).ours }
+/// `context` is an open context of a uroce device, and stays open while the reference is used.
+pub unsafe fn private<'a>(context: *mut ibv_context) -> &'a ContextPrivate {
+    // SAFETY: the caller passes an open context, for which `open` has set the pointer.
+    unsafe { &*(*container_of(context)).private }
 }
 
-impl ContextPart {
-    /// EACCES in a child of the process that has opened the context, as for the kernel's.
-    pub fn check(&self) -> Answer<&Arc<Device>> {
-        if self.device.is_ours() {
+impl ContextPrivate {
+    /// The device; EACCES in a child of the process that opened the context, as with a kernel device.
+    pub fn check(&self) -> Result<&Arc<Device>> {
+        if self.device.owned_by_this_process() {
             Ok(&self.device)
         } else {
-            Err(EACCES)
+            Err(Errno(EACCES))
         }
     }
 
+    /// In network byte order.
     pub fn node_guid(&self) -> u64 {
         self.node_guid
     }
 }
 
-/// Closes a context.
+/// Closes a context. With the last one of the device, its sockets and background thread go.
 pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
-    let whole = around(context);
-    // SAFETY: by the op's contract nobody uses the context any more; the library allocated it by
-    // calloc and leaves the freeing to us.
+    let whole = container_of(context);
+    // SAFETY: the library passes a context of `open` that nobody uses any more. It allocated the context
+    // by calloc and leaves freeing it to the provider.
     unsafe {
-        let part = Box::from_raw((*whole).ours);
-        if part.device.is_ours() {
-            part.device.remove_context(&part.events);
+        let private = Box::from_raw((*whole).private);
+        if private.device.owned_by_this_process() {
+            private.device.remove_context(&private.events);
         }
-        (part.core.uninit_context)(&raw mut (*whole).verbs);
-        let ContextPart { device, events, .. } = *part;
+        (private.core.uninit_context)(&raw mut (*whole).verbs);
+        let ContextPrivate { device, events, .. } = *private;
         device.close();
         drop(events);
         libc::free(whole.cast());
     }
 }
 
-unsafe extern "C" fn query_gid(
-    context: *mut ibv_context,
-    port_num: u32,
-    gid_index: u32,
-    entry: *mut ibv_gid_entry,
-) -> c_int {
-    // SAFETY: by the op's contract the context is open.
-    let device = &unsafe { part(context) }.device;
-    if port_num != 1 {
-        return EINVAL;
-    }
-    if gid_index >= super::attributes::GIDS {
-        return EINVAL;
-    }
-    let gids = device.net.gids();
-    match gids.get(gid_index as usize) {
-        Some(Some(found)) => {
-            // SAFETY: by the op's contract the entry is writable.
-            unsafe { entry.write(gid_entry(gid_index, found)) };
-            0
+/// The software ops that return a [`Result`].
+mod software {
+    use super::*;
+    use crate::provider::attributes::GID_TBL_LEN;
+
+    /// Reports an entry of the GID table. EINVAL for a port or index that does not exist, ENODATA for an
+    /// empty entry.
+    ///
+    /// # Safety
+    /// `context` is open, `entry` writable.
+    pub unsafe fn query_gid(
+        context: *mut ibv_context,
+        port_num: u32,
+        gid_index: u32,
+        entry: *mut ibv_gid_entry,
+    ) -> Result<()> {
+        if port_num != 1 || gid_index >= GID_TBL_LEN {
+            return Err(Errno(EINVAL));
         }
-        _ => ENODATA,
+        // SAFETY: the caller passes an open context.
+        let gids = unsafe { private(context) }.device.net.gids();
+        let Some(Some(found)) = gids.get(gid_index as usize) else {
+            return Err(Errno(ENODATA));
+        };
+        // SAFETY: the caller passes a writable entry.
+        unsafe { entry.write(gid_entry(gid_index, found)) };
+        Ok(())
+    }
+
+    /// Reports the only entry of the P_Key table, the default P_Key.
+    ///
+    /// # Safety
+    /// `pkey` is writable.
+    pub unsafe fn query_pkey(
+        _context: *mut ibv_context,
+        port_num: u8,
+        index: c_int,
+        pkey: *mut u16,
+    ) -> Result<()> {
+        if port_num != 1 || index != 0 {
+            return Err(Errno(EINVAL));
+        }
+        // SAFETY: the caller passes a writable P_Key.
+        unsafe { pkey.write(u16::MAX) };
+        Ok(())
     }
 }
 
@@ -255,37 +313,23 @@ fn gid_entry(index: u32, found: &transport::GidEntry) -> ibv_gid_entry {
     }
 }
 
+/// Reports the entries of the GID table that are not empty, up to `max_entries`. Returns their number.
 unsafe extern "C" fn query_gid_table(
     context: *mut ibv_context,
     entries: *mut ibv_gid_entry,
     max_entries: usize,
 ) -> isize {
-    // SAFETY: by the op's contract the context is open.
-    let device = &unsafe { part(context) }.device;
-    let gids = device.net.gids();
+    // SAFETY: the library passes an open context.
+    let gids = unsafe { private(context) }.device.net.gids();
     let present = gids
         .iter()
         .zip(0..)
-        .filter_map(|(found, index)| Some((index, found.as_ref()?)));
+        .filter_map(|(entry, index)| Some((index, entry.as_ref()?)));
     let mut count = 0;
     for (index, found) in present.take(max_entries) {
-        // SAFETY: by the op's contract there is room for that many entries.
+        // SAFETY: `entries` has room for `max_entries`, and `count` is less than that.
         unsafe { entries.add(count).write(gid_entry(index, found)) };
         count += 1;
     }
     count as isize
-}
-
-unsafe extern "C" fn query_pkey(
-    _context: *mut ibv_context,
-    port_num: u8,
-    index: c_int,
-    pkey: *mut u16,
-) -> c_int {
-    if port_num != 1 || index != 0 {
-        return EINVAL;
-    }
-    // SAFETY: by the op's contract it is writable.
-    unsafe { pkey.write(u16::MAX) };
-    0
 }

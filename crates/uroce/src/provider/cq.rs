@@ -1,4 +1,4 @@
-//! Completion queues.
+//! Completion queues: creating, polling, arming, destroying.
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
@@ -11,90 +11,95 @@ use parking_lot::lock_api::RawMutex as _;
 
 use super::attributes::MAX_CQE;
 use super::channel::Channel;
-use super::context::{completion_vectors, part};
+use super::context::{completion_vectors, private};
 use super::cq_ex;
-use super::object::{Answer, Object, Plain, Users, initialise, wait};
+use super::ffi::{Result, ReturnToC};
+use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use crate::device::Device;
-use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Entry};
+use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
 
-/// Behind a completion queue.
-pub struct CqPart {
+/// The private part of a completion queue.
+pub struct CqPrivate {
+    /// The queue.
     pub queue: Arc<CompletionQueue>,
+    /// The device that polling makes progress for.
     pub device: Arc<Device>,
-    pub users: Users,
-    /// Held from `ibv_start_poll` to `ibv_end_poll`, unless the program promises to be alone.
+    /// Queue pairs and shared receive queues that complete here.
+    pub refs: RefCount,
+    /// Locked from `ibv_start_poll` to `ibv_end_poll`. None for IBV_CREATE_CQ_ATTR_SINGLE_THREADED.
     pub polling: Option<RawMutex>,
-    /// What `ibv_start_poll` or `ibv_next_poll` has found. Of the thread that polls.
-    pub current: UnsafeCell<Option<Entry>>,
+    /// The entry that `ibv_start_poll` or `ibv_next_poll` has found. Only the thread that polls uses it.
+    pub current: UnsafeCell<Option<Cqe>>,
+    /// NULL if the queue was created without one.
     parent_domain: *mut ibv_pd,
 }
 
 /// A completion queue, plain or extended.
-pub type Cq = Object<verbs_cq, CqPart>;
+pub type Cq = Object<verbs_cq, CqPrivate>;
 
-/// The object behind a queue.
+/// The object of an `ibv_cq`.
 ///
 /// # Safety
 /// `cq` is live, and not freed while the reference is used.
 pub unsafe fn object<'a>(cq: *mut ibv_cq) -> &'a Cq {
-    // SAFETY: by the contract; every queue of ours begins as an ibv_cq.
+    // SAFETY: the caller passes a live queue, whose public structure begins with the ibv_cq.
     unsafe { Cq::of(cq.cast()) }
 }
 
-struct Wanted {
+/// What a queue is created with; `channel` and `parent_domain` may be NULL.
+struct CqAttr {
     cqe: u32,
     channel: *mut ibv_comp_channel,
     comp_vector: u32,
-    stamps: bool,
+    timestamps: bool,
+    /// `IBV_CREATE_CQ_ATTR_*`.
     flags: u32,
     parent_domain: *mut ibv_pd,
 }
 
 /// # Safety
-/// The context is open, the channel NULL or live.
-unsafe fn create(context: *mut ibv_context, wanted: Wanted) -> Answer<*mut verbs_cq> {
-    // SAFETY: by the contract.
-    let context_part = unsafe { part(context) };
-    let device = context_part.check()?;
-    if wanted.cqe == 0 || wanted.cqe > MAX_CQE || wanted.comp_vector >= completion_vectors() as u32
-    {
-        return Err(EINVAL);
+/// `context` is open; channel and parent domain are NULL or live.
+unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_cq> {
+    // SAFETY: the caller passes an open context.
+    let context_private = unsafe { private(context) };
+    let device = context_private.check()?;
+    if attr.cqe == 0 || attr.cqe > MAX_CQE || attr.comp_vector >= completion_vectors() as u32 {
+        return Err(Errno(EINVAL));
     }
-    let has = |flag| wanted.flags & flag != 0;
-    // SAFETY: by the contract.
-    let channel =
-        unsafe { (!wanted.channel.is_null()).then(|| Channel::of(wanted.channel).events()) };
+    let has = |flag| attr.flags & flag != 0;
+    // SAFETY: a channel that is not NULL is live.
+    let channel = unsafe { (!attr.channel.is_null()).then(|| Channel::of(attr.channel).events()) };
     let queue = CompletionQueue::new(CompletionQueueConfig {
-        capacity: wanted.cqe as usize,
+        capacity: attr.cqe as usize,
         channel,
-        events: context_part.events.clone(),
-        stamps: wanted.stamps,
+        events: context_private.events.clone(),
+        timestamps: attr.timestamps,
         ignore_overrun: has(IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN),
     });
-    if !wanted.parent_domain.is_null() {
-        // SAFETY: a live domain, by the contract.
-        unsafe { Pd::of(wanted.parent_domain) }.users.add();
+    if !attr.parent_domain.is_null() {
+        // SAFETY: a parent domain that is not NULL is live.
+        unsafe { Pd::of(attr.parent_domain) }.refs.acquire();
     }
-    let cq = Cq::make(
+    let cq = Cq::alloc(
         verbs_cq::zeroed(),
-        CqPart {
+        CqPrivate {
             queue: Arc::new(queue),
             device: device.clone(),
-            users: Users::default(),
+            refs: RefCount::default(),
             polling: (!has(IBV_CREATE_CQ_ATTR_SINGLE_THREADED)).then_some(RawMutex::INIT),
             current: UnsafeCell::new(None),
-            parent_domain: wanted.parent_domain,
+            parent_domain: attr.parent_domain,
         },
     );
-    // SAFETY: just made, known to nobody else.
+    // SAFETY: allocated above, and known to nobody else.
     unsafe {
         let public = &raw mut (*cq).u.cq;
         (*public).context = context;
-        (*public).channel = wanted.channel;
-        (*public).cqe = wanted.cqe as c_int;
-        (*public).handle = device.next_number();
-        initialise(&raw mut (*public).mutex, &raw mut (*public).cond);
+        (*public).channel = attr.channel;
+        (*public).cqe = attr.cqe as c_int;
+        (*public).handle = device.alloc_handle();
+        init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
         let handle = &Cq::of(cq).queue.handle;
         handle.store(cq.expose_provenance() as u64, Ordering::Relaxed);
     }
@@ -102,179 +107,189 @@ unsafe fn create(context: *mut ibv_context, wanted: Wanted) -> Answer<*mut verbs
 }
 
 /// # Safety
-/// The op's contract: the context is open, the channel NULL or live.
+/// `context` is open, `channel` NULL or live.
 pub unsafe fn create_cq(
     context: *mut ibv_context,
     cqe: c_int,
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
-) -> Answer<*mut ibv_cq> {
-    let wanted = Wanted {
-        cqe: u32::try_from(cqe).map_err(|_| EINVAL)?,
+) -> Result<*mut ibv_cq> {
+    let attr = CqAttr {
+        cqe: u32::try_from(cqe).map_err(|_| Errno(EINVAL))?,
         channel,
-        comp_vector: u32::try_from(comp_vector).map_err(|_| EINVAL)?,
-        stamps: false,
+        comp_vector: u32::try_from(comp_vector).map_err(|_| Errno(EINVAL))?,
+        timestamps: false,
         flags: 0,
         parent_domain: core::ptr::null_mut(),
     };
-    // SAFETY: by the contract.
-    unsafe { create(context, wanted) }.map(|cq| cq.cast())
+    // SAFETY: the caller passes an open context and a channel that is NULL or live.
+    unsafe { create(context, attr) }.map(|cq| cq.cast())
 }
 
+/// EOPNOTSUPP for attributes, flags and completion fields that uroce does not know.
+///
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable and their objects live.
+/// `context` is open, `init` readable, and the objects that it names are live.
 pub unsafe fn create_cq_ex(
     context: *mut ibv_context,
-    attr: *mut ibv_cq_init_attr_ex,
-) -> Answer<*mut ibv_cq_ex> {
+    init: *mut ibv_cq_init_attr_ex,
+) -> Result<*mut ibv_cq_ex> {
     const MASK: u32 = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
     const FLAGS: u32 = IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-    const STAMPS: u32 =
+    const TIMESTAMPS: u32 =
         IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-    // SAFETY: by the contract.
-    let attr = unsafe { &*attr };
-    let has = |bit| attr.comp_mask & bit != 0;
+    // SAFETY: the caller passes readable attributes.
+    let init = unsafe { &*init };
+    let has = |bit| init.comp_mask & bit != 0;
     let flags = if has(IBV_CQ_INIT_ATTR_MASK_FLAGS) {
-        attr.flags
+        init.flags
     } else {
         0
     };
-    if attr.comp_mask & !MASK != 0
+    if init.comp_mask & !MASK != 0
         || flags & !FLAGS != 0
-        || attr.wc_flags & !u64::from(cq_ex::FIELDS) != 0
+        || init.wc_flags & !u64::from(cq_ex::FIELDS) != 0
     {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
-    let wanted = Wanted {
-        cqe: attr.cqe,
-        channel: attr.channel,
-        comp_vector: attr.comp_vector,
-        stamps: attr.wc_flags & u64::from(STAMPS) != 0,
+    let attr = CqAttr {
+        cqe: init.cqe,
+        channel: init.channel,
+        comp_vector: init.comp_vector,
+        timestamps: init.wc_flags & u64::from(TIMESTAMPS) != 0,
         flags,
         parent_domain: if has(IBV_CQ_INIT_ATTR_MASK_PD) {
-            attr.parent_domain
+            init.parent_domain
         } else {
             core::ptr::null_mut()
         },
     };
-    // SAFETY: by the contract; the queue is new, and has room for all of an ibv_cq_ex.
+    // SAFETY: the caller passes an open context, and the objects that `init` names are live. The new
+    // queue is a verbs_cq, which has room for an ibv_cq_ex.
     unsafe {
-        let cq = create(context, wanted)?;
+        let cq = create(context, attr)?;
         let extended = &raw mut (*cq).u.cq_ex;
-        cq_ex::fill(extended, attr.wc_flags as u32);
+        cq_ex::fill(extended, init.wc_flags as u32);
         Ok(extended)
     }
 }
 
+/// EINVAL for a size out of range, or smaller than the number of entries in the queue.
+///
 /// # Safety
-/// The op's contract: the queue is live.
-pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Answer<()> {
-    // SAFETY: by the contract.
+/// `cq` is live.
+pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Result<()> {
+    // SAFETY: the caller passes a live queue.
     let object = unsafe { object(cq) };
     if cqe < 1 || cqe > MAX_CQE as c_int || !object.queue.resize(cqe as usize) {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    // SAFETY: by the contract.
+    // SAFETY: `cq` is live.
     unsafe { (*cq).cqe = cqe };
     Ok(())
 }
 
+/// Fails with EBUSY while an object uses the queue. Blocks until the program has acknowledged the queue's
+/// events that it has read.
+///
 /// # Safety
-/// The op's contract: the queue is live, dead after success.
-pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Answer<()> {
-    // SAFETY: by the contract; nobody but the program's threads that acknowledge uses the queue when
-    // it has no users.
+/// `cq` is live; after success it is freed.
+pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Result<()> {
+    // SAFETY: the caller passes a live queue. It has no references, so only threads that acknowledge its
+    // events use it until then; its own reference keeps its parent domain live.
     unsafe {
-        let part = object(cq);
-        part.users.check_none()?;
-        if part.device.is_ours() {
-            let (events, async_events) = part.queue.withdraw_events();
-            wait(&raw mut (*cq).mutex, &raw mut (*cq).cond, || {
-                (*cq).comp_events_completed == events
-                    && (*cq).async_events_completed == async_events
+        let private = object(cq);
+        private.refs.ensure_unused()?;
+        if private.device.owned_by_this_process() {
+            let read = private.queue.withdraw_events();
+            wait_until(&raw mut (*cq).mutex, &raw mut (*cq).cond, || {
+                (*cq).comp_events_completed == read.completion
+                    && (*cq).async_events_completed == read.asynchronous
             });
         }
-        if !part.parent_domain.is_null() {
-            Pd::of(part.parent_domain).users.remove();
+        if !private.parent_domain.is_null() {
+            Pd::of(private.parent_domain).refs.release();
         }
         Cq::free(cq.cast());
     }
     Ok(())
 }
 
-/// Arms the queue for one event.
+/// Arms the queue for one completion event. EACCES in a child of the process that created it.
 pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
-    // SAFETY: by the op's contract the queue is live.
-    let part = unsafe { object(cq) };
-    if !part.device.is_ours() {
-        return EACCES;
+    // SAFETY: the caller passes a live queue.
+    let private = unsafe { object(cq) };
+    if !private.device.owned_by_this_process() {
+        return Result::<()>::Err(Errno(EACCES)).return_to_c();
     }
-    part.queue.arm(solicited_only != 0);
-    part.device.expect_event();
+    private.queue.arm(solicited_only != 0);
+    private.device.expect_event();
     0
 }
 
-/// What `ibv_wc` tells of a completion.
-fn work_completion(entry: &Entry) -> ibv_wc {
-    let done = &entry.completion;
+/// The `ibv_wc` of an entry.
+fn work_completion(cqe: &Cqe) -> ibv_wc {
+    let completion = &cqe.completion;
     ibv_wc {
-        wr_id: done.wr_id,
-        status: done.status,
-        opcode: done.opcode,
-        vendor_err: done.vendor_err,
-        byte_len: done.byte_len,
+        wr_id: completion.wr_id,
+        status: completion.status,
+        opcode: completion.opcode,
+        vendor_err: completion.vendor_err,
+        byte_len: completion.byte_len,
         imm: ibv_wc_imm {
-            imm_data: done.imm_or_rkey,
+            imm_data: completion.imm_or_rkey,
         },
-        qp_num: entry.qpn,
-        src_qp: done.src_qpn,
-        wc_flags: done.wc_flags,
-        pkey_index: done.pkey_index,
+        qp_num: cqe.qpn,
+        src_qp: completion.src_qpn,
+        wc_flags: completion.wc_flags,
+        pkey_index: completion.pkey_index,
         slid: 0,
         sl: 0,
         dlid_path_bits: 0,
     }
 }
 
-/// Takes completions; while there is none, makes progress.
+/// Reports up to `num_entries` completions and returns their number. If there is none, makes progress
+/// once before. Returns -1 in a child of the process that created the queue.
 pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: by the op's contract the queue is live.
-    let part = unsafe { object(cq) };
+    // SAFETY: the caller passes a live queue.
+    let private = unsafe { object(cq) };
     let Ok(max @ 1..) = usize::try_from(num_entries) else {
         return 0;
     };
-    if !part.device.is_ours() {
+    if !private.device.owned_by_this_process() {
         return -1;
     }
-    let take = || {
-        part.queue.take(max, |i, entry| {
-            // SAFETY: by the op's contract there is room for `num_entries`.
-            unsafe { wc.add(i).write(work_completion(entry)) };
+    let poll_queue = || {
+        private.queue.poll(max, |i, cqe| {
+            // SAFETY: the caller's array has `num_entries` elements, and `i` is less than that.
+            unsafe { wc.add(i).write(work_completion(cqe)) };
         })
     };
-    match take() {
+    match poll_queue() {
         0 => {
-            part.device.poll();
-            take() as c_int
+            private.device.poll();
+            poll_queue() as c_int
         }
-        taken => taken as c_int,
+        polled => polled as c_int,
     }
 }
 
-impl CqPart {
-    /// The next completion; makes progress if there is none.
-    pub fn next(&self) -> Option<Entry> {
-        if !self.device.is_ours() {
+impl CqPrivate {
+    /// Removes the next entry. If there is none, makes progress once before. None in a child of the
+    /// process that created the queue.
+    pub fn next(&self) -> Option<Cqe> {
+        if !self.device.owned_by_this_process() {
             return None;
         }
-        let take = || {
-            let mut found = None;
-            self.queue.take(1, |_, entry| found = Some(*entry));
-            found
+        let poll_queue = || {
+            let mut next = None;
+            self.queue.poll(1, |_, cqe| next = Some(*cqe));
+            next
         };
-        take().or_else(|| {
+        poll_queue().or_else(|| {
             self.device.poll();
-            take()
+            poll_queue()
         })
     }
 }

@@ -1,62 +1,68 @@
-//! Extended completion queues: the fields of a completion, one by one.
+//! Extended completion queues: polling one completion at a time and reading its fields by functions
+//! (ibv_create_cq_ex(3)).
+//!
+//! Invariant: between `start_poll` and `end_poll` one thread polls the queue, which either the polling
+//! lock or the program (IBV_CREATE_CQ_ATTR_SINGLE_THREADED) ensures. Only that thread uses
+//! `CqPrivate::current`.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOENT, c_int};
 use parking_lot::lock_api::RawMutex;
 
 use super::cq::{Cq, object};
-use crate::device::completion::Entry;
+use crate::device::completion::Cqe;
 
-/// What a completion can tell. There are no VLANs, flows or tags here.
+/// The fields that a completion has here: all but VLAN, flow tag and tag matching.
 pub const FIELDS: u32 = IBV_WC_STANDARD_FLAGS
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP
     | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
 
-/// Takes the next completion as the current one.
+/// Makes the next completion the current one. Returns 0, or ENOENT, which is no error and so does not
+/// set errno.
 ///
 /// # Safety
-/// `cq` is `part`'s, and this thread is the one that polls it.
-unsafe fn advance(cq: *mut ibv_cq_ex, part: &Cq) -> c_int {
-    let Some(entry) = part.next() else {
+/// `cq` is `object`'s, and this thread is the one that polls it.
+unsafe fn advance(cq: *mut ibv_cq_ex, object: &Cq) -> c_int {
+    let Some(cqe) = object.next() else {
         return ENOENT;
     };
-    // SAFETY: by the contract nobody else uses these now.
+    // SAFETY: only the polling thread, which is this one, uses these fields and the cell.
     unsafe {
-        (*cq).status = entry.completion.status;
-        (*cq).wr_id = entry.completion.wr_id;
-        *part.current.get() = Some(entry);
+        (*cq).status = cqe.completion.status;
+        (*cq).wr_id = cqe.completion.wr_id;
+        *object.current.get() = Some(cqe);
     }
     0
 }
 
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
-    // SAFETY: by the op's contract the queue is live, and the attributes are readable; the lock, or
-    // the program's promise, makes this thread the one that polls.
-    unsafe {
-        if (*attr).comp_mask != 0 {
-            return EINVAL;
-        }
-        let part = object(cq.cast());
-        if let Some(polling) = &part.polling {
-            polling.lock();
-        }
-        let found = advance(cq, part);
-        if found != 0
-            && let Some(polling) = &part.polling
-        {
-            polling.unlock();
-        }
-        found
+    // SAFETY: the caller passes a live queue and readable attributes.
+    let (object, known) = unsafe { (object(cq.cast()), (*attr).comp_mask == 0) };
+    if !known {
+        return EINVAL;
     }
+    if let Some(polling) = &object.polling {
+        polling.lock();
+    }
+    // SAFETY: the lock, or the program's promise, makes this thread the one that polls.
+    let result = unsafe { advance(cq, object) };
+    if result != 0
+        && let Some(polling) = &object.polling
+    {
+        // SAFETY: locked above, by this thread.
+        unsafe { polling.unlock() };
+    }
+    result
 }
 
 unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
-    // SAFETY: by the op's contract the queue is live, and this thread has called start_poll.
+    // SAFETY: the caller passes a live queue, and is the thread that has called start_poll.
     unsafe { advance(cq, object(cq.cast())) }
 }
 
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    // SAFETY: as in `next_poll`.
+    // SAFETY: the caller passes a live queue, and is the thread that has called start_poll, which locked
+    // it.
     unsafe {
         if let Some(polling) = &object(cq.cast()).polling {
             polling.unlock();
@@ -66,36 +72,36 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 
 /// The functions that read a field of the current completion.
 macro_rules! fields {
-    ($($read:ident -> $ty:ty = |$entry:ident| $value:expr;)*) => { $(
+    ($($read:ident -> $ty:ty = |$cqe:ident| $value:expr;)*) => { $(
         unsafe extern "C" fn $read(cq: *mut ibv_cq_ex) -> $ty {
-            // SAFETY: by the op's contract the queue is live, and this thread polls it.
-            let current: &Option<Entry> = unsafe { &*object(cq.cast()).current.get() };
-            current.as_ref().map_or(0, |$entry| $value)
+            // SAFETY: the caller passes a live queue, and is the thread that polls it.
+            let current: &Option<Cqe> = unsafe { &*object(cq.cast()).current.get() };
+            current.as_ref().map_or(0, |$cqe| $value)
         }
     )* };
 }
 
 fields! {
-    read_opcode -> ibv_wc_opcode = |entry| entry.completion.opcode;
-    read_vendor_err -> u32 = |entry| entry.completion.vendor_err;
-    read_byte_len -> u32 = |entry| entry.completion.byte_len;
-    read_imm_data -> u32 = |entry| entry.completion.imm_or_rkey;
-    read_qp_num -> u32 = |entry| entry.qpn;
-    read_src_qp -> u32 = |entry| entry.completion.src_qpn;
-    read_wc_flags -> u32 = |entry| entry.completion.wc_flags;
-    read_slid -> u32 = |_entry| 0;
-    read_sl -> u8 = |_entry| 0;
-    read_dlid_path_bits -> u8 = |_entry| 0;
-    read_completion_ts -> u64 = |entry| entry.stamp;
-    read_completion_wallclock_ns -> u64 = |entry| entry.wall;
+    read_opcode -> ibv_wc_opcode = |cqe| cqe.completion.opcode;
+    read_vendor_err -> u32 = |cqe| cqe.completion.vendor_err;
+    read_byte_len -> u32 = |cqe| cqe.completion.byte_len;
+    read_imm_data -> u32 = |cqe| cqe.completion.imm_or_rkey;
+    read_qp_num -> u32 = |cqe| cqe.qpn;
+    read_src_qp -> u32 = |cqe| cqe.completion.src_qpn;
+    read_wc_flags -> u32 = |cqe| cqe.completion.wc_flags;
+    read_slid -> u32 = |_cqe| 0;
+    read_sl -> u8 = |_cqe| 0;
+    read_dlid_path_bits -> u8 = |_cqe| 0;
+    read_completion_ts -> u64 = |cqe| cqe.timestamp_ns;
+    read_completion_wallclock_ns -> u64 = |cqe| cqe.wallclock_ns;
 }
 
-/// Fills in the functions; those for fields that were not asked for stay NULL.
+/// Sets the functions of a new queue; those for fields that `wc_flags` does not ask for stay NULL.
 ///
 /// # Safety
-/// `cq` is new and known to nobody else.
+/// `cq` is live, and nobody else knows it yet.
 pub unsafe fn fill(cq: *mut ibv_cq_ex, wc_flags: u32) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a queue that nobody else uses.
     let cq = unsafe { &mut *cq };
     cq.start_poll = Some(start_poll);
     cq.next_poll = Some(next_poll);
@@ -103,14 +109,14 @@ pub unsafe fn fill(cq: *mut ibv_cq_ex, wc_flags: u32) {
     cq.read_opcode = Some(read_opcode);
     cq.read_vendor_err = Some(read_vendor_err);
     cq.read_wc_flags = Some(read_wc_flags);
-    macro_rules! asked {
+    macro_rules! set_if {
         ($($flag:ident $read:ident)*) => { $(
             if wc_flags & $flag != 0 {
                 cq.$read = Some($read);
             }
         )* };
     }
-    asked! {
+    set_if! {
         IBV_WC_EX_WITH_BYTE_LEN read_byte_len
         IBV_WC_EX_WITH_IMM read_imm_data
         IBV_WC_EX_WITH_QP_NUM read_qp_num

@@ -1,14 +1,19 @@
-//! The verbs over the device, an ops table as a provider of libibverbs has, a file per object.
+//! The verbs over the device, as a libibverbs provider implements them: an ops table, a file per object.
 //!
-//! | file | what is in it |
+//! | file | responsible for |
 //! |---|---|
-//! | `object.rs` | what an object is made of; answers; waiting for acknowledgements |
-//! | `context.rs`, `channel.rs` | devices of the list, contexts, GIDs; completion channels |
-//! | `attributes.rs` | what device and port are like |
-//! | `pd.rs`, `mr.rs`, `ah.rs`, `srq.rs` | domains; regions and windows; address handles and groups; shared queues and XRC domains |
-//! | `cq.rs`, `cq_ex.rs` | completion queues |
-//! | `qp.rs`, `modify.rs`, `transitions.rs` | queue pairs; their attributes; the table of states (pure) |
-//! | `post.rs`, `wr_api.rs` | work requests, in lists or built by calls |
+//! | `ffi.rs` | what C gets of a result |
+//! | `object.rs` | what an object is made of; reference counts; waiting for acknowledged events |
+//! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
+//! | `attributes.rs` | device and port attributes; limits |
+//! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
+//! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
+//! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
+//! | `qp.rs`, `modify.rs`, `transitions.rs` | queue pairs; attributes; state transition table (pure) |
+//! | `post.rs`, `wr_api.rs` | work requests: posted as lists, or built by the `ibv_wr_*` functions |
+//! | `lid.rs` | LIDs, for programs that know no GIDs |
+//!
+//! Not here: what the library does before it calls an op (argument checks, locks of the device list).
 
 mod ah;
 mod attributes;
@@ -16,6 +21,7 @@ mod channel;
 mod context;
 mod cq;
 mod cq_ex;
+mod ffi;
 mod lid;
 mod modify;
 mod mr;
@@ -32,107 +38,143 @@ use core::ffi::{c_int, c_void};
 use ibverbs_abi::*;
 
 pub use context::new_device;
-use object::ToC;
+use ffi::{ReturnToC, c_functions};
 
-/// Writes the table: the operations that answer by a `Result`, which C gets as its own answers, and
-/// those that are C's already.
-macro_rules! table {
-    (
-        answers: { $($op:ident($($arg:ident: $ty:ty),*) -> $answer:ty = $module:ident;)* }
-        as_they_are: { $($plain:ident = $from:ident),* $(,)? }
-    ) => {
-        $(
-            unsafe extern "C" fn $op($($arg: $ty),*) -> $answer {
-                // SAFETY: the same contract.
-                unsafe { $module::$op($($arg),*) }.to_c()
-            }
-        )*
-
-        /// All operations of a context.
-        fn table(core: &verbs_software_core) -> verbs_context_ops {
-            verbs_context_ops {
-                $($op,)*
-                $($plain: $from::$plain,)*
-                ..*core.default_ops
-            }
-        }
-    };
+c_functions! {
+    ah {
+        attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+        create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah;
+        destroy_ah(ah: *mut ibv_ah) -> c_int;
+        detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int;
+    }
+    attributes {
+        query_device_ex(
+            context: *mut ibv_context,
+            input: *const ibv_query_device_ex_input,
+            attr: *mut ibv_device_attr_ex,
+            attr_size: usize,
+        ) -> c_int;
+        query_port(context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr) -> c_int;
+        query_port_speed(context: *mut ibv_context, port_num: u32, speed: *mut u64) -> c_int;
+        query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> c_int;
+    }
+    cq {
+        create_cq(
+            context: *mut ibv_context,
+            cqe: c_int,
+            channel: *mut ibv_comp_channel,
+            comp_vector: c_int,
+        ) -> *mut ibv_cq;
+        create_cq_ex(context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex;
+        destroy_cq(cq: *mut ibv_cq) -> c_int;
+        resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
+    }
+    modify {
+        modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int;
+        query_qp(
+            qp: *mut ibv_qp,
+            attr: *mut ibv_qp_attr,
+            mask: c_int,
+            init: *mut ibv_qp_init_attr,
+        ) -> c_int;
+    }
+    mr {
+        alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
+        bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
+        dealloc_mw(mw: *mut ibv_mw) -> c_int;
+        dereg_mr(mr: *mut verbs_mr) -> c_int;
+        reg_mr(
+            pd: *mut ibv_pd,
+            addr: *mut c_void,
+            length: usize,
+            iova: u64,
+            access: c_int,
+        ) -> *mut ibv_mr;
+        rereg_mr(
+            vmr: *mut verbs_mr,
+            flags: c_int,
+            pd: *mut ibv_pd,
+            addr: *mut c_void,
+            length: usize,
+            access: c_int,
+        ) -> c_int;
+    }
+    pd {
+        alloc_parent_domain(
+            context: *mut ibv_context,
+            attr: *mut ibv_parent_domain_init_attr,
+        ) -> *mut ibv_pd;
+        alloc_pd(context: *mut ibv_context) -> *mut ibv_pd;
+        alloc_td(context: *mut ibv_context, attr: *mut ibv_td_init_attr) -> *mut ibv_td;
+        dealloc_pd(pd: *mut ibv_pd) -> c_int;
+        dealloc_td(td: *mut ibv_td) -> c_int;
+    }
+    qp {
+        create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp;
+        create_qp_ex(context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp;
+        destroy_qp(qp: *mut ibv_qp) -> c_int;
+        open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp;
+    }
+    srq {
+        close_xrcd(xrcd: *mut ibv_xrcd) -> c_int;
+        create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq;
+        create_srq_ex(context: *mut ibv_context, init: *mut ibv_srq_init_attr_ex) -> *mut ibv_srq;
+        destroy_srq(srq: *mut ibv_srq) -> c_int;
+        get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int;
+        modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int;
+        open_xrcd(context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr) -> *mut ibv_xrcd;
+        query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int;
+    }
 }
 
-table! {
-    answers: {
-    alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw = mr;
-    alloc_parent_domain(
-        context: *mut ibv_context, attr: *mut ibv_parent_domain_init_attr
-    ) -> *mut ibv_pd = pd;
-    alloc_pd(context: *mut ibv_context) -> *mut ibv_pd = pd;
-    alloc_td(context: *mut ibv_context, attr: *mut ibv_td_init_attr) -> *mut ibv_td = pd;
-    attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int = ah;
-    bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int = mr;
-    close_xrcd(xrcd: *mut ibv_xrcd) -> c_int = srq;
-    create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah = ah;
-    create_cq(
-        context: *mut ibv_context, cqe: c_int, channel: *mut ibv_comp_channel, comp_vector: c_int
-    ) -> *mut ibv_cq = cq;
-    create_cq_ex(
-        context: *mut ibv_context, attr: *mut ibv_cq_init_attr_ex
-    ) -> *mut ibv_cq_ex = cq;
-    create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> *mut ibv_qp = qp;
-    create_qp_ex(
-        context: *mut ibv_context, init: *mut ibv_qp_init_attr_ex
-    ) -> *mut ibv_qp = qp;
-    create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> *mut ibv_srq = srq;
-    create_srq_ex(
-        context: *mut ibv_context, init: *mut ibv_srq_init_attr_ex
-    ) -> *mut ibv_srq = srq;
-    dealloc_mw(mw: *mut ibv_mw) -> c_int = mr;
-    dealloc_pd(pd: *mut ibv_pd) -> c_int = pd;
-    dealloc_td(td: *mut ibv_td) -> c_int = pd;
-    dereg_mr(mr: *mut verbs_mr) -> c_int = mr;
-    destroy_ah(ah: *mut ibv_ah) -> c_int = ah;
-    destroy_cq(cq: *mut ibv_cq) -> c_int = cq;
-    destroy_qp(qp: *mut ibv_qp) -> c_int = qp;
-    destroy_srq(srq: *mut ibv_srq) -> c_int = srq;
-    detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int = ah;
-    get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> c_int = srq;
-    modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int = modify;
-    modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> c_int = srq;
-    open_qp(context: *mut ibv_context, attr: *mut ibv_qp_open_attr) -> *mut ibv_qp = qp;
-    open_xrcd(
-        context: *mut ibv_context, attr: *mut ibv_xrcd_init_attr
-    ) -> *mut ibv_xrcd = srq;
-    query_device_ex(
-        context: *mut ibv_context,
-        input: *const ibv_query_device_ex_input,
-        attr: *mut ibv_device_attr_ex,
-        attr_size: usize
-    ) -> c_int = attributes;
-    query_port(
-        context: *mut ibv_context, port_num: u8, attr: *mut ibv_port_attr
-    ) -> c_int = attributes;
-    query_port_speed(
-        context: *mut ibv_context, port_num: u32, speed: *mut u64
-    ) -> c_int = attributes;
-    query_qp(
-        qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int, init: *mut ibv_qp_init_attr
-    ) -> c_int = modify;
-    query_rt_values(
-        context: *mut ibv_context, values: *mut ibv_values_ex
-    ) -> c_int = attributes;
-    query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> c_int = srq;
-    reg_mr(
-        pd: *mut ibv_pd, addr: *mut c_void, length: usize, iova: u64, access: c_int
-    ) -> *mut ibv_mr = mr;
-    resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int = cq;
-    }
-    as_they_are: {
-        free_context = context,
-        poll_cq = cq,
-        post_recv = post,
-        post_send = post,
-        post_srq_recv = srq,
-        query_qp_data_in_order = qp,
-        req_notify_cq = cq,
-        rereg_mr = mr,
+/// The ops table of a context: all verbs that uroce implements, and the library's defaults for the
+/// others.
+fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
+    verbs_context_ops {
+        alloc_mw,
+        alloc_parent_domain,
+        alloc_pd,
+        alloc_td,
+        attach_mcast,
+        bind_mw,
+        close_xrcd,
+        create_ah,
+        create_cq,
+        create_cq_ex,
+        create_qp,
+        create_qp_ex,
+        create_srq,
+        create_srq_ex,
+        dealloc_mw,
+        dealloc_pd,
+        dealloc_td,
+        dereg_mr,
+        destroy_ah,
+        destroy_cq,
+        destroy_qp,
+        destroy_srq,
+        detach_mcast,
+        get_srq_num,
+        modify_qp,
+        modify_srq,
+        open_qp,
+        open_xrcd,
+        query_device_ex,
+        query_port,
+        query_port_speed,
+        query_qp,
+        query_rt_values,
+        query_srq,
+        reg_mr,
+        rereg_mr,
+        resize_cq,
+        free_context: context::free_context,
+        poll_cq: cq::poll_cq,
+        post_recv: post::post_recv,
+        post_send: post::post_send,
+        post_srq_recv: srq::post_srq_recv,
+        query_qp_data_in_order: qp::query_qp_data_in_order,
+        req_notify_cq: cq::req_notify_cq,
+        ..*core.default_ops
     }
 }

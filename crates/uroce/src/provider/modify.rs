@@ -1,82 +1,82 @@
-//! Changing and asking a queue pair's attributes.
+//! Modifying and querying the attributes of a queue pair.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
 use super::attributes::{MAX_RD_ATOMIC, mtu_bytes, mtu_code};
-use super::object::{Answer, Plain};
-use super::qp::{self, QpPart};
+use super::ffi::Result;
+use super::object::Zeroable;
+use super::qp::{self, QpPrivate};
 use super::{ah, transitions};
 use crate::engine::{QpChange, QpState, Service};
 use crate::wire::Psn;
 
+/// Modifies what the mask names. EINVAL if there is no such transition, if an attribute is missing or
+/// not allowed in it (`transitions.rs`), or if a value is out of range; then nothing is changed.
+///
 /// # Safety
-/// The op's contract: the queue pair is live, the attributes that the mask names are readable.
-pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Answer<()> {
-    // SAFETY: by the contract.
+/// `qp` is live, and the attributes that the mask names are readable.
+pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair and readable attributes.
     let (object, attr) = unsafe { (qp::object(qp), &*attr) };
     let mask = mask as u32;
     let device = object.check()?;
-    let mut change = change(object, attr, mask)?;
+    let mut change = requested_change(object, attr, mask)?;
     if object.qp.service == Service::Ud {
-        // Longer datagrams do not fit the port.
+        // A UD queue pair has no path MTU attribute; its datagrams must fit the port.
         change.path_mtu = Some(device.net.port_state().active_mtu);
     }
-    device.run(&object.qp, |engine, world, now| {
+    device.run_qp(&object.qp, |engine, host, now| {
         let from = engine.state();
         let to = change.state.unwrap_or(from);
-        let mut expected = attr.cur_qp_state;
-        if mask & IBV_QP_CUR_STATE == 0 {
-            expected = transitions::number(from);
+        let claims_other_state =
+            mask & IBV_QP_CUR_STATE != 0 && attr.cur_qp_state != transitions::number(from);
+        if claims_other_state || !transitions::allowed(object.qp.service, from, to, mask) {
+            return Err(Errno(EINVAL));
         }
-        if expected != transitions::number(from)
-            || !transitions::allowed(object.qp.service, from, to, mask)
-        {
-            return Err(EINVAL);
-        }
-        // A move to RESET or ERR looks at nothing else; one that goes nowhere is none.
+        // Without IBV_QP_STATE the attributes are set in the present state.
         change.state = (mask & IBV_QP_STATE != 0).then_some(to);
-        engine.modify(&change, now, world);
+        engine.modify(&change, now, host);
         if change.state == Some(QpState::Reset) {
             for cq in [&object.qp.send_cq, &object.qp.recv_cq]
                 .into_iter()
                 .flatten()
             {
-                cq.forget(object.qp.qpn);
+                cq.remove_of(object.qp.qpn);
             }
         }
         Ok(())
     })?;
     if mask & IBV_QP_AV != 0 {
-        *object.av.lock() = Some(attr.ah_attr);
+        *object.ah_attr.lock() = Some(attr.ah_attr);
     }
     Ok(())
 }
 
-/// What the mask names, if the values can be.
-fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
-    let device = &part.device;
+/// The engine's form of what the mask names. EINVAL if a value is out of range or not supported.
+fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpChange> {
+    let device = &qp.device;
     let has = |bit| mask & bit != 0;
     let mut change = QpChange::default();
-    let refused = has(IBV_QP_PORT) && attr.port_num != 1
+    let invalid = has(IBV_QP_PORT) && attr.port_num != 1
         || has(IBV_QP_PKEY_INDEX) && attr.pkey_index != 0
-        // Paths do not migrate here: only the state that means so can be asked for.
+        // There is no path migration: MIGRATED, which means that none is armed, is the only state.
         || has(IBV_QP_ALT_PATH)
         || has(IBV_QP_PATH_MIG_STATE) && attr.path_mig_state != IBV_MIG_MIGRATED
         || has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify > 1;
-    if refused {
-        return Err(EINVAL);
+    if invalid {
+        return Err(Errno(EINVAL));
     }
     if has(IBV_QP_STATE) {
-        change.state = Some(transitions::state(attr.qp_state).ok_or(EINVAL)?);
+        change.state = Some(transitions::state(attr.qp_state).ok_or(Errno(EINVAL))?);
     }
     if has(IBV_QP_AV) {
-        change.av = Some(ah::path(&attr.ah_attr, device)?);
+        change.av = Some(ah::address_vector(&attr.ah_attr, device)?);
     }
     if has(IBV_QP_PATH_MTU) {
-        let mtu = mtu_bytes(attr.path_mtu).ok_or(EINVAL)?;
+        let mtu = mtu_bytes(attr.path_mtu).ok_or(Errno(EINVAL))?;
         if mtu > device.net.port_state().active_mtu {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         change.path_mtu = Some(mtu);
     }
@@ -85,7 +85,7 @@ fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
         ($($bit:ident $to:ident = $value:expr, at most $limit:expr;)*) => { $(
             if has($bit) {
                 if $value > $limit {
-                    return Err(EINVAL);
+                    return Err(Errno(EINVAL));
                 }
                 change.$to = Some($value);
             }
@@ -104,53 +104,55 @@ fn change(part: &QpPart, attr: &ibv_qp_attr, mask: u32) -> Answer<QpChange> {
         IBV_QP_RETRY_CNT retry_cnt = attr.retry_cnt, at most 7;
         IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry, at most 7;
     }
-    // Numbers of 24 bits: the rest is not looked at, as by other devices.
+    // PSNs have 24 bits; like other devices, uroce ignores the upper 8.
     change.rq_psn = has(IBV_QP_RQ_PSN).then(|| Psn::new(attr.rq_psn));
     change.sq_psn = has(IBV_QP_SQ_PSN).then(|| Psn::new(attr.sq_psn));
     Ok(change)
 }
 
+/// Reports all attributes, whatever the mask names.
+///
 /// # Safety
-/// The op's contract: the queue pair is live, both results are writable.
+/// `qp` is live, `attr` and `init` are writable.
 pub unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     _mask: c_int,
     init: *mut ibv_qp_init_attr,
-) -> Answer<()> {
-    // SAFETY: by the contract.
+) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair.
     let (object, qp) = unsafe { (qp::object(qp), &*qp) };
     object.check()?;
-    let (now, draining) = {
+    let (current, sq_draining) = {
         let inner = object.qp.inner.lock();
         (inner.engine().attributes(), inner.engine().sq_draining())
     };
-    let state = transitions::number(now.state.unwrap_or(QpState::Reset));
-    let mut told = ibv_qp_attr::zeroed();
-    told.qp_state = state;
-    told.cur_qp_state = state;
-    told.path_mtu = now.path_mtu.map_or(0, mtu_code);
-    told.path_mig_state = IBV_MIG_MIGRATED;
-    told.cap = object.cap;
-    told.port_num = 1;
-    told.sq_draining = draining.into();
-    told.qkey = now.qkey.unwrap_or(0);
-    told.rq_psn = now.rq_psn.map_or(0, Psn::get);
-    told.sq_psn = now.sq_psn.map_or(0, Psn::get);
-    told.dest_qp_num = now.dest_qpn.unwrap_or(0);
-    told.qp_access_flags = now.access.unwrap_or(0);
-    told.max_rd_atomic = now.max_rd_atomic.unwrap_or(0);
-    told.max_dest_rd_atomic = now.max_dest_rd_atomic.unwrap_or(0);
-    told.min_rnr_timer = now.min_rnr_timer.unwrap_or(0);
-    told.timeout = now.timeout.unwrap_or(0);
-    told.retry_cnt = now.retry_cnt.unwrap_or(0);
-    told.rnr_retry = now.rnr_retry.unwrap_or(0);
-    if let Some(av) = *object.av.lock() {
-        told.ah_attr = av;
+    let state = transitions::number(current.state.unwrap_or(QpState::Reset));
+    let mut reported = ibv_qp_attr::zeroed();
+    reported.qp_state = state;
+    reported.cur_qp_state = state;
+    reported.path_mtu = current.path_mtu.map_or(0, mtu_code);
+    reported.path_mig_state = IBV_MIG_MIGRATED;
+    reported.cap = object.cap;
+    reported.port_num = 1;
+    reported.sq_draining = sq_draining.into();
+    reported.qkey = current.qkey.unwrap_or(0);
+    reported.rq_psn = current.rq_psn.map_or(0, Psn::get);
+    reported.sq_psn = current.sq_psn.map_or(0, Psn::get);
+    reported.dest_qp_num = current.dest_qpn.unwrap_or(0);
+    reported.qp_access_flags = current.access.unwrap_or(0);
+    reported.max_rd_atomic = current.max_rd_atomic.unwrap_or(0);
+    reported.max_dest_rd_atomic = current.max_dest_rd_atomic.unwrap_or(0);
+    reported.min_rnr_timer = current.min_rnr_timer.unwrap_or(0);
+    reported.timeout = current.timeout.unwrap_or(0);
+    reported.retry_cnt = current.retry_cnt.unwrap_or(0);
+    reported.rnr_retry = current.rnr_retry.unwrap_or(0);
+    if let Some(av) = *object.ah_attr.lock() {
+        reported.ah_attr = av;
     }
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes writable attributes.
     unsafe {
-        attr.write(told);
+        attr.write(reported);
         init.write(ibv_qp_init_attr {
             qp_context: qp.qp_context,
             send_cq: qp.send_cq,
@@ -158,7 +160,7 @@ pub unsafe fn query_qp(
             srq: qp.srq,
             cap: object.cap,
             qp_type: qp.qp_type,
-            sq_sig_all: object.signal_all.into(),
+            sq_sig_all: object.sq_sig_all.into(),
         });
     }
     Ok(())

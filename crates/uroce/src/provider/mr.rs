@@ -1,23 +1,24 @@
-//! Memory regions and windows.
+//! Memory regions and memory windows.
 
 use core::ffi::c_void;
 
 use ibverbs_abi::*;
 use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP, EPERM, c_int};
 
-use super::context::part;
-use super::object::{Answer, Object, Plain, ToC};
+use super::context::private;
+use super::ffi::Result;
+use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{post, qp};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
-use crate::memory::{MemoryRegion, MrRange, MwType, Reregistration, prefault};
+use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
-/// A region.
+/// A memory region. Its range and rights are in the device's memory table, under its L_Key.
 pub type Mr = Object<verbs_mr, ()>;
-/// A window.
+/// A memory window. Its binding is in the device's memory table, under its R_Key.
 pub type Mw = Object<ibv_mw, ()>;
 
-/// What a region may be registered with.
+/// The access flags of regions that are not rejected as unknown.
 const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_REMOTE_WRITE
     | IBV_ACCESS_REMOTE_READ
@@ -30,37 +31,39 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_FLUSH_PERSISTENT
     | IBV_ACCESS_OPTIONAL_RANGE;
 
-fn check_access(access: u32) -> Answer<()> {
-    const NEED_LOCAL: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+/// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE, EOPNOTSUPP for
+/// on-demand paging.
+fn check_access(access: u32) -> Result<()> {
+    const NEED_LOCAL_WRITE: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if access & !KNOWN_ACCESS != 0
-        || access & NEED_LOCAL != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0
+        || access & NEED_LOCAL_WRITE != 0 && access & IBV_ACCESS_LOCAL_WRITE == 0
     {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     if access & IBV_ACCESS_ON_DEMAND != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
     Ok(())
 }
 
-/// The range of a region, whose pages are made present. EINVAL for an impossible one, EFAULT where nothing is
-/// mapped.
-fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Answer<MrRange> {
+/// The range of a region. Makes its pages present. EINVAL for a range that cannot be, EFAULT where
+/// nothing is mapped or the mapping does not allow the access.
+fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRange> {
     const PAGE: u64 = 4096;
     let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {
         0
     } else if !(start as u64 ^ iova).is_multiple_of(PAGE) {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     } else {
         iova
     };
     let no_page = len == 0 && (start as u64).is_multiple_of(PAGE);
     let fits = start.checked_add(len).is_some() && iova.checked_add(len as u64).is_some();
     if no_page || !fits {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     if !prefault(start, len, access & IBV_ACCESS_LOCAL_WRITE != 0) {
-        return Err(EFAULT);
+        return Err(Errno(EFAULT));
     }
     Ok(MrRange {
         start,
@@ -69,30 +72,33 @@ fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Answer<MrRan
     })
 }
 
+/// Registers memory. Its pages are made present, but not pinned: if the program unmaps them before it
+/// deregisters the region, an access by the device faults like one of its own.
+///
 /// # Safety
-/// The op's contract: the domain is live. The memory is the program's business.
+/// `pd` is live.
 pub unsafe fn reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
     iova: u64,
     access: c_int,
-) -> Answer<*mut ibv_mr> {
-    // SAFETY: by the contract.
+) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a live domain.
     let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
-    // SAFETY: a live domain's context is open.
-    let device = unsafe { part(context) }.check()?;
+    // SAFETY: the context of a live domain is open.
+    let device = unsafe { private(context) }.check()?;
     let access = access as u32;
     check_access(access)?;
-    // Copies find their way back to the memory from this number.
+    // The copies make pointers from this integer again.
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
     let key = device.memory.register(MemoryRegion {
-        pd: domain.domain,
+        pd: domain.handle,
         range,
         access,
     });
-    domain.users.add();
+    domain.refs.acquire();
     let mut mr = verbs_mr::zeroed();
     mr.ibv_mr.context = context;
     mr.ibv_mr.pd = pd;
@@ -100,144 +106,132 @@ pub unsafe fn reg_mr(
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.mr_type = IBV_MR_TYPE_MR;
     mr.access = access as c_int;
-    Ok(Mr::make(mr, ()).cast())
+    Ok(Mr::alloc(mr, ()).cast())
 }
 
-/// Changes a region. This op has error values of its own, of which the library makes its answer.
-pub unsafe extern "C" fn rereg_mr(
+/// Changes a region; its keys stay. EBUSY while a window is bound to it. The library makes the values of
+/// ibv_rereg_mr(3) from the errno value.
+///
+/// # Safety
+/// `vmr` is live; so is `pd`, or it is NULL, if `flags` has IBV_REREG_MR_CHANGE_PD.
+pub unsafe fn rereg_mr(
     vmr: *mut verbs_mr,
     flags: c_int,
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
     access: c_int,
-) -> c_int {
-    // SAFETY: by the op's contract.
-    let answer = unsafe { change(vmr, flags as u32, pd, addr, length, access as u32) };
-    if let Err(errno) = answer {
-        super::object::null::<()>(errno);
-    }
-    answer.to_c()
-}
-
-/// # Safety
-/// The op's contract: the region is live, and so is the domain if the flags ask for it.
-unsafe fn change(
-    vmr: *mut verbs_mr,
-    flags: u32,
-    pd: *mut ibv_pd,
-    addr: *mut c_void,
-    length: usize,
-    access: u32,
-) -> Answer<()> {
-    // SAFETY: by the contract.
+) -> Result<()> {
+    // SAFETY: the caller passes a live region, and no other thread changes it meanwhile.
     let mr = unsafe { &mut *vmr };
-    // SAFETY: a live region's context is open.
-    let device = unsafe { part(mr.ibv_mr.context) }.check()?;
-    let has = |flag| flags & flag != 0;
+    // SAFETY: the context of a live region is open.
+    let device = unsafe { private(mr.ibv_mr.context) }.check()?;
+    let has = |flag| flags as u32 & flag != 0;
     if has(IBV_REREG_MR_CHANGE_PD) && pd.is_null() {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    if has(IBV_REREG_MR_CHANGE_ACCESS) {
+    let new_access = has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access as u32);
+    if let Some(access) = new_access {
         check_access(access)?;
     }
-    let rights = if has(IBV_REREG_MR_CHANGE_ACCESS) {
-        access
-    } else {
-        mr.access as u32
-    };
+    let access = new_access.unwrap_or(mr.access as u32);
     let range = if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
         let start = addr.expose_provenance();
-        Some(check_range(start, length, start as u64, rights)?)
+        Some(check_range(start, length, start as u64, access)?)
     } else {
-        let writes = rights & !(mr.access as u32) & IBV_ACCESS_LOCAL_WRITE != 0;
+        let becomes_writable = access & !(mr.access as u32) & IBV_ACCESS_LOCAL_WRITE != 0;
         let (start, length) = (mr.ibv_mr.addr as usize, mr.ibv_mr.length);
-        if writes && !prefault(start, length, true) {
-            return Err(EFAULT);
+        if becomes_writable && !prefault(start, length, true) {
+            return Err(Errno(EFAULT));
         }
         None
     };
-    // SAFETY: by the contract.
+    // SAFETY: with the flag, `pd` is live, as it is not NULL.
     let domain = has(IBV_REREG_MR_CHANGE_PD).then(|| unsafe { Pd::of(pd) });
     let change = Reregistration {
-        pd: domain.map(|domain| domain.domain),
+        pd: domain.map(|domain| domain.handle),
         range,
-        access: has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access),
+        access: new_access,
     };
-    device
-        .memory
-        .reregister(mr.ibv_mr.lkey, &change)
-        .map_err(|_| EBUSY)?;
+    let changed = device.memory.reregister(mr.ibv_mr.lkey, &change);
+    changed.map_err(|Busy| Errno(EBUSY))?;
     if let Some(domain) = domain {
-        domain.users.add();
-        // SAFETY: the domain that the region was in lives as long as it is used.
-        unsafe { Pd::of(mr.ibv_mr.pd) }.users.remove();
+        domain.refs.acquire();
+        // SAFETY: the region's reference has kept its previous domain live.
+        unsafe { Pd::of(mr.ibv_mr.pd) }.refs.release();
     }
-    mr.access = rights as c_int;
+    mr.access = access as c_int;
     Ok(())
 }
 
+/// Fails with EBUSY while a window is bound to the region. Once it has succeeded, no access of a peer
+/// reaches the memory.
+///
 /// # Safety
-/// The op's contract: the region is live, dead after success.
-pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Answer<()> {
-    // SAFETY: by the contract; the region's domain and context live as long as it does.
+/// `vmr` is live; after success it is freed.
+pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
+    // SAFETY: the caller passes a live region and does not use it again. Its context is open, and its
+    // reference keeps its domain live.
     unsafe {
         let mr = &(*vmr).ibv_mr;
-        let context = part(mr.context);
-        if context.device.is_ours() {
-            context
-                .device
-                .memory
-                .deregister(mr.lkey)
-                .map_err(|_| EBUSY)?;
+        let device = &private(mr.context).device;
+        if device.owned_by_this_process() {
+            let removed = device.memory.deregister(mr.lkey);
+            removed.map_err(|Busy| Errno(EBUSY))?;
         }
-        Pd::of(mr.pd).users.remove();
+        Pd::of(mr.pd).refs.release();
         Mr::free(vmr);
     }
     Ok(())
 }
 
+/// Allocates a window, not bound yet.
+///
 /// # Safety
-/// The op's contract: the domain is live.
-pub unsafe fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> Answer<*mut ibv_mw> {
-    let window = match kind {
+/// `pd` is live.
+pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_mw> {
+    let mw_type = match type_ {
         IBV_MW_TYPE_1 => MwType::Type1,
         IBV_MW_TYPE_2 => MwType::Type2,
-        _ => return Err(EINVAL),
+        _ => return Err(Errno(EINVAL)),
     };
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a live domain.
     let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
-    // SAFETY: a live domain's context is open.
-    let device = unsafe { part(context) }.check()?;
-    let rkey = device.memory.alloc_mw(window, domain.domain);
-    domain.users.add();
+    // SAFETY: the context of a live domain is open.
+    let device = unsafe { private(context) }.check()?;
+    let rkey = device.memory.alloc_mw(mw_type, domain.handle);
+    domain.refs.acquire();
     let mut mw = ibv_mw::zeroed();
-    (mw.context, mw.pd, mw.type_) = (context, pd, kind);
+    (mw.context, mw.pd, mw.type_) = (context, pd, type_);
     (mw.rkey, mw.handle) = (rkey, rkey >> 8);
-    Ok(Mw::make(mw, ()))
+    Ok(Mw::alloc(mw, ()))
 }
 
+/// Frees a window, whether bound or not.
+///
 /// # Safety
-/// The op's contract: the window is live, dead after success.
-pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Answer<()> {
-    // SAFETY: by the contract; the window's domain and context live as long as it does.
+/// `mw` is live; after success it is freed.
+pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Result<()> {
+    // SAFETY: the caller passes a live window and does not use it again. Its context is open, and its
+    // reference keeps its domain live.
     unsafe {
-        let context = part((*mw).context);
-        if context.device.is_ours() {
-            context.device.memory.dealloc_mw((*mw).rkey);
+        let device = &private((*mw).context).device;
+        if device.owned_by_this_process() {
+            device.memory.dealloc_mw((*mw).rkey);
         }
-        Pd::of((*mw).pd).users.remove();
+        Pd::of((*mw).pd).refs.release();
         Mw::free(mw);
     }
     Ok(())
 }
 
-/// What a request binds; EINVAL for what cannot be a window's.
+/// The engine's bind operation for a window, with `rkey` as its new key. EINVAL for unknown access
+/// flags, for a key with another index than the window's, and for a length without a region.
 ///
 /// # Safety
-/// Window and region are live; the region may be NULL.
-pub unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Answer<Bind> {
-    // Local access is the region's business.
+/// `mw` and the region that `info` names are live or NULL.
+pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Result<Bind> {
+    // Rights for local access do not apply to windows; they are accepted, and have no effect.
     const KNOWN: u32 = IBV_ACCESS_LOCAL_WRITE
         | IBV_ACCESS_REMOTE_WRITE
         | IBV_ACCESS_REMOTE_READ
@@ -246,14 +240,14 @@ pub unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Answe
         | IBV_ACCESS_FLUSH_GLOBAL
         | IBV_ACCESS_FLUSH_PERSISTENT
         | IBV_ACCESS_OPTIONAL_RANGE;
-    // SAFETY: by the contract.
-    let (mw, mr) = unsafe { (mw.as_ref().ok_or(EINVAL)?, info.mr.as_ref()) };
+    // SAFETY: the caller passes a window and a region that are live or NULL.
+    let (mw, mr) = unsafe { (mw.as_ref().ok_or(Errno(EINVAL))?, info.mr.as_ref()) };
     if info.mw_access_flags & !KNOWN != 0 || rkey >> 8 != mw.rkey >> 8 {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     let mr_lkey = match mr {
         Some(mr) => mr.lkey,
-        None if info.length != 0 => return Err(EINVAL),
+        None if info.length != 0 => return Err(Errno(EINVAL)),
         None => 0,
     };
     Ok(Bind {
@@ -266,43 +260,48 @@ pub unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Answe
     })
 }
 
-/// Binds a window of type 1, by a request with the next key.
+/// Binds a type 1 window, by a work request. The window's key changes at once to one with the next key
+/// byte. EPERM if region or queue pair are of another protection domain than the window.
 ///
 /// # Safety
-/// The op's contract: all objects are live, `mw_bind` is readable.
-pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> Answer<()> {
-    // SAFETY: by the contract.
-    unsafe {
-        let (wanted, info) = (&*mw_bind, &(*mw_bind).bind_info);
-        if (*mw).type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
-            return Err(EINVAL);
-        }
-        let outside = |pd: *mut ibv_pd| Pd::of(pd).domain != Pd::of((*mw).pd).domain;
-        if !info.mr.is_null() && outside((*info.mr).pd) || outside((*qp).pd) {
-            return Err(EPERM);
-        }
-        let rkey = (*mw).rkey & !0xff | (*mw).rkey.wrapping_add(1) & 0xff;
-        let kind = SendOp::BindMw(bind(mw, rkey, info)?);
-        let object = qp::object(qp);
-        post::post_one(
-            object,
-            SendWr {
-                wr_id: wanted.wr_id,
-                op: kind,
-                flags: flags(wanted.send_flags),
-                sges: Sges::default(),
-                inline: None,
-                ud: None,
-                xrc_srqn: 0,
-            },
-        )?;
-        (*mw).rkey = rkey;
+/// `qp`, `mw` and the region that `mw_bind` names are live; the region may be NULL. `mw_bind` is
+/// readable.
+pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bind) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair and a readable structure.
+    let (object, mw_bind) = unsafe { (qp::object(qp), &*mw_bind) };
+    let info = &mw_bind.bind_info;
+    // SAFETY: the caller passes a live window; a region that is not NULL is live; so are their domains.
+    let (type_, rkey, same_pd) = unsafe {
+        let same_pd = |pd: *mut ibv_pd| Pd::of(pd).handle == Pd::of((*mw).pd).handle;
+        let same_pd = (info.mr.is_null() || same_pd((*info.mr).pd)) && same_pd((*qp).pd);
+        ((*mw).type_, (*mw).rkey, same_pd)
+    };
+    if type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
+        return Err(Errno(EINVAL));
     }
+    if !same_pd {
+        return Err(Errno(EPERM));
+    }
+    let rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
+    // SAFETY: the window is live, the region live or NULL.
+    let op = SendOp::BindMw(unsafe { bind_op(mw, rkey, info) }?);
+    let wr = SendWr {
+        wr_id: mw_bind.wr_id,
+        op,
+        flags: send_flags(mw_bind.send_flags),
+        sges: Sges::default(),
+        inline: None,
+        ud: None,
+        xrc_srqn: 0,
+    };
+    post::post_one(object, wr)?;
+    // SAFETY: the window is live, and no other thread binds it meanwhile.
+    unsafe { (*mw).rkey = rkey };
     Ok(())
 }
 
-/// Of a request, from `IBV_SEND_*`.
-pub fn flags(send_flags: u32) -> SendFlags {
+/// The engine's flags for `IBV_SEND_*`.
+pub fn send_flags(send_flags: u32) -> SendFlags {
     SendFlags {
         signaled: send_flags & IBV_SEND_SIGNALED != 0,
         solicited: send_flags & IBV_SEND_SOLICITED != 0,

@@ -1,108 +1,91 @@
-//! What a verbs object is made of: the part that the program sees, and ours behind it.
+//! What a verbs object is made of: the public structure that the program sees, and the private part
+//! behind it.
+//!
+//! Every function that takes an object from C relies on what the manual pages require of the program:
+//! it passes objects that this device created and that are not destroyed ("live"), and does not use an
+//! object after its destroy has succeeded. A live object keeps alive what it was created with: its
+//! context, protection domain, completion queues and so on. For all but the context, reference counts
+//! make sure of that: to destroy an object that another one uses fails with EBUSY.
 
 use core::cell::UnsafeCell;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use libc::{EBUSY, c_int, pthread_cond_t, pthread_mutex_t};
+use ibverbs_abi::Errno;
+use libc::{EBUSY, pthread_cond_t, pthread_mutex_t};
 
-/// What an operation answers: the errno value in place of it.
-pub type Answer<T> = Result<T, c_int>;
+use super::ffi::Result;
 
-/// How C is told an [`Answer`].
-pub trait ToC {
-    type C;
-    fn to_c(self) -> Self::C;
-}
-
-impl ToC for Answer<()> {
-    type C = c_int;
-
-    fn to_c(self) -> c_int {
-        self.err().unwrap_or(0)
-    }
-}
-
-impl<T> ToC for Answer<*mut T> {
-    type C = *mut T;
-
-    fn to_c(self) -> *mut T {
-        self.unwrap_or_else(null)
-    }
-}
-
-/// NULL, with errno.
-pub fn null<T>(errno: c_int) -> *mut T {
-    // SAFETY: errno is this thread's.
-    unsafe { *libc::__errno_location() = errno };
-    core::ptr::null_mut()
-}
-
-/// A public structure of verbs.h that zeros are a value of.
+/// A public structure of verbs.h for which all zeros are a valid value.
 ///
 /// # Safety
-/// They are.
-pub unsafe trait Plain: Sized {
+/// They are: the structure has no references and no other types that forbid zero.
+pub unsafe trait Zeroable: Sized {
+    /// The structure with all bytes zero.
     fn zeroed() -> Self {
-        // SAFETY: by the trait's contract.
+        // SAFETY: the implementor of the trait says that zeros are a valid value.
         unsafe { core::mem::zeroed() }
     }
 }
 
-macro_rules! plain {
+macro_rules! zeroable {
     ($($of:ident)*) => { $(
-        // SAFETY: integers, nullable pointers and functions, and pthread's objects before they are
-        // initialised.
-        unsafe impl Plain for ibverbs_abi::$of {}
+        // SAFETY: integers, nullable pointers, optional functions, and pthread objects, which are memory
+        // until they are initialised.
+        unsafe impl Zeroable for ibverbs_abi::$of {}
     )* };
 }
-plain!(
+zeroable!(
     ibv_pd ibv_td verbs_mr ibv_mw ibv_ah verbs_cq verbs_srq verbs_xrcd verbs_qp ibv_device_attr_ex
     ibv_port_attr verbs_device ibv_qp_init_attr_ex ibv_qp_attr ibv_qp_init_attr ibv_srq_init_attr_ex
 );
 
-/// An object: it begins with what the program sees, and writes to as verbs.h lets it.
+/// An object: the public structure, at its beginning, and the private part. It dereferences to the
+/// private part.
 #[repr(C)]
 pub struct Object<B, T> {
-    base: UnsafeCell<B>,
-    ours: T,
+    /// In a cell, as the program may write to it as far as verbs.h lets it.
+    public: UnsafeCell<B>,
+    private: T,
 }
 
 impl<B, T> Object<B, T> {
-    /// An object that is yet to be placed.
-    pub fn new(base: B, ours: T) -> Object<B, T> {
+    /// An object by value, for a place that exists already.
+    pub fn new(public: B, private: T) -> Object<B, T> {
         Object {
-            base: UnsafeCell::new(base),
-            ours,
+            public: UnsafeCell::new(public),
+            private,
         }
     }
 
-    /// Allocates an object, to be freed by [`Object::free`].
-    pub fn make(base: B, ours: T) -> *mut B {
-        Box::into_raw(Box::new(Object::new(base, ours))).cast()
+    /// Allocates an object. The caller owns it, and frees it with [`Object::free`].
+    pub fn alloc(public: B, private: T) -> *mut B {
+        Box::into_raw(Box::new(Object::new(public, private))).cast()
     }
 
-    /// The object behind what the program hands in.
+    /// The object that a public structure is the beginning of.
     ///
     /// # Safety
-    /// `base` is from [`Object::make`] of this type, and not freed while the reference is used.
-    pub unsafe fn of<'a>(base: *mut B) -> &'a Object<B, T> {
-        // SAFETY: by the contract; what others write to is in a cell.
-        unsafe { &*base.cast() }
+    /// `public` is from [`Object::alloc`] of this type, and not freed while the reference is used.
+    pub unsafe fn of<'a>(public: *mut B) -> &'a Object<B, T> {
+        // SAFETY: the caller says that the allocation is live and of this type. What C writes to is in a
+        // cell, so that a shared reference is fine.
+        unsafe { &*public.cast() }
     }
 
     /// Frees an object.
     ///
     /// # Safety
-    /// As for [`Object::of`], and nobody uses it any more.
-    pub unsafe fn free(base: *mut B) {
-        // SAFETY: by the contract it came from a box.
-        drop(unsafe { Box::from_raw(base.cast::<Object<B, T>>()) });
+    /// `public` is from [`Object::alloc`] of this type, and neither it nor a reference to it is used
+    /// afterwards.
+    pub unsafe fn free(public: *mut B) {
+        // SAFETY: `alloc` made it from a box, and the caller gives up the only use of it.
+        drop(unsafe { Box::from_raw(public.cast::<Object<B, T>>()) });
     }
 
-    /// What the program sees.
-    pub fn base(&self) -> *mut B {
-        self.base.get()
+    /// The public structure.
+    pub fn public(&self) -> *mut B {
+        self.public.get()
     }
 }
 
@@ -110,57 +93,62 @@ impl<B, T> Deref for Object<B, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        &self.ours
+        &self.private
     }
 }
 
-/// How many objects use one.
+/// How many objects use an object.
 #[derive(Default)]
-pub struct Users(AtomicU32);
+pub struct RefCount(AtomicU32);
 
-impl Users {
-    pub fn add(&self) {
+impl RefCount {
+    /// One object more uses it.
+    pub fn acquire(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub fn remove(&self) {
+    /// One object less uses it.
+    pub fn release(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub fn check_none(&self) -> Answer<()> {
+    /// EBUSY while an object uses it.
+    pub fn ensure_unused(&self) -> Result<()> {
         if self.0.load(Ordering::Relaxed) == 0 {
             Ok(())
         } else {
-            Err(EBUSY)
+            Err(Errno(EBUSY))
         }
     }
 }
 
-/// Initialises the lock of an object that has events.
+/// Initialises the mutex and the condition of an object that has events.
 ///
 /// # Safety
-/// Both are the new object's own, and stay where they are.
-pub unsafe fn initialise(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
-    // SAFETY: by the contract; NULL asks for the defaults.
+/// Both belong to a new object that no other thread knows, and do not move from now on.
+pub unsafe fn init_event_lock(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
+    // SAFETY: the caller passes memory for both, which nobody uses yet; NULL means default attributes.
     unsafe {
         libc::pthread_mutex_init(mutex, core::ptr::null());
         libc::pthread_cond_init(cond, core::ptr::null());
     }
 }
 
-/// Blocks until `settled` holds: until the program has acknowledged the object's events.
+/// Blocks until `acknowledged` returns true: until the program has acknowledged all events of the object
+/// that it has read (`ibv_ack_cq_events`, `ibv_ack_async_event`).
 ///
 /// # Safety
-/// Mutex and condition are the object's own, initialised; `settled` reads only what they guard.
-pub unsafe fn wait(
+/// Mutex and condition are those of a live object. `acknowledged` reads only fields that the mutex
+/// guards.
+pub unsafe fn wait_until(
     mutex: *mut pthread_mutex_t,
     cond: *mut pthread_cond_t,
-    settled: impl Fn() -> bool,
+    acknowledged: impl Fn() -> bool,
 ) {
-    // SAFETY: by the contract.
+    // SAFETY: `init_event_lock` initialised both when the live object was created.
     unsafe {
         libc::pthread_mutex_lock(mutex);
-        while !settled() {
+        while !acknowledged() {
             libc::pthread_cond_wait(cond, mutex);
         }
         libc::pthread_mutex_unlock(mutex);

@@ -1,54 +1,76 @@
-//! Protection domains, thread domains, and domains upon both.
+//! Protection domains, thread domains and parent domains.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
-use super::context::part;
-use super::object::{Answer, Object, Plain, Users};
+use super::context::private;
+use super::ffi::Result;
+use super::object::{Object, RefCount, Zeroable};
 use crate::memory::PdHandle;
 
-/// Behind a protection domain.
-pub struct PdPart {
-    pub domain: PdHandle,
-    pub users: Users,
-    /// Of a parent domain: what it stands upon.
-    upon: Option<(*mut ibv_pd, *mut ibv_td)>,
+/// The private part of a protection domain.
+pub struct PdPrivate {
+    /// The domain that keys are checked against. A parent domain has that of its protection domain.
+    pub handle: PdHandle,
+    /// Objects that were created in the domain.
+    pub refs: RefCount,
+    /// What a parent domain was created from.
+    parents: Option<Parents>,
 }
 
-/// A protection domain, or a parent domain.
-pub type Pd = Object<ibv_pd, PdPart>;
-/// A thread domain. Nothing is gained from its promise: locks that nobody else takes are cheap.
-pub type Td = Object<ibv_td, Users>;
+struct Parents {
+    pd: *mut ibv_pd,
+    /// May be NULL.
+    td: *mut ibv_td,
+}
+
+/// A protection domain or parent domain.
+pub type Pd = Object<ibv_pd, PdPrivate>;
+/// A thread domain. uroce makes no use of its promise, as locks without contention are cheap.
+pub type Td = Object<ibv_td, RefCount>;
 
 /// # Safety
-/// The op's contract: the context is open.
-pub unsafe fn alloc_pd(context: *mut ibv_context) -> Answer<*mut ibv_pd> {
-    // SAFETY: by the contract.
-    let device = unsafe { part(context) }.check()?;
-    let number = device.next_number();
-    let mut base = ibv_pd::zeroed();
-    (base.context, base.handle) = (context, number);
-    Ok(Pd::make(
-        base,
-        PdPart {
-            domain: PdHandle(number),
-            users: Users::default(),
-            upon: None,
+/// `context` is open.
+pub unsafe fn alloc_pd(context: *mut ibv_context) -> Result<*mut ibv_pd> {
+    // SAFETY: the caller passes an open context.
+    let device = unsafe { private(context) }.check()?;
+    let handle = device.alloc_handle();
+    Ok(new_pd(context, handle, PdHandle(handle), None))
+}
+
+fn new_pd(
+    context: *mut ibv_context,
+    public_handle: u32,
+    handle: PdHandle,
+    parents: Option<Parents>,
+) -> *mut ibv_pd {
+    let mut public = ibv_pd::zeroed();
+    (public.context, public.handle) = (context, public_handle);
+    let refs = RefCount::default();
+    Pd::alloc(
+        public,
+        PdPrivate {
+            handle,
+            refs,
+            parents,
         },
-    ))
+    )
 }
 
+/// Fails with EBUSY while an object uses the domain.
+///
 /// # Safety
-/// The op's contract: the domain is live, dead after success.
-pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Answer<()> {
-    // SAFETY: by the contract; a parent domain keeps what it stands upon alive by its use.
+/// `pd` is live; after success it is freed.
+pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Result<()> {
+    // SAFETY: the caller passes a live domain. A parent domain holds references to its parents, so they
+    // are live. Without references nothing else uses the domain.
     unsafe {
-        let part = Pd::of(pd);
-        part.users.check_none()?;
-        if let Some((upon, td)) = part.upon {
-            Pd::of(upon).users.remove();
-            if !td.is_null() {
-                Td::of(td).remove();
+        let private = Pd::of(pd);
+        private.refs.ensure_unused()?;
+        if let Some(parents) = &private.parents {
+            Pd::of(parents.pd).refs.release();
+            if !parents.td.is_null() {
+                Td::of(parents.td).release();
             }
         }
         Pd::free(pd);
@@ -57,66 +79,64 @@ pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Answer<()> {
 }
 
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable.
+/// `context` is open, `attr` readable.
 pub unsafe fn alloc_td(
     context: *mut ibv_context,
     attr: *mut ibv_td_init_attr,
-) -> Answer<*mut ibv_td> {
-    // SAFETY: by the contract.
+) -> Result<*mut ibv_td> {
+    // SAFETY: the caller passes an open context and readable attributes.
     unsafe {
-        part(context).check()?;
+        private(context).check()?;
         if (*attr).comp_mask != 0 {
-            return Err(EOPNOTSUPP);
+            return Err(Errno(EOPNOTSUPP));
         }
     }
-    Ok(Td::make(ibv_td { context }, Users::default()))
+    Ok(Td::alloc(ibv_td { context }, RefCount::default()))
 }
 
+/// Fails with EBUSY while a parent domain uses it.
+///
 /// # Safety
-/// The op's contract: the domain is live, dead after success.
-pub unsafe fn dealloc_td(td: *mut ibv_td) -> Answer<()> {
-    // SAFETY: by the contract.
+/// `td` is live; after success it is freed.
+pub unsafe fn dealloc_td(td: *mut ibv_td) -> Result<()> {
+    // SAFETY: the caller passes a live domain; without references nothing else uses it.
     unsafe {
-        Td::of(td).check_none()?;
+        Td::of(td).ensure_unused()?;
         Td::free(td);
     }
     Ok(())
 }
 
-/// Upon `attr.pd`; its allocators are never called, for all memory is the library's own.
+/// Creates a parent domain, which shares the keys of `attr.pd`. Its allocators are never called: uroce
+/// allocates nothing that a program could want to place.
 ///
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable and their objects live.
+/// `context` is open, `attr` readable, and the domains that it names are live; `td` may be NULL.
 pub unsafe fn alloc_parent_domain(
     context: *mut ibv_context,
     attr: *mut ibv_parent_domain_init_attr,
-) -> Answer<*mut ibv_pd> {
+) -> Result<*mut ibv_pd> {
     const KNOWN: u32 =
         IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
-    // SAFETY: by the contract.
-    unsafe {
-        let device = part(context).check()?;
-        let attr = &*attr;
-        if attr.comp_mask & !KNOWN != 0 {
-            return Err(EOPNOTSUPP);
-        }
-        if attr.pd.is_null() {
-            return Err(EINVAL);
-        }
-        let upon = Pd::of(attr.pd);
-        upon.users.add();
-        if !attr.td.is_null() {
-            Td::of(attr.td).add();
-        }
-        let mut base = ibv_pd::zeroed();
-        (base.context, base.handle) = (context, device.next_number());
-        Ok(Pd::make(
-            base,
-            PdPart {
-                domain: upon.domain,
-                users: Users::default(),
-                upon: Some((attr.pd, attr.td)),
-            },
-        ))
+    // SAFETY: the caller passes an open context and readable attributes.
+    let (device, attr) = unsafe { (private(context).check()?, &*attr) };
+    if attr.comp_mask & !KNOWN != 0 {
+        return Err(Errno(EOPNOTSUPP));
     }
+    if attr.pd.is_null() {
+        return Err(Errno(EINVAL));
+    }
+    // SAFETY: the attributes name live domains.
+    let parent = unsafe { Pd::of(attr.pd) };
+    parent.refs.acquire();
+    if !attr.td.is_null() {
+        // SAFETY: not NULL, so live.
+        unsafe { Td::of(attr.td) }.acquire();
+    }
+    let parents = Parents {
+        pd: attr.pd,
+        td: attr.td,
+    };
+    let public_handle = device.alloc_handle();
+    Ok(new_pd(context, public_handle, parent.handle, Some(parents)))
 }

@@ -1,23 +1,26 @@
-//! Posting work requests.
+//! Posting lists of work requests, and the checks that all ways of posting share.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};
 
 use super::ah::Ah;
-use super::attributes::MAX_MESSAGE;
+use super::attributes::MAX_MSG_SZ;
+use super::ffi::{Result, ReturnToC};
 use super::mr;
-use super::object::Answer;
-use super::qp::{self, Qp, QpPart};
+use super::qp::{self, Qp, QpPrivate};
 use crate::engine::{Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
-/// Pieces, as the engine takes them.
+/// QP numbers have 24 bits.
+const QPN_MASK: u32 = 0xff_ffff;
+
+/// Converts a scatter/gather list.
 ///
 /// # Safety
-/// `list` has `count` elements.
-pub unsafe fn pieces(list: *const ibv_sge, count: usize) -> Sges {
+/// `list` has `count` readable elements.
+pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Sges {
     (0..count)
         .map(|i| {
-            // SAFETY: by the contract.
+            // SAFETY: the caller's list has `count` elements, and `i` is less than that.
             let sge = unsafe { &*list.add(i) };
             Sge {
                 addr: sge.addr,
@@ -28,75 +31,76 @@ pub unsafe fn pieces(list: *const ibv_sge, count: usize) -> Sges {
         .collect()
 }
 
-/// Adds bytes of the program's to inline data.
+/// Appends memory of the program to inline data.
 ///
 /// # Safety
-/// `len` bytes at `addr` are readable; the program may change them meanwhile.
-pub unsafe fn add_inline(inline: &mut Inline, addr: *const u8, len: usize) {
+/// `len` bytes at `addr` are readable.
+pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) {
     if len > 0 {
-        // SAFETY: by the contract, and not in `inline`, which is ours.
+        // SAFETY: the caller passes `len` readable bytes; they are the program's and so not in `inline`.
         inline.extend_from_slice(unsafe { core::slice::from_raw_parts(addr, len) });
     }
 }
 
-/// Whether a service has the operation.
-pub fn has_operation(service: Service, kind: &SendOp) -> bool {
+/// Whether the service has the operation.
+pub fn has_operation(service: Service, op: &SendOp) -> bool {
     use SendOp::*;
     match service {
         Service::Rc | Service::XrcSend => true,
         Service::Uc => matches!(
-            kind,
+            op,
             Send | SendImm { .. } | Write { .. } | WriteImm { .. } | BindMw(_)
         ),
-        Service::Ud => matches!(kind, Send | SendImm { .. }),
+        Service::Ud => matches!(op, Send | SendImm { .. }),
         Service::XrcRecv => false,
     }
 }
 
-/// Whether inline data can go with the operation.
-fn takes_inline(kind: &SendOp) -> bool {
+/// Whether the operation can carry inline data.
+fn takes_inline(op: &SendOp) -> bool {
     use SendOp::*;
     matches!(
-        kind,
+        op,
         Send | SendImm { .. } | SendInv { .. } | Write { .. } | WriteImm { .. }
     )
 }
 
-/// Whether the queue pair can take the request: operation, pieces, lengths, alignment.
-pub fn check(part: &QpPart, request: &SendWr) -> Answer<()> {
+/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, alignment,
+/// address.
+pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
-    let inline = request.inline.as_ref().map(|inline| inline.len() as u64);
-    let len = inline.unwrap_or_else(|| request.sges.iter().map(|s| u64::from(s.len)).sum());
+    let inline_len = wr.inline.as_ref().map(|inline| inline.len() as u64);
+    let len = inline_len.unwrap_or_else(|| wr.sges.iter().map(|s| u64::from(s.len)).sum());
     let aligned = |va: u64| va.is_multiple_of(8);
-    let good = has_operation(part.qp.service, &request.op)
-        && request.sges.len() <= part.cap.max_send_sge as usize
-        && len <= MAX_MESSAGE
-        && inline
-            .is_none_or(|len| len <= part.cap.max_inline_data.into() && takes_inline(&request.op))
-        && match request.op {
+    let valid = has_operation(qp.qp.service, &wr.op)
+        && wr.sges.len() <= qp.cap.max_send_sge as usize
+        && len <= MAX_MSG_SZ
+        && inline_len
+            .is_none_or(|len| len <= qp.cap.max_inline_data.into() && takes_inline(&wr.op))
+        && match wr.op {
             CmpSwap { va, .. } | FetchAdd { va, .. } => len >= 8 && aligned(va),
             AtomicWrite { va, .. } => aligned(va),
             _ => true,
         }
-        && (part.qp.service == Service::Ud) == request.ud.is_some();
-    if good { Ok(()) } else { Err(EINVAL) }
+        && (qp.qp.service == Service::Ud) == wr.ud.is_some();
+    if valid { Ok(()) } else { Err(Errno(EINVAL)) }
 }
 
-/// Whether requests can be posted in the state.
+/// Whether send requests can be posted in the state.
 pub fn sends_in(state: QpState) -> bool {
     !matches!(state, QpState::Reset | QpState::Init | QpState::Rtr)
 }
 
-/// Posts one request that has been checked or made here.
-pub fn post_one(object: &Qp, request: SendWr) -> Answer<()> {
-    check(object, &request)?;
-    object.check()?.post(&object.qp, |engine, world| {
+/// Checks and posts one send request. EINVAL for one that cannot be, ENOMEM if the queue is full.
+pub fn post_one(object: &Qp, wr: SendWr) -> Result<()> {
+    check(object, &wr)?;
+    object.check()?.post(&object.qp, |engine, host| {
         if !sends_in(engine.state()) {
-            Err(EINVAL)
-        } else if engine.post_send(request, world) {
+            Err(Errno(EINVAL))
+        } else if engine.post_send(wr, host) {
             Ok(())
         } else {
-            Err(ENOMEM)
+            Err(Errno(ENOMEM))
         }
     })
 }
@@ -107,228 +111,235 @@ pub unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: by the op's contract.
+    // SAFETY: the caller passes a live queue pair.
     let object = unsafe { qp::object(qp) };
-    let mut at = wr;
-    let answer = object.check().and_then(|device| {
-        device.post(&object.qp, |engine, world| {
+    let mut next = wr;
+    let result = object.check().and_then(|device| {
+        device.post(&object.qp, |engine, host| {
             if !sends_in(engine.state()) {
-                return Err(EINVAL);
+                return Err(Errno(EINVAL));
             }
-            while !at.is_null() {
-                // SAFETY: by the op's contract an element of the list, whose objects live.
-                let request = unsafe { request(object, &*at) }?;
-                check(object, &request)?;
-                if !engine.post_send(request, world) {
-                    return Err(ENOMEM);
+            // SAFETY: the caller passes a list of readable elements that ends with NULL.
+            while let Some(wr) = unsafe { next.as_ref() } {
+                // SAFETY: what an element points to is readable, and the objects that it names are live.
+                let send_wr = unsafe { send_wr(object, wr) }?;
+                check(object, &send_wr)?;
+                if !engine.post_send(send_wr, host) {
+                    return Err(Errno(ENOMEM));
                 }
-                // SAFETY: as above.
-                at = unsafe { (*at).next };
+                next = wr.next;
             }
             Ok(())
         })
     });
-    match answer {
-        Ok(()) => 0,
-        Err(errno) => {
-            // SAFETY: by the op's contract it is writable.
-            unsafe { *bad_wr = at };
-            errno
-        }
+    if result.is_err() {
+        // SAFETY: the caller passes a writable `bad_wr`.
+        unsafe { *bad_wr = next };
     }
+    result.return_to_c()
 }
 
-/// The request that a program's list element is.
+/// Converts an element of a list of send requests.
 ///
 /// # Safety
-/// Its pieces and objects live.
-unsafe fn request(part: &QpPart, wr: &ibv_send_wr) -> Answer<SendWr> {
-    let count = usize::try_from(wr.num_sge).map_err(|_| EINVAL)?;
-    if count > part.cap.max_send_sge as usize {
-        return Err(EINVAL);
+/// What `wr` points to is readable, and the objects that it names are live.
+unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
+    let count = usize::try_from(wr.num_sge).map_err(|_| Errno(EINVAL))?;
+    if count > qp.cap.max_send_sge as usize {
+        return Err(Errno(EINVAL));
     }
     let mut request = SendWr {
         wr_id: wr.wr_id,
-        // SAFETY: by the contract.
-        op: unsafe { kind(part, wr) }?,
-        flags: mr::flags(wr.send_flags),
+        // SAFETY: as for this function.
+        op: unsafe { send_op(qp, wr) }?,
+        flags: mr::send_flags(wr.send_flags),
         sges: Sges::default(),
         inline: None,
         ud: None,
         xrc_srqn: 0,
     };
-    if matches!(
+    let has_payload = !matches!(
         request.op,
         SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
-    ) {
-        // Nothing to gather, or gathered already.
-    } else if wr.send_flags & IBV_SEND_INLINE != 0 {
-        let mut inline = Inline::default();
-        for i in 0..count {
-            // SAFETY: by the contract the list has that many elements, and they name readable memory.
-            unsafe {
-                let sge = &*wr.sg_list.add(i);
-                if inline.len() + sge.length as usize > part.cap.max_inline_data as usize {
-                    return Err(EINVAL);
-                }
-                let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
-                add_inline(&mut inline, addr, sge.length as usize);
-            }
-        }
-        request.inline = Some(inline);
-    } else {
-        // SAFETY: by the contract.
-        request.sges = unsafe { pieces(wr.sg_list, count) };
+    );
+    if has_payload && wr.send_flags & IBV_SEND_INLINE != 0 {
+        // SAFETY: the list has `count` elements, and they name readable memory.
+        request.inline = Some(unsafe { inline_data(qp, wr.sg_list, count) }?);
+    } else if has_payload {
+        // SAFETY: the list has `count` elements.
+        request.sges = unsafe { sges(wr.sg_list, count) };
     }
-    // SAFETY: each part of the union holds for its type of queue pair.
-    unsafe {
-        match part.qp.service {
-            Service::Ud => {
-                let ud = &wr.wr.ud;
-                if ud.ah.is_null() {
-                    return Err(EINVAL);
-                }
-                request.ud = Some(datagram(ud.ah, ud.remote_qpn, ud.remote_qkey));
+    match qp.qp.service {
+        Service::Ud => {
+            // SAFETY: for a UD queue pair the program sets this variant.
+            let ud = unsafe { wr.wr.ud };
+            if ud.ah.is_null() {
+                return Err(Errno(EINVAL));
             }
-            Service::XrcSend => request.xrc_srqn = wr.qp_type.xrc.remote_srqn,
-            _ => {}
+            // SAFETY: an address handle that is not NULL is live.
+            request.ud = Some(unsafe { ud_address(ud.ah, ud.remote_qpn, ud.remote_qkey) });
         }
+        // SAFETY: the union has this variant only.
+        Service::XrcSend => request.xrc_srqn = unsafe { wr.qp_type.xrc.remote_srqn },
+        _ => {}
     }
     Ok(request)
 }
 
-/// Where a datagram goes.
+/// Copies inline data. EINVAL if it is longer than `max_inline_data`.
 ///
 /// # Safety
-/// The address handle is live.
-pub unsafe fn datagram(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
+/// `list` has `count` readable elements, which name readable memory.
+unsafe fn inline_data(qp: &QpPrivate, list: *const ibv_sge, count: usize) -> Result<Inline> {
+    let mut inline = Inline::default();
+    for i in 0..count {
+        // SAFETY: the caller's list has `count` elements, and `i` is less than that.
+        let sge = unsafe { &*list.add(i) };
+        let len = sge.length as usize;
+        if inline.len() + len > qp.cap.max_inline_data as usize {
+            return Err(Errno(EINVAL));
+        }
+        let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
+        // SAFETY: the elements name readable memory.
+        unsafe { append_inline(&mut inline, addr, len) };
+    }
+    Ok(inline)
+}
+
+/// The destination of a datagram.
+///
+/// # Safety
+/// `ah` is live.
+pub unsafe fn ud_address(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
     UdAddress {
-        // SAFETY: by the contract.
+        // SAFETY: the caller passes a live address handle.
         av: unsafe { **Ah::of(ah) },
-        qpn: qpn & 0xff_ffff,
+        qpn: qpn & QPN_MASK,
         qkey,
     }
 }
 
-/// What the request does.
+/// The operation of a send request, with its arguments. EINVAL for an unknown opcode.
 ///
 /// # Safety
-/// Its pieces and objects live.
-unsafe fn kind(part: &QpPart, wr: &ibv_send_wr) -> Answer<SendOp> {
-    // SAFETY: the operation says which parts of the unions hold.
-    unsafe {
-        let rdma = || (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey);
-        Ok(match wr.opcode {
-            IBV_WR_SEND => SendOp::Send,
-            IBV_WR_SEND_WITH_IMM => SendOp::SendImm {
-                imm: wr.imm.imm_data,
-            },
-            IBV_WR_SEND_WITH_INV => SendOp::SendInv {
-                rkey: wr.imm.invalidate_rkey,
-            },
-            IBV_WR_RDMA_WRITE => {
-                let (va, rkey) = rdma();
-                SendOp::Write { va, rkey }
-            }
-            IBV_WR_RDMA_WRITE_WITH_IMM => {
-                let ((va, rkey), imm) = (rdma(), wr.imm.imm_data);
-                SendOp::WriteImm { va, rkey, imm }
-            }
-            IBV_WR_RDMA_READ => {
-                let (va, rkey) = rdma();
-                SendOp::Read { va, rkey }
-            }
-            IBV_WR_ATOMIC_CMP_AND_SWP => {
-                let atomic = &wr.wr.atomic;
-                SendOp::CmpSwap {
-                    va: atomic.remote_addr,
-                    rkey: atomic.rkey,
-                    compare: atomic.compare_add,
-                    swap: atomic.swap,
-                }
-            }
-            IBV_WR_ATOMIC_FETCH_AND_ADD => {
-                let atomic = &wr.wr.atomic;
-                SendOp::FetchAdd {
-                    va: atomic.remote_addr,
-                    rkey: atomic.rkey,
-                    add: atomic.compare_add,
-                }
-            }
-            IBV_WR_ATOMIC_WRITE => {
-                let (va, rkey) = rdma();
-                let data = eight_bytes(part, wr)?;
-                SendOp::AtomicWrite { va, rkey, data }
-            }
-            IBV_WR_LOCAL_INV => SendOp::LocalInv {
-                rkey: wr.imm.invalidate_rkey,
-            },
-            IBV_WR_BIND_MW => {
+/// What `wr` points to is readable, and the objects that it names are live.
+unsafe fn send_op(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendOp> {
+    // Read only where the opcode says that the program has set them.
+    // SAFETY: integers, of which any bytes are a value.
+    let rdma = || unsafe { wr.wr.rdma };
+    // SAFETY: integers, of which any bytes are a value.
+    let atomic = || unsafe { wr.wr.atomic };
+    // SAFETY: an integer. `invalidate_rkey` is the same bytes.
+    let imm_or_rkey = || unsafe { wr.imm.imm_data };
+    let (va, rkey) = match wr.opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ | IBV_WR_ATOMIC_WRITE => {
+            (rdma().remote_addr, rdma().rkey)
+        }
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+            (atomic().remote_addr, atomic().rkey)
+        }
+        _ => (0, 0),
+    };
+    Ok(match wr.opcode {
+        IBV_WR_SEND => SendOp::Send,
+        IBV_WR_SEND_WITH_IMM => SendOp::SendImm { imm: imm_or_rkey() },
+        IBV_WR_SEND_WITH_INV => SendOp::SendInv {
+            rkey: imm_or_rkey(),
+        },
+        IBV_WR_RDMA_WRITE => SendOp::Write { va, rkey },
+        IBV_WR_RDMA_WRITE_WITH_IMM => SendOp::WriteImm {
+            va,
+            rkey,
+            imm: imm_or_rkey(),
+        },
+        IBV_WR_RDMA_READ => SendOp::Read { va, rkey },
+        IBV_WR_ATOMIC_CMP_AND_SWP => SendOp::CmpSwap {
+            va,
+            rkey,
+            compare: atomic().compare_add,
+            swap: atomic().swap,
+        },
+        IBV_WR_ATOMIC_FETCH_AND_ADD => SendOp::FetchAdd {
+            va,
+            rkey,
+            add: atomic().compare_add,
+        },
+        IBV_WR_ATOMIC_WRITE => {
+            // SAFETY: what `wr` points to is readable.
+            let data = unsafe { atomic_write_data(qp, wr) }?;
+            SendOp::AtomicWrite { va, rkey, data }
+        }
+        IBV_WR_LOCAL_INV => SendOp::LocalInv {
+            rkey: imm_or_rkey(),
+        },
+        IBV_WR_BIND_MW => {
+            // SAFETY: for this opcode the program sets this variant; its objects are live or NULL.
+            SendOp::BindMw(unsafe {
                 let bind = &wr.op.bind_mw;
-                SendOp::BindMw(mr::bind(bind.mw, bind.rkey, &bind.bind_info)?)
-            }
-            _ => return Err(EINVAL),
-        })
-    }
+                mr::bind_op(bind.mw, bind.rkey, &bind.bind_info)?
+            })
+        }
+        _ => return Err(Errno(EINVAL)),
+    })
 }
 
-/// The bytes of an atomic write, which are taken when it is posted.
+/// The eight bytes of an atomic write, which are read when it is posted. EINVAL if it has another
+/// length, or its L_Keys do not allow that.
 ///
 /// # Safety
-/// The request's pieces live.
-unsafe fn eight_bytes(part: &QpPart, wr: &ibv_send_wr) -> Answer<[u8; 8]> {
+/// What `wr` points to is readable, inline data included.
+unsafe fn atomic_write_data(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<[u8; 8]> {
     let mut data = [0; 8];
-    // SAFETY: by the contract; inline data is readable memory of the program's.
-    unsafe {
-        let sges = pieces(wr.sg_list, wr.num_sge as usize);
-        if sges.iter().map(|sge| u64::from(sge.len)).sum::<u64>() != 8 {
-            return Err(EINVAL);
+    // SAFETY: the list has `num_sge` elements, which `send_wr` has seen to be no negative number.
+    let sges = unsafe { sges(wr.sg_list, wr.num_sge as usize) };
+    if sges.iter().map(|sge| u64::from(sge.len)).sum::<u64>() != 8 {
+        return Err(Errno(EINVAL));
+    }
+    if wr.send_flags & IBV_SEND_INLINE != 0 {
+        let mut inline = Inline::default();
+        for sge in &sges {
+            let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
+            // SAFETY: inline data is readable memory of the program's.
+            unsafe { append_inline(&mut inline, addr, sge.len as usize) };
         }
-        if wr.send_flags & IBV_SEND_INLINE != 0 {
-            let mut inline = Inline::default();
-            for sge in &sges {
-                let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
-                add_inline(&mut inline, addr, sge.len as usize);
-            }
-            data.copy_from_slice(&inline);
-        } else {
-            let domain = part.qp.domain.ok_or(EINVAL)?;
-            let gathered = part.qp.memory.gather(&sges, 0, &mut data, domain);
-            gathered.map_err(|_| EINVAL)?;
-        }
+        data.copy_from_slice(&inline);
+    } else {
+        let pd = qp.qp.pd.ok_or(Errno(EINVAL))?;
+        let gathered = qp.qp.memory.gather(&sges, 0, &mut data, pd);
+        gathered.map_err(|_| Errno(EINVAL))?;
     }
     Ok(data)
 }
 
-/// Calls for each receive of a list; tells of the first bad one.
+/// Calls with each receive of a list, until one fails; then sets `bad_wr` to it.
 ///
 /// # Safety
-/// The list is live, `bad_wr` is writable.
-pub unsafe fn each_recv(
+/// `wr` is a list of readable elements that ends with NULL, and `bad_wr` is writable.
+pub unsafe fn for_each_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
     max_sge: usize,
-    mut call: impl FnMut(RecvWr) -> Answer<()>,
-) -> c_int {
-    let mut at = wr;
-    // SAFETY: by the contract.
-    unsafe {
-        while let Some(wr) = at.as_ref() {
-            let posted = match usize::try_from(wr.num_sge) {
-                Ok(count) if count <= max_sge => call(RecvWr {
-                    wr_id: wr.wr_id,
-                    sges: pieces(wr.sg_list, count),
-                }),
-                _ => Err(EINVAL),
-            };
-            if let Err(errno) = posted {
-                *bad_wr = at;
-                return errno;
-            }
-            at = wr.next;
+    mut post: impl FnMut(RecvWr) -> Result<()>,
+) -> Result<()> {
+    let mut next = wr;
+    // SAFETY: the caller's list has readable elements and ends with NULL.
+    while let Some(wr) = unsafe { next.as_ref() } {
+        let posted = match usize::try_from(wr.num_sge) {
+            Ok(count) if count <= max_sge => post(RecvWr {
+                wr_id: wr.wr_id,
+                // SAFETY: the element's list has `num_sge` elements.
+                sges: unsafe { sges(wr.sg_list, count) },
+            }),
+            _ => Err(Errno(EINVAL)),
+        };
+        if posted.is_err() {
+            // SAFETY: the caller passes a writable `bad_wr`.
+            unsafe { *bad_wr = next };
+            return posted;
         }
+        next = wr.next;
     }
-    0
+    Ok(())
 }
 
 /// Posts a list of receives; those before the first bad one are posted.
@@ -337,31 +348,29 @@ pub unsafe extern "C" fn post_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the op's contract.
+    // SAFETY: the caller passes a live queue pair.
     let object = unsafe { qp::object(qp) };
-    let refused = match object.check() {
-        Err(errno) => Some(errno),
-        Ok(_) if object.qp.srq.is_some() || object.qp.recv_cq.is_none() => Some(EINVAL),
-        Ok(_) => None,
+    let allowed = match object.check() {
+        Ok(_) if object.qp.srq.is_some() || object.qp.recv_cq.is_none() => Err(Errno(EINVAL)),
+        checked => checked.map(drop),
     };
-    if let Some(errno) = refused {
-        // SAFETY: by the op's contract it is writable.
+    if allowed.is_err() {
+        // SAFETY: the caller passes a writable `bad_wr`.
         unsafe { *bad_wr = wr };
-        return errno;
+        return allowed.return_to_c();
     }
-    // Nothing is sent because of a receive, so that the device need not be run.
+    // A receive causes nothing to be sent, so the device need not run the queue pair.
     let mut inner = object.qp.inner.lock();
-    let (engine, mut world) = inner.split(&object.qp);
-    // SAFETY: by the op's contract.
-    unsafe {
-        each_recv(wr, bad_wr, object.cap.max_recv_sge as usize, |receive| {
-            if engine.state() == QpState::Reset {
-                Err(EINVAL)
-            } else if engine.post_recv(receive, &mut world) {
-                Ok(())
-            } else {
-                Err(ENOMEM)
-            }
-        })
-    }
+    let (engine, mut host) = inner.split(&object.qp);
+    let post = |receive| {
+        if engine.state() == QpState::Reset {
+            Err(Errno(EINVAL))
+        } else if engine.post_recv(receive, &mut host) {
+            Ok(())
+        } else {
+            Err(Errno(ENOMEM))
+        }
+    };
+    // SAFETY: the caller passes a live list and a writable `bad_wr`.
+    unsafe { for_each_recv(wr, bad_wr, object.cap.max_recv_sge as usize, post) }.return_to_c()
 }

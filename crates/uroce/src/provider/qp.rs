@@ -3,64 +3,144 @@
 use std::sync::Arc;
 
 use ibverbs_abi::*;
-use libc::{EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP, c_int};
-
-use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
-use super::context::{ContextPart, part};
-use super::object::{Answer, Object, Plain, initialise, wait};
-use super::pd::Pd;
-use super::srq::Xrcd;
-use super::wr_api::{self, Building};
-use super::{cq, srq};
-use crate::device::Device;
-use crate::device::queue_pair::{Listener, QueuePair, QueuePairConfig};
-use crate::engine::{Limits, QpConfig, Service};
+use libc::{EACCES, EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP, c_int};
 use parking_lot::Mutex;
 
-/// Behind a queue pair.
-pub struct QpPart {
+use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
+use super::context::{ContextPrivate, private};
+use super::ffi::Result;
+use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
+use super::pd::Pd;
+use super::srq::Xrcd;
+use super::wr_api::{self, WrSession};
+use super::{cq, srq};
+use crate::device::Device;
+use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
+use crate::engine::{Limits, QpConfig, Service};
+
+/// The private part of a queue pair.
+pub struct QpPrivate {
+    /// The queue pair. XRC targets that were opened several times share it.
     pub qp: Arc<QueuePair>,
+    /// The device that runs it.
     pub device: Arc<Device>,
+    /// The sizes of its queues, as reported at creation.
     pub cap: ibv_qp_cap,
-    pub signal_all: bool,
-    listener: Arc<Listener>,
-    /// The address vector as it was given; the engine knows the path in it.
-    pub av: Mutex<Option<ibv_ah_attr>>,
-    /// What `ibv_wr_start` has begun, of an extended queue pair.
-    pub building: Option<Box<Building>>,
-    xrcd: *mut ibv_xrcd,
+    /// Every send request is signaled.
+    pub sq_sig_all: bool,
+    listener: Arc<QpListener>,
+    /// The address vector as the program set it, to be queried; the engine has its own form.
+    pub ah_attr: Mutex<Option<ibv_ah_attr>>,
+    /// The work requests that the `ibv_wr_*` functions build; only for an extended queue pair.
+    pub wr_session: Option<Box<WrSession>>,
+    refs: QpRefs,
 }
 
 /// A queue pair, plain or extended.
-pub type Qp = Object<verbs_qp, QpPart>;
+pub type Qp = Object<verbs_qp, QpPrivate>;
 
-/// The object behind a queue pair.
+/// The object of an `ibv_qp`.
 ///
 /// # Safety
 /// `qp` is live, and not freed while the reference is used.
 pub unsafe fn object<'a>(qp: *mut ibv_qp) -> &'a Qp {
-    // SAFETY: by the contract; every queue pair of ours begins as an ibv_qp.
+    // SAFETY: the caller passes a live queue pair, whose public structure begins with the ibv_qp.
     unsafe { Qp::of(qp.cast()) }
 }
 
-impl QpPart {
-    /// EACCES in a child of the process that has made the queue pair.
+impl QpPrivate {
+    /// The device; EACCES in a child of the process that created the queue pair.
     #[inline]
-    pub fn check(&self) -> Answer<&Device> {
-        if self.device.is_ours() {
+    pub fn check(&self) -> Result<&Device> {
+        if self.device.owned_by_this_process() {
             Ok(&self.device)
         } else {
-            Err(libc::EACCES)
+            Err(Errno(EACCES))
+        }
+    }
+}
+
+/// The objects that a queue pair uses and keeps live. Each is NULL or live.
+#[derive(Clone, Copy)]
+struct QpRefs {
+    pd: *mut ibv_pd,
+    send_cq: *mut ibv_cq,
+    recv_cq: *mut ibv_cq,
+    srq: *mut ibv_srq,
+    xrcd: *mut ibv_xrcd,
+}
+
+impl QpRefs {
+    /// The objects of a queue pair to be created: those that its service has.
+    fn new(service: Service, init: &ibv_qp_init_attr_ex) -> QpRefs {
+        let mut refs = QpRefs {
+            pd: init.pd,
+            send_cq: init.send_cq,
+            recv_cq: init.recv_cq,
+            srq: init.srq,
+            xrcd: init.xrcd,
+        };
+        if has_send_queue(service) {
+            refs.xrcd = core::ptr::null_mut();
+        } else {
+            (refs.pd, refs.send_cq) = (core::ptr::null_mut(), core::ptr::null_mut());
+        }
+        if !has_recv_queue(service) {
+            (refs.recv_cq, refs.srq) = (core::ptr::null_mut(), core::ptr::null_mut());
+        }
+        refs
+    }
+
+    /// Calls with the reference count of each object.
+    ///
+    /// # Safety
+    /// Each object is NULL or live.
+    unsafe fn for_each(&self, call: impl Fn(&RefCount)) {
+        // SAFETY: the caller says that what is not NULL is live.
+        unsafe {
+            if !self.pd.is_null() {
+                call(&Pd::of(self.pd).refs);
+            }
+            for cq in [self.send_cq, self.recv_cq] {
+                if !cq.is_null() {
+                    call(&cq::object(cq).refs);
+                }
+            }
+            if !self.srq.is_null() {
+                call(&srq::object(self.srq).refs);
+            }
+            if !self.xrcd.is_null() {
+                call(&Xrcd::of(self.xrcd.cast()).refs);
+            }
+        }
+    }
+
+    /// What the device needs of the objects.
+    ///
+    /// # Safety
+    /// Each object is NULL or live.
+    unsafe fn config(&self, engine: QpConfig, device: &Device) -> QueuePairConfig {
+        // SAFETY: the caller says that what is not NULL is live.
+        unsafe {
+            QueuePairConfig {
+                engine,
+                pd: (!self.pd.is_null()).then(|| Pd::of(self.pd).handle),
+                send_cq: (!self.send_cq.is_null()).then(|| cq::object(self.send_cq).queue.clone()),
+                recv_cq: (!self.recv_cq.is_null()).then(|| cq::object(self.recv_cq).queue.clone()),
+                srq: (!self.srq.is_null()).then(|| srq::object(self.srq).queue.clone()),
+                xrcd: (!self.xrcd.is_null()).then(|| Xrcd::of(self.xrcd.cast()).domain.clone()),
+                memory: device.memory.clone(),
+            }
         }
     }
 }
 
 /// # Safety
-/// The op's contract: the domain is live, the attributes are readable and writable, and their objects
-/// live.
-pub unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Answer<*mut ibv_qp> {
+/// `pd` is live, `init` readable and writable, and the objects that it names are live or NULL.
+pub unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Result<*mut ibv_qp> {
     let mut ex = ibv_qp_init_attr_ex::zeroed();
-    // SAFETY: by the contract; the extended attributes begin as the plain ones.
+    // SAFETY: the caller passes a live domain, whose context is open, and readable and writable
+    // attributes. The extended attributes begin with the plain ones.
     unsafe {
         (&raw mut ex).cast::<ibv_qp_init_attr>().write(*init);
         ex.comp_mask = IBV_QP_INIT_ATTR_PD;
@@ -71,29 +151,43 @@ pub unsafe fn create_qp(pd: *mut ibv_pd, init: *mut ibv_qp_init_attr) -> Answer<
     }
 }
 
+/// EOPNOTSUPP for attributes that uroce does not know, and for create flags.
+///
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable and writable, and their objects
-/// live.
+/// `context` is open, `init` readable and writable as far as its mask says, and the objects that it
+/// names are live or NULL.
 pub unsafe fn create_qp_ex(
     context: *mut ibv_context,
     init: *mut ibv_qp_init_attr_ex,
-) -> Answer<*mut ibv_qp> {
+) -> Result<*mut ibv_qp> {
+    // SAFETY: the caller passes readable attributes.
+    let mut ex = unsafe { copy_init_attr(init) }?;
+    // SAFETY: the caller passes an open context, and objects that are live or NULL.
+    let qp = unsafe { create(context, &mut ex) }?;
+    // SAFETY: the caller passes writable attributes.
+    unsafe { (*init).cap = ex.cap };
+    Ok(qp)
+}
+
+/// Copies extended attributes; no more is read than the mask says is there.
+///
+/// # Safety
+/// `init` is readable as far as its mask says.
+unsafe fn copy_init_attr(init: *mut ibv_qp_init_attr_ex) -> Result<ibv_qp_init_attr_ex> {
     const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
         | IBV_QP_INIT_ATTR_XRCD
         | IBV_QP_INIT_ATTR_CREATE_FLAGS
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    // SAFETY: by the contract.
+    let mut ex = ibv_qp_init_attr_ex::zeroed();
+    // SAFETY: the plain attributes and the mask are always there, each other field if its bit is set.
     unsafe {
         let mask = (*init).comp_mask;
         let flags = mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 && (*init).create_flags != 0;
         if mask & !KNOWN != 0 || flags {
-            return Err(EOPNOTSUPP);
+            return Err(Errno(EOPNOTSUPP));
         }
-        // No more is read than the mask says is there.
-        let mut ex = ibv_qp_init_attr_ex::zeroed();
-        (&raw mut ex)
-            .cast::<ibv_qp_init_attr>()
-            .write(init.cast::<ibv_qp_init_attr>().read());
+        let plain = init.cast::<ibv_qp_init_attr>().read();
+        (&raw mut ex).cast::<ibv_qp_init_attr>().write(plain);
         ex.comp_mask = mask;
         if mask & IBV_QP_INIT_ATTR_PD != 0 {
             ex.pd = (*init).pd;
@@ -104,31 +198,36 @@ pub unsafe fn create_qp_ex(
         if mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
             ex.send_ops_flags = (*init).send_ops_flags;
         }
-        let qp = create(context, &mut ex)?;
-        (*init).cap = ex.cap;
-        Ok(qp)
     }
+    Ok(ex)
 }
 
-/// The service of a type of queue pair.
-fn service(kind: ibv_qp_type) -> Answer<Service> {
-    Ok(match kind {
+/// The service of a queue pair type.
+fn service(qp_type: ibv_qp_type) -> Result<Service> {
+    Ok(match qp_type {
         IBV_QPT_RC => Service::Rc,
         IBV_QPT_UC => Service::Uc,
         IBV_QPT_UD => Service::Ud,
         IBV_QPT_XRC_SEND => Service::XrcSend,
         IBV_QPT_XRC_RECV => Service::XrcRecv,
-        _ => return Err(EOPNOTSUPP),
+        _ => return Err(Errno(EOPNOTSUPP)),
     })
 }
 
-/// Whether the service has the objects it needs and the sizes are within limits; sets the sizes of
-/// queues that there are not to 0.
-fn check(service: Service, init: &mut ibv_qp_init_attr_ex) -> Answer<()> {
+fn has_send_queue(service: Service) -> bool {
+    service != Service::XrcRecv
+}
+
+fn has_recv_queue(service: Service) -> bool {
+    matches!(service, Service::Rc | Service::Uc | Service::Ud)
+}
+
+/// EINVAL if an object that the service needs is missing, or a size is out of range. Sets the sizes of
+/// queues that do not exist to 0.
+fn check_init_attr(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<()> {
     let has = |bit| init.comp_mask & bit != 0;
-    let receives = matches!(service, Service::Rc | Service::Uc | Service::Ud);
-    let sends = service != Service::XrcRecv;
-    let whole = if sends {
+    let (sends, receives) = (has_send_queue(service), has_recv_queue(service));
+    let complete = if sends {
         has(IBV_QP_INIT_ATTR_PD)
             && !init.send_cq.is_null()
             && (!receives || !init.recv_cq.is_null())
@@ -142,269 +241,232 @@ fn check(service: Service, init: &mut ibv_qp_init_attr_ex) -> Answer<()> {
         init.cap = ibv_qp_cap::default();
     }
     let cap = &init.cap;
-    let small = cap.max_send_wr <= MAX_WR
+    let within_limits = cap.max_send_wr <= MAX_WR
         && cap.max_recv_wr <= MAX_WR
         && cap.max_send_sge <= MAX_SGE
         && cap.max_recv_sge <= MAX_SGE
         && cap.max_inline_data <= MAX_INLINE;
-    if whole && small { Ok(()) } else { Err(EINVAL) }
+    if complete && within_limits {
+        Ok(())
+    } else {
+        Err(Errno(EINVAL))
+    }
 }
 
+/// Creates a queue pair; sets `init.cap` to what it has.
+///
 /// # Safety
-/// As for [`create_qp_ex`].
-unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> Answer<*mut ibv_qp> {
-    // SAFETY: by the contract.
-    let context_part = unsafe { part(context) };
-    let device = context_part.check()?;
+/// `context` is open, and the objects that `init` names are live or NULL.
+unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> Result<*mut ibv_qp> {
+    // SAFETY: the caller passes an open context.
+    let context_private = unsafe { private(context) };
+    let device = context_private.check()?;
     let service = service(init.qp_type)?;
-    check(service, init)?;
+    check_init_attr(service, init)?;
     let extended = init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
     if extended {
-        wr_api::check(service, init.send_ops_flags)?;
+        wr_api::check_ops(service, init.send_ops_flags)?;
     }
-    let sends = service != Service::XrcRecv;
-    let receives = matches!(service, Service::Rc | Service::Uc | Service::Ud);
-    if !sends {
-        (init.pd, init.send_cq) = (core::ptr::null_mut(), core::ptr::null_mut());
-    }
-    if !receives {
-        (init.recv_cq, init.srq) = (core::ptr::null_mut(), core::ptr::null_mut());
-    }
-    let xrcd = if sends {
-        core::ptr::null_mut()
-    } else {
-        init.xrcd
-    };
-    let signal_all = init.sq_sig_all != 0;
-    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(ENOMEM);
+    let refs = QpRefs::new(service, init);
+    let sq_sig_all = init.sq_sig_all != 0;
+    let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(ENOMEM));
     let qpn = device.net.alloc_qpn().map_err(errno)?;
-    // SAFETY: by the contract, what the attributes name is live or, by `check` and the lines after
-    // it, NULL.
-    let qp = unsafe {
-        Arc::new(QueuePair::new(QueuePairConfig {
-            engine: QpConfig {
-                service,
-                qpn,
-                limits: Limits {
-                    max_send_wr: init.cap.max_send_wr,
-                    max_recv_wr: init.cap.max_recv_wr,
-                },
-                sq_sig_all: signal_all,
-                has_srq: !init.srq.is_null(),
-            },
-            domain: (!init.pd.is_null()).then(|| Pd::of(init.pd).domain),
-            send_cq: (!init.send_cq.is_null()).then(|| cq::object(init.send_cq).queue.clone()),
-            recv_cq: (!init.recv_cq.is_null()).then(|| cq::object(init.recv_cq).queue.clone()),
-            srq: (!init.srq.is_null()).then(|| srq::object(init.srq).queue.clone()),
-            xrcd: (!xrcd.is_null()).then(|| Xrcd::of(xrcd.cast()).domain.clone()),
-            memory: device.memory.clone(),
-        }))
+    let engine = QpConfig {
+        service,
+        qpn,
+        limits: Limits {
+            max_send_wr: init.cap.max_send_wr,
+            max_recv_wr: init.cap.max_recv_wr,
+        },
+        sq_sig_all,
+        has_srq: !refs.srq.is_null(),
     };
+    // SAFETY: the caller says that the objects are live or NULL.
+    let config = unsafe { refs.config(engine, device) };
+    let qp = Arc::new(QueuePair::new(config));
     device.add_queue_pair(qp.clone());
-    let whole = Whole {
+    let new = NewQp {
         qp,
-        init,
-        xrcd,
-        signal_all,
+        refs,
+        qp_context: init.qp_context,
+        qp_type: init.qp_type,
+        state: IBV_QPS_RESET,
+        cap: init.cap,
+        sq_sig_all,
         extended,
     };
-    // SAFETY: as above.
-    Ok(unsafe { whole.make(context, context_part) })
+    // SAFETY: the context is open, and the objects are live or NULL.
+    Ok(unsafe { new.alloc(context, context_private) })
 }
 
-/// What an object is made of.
-struct Whole<'a> {
+/// What the object of a new queue pair is made of.
+struct NewQp {
     qp: Arc<QueuePair>,
-    init: &'a ibv_qp_init_attr_ex,
-    xrcd: *mut ibv_xrcd,
-    signal_all: bool,
+    refs: QpRefs,
+    qp_context: *mut core::ffi::c_void,
+    qp_type: ibv_qp_type,
+    state: ibv_qp_state,
+    cap: ibv_qp_cap,
+    sq_sig_all: bool,
     extended: bool,
 }
 
-impl Whole<'_> {
-    /// Makes the object, and counts it as a user of what it uses.
+impl NewQp {
+    /// Allocates the object, and takes a reference to each object that it uses.
     ///
     /// # Safety
-    /// The context is open, and what is named lives or is NULL.
-    unsafe fn make(self, context: *mut ibv_context, context_part: &ContextPart) -> *mut ibv_qp {
-        let Whole { qp, init, xrcd, .. } = self;
-        // The object's address is known only when it is there, but the listener is part of it: so it is
-        // allocated first, and filled then.
+    /// `context` is open and `context_private` its private part; each object in `refs` is NULL or live.
+    unsafe fn alloc(
+        self,
+        context: *mut ibv_context,
+        context_private: &ContextPrivate,
+    ) -> *mut ibv_qp {
+        // The listener is in the object and needs the object's address: so allocate first, then fill.
         let place = Box::into_raw(Box::<Qp>::new_uninit());
         let handle = place.expose_provenance() as u64;
-        let listener = Arc::new(Listener::new(handle, context_part.events.clone()));
-        qp.listeners.lock().push(listener.clone());
-        let mut base = verbs_qp::zeroed();
-        base.u.qp = ibv_qp {
-            context,
-            qp_context: init.qp_context,
-            pd: init.pd,
-            send_cq: init.send_cq,
-            recv_cq: init.recv_cq,
-            srq: init.srq,
-            handle: qp.qpn,
-            qp_num: qp.qpn,
-            state: IBV_QPS_RESET,
-            qp_type: init.qp_type,
-            // SAFETY: zeros, until it is initialised in place.
-            mutex: unsafe { base.u.qp.mutex },
-            // SAFETY: as above.
-            cond: unsafe { base.u.qp.cond },
-            events_completed: 0,
+        let listener = Arc::new(QpListener::new(handle, context_private.events.clone()));
+        self.qp.listeners.lock().push(listener.clone());
+        // SAFETY: the caller says that the objects are live or NULL.
+        unsafe { self.refs.for_each(RefCount::acquire) };
+        let extended = self.extended;
+        let public = self.public(context);
+        let private = QpPrivate {
+            device: context_private.device.clone(),
+            cap: self.cap,
+            sq_sig_all: self.sq_sig_all,
+            listener,
+            ah_attr: Mutex::new(None),
+            wr_session: extended.then(Box::default),
+            refs: self.refs,
+            qp: self.qp,
         };
-        let made = Qp::new(
-            base,
-            QpPart {
-                device: context_part.device.clone(),
-                cap: init.cap,
-                signal_all: self.signal_all,
-                listener,
-                av: Mutex::new(None),
-                building: self.extended.then(Box::default),
-                xrcd,
-                qp,
-            },
-        );
-        // SAFETY: the place is ours, for one object; the users are live, by the contract.
+        // SAFETY: `place` is allocated for one object, which this function still owns and which never
+        // moves.
         unsafe {
-            (*place).write(made);
+            (*place).write(Qp::new(public, private));
             let object = place.cast::<verbs_qp>();
             let public = &raw mut (*object).u.qp;
-            initialise(&raw mut (*public).mutex, &raw mut (*public).cond);
-            if self.extended {
+            init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
+            if extended {
                 (*object).comp_mask = VERBS_QP_EX;
-                wr_api::fill(&mut (*object).u.qp_ex);
+                wr_api::set_functions(&mut (*object).u.qp_ex);
             }
-            each_used(
-                init.pd,
-                init.send_cq,
-                init.recv_cq,
-                init.srq,
-                xrcd,
-                |users| {
-                    users.add();
-                },
-            );
             public
         }
     }
-}
 
-/// Calls for each object that a queue pair uses.
-///
-/// # Safety
-/// What is not NULL is live.
-unsafe fn each_used(
-    pd: *mut ibv_pd,
-    send_cq: *mut ibv_cq,
-    recv_cq: *mut ibv_cq,
-    srq: *mut ibv_srq,
-    xrcd: *mut ibv_xrcd,
-    call: impl Fn(&super::object::Users),
-) {
-    // SAFETY: by the contract.
-    unsafe {
-        if !pd.is_null() {
-            call(&Pd::of(pd).users);
-        }
-        for cq in [send_cq, recv_cq] {
-            if !cq.is_null() {
-                call(&cq::object(cq).users);
-            }
-        }
-        if !srq.is_null() {
-            call(&srq::object(srq).users);
-        }
-        if !xrcd.is_null() {
-            call(&Xrcd::of(xrcd.cast()).users);
-        }
+    /// The public structure. Its mutex and condition are zeros, to be initialised in place.
+    fn public(&self, context: *mut ibv_context) -> verbs_qp {
+        let mut public = verbs_qp::zeroed();
+        // SAFETY: every variant of the union begins with an ibv_qp, and is zeros.
+        let qp = unsafe { &mut public.u.qp };
+        qp.context = context;
+        qp.qp_context = self.qp_context;
+        qp.pd = self.refs.pd;
+        qp.send_cq = self.refs.send_cq;
+        qp.recv_cq = self.refs.recv_cq;
+        qp.srq = self.refs.srq;
+        qp.handle = self.qp.qpn;
+        qp.qp_num = self.qp.qpn;
+        qp.state = self.state;
+        qp.qp_type = self.qp_type;
+        public
     }
 }
 
-/// Opens an XRC receiver that somebody in this process has made.
+/// Opens an XRC target that this process has created. ENOENT if there is no queue pair of that number,
+/// EINVAL if it is of another XRC domain.
 ///
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable and their objects live.
+/// `context` is open, `attr` readable, and the XRC domain that it names is live.
 pub unsafe fn open_qp(
     context: *mut ibv_context,
     attr: *mut ibv_qp_open_attr,
-) -> Answer<*mut ibv_qp> {
+) -> Result<*mut ibv_qp> {
     const REQUIRED: u32 = IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE;
-    // SAFETY: by the contract.
-    unsafe {
-        let (context_part, attr) = (part(context), &*attr);
-        let device = context_part.check()?;
-        if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED {
-            return Err(EOPNOTSUPP);
-        }
-        if attr.comp_mask & REQUIRED != REQUIRED || attr.qp_type != IBV_QPT_XRC_RECV {
-            return Err(EINVAL);
-        }
-        let domain = &Xrcd::of(attr.xrcd.cast()).domain;
-        let qp = device.queue_pair(attr.qp_num).ok_or(ENOENT)?;
-        if !qp
-            .xrcd
-            .as_ref()
-            .is_some_and(|xrcd| Arc::ptr_eq(xrcd, domain))
-        {
-            return Err(EINVAL);
-        }
-        let mut init = ibv_qp_init_attr_ex::zeroed();
-        init.qp_type = IBV_QPT_XRC_RECV;
-        if attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0 {
-            init.qp_context = attr.qp_context;
-        }
-        let whole = Whole {
-            qp,
-            init: &init,
-            xrcd: attr.xrcd,
-            signal_all: false,
-            extended: false,
-        };
-        let public = whole.make(context, context_part);
-        (*public).state = IBV_QPS_UNKNOWN;
-        Ok(public)
+    // SAFETY: the caller passes an open context and readable attributes.
+    let (context_private, attr) = unsafe { (private(context), &*attr) };
+    let device = context_private.check()?;
+    if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED {
+        return Err(Errno(EOPNOTSUPP));
     }
+    if attr.comp_mask & REQUIRED != REQUIRED || attr.qp_type != IBV_QPT_XRC_RECV {
+        return Err(Errno(EINVAL));
+    }
+    let init = ibv_qp_init_attr_ex {
+        xrcd: attr.xrcd,
+        ..ibv_qp_init_attr_ex::zeroed()
+    };
+    let refs = QpRefs::new(Service::XrcRecv, &init);
+    // SAFETY: the mask says that the domain is named; it is live.
+    let domain = unsafe { &Xrcd::of(attr.xrcd.cast()).domain };
+    let qp = device.queue_pair(attr.qp_num).ok_or(Errno(ENOENT))?;
+    let in_domain = |xrcd: &Arc<_>| Arc::ptr_eq(xrcd, domain);
+    if !qp.xrcd.as_ref().is_some_and(in_domain) {
+        return Err(Errno(EINVAL));
+    }
+    let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
+    let new = NewQp {
+        qp,
+        refs,
+        qp_context: if has_context {
+            attr.qp_context
+        } else {
+            core::ptr::null_mut()
+        },
+        qp_type: IBV_QPT_XRC_RECV,
+        state: IBV_QPS_UNKNOWN,
+        cap: ibv_qp_cap::default(),
+        sq_sig_all: false,
+        extended: false,
+    };
+    // SAFETY: the context is open, and the only object in `refs` is the live XRC domain.
+    Ok(unsafe { new.alloc(context, context_private) })
 }
 
+/// Destroys a queue pair; of an XRC target that is open several times, this object only. Fails with
+/// EBUSY while it is attached to a multicast group. Blocks until the program has acknowledged the events
+/// that it has read.
+///
 /// # Safety
-/// The op's contract: the queue pair is live, dead after success.
-pub unsafe fn destroy_qp(qp: *mut ibv_qp) -> Answer<()> {
-    // SAFETY: by the contract; what the queue pair uses lives as long as it does.
-    unsafe {
-        let object = object(qp);
-        if object.device.is_ours() {
-            if object.qp.service == Service::Ud && object.device.is_attached(&object.qp) {
-                return Err(EBUSY);
-            }
-            let last = {
-                let mut listeners = object.qp.listeners.lock();
-                listeners.retain(|listener| !Arc::ptr_eq(listener, &object.listener));
-                listeners.is_empty()
-            };
-            if last {
-                object.device.remove_queue_pair(&object.qp);
-            }
-            let events = object.listener.withdraw_events();
-            wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
-                (*qp).events_completed == events
+/// `qp` is live; after success it is freed.
+pub unsafe fn destroy_qp(qp: *mut ibv_qp) -> Result<()> {
+    // SAFETY: the caller passes a live queue pair.
+    let object = unsafe { object(qp) };
+    if object.device.owned_by_this_process() {
+        if object.qp.service == Service::Ud && object.device.is_attached(&object.qp) {
+            return Err(Errno(EBUSY));
+        }
+        let is_last = {
+            let mut listeners = object.qp.listeners.lock();
+            listeners.retain(|listener| !Arc::ptr_eq(listener, &object.listener));
+            listeners.is_empty()
+        };
+        if is_last {
+            object.device.remove_queue_pair(&object.qp);
+        }
+        let read = object.listener.withdraw_events();
+        // SAFETY: the mutex, the condition and the counter that they guard are the live queue pair's.
+        unsafe {
+            wait_until(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
+                (*qp).events_completed == read
             });
         }
-        let q = &*qp;
-        each_used(q.pd, q.send_cq, q.recv_cq, q.srq, object.xrcd, |users| {
-            users.remove();
-        });
+    }
+    // SAFETY: the queue pair's references have kept the objects live. The caller does not use the queue
+    // pair any more, nor is `object` used after the free.
+    unsafe {
+        object.refs.for_each(RefCount::release);
         Qp::free(qp.cast());
     }
     Ok(())
 }
 
-/// Data of one connection arrives in order; of a whole message, not of several at once.
+/// Reports no guarantee: a packet's bytes are copied by memcpy, which may write them in any order.
 pub unsafe extern "C" fn query_qp_data_in_order(
     _qp: *mut ibv_qp,
     _op: ibv_wr_opcode,
     _flags: u32,
 ) -> c_int {
-    // The bytes of a packet are copied by memcpy, in whatever order that has.
     0
 }

@@ -4,50 +4,60 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
-use libc::{EACCES, EAGAIN, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
+use libc::{EACCES, EAGAIN, EBADF, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::attributes::{MAX_SGE, MAX_WR};
-use super::context::part;
-use super::object::{Answer, Object, Plain, Users, initialise, wait};
+use super::context::private;
+use super::cq::{self, Cq};
+use super::ffi::{Result, ReturnToC};
+use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
-use super::{cq, post};
+use super::post;
 use crate::device::Device;
-use crate::device::shared_queue::{SharedQueue, SharedQueueConfig};
-use crate::device::xrc::XrcDomain;
+use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
+use crate::device::xrc::{FileId, XrcDomain};
 
-/// Behind a shared receive queue.
-pub struct SrqPart {
-    pub queue: Arc<SharedQueue>,
+/// The private part of a shared receive queue.
+pub struct SrqPrivate {
+    /// The queue.
+    pub queue: Arc<SharedReceiveQueue>,
+    /// The device that it was created on.
     pub device: Arc<Device>,
-    pub users: Users,
+    /// Queue pairs that receive from it.
+    pub refs: RefCount,
 }
 
-/// A shared receive queue.
-pub type Srq = Object<verbs_srq, SrqPart>;
+/// A shared receive queue, basic or XRC.
+pub type Srq = Object<verbs_srq, SrqPrivate>;
 
-/// Behind an XRC domain.
-pub struct XrcdPart {
+/// The private part of an XRC domain.
+pub struct XrcdPrivate {
+    /// The domain. Contexts that opened it by the same file share it.
     pub domain: Arc<XrcDomain>,
-    pub users: Users,
+    /// Queue pairs and SRQs that were created in the domain.
+    pub refs: RefCount,
 }
 
 /// An XRC domain.
-pub type Xrcd = Object<verbs_xrcd, XrcdPart>;
+pub type Xrcd = Object<verbs_xrcd, XrcdPrivate>;
 
-/// The object behind a queue.
+/// SRQ numbers have 24 bits (XRCETH, specification 9.3.5).
+const SRQN_MASK: u32 = 0xff_ffff;
+
+/// The object of an `ibv_srq`.
 ///
 /// # Safety
 /// `srq` is live, and not freed while the reference is used.
 pub unsafe fn object<'a>(srq: *mut ibv_srq) -> &'a Srq {
-    // SAFETY: by the contract; every queue of ours begins as an ibv_srq.
+    // SAFETY: the caller passes a live queue, whose public structure begins with the ibv_srq.
     unsafe { Srq::of(srq.cast()) }
 }
 
 /// # Safety
-/// The op's contract: the domain is live, the attributes are readable and writable.
-pub unsafe fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Answer<*mut ibv_srq> {
+/// `pd` is live, `init` readable.
+pub unsafe fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Result<*mut ibv_srq> {
     let mut ex = ibv_srq_init_attr_ex::zeroed();
-    // SAFETY: by the contract.
+    // SAFETY: the caller passes a live domain, whose context is open, and readable attributes.
     unsafe {
         ex.srq_context = (*init).srq_context;
         ex.attr = (*init).attr;
@@ -57,235 +67,280 @@ pub unsafe fn create_srq(pd: *mut ibv_pd, init: *mut ibv_srq_init_attr) -> Answe
     }
 }
 
-/// # Safety
-/// The op's contract: the context is open, the attributes are readable and their objects live.
-pub unsafe fn create_srq_ex(
-    context: *mut ibv_context,
-    init: *mut ibv_srq_init_attr_ex,
-) -> Answer<*mut ibv_srq> {
+/// Whether the attributes are those of an XRC queue. EOPNOTSUPP for attributes and types that uroce does
+/// not know; EINVAL if one is missing, or a size is out of range.
+fn check_init_attr(init: &ibv_srq_init_attr_ex) -> Result<bool> {
     const KNOWN: u32 = IBV_SRQ_INIT_ATTR_TYPE
         | IBV_SRQ_INIT_ATTR_PD
         | IBV_SRQ_INIT_ATTR_XRCD
         | IBV_SRQ_INIT_ATTR_CQ;
-    // SAFETY: by the contract.
-    let (context_part, init) = unsafe { (part(context), &*init) };
-    let device = context_part.check()?;
     let has = |bit| init.comp_mask & bit != 0;
     if init.comp_mask & !KNOWN != 0 {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
-    let kind = if has(IBV_SRQ_INIT_ATTR_TYPE) {
-        init.srq_type
-    } else {
-        IBV_SRQT_BASIC
-    };
-    let xrc = match kind {
+    let is_xrc = match init.srq_type {
+        _ if !has(IBV_SRQ_INIT_ATTR_TYPE) => false,
         IBV_SRQT_BASIC => false,
         IBV_SRQT_XRC => true,
-        _ => return Err(EOPNOTSUPP),
+        _ => return Err(Errno(EOPNOTSUPP)),
     };
-    let whole = has(IBV_SRQ_INIT_ATTR_PD)
-        && (!xrc || has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ));
+    let complete = has(IBV_SRQ_INIT_ATTR_PD)
+        && (!is_xrc || has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ));
     let sizes = &init.attr;
-    if !whole
+    if !complete
         || sizes.max_wr == 0
         || sizes.max_wr > MAX_WR
         || sizes.max_sge > MAX_SGE
         || sizes.srq_limit > sizes.max_wr
     {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
-    // SAFETY: by the contract the objects that the mask names are live; the queue is new.
-    unsafe {
-        let pd = Pd::of(init.pd);
-        let completes = xrc.then(|| cq::object(init.cq));
-        let number = device.next_number() & 0xff_ffff;
-        let queue = Arc::new(SharedQueue::new(SharedQueueConfig {
-            max_wr: sizes.max_wr as usize,
-            max_sge: sizes.max_sge as usize,
-            limit: sizes.srq_limit as usize,
-            domain: pd.domain,
-            number,
-            cq: completes.map(|cq| cq.queue.clone()),
-            events: context_part.events.clone(),
-        }));
-        pd.users.add();
-        if let Some(cq) = completes {
-            cq.users.add();
-            let xrcd = Xrcd::of(init.xrcd.cast());
-            xrcd.users.add();
-            xrcd.domain.add(&queue);
-        }
-        let mut base = verbs_srq::zeroed();
-        base.srq.context = context;
-        base.srq.pd = init.pd;
-        base.srq.srq_context = init.srq_context;
-        base.srq.handle = number;
-        base.srq_type = kind;
-        if xrc {
-            (base.xrcd, base.cq, base.srq_num) = (init.xrcd.cast(), init.cq, number);
-        }
-        let srq = Srq::make(
-            base,
-            SrqPart {
-                queue: queue.clone(),
-                device: device.clone(),
-                users: Users::default(),
-            },
-        );
-        let handle = srq.expose_provenance() as u64;
-        queue.handle.store(handle, Ordering::Relaxed);
-        let public = &raw mut (*srq).srq;
-        initialise(&raw mut (*public).mutex, &raw mut (*public).cond);
-        Ok(public)
-    }
+    Ok(is_xrc)
+}
+
+/// What only an XRC queue has.
+struct XrcParts<'a> {
+    xrcd: &'a Xrcd,
+    cq: &'a Cq,
 }
 
 /// # Safety
-/// The op's contract: the queue is live, the attributes are readable.
-pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> Answer<()> {
-    // SAFETY: by the contract.
-    let (part, attr) = unsafe { (object(srq), &*attr) };
+/// `context` is open, `init` readable, and the objects that it names are live.
+pub unsafe fn create_srq_ex(
+    context: *mut ibv_context,
+    init: *mut ibv_srq_init_attr_ex,
+) -> Result<*mut ibv_srq> {
+    // SAFETY: the caller passes an open context and readable attributes.
+    let (context_private, init) = unsafe { (private(context), &*init) };
+    let device = context_private.check()?;
+    let is_xrc = check_init_attr(init)?;
+    // SAFETY: `check_init_attr` has seen that the mask names a domain, and for XRC the other two;
+    // objects that the mask names are live.
+    let (pd, xrc) = unsafe {
+        let xrc = is_xrc.then(|| XrcParts {
+            xrcd: Xrcd::of(init.xrcd.cast()),
+            cq: cq::object(init.cq),
+        });
+        (Pd::of(init.pd), xrc)
+    };
+    let number = device.alloc_handle() & SRQN_MASK;
+    let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
+        sizes: SrqSizes {
+            max_wr: init.attr.max_wr as usize,
+            limit: init.attr.srq_limit as usize,
+        },
+        max_sge: init.attr.max_sge as usize,
+        pd: pd.handle,
+        number,
+        cq: xrc.as_ref().map(|xrc| xrc.cq.queue.clone()),
+        events: context_private.events.clone(),
+    }));
+    pd.refs.acquire();
+    if let Some(xrc) = &xrc {
+        xrc.cq.refs.acquire();
+        xrc.xrcd.refs.acquire();
+        xrc.xrcd.domain.add(&queue);
+    }
+    Ok(new_srq(context, init, xrc.is_some(), queue, device))
+}
+
+/// Allocates the object of a new queue.
+fn new_srq(
+    context: *mut ibv_context,
+    init: &ibv_srq_init_attr_ex,
+    is_xrc: bool,
+    queue: Arc<SharedReceiveQueue>,
+    device: &Arc<Device>,
+) -> *mut ibv_srq {
+    let mut public = verbs_srq::zeroed();
+    public.srq.context = context;
+    public.srq.pd = init.pd;
+    public.srq.srq_context = init.srq_context;
+    public.srq.handle = queue.number;
+    public.srq_type = IBV_SRQT_BASIC;
+    if is_xrc {
+        public.srq_type = IBV_SRQT_XRC;
+        (public.xrcd, public.cq, public.srq_num) = (init.xrcd.cast(), init.cq, queue.number);
+    }
+    let private = SrqPrivate {
+        queue: queue.clone(),
+        device: device.clone(),
+        refs: RefCount::default(),
+    };
+    let srq = Srq::alloc(public, private);
+    let handle = srq.expose_provenance() as u64;
+    queue.handle.store(handle, Ordering::Relaxed);
+    // SAFETY: allocated above, known to nobody else, and never moved.
+    unsafe {
+        let public = &raw mut (*srq).srq;
+        init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
+        public
+    }
+}
+
+/// EINVAL for an unknown mask, or sizes that do not fit each other or what is queued.
+///
+/// # Safety
+/// `srq` is live, `attr` readable.
+pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> Result<()> {
+    // SAFETY: the caller passes a live queue and readable attributes.
+    let (object, attr) = unsafe { (object(srq), &*attr) };
     let has = |bit| mask as u32 & bit != 0;
     let max_wr = has(IBV_SRQ_MAX_WR).then_some(attr.max_wr);
     if mask as u32 & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0
         || max_wr.is_some_and(|max| max == 0 || max > MAX_WR)
     {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     let limit = has(IBV_SRQ_LIMIT).then_some(attr.srq_limit as usize);
-    if part.queue.modify(max_wr.map(|max| max as usize), limit) {
+    if object.queue.modify(max_wr.map(|max| max as usize), limit) {
         Ok(())
     } else {
-        Err(EINVAL)
+        Err(Errno(EINVAL))
     }
 }
 
 /// # Safety
-/// The op's contract: the queue is live, the attributes are writable.
-pub unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> Answer<()> {
-    // SAFETY: by the contract.
-    unsafe {
-        let queue = &object(srq).queue;
-        let (max_wr, limit) = queue.sizes();
-        attr.write(ibv_srq_attr {
-            max_wr: max_wr as u32,
-            max_sge: queue.max_sge as u32,
-            srq_limit: limit as u32,
-        });
-    }
+/// `srq` is live, `attr` writable.
+pub unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> Result<()> {
+    // SAFETY: the caller passes a live queue.
+    let queue = &unsafe { object(srq) }.queue;
+    let sizes = queue.sizes();
+    let reported = ibv_srq_attr {
+        max_wr: sizes.max_wr as u32,
+        max_sge: queue.max_sge as u32,
+        srq_limit: sizes.limit as u32,
+    };
+    // SAFETY: the caller passes writable attributes.
+    unsafe { attr.write(reported) };
     Ok(())
 }
 
+/// EOPNOTSUPP for a basic queue.
+///
 /// # Safety
-/// The op's contract: the queue is live, the number is writable.
-pub unsafe fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> Answer<()> {
-    // SAFETY: by the contract; every queue of ours is a verbs_srq.
+/// `srq` is live, `number` writable.
+pub unsafe fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> Result<()> {
+    // SAFETY: the caller passes a live queue, whose public structure is a verbs_srq, and a writable
+    // number.
     unsafe {
-        let base = object(srq).base();
-        if (*base).srq_type != IBV_SRQT_XRC {
-            return Err(EOPNOTSUPP);
+        let public = object(srq).public();
+        if (*public).srq_type != IBV_SRQT_XRC {
+            return Err(Errno(EOPNOTSUPP));
         }
-        number.write((*base).srq_num);
+        number.write((*public).srq_num);
     }
     Ok(())
 }
 
+/// Fails with EBUSY while a queue pair uses the queue. Blocks until the program has acknowledged the
+/// queue's events that it has read.
+///
 /// # Safety
-/// The op's contract: the queue is live, dead after success.
-pub unsafe fn destroy_srq(srq: *mut ibv_srq) -> Answer<()> {
-    // SAFETY: by the contract; what the queue uses lives as long as it does.
+/// `srq` is live; after success it is freed.
+pub unsafe fn destroy_srq(srq: *mut ibv_srq) -> Result<()> {
+    // SAFETY: the caller passes a live queue, whose references keep its XRC domain, completion queue and
+    // protection domain live. It has no references itself, so only threads that acknowledge events use
+    // it.
     unsafe {
-        let part = object(srq);
-        part.users.check_none()?;
-        let base = part.base();
-        if part.device.is_ours() {
-            if !(*base).xrcd.is_null() {
-                Xrcd::of((*base).xrcd).domain.remove(&part.queue);
+        let object = object(srq);
+        object.refs.ensure_unused()?;
+        let public = object.public();
+        let xrcd = (!(*public).xrcd.is_null()).then(|| Xrcd::of((*public).xrcd));
+        if object.device.owned_by_this_process() {
+            if let Some(xrcd) = xrcd {
+                xrcd.domain.remove(&object.queue);
             }
-            let events = part.queue.withdraw_events();
-            wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, || {
-                (*srq).events_completed == events
+            let read = object.queue.withdraw_events();
+            wait_until(&raw mut (*srq).mutex, &raw mut (*srq).cond, || {
+                (*srq).events_completed == read
             });
         }
-        if !(*base).xrcd.is_null() {
-            Xrcd::of((*base).xrcd).users.remove();
-            cq::object((*base).cq).users.remove();
+        if let Some(xrcd) = xrcd {
+            xrcd.refs.release();
+            cq::object((*public).cq).refs.release();
         }
-        Pd::of((*srq).pd).users.remove();
+        Pd::of((*srq).pd).refs.release();
         Srq::free(srq.cast());
     }
     Ok(())
 }
 
-/// Posts receives to a shared queue.
+/// Posts a list of receives to a shared receive queue; those before the first bad one are posted. EACCES
+/// in a child of the process that created the queue.
 pub unsafe extern "C" fn post_srq_recv(
     srq: *mut ibv_srq,
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the op's contract the queue is live, and so is the list.
-    unsafe {
-        let part = object(srq);
-        if !part.device.is_ours() {
-            *bad_wr = wr;
-            return EACCES;
-        }
-        let queue = &part.queue;
-        post::each_recv(wr, bad_wr, queue.max_sge, |receive| {
-            if queue.post(receive) {
-                Ok(())
-            } else {
-                Err(ENOMEM)
-            }
-        })
+    // SAFETY: the caller passes a live queue.
+    let object = unsafe { object(srq) };
+    if !object.device.owned_by_this_process() {
+        // SAFETY: the caller passes a writable `bad_wr`.
+        unsafe { *bad_wr = wr };
+        return Result::<()>::Err(Errno(EACCES)).return_to_c();
     }
+    let queue = &object.queue;
+    let post = |receive| {
+        if queue.post(receive) {
+            Ok(())
+        } else {
+            Err(Errno(ENOMEM))
+        }
+    };
+    // SAFETY: the caller passes a live list and a writable `bad_wr`.
+    unsafe { post::for_each_recv(wr, bad_wr, queue.max_sge, post) }.return_to_c()
 }
 
+/// Opens an XRC domain: a new one, or the one that a file names.
+///
 /// # Safety
-/// The op's contract: the context is open, the attributes are readable.
+/// `context` is open, `attr` readable.
 pub unsafe fn open_xrcd(
     context: *mut ibv_context,
     attr: *mut ibv_xrcd_init_attr,
-) -> Answer<*mut ibv_xrcd> {
+) -> Result<*mut ibv_xrcd> {
     const REQUIRED: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    // SAFETY: by the contract.
-    let (context_part, attr) = unsafe { (part(context), &*attr) };
-    let device = context_part.check()?;
+    // SAFETY: the caller passes an open context and readable attributes.
+    let (device, attr) = unsafe { (private(context).check()?, &*attr) };
     if attr.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
-        return Err(EOPNOTSUPP);
+        return Err(Errno(EOPNOTSUPP));
     }
     if attr.comp_mask & REQUIRED != REQUIRED {
-        return Err(EINVAL);
+        return Err(Errno(EINVAL));
     }
     let domain = if attr.fd == -1 {
         Arc::new(XrcDomain::new(None))
     } else {
         named_domain(device, attr.fd, attr.oflags)?
     };
-    let mut base = verbs_xrcd::zeroed();
-    base.xrcd.context = context;
-    base.comp_mask = VERBS_XRCD_HANDLE;
-    base.handle = device.next_number();
-    let users = Users::default();
-    Ok(Xrcd::make(base, XrcdPart { domain, users }).cast())
+    let mut public = verbs_xrcd::zeroed();
+    public.xrcd.context = context;
+    public.comp_mask = VERBS_XRCD_HANDLE;
+    public.handle = device.alloc_handle();
+    let refs = RefCount::default();
+    Ok(Xrcd::alloc(public, XrcdPrivate { domain, refs }).cast())
 }
 
-/// The domain that a file names: found, or made if the flags ask for that.
-fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Answer<Arc<XrcDomain>> {
+/// The domain that a file names. It is created if there is none and `oflags` has O_CREAT, else EAGAIN.
+/// EINVAL if there is one and `oflags` has O_EXCL; EBADF for a bad descriptor.
+fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDomain>> {
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `stat` is writable.
     if unsafe { libc::fstat(fd, stat.as_mut_ptr()) } != 0 {
-        return Err(libc::EBADF);
+        return Err(Errno(EBADF));
     }
-    // SAFETY: fstat has filled it.
+    // SAFETY: fstat has succeeded, so it has filled the structure.
     let stat = unsafe { stat.assume_init() };
-    let file = (stat.st_dev, stat.st_ino);
+    let file = FileId {
+        device: stat.st_dev,
+        inode: stat.st_ino,
+    };
     let mut named = device.xrc_domains.lock();
     match named.find(file) {
-        Some(_) if oflags & libc::O_EXCL != 0 => Err(EINVAL),
+        Some(_) if oflags & libc::O_EXCL != 0 => Err(Errno(EINVAL)),
         Some(domain) => Ok(domain),
-        None if oflags & libc::O_CREAT == 0 => Err(EAGAIN),
+        None if oflags & libc::O_CREAT == 0 => Err(Errno(EAGAIN)),
         None => {
             let domain = Arc::new(XrcDomain::new(Some(file)));
             named.add(&domain);
@@ -294,12 +349,15 @@ fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Answer<Arc<XrcDoma
     }
 }
 
+/// Fails with EBUSY while a queue pair or SRQ uses the domain.
+///
 /// # Safety
-/// The op's contract: the domain is live, dead after success.
-pub unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> Answer<()> {
-    // SAFETY: by the contract; every domain of ours begins as an ibv_xrcd.
+/// `xrcd` is live; after success it is freed.
+pub unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> Result<()> {
+    // SAFETY: the caller passes a live domain, whose public structure begins with the ibv_xrcd. Without
+    // references nothing else uses it.
     unsafe {
-        Xrcd::of(xrcd.cast()).users.check_none()?;
+        Xrcd::of(xrcd.cast()).refs.ensure_unused()?;
         Xrcd::free(xrcd.cast());
     }
     Ok(())

@@ -1,57 +1,64 @@
-//! Which changes of a queue pair's state there are, and which attributes each needs and allows
-//! (specification 11.2.4.2, tables 92 and following). Pure.
+//! The state transitions of a queue pair, and which attributes each requires and allows (specification
+//! 11.2.4.2, tables 92 and following). Pure.
 
 use ibverbs_abi::*;
 
 use crate::engine::{QpState, Service};
 
-/// The attributes of a transition.
+/// The attributes of a transition, as masks of `IBV_QP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule {
+    /// Those that must be in the mask.
     pub required: u32,
+    /// Those that may be in the mask.
     pub optional: u32,
 }
 
-const NOTHING: Rule = Rule {
+const NO_ATTRIBUTES: Rule = Rule {
     required: 0,
     optional: 0,
 };
 
-/// The attributes that an address vector has with it when the peer is first named.
+/// What describes the peer, in the transition to RTR.
 const PEER: u32 = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-/// What path migration changes; accepted where the specification has it.
+/// The attributes of path migration, which is not supported: accepted where the specification allows
+/// them, as far as their values mean "none".
 const MIGRATION: u32 = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 
-/// The rule for a move; None if there is no such move.
+/// The rule of a transition; None if it does not exist.
 pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
     use QpState::*;
     use Service::*;
     let datagram = service == Ud;
-    // What the service's responder and requester have.
-    let responds = matches!(service, Rc | XrcRecv);
-    let requests = matches!(service, Rc | XrcSend);
-    let rnr_timer = if responds { IBV_QP_MIN_RNR_TIMER } else { 0 };
-    let rights = if datagram {
+    // Services with a reliable responder, and with a reliable requester.
+    let has_responder = matches!(service, Rc | XrcRecv);
+    let has_requester = matches!(service, Rc | XrcSend);
+    let rnr_timer = if has_responder {
+        IBV_QP_MIN_RNR_TIMER
+    } else {
+        0
+    };
+    let access = if datagram {
         IBV_QP_QKEY
     } else {
         IBV_QP_ACCESS_FLAGS
     };
-    // What may change whenever the queue pair is at work.
-    let working = if datagram {
+    // What may change in RTS and SQD.
+    let in_operation = if datagram {
         IBV_QP_QKEY
     } else {
         IBV_QP_ACCESS_FLAGS | MIGRATION | rnr_timer
     };
     let rule = |required, optional| Some(Rule { required, optional });
     match (from, to) {
-        (Reset, Reset) => Some(NOTHING),
-        (Reset, Init) => rule(IBV_QP_PKEY_INDEX | IBV_QP_PORT | rights, 0),
+        (Reset, Reset) => Some(NO_ATTRIBUTES),
+        (Reset, Init) => rule(IBV_QP_PKEY_INDEX | IBV_QP_PORT | access, 0),
         (Reset, _) => None,
-        (_, Reset | Err) => Some(NOTHING),
-        (Init, Init) => rule(0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | rights),
+        (_, Reset | Err) => Some(NO_ATTRIBUTES),
+        (Init, Init) => rule(0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | access),
         (Init, Rtr) if datagram => rule(0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY),
         (Init, Rtr) => {
-            let responder = if responds {
+            let responder = if has_responder {
                 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
             } else {
                 0
@@ -67,21 +74,21 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
                 XrcRecv => IBV_QP_TIMEOUT,
                 Uc | Ud => 0,
             };
-            rule(IBV_QP_SQ_PSN | requester, IBV_QP_CUR_STATE | working)
+            rule(IBV_QP_SQ_PSN | requester, IBV_QP_CUR_STATE | in_operation)
         }
-        (Rts, Rts) | (Sqd, Rts) => rule(0, IBV_QP_CUR_STATE | working),
+        (Rts, Rts) | (Sqd, Rts) => rule(0, IBV_QP_CUR_STATE | in_operation),
         (Rts, Sqd) => rule(0, IBV_QP_EN_SQD_ASYNC_NOTIFY),
         (Sqd, Sqd) if datagram => rule(0, IBV_QP_PKEY_INDEX | IBV_QP_QKEY),
         (Sqd, Sqd) => {
-            let mut optional = IBV_QP_AV | working | IBV_QP_PKEY_INDEX;
-            if requests {
+            let mut optional = IBV_QP_AV | in_operation | IBV_QP_PKEY_INDEX;
+            if has_requester {
                 optional |= IBV_QP_PORT
                     | IBV_QP_TIMEOUT
                     | IBV_QP_RETRY_CNT
                     | IBV_QP_RNR_RETRY
                     | IBV_QP_MAX_QP_RD_ATOMIC;
             }
-            if responds {
+            if has_responder {
                 optional |= IBV_QP_PORT | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC;
             }
             rule(0, optional)
@@ -89,14 +96,14 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
         (Sqe, Rts) => match service {
             Ud => rule(0, IBV_QP_CUR_STATE | IBV_QP_QKEY),
             Uc => rule(0, IBV_QP_CUR_STATE | IBV_QP_ACCESS_FLAGS),
-            // Their send queue's errors are the queue pair's.
+            // An error of their send queue moves the queue pair to ERR, never to SQE.
             Rc | XrcSend | XrcRecv => None,
         },
         _ => None,
     }
 }
 
-/// Whether the attributes in `mask` go with the move.
+/// Whether the transition exists and `mask` has all that it requires and nothing that it does not allow.
 pub fn allowed(service: Service, from: QpState, to: QpState, mask: u32) -> bool {
     rule(service, from, to).is_some_and(|rule| {
         let all = rule.required | rule.optional | IBV_QP_STATE;
@@ -104,7 +111,7 @@ pub fn allowed(service: Service, from: QpState, to: QpState, mask: u32) -> bool 
     })
 }
 
-/// A state by its number in verbs.h.
+/// The state of a number in verbs.h; None for UNKNOWN and numbers that do not exist.
 pub fn state(number: ibv_qp_state) -> Option<QpState> {
     Some(match number {
         IBV_QPS_RESET => QpState::Reset,
@@ -150,9 +157,9 @@ mod tests {
         assert_eq!(state(u32::MAX), None);
     }
 
-    /// The moves there are, as the specification draws them (figure 124).
+    /// The transitions as the specification draws them (figure 124).
     #[test]
-    fn only_the_drawn_moves_exist() {
+    fn only_the_drawn_transitions_exist() {
         for service in SERVICES {
             for from in STATES {
                 for to in STATES {
@@ -176,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn required_and_optional_are_apart() {
+    fn no_attribute_is_both_required_and_optional() {
         for service in SERVICES {
             for from in STATES {
                 for to in STATES {
@@ -189,9 +196,9 @@ mod tests {
         }
     }
 
-    /// What programs set on the way to RTS.
+    /// What programs set from RESET to RTS.
     #[test]
-    fn the_usual_way_up() {
+    fn the_usual_way_to_rts() {
         let init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
         let rtr = IBV_QP_STATE | PEER;
         let responder = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -219,7 +226,7 @@ mod tests {
                 let (from, to) = (STATES[i], STATES[i + 1]);
                 assert!(allowed(service, from, to, mask), "{service:?} {to:?}");
                 assert!(!allowed(service, from, to, mask | IBV_QP_CAP));
-                // Each of what is there is needed.
+                // Each attribute is required.
                 for bit in (0..32).map(|n| 1 << n) {
                     if bit != IBV_QP_STATE && mask & bit != 0 {
                         assert!(!allowed(service, from, to, mask & !bit));

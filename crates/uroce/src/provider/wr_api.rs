@@ -1,4 +1,7 @@
-//! Extended queue pairs: requests that are built by calls (ibv_wr_post(3)).
+//! Extended queue pairs: work requests that the program builds by function calls (ibv_wr_post(3)).
+//!
+//! Invariant: from `wr_start` to `wr_complete` or `wr_abort` a thread holds the lock of the queue pair's
+//! [`WrSession`], and only that thread uses the requests in it.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
@@ -8,39 +11,39 @@ use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 use parking_lot::RawMutex;
 use parking_lot::lock_api::RawMutex as _;
 
-use super::object::Answer;
+use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
 use super::{mr, post};
-use crate::engine::{Bind, Inline, SendOp, SendWr, Service, Sge, Sges};
+use crate::engine::{Inline, SendOp, SendWr, Service, Sge, Sges};
 
-/// Requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
-pub struct Building {
-    /// Held meanwhile.
+/// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
+pub struct WrSession {
+    /// Locked between these calls.
     lock: RawMutex,
-    requests: UnsafeCell<Requests>,
+    pending: UnsafeCell<PendingWrs>,
 }
 
 #[derive(Default)]
-struct Requests {
-    list: Vec<SendWr>,
-    /// What `ibv_wr_complete` is to answer.
-    error: c_int,
+struct PendingWrs {
+    wrs: Vec<SendWr>,
+    /// The last error of a function that returns none; `ibv_wr_complete` reports it.
+    error: Option<Errno>,
 }
 
-// SAFETY: the requests are used by the thread that holds the lock.
-unsafe impl Sync for Building {}
+// SAFETY: only the thread that holds the lock uses the requests.
+unsafe impl Sync for WrSession {}
 
-impl Default for Building {
-    fn default() -> Building {
-        Building {
+impl Default for WrSession {
+    fn default() -> WrSession {
+        WrSession {
             lock: RawMutex::INIT,
-            requests: UnsafeCell::default(),
+            pending: UnsafeCell::default(),
         }
     }
 }
 
-/// Operations that a queue pair of the service may be made for.
-pub fn check(service: Service, ops: u64) -> Answer<()> {
+/// EOPNOTSUPP if `send_ops_flags` has an operation that the service does not.
+pub fn check_ops(service: Service, ops: u64) -> Result<()> {
     const SENDS: u32 = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
     const WRITES: u32 = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
     const RELIABLE: u32 = SENDS
@@ -62,138 +65,138 @@ pub fn check(service: Service, ops: u64) -> Answer<()> {
     if ops & !u64::from(has) == 0 {
         Ok(())
     } else {
-        Err(EOPNOTSUPP)
+        Err(Errno(EOPNOTSUPP))
     }
 }
 
-/// The object and what is being built.
+/// The object and its pending requests.
 ///
 /// # Safety
 /// `qp` is live and extended, and this thread has called `wr_start`.
-unsafe fn building<'a>(qp: *mut ibv_qp_ex) -> (&'a Qp, &'a mut Requests) {
-    // SAFETY: by the contract; an extended queue pair has the part, and this thread its lock.
+unsafe fn session<'a>(qp: *mut ibv_qp_ex) -> (&'a Qp, &'a mut PendingWrs) {
+    // SAFETY: the caller passes a live queue pair, and holds the lock of its session.
     unsafe {
         let object = object(qp.cast());
-        match &object.building {
-            Some(building) => (object, &mut *building.requests.get()),
-            None => unreachable_plain(),
+        match &object.wr_session {
+            Some(session) => (object, &mut *session.pending.get()),
+            None => not_extended(),
         }
     }
 }
 
-/// A plain queue pair has none of the functions here.
-fn unreachable_plain() -> ! {
+/// Unreachable: only an extended queue pair has the functions here. A panic would unwind into C.
+fn not_extended() -> ! {
     std::process::abort()
 }
 
 /// Begins a request.
 ///
 /// # Safety
-/// As for [`building`].
-unsafe fn add(qp: *mut ibv_qp_ex, kind: Answer<SendOp>) {
-    // SAFETY: by the contract.
-    unsafe {
-        let (_, requests) = building(qp);
-        match kind {
-            Ok(kind) => requests.list.push(SendWr {
-                wr_id: (*qp).wr_id,
-                op: kind,
-                flags: mr::flags((*qp).wr_flags),
-                sges: Sges::default(),
-                inline: None,
-                ud: None,
-                xrc_srqn: 0,
-            }),
-            Err(errno) => requests.error = errno,
-        }
+/// As for [`session`].
+unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
+    // SAFETY: as for this function; the program sets `wr_id` and `wr_flags` in the thread that calls.
+    let ((_, pending), wr_id, wr_flags) = unsafe { (session(qp), (*qp).wr_id, (*qp).wr_flags) };
+    match op {
+        Ok(op) => pending.wrs.push(SendWr {
+            wr_id,
+            op,
+            flags: mr::send_flags(wr_flags),
+            sges: Sges::default(),
+            inline: None,
+            ud: None,
+            xrc_srqn: 0,
+        }),
+        Err(errno) => pending.error = Some(errno),
     }
 }
 
-/// Lets `set` change the last request.
+/// Lets `set` change the last request. A failure, or a call before any request, fails `ibv_wr_complete`.
 ///
 /// # Safety
-/// As for [`building`].
-unsafe fn last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Answer<()>) {
-    // SAFETY: by the contract.
-    let (object, requests) = unsafe { building(qp) };
-    let answer = match requests.list.last_mut() {
-        Some(request) => set(request, object),
-        None => Err(EINVAL),
+/// As for [`session`].
+unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Result<()>) {
+    // SAFETY: as for this function.
+    let (object, pending) = unsafe { session(qp) };
+    let result = match pending.wrs.last_mut() {
+        Some(wr) => set(wr, object),
+        None => Err(Errno(EINVAL)),
     };
-    if let Err(errno) = answer {
-        requests.error = errno;
+    if let Err(errno) = result {
+        pending.error = Some(errno);
     }
 }
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
-    // SAFETY: by the op's contract the queue pair is live.
-    if let Some(building) = unsafe { &object(qp.cast()).building } {
-        building.lock.lock();
+    // SAFETY: the caller passes a live queue pair.
+    if let Some(session) = unsafe { &object(qp.cast()).wr_session } {
+        session.lock.lock();
     }
 }
 
-/// Ends what `wr_start` began.
+/// Ends what `wr_start` began: drops the requests and unlocks.
 ///
 /// # Safety
-/// As for [`building`].
-unsafe fn end(object: &Qp, requests: &mut Requests) {
-    requests.list.clear();
-    requests.error = 0;
-    if let Some(building) = &object.building {
-        // SAFETY: by the contract this thread holds it, and does not use the requests after.
-        unsafe { building.lock.unlock() };
+/// As for [`session`], of whose results these are; the requests are not used afterwards.
+unsafe fn end_session(object: &Qp, pending: &mut PendingWrs) {
+    pending.wrs.clear();
+    pending.error = None;
+    if let Some(session) = &object.wr_session {
+        // SAFETY: this thread has locked it in `wr_start`.
+        unsafe { session.lock.unlock() };
     }
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    // SAFETY: by the op's contract.
+    // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread.
     unsafe {
-        let (object, requests) = building(qp);
-        end(object, requests);
+        let (object, pending) = session(qp);
+        end_session(object, pending);
     }
 }
 
-/// Posts all, or none.
+/// Posts all requests, or none. EINVAL or ENOMEM as `ibv_post_send`, or the error of a function before.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: by the op's contract.
-    unsafe {
-        let (object, requests) = building(qp);
-        let answer = complete(object, requests);
-        end(object, requests);
-        answer.err().unwrap_or(0)
-    }
+    // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread.
+    let result = unsafe {
+        let (object, pending) = session(qp);
+        let result = post_all(object, pending);
+        end_session(object, pending);
+        result
+    };
+    result.return_to_c()
 }
 
-fn complete(object: &Qp, requests: &mut Requests) -> Answer<()> {
-    if requests.error != 0 {
-        return Err(requests.error);
+fn post_all(object: &Qp, pending: &mut PendingWrs) -> Result<()> {
+    if let Some(errno) = pending.error {
+        return Err(errno);
     }
-    for request in &requests.list {
-        post::check(object, request)?;
+    for wr in &pending.wrs {
+        post::check(object, wr)?;
     }
-    object.check()?.post(&object.qp, |engine, world| {
+    object.check()?.post(&object.qp, |engine, host| {
         if !post::sends_in(engine.state()) {
-            return Err(EINVAL);
+            return Err(Errno(EINVAL));
         }
         let room = object.cap.max_send_wr.saturating_sub(engine.send_depth());
-        if requests.list.len() > room as usize {
-            return Err(ENOMEM);
+        if pending.wrs.len() > room as usize {
+            return Err(Errno(ENOMEM));
         }
-        for request in requests.list.drain(..) {
-            if !engine.post_send(request, world) {
-                return Err(ENOMEM);
+        for wr in pending.wrs.drain(..) {
+            if !engine.post_send(wr, host) {
+                return Err(Errno(ENOMEM));
             }
         }
         Ok(())
     })
 }
 
-/// The functions that begin a request: their arguments, and what it does.
+/// The functions that begin a request: their arguments, and its operation.
 macro_rules! operations {
-    ($($op:ident($($arg:ident: $ty:ty),*) = $kind:expr;)*) => { $(
-        unsafe extern "C" fn $op(qp: *mut ibv_qp_ex, $($arg: $ty),*) {
-            // SAFETY: by the op's contract; arguments that are pointers are readable.
-            unsafe { add(qp, $kind) }
+    ($($name:ident($($arg:ident: $ty:ty),*) = $op:expr;)*) => { $(
+        unsafe extern "C" fn $name(qp: *mut ibv_qp_ex, $($arg: $ty),*) {
+            // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this
+            // thread; arguments that are pointers are readable.
+            unsafe { begin_wr(qp, $op) }
         }
     )* };
 }
@@ -206,7 +209,7 @@ operations! {
     wr_atomic_write(rkey: u32, va: u64, data: *const c_void) =
         Ok(SendOp::AtomicWrite { va, rkey, data: data.cast::<[u8; 8]>().read_unaligned() });
     wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) =
-        bind(mw, rkey, info).map(SendOp::BindMw);
+        mr::bind_op(mw, rkey, &*info).map(SendOp::BindMw);
     wr_flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) =
         flush(rkey, va, len, placement, selectivity);
     wr_local_inv(rkey: u32) = Ok(SendOp::LocalInv { rkey });
@@ -217,50 +220,45 @@ operations! {
     wr_send() = Ok(SendOp::Send);
     wr_send_imm(imm: u32) = Ok(SendOp::SendImm { imm });
     wr_send_inv(rkey: u32) = Ok(SendOp::SendInv { rkey });
-    wr_send_tso(_header: *mut c_void, _header_len: u16, _mss: u16) = Err(EOPNOTSUPP);
+    wr_send_tso(_header: *mut c_void, _header_len: u16, _mss: u16) = Err(Errno(EOPNOTSUPP));
 }
 
-/// # Safety
-/// The window and what `info` names are live.
-unsafe fn bind(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) -> Answer<Bind> {
-    // SAFETY: by the contract.
-    unsafe { mr::bind(mw, rkey, &*info) }
-}
-
-fn flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) -> Answer<SendOp> {
+/// EINVAL for no or an unknown placement type, an unknown selectivity level, or a length beyond 32 bits.
+fn flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) -> Result<SendOp> {
     const PLACEMENTS: u8 = (IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) as u8;
-    let good =
+    let known =
         placement != 0 && placement & !PLACEMENTS == 0 && u32::from(selectivity) <= IBV_FLUSH_MR;
     match u32::try_from(len) {
-        Ok(len) if good => Ok(SendOp::Flush {
+        Ok(len) if known => Ok(SendOp::Flush {
             va,
             rkey,
             len,
             placement,
             selectivity,
         }),
-        _ => Err(EINVAL),
+        _ => Err(Errno(EINVAL)),
     }
 }
 
 unsafe extern "C" fn wr_set_ud_addr(qp: *mut ibv_qp_ex, ah: *mut ibv_ah, qpn: u32, qkey: u32) {
-    // SAFETY: by the op's contract; the address handle is live or NULL.
+    // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread; the
+    // address handle is live or NULL.
     unsafe {
-        last(qp, |request, _| {
+        set_last(qp, |wr, _| {
             if ah.is_null() {
-                return Err(EINVAL);
+                return Err(Errno(EINVAL));
             }
-            request.ud = Some(post::datagram(ah, qpn, qkey));
+            wr.ud = Some(post::ud_address(ah, qpn, qkey));
             Ok(())
         });
     }
 }
 
 unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
-    // SAFETY: by the op's contract.
+    // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread.
     unsafe {
-        last(qp, |request, _| {
-            request.xrc_srqn = srqn;
+        set_last(qp, |wr, _| {
+            wr.xrc_srqn = srqn;
             Ok(())
         });
     }
@@ -268,7 +266,7 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
     let one = ibv_data_buf { addr, length };
-    // SAFETY: by the op's contract.
+    // SAFETY: as for the list function, with a list of one element.
     unsafe { wr_set_inline_data_list(qp, 1, &one) }
 }
 
@@ -277,49 +275,51 @@ unsafe extern "C" fn wr_set_inline_data_list(
     count: usize,
     list: *const ibv_data_buf,
 ) {
-    // SAFETY: by the op's contract; the list has that many elements, of readable memory.
+    // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread; the
+    // list has `count` elements, which name readable memory.
     unsafe {
-        last(qp, |request, object| {
+        set_last(qp, |wr, object| {
             let mut inline = Inline::default();
             for i in 0..count {
                 let buf = &*list.add(i);
                 let room = object.cap.max_inline_data as usize - inline.len();
                 if buf.length > room {
-                    return Err(EINVAL);
+                    return Err(Errno(EINVAL));
                 }
-                post::add_inline(&mut inline, buf.addr.cast(), buf.length);
+                post::append_inline(&mut inline, buf.addr.cast(), buf.length);
             }
-            request.inline = Some(inline);
+            wr.inline = Some(inline);
             Ok(())
         });
     }
 }
 
 unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, len: u32) {
-    // SAFETY: by the op's contract.
+    // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread.
     unsafe {
-        last(qp, |request, _| {
-            request.sges = core::iter::once(Sge { addr, len, lkey }).collect();
+        set_last(qp, |wr, _| {
+            wr.sges = core::iter::once(Sge { addr, len, lkey }).collect();
             Ok(())
         });
     }
 }
 
 unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *const ibv_sge) {
-    // SAFETY: by the op's contract; the list has that many elements.
+    // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread; the
+    // list has `count` elements.
     unsafe {
-        last(qp, |request, object| {
+        set_last(qp, |wr, object| {
             if count > object.cap.max_send_sge as usize {
-                return Err(EINVAL);
+                return Err(Errno(EINVAL));
             }
-            request.sges = post::pieces(list, count);
+            wr.sges = post::sges(list, count);
             Ok(())
         });
     }
 }
 
-/// Fills in the functions.
-pub fn fill(qp: &mut ibv_qp_ex) {
+/// Sets the functions of a new extended queue pair.
+pub fn set_functions(qp: &mut ibv_qp_ex) {
     macro_rules! set {
         ($($function:ident)*) => { $( qp.$function = Some($function); )* };
     }
