@@ -90,6 +90,39 @@ static void refused(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+/* Whether the call fails with the value, and leaves it in errno too. */
+#define FAILS_WITH(value, call) (errno = 0, (call) == (value) && errno == (value))
+
+/* A verb that returns an errno value sets errno too, as the C library's do: programs print %m. */
+static void failures_set_errno(struct rig *rig)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { 1, 1, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_init);
+	struct ibv_srq_attr srq_attr = { .max_wr = 1, .srq_limit = 2 };
+	struct ibv_qp *ud = make_qp(rig, IBV_QPT_UD, 0, NULL), *qp = make_qp(rig, IBV_QPT_RC, 0, srq);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTS };
+	struct ibv_port_attr port;
+	struct ibv_send_wr send = { .opcode = IBV_WR_SEND }, *bad_send;
+	struct ibv_recv_wr recv = {}, *bad_recv;
+	uint32_t number;
+
+	CHECK(FAILS_WITH(EBUSY, ibv_dealloc_pd(rig->pd)));
+	CHECK(FAILS_WITH(EBUSY, ibv_destroy_cq(rig->cq)));
+	CHECK(FAILS_WITH(EBUSY, ibv_destroy_srq(srq)));
+	CHECK(FAILS_WITH(EINVAL, ibv_query_port(rig->context, 2, &port)));
+	CHECK(FAILS_WITH(EINVAL, ibv_modify_qp(qp, &attr, IBV_QP_STATE)));
+	CHECK(FAILS_WITH(EINVAL, ibv_resize_cq(rig->cq, 0)));
+	CHECK(FAILS_WITH(EINVAL, ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT)));
+	CHECK(FAILS_WITH(EOPNOTSUPP, ibv_get_srq_num(srq, &number)));
+	CHECK(FAILS_WITH(EINVAL, ibv_attach_mcast(ud, &rig->gid, 0)));
+	CHECK(FAILS_WITH(EINVAL, ibv_detach_mcast(ud, &rig->gid, 0)));
+	CHECK(FAILS_WITH(EINVAL, ibv_post_send(qp, &send, &bad_send)));
+	CHECK(FAILS_WITH(EINVAL, ibv_post_recv(qp, &recv, &bad_recv)));
+	CHECK(ibv_post_srq_recv(srq, &recv, &bad_recv) == 0);
+	CHECK(FAILS_WITH(ENOMEM, ibv_post_srq_recv(srq, &recv, &bad_recv)));
+	CHECK(ibv_destroy_qp(ud) == 0 && ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
+}
+
 void check_objects(void)
 {
 	struct rig rig;
@@ -99,5 +132,6 @@ void check_objects(void)
 	users(&rig);
 	groups(&rig);
 	refused(&rig);
+	failures_set_errno(&rig);
 	tear_down(&rig);
 }
