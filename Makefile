@@ -1,5 +1,5 @@
-# libibverbs-rs. `make help` lists the targets. All output goes to $CARGO_TARGET_DIR, else target/.
-# `make UROCE=0 TARGET` leaves uroce, the software device, out: libraries, packages and tests are of the rest alone.
+# `make help` lists the targets. Everything is built below $CARGO_TARGET_DIR, or target/ if it is not set.
+# `make UROCE=0 TARGET` builds, packages and tests the library without uroce, the software device.
 
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
@@ -13,10 +13,10 @@ TARGET  := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
 STATIC  := $(TARGET)/static-lib
 VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
-# The number behind the SONAME's is this project's, not rdma-core's.
+# The file name ends in the version of this project, not of rdma-core.
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
-# What pkg-config is asked for: the interface's version, as rdma-core numbers it.
+# The version that pkg-config reports: that of the interface, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
 UROCE ?= 1
@@ -27,32 +27,34 @@ FEATURES := --no-default-features --features exports
 CRATES   += --exclude uroce
 endif
 
-TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork test-compat10 \
-	test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static test-packages test-uroce-devices test-uroce \
-	test-uroce-faults test-self test-vm test-vm-threads test-uroce-interop
-TESTS += test-sources test-vm-fork test-without-uroce
+TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork \
+	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
+	test-packages test-uroce-devices test-uroce test-uroce-faults test-self test-vm test-vm-threads \
+	test-uroce-interop test-sources test-vm-fork test-without-uroce
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all rust build static deb rpm help demo demo-vm test lint lint-rust lint-c lint-shell lint-layers bench deps install uninstall clean
-.PHONY: test-headers test-sources test-sources-pyverbs man test-man
-.PHONY: test-vm-fork bench-fork
-.PHONY: test-unit test-abi test-bench test-providers test-badinput test-fork test-compat10 test-threads test-matrix
-.PHONY: test-packages test-install test-wrapper test-wheel test-static test-neigh test-self test-vm test-vm-threads test-suites
-.PHONY: test-without-uroce test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all test-sanitize test-fuzz fuzz
+.PHONY: all rust build static deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
+.PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
+.PHONY: test test-unit test-abi test-headers test-man test-sources test-sources-pyverbs test-bench
+.PHONY: test-providers test-badinput test-fork test-vm-fork test-neigh test-compat10 test-threads test-matrix
+.PHONY: test-install test-wrapper test-packages test-wheel test-static test-vm test-vm-threads test-self
+.PHONY: test-without-uroce test-uroce-devices test-uroce test-uroce-faults test-uroce-interop test-uroce-all
+.PHONY: test-suites test-sanitize test-fuzz
 
-all: build ## build target/release/libibverbs.so.1 (the default)
+all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the default)
 
-# Stops with what to do if Rust is missing or too old. What needs cargo asks for this first.
+# Every target that runs cargo depends on this one, which says what to do if Rust is missing or too old.
 rust:
 	@CARGO="$(CARGO)" scripts/need-rust
 
-build static deb rpm demo demo-vm lint-rust test-unit test-self test-without-uroce test-sanitize test-fuzz fuzz: rust
+build static deb rpm demo demo-vm lint-rust test-unit test-without-uroce: rust
+test-sanitize test-fuzz fuzz: rust
 
-# with-ibverbs-rs finds its library by the way there from its own folder.
+# with-ibverbs-rs finds the library by its path relative to BINDIR.
 build:
 	$(CARGO) build --release $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
@@ -60,34 +62,34 @@ build:
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
 		$(CARGO) build --release -p with-ibverbs-rs
 
-static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
+static: ## build target/static-lib/libibverbs.a, for use with the distribution's provider archives
 	scripts/build-static $(STATIC)
 
-deb: ## build Debian packages in target/deb, checked by lintian
+deb: ## build Debian packages in target/deb and check them with lintian
 	scripts/install-deps build packages
 	packaging/build-deb $(TARGET)/deb
 
-rpm: ## build rpm packages in target/rpm, checked by rpmlint
+rpm: ## build rpm packages in target/rpm and check them with rpmlint
 	scripts/install-deps build packages
 	packaging/build-rpm $(TARGET)/rpm
 
-help: ## show this
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## run ibv_devinfo, ibv_rc_pingpong and ib_write_bw on our library and its own RDMA device
+demo: ## run ibv_devinfo, ibv_rc_pingpong and ib_write_bw on uroce, the software device
 	scripts/install-deps build run demo
 	$(MAKE) --no-print-directory build
 	compat-tests/uroce/demo
 
-demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on our library, on a real kernel in QEMU
+demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 	scripts/install-deps build run vm
 	$(MAKE) --no-print-directory build
 	compat-tests/vm/demo
 
-test: rust deps ## install what is missing, then run all the tests below
+test: rust deps ## install missing packages, then run all tests below but those marked "not in test"
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 
-lint: lint-rust lint-c lint-shell lint-layers ## rustfmt, clippy, clang-format, shellcheck, layers
+lint: lint-rust lint-c lint-shell lint-layers ## run rustfmt, clippy, clang-format, shellcheck; check layers
 
 lint-rust:
 	$(CARGO) fmt --all --check
@@ -104,103 +106,102 @@ lint-layers:
 lint-shell:
 	scripts/lint-shell
 
-test-unit: ## unit tests of the workspace
+test-unit: ## run the unit tests of the workspace
 	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
 
-test-abi: build ## symbols and versions against the C library (layouts are in test-unit)
+test-abi: build ## compare symbols and their versions with the C library (test-unit compares layouts)
 	compat-tests/symbols/run
 
-test-headers: ## include/ against rdma-core's headers, and against the compilers' warnings
+test-headers: ## compare include/ with rdma-core's headers, and compile it with all warnings
 	compat-tests/headers/run
 
 man: ## check the manual pages: form, references, prototypes, coverage
 	compat-tests/man/check.py
 
-test-man: ## the same, and whether that notices spoilt pages
+test-man: ## the same, and check that altered pages are detected
 	compat-tests/man/selftest
 	compat-tests/man/check.py
 
-test-sources: build ## programs and providers from Debian's sources, built on our headers and library, and run
+test-sources: build ## build Debian's programs and providers on our headers and library, and run them
 	scripts/install-deps sources
 	compat-tests/sources/run
 
-test-sources-pyverbs: build ## the same with pyverbs (longer; not in test)
+test-sources-pyverbs: build ## the same for pyverbs (longer; not in test)
 	scripts/install-deps sources pyverbs
 	compat-tests/sources/run pyverbs
 
-test-bench: test-providers test-badinput test-fork ## what runs on this host, without hardware (these three:)
+test-bench: test-providers test-badinput test-fork ## run test-providers, test-badinput and test-fork
 
-test-providers: build ## the vendors' providers, the C library and ours
+test-providers: build ## run the vendors' providers on the C library and ours, and compare
 	compat-tests/providers/run $(RELEASE)
 
-# each LEAKSth case under valgrind too; all of them take a quarter of an hour
+# Every LEAKS-th case also runs under valgrind. With LEAKS=1, all of them, this takes 15 minutes.
 LEAKS ?= 8
-test-badinput: build ## bad configuration, sysfs, netlink, devices: the C library and ours
+test-badinput: build ## compare the C library and ours on bad configuration, sysfs, netlink and devices
 	LEAKS=$(LEAKS) compat-tests/badinput/run $(RELEASE)
 
-test-fork: build ## what a child of fork gets of registered memory: the C library and ours
+test-fork: build ## compare what a child of fork sees of registered memory: the C library and ours
 	compat-tests/fork/compare $(RELEASE)
 
 test-vm-fork: build ## the same on a real kernel in QEMU, with Soft-RoCE
 	compat-tests/fork/vm $(RELEASE)
 
-# in the virtual machine, as it needs network namespaces
-test-neigh: build ## from GIDs to MAC addresses: the C library and ours
+# In the virtual machine, because it needs network namespaces.
+test-neigh: build ## compare how GIDs are resolved to MAC addresses: the C library and ours
 	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
 
-test-compat10: build ## a program bound to IBVERBS_1.0 without hardware: the C library and ours
+test-compat10: build ## compare a program bound to IBVERBS_1.0, without hardware: the C library and ours
 	compat-tests/c/compat10/run $(RELEASE)
 
-test-threads: build ## many threads at once, without hardware: the C library and ours
+test-threads: build ## run many threads at once, without hardware, on the C library and ours
 	compat-tests/threads/run $(RELEASE)
 
-test-matrix: build ## every exported function is really called by the tests that MATRIX.md names
+test-matrix: build ## check that the tests named in MATRIX.md call every exported function
 	compat-tests/matrix/check $(RELEASE)
 
-test-install: build static ## make install, make uninstall, and pkg-config
+test-install: build static ## check make install, make uninstall, pkg-config, and make without Rust
 	compat-tests/install/run
 
-test-wrapper: build ## with-ibverbs-rs and its --check, for each way in which programs come by libibverbs
+test-wrapper: build ## check with-ibverbs-rs, for each way in which programs load libibverbs
 	compat-tests/wrapper/run
 
-test-packages: deb rpm ## the packages in roots of Debian 12 and 13 and in an rpm root: in, up, out; programs in the virtual machine
+test-packages: deb rpm ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
 	compat-tests/packages/all $(TARGET)
 
-# not in test: 70 MB
-test-wheel: build ## the same, with nixl's wheel from the registry (not in test)
+test-wheel: build ## run test-wrapper with nixl's wheel from the registry (70 MB; not in test)
 	mkdir -p $(TARGET)/wheel
-	cd $(TARGET)/wheel && { ls ./*.whl >/dev/null 2>&1 || python3 -m pip download -q --no-deps --only-binary :all: \
-		--python-version 3.11 --platform manylinux_2_28_x86_64 nixl-cu12; }
+	cd $(TARGET)/wheel && { ls ./*.whl >/dev/null 2>&1 || python3 -m pip download -q --no-deps \
+		--only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 nixl-cu12; }
 	compat-tests/wrapper/run $(TARGET)/wheel/*.whl
 
-test-static: static ## static programs: our archive with the distribution's providers, against the C library's
+test-static: static ## link static programs with the vendors' archives: the C library and ours
 	compat-tests/static/run $(STATIC)
 
-test-vm: build ## unmodified programs on a real kernel in QEMU, against the C library
+test-vm: build ## run unmodified programs on a real kernel in QEMU: the C library and ours
 	compat-tests/vm/run
 
-test-vm-threads: build ## many threads at once on a real kernel in QEMU, against the C library
+test-vm-threads: build ## run many threads at once on a real kernel in QEMU: the C library and ours
 	compat-tests/threads/vm-run
 
-test-self: ## does test-vm notice what it should?
+test-self: ## check that test-vm detects altered libraries and kernel panics
 	compat-tests/vm/selftest
 
-test-without-uroce: ## the library built with UROCE=0: its unit tests, its symbols, and nothing of uroce in it
+test-without-uroce: ## check the library built with UROCE=0: unit tests, symbols, nothing of uroce in it
 	compat-tests/uroce/without/run
 
-# These need the software device.
+# These targets need the software device.
 ifeq ($(UROCE),0)
 demo test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
 .PHONY: no-uroce
 no-uroce:
-	@echo "this needs uroce, which UROCE=0 leaves out" >&2; exit 1
+	@echo "this target needs uroce, which UROCE=0 leaves out" >&2; exit 1
 endif
 
-test-uroce-devices: build ## which devices IBV_UROCE makes, and what the library answers of them
+test-uroce-devices: build ## check which devices IBV_UROCE creates, and their attributes
 	scripts/install-deps uroce
 	compat-tests/uroce/devices/run $(RELEASE)
 
-test-uroce: build ## unmodified programs and pyverbs on our own RDMA device
+test-uroce: build ## run unmodified programs and pyverbs on uroce
 	scripts/install-deps uroce
 	compat-tests/uroce/verbs/run
 	compat-tests/uroce/run loopback
@@ -208,16 +209,17 @@ test-uroce: build ## unmodified programs and pyverbs on our own RDMA device
 	compat-tests/uroce/run veth 'pingpong:*-e' 'perftest:*-fetch' 'perftest:*-[RU]?'
 	compat-tests/uroce/run pyverbs
 
-test-uroce-faults: build ## what becomes of faults on our own RDMA device
+test-uroce-faults: build ## check faults on uroce: peers that die, wrong keys, queues that overrun
 	scripts/install-deps uroce
 	compat-tests/uroce/faults/run
 
-test-uroce-interop: build ## our own RDMA device against the kernel's Soft-RoCE in QEMU
+test-uroce-interop: build ## run uroce against the kernel's Soft-RoCE in QEMU
 	scripts/install-deps uroce vm
-	VM_RDMA=yes compat-tests/vm/in-guest env OUR_LIBDIR=$(abspath $(RELEASE)) compat-tests/uroce/devices/gids-guest
+	VM_RDMA=yes compat-tests/vm/in-guest env OUR_LIBDIR=$(abspath $(RELEASE)) \
+		compat-tests/uroce/devices/gids-guest
 	compat-tests/uroce/interop --quick
 
-test-uroce-all: build ## the same in full (long; not in test)
+test-uroce-all: build ## run the uroce tests in full (long; not in test)
 	scripts/install-deps uroce vm
 	compat-tests/uroce/run --rest loopback
 	compat-tests/uroce/run --rest container
@@ -226,52 +228,57 @@ test-uroce-all: build ## the same in full (long; not in test)
 	compat-tests/uroce/faults/run
 	compat-tests/uroce/interop
 
-test-suites: build ## pyverbs, librdmacm's programs, perftest, qperf, Debian 13's providers (long; not in test)
+test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; not in test)
 	scripts/install-deps suites run vm
 	compat-tests/suites/run
 	compat-tests/suites/trixie
 
-test-sanitize: ## the thread tests and the providers under ThreadSanitizer and AddressSanitizer (needs a nightly)
+test-sanitize: ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)
 	compat-tests/threads/sanitize thread
 	compat-tests/threads/sanitize address
 
-test-fuzz: ## each fuzz target for five seconds (installs cargo-fuzz if it is missing)
+test-fuzz: ## run each fuzz target for five seconds (installs cargo-fuzz if it is missing)
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 	fuzz/run 5
 
 FUZZ_SECONDS ?= 60
-fuzz: ## run each fuzz target for FUZZ_SECONDS (needs cargo-fuzz)
+fuzz: ## run each fuzz target for FUZZ_SECONDS (needs cargo-fuzz; not in test)
 	fuzz/run $(FUZZ_SECONDS)
 
-bench: build ## instruction counts and times against the C library
+bench: build ## measure instruction counts and times against the C library
 	scripts/install-deps build run test bench
 	benches/run
 
-bench-fork: build ## registrations with fork safety against the C library, up to a million regions (root)
+bench-fork: build ## measure registrations with fork safety, up to a million regions (needs root)
 	benches/registrations $(RELEASE)
 
-deps: ## install with apt what building and testing need and this machine lacks
+deps: ## install the packages that building and testing need, with apt
 	scripts/install-deps
 
-# The archives of providers that a static program can name: pkg-config lists those of this machine.
+# The provider archives that pkg-config lists for static programs: those on this machine.
 STATIC_PROVIDERS ?= $(shell scripts/static-providers)
-# A folder with nothing but the library's names in it, for LD_LIBRARY_PATH and with-ibverbs-rs. It may be LIBDIR itself.
+# A directory with nothing but the library under its names, for LD_LIBRARY_PATH and with-ibverbs-rs. It may be
+# LIBDIR itself.
 OWN_DIR ?= $(LIBDIR)/libibverbs-rs
 MAN_PAGES := $(wildcard man/*.1 man/*.3 man/*.7)
-installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a pkgconfig/libibverbs.pc) \
-	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) $(DESTDIR)$(BINDIR)/with-ibverbs-rs \
+lib_files = $(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a pkgconfig/libibverbs.pc
+page_file = man$(subst .,,$(suffix $(1)))/$(notdir $(1))
+installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
+	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) \
+	$(DESTDIR)$(BINDIR)/with-ibverbs-rs \
 	$(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS))) \
-	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/man$(subst .,,$(suffix $(page)))/$(notdir $(page)))
-# In a .pc file what lies below the prefix is written so: pkg-config can then move the whole (--define-prefix).
+	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
+# Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
-# What must be there to install without cargo, which sudo often does not have in PATH.
+# sudo often has no cargo in PATH. Then these files are installed as they are.
 BUILT = $(RELEASE)/libibverbs.so $(RELEASE)/with-ibverbs-rs $(STATIC)/libibverbs.a
 
-install: ## install library, headers, pages, with-ibverbs-rs (DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+install: ## install all of it (variables: DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
 	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
-	elif ls $(BUILT) >/dev/null 2>&1; then echo "no Rust here: installing what is built"; \
-	else scripts/need-rust; echo "Or build first, as a user who has Rust: make all static" >&2; exit 1; fi
+	elif ls $(BUILT) >/dev/null 2>&1; then echo "no usable cargo in PATH: installing what is already built"; \
+	else CARGO="$(CARGO)" scripts/need-rust; \
+		echo "Or build first, as a user who has Rust: make all static" >&2; exit 1; fi
 	install -d $(sort $(dir $(installed)))
 	install -m 755 $(RELEASE)/libibverbs.so $(DESTDIR)$(LIBDIR)/$(REALNAME)
 	ln -sf $(REALNAME) $(DESTDIR)$(LIBDIR)/libibverbs.so.1
@@ -292,7 +299,7 @@ ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif
 
-uninstall: ## remove what install put there
+uninstall: ## remove what install installed, with the same variables
 	rm -f $(installed)
 	-rmdir $(DESTDIR)$(OWN_DIR) 2>/dev/null
 	-rmdir $(DESTDIR)$(INCDIR)/infiniband 2>/dev/null
@@ -300,5 +307,5 @@ ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif
 
-clean: ## remove what cargo and the tests made
+clean: ## remove everything that was built
 	$(CARGO) clean
