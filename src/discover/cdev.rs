@@ -1,8 +1,9 @@
-//! Opening a device's char device, also while udev is still making it.
+//! Opening a device's char device, which udev may still be creating.
 
 use core::{
     ffi::{CStr, c_int},
     mem, ptr,
+    time::Duration,
 };
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 
@@ -11,16 +12,16 @@ use libc::dev_t;
 use super::stack_path::StackPath;
 use crate::sys;
 
-/// The directory of the uverbs char devices.
+/// The directory of the char devices' files.
 pub const DIR: &[u8] = b"/dev/infiniband/";
 
-/// How long udev gets to make the device file, in seconds.
-const PATIENCE: libc::time_t = 5;
+/// How long to wait for udev to create the device file.
+const UDEV_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Opens `/dev/infiniband/NAME` for reading and writing, if it is the char device `number` (any, if
-/// that is 0). Else looks for the device by its number in `/dev/char`, for some seconds.
+/// Opens `/dev/infiniband/NAME` for reading and writing, if it is the char device with this number (any char
+/// device if `number` is 0). Otherwise waits up to five seconds for `/dev/char/MAJOR:MINOR`.
 ///
-/// `None` leaves errno as the last failed call set it.
+/// After `None`, errno is that of the last system call that failed.
 pub fn open(name: &[u8], number: dev_t) -> Option<OwnedFd> {
     let mut path = StackPath::new().push(DIR).push(name);
     match try_open(path.finish().ok()?, number) {
@@ -36,41 +37,41 @@ fn try_open(path: &CStr, number: dev_t) -> Option<OwnedFd> {
     right.then_some(fd)
 }
 
-/// udev makes the link `/dev/char/MAJOR:MINOR` when the device is ready. Kernels with devtmpfs make
-/// the device file itself before netlink answers, so this is for old ones.
+/// Opens `/dev/char/MAJOR:MINOR`, which udev creates when the device is ready. Only old kernels need this:
+/// with devtmpfs the kernel creates the device file before netlink reports the device.
 fn open_by_number(number: dev_t) -> Option<OwnedFd> {
     let (major, minor) = (libc::major(number), libc::minor(number));
     let mut path = StackPath::new().push_fmt(format_args!("/dev/char/{major}:{minor}"));
     let path = path.finish().ok()?;
 
-    // SAFETY: inotify_init1 has no conditions.
-    let watch = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
-    // SAFETY: the descriptor is open and the name NUL-terminated.
+    // SAFETY: inotify_init1 has no preconditions.
+    let inotify = owned(unsafe { libc::inotify_init1(libc::IN_CLOEXEC | libc::IN_NONBLOCK) })?;
+    // SAFETY: `inotify` owns the open descriptor, and the name is NUL-terminated.
     let added = unsafe {
-        libc::inotify_add_watch(watch.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE)
+        libc::inotify_add_watch(inotify.as_raw_fd(), c"/dev/char/".as_ptr(), libc::IN_CREATE)
     };
     if added == -1 {
         return None;
     }
-    // SAFETY: timerfd_create has no conditions.
+    // SAFETY: timerfd_create has no preconditions.
     let timer = owned(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, libc::TFD_CLOEXEC) })?;
     let zero = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    let patience = libc::itimerspec {
+    let timeout = libc::itimerspec {
         it_interval: zero,
         it_value: libc::timespec {
-            tv_sec: PATIENCE,
+            tv_sec: UDEV_TIMEOUT.as_secs() as libc::time_t,
             ..zero
         },
     };
-    // SAFETY: the descriptor is an open timer, and no old value is asked for.
-    if unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &patience, ptr::null_mut()) } == -1 {
+    // SAFETY: `timer` owns the open timer, `timeout` is readable, and NULL means that no old value is wanted.
+    if unsafe { libc::timerfd_settime(timer.as_raw_fd(), 0, &timeout, ptr::null_mut()) } == -1 {
         return None;
     }
 
-    // The link may have come before the watch.
+    // udev may have created the link before the watch was added.
     if let Some(fd) = try_open(path, number) {
         return Some(fd);
     }
@@ -79,7 +80,7 @@ fn open_by_number(number: dev_t) -> Option<OwnedFd> {
         events: libc::POLLIN,
         revents: 0,
     };
-    let mut fds = [poll(&watch), poll(&timer)];
+    let mut fds = [poll(&inotify), poll(&timer)];
     // SAFETY: `fds` has two elements.
     while unsafe { libc::poll(fds.as_mut_ptr(), 2, -1) } > 0 {
         if let Some(fd) = try_open(path, number) {
@@ -87,7 +88,7 @@ fn open_by_number(number: dev_t) -> Option<OwnedFd> {
         }
         let mut events = [0; 16 * mem::size_of::<libc::inotify_event>()];
         let [created, expired] = &fds;
-        if created.revents != 0 && sys::read(watch.as_fd(), &mut events).is_err() {
+        if created.revents != 0 && sys::read(inotify.as_fd(), &mut events).is_err() {
             return None;
         }
         if expired.revents != 0 {
@@ -98,7 +99,7 @@ fn open_by_number(number: dev_t) -> Option<OwnedFd> {
 }
 
 fn owned(fd: c_int) -> Option<OwnedFd> {
-    // SAFETY: the caller just got the descriptor from the kernel.
+    // SAFETY: both callers pass what inotify_init1 or timerfd_create has just returned, which nothing else owns.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 

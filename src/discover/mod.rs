@@ -1,4 +1,6 @@
-//! What RDMA devices there are: RDMA netlink first, sysfs where it fails.
+//! Kernel device discovery: RDMA netlink first, sysfs where that fails.
+//!
+//! Which of the two reports what, and in which order they are read, is as in the C library.
 
 pub mod cdev;
 mod stack_path;
@@ -20,13 +22,13 @@ use ibverbs_netlink::nldev::{self, NldevAttributes, NldevClient};
 pub use self::{cdev::open as open_cdev, stack_path::StackPath, sysfs_device::SysfsDevice};
 use crate::{log, sys, uverbs::KERNEL_ABI};
 
-/// sysfs values are a line; the C library gives most of them this much room.
+/// The longest value read from most sysfs files, in bytes, as in the C library.
 const VALUE_LEN: usize = 32;
 
-/// The devices there are now, in the order in which the C library tries to match them: the last one
-/// found first. Devices whose char device we cannot even see are left out.
+/// The devices of the kernel, in the order in which the C library matches them with providers: the last one
+/// listed first. Devices whose char device has no file in /dev/infiniband are left out.
 ///
-/// ENOSYS if the kernel has no uverbs, ENOMEM if there is no memory or sysfs's path is too long.
+/// ENOSYS if the kernel has no uverbs, ENOMEM if memory is short or sysfs's path is too long.
 pub fn devices() -> Result<Vec<SysfsDevice>, Errno> {
     by_netlink().or_else(|()| by_sysfs())
 }
@@ -94,7 +96,7 @@ fn char_device(client: &mut NldevClient, device: &mut SysfsDevice) -> Option<()>
     (!field(&device.sysfs_name).is_empty()).then_some(())
 }
 
-/// Looks the device's uverbs char device up in sysfs, for kernels whose netlink does not tell it.
+/// Fills in the device's uverbs char device from sysfs, for kernels without RDMA_NLDEV_CMD_GET_CHARDEV.
 fn char_device_sysfs(device: &mut SysfsDevice) -> Option<()> {
     let mut path = StackPath::new()
         .push(field(&device.ibdev_path))
@@ -109,14 +111,14 @@ fn char_device_sysfs(device: &mut SysfsDevice) -> Option<()> {
         if name.to_bytes().starts_with(b".") {
             continue;
         }
-        // A device has one; others in the same directory are its siblings' on old kernels.
+        // The first one. On old kernels the directory also has those of the device's siblings.
         let uverbs = open_dir_at(dirfd, name)?;
         return uverbs_attributes(&uverbs, name.to_bytes(), device);
     }
     None
 }
 
-/// The devices as sysfs tells them.
+/// The devices in sysfs.
 fn by_sysfs() -> Result<Vec<SysfsDevice>, Errno> {
     let mut class = StackPath::new()
         .push(sysfs::path().to_bytes())
@@ -139,7 +141,7 @@ fn by_sysfs() -> Result<Vec<SysfsDevice>, Errno> {
     Ok(devices)
 }
 
-/// An entry of sysfs's class `infiniband_verbs`, if it is a device that can be used.
+/// The device of an entry of sysfs's class `infiniband_verbs`; None if it cannot be used.
 fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: SysfsDevice) -> Option<SysfsDevice> {
     device.ibdev_idx = -1;
     let uverbs = open_dir_at(dirfd, name)?;
@@ -163,7 +165,7 @@ fn in_class(dirfd: c_int, name: &core::ffi::CStr, mut device: SysfsDevice) -> Op
     accessible(&device).then_some(device)
 }
 
-/// What the directory of a uverbs device tells.
+/// Fills in what the sysfs directory of a uverbs device has.
 fn uverbs_attributes(dir: &OwnedFd, name: &[u8], device: &mut SysfsDevice) -> Option<()> {
     if !set_field(&mut device.sysfs_name, &[name]) {
         return None;
@@ -206,7 +208,7 @@ fn set_ibdev_path(device: &mut SysfsDevice) -> bool {
     set_field(&mut device.ibdev_path, &parts)
 }
 
-/// Whether the device's file exists for us: in a container it may not.
+/// Whether the char device's file exists: in a container it may not.
 fn accessible(device: &SysfsDevice) -> bool {
     let mut path = StackPath::new()
         .push(cdev::DIR)
@@ -214,7 +216,7 @@ fn accessible(device: &SysfsDevice) -> bool {
     path.finish().and_then(sys::stat).is_ok()
 }
 
-/// The device's node GUID in host byte order, as sysfs tells it; None if it does not.
+/// The device's node GUID in host byte order, from sysfs; None if it is missing or malformed.
 ///
 /// # Safety
 /// `device` is NULL or a device that lives and does not change during the call.

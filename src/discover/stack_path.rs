@@ -1,4 +1,4 @@
-//! File names built on the stack.
+//! [`StackPath`]: file names without allocation.
 
 use core::{ffi::CStr, fmt};
 use ibverbs_abi::Errno;
@@ -6,8 +6,8 @@ use std::io::Write;
 
 use arrayvec::ArrayVec;
 
-/// A file name under construction, for one system call. What does not fit makes it unusable, just as
-/// the kernel refuses names longer than PATH_MAX.
+/// A file name under construction, for one system call. If it becomes longer than PATH_MAX it is unusable, as
+/// it would be for the kernel.
 #[derive(Default)]
 pub struct StackPath {
     bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,
@@ -35,7 +35,7 @@ impl StackPath {
         self
     }
 
-    /// The name with its NUL, or ENAMETOOLONG. A NUL inside ends it early, as in C.
+    /// The NUL-terminated name. ENAMETOOLONG if it did not fit. A NUL inside ends it early, as in C.
     #[inline]
     pub fn finish(&mut self) -> Result<&CStr, Errno> {
         if self.overflow || self.bytes.try_push(0).is_err() {

@@ -1,4 +1,4 @@
-//! sysfs: where it is, and how its files are read.
+//! sysfs: its mount point, and reading its files.
 
 use core::{
     ffi::{CStr, c_char, c_int},
@@ -14,7 +14,7 @@ use libc::size_t;
 use super::stack_path::StackPath;
 use crate::{env, sys};
 
-/// sysfs's mount point: SYSFS_PATH if the program is not setuid, else /sys. Fixed at the first call.
+/// sysfs's mount point: SYSFS_PATH if the environment is trusted, else /sys. Determined by the first call.
 pub fn path() -> &'static CStr {
     static PATH: OnceCell<Cow<CStr>> = OnceCell::new();
     PATH.get_or_init(|| {
@@ -27,7 +27,7 @@ pub fn path() -> &'static CStr {
     })
 }
 
-/// SYSFS_PATH, cut to the longest name a device's `ibdev_path` could hold, without slashes at its end.
+/// SYSFS_PATH, truncated to the length of a device's `ibdev_path`, without trailing slashes.
 fn mount_point(env: &CStr) -> std::ffi::CString {
     let bytes = env.to_bytes();
     let bytes = bytes.get(..IBV_SYSFS_PATH_MAX).unwrap_or(bytes);
@@ -35,14 +35,15 @@ fn mount_point(env: &CStr) -> std::ffi::CString {
         .iter()
         .rposition(|&c| c != b'/')
         .map_or(0, |last| last + 1);
-    // The bytes come from a CStr and so have no NUL to fail on.
+    // Cannot fail: the bytes come from a CStr and have no NUL.
     std::ffi::CString::new(bytes.get(..kept).unwrap_or_default()).unwrap_or_default()
 }
 
-/// Reads the start of a file and ends it with a NUL in place of its newline, or after its last byte.
+/// Reads the start of a file and terminates it with a NUL, which replaces a final newline or follows the last
+/// byte.
 ///
-/// Returns the length without the NUL; 0 for an empty file, whose `buf` stays untouched. Fails with
-/// errno, or, without a change of errno, if the NUL has no room: the value would be cut short.
+/// Returns the length without the NUL; 0 for an empty file, which leaves `buf` unchanged. Fails with the errno
+/// of the system call; or, if there is no space for the NUL, with whatever errno is.
 pub fn read_file_at(dirfd: c_int, file: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
     let len = {
         let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
@@ -63,14 +64,14 @@ fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
     Some(len)
 }
 
-/// Reads `DIR/FILE` by the rules of [`read_file_at`].
+/// Reads `DIR/FILE` as [`read_file_at`] does.
 pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, Errno> {
     let mut path = StackPath::new().push(dir).push(b"/").push_fmt(file);
     read_file_at(libc::AT_FDCWD, path.finish()?, buf)
 }
 
-/// Reads a file below the device's directory in `/sys/class/infiniband` by the rules of
-/// [`read_file_at`]. EINVAL, in errno too, for a device without sysfs (mlx5 over VFIO).
+/// Reads a file in the device's directory in `/sys/class/infiniband` as [`read_file_at`] does. EINVAL, also in
+/// errno, for a device without sysfs (mlx5 over VFIO).
 ///
 /// # Safety
 /// `dev` is NULL or a device that lives and does not change during the call.
@@ -96,7 +97,8 @@ pub fn field(chars: &[c_char]) -> &[u8] {
     bytes.split(|&c| c == 0).next().unwrap_or(bytes)
 }
 
-/// Sets a string field as snprintf would: cut short if need be, with a NUL. False if it was cut.
+/// Sets a string field to the concatenation of `parts`, as snprintf does: truncated if it is too long, with a
+/// NUL. False if it was truncated.
 #[must_use]
 pub fn set_field<const N: usize>(chars: &mut [c_char; N], parts: &[&[u8]]) -> bool {
     let room = N.saturating_sub(1);
@@ -112,12 +114,12 @@ pub fn set_field<const N: usize>(chars: &mut [c_char; N], parts: &[&[u8]]) -> bo
     bytes.next().is_none()
 }
 
-/// sysfs's mount point. The string is the library's and lives as long as it is loaded.
+/// sysfs's mount point. The library owns the string, which is valid as long as the library is loaded.
 pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
     path().as_ptr()
 }
 
-/// Reads `dir/file` into `buf`; its length without the NUL, or -1.
+/// Reads `dir/file` into `buf`, NUL-terminated. Returns the length without the NUL, or -1 with errno set.
 ///
 /// # Safety
 /// `dir` and `file` are C strings, and `buf` has `size` bytes to write to.
@@ -138,8 +140,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     }
 }
 
-/// What `ibv_read_ibdev_sysfs_file` does once its format is expanded to `path`: -1 and EINVAL for a
-/// device without sysfs.
+/// `ibv_read_ibdev_sysfs_file`, with its format expanded to `path`. -1 and EINVAL for a device without sysfs.
 ///
 /// # Safety
 /// `buf` has `size` bytes to write to; `sysfs_dev` is NULL or a device that lives.
@@ -161,7 +162,7 @@ pub unsafe fn read_ibdev_path(
 /// # Safety
 /// `buf` has `size` bytes to write to.
 unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> c_int {
-    // No sysfs value comes near what a c_int can count.
+    // The result is a c_int. No sysfs value is that long.
     let size = size.min(c_int::MAX as usize);
     let buf = if buf.is_null() {
         &mut [][..]

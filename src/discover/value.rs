@@ -1,7 +1,7 @@
-//! Numbers in sysfs files, read as C's strtoul and sscanf read them.
+//! Numbers in sysfs files, parsed as C's strtoul and sscanf parse them.
 
-/// `strtoul(text, NULL, 10)`: leading blanks, a sign, digits up to the first other character; 0 where
-/// there are none, the largest value where they are too many.
+/// `strtoul(text, NULL, 10)`: white space, a sign, digits up to the first other character. 0 without digits,
+/// `u64::MAX` on overflow.
 pub fn unsigned(mut text: &[u8]) -> u64 {
     scan(&mut text, 10).unwrap_or(0)
 }
@@ -25,7 +25,7 @@ pub fn guid(mut text: &[u8]) -> Option<u64> {
     Some(guid)
 }
 
-/// A number that may have been too long for C's `unsigned long`: then C leaves ERANGE in errno.
+/// A number, and whether it overflows C's `unsigned long`: then C sets errno to ERANGE.
 pub struct Hex16 {
     pub value: u16,
     pub overflow: bool,
@@ -40,12 +40,12 @@ pub fn hex16(mut text: &[u8]) -> Option<Hex16> {
     })
 }
 
-/// One number, and what follows it left in `text`. A negative number wraps, as in C.
+/// Parses one number and removes it from the start of `text`. A negative number wraps, as in C.
 fn scan(text: &mut &[u8], radix: u32) -> Option<u64> {
     Some(scan_checked(text, radix)?.0)
 }
 
-/// The same, and whether the number was too long, when it is the largest there is.
+/// [`scan`], and whether the number overflows; its value is `u64::MAX` then.
 fn scan_checked(text: &mut &[u8], radix: u32) -> Option<(u64, bool)> {
     let mut rest = *text;
     while let [b' ' | b'\t'..=b'\r', tail @ ..] = rest {

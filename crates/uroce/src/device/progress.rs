@@ -189,7 +189,7 @@ impl Device {
 
     /// Sends the batch, and arms the queue pair's timer.
     fn flush_outbox(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
-        self.net.flush(outbox, qp.qpn);
+        self.net.flush(outbox);
         self.arm_timer(qp, inner);
     }
 
@@ -394,7 +394,7 @@ impl Device {
             return;
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
-            inbox.look_everywhere();
+            inbox.poll_all_sockets();
             if self.receive(inbox, false) == 0 {
                 break;
             }

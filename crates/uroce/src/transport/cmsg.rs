@@ -1,14 +1,15 @@
-//! Control messages of datagrams (cmsg(3)), in buffers of our own.
+//! Control messages of datagrams (cmsg(3)), in fixed buffers.
 
 use std::mem::MaybeUninit;
 
-/// Room for the control messages that one datagram comes or goes with.
+/// A buffer for the control messages of one datagram.
 #[repr(C, align(8))]
 pub struct Control {
     bytes: [MaybeUninit<u8>; Control::LEN],
 }
 
 impl Control {
+    /// Bytes in the buffer: more than the messages that uroce sends or asks the kernel for.
     pub const LEN: usize = 128;
 
     pub const fn new() -> Control {
@@ -22,26 +23,23 @@ impl Control {
     }
 }
 
-/// Adds a control message behind `len` bytes; returns their new number. There is room for it.
+/// Appends a control message to the first `len` bytes of a buffer. Returns their new number; it is unchanged
+/// if the message does not fit. `len` is 0 or what an earlier call returned.
 pub fn put<T: Copy>(control: &mut Control, len: usize, level: i32, kind: i32, value: T) -> usize {
-    // SAFETY: CMSG_SPACE and CMSG_LEN only calculate.
-    let (space, told) = unsafe {
-        let size = size_of::<T>() as u32;
-        (
-            libc::CMSG_SPACE(size) as usize,
-            libc::CMSG_LEN(size) as usize,
-        )
-    };
+    let size = size_of::<T>() as u32;
+    // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
+    let (space, cmsg_len) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
+    let space = space as usize;
     if len + space > Control::LEN {
         return len;
     }
-    // SAFETY: header and value lie within the buffer, as just checked; `len` is a sum of CMSG_SPACEs, so
-    // the header is aligned as the buffer is.
+    // SAFETY: header and value lie within the buffer, as just checked. `len` is a sum of CMSG_SPACEs, so the
+    // header is aligned as the buffer is.
     unsafe {
         let header = control.as_mut_ptr().byte_add(len).cast::<libc::cmsghdr>();
-        // The padding too: valgrind complains of bytes that the kernel is handed and nobody wrote.
+        // The padding too: valgrind reports uninitialised bytes that are passed to the kernel.
         header.cast::<u8>().write_bytes(0, space);
-        (&raw mut (*header).cmsg_len).write(told as _);
+        (&raw mut (*header).cmsg_len).write(cmsg_len as _);
         (&raw mut (*header).cmsg_level).write(level);
         (&raw mut (*header).cmsg_type).write(kind);
         libc::CMSG_DATA(header).cast::<T>().write_unaligned(value);
@@ -49,44 +47,50 @@ pub fn put<T: Copy>(control: &mut Control, len: usize, level: i32, kind: i32, va
     len + space
 }
 
-/// What a datagram came with.
+/// What the kernel reports with a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecvMeta {
-    /// The size of the datagrams that were put together to this one (UDP_GRO); 0 if it is alone.
-    pub segment: usize,
+    /// The length of the datagrams that UDP_GRO has coalesced into this one (the last may be shorter); 0 if it
+    /// is a single datagram.
+    pub gro_size: usize,
+    /// Type of service, or traffic class.
     pub traffic_class: u8,
+    /// Time to live, or hop limit.
     pub hop_limit: u8,
+    /// IPv6 only.
     pub flow_label: u32,
 }
 
 /// Reads the control messages of a received datagram.
 ///
 /// # Safety
-/// `header` is as recvmmsg has left it, and its control buffer still there.
+/// recvmmsg has filled `header`, and its control buffer is still valid and unchanged.
 pub unsafe fn read(header: &libc::msghdr) -> RecvMeta {
-    let mut told = RecvMeta::default();
-    // SAFETY: by the contract; the kernel has written whole control messages of these types, and each
-    // value has at least the size that is read.
-    unsafe {
-        let mut at = libc::CMSG_FIRSTHDR(header);
-        while let Some(message) = at.as_ref() {
-            let data = libc::CMSG_DATA(at);
-            let number = || data.cast::<i32>().read_unaligned();
-            match (message.cmsg_level, message.cmsg_type) {
-                (libc::SOL_UDP, libc::UDP_GRO) => told.segment = number().max(0) as usize,
-                (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
-                    told.hop_limit = number() as u8;
-                }
-                // One byte.
-                (libc::IPPROTO_IP, libc::IP_TOS) => told.traffic_class = data.read(),
-                (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => told.traffic_class = number() as u8,
-                (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO) => {
-                    told.flow_label = u32::from_be(number() as u32) & 0xf_ffff;
-                }
-                _ => {}
+    let mut meta = RecvMeta::default();
+    // SAFETY: the caller passes a header that recvmmsg has filled, so CMSG_FIRSTHDR points into its control
+    // buffer or is NULL.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: `next` is NULL or a whole control message that the kernel has written to that buffer.
+    while let Some(message) = unsafe { next.as_ref() } {
+        // SAFETY: `next` is that message; its data follows the header.
+        let data = unsafe { libc::CMSG_DATA(next) };
+        // SAFETY: called only for the types below for which the kernel writes an int.
+        let int = || unsafe { data.cast::<i32>().read_unaligned() };
+        match (message.cmsg_level, message.cmsg_type) {
+            (libc::SOL_UDP, libc::UDP_GRO) => meta.gro_size = int().max(0) as usize,
+            (libc::IPPROTO_IP, libc::IP_TTL) | (libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT) => {
+                meta.hop_limit = int() as u8;
             }
-            at = libc::CMSG_NXTHDR(header, at);
+            // SAFETY: the kernel writes one byte for IP_TOS.
+            (libc::IPPROTO_IP, libc::IP_TOS) => meta.traffic_class = unsafe { data.read() },
+            (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => meta.traffic_class = int() as u8,
+            (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO) => {
+                meta.flow_label = u32::from_be(int() as u32) & 0xf_ffff;
+            }
+            _ => {}
         }
+        // SAFETY: `header` as above, and `next` is one of its messages.
+        next = unsafe { libc::CMSG_NXTHDR(header, next) };
     }
-    told
+    meta
 }

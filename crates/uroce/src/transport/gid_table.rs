@@ -1,33 +1,32 @@
-//! The GID table: which address stands at which index. Pure.
+//! The GID table: GIDs, their IP addresses, and their indices. Pure.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::engine::Gid;
 use crate::wire::gid_of;
 
-/// Entries that the table has room for: as many as an address handle can name.
+/// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits.
 pub const GID_TABLE_LEN: usize = 256;
 
-/// An entry.
+/// A GID, and the IP address that packets have for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot {
+pub struct GidAddress {
     pub gid: Gid,
-    /// The address that stands for the GID on the wire. Its own, but for a default GID that is no
-    /// address of the interface: see [`alias`].
+    /// The GID as an IP address; for a default GID that is no address of the interface, its [`alias`].
     pub ip: IpAddr,
 }
 
-impl Slot {
-    fn of(ip: IpAddr) -> Slot {
-        Slot {
+impl GidAddress {
+    fn of(ip: IpAddr) -> GidAddress {
+        GidAddress {
             gid: gid_of(ip),
             ip,
         }
     }
 }
 
-/// The default GID of an interface, which the kernel puts in front of all others whether or not it is
-/// an address: link-local, from the MAC address (EUI-64).
+/// The default GID of an interface: link-local, from the MAC address (EUI-64). The kernel has it at index 0,
+/// whether it is an address of the interface or not.
 pub fn default_gid(mac: [u8; 6]) -> Gid {
     let [a, b, c, d, e, f] = mac;
     [
@@ -50,8 +49,8 @@ pub fn default_gid(mac: [u8; 6]) -> Gid {
     ]
 }
 
-/// Where processes of this host find each other under a default GID that is no address of the
-/// interface: an address of the loopback network, 127.64.0.0/10, the same for each of them.
+/// The IP address at which processes of this host reach each other by a default GID that is no address of the
+/// interface: in the loopback network, 127.64.0.0/10, and a function of the GID.
 pub fn alias(gid: &Gid) -> IpAddr {
     // FNV-1a
     let hash = gid.iter().fold(0x811c_9dc5_u32, |hash, byte| {
@@ -61,34 +60,34 @@ pub fn alias(gid: &Gid) -> IpAddr {
     Ipv4Addr::from_bits(0x7f40_0000 | host).into()
 }
 
-/// The entries of an interface with these addresses, IPv4 before IPv6, the default GID in front.
-pub fn of_interface(mac: Option<[u8; 6]>, addresses: &[IpAddr]) -> Vec<Slot> {
+/// The GIDs of an interface with these addresses: the default GID, then IPv4, then IPv6.
+pub fn of_interface(mac: Option<[u8; 6]>, addresses: &[IpAddr]) -> Vec<GidAddress> {
     let gid = default_gid(mac.unwrap_or_default());
     let ip = IpAddr::V6(Ipv6Addr::from(gid));
     let own = addresses.contains(&ip);
-    let default = Slot {
+    let default = GidAddress {
         gid,
         ip: if own { ip } else { alias(&gid) },
     };
     let v4 = addresses.iter().filter(|ip| ip.is_ipv4());
     let v6 = addresses.iter().filter(|ip| ip.is_ipv6());
-    let mut slots = vec![default];
-    slots.extend(
+    let mut gids = vec![default];
+    gids.extend(
         v4.chain(v6)
             .filter(|other| **other != ip)
-            .map(|ip| Slot::of(*ip)),
+            .map(|ip| GidAddress::of(*ip)),
     );
-    slots
+    gids
 }
 
-/// The only entry of a device at one address.
-pub fn of_address(ip: IpAddr) -> Vec<Slot> {
-    vec![Slot::of(ip)]
+/// The only GID of a device at one address.
+pub fn of_address(ip: IpAddr) -> Vec<GidAddress> {
+    vec![GidAddress::of(ip)]
 }
 
-/// Brings a table up to date: entries that are not `wanted` any more become empty, new ones go to the
-/// first empty places. The first stays the first. Returns whether any GID has changed.
-pub fn update(table: &mut Vec<Option<Slot>>, wanted: &[Slot]) -> bool {
+/// Updates a table: entries that are not `wanted` become empty, new ones take the first empty indices, and
+/// those that stay keep their index. The first of `wanted` is at index 0. Returns whether any GID has changed.
+pub fn update(table: &mut Vec<Option<GidAddress>>, wanted: &[GidAddress]) -> bool {
     let before: Vec<_> = gids(table).collect();
     let (first, others) = match wanted.split_first() {
         Some((first, others)) => (Some(*first), others),
@@ -98,8 +97,8 @@ pub fn update(table: &mut Vec<Option<Slot>>, wanted: &[Slot]) -> bool {
         table.push(None);
     }
     table[0] = first;
-    for slot in &mut table[1..] {
-        *slot = slot.filter(|slot| others.contains(slot));
+    for entry in &mut table[1..] {
+        *entry = entry.filter(|entry| others.contains(entry));
     }
     for new in others {
         if table.contains(&Some(*new)) {
@@ -114,8 +113,8 @@ pub fn update(table: &mut Vec<Option<Slot>>, wanted: &[Slot]) -> bool {
     !gids(table).eq(before)
 }
 
-fn gids(table: &[Option<Slot>]) -> impl Iterator<Item = Option<Gid>> {
-    table.iter().map(|slot| slot.map(|slot| slot.gid))
+fn gids(table: &[Option<GidAddress>]) -> impl Iterator<Item = Option<Gid>> {
+    table.iter().map(|entry| entry.map(|entry| entry.gid))
 }
 
 #[cfg(test)]
@@ -130,25 +129,25 @@ mod tests {
 
     const MAC: [u8; 6] = [2, 0, 0, 0, 0, 1];
 
-    fn wire(table: &[Option<Slot>]) -> Vec<String> {
+    fn wire(table: &[Option<GidAddress>]) -> Vec<String> {
         table
             .iter()
-            .map(|slot| slot.map_or_else(String::new, |slot| slot.ip.to_string()))
+            .map(|entry| entry.map_or_else(String::new, |entry| entry.ip.to_string()))
             .collect()
     }
 
     #[test]
     fn the_default_gid_comes_first() {
         let all = ips("fd00::1 fe80::ff:fe00:1 10.0.0.1 10.0.0.2");
-        let slots: Vec<_> = of_interface(Some(MAC), &all)
+        let gids: Vec<_> = of_interface(Some(MAC), &all)
             .into_iter()
             .map(Some)
             .collect();
         assert_eq!(
-            wire(&slots),
+            wire(&gids),
             ["fe80::ff:fe00:1", "10.0.0.1", "10.0.0.2", "fd00::1"]
         );
-        assert_eq!(slots[1].unwrap().gid[10..], [0xff, 0xff, 10, 0, 0, 1]);
+        assert_eq!(gids[1].unwrap().gid[10..], [0xff, 0xff, 10, 0, 0, 1]);
     }
 
     #[test]
@@ -164,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn others_keep_their_place() {
+    fn entries_keep_their_index() {
         let mut table = Vec::new();
         let mut with = |list: &str| {
             let changed = update(&mut table, &of_interface(Some(MAC), &ips(list)));

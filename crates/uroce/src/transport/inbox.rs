@@ -1,34 +1,35 @@
-//! Receiving.
+//! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
 
 use std::mem::{MaybeUninit, zeroed};
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use super::cmsg::{self, Control, RecvMeta};
-use super::net::{Net, Table, WATCH};
+use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
+use super::socket_table::SocketTable;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, gid_of, grh::IpHeader};
+use crate::wire::{Flow, Packet, grh::IpHeader, ip_of};
 
-/// The longest datagram, also of those that the kernel puts together.
-const DATAGRAM: usize = 1 << 16;
-/// Sockets that one call receives from at most.
-const SOCKETS: usize = 16;
-/// How often the socket that had the last packets is asked, alone, before all others are looked at.
-const TURNS: u32 = 8;
-/// The two P_Keys that match ours, 0xffff: the bit above is the membership.
-const PKEY: u16 = 0x7fff;
+/// The longest datagram, also of those that UDP_GRO has coalesced.
+const DATAGRAM_MAX: usize = 1 << 16;
+/// Sockets that one call of [`Net::receive`] receives from.
+const SOCKETS_PER_CALL: usize = 16;
+/// Calls that receive only from the socket with the most recent packets, before one calls epoll_wait for all.
+const LAST_SOCKET_CALLS: u32 = 8;
+/// The bits of a P_Key that must match the default partition's, 0xffff. The bit above says whether the sender
+/// is a full or a limited member.
+const PKEY_MASK: u16 = 0x7fff;
 
-/// Buffers to receive into. One per thread that makes progress, reused.
+/// Buffers to receive into, and which socket to try first. One per thread that makes progress, reused.
 pub struct Inbox {
     buffers: Box<[u8]>,
-    /// The socket that had the last packets, and how often it has been asked since.
-    last: usize,
-    turns: u32,
-    /// The IP identification of the last packet, if its sender numbers datagrams (others have 0).
-    numbered: u16,
+    /// The epoll token of the socket with the most recent packets.
+    last_socket: usize,
+    /// Calls since then that received from that socket only.
+    last_socket_calls: u32,
+    /// The IP identification of the last packet, if its sender numbers its datagrams; else 0.
+    last_ip_id: u16,
 }
 
 impl Inbox {
@@ -38,16 +39,16 @@ impl Inbox {
     pub fn new() -> Inbox {
         Inbox {
             // Zeroed pages: those that are never received into take no memory.
-            buffers: vec![0; Inbox::BATCH * DATAGRAM].into(),
-            last: 0,
-            turns: 0,
-            numbered: 0,
+            buffers: vec![0; Inbox::BATCH * DATAGRAM_MAX].into(),
+            last_socket: 0,
+            last_socket_calls: 0,
+            last_ip_id: 0,
         }
     }
 
-    /// The next call looks at every socket.
-    pub fn look_everywhere(&mut self) {
-        self.turns = TURNS;
+    /// Makes the next call of [`Net::receive`] check every socket.
+    pub fn poll_all_sockets(&mut self) {
+        self.last_socket_calls = LAST_SOCKET_CALLS;
     }
 }
 
@@ -58,42 +59,47 @@ impl Default for Inbox {
 }
 
 impl Net {
-    /// Receives without blocking, a bounded number of packets; hands each that is whole (length,
-    /// headers, ICRC, destination ours, P_Key 0xffff) to `each`. Returns how many datagrams came. Not
-    /// every call looks at every socket: as long as [`Net::fd`] is readable, there is something.
+    /// Receives a bounded number of datagrams without blocking. Passes each packet with valid length, headers,
+    /// ICRC, destination address and P_Key (0xffff) to `each`, and counts the others in [`Net::dropped`].
+    /// Returns the number of datagrams.
+    ///
+    /// Not every call checks every socket, so 0 does not mean that no packet is waiting: [`Net::fd`] is
+    /// readable as long as one is.
     pub fn receive(
         &self,
         inbox: &mut Inbox,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
         let table = self.table();
-        if inbox.turns < TURNS
-            && let Some(socket) = receiver(&table, inbox.last)
+        if inbox.last_socket_calls < LAST_SOCKET_CALLS
+            && let Some(socket) = table.receiver(inbox.last_socket)
         {
-            inbox.turns += 1;
+            inbox.last_socket_calls += 1;
             return self.receive_from(&table, socket, inbox, each);
         }
-        inbox.turns = 0;
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS];
-        // SAFETY: the events are ours, as many as told.
-        let ready = unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), SOCKETS as i32, 0) };
+        inbox.last_socket_calls = 0;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS_PER_CALL];
+        // SAFETY: `events` has as many elements as the call may write.
+        let ready =
+            unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), SOCKETS_PER_CALL as i32, 0) };
         let mut count = 0;
         for event in events.iter().take(ready.max(0) as usize) {
-            if event.u64 == WATCH {
-                self.told.store(true, Ordering::Release);
+            if event.u64 == MONITOR_TOKEN {
+                self.monitor_readable.store(true, Ordering::Release);
                 continue;
             }
-            inbox.last = event.u64 as usize;
-            if let Some(socket) = receiver(&table, inbox.last) {
+            inbox.last_socket = event.u64 as usize;
+            if let Some(socket) = table.receiver(inbox.last_socket) {
                 count += self.receive_from(&table, socket, inbox, each);
             }
         }
         count
     }
 
+    /// Receives up to [`Inbox::BATCH`] datagrams from a socket.
     fn receive_from(
         &self,
-        table: &Table,
+        table: &SocketTable,
         socket: &Socket,
         inbox: &mut Inbox,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
@@ -101,9 +107,9 @@ impl Net {
         let mut controls = [const { Control::new() }; Inbox::BATCH];
         let mut names = [const { MaybeUninit::<libc::sockaddr_in6>::zeroed() }; Inbox::BATCH];
         let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; Inbox::BATCH];
-        // SAFETY: zeros are valid for these structures of numbers and pointers.
+        // SAFETY: mmsghdr consists of integers and pointers, for which zero bytes are valid.
         let mut headers: [libc::mmsghdr; Inbox::BATCH] = unsafe { zeroed() };
-        let buffers = inbox.buffers.chunks_exact_mut(DATAGRAM);
+        let buffers = inbox.buffers.chunks_exact_mut(DATAGRAM_MAX);
         for ((((header, name), control), vector), buffer) in headers
             .iter_mut()
             .zip(&mut names)
@@ -122,11 +128,11 @@ impl Net {
             header.msg_hdr.msg_control = control.as_mut_ptr();
             header.msg_hdr.msg_controllen = Control::LEN;
         }
-        // SAFETY: each header leads to a name, a buffer and control bytes of this call's own, of the
-        // lengths told; nobody else uses them meanwhile.
+        // SAFETY: each header points to a name, a buffer and control bytes of the lengths that it gives. They
+        // are locals, or borrowed exclusively with `inbox`, and outlive the call.
         let count = unsafe {
             libc::recvmmsg(
-                socket.fd().as_raw_fd(),
+                socket.fd(),
                 headers.as_mut_ptr(),
                 Inbox::BATCH as u32,
                 libc::MSG_DONTWAIT,
@@ -134,74 +140,86 @@ impl Net {
             )
         };
         let count = usize::try_from(count).unwrap_or(0);
-        let buffers = inbox.buffers.chunks_exact(DATAGRAM);
+        let buffers = inbox.buffers.chunks_exact(DATAGRAM_MAX);
         for ((header, name), buffer) in headers.iter().zip(&names).zip(buffers).take(count) {
-            // SAFETY: any bytes are such an address; those that the kernel did not write are zeros.
+            // SAFETY: sockaddr_in6 consists of integers; the bytes that the kernel did not write are zeros.
             let name = unsafe { name.assume_init_ref() };
-            // SAFETY: recvmmsg has just filled the header, and the control buffer is still there.
-            let told = unsafe { cmsg::read(&header.msg_hdr) };
+            // SAFETY: recvmmsg has just filled the header, and its control buffer is a local that still lives.
+            let meta = unsafe { cmsg::read(&header.msg_hdr) };
             let Some(from) = sender(name) else { continue };
             let datagram = buffer.get(..header.msg_len as usize).unwrap_or_default();
-            let segment = match told.segment {
-                0 => datagram.len().max(1),
-                segment => segment,
+            let arrival = Arrival {
+                table,
+                socket,
+                from,
+                meta,
             };
-            // Ours have 0 and count on within a buffer; others count on from datagram to datagram.
-            let mut next = match inbox.numbered {
-                0 => 0,
-                last => last.wrapping_add(1),
-            };
-            for (i, packet) in datagram.chunks(segment).enumerate() {
-                let found = self.packet(table, socket, from, &told, packet, next, each);
-                let Some(id) = found else { continue };
-                if i == 0 || inbox.numbered != 0 {
-                    inbox.numbered = id;
-                }
-                next = id.wrapping_add(1);
-            }
+            self.split(&arrival, datagram, &mut inbox.last_ip_id, each);
         }
         count
     }
 
-    /// Checks a packet and hands it on. Returns its IP identification, of which `expected` is a guess;
-    /// None if it is bad.
-    #[expect(clippy::too_many_arguments)]
-    fn packet(
+    /// Handles the packets of a datagram: several if UDP_GRO has coalesced it.
+    fn split(
         &self,
-        table: &Table,
-        socket: &Socket,
-        from: SocketAddr,
-        told: &RecvMeta,
+        arrival: &Arrival,
         datagram: &[u8],
-        expected: u16,
+        last_ip_id: &mut u16,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) {
+        let packet_len = match arrival.meta.gro_size {
+            0 => datagram.len().max(1),
+            gro_size => gro_size,
+        };
+        // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count up
+        // from datagram to datagram.
+        let mut next_id = match *last_ip_id {
+            0 => 0,
+            last => last.wrapping_add(1),
+        };
+        for (i, packet) in datagram.chunks(packet_len).enumerate() {
+            let Some(id) = self.deliver(arrival, packet, next_id, each) else {
+                continue;
+            };
+            if i == 0 || *last_ip_id != 0 {
+                *last_ip_id = id;
+            }
+            next_id = id.wrapping_add(1);
+        }
+    }
+
+    /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the check
+    /// is faster if that is `expected_id`. None if the packet is dropped.
+    fn deliver(
+        &self,
+        arrival: &Arrival,
+        datagram: &[u8],
+        expected_id: u16,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> Option<u16> {
-        let flow = Flow {
-            src: from.ip(),
-            dst: socket.slot.ip,
-            src_port: from.port(),
-            dst_port: socket.port,
-        };
+        let flow = arrival.flow();
         let Ok(packet) = Packet::parse(datagram) else {
             self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        let Some(fragmentation) = flow.check_expecting(datagram, expected) else {
+        let Some(fragmentation) = flow.check_expecting(datagram, expected_id) else {
             self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
             return None;
         };
-        if packet.headers.bth.pkey & PKEY != PKEY {
+        if packet.headers.bth.pkey & PKEY_MASK != PKEY_MASK {
             self.dropped.pkey.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        let (src, dst) = (source(table, socket, from.ip()), socket.slot.gid);
+        let src = arrival.table.sender_gid(arrival.socket, arrival.from.ip());
+        let dst = arrival.socket.local.gid;
+        let meta = &arrival.meta;
         let grh = match packet.headers.deth {
             Some(_) => IpHeader {
-                src: crate::wire::ip_of(&src),
-                dst: crate::wire::ip_of(&dst),
-                traffic_class: told.traffic_class,
-                hop_limit: told.hop_limit,
-                flow_label: told.flow_label,
+                src: ip_of(&src),
+                dst: ip_of(&dst),
+                traffic_class: meta.traffic_class,
+                hop_limit: meta.hop_limit,
+                flow_label: meta.flow_label,
                 fragmentation,
                 datagram_len: datagram.len(),
             }
@@ -219,22 +237,26 @@ impl Net {
     }
 }
 
-fn receiver(table: &Table, place: usize) -> Option<&Arc<Socket>> {
-    table.receivers.get(place)?.as_ref()
+/// Where a datagram came from, and through which socket.
+struct Arrival<'a> {
+    table: &'a SocketTable,
+    socket: &'a Socket,
+    from: SocketAddr,
+    meta: RecvMeta,
 }
 
-/// The GID of a sender: its address, or what the address stands for on this host.
-fn source(table: &Table, socket: &Socket, ip: IpAddr) -> [u8; 16] {
-    if socket.slot.ip == ip {
-        return socket.slot.gid;
-    }
-    match table.slots.first() {
-        Some(Some(first)) if first.ip == ip => first.gid,
-        _ => gid_of(ip),
+impl Arrival<'_> {
+    fn flow(&self) -> Flow {
+        Flow {
+            src: self.from.ip(),
+            dst: self.socket.local.ip,
+            src_port: self.from.port(),
+            dst_port: self.socket.port,
+        }
     }
 }
 
-/// Who sent a datagram.
+/// The sender of a datagram; None for an address family other than IPv4 and IPv6.
 fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
     match i32::from(name.sin6_family) {
         libc::AF_INET6 => {
@@ -242,7 +264,7 @@ fn sender(name: &libc::sockaddr_in6) -> Option<SocketAddr> {
             Some((ip, u16::from_be(name.sin6_port)).into())
         }
         libc::AF_INET => {
-            // In a sockaddr_in, the address stands where the other has the flow label.
+            // A sockaddr_in has the address where a sockaddr_in6 has the flow label.
             let ip = std::net::Ipv4Addr::from(name.sin6_flowinfo.to_ne_bytes());
             Some((ip, u16::from_be(name.sin6_port)).into())
         }

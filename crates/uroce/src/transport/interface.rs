@@ -1,41 +1,43 @@
-//! The interface of a device: which one it is, and what it is like now.
+//! The network interface of a device, and what follows from its state: GIDs, port state, GUID.
 
 use std::io;
 use std::net::IpAddr;
 
 use ibverbs_netlink::{RtnlClient, rtnl::Link};
 
-use super::gid_table::{self, Slot};
+use super::gid_table::{self, GidAddress};
 use super::{GidEntry, PortState};
 use crate::config::{Config, Netdev};
 
-/// What a RoCE packet may have around its payload, in the kernel's reckoning.
-const OVERHEAD: u32 = 80;
+/// The bytes around a RoCE packet's payload that the kernel reserves when it derives the active MTU from the
+/// interface's.
+const HEADERS_LEN: u32 = 80;
 
-/// The interface as it is now.
+/// The interface at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     pub link: Link,
-    /// The entries that its GID table is to have.
-    pub slots: Vec<Slot>,
+    /// The GIDs that the device's table should have.
+    pub gids: Vec<GidAddress>,
 }
 
 fn missing(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, what)
 }
 
-/// Whether the address is one that the loopback interface has without its being listed.
-fn is_loopback(ip: IpAddr) -> bool {
+/// Whether the loopback interface accepts the address without having it in its list: 127.0.0.0/8.
+fn is_loopback_v4(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.is_loopback())
 }
 
 impl Interface {
-    /// Finds the interface that a configuration means.
+    /// Finds the interface that a configuration names. The error text says what is missing.
     pub fn find(config: &Config) -> io::Result<Interface> {
-        Interface::find_by(&mut RtnlClient::open()?, config)
+        Interface::find_with(&mut RtnlClient::open()?, config)
     }
 
-    pub fn find_by(rtnl: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
+    /// [`Interface::find`], over an open socket.
+    pub fn find_with(rtnl: &mut RtnlClient, config: &Config) -> io::Result<Interface> {
         let links = rtnl.links()?;
         let loopback = |link: &&Link| link.loopback;
         let link = match &config.netdev {
@@ -58,15 +60,19 @@ impl Interface {
                             .any(|address| address.interface == link.index && address.ip == *ip)
                 };
                 let link = links.iter().find(has_it);
-                link.or_else(|| links.iter().find(|link| link.loopback && is_loopback(*ip)))
-                    .ok_or_else(|| missing(format!("no interface has the address {ip}")))?
+                link.or_else(|| {
+                    links
+                        .iter()
+                        .find(|link| link.loopback && is_loopback_v4(*ip))
+                })
+                .ok_or_else(|| missing(format!("no interface has the address {ip}")))?
             }
         };
         let index = link.index;
         Interface::read(rtnl, config, index)?.ok_or_else(|| missing("it is gone".into()))
     }
 
-    /// The interface of that number; None if it is gone.
+    /// Reads the interface with this index; None if it is gone.
     pub fn read(
         rtnl: &mut RtnlClient,
         config: &Config,
@@ -81,47 +87,52 @@ impl Interface {
             .filter(|address| address.interface == index)
             .map(|address| address.ip)
             .collect();
-        let slots = match &config.netdev {
-            Netdev::Address { ip, .. } if own.contains(ip) || link.loopback && is_loopback(*ip) => {
+        let gids = match &config.netdev {
+            Netdev::Address { ip, .. }
+                if own.contains(ip) || link.loopback && is_loopback_v4(*ip) =>
+            {
                 gid_table::of_address(*ip)
             }
             Netdev::Address { .. } => Vec::new(),
             _ => gid_table::of_interface(link.mac(), &own),
         };
-        Ok(Some(Interface { link, slots }))
+        Ok(Some(Interface { link, gids }))
     }
 
     pub fn port_state(&self) -> PortState {
         port_state(Some(&self.link))
     }
 
-    /// The node's GUID: the MAC address as EUI-64; where there is none (the loopback interface's is all
-    /// zeros), one that only the device of this name on this host has.
+    /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all zeros)
+    /// it is derived from the host's identity and the device's name.
     pub fn guid(&self, device: &str) -> [u8; 8] {
         match self.link.mac() {
             Some(mac) if mac != [0; 6] => {
                 let gid = gid_table::default_gid(mac);
                 gid[8..].try_into().unwrap_or_default()
             }
-            _ => of_host(device),
+            _ => host_guid(device),
         }
     }
 }
 
-/// The state of the port of an interface, or of one that is gone.
+/// The port state of a device on an interface; None is an interface that is gone.
 pub fn port_state(link: Option<&Link>) -> PortState {
-    let mtu = link.map_or(0, |link| link.mtu.saturating_sub(OVERHEAD));
-    let sizes = [4096, 2048, 1024, 512];
+    let mtu = link.map_or(0, |link| link.mtu.saturating_sub(HEADERS_LEN));
+    let mtus = [4096, 2048, 1024, 512];
     PortState {
         up: link.is_some_and(|link| link.up),
         active: link.is_some_and(|link| link.running),
-        active_mtu: sizes.into_iter().find(|size| *size <= mtu).unwrap_or(256),
+        active_mtu: mtus
+            .into_iter()
+            .find(|path_mtu| *path_mtu <= mtu)
+            .unwrap_or(256),
     }
 }
 
-/// A GUID of this host, locally administered: the same for each process, as long as the host has its
-/// identity.
-fn of_host(name: &str) -> [u8; 8] {
+/// A locally administered GUID from /etc/machine-id (else from the boot id) and a device name: the same in
+/// every process.
+fn host_guid(name: &str) -> [u8; 8] {
     let id = std::fs::read("/etc/machine-id")
         .or_else(|_| std::fs::read("/proc/sys/kernel/random/boot_id"))
         .unwrap_or_default();
@@ -135,13 +146,13 @@ fn of_host(name: &str) -> [u8; 8] {
     guid
 }
 
-/// The table as the device's users see it.
-pub fn entries(table: &[Option<Slot>], ifindex: u32) -> Vec<Option<GidEntry>> {
-    let entry = |slot: &Slot| GidEntry {
-        gid: slot.gid,
+/// The GID table as the provider reports it.
+pub fn gid_entries(gids: &[Option<GidAddress>], ifindex: u32) -> Vec<Option<GidEntry>> {
+    let entry = |address: &GidAddress| GidEntry {
+        gid: address.gid,
         ifindex,
     };
-    table.iter().map(|slot| slot.as_ref().map(entry)).collect()
+    gids.iter().map(|gid| gid.as_ref().map(entry)).collect()
 }
 
 #[cfg(test)]
@@ -191,7 +202,7 @@ mod tests {
         let guid = |mac| {
             Interface {
                 link: link(1500, mac),
-                slots: Vec::new(),
+                gids: Vec::new(),
             }
             .guid("uroce0")
         };
@@ -199,7 +210,7 @@ mod tests {
         assert_eq!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
         assert_eq!(guid(None), guid(Some([0; 6])));
         assert_eq!(guid(None)[0] & 3, 2);
-        assert_ne!(of_host("uroce0"), of_host("uroce1"));
+        assert_ne!(host_guid("uroce0"), host_guid("uroce1"));
     }
 
     #[test]
@@ -212,10 +223,10 @@ mod tests {
         };
         let lo = find(Netdev::Interface("lo".into())).unwrap();
         assert_eq!(lo.link.name, "lo");
-        assert_eq!(lo.slots[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);
+        assert_eq!(lo.gids[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);
         let ip = "127.3.2.1".parse().unwrap();
         let one = find(Netdev::Address { ip, scope: None }).unwrap();
-        assert_eq!(one.slots, gid_table::of_address(ip));
+        assert_eq!(one.gids, gid_table::of_address(ip));
         assert_eq!(one.link.index, lo.link.index);
         let nowhere = |netdev| find(netdev).unwrap_err().to_string();
         assert_eq!(

@@ -1,19 +1,19 @@
-//! What carries packets between a device and its peers: UDP sockets ([`Net`]). A path through memory
-//! that peers on one host share will stand beside it.
+//! UDP sockets between a device and its peers ([`Net`]), the GID table, and queue pair numbers.
 //!
 //! # Ports
-//! A process that gets port 4791 at all addresses of the device has queue pair numbers below
-//! 0x800000. One that does not takes free ports P >= 32768, each at all addresses of the device, and
-//! has the numbers `P << 8 | i`. So the number alone says which port a packet for it goes to:
-//! [`port_of`]. A packet is sent from the port of its own queue pair.
+//! A process that gets port 4791 at all addresses of the device uses queue pair numbers below 0x800000. Any
+//! other process takes free ports P >= 32768, each at all addresses of the device, and uses the numbers
+//! `P << 8 | i`. So the destination queue pair number alone determines the destination port ([`port_of`]). A
+//! packet is sent from the port of its own queue pair.
 //!
-//! | file | what is in it |
+//! | file | content |
 //! |---|---|
-//! | `net.rs` | [`Net`]: which sockets there are, and how they follow the interface |
-//! | `inbox.rs`, `outbox.rs` | receiving and sending in batches |
-//! | `ports.rs`, `gid_table.rs` | numbers of queue pairs; which GID stands where (both pure) |
-//! | `interface.rs` | the interface, as rtnetlink reports it |
-//! | `socket.rs`, `cmsg.rs` | sockets and their options; control messages |
+//! | `net.rs` | [`Net`]: opens sockets and follows the interface |
+//! | `socket_table.rs` | the sockets, for senders and receivers |
+//! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
+//! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
+//! | `interface.rs` | the network interface, as rtnetlink reports it |
+//! | `socket.rs`, `cmsg.rs` | socket options; control messages |
 
 mod cmsg;
 mod gid_table;
@@ -23,6 +23,7 @@ mod net;
 mod outbox;
 mod ports;
 mod socket;
+mod socket_table;
 #[cfg(test)]
 mod tests;
 
@@ -44,48 +45,51 @@ pub fn port_of(qpn: u32) -> u16 {
     }
 }
 
-/// The queue pair number of multicast datagrams.
+/// The destination queue pair number of multicast datagrams.
 pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
-/// An entry of the GID table. A slot stays as long as its address does: others keep their index.
+/// An entry of the GID table. It keeps its index as long as the interface has the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GidEntry {
     pub gid: Gid,
+    /// The index of the interface.
     pub ifindex: u32,
 }
 
-/// What the interface is like now.
+/// The state of the port, from that of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortState {
-    /// The interface is up, be there a carrier or not.
+    /// The interface is administratively up, with or without a carrier.
     pub up: bool,
-    /// It is up and has a carrier.
+    /// The interface is up and has a carrier.
     pub active: bool,
-    /// The largest path MTU that fits: 256 to 4096.
+    /// The largest path MTU that fits the interface's MTU, in bytes: 256 to 4096.
     pub active_mtu: u32,
 }
 
-/// What has changed at the interface: for GID_CHANGE, PORT_ACTIVE and PORT_ERR.
+/// What has changed at the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NetChange {
+    /// The GID table (IBV_EVENT_GID_CHANGE).
     pub gids: bool,
+    /// The port state (IBV_EVENT_PORT_ACTIVE).
     pub became_active: bool,
+    /// The port state (IBV_EVENT_PORT_ERR).
     pub became_inactive: bool,
 }
 
-/// What a configuration means on this host now: whether there is such an interface. The error says
-/// what is missing.
+/// Checks that this host has the interface that a configuration names. The error text says what is missing.
 pub fn check(config: &Config) -> io::Result<()> {
     Interface::find(config).map(drop)
 }
 
-/// The node's GUID, in network byte order: from the interface's MAC address, or, where it has none,
-/// from the host's identity. The same at each call. Zeros if there is no such interface any more.
+/// The node GUID, in network byte order: from the interface's MAC address, or, where it has none, from the
+/// host's identity. The same in every call. Zeros if the interface is gone.
 pub fn node_guid(config: &Config) -> [u8; 8] {
     Interface::find(config).map_or([0; 8], |interface| interface.guid(&config.name))
 }
 
-/// The interface's number; 0 if there is no such interface any more.
+/// The interface's index; 0 if the interface is gone.
 pub fn ifindex(config: &Config) -> i32 {
     Interface::find(config).map_or(0, |interface| interface.link.index as i32)
 }

@@ -1,46 +1,47 @@
-//! [`Net`]: the sockets of a device, which follow its GID table.
+//! [`Net`]: the network side of a device. It opens sockets and follows the interface.
 
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 use parking_lot::{Mutex, RwLock};
 
-use super::gid_table::{self, Slot};
+use super::gid_table::{self, GidAddress};
 use super::interface::{self, Interface};
-use super::ports::{self, Numbers};
+use super::ports::{self, QpnAllocator};
 use super::socket::Socket;
+use super::socket_table::{PortSockets, SocketTable};
 use super::{GidEntry, NetChange, PortState};
 use crate::config::Config;
 use crate::engine::Gid;
 use crate::random::random;
 use crate::wire::{PORT, gid_of, ip_of};
 
-/// How many free ports to try before giving up.
-const TRIES: u32 = 1000;
-/// What epoll tells of [`RtnlMonitor`]'s socket; other numbers are sockets' places in [`Table::receivers`].
-pub(super) const WATCH: u64 = u64::MAX;
+/// How many ports to try while the ones tried are in use.
+const PORT_TRIES: u32 = 1000;
+/// The epoll token of the [`RtnlMonitor`]. Other tokens are indices into [`SocketTable::receivers`].
+pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
 
-/// The network side of a device in this process: sockets, GID table, port state, numbers of queue
-/// pairs. Thread-safe.
+/// The network side of a device in this process: its sockets, GID table, port state, and queue pair numbers.
+/// Thread-safe.
 pub struct Net {
     config: Config,
     ifindex: u32,
     epoll: OwnedFd,
-    /// What sending and receiving need; replaced as a whole.
-    table: RwLock<Arc<Table>>,
-    /// rtnetlink has something to tell.
-    pub(super) told: AtomicBool,
-    /// Packets that did not reach `each`, by reason.
+    /// What senders and receivers need; replaced as a whole, with `control` locked.
+    table: RwLock<Arc<SocketTable>>,
+    /// epoll has reported the monitor as readable.
+    pub(super) monitor_readable: AtomicBool,
+    /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
     control: Mutex<Control>,
 }
 
-/// Datagrams that were no packets for us.
+/// Counters of dropped datagrams.
 #[derive(Debug, Default)]
 pub struct Dropped {
     pub malformed: AtomicU64,
@@ -48,172 +49,150 @@ pub struct Dropped {
     pub pkey: AtomicU64,
 }
 
-/// What changes seldom.
+/// What sending and receiving do not need.
 struct Control {
-    numbers: Numbers,
-    watch: Option<RtnlMonitor>,
-    /// Of the namespace that the device was opened in, wherever its threads may be later.
-    kernel: RtnlClient,
+    qpns: QpnAllocator,
+    /// None where notifications are not permitted.
+    monitor: Option<RtnlMonitor>,
+    /// Opened with the device: its network namespace stays the device's, whichever thread uses it.
+    rtnl: RtnlClient,
     state: PortState,
-    slots: Vec<Option<Slot>>,
+    gids: Vec<Option<GidAddress>>,
     groups: HashMap<IpAddr, Group>,
 }
 
-/// A multicast group: how often it was joined.
+/// A multicast group that this process has joined.
 struct Group {
-    count: usize,
-    receiver: usize,
-}
-
-/// The sockets.
-#[derive(Clone, Default)]
-pub(super) struct Table {
-    pub slots: Vec<Option<Slot>>,
-    /// For each port, in their order, the sockets by GID index.
-    ports: Vec<(u16, Vec<Option<Arc<Socket>>>)>,
-    /// All sockets, with those of multicast groups, at the places that epoll knows them by.
-    pub receivers: Vec<Option<Arc<Socket>>>,
-}
-
-impl Table {
-    /// The socket that a queue pair sends from.
-    pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
-        let (_, sockets) = self.ports.get(self.find(port).ok()?)?;
-        sockets.get(usize::from(gid_index))?.as_ref()
-    }
-
-    /// Where the port stands, or would.
-    fn find(&self, port: u16) -> Result<usize, usize> {
-        self.ports.binary_search_by_key(&port, |(port, _)| *port)
-    }
+    /// Attached queue pairs.
+    refcount: usize,
+    /// The epoll token of its socket.
+    token: usize,
 }
 
 impl Net {
     /// Opens the device's sockets, in the network namespace of the calling thread.
     pub fn open(config: &Config) -> io::Result<Net> {
-        // First, lest a change is missed. A sandbox may not let us hear of changes.
-        let watch = RtnlMonitor::open()
+        // Before the interface is read, so that no change is missed. A sandbox may forbid notifications.
+        let monitor = RtnlMonitor::open()
             .inspect_err(|error| log::warn!("uroce: addresses will not be followed: {error}"))
             .ok();
-        let mut kernel = RtnlClient::open()?;
-        let interface = Interface::find_by(&mut kernel, config)?;
-        // SAFETY: epoll_create1 has no conditions.
-        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-        if epoll < 0 {
-            return Err(io::Error::last_os_error());
+        let mut rtnl = RtnlClient::open()?;
+        let interface = Interface::find_with(&mut rtnl, config)?;
+        let epoll = new_epoll()?;
+        if let Some(monitor) = &monitor {
+            epoll_add(&epoll, monitor.fd(), MONITOR_TOKEN)?;
         }
-        // SAFETY: it has just been opened, and is nobody else's.
-        let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
-        if let Some(watch) = &watch {
-            add(&epoll, watch.fd(), WATCH)?;
-        }
-        let mut slots = Vec::new();
-        gid_table::update(&mut slots, &interface.slots);
+        let mut gids = Vec::new();
+        gid_table::update(&mut gids, &interface.gids);
         let net = Net {
             config: config.clone(),
             ifindex: interface.link.index,
             epoll,
             table: RwLock::default(),
-            told: AtomicBool::new(false),
+            monitor_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             control: Mutex::new(Control {
-                numbers: Numbers::default(),
-                watch,
-                kernel,
+                qpns: QpnAllocator::default(),
+                monitor,
+                rtnl,
                 state: interface.port_state(),
-                slots,
+                gids,
                 groups: HashMap::new(),
             }),
         };
-        net.first_port()?;
+        net.open_first_port()?;
         Ok(net)
     }
 
+    /// The index of the device's interface.
     pub fn ifindex(&self) -> u32 {
         self.ifindex
     }
 
     /// The GID table, by index; None is an empty entry.
     pub fn gids(&self) -> Vec<Option<GidEntry>> {
-        interface::entries(&self.control.lock().slots, self.ifindex)
+        interface::gid_entries(&self.control.lock().gids, self.ifindex)
     }
 
     pub fn port_state(&self) -> PortState {
         self.control.lock().state
     }
 
-    /// An epoll descriptor, readable when [`Net::receive`] or [`Net::changes`] has something to do.
-    pub fn fd(&self) -> i32 {
+    /// An epoll descriptor, owned by `self`. Readable when there are datagrams for [`Net::receive`], or a change
+    /// that `receive` lets [`Net::changes`] know of.
+    pub fn fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
 
-    pub(super) fn table(&self) -> Arc<Table> {
+    pub(super) fn table(&self) -> Arc<SocketTable> {
         Arc::clone(&self.table.read())
     }
 
-    /// A number for a new queue pair, random within its range. ENOMEM when there is none.
+    /// A number for a new queue pair, random within the range of this process. ENOMEM if there is none left.
     pub fn alloc_qpn(&self) -> io::Result<u32> {
         let mut control = self.control.lock();
-        if let Some(number) = control.numbers.take(random) {
-            return Ok(number);
+        if let Some(qpn) = control.qpns.alloc(random) {
+            return Ok(qpn);
         }
-        self.another_port(&mut control)?;
-        control.numbers.take(random).ok_or_else(no_more)
+        self.open_another_port(&mut control)?;
+        control.qpns.alloc(random).ok_or_else(out_of_qpns)
     }
 
+    /// Frees the number of a queue pair, and closes its port if no queue pair needs it.
     pub fn free_qpn(&self, qpn: u32) {
         let mut control = self.control.lock();
-        if let Some(port) = control.numbers.free(qpn) {
-            self.replace(|table| {
-                if let Ok(at) = table.find(port) {
-                    let (_, sockets) = table.ports.remove(at);
-                    sockets
+        if let Some(port) = control.qpns.free(qpn) {
+            self.replace_table(|table| {
+                if let Ok(at) = table.find_port(port) {
+                    let closed = table.ports.remove(at);
+                    closed
+                        .sockets
                         .iter()
                         .flatten()
-                        .for_each(|socket| self.forget(table, socket));
+                        .for_each(|socket| self.remove_receiver(table, socket));
                 }
             });
         }
     }
 
-    /// Port 4791 if all addresses have it free, else another one.
-    fn first_port(&self) -> io::Result<()> {
+    /// Opens port 4791 if it is free at all addresses, else another one.
+    fn open_first_port(&self) -> io::Result<()> {
         let mut control = self.control.lock();
         match self.open_port(&mut control, PORT) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                self.another_port(&mut control)
+                self.open_another_port(&mut control)
             }
-            done => done,
+            result => result,
         }
     }
 
-    fn another_port(&self, control: &mut Control) -> io::Result<()> {
-        for _ in 0..TRIES {
-            let port = ports::candidate(random());
+    fn open_another_port(&self, control: &mut Control) -> io::Result<()> {
+        for _ in 0..PORT_TRIES {
+            let port = ports::candidate_port(random());
             match self.open_port(control, port) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-                done => return done,
+                result => return result,
             }
         }
-        Err(no_more())
+        Err(out_of_qpns())
     }
 
-    /// Opens the port at all addresses, or none.
+    /// Opens a port at all addresses, or at none: EADDRINUSE if another socket has it at one of them.
     fn open_port(&self, control: &mut Control, port: u16) -> io::Result<()> {
-        let mut table = Table::clone(&self.table());
-        let Err(at) = table.find(port) else {
+        let mut table = SocketTable::clone(&self.table());
+        let Err(at) = table.find_port(port) else {
             return Err(io::ErrorKind::AddrInUse.into());
         };
-        let mut sockets = vec![None; control.slots.len()];
+        let mut sockets = vec![None; control.gids.len()];
         let mut failed = None;
-        for (socket, slot) in sockets.iter_mut().zip(&control.slots) {
-            let Some(slot) = slot else { continue };
-            match Socket::open(*slot, port, self.ifindex) {
+        for (socket, local) in sockets.iter_mut().zip(&control.gids) {
+            let Some(local) = local else { continue };
+            match Socket::open(*local, port, self.ifindex) {
                 Ok(new) => *socket = Some(Arc::new(new)),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
-                // The others may still do.
+                // The port remains usable at the other addresses.
                 Err(error) => {
-                    log::warn!("uroce: no port {port} at {}: {error}", slot.ip);
+                    log::warn!("uroce: no port {port} at {}: {error}", local.ip);
                     failed = Some(error);
                 }
             }
@@ -222,47 +201,46 @@ impl Net {
             return Err(error);
         }
         for socket in sockets.iter().flatten() {
-            self.add(&mut table, socket)?;
+            self.add_receiver(&mut table, socket)?;
         }
-        table.slots.clone_from(&control.slots);
-        table.ports.insert(at, (port, sockets));
-        control.numbers.add(port);
+        table.gids.clone_from(&control.gids);
+        table.ports.insert(at, PortSockets { port, sockets });
+        control.qpns.add_port(port);
         *self.table.write() = Arc::new(table);
         Ok(())
     }
 
-    /// Changes the table. Only called with the control's lock held.
-    fn replace<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        let mut table = Table::clone(&self.table());
+    /// Replaces the table by a changed copy. The caller holds the lock of `control`.
+    fn replace_table<T>(&self, change: impl FnOnce(&mut SocketTable) -> T) -> T {
+        let mut table = SocketTable::clone(&self.table());
         let result = change(&mut table);
         *self.table.write() = Arc::new(table);
         result
     }
 
-    /// Receives from the socket from now on. Returns its place.
-    fn add(&self, table: &mut Table, socket: &Arc<Socket>) -> io::Result<usize> {
+    /// Adds a socket to receive from. Returns its epoll token.
+    fn add_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) -> io::Result<usize> {
         let free = table.receivers.iter().position(Option::is_none);
-        let place = free.unwrap_or(table.receivers.len());
-        add(&self.epoll, socket.fd(), place as u64)?;
-        if place == table.receivers.len() {
+        let token = free.unwrap_or(table.receivers.len());
+        epoll_add(&self.epoll, socket.fd(), token as u64)?;
+        if token == table.receivers.len() {
             table.receivers.push(None);
         }
-        table.receivers[place] = Some(Arc::clone(socket));
-        Ok(place)
+        table.receivers[token] = Some(Arc::clone(socket));
+        Ok(token)
     }
 
-    /// Receives from the socket no more.
-    fn forget(&self, table: &mut Table, socket: &Arc<Socket>) {
-        for place in &mut table.receivers {
-            if place
+    fn remove_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) {
+        for receiver in &mut table.receivers {
+            if receiver
                 .as_ref()
                 .is_some_and(|other| Arc::ptr_eq(other, socket))
             {
-                *place = None;
+                *receiver = None;
             }
         }
-        // Closing it would do, but a thread that is sending keeps it for a while.
-        // SAFETY: both descriptors are open; the event is not looked at.
+        // Closing the socket would remove it too, but a thread that is sending may keep it open for a while.
+        // SAFETY: `self` and `socket` own the open descriptors; EPOLL_CTL_DEL does not read the event.
         unsafe {
             libc::epoll_ctl(
                 self.epoll.as_raw_fd(),
@@ -273,19 +251,20 @@ impl Net {
         }
     }
 
-    /// Reads what rtnetlink tells, updates table and sockets.
+    /// Reads pending notifications of the interface; updates GID table, port state and sockets. Returns what
+    /// changed.
     pub fn changes(&self) -> NetChange {
-        if !self.told.swap(false, Ordering::AcqRel) {
+        if !self.monitor_readable.swap(false, Ordering::AcqRel) {
             return NetChange::default();
         }
         let mut control = self.control.lock();
         let control = &mut *control;
-        let watch = control.watch.as_mut();
-        if !watch.is_some_and(|watch| watch.drain(self.ifindex)) {
+        let monitor = control.monitor.as_mut();
+        if !monitor.is_some_and(|monitor| monitor.drain(self.ifindex)) {
             return NetChange::default();
         }
-        match Interface::read(&mut control.kernel, &self.config, self.ifindex) {
-            Ok(interface) => self.follow(control, interface.as_ref()),
+        match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
+            Ok(interface) => self.apply(control, interface.as_ref()),
             Err(error) => {
                 log::warn!(
                     "uroce: cannot ask for the addresses of {}: {error}",
@@ -296,56 +275,56 @@ impl Net {
         }
     }
 
-    fn follow(&self, control: &mut Control, interface: Option<&Interface>) -> NetChange {
+    /// Updates everything to the interface as it is now; None if it is gone.
+    fn apply(&self, control: &mut Control, interface: Option<&Interface>) -> NetChange {
         let state = interface::port_state(interface.map(|interface| &interface.link));
-        let wanted = interface.map_or(&[][..], |interface| &interface.slots);
+        let wanted = interface.map_or(&[][..], |interface| &interface.gids);
         let was_active = std::mem::replace(&mut control.state, state).active;
-        let gids = gid_table::update(&mut control.slots, wanted);
-        let slots = &control.slots;
-        self.replace(|table| {
-            table.slots.clone_from(slots);
-            let mut all = std::mem::take(&mut table.ports);
-            for (port, sockets) in &mut all {
-                self.follow_port(table, *port, sockets, slots);
+        let gids_changed = gid_table::update(&mut control.gids, wanted);
+        let gids = &control.gids;
+        self.replace_table(|table| {
+            table.gids.clone_from(gids);
+            let mut ports = std::mem::take(&mut table.ports);
+            for port in &mut ports {
+                self.update_port(table, port, gids);
             }
-            table.ports = all;
+            table.ports = ports;
         });
         NetChange {
-            gids,
+            gids: gids_changed,
             became_active: state.active && !was_active,
             became_inactive: was_active && !state.active,
         }
     }
 
-    /// Gives a port a socket for each entry of the GID table, and none else.
-    fn follow_port(
+    /// Makes a port have exactly one socket for each entry of the GID table.
+    fn update_port(
         &self,
-        table: &mut Table,
-        port: u16,
-        sockets: &mut Vec<Option<Arc<Socket>>>,
-        slots: &[Option<Slot>],
+        table: &mut SocketTable,
+        port: &mut PortSockets,
+        gids: &[Option<GidAddress>],
     ) {
-        sockets.resize(slots.len(), None);
-        for (socket, slot) in sockets.iter_mut().zip(slots) {
-            if socket.as_ref().map(|socket| socket.slot) == *slot {
+        port.sockets.resize(gids.len(), None);
+        for (socket, local) in port.sockets.iter_mut().zip(gids) {
+            if socket.as_ref().map(|socket| socket.local) == *local {
                 continue;
             }
             if let Some(old) = socket.take() {
-                self.forget(table, &old);
+                self.remove_receiver(table, &old);
             }
-            let Some(slot) = slot else { continue };
-            let opened = Socket::open(*slot, port, self.ifindex).map(Arc::new);
-            match opened.and_then(|new| self.add(table, &new).map(|_| new)) {
+            let Some(local) = local else { continue };
+            let opened = Socket::open(*local, port.port, self.ifindex).map(Arc::new);
+            match opened.and_then(|new| self.add_receiver(table, &new).map(|_| new)) {
                 Ok(new) => *socket = Some(new),
-                // Another process has the port at the new address: there is nothing to be had there.
+                // Another process has the port at the new address: queue pairs cannot use this GID.
                 Err(error) => {
-                    log::warn!("uroce: no port {port} at {}: {error}", slot.ip);
+                    log::warn!("uroce: no port {} at {}: {error}", port.port, local.ip);
                 }
             }
         }
     }
 
-    /// Makes datagrams to a multicast group reach this process (counted).
+    /// Joins a multicast group, so that datagrams to it reach this process; counted.
     pub fn join(&self, group: &Gid) -> io::Result<()> {
         let ip = ip_of(group);
         if !ip.is_multicast() {
@@ -353,47 +332,57 @@ impl Net {
         }
         let mut control = self.control.lock();
         if let Some(group) = control.groups.get_mut(&ip) {
-            group.count += 1;
+            group.refcount += 1;
             return Ok(());
         }
         let gid = gid_of(ip);
-        let socket = Arc::new(Socket::join(Slot { gid, ip }, self.ifindex)?);
-        let receiver = self.replace(|table| self.add(table, &socket))?;
-        control.groups.insert(ip, Group { count: 1, receiver });
+        let socket = Arc::new(Socket::join(GidAddress { gid, ip }, self.ifindex)?);
+        let token = self.replace_table(|table| self.add_receiver(table, &socket))?;
+        control.groups.insert(ip, Group { refcount: 1, token });
         Ok(())
     }
 
+    /// Reverts one [`Net::join`].
     pub fn leave(&self, group: &Gid) {
         let ip = ip_of(group);
         let mut control = self.control.lock();
         let Some(group) = control.groups.get_mut(&ip) else {
             return;
         };
-        group.count -= 1;
-        if group.count > 0 {
+        group.refcount -= 1;
+        if group.refcount > 0 {
             return;
         }
-        let receiver = group.receiver;
+        let token = group.token;
         control.groups.remove(&ip);
-        self.replace(|table| {
-            let socket = table.receivers.get(receiver).cloned().flatten();
-            if let Some(socket) = socket {
-                self.forget(table, &socket);
+        self.replace_table(|table| {
+            if let Some(socket) = table.receiver(token).cloned() {
+                self.remove_receiver(table, &socket);
             }
         });
     }
 }
 
-fn no_more() -> io::Error {
+fn out_of_qpns() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOMEM)
 }
 
-fn add(epoll: &OwnedFd, fd: i32, number: u64) -> io::Result<()> {
+fn new_epoll() -> io::Result<OwnedFd> {
+    // SAFETY: epoll_create1 has no preconditions.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if epoll < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
+}
+
+fn epoll_add(epoll: &OwnedFd, fd: RawFd, token: u64) -> io::Result<()> {
     let mut event = libc::epoll_event {
         events: libc::EPOLLIN as u32,
-        u64: number,
+        u64: token,
     };
-    // SAFETY: the event lives during the call.
+    // SAFETY: the event is readable during the call.
     let ret = unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
     if ret == 0 {
         Ok(())

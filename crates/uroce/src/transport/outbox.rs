@@ -1,61 +1,66 @@
-//! Sending.
+//! Sending: batches of packets in GSO buffers (UDP_SEGMENT), and sendmmsg.
 
 use std::mem::{MaybeUninit, zeroed};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use ibverbs_abi::Errno;
 use socket2::SockAddr;
 
 use super::cmsg::{self, Control};
-use super::net::{Net, Table};
+use super::net::Net;
 use super::port_of;
 use super::socket::{self, Socket};
+use super::socket_table::SocketTable;
 use crate::engine::{AddressVector, Transmit};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of};
 
 /// The longest packet: headers, the largest path MTU, padding, ICRC.
-const PACKET: usize = MAX_HEADERS + 4096 + 3 + ICRC_LEN;
-/// What a batch has room for.
-const BATCH: usize = 32 * PACKET;
-/// Datagrams, or buffers to be cut into several, that one system call sends.
-const RUNS: usize = 32;
-/// Packets that the kernel cuts out of one buffer at most, and the largest such buffer: an IP packet,
-/// less the longer of the IP headers and the UDP header.
-const SEGMENTS: usize = 64;
-const SEGMENTS_LEN: usize = 65535 - 40 - 8;
-/// A full socket is waited for that often, a millisecond each.
-const WAITS: u32 = 5;
+const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3 + ICRC_LEN;
+/// Bytes of a batch.
+const BATCH_LEN: usize = 32 * PACKET_MAX;
+/// GSO buffers that one system call sends at most.
+const BUFFERS_MAX: usize = 32;
+/// The most packets of a GSO buffer that every kernel with UDP_SEGMENT accepts (UDP_MAX_SEGMENTS).
+const GSO_PACKETS_MAX: usize = 64;
+/// The kernel's limit of a GSO buffer in bytes: an IP packet, less the longer of the IP headers and the UDP
+/// header.
+const GSO_LEN_MAX: usize = 65535 - 40 - 8;
+/// How many times to wait for space in the socket's send buffer before packets are dropped.
+const WAITS_MAX: u32 = 5;
+const WAIT: Duration = Duration::from_millis(1);
 
-/// A batch of packets of one queue pair, with room for the next one. One per thread, reused.
+/// A batch of packets of one queue pair, and space for the next packet. One per thread, reused.
 pub struct Outbox {
     bytes: Box<[u8]>,
     used: usize,
-    runs: Vec<Run>,
-    /// The sockets, from the first packet of a batch to its sending.
-    table: Option<Arc<Table>>,
+    buffers: Vec<GsoBuffer>,
+    /// The sockets, from the first packet of a batch until the batch is sent.
+    table: Option<Arc<SocketTable>>,
 }
 
-/// Packets that stand behind each other in the buffer and go the same way: all of one length, but the
-/// last may be shorter.
-struct Run {
+/// Consecutive packets of a batch that the kernel gets as one buffer and cuts into datagrams. They have the
+/// same source, destination and length; the last may be shorter.
+struct GsoBuffer {
     socket: Arc<Socket>,
-    path: AddressVector,
-    /// The destination's; and the whole address.
-    port: u16,
+    av: AddressVector,
     to: SocketAddr,
+    /// Offset in the batch, in bytes.
     start: usize,
+    /// Bytes of all packets.
     len: usize,
-    /// Bytes of the first packet.
-    segment: usize,
-    count: usize,
-    /// A shorter packet has come: none may follow.
+    /// Bytes of each packet but the last.
+    gso_size: usize,
+    packets: usize,
+    /// The last packet is shorter, so no other may follow.
     closed: bool,
 }
 
-impl Run {
+impl GsoBuffer {
     fn flow(&self) -> Flow {
         Flow {
-            src: self.socket.slot.ip,
+            src: self.socket.local.ip,
             dst: self.to.ip(),
             src_port: self.socket.port,
             dst_port: self.to.port(),
@@ -66,35 +71,35 @@ impl Run {
 impl Outbox {
     pub fn new() -> Outbox {
         Outbox {
-            bytes: vec![0; BATCH].into(),
+            bytes: vec![0; BATCH_LEN].into(),
             used: 0,
-            runs: Vec::with_capacity(RUNS),
+            buffers: Vec::with_capacity(BUFFERS_MAX),
             table: None,
         }
     }
 
-    /// Room for the next packet: headers, 4096 bytes, padding, ICRC.
+    /// Space for the next packet: headers, 4096 bytes of payload, padding, ICRC.
     pub fn buffer(&mut self) -> &mut [u8] {
-        // `push` leaves that much.
-        &mut self.bytes[self.used..self.used + PACKET]
+        // `Net::push` sends the batch before less than this is left.
+        &mut self.bytes[self.used..self.used + PACKET_MAX]
     }
 
-    /// The last run, if it can take one more packet of `len` bytes.
-    fn continues(
+    /// The last GSO buffer, if a packet of `len` bytes may be appended to it.
+    fn open_buffer(
         &mut self,
         len: usize,
         socket: &Arc<Socket>,
         packet: &Transmit,
-    ) -> Option<&mut Run> {
-        self.runs.last_mut().filter(|run| {
-            !run.closed
-                && len <= run.segment
-                && run.count < SEGMENTS
-                && run.len + len <= SEGMENTS_LEN
-                && run.path == packet.av
-                && run.port == destination(packet)
-                && Arc::ptr_eq(&run.socket, socket)
-                && run.socket.segments()
+    ) -> Option<&mut GsoBuffer> {
+        self.buffers.last_mut().filter(|buffer| {
+            !buffer.closed
+                && len <= buffer.gso_size
+                && buffer.packets < GSO_PACKETS_MAX
+                && buffer.len + len <= GSO_LEN_MAX
+                && buffer.av == packet.av
+                && buffer.to.port() == destination_port(packet)
+                && Arc::ptr_eq(&buffer.socket, socket)
+                && buffer.socket.gso()
         })
     }
 }
@@ -106,50 +111,48 @@ impl Default for Outbox {
 }
 
 impl Net {
-    /// Adds the packet that stands in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`; the
-    /// ICRC is put behind it here. Sends the batch if it is full then. A packet that cannot be sent
-    /// (no such GID, another family's) is lost.
+    /// Adds the packet that is in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, and appends its
+    /// ICRC. Sends the batch if it is full then. A packet that cannot be sent, because its GID index is not in
+    /// the table or its destination is of another address family, is dropped.
     pub fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
         let table = outbox.table.get_or_insert_with(|| self.table());
-        let path = &packet.av;
-        let Some(socket) = table.sender(port_of(src_qpn), path.sgid_index) else {
+        let av = &packet.av;
+        let Some(socket) = table.sender(port_of(src_qpn), av.sgid_index) else {
             return;
         };
         let (start, end) = (outbox.used, outbox.used + packet.len);
         let len = packet.len + ICRC_LEN;
-        if len > PACKET {
+        if len > PACKET_MAX {
             return;
         }
         let socket = Arc::clone(socket);
-        let (flow, id) = if let Some(run) = outbox.continues(len, &socket, packet) {
-            let id = run.count as u16;
-            run.count += 1;
-            run.len += len;
-            run.closed = len < run.segment;
-            (run.flow(), id)
+        let (flow, id) = if let Some(buffer) = outbox.open_buffer(len, &socket, packet) {
+            let id = buffer.packets as u16;
+            buffer.packets += 1;
+            buffer.len += len;
+            buffer.closed = len < buffer.gso_size;
+            (buffer.flow(), id)
         } else {
-            let ip = if path.dgid == socket.slot.gid {
-                socket.slot.ip
+            let ip = if av.dgid == socket.local.gid {
+                socket.local.ip
             } else {
-                ip_of(&path.dgid)
+                ip_of(&av.dgid)
             };
-            if ip.is_ipv4() != socket.slot.ip.is_ipv4() {
+            if ip.is_ipv4() != socket.local.ip.is_ipv4() {
                 return;
             }
-            let port = destination(packet);
-            let run = Run {
-                to: socket::address(ip, port, self.ifindex()),
+            let buffer = GsoBuffer {
+                to: socket::address(ip, destination_port(packet), self.ifindex()),
                 socket,
-                path: *path,
-                port,
+                av: *av,
                 start,
                 len,
-                segment: len,
-                count: 1,
+                gso_size: len,
+                packets: 1,
                 closed: false,
             };
-            let flow = run.flow();
-            outbox.runs.push(run);
+            let flow = buffer.flow();
+            outbox.buffers.push(buffer);
             (flow, 0)
         };
         let fragmentation = Fragmentation {
@@ -159,65 +162,65 @@ impl Net {
         let icrc = flow.icrc(&outbox.bytes[start..end], fragmentation);
         outbox.bytes[end..end + ICRC_LEN].copy_from_slice(&icrc);
         outbox.used += len;
-        if outbox.used + PACKET > BATCH || outbox.runs.len() == RUNS {
-            self.flush(outbox, src_qpn);
+        if outbox.used + PACKET_MAX > BATCH_LEN || outbox.buffers.len() == BUFFERS_MAX {
+            self.flush(outbox);
         }
     }
 
-    /// Sends the batch. Packets that the network refuses are lost, as on any network; a full socket is
-    /// waited for, for some milliseconds at most.
-    pub fn flush(&self, outbox: &mut Outbox, _src_qpn: u32) {
+    /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send buffer
+    /// is full, waits for space, for some milliseconds at most.
+    pub fn flush(&self, outbox: &mut Outbox) {
         outbox.table = None;
-        let mut rest = &outbox.runs[..];
+        let mut rest = &outbox.buffers[..];
         while let Some(first) = rest.first() {
-            let same = |run: &&Run| Arc::ptr_eq(&run.socket, &first.socket);
+            let same = |buffer: &&GsoBuffer| Arc::ptr_eq(&buffer.socket, &first.socket);
             let (now, later) = rest.split_at(rest.iter().take_while(same).count());
             send(&first.socket, &mut outbox.bytes, now);
             rest = later;
         }
-        outbox.runs.clear();
+        outbox.buffers.clear();
         outbox.used = 0;
     }
 }
 
-/// Sends runs of one socket.
-fn send(socket: &Socket, bytes: &mut [u8], mut runs: &[Run]) {
+/// Sends buffers of one socket.
+fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) {
     let mut waits = 0;
-    while let Some(first) = runs.first() {
-        match send_some(socket, bytes, runs) {
-            Ok(count) => runs = &runs[count..],
-            Err(libc::EINTR) => {}
-            Err(libc::EAGAIN | libc::ENOBUFS) if waits < WAITS => {
+    while let Some(first) = buffers.first() {
+        match send_some(socket, bytes, buffers) {
+            Ok(count) => buffers = &buffers[count..],
+            Err(Errno(libc::EINTR)) => {}
+            Err(Errno(libc::EAGAIN | libc::ENOBUFS)) if waits < WAITS_MAX => {
                 waits += 1;
-                wait(socket);
+                wait_writable(socket);
             }
             Err(errno) => {
-                if first.count > 1 {
-                    one_by_one(socket, bytes, first, errno);
+                if first.packets > 1 {
+                    send_without_gso(socket, bytes, first, errno);
                 }
-                runs = &runs[1..];
+                buffers = &buffers[1..];
             }
         }
     }
 }
 
-/// One system call. How many runs were sent; the error is about the first.
-fn send_some(socket: &Socket, bytes: &mut [u8], runs: &[Run]) -> Result<usize, i32> {
-    let mut controls = [const { Control::new() }; RUNS];
-    let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; RUNS];
-    let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; RUNS];
-    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; RUNS];
-    for ((((run, header), name), control), vector) in runs
+/// Makes one system call. Returns the number of buffers sent; an error is that of the first.
+fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result<usize, Errno> {
+    let mut controls = [const { Control::new() }; BUFFERS_MAX];
+    let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; BUFFERS_MAX];
+    let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BUFFERS_MAX];
+    let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BUFFERS_MAX];
+    for ((((buffer, header), name), control), vector) in buffers
         .iter()
         .zip(&mut headers)
         .zip(&mut names)
         .zip(&mut controls)
         .zip(&mut vectors)
     {
-        // SAFETY: zeros are valid for this structure of numbers and pointers.
+        // SAFETY: mmsghdr consists of integers and pointers, for which zero bytes are valid.
         let header = header.write(unsafe { zeroed() });
-        let name = name.write(run.to.into());
-        let data = &mut bytes[run.start..run.start + run.len];
+        let name = name.write(buffer.to.into());
+        let data = &mut bytes[buffer.start..buffer.start + buffer.len];
         let vector = vector.write(libc::iovec {
             iov_base: data.as_mut_ptr().cast(),
             iov_len: data.len(),
@@ -226,32 +229,32 @@ fn send_some(socket: &Socket, bytes: &mut [u8], runs: &[Run]) -> Result<usize, i
         header.msg_hdr.msg_namelen = name.len();
         header.msg_hdr.msg_iov = vector;
         header.msg_hdr.msg_iovlen = 1;
-        header.msg_hdr.msg_controllen = control_of(run, control);
+        header.msg_hdr.msg_controllen = put_control(buffer, control);
         if header.msg_hdr.msg_controllen > 0 {
             header.msg_hdr.msg_control = control.as_mut_ptr();
         }
     }
-    // SAFETY: each header that counts was written above, and leads to an address, bytes and control
-    // messages that live during the call.
+    // SAFETY: the loop above has written as many headers as are passed. Each points to an address and control
+    // messages, which are locals, and to bytes of the batch; all outlive the call.
     let sent = unsafe {
         libc::sendmmsg(
             socket.fd(),
             headers.as_mut_ptr().cast(),
-            runs.len().min(RUNS) as u32,
+            buffers.len().min(BUFFERS_MAX) as u32,
             libc::MSG_DONTWAIT,
         )
     };
-    usize::try_from(sent).map_err(|_| errno())
+    usize::try_from(sent).map_err(|_| Errno::last())
 }
 
-/// Writes a run's control messages; their length.
-fn control_of(run: &Run, control: &mut Control) -> usize {
+/// Writes the control messages of a GSO buffer; returns their length.
+fn put_control(buffer: &GsoBuffer, control: &mut Control) -> usize {
     let mut len = 0;
-    if run.count > 1 {
-        let segment = run.segment as u16;
-        len = cmsg::put(control, len, libc::SOL_UDP, libc::UDP_SEGMENT, segment);
+    if buffer.packets > 1 {
+        let gso_size = buffer.gso_size as u16;
+        len = cmsg::put(control, len, libc::SOL_UDP, libc::UDP_SEGMENT, gso_size);
     }
-    let (level, service, ttl) = if run.to.is_ipv4() {
+    let (level, service, ttl) = if buffer.to.is_ipv4() {
         (libc::IPPROTO_IP, libc::IP_TOS, libc::IP_TTL)
     } else {
         (libc::IPPROTO_IPV6, libc::IPV6_TCLASS, libc::IPV6_HOPLIMIT)
@@ -260,42 +263,42 @@ fn control_of(run: &Run, control: &mut Control) -> usize {
         traffic_class,
         hop_limit,
         ..
-    } = run.path;
+    } = buffer.av;
     if traffic_class != 0 {
         len = cmsg::put(control, len, level, service, i32::from(traffic_class));
     }
-    // To one receiver, Linux's default, as from kernel devices, whatever the program says.
-    if run.to.ip().is_multicast() {
+    // The program's hop limit is used for multicast only. Unicast has Linux's default, as from kernel devices.
+    if buffer.to.ip().is_multicast() {
         len = cmsg::put(control, len, level, ttl, i32::from(hop_limit.max(1)));
     }
     len
 }
 
-/// Sends the packets of a run that was refused as a whole, each in a datagram of its own. If that
-/// works, cutting is not asked for any more on this socket.
-fn one_by_one(socket: &Socket, bytes: &mut [u8], run: &Run, why: i32) {
-    let end = run.start + run.len;
+/// Sends the packets of a GSO buffer that the kernel has refused, each as a datagram of its own. If that
+/// succeeds and `why` may be due to GSO, the socket does not use GSO any more.
+fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: Errno) {
+    let end = buffer.start + buffer.len;
     let mut sent = false;
-    for start in (run.start..end).step_by(run.segment) {
-        let len = run.segment.min(end - start);
+    for start in (buffer.start..end).step_by(buffer.gso_size) {
+        let len = buffer.gso_size.min(end - start);
         let packet = &mut bytes[start..start + len];
-        // It has the identification of its place in the run.
+        // Its ICRC covers the IP identification that GSO gives to its position in the buffer.
         if let Some((packet, icrc)) = packet.split_last_chunk_mut::<ICRC_LEN>() {
-            *icrc = run.flow().icrc(packet, Fragmentation::SENT);
+            *icrc = buffer.flow().icrc(packet, Fragmentation::SENT);
         }
-        let alone = Run {
-            socket: Arc::clone(&run.socket),
+        let single = GsoBuffer {
+            socket: Arc::clone(&buffer.socket),
             start,
             len,
-            segment: len,
-            count: 1,
-            ..*run
+            gso_size: len,
+            packets: 1,
+            ..*buffer
         };
-        for _ in 0..=WAITS {
-            match send_some(socket, bytes, std::slice::from_ref(&alone)) {
+        for _ in 0..=WAITS_MAX {
+            match send_some(socket, bytes, std::slice::from_ref(&single)) {
                 Ok(_) => sent = true,
-                Err(libc::EAGAIN | libc::ENOBUFS) => {
-                    wait(socket);
+                Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
+                    wait_writable(socket);
                     continue;
                 }
                 Err(_) => {}
@@ -303,42 +306,36 @@ fn one_by_one(socket: &Socket, bytes: &mut [u8], run: &Run, why: i32) {
             break;
         }
     }
-    if sent
-        && matches!(
-            why,
-            libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE
-        )
-    {
+    let may_be_gso = matches!(
+        why.0,
+        libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE
+    );
+    if sent && may_be_gso {
         log::debug!(
-            "uroce: {} sends one by one: error {why}",
-            run.socket.slot.ip
+            "uroce: {} sends without UDP_SEGMENT: error {}",
+            buffer.socket.local.ip,
+            why.0
         );
-        socket.no_segments();
+        socket.disable_gso();
     }
 }
 
-/// Waits a millisecond for room.
-fn wait(socket: &Socket) {
+/// Waits up to [`WAIT`] for space in the socket's send buffer.
+fn wait_writable(socket: &Socket) {
     let mut poll = libc::pollfd {
         fd: socket.fd(),
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: one pollfd, ours for the call.
-    unsafe { libc::poll(&mut poll, 1, 1) };
+    // SAFETY: one pollfd, exclusively borrowed for the call.
+    unsafe { libc::poll(&mut poll, 1, WAIT.as_millis() as i32) };
 }
 
 /// The UDP port that a packet goes to.
-fn destination(packet: &Transmit) -> u16 {
+fn destination_port(packet: &Transmit) -> u16 {
     match packet.av.dgid {
-        // A multicast group, in any form.
+        // A multicast group: IPv6, or a mapped IPv4 address.
         [0xff, ..] | [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0xe0..=0xef, ..] => PORT,
         _ => port_of(packet.dest_qpn),
     }
-}
-
-fn errno() -> i32 {
-    std::io::Error::last_os_error()
-        .raw_os_error()
-        .unwrap_or(libc::EIO)
 }

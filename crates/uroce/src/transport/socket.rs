@@ -1,4 +1,4 @@
-//! Sockets: one for each port and entry of the GID table.
+//! UDP sockets: one for each port and entry of the GID table, and one for each multicast group.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -7,28 +7,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket as Socket2, Type};
 
-use super::gid_table::Slot;
+use super::gid_table::GidAddress;
 use crate::wire::PORT;
 
-/// What a socket's buffers are to hold, if the system lets us.
-const BUFFER: usize = 8 << 20;
+/// The size of a socket's receive and send buffers in bytes, as far as the system permits it.
+const BUFFER_LEN: usize = 8 << 20;
 
-/// Of linux/udp.h; libc has no name for it.
+/// Of linux/udp.h; not in the libc crate.
 const UDP_NO_CHECK6_RX: i32 = 102;
 
 /// A UDP socket at an address of the device, or of a multicast group.
 pub struct Socket {
     socket: Socket2,
-    /// What it is bound to.
-    pub slot: Slot,
+    /// The address that it is bound to.
+    pub local: GidAddress,
     pub port: u16,
-    /// The kernel cuts several packets out of one buffer (UDP_SEGMENT).
-    segments: AtomicBool,
+    /// Whether to send with UDP_SEGMENT.
+    gso: AtomicBool,
 }
 
-/// Sets an option: most are numbers.
+/// Sets a socket option that socket2 does not have.
 fn set<T: Copy>(socket: &Socket2, level: i32, option: i32, value: T) -> io::Result<()> {
-    // SAFETY: the value lives during the call, and is plain bytes, as many as told.
+    // SAFETY: `value` is readable for its size during the call.
     let ret = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),
@@ -45,12 +45,12 @@ fn set<T: Copy>(socket: &Socket2, level: i32, option: i32, value: T) -> io::Resu
     }
 }
 
-/// The socket address of an IP address; `interface` is where link-local ones are.
+/// The socket address of an IP address; `interface` is the index of the interface for link-local ones.
 pub fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
     match ip {
         IpAddr::V4(ip) => SocketAddrV4::new(ip, port).into(),
         IpAddr::V6(ip) => {
-            // ff02::/16 and ff01::/16 too.
+            // Also interface-local and link-local multicast, ff01::/16 and ff02::/16.
             let scoped = ip.is_unicast_link_local()
                 || matches!(ip.octets(), [0xff, scope, ..] if matches!(scope & 0xf, 1 | 2));
             SocketAddrV6::new(ip, port, 0, if scoped { interface } else { 0 }).into()
@@ -59,14 +59,14 @@ pub fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
 }
 
 impl Socket {
-    /// Opens a socket at an address of the device, for itself alone: EADDRINUSE if another has the port
-    /// there. The address may be one that is not usable now (127.0.0.0/8 while `lo` is down).
-    pub fn open(slot: Slot, port: u16, interface: u32) -> io::Result<Socket> {
-        let socket = new(slot.ip)?;
+    /// Opens a socket at an address of the device. EADDRINUSE if another socket has the port there. The address
+    /// need not be usable now (127.0.0.0/8 while `lo` is down).
+    pub fn open(local: GidAddress, port: u16, interface: u32) -> io::Result<Socket> {
+        let socket = new(local.ip)?;
         socket.set_freebind_v4(true)?;
-        // To be on the wire with no identification and DF set, as the ICRC has it; to send to groups on
-        // the device's interface.
-        let (mtu, multicast) = match slot.ip {
+        // IP_PMTUDISC_DO: identification 0 and "don't fragment", as the ICRC is computed. And multicast leaves
+        // through the device's interface.
+        let (mtu, multicast) = match local.ip {
             IpAddr::V4(_) => (
                 set(
                     &socket,
@@ -74,7 +74,7 @@ impl Socket {
                     libc::IP_MTU_DISCOVER,
                     libc::IP_PMTUDISC_DO,
                 ),
-                multicast_from(&socket, interface),
+                set_multicast_if_v4(&socket, interface),
             ),
             IpAddr::V6(_) => (
                 set(
@@ -86,28 +86,28 @@ impl Socket {
                 socket.set_multicast_if_v6(interface),
             ),
         };
-        // Peers of ours can do without the first, and most programs without the second.
+        // Not fatal: uroce's receivers accept any identification, and few programs use multicast.
         if let Err(error) = mtu.and(multicast) {
-            log::warn!("uroce: a socket option at {}: {error}", slot.ip);
+            log::warn!("uroce: a socket option at {}: {error}", local.ip);
         }
-        socket.bind(&address(slot.ip, port, interface).into())?;
+        socket.bind(&address(local.ip, port, interface).into())?;
         Ok(Socket {
             socket,
-            slot,
+            local,
             port,
-            segments: AtomicBool::new(true),
+            gso: AtomicBool::new(true),
         })
     }
 
-    /// Opens a socket that receives the datagrams to a multicast group on the interface; other processes
-    /// may have the same.
-    pub fn join(group: Slot, interface: u32) -> io::Result<Socket> {
+    /// Opens a socket that receives the datagrams to a multicast group on the interface. Other processes may
+    /// join the same group.
+    pub fn join(group: GidAddress, interface: u32) -> io::Result<Socket> {
         let socket = new(group.ip)?;
         socket.set_reuse_address(true)?;
         socket.bind(&address(group.ip, PORT, interface).into())?;
         match group.ip {
             IpAddr::V4(ip) => {
-                // Not what came through other sockets' memberships, on other interfaces.
+                // Not the datagrams that other sockets' memberships bring, on other interfaces.
                 set(&socket, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)?;
                 socket.join_multicast_v4_n(&ip, &InterfaceIndexOrAddress::Index(interface))?;
             }
@@ -119,9 +119,9 @@ impl Socket {
         }
         Ok(Socket {
             socket,
-            slot: group,
+            local: group,
             port: PORT,
-            segments: AtomicBool::new(false),
+            gso: AtomicBool::new(false),
         })
     }
 
@@ -129,26 +129,28 @@ impl Socket {
         self.socket.as_raw_fd()
     }
 
-    pub fn segments(&self) -> bool {
-        self.segments.load(Ordering::Relaxed)
+    /// Whether to send with GSO (UDP_SEGMENT).
+    pub fn gso(&self) -> bool {
+        self.gso.load(Ordering::Relaxed)
     }
 
-    /// The kernel has refused to cut buffers of this socket: the way out cannot compute checksums, say.
-    pub fn no_segments(&self) {
-        self.segments.store(false, Ordering::Relaxed);
+    /// Stops the use of GSO: the kernel refuses it for this socket, for example because the network device
+    /// does not compute checksums.
+    pub fn disable_gso(&self) {
+        self.gso.store(false, Ordering::Relaxed);
     }
 }
 
 #[cfg(test)]
 impl Socket {
-    /// Makes the kernel refuse UDP_SEGMENT (it does without checksums) from now on.
-    pub fn refuse_segments(&self) {
+    /// Makes the kernel refuse UDP_SEGMENT from now on: it needs checksums.
+    pub fn make_gso_fail(&self) {
         set(&self.socket, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).unwrap();
     }
 }
 
-/// Sends to IPv4 groups on an interface (socket2 can name it by address only).
-fn multicast_from(socket: &Socket2, interface: u32) -> io::Result<()> {
+/// Sets the interface that multicast datagrams leave through, by index; socket2 takes its address only.
+fn set_multicast_if_v4(socket: &Socket2, interface: u32) -> io::Result<()> {
     let request = libc::ip_mreqn {
         imr_multiaddr: libc::in_addr { s_addr: 0 },
         imr_address: libc::in_addr {
@@ -159,8 +161,8 @@ fn multicast_from(socket: &Socket2, interface: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, request)
 }
 
-/// What all sockets have: large buffers, and each datagram told with its TTL and service, several of
-/// one sender in one piece where the kernel can (UDP_GRO).
+/// A socket with the options that all have: large buffers; hop limit and traffic class reported with each
+/// datagram; and UDP_GRO, where the kernel has it.
 fn new(ip: IpAddr) -> io::Result<Socket2> {
     let domain = if ip.is_ipv4() {
         Domain::IPV4
@@ -170,13 +172,13 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
     let kind = Type::DGRAM.nonblocking().cloexec();
     let socket = Socket2::new(domain, kind, Some(Protocol::UDP))?;
     let force = |option, value: usize| set(&socket, libc::SOL_SOCKET, option, value as i32);
-    if force(libc::SO_RCVBUFFORCE, BUFFER).is_err() {
-        socket.set_recv_buffer_size(BUFFER)?;
+    if force(libc::SO_RCVBUFFORCE, BUFFER_LEN).is_err() {
+        socket.set_recv_buffer_size(BUFFER_LEN)?;
     }
-    if force(libc::SO_SNDBUFFORCE, BUFFER).is_err() {
-        socket.set_send_buffer_size(BUFFER)?;
+    if force(libc::SO_SNDBUFFORCE, BUFFER_LEN).is_err() {
+        socket.set_send_buffer_size(BUFFER_LEN)?;
     }
-    let told: &[(i32, i32)] = match ip {
+    let reported: &[(i32, i32)] = match ip {
         IpAddr::V4(_) => &[
             (libc::IPPROTO_IP, libc::IP_RECVTTL),
             (libc::IPPROTO_IP, libc::IP_RECVTOS),
@@ -187,13 +189,13 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVHOPLIMIT),
                 (libc::IPPROTO_IPV6, libc::IPV6_RECVTCLASS),
                 (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO),
-                // RoCE may do without the UDP checksum, as Soft-RoCE and RNICs do.
+                // RoCE packets may lack the UDP checksum, as those of Soft-RoCE and RNICs do.
                 (libc::SOL_UDP, UDP_NO_CHECK6_RX),
             ]
         }
     };
-    // What the kernel does not tell is zero then. UDP_GRO is Linux 5.0's.
-    for &(level, option) in told.iter().chain(&[(libc::SOL_UDP, libc::UDP_GRO)]) {
+    // Not fatal: what the kernel does not report counts as 0. UDP_GRO needs Linux 5.0.
+    for &(level, option) in reported.iter().chain(&[(libc::SOL_UDP, libc::UDP_GRO)]) {
         if let Err(error) = set(&socket, level, option, 1) {
             log::debug!("uroce: socket option {level}/{option}: {error}");
         }

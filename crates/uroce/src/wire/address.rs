@@ -1,8 +1,8 @@
-//! GIDs and IP addresses: the same thing in RoCEv2.
+//! RoCEv2 GIDs are IP addresses.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-/// An IPv6 address as it is, an IPv4 address mapped into one.
+/// The GID of an IP address: an IPv6 address unchanged, an IPv4 address mapped to ::ffff:a.b.c.d.
 pub fn gid_of(ip: IpAddr) -> [u8; 16] {
     match ip {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -10,8 +10,7 @@ pub fn gid_of(ip: IpAddr) -> [u8; 16] {
     }
 }
 
-/// The address that a GID stands for. IPv4 multicast groups are written ff0e::ffff:a.b.c.d too (annex
-/// A17.4.3.2).
+/// The IP address of a GID. IPv4 multicast groups may also be mapped to ff0e::ffff:a.b.c.d (annex A17.4.3.2).
 pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
     let v6 = Ipv6Addr::from(*gid);
     match (v6.segments(), *gid) {

@@ -1,19 +1,21 @@
-//! The base transport header.
+//! The base transport header (BTH).
 
 use super::{Malformed, Opcode, Psn};
 
-/// The base transport header (specification 9.2), 12 bytes, first in each packet.
+/// The base transport header (specification 9.2): the first 12 bytes of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
     pub opcode: Opcode,
-    /// The responder is to raise a solicited completion event.
+    /// SE: the completion at the responder raises a solicited event.
     pub solicited: bool,
-    /// Path migration state. RNICs send 1 ("migrated"), kernel rxe 0; nobody looks at it.
+    /// MigReq, the path migration state. RNICs send 1 ("migrated"), kernel rxe 0; receivers ignore it.
     pub migrated: bool,
-    /// Bytes that fill the payload up to a multiple of 4.
+    /// PadCnt: the bytes that pad the payload to a multiple of 4.
     pub pad: u8,
     pub pkey: u16,
+    /// DestQP, 24 bits.
     pub dest_qpn: u32,
+    /// AckReq.
     pub ack_request: bool,
     pub psn: Psn,
 }
@@ -28,8 +30,8 @@ const ACK_REQUEST: u8 = 0x80;
 impl Bth {
     pub const LEN: usize = 12;
 
-    /// Takes the header apart; refuses a transport header version other than 0. Reserved bits, and
-    /// those of congestion notification, are not looked at.
+    /// Parses the header. Fails for a transport header version (TVer) other than 0. Reserved bits and those of
+    /// congestion notification (FECN, BECN) are ignored.
     pub(super) fn parse(bytes: &[u8; Bth::LEN]) -> Result<Bth, Malformed> {
         let &[opcode, flags, k0, k1, _, q0, q1, q2, ack, p0, p1, p2] = bytes;
         if flags & VERSION != 0 {

@@ -1,11 +1,11 @@
-//! The 40 bytes in front of a datagram's payload in its receive buffer (specification 8.3, annex
-//! A17.4.5.1): the IPv6 header, or 20 bytes of zeros and the IPv4 header.
+//! The 40 bytes of GRH that precede a UD message in its receive buffer (specification 8.3, annex A17.4.5.1):
+//! the IPv6 header, or 20 bytes of zeros and the IPv4 header.
 
 use std::net::IpAddr;
 
 use super::{Fragmentation, gid_of, icrc::DONT_FRAGMENT};
 
-/// What a receiver knows of the IP header of a datagram.
+/// The fields of a received datagram's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
     pub src: IpAddr,
@@ -18,7 +18,7 @@ pub struct IpHeader {
     pub flow_label: u32,
     /// IPv4 only.
     pub fragmentation: Fragmentation,
-    /// Bytes of what UDP carries.
+    /// The length of the UDP payload, in bytes.
     pub datagram_len: usize,
 }
 
@@ -26,7 +26,7 @@ const UDP: u8 = 17;
 const UDP_HEADER: usize = 8;
 
 impl IpHeader {
-    /// The header again, as it stood in front of the datagram, and as a receive buffer has it.
+    /// The GRH for the receive buffer, with the IP header as it was on the wire.
     pub fn grh(&self) -> [u8; 40] {
         let mut grh = [0; 40];
         let payload_len = self.datagram_len + UDP_HEADER;

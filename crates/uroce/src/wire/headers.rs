@@ -1,40 +1,45 @@
-//! The extension headers (specification 9.3; annex A19).
+//! The extended transport headers (specification 9.3; annex A19). Reserved bits are ignored.
 
 use super::Malformed;
 
-/// RDMA extended transport header.
+/// RDMA extended transport header (RETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reth {
     pub va: u64,
     pub rkey: u32,
+    /// DMALen, in bytes.
     pub len: u32,
 }
 
-/// Atomic extended transport header. `swap_add` is the swap value, or what is to be added.
+/// Atomic extended transport header (AtomicETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicEth {
     pub va: u64,
     pub rkey: u32,
+    /// SwapDt: the new value of CmpSwap, or the addend of FetchAdd.
     pub swap_add: u64,
+    /// CmpDt.
     pub compare: u64,
 }
 
-/// Datagram extended transport header.
+/// Datagram extended transport header (DETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deth {
     pub qkey: u32,
+    /// SrcQP, 24 bits.
     pub src_qpn: u32,
 }
 
-/// Flush extended transport header: `placement` is IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT,
-/// `selectivity` IBV_FLUSH_RANGE or IBV_FLUSH_MR. A RETH follows it.
+/// Flush extended transport header (FETH). A RETH follows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feth {
+    /// PLT: IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT.
     pub placement: u8,
+    /// SEL: IBV_FLUSH_RANGE or IBV_FLUSH_MR.
     pub selectivity: u8,
 }
 
-/// ACK extended transport header.
+/// ACK extended transport header (AETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
     pub kind: AethKind,
@@ -42,21 +47,18 @@ pub struct Aeth {
     pub msn: u32,
 }
 
-/// What the syndrome of an [`Aeth`] says.
+/// The syndrome of an [`Aeth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AethKind {
-    /// Acknowledged, with the encoded credit count (31: no credits are counted).
-    Ack {
-        credits: u8,
-    },
-    /// Receiver not ready; the encoded timer of 5 bits (`ibv_qp_attr.min_rnr_timer`).
-    RnrNak {
-        timer: u8,
-    },
+    /// ACK, with the encoded credit count (31: no end-to-end credits).
+    Ack { credits: u8 },
+    /// RNR NAK, with the encoded timer of 5 bits (`ibv_qp_attr.min_rnr_timer`).
+    RnrNak { timer: u8 },
+    /// NAK, with its code.
     Nak(NakCode),
 }
 
-/// Why a request is refused.
+/// Why the responder rejects a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
@@ -71,16 +73,15 @@ impl Reth {
     pub const LEN: usize = 16;
 
     pub(super) fn parse(bytes: &[u8; Reth::LEN]) -> Reth {
-        let [va, rkey_len] = halves(bytes);
         Reth {
-            va,
-            rkey: (rkey_len >> 32) as u32,
-            len: rkey_len as u32,
+            va: u64::from_be_bytes(field::<_, 0, _>(bytes)),
+            rkey: u32::from_be_bytes(field::<_, 8, _>(bytes)),
+            len: u32::from_be_bytes(field::<_, 12, _>(bytes)),
         }
     }
 
     pub(super) fn bytes(&self) -> [u8; Reth::LEN] {
-        whole([self.va, u64::from(self.rkey) << 32 | u64::from(self.len)])
+        pair(self.va, u64::from(self.rkey) << 32 | u64::from(self.len))
     }
 }
 
@@ -88,27 +89,11 @@ impl AtomicEth {
     pub const LEN: usize = 28;
 
     pub(super) fn parse(bytes: &[u8; AtomicEth::LEN]) -> AtomicEth {
-        let &[
-            a0,
-            a1,
-            a2,
-            a3,
-            a4,
-            a5,
-            a6,
-            a7,
-            k0,
-            k1,
-            k2,
-            k3,
-            ref operands @ ..,
-        ] = bytes;
-        let [swap_add, compare] = halves(operands);
         AtomicEth {
-            va: u64::from_be_bytes([a0, a1, a2, a3, a4, a5, a6, a7]),
-            rkey: u32::from_be_bytes([k0, k1, k2, k3]),
-            swap_add,
-            compare,
+            va: u64::from_be_bytes(field::<_, 0, _>(bytes)),
+            rkey: u32::from_be_bytes(field::<_, 8, _>(bytes)),
+            swap_add: u64::from_be_bytes(field::<_, 12, _>(bytes)),
+            compare: u64::from_be_bytes(field::<_, 20, _>(bytes)),
         }
     }
 
@@ -116,7 +101,7 @@ impl AtomicEth {
         let mut bytes = [0; AtomicEth::LEN];
         bytes[..8].copy_from_slice(&self.va.to_be_bytes());
         bytes[8..12].copy_from_slice(&self.rkey.to_be_bytes());
-        bytes[12..].copy_from_slice(&whole([self.swap_add, self.compare]));
+        bytes[12..].copy_from_slice(&pair(self.swap_add, self.compare));
         bytes
     }
 }
@@ -140,7 +125,6 @@ impl Deth {
 impl Feth {
     pub const LEN: usize = 4;
 
-    /// The bits that mean something: four of placement, two of selectivity.
     pub(super) fn parse(bytes: &[u8; Feth::LEN]) -> Feth {
         Feth {
             placement: bytes[3] & 0x0f,
@@ -160,7 +144,7 @@ const NAK: u8 = 3;
 impl Aeth {
     pub const LEN: usize = 4;
 
-    /// Refuses reserved syndromes.
+    /// Parses the header. Fails for a reserved syndrome.
     pub(super) fn parse(bytes: &[u8; Aeth::LEN]) -> Result<Aeth, Malformed> {
         let &[syndrome, m0, m1, m2] = bytes;
         let value = syndrome & 0x1f;
@@ -201,12 +185,13 @@ impl NakCode {
     }
 }
 
-/// Two numbers in network byte order.
-fn halves(bytes: &[u8; 16]) -> [u64; 2] {
-    let both = u128::from_be_bytes(*bytes);
-    [(both >> 64) as u64, both as u64]
+/// The `N` bytes at offset `AT` of a header; the compiler checks that it has them.
+fn field<const LEN: usize, const AT: usize, const N: usize>(header: &[u8; LEN]) -> [u8; N] {
+    const { assert!(AT + N <= LEN) };
+    core::array::from_fn(|i| header[AT + i])
 }
 
-fn whole([first, second]: [u64; 2]) -> [u8; 16] {
+/// Two numbers in network byte order.
+fn pair(first: u64, second: u64) -> [u8; 16] {
     (u128::from(first) << 64 | u128::from(second)).to_be_bytes()
 }

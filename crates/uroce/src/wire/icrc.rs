@@ -1,5 +1,5 @@
-//! The invariant CRC (specification 7.8.1, annex A17.3.3): a CRC-32 over the whole IP packet, with ones
-//! in place of what routers change.
+//! The invariant CRC (ICRC; specification 7.8.1, annex A17.3.3): a CRC-32 over the whole IP packet, with one
+//! bits in place of the fields that routers change.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use crc32fast::Hasher;
 
 use super::{Bth, ICRC_LEN, gid_of};
 
-/// What of the IP and UDP headers the ICRC covers, besides constants.
+/// The fields of the IP and UDP headers that the ICRC covers, besides constant ones and lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub src: IpAddr,
@@ -16,7 +16,7 @@ pub struct Flow {
     pub dst_port: u16,
 }
 
-/// The IPv4 fields that the ICRC covers and that a UDP socket cannot see.
+/// The fields of the IPv4 header that the ICRC covers and that a UDP socket does not report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Fragmentation {
     /// The identification.
@@ -26,8 +26,8 @@ pub struct Fragmentation {
 }
 
 impl Fragmentation {
-    /// What Linux gives the datagrams of a socket that is not connected and has IP_PMTUDISC_DO; those
-    /// that UDP_SEGMENT cuts out of one buffer are numbered from there.
+    /// What Linux sets in datagrams of an unconnected socket with IP_PMTUDISC_DO. In the datagrams of a GSO
+    /// buffer (UDP_SEGMENT) the identification counts up from there.
     pub const SENT: Fragmentation = Fragmentation {
         id: 0,
         dont_fragment: true,
@@ -38,35 +38,35 @@ const UDP: u8 = 17;
 const IPV4_HEADER: usize = 20;
 const IPV6_HEADER: usize = 40;
 const UDP_HEADER: usize = 8;
-/// In front of the IP header stand eight bytes of ones, for an InfiniBand local route header.
-const ONES: usize = 8;
-/// The flag's bit beside the fragment offset, in an IPv4 header.
+/// One bits that precede the IP header, in place of an InfiniBand local route header (LRH).
+const LRH_LEN: usize = 8;
+/// The "don't fragment" flag in the IPv4 header's 16 bits of flags and fragment offset.
 pub(super) const DONT_FRAGMENT: u16 = 0x4000;
 
 impl Flow {
-    /// The ICRC of a packet, from its base header to the end of its padding. `fragmentation` does not
-    /// matter for IPv6.
+    /// The ICRC of a packet, which reaches from the BTH to the end of the padding. IPv6 ignores `fragmentation`.
     pub fn icrc(&self, packet: &[u8], fragmentation: Fragmentation) -> [u8; ICRC_LEN] {
         self.sum(packet, fragmentation).to_le_bytes()
     }
 
-    /// Checks the ICRC of a datagram, from its base header to the ICRC. None if it is wrong.
+    /// Checks the ICRC of a datagram, which reaches from the BTH to the ICRC. None if the ICRC is wrong.
     ///
-    /// Over IPv4 it must be right for some identification and some "don't fragment" flag: these are
-    /// returned. (17 of the 32 bits then say nothing; the UDP checksum is there beside them.)
+    /// Over IPv4 the identification and the "don't fragment" flag are not known: the check passes if the ICRC is
+    /// right for any value of both, and returns these values. This leaves 15 of the 32 bits to detect errors,
+    /// beside the UDP checksum.
     #[cfg(any(test, feature = "internals"))]
     pub fn check(&self, datagram: &[u8]) -> Option<Fragmentation> {
         self.check_expecting(datagram, 0)
     }
 
-    /// The same, quicker if the identification is the one expected (and the flag is set).
-    pub fn check_expecting(&self, datagram: &[u8], id: u16) -> Option<Fragmentation> {
+    /// [`Flow::check`], faster if the identification is `expected_id` and the flag is set.
+    pub fn check_expecting(&self, datagram: &[u8], expected_id: u16) -> Option<Fragmentation> {
         let (packet, &icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
         if packet.len() < Bth::LEN {
             return None;
         }
         let expected = Fragmentation {
-            id: if self.is_ipv4() { id } else { 0 },
+            id: if self.is_ipv4() { expected_id } else { 0 },
             ..Fragmentation::SENT
         };
         let wrong = self.sum(packet, expected) ^ u32::from_le_bytes(icrc);
@@ -76,13 +76,13 @@ impl Flow {
         if !self.is_ipv4() {
             return None;
         }
-        // A CRC is linear: what other values of the fields change in it does not depend on anything
-        // else but on how many bytes follow them. Turned back over these, the difference shows the bits.
+        // A CRC is linear: the difference that other values of the two fields make depends only on that change
+        // and on the number of bytes that follow. Computed back over these bytes, it shows the change.
         let following = IPV4_HEADER - 8 + UDP_HEADER + packet.len();
         if !following.is_multiple_of(4) {
             return None;
         }
-        let bits = turn_back(wrong, following)?.swap_bytes();
+        let bits = message_change(wrong, following)?.swap_bytes();
         let (change, flags) = ((bits >> 16) as u16, bits as u16);
         (flags & !DONT_FRAGMENT == 0).then_some(Fragmentation {
             id: expected.id ^ change,
@@ -95,10 +95,10 @@ impl Flow {
     }
 
     fn sum(&self, packet: &[u8], fragmentation: Fragmentation) -> u32 {
-        let mut head = [0xff; ONES + IPV6_HEADER + UDP_HEADER + Bth::LEN];
+        let mut head = [0xff; LRH_LEN + IPV6_HEADER + UDP_HEADER + Bth::LEN];
         let udp_len = (UDP_HEADER + packet.len() + ICRC_LEN) as u16;
-        let ip = &mut head[ONES..];
-        let mut at = ONES
+        let ip = &mut head[LRH_LEN..];
+        let mut at = LRH_LEN
             + match (self.src, self.dst) {
                 (IpAddr::V4(src), IpAddr::V4(dst)) => {
                     let flags = if fragmentation.dont_fragment {
@@ -132,7 +132,7 @@ impl Flow {
         let bth_len = packet.len().min(Bth::LEN);
         let (bth, rest) = packet.split_at(bth_len);
         head[at..at + bth_len].copy_from_slice(bth);
-        // Congestion bits and reserved ones.
+        // FECN, BECN and reserved bits.
         head[at + 4] = 0xff;
         let mut hasher = Hasher::new();
         hasher.update(&head[..at + bth_len]);
@@ -141,22 +141,23 @@ impl Flow {
     }
 }
 
-/// The polynomial, its bits in the order of a reflected CRC: the highest bit stands for x^0.
+/// The CRC-32 polynomial, bit-reflected: the most significant bit is the coefficient of x^0.
 const POLYNOMIAL: u32 = 0xedb8_8320;
-/// x^0 and x^-8.
+/// x^0.
 const ONE: u32 = 1 << 31;
-const PER_BYTE: u32 = {
+/// x^-8.
+const INVERSE_OF_BYTE: u32 = {
     let (mut value, mut i) = (ONE, 0);
     while i < 8 {
-        value = by_inverse(value);
+        value = divide_by_x(value);
         i += 1;
     }
     value
 };
 
-/// `value` / x.
-const fn by_inverse(value: u32) -> u32 {
-    // The polynomial's x^0 is in its highest bit, and its x^32 is implied.
+/// `value` / x, modulo the polynomial.
+const fn divide_by_x(value: u32) -> u32 {
+    // The polynomial's x^0 is in its most significant bit; its x^32 is implied.
     if value & ONE == 0 {
         value << 1
     } else {
@@ -164,8 +165,8 @@ const fn by_inverse(value: u32) -> u32 {
     }
 }
 
-/// `a` * `b`.
-const fn times(a: u32, b: u32) -> u32 {
+/// `a` * `b`, modulo the polynomial.
+const fn multiply(a: u32, b: u32) -> u32 {
     let (mut product, mut shifted, mut i) = (0, b, 0);
     while i < 32 {
         if a & ONE >> i != 0 {
@@ -177,22 +178,24 @@ const fn times(a: u32, b: u32) -> u32 {
     product
 }
 
-/// x^(-8 * 4 * i): for each number of words that stand behind a change, up to those of the longest packet.
+/// x^(-32 * i), for each number i of words that may follow a change, up to those of the longest packet.
 static INVERSES: [u32; 1100] = {
-    let mut per_word = PER_BYTE;
-    per_word = times(per_word, per_word);
-    per_word = times(per_word, per_word);
+    let mut per_word = INVERSE_OF_BYTE;
+    per_word = multiply(per_word, per_word);
+    per_word = multiply(per_word, per_word);
     let (mut inverses, mut i) = ([ONE; 1100], 1);
     while i < inverses.len() {
-        inverses[i] = times(inverses[i - 1], per_word);
+        inverses[i] = multiply(inverses[i - 1], per_word);
         i += 1;
     }
     inverses
 };
-/// The four bytes (the first in the lowest bits) that, changed in a message, change its CRC by
-/// `change` when `following` bytes come after them, a multiple of four. None for more than there can be.
-fn turn_back(change: u32, following: usize) -> Option<u32> {
-    // The CRC of a change of the four last bytes is it times x^32.
+
+/// The change (XOR) of four bytes of a message, the first in the least significant bits, that changes the
+/// message's CRC by `crc_change` if `following` bytes follow the four, a multiple of four. None for more bytes
+/// than a packet has.
+fn message_change(crc_change: u32, following: usize) -> Option<u32> {
+    // Changing the last four bytes changes the CRC by the change times x^32.
     let words = following / 4 + 1;
-    Some(times(change, *INVERSES.get(words)?))
+    Some(multiply(crc_change, *INVERSES.get(words)?))
 }

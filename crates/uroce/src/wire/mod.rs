@@ -1,5 +1,6 @@
-//! RoCEv2 packets (InfiniBand Architecture Specification 1.7, chapter 9 and annexes A17, A19): what
-//! stands in a UDP datagram to port 4791. Pure.
+//! RoCEv2 packets, the payload of UDP datagrams to port 4791: headers, opcodes, PSNs, ICRC (InfiniBand
+//! Architecture Specification 1.7, chapter 9 and annexes A17, A19). Pure: any bytes may be parsed, and what is
+//! written parses to the same values.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,7 @@ pub use psn::Psn;
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;
-/// Bytes of the invariant CRC at the end of each packet.
+/// Bytes of the ICRC at the end of each packet.
 pub const ICRC_LEN: usize = 4;
-/// The most that headers in front of a payload take, all extension headers of one opcode counted.
+/// An upper limit, in bytes, of the base header and all extension headers of a packet.
 pub const MAX_HEADERS: usize = 64;

@@ -1,10 +1,10 @@
-//! Operation codes (specification 9.2.1, table 38; annex A19 for flush and atomic write).
+//! Opcodes (specification 9.2.1, table 38; annex A19 for FLUSH and ATOMIC WRITE).
 
-/// The eight bits of an operation code; see [`Opcode::parts`].
+/// The OpCode field of the BTH; [`Opcode::parts`] decodes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Opcode(pub u8);
 
-/// The transport service an opcode belongs to: its upper three bits.
+/// The transport service of an opcode: its upper three bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
     Rc,
@@ -13,7 +13,7 @@ pub enum Transport {
     Xrc,
 }
 
-/// What a packet does, whichever part of a message it is.
+/// What a packet does, whatever its position in the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
     Send,
@@ -32,7 +32,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// It is done to memory, and the program there is not told.
+    /// Whether the responder executes it without a completion there.
     pub fn is_one_sided(self) -> bool {
         use Operation::*;
         matches!(
@@ -42,7 +42,7 @@ impl Operation {
     }
 }
 
-/// Which part of a message a packet is. Requests and answers of one packet are `Only`.
+/// The position of a packet in its message. A message of one packet is `Only`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {
     First,
@@ -51,7 +51,7 @@ pub enum Part {
     Only,
 }
 
-/// The lower five bits, which mean the same in all transport services that have them.
+/// The lower five bits of opcodes. They mean the same in all transport services that have them.
 const CODES: [(u8, Operation, Part); 25] = [
     (0x00, Operation::Send, Part::First),
     (0x01, Operation::Send, Part::Middle),
@@ -82,7 +82,7 @@ const CODES: [(u8, Operation, Part); 25] = [
 
 type Parts = (Transport, Operation, Part);
 
-/// What each opcode is.
+/// The meaning of each opcode.
 const TABLE: [Option<Parts>; 256] = {
     let services = [
         (0x00, Transport::Rc),
@@ -113,9 +113,9 @@ const TABLE: [Option<Parts>; 256] = {
 };
 
 impl Opcode {
-    /// The opcode of one part of a message. Of a SEND or WRITE with something at its end, the first and
-    /// middle packets have the opcodes of a plain one; what always fits one packet is `Only`, whatever
-    /// `part` says. (A service that lacks the operation gives an opcode whose [`Opcode::parts`] is None.)
+    /// The opcode of a packet. The first and middle packets of a SEND or WRITE with immediate data or invalidate
+    /// have the opcodes of a plain SEND or WRITE. Operations that always are one packet ignore `part`. If the
+    /// service lacks the operation, [`Opcode::parts`] of the result is None.
     pub const fn new(transport: Transport, operation: Operation, part: Part) -> Opcode {
         let base = match transport {
             Transport::Rc => 0x00,
@@ -153,7 +153,7 @@ impl Opcode {
         Opcode(base | code)
     }
 
-    /// What the opcode means; None if it is reserved, or of a service that this device has not.
+    /// The meaning of the opcode; None if it is reserved, or of a transport service that uroce lacks.
     pub const fn parts(self) -> Option<Parts> {
         TABLE[self.0 as usize]
     }

@@ -1,29 +1,29 @@
-//! A whole packet: which headers an opcode has, taken apart and put together.
+//! Whole packets: parsing and writing the headers that an opcode has.
 
 use super::{
     Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
 };
 
-/// The headers of a packet: the base header, and the extension headers that its opcode has.
+/// The headers of a packet: the BTH, and the extended transport headers that its opcode has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     pub bth: Bth,
     pub deth: Option<Deth>,
-    /// XRC extended transport header: the number of the shared receive queue.
+    /// XRCETH: the number of the shared receive queue.
     pub xrc_srqn: Option<u32>,
     pub feth: Option<Feth>,
     pub reth: Option<Reth>,
     pub atomic: Option<AtomicEth>,
     pub aeth: Option<Aeth>,
-    /// Atomic acknowledge extended transport header: what was in memory before.
+    /// AtomicAckETH: the value in memory before the operation.
     pub atomic_ack: Option<u64>,
-    /// Immediate data, as it is to stand in `ibv_wc.imm_data` (network byte order).
+    /// ImmDt: immediate data in network byte order, as in `ibv_wc.imm_data`.
     pub imm: Option<u32>,
-    /// Invalidate extended transport header: an R_Key.
+    /// IETH: the R_Key to invalidate.
     pub ieth: Option<u32>,
 }
 
-/// A received packet, checked: it has the headers of its opcode, and a payload its opcode may have.
+/// A received packet. It has the headers of its opcode, and a payload of a length that the opcode permits.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     pub headers: Headers,
@@ -31,13 +31,12 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// A datagram that is no packet; it is dropped silently.
+/// The datagram is not a valid packet; receivers drop it silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
 impl Packet<'_> {
-    /// Takes apart what a datagram carries, ICRC included. The ICRC's value is not looked at: that is
-    /// [`super::Flow::check`]'s business.
+    /// Parses a datagram, which ends with the ICRC. Does not check the ICRC; see [`super::Flow::check`].
     pub fn parse(datagram: &[u8]) -> Result<Packet<'_>, Malformed> {
         let rest = datagram
             .len()
@@ -104,9 +103,9 @@ impl Packet<'_> {
     }
 }
 
-// There is always a base header.
+// Never empty: there is always a BTH.
 impl Headers {
-    /// A packet without extension headers.
+    /// The headers of a packet with a BTH only.
     pub const fn new(bth: Bth) -> Headers {
         Headers {
             bth,
@@ -122,7 +121,7 @@ impl Headers {
         }
     }
 
-    /// Bytes that [`Headers::write`] writes.
+    /// The number of bytes that [`Headers::write`] writes.
     pub fn len(&self) -> usize {
         Bth::LEN
             + self.deth.map_or(0, |_| Deth::LEN)
@@ -136,8 +135,8 @@ impl Headers {
             + self.ieth.map_or(0, |_| 4)
     }
 
-    /// Writes the headers that are there, in their order on the wire, to the front of `buffer`, which
-    /// has room for [`MAX_HEADERS`] (what does not fit is left out). Returns their length.
+    /// Writes the headers to the start of `buffer`, in their order on the wire. Returns their length. A buffer
+    /// of [`MAX_HEADERS`] bytes is long enough; headers that do not fit are left out.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
         let mut to = Writer { buffer, len: 0 };
         to.put(&self.bth.bytes());
@@ -172,7 +171,7 @@ impl Headers {
     }
 }
 
-/// Which extension headers a packet has.
+/// Which extended transport headers a packet has.
 struct Extensions {
     deth: bool,
     xrc: bool,
@@ -208,7 +207,7 @@ impl Extensions {
     }
 }
 
-/// What of a packet has not been taken apart.
+/// The part of a packet that is not parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {

@@ -1,4 +1,4 @@
-//! Packet sequence numbers: 24 bits that wrap around.
+//! Packet sequence numbers (PSN): 24 bits that wrap around.
 
 use core::ops::{Add, Sub};
 
@@ -18,7 +18,7 @@ impl Psn {
         self.0
     }
 
-    /// How far this is behind `other` (negative: before it), in -2^23..2^23.
+    /// The number of packets from `other` to this one, in -2^23..2^23; negative if this one is earlier.
     pub const fn distance(self, other: Psn) -> i32 {
         ((self.0.wrapping_sub(other.0) << 8) as i32) >> 8
     }

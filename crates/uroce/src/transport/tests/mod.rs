@@ -20,7 +20,7 @@ fn at(netdev: Netdev) -> Net {
     .unwrap()
 }
 
-/// At an address of the loopback network that only one test uses.
+/// At an address of the loopback network that no other test uses.
 fn alone(test: u8) -> Net {
     at(Netdev::Address {
         ip: Ipv4Addr::new(127, 1, 77, test).into(),
@@ -70,7 +70,7 @@ fn datagram(psn: u32, dest_qpn: u32, src_qpn: u32) -> Headers {
     headers
 }
 
-/// A payload that tells its packet.
+/// A payload that differs from packet to packet.
 fn payload(psn: u32, len: usize) -> Vec<u8> {
     (0..len).map(|i| (psn as usize * 7 + i) as u8).collect()
 }
@@ -108,18 +108,18 @@ fn receive(net: &Net, count: usize) -> Vec<Got> {
             std::thread::sleep(Duration::from_micros(100));
         }
     }
-    // None too many.
+    // And no more than these.
     let each = &mut |packet: &Packet, _: &Addresses| panic!("{packet:?}");
     while net.receive(&mut inbox, each) > 0 {}
     got
 }
 
-/// Sends messages of all shapes from one device to the other, and checks that they come as they went.
+/// Sends messages of various lengths from one device to the other, and checks that they arrive unchanged.
 fn exchange(from: &Net, to: &Net, sgid_index: u8, dgid: Gid, src: Gid) {
     let (here, there) = (from.alloc_qpn().unwrap(), to.alloc_qpn().unwrap());
     let mut outbox = Outbox::new();
     let mut sent = Vec::new();
-    // A first packet is longer than the others, a last one shorter; then some that fit nothing.
+    // A long first packet, middle ones, then packets of lengths that cannot share a GSO buffer.
     let mut lens = vec![1024; 70];
     lens.extend([8, 8, 4096, 0, 64, 64, 12]);
     for (psn, len) in (0..).zip(lens) {
@@ -139,7 +139,7 @@ fn exchange(from: &Net, to: &Net, sgid_index: u8, dgid: Gid, src: Gid) {
         );
         sent.push((headers, len));
     }
-    from.flush(&mut outbox, here);
+    from.flush(&mut outbox);
     let got = receive(to, sent.len());
     assert_eq!(got.len(), sent.len());
     for ((headers, len), (got, data, addresses)) in sent.into_iter().zip(got) {
@@ -205,7 +205,7 @@ fn a_datagram_brings_its_ip_header() {
         for psn in 0..3 {
             push(&a, &mut outbox, here, datagram(psn, there, here), 12, path);
         }
-        a.flush(&mut outbox, here);
+        a.flush(&mut outbox);
         let got = receive(&b, 3);
         assert_eq!(got.len(), 3);
         for (headers, data, addresses) in got {
@@ -231,22 +231,22 @@ fn a_datagram_brings_its_ip_header() {
 }
 
 #[test]
-fn works_where_the_kernel_does_not_cut_buffers() {
+fn works_where_the_kernel_refuses_gso() {
     let (a, b) = (alone(2), alone(2));
     let gid = a.gids()[0].unwrap().gid;
     let port = port_of(a.alloc_qpn().unwrap());
     let socket = a.table().sender(port, 0).unwrap().clone();
-    assert!(socket.segments());
+    assert!(socket.gso());
     exchange(&a, &b, 0, gid, gid);
-    assert!(socket.segments());
-    socket.refuse_segments();
+    assert!(socket.gso());
+    socket.make_gso_fail();
     exchange(&a, &b, 0, gid, gid);
-    assert!(!socket.segments());
+    assert!(!socket.gso());
     exchange(&a, &b, 0, gid, gid);
 }
 
 #[test]
-fn what_is_no_packet_for_us_is_dropped() {
+fn invalid_packets_are_dropped() {
     let (a, b) = (alone(3), alone(3));
     let (here, there) = (a.alloc_qpn().unwrap(), b.alloc_qpn().unwrap());
     let gid = b.gids()[0].unwrap().gid;
@@ -254,11 +254,11 @@ fn what_is_no_packet_for_us_is_dropped() {
     let socket = std::net::UdpSocket::bind((ip_of(&gid), 0)).unwrap();
     socket.send_to(&[], to).unwrap();
     socket.send_to(&[0; 15], to).unwrap();
-    // A good header, but no good ICRC.
+    // A valid header, but an invalid ICRC.
     let mut bytes = [0; 16];
     write(0, there, Part::Middle).write(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
-    // Another partition's; then a limited member of ours, and another address's GID.
+    // Another partition's P_Key, then a limited member's of the default partition, then another address's GID.
     let mut outbox = Outbox::new();
     for (psn, pkey) in [(1, 0x8001), (2, 0x7fff)] {
         let mut headers = write(psn, there, Part::Middle);
@@ -269,13 +269,13 @@ fn what_is_no_packet_for_us_is_dropped() {
         let headers = write(3, there, Part::Middle);
         push(&a, &mut outbox, here, headers, 8, path(dgid, index));
     }
-    a.flush(&mut outbox, here);
+    a.flush(&mut outbox);
     let got = receive(&b, 1);
     assert_eq!(got.len(), 1);
     assert_eq!(got[0].0.bth.psn, Psn::new(2));
     let dropped = [&b.dropped.malformed, &b.dropped.icrc, &b.dropped.pkey]
         .map(|count| count.load(std::sync::atomic::Ordering::Relaxed));
-    // (An empty datagram is not even a malformed packet.)
+    // An empty datagram is not counted.
     assert_eq!(dropped, [1, 1, 1]);
 }
 
@@ -318,7 +318,7 @@ fn multicast_reaches_all_that_joined() {
     let mut send = |psn| {
         let headers = datagram(psn, MULTICAST_QPN, qpn);
         push(&nets[0], &mut outbox, qpn, headers, 8, path(group, 1));
-        nets[0].flush(&mut outbox, qpn);
+        nets[0].flush(&mut outbox);
     };
     send(5);
     for (net, count) in [(&nets[0], 1), (&nets[1], 1), (&nets[2], 0)] {

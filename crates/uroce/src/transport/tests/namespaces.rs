@@ -17,7 +17,7 @@ fn ip(commands: &str) {
     }
 }
 
-/// Until packets can leave there: the kernel begins to let them a moment after the cable is in.
+/// Waits until the interface sends packets, which is a moment after the carrier comes up.
 fn await_carrier(interface: &str) {
     for _ in 0..1000 {
         let show = ["-o", "link", "show", "dev", interface];
@@ -30,11 +30,11 @@ fn await_carrier(interface: &str) {
     panic!("{interface} does not come up");
 }
 
-/// Runs `test` in a network namespace of its own. An ordinary user gets one with a namespace of users,
-/// which a thread cannot change: the test is run again in a process of its own.
+/// Runs `test` in its own network namespace. An unprivileged user needs a user namespace for that, which a
+/// thread cannot enter: the test then runs again in its own process.
 fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let ran = std::thread::spawn(|| {
-        // SAFETY: the thread gets another network namespace and nothing else changes.
+        // SAFETY: unshare(CLONE_NEWNET) changes the network namespace of this thread only.
         let unshared = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;
         if unshared {
             test();
@@ -52,7 +52,7 @@ fn in_namespace(test: impl FnOnce() + Send + 'static) {
         whole.output().unwrap()
     };
     if !unshared(&["true"]).status.success() {
-        eprintln!("skipped: this machine lets ordinary users have no namespaces");
+        eprintln!("skipped: this machine does not let unprivileged users create namespaces");
         return;
     }
     let program = std::env::current_exe().unwrap();
@@ -65,8 +65,7 @@ fn in_namespace(test: impl FnOnce() + Send + 'static) {
     );
 }
 
-/// Lets the device follow its interface until `done` says so of what has changed. In ten seconds, it
-/// should.
+/// Lets the device follow its interface until `done` accepts a change. Fails after ten seconds.
 fn follow(net: &Net, done: impl Fn(NetChange) -> bool) -> NetChange {
     let (mut inbox, start) = (Inbox::new(), Instant::now());
     loop {
@@ -84,7 +83,7 @@ fn follow(net: &Net, done: impl Fn(NetChange) -> bool) -> NetChange {
     }
 }
 
-/// What has changed, when something has.
+/// Waits for a change and returns it.
 fn changed(net: &Net) -> NetChange {
     follow(net, |change| change != NetChange::default())
 }
@@ -107,7 +106,7 @@ fn follows_its_interface() {
         let net = at(Netdev::Interface("v0".into()));
         let default = "fe80::ff:fe00:1";
         let want = [default, "10.77.0.1", "10.77.0.2", "fd77::1"];
-        // The default GID is no address yet: the carrier is missing.
+        // The default GID is no address of the interface yet: there is no carrier.
         assert_eq!(texts(&net), want);
         assert!(!net.port_state().active);
         assert_eq!(net.port_state().active_mtu, 1024);
@@ -123,7 +122,7 @@ fn follows_its_interface() {
         assert!(net.port_state().active);
 
         ip("addr del 10.77.0.1/24 dev v0");
-        // The kernel deletes a primary address's secondaries with it.
+        // With a primary address the kernel deletes its secondary addresses.
         assert!(changed(&net).gids);
         follow(&net, |_| net.gids()[1..3] == [None, None]);
         ip("addr add 10.77.0.3/24 dev v0");
@@ -141,7 +140,7 @@ fn follows_its_interface() {
         ip("link del v0");
         assert!(changed(&net).gids);
         follow(&net, |_| net.gids().iter().all(Option::is_none));
-        // Nothing to send from: lost.
+        // No GID to send from: the packet is dropped.
         let qpn = net.alloc_qpn().unwrap();
         let mut outbox = Outbox::new();
         push(
@@ -152,7 +151,7 @@ fn follows_its_interface() {
             8,
             path([1; 16], 1),
         );
-        net.flush(&mut outbox, qpn);
+        net.flush(&mut outbox);
     });
 }
 
@@ -186,7 +185,7 @@ fn multicast_stays_on_its_interface() {
             let path = path(group, sgid_index);
             let headers = datagram(psn, MULTICAST_QPN, qpn);
             push(&from, &mut outbox, qpn, headers, 8, path);
-            from.flush(&mut outbox, qpn);
+            from.flush(&mut outbox);
             for (net, count) in [(&from, 1), (&same, 1), (&other, 0)] {
                 let got = receive(net, count);
                 assert_eq!(got.len(), count);
@@ -201,11 +200,11 @@ fn multicast_stays_on_its_interface() {
     });
 }
 
-/// A UDP socket sees no IP header; a raw one does, as a kernel device does that checks the ICRC.
+/// Checks the ICRC against the real IP header, which a raw socket receives, as a kernel device does.
 #[test]
 fn the_icrc_is_right_for_what_is_on_the_wire() {
     in_namespace(|| {
-        // Datagrams are cut on their way, and not put together again.
+        // GSO buffers are segmented on the loopback interface, and not coalesced by GRO.
         ip("link set lo up gso_max_segs 1");
         let raw = socket2::Socket::new(
             socket2::Domain::IPV4,
@@ -236,7 +235,7 @@ fn the_icrc_is_right_for_what_is_on_the_wire() {
             ids.push(found.id);
         }
         assert_eq!(ids.len(), 77);
-        // Numbered in the buffers that they were cut out of; the first is the longest.
+        // Identifications count up within a GSO buffer; the first buffer is a single long packet.
         assert_eq!(ids[..5], [0, 1, 0, 1, 2]);
     });
 }

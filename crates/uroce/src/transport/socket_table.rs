@@ -1,0 +1,57 @@
+//! [`SocketTable`]: the sockets of a device.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::gid_table::GidAddress;
+use super::socket::Socket;
+use crate::engine::Gid;
+
+/// The sockets of a device, and the GID table that they are bound to. Senders and receivers read it without a
+/// lock; [`super::Net`] replaces it as a whole.
+#[derive(Clone, Default)]
+pub struct SocketTable {
+    pub(super) gids: Vec<Option<GidAddress>>,
+    /// Sorted by port.
+    pub(super) ports: Vec<PortSockets>,
+    /// All sockets, also those of multicast groups, at the index that is their epoll token.
+    pub(super) receivers: Vec<Option<Arc<Socket>>>,
+}
+
+/// The sockets of a port, by GID index.
+#[derive(Clone)]
+pub(super) struct PortSockets {
+    pub port: u16,
+    pub sockets: Vec<Option<Arc<Socket>>>,
+}
+
+impl SocketTable {
+    /// The socket that a queue pair sends from; None if the GID table has no such entry, or another process has
+    /// the port at its address.
+    pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
+        let port = self.ports.get(self.find_port(port).ok()?)?;
+        port.sockets.get(usize::from(gid_index))?.as_ref()
+    }
+
+    /// The socket with this epoll token.
+    pub fn receiver(&self, token: usize) -> Option<&Arc<Socket>> {
+        self.receivers.get(token)?.as_ref()
+    }
+
+    /// The index of the port in `ports`, or, as the error, the index to insert it at.
+    pub(super) fn find_port(&self, port: u16) -> Result<usize, usize> {
+        self.ports.binary_search_by_key(&port, |ports| ports.port)
+    }
+
+    /// The GID of the sender of a datagram that `socket` has received from `ip`. For an alias address of this
+    /// host (see [`super::gid_table::alias`]) that is the default GID.
+    pub fn sender_gid(&self, socket: &Socket, ip: IpAddr) -> Gid {
+        if socket.local.ip == ip {
+            return socket.local.gid;
+        }
+        match self.gids.first() {
+            Some(Some(default)) if default.ip == ip => default.gid,
+            _ => crate::wire::gid_of(ip),
+        }
+    }
+}
