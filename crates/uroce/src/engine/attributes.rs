@@ -1,17 +1,115 @@
-//! The attributes of a queue pair, as `modify` sets them.
+//! What a queue pair is created with, and the attributes that `modify` sets.
 
-use super::{AddressVector, Gid, QpChange};
-use crate::wire::{gid_of, ip_of};
+use super::Gid;
+use crate::wire::{Psn, Transport, gid_of, ip_of};
 
+/// The transport service of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    Rc,
+    Uc,
+    Ud,
+    XrcSend,
+    XrcRecv,
+}
+
+impl Service {
+    /// The service as the opcodes of its packets name it.
+    pub fn transport(self) -> Transport {
+        match self {
+            Service::Rc => Transport::Rc,
+            Service::Uc => Transport::Uc,
+            Service::Ud => Transport::Ud,
+            Service::XrcSend | Service::XrcRecv => Transport::Xrc,
+        }
+    }
+
+    /// Whether requests are acknowledged.
+    pub fn is_reliable(self) -> bool {
+        !matches!(self, Service::Uc | Service::Ud)
+    }
+}
+
+/// `enum ibv_qp_state`, without IBV_QPS_UNKNOWN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum QpState {
+    Reset,
+    Init,
+    Rtr,
+    Rts,
+    Sqd,
+    Sqe,
+    Err,
+}
+
+/// What never changes in a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub struct QpConfig {
+    pub service: Service,
+    pub qpn: u32,
+    pub limits: Limits,
+    /// Every send WR is signaled (`sq_sig_all`).
+    pub sq_sig_all: bool,
+    /// Receive WRs come from the shared receive queue, through [`super::Host::take_srq_wr`].
+    pub has_srq: bool,
+}
+
+/// The depth of the queue pair's own work queues, in WRs.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub max_send_wr: u32,
+    pub max_recv_wr: u32,
+}
+
+/// The route to a peer: what an address handle holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressVector {
+    pub dgid: Gid,
+    pub sgid_index: u8,
+    pub traffic_class: u8,
+    pub hop_limit: u8,
+    pub flow_label: u32,
+}
+
+/// A change of attributes. The caller has validated it: each Some is allowed in the transition and
+/// within the device's limits, and every required attribute is there. Encoded values (`timeout`,
+/// `min_rnr_timer`, `rnr_retry` 7 for "no limit") are as in `ibv_qp_attr`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct QpChange {
+    pub state: Option<QpState>,
+    /// Raise SQ_DRAINED when the send queue is drained after the move to SQD.
+    pub sqd_async_notify: bool,
+    pub qkey: Option<u32>,
+    pub pkey_index: Option<u16>,
+    /// `IBV_ACCESS_REMOTE_*` that the queue pair grants its peer.
+    pub access: Option<u32>,
+    pub av: Option<AddressVector>,
+    /// In bytes.
+    pub path_mtu: Option<u32>,
+    pub dest_qpn: Option<u32>,
+    pub rq_psn: Option<Psn>,
+    pub sq_psn: Option<Psn>,
+    pub max_rd_atomic: Option<u8>,
+    pub max_dest_rd_atomic: Option<u8>,
+    pub min_rnr_timer: Option<u8>,
+    pub timeout: Option<u8>,
+    pub retry_cnt: Option<u8>,
+    pub rnr_retry: Option<u8>,
+}
+
+/// The configuration of a queue pair and its current attributes, which requester, completer and
+/// responder read. The PSNs are not among them: requester and responder advance them.
 #[derive(Clone, Debug)]
 pub struct Attributes {
+    pub config: QpConfig,
     pub qkey: u32,
     pub pkey_index: u16,
     /// `IBV_ACCESS_REMOTE_*`.
     pub access: u32,
     pub av: AddressVector,
-    /// The peer's address, in the form that packets have it.
+    /// The peer's address in the form in which [`super::Addresses`] has it.
     pub peer: Gid,
+    /// The path MTU in bytes.
     pub mtu: u32,
     pub dest_qpn: u32,
     pub max_rd_atomic: u8,
@@ -24,7 +122,8 @@ pub struct Attributes {
 }
 
 impl Attributes {
-    pub fn new() -> Attributes {
+    /// The attributes of a new queue pair, all zero, with the largest path MTU.
+    pub fn new(config: QpConfig) -> Attributes {
         let av = AddressVector {
             dgid: [0; 16],
             sgid_index: 0,
@@ -33,6 +132,7 @@ impl Attributes {
             flow_label: 0,
         };
         Attributes {
+            config,
             qkey: 0,
             pkey_index: 0,
             access: 0,
@@ -50,7 +150,7 @@ impl Attributes {
         }
     }
 
-    /// Takes over what the change has.
+    /// Takes over each attribute that the change contains.
     pub fn apply(&mut self, change: &QpChange) {
         fn set<T: Copy>(to: &mut T, from: Option<T>) {
             if let Some(value) = from {

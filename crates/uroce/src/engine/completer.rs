@@ -1,275 +1,226 @@
-//! What the requester makes of answers (9.7.4.2, 9.9.2): completions, retries, errors.
+//! The completer of a reliable connection: reads responses (9.7.4.2, 9.9.2), counts retries and decides
+//! about retransmissions, RNR waits and errors.
+//!
+//! It changes the requester through the requester's entry points. The queue pair completes WQEs and
+//! fails the send queue.
+
+use std::time::Duration;
 
 use ibverbs_abi::*;
 
-use super::requester::status_of;
-use super::send_queue::{self, Class};
-use super::{Host, Qp, QpState, Time, timers};
-use crate::wire::{Aeth, AethKind, NakCode, Operation, Packet, Psn};
+use super::attributes::Attributes;
+use super::encoding;
+use super::requester::{Acked, Expired, Requester};
+use super::{Host, Time};
+use crate::wire::{AethKind, NakCode, Operation, Packet};
 
-/// A complaint about a packet that comes sooner than this after the packet was sent again, in
-/// nanoseconds, or than two round trips, is not a new one.
-const REPEAT_AFTER: u64 = 500_000;
+/// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
+/// within twice the SRTT if that is longer: it was caused by the first transmission.
+const MIN_NAK_INTERVAL: Duration = Duration::from_micros(500);
 
-/// A timeout that is noticed so many nanoseconds late says nothing about the peer; and how often in a row
-/// that may be: a timeout is to be no longer than four times what was asked for (9.7.6.1.3).
-const LATE: u64 = 2_000_000;
-const EXCUSED: u8 = 3;
+/// An ack timeout that is handled this late says nothing about the peer: this process, and perhaps
+/// a peer on the same host, was descheduled. It retransmits without consuming one of `retry_cnt`.
+const LATE_TIMEOUT: Duration = Duration::from_millis(2);
+/// The most late timeouts in a row that consume no retry: a timeout must not take longer than four
+/// times the configured value (9.7.6.1.3).
+const MAX_LATE_TIMEOUTS: u8 = 3;
 
-impl Qp {
-    /// An answer of the peer's responder.
-    pub(super) fn receive_answer(
+/// The value of `rnr_retry` that means "no limit".
+const RNR_RETRY_INFINITE: u8 = 7;
+
+#[derive(Debug, Default)]
+pub struct Completer {
+    /// Ack timeouts that may still be followed by a retransmission.
+    retries_left: u8,
+    /// RNR NAKs that may still be followed by a retransmission.
+    rnr_retries_left: u8,
+    /// Late timeouts in a row that consumed no retry.
+    late_timeouts: u8,
+    last_nak: Option<NakRetransmission>,
+}
+
+/// The last retransmission that a sequence-error NAK caused.
+#[derive(Clone, Copy, Debug)]
+struct NakRetransmission {
+    packet: u64,
+    at: Time,
+}
+
+/// What a response asks for after the WQEs that it acknowledges have completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    None,
+    /// Packets were lost: retransmit from the oldest unacknowledged one.
+    Retransmit,
+    /// Wait for the peer's RNR timer, whose code this is.
+    RnrWait {
+        timer: u8,
+    },
+    /// Take the data of the response: call [`Completer::on_response`].
+    TakeResponse,
+    /// The oldest WQE fails.
+    Fail(ibv_wc_status),
+}
+
+impl Completer {
+    /// Starts a connection.
+    pub fn start(&mut self, attributes: &Attributes) {
+        *self = Completer {
+            retries_left: attributes.retry_cnt,
+            rnr_retries_left: attributes.rnr_retry,
+            ..Completer::default()
+        };
+    }
+
+    /// A packet from the peer's responder. Acknowledges what it covers and returns what else it asks
+    /// for; None if the packet is a duplicate, or responds to a packet that was never sent.
+    pub fn on_packet(
         &mut self,
+        requester: &mut Requester,
         operation: Operation,
         packet: &Packet,
+        attributes: &Attributes,
         now: Time,
-        host: &mut impl Host,
-    ) {
-        if !matches!(self.state, QpState::Rts | QpState::Sqd) {
-            return;
-        }
+    ) -> Option<Action> {
         let headers = &packet.headers;
-        let number = send_queue::nearest(headers.bth.psn, self.requester.oldest);
-        if number >= self.requester.sent {
-            return;
-        }
+        let number = requester.sent_packet(headers.bth.psn)?;
         if let Some(aeth) = &headers.aeth {
-            self.note_credits(aeth);
+            requester.on_credits(aeth);
         }
-        // An old answer again.
-        if number < self.requester.oldest {
-            return;
+        if number < requester.oldest_unacked() {
+            return None;
         }
         let kind = headers.aeth.map(|aeth| aeth.kind);
-        let acknowledged = match (operation, kind) {
+        let acked_end = match (operation, kind) {
             (Operation::Ack, Some(AethKind::Ack { .. })) => number + 1,
             _ => number,
         };
-        // A gap in the responses says that some were lost (9.7.5.1.2).
-        let complete = self.acknowledge(acknowledged, now);
-        // What is done completes before anything behind it fails.
-        self.settle(host);
-        if self.state == QpState::Err {
-            return;
+        let acked = requester.on_ack(acked_end, attributes, now);
+        self.on_progress(acked, attributes);
+        if !acked.complete {
+            // A gap in the responses: some of them were lost (9.7.5.1.2).
+            return Some(Action::Retransmit);
         }
-        if !complete {
-            self.repeat(now);
-            return;
-        }
-        match (operation, kind) {
-            (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
-                self.not_ready(timer, now, host);
-            }
-            (Operation::Ack, Some(AethKind::Nak(code))) => match status_of_nak(code) {
-                Some(status) => self.fail_oldest(status, host),
-                None => self.repeat(now),
-            },
-            (Operation::Ack, _) => {}
-            (_, None | Some(AethKind::Ack { .. })) => {
-                self.take_response(operation, packet, now, host);
-                self.settle(host);
-            }
-            (_, Some(_)) => self.fail_oldest(IBV_WC_BAD_RESP_ERR, host),
-        }
+        Some(match (operation, kind) {
+            (Operation::Ack, Some(AethKind::RnrNak { timer })) => Action::RnrWait { timer },
+            (Operation::Ack, Some(AethKind::Nak(code))) => on_nak(code),
+            (Operation::Ack, _) => Action::None,
+            (_, None | Some(AethKind::Ack { .. })) => Action::TakeResponse,
+            (_, Some(_)) => Action::Fail(IBV_WC_BAD_RESP_ERR),
+        })
     }
 
-    /// Everything before packet `to` has been executed by the peer. False if that cannot be, since
-    /// responses with data are missing: then it holds for what is before these.
-    fn acknowledge(&mut self, to: u64, now: Time) -> bool {
-        let requester = &mut self.requester;
-        let before = requester.oldest;
-        for wqe in &self.send_queue.wqes {
-            if requester.oldest >= to {
-                break;
-            }
-            if wqe.end <= requester.oldest {
-                continue;
-            }
-            match wqe.class() {
-                Class::Read | Class::Atomic => break,
-                Class::Prompt => requester.reads = requester.reads.saturating_sub(1),
-                Class::Message | Class::Local => {}
-            }
-            requester.oldest = to.min(wqe.end);
-        }
-        self.progressed(before, now);
-        self.requester.oldest >= to
-    }
-
-    /// Packets from `before` on have been acknowledged.
-    fn progressed(&mut self, before: u64, now: Time) {
-        let requester = &mut self.requester;
-        let count = requester.oldest - before;
-        if count == 0 {
-            return;
-        }
-        requester.window.progress(count, requester.oldest);
-        if let Some((number, time)) = requester.timed
-            && requester.oldest > number
-        {
-            requester.window.timed(now.since(time));
-            requester.timed = None;
-        }
-        if requester.next <= requester.oldest {
-            requester.next = requester.oldest;
-            requester.current = 0;
-            requester.reads = 0;
-        }
-        requester.retries_left = self.attributes.retry_cnt;
-        requester.excused = 0;
-        requester.rnr_left = self.attributes.rnr_retry;
-        requester.not_before = None;
-        requester.stop_timers();
-        if requester.oldest < requester.sent {
-            requester.start_timers(self.attributes.timeout, now);
-        }
-    }
-
-    /// The response to the oldest packet.
-    fn take_response(
+    /// Takes the data of a READ response or ATOMIC ACK for the oldest packet. An error is the status
+    /// that the oldest WQE fails with; the same holds for the functions below.
+    pub fn on_response(
         &mut self,
+        requester: &mut Requester,
         operation: Operation,
         packet: &Packet,
+        attributes: &Attributes,
         now: Time,
         host: &mut impl Host,
-    ) {
-        let number = self.requester.oldest;
-        let Some(wqe) = self.send_queue.wqes.iter().find(|wqe| wqe.end > number) else {
-            return;
-        };
-        let mtu = self.attributes.mtu;
-        let mut answers = true;
-        let taken = match (wqe.class(), operation, packet.headers.atomic_ack) {
-            (Class::Read, Operation::ReadResponse, _) => {
-                let offset = (number - wqe.first) * u64::from(mtu);
-                let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
-                if packet.payload.len() as u64 != len {
-                    Err(IBV_WC_BAD_RESP_ERR)
-                } else if len == 0 {
-                    Ok(())
-                } else {
-                    answers = number + 1 == wqe.read_end(number, mtu);
-                    host.scatter(&wqe.wr.sges, offset, packet.payload)
-                        .map_err(status_of)
-                }
-            }
-            (Class::Atomic, Operation::AtomicAck, Some(before)) => host
-                .scatter(&wqe.wr.sges, 0, &before.to_ne_bytes())
-                .map_err(status_of),
-            (Class::Prompt, Operation::ReadResponse, _) if packet.payload.is_empty() => Ok(()),
-            _ => Err(IBV_WC_BAD_RESP_ERR),
-        };
-        match taken {
-            Ok(()) => {
-                let requester = &mut self.requester;
-                requester.oldest += 1;
-                if answers {
-                    requester.reads = requester.reads.saturating_sub(1);
-                }
-                self.progressed(number, now);
-            }
-            Err(status) => self.fail_oldest(status, host),
+    ) -> Result<(), ibv_wc_status> {
+        let acked = requester.on_response(operation, packet, attributes, now, host)?;
+        self.on_progress(acked, attributes);
+        Ok(())
+    }
+
+    /// Any progress makes all retries available again.
+    fn on_progress(&mut self, acked: Acked, attributes: &Attributes) {
+        if acked.progress {
+            self.retries_left = attributes.retry_cnt;
+            self.rnr_retries_left = attributes.rnr_retry;
+            self.late_timeouts = 0;
         }
     }
 
-    /// The peer misses the oldest packet: from there, all is sent again.
-    fn repeat(&mut self, now: Time) {
-        let requester = &mut self.requester;
-        if requester.not_before.is_some() || requester.next == requester.oldest {
+    /// The peer did not get the oldest packet: retransmits from there, unless that has just been done.
+    pub fn retransmit(&mut self, requester: &mut Requester, now: Time) {
+        if !requester.may_retransmit() {
             return;
         }
-        let again = (2 * requester.window.round_trip()).max(REPEAT_AFTER);
-        if let Some((number, time)) = requester.repeated
-            && number == requester.oldest
-            && now.since(time) < again
+        let packet = requester.oldest_unacked();
+        let interval = MIN_NAK_INTERVAL.max(requester.srtt() * 2);
+        if let Some(last) = self.last_nak
+            && last.packet == packet
+            && now.since(last.at) < interval
         {
             return;
         }
-        requester.repeated = Some((requester.oldest, now));
-        requester.window.loss(requester.oldest, requester.sent);
-        requester.rewind();
-        requester.probe = None;
+        self.last_nak = Some(NakRetransmission { packet, at: now });
+        requester.on_loss();
     }
 
-    /// The peer has no receive for the oldest packet's message (9.7.5.2.8).
-    fn not_ready(&mut self, timer: u8, now: Time, host: &mut impl Host) {
-        if self.requester.not_before.is_some() {
-            return;
+    /// The peer has no receive WQE for the message of the oldest packet (9.7.5.2.8).
+    pub fn on_rnr_nak(
+        &mut self,
+        requester: &mut Requester,
+        timer: u8,
+        attributes: &Attributes,
+        now: Time,
+    ) -> Result<(), ibv_wc_status> {
+        if requester.is_rnr_waiting() {
+            return Ok(());
         }
-        if self.attributes.rnr_retry != FOREVER {
-            match self.requester.rnr_left.checked_sub(1) {
-                Some(left) => self.requester.rnr_left = left,
-                None => return self.fail_oldest(IBV_WC_RNR_RETRY_EXC_ERR, host),
-            }
+        if attributes.rnr_retry != RNR_RETRY_INFINITE {
+            let left = self.rnr_retries_left.checked_sub(1);
+            self.rnr_retries_left = left.ok_or(IBV_WC_RNR_RETRY_EXC_ERR)?;
         }
-        let requester = &mut self.requester;
-        requester.not_before = Some(now.after(timers::rnr(timer)));
-        requester.rewind();
-        requester.stop_timers();
-        requester.retries_left = self.attributes.retry_cnt;
+        requester.on_rnr_nak(now.after(encoding::rnr_timer(timer)));
+        self.retries_left = attributes.retry_cnt;
+        Ok(())
     }
 
-    fn note_credits(&mut self, aeth: &Aeth) {
-        if let AethKind::Ack { credits } = aeth.kind {
-            let requester = &mut self.requester;
-            let limit =
-                timers::credits(credits).map(|count| Psn::new(aeth.msn.wrapping_add(count)).get());
-            let newer = match (limit, requester.credit_limit) {
-                (Some(new), Some(old)) => Psn::new(new).distance(Psn::new(old)) > 0,
-                _ => true,
-            };
-            if newer {
-                requester.credit_limit = limit;
-            }
+    /// A timer of the requester may have expired.
+    pub fn on_timeout(
+        &mut self,
+        requester: &mut Requester,
+        attributes: &Attributes,
+        now: Time,
+    ) -> Result<(), ibv_wc_status> {
+        let counts_as_loss = match requester.take_expired(now) {
+            None => return Ok(()),
+            Some(Expired::AckTimeout { late }) => self.consume_retry(late)?,
+            Some(Expired::Rto) => true,
+        };
+        if counts_as_loss {
+            requester.on_rto();
         }
+        requester.retransmit(attributes, now);
+        Ok(())
     }
 
-    pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
-        let due = |at: Option<Time>| at.is_some_and(|at| at <= now);
-        if due(self.requester.not_before) {
-            self.requester.not_before = None;
+    /// Counts an ack timeout that is handled `late`. False: it was handled too late to count.
+    fn consume_retry(&mut self, late: Duration) -> Result<bool, ibv_wc_status> {
+        if late >= LATE_TIMEOUT && self.late_timeouts < MAX_LATE_TIMEOUTS {
+            self.late_timeouts += 1;
+            return Ok(false);
         }
-        let requester = &mut self.requester;
-        let mut excused = false;
-        if let Some(deadline) = requester.deadline.filter(|at| *at <= now) {
-            // Whoever is this late is kept from running, and so may be a peer on the same host: what is
-            // not acknowledged is sent again, but that is not one of the retries, within what 9.7.6.1.3
-            // allows.
-            excused = now.since(deadline) >= LATE && requester.excused < EXCUSED;
-            if excused {
-                requester.excused += 1;
-            } else {
-                let Some(left) = requester.retries_left.checked_sub(1) else {
-                    self.fail_oldest(IBV_WC_RETRY_EXC_ERR, host);
-                    return;
-                };
-                requester.retries_left = left;
-                requester.excused = 0;
-            }
-            requester.stop_timers();
-        } else if due(requester.probe) {
-            requester.probe = None;
-        } else {
-            return;
-        }
-        if !excused {
-            requester.window.silence(requester.oldest, requester.sent);
-        }
-        requester.rewind();
-        requester.start_timers(self.attributes.timeout, now);
+        let left = self.retries_left.checked_sub(1);
+        self.retries_left = left.ok_or(IBV_WC_RETRY_EXC_ERR)?;
+        self.late_timeouts = 0;
+        Ok(true)
+    }
+
+    #[cfg(test)]
+    pub fn retries_left(&self) -> u8 {
+        self.retries_left
+    }
+
+    #[cfg(test)]
+    pub fn late_timeouts(&self) -> u8 {
+        self.late_timeouts
     }
 }
 
-/// The value of `rnr_retry` that means "without end".
-const FOREVER: u8 = 7;
-
-/// None: the packet is to be sent again.
-fn status_of_nak(code: NakCode) -> Option<ibv_wc_status> {
+/// What a NAK other than RNR asks for (9.7.5.2).
+fn on_nak(code: NakCode) -> Action {
     match code {
-        NakCode::PsnSequence => None,
-        NakCode::InvalidRequest => Some(IBV_WC_REM_INV_REQ_ERR),
-        NakCode::RemoteAccess => Some(IBV_WC_REM_ACCESS_ERR),
-        NakCode::RemoteOperational => Some(IBV_WC_REM_OP_ERR),
-        NakCode::InvalidRdRequest => Some(IBV_WC_REM_INV_RD_REQ_ERR),
+        NakCode::PsnSequence => Action::Retransmit,
+        NakCode::InvalidRequest => Action::Fail(IBV_WC_REM_INV_REQ_ERR),
+        NakCode::RemoteAccess => Action::Fail(IBV_WC_REM_ACCESS_ERR),
+        NakCode::RemoteOperational => Action::Fail(IBV_WC_REM_OP_ERR),
+        NakCode::InvalidRdRequest => Action::Fail(IBV_WC_REM_INV_RD_REQ_ERR),
     }
 }

@@ -1,23 +1,38 @@
-//! Putting a packet into the buffer it is sent from.
+//! Writes a packet into the buffer it is sent from: headers, payload, padding. The ICRC is added by
+//! the transport.
 
-use super::Qp;
+use super::attributes::Attributes;
 use crate::wire::{Bth, Headers, Opcode, Operation, Part, Psn};
 
-/// The default partition, with full membership.
+/// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
 
-impl Qp {
-    /// The headers that all packets to the peer of a connected queue pair have.
-    pub(super) fn headers(&self, operation: Operation, part: Part, psn: Psn) -> Headers {
-        headers(
-            Opcode::new(self.transport(), operation, part),
-            self.attributes.dest_qpn,
-            psn,
-        )
+/// The part of a message that a packet is.
+pub fn part_of(is_first: bool, is_last: bool) -> Part {
+    match (is_first, is_last) {
+        (true, true) => Part::Only,
+        (true, false) => Part::First,
+        (false, false) => Part::Middle,
+        (false, true) => Part::Last,
     }
 }
 
-/// A packet's headers, without extension headers.
+/// The headers of a packet to the peer of a connected queue pair, without extension headers.
+pub fn connected_headers(
+    attributes: &Attributes,
+    operation: Operation,
+    part: Part,
+    psn: Psn,
+) -> Headers {
+    let transport = attributes.config.service.transport();
+    headers(
+        Opcode::new(transport, operation, part),
+        attributes.dest_qpn,
+        psn,
+    )
+}
+
+/// The headers of a packet, without extension headers.
 pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
     Headers::new(Bth {
         opcode,
@@ -31,13 +46,14 @@ pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
     })
 }
 
-/// Where the payload of a packet goes. None if the buffer is too small.
+/// The place of the payload, `len` bytes, behind the headers. None if the buffer is too small.
 pub fn payload<'a>(headers: &Headers, len: usize, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
     let start = headers.len();
     buffer.get_mut(start..start + len)
 }
 
-/// Puts headers before the payload and padding behind it; returns the packet's length.
+/// Writes the headers before a payload of `len` bytes and the padding after it. Returns the length of
+/// the packet; None if the buffer is too small.
 pub fn seal(mut headers: Headers, len: usize, buffer: &mut [u8]) -> Option<usize> {
     let pad = len.wrapping_neg() % 4;
     headers.bth.pad = pad as u8;

@@ -1,34 +1,50 @@
-//! What the engine needs of the world around a queue pair.
+//! What the engine needs of the device: memory, shared receive queues, completion queues, events.
 
-use super::{Bind, Completion, QpEvent, RecvWr, Sge};
+use ibverbs_abi::*;
 
-/// A local key, range or right was wrong: IBV_WC_LOC_PROT_ERR or IBV_WC_LOC_LEN_ERR.
+use super::{Bind, Completion, RecvWr, Sge};
+
+/// Local memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalError {
+    /// Key, protection domain, range or access right is wrong: IBV_WC_LOC_PROT_ERR.
     Protection,
+    /// The SGEs end too early: IBV_WC_LOC_LEN_ERR.
     Length,
     /// The memory window cannot be bound or invalidated: IBV_WC_MW_BIND_ERR.
     Bind,
 }
 
-/// A remote key, range, domain or right was wrong: NAK "remote access error".
+impl LocalError {
+    /// The completion status of the WQE.
+    pub fn status(self) -> ibv_wc_status {
+        match self {
+            LocalError::Protection => IBV_WC_LOC_PROT_ERR,
+            LocalError::Length => IBV_WC_LOC_LEN_ERR,
+            LocalError::Bind => IBV_WC_MW_BIND_ERR,
+        }
+    }
+}
+
+/// R_Key, protection domain, range or access right of a remote request is wrong: NAK "remote access
+/// error".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteError;
 
-/// The completion queue is full: the queue pair goes to the error state.
+/// The completion queue is full: the completion is lost, the queue pair moves to ERR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
-/// An XRC request that cannot be served.
+/// Why an XRC shared receive queue has no WR for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XrcError {
-    /// The shared receive queue does not exist in the queue pair's domain.
+    /// No such queue in the queue pair's XRC domain.
     NoSuchQueue,
-    /// It has no receive request now.
+    /// The queue is empty.
     Empty,
 }
 
-/// What a remote request wants to do.
+/// What a remote request does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,
@@ -36,6 +52,17 @@ pub enum Access {
     Atomic,
     FlushGlobal,
     FlushPersistent,
+}
+
+/// An asynchronous event of a queue pair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QpEvent {
+    Fatal,
+    RequestError,
+    AccessError,
+    CommunicationEstablished,
+    SendQueueDrained,
+    LastWqeReached,
 }
 
 /// The work queue whose work request a completion belongs to.
@@ -50,23 +77,23 @@ pub enum WorkQueue {
     },
 }
 
-/// The world around one queue pair. All calls are made by the thread that runs the queue pair, and
-/// none of them calls back into it.
+/// What a queue pair needs of its device. The thread that drives the queue pair makes all calls, and
+/// no call may enter the queue pair again.
 ///
-/// A region may vanish between two calls: keys are looked up at each.
+/// A memory region may be deregistered between two calls, so each call looks up the keys.
 pub trait Host {
-    /// Whether the pieces are good: keys, domain, ranges, and the right to write into them locally if
-    /// `writable`. Returns the sum of their lengths.
+    /// Checks the SGEs: keys, protection domain, ranges, and the right to write locally if `writable`.
+    /// Returns the sum of their lengths.
     fn check_local(&mut self, sges: &[Sge], writable: bool) -> Result<u64, LocalError>;
 
-    /// Copies out of the pieces, from byte `offset` of their sequence on, as much as `into` holds.
+    /// Reads from the SGEs, taken as one sequence of bytes, from byte `offset` on; fills `into`.
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError>;
 
-    /// Copies into the pieces, from byte `offset` of their sequence on. `Length` if they end before
-    /// `from` does.
+    /// Writes to the SGEs, taken as one sequence of bytes, from byte `offset` on. `Length` if they end
+    /// before `from` does.
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
 
-    /// Whether a peer of this queue pair may do `access` to the bytes. Of length 0 nothing is asked.
+    /// Whether a peer of this queue pair may access the bytes. `len` 0 is allowed whatever the key is (9.7.4.1.5).
     fn check_remote(
         &mut self,
         rkey: u32,
@@ -81,8 +108,9 @@ pub trait Host {
     /// Reads bytes for a peer.
     fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError>;
 
-    /// Replaces the eight bytes at `va` (aligned; the engine has checked that) by `change` of them,
-    /// atomically for all that use this device; returns what was there. Numbers are in host order.
+    /// Replaces the eight bytes at `va` by `change` of them, atomically with respect to all accesses
+    /// through this device. The engine has checked that `va` is aligned. Returns the original value.
+    /// Values are in host byte order.
     fn atomic(
         &mut self,
         rkey: u32,
@@ -90,11 +118,11 @@ pub trait Host {
         change: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, RemoteError>;
 
-    /// Writes eight bytes at once (aligned).
+    /// Writes eight bytes with one store. The engine has checked that `va` is aligned.
     fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError>;
 
-    /// Makes what was written before visible (or persistent), for a flush request of a range or,
-    /// `whole`, of the region; includes the check of the rights.
+    /// Makes earlier writes to the range, or with `whole` to the memory region, globally visible or
+    /// persistent. Checks the access rights too.
     fn flush(
         &mut self,
         rkey: u32,
@@ -104,25 +132,25 @@ pub trait Host {
         access: Access,
     ) -> Result<(), RemoteError>;
 
-    /// A peer's SEND with invalidate. Fails if this queue pair's domain has no such window (type 2) or
-    /// region, or it must not be invalidated.
+    /// Invalidates the R_Key of a peer's SEND with invalidate. Fails unless it belongs to a memory
+    /// region or type 2 window that this queue pair may invalidate.
     fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError>;
 
-    /// A work request's local invalidate.
+    /// Executes a local invalidate.
     fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError>;
 
-    /// A work request's bind.
+    /// Executes a memory window bind.
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError>;
 
-    /// The next receive of the shared receive queue; only called if [`super::QpConfig::has_srq`].
+    /// Takes the next WR of the shared receive queue. Only called if [`super::QpConfig::has_srq`].
     fn take_srq_wr(&mut self) -> Option<RecvWr>;
 
-    /// The next receive of the XRC shared receive queue of that number.
+    /// Takes the next WR of the XRC shared receive queue with that number.
     fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError>;
 
-    /// A completion.
+    /// Adds a completion to the work queue's completion queue.
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun>;
 
-    /// An asynchronous event of the queue pair.
+    /// Raises an asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
 }

@@ -1,65 +1,70 @@
-//! The protocol of queue pairs (specification chapters 9 and 10). Pure: it does no I/O and has no
-//! clock. Whoever runs a queue pair hands it work requests, packets and the time, and takes packets
-//! and completions from it; what it needs of the world stands in [`Host`].
+//! The transport protocol of a queue pair (specification chapters 9 and 10).
 //!
-//! | file | what is in it |
+//! The engine is pure: it does no I/O and reads no clock. Its caller passes in work requests, received
+//! packets and the time, and gets packets to send and completions. [`Host`] is the engine's only way
+//! to memory, receive queues outside the queue pair, completion queues and asynchronous events.
+//!
+//! | module | responsible for |
 //! |---|---|
-//! | `qp.rs`, `attributes.rs` | a queue pair, its states, and the calls that drive it |
-//! | `send_queue.rs` | requests, and which packets they are |
-//! | `requester.rs`, `completer.rs` | reliable connections: what is sent, and what is made of answers |
-//! | `responder.rs`, `nak.rs` | reliable connections: what requests do, and why they are refused |
-//! | `response_queue.rs`, `duplicate.rs` | what is answered, and answered once more |
-//! | `uc.rs`, `ud.rs` | unreliable connections; datagrams |
-//! | `complete.rs` | how requests leave the queues: completed, failed, flushed |
-//! | `window.rs`, `timers.rs` | how much may be under way; times that attributes encode |
-//! | `emit.rs` | packets into buffers |
+//! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
+//! | `requester`, `send_queue` | which request packet is sent next, and what is in flight |
+//! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
+//! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
+//! | `response_queue` | responses waiting to be sent, in PSN order |
+//! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
+//! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
+//! | `emit` | a packet's headers and payload in the send buffer |
+//!
+//! Each part owns its fields. The entry points of a part return what the queue pair has to do; only
+//! `qp` changes the state and reports completions and events.
 //!
 //! A [`Qp`] is used by one thread at a time. Order of calls: after each `post_send`, `receive`,
-//! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then look at
+//! `handle_timeout` and `modify`, call [`Qp::transmit`] until it returns None, then read
 //! [`Qp::next_timeout`].
 
 #![forbid(unsafe_code)]
 
 mod attributes;
-mod complete;
 mod completer;
-mod duplicate;
+mod congestion;
 mod emit;
+mod encoding;
 mod host;
-mod nak;
+mod pacer;
 mod qp;
+mod recv_queue;
 mod requester;
 mod responder;
 mod response_queue;
+mod rtt;
 mod send_queue;
 #[cfg(test)]
 mod tests;
-mod timers;
-mod uc;
-mod ud;
-mod window;
+mod timer;
 mod work;
 
-pub use host::{Access, Host, LocalError, Overrun, RemoteError, WorkQueue, XrcError};
-pub use qp::{
-    AddressVector, Addresses, Limits, Qp, QpChange, QpConfig, QpEvent, QpState, Service, Transmit,
-};
+use std::time::Duration;
+
+pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service};
+pub use host::{Access, Host, LocalError, Overrun, QpEvent, RemoteError, WorkQueue, XrcError};
+pub use qp::{Addresses, Qp, Transmit};
 pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
 
-/// A point in time: nanoseconds of a clock that never goes back.
+/// A point in time: nanoseconds of a monotonic clock, whose origin is the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
-    fn after(self, nanoseconds: u64) -> Time {
-        Time(self.0.saturating_add(nanoseconds))
+    /// `wait` later. Saturates at the end of the clock, 584 years after its origin.
+    fn after(self, wait: Duration) -> Time {
+        Time(self.0.saturating_add(wait.as_nanos() as u64))
     }
 
-    /// Nanoseconds since `earlier`.
-    fn since(self, earlier: Time) -> u64 {
-        self.0.saturating_sub(earlier.0)
+    /// The time since `earlier`; zero if `earlier` is later than `self`.
+    fn since(self, earlier: Time) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// An address of a port, as in the GRH: an IPv6 address, or an IPv4 address mapped into one.
+/// A GID, as in the GRH: an IPv6 address, or an IPv4 address mapped into one (RoCEv2 annex, A17.4.3).
 pub type Gid = [u8; 16];

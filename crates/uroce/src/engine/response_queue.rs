@@ -1,245 +1,203 @@
-//! What the responder of a reliable connection has to send: acknowledgments and responses, in the
-//! order of their PSNs (9.7.5.1). Read responses are made one by one as they are sent.
+//! The responses that the responder of a reliable connection still has to send, in the order of their
+//! PSNs (9.7.5.1). A READ is one entry; its response packets are built one at a time as they are sent.
 
 use std::collections::VecDeque;
 
-use super::{Access, Host, Qp, QpEvent, QpState, Time, emit, requester::part_of};
-use crate::wire::{Aeth, AethKind, Headers, NakCode, Operation, Part, Psn};
+use crate::wire::{AethKind, NakCode, Psn};
 
-/// Credits are not counted.
-const CREDITS: u8 = 31;
-/// More answers than that do not wait; the requests behind them are lost.
-const MOST: usize = 1024;
+/// The most responses that wait. A request whose response finds no room is dropped.
+const MAX_RESPONSES: usize = 1024;
 
-/// The answer to a READ request that is being sent.
+/// The responses to a READ request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadReply {
-    /// The PSN of the request's first execution.
-    pub first: Psn,
-    /// Of the next response.
+pub struct ReadResponse {
+    /// The PSN of the request when it was first executed.
+    pub first_psn: Psn,
+    /// The PSN of the next response packet.
     pub psn: Psn,
     pub va: u64,
     pub rkey: u32,
-    pub left: u32,
-    /// A response has been sent.
-    pub began: bool,
-    /// The request came for the first time.
-    pub original: bool,
+    /// Bytes that have not been sent.
+    pub remaining: u32,
+    /// A response packet has been sent.
+    pub started: bool,
+    /// The request is a duplicate.
+    pub duplicate: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reply {
-    Ack(Psn),
-    Refusal(Psn, AethKind),
+pub enum Response {
+    Ack {
+        psn: Psn,
+    },
+    Nak {
+        psn: Psn,
+        kind: AethKind,
+    },
     Atomic {
         psn: Psn,
-        before: u64,
-        /// The request came for the first time.
-        original: bool,
+        original_value: u64,
+        /// The request is a duplicate.
+        duplicate: bool,
     },
-    /// Of a request that is answered without data.
-    Empty(Psn),
-    Read(ReadReply),
+    /// A READ response without payload, to an ATOMIC WRITE or FLUSH.
+    Empty {
+        psn: Psn,
+    },
+    Read(ReadResponse),
 }
 
-impl Reply {
+impl Response {
     fn psn(&self) -> Psn {
         match self {
-            Reply::Ack(psn)
-            | Reply::Refusal(psn, _)
-            | Reply::Atomic { psn, .. }
-            | Reply::Empty(psn) => *psn,
-            Reply::Read(read) => read.psn,
+            Response::Ack { psn }
+            | Response::Nak { psn, .. }
+            | Response::Atomic { psn, .. }
+            | Response::Empty { psn } => *psn,
+            Response::Read(read) => read.psn,
         }
     }
 }
 
 #[derive(Debug, Default)]
-pub struct Replies {
-    queue: VecDeque<Reply>,
-    /// A request has been let go before the first.
-    gave_way: bool,
+pub struct ResponseQueue {
+    queue: VecDeque<Response>,
+    /// A request was sent ahead of the first response.
+    yielded: bool,
 }
 
-impl Replies {
-    /// Acknowledges all up to that packet; one acknowledgment stands for several.
-    pub fn ack(&mut self, psn: Psn) {
-        let place = self.place_behind(psn);
+impl ResponseQueue {
+    pub fn front(&self) -> Option<&Response> {
+        self.queue.front()
+    }
+
+    pub fn pop_front(&mut self) {
+        self.queue.pop_front();
+    }
+
+    /// The first response has been sent.
+    pub fn on_sent(&mut self) {
+        self.queue.pop_front();
+        self.yielded = false;
+    }
+
+    /// A response packet with `len` bytes of the READ at the front has been sent; more of them follow.
+    pub fn on_read_response_sent(&mut self, len: u32) {
+        if let Some(Response::Read(read)) = self.queue.front_mut() {
+            read.psn = read.psn.next();
+            read.va = read.va.wrapping_add(len.into());
+            read.remaining -= len;
+            read.started = true;
+        }
+    }
+
+    /// Acknowledges all packets up to `psn`. Extends an ACK that waits (9.7.5.1.2).
+    pub fn push_ack(&mut self, psn: Psn) {
+        let place = self.place_after(psn);
         match place.checked_sub(1).and_then(|i| self.queue.get_mut(i)) {
-            Some(Reply::Ack(before)) => *before = psn,
-            _ => self.queue.insert(place, Reply::Ack(psn)),
+            Some(Response::Ack { psn: acked }) => *acked = psn,
+            _ => self.queue.insert(place, Response::Ack { psn }),
         }
     }
 
-    /// The answer to a new request.
-    pub fn push(&mut self, reply: Reply) {
-        self.queue.push_back(reply);
+    /// Appends the response to a new request.
+    pub fn push(&mut self, response: Response) {
+        self.queue.push_back(response);
     }
 
-    /// The answer to a request that had been executed before.
-    pub fn again(&mut self, reply: Reply) {
-        if let Reply::Read(new) = reply {
-            let same = |old: &&mut Reply| matches!(old, Reply::Read(old) if old.first == new.first);
-            if let Some(Reply::Read(old)) = self.queue.iter_mut().find(same) {
-                let original = old.original;
-                *old = ReadReply { original, ..new };
-                return;
+    /// Inserts the response to a duplicate request. A READ that still waits restarts where the
+    /// duplicate asks for it; any other response that still waits is not doubled.
+    pub fn push_duplicate(&mut self, response: Response) {
+        if let Response::Read(new) = response
+            && self.restart_read(new)
+        {
+            return;
+        }
+        let place = self.place_after(response.psn());
+        let before = place.checked_sub(1).and_then(|i| self.queue.get(i));
+        let waits = match (before, &response) {
+            (Some(Response::Atomic { psn: old, .. }), Response::Atomic { psn: new, .. }) => {
+                old == new
             }
-        }
-        let place = self.place_behind(reply.psn());
-        let there = place.checked_sub(1).and_then(|i| self.queue.get(i));
-        let waits = match (there, &reply) {
-            (Some(Reply::Atomic { psn: old, .. }), Reply::Atomic { psn: new, .. }) => old == new,
-            (there, reply) => there == Some(reply),
+            (before, response) => before == Some(response),
         };
         if !waits && self.has_room() {
-            self.queue.insert(place, reply);
+            self.queue.insert(place, response);
         }
     }
 
-    /// Behind all answers to requests up to that packet.
-    fn place_behind(&self, psn: Psn) -> usize {
-        let later = |reply: &&Reply| reply.psn().distance(psn) > 0;
+    /// Replaces the waiting response to the same READ request, if there is one.
+    fn restart_read(&mut self, new: ReadResponse) -> bool {
+        let mut reads = self.queue.iter_mut().filter_map(|response| match response {
+            Response::Read(read) => Some(read),
+            _ => None,
+        });
+        let Some(old) = reads.find(|read| read.first_psn == new.first_psn) else {
+            return false;
+        };
+        let duplicate = old.duplicate;
+        *old = ReadResponse { duplicate, ..new };
+        true
+    }
+
+    /// The index after all responses to requests up to `psn`.
+    fn place_after(&self, psn: Psn) -> usize {
+        let later = |response: &&Response| response.psn().distance(psn) > 0;
         self.queue.len() - self.queue.iter().rev().take_while(later).count()
     }
 
     pub fn has_room(&self) -> bool {
-        self.queue.len() < MOST
+        self.queue.len() < MAX_RESPONSES
     }
 
-    /// What was complained about has come.
-    pub fn withdraw_complaint(&mut self) {
-        if let Some(Reply::Refusal(
-            _,
-            AethKind::RnrNak { .. } | AethKind::Nak(NakCode::PsnSequence),
-        )) = self.queue.back()
+    /// Removes an unsent RNR NAK or PSN sequence error NAK: the packet that it asks for has arrived.
+    pub fn withdraw_nak(&mut self) {
+        if let Some(Response::Nak {
+            kind: AethKind::RnrNak { .. } | AethKind::Nak(NakCode::PsnSequence),
+            ..
+        }) = self.queue.back()
         {
             self.queue.pop_back();
         }
     }
 
-    /// Requests for data, made once, whose answers have not been sent.
-    pub fn pending(&self) -> usize {
-        let pending = |reply: &&Reply| match reply {
-            Reply::Read(read) => read.original,
-            Reply::Atomic { original, .. } => *original,
+    /// READ and atomic requests, duplicates excluded, whose responses have not been sent completely.
+    pub fn pending_rd_atomic(&self) -> usize {
+        let pending = |response: &&Response| match response {
+            Response::Read(read) => !read.duplicate,
+            Response::Atomic { duplicate, .. } => !duplicate,
             _ => false,
         };
         self.queue.iter().filter(pending).count()
     }
 
-    /// That request's answer cannot be asked for any more.
-    pub fn forget(&mut self, first: Psn) {
-        self.queue
-            .retain(|reply| !matches!(reply, Reply::Read(read) if read.first == first));
+    /// Drops the response to the READ request that was first executed at `first_psn`.
+    pub fn drop_read(&mut self, first_psn: Psn) {
+        let same = |response: &Response| matches!(response, Response::Read(read) if read.first_psn == first_psn);
+        self.queue.retain(|response| !same(response));
     }
 
-    /// No memory is read any more.
+    /// Drops the first READ response and everything after it: memory must not be read any more.
     pub fn withhold_reads(&mut self) {
-        if let Some(place) = (self.queue.iter()).position(|reply| matches!(reply, Reply::Read(_))) {
+        let is_read = |response: &Response| matches!(response, Response::Read(_));
+        if let Some(place) = self.queue.iter().position(is_read) {
             self.queue.truncate(place);
         }
     }
 
-    /// Whether the first is an acknowledgment that lets a request go before it; each does so once.
-    pub fn gives_way(&mut self) -> bool {
-        let gives_way = !self.gave_way && matches!(self.queue.front(), Some(Reply::Ack(_)));
-        self.gave_way |= gives_way;
-        gives_way
+    pub fn clear(&mut self) {
+        self.queue.clear();
     }
 
-    pub fn reads_next(&self) -> bool {
-        matches!(self.queue.front(), Some(Reply::Read(_)))
-    }
-}
-
-impl Qp {
-    /// The next answer to the peer's requests.
-    pub(super) fn next_reply(
-        &mut self,
-        now: Time,
-        host: &mut impl Host,
-        buffer: &mut [u8],
-    ) -> Option<usize> {
-        let ack = AethKind::Ack { credits: CREDITS };
-        let headers = match *self.replies.queue.front()? {
-            Reply::Ack(psn) => self.reply(Operation::Ack, Part::Only, psn, ack),
-            Reply::Refusal(psn, kind) => self.reply(Operation::Ack, Part::Only, psn, kind),
-            Reply::Empty(psn) => self.reply(Operation::ReadResponse, Part::Only, psn, ack),
-            Reply::Atomic { psn, before, .. } => Headers {
-                atomic_ack: Some(before),
-                ..self.reply(Operation::AtomicAck, Part::Only, psn, ack)
-            },
-            Reply::Read(read) => return self.next_response(read, now, host, buffer),
-        };
-        self.replies.queue.pop_front();
-        self.replies.gave_way = false;
-        emit::seal(headers, 0, buffer)
+    /// Whether a request may be sent ahead of the first response, which is an ACK. Returns true once
+    /// per ACK.
+    pub fn yields_to_request(&mut self) -> bool {
+        let yields = !self.yielded && matches!(self.queue.front(), Some(Response::Ack { .. }));
+        self.yielded |= yields;
+        yields
     }
 
-    fn reply(&self, operation: Operation, part: Part, psn: Psn, kind: AethKind) -> Headers {
-        Headers {
-            aeth: Some(Aeth {
-                kind,
-                msn: self.responder.messages,
-            })
-            .filter(|_| part != Part::Middle),
-            ..self.headers(operation, part, psn)
-        }
-    }
-
-    fn next_response(
-        &mut self,
-        read: ReadReply,
-        now: Time,
-        host: &mut impl Host,
-        buffer: &mut [u8],
-    ) -> Option<usize> {
-        if !self.pace.allows(now) {
-            return None;
-        }
-        let mtu = self.attributes.mtu;
-        let len = read.left.min(mtu);
-        let part = part_of(!read.began, read.left <= mtu);
-        let ack = AethKind::Ack { credits: CREDITS };
-        let headers = self.reply(Operation::ReadResponse, part, read.psn, ack);
-        let payload = emit::payload(&headers, len as usize, buffer)?;
-        if len > 0 && host.read_remote(read.rkey, read.va, payload).is_err() {
-            // The key has gone since.
-            if !read.original {
-                self.replies.queue.pop_front();
-                return self.next_reply(now, host, buffer);
-            }
-            self.replies.queue.clear();
-            let access = AethKind::Nak(NakCode::RemoteAccess);
-            if self.state != QpState::Err {
-                host.event(QpEvent::AccessError);
-                self.enter_error(host);
-            }
-            let headers = self.reply(Operation::Ack, Part::Only, read.psn, access);
-            return emit::seal(headers, 0, buffer);
-        }
-        let sealed = emit::seal(headers, len as usize, buffer)?;
-        self.pace.sent(sealed);
-        if read.left > mtu {
-            self.replies.queue[0] = Reply::Read(ReadReply {
-                psn: read.psn.next(),
-                va: read.va.wrapping_add(len.into()),
-                left: read.left - len,
-                began: true,
-                ..read
-            });
-        } else {
-            self.replies.queue.pop_front();
-        }
-        Some(sealed)
-    }
-
-    /// Whether a peer may still read what it asks for again.
-    pub(super) fn may_read(&self, host: &mut impl Host, rkey: u32, va: u64, len: u32) -> bool {
-        len == 0
-            || host
-                .check_remote(rkey, va, len.into(), Access::Read)
-                .is_ok()
+    pub fn read_is_next(&self) -> bool {
+        matches!(self.queue.front(), Some(Response::Read(_)))
     }
 }

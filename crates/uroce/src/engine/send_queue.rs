@@ -1,6 +1,7 @@
-//! The send queue: requests, and which packets they are.
+//! The send queue: WQEs that have not completed, and the request packets that each consists of.
 //!
-//! Packets are numbered without wrapping around; the PSN is the lower 24 bits.
+//! Request packets are numbered without wrapping around. The lower 24 bits of a packet number are its
+//! PSN.
 
 use std::collections::VecDeque;
 
@@ -9,84 +10,87 @@ use ibverbs_abi::*;
 use super::{Completion, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
-/// The longest message (9.7.1.1).
-const LONGEST: u64 = 1 << 31;
-/// Bytes that one READ request asks for at most: a longer one is several, so that the window can hold
-/// back the responses.
-const READ_BYTES: u32 = 64 << 10;
-/// Number 0 has PSN 0, and numbers before the first can be named.
-const FIRST: u64 = 1 << 32;
+/// The longest message, in bytes (9.7.1.1).
+const MAX_MESSAGE_LEN: u64 = 1 << 31;
+/// The most bytes that one READ request asks for. A longer READ is sent as several requests, so that
+/// the congestion window can limit the responses in flight.
+const MAX_READ_REQUEST_LEN: u32 = 64 << 10;
+/// The first packet of a connection has this number plus its PSN, so that the packet numbers before it
+/// are not negative.
+const FIRST_PACKET: u64 = 1 << 32;
 
-/// The packet number of the first packet with that PSN.
-pub fn first_number(psn: Psn) -> u64 {
-    FIRST | u64::from(psn.get())
+/// The packet number of a connection's first packet.
+pub fn first_packet(psn: Psn) -> u64 {
+    FIRST_PACKET | u64::from(psn.get())
 }
 
-/// The PSN of a packet.
-pub fn psn_of(number: u64) -> Psn {
-    Psn::new((number & 0xff_ffff) as u32)
+/// The PSN of a packet number.
+pub fn psn_of(packet: u64) -> Psn {
+    Psn::new((packet & 0xff_ffff) as u32)
 }
 
-/// The packet with that PSN that is nearest to packet `near`.
-pub fn nearest(psn: Psn, near: u64) -> u64 {
+/// The packet number with that PSN that is nearest to `near`.
+pub fn nearest_packet(psn: Psn, near: u64) -> u64 {
     near.wrapping_add_signed(psn.distance(psn_of(near)).into())
 }
 
-/// How packets of a request are answered.
+/// How the peer responds to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// SEND, WRITE: acknowledged, maybe together with others.
-    Message,
-    /// Each packet number stands for a response with data.
+pub enum OpClass {
+    /// SEND, WRITE: an ACK, which may cover several packets.
+    Acked,
+    /// READ: each packet number stands for a READ response packet.
     Read,
+    /// An ATOMIC ACK with the original value.
     Atomic,
-    /// ATOMIC WRITE, FLUSH: a response without data, of its own.
-    Prompt,
-    /// Not sent at all.
+    /// ATOMIC WRITE, FLUSH: a READ response without payload.
+    EmptyResponse,
+    /// A local operation: nothing is sent.
     Local,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
-    Waiting,
+pub enum WqeState {
+    Pending,
     /// A local operation that has been executed.
     Executed,
-    /// To be completed with that status when its turn comes.
+    /// Completes with that status once all earlier WQEs have completed.
     Failed(ibv_wc_status),
 }
 
-/// A request in the send queue.
+/// A WQE of the send queue.
 #[derive(Debug)]
 pub struct Wqe {
     pub wr: SendWr,
-    /// The first packet.
+    /// The number of its first packet.
     pub first: u64,
-    /// The packet behind the last one.
+    /// The packet number after its last packet.
     pub end: u64,
-    /// The message's bytes.
+    /// The length of the message in bytes.
     pub len: u32,
-    /// Number of its last message, of those that the peer counts (24 bits).
-    pub message: u32,
-    pub progress: Progress,
+    /// The send sequence number of its last message (9.7.7.2; 24 bits): the MSN that the responder
+    /// reports once that message is complete.
+    pub ssn: u32,
+    pub state: WqeState,
 }
 
 impl Wqe {
-    pub fn class(&self) -> Class {
+    pub fn class(&self) -> OpClass {
         match self.wr.op {
             SendOp::Send
             | SendOp::SendImm { .. }
             | SendOp::SendInv { .. }
             | SendOp::Write { .. }
-            | SendOp::WriteImm { .. } => Class::Message,
-            SendOp::Read { .. } => Class::Read,
-            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => Class::Atomic,
-            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => Class::Prompt,
-            SendOp::LocalInv { .. } | SendOp::BindMw(_) => Class::Local,
+            | SendOp::WriteImm { .. } => OpClass::Acked,
+            SendOp::Read { .. } => OpClass::Read,
+            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => OpClass::Atomic,
+            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => OpClass::EmptyResponse,
+            SendOp::LocalInv { .. } | SendOp::BindMw(_) => OpClass::Local,
         }
     }
 
-    /// It takes one of the peer's receives.
-    pub fn takes_receive(&self) -> bool {
+    /// Whether the message consumes a receive WQE of the peer.
+    pub fn consumes_recv_wqe(&self) -> bool {
         matches!(
             self.wr.op,
             SendOp::Send
@@ -96,7 +100,7 @@ impl Wqe {
         )
     }
 
-    /// What its packets say; None for local ones.
+    /// The operation of its packets; None for local operations.
     pub fn operation(&self) -> Option<Operation> {
         Some(match self.wr.op {
             SendOp::Send => Operation::Send,
@@ -113,6 +117,7 @@ impl Wqe {
         })
     }
 
+    /// The completion of the WQE with that status. (Only receive completions can be solicited.)
     pub fn completion(&self, status: ibv_wc_status) -> Completion {
         let opcode = match self.wr.op {
             SendOp::Send | SendOp::SendImm { .. } | SendOp::SendInv { .. } => IBV_WC_SEND,
@@ -125,90 +130,128 @@ impl Wqe {
             SendOp::LocalInv { .. } => IBV_WC_LOCAL_INV,
             SendOp::BindMw(_) => IBV_WC_BIND_MW,
         };
-        // (Only receives are solicited.)
         Completion {
             byte_len: self.len,
             ..Completion::new(self.wr.wr_id, status, opcode)
         }
     }
 
-    /// The packet behind the last one that a READ request sent as packet `at` asks for.
+    /// The packet number after the last response that a READ request sent as packet `at` asks for.
     pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
         let per_request = packets_per_read(mtu);
-        let begun = (at - self.first) / per_request;
-        (self.first + (begun + 1) * per_request).min(self.end)
+        let earlier_requests = (at - self.first) / per_request;
+        (self.first + (earlier_requests + 1) * per_request).min(self.end)
     }
 }
 
 fn packets_per_read(mtu: u32) -> u64 {
-    u64::from(READ_BYTES / mtu).max(1)
+    u64::from(MAX_READ_REQUEST_LEN / mtu).max(1)
 }
 
-/// The requests that have not completed, oldest first.
+/// The WQEs that have not completed, oldest first. Their packet numbers are contiguous.
 #[derive(Debug, Default)]
 pub struct SendQueue {
-    pub wqes: VecDeque<Wqe>,
-    /// The packet that the next request begins with.
-    next: u64,
-    /// Messages so far.
-    messages: u32,
+    wqes: VecDeque<Wqe>,
+    /// The number of the next WQE's first packet.
+    end: u64,
+    /// The send sequence number of the newest message.
+    ssn: u32,
 }
 
 impl SendQueue {
-    /// The next request begins with that packet.
-    pub fn start(&mut self, number: u64) {
-        self.next = number;
-        self.messages = 0;
+    /// The empty send queue of a new connection; `packet` is its first packet.
+    pub fn starting_at(packet: u64) -> SendQueue {
+        SendQueue {
+            wqes: VecDeque::new(),
+            end: packet,
+            ssn: 0,
+        }
     }
 
-    /// The same, within a connection.
-    pub fn resume(&mut self, number: u64) {
-        self.next = number;
+    /// The packet number after the last WQE's last packet.
+    pub fn end(&self) -> u64 {
+        self.end
     }
 
-    /// The packet behind all requests.
-    pub fn next(&self) -> u64 {
-        self.next
+    pub fn len(&self) -> usize {
+        self.wqes.len()
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.wqes.is_empty()
+    }
+
+    /// WQE number `index`, counted from the oldest.
+    pub fn get(&self, index: usize) -> Option<&Wqe> {
+        self.wqes.get(index)
+    }
+
+    pub fn front(&self) -> Option<&Wqe> {
+        self.wqes.front()
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Wqe> {
+        self.wqes.iter()
+    }
+
+    /// Appends a WQE. A message longer than 2^31 bytes fails when it becomes the oldest WQE.
     pub fn push(&mut self, wr: SendWr, mtu: u32) {
-        let sum: u64 = match (&wr.op, &wr.inline) {
-            (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. }, _) => 8,
-            (SendOp::AtomicWrite { .. }, _) => 8,
-            (SendOp::Flush { .. } | SendOp::LocalInv { .. }, _) => 0,
-            (SendOp::BindMw(_), _) => 0,
-            (_, Some(inline)) => inline.len() as u64,
-            (_, None) => wr.sges.iter().map(|sge| u64::from(sge.len)).sum(),
-        };
-        let progress = if sum > LONGEST {
-            Progress::Failed(IBV_WC_LOC_LEN_ERR)
-        } else {
-            Progress::Waiting
-        };
-        let len = sum.min(LONGEST) as u32;
+        let sum = message_len(&wr);
+        let len = sum.min(MAX_MESSAGE_LEN) as u32;
         let mut wqe = Wqe {
             wr,
-            first: self.next,
-            end: self.next,
+            first: self.end,
+            end: self.end,
             len,
-            message: 0,
-            progress,
+            ssn: 0,
+            state: if sum > MAX_MESSAGE_LEN {
+                WqeState::Failed(IBV_WC_LOC_LEN_ERR)
+            } else {
+                WqeState::Pending
+            },
         };
-        let packets = u64::from(len.div_ceil(mtu)).max(1);
+        let payloads = u64::from(len.div_ceil(mtu)).max(1);
         let (packets, messages) = match wqe.class() {
-            Class::Local => (0, 0),
-            Class::Message => (packets, 1),
-            Class::Read => (packets, packets.div_ceil(packets_per_read(mtu)) as u32),
-            Class::Atomic | Class::Prompt => (1, 1),
+            OpClass::Local => (0, 0),
+            OpClass::Acked => (payloads, 1),
+            OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
+            OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
         };
-        self.messages = self.messages.wrapping_add(messages) & 0xff_ffff;
-        wqe.message = self.messages;
+        self.ssn = self.ssn.wrapping_add(messages) & 0xff_ffff;
+        wqe.ssn = self.ssn;
         wqe.end += packets;
-        self.next = wqe.end;
+        self.end = wqe.end;
         self.wqes.push_back(wqe);
     }
 
-    pub fn clear(&mut self) {
-        self.wqes.clear();
+    pub fn set_state(&mut self, index: usize, state: WqeState) {
+        if let Some(wqe) = self.wqes.get_mut(index) {
+            wqe.state = state;
+        }
+    }
+
+    /// Removes the oldest WQE and returns its completion with that status.
+    pub fn pop_front(&mut self, status: ibv_wc_status) -> Option<Completion> {
+        let completion = self.wqes.front()?.completion(status);
+        self.wqes.pop_front();
+        Some(completion)
+    }
+
+    /// Removes all WQEs and returns their completions, oldest first. The next WQE's first packet is
+    /// `next`.
+    pub fn flush(&mut self, next: u64) -> impl Iterator<Item = Completion> {
+        self.end = next;
+        let wqes = self.wqes.drain(..);
+        wqes.map(|wqe| wqe.completion(IBV_WC_WR_FLUSH_ERR))
+    }
+}
+
+/// The length of a WR's message in bytes.
+fn message_len(wr: &SendWr) -> u64 {
+    match (&wr.op, &wr.inline) {
+        (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }, _) => 8,
+        (SendOp::Flush { .. } | SendOp::LocalInv { .. } | SendOp::BindMw(_), _) => 0,
+        (_, Some(inline)) => inline.len() as u64,
+        (_, None) => wr.sges.iter().map(|sge| u64::from(sge.len)).sum(),
     }
 }

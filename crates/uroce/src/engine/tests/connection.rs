@@ -21,16 +21,16 @@ pub fn receives(network: &Network, side: usize) -> Vec<(u64, u32)> {
 }
 
 #[test]
-fn messages_of_all_kinds_arrive() {
+fn messages_of_every_operation_arrive() {
     for mtu in [256, 1024, 4096] {
-        let mut network = Network::rc(mtu, calm(10_000));
+        let mut network = Network::rc(mtu, lossless(us(10)));
         fill(&mut network, 0);
         let len = 100_000;
-        network.recv(1, recv_wr(1, &[sge(0, 50_000), sge(60_000, 50_000)]));
-        network.send(0, send_wr(2, SendOp::Send, &[sge(5, len)]));
+        network.post_recv(1, recv_wr(1, &[sge(0, 50_000), sge(60_000, 50_000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(5, len)]));
         let (va, rkey) = (BASE + 200_000, KEY);
-        network.send(0, send_wr(3, SendOp::Write { va, rkey }, &[sge(7, len)]));
-        network.send(
+        network.post_send(0, send_wr(3, SendOp::Write { va, rkey }, &[sge(7, len)]));
+        network.post_send(
             0,
             send_wr(4, SendOp::Read { va, rkey }, &[sge(500_000, len)]),
         );
@@ -48,16 +48,16 @@ fn messages_of_all_kinds_arrive() {
 }
 
 #[test]
-fn empty_messages_are_messages() {
-    let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, recv_wr(1, &[]));
-    network.recv(1, recv_wr(2, &[]));
+fn zero_length_messages_are_delivered() {
+    let mut network = Network::rc(1024, lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[]));
+    network.post_recv(1, recv_wr(2, &[]));
     // Of length 0, keys are not looked at (9.7.4.1.5).
     let (va, rkey) = (0, 0);
-    network.send(0, send_wr(1, SendOp::Send, &[]));
-    network.send(0, send_wr(2, SendOp::Write { va, rkey }, &[]));
-    network.send(0, send_wr(3, SendOp::WriteImm { va, rkey, imm: 9 }, &[]));
-    network.send(0, send_wr(4, SendOp::Read { va, rkey }, &[]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[]));
+    network.post_send(0, send_wr(2, SendOp::Write { va, rkey }, &[]));
+    network.post_send(0, send_wr(3, SendOp::WriteImm { va, rkey, imm: 9 }, &[]));
+    network.post_send(0, send_wr(4, SendOp::Read { va, rkey }, &[]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -73,7 +73,7 @@ fn empty_messages_are_messages() {
 
 /// A lost tail is noticed long before `timeout`.
 #[test]
-fn loss_of_the_last_packet_is_mended_early() {
+fn a_lost_tail_is_retransmitted_before_the_ack_timeout() {
     for lost in 0..20 {
         let mut count = 0;
         let mut network = Network::rc(
@@ -83,21 +83,21 @@ fn loss_of_the_last_packet_is_mended_early() {
                 if count - 1 == lost {
                     vec![]
                 } else {
-                    vec![10_000]
+                    vec![us(10)]
                 }
             }),
         );
-        network.recv(1, recv_wr(1, &[sge(0, 10_000)]));
-        network.recv(1, recv_wr(2, &[sge(0, 10_000)]));
+        network.post_recv(1, recv_wr(1, &[sge(0, 10_000)]));
+        network.post_recv(1, recv_wr(2, &[sge(0, 10_000)]));
         let begin = network.now;
-        network.send(0, send_wr(1, SendOp::Send, &[sge(5, 10_000)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(5, 10_000)]));
         network.run();
-        network.send(0, send_wr(2, SendOp::Send, &[sge(5, 4_000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(5, 4_000)]));
         network.run();
         assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
         assert_eq!(receives(&network, 1), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
         assert!(
-            network.now.since(begin) < 30_000_000,
+            network.now.since(begin) < ms(30),
             "{lost}: {:?}",
             network.now.since(begin)
         );
@@ -105,8 +105,8 @@ fn loss_of_the_last_packet_is_mended_early() {
 }
 
 #[test]
-fn atomics_work_and_give_what_was_there() {
-    let mut network = Network::rc(1024, calm(1000));
+fn atomics_execute_and_return_the_original_value() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     let (va, rkey) = (BASE + 64, KEY);
     network.sides[1].host.region(KEY).bytes[64..72].copy_from_slice(&40u64.to_ne_bytes());
     let kinds = [
@@ -130,10 +130,10 @@ fn atomics_work_and_give_what_was_there() {
         },
     ];
     for (i, kind) in kinds.into_iter().enumerate() {
-        network.send(0, send_wr(i as u64, kind, &[sge(i as u64 * 8, 8)]));
+        network.post_send(0, send_wr(i as u64, kind, &[sge(i as u64 * 8, 8)]));
     }
     let data = *b"12345678";
-    network.send(
+    network.post_send(
         0,
         send_wr(
             4,
@@ -152,7 +152,7 @@ fn atomics_work_and_give_what_was_there() {
         placement: 3,
         selectivity: 0,
     };
-    network.send(0, send_wr(5, flush, &[]));
+    network.post_send(0, send_wr(5, flush, &[]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -189,8 +189,8 @@ fn atomics_work_and_give_what_was_there() {
 
 /// Annex A19.4.1: of a whole region, the range does not count.
 #[test]
-fn whole_regions_are_flushed() {
-    let mut network = Network::rc(1024, calm(1000));
+fn flush_of_a_region_ignores_the_range() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     for (id, selectivity) in [(0, IBV_FLUSH_MR), (1, IBV_FLUSH_RANGE)] {
         let kind = SendOp::Flush {
             va: BASE,
@@ -199,7 +199,7 @@ fn whole_regions_are_flushed() {
             placement: 1,
             selectivity: selectivity as u8,
         };
-        network.send(0, send_wr(id, kind, &[]));
+        network.post_send(0, send_wr(id, kind, &[]));
         network.run();
     }
     assert_eq!(
@@ -210,12 +210,12 @@ fn whole_regions_are_flushed() {
 
 /// 10.3.1.5: what was begun is finished, then there is an event; what is posted waits for RTS.
 #[test]
-fn a_send_queue_drains() {
-    let mut network = Network::rc(1024, calm(100_000));
-    network.recv(1, recv_wr(1, &[sge(0, 300_000)]));
-    network.recv(1, recv_wr(2, &[sge(0, 300_000)]));
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
-    network.send(0, send_wr(2, SendOp::Send, &[sge(0, 300_000)]));
+fn sqd_drains_the_send_queue() {
+    let mut network = Network::rc(1024, lossless(us(100)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 300_000)]));
+    network.post_recv(1, recv_wr(2, &[sge(0, 300_000)]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
+    network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 300_000)]));
     network.set_state(0, QpState::Sqd);
     assert!(network.sides[0].qp.sq_draining());
     network.run();
@@ -231,11 +231,11 @@ fn a_send_queue_drains() {
 
 /// 10.8.3.3: nothing is begun before the READs are complete.
 #[test]
-fn a_fence_waits_for_reads() {
-    let mut network = Network::rc(1024, calm(1000));
+fn a_fenced_wqe_waits_for_reads() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     fill(&mut network, 1);
     let (va, rkey) = (BASE, KEY);
-    network.send(0, send_wr(1, SendOp::Read { va, rkey }, &[sge(0, 200_000)]));
+    network.post_send(0, send_wr(1, SendOp::Read { va, rkey }, &[sge(0, 200_000)]));
     let mut write = send_wr(
         2,
         SendOp::Write {
@@ -245,7 +245,7 @@ fn a_fence_waits_for_reads() {
         &[sge(0, 200_000)],
     );
     write.flags.fence = true;
-    network.send(0, write);
+    network.post_send(0, write);
     network.run();
     assert_eq!(sends(&network, 0), [1, 2].map(|id| (id, IBV_WC_SUCCESS)));
     let bytes = &network.sides[1].host.region(KEY).bytes;
@@ -253,10 +253,10 @@ fn a_fence_waits_for_reads() {
 }
 
 #[test]
-fn local_operations_have_their_turn() {
-    let mut network = Network::rc(1024, calm(1000));
+fn local_operations_execute_in_order() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     network.sides[0].host.add(7, 0, 100);
-    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
+    network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
     let bind = Bind {
         mw: 1,
         rkey: 9,
@@ -265,24 +265,24 @@ fn local_operations_have_their_turn() {
         len: 5,
         access: 0,
     };
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
-    network.send(0, send_wr(2, SendOp::BindMw(bind), &[]));
-    network.send(0, send_wr(3, SendOp::LocalInv { rkey: 7 }, &[]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
+    network.post_send(0, send_wr(2, SendOp::BindMw(bind), &[]));
+    network.post_send(0, send_wr(3, SendOp::LocalInv { rkey: 7 }, &[]));
     assert!(network.sides[0].host.region(7).valid && network.sides[0].host.binds == [bind]);
     network.run();
     assert_eq!(sends(&network, 0), [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS)));
     assert!(!network.sides[0].host.region(7).valid);
-    network.send(0, send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
+    network.post_send(0, send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
     assert_eq!(sends(&network, 0)[3..], [(4, IBV_WC_MW_BIND_ERR)]);
 }
 
 #[test]
-fn sends_invalidate() {
-    let mut network = Network::rc(1024, calm(1000));
+fn send_with_invalidate_invalidates_the_rkey() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     network.sides[1].host.add(7, 0, 100);
     for id in 1..3 {
-        network.recv(1, recv_wr(id, &[sge(0, 10)]));
-        network.send(0, send_wr(id, SendOp::SendInv { rkey: 7 }, &[sge(0, 10)]));
+        network.post_recv(1, recv_wr(id, &[sge(0, 10)]));
+        network.post_send(0, send_wr(id, SendOp::SendInv { rkey: 7 }, &[sge(0, 10)]));
     }
     network.run();
     assert!(!network.sides[1].host.region(7).valid);

@@ -1,5 +1,7 @@
 //! Reliable connections: what fails, when, and how it is told.
 
+use std::time::Duration;
+
 use ibverbs_abi::*;
 
 use super::connection::{fill, receives, sends};
@@ -8,16 +10,16 @@ use crate::engine::*;
 
 /// 9.7.5.2.8: as often as `rnr_retry` says, then the request fails.
 #[test]
-fn receivers_that_are_not_ready_are_tried_again() {
+fn rnr_naks_are_retried_rnr_retry_times() {
     for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
         let change = QpChange {
             rnr_retry: Some(retries),
             ..QpChange::default()
         };
-        let mut network = Network::rc_with(1024, calm(1000), change);
+        let mut network = Network::rc_with(1024, lossless(us(1)), change);
         let begin = network.now;
-        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-        network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
         network.run();
         assert_eq!(
             sends(&network, 0),
@@ -26,61 +28,62 @@ fn receivers_that_are_not_ready_are_tried_again() {
         assert_eq!(network.sides[0].qp.state(), QpState::Err);
         // Code 12 is 0.64 ms.
         let waited = network.now.since(begin);
-        let expected = u64::from(retries) * 640_000;
+        let expected = us(640) * u32::from(retries);
         assert!(
-            (expected..expected + 50_000).contains(&waited),
-            "{tries}: {waited}"
+            (expected..expected + us(50)).contains(&waited),
+            "{tries}: {waited:?}"
         );
     }
     // 7: without end.
-    let mut network = Network::rc(1024, calm(1000));
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run_for(100_000_000);
+    let mut network = Network::rc(1024, lossless(us(1)));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network.run_for(ms(100));
     assert_eq!(sends(&network, 0), []);
-    network.recv(1, recv_wr(1, &[sge(0, 10)]));
+    network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
 
 /// 9.7.6.1.3: `retry_cnt` times, each after `timeout`.
 #[test]
-fn a_dead_peer_is_given_up_in_time() {
+fn a_dead_peer_fails_after_retry_cnt_ack_timeouts() {
     for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
         let change = QpChange {
             timeout: Some(code),
             retry_cnt: Some(retries),
             ..QpChange::default()
         };
-        let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
+        let mut network = Network::rc_with(1024, dead(), change);
         let begin = network.now;
-        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
         network.run();
         assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
-        let expected = (u64::from(retries) + 1) * (4096 << code.max(11));
+        let timeout = Duration::from_nanos(4096 << code.max(11));
+        let expected = timeout * (u32::from(retries) + 1);
         assert_eq!(network.now.since(begin), expected);
     }
 }
 
 /// `timeout` 0: forever.
 #[test]
-fn without_timeout_nothing_fails() {
+fn timeout_zero_retries_without_limit() {
     let change = QpChange {
         timeout: Some(0),
         ..QpChange::default()
     };
-    let mut network = Network::rc_with(1024, Box::new(|_, _| vec![]), change);
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run_for(3_600_000_000_000);
+    let mut network = Network::rc_with(1024, dead(), change);
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network.run_for(Duration::from_secs(3600));
     assert_eq!(sends(&network, 0), []);
-    network.recv(1, recv_wr(1, &[sge(0, 10)]));
-    network.fate = calm(1000);
+    network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
+    network.link = lossless(us(1));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
 
 /// 9.7.4.1.5, 9.9.3 class C: refused with the right code, both in error, an event, nothing written.
 #[test]
-fn what_is_not_allowed_is_refused() {
+fn a_forbidden_access_gets_a_nak() {
     let (va, rkey) = (BASE, KEY);
     let wrong = KEY + 1;
     let end = BASE + LEN as u64;
@@ -190,10 +193,10 @@ fn what_is_not_allowed_is_refused() {
             invalid,
         ),
     ] {
-        let mut network = Network::rc(1024, calm(1000));
+        let mut network = Network::rc(1024, lossless(us(1)));
         fill(&mut network, 0);
-        network.recv(1, recv_wr(1, &[sge(0, 100)]));
-        network.send(0, send_wr(1, kind, sges));
+        network.post_recv(1, recv_wr(1, &[sge(0, 100)]));
+        network.post_send(0, send_wr(1, kind, sges));
         network.run();
         assert_eq!(sends(&network, 0), [(1, status)], "{kind:?}");
         assert_eq!(network.sides[1].host.events, [event], "{kind:?}");
@@ -204,7 +207,7 @@ fn what_is_not_allowed_is_refused() {
                 .iter()
                 .all(|side| side.qp.state() == QpState::Err)
         );
-        assert!(network.untouched(1));
+        assert!(network.is_memory_zero(1));
     }
     // Not permitted by the queue pair, whatever the key says.
     for kind in [
@@ -224,7 +227,7 @@ fn what_is_not_allowed_is_refused() {
             selectivity: 0,
         },
     ] {
-        let mut network = Network::rc(1024, calm(1000));
+        let mut network = Network::rc(1024, lossless(us(1)));
         network.modify(
             1,
             &QpChange {
@@ -232,7 +235,7 @@ fn what_is_not_allowed_is_refused() {
                 ..QpChange::default()
             },
         );
-        network.send(0, send_wr(1, kind, &eight));
+        network.post_send(0, send_wr(1, kind, &eight));
         network.run();
         assert_eq!(
             sends(&network, 0),
@@ -243,12 +246,12 @@ fn what_is_not_allowed_is_refused() {
 }
 
 #[test]
-fn a_message_that_is_longer_than_its_receive_is_an_error() {
+fn a_message_longer_than_its_receive_wqe_is_an_error() {
     for (len, room) in [(11, 10), (5000, 4999), (1, 0)] {
-        let mut network = Network::rc(1024, calm(1000));
-        network.recv(1, recv_wr(1, &[sge(0, room)]));
-        network.recv(1, recv_wr(2, &[sge(0, room)]));
-        network.send(0, send_wr(1, SendOp::Send, &[sge(0, len)]));
+        let mut network = Network::rc(1024, lossless(us(1)));
+        network.post_recv(1, recv_wr(1, &[sge(0, room)]));
+        network.post_recv(1, recv_wr(2, &[sge(0, room)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, len)]));
         network.run();
         assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_INV_REQ_ERR)]);
         assert_eq!(
@@ -259,16 +262,16 @@ fn a_message_that_is_longer_than_its_receive_is_an_error() {
 }
 
 #[test]
-fn wrong_local_keys_fail_in_order() {
+fn invalid_lkeys_fail_in_order() {
     let bad = Sge {
         lkey: 1,
         ..sge(0, 10)
     };
-    let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
-    network.send(0, send_wr(2, SendOp::Send, &[bad]));
-    network.send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
+    let mut network = Network::rc(1024, lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 5000)]));
+    network.post_send(0, send_wr(2, SendOp::Send, &[bad]));
+    network.post_send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(
         sends(&network, 0),
@@ -281,9 +284,9 @@ fn wrong_local_keys_fail_in_order() {
     assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
 
     // Of a receive.
-    let mut network = Network::rc(1024, calm(1000));
-    network.recv(1, recv_wr(1, &[bad]));
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    let mut network = Network::rc(1024, lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[bad]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_REM_OP_ERR)]);
     assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
@@ -291,11 +294,11 @@ fn wrong_local_keys_fail_in_order() {
 
 /// 10.3.1.7: the send queue first, all in order.
 #[test]
-fn an_error_flushes_in_order() {
-    let mut network = Network::rc(1024, Box::new(|_, _| vec![]));
+fn err_flushes_both_queues_in_order() {
+    let mut network = Network::rc(1024, dead());
     for id in 1..4 {
-        network.recv(0, recv_wr(10 + id, &[]));
-        network.send(0, send_wr(id, SendOp::Send, &[]));
+        network.post_recv(0, recv_wr(10 + id, &[]));
+        network.post_send(0, send_wr(id, SendOp::Send, &[]));
     }
     network.set_state(0, QpState::Err);
     let ids: Vec<u64> = network.sides[0]
@@ -305,8 +308,8 @@ fn an_error_flushes_in_order() {
         .map(|c| c.1.wr_id)
         .collect();
     assert_eq!(ids, [1, 2, 3, 11, 12, 13]);
-    network.send(0, send_wr(4, SendOp::Send, &[]));
-    network.recv(0, recv_wr(14, &[]));
+    network.post_send(0, send_wr(4, SendOp::Send, &[]));
+    network.post_recv(0, recv_wr(14, &[]));
     let flushed = |c: &(WorkQueue, Completion)| c.1.status == IBV_WC_WR_FLUSH_ERR;
     let host = &network.sides[0].host;
     assert!(host.completions.len() == 8 && host.completions.iter().all(flushed));
@@ -317,12 +320,12 @@ fn an_error_flushes_in_order() {
 
 /// 11.6.2: a queue that is full is told once, and the queue pair is in error.
 #[test]
-fn an_overrun_is_fatal() {
-    let mut network = Network::rc(1024, calm(1000));
+fn a_cq_overrun_is_fatal() {
+    let mut network = Network::rc(1024, lossless(us(1)));
     network.sides[1].host.room = Some(1);
     for id in 1..4 {
-        network.recv(1, recv_wr(id, &[]));
-        network.send(0, send_wr(id, SendOp::Send, &[]));
+        network.post_recv(1, recv_wr(id, &[]));
+        network.post_send(0, send_wr(id, SendOp::Send, &[]));
     }
     network.run();
     assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);

@@ -1,16 +1,16 @@
-//! Tests of the engine: its rules one by one, and two of them over a simulated network.
+//! Tests of the engine: its rules one by one, and two engines over a simulated network.
 
 mod connection;
+mod deferral;
 mod errors;
-mod gathering;
 mod host;
-mod late;
+mod late_timeouts;
 mod network;
 mod peer;
 mod requester;
 mod responder;
 mod response_queue;
-mod retries;
+mod retransmission;
 mod schedules;
 mod unreliable;
 mod values;

@@ -1,35 +1,59 @@
 //! Two queue pairs and the network between them, in simulated time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
 use crate::wire::{ICRC_LEN, Packet, Psn};
 
-/// What the network does to a packet: how often it arrives, and after how many nanoseconds.
-pub type Fate = dyn FnMut(usize, &Packet) -> Vec<u64>;
+/// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
+/// delay.
+pub type Link = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 
 pub struct Side {
     pub qp: Qp,
     pub host: TestHost,
 }
 
+/// When a packet arrives; the number keeps packets that arrive together in order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    at: Time,
+    number: u64,
+}
+
 pub struct Network {
     pub now: Time,
     pub sides: [Side; 2],
-    pub fate: Box<Fate>,
-    /// By time of arrival; the number keeps packets of one time in order.
-    under_way: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
-    sent: u64,
-    pub counts: [u64; 2],
-    /// A side that has received something sends only after so many nanoseconds.
-    pub laziness: u64,
-    wakes: [Option<Time>; 2],
+    pub link: Box<Link>,
+    /// The receiving side, and the packet.
+    in_flight: BTreeMap<Arrival, (usize, Vec<u8>)>,
+    copies: u64,
+    /// By side.
+    pub packets_sent: [u64; 2],
+    /// How long after receiving a packet a side transmits.
+    pub transmit_delay: Duration,
+    /// When a side transmits; None if it has nothing to transmit.
+    transmit_at: [Option<Time>; 2],
 }
 
-/// Without loss, and with that delay.
-pub fn calm(delay: u64) -> Box<Fate> {
+pub const fn us(microseconds: u64) -> Duration {
+    Duration::from_micros(microseconds)
+}
+
+pub const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+/// A network that delivers every packet once, after `delay`.
+pub fn lossless(delay: Duration) -> Box<Link> {
     Box::new(move |_, _| vec![delay])
+}
+
+/// A network that loses every packet.
+pub fn dead() -> Box<Link> {
+    Box::new(|_, _| vec![])
 }
 
 pub const ALL_ACCESS: u32 = 0x30e;
@@ -77,8 +101,8 @@ pub fn config(service: Service, side: usize) -> QpConfig {
     }
 }
 
-/// The attributes of both sides that all tests begin with.
-pub fn usual(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
+/// The attributes of a side, which tests start from.
+pub fn attributes(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
     QpChange {
         access: Some(ALL_ACCESS),
         av: Some(av(1 - side)),
@@ -99,7 +123,7 @@ pub fn usual(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
 
 impl Network {
     /// Two queue pairs in RTS.
-    pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], fate: Box<Fate>) -> Network {
+    pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], link: Box<Link>) -> Network {
         let sides = [0, 1].map(|side: usize| {
             let mut side = Side {
                 qp: Qp::new(configs[side]),
@@ -111,12 +135,12 @@ impl Network {
         let mut network = Network {
             now: Time(1_000_000_000),
             sides,
-            fate,
-            under_way: BTreeMap::new(),
-            sent: 0,
-            counts: [0; 2],
-            laziness: 0,
-            wakes: [None; 2],
+            link,
+            in_flight: BTreeMap::new(),
+            copies: 0,
+            packets_sent: [0; 2],
+            transmit_delay: Duration::ZERO,
+            transmit_at: [None; 2],
         };
         for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
             for (side, change) in changes.iter().enumerate() {
@@ -132,37 +156,37 @@ impl Network {
         network
     }
 
-    /// Whether nothing has been written to the registered memory of a side.
-    pub fn untouched(&mut self, side: usize) -> bool {
+    /// Whether the registered memory of a side still holds zeros only.
+    pub fn is_memory_zero(&mut self, side: usize) -> bool {
         let region = self.sides[side].host.region(KEY);
         region.bytes.iter().all(|byte| *byte == 0)
     }
 
-    pub fn rc(mtu: u32, fate: Box<Fate>) -> Network {
-        Network::rc_with(mtu, fate, QpChange::default())
+    pub fn rc(mtu: u32, link: Box<Link>) -> Network {
+        Network::rc_with(mtu, link, QpChange::default())
     }
 
-    /// With another timeout or other counts of retries at the first side.
-    pub fn rc_with(mtu: u32, fate: Box<Fate>, change: QpChange) -> Network {
+    /// `change`: another `timeout`, `retry_cnt` or `rnr_retry` of side 0.
+    pub fn rc_with(mtu: u32, link: Box<Link>, change: QpChange) -> Network {
         let psns = [Psn::new(0xffffe0), Psn::new(77)];
-        let usual = |side| usual(side, psns, mtu);
+        let defaults = |side| attributes(side, psns, mtu);
         let first = QpChange {
-            timeout: change.timeout.or(usual(0).timeout),
-            retry_cnt: change.retry_cnt.or(usual(0).retry_cnt),
-            rnr_retry: change.rnr_retry.or(usual(0).rnr_retry),
-            ..usual(0)
+            timeout: change.timeout.or(defaults(0).timeout),
+            retry_cnt: change.retry_cnt.or(defaults(0).retry_cnt),
+            rnr_retry: change.rnr_retry.or(defaults(0).rnr_retry),
+            ..defaults(0)
         };
         Network::new(
             [config(Service::Rc, 0), config(Service::Rc, 1)],
-            [first, usual(1)],
-            fate,
+            [first, defaults(1)],
+            link,
         )
     }
 
     pub fn modify(&mut self, side: usize, change: &QpChange) {
         let Side { qp, host } = &mut self.sides[side];
         qp.modify(change, self.now, host);
-        self.flush(side);
+        self.transmit(side);
     }
 
     pub fn set_state(&mut self, side: usize, state: QpState) {
@@ -174,21 +198,21 @@ impl Network {
         self.modify(side, &change);
     }
 
-    pub fn send(&mut self, side: usize, request: SendWr) {
+    pub fn post_send(&mut self, side: usize, wr: SendWr) {
         let Side { qp, host } = &mut self.sides[side];
-        assert!(qp.post_send(request, host));
+        assert!(qp.post_send(wr, host));
         if !qp.may_defer_transmit() {
-            self.flush(side);
+            self.transmit(side);
         }
     }
 
-    pub fn recv(&mut self, side: usize, receive: RecvWr) {
+    pub fn post_recv(&mut self, side: usize, wr: RecvWr) {
         let Side { qp, host } = &mut self.sides[side];
-        assert!(qp.post_recv(receive, host));
+        assert!(qp.post_recv(wr, host));
     }
 
-    /// Hands over what a side has to send.
-    pub fn flush(&mut self, side: usize) {
+    /// Sends what a side has to send.
+    pub fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 4096 + 128];
         loop {
             let Side { qp, host } = &mut self.sides[side];
@@ -197,68 +221,66 @@ impl Network {
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
-            let packet = Packet::parse(&datagram).expect("a packet that is none");
+            let packet = Packet::parse(&datagram).expect("a valid packet");
             assert!(packet.payload.len() <= 4096);
             assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
-            // Neither answers nor what is not answered ask for an answer.
+            // Neither responses nor requests of unreliable services request an acknowledgment.
             let bth = &packet.headers.bth;
-            let reliable = !matches!(qp.config.service, Service::Uc | Service::Ud);
+            let reliable = qp.config().service.is_reliable();
             assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
             assert!(!bth.solicited || packet.headers.aeth.is_none());
-            self.counts[side] += 1;
-            for delay in (self.fate)(side, &packet) {
-                self.sent += 1;
-                self.under_way.insert(
-                    (self.now.0 + delay, self.sent),
-                    (1 - side, datagram.clone()),
-                );
+            self.packets_sent[side] += 1;
+            for delay in (self.link)(side, &packet) {
+                self.copies += 1;
+                let arrival = Arrival {
+                    at: self.now.after(delay),
+                    number: self.copies,
+                };
+                self.in_flight.insert(arrival, (1 - side, datagram.clone()));
             }
         }
     }
 
     /// A packet arrives.
     pub fn deliver(&mut self, side: usize, datagram: &[u8]) {
-        let packet = Packet::parse(datagram).expect("a packet that is none");
+        let packet = Packet::parse(datagram).expect("a valid packet");
         let Side { qp, host } = &mut self.sides[side];
         qp.receive(&packet, &addresses(1 - side), self.now, host);
-        if self.laziness == 0 {
-            self.flush(side);
-        } else if self.wakes[side].is_none() {
-            self.wakes[side] = Some(self.now.after(self.laziness));
+        if self.transmit_delay.is_zero() {
+            self.transmit(side);
+        } else if self.transmit_at[side].is_none() {
+            self.transmit_at[side] = Some(self.now.after(self.transmit_delay));
         }
     }
 
     fn next_timer(&self) -> Option<Time> {
         let timers = self.sides.iter().map(|side| side.qp.next_timeout());
-        timers.chain(self.wakes).flatten().min()
+        timers.chain(self.transmit_at).flatten().min()
     }
 
-    /// Lets the next thing happen; false if nothing ever will.
+    fn next_arrival(&self) -> Option<Arrival> {
+        self.in_flight
+            .first_key_value()
+            .map(|(arrival, _)| *arrival)
+    }
+
+    /// Lets the next packet arrive or the next timer expire; false if there is neither.
     pub fn step(&mut self) -> bool {
-        for (side, wake) in self.sides.iter().zip(self.wakes) {
-            side.qp.check_invariants(wake.is_none());
+        for (side, transmit_at) in self.sides.iter().zip(self.transmit_at) {
+            side.qp.check_invariants(transmit_at.is_none());
         }
-        let arrival = self.under_way.first_key_value().map(|(key, _)| *key);
         let timer = self.next_timer();
-        match (arrival, timer) {
+        match (self.next_arrival(), timer) {
             (None, None) => return false,
-            (Some(key), timer) if timer.is_none_or(|timer| key.0 <= timer.0) => {
-                let (side, datagram) = self.under_way.remove(&key).unwrap();
-                self.now = self.now.max(Time(key.0));
+            (Some(arrival), timer) if timer.is_none_or(|timer| arrival.at <= timer) => {
+                let (side, datagram) = self.in_flight.remove(&arrival).unwrap();
+                self.now = self.now.max(arrival.at);
                 self.deliver(side, &datagram);
             }
             (_, Some(timer)) => {
                 self.now = self.now.max(timer);
                 for side in 0..2 {
-                    if self.wakes[side].is_some_and(|at| at <= self.now) {
-                        self.wakes[side] = None;
-                        self.flush(side);
-                    }
-                    let Side { qp, host } = &mut self.sides[side];
-                    if qp.next_timeout().is_some_and(|at| at <= self.now) {
-                        qp.handle_timeout(self.now, host);
-                        self.flush(side);
-                    }
+                    self.handle_timers(side);
                 }
             }
             (Some(_), None) => unreachable!(),
@@ -266,24 +288,35 @@ impl Network {
         true
     }
 
-    /// Until nothing happens any more.
+    fn handle_timers(&mut self, side: usize) {
+        if self.transmit_at[side].is_some_and(|at| at <= self.now) {
+            self.transmit_at[side] = None;
+            self.transmit(side);
+        }
+        let Side { qp, host } = &mut self.sides[side];
+        if qp.next_timeout().is_some_and(|at| at <= self.now) {
+            qp.handle_timeout(self.now, host);
+            self.transmit(side);
+        }
+    }
+
+    /// Until no packet is in flight and no timer runs.
     pub fn run(&mut self) {
         let mut steps = 0;
         while self.step() {
             steps += 1;
-            assert!(steps < 1_000_000, "it does not end");
+            assert!(steps < 1_000_000, "the queue pairs do not come to rest");
         }
     }
 
-    /// Until nothing happens within that time.
-    pub fn run_for(&mut self, nanoseconds: u64) {
-        let end = self.now.0 + nanoseconds;
+    /// For that time.
+    pub fn run_for(&mut self, time: Duration) {
+        let end = self.now.after(time);
         loop {
-            let arrival = self.under_way.first_key_value().map(|(key, _)| key.0);
-            let timer = self.next_timer().map(|time| time.0);
-            let next = timer.into_iter().chain(arrival).min();
+            let arrival = self.next_arrival().map(|arrival| arrival.at);
+            let next = self.next_timer().into_iter().chain(arrival).min();
             if next.is_none_or(|next| next > end) {
-                self.now = Time(end);
+                self.now = end;
                 return;
             }
             self.step();
@@ -292,32 +325,23 @@ impl Network {
 }
 
 impl Qp {
-    /// What holds between any two calls.
-    fn check_invariants(&self, has_sent: bool) {
-        let requester = &self.requester;
-        assert!(requester.oldest <= requester.next && requester.next <= requester.sent);
-        assert!(requester.sent - requester.oldest < 1 << 23);
+    /// What holds between any two calls. `transmitted`: everything that may be sent has been sent.
+    fn check_invariants(&self, transmitted: bool) {
+        let (requester, max_rd_atomic) = (self.requester(), self.attributes().max_rd_atomic);
+        requester.check_invariants();
         if self.state() == QpState::Rts {
-            assert!(requester.reads <= self.attributes.max_rd_atomic.into());
-            // Whatever is under way is being waited for; or, of a message without acknowledgments, more
-            // is to go.
-            let waits = match self.config.service {
-                Service::Uc | Service::Ud => self.next_timeout(),
-                _ => (requester.deadline)
-                    .or(requester.probe)
-                    .or(requester.not_before),
+            assert!(requester.rd_atomic_in_flight() <= max_rd_atomic.unwrap_or(0).into());
+            // A timer runs while packets are in flight; for an unreliable message in progress, the
+            // pacer's.
+            let timer = if self.config().service.is_reliable() {
+                requester.timers().next()
+            } else {
+                self.next_timeout()
             };
-            assert!(!has_sent || requester.oldest == requester.sent || waits.is_some());
+            assert!(!transmitted || !requester.is_in_flight() || timer.is_some());
         }
-        assert!(self.replies.pending() <= self.attributes.max_dest_rd_atomic.into());
-        let numbers = self.send_queue.wqes.iter().map(|wqe| (wqe.first, wqe.end));
-        let mut last = 0;
-        for (first, end) in numbers {
-            assert!(first <= end && (last == 0 || first == last));
-            last = end;
-        }
-        let current = self.send_queue.wqes.get(requester.current);
-        assert!(current.is_none_or(|wqe| wqe.first <= requester.next));
+        let max_dest_rd_atomic = self.attributes().max_dest_rd_atomic.unwrap_or(0);
+        assert!(self.responder().pending_rd_atomic() <= max_dest_rd_atomic.into());
     }
 }
 

@@ -1,4 +1,6 @@
-//! A queue pair, and a peer that is only the test: each packet is made and looked at by hand.
+//! A queue pair whose peer is the test: the test makes each inbound packet and reads each outbound one.
+
+use std::time::Duration;
 
 use ibverbs_abi::IBV_WC_SUCCESS;
 
@@ -16,38 +18,48 @@ pub struct Peer {
     pub now: Time,
 }
 
-/// The PSN of the peer's first request, and of the queue pair's.
-const START: u32 = 0xff_fffe;
-pub const OWN: u32 = 100;
+/// The PSN of the peer's first request.
+const PEER_PSN: u32 = 0xff_fffe;
+/// The PSN of the queue pair's first request, relative to [`PEER_PSN`].
+pub const OUR_PSN: u32 = 100;
 
+/// A PSN relative to [`PEER_PSN`].
 pub fn psn(offset: u32) -> Psn {
-    Psn::new(START) + offset
+    Psn::new(PEER_PSN) + offset
 }
 
 impl Peer {
     /// A queue pair in RTR.
-    pub fn new(change: QpChange) -> Peer {
+    pub fn in_rtr(change: QpChange) -> Peer {
+        Peer::in_rtr_with(config(Service::Rc, 0), change)
+    }
+
+    pub fn in_rtr_with(config: QpConfig, change: QpChange) -> Peer {
         let mut peer = Peer {
-            qp: Qp::new(config(Service::Rc, 0)),
+            qp: Qp::new(config),
             host: TestHost::default(),
             now: Time(1_000_000),
         };
         peer.host.add(KEY, BASE, LEN);
-        let psns = [Psn::new(5), Psn::new(START)];
+        let psns = [Psn::new(5), Psn::new(PEER_PSN)];
         for state in [QpState::Init, QpState::Rtr] {
             let change = QpChange {
                 state: Some(state),
                 max_dest_rd_atomic: change.max_dest_rd_atomic.or(Some(2)),
-                ..usual(0, psns, 1024)
+                ..attributes(0, psns, 1024)
             };
             peer.qp.modify(&change, peer.now, &mut peer.host);
         }
         peer
     }
 
-    /// One in RTS, with other attributes than the usual ones.
-    pub fn sending(change: QpChange) -> Peer {
-        let mut peer = Peer::new(change);
+    /// A queue pair in RTS.
+    pub fn in_rts(change: QpChange) -> Peer {
+        Peer::in_rts_with(config(Service::Rc, 0), change)
+    }
+
+    pub fn in_rts_with(config: QpConfig, change: QpChange) -> Peer {
+        let mut peer = Peer::in_rtr_with(config, change);
         peer.modify(QpState::Rts, change);
         peer
     }
@@ -56,7 +68,7 @@ impl Peer {
         let first = state == QpState::Rts && self.qp.state() == QpState::Rtr;
         let change = QpChange {
             state: Some(state),
-            sq_psn: first.then(|| psn(OWN)),
+            sq_psn: first.then(|| psn(OUR_PSN)),
             sqd_async_notify: true,
             ..change
         };
@@ -76,8 +88,8 @@ impl Peer {
         })
     }
 
-    /// Hands over a packet; nothing is sent yet.
-    pub fn give(&mut self, headers: Headers, payload: &[u8]) {
+    /// A packet from the peer arrives; nothing is transmitted yet.
+    pub fn deliver(&mut self, headers: Headers, payload: &[u8]) {
         let mut headers = headers;
         headers.bth.pad = (payload.len().wrapping_neg() & 3) as u8;
         let mut datagram = vec![0; headers.len()];
@@ -90,16 +102,16 @@ impl Peer {
     }
 
     pub fn send(&mut self, part: Part, at: u32, payload: &[u8]) {
-        self.give(Peer::headers(Operation::Send, part, at), payload);
+        self.deliver(Peer::headers(Operation::Send, part, at), payload);
     }
 
     pub fn read(&mut self, at: u32, va: u64, len: u32) {
         let reth = Some(Reth { va, rkey: KEY, len });
         let headers = Peer::headers(Operation::ReadRequest, Part::Only, at);
-        self.give(Headers { reth, ..headers }, &[]);
+        self.deliver(Headers { reth, ..headers }, &[]);
     }
 
-    pub fn add(&mut self, at: u32) {
+    pub fn fetch_add(&mut self, at: u32) {
         let atomic = Some(AtomicEth {
             va: BASE,
             rkey: KEY,
@@ -107,15 +119,15 @@ impl Peer {
             compare: 0,
         });
         let headers = Peer::headers(Operation::FetchAdd, Part::Only, at);
-        self.give(Headers { atomic, ..headers }, &[]);
+        self.deliver(Headers { atomic, ..headers }, &[]);
     }
 
-    /// An ATOMIC WRITE that says it has `len` bytes.
+    /// An ATOMIC WRITE whose RETH says `len` bytes.
     pub fn atomic_write(&mut self, at: u32, len: u32, data: u64) {
         let (va, rkey) = (BASE, KEY);
         let reth = Some(Reth { va, rkey, len });
         let headers = Peer::headers(Operation::AtomicWrite, Part::Only, at);
-        self.give(Headers { reth, ..headers }, &data.to_ne_bytes());
+        self.deliver(Headers { reth, ..headers }, &data.to_ne_bytes());
     }
 
     pub fn flush(&mut self, at: u32) {
@@ -126,7 +138,7 @@ impl Peer {
         });
         let reth = Some(Reth { va, rkey, len });
         let headers = Peer::headers(Operation::Flush, Part::Only, at);
-        self.give(
+        self.deliver(
             Headers {
                 feth,
                 reth,
@@ -136,8 +148,8 @@ impl Peer {
         );
     }
 
-    /// Answers the queue pair's packet `at`.
-    pub fn answer(
+    /// A response to the queue pair's packet `at`.
+    pub fn respond_with(
         &mut self,
         operation: Operation,
         part: Part,
@@ -146,30 +158,30 @@ impl Peer {
         data: &[u8],
     ) {
         let aeth = Some(Aeth { kind, msn: 0 }).filter(|_| part != Part::Middle);
-        let headers = Peer::headers(operation, part, OWN + at);
-        self.give(Headers { aeth, ..headers }, data);
+        let headers = Peer::headers(operation, part, OUR_PSN + at);
+        self.deliver(Headers { aeth, ..headers }, data);
     }
 
     pub fn ack(&mut self, at: u32) {
         let kind = AethKind::Ack { credits: 31 };
-        self.answer(Operation::Ack, Part::Only, at, kind, &[]);
+        self.respond_with(Operation::Ack, Part::Only, at, kind, &[]);
     }
 
     pub fn nak(&mut self, at: u32, code: NakCode) {
-        self.answer(Operation::Ack, Part::Only, at, AethKind::Nak(code), &[]);
+        self.respond_with(Operation::Ack, Part::Only, at, AethKind::Nak(code), &[]);
     }
 
-    pub fn not_ready(&mut self, at: u32) {
+    pub fn rnr_nak(&mut self, at: u32) {
         let kind = AethKind::RnrNak { timer: 12 };
-        self.answer(Operation::Ack, Part::Only, at, kind, &[]);
+        self.respond_with(Operation::Ack, Part::Only, at, kind, &[]);
     }
 
-    pub fn respond(&mut self, part: Part, at: u32, data: &[u8]) {
+    pub fn read_response(&mut self, part: Part, at: u32, data: &[u8]) {
         let kind = AethKind::Ack { credits: 31 };
-        self.answer(Operation::ReadResponse, part, at, kind, data);
+        self.respond_with(Operation::ReadResponse, part, at, kind, data);
     }
 
-    /// What is sent: headers and payload.
+    /// Transmits; returns headers and payload of each packet.
     pub fn packets(&mut self) -> Vec<(Headers, Vec<u8>)> {
         let mut buffer = [0; 4300];
         let mut packets = Vec::new();
@@ -181,8 +193,8 @@ impl Peer {
         packets
     }
 
-    /// What is answered: operation, part, offset of the PSN, syndrome.
-    pub fn answers(&mut self) -> Vec<Answer> {
+    /// Transmits responses.
+    pub fn responses(&mut self) -> Vec<SentResponse> {
         let packets = self.packets().into_iter();
         packets
             .map(|(headers, _)| {
@@ -193,71 +205,79 @@ impl Peer {
             .collect()
     }
 
-    /// Which of the queue pair's packets are sent, and which of them ask for an acknowledgment.
-    pub fn sent(&mut self) -> Vec<(u32, bool)> {
+    /// Transmits requests: returns each packet's number, and whether it requests an acknowledgment.
+    pub fn sent_with_ack_req(&mut self) -> Vec<(u32, bool)> {
         let packets = self.packets().into_iter();
         packets
             .map(|(headers, _)| {
-                let offset = headers.bth.psn.distance(psn(OWN));
+                let offset = headers.bth.psn.distance(psn(OUR_PSN));
                 (offset as u32, headers.bth.ack_request)
             })
             .collect()
     }
 
-    /// The same without the second.
-    pub fn numbers(&mut self) -> Vec<u32> {
-        self.sent().into_iter().map(|(at, _)| at).collect()
+    /// Transmits requests: returns each packet's number.
+    pub fn sent(&mut self) -> Vec<u32> {
+        self.sent_with_ack_req()
+            .into_iter()
+            .map(|(at, _)| at)
+            .collect()
     }
 
-    pub fn post(&mut self, id: u64) {
+    pub fn post_recv(&mut self, id: u64) {
         assert!(
             self.qp
                 .post_recv(recv_wr(id, &[sge(0, 10_000)]), &mut self.host)
         );
     }
 
-    /// Takes a request; nothing is sent yet.
-    pub fn request(&mut self, request: SendWr) {
-        assert!(self.qp.post_send(request, &mut self.host));
+    /// Posts a send WR; nothing is transmitted yet.
+    pub fn post_wr(&mut self, wr: SendWr) {
+        assert!(self.qp.post_send(wr, &mut self.host));
     }
 
-    pub fn request_send(&mut self, id: u64, len: u32) {
-        self.request(send_wr(id, SendOp::Send, &[sge(0, len)]));
+    pub fn post_send(&mut self, id: u64, len: u32) {
+        self.post_wr(send_wr(id, SendOp::Send, &[sge(0, len)]));
     }
 
-    pub fn request_read(&mut self, id: u64, len: u32) {
+    pub fn post_read(&mut self, id: u64, len: u32) {
         let (va, rkey) = (BASE, KEY);
-        self.request(send_wr(id, SendOp::Read { va, rkey }, &[sge(0, len)]));
+        self.post_wr(send_wr(id, SendOp::Read { va, rkey }, &[sge(0, len)]));
     }
 
-    /// Lets time pass until something is due, and does it. How long that was.
-    pub fn wait(&mut self) -> u64 {
-        let at = self.qp.next_timeout().expect("nothing is ever due");
+    pub fn sleep(&mut self, time: Duration) {
+        self.now = self.now.after(time);
+    }
+
+    /// Lets time pass until the next timer expires, and handles it. Returns how long that took.
+    pub fn wait_for_timer(&mut self) -> Duration {
+        let at = self.qp.next_timeout().expect("a timer runs");
         let waited = at.since(self.now);
         self.now = self.now.max(at);
         self.qp.handle_timeout(self.now, &mut self.host);
         waited
     }
 
-    pub fn completed(&self) -> Vec<(u64, u32)> {
+    pub fn send_completions(&self) -> Vec<(u64, u32)> {
         self.host.statuses(WorkQueue::Send)
     }
 }
 
-pub type Answer = (Operation, Part, i32, Option<AethKind>);
+/// Operation, part, PSN relative to [`PEER_PSN`], AETH syndrome.
+pub type SentResponse = (Operation, Part, i32, Option<AethKind>);
 
 pub const OK: Option<AethKind> = Some(AethKind::Ack { credits: 31 });
 
-pub fn ack(at: i32) -> Answer {
+pub fn ack(at: i32) -> SentResponse {
     (Operation::Ack, Part::Only, at, OK)
 }
 
-pub fn nak(at: i32, code: NakCode) -> Answer {
+pub fn nak(at: i32, code: NakCode) -> SentResponse {
     (Operation::Ack, Part::Only, at, Some(AethKind::Nak(code)))
 }
 
-/// Attributes for [`Peer::sending`], of whom a test changes some.
-pub const OTHERWISE: QpChange = QpChange {
+/// Attributes for [`Peer::in_rts`], which a test may change.
+pub const ATTRIBUTES: QpChange = QpChange {
     state: None,
     sqd_async_notify: false,
     qkey: None,
@@ -276,7 +296,7 @@ pub const OTHERWISE: QpChange = QpChange {
     rnr_retry: Some(7),
 };
 
-/// Completions without error.
+/// The statuses of WRs that completed successfully.
 pub fn success(ids: impl IntoIterator<Item = u64>) -> Vec<(u64, u32)> {
     ids.into_iter().map(|id| (id, IBV_WC_SUCCESS)).collect()
 }

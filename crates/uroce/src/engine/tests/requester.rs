@@ -15,44 +15,47 @@ fn fenced(id: u64) -> SendWr {
 
 /// 9.7.2.3: asked for where nothing that asks is to follow soon.
 #[test]
-fn acknowledgments_are_asked_for_at_the_end() {
-    let mut peer = Peer::sending(OTHERWISE);
+fn the_last_packet_of_a_batch_requests_an_ack() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
     for id in 0..3 {
-        peer.request_send(id, 10);
+        peer.post_send(id, 10);
     }
-    assert_eq!(peer.sent(), [(0, false), (1, false), (2, true)]);
+    assert_eq!(
+        peer.sent_with_ack_req(),
+        [(0, false), (1, false), (2, true)]
+    );
     peer.ack(2);
-    assert_eq!(peer.completed(), success(0..3));
+    assert_eq!(peer.send_completions(), success(0..3));
     // What follows is not sent, or waits for the answer.
     peer.host.add(7, 0, 1);
-    peer.request_send(3, 10);
-    peer.request(send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
-    assert_eq!(peer.sent(), [(3, true)]);
+    peer.post_send(3, 10);
+    peer.post_wr(send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
+    assert_eq!(peer.sent_with_ack_req(), [(3, true)]);
     peer.ack(3);
-    assert_eq!(peer.sent(), []);
-    assert_eq!(peer.completed(), success(0..5));
-    peer.request_send(5, 10);
-    peer.request(fenced(6));
-    assert_eq!(peer.sent(), [(4, true), (5, true)]);
+    assert_eq!(peer.sent_with_ack_req(), []);
+    assert_eq!(peer.send_completions(), success(0..5));
+    peer.post_send(5, 10);
+    peer.post_wr(fenced(6));
+    assert_eq!(peer.sent_with_ack_req(), [(4, true), (5, true)]);
     // What is not acknowledged but answered.
-    peer.request_read(7, 10);
-    peer.request_send(8, 10);
-    assert_eq!(peer.sent(), [(6, true), (7, true)]);
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.request(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
-    assert_eq!(peer.sent(), [(0, true)]);
+    peer.post_read(7, 10);
+    peer.post_send(8, 10);
+    assert_eq!(peer.sent_with_ack_req(), [(6, true), (7, true)]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    peer.post_wr(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+    assert_eq!(peer.sent_with_ack_req(), [(0, true)]);
     peer.ack(0);
     assert_eq!(
-        peer.completed(),
+        peer.send_completions(),
         [(0, IBV_WC_SUCCESS), (1, IBV_WC_LOC_LEN_ERR)]
     );
 }
 
 #[test]
-fn acknowledgments_are_asked_for_now_and_then() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 100 << 10);
+fn long_messages_request_acks_at_intervals() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 100 << 10);
     let asked = |sent: Vec<(u32, bool)>| -> Vec<u32> {
         sent.iter()
             .filter(|(_, asks)| *asks)
@@ -60,57 +63,60 @@ fn acknowledgments_are_asked_for_now_and_then() {
             .collect()
     };
     // The window is 64 packets at first.
-    let sent = peer.sent();
+    let sent = peer.sent_with_ack_req();
     assert_eq!((sent.len(), asked(sent)), (64, vec![32, 63]));
-    assert_eq!(peer.sent(), []);
+    assert_eq!(peer.sent_with_ack_req(), []);
     peer.ack(63);
-    let sent = peer.sent();
+    let sent = peer.sent_with_ack_req();
     assert_eq!((sent.len(), asked(sent)), (36, vec![96, 99]));
     // Sent again: at once, and at half of what may be under way now, which is half of what it was.
     peer.nak(64, NakCode::PsnSequence);
-    let sent = peer.sent();
+    let sent = peer.sent_with_ack_req();
     assert_eq!((sent[0].0, asked(sent)), (64, vec![64, 97, 99]));
     // Of larger packets there are fewer: 16, and half of that.
-    let mut peer = Peer::sending(QpChange {
+    let mut peer = Peer::in_rts(QpChange {
         path_mtu: Some(4096),
-        ..OTHERWISE
+        ..ATTRIBUTES
     });
-    peer.request_send(0, 100 << 10);
-    let sent = peer.sent();
+    peer.post_send(0, 100 << 10);
+    let sent = peer.sent_with_ack_req();
     assert_eq!((sent.len(), asked(sent)), (16, vec![8, 15]));
 }
 
 #[test]
-fn what_was_never_sent_is_not_acknowledged() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    assert_eq!(peer.numbers(), [0]);
+fn acks_of_unsent_packets_are_ignored() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    assert_eq!(peer.sent(), [0]);
     peer.ack(1);
     peer.nak(1, NakCode::RemoteAccess);
     peer.ack(1 << 22);
-    assert_eq!((peer.completed(), peer.qp.state()), (vec![], QpState::Rts));
-    peer.request_send(1, 10);
-    assert_eq!(peer.numbers(), [1]);
+    assert_eq!(
+        (peer.send_completions(), peer.qp.state()),
+        (vec![], QpState::Rts)
+    );
+    peer.post_send(1, 10);
+    assert_eq!(peer.sent(), [1]);
     peer.ack(1);
-    assert_eq!(peer.completed(), success(0..2));
+    assert_eq!(peer.send_completions(), success(0..2));
     // Nor is anything made of old answers.
     peer.nak(1, NakCode::RemoteAccess);
-    peer.not_ready(0);
-    peer.request_send(2, 10);
-    assert_eq!(peer.numbers(), [2]);
+    peer.rnr_nak(0);
+    peer.post_send(2, 10);
+    assert_eq!(peer.sent(), [2]);
     assert_eq!(peer.qp.state(), QpState::Rts);
 }
 
 /// The window is to hold for the responses, and `max_rd_atomic` for the requests.
 #[test]
-fn long_reads_are_several_requests() {
+fn long_reads_are_split_into_requests() {
     let requests = |peer: &mut Peer| -> Vec<(u64, u32)> {
         let packets = peer.packets().into_iter();
         let reths = packets.map(|(headers, _)| headers.reth.unwrap());
         reths.map(|reth| (reth.va - BASE, reth.len)).collect()
     };
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_read(0, 200_000);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_read(0, 200_000);
     assert_eq!(requests(&mut peer), [(0, 65536)]);
     let whole = [7; 1024];
     let mut asked = vec![];
@@ -122,57 +128,57 @@ fn long_reads_are_several_requests() {
         };
         // The window grows by one with each.
         assert_eq!(asked.len(), usize::from(at >= 32));
-        peer.respond(part, at, &whole);
+        peer.read_response(part, at, &whole);
         asked.extend(requests(&mut peer));
     }
     assert_eq!(asked, [(65536, 65536), (131_072, 65536)]);
-    peer.respond(Part::First, 64, &whole);
+    peer.read_response(Part::First, 64, &whole);
     assert_eq!(requests(&mut peer), []);
-    peer.respond(Part::Middle, 65, &whole);
+    peer.read_response(Part::Middle, 65, &whole);
     assert_eq!(requests(&mut peer), [(196_608, 3392)]);
     // Lost: asked for again from where it was lost.
     peer.now = Time(peer.now.0 + 1_000_000);
-    peer.respond(Part::Middle, 67, &whole);
+    peer.read_response(Part::Middle, 67, &whole);
     assert_eq!(requests(&mut peer)[0], (66 << 10, 62 << 10));
 
     // Short ones go at once, as many as the peer allows.
-    let mut peer = Peer::sending(QpChange {
+    let mut peer = Peer::in_rts(QpChange {
         max_rd_atomic: Some(3),
-        ..OTHERWISE
+        ..ATTRIBUTES
     });
     for id in 0..5 {
-        peer.request_read(id, 10);
+        peer.post_read(id, 10);
     }
-    assert_eq!(peer.numbers(), [0, 1, 2]);
-    peer.respond(Part::Only, 0, &[1; 10]);
-    assert_eq!(peer.numbers(), [3]);
+    assert_eq!(peer.sent(), [0, 1, 2]);
+    peer.read_response(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.sent(), [3]);
     // None: it cannot be done at all.
-    let mut peer = Peer::sending(QpChange {
+    let mut peer = Peer::in_rts(QpChange {
         max_rd_atomic: Some(0),
-        ..OTHERWISE
+        ..ATTRIBUTES
     });
-    peer.request_read(0, 10);
-    assert_eq!(peer.numbers(), []);
-    assert_eq!(peer.completed(), [(0, IBV_WC_LOC_QP_OP_ERR)]);
+    peer.post_read(0, 10);
+    assert_eq!(peer.sent(), []);
+    assert_eq!(peer.send_completions(), [(0, IBV_WC_LOC_QP_OP_ERR)]);
 }
 
 /// 10.8.3.3.
 #[test]
-fn a_fence_holds_until_the_last_response() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_read(0, 2000);
-    peer.request(fenced(1));
-    peer.request_send(2, 10);
-    assert_eq!(peer.numbers(), [0]);
-    peer.respond(Part::First, 0, &[1; 1024]);
-    assert_eq!(peer.numbers(), []);
-    peer.respond(Part::Last, 1, &[1; 976]);
-    assert_eq!(peer.numbers(), [2, 3]);
+fn a_fence_waits_for_the_last_read_response() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_read(0, 2000);
+    peer.post_wr(fenced(1));
+    peer.post_send(2, 10);
+    assert_eq!(peer.sent(), [0]);
+    peer.read_response(Part::First, 0, &[1; 1024]);
+    assert_eq!(peer.sent(), []);
+    peer.read_response(Part::Last, 1, &[1; 976]);
+    assert_eq!(peer.sent(), [2, 3]);
 }
 
 /// No message is begun that cannot be ended.
 #[test]
-fn pieces_are_looked_at_before_the_first_packet() {
+fn sges_are_checked_before_the_first_packet() {
     let bad = Sge {
         lkey: 1,
         ..sge(0, 2000)
@@ -192,18 +198,18 @@ fn pieces_are_looked_at_before_the_first_packet() {
             IBV_WC_LOC_LEN_ERR,
         ),
     ] {
-        let mut peer = Peer::sending(OTHERWISE);
-        peer.request(send_wr(0, kind, &sges));
-        assert_eq!(peer.numbers(), [], "{kind:?}");
-        assert_eq!(peer.completed(), [(0, status)], "{kind:?}");
+        let mut peer = Peer::in_rts(ATTRIBUTES);
+        peer.post_wr(send_wr(0, kind, &sges));
+        assert_eq!(peer.sent(), [], "{kind:?}");
+        assert_eq!(peer.send_completions(), [(0, status)], "{kind:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
     }
     // Inline data have none; and are sent from where they are.
-    let mut peer = Peer::sending(OTHERWISE);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
     let mut inline = send_wr(0, SendOp::Send, &[bad]);
     let data: Vec<u8> = (0..1500).map(|at| (at / 7) as u8).collect();
     inline.inline = Some(data.as_slice().into());
-    peer.request(inline);
+    peer.post_wr(inline);
     let sent: Vec<u8> = peer
         .packets()
         .into_iter()
@@ -214,13 +220,13 @@ fn pieces_are_looked_at_before_the_first_packet() {
 
 /// 9.7.7.2: what takes no receive does not wait for one.
 #[test]
-fn credits_hold_back_what_takes_a_receive() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.request_send(1, 10);
-    assert_eq!(peer.numbers(), [0, 1]);
+fn credits_limit_messages_that_consume_receives() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    peer.post_send(1, 10);
+    assert_eq!(peer.sent(), [0, 1]);
     // Receives for none, but for message 1.
-    peer.answer(
+    peer.respond_with(
         Operation::Ack,
         Part::Only,
         0,
@@ -228,26 +234,26 @@ fn credits_hold_back_what_takes_a_receive() {
         &[],
     );
     let (va, rkey) = (BASE, KEY);
-    peer.request(send_wr(2, SendOp::Write { va, rkey }, &[sge(0, 10)]));
-    peer.request_send(3, 10);
-    assert_eq!(peer.numbers(), [2]);
+    peer.post_wr(send_wr(2, SendOp::Write { va, rkey }, &[sge(0, 10)]));
+    peer.post_send(3, 10);
+    assert_eq!(peer.sent(), [2]);
     peer.ack(2);
-    assert_eq!(peer.numbers(), [3]);
+    assert_eq!(peer.sent(), [3]);
     // Three receives, of which the first message has taken one: two at once.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    assert_eq!(peer.numbers(), [0]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    assert_eq!(peer.sent(), [0]);
     let kind = AethKind::Ack { credits: 3 };
-    peer.answer(Operation::Ack, Part::Only, 0, kind, &[]);
+    peer.respond_with(Operation::Ack, Part::Only, 0, kind, &[]);
     for id in 1..4 {
-        peer.request_send(id, 10);
+        peer.post_send(id, 10);
     }
-    assert_eq!(peer.numbers(), [1, 2]);
+    assert_eq!(peer.sent(), [1, 2]);
 }
 
 /// 9.7.5.1.2, 9.9.2: an answer that is none to what was asked.
 #[test]
-fn wrong_answers_are_errors() {
+fn invalid_responses_are_errors() {
     use Operation::*;
     let ok = AethKind::Ack { credits: 31 };
     let nak = AethKind::Nak(NakCode::RemoteAccess);
@@ -257,49 +263,49 @@ fn wrong_answers_are_errors() {
         (ReadResponse, Part::Only, ok, &[]),
         (ReadResponse, Part::Only, nak, &[1; 10]),
     ] {
-        let mut peer = Peer::sending(OTHERWISE);
-        peer.request_read(0, 10);
-        peer.request_send(1, 10);
-        peer.numbers();
-        peer.answer(operation, part, 0, kind, data);
+        let mut peer = Peer::in_rts(ATTRIBUTES);
+        peer.post_read(0, 10);
+        peer.post_send(1, 10);
+        peer.sent();
+        peer.respond_with(operation, part, 0, kind, data);
         assert_eq!(
-            peer.completed(),
+            peer.send_completions(),
             [(0, IBV_WC_BAD_RESP_ERR), (1, IBV_WC_WR_FLUSH_ERR)]
         );
         assert!(peer.host.region(KEY).bytes[..10] == [0; 10]);
     }
     // Data for what asked for none.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.numbers();
-    peer.respond(Part::Only, 0, &[1; 10]);
-    assert_eq!(peer.completed(), [(0, IBV_WC_BAD_RESP_ERR)]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    peer.sent();
+    peer.read_response(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.send_completions(), [(0, IBV_WC_BAD_RESP_ERR)]);
     // A mere acknowledgment of a READ says that the response was lost.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_read(0, 10);
-    assert_eq!(peer.numbers(), [0]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_read(0, 10);
+    assert_eq!(peer.sent(), [0]);
     peer.ack(0);
-    assert_eq!(peer.numbers(), [0]);
-    peer.respond(Part::Only, 0, &[1; 10]);
-    assert_eq!(peer.completed(), success([0]));
+    assert_eq!(peer.sent(), [0]);
+    peer.read_response(Part::Only, 0, &[1; 10]);
+    assert_eq!(peer.send_completions(), success([0]));
 }
 
 #[test]
-fn refusals_are_told_as_what_they_are() {
+fn naks_map_to_completion_statuses() {
     for (code, status) in [
         (NakCode::InvalidRequest, IBV_WC_REM_INV_REQ_ERR),
         (NakCode::RemoteAccess, IBV_WC_REM_ACCESS_ERR),
         (NakCode::RemoteOperational, IBV_WC_REM_OP_ERR),
         (NakCode::InvalidRdRequest, IBV_WC_REM_INV_RD_REQ_ERR),
     ] {
-        let mut peer = Peer::sending(OTHERWISE);
+        let mut peer = Peer::in_rts(ATTRIBUTES);
         for id in 0..3 {
-            peer.request_send(id, 10);
+            peer.post_send(id, 10);
         }
-        peer.numbers();
+        peer.sent();
         peer.nak(1, code);
         let expected = [(0, IBV_WC_SUCCESS), (1, status), (2, IBV_WC_WR_FLUSH_ERR)];
-        assert_eq!(peer.completed(), expected);
+        assert_eq!(peer.send_completions(), expected);
         assert_eq!(peer.qp.state(), QpState::Err);
         assert_eq!(peer.qp.next_timeout(), None);
     }
@@ -307,57 +313,60 @@ fn refusals_are_told_as_what_they_are() {
 
 /// 10.3.1.5: what is behind waits, whatever becomes of it.
 #[test]
-fn draining_ends_with_what_was_begun() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 100 << 10);
-    assert_eq!(peer.numbers().len(), 64);
-    peer.request(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
+fn draining_completes_started_wqes_only() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 100 << 10);
+    assert_eq!(peer.sent().len(), 64);
+    peer.post_wr(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
     peer.modify(QpState::Sqd, QpChange::default());
-    peer.request_send(2, 10);
+    peer.post_send(2, 10);
     assert!(peer.qp.sq_draining() && peer.qp.attributes().state == Some(QpState::Sqd));
     peer.ack(63);
     // Its last packet asks: nothing follows it.
-    assert_eq!(peer.sent().last(), Some(&(99, true)));
+    assert_eq!(peer.sent_with_ack_req().last(), Some(&(99, true)));
     peer.ack(98);
-    assert_eq!((peer.completed(), peer.qp.sq_draining()), (vec![], true));
+    assert_eq!(
+        (peer.send_completions(), peer.qp.sq_draining()),
+        (vec![], true)
+    );
     peer.ack(99);
     assert_eq!(
-        (peer.completed(), peer.qp.sq_draining()),
+        (peer.send_completions(), peer.qp.sq_draining()),
         (success([0]), false)
     );
     assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
-    assert_eq!((peer.numbers(), peer.qp.state()), (vec![], QpState::Sqd));
+    assert_eq!((peer.sent(), peer.qp.state()), (vec![], QpState::Sqd));
     peer.modify(QpState::Rts, QpChange::default());
-    assert_eq!(peer.numbers(), []);
+    assert_eq!(peer.sent(), []);
     assert_eq!(
-        peer.completed()[1..],
+        peer.send_completions()[1..],
         [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
     );
     assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
     // What waits for an answer to what was begun has not been begun.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_read(0, 10);
-    peer.request(fenced(1));
-    assert_eq!(peer.numbers(), [0]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_read(0, 10);
+    peer.post_wr(fenced(1));
+    assert_eq!(peer.sent(), [0]);
     peer.modify(QpState::Sqd, QpChange::default());
-    peer.respond(Part::Only, 0, &[1; 10]);
-    assert_eq!((peer.numbers(), peer.qp.sq_draining()), (vec![], false));
+    peer.read_response(Part::Only, 0, &[1; 10]);
+    assert_eq!((peer.sent(), peer.qp.sq_draining()), (vec![], false));
     peer.modify(QpState::Rts, QpChange::default());
-    assert_eq!(peer.numbers(), [1]);
+    assert_eq!(peer.sent(), [1]);
     // The program does not wait for the end.
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.numbers();
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    peer.sent();
     peer.modify(QpState::Sqd, QpChange::default());
     peer.modify(QpState::Rts, QpChange::default());
     peer.ack(0);
     assert_eq!(
-        (peer.completed(), peer.qp.sq_draining()),
+        (peer.send_completions(), peer.qp.sq_draining()),
         (success([0]), false)
     );
     assert_eq!(peer.host.events, []);
     // Nobody asked to be told.
-    let mut peer = Peer::sending(OTHERWISE);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
     let change = QpChange {
         state: Some(QpState::Sqd),
         ..QpChange::default()
@@ -368,19 +377,19 @@ fn draining_ends_with_what_was_begun() {
 
 /// What was sent without asking, before the program wanted to drain, is asked for at once.
 #[test]
-fn draining_asks_for_acknowledgments() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 200 << 10);
+fn draining_requests_an_ack_at_once() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 200 << 10);
     // 64 of 200 packets: the last one asked.
-    peer.numbers();
+    peer.sent();
     peer.modify(QpState::Sqd, QpChange::default());
-    assert_eq!(peer.wait(), 0);
-    assert_eq!(peer.sent()[0], (0, true));
+    assert_eq!(peer.wait_for_timer(), us(0));
+    assert_eq!(peer.sent_with_ack_req()[0], (0, true));
 }
 
 /// No more than the queues were made for.
 #[test]
-fn queues_have_their_length() {
+fn queues_are_limited_to_their_depth() {
     let limits = Limits {
         max_send_wr: 3,
         max_recv_wr: 2,
@@ -389,8 +398,7 @@ fn queues_have_their_length() {
         limits,
         ..config(Service::Rc, 0)
     };
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.qp.config = config;
+    let mut peer = Peer::in_rts_with(config, ATTRIBUTES);
     for id in 0..5 {
         let taken = peer
             .qp
@@ -406,15 +414,15 @@ fn queues_have_their_length() {
 
 /// 9.2, 9.6: what stands in the headers of all packets, and of a message's last.
 #[test]
-fn headers_are_complete() {
-    let mut peer = Peer::sending(OTHERWISE);
+fn headers_carry_all_fields() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
     let mut message = send_wr(0, SendOp::SendImm { imm: 9 }, &[sge(0, 1027)]);
     message.flags.solicited = true;
-    peer.request(message);
+    peer.post_wr(message);
     let (va, rkey) = (BASE, KEY);
     let mut write = send_wr(1, SendOp::Write { va, rkey }, &[sge(0, 1026)]);
     write.flags.solicited = true;
-    peer.request(write);
+    peer.post_wr(write);
     let packets = peer.packets();
     let seen: Vec<_> = packets
         .iter()
@@ -442,20 +450,26 @@ fn headers_are_complete() {
 
 /// 10.7.3.1: only what is signaled is told, but errors always.
 #[test]
-fn what_is_not_signaled_completes_silently() {
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.qp.config.sq_sig_all = false;
+fn unsignaled_wqes_complete_without_cqe() {
+    let config = QpConfig {
+        sq_sig_all: false,
+        ..config(Service::Rc, 0)
+    };
+    let mut peer = Peer::in_rts_with(config, ATTRIBUTES);
     for id in 0..4 {
         let mut request = send_wr(id, SendOp::Send, &[]);
         request.flags.signaled = id == 1;
-        peer.request(request);
+        peer.post_wr(request);
     }
-    peer.numbers();
+    peer.sent();
     peer.ack(1);
-    assert_eq!((peer.completed(), peer.qp.send_depth()), (success([1]), 2));
+    assert_eq!(
+        (peer.send_completions(), peer.qp.send_depth()),
+        (success([1]), 2)
+    );
     peer.nak(2, NakCode::RemoteOperational);
     assert_eq!(
-        peer.completed()[1..],
+        peer.send_completions()[1..],
         [(2, IBV_WC_REM_OP_ERR), (3, IBV_WC_WR_FLUSH_ERR)]
     );
     let solicited = peer.host.completions.iter().map(|c| c.1.solicited);
@@ -464,70 +478,73 @@ fn what_is_not_signaled_completes_silently() {
 
 /// A completion queue without room: the queue pair ends, whatever the answer was.
 #[test]
-fn a_send_that_cannot_be_told_is_fatal() {
-    let mut peer = Peer::sending(OTHERWISE);
+fn a_lost_send_completion_is_fatal() {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.host.room = Some(1);
     for id in 0..3 {
-        peer.request_send(id, 10);
+        peer.post_send(id, 10);
     }
-    peer.numbers();
+    peer.sent();
     peer.ack(2);
-    assert_eq!(peer.completed(), success([0]));
+    assert_eq!(peer.send_completions(), success([0]));
     assert_eq!((peer.qp.state(), peer.qp.send_depth()), (QpState::Err, 0));
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
-    assert_eq!((peer.numbers(), peer.qp.next_timeout()), (vec![], None));
+    assert_eq!((peer.sent(), peer.qp.next_timeout()), (vec![], None));
 }
 
 /// ATOMIC WRITE and FLUSH take their place until they are answered themselves.
 #[test]
-fn places_are_kept_until_the_answer() {
-    let mut peer = Peer::sending(QpChange {
+fn atomic_writes_occupy_rd_atomic_until_the_response() {
+    let mut peer = Peer::in_rts(QpChange {
         max_rd_atomic: Some(1),
-        ..OTHERWISE
+        ..ATTRIBUTES
     });
     let (va, rkey, data) = (BASE, KEY, [1; 8]);
-    peer.request_send(0, 10);
+    peer.post_send(0, 10);
     for id in 1..4 {
         let kind = SendOp::AtomicWrite { va, rkey, data };
-        peer.request(send_wr(id, kind, &[]));
+        peer.post_wr(send_wr(id, kind, &[]));
     }
-    assert_eq!(peer.numbers(), [0, 1]);
+    assert_eq!(peer.sent(), [0, 1]);
     peer.ack(0);
-    assert_eq!(peer.numbers(), []);
-    peer.respond(Part::Only, 1, &[]);
-    assert_eq!(peer.numbers(), [2]);
+    assert_eq!(peer.sent(), []);
+    peer.read_response(Part::Only, 1, &[]);
+    assert_eq!(peer.sent(), [2]);
     // An acknowledgment says as much.
     peer.ack(2);
-    assert_eq!((peer.numbers(), peer.completed()), (vec![3], success(0..3)));
+    assert_eq!(
+        (peer.sent(), peer.send_completions()),
+        (vec![3], success(0..3))
+    );
 }
 
 /// 9.7.1.1: 2 GiB are a message (here, of memory that there is not).
 #[test]
-fn the_longest_message_has_two_gigabytes() {
+fn the_longest_message_has_two_gibibytes() {
     for (more, status) in [(0, IBV_WC_LOC_PROT_ERR), (1, IBV_WC_LOC_LEN_ERR)] {
-        let mut peer = Peer::sending(OTHERWISE);
-        peer.request_send(0, (1 << 31) + more);
-        assert_eq!(peer.numbers(), []);
-        assert_eq!(peer.completed(), [(0, status)]);
+        let mut peer = Peer::in_rts(ATTRIBUTES);
+        peer.post_send(0, (1 << 31) + more);
+        assert_eq!(peer.sent(), []);
+        assert_eq!(peer.send_completions(), [(0, status)]);
     }
 }
 
 /// What was sent in the hope that more follows is asked for when that turns out to be bad.
 #[test]
-fn a_bad_request_does_not_wait_for_long() {
+fn a_failed_wqe_requests_the_outstanding_acks() {
     let bad = Sge {
         lkey: 1,
         ..sge(0, 10)
     };
-    let mut peer = Peer::sending(OTHERWISE);
-    peer.request_send(0, 10);
-    peer.request(send_wr(1, SendOp::Send, &[bad]));
-    assert_eq!(peer.sent(), [(0, false)]);
-    assert_eq!(peer.wait(), 0);
-    assert_eq!(peer.sent(), [(0, true)]);
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    peer.post_send(0, 10);
+    peer.post_wr(send_wr(1, SendOp::Send, &[bad]));
+    assert_eq!(peer.sent_with_ack_req(), [(0, false)]);
+    assert_eq!(peer.wait_for_timer(), us(0));
+    assert_eq!(peer.sent_with_ack_req(), [(0, true)]);
     peer.ack(0);
     assert_eq!(
-        peer.completed(),
+        peer.send_completions(),
         [(0, IBV_WC_SUCCESS), (1, IBV_WC_LOC_PROT_ERR)]
     );
 }

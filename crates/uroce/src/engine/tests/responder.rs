@@ -11,32 +11,32 @@ use crate::wire::{
 
 /// 9.7.5.2.3: once for a gap; again if the peer began again.
 #[test]
-fn a_gap_is_complained_about_once() {
-    let mut peer = Peer::new(QpChange::default());
+fn a_gap_causes_one_sequence_nak() {
+    let mut peer = Peer::in_rtr(QpChange::default());
     for id in 0..4 {
-        peer.post(id);
+        peer.post_recv(id);
     }
     peer.send(Part::Only, 0, b"");
     peer.send(Part::Only, 2, b"");
     peer.send(Part::Only, 3, b"");
-    assert_eq!(peer.answers(), [ack(0), nak(1, NakCode::PsnSequence)]);
+    assert_eq!(peer.responses(), [ack(0), nak(1, NakCode::PsnSequence)]);
     peer.send(Part::Only, 4, b"");
-    assert_eq!(peer.answers(), []);
+    assert_eq!(peer.responses(), []);
     peer.send(Part::Only, 2, b"");
-    assert_eq!(peer.answers(), [nak(1, NakCode::PsnSequence)]);
+    assert_eq!(peer.responses(), [nak(1, NakCode::PsnSequence)]);
     peer.send(Part::Only, 1, b"");
     peer.send(Part::Only, 3, b"");
-    assert_eq!(peer.answers(), [ack(1), nak(2, NakCode::PsnSequence)]);
+    assert_eq!(peer.responses(), [ack(1), nak(2, NakCode::PsnSequence)]);
     // It came before the complaint was sent.
     peer.send(Part::Only, 2, b"");
     peer.send(Part::Only, 4, b"");
     peer.send(Part::Only, 3, b"");
-    assert_eq!(peer.answers(), [ack(3)]);
+    assert_eq!(peer.responses(), [ack(3)]);
 }
 
 /// 9.7.4.1.2, 9.7.4.1.6: order of parts, and their lengths.
 #[test]
-fn malformed_messages_are_refused() {
+fn malformed_messages_get_a_nak() {
     use Part::*;
     let whole = [1; 1024];
     for packets in [
@@ -48,15 +48,15 @@ fn malformed_messages_are_refused() {
         &[(First, &whole), (Middle, &whole[..4])],
         &[(First, &whole), (Last, b"")],
     ] {
-        let mut peer = Peer::new(QpChange::default());
-        peer.post(1);
-        peer.post(2);
+        let mut peer = Peer::in_rtr(QpChange::default());
+        peer.post_recv(1);
+        peer.post_recv(2);
         for (at, (part, payload)) in packets.iter().enumerate() {
             peer.send(*part, at as u32, payload);
         }
         let last = packets.len() as i32 - 1;
         let refusal = nak(last, NakCode::InvalidRequest);
-        assert_eq!(peer.answers().last(), Some(&refusal), "{packets:?}");
+        assert_eq!(peer.responses().last(), Some(&refusal), "{packets:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
         let statuses = peer.host.statuses(WorkQueue::Recv);
         let begun = last > 0;
@@ -79,27 +79,27 @@ fn malformed_messages_are_refused() {
         (1024, First, 1024),
         (1 << 31 | 1, First, 1024),
     ] {
-        let mut peer = Peer::new(QpChange::default());
+        let mut peer = Peer::in_rtr(QpChange::default());
         let reth = Some(Reth {
             va: BASE,
             rkey: KEY,
             len,
         });
-        peer.give(
+        peer.deliver(
             Headers {
                 reth,
                 ..Peer::headers(Operation::Write, part, 0)
             },
             &whole[..payload],
         );
-        assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)], "{len}");
+        assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)], "{len}");
     }
 }
 
 /// 9.7.5.2.8: a message waits for its receive; what follows is dropped without complaint.
 #[test]
-fn not_ready_is_said_once() {
-    let mut peer = Peer::new(QpChange::default());
+fn rnr_nak_is_sent_once() {
+    let mut peer = Peer::in_rtr(QpChange::default());
     peer.send(Part::Only, 0, b"");
     peer.send(Part::Only, 1, b"");
     let refusal = (
@@ -108,17 +108,17 @@ fn not_ready_is_said_once() {
         0,
         Some(AethKind::RnrNak { timer: 12 }),
     );
-    assert_eq!(peer.answers(), [refusal]);
-    peer.post(1);
+    assert_eq!(peer.responses(), [refusal]);
+    peer.post_recv(1);
     peer.send(Part::Only, 0, b"");
-    assert_eq!(peer.answers(), [ack(0)]);
+    assert_eq!(peer.responses(), [ack(0)]);
     // A WRITE with immediate data needs it at its end only.
     let reth = Some(Reth {
         va: BASE,
         rkey: KEY,
         len: 1025,
     });
-    peer.give(
+    peer.deliver(
         Headers {
             reth,
             ..Peer::headers(Operation::Write, Part::First, 1)
@@ -129,25 +129,25 @@ fn not_ready_is_said_once() {
         imm: Some(1),
         ..Peer::headers(Operation::WriteImm, Part::Last, 2)
     };
-    peer.give(last, &[2]);
+    peer.deliver(last, &[2]);
     let refusal = (
         Operation::Ack,
         Part::Only,
         2,
         Some(AethKind::RnrNak { timer: 12 }),
     );
-    assert_eq!(peer.answers(), [ack(1), refusal]);
+    assert_eq!(peer.responses(), [ack(1), refusal]);
     assert_eq!(peer.host.region(KEY).bytes[1024], 0);
-    peer.post(2);
-    peer.give(last, &[2]);
-    assert_eq!(peer.answers(), [ack(2)]);
+    peer.post_recv(2);
+    peer.deliver(last, &[2]);
+    assert_eq!(peer.responses(), [ack(2)]);
     assert_eq!(peer.host.region(KEY).bytes[1024], 2);
 }
 
 /// 9.6.1.5: packets of others do not count; nor does anything in states that do not receive.
 #[test]
-fn strangers_and_wrong_states_get_no_answer() {
-    let mut peer = Peer::new(QpChange::default());
+fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
+    let mut peer = Peer::in_rtr(QpChange::default());
     let datagram = {
         let headers = Peer::headers(Operation::Send, Part::Only, 0);
         let mut bytes = vec![0; headers.len() + ICRC_LEN];
@@ -161,14 +161,14 @@ fn strangers_and_wrong_states_get_no_answer() {
     };
     peer.qp
         .receive(&packet, &stranger, peer.now, &mut peer.host);
-    assert_eq!(peer.answers(), []);
+    assert_eq!(peer.responses(), []);
     // Of another service.
     for transport in [Transport::Uc, Transport::Xrc] {
         let mut headers = Peer::headers(Operation::Send, Part::Only, 0);
         headers.bth.opcode = Opcode::new(transport, Operation::Send, Part::Only);
         headers.xrc_srqn = (transport == Transport::Xrc).then_some(1);
-        peer.give(headers, b"");
-        assert_eq!((peer.answers(), peer.host.events.len()), (vec![], 0));
+        peer.deliver(headers, b"");
+        assert_eq!((peer.responses(), peer.host.events.len()), (vec![], 0));
     }
     for state in [QpState::Err, QpState::Reset, QpState::Init] {
         let change = QpChange {
@@ -177,7 +177,7 @@ fn strangers_and_wrong_states_get_no_answer() {
         };
         peer.qp.modify(&change, peer.now, &mut peer.host);
         peer.send(Part::Only, 0, b"");
-        assert_eq!(peer.answers(), []);
+        assert_eq!(peer.responses(), []);
     }
     assert_eq!(peer.host.events, []);
 }
@@ -185,8 +185,8 @@ fn strangers_and_wrong_states_get_no_answer() {
 /// 9.7.7.2: a peer that counts credits gets one message more than it has receives for, then the next
 /// only when that one is acknowledged.
 #[test]
-fn credits_are_respected() {
-    let mut peer = Peer::new(QpChange::default());
+fn the_requester_respects_credits() {
+    let mut peer = Peer::in_rtr(QpChange::default());
     let change = QpChange {
         state: Some(QpState::Rts),
         sq_psn: Some(psn(100)),
@@ -196,7 +196,7 @@ fn credits_are_respected() {
     let post = |peer: &mut Peer, id| {
         let request = send_wr(id, SendOp::Send, &[]);
         assert!(peer.qp.post_send(request, &mut peer.host));
-        peer.answers().len()
+        peer.responses().len()
     };
     assert_eq!(post(&mut peer, 1), 1);
     let answer = |peer: &mut Peer, at, credits, msn| {
@@ -204,14 +204,14 @@ fn credits_are_respected() {
             kind: AethKind::Ack { credits },
             msn,
         });
-        peer.give(
+        peer.deliver(
             Headers {
                 aeth,
                 ..Peer::headers(Operation::Ack, Part::Only, at)
             },
             &[],
         );
-        peer.answers().len()
+        peer.responses().len()
     };
     // The first message, and a receive for one more.
     assert_eq!(answer(&mut peer, 100, 1, 1), 0);
@@ -223,7 +223,7 @@ fn credits_are_respected() {
 
 /// What regions allow is asked for what is done, and before anything is.
 #[test]
-fn regions_are_asked_for_what_is_done() {
+fn access_rights_are_checked_before_execution() {
     let write = |part, len, rkey| Headers {
         reth: Some(Reth {
             va: BASE,
@@ -238,17 +238,17 @@ fn regions_are_asked_for_what_is_done() {
         (Operation::FetchAdd, QpChange::default()),
     ] {
         for others in [true, false] {
-            let mut peer = Peer::new(change);
+            let mut peer = Peer::in_rtr(change);
             let region = peer.host.region(KEY);
             region.writable = (operation == Operation::Write) == others;
             region.readable = (operation == Operation::ReadRequest) == others;
             region.atomic = (operation == Operation::FetchAdd) == others;
             match operation {
-                Operation::Write => peer.give(write(Part::First, 2000, KEY), &[1; 1024]),
+                Operation::Write => peer.deliver(write(Part::First, 2000, KEY), &[1; 1024]),
                 Operation::ReadRequest => peer.read(0, BASE, 2000),
-                _ => peer.add(0),
+                _ => peer.fetch_add(0),
             }
-            let refused = peer.answers() == [nak(0, NakCode::RemoteAccess)];
+            let refused = peer.responses() == [nak(0, NakCode::RemoteAccess)];
             assert_eq!(refused, !others, "{operation:?}");
             assert_eq!(
                 peer.host.region(KEY).bytes[0] == 0,
@@ -261,32 +261,32 @@ fn regions_are_asked_for_what_is_done() {
         (1 << 31, NakCode::RemoteAccess),
         ((1 << 31) + 1, NakCode::InvalidRequest),
     ] {
-        let mut peer = Peer::new(QpChange::default());
-        peer.give(write(Part::First, len, KEY), &[1; 1024]);
-        assert_eq!(peer.answers(), [nak(0, code)]);
-        let mut peer = Peer::new(QpChange::default());
+        let mut peer = Peer::in_rtr(QpChange::default());
+        peer.deliver(write(Part::First, len, KEY), &[1; 1024]);
+        assert_eq!(peer.responses(), [nak(0, code)]);
+        let mut peer = Peer::in_rtr(QpChange::default());
         peer.read(0, BASE, len);
-        assert_eq!(peer.answers(), [nak(0, code)]);
+        assert_eq!(peer.responses(), [nak(0, code)]);
     }
 }
 
 /// A receive that has been taken tells of the error, else an event does (9.9.3.2).
 #[test]
-fn a_receive_that_was_taken_tells_of_the_error() {
+fn a_taken_receive_wr_reports_the_error() {
     for (rkey, va, status) in [
         (KEY + 1, BASE, IBV_WC_REM_ACCESS_ERR),
         (KEY, 0, IBV_WC_REM_ACCESS_ERR),
     ] {
-        let mut peer = Peer::new(QpChange::default());
-        peer.post(1);
-        peer.post(2);
+        let mut peer = Peer::in_rtr(QpChange::default());
+        peer.post_recv(1);
+        peer.post_recv(2);
         let headers = Headers {
             reth: Some(Reth { va, rkey, len: 4 }),
             imm: Some(1),
             ..Peer::headers(Operation::WriteImm, Part::Only, 0)
         };
-        peer.give(headers, b"data");
-        assert_eq!(peer.answers(), [nak(0, NakCode::RemoteAccess)]);
+        peer.deliver(headers, b"data");
+        assert_eq!(peer.responses(), [nak(0, NakCode::RemoteAccess)]);
         assert_eq!(
             peer.host.statuses(WorkQueue::Recv),
             [(1, status), (2, IBV_WC_WR_FLUSH_ERR)]
@@ -297,16 +297,19 @@ fn a_receive_that_was_taken_tells_of_the_error() {
 
 /// 10.3.1.7: a message that was begun gives its receive back, before the others.
 #[test]
-fn a_message_that_was_begun_is_flushed_first() {
+fn the_receive_wr_of_a_started_message_is_flushed_first() {
     for srq in [false, true] {
-        let mut peer = Peer::new(QpChange::default());
-        peer.qp.config.has_srq = srq;
+        let config = QpConfig {
+            has_srq: srq,
+            ..config(Service::Rc, 0)
+        };
+        let mut peer = Peer::in_rtr_with(config, QpChange::default());
         if srq {
             let receives = [1, 2].map(|id| recv_wr(id, &[sge(0, 10_000)]));
             peer.host.shared.extend(receives);
         } else {
-            peer.post(1);
-            peer.post(2);
+            peer.post_recv(1);
+            peer.post_recv(2);
         }
         peer.send(Part::First, 0, &[1; 1024]);
         peer.modify(QpState::Err, QpChange::default());
@@ -333,25 +336,25 @@ fn a_message_that_was_begun_is_flushed_first() {
 
 /// Annex A19.4.2: eight bytes. (A packet with another payload is none.)
 #[test]
-fn atomic_writes_have_eight_bytes() {
+fn atomic_writes_must_have_eight_bytes() {
     for (len, right) in [(8, true), (4, false), (0, false), (16, false)] {
-        let mut peer = Peer::new(QpChange::default());
+        let mut peer = Peer::in_rtr(QpChange::default());
         peer.atomic_write(0, len, 1);
         let answer = (Operation::ReadResponse, Part::Only, 0, OK);
         let refusal = nak(0, NakCode::InvalidRequest);
-        assert_eq!(peer.answers(), [if right { answer } else { refusal }]);
+        assert_eq!(peer.responses(), [if right { answer } else { refusal }]);
         assert_eq!(peer.host.atomics, u64::from(right));
     }
 }
 
 /// ATOMIC WRITE takes a place of the peer's; who has none is refused.
 #[test]
-fn prompt_answers_need_a_place() {
-    let mut peer = Peer::new(QpChange {
+fn atomic_write_without_rd_atomic_resources_is_invalid() {
+    let mut peer = Peer::in_rtr(QpChange {
         max_dest_rd_atomic: Some(0),
         ..QpChange::default()
     });
     peer.atomic_write(0, 8, 1);
-    assert_eq!(peer.answers(), [nak(0, NakCode::InvalidRequest)]);
+    assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
     assert_eq!(peer.host.atomics, 0);
 }

@@ -4,6 +4,8 @@
 //!
 //! `PROPTEST_CASES=20000 cargo test --release schedules` tries many more than usual.
 
+use std::time::Duration;
+
 use ibverbs_abi::*;
 use proptest::prelude::*;
 
@@ -30,23 +32,23 @@ struct Message {
     fence: bool,
     signaled: bool,
     inline: bool,
-    /// When it is posted, and its receive.
-    at: u64,
-    receive_at: u64,
+    /// When it is posted, and when its receive is.
+    at: Duration,
+    receive_at: Duration,
 }
 
-/// How bad the network is.
+/// What the network does to packets.
 #[derive(Clone, Copy, Debug)]
-struct Weather {
+struct Impairment {
     seed: u64,
-    /// Of 1000 packets.
-    lost: u64,
-    doubled: u64,
-    delayed: u64,
-    /// Nanoseconds.
-    delay: u64,
-    jitter: u64,
-    late: u64,
+    /// Packets of 1000 that are lost, duplicated, and overtaken by others.
+    loss: u64,
+    duplication: u64,
+    reordering: u64,
+    delay: Duration,
+    /// The most that is added to the delay of any packet, and to that of an overtaken one.
+    jitter: Duration,
+    extra_delay: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -56,8 +58,8 @@ struct Case {
     reads: [u8; 2],
     timeout: u8,
     shared: bool,
-    laziness: u64,
-    weather: Weather,
+    transmit_delay: Duration,
+    impairment: Impairment,
     messages: [Vec<Message>; 2],
 }
 
@@ -86,7 +88,7 @@ fn len() -> impl Strategy<Value = u32> {
 }
 
 fn message() -> impl Strategy<Value = Message> {
-    let moment = prop_oneof![3 => Just(0), 2 => 0..2_000_000u64, 1 => 0..50_000_000u64];
+    let moment = prop_oneof![3 => up_to(us(0)), 2 => up_to(ms(2)), 1 => up_to(ms(50))];
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (kind(), len(), flags, moment.clone(), moment).prop_map(
         |(kind, len, (fence, signaled, inline), at, receive_at)| Message {
@@ -101,19 +103,26 @@ fn message() -> impl Strategy<Value = Message> {
     )
 }
 
-fn weather() -> impl Strategy<Value = Weather> {
-    let rate = |most: u64| prop_oneof![2 => Just(0), 3 => 0..most / 10, 1 => 0..most];
-    let delay = (1000..200_000u64, prop_oneof![0..1000u64, 0..500_000u64]);
-    let late = prop_oneof![0..1_000_000u64, 0..200_000_000u64];
-    (any::<u64>(), rate(400), rate(300), rate(200), delay, late).prop_map(
-        |(seed, lost, doubled, delayed, (delay, jitter), late)| Weather {
+fn up_to(limit: Duration) -> BoxedStrategy<Duration> {
+    let limit = limit.as_nanos() as u64;
+    (0..limit.max(1)).prop_map(Duration::from_nanos).boxed()
+}
+
+fn impairment() -> impl Strategy<Value = Impairment> {
+    let rate = |limit: u64| prop_oneof![2 => Just(0), 3 => 0..limit / 10, 1 => 0..limit];
+    let rates = (rate(400), rate(300), rate(200));
+    let delay = (1000..200_000u64).prop_map(Duration::from_nanos);
+    let jitter = prop_oneof![up_to(us(1)), up_to(us(500))];
+    let extra_delay = prop_oneof![up_to(ms(1)), up_to(ms(200))];
+    (any::<u64>(), rates, delay, jitter, extra_delay).prop_map(
+        |(seed, (loss, duplication, reordering), delay, jitter, extra_delay)| Impairment {
             seed,
-            lost,
-            doubled,
-            delayed,
+            loss,
+            duplication,
+            reordering,
             delay,
             jitter,
-            late,
+            extra_delay,
         },
     )
 }
@@ -127,19 +136,19 @@ fn case() -> impl Strategy<Value = Case> {
         [1..5u8, 1..5u8],
         prop_oneof![2 => Just(0u8), 1 => 10..16u8],
         any::<bool>(),
-        prop_oneof![2 => Just(0), 1 => 1..50_000u64, 1 => 0..6_000_000u64],
-        weather(),
+        prop_oneof![2 => up_to(us(0)), 1 => up_to(us(50)), 1 => up_to(ms(6))],
+        impairment(),
         [messages(), messages()],
     )
         .prop_map(
-            |(mtu, psns, reads, timeout, shared, laziness, weather, messages)| Case {
+            |(mtu, psns, reads, timeout, shared, transmit_delay, impairment, messages)| Case {
                 mtu,
                 psns,
                 reads,
                 timeout,
                 shared,
-                laziness,
-                weather,
+                transmit_delay,
+                impairment,
                 messages,
             },
         )
@@ -160,18 +169,22 @@ impl Random {
     fn below(&mut self, end: u64) -> u64 {
         if end == 0 { 0 } else { self.next() % end }
     }
+
+    fn up_to(&mut self, limit: Duration) -> Duration {
+        Duration::from_nanos(self.below(limit.as_nanos() as u64))
+    }
 }
 
-fn fate(weather: Weather) -> Box<Fate> {
-    let mut random = Random(weather.seed);
+fn link(impairment: Impairment) -> Box<Link> {
+    let mut random = Random(impairment.seed);
     Box::new(move |_, _| {
         let mut copies = Vec::new();
-        if random.below(1000) >= weather.lost {
-            let count = 1 + u64::from(random.below(1000) < weather.doubled);
+        if random.below(1000) >= impairment.loss {
+            let count = 1 + u64::from(random.below(1000) < impairment.duplication);
             for _ in 0..count {
-                let mut delay = weather.delay + random.below(weather.jitter);
-                if random.below(1000) < weather.delayed {
-                    delay += random.below(weather.late);
+                let mut delay = impairment.delay + random.up_to(impairment.jitter);
+                if random.below(1000) < impairment.reordering {
+                    delay += random.up_to(impairment.extra_delay);
                 }
                 copies.push(delay);
             }
@@ -309,7 +322,7 @@ fn start(case: &Case) -> Network {
         max_dest_rd_atomic: Some(case.reads[1 - side]),
         timeout: Some(case.timeout),
         min_rnr_timer: Some(4),
-        ..usual(side, psns, case.mtu)
+        ..attributes(side, psns, case.mtu)
     };
     let config = |side: usize| QpConfig {
         sq_sig_all: false,
@@ -319,9 +332,9 @@ fn start(case: &Case) -> Network {
     let mut network = Network::new(
         [config(0), config(1)],
         [change(0), change(1)],
-        fate(case.weather),
+        link(case.impairment),
     );
-    network.laziness = case.laziness;
+    network.transmit_delay = case.transmit_delay;
     for (side, of) in network.sides.iter_mut().enumerate() {
         let bytes = &mut of.host.region(KEY).bytes;
         for (area, index) in [SENT, READ]
@@ -341,7 +354,7 @@ fn play(case: &Case) -> Network {
     let mut network = start(case);
     let mut acts = Vec::new();
     for (side, messages) in case.messages.iter().enumerate() {
-        let (mut sent, mut ready) = (0, 0);
+        let (mut sent, mut ready) = (Duration::ZERO, Duration::ZERO);
         let mut receives = 0;
         for (index, message) in messages.iter().enumerate() {
             sent = sent.max(message.at);
@@ -354,10 +367,10 @@ fn play(case: &Case) -> Network {
         }
     }
     acts.sort_by_key(|act| act.0);
-    let begin = network.now.0;
+    let begin = network.now;
     for (at, act) in acts {
-        let wait = (begin + at).saturating_sub(network.now.0);
-        if wait > 0 {
+        let wait = begin.after(at).since(network.now);
+        if !wait.is_zero() {
             network.run_for(wait);
         }
         match act {
@@ -366,14 +379,14 @@ fn play(case: &Case) -> Network {
                 let swaps = messages[..index].iter();
                 let swaps = swaps.filter(|m| matches!(m.kind, Kind::Swap)).count();
                 let request = messages[index].request(side, index as u64, swaps as u64);
-                network.send(side, request);
+                network.post_send(side, request);
             }
             Act::Recv(side, index) => {
                 let receive = recv_wr(index as u64, &[sge(place(TAKEN, index as u64), SLOT)]);
                 if case.shared {
                     network.sides[side].host.shared.push_back(receive);
                 } else {
-                    network.recv(side, receive);
+                    network.post_recv(side, receive);
                 }
             }
         }

@@ -6,12 +6,12 @@ use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
 
-fn pair(services: [Service; 2], fate: Box<Fate>) -> Network {
+fn pair(services: [Service; 2], link: Box<Link>) -> Network {
     let psns = [Psn::new(0xff_ffff), Psn::new(3)];
     let mut network = Network::new(
         [config(services[0], 0), config(services[1], 1)],
-        [usual(0, psns, 1024), usual(1, psns, 1024)],
-        fate,
+        [attributes(0, psns, 1024), attributes(1, psns, 1024)],
+        link,
     );
     let bytes = &mut network.sides[0].host.region(KEY).bytes;
     for (i, byte) in bytes.iter_mut().enumerate() {
@@ -29,16 +29,16 @@ fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u32)>
 fn uc_drops_messages_that_lost_a_packet() {
     for lost in 0..9 {
         let mut count = 0;
-        let fate: Box<Fate> = Box::new(move |_, _| {
+        let link: Box<Link> = Box::new(move |_, _| {
             count += 1;
-            if count == lost { vec![] } else { vec![1000] }
+            if count == lost { vec![] } else { vec![us(1)] }
         });
-        let mut network = pair([Service::Uc, Service::Uc], fate);
+        let mut network = pair([Service::Uc, Service::Uc], link);
         for id in 0..2 {
-            network.recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
+            network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
         }
-        network.send(0, send_wr(1, SendOp::Send, &[sge(7, 4000)]));
-        network.send(
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(7, 4000)]));
+        network.post_send(
             0,
             send_wr(2, SendOp::SendImm { imm: 5 }, &[sge(5000, 3500)]),
         );
@@ -71,22 +71,22 @@ fn uc_drops_messages_that_lost_a_packet() {
 }
 
 #[test]
-fn uc_writes_where_it_may_and_says_nothing_where_not() {
-    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
+fn uc_drops_forbidden_writes_without_a_nak() {
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
     let (va, rkey) = (BASE + 100, KEY);
-    network.recv(1, recv_wr(1, &[]));
-    network.send(
+    network.post_recv(1, recv_wr(1, &[]));
+    network.post_send(
         0,
         send_wr(1, SendOp::Write { va, rkey: 1 }, &[sge(0, 3000)]),
     );
-    network.send(0, send_wr(2, SendOp::Write { va: 0, rkey }, &[sge(0, 30)]));
-    assert!(network.untouched(1));
-    network.send(
+    network.post_send(0, send_wr(2, SendOp::Write { va: 0, rkey }, &[sge(0, 30)]));
+    assert!(network.is_memory_zero(1));
+    network.post_send(
         0,
         send_wr(3, SendOp::WriteImm { va, rkey, imm: 7 }, &[sge(0, 3000)]),
     );
     // Nobody is there for this one.
-    network.send(
+    network.post_send(
         0,
         send_wr(4, SendOp::WriteImm { va, rkey, imm: 8 }, &[sge(9, 10)]),
     );
@@ -105,19 +105,19 @@ fn uc_writes_where_it_may_and_says_nothing_where_not() {
 /// 10.3.1.6: a local error stops the send queue only, until the program goes on.
 #[test]
 fn unreliable_send_queues_go_to_sqe() {
-    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, recv_wr(1, &[sge(0, 100)]));
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 100)]));
     let bad = Sge {
         lkey: 1,
         ..sge(0, 10)
     };
     // While the packets wait: the first burst is sent at once.
     network.set_state(0, QpState::Sqd);
-    network.send(0, send_wr(1, SendOp::Send, &[bad]));
-    network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[bad]));
+    network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
     network.set_state(0, QpState::Rts);
     assert_eq!(network.sides[0].qp.state(), QpState::Sqe);
-    network.send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
+    network.post_send(0, send_wr(3, SendOp::Send, &[sge(0, 10)]));
     assert_eq!(
         statuses(&network, 0, WorkQueue::Send),
         [
@@ -127,7 +127,7 @@ fn unreliable_send_queues_go_to_sqe() {
         ]
     );
     network.set_state(0, QpState::Rts);
-    network.send(0, send_wr(4, SendOp::Send, &[sge(0, 10)]));
+    network.post_send(0, send_wr(4, SendOp::Send, &[sge(0, 10)]));
     network.run();
     assert_eq!(
         statuses(&network, 0, WorkQueue::Send)[3..],
@@ -151,24 +151,24 @@ fn datagram(wr_id: u64, len: u32, qkey: u32) -> SendWr {
 
 /// 9.8.3, 10.2.5: the Q_Key decides; the GRH stands before the data.
 #[test]
-fn datagrams_arrive_if_the_qkey_is_right() {
-    let mut network = pair([Service::Ud, Service::Ud], calm(1000));
-    network.recv(1, recv_wr(1, &[sge(0, 20), sge(100, 200)]));
-    network.recv(1, recv_wr(2, &[sge(0, 40)]));
-    network.send(0, datagram(1, 90, 1));
+fn datagrams_arrive_if_the_qkey_matches() {
+    let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 20), sge(100, 200)]));
+    network.post_recv(1, recv_wr(2, &[sge(0, 40)]));
+    network.post_send(0, datagram(1, 90, 1));
     // The highest bit: the queue pair's own.
-    network.send(0, datagram(2, 100, 1 << 31));
+    network.post_send(0, datagram(2, 100, 1 << 31));
     // Too long for its receive: dropped; then one that fits.
-    network.send(0, datagram(3, 1, 0x1234));
-    network.send(0, datagram(4, 0, 0x1234));
+    network.post_send(0, datagram(3, 1, 0x1234));
+    network.post_send(0, datagram(4, 0, 0x1234));
     // C10-93.1.1: longer than the MTU.
-    network.send(0, datagram(5, 1025, 0x1234));
+    network.post_send(0, datagram(5, 1025, 0x1234));
     network.run();
     assert_eq!(
         statuses(&network, 0, WorkQueue::Send),
         [1, 2, 3, 4, 5].map(|id| (id, IBV_WC_SUCCESS))
     );
-    assert_eq!(network.counts[0], 4);
+    assert_eq!(network.packets_sent[0], 4);
     assert_eq!(
         statuses(&network, 1, WorkQueue::Recv),
         [1, 2].map(|id| (id, IBV_WC_SUCCESS))
@@ -183,8 +183,8 @@ fn datagrams_arrive_if_the_qkey_is_right() {
 
 /// Annex A14: receives are the shared queue's that the packets name, and complete to its queue.
 #[test]
-fn xrc_takes_receives_of_the_named_queue() {
-    let mut network = pair([Service::XrcSend, Service::XrcRecv], calm(1000));
+fn xrc_takes_receives_from_the_named_srq() {
+    let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
     for srqn in [8, 9] {
         let queue = [recv_wr(srqn.into(), &[sge(0, 5000)])].into();
         network.sides[1].host.xrc.push((srqn, queue));
@@ -194,15 +194,15 @@ fn xrc_takes_receives_of_the_named_queue() {
         ..request
     };
     let (va, rkey) = (BASE + 9000, KEY);
-    network.send(0, with(9, send_wr(1, SendOp::Send, &[sge(0, 5000)])));
-    network.send(
+    network.post_send(0, with(9, send_wr(1, SendOp::Send, &[sge(0, 5000)])));
+    network.post_send(
         0,
         with(
             8,
             send_wr(2, SendOp::WriteImm { va, rkey, imm: 1 }, &[sge(0, 2000)]),
         ),
     );
-    network.send(
+    network.post_send(
         0,
         with(
             8,
@@ -223,13 +223,13 @@ fn xrc_takes_receives_of_the_named_queue() {
         [(8, IBV_WC_SUCCESS)]
     );
     // None there now: not ready. No such queue: refused.
-    network.send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
-    network.run_for(5_000_000);
+    network.post_send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
+    network.run_for(ms(5));
     network.sides[1].host.xrc[0]
         .1
         .push_back(recv_wr(10, &[sge(0, 1)]));
     network.run();
-    network.send(0, with(7, send_wr(5, SendOp::Send, &[sge(0, 1)])));
+    network.post_send(0, with(7, send_wr(5, SendOp::Send, &[sge(0, 1)])));
     network.run();
     assert_eq!(
         statuses(&network, 0, WorkQueue::Send)[3..],
@@ -243,7 +243,7 @@ fn xrc_takes_receives_of_the_named_queue() {
 
 /// 10.3.1.6, 9.8.2: what a service has not is an error of the request; what cannot be ended is not begun.
 #[test]
-fn requests_that_a_service_has_not_fail() {
+fn operations_that_a_service_lacks_fail() {
     let (va, rkey) = (BASE, KEY);
     let bad = Sge {
         lkey: 1,
@@ -301,25 +301,25 @@ fn requests_that_a_service_has_not_fail() {
             IBV_WC_LOC_PROT_ERR,
         ),
     ] {
-        let mut network = pair([service, service], calm(1000));
+        let mut network = pair([service, service], lossless(us(1)));
         let mut first = send_wr(1, kind, &sges);
         first.ud = ud;
-        network.send(0, first);
+        network.post_send(0, first);
         assert_eq!(
             statuses(&network, 0, WorkQueue::Send),
             [(1, status)],
             "{service:?} {kind:?}"
         );
         assert_eq!(
-            (network.sides[0].qp.state(), network.counts[0]),
+            (network.sides[0].qp.state(), network.packets_sent[0]),
             (QpState::Sqe, 0)
         );
         // It goes on receiving, and sending when the program has seen it.
         network.set_state(0, QpState::Rts);
-        network.recv(1, recv_wr(1, &[sge(0, 3000)]));
+        network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
         let mut second = send_wr(2, SendOp::Send, &[sge(0, 900)]);
         second.ud = datagram(1, 1, 0x1234).ud;
-        network.send(0, second);
+        network.post_send(0, second);
         network.run();
         assert_eq!(
             statuses(&network, 1, WorkQueue::Recv),
@@ -327,27 +327,27 @@ fn requests_that_a_service_has_not_fail() {
         );
     }
     // Inline data are where they are.
-    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, recv_wr(1, &[sge(0, 3000)]));
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
     let mut inline = send_wr(1, SendOp::Send, &[bad]);
     inline.inline = Some(vec![7; 1500].into());
-    network.send(0, inline);
+    network.post_send(0, inline);
     network.run();
     assert!(network.sides[1].host.region(KEY).bytes[..1500] == [7; 1500]);
 }
 
 /// 9.9.3, class A: what the receiver itself did wrong.
 #[test]
-fn receives_that_cannot_be_used_are_errors() {
+fn unusable_receive_wrs_are_errors() {
     let bad = Sge {
         lkey: 1,
         ..sge(0, 200)
     };
     for (service, qkey) in [(Service::Uc, 0), (Service::Ud, 0x1234)] {
-        let mut network = pair([service, service], calm(1000));
-        network.recv(1, recv_wr(1, &[bad]));
-        network.recv(1, recv_wr(2, &[sge(0, 200)]));
-        network.send(0, datagram(1, 100, qkey));
+        let mut network = pair([service, service], lossless(us(1)));
+        network.post_recv(1, recv_wr(1, &[bad]));
+        network.post_recv(1, recv_wr(2, &[sge(0, 200)]));
+        network.post_send(0, datagram(1, 100, qkey));
         network.run();
         assert_eq!(
             statuses(&network, 1, WorkQueue::Recv),
@@ -359,11 +359,11 @@ fn receives_that_cannot_be_used_are_errors() {
         assert_eq!(network.sides[0].qp.state(), QpState::Rts);
     }
     for service in [Service::Uc, Service::Ud] {
-        let mut network = pair([service, service], calm(1000));
+        let mut network = pair([service, service], lossless(us(1)));
         network.sides[1].host.room = Some(1);
         for id in 1..4 {
-            network.recv(1, recv_wr(id, &[sge(0, 200)]));
-            network.send(0, datagram(id, 100, 0x1234));
+            network.post_recv(1, recv_wr(id, &[sge(0, 200)]));
+            network.post_send(0, datagram(id, 100, 0x1234));
         }
         network.run();
         assert_eq!(
@@ -372,23 +372,23 @@ fn receives_that_cannot_be_used_are_errors() {
         );
         assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
         assert_eq!(network.sides[1].qp.state(), QpState::Err);
-        assert_eq!(network.counts[1], 0, "an unreliable service answers");
+        assert_eq!(network.packets_sent[1], 0, "an unreliable service answers");
     }
 }
 
 /// The receive of a message that lost its end is there for the next one, and flushed with the others.
 #[test]
-fn a_receive_that_is_kept_is_flushed_first() {
+fn a_returned_receive_wr_is_flushed_first() {
     let mut count = 0;
-    let fate: Box<Fate> = Box::new(move |_, _| {
+    let link: Box<Link> = Box::new(move |_, _| {
         count += 1;
-        if count == 2 { vec![] } else { vec![1000] }
+        if count == 2 { vec![] } else { vec![us(1)] }
     });
-    let mut network = pair([Service::Uc, Service::Uc], fate);
+    let mut network = pair([Service::Uc, Service::Uc], link);
     for id in 1..3 {
-        network.recv(1, recv_wr(id, &[sge(0, 4000)]));
+        network.post_recv(1, recv_wr(id, &[sge(0, 4000)]));
     }
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 3000)]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 3000)]));
     network.run();
     assert_eq!(statuses(&network, 1, WorkQueue::Recv), []);
     network.set_state(1, QpState::Err);
@@ -400,7 +400,7 @@ fn a_receive_that_is_kept_is_flushed_first() {
 
 /// Datagrams that no program of ours sends.
 #[test]
-fn odd_datagrams_are_dropped() {
+fn invalid_datagrams_are_dropped() {
     use crate::wire::{Bth, Deth, Headers, ICRC_LEN, Opcode, Operation, Packet, Part, Transport};
     for (operation, len, taken) in [
         (Operation::Send, 4096_usize, true),
@@ -408,8 +408,8 @@ fn odd_datagrams_are_dropped() {
         (Operation::Send, 4100, false),
         (Operation::Write, 16, false),
     ] {
-        let mut network = pair([Service::Ud, Service::Ud], calm(1000));
-        network.recv(1, recv_wr(1, &[sge(0, 5000)]));
+        let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
+        network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
         let mut headers = Headers::new(Bth {
             opcode: Opcode::new(Transport::Ud, operation, Part::Only),
             solicited: true,
@@ -444,14 +444,14 @@ fn odd_datagrams_are_dropped() {
 
 /// More than goes at once goes later; in SQD too, if it was begun.
 #[test]
-fn bursts_go_on_after_a_pause() {
+fn unreliable_requests_are_paced() {
     for drain in [false, true] {
-        let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-        network.recv(1, recv_wr(1, &[sge(0, 500_000)]));
-        network.recv(1, recv_wr(2, &[sge(0, 10)]));
-        network.send(0, send_wr(1, SendOp::Send, &[sge(0, 500_000)]));
-        network.send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
-        assert!(network.counts[0] <= 64);
+        let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+        network.post_recv(1, recv_wr(1, &[sge(0, 500_000)]));
+        network.post_recv(1, recv_wr(2, &[sge(0, 10)]));
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 500_000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
+        assert!(network.packets_sent[0] <= 64);
         if drain {
             network.set_state(0, QpState::Sqd);
         }
@@ -461,26 +461,26 @@ fn bursts_go_on_after_a_pause() {
         assert_eq!(statuses(&network, 0, WorkQueue::Send), done);
         assert_eq!(statuses(&network, 1, WorkQueue::Recv), done);
     }
-    let mut network = pair([Service::Ud, Service::Ud], calm(1000));
+    let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
     for id in 0..200 {
-        network.recv(1, recv_wr(id, &[sge(0, 1100)]));
-        network.send(0, datagram(id, 1024, 0x1234));
+        network.post_recv(1, recv_wr(id, &[sge(0, 1100)]));
+        network.post_send(0, datagram(id, 1024, 0x1234));
     }
-    assert!(network.counts[0] <= 64);
+    assert!(network.packets_sent[0] <= 64);
     network.run();
     assert_eq!(statuses(&network, 1, WorkQueue::Recv).len(), 200);
 }
 
 /// 9.2.3: the sender's wish for an event goes with the last packet.
 #[test]
-fn solicited_events_are_asked_for() {
+fn the_solicited_flag_is_on_the_last_packet() {
     for service in [Service::Uc, Service::Ud] {
-        let mut network = pair([service, service], calm(1000));
+        let mut network = pair([service, service], lossless(us(1)));
         for (id, solicited) in [(0, true), (1, false)] {
-            network.recv(1, recv_wr(id, &[sge(0, 1000)]));
+            network.post_recv(1, recv_wr(id, &[sge(0, 1000)]));
             let mut request = datagram(id, 900, 0x1234);
             request.flags.solicited = solicited;
-            network.send(0, request);
+            network.post_send(0, request);
         }
         network.run();
         let got = network.sides[1].host.completions.iter();
@@ -490,10 +490,10 @@ fn solicited_events_are_asked_for() {
 
 /// 9.8.2.2.4: a message that is not ended before the next begins is dropped, that one is not.
 #[test]
-fn a_message_without_end_makes_way() {
+fn a_new_message_drops_an_unfinished_one() {
     use crate::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Part, Transport};
-    let mut network = pair([Service::Uc, Service::Uc], calm(1000));
-    network.recv(1, recv_wr(1, &[sge(0, 5000)]));
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+    network.post_recv(1, recv_wr(1, &[sge(0, 5000)]));
     for (psn, part, len) in [(0xff_ffff, Part::First, 1024), (0, Part::Only, 8)] {
         let headers = Headers::new(Bth {
             opcode: Opcode::new(Transport::Uc, Operation::Send, part),

@@ -8,61 +8,61 @@ use crate::engine::*;
 
 /// A stream of small messages is sent in few batches; the first, and those at a quiet time, at once.
 #[test]
-fn a_stream_is_gathered() {
-    let mut network = Network::rc(1024, calm(10_000));
+fn a_stream_of_sends_is_coalesced() {
+    let mut network = Network::rc(1024, lossless(us(10)));
     for id in 0..MESSAGES + 1 {
-        network.recv(1, recv_wr(id, &[sge(0, 10)]));
+        network.post_recv(1, recv_wr(id, &[sge(0, 10)]));
     }
     // No more than the window holds.
     const MESSAGES: u64 = 60;
     let mut batches = 0;
     for id in 0..MESSAGES {
-        let before = network.counts[0];
-        network.send(0, send_wr(id, SendOp::Send, &[sge(0, 10)]));
-        assert!(id >= 8 || network.counts[0] == before + 1);
-        batches += u64::from(network.counts[0] > before);
-        assert!(network.sides[0].qp.send_queue.next() - network.sides[0].qp.requester.next < 32);
+        let before = network.packets_sent[0];
+        network.post_send(0, send_wr(id, SendOp::Send, &[sge(0, 10)]));
+        assert!(id >= 8 || network.packets_sent[0] == before + 1);
+        batches += u64::from(network.packets_sent[0] > before);
+        assert!(network.sides[0].qp.requester().unsent() < 32);
     }
     assert!(batches < 12, "{batches}");
     // Nothing is left lying.
     network.run();
     assert_eq!(sends(&network, 0).len(), MESSAGES as usize);
     assert_eq!(receives(&network, 1).len(), MESSAGES as usize);
-    let before = network.counts[0];
-    network.send(0, send_wr(MESSAGES, SendOp::Send, &[sge(0, 10)]));
-    assert_eq!(network.counts[0], before + 1);
+    let before = network.packets_sent[0];
+    network.post_send(0, send_wr(MESSAGES, SendOp::Send, &[sge(0, 10)]));
+    assert_eq!(network.packets_sent[0], before + 1);
     network.run();
     assert_eq!(sends(&network, 0)[60], (MESSAGES, IBV_WC_SUCCESS));
 }
 
 /// An acknowledgment goes behind the first request that goes with it, and before the second.
 #[test]
-fn an_acknowledgment_goes_behind_the_answer() {
+fn an_ack_is_sent_after_the_first_request() {
     use std::cell::RefCell;
     use std::rc::Rc;
 
     let seen = Rc::new(RefCell::new(Vec::new()));
     let log = seen.clone();
-    let fate = move |side, packet: &crate::wire::Packet<'_>| {
+    let link = move |side, packet: &crate::wire::Packet<'_>| {
         log.borrow_mut().push((side, packet.headers.aeth.is_some()));
-        vec![1000]
+        vec![us(1)]
     };
-    let mut network = Network::rc(1024, Box::new(fate));
+    let mut network = Network::rc(1024, Box::new(link));
     for side in 0..2 {
         for id in 0..3 {
-            network.recv(side, recv_wr(id, &[sge(0, 10)]));
+            network.post_recv(side, recv_wr(id, &[sge(0, 10)]));
         }
     }
     // The other side sends later than it receives.
-    network.laziness = 5000;
-    network.send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
-    network.run_for(2000);
+    network.transmit_delay = us(5);
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network.run_for(us(2));
     let Side { qp, host } = &mut network.sides[1];
     for id in [7, 8] {
         let post = send_wr(id, SendOp::Send, &[sge(0, 10)]);
         assert!(qp.post_send(post, host));
     }
-    network.flush(1);
+    network.transmit(1);
     assert_eq!(
         *seen.borrow(),
         [(0, false), (1, false), (1, true), (1, false)]

@@ -1,0 +1,122 @@
+//! The congestion window: how many packets may be in flight.
+//!
+//! RoCE leaves congestion control to lossless networks. uroce sends through sockets, which drop what
+//! does not fit, so the window follows TCP's slow start, congestion avoidance and fast recovery
+//! (RFC 5681, RFC 6582), counted in packets. A spurious RTO is undone. Nothing of it is visible on the
+//! wire.
+
+/// The initial window: packets, and bytes, which is less for large MTUs.
+const INITIAL_CWND: u32 = 64;
+const INITIAL_CWND_BYTES: u32 = 64 << 10;
+/// The window after an RTO (the loss window of RFC 5681).
+const RTO_CWND: u32 = 2;
+/// The lowest ssthresh.
+const MIN_SSTHRESH: u32 = 4;
+/// The largest window: packets, and bytes.
+const MAX_CWND: u32 = 1024;
+const MAX_CWND_BYTES: u32 = 2 << 20;
+
+#[derive(Clone, Debug)]
+pub struct CongestionWindow {
+    /// Packets that may be in flight.
+    cwnd: u32,
+    /// Below it the window grows by every acknowledged packet (slow start), above it by one packet for
+    /// each window of acknowledged packets (congestion avoidance).
+    ssthresh: u32,
+    /// The limit of `cwnd` for this MTU.
+    max_cwnd: u32,
+    /// Packets acknowledged in congestion avoidance since the window last grew.
+    acked: u32,
+    /// The loss of a packet before this one has already reduced the window (`recover` in RFC 6582).
+    recover: u64,
+    /// How to undo the last RTO.
+    undo: Option<Undo>,
+    /// An RTO expired after the last acknowledgment.
+    in_rto: bool,
+}
+
+/// The window before an RTO, restored if the RTO was spurious.
+#[derive(Clone, Debug)]
+struct Undo {
+    cwnd: u32,
+    ssthresh: u32,
+    /// An acknowledgment that reaches this packet covers packets that were not retransmitted, so the
+    /// original transmissions arrived.
+    spurious_from: u64,
+}
+
+impl CongestionWindow {
+    /// The initial window for a path MTU in bytes.
+    pub fn new(mtu: u32) -> CongestionWindow {
+        let mtu = mtu.max(256);
+        let max_cwnd = (MAX_CWND_BYTES / mtu).clamp(INITIAL_CWND, MAX_CWND);
+        CongestionWindow {
+            cwnd: (INITIAL_CWND_BYTES / mtu).clamp(MIN_SSTHRESH, INITIAL_CWND),
+            ssthresh: max_cwnd,
+            max_cwnd,
+            acked: 0,
+            recover: 0,
+            undo: None,
+            in_rto: false,
+        }
+    }
+
+    /// Packets that may be in flight.
+    pub fn cwnd(&self) -> u64 {
+        self.cwnd.into()
+    }
+
+    /// `count` packets were newly acknowledged; `next_unacked` is the packet after them.
+    pub fn on_ack(&mut self, count: u64, next_unacked: u64) {
+        if let Some(undo) = self.undo.take()
+            && next_unacked >= undo.spurious_from
+        {
+            self.cwnd = undo.cwnd;
+            self.ssthresh = undo.ssthresh;
+        }
+        self.in_rto = false;
+        if next_unacked < self.recover {
+            return;
+        }
+        let count = count.min(self.max_cwnd.into()) as u32;
+        if self.cwnd < self.ssthresh {
+            self.cwnd = (self.cwnd + count).min(self.max_cwnd);
+        } else {
+            self.acked += count;
+            if self.acked >= self.cwnd {
+                self.acked -= self.cwnd;
+                self.cwnd = (self.cwnd + 1).min(self.max_cwnd);
+            }
+        }
+    }
+
+    /// Packet `lost` was lost and later ones arrived; `highest_sent` is the packet after the last one
+    /// sent. The window is halved once for all losses among the packets before `highest_sent`.
+    pub fn on_loss(&mut self, lost: u64, highest_sent: u64) {
+        if lost < self.recover {
+            return;
+        }
+        self.recover = highest_sent;
+        self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH);
+        self.cwnd = self.ssthresh;
+        self.undo = None;
+    }
+
+    /// The RTO expired: the packets from `oldest_unacked` to `highest_sent` will be retransmitted. Only
+    /// the first of consecutive RTOs can be undone.
+    pub fn on_rto(&mut self, oldest_unacked: u64, highest_sent: u64) {
+        self.undo = None;
+        if !self.in_rto {
+            let retransmitted = u64::from(RTO_CWND).min(highest_sent - oldest_unacked);
+            self.undo = Some(Undo {
+                cwnd: self.cwnd,
+                ssthresh: self.ssthresh,
+                spurious_from: oldest_unacked + retransmitted + 1,
+            });
+            self.ssthresh = (self.cwnd / 2).max(MIN_SSTHRESH);
+        }
+        self.cwnd = RTO_CWND;
+        self.recover = 0;
+        self.in_rto = true;
+    }
+}

@@ -1,0 +1,99 @@
+//! How WQEs leave the queues: completed in order, failed, or flushed (10.3.1, 10.7.3).
+
+use ibverbs_abi::*;
+
+use super::{Host, Qp, QpEvent, QpState, Service, WorkQueue};
+use crate::engine::requester::Finished;
+use crate::engine::responder::{Action, Report};
+
+impl Qp {
+    /// Completes the finished WQEs at the head of the send queue.
+    pub(super) fn complete_sends(&mut self, host: &mut impl Host) {
+        while let Some(finished) = self.requester.next_finished() {
+            match finished {
+                Finished::Success {
+                    completion,
+                    signaled,
+                } => {
+                    let signaled = signaled || self.attributes.config.sq_sig_all;
+                    if signaled && host.complete(WorkQueue::Send, completion).is_err() {
+                        return self.enter_fatal_error(host);
+                    }
+                }
+                Finished::Failed(status) => return self.fail_oldest_send(status, host),
+            }
+        }
+        self.check_drained(host);
+    }
+
+    /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
+    pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, host: &mut impl Host) {
+        let completion = self.requester.fail_oldest(status);
+        let overrun = completion
+            .is_some_and(|completion| host.complete(WorkQueue::Send, completion).is_err());
+        if overrun {
+            self.enter_fatal_error(host);
+        } else if self.attributes.config.service.is_reliable() {
+            self.enter_error(host);
+        } else {
+            self.state = QpState::Sqe;
+            self.flush_sends(host);
+        }
+    }
+
+    /// Does what the responder asks for after a request.
+    pub(super) fn on_responder_action(&mut self, action: Action, host: &mut impl Host) {
+        match action {
+            Action::None => {}
+            Action::Fatal => self.enter_fatal_error(host),
+            Action::Fail(report) => {
+                match report {
+                    // If the completion queue is full the flushed WRs are lost too: no more to report.
+                    Report::Completion(queue, completion) => {
+                        let _ = host.complete(queue, completion);
+                    }
+                    Report::Event(event) => host.event(event),
+                }
+                self.enter_error(host);
+            }
+        }
+    }
+
+    /// A completion was lost (11.6.3.2): raises the fatal event and moves to ERR.
+    pub(super) fn enter_fatal_error(&mut self, host: &mut impl Host) {
+        if self.state != QpState::Err {
+            host.event(QpEvent::Fatal);
+            self.enter_error(host);
+        }
+    }
+
+    /// Moves to ERR and flushes both queues (10.3.1.7). Responses that are due are still sent.
+    pub(super) fn enter_error(&mut self, host: &mut impl Host) {
+        if self.state == QpState::Err {
+            return;
+        }
+        self.state = QpState::Err;
+        self.flush_sends(host);
+        self.responder.flush(|queue, completion| {
+            let _ = host.complete(queue, completion);
+        });
+        let config = &self.attributes.config;
+        if config.has_srq || config.service == Service::XrcRecv {
+            host.event(QpEvent::LastWqeReached);
+        }
+    }
+
+    /// Flushes the send queue.
+    pub(super) fn flush_sends(&mut self, host: &mut impl Host) {
+        for completion in self.requester.flush() {
+            let _ = host.complete(WorkQueue::Send, completion);
+        }
+    }
+
+    /// In SQD: raises the event when the WQEs that were started have completed (10.3.1.5).
+    pub(super) fn check_drained(&mut self, host: &mut impl Host) {
+        if self.requester.take_drained() && self.attributes.sqd_async_notify {
+            host.event(QpEvent::SendQueueDrained);
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A queue pair: its state, the calls that drive it, and the wiring of requester, completer and
+//! responder. Only this module changes the state and reports completions of the send queue.
+
+mod complete;
+mod reliable;
+mod uc;
+mod ud;
+
+use ibverbs_abi::IBV_WC_WR_FLUSH_ERR;
+
+use super::attributes::Attributes;
+use super::completer::Completer;
+use super::requester::{Requester, UnreliableStep};
+use super::responder::{self, Responder};
+use super::timer::{Timer, TimerTable};
+use super::{
+    AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
+    WorkQueue,
+};
+use crate::wire::{Operation, Packet};
+
+/// The addresses of a received packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub src: Gid,
+    pub dst: Gid,
+    /// The GRH that a UD receive buffer begins with.
+    pub grh: [u8; 40],
+    /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
+    /// P_Key.
+    pub pkey_index: u16,
+}
+
+/// A packet to send. It is in the buffer that [`Qp::transmit`] was given, without the ICRC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    pub av: AddressVector,
+    /// Determines the destination's UDP port.
+    pub dest_qpn: u32,
+    /// Bytes in the buffer: headers, payload, padding.
+    pub len: usize,
+}
+
+/// A queue pair.
+pub struct Qp {
+    state: QpState,
+    attributes: Attributes,
+    requester: Requester,
+    completer: Completer,
+    responder: Responder,
+}
+
+impl Qp {
+    /// A queue pair in RESET.
+    pub fn new(config: QpConfig) -> Qp {
+        Qp {
+            state: QpState::Reset,
+            attributes: Attributes::new(config),
+            requester: Requester::new(&config),
+            completer: Completer::default(),
+            responder: Responder::new(&config),
+        }
+    }
+
+    /// What never changes in the queue pair.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn config(&self) -> &QpConfig {
+        &self.attributes.config
+    }
+
+    pub fn state(&self) -> QpState {
+        self.state
+    }
+
+    /// The attributes that `ibv_query_qp` reports: all Some, with `state` the current state.
+    pub fn attributes(&self) -> QpChange {
+        let attributes = &self.attributes;
+        QpChange {
+            state: Some(self.state),
+            sqd_async_notify: attributes.sqd_async_notify,
+            qkey: Some(attributes.qkey),
+            pkey_index: Some(attributes.pkey_index),
+            access: Some(attributes.access),
+            av: Some(attributes.av),
+            path_mtu: Some(attributes.mtu),
+            dest_qpn: Some(attributes.dest_qpn),
+            rq_psn: Some(self.responder.epsn()),
+            sq_psn: Some(self.requester.next_psn()),
+            max_rd_atomic: Some(attributes.max_rd_atomic),
+            max_dest_rd_atomic: Some(attributes.max_dest_rd_atomic),
+            min_rnr_timer: Some(attributes.min_rnr_timer),
+            timeout: Some(attributes.timeout),
+            retry_cnt: Some(attributes.retry_cnt),
+            rnr_retry: Some(attributes.rnr_retry),
+        }
+    }
+
+    /// Whether the send queue is draining (`sq_draining`).
+    pub fn sq_draining(&self) -> bool {
+        self.requester.is_draining()
+    }
+
+    /// Send WQEs that have not completed.
+    pub fn send_depth(&self) -> u32 {
+        self.requester.depth()
+    }
+
+    /// WQEs in the queue pair's own receive queue.
+    pub fn recv_depth(&self) -> u32 {
+        self.responder.recv_queue().depth()
+    }
+
+    /// Changes attributes and state. A move to ERR flushes all WQEs with completions, the send queue's
+    /// in order, then the receive queue's; a move to RESET discards them without.
+    pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
+        let target = change.state.unwrap_or(self.state);
+        if target == QpState::Reset {
+            *self = Qp::new(self.attributes.config);
+            return;
+        }
+        self.attributes.apply(change);
+        if let Some(psn) = change.rq_psn {
+            self.responder.start(psn);
+        }
+        if let Some(psn) = change.sq_psn {
+            self.requester.start(psn, &self.attributes);
+            self.completer.start(&self.attributes);
+        }
+        if target == self.state {
+            return;
+        }
+        match target {
+            QpState::Err => {
+                self.responder.withhold_reads();
+                self.enter_error(host);
+            }
+            QpState::Sqd => {
+                self.state = QpState::Sqd;
+                let reliable = self.attributes.config.service.is_reliable();
+                self.requester.drain(reliable, now);
+                self.check_drained(host);
+            }
+            QpState::Rts => {
+                self.requester.resume();
+                self.state = QpState::Rts;
+            }
+            state => self.state = state,
+        }
+    }
+
+    /// Posts a WR to the send queue; false if the queue is full. The caller has validated state and WR
+    /// (the service allows the operation, number of SGEs, length of inline data). In ERR and SQE the WR
+    /// is flushed.
+    pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
+        if self.send_depth() >= self.attributes.config.limits.max_send_wr {
+            return false;
+        }
+        self.requester.post(wr, self.attributes.mtu);
+        if matches!(self.state, QpState::Err | QpState::Sqe) {
+            self.flush_sends(host);
+        }
+        true
+    }
+
+    /// Posts a WR to the receive queue; false if the queue is full. In ERR the WR is flushed.
+    pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
+        if self.state == QpState::Err {
+            let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
+            let _ = host.complete(WorkQueue::Recv, completion);
+            return true;
+        }
+        if self.recv_depth() >= self.attributes.config.limits.max_recv_wr {
+            return false;
+        }
+        self.responder.recv_queue_mut().post(wr);
+        true
+    }
+
+    /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
+    /// to.
+    pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
+        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Err) {
+            return;
+        }
+        let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
+            return;
+        };
+        let service = self.attributes.config.service;
+        if transport != service.transport() {
+            return;
+        }
+        if service == Service::Ud {
+            self.receive_datagram(operation, packet, from, host);
+            return;
+        }
+        // 9.6.1.5: a connected queue pair accepts packets of its peer only.
+        if from.src != self.attributes.peer {
+            return;
+        }
+        let is_response = matches!(
+            operation,
+            Operation::Ack | Operation::AtomicAck | Operation::ReadResponse
+        );
+        match service {
+            Service::Rc | Service::XrcSend if is_response => {
+                self.receive_response(operation, packet, now, host);
+            }
+            Service::Rc | Service::XrcRecv if !is_response => {
+                self.receive_request(operation, part, packet, host);
+            }
+            Service::Uc => self.receive_uc_packet(operation, part, packet, host),
+            _ => {}
+        }
+    }
+
+    /// Writes the next packet that may be sent now into `buffer`; None if there is none. The buffer has
+    /// room for [`crate::wire::MAX_HEADERS`], the path MTU, 3 bytes of padding, and the ICRC.
+    pub fn transmit(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        match self.attributes.config.service {
+            Service::Ud => return self.next_datagram(now, host, buffer),
+            Service::Uc => self.next_uc_packet(now, host, buffer),
+            _ => self.next_reliable(now, host, buffer),
+        }
+        .map(|len| Transmit {
+            av: self.attributes.av,
+            dest_qpn: self.attributes.dest_qpn,
+            len,
+        })
+    }
+
+    /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in
+    /// flight that their acknowledgments soon cause a transmission, and only few packets wait.
+    pub fn may_defer_transmit(&self) -> bool {
+        self.state == QpState::Rts && self.requester.may_defer()
+    }
+
+    /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
+    /// nothing happens before; None if no timer runs.
+    pub fn next_timeout(&self) -> Option<Time> {
+        let mut timers = if matches!(self.state, QpState::Rts | QpState::Sqd) {
+            *self.requester.timers()
+        } else {
+            TimerTable::new()
+        };
+        if let Some(at) = self.pacing_until() {
+            timers.set(Timer::Pacing, at);
+        }
+        timers.next()
+    }
+
+    /// When the pacer allows the next packet, if there is one that waits for it.
+    fn pacing_until(&self) -> Option<Time> {
+        if self.attributes.config.service.is_reliable() {
+            self.responder.pacing_until()
+        } else if self.state == QpState::Rts || self.sq_draining() {
+            self.requester.pacing_until()
+        } else {
+            None
+        }
+    }
+
+    /// Handles the timers that have expired.
+    pub fn handle_timeout(&mut self, now: Time, host: &mut impl Host) {
+        if matches!(self.state, QpState::Rts | QpState::Sqd) {
+            self.requester_timeout(now, host);
+        }
+    }
+
+    /// Raises the communication-established event for the first packet in RTR (11.6.3.1).
+    fn check_established(&mut self, host: &mut impl Host) {
+        if self.state == QpState::Rtr && self.responder.take_established() {
+            host.event(QpEvent::CommunicationEstablished);
+        }
+    }
+
+    /// Completes and executes send WQEs of an unreliable service until one has a packet that may be
+    /// sent now; false if there is none.
+    fn prepare_unreliable(&mut self, now: Time, host: &mut impl Host) -> bool {
+        while matches!(self.state, QpState::Rts | QpState::Sqd) {
+            match self.requester.unreliable_step(now, host) {
+                UnreliableStep::Blocked => return false,
+                UnreliableStep::Send => return true,
+                UnreliableStep::Complete => self.complete_sends(host),
+                UnreliableStep::Fail(status) => self.fail_oldest_send(status, host),
+            }
+        }
+        false
+    }
+
+    #[cfg(test)]
+    pub fn requester(&self) -> &Requester {
+        &self.requester
+    }
+
+    #[cfg(test)]
+    pub fn completer(&self) -> &Completer {
+        &self.completer
+    }
+
+    #[cfg(test)]
+    pub fn responder(&self) -> &Responder {
+        &self.responder
+    }
+}

@@ -1,0 +1,146 @@
+//! Reliable connections, RC and XRC: requester, completer and responder wired together.
+
+use super::{Host, Qp, QpEvent, QpState, Time};
+use crate::engine::completer::Action;
+use crate::engine::requester::NextPacket;
+use crate::engine::responder::NextResponse;
+use crate::wire::{Operation, Packet, Part};
+
+impl Qp {
+    /// A request packet from the peer.
+    pub(super) fn receive_request(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        packet: &Packet,
+        host: &mut impl Host,
+    ) {
+        self.check_established(host);
+        let action = self
+            .responder
+            .on_request(operation, part, packet, &self.attributes, host);
+        self.on_responder_action(action, host);
+    }
+
+    /// An ACK, NAK, READ response or ATOMIC ACK from the peer.
+    pub(super) fn receive_response(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        now: Time,
+        host: &mut impl Host,
+    ) {
+        if !matches!(self.state, QpState::Rts | QpState::Sqd) {
+            return;
+        }
+        let Qp {
+            completer,
+            requester,
+            attributes,
+            ..
+        } = self;
+        let Some(action) = completer.on_packet(requester, operation, packet, attributes, now)
+        else {
+            return;
+        };
+        // The acknowledged WQEs complete before a later one fails.
+        self.complete_sends(host);
+        if self.state == QpState::Err {
+            return;
+        }
+        let Qp {
+            completer,
+            requester,
+            attributes,
+            ..
+        } = self;
+        let result = match action {
+            Action::None => Ok(()),
+            Action::Retransmit => {
+                completer.retransmit(requester, now);
+                Ok(())
+            }
+            Action::RnrWait { timer } => completer.on_rnr_nak(requester, timer, attributes, now),
+            Action::TakeResponse => {
+                completer.on_response(requester, operation, packet, attributes, now, host)
+            }
+            Action::Fail(status) => Err(status),
+        };
+        if let Err(status) = result {
+            self.fail_oldest_send(status, host);
+        }
+        if action == Action::TakeResponse {
+            self.complete_sends(host);
+        }
+    }
+
+    /// Writes the next packet into `buffer` and returns its length. Responses go before requests, but
+    /// see [`crate::engine::responder::Responder::yields_to_request`].
+    pub(super) fn next_reliable(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        if self.responder.yields_to_request()
+            && let Some(len) = self.next_request(now, host, buffer)
+        {
+            return Some(len);
+        }
+        match self.next_response(now, host, buffer) {
+            None => self.next_request(now, host, buffer),
+            response => response,
+        }
+    }
+
+    fn next_request(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        while matches!(self.state, QpState::Rts | QpState::Sqd) {
+            let next = self
+                .requester
+                .next_packet(&self.attributes, now, host, buffer);
+            match next {
+                NextPacket::Packet(len) => return Some(len),
+                NextPacket::Blocked => return None,
+                NextPacket::Complete => self.complete_sends(host),
+            }
+        }
+        None
+    }
+
+    fn next_response(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
+        let next = self
+            .responder
+            .next_response(&self.attributes, now, host, buffer);
+        match next {
+            NextResponse::None => None,
+            NextResponse::Packet(len) => Some(len),
+            NextResponse::AccessError(len) => {
+                if self.state != QpState::Err {
+                    host.event(QpEvent::AccessError);
+                    self.enter_error(host);
+                }
+                len
+            }
+        }
+    }
+
+    /// Handles the requester's timers that have expired.
+    pub(super) fn requester_timeout(&mut self, now: Time, host: &mut impl Host) {
+        let result = self
+            .completer
+            .on_timeout(&mut self.requester, &self.attributes, now);
+        if let Err(status) = result {
+            self.fail_oldest_send(status, host);
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Unreliable datagrams (9.8.3).
+
+use ibverbs_abi::*;
+
+use super::{Addresses, Host, Qp, Time, Transmit, WorkQueue};
+use crate::engine::RecvWr;
+use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
+use crate::wire::{Operation, Packet};
+
+/// The longest payload of a datagram in bytes.
+const MAX_DATAGRAM_LEN: usize = 4096;
+
+impl Qp {
+    /// Writes the next datagram into `buffer`.
+    pub(super) fn next_datagram(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        while self.prepare_unreliable(now, host) {
+            match self.requester.send_ud(&self.attributes, host, buffer) {
+                Ok(sent) => {
+                    self.complete_sends(host);
+                    if sent.is_some() {
+                        return sent;
+                    }
+                }
+                Err(status) => self.fail_oldest_send(status, host),
+            }
+        }
+        None
+    }
+
+    /// A datagram to this queue pair.
+    pub(super) fn receive_datagram(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        from: &Addresses,
+        host: &mut impl Host,
+    ) {
+        let Some(deth) = packet.headers.deth else {
+            return;
+        };
+        let is_send = matches!(operation, Operation::Send | Operation::SendImm);
+        // A wrong Q_Key is a violation that is counted and not answered (10.2.5).
+        if !is_send || deth.qkey != self.attributes.qkey || packet.payload.len() > MAX_DATAGRAM_LEN
+        {
+            return;
+        }
+        let Some(wr) = self.responder.recv_queue_mut().take(host) else {
+            return;
+        };
+        if capacity(&wr) < (from.grh.len() + packet.payload.len()) as u64 {
+            // 9.9.3, class D: the datagram is dropped, the next one takes the WR.
+            self.responder.recv_queue_mut().put_back(wr);
+            return;
+        }
+        let mut len = 0;
+        let placed = place(&wr, &mut len, &from.grh, host)
+            .and_then(|()| place(&wr, &mut len, packet.payload, host));
+        if let Err(cause) = placed {
+            self.fail_recv(&wr, cause, host);
+            return;
+        }
+        let mut completion = recv_completion(&wr, IBV_WC_RECV, len, packet);
+        completion.src_qpn = deth.src_qpn;
+        completion.wc_flags |= IBV_WC_GRH;
+        completion.pkey_index = from.pkey_index;
+        if host.complete(WorkQueue::Recv, completion).is_err() {
+            self.enter_fatal_error(host);
+        }
+    }
+
+    /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,
+    /// class A).
+    fn fail_recv(&mut self, wr: &RecvWr, cause: NakCause, host: &mut impl Host) {
+        let status = match cause {
+            NakCause::RecvMemory(error) => error.status(),
+            _ => IBV_WC_LOC_LEN_ERR,
+        };
+        let _ = host.complete(WorkQueue::Recv, failed(wr, status));
+        self.enter_error(host);
+    }
+}

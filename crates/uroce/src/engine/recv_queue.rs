@@ -1,0 +1,53 @@
+//! The receive queue of a queue pair: its own WQEs, or access to its shared receive queue.
+
+use std::collections::VecDeque;
+
+use super::{Host, RecvWr};
+
+#[derive(Debug)]
+pub struct RecvQueue {
+    /// Posted to the queue pair, oldest first.
+    wrs: VecDeque<RecvWr>,
+    /// Taken for a message that was dropped before its end; the next message takes it first.
+    returned: Option<RecvWr>,
+    /// WRs come from a shared receive queue.
+    has_srq: bool,
+}
+
+impl RecvQueue {
+    pub fn new(has_srq: bool) -> RecvQueue {
+        RecvQueue {
+            wrs: VecDeque::new(),
+            returned: None,
+            has_srq,
+        }
+    }
+
+    /// WRs posted to the queue pair's own receive queue and not taken.
+    pub fn depth(&self) -> u32 {
+        self.wrs.len() as u32
+    }
+
+    pub fn post(&mut self, wr: RecvWr) {
+        self.wrs.push_back(wr);
+    }
+
+    /// The WR for the next message; None if the queue is empty.
+    pub fn take(&mut self, host: &mut impl Host) -> Option<RecvWr> {
+        match self.returned.take() {
+            None if self.has_srq => host.take_srq_wr(),
+            None => self.wrs.pop_front(),
+            returned => returned,
+        }
+    }
+
+    /// Gives back the WR of a dropped message.
+    pub fn put_back(&mut self, wr: RecvWr) {
+        self.returned = Some(wr);
+    }
+
+    /// Empties the queue, oldest WR first. The WRs of a shared receive queue stay there.
+    pub fn flush(&mut self) -> impl Iterator<Item = RecvWr> {
+        self.returned.take().into_iter().chain(self.wrs.drain(..))
+    }
+}

@@ -1,0 +1,220 @@
+//! What the requester does when packets are acknowledged, lost, or not acknowledged in time. The
+//! completer calls these entry points.
+
+use ibverbs_abi::*;
+
+use super::Requester;
+use crate::engine::attributes::Attributes;
+use crate::engine::send_queue::{self, OpClass};
+use crate::engine::timer::Timer;
+use crate::engine::{Host, Time, encoding};
+use crate::wire::{Aeth, AethKind, Operation, Packet, Psn};
+
+use std::time::Duration;
+
+/// The outcome of an acknowledgment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Acked {
+    /// Packets were newly acknowledged.
+    pub progress: bool,
+    /// Every packet that the acknowledgment covers is acknowledged. False if one of them is a READ or
+    /// atomic request whose response has not arrived: then only the packets before it are acknowledged.
+    pub complete: bool,
+}
+
+/// A retransmission timer that expired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expired {
+    /// The ack timeout, that long ago.
+    AckTimeout { late: Duration },
+    /// The RTO.
+    Rto,
+}
+
+impl Requester {
+    /// The number of the packet in flight that has this PSN, or of an older packet; None if no such
+    /// packet has been sent.
+    pub fn sent_packet(&self, psn: Psn) -> Option<u64> {
+        let packet = send_queue::nearest_packet(psn, self.oldest_unacked);
+        (packet < self.highest_sent).then_some(packet)
+    }
+
+    pub fn oldest_unacked(&self) -> u64 {
+        self.oldest_unacked
+    }
+
+    pub fn srtt(&self) -> Duration {
+        self.rtt.srtt()
+    }
+
+    /// Takes over the credits of an ACK (9.7.7.2), unless it is older than the last one.
+    pub fn on_credits(&mut self, aeth: &Aeth) {
+        let AethKind::Ack { credits } = aeth.kind else {
+            return;
+        };
+        let limit = encoding::credit_count(credits)
+            .map(|count| Psn::new(aeth.msn.wrapping_add(count)).get());
+        let newer = match (limit, self.limit_ssn) {
+            (Some(new), Some(old)) => Psn::new(new).distance(Psn::new(old)) > 0,
+            _ => true,
+        };
+        if newer {
+            self.limit_ssn = limit;
+        }
+    }
+
+    /// The peer has executed every packet before `end`.
+    pub fn on_ack(&mut self, end: u64, attributes: &Attributes, now: Time) -> Acked {
+        let before = self.oldest_unacked;
+        for wqe in self.queue.iter() {
+            if self.oldest_unacked >= end {
+                break;
+            }
+            if wqe.end <= self.oldest_unacked {
+                continue;
+            }
+            match wqe.class() {
+                OpClass::Read | OpClass::Atomic => break,
+                OpClass::EmptyResponse => {
+                    self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
+                }
+                OpClass::Acked | OpClass::Local => {}
+            }
+            self.oldest_unacked = end.min(wqe.end);
+        }
+        Acked {
+            progress: self.on_progress(before, attributes, now),
+            complete: self.oldest_unacked >= end,
+        }
+    }
+
+    /// Takes the response to the oldest packet and writes its payload to the WQE's memory. An error is
+    /// the status that the oldest WQE fails with.
+    pub fn on_response(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+    ) -> Result<Acked, ibv_wc_status> {
+        let number = self.oldest_unacked;
+        let Some(wqe) = self.queue.iter().find(|wqe| wqe.end > number) else {
+            let (progress, complete) = (false, true);
+            return Ok(Acked { progress, complete });
+        };
+        let mtu = attributes.mtu;
+        let mut ends_request = true;
+        match (wqe.class(), operation, packet.headers.atomic_ack) {
+            (OpClass::Read, Operation::ReadResponse, _) => {
+                let offset = (number - wqe.first) * u64::from(mtu);
+                let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
+                if packet.payload.len() as u64 != len {
+                    return Err(IBV_WC_BAD_RESP_ERR);
+                }
+                if len > 0 {
+                    ends_request = number + 1 == wqe.read_end(number, mtu);
+                    host.scatter(&wqe.wr.sges, offset, packet.payload)
+                        .map_err(|error| error.status())?;
+                }
+            }
+            (OpClass::Atomic, Operation::AtomicAck, Some(original_value)) => host
+                .scatter(&wqe.wr.sges, 0, &original_value.to_ne_bytes())
+                .map_err(|error| error.status())?,
+            (OpClass::EmptyResponse, Operation::ReadResponse, _) if packet.payload.is_empty() => {}
+            _ => return Err(IBV_WC_BAD_RESP_ERR),
+        }
+        self.oldest_unacked += 1;
+        if ends_request {
+            self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
+        }
+        Ok(Acked {
+            progress: self.on_progress(number, attributes, now),
+            complete: true,
+        })
+    }
+
+    /// The packets from `before` on are newly acknowledged. Returns whether there are any.
+    fn on_progress(&mut self, before: u64, attributes: &Attributes, now: Time) -> bool {
+        let count = self.oldest_unacked - before;
+        if count == 0 {
+            return false;
+        }
+        self.congestion.on_ack(count, self.oldest_unacked);
+        self.rtt.on_ack();
+        if let Some(probe) = self.rtt_probe
+            && self.oldest_unacked > probe.packet
+        {
+            self.rtt.on_rtt_sample(now.since(probe.sent_at));
+            self.rtt_probe = None;
+        }
+        if self.next <= self.oldest_unacked {
+            self.next = self.oldest_unacked;
+            self.current = 0;
+            self.rd_atomic_in_flight = 0;
+        }
+        self.timers.stop(Timer::Rnr);
+        self.stop_timers();
+        if self.oldest_unacked < self.highest_sent {
+            self.start_timers(attributes.timeout, now);
+        }
+        true
+    }
+
+    /// Whether a NAK can cause a retransmission: packets have been sent since the last one, and the
+    /// peer's RNR timer does not run.
+    pub fn may_retransmit(&self) -> bool {
+        !self.timers.is_set(Timer::Rnr) && self.next != self.oldest_unacked
+    }
+
+    /// The oldest packet in flight was lost: retransmit from there.
+    pub fn on_loss(&mut self) {
+        self.congestion
+            .on_loss(self.oldest_unacked, self.highest_sent);
+        self.rewind();
+        self.timers.stop(Timer::Rto);
+    }
+
+    /// Whether the requester waits after an RNR NAK.
+    pub fn is_rnr_waiting(&self) -> bool {
+        self.timers.is_set(Timer::Rnr)
+    }
+
+    /// RNR NAK for the oldest packet: send it again at `until`.
+    pub fn on_rnr_nak(&mut self, until: Time) {
+        self.rewind();
+        self.stop_timers();
+        self.timers.set(Timer::Rnr, until);
+    }
+
+    /// Stops the timers that have expired and returns the one that requires a retransmission. An
+    /// expired ack timeout stops the RTO too.
+    pub fn take_expired(&mut self, now: Time) -> Option<Expired> {
+        if self.timers.is_expired(Timer::Rnr, now) {
+            self.timers.stop(Timer::Rnr);
+        }
+        if let Some(at) = self.timers.get(Timer::AckTimeout).filter(|at| *at <= now) {
+            self.stop_timers();
+            let late = now.since(at);
+            return Some(Expired::AckTimeout { late });
+        }
+        let expired = self.timers.is_expired(Timer::Rto, now);
+        if expired {
+            self.timers.stop(Timer::Rto);
+        }
+        expired.then_some(Expired::Rto)
+    }
+
+    /// No acknowledgment arrived in time: reduces the congestion window and doubles the RTO.
+    pub fn on_rto(&mut self) {
+        self.congestion
+            .on_rto(self.oldest_unacked, self.highest_sent);
+        self.rtt.on_rto();
+    }
+
+    /// Retransmits from the oldest unacknowledged packet.
+    pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
+        self.rewind();
+        self.start_timers(attributes.timeout, now);
+    }
+}

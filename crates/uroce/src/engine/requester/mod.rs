@@ -1,0 +1,452 @@
+//! The requester: which packet of which WQE is sent next (9.7.2, 9.7.3), and what is in flight.
+//!
+//! The requester owns the send queue, the congestion window, the RTT estimate and the retransmission
+//! timers. It does not read responses and does not count retries; the completer does, and calls the
+//! entry points here. Invariant: `oldest_unacked <= next <= highest_sent`, less than 2^23 apart, so
+//! that a PSN identifies a packet in flight.
+
+mod ack;
+mod drain;
+#[cfg(test)]
+mod inspect;
+mod payload;
+mod unreliable;
+
+use ibverbs_abi::*;
+
+use super::attributes::Attributes;
+use super::congestion::CongestionWindow;
+use super::emit::{self, part_of};
+use super::pacer::Pacer;
+use super::rtt::RttEstimator;
+use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
+use super::timer::{Timer, TimerTable};
+use super::{Completion, Host, LocalError, QpConfig, SendOp, SendWr, Service, Time, encoding};
+use crate::wire::Psn;
+
+pub use ack::{Acked, Expired};
+pub use unreliable::UnreliableStep;
+
+/// The most packets in a row that do not request an acknowledgment.
+const ACK_REQ_INTERVAL: u64 = 32;
+/// With more WQEs than that outstanding, the program posts a stream and sends may be deferred.
+const STREAM_WQES: usize = 8;
+/// That many unsent packets are not deferred.
+const MAX_DEFERRED_PACKETS: u64 = 32;
+
+#[derive(Debug)]
+pub struct Requester {
+    queue: SendQueue,
+    /// The oldest packet that is not acknowledged.
+    oldest_unacked: u64,
+    /// The packet to send next: `highest_sent`, or an earlier one during a retransmission.
+    next: u64,
+    /// The packet after the last one that has ever been sent.
+    highest_sent: u64,
+    /// The index of the WQE that `next` belongs to.
+    current: usize,
+    /// READ, atomic, ATOMIC WRITE and FLUSH requests before `next` without a complete response. Each
+    /// occupies one of the peer's `max_dest_rd_atomic` resources.
+    rd_atomic_in_flight: u32,
+    congestion: CongestionWindow,
+    rtt: RttEstimator,
+    rtt_probe: Option<RttProbe>,
+    timers: TimerTable,
+    /// The limit sequence number (9.7.7.2): the last message that the peer has a receive WQE for. None
+    /// if the peer does not count credits.
+    limit_ssn: Option<u32>,
+    /// Packets sent since the last one that requested an acknowledgment.
+    since_ack_req: u64,
+    /// The next packet requests an acknowledgment in any case.
+    force_ack_req: bool,
+    /// In SQD: the packet after the last WQE that was started before the move to SQD.
+    drain_end: Option<u64>,
+    /// In SQD, and WQEs before `drain_end` have not completed.
+    draining: bool,
+    /// Of unreliable services.
+    pacer: Pacer,
+}
+
+/// A packet whose round trip is being measured.
+#[derive(Clone, Copy, Debug)]
+struct RttProbe {
+    packet: u64,
+    sent_at: Time,
+}
+
+/// What [`Requester::next_packet`] did.
+pub enum NextPacket {
+    /// Wrote a packet of that many bytes.
+    Packet(usize),
+    /// Nothing can be sent now.
+    Blocked,
+    /// Executed or failed a WQE: the queue pair has to complete what is complete.
+    Complete,
+}
+
+/// What [`Requester::next_finished`] found at the head of the send queue.
+pub enum Finished {
+    /// A WQE completed successfully and was removed.
+    Success {
+        completion: Completion,
+        signaled: bool,
+    },
+    /// The oldest WQE is still there and has to fail with that status.
+    Failed(ibv_wc_status),
+}
+
+/// What to do with the current WQE.
+enum Step {
+    Send,
+    /// Go on with the next WQE.
+    Skip,
+    /// Nothing can be sent now.
+    Wait,
+    /// Execute the local operation.
+    Execute,
+    Fail(ibv_wc_status),
+}
+
+impl Requester {
+    pub fn new(config: &QpConfig) -> Requester {
+        Requester {
+            queue: SendQueue::default(),
+            oldest_unacked: 0,
+            next: 0,
+            highest_sent: 0,
+            current: 0,
+            rd_atomic_in_flight: 0,
+            congestion: CongestionWindow::new(4096),
+            rtt: RttEstimator::default(),
+            rtt_probe: None,
+            timers: TimerTable::new(),
+            limit_ssn: None,
+            since_ack_req: 0,
+            force_ack_req: false,
+            drain_end: None,
+            draining: false,
+            pacer: Pacer::new(config.service),
+        }
+    }
+
+    /// Starts a connection: the first packet has PSN `psn`.
+    pub fn start(&mut self, psn: Psn, attributes: &Attributes) {
+        let packet = send_queue::first_packet(psn);
+        *self = Requester {
+            queue: SendQueue::starting_at(packet),
+            oldest_unacked: packet,
+            next: packet,
+            highest_sent: packet,
+            congestion: CongestionWindow::new(attributes.mtu),
+            ..Requester::new(&attributes.config)
+        };
+    }
+
+    /// Appends a WQE to the send queue.
+    pub fn post(&mut self, wr: SendWr, mtu: u32) {
+        self.queue.push(wr, mtu);
+    }
+
+    /// WQEs that have not completed.
+    pub fn depth(&self) -> u32 {
+        self.queue.len() as u32
+    }
+
+    pub fn next_psn(&self) -> Psn {
+        send_queue::psn_of(self.next)
+    }
+
+    /// Packets of posted WQEs from `next` on.
+    pub fn unsent(&self) -> u64 {
+        self.queue.end() - self.next
+    }
+
+    /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
+    /// transmission, and only few packets wait.
+    pub fn may_defer(&self) -> bool {
+        self.queue.len() > STREAM_WQES
+            && !self.timers.is_set(Timer::Rnr)
+            && self.oldest_unacked < self.next
+            && self.next == self.highest_sent
+            && self.unsent() < MAX_DEFERRED_PACKETS
+    }
+
+    /// The timers that run; [`Timer::Pacing`] is not among them.
+    pub fn timers(&self) -> &TimerTable {
+        &self.timers
+    }
+
+    /// Writes the next request packet of a reliable connection into `buffer`.
+    pub fn next_packet(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> NextPacket {
+        loop {
+            match self.next_step(attributes, now, host) {
+                Step::Send => match self.send(attributes, now, host, buffer) {
+                    Ok(Some(len)) => return NextPacket::Packet(len),
+                    Ok(None) => return NextPacket::Blocked,
+                    Err(error) => self.fail_current(error.status()),
+                },
+                Step::Skip => {
+                    self.current += 1;
+                    continue;
+                }
+                Step::Wait => return NextPacket::Blocked,
+                Step::Execute => self.execute_local(host),
+                Step::Fail(status) => self.fail_current(status),
+            }
+            return NextPacket::Complete;
+        }
+    }
+
+    fn next_step(&mut self, attributes: &Attributes, now: Time, host: &mut impl Host) -> Step {
+        if self.timers.is_set(Timer::Rnr) {
+            if !self.timers.is_expired(Timer::Rnr, now) {
+                return Step::Wait;
+            }
+            self.timers.stop(Timer::Rnr);
+        }
+        let Some(wqe) = self.queue.get(self.current) else {
+            return Step::Wait;
+        };
+        if self.drain_end.is_some_and(|end| wqe.first >= end) {
+            return Step::Wait;
+        }
+        match wqe.state {
+            WqeState::Executed => return Step::Skip,
+            // It fails once all earlier WQEs have completed.
+            WqeState::Failed(_) if self.current > 0 => return Step::Wait,
+            WqeState::Failed(status) => return Step::Fail(status),
+            WqeState::Pending => {}
+        }
+        let class = wqe.class();
+        if class != OpClass::Local && self.next >= wqe.end {
+            return Step::Skip;
+        }
+        let starts = self.next == wqe.first;
+        if wqe.wr.flags.fence && starts && self.rd_atomic_in_flight > 0 {
+            return Step::Wait;
+        }
+        if class == OpClass::Local {
+            // A retransmission of an earlier WQE may still need the key.
+            let invalidates = matches!(wqe.wr.op, SendOp::LocalInv { .. });
+            return if invalidates && self.current > 0 {
+                Step::Wait
+            } else {
+                Step::Execute
+            };
+        }
+        if !self.window_allows(wqe, attributes.mtu) {
+            return Step::Wait;
+        }
+        if class != OpClass::Acked {
+            match u32::from(attributes.max_rd_atomic) {
+                0 => return Step::Fail(IBV_WC_LOC_QP_OP_ERR),
+                limit if self.rd_atomic_in_flight >= limit => return Step::Wait,
+                _ => {}
+            }
+        }
+        if starts
+            && self.next == self.highest_sent
+            && let Err(status) = check_sges(wqe, host)
+        {
+            return Step::Fail(status);
+        }
+        Step::Send
+    }
+
+    /// Whether congestion window and credits allow the next packet of `wqe`. A READ request counts as
+    /// its responses. With nothing in flight one request is always allowed.
+    fn window_allows(&self, wqe: &Wqe, mtu: u32) -> bool {
+        let packets = match wqe.class() {
+            OpClass::Read => wqe.read_end(self.next, mtu) - self.next,
+            _ => 1,
+        };
+        let in_flight = self.next - self.oldest_unacked;
+        in_flight == 0
+            || in_flight + packets <= self.congestion.cwnd() && !self.exceeds_credits(wqe)
+    }
+
+    /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
+    fn exceeds_credits(&self, wqe: &Wqe) -> bool {
+        self.limit_ssn.is_some_and(|limit| {
+            wqe.consumes_recv_wqe() && Psn::new(wqe.ssn).distance(Psn::new(limit)) > 0
+        })
+    }
+
+    /// Writes packet `next` of the current WQE into the buffer. None if the buffer is too small.
+    fn send(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, LocalError> {
+        let Some(wqe) = self.queue.get(self.current) else {
+            return Ok(None);
+        };
+        let Some(operation) = wqe.operation() else {
+            return Ok(None);
+        };
+        let packet = self.next;
+        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
+        let psn = send_queue::psn_of(packet);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        let content = payload::extend_headers(wqe, packet, attributes.mtu, part, &mut headers);
+        headers.xrc_srqn =
+            (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
+        let ack_req = self.needs_ack_req(wqe, content.next_packet);
+        headers.bth.ack_request = ack_req;
+        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, packet, attributes.mtu, payload, host)?;
+        let class = wqe.class();
+        let Some(len) = emit::seal(headers, content.payload_len, buffer) else {
+            return Ok(None);
+        };
+
+        self.since_ack_req = if ack_req { 0 } else { self.since_ack_req + 1 };
+        self.force_ack_req = false;
+        if class != OpClass::Acked {
+            self.rd_atomic_in_flight += 1;
+        }
+        if ack_req && self.rtt_probe.is_none() && packet >= self.highest_sent {
+            let sent_at = now;
+            self.rtt_probe = Some(RttProbe { packet, sent_at });
+        }
+        self.next = content.next_packet;
+        self.highest_sent = self.highest_sent.max(self.next);
+        self.start_timers(attributes.timeout, now);
+        Ok(Some(len))
+    }
+
+    /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
+    /// does can be expected to follow soon.
+    fn needs_ack_req(&self, wqe: &Wqe, next: u64) -> bool {
+        let cwnd = self.congestion.cwnd();
+        if self.force_ack_req
+            || wqe.class() != OpClass::Acked
+            || self.since_ack_req >= (cwnd / 2).min(ACK_REQ_INTERVAL)
+            || next - self.oldest_unacked >= cwnd
+            || self.drain_end == Some(next)
+            || self.exceeds_credits(wqe)
+        {
+            return true;
+        }
+        if next < wqe.end {
+            return false;
+        }
+        self.queue.get(self.current + 1).is_none_or(|following| {
+            self.limit_ssn.is_some()
+                || following.wr.flags.fence
+                || following.class() == OpClass::Local
+                || following.state != WqeState::Pending
+        })
+    }
+
+    fn execute_local(&mut self, host: &mut impl Host) {
+        let Some(wqe) = self.queue.get(self.current) else {
+            return;
+        };
+        let result = match &wqe.wr.op {
+            SendOp::LocalInv { rkey } => host.invalidate_local(*rkey),
+            SendOp::BindMw(bind) => host.bind_mw(bind),
+            _ => Ok(()),
+        };
+        match result {
+            Ok(()) => self.queue.set_state(self.current, WqeState::Executed),
+            Err(_) => self.fail_current(IBV_WC_MW_BIND_ERR),
+        }
+    }
+
+    /// The current WQE cannot be sent. It completes with `status` after all earlier ones.
+    fn fail_current(&mut self, status: ibv_wc_status) {
+        self.queue.set_state(self.current, WqeState::Failed(status));
+        // The packets in flight may not have requested an acknowledgment.
+        if self.current > 0 && self.oldest_unacked < self.highest_sent {
+            self.timers.set(Timer::Rto, Time(0));
+        }
+    }
+
+    /// Removes the oldest WQE if it is complete. None: the oldest WQE is neither complete nor failed.
+    pub fn next_finished(&mut self) -> Option<Finished> {
+        let wqe = self.queue.front()?;
+        let complete = match wqe.state {
+            WqeState::Executed => true,
+            WqeState::Pending => wqe.end > wqe.first && wqe.end <= self.oldest_unacked,
+            WqeState::Failed(status) => {
+                let starts = self.drain_end.is_none_or(|end| wqe.first < end);
+                return starts.then_some(Finished::Failed(status));
+            }
+        };
+        let signaled = wqe.wr.flags.signaled;
+        let completion = complete.then(|| self.queue.pop_front(IBV_WC_SUCCESS))??;
+        self.current = self.current.saturating_sub(1);
+        Some(Finished::Success {
+            completion,
+            signaled,
+        })
+    }
+
+    /// Removes the oldest WQE, which fails with `status`. The caller flushes the others.
+    pub fn fail_oldest(&mut self, status: ibv_wc_status) -> Option<Completion> {
+        self.queue.pop_front(status)
+    }
+
+    /// Stops sending and removes all WQEs; returns their completions, oldest first. WQEs posted after
+    /// a move from SQE to RTS go on with the next PSN.
+    pub fn flush(&mut self) -> impl Iterator<Item = Completion> {
+        self.timers = TimerTable::new();
+        self.drain_end = None;
+        self.oldest_unacked = self.highest_sent;
+        self.next = self.highest_sent;
+        self.current = 0;
+        self.queue.flush(self.highest_sent)
+    }
+
+    /// Goes back to the oldest unacknowledged packet, to retransmit from there.
+    fn rewind(&mut self) {
+        self.next = self.oldest_unacked;
+        self.current = 0;
+        self.rd_atomic_in_flight = 0;
+        self.rtt_probe = None;
+        self.since_ack_req = 0;
+        self.force_ack_req = true;
+    }
+
+    fn stop_timers(&mut self) {
+        self.timers.stop(Timer::AckTimeout);
+        self.timers.stop(Timer::Rto);
+    }
+
+    /// Starts the ack timeout and the RTO unless they run. `timeout` is the encoded attribute.
+    fn start_timers(&mut self, timeout: u8, now: Time) {
+        if !self.timers.is_set(Timer::AckTimeout)
+            && let Some(wait) = encoding::ack_timeout(timeout)
+        {
+            self.timers.set(Timer::AckTimeout, now.after(wait));
+        }
+        if !self.timers.is_set(Timer::Rto) {
+            self.timers.set(Timer::Rto, now.after(self.rtt.rto()));
+        }
+    }
+}
+
+/// Checks the local memory of a WQE before its first packet: a message must not be started that cannot
+/// be finished. The memory of a single-packet message is checked when the packet is filled.
+fn check_sges(wqe: &Wqe, host: &mut impl Host) -> Result<(), ibv_wc_status> {
+    let writable = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
+    if wqe.wr.inline.is_some() || !writable && wqe.end - wqe.first <= 1 {
+        return Ok(());
+    }
+    match host.check_local(&wqe.wr.sges, writable) {
+        Ok(len) if len < u64::from(wqe.len) => Err(IBV_WC_LOC_LEN_ERR),
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.status()),
+    }
+}

@@ -1,0 +1,127 @@
+//! The content of a request packet: extension headers and payload.
+
+use super::{SendOp, Wqe};
+use crate::engine::{Host, LocalError};
+use crate::wire::{AtomicEth, Feth, Headers, Part, Reth};
+
+/// What [`extend_headers`] found out about a packet.
+pub struct Content {
+    /// The packet number after it. Not simply the next one for a READ request, which stands for all its
+    /// responses.
+    pub next_packet: u64,
+    pub payload_len: usize,
+}
+
+/// Adds the extension headers of a packet of `wqe`.
+pub fn extend_headers(
+    wqe: &Wqe,
+    packet: u64,
+    mtu: u32,
+    part: Part,
+    headers: &mut Headers,
+) -> Content {
+    let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
+    let remaining = wqe.len - offset;
+    let starts = matches!(part, Part::First | Part::Only);
+    let ends = matches!(part, Part::Last | Part::Only);
+    headers.bth.solicited = wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe();
+    let mut next_packet = packet + 1;
+    let mut payload_len = 0;
+    match wqe.wr.op {
+        SendOp::Send => payload_len = remaining.min(mtu),
+        SendOp::SendImm { imm } => {
+            headers.imm = ends.then_some(imm);
+            payload_len = remaining.min(mtu);
+        }
+        SendOp::SendInv { rkey } => {
+            headers.ieth = ends.then_some(rkey);
+            payload_len = remaining.min(mtu);
+        }
+        SendOp::Write { va, rkey } | SendOp::WriteImm { va, rkey, .. } => {
+            let len = wqe.len;
+            headers.reth = starts.then_some(Reth { va, rkey, len });
+            if let SendOp::WriteImm { imm, .. } = wqe.wr.op {
+                headers.imm = ends.then_some(imm);
+            }
+            payload_len = remaining.min(mtu);
+        }
+        SendOp::Read { va, rkey } => {
+            next_packet = wqe.read_end(packet, mtu);
+            let limit = (next_packet - packet) * u64::from(mtu);
+            headers.reth = Some(Reth {
+                va: va.wrapping_add(offset.into()),
+                rkey,
+                len: u64::from(remaining).min(limit) as u32,
+            });
+        }
+        SendOp::CmpSwap {
+            va,
+            rkey,
+            compare,
+            swap,
+        } => {
+            headers.atomic = Some(AtomicEth {
+                va,
+                rkey,
+                swap_add: swap,
+                compare,
+            });
+        }
+        SendOp::FetchAdd { va, rkey, add } => {
+            headers.atomic = Some(AtomicEth {
+                va,
+                rkey,
+                swap_add: add,
+                compare: 0,
+            });
+        }
+        SendOp::AtomicWrite { va, rkey, .. } => {
+            headers.reth = Some(Reth { va, rkey, len: 8 });
+            payload_len = 8;
+        }
+        SendOp::Flush {
+            va,
+            rkey,
+            len,
+            placement,
+            selectivity,
+        } => {
+            headers.feth = Some(Feth {
+                placement,
+                selectivity,
+            });
+            headers.reth = Some(Reth { va, rkey, len });
+        }
+        SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
+    }
+    Content {
+        next_packet,
+        payload_len: payload_len as usize,
+    }
+}
+
+/// Copies the payload of a packet of `wqe`, as much as `payload` holds.
+pub fn fill(
+    wqe: &Wqe,
+    packet: u64,
+    mtu: u32,
+    payload: &mut [u8],
+    host: &mut impl Host,
+) -> Result<(), LocalError> {
+    if payload.is_empty() {
+        return Ok(());
+    }
+    let offset = (packet - wqe.first) * u64::from(mtu);
+    match (&wqe.wr.op, &wqe.wr.inline) {
+        (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
+        (_, Some(inline)) => {
+            let start = offset as usize;
+            let bytes = inline
+                .get(start..start + payload.len())
+                .ok_or(LocalError::Length)?;
+            payload.copy_from_slice(bytes);
+        }
+        (_, None) => host.gather(&wqe.wr.sges, offset, payload)?,
+    }
+    Ok(())
+}

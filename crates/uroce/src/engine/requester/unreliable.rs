@@ -1,0 +1,152 @@
+//! Sending for unreliable services (9.8.2, 9.8.3): packets are never retransmitted, and a WQE completes
+//! when its last packet has been sent.
+
+use ibverbs_abi::*;
+
+use super::{Requester, payload};
+use crate::engine::attributes::Attributes;
+use crate::engine::emit::{self, part_of};
+use crate::engine::send_queue::{self, OpClass, WqeState};
+use crate::engine::{Host, SendOp, Time, Transmit};
+use crate::wire::{Deth, Opcode, Operation, Part, Transport};
+
+/// A Q_Key with this bit in a WR stands for the Q_Key of the queue pair (10.2.5).
+const CONTROLLED_QKEY: u32 = 1 << 31;
+
+/// What comes next on an unreliable send queue.
+pub enum UnreliableStep {
+    /// Nothing can be sent now.
+    Blocked,
+    /// The oldest WQE is finished, or was executed just now: the queue pair has to complete it.
+    Complete,
+    /// The oldest WQE cannot be sent.
+    Fail(ibv_wc_status),
+    /// A packet of the oldest WQE can be sent.
+    Send,
+}
+
+impl Requester {
+    /// What to do with the oldest WQE. Executes it if it is a local operation.
+    pub fn unreliable_step(&mut self, now: Time, host: &mut impl Host) -> UnreliableStep {
+        let Some(wqe) = self.queue.front() else {
+            return UnreliableStep::Blocked;
+        };
+        if self.drain_end.is_some_and(|end| wqe.first >= end) {
+            return UnreliableStep::Blocked;
+        }
+        match (wqe.state, wqe.class()) {
+            (WqeState::Failed(_) | WqeState::Executed, _) => UnreliableStep::Complete,
+            (WqeState::Pending, OpClass::Local) => {
+                self.execute_local(host);
+                UnreliableStep::Complete
+            }
+            (WqeState::Pending, OpClass::Acked) if self.pacer.may_send(now) => UnreliableStep::Send,
+            (WqeState::Pending, OpClass::Acked) => UnreliableStep::Blocked,
+            (WqeState::Pending, _) => UnreliableStep::Fail(IBV_WC_LOC_QP_OP_ERR),
+        }
+    }
+
+    /// When the pacer allows the next packet; None if no WQE waits.
+    pub fn pacing_until(&self) -> Option<Time> {
+        (!self.queue.is_empty()).then(|| self.pacer.resumes_at())
+    }
+
+    /// Writes the next packet of the oldest WQE of a UC queue pair into the buffer. None if the buffer
+    /// is too small. An error is the status that the WQE fails with.
+    pub fn send_uc(
+        &mut self,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<usize>, ibv_wc_status> {
+        let Some(wqe) = self.queue.front() else {
+            return Ok(None);
+        };
+        let Some(operation) = wqe.operation() else {
+            return Ok(None);
+        };
+        let packet = self.next;
+        let mtu = attributes.mtu;
+        let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
+        if is_first && !is_last && wqe.wr.inline.is_none() {
+            // A message must not be started that cannot be finished.
+            host.check_local(&wqe.wr.sges, false)
+                .map_err(|error| error.status())?;
+        }
+        let part = part_of(is_first, is_last);
+        let psn = send_queue::psn_of(packet);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        if headers.bth.opcode.parts().is_none() {
+            return Err(IBV_WC_LOC_QP_OP_ERR);
+        }
+        let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
+        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, packet, mtu, payload, host).map_err(|error| error.status())?;
+        let Some(len) = emit::seal(headers, content.payload_len, buffer) else {
+            return Ok(None);
+        };
+        self.on_unreliable_sent(content.next_packet, is_last);
+        self.pacer.on_sent(len);
+        Ok(Some(len))
+    }
+
+    /// Writes the datagram of the oldest WQE of a UD queue pair into the buffer. None if the message is
+    /// longer than the path MTU: it is dropped without an error (C10-93.1.1). An error is the status
+    /// that the WQE fails with.
+    pub fn send_ud(
+        &mut self,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Transmit>, ibv_wc_status> {
+        let Some(wqe) = self.queue.front() else {
+            return Ok(None);
+        };
+        let (operation, imm) = match wqe.wr.op {
+            SendOp::Send => (Operation::Send, None),
+            SendOp::SendImm { imm } => (Operation::SendImm, Some(imm)),
+            _ => return Err(IBV_WC_LOC_QP_OP_ERR),
+        };
+        let to = wqe.wr.ud.ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let end = wqe.end;
+        if wqe.len > attributes.mtu {
+            self.on_unreliable_sent(end, true);
+            return Ok(None);
+        }
+        let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
+        let mut headers = emit::headers(opcode, to.qpn, send_queue::psn_of(wqe.first));
+        headers.bth.solicited = wqe.wr.flags.solicited;
+        headers.imm = imm;
+        headers.deth = Some(Deth {
+            qkey: if to.qkey & CONTROLLED_QKEY != 0 {
+                attributes.qkey
+            } else {
+                to.qkey
+            },
+            src_qpn: attributes.config.qpn,
+        });
+        let len = wqe.len as usize;
+        let payload = emit::payload(&headers, len, buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
+            .map_err(|error| error.status())?;
+        let len = emit::seal(headers, len, buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        self.on_unreliable_sent(end, true);
+        self.pacer.on_sent(len);
+        Ok(Some(Transmit {
+            av: to.av,
+            dest_qpn: to.qpn,
+            len,
+        }))
+    }
+
+    /// Every packet before `next` has been sent. With the last packet of a WQE it is complete.
+    fn on_unreliable_sent(&mut self, next: u64, is_last: bool) {
+        self.next = next;
+        self.highest_sent = next;
+        if is_last {
+            self.oldest_unacked = next;
+        }
+    }
+}

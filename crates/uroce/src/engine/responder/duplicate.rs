@@ -1,0 +1,129 @@
+//! Duplicate requests (9.7.5.1.3 to 9.7.5.1.5), and the responder resources that READs and atomics are
+//! answered from again.
+
+use super::{Attributes, Host, Operation, Packet, Psn, Responder, Response, Reth};
+use crate::engine::Access;
+use crate::engine::response_queue::ReadResponse;
+
+/// A READ or atomic request whose response may be requested again.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource {
+    pub first_psn: Psn,
+    /// Response packets.
+    pub packets: u32,
+    pub result: SavedResult,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum SavedResult {
+    /// The memory is read again.
+    Read(Reth),
+    Atomic {
+        original_value: u64,
+    },
+}
+
+impl Responder {
+    /// Saves a resource. Discards the oldest ones beyond `max_dest_rd_atomic`, with their unsent
+    /// responses.
+    pub(super) fn save_resource(&mut self, resource: Resource, attributes: &Attributes) {
+        let limit = usize::from(attributes.max_dest_rd_atomic).max(1);
+        while self.resources.len() >= limit {
+            if let Some(old) = self.resources.pop_front() {
+                self.responses.drop_read(old.first_psn);
+            }
+        }
+        self.resources.push_back(resource);
+    }
+
+    /// A request that has been executed before.
+    pub(super) fn on_duplicate(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) {
+        let psn = packet.headers.bth.psn;
+        match operation {
+            Operation::AtomicWrite | Operation::Flush => {
+                self.responses.push_duplicate(Response::Empty { psn });
+            }
+            Operation::CmpSwap | Operation::FetchAdd => self.on_duplicate_atomic(psn),
+            Operation::ReadRequest => self.on_duplicate_read(packet, attributes, host),
+            // A PSN after the last one that an ACK may cover was never executed as a SEND or WRITE.
+            _ if psn.distance(self.ack_psn) <= 0 => self.responses.push_ack(self.ack_psn),
+            _ => {}
+        }
+    }
+
+    /// The resource of the request that `psn` belongs to.
+    fn resource(&self, psn: Psn) -> Option<Resource> {
+        let covers = |resource: &&Resource| {
+            (0..resource.packets as i32).contains(&psn.distance(resource.first_psn))
+        };
+        self.resources.iter().find(covers).copied()
+    }
+
+    fn on_duplicate_atomic(&mut self, psn: Psn) {
+        if let Some(resource) = self.resource(psn)
+            && let SavedResult::Atomic { original_value } = resource.result
+        {
+            self.responses.push_duplicate(Response::Atomic {
+                psn,
+                original_value,
+                duplicate: true,
+            });
+        }
+    }
+
+    /// Answers a READ request for all or the rest of what was requested before; drops any other
+    /// (9.7.5.1.4).
+    fn on_duplicate_read(
+        &mut self,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) {
+        let psn = packet.headers.bth.psn;
+        let (Some(resource), Some(reth)) = (self.resource(psn), packet.headers.reth) else {
+            return;
+        };
+        let SavedResult::Read(saved) = resource.result else {
+            return;
+        };
+        let skipped = psn.distance(resource.first_psn) as u32;
+        let offset = u64::from(skipped) * u64::from(attributes.mtu);
+        let within = reth.rkey == saved.rkey
+            && reth.va == saved.va.wrapping_add(offset)
+            && offset + u64::from(reth.len) <= u64::from(saved.len)
+            && skipped + response_packets(reth.len, attributes.mtu) <= resource.packets;
+        // The key may have been invalidated since: the peer has all its data, and the network
+        // duplicated the request. That must not break the connection.
+        if within && may_read(&reth, host) {
+            self.responses.push_duplicate(Response::Read(ReadResponse {
+                first_psn: resource.first_psn,
+                psn,
+                va: reth.va,
+                rkey: reth.rkey,
+                remaining: reth.len,
+                started: false,
+                duplicate: true,
+            }));
+        }
+    }
+}
+
+/// Whether the peer may still read the range.
+fn may_read(reth: &Reth, host: &mut impl Host) -> bool {
+    let len = reth.len.into();
+    len == 0
+        || host
+            .check_remote(reth.rkey, reth.va, len, Access::Read)
+            .is_ok()
+}
+
+/// The response packets of a READ of that many bytes.
+pub fn response_packets(len: u32, mtu: u32) -> u32 {
+    len.div_ceil(mtu).max(1)
+}

@@ -1,0 +1,391 @@
+//! Executes validated requests: SEND, WRITE, READ, atomics, ATOMIC WRITE, FLUSH.
+
+use ibverbs_abi::*;
+
+use super::duplicate::{Resource, SavedResult, response_packets};
+use super::nak::{Executed, NakCause};
+use super::{
+    Attributes, Completion, Host, MAX_MESSAGE_LEN, Message, Operation, Packet, Part, Psn, RecvWr,
+    Responder, Response, TakenRecv, WorkQueue,
+};
+use crate::engine::response_queue::ReadResponse;
+use crate::engine::{Access, Service, XrcError};
+
+impl Responder {
+    /// Executes the request packet with the ePSN of a reliable connection.
+    pub(super) fn execute(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        match operation {
+            Operation::Send | Operation::SendImm | Operation::SendInv => {
+                self.execute_send(part, packet, attributes, host)
+            }
+            Operation::Write | Operation::WriteImm => {
+                self.execute_write(part, packet, attributes, host)
+            }
+            _ if self.message.is_some() => Err(NakCause::InvalidRequest),
+            Operation::ReadRequest => self.execute_read(packet, attributes, host),
+            Operation::CmpSwap | Operation::FetchAdd => {
+                self.execute_atomic(operation, packet, attributes, host)
+            }
+            Operation::AtomicWrite => self.execute_atomic_write(packet, attributes, host),
+            Operation::Flush => self.execute_flush(packet, attributes, host),
+            // Not requests: the queue pair hands them to the completer.
+            Operation::ReadResponse | Operation::Ack | Operation::AtomicAck => Err(NakCause::Drop),
+        }
+    }
+
+    /// Takes the receive WR for a message.
+    fn take_recv(
+        &mut self,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Result<TakenRecv, NakCause> {
+        if attributes.config.service == Service::XrcRecv {
+            let srqn = packet.headers.xrc_srqn.ok_or(NakCause::InvalidRequest)?;
+            let queue = WorkQueue::XrcSrq { srqn };
+            return match host.take_xrc_srq_wr(srqn) {
+                Ok(wr) => Ok(TakenRecv { wr, queue }),
+                Err(XrcError::Empty) => Err(NakCause::ReceiverNotReady),
+                Err(XrcError::NoSuchQueue) => Err(NakCause::InvalidRequest),
+            };
+        }
+        let wr = self.recv_queue.take(host);
+        let wr = wr.ok_or(NakCause::ReceiverNotReady)?;
+        let queue = WorkQueue::Recv;
+        Ok(TakenRecv { wr, queue })
+    }
+
+    /// A packet of a SEND (9.7.4.1, 9.7.5).
+    pub(super) fn execute_send(
+        &mut self,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let starts = matches!(part, Part::First | Part::Only);
+        check_payload_len(part, packet.payload.len(), attributes.mtu)?;
+        match (&self.message, starts) {
+            (None, true) => {
+                let recv = self.take_recv(packet, attributes, host)?;
+                self.message = Some(Message::Send { recv, len: 0 });
+            }
+            (Some(Message::Send { .. }), false) => {}
+            _ => return Err(NakCause::InvalidRequest),
+        }
+        if let Some(Message::Send { recv, len }) = &mut self.message {
+            place(&recv.wr, len, packet.payload, host)?;
+        }
+        if !matches!(part, Part::Last | Part::Only) {
+            self.accept(packet, attributes, false);
+            return Ok(());
+        }
+        if let Some(rkey) = packet.headers.ieth {
+            host.invalidate_remote(rkey)
+                .map_err(|_| NakCause::Invalidate)?;
+        }
+        if let Some(Message::Send { recv, len }) = self.message.take() {
+            let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
+            host.complete(recv.queue, completion)?;
+        }
+        self.accept(packet, attributes, true);
+        Ok(())
+    }
+
+    /// A packet of an RDMA WRITE (9.7.4.1, 9.7.5).
+    pub(super) fn execute_write(
+        &mut self,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let payload = packet.payload;
+        let payload_len = payload.len() as u32;
+        check_payload_len(part, payload.len(), attributes.mtu)?;
+        let (reth, offset) = match (&self.message, packet.headers.reth) {
+            (None, Some(reth)) => {
+                check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
+                if reth.len > MAX_MESSAGE_LEN {
+                    return Err(NakCause::InvalidRequest);
+                }
+                if part == Part::First {
+                    host.check_remote(reth.rkey, reth.va, reth.len.into(), Access::Write)?;
+                }
+                (reth, 0)
+            }
+            (Some(Message::Write { reth, len }), None) => (*reth, *len),
+            _ => return Err(NakCause::InvalidRequest),
+        };
+        let ends = matches!(part, Part::Last | Part::Only);
+        match (reth.len - offset).checked_sub(payload_len) {
+            Some(0) if ends => {}
+            Some(1..) if !ends => {}
+            _ => return Err(NakCause::InvalidRequest),
+        }
+        let recv = match packet.headers.imm {
+            Some(_) => Some(self.take_recv(packet, attributes, host)?),
+            None => None,
+        };
+        let va = reth.va.wrapping_add(offset.into());
+        if payload_len > 0
+            && let Err(error) = host.write_remote(reth.rkey, va, payload)
+        {
+            // The receive WR reports the error.
+            if let Some(recv) = recv {
+                self.message = Some(Message::Send { recv, len: 0 });
+            }
+            return Err(error.into());
+        }
+        let len = offset + payload_len;
+        self.message = (!ends).then_some(Message::Write { reth, len });
+        if let Some(recv) = recv {
+            let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+            let completion = recv_completion(&recv.wr, opcode, len, packet);
+            host.complete(recv.queue, completion)?;
+        }
+        self.accept(packet, attributes, ends);
+        Ok(())
+    }
+
+    /// A READ request. Its memory is read when the responses are sent.
+    fn execute_read(
+        &mut self,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let reth = packet.headers.reth.ok_or(NakCause::InvalidRequest)?;
+        check_access(attributes, IBV_ACCESS_REMOTE_READ)?;
+        self.check_resources(attributes)?;
+        if reth.len > MAX_MESSAGE_LEN {
+            return Err(NakCause::InvalidRequest);
+        }
+        if reth.len > 0 {
+            host.check_remote(reth.rkey, reth.va, reth.len.into(), Access::Read)?;
+        }
+        let psn = packet.headers.bth.psn;
+        let packets = response_packets(reth.len, attributes.mtu);
+        let resource = Resource {
+            first_psn: psn,
+            packets,
+            result: SavedResult::Read(reth),
+        };
+        self.save_resource(resource, attributes);
+        self.responses.push(Response::Read(ReadResponse {
+            first_psn: psn,
+            psn,
+            va: reth.va,
+            rkey: reth.rkey,
+            remaining: reth.len,
+            started: false,
+            duplicate: false,
+        }));
+        self.epsn = psn + packets;
+        self.count_message();
+        Ok(())
+    }
+
+    /// A compare-and-swap or fetch-and-add.
+    fn execute_atomic(
+        &mut self,
+        operation: Operation,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let eth = packet.headers.atomic.ok_or(NakCause::InvalidRequest)?;
+        check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
+        self.check_resources(attributes)?;
+        check_aligned(eth.va)?;
+        let original_value = host.atomic(eth.rkey, eth.va, &mut |value| match operation {
+            Operation::CmpSwap if value == eth.compare => eth.swap_add,
+            Operation::CmpSwap => value,
+            _ => value.wrapping_add(eth.swap_add),
+        })?;
+        let psn = packet.headers.bth.psn;
+        let resource = Resource {
+            first_psn: psn,
+            packets: 1,
+            result: SavedResult::Atomic { original_value },
+        };
+        self.save_resource(resource, attributes);
+        self.responses.push(Response::Atomic {
+            psn,
+            original_value,
+            duplicate: false,
+        });
+        self.epsn = psn.next();
+        self.count_message();
+        Ok(())
+    }
+
+    /// An ATOMIC WRITE (annex A19.4.2). The response is a READ response without payload, as from the
+    /// kernel's rxe.
+    fn execute_atomic_write(
+        &mut self,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let invalid = NakCause::InvalidRequest;
+        let reth = packet.headers.reth.ok_or(invalid)?;
+        check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
+        if attributes.max_dest_rd_atomic == 0 {
+            return Err(invalid);
+        }
+        let data = *packet.payload.first_chunk().ok_or(invalid)?;
+        if reth.len != 8 || packet.payload.len() != 8 {
+            return Err(invalid);
+        }
+        check_aligned(reth.va)?;
+        if !self.responses.has_room() {
+            return Err(NakCause::Drop);
+        }
+        host.atomic_write(reth.rkey, reth.va, data)?;
+        self.accept_with_empty_response(packet);
+        Ok(())
+    }
+
+    /// A FLUSH (annex A19.4.1).
+    fn execute_flush(
+        &mut self,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Executed {
+        let headers = &packet.headers;
+        let (Some(feth), Some(reth)) = (headers.feth, headers.reth) else {
+            return Err(NakCause::InvalidRequest);
+        };
+        let whole = match u32::from(feth.selectivity) {
+            IBV_FLUSH_RANGE => false,
+            IBV_FLUSH_MR => true,
+            _ => return Err(NakCause::InvalidRequest),
+        };
+        let placement = u32::from(feth.placement);
+        if placement == 0 || placement & !(IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT) != 0 {
+            return Err(NakCause::InvalidRequest);
+        }
+        if !self.responses.has_room() {
+            return Err(NakCause::Drop);
+        }
+        let len = reth.len.into();
+        if placement & IBV_FLUSH_GLOBAL != 0 {
+            check_access(attributes, IBV_ACCESS_FLUSH_GLOBAL)?;
+            host.flush(reth.rkey, reth.va, len, whole, Access::FlushGlobal)?;
+        }
+        if placement & IBV_FLUSH_PERSISTENT != 0 {
+            check_access(attributes, IBV_ACCESS_FLUSH_PERSISTENT)?;
+            host.flush(reth.rkey, reth.va, len, whole, Access::FlushPersistent)?;
+        }
+        self.accept_with_empty_response(packet);
+        Ok(())
+    }
+
+    /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
+    fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
+        let bth = &packet.headers.bth;
+        self.epsn = bth.psn.next();
+        self.ack_psn = bth.psn;
+        if ends_message {
+            self.count_message();
+        }
+        if bth.ack_request && attributes.config.service.is_reliable() {
+            self.responses.push_ack(bth.psn);
+        }
+    }
+
+    fn accept_with_empty_response(&mut self, packet: &Packet) {
+        let psn = packet.headers.bth.psn;
+        self.epsn = psn.next();
+        self.count_message();
+        self.responses.push(Response::Empty { psn });
+    }
+
+    fn count_message(&mut self) {
+        self.msn = Psn::new(self.msn).next().get();
+    }
+
+    /// Whether a responder resource is free for one more READ or atomic (9.7.4.1.3).
+    fn check_resources(&self, attributes: &Attributes) -> Executed {
+        require(self.responses.pending_rd_atomic() < attributes.max_dest_rd_atomic.into())
+    }
+}
+
+/// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
+pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
+    if payload.is_empty() {
+        return Ok(());
+    }
+    let end = u64::from(*len) + payload.len() as u64;
+    if end > capacity(wr).min(MAX_MESSAGE_LEN.into()) {
+        return Err(NakCause::MessageTooLong);
+    }
+    host.scatter(&wr.sges, (*len).into(), payload)
+        .map_err(NakCause::RecvMemory)?;
+    *len = end as u32;
+    Ok(())
+}
+
+/// The bytes that a receive WR has room for.
+pub fn capacity(wr: &RecvWr) -> u64 {
+    wr.sges.iter().map(|sge| u64::from(sge.len)).sum()
+}
+
+/// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last.
+pub fn recv_completion(
+    wr: &RecvWr,
+    opcode: ibv_wc_opcode,
+    len: u32,
+    packet: &Packet,
+) -> Completion {
+    let headers = &packet.headers;
+    let (imm_or_rkey, wc_flags) = match (headers.imm, headers.ieth) {
+        (Some(imm), _) => (imm, IBV_WC_WITH_IMM),
+        (_, Some(rkey)) => (rkey, IBV_WC_WITH_INV),
+        _ => (0, 0),
+    };
+    Completion {
+        byte_len: len,
+        imm_or_rkey,
+        wc_flags,
+        solicited: headers.bth.solicited,
+        ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, opcode)
+    }
+}
+
+/// An invalid request unless `valid`.
+fn require(valid: bool) -> Executed {
+    if valid {
+        Ok(())
+    } else {
+        Err(NakCause::InvalidRequest)
+    }
+}
+
+/// Whether the queue pair grants its peer that access.
+fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
+    require(attributes.access & access == access)
+}
+
+/// Whether the payload has the length that its part of a message must have (9.7.4.1.6).
+fn check_payload_len(part: Part, len: usize, mtu: u32) -> Executed {
+    let mtu = mtu as usize;
+    require(match part {
+        Part::First | Part::Middle => len == mtu,
+        Part::Last => len > 0 && len <= mtu,
+        Part::Only => len <= mtu,
+    })
+}
+
+fn check_aligned(va: u64) -> Executed {
+    require(va.is_multiple_of(8))
+}

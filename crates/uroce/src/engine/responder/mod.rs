@@ -1,0 +1,231 @@
+//! The responder of a connected queue pair: validates inbound request packets (9.7.4, 9.8.2), has them
+//! executed, and sends the responses (9.7.5).
+//!
+//! The responder owns the receive queue, the message in progress, the responder resources that
+//! duplicates are answered from, and the queue of responses. It does not change the queue pair's
+//! state: it returns an [`Action`]. Invariant: a request packet is executed only if its PSN is the
+//! ePSN, so each is executed once and in order.
+
+mod duplicate;
+mod execute;
+mod nak;
+mod transmit;
+
+use std::collections::VecDeque;
+
+use ibverbs_abi::*;
+
+use super::attributes::Attributes;
+use super::pacer::Pacer;
+use super::recv_queue::RecvQueue;
+use super::response_queue::{Response, ResponseQueue};
+use super::{Completion, Host, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
+use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
+
+use duplicate::Resource;
+pub use execute::{capacity, place, recv_completion};
+pub use nak::{Action, NakCause, Report, failed};
+pub use transmit::NextResponse;
+
+/// The longest message, in bytes (9.7.1.1).
+const MAX_MESSAGE_LEN: u32 = 1 << 31;
+
+/// A receive WR that a message has taken.
+#[derive(Debug)]
+struct TakenRecv {
+    wr: RecvWr,
+    /// The work queue that its completion belongs to.
+    queue: WorkQueue,
+}
+
+/// A message of which more packets follow.
+#[derive(Debug)]
+enum Message {
+    Send {
+        recv: TakenRecv,
+        /// Bytes received.
+        len: u32,
+    },
+    Write {
+        reth: Reth,
+        /// Bytes received.
+        len: u32,
+    },
+}
+
+#[derive(Debug)]
+pub struct Responder {
+    /// The PSN of the next request packet (ePSN).
+    epsn: Psn,
+    /// Messages completed (MSN, 24 bits).
+    msn: u32,
+    /// Last executed PSN that an ACK may cover; initially ePSN - 1. A READ, atomic, ATOMIC WRITE or
+    /// FLUSH is acknowledged by its own response instead.
+    ack_psn: Psn,
+    /// A NAK has been sent for the ePSN; the PSN of the packet that caused it.
+    nak_sent: Option<Psn>,
+    /// The communication-established event has been raised.
+    established: bool,
+    message: Option<Message>,
+    recv_queue: RecvQueue,
+    /// The last READ and atomic requests, for their duplicates; oldest first.
+    resources: VecDeque<Resource>,
+    responses: ResponseQueue,
+    /// Of READ responses.
+    pacer: Pacer,
+}
+
+impl Responder {
+    pub fn new(config: &QpConfig) -> Responder {
+        Responder {
+            epsn: Psn::new(0),
+            msn: 0,
+            ack_psn: Psn::new(0),
+            nak_sent: None,
+            established: false,
+            message: None,
+            recv_queue: RecvQueue::new(config.has_srq),
+            resources: VecDeque::new(),
+            responses: ResponseQueue::default(),
+            pacer: Pacer::new(config.service),
+        }
+    }
+
+    /// Starts a connection: the peer's first request packet has PSN `psn`.
+    pub fn start(&mut self, psn: Psn) {
+        self.epsn = psn;
+        self.ack_psn = psn - 1;
+    }
+
+    pub fn epsn(&self) -> Psn {
+        self.epsn
+    }
+
+    pub fn recv_queue(&self) -> &RecvQueue {
+        &self.recv_queue
+    }
+
+    pub fn recv_queue_mut(&mut self) -> &mut RecvQueue {
+        &mut self.recv_queue
+    }
+
+    /// READ and atomic requests that occupy a responder resource.
+    #[cfg(test)]
+    pub fn pending_rd_atomic(&self) -> usize {
+        self.responses.pending_rd_atomic()
+    }
+
+    /// A packet has arrived in RTR (11.6.3.1). Returns true for the first one.
+    pub fn take_established(&mut self) -> bool {
+        !std::mem::replace(&mut self.established, true)
+    }
+
+    /// A request packet of a reliable connection.
+    pub fn on_request(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Action {
+        let psn = packet.headers.bth.psn;
+        let ahead = psn.distance(self.epsn);
+        if ahead > 0 {
+            self.on_gap(psn);
+            return Action::None;
+        }
+        if ahead < 0 {
+            self.on_duplicate(operation, packet, attributes, host);
+            return Action::None;
+        }
+        self.nak_sent = None;
+        self.responses.withdraw_nak();
+        let executed = self.execute(operation, part, packet, attributes, host);
+        self.on_executed(executed, attributes)
+    }
+
+    /// A request packet of an unreliable connection (9.8.2). A message that lost a packet is dropped;
+    /// the receive WR that it took goes to the next message.
+    pub fn on_uc_request(
+        &mut self,
+        operation: Operation,
+        part: Part,
+        packet: &Packet,
+        attributes: &Attributes,
+        host: &mut impl Host,
+    ) -> Action {
+        let psn = packet.headers.bth.psn;
+        let starts = matches!(part, Part::First | Part::Only);
+        if starts || psn != self.epsn {
+            self.drop_message();
+        }
+        self.epsn = psn.next();
+        if !starts && self.message.is_none() {
+            return Action::None;
+        }
+        let executed = match operation {
+            Operation::Send | Operation::SendImm => {
+                self.execute_send(part, packet, attributes, host)
+            }
+            Operation::Write | Operation::WriteImm => {
+                self.execute_write(part, packet, attributes, host)
+            }
+            _ => Err(NakCause::InvalidRequest),
+        };
+        match executed {
+            Err(NakCause::RecvMemory(_) | NakCause::CqOverrun) | Ok(()) => {
+                self.on_executed(executed, attributes)
+            }
+            // 9.9.3, class D.
+            Err(_) => {
+                self.drop_message();
+                Action::None
+            }
+        }
+    }
+
+    /// A request packet was lost: sends one PSN sequence error NAK (9.7.5.2.3), and another one if the
+    /// peer has retransmitted and the same packet was lost again.
+    fn on_gap(&mut self, psn: Psn) {
+        if self.nak_sent.is_none_or(|cause| psn.distance(cause) <= 0) {
+            self.nak_sent = Some(psn);
+            self.responses.withdraw_nak();
+            self.responses.push(Response::Nak {
+                psn: self.epsn,
+                kind: AethKind::Nak(NakCode::PsnSequence),
+            });
+        }
+    }
+
+    /// Drops the message in progress.
+    fn drop_message(&mut self) {
+        if let Some(Message::Send { recv, .. }) = self.message.take() {
+            self.recv_queue.put_back(recv.wr);
+        }
+    }
+
+    /// Gives up the message in progress; returns the receive WR that it took.
+    fn take_message_recv(&mut self) -> Option<TakenRecv> {
+        match self.message.take()? {
+            Message::Send { recv, .. } => Some(recv),
+            Message::Write { .. } => None,
+        }
+    }
+
+    /// Flushes the receive queue: reports the receive WR of the message in progress, then the queue's,
+    /// to `complete`. Responses that are due are still sent.
+    pub fn flush(&mut self, mut complete: impl FnMut(WorkQueue, Completion)) {
+        if let Some(recv) = self.take_message_recv() {
+            complete(recv.queue, failed(&recv.wr, IBV_WC_WR_FLUSH_ERR));
+        }
+        for wr in self.recv_queue.flush() {
+            complete(WorkQueue::Recv, failed(&wr, IBV_WC_WR_FLUSH_ERR));
+        }
+    }
+
+    /// The program moved the queue pair to ERR: its memory must not be read any more.
+    pub fn withhold_reads(&mut self) {
+        self.responses.withhold_reads();
+    }
+}

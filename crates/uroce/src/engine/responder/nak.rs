@@ -1,0 +1,128 @@
+//! Why a request is not executed, which NAK the peer gets, and what the queue pair does (9.9.3).
+
+use ibverbs_abi::*;
+
+use super::{Attributes, Completion, QpEvent, RecvWr, Responder, Response, WorkQueue};
+use crate::engine::{LocalError, Overrun, RemoteError};
+use crate::wire::{AethKind, NakCode};
+
+/// Why a request is not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NakCause {
+    /// There is no receive WQE: RNR NAK, the peer sends the request again.
+    ReceiverNotReady,
+    /// The request violates the protocol, or is of a kind that the queue pair does not grant its peer.
+    InvalidRequest,
+    /// R_Key, range, domain or access right of the request is wrong.
+    RemoteAccess,
+    /// The message is longer than the receive WQE.
+    MessageTooLong,
+    /// The memory of the receive WQE cannot be written.
+    RecvMemory(LocalError),
+    /// The R_Key of a SEND with invalidate cannot be invalidated.
+    Invalidate,
+    /// Dropped without a NAK, because there is no room for the response: the peer retransmits.
+    Drop,
+    /// The completion queue is full.
+    CqOverrun,
+}
+
+impl From<RemoteError> for NakCause {
+    fn from(_: RemoteError) -> NakCause {
+        NakCause::RemoteAccess
+    }
+}
+
+impl From<Overrun> for NakCause {
+    fn from(_: Overrun) -> NakCause {
+        NakCause::CqOverrun
+    }
+}
+
+pub type Executed = Result<(), NakCause>;
+
+/// What the queue pair has to do after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    None,
+    /// Report the error, then move to ERR.
+    Fail(Report),
+    /// Raise the fatal event and move to ERR: a completion was lost.
+    Fatal,
+}
+
+/// How the program learns of an error: through the receive WR that the message took, if it took one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    Completion(WorkQueue, Completion),
+    Event(QpEvent),
+}
+
+/// The completion of a receive WR with an error.
+pub fn failed(wr: &RecvWr, status: ibv_wc_status) -> Completion {
+    Completion::new(wr.wr_id, status, IBV_WC_RECV)
+}
+
+/// A NAK that moves the queue pair to ERR.
+struct Fault {
+    code: NakCode,
+    /// The status of the receive WR that the message took.
+    status: ibv_wc_status,
+    /// Raised if the message took none.
+    event: QpEvent,
+}
+
+impl Fault {
+    fn new(code: NakCode, status: ibv_wc_status, event: QpEvent) -> Fault {
+        Fault {
+            code,
+            status,
+            event,
+        }
+    }
+}
+
+impl Responder {
+    /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK.
+    pub(super) fn on_executed(&mut self, executed: Executed, attributes: &Attributes) -> Action {
+        use NakCode::{InvalidRequest, RemoteAccess, RemoteOperational};
+        use QpEvent::{AccessError, RequestError};
+        let Err(cause) = executed else {
+            return Action::None;
+        };
+        let fault = match cause {
+            NakCause::Drop => return Action::None,
+            NakCause::ReceiverNotReady => {
+                let timer = attributes.min_rnr_timer;
+                self.nak_sent = Some(self.epsn);
+                self.push_nak(AethKind::RnrNak { timer });
+                return Action::None;
+            }
+            NakCause::CqOverrun => {
+                self.push_nak(AethKind::Nak(RemoteOperational));
+                return Action::Fatal;
+            }
+            NakCause::InvalidRequest => {
+                Fault::new(InvalidRequest, IBV_WC_REM_INV_REQ_ERR, RequestError)
+            }
+            NakCause::MessageTooLong => {
+                Fault::new(InvalidRequest, IBV_WC_LOC_LEN_ERR, RequestError)
+            }
+            NakCause::RemoteAccess => Fault::new(RemoteAccess, IBV_WC_REM_ACCESS_ERR, AccessError),
+            NakCause::Invalidate => Fault::new(RemoteAccess, IBV_WC_REM_INV_REQ_ERR, AccessError),
+            NakCause::RecvMemory(error) => {
+                Fault::new(RemoteOperational, error.status(), RequestError)
+            }
+        };
+        self.push_nak(AethKind::Nak(fault.code));
+        Action::Fail(match self.take_message_recv() {
+            Some(recv) => Report::Completion(recv.queue, failed(&recv.wr, fault.status)),
+            None => Report::Event(fault.event),
+        })
+    }
+
+    fn push_nak(&mut self, kind: AethKind) {
+        let psn = self.epsn;
+        self.responses.push(Response::Nak { psn, kind });
+    }
+}

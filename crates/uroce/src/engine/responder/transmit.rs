@@ -1,0 +1,143 @@
+//! Sends responses (9.7.5).
+
+use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
+use crate::engine::emit::{self, part_of};
+use crate::engine::response_queue::ReadResponse;
+use crate::wire::{Aeth, AethKind, Headers, NakCode};
+
+/// An ACK that does not count credits (9.7.7.2).
+const ACK: AethKind = AethKind::Ack { credits: 31 };
+
+/// What [`Responder::next_response`] did.
+pub enum NextResponse {
+    /// Nothing can be sent now.
+    None,
+    /// Wrote a packet of that many bytes.
+    Packet(usize),
+    /// Wrote a NAK of that many bytes (None if the buffer is too small): the memory of a READ in
+    /// progress is not accessible any more. The queue pair moves to ERR.
+    AccessError(Option<usize>),
+}
+
+impl From<Option<usize>> for NextResponse {
+    fn from(len: Option<usize>) -> NextResponse {
+        len.map_or(NextResponse::None, NextResponse::Packet)
+    }
+}
+
+impl Responder {
+    /// Whether a request packet may be sent before the first response. True once for an ACK: the kernel
+    /// splits one buffer into several packets (UDP_SEGMENT) only if none but the last is shorter. With
+    /// the ACK last, the program's reply and the ACK of the request leave in one system call.
+    pub fn yields_to_request(&mut self) -> bool {
+        self.responses.yields_to_request()
+    }
+
+    /// When the pacer allows the READ response that is next; None if the next response is no READ
+    /// response.
+    pub fn pacing_until(&self) -> Option<Time> {
+        let paced = self.responses.read_is_next();
+        paced.then(|| self.pacer.resumes_at())
+    }
+
+    /// Writes the next response packet into `buffer`.
+    pub fn next_response(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> NextResponse {
+        loop {
+            let Some(response) = self.responses.front() else {
+                return NextResponse::None;
+            };
+            let headers = match *response {
+                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK),
+                Response::Nak { psn, kind } => self.headers(attributes, Operation::Ack, psn, kind),
+                Response::Empty { psn } => {
+                    self.headers(attributes, Operation::ReadResponse, psn, ACK)
+                }
+                Response::Atomic {
+                    psn,
+                    original_value,
+                    ..
+                } => Headers {
+                    atomic_ack: Some(original_value),
+                    ..self.headers(attributes, Operation::AtomicAck, psn, ACK)
+                },
+                Response::Read(read) => {
+                    match self.send_read_response(read, attributes, now, host, buffer) {
+                        Some(sent) => return sent,
+                        // A duplicate whose memory is not accessible any more is dropped.
+                        None => continue,
+                    }
+                }
+            };
+            self.responses.on_sent();
+            return emit::seal(headers, 0, buffer).into();
+        }
+    }
+
+    /// The headers of a response of one packet.
+    fn headers(
+        &self,
+        attributes: &Attributes,
+        operation: Operation,
+        psn: Psn,
+        kind: AethKind,
+    ) -> Headers {
+        let msn = self.msn;
+        Headers {
+            aeth: Some(Aeth { kind, msn }),
+            ..emit::connected_headers(attributes, operation, Part::Only, psn)
+        }
+    }
+
+    /// Writes the next response packet of a READ. None: the READ was dropped.
+    fn send_read_response(
+        &mut self,
+        read: ReadResponse,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<NextResponse> {
+        if !self.pacer.may_send(now) {
+            return Some(NextResponse::None);
+        }
+        let mtu = attributes.mtu;
+        let len = read.remaining.min(mtu);
+        let is_last = read.remaining <= mtu;
+        let part = part_of(!read.started, is_last);
+        let mut headers =
+            emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn);
+        if part != Part::Middle {
+            let (kind, msn) = (ACK, self.msn);
+            headers.aeth = Some(Aeth { kind, msn });
+        }
+        let Some(payload) = emit::payload(&headers, len as usize, buffer) else {
+            return Some(NextResponse::None);
+        };
+        if len > 0 && host.read_remote(read.rkey, read.va, payload).is_err() {
+            if read.duplicate {
+                self.responses.pop_front();
+                return None;
+            }
+            self.responses.clear();
+            let kind = AethKind::Nak(NakCode::RemoteAccess);
+            let nak = self.headers(attributes, Operation::Ack, read.psn, kind);
+            return Some(NextResponse::AccessError(emit::seal(nak, 0, buffer)));
+        }
+        let Some(packet_len) = emit::seal(headers, len as usize, buffer) else {
+            return Some(NextResponse::None);
+        };
+        self.pacer.on_sent(packet_len);
+        if is_last {
+            self.responses.pop_front();
+        } else {
+            self.responses.on_read_response_sent(len);
+        }
+        Some(NextResponse::Packet(packet_len))
+    }
+}

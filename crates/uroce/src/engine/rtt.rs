@@ -1,0 +1,60 @@
+//! The round-trip time of a connection and the retransmission timeout computed from it (RFC 6298).
+
+use std::time::Duration;
+
+/// The shortest RTO.
+const RTO_MIN: Duration = Duration::from_millis(4);
+/// The RTO before the first RTT sample.
+const RTO_INITIAL: Duration = Duration::from_millis(20);
+/// The longest RTO, and the longest RTT sample.
+const RTO_MAX: Duration = Duration::from_secs(2);
+/// The RTO doubles at most that many times (RFC 6298, 5.5); [`RTO_MAX`] limits it earlier.
+const MAX_BACKOFF: u32 = 16;
+
+#[derive(Clone, Debug, Default)]
+pub struct RttEstimator {
+    /// None before the first sample.
+    srtt: Option<Duration>,
+    rttvar: Duration,
+    /// Consecutive RTOs without an acknowledgment in between.
+    backoff: u32,
+}
+
+impl RttEstimator {
+    /// Takes in the time from a packet's transmission to its acknowledgment. The packet must not have
+    /// been retransmitted (Karn's algorithm, RFC 6298 section 3).
+    pub fn on_rtt_sample(&mut self, rtt: Duration) {
+        let rtt = rtt.clamp(Duration::from_nanos(1), RTO_MAX);
+        let Some(srtt) = self.srtt else {
+            self.srtt = Some(rtt);
+            self.rttvar = rtt / 2;
+            return;
+        };
+        self.rttvar = (self.rttvar * 3 + srtt.abs_diff(rtt)) / 4;
+        self.srtt = Some((srtt * 7 + rtt) / 8);
+    }
+
+    /// New packets were acknowledged: the RTO returns to its value before backoff.
+    pub fn on_ack(&mut self) {
+        self.backoff = 0;
+    }
+
+    /// The RTO expired: it doubles (RFC 6298, 5.5).
+    pub fn on_rto(&mut self) {
+        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+    }
+
+    /// The smoothed round-trip time; zero before the first sample.
+    pub fn srtt(&self) -> Duration {
+        self.srtt.unwrap_or_default()
+    }
+
+    /// The retransmission timeout, between [`RTO_MIN`] and [`RTO_MAX`].
+    pub fn rto(&self) -> Duration {
+        let base = match self.srtt {
+            None => RTO_INITIAL,
+            Some(srtt) => (srtt + self.rttvar * 4).max(RTO_MIN),
+        };
+        base.saturating_mul(1 << self.backoff).min(RTO_MAX)
+    }
+}

@@ -1,0 +1,92 @@
+//! Ack timeouts in a process that was descheduled.
+
+use std::time::Duration;
+
+use ibverbs_abi::*;
+
+use super::connection::{receives, sends};
+use super::network::*;
+use crate::engine::timer::Timer;
+use crate::engine::*;
+
+const TIMEOUT: Duration = Duration::from_nanos(4096 << 14);
+
+/// One request to a peer that never responds.
+fn unanswered_request(retry_cnt: u8) -> Network {
+    let change = QpChange {
+        timeout: Some(14),
+        retry_cnt: Some(retry_cnt),
+        ..QpChange::default()
+    };
+    let mut network = Network::rc_with(1024, dead(), change);
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network
+}
+
+/// The process runs again only `late` after the ack timeout.
+fn run_late(network: &mut Network, late: Duration) {
+    let requester = network.sides[0].qp.requester();
+    let timeout_at = requester.timers().get(Timer::AckTimeout).unwrap();
+    network.now = timeout_at.after(late);
+    let Side { qp, host } = &mut network.sides[0];
+    qp.handle_timeout(network.now, host);
+    network.transmit(0);
+}
+
+/// Each late timeout retransmits once; up to three in a row consume no retry.
+#[test]
+fn a_late_timeout_consumes_no_retry() {
+    let mut network = unanswered_request(7);
+    for (left, tries) in [
+        (7, 2),
+        (7, 3),
+        (7, 4),
+        (6, 5),
+        (6, 6),
+        (6, 7),
+        (6, 8),
+        (5, 9),
+    ] {
+        run_late(&mut network, 100 * TIMEOUT);
+        assert_eq!(network.packets_sent[0], tries);
+        let qp = &network.sides[0].qp;
+        assert_eq!(qp.completer().retries_left(), left);
+        let timeout_at = qp.requester().timers().get(Timer::AckTimeout);
+        assert_eq!(timeout_at, Some(network.now.after(TIMEOUT)));
+    }
+    // Less than 2 ms late: an ordinary timeout.
+    for left in [4, 3] {
+        run_late(&mut network, us(1900));
+        assert_eq!(network.sides[0].qp.completer().retries_left(), left);
+    }
+    run_late(&mut network, ms(2));
+    run_late(&mut network, ms(2));
+    run_late(&mut network, Duration::ZERO);
+    let completer = network.sides[0].qp.completer();
+    assert_eq!(
+        (completer.retries_left(), completer.late_timeouts()),
+        (2, 0)
+    );
+}
+
+/// Not even with `retry_cnt` 0. A dead peer still fails the request.
+#[test]
+fn a_late_timeout_does_not_break_the_connection() {
+    let mut network = unanswered_request(0);
+    run_late(&mut network, TIMEOUT);
+    assert_eq!(sends(&network, 0), []);
+    network.link = lossless(us(1));
+    network.post_recv(1, recv_wr(9, &[sge(0, 10)]));
+    network.run();
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
+    assert_eq!(receives(&network, 1), [(9, IBV_WC_SUCCESS)]);
+    assert_eq!(network.sides[0].qp.completer().late_timeouts(), 0);
+
+    let mut network = unanswered_request(0);
+    for _ in 0..3 {
+        run_late(&mut network, TIMEOUT);
+        assert_eq!(sends(&network, 0), []);
+    }
+    run_late(&mut network, TIMEOUT);
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+}
