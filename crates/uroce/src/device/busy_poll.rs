@@ -20,9 +20,9 @@ const REDUNDANT_WAKEUPS: u32 = 8;
 /// are resumed.
 const ACTIVE_POLLS: u64 = 4;
 /// How long wakeups by packets are suspended at first. Doubles up to [`SUSPEND_MAX`] while pollers keep
-/// up; a peer waits for this time at most if they all stop at once.
+/// up.
 const SUSPEND_MIN: Duration = Duration::from_micros(50);
-/// See [`SUSPEND_MIN`].
+/// So a packet waits for this time at most if all pollers stop.
 const SUSPEND_MAX: Duration = Duration::from_millis(1);
 /// How long the thread busy-polls for the next packet before it sleeps: the round trip of a peer that
 /// sends one request after the other.

@@ -14,7 +14,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use ibverbs_abi::{ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
+use ibverbs_abi::{Errno, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
 use parking_lot::Mutex;
 
 /// A record as a program reads it: the bytes of the type.
@@ -129,7 +129,7 @@ impl<R: Record> EventQueue<R> {
                 let bytes = core::ptr::from_ref(record).cast();
                 libc::send(self.writer.as_raw_fd(), bytes, size_of::<R>(), flags)
             };
-            if sent >= 0 || errno() != libc::EINTR {
+            if sent >= 0 || Errno::last() != Errno(libc::EINTR) {
                 return sent == size_of::<R>() as isize;
             }
         }
@@ -149,15 +149,11 @@ impl<R: Record> EventQueue<R> {
                 // value.
                 return Some(unsafe { record.assume_init() });
             }
-            if got >= 0 || errno() != libc::EINTR {
+            if got >= 0 || Errno::last() != Errno(libc::EINTR) {
                 return None;
             }
         }
     }
-}
-
-fn errno() -> i32 {
-    io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 #[cfg(test)]

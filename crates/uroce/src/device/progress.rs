@@ -41,8 +41,8 @@ const MAX_ROUNDS_BEFORE_TIMER: usize = 1024;
 /// How late a poller that has received packets may leave timers.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
-/// What pollers and the background thread know of each other. All accesses are relaxed, apart from the
-/// fence that [`Activity::sleeps_until`] needs.
+/// What pollers and the background thread know of each other. The fields order no other memory access,
+/// apart from the fences that [`Activity::sleeps_until`] needs.
 pub struct Activity {
     /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
     pub(super) polls: AtomicU64,
