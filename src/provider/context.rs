@@ -156,7 +156,7 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp_size: usize,
 ) -> c_int {
     // SAFETY: by the contract.
-    unsafe { get_context(V34.context(context), cmd, cmd_size, resp, resp_size) }
+    unsafe { get_context(V34.context(context), cmd, cmd_size, resp, resp_size) }.into_c()
 }
 
 /// The library's own ops of a context, which no provider implements.

@@ -1,21 +1,21 @@
-//! Waiting, before an object goes, until the program has acknowledged all of its events.
+//! Waits, before an object is freed, until the program has acknowledged all of its events.
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
-/// Blocks until `settled` holds. The mutex and condition are the object's own, which
+/// Blocks until `acknowledged` returns true. The mutex and condition variable are the object's own, which
 /// `ibv_ack_cq_events` and `ibv_ack_async_event` lock and signal.
 ///
 /// # Safety
-/// `mutex` and `cond` are initialised and stay so; `settled` reads only what the mutex guards.
+/// `mutex` and `cond` are initialised and stay so; `acknowledged` reads only what the mutex guards.
 pub unsafe fn wait(
     mutex: *mut pthread_mutex_t,
     cond: *mut pthread_cond_t,
-    mut settled: impl FnMut() -> bool,
+    mut acknowledged: impl FnMut() -> bool,
 ) {
-    // SAFETY: by the contract.
+    // SAFETY: the caller knows mutex and condition to be initialised; waiting holds the mutex.
     unsafe {
         libc::pthread_mutex_lock(mutex);
-        while !settled() {
+        while !acknowledged() {
             libc::pthread_cond_wait(cond, mutex);
         }
         libc::pthread_mutex_unlock(mutex);

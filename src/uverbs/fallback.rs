@@ -1,4 +1,4 @@
-//! Between ioctl and write: which of the two a command takes on this kernel.
+//! The choice between ioctl and write: which of the two a command takes on this kernel.
 
 use ibverbs_abi::*;
 use libc::{ENOTTY, EOPNOTSUPP, EPROTONOSUPPORT};
@@ -9,32 +9,31 @@ use super::{
     state::{Op, state},
 };
 
-/// What became of a command, or what is to be done with it.
+/// What to do about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// The ioctl succeeded.
+    /// Nothing: the ioctl succeeded.
     Done,
-    /// The kernel does not know the ioctl: send the legacy command.
+    /// The kernel lacks the ioctl: send the legacy command.
     Write,
-    /// The kernel does not know the ioctl: send the extended legacy command.
+    /// The kernel lacks the ioctl: send the extended legacy command.
     WriteEx,
 }
 
-/// What a command asks for that plain legacy commands cannot carry.
+/// What a command needs that a plain legacy command cannot carry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// At least the extended legacy command.
+    /// The extended legacy command, if not the ioctl.
     pub ex: bool,
-    /// The ioctl and nothing else.
+    /// The ioctl; no legacy command will do.
     pub ioctl: bool,
 }
 
-/// The legacy route for a kernel that lacks the ioctl; EOPNOTSUPP if none will do.
+/// The legacy route for a kernel that lacks the ioctl. EOPNOTSUPP if no legacy command will do.
 #[inline]
 pub fn legacy(needs: Needs) -> Result<Route, Errno> {
     if needs.ioctl {
-        Errno(EOPNOTSUPP).set();
-        return Err(Errno(EOPNOTSUPP));
+        return Errno(EOPNOTSUPP).fail();
     }
     Ok(if needs.ex {
         Route::WriteEx
@@ -43,11 +42,10 @@ pub fn legacy(needs: Needs) -> Result<Route, Errno> {
     })
 }
 
-/// Sends the command that `build` makes as an ioctl, unless this kernel is known not to take it.
-/// On failure errno is set and returned.
+/// Sends `command` as an ioctl, unless this kernel is known to lack it.
 ///
 /// # Safety
-/// `context` is open, and what the built attributes point to is live and writable as they say.
+/// `context` is open, and what the attributes point to is live and writable as they say.
 #[inline(always)]
 pub unsafe fn execute<const N: usize>(
     context: *mut ibv_context,
@@ -55,7 +53,7 @@ pub unsafe fn execute<const N: usize>(
     needs: Needs,
     command: &mut Command<N>,
 ) -> Result<Route, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: `context` is open, and the attributes are valid.
     unsafe {
         if !state(context).may_ioctl(op) {
             return legacy(needs);
@@ -67,7 +65,7 @@ pub unsafe fn execute<const N: usize>(
     }
 }
 
-/// As [`execute`] for a command that goes together with a provider's attributes.
+/// As [`execute`] for a command that carries a provider's attributes too.
 ///
 /// # Safety
 /// As for [`execute`]; `driver` is null or a command buffer that the provider has built.
@@ -78,9 +76,9 @@ pub unsafe fn execute_linked<const N: usize>(
     command: &mut Command<N>,
     driver: *mut ibv_command_buffer,
 ) -> Result<Route, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: `context` is open, and the attributes, those of the provider's chain too, are valid.
     unsafe {
-        // An attribute that the provider insists on has no place in a legacy command.
+        // A legacy command cannot carry a provider's mandatory attributes.
         let needs = linked::needs(driver, needs);
         if !state(context).may_ioctl(op) {
             return legacy(needs);
@@ -92,7 +90,7 @@ pub unsafe fn execute_linked<const N: usize>(
     }
 }
 
-/// Remembers what the kernel does not know, and tells the legacy route; other errors are final.
+/// Remembers that the kernel lacks the ioctl, and returns the legacy route; returns every other error.
 ///
 /// # Safety
 /// `context` is open.
@@ -103,7 +101,7 @@ unsafe fn after_failure(
     needs: Needs,
     error: Errno,
 ) -> Result<Route, Errno> {
-    // SAFETY: by the contract.
+    // SAFETY: `context` is open, and the reference ends with this function.
     let state = unsafe { state(context) };
     match error.0 {
         ENOTTY => state.lacks_ioctl(),

@@ -1,16 +1,16 @@
-//! The ioctl engine: a command as a list of attributes, built on the stack and handed to the kernel.
+//! The ioctl path: a command as a list of attributes, which is built on the stack and passed to the kernel
+//! (kernel: `rdma/rdma_user_ioctl_cmds.h`).
 //!
-//! An attribute holds an object's handle, a value of at most eight bytes, or a pointer to a buffer
-//! (kernel: Documentation/core-api and `rdma/rdma_user_ioctl_cmds.h`).
+//! An attribute holds an object's handle, a value of at most eight bytes, or a pointer to a buffer.
 
 use core::mem::{MaybeUninit, size_of};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::{state::state, valgrind, write::Uhw};
+use super::{state::state, uhw::Uhw, valgrind};
 
-/// An attribute's place in its command.
+/// An attribute's index in its command.
 #[derive(Clone, Copy)]
 pub struct Slot(usize);
 
@@ -20,7 +20,7 @@ pub struct Command<const N: usize> {
     hdr: ib_uverbs_ioctl_hdr,
     attrs: [MaybeUninit<ib_uverbs_attr>; N],
     len: usize,
-    /// Something did not fit the format: the command answers EINVAL instead of being sent.
+    /// An attribute did not fit: execute() fails with EINVAL and sends nothing.
     malformed: bool,
 }
 
@@ -69,7 +69,7 @@ impl<const N: usize> Command<N> {
         self.push(id, 0, handle.into());
     }
 
-    /// The object (or file descriptor) that the command makes; [`Command::made`] tells its handle.
+    /// The object (or file descriptor) that the command creates; [`Command::created`] returns its handle.
     #[inline(always)]
     pub fn new_object(&mut self, id: u32) -> Slot {
         self.push(id, 0, 0)
@@ -99,17 +99,17 @@ impl<const N: usize> Command<N> {
     /// `data` is readable for `len` bytes until the command is executed.
     #[inline(always)]
     pub unsafe fn input(&mut self, id: u32, data: *const u8, len: usize) -> Slot {
-        // SAFETY: by the contract.
+        // SAFETY: `data` is readable for `len` bytes.
         let data = unsafe { inline_data(data, len) };
         self.push(id, len, data)
     }
 
-    /// As [`Command::input`], for an attribute whose meaning `elem` tells (UVERBS_ATTR_TYPE_ENUM_IN).
+    /// As [`Command::input`], for an attribute of type UVERBS_ATTR_TYPE_ENUM_IN: `elem` selects what the data is.
     ///
     /// # Safety
     /// As for [`Command::input`].
     pub unsafe fn input_enum(&mut self, id: u32, elem: u8, data: *const u8, len: usize) {
-        // SAFETY: by the contract.
+        // SAFETY: `data` is readable for `len` bytes.
         let slot = unsafe { self.input(id, data, len) };
         if let Some(attr) = self.attr(slot) {
             attr.attr_data = ib_uverbs_attr_data {
@@ -140,7 +140,7 @@ impl<const N: usize> Command<N> {
     #[inline(always)]
     pub unsafe fn uhw(&mut self, uhw: &Uhw) {
         if let Some((data, len)) = uhw.input() {
-            // SAFETY: by the contract.
+            // SAFETY: the provider's input is live.
             unsafe { self.input(UVERBS_ATTR_UHW_IN, data, len) };
         }
         if let Some((data, len)) = uhw.output() {
@@ -148,7 +148,7 @@ impl<const N: usize> Command<N> {
         }
     }
 
-    /// Lets a kernel that does not know the attribute ignore it.
+    /// Lets a kernel ignore the attribute if it does not know it.
     #[inline(always)]
     pub fn optional(&mut self, slot: Option<Slot>) {
         if let Some(attr) = slot.and_then(|slot| self.attr(slot)) {
@@ -156,9 +156,9 @@ impl<const N: usize> Command<N> {
         }
     }
 
-    /// The handle of the object that the executed command made.
+    /// The handle of the object that the executed command created.
     #[inline(always)]
-    pub fn made(&mut self, slot: Slot) -> u32 {
+    pub fn created(&mut self, slot: Slot) -> u32 {
         self.attr(slot).map_or(0, |attr| attr.data as u32)
     }
 
@@ -168,16 +168,16 @@ impl<const N: usize> Command<N> {
         (slot.0 < self.len).then(|| unsafe { self.attrs[slot.0].assume_init_mut() })
     }
 
-    /// Appends attributes that stand elsewhere, in a provider's buffer; false if they do not fit.
-    pub(super) fn append(&mut self, attrs: &[ib_uverbs_attr]) -> bool {
+    /// Appends the attributes of a provider's buffer; EINVAL if they do not fit.
+    pub(super) fn append(&mut self, attrs: &[ib_uverbs_attr]) -> Result<(), Errno> {
         let Some(room) = self.attrs.get_mut(self.len..self.len + attrs.len()) else {
-            return false;
+            return Errno(EINVAL).fail();
         };
         for (to, from) in room.iter_mut().zip(attrs) {
             to.write(*from);
         }
         self.len += attrs.len();
-        true
+        Ok(())
     }
 
     /// The attributes so far.
@@ -187,19 +187,18 @@ impl<const N: usize> Command<N> {
         unsafe { core::slice::from_raw_parts(self.attrs.as_ptr().cast(), self.len) }
     }
 
-    /// Sends the command. On failure errno is set and returned.
+    /// Sends the command.
     ///
     /// # Safety
     /// `context` is open, and what the attributes point to is live and writable as they say.
     #[inline(always)]
     pub unsafe fn execute(&mut self, context: *mut ibv_context) -> Result<(), Errno> {
         if self.malformed {
-            Errno(EINVAL).set();
-            return Err(Errno(EINVAL));
+            return Errno(EINVAL).fail();
         }
         let len = self.len;
-        // SAFETY: the attributes follow the header (repr(C), checked below) and `len` are written;
-        // the rest is the caller's contract.
+        // SAFETY: the attributes follow the header (repr(C), checked below), and push() and append() have
+        // written `len` of them; `context` is open, and what they point to is valid.
         unsafe { submit(context, (&raw mut *self).cast(), len) }
     }
 }
@@ -207,7 +206,7 @@ impl<const N: usize> Command<N> {
 /// The attributes must directly follow the header.
 const _: () = assert!(core::mem::offset_of!(Command<1>, attrs) == size_of::<ib_uverbs_ioctl_hdr>());
 
-/// What an input attribute carries: the bytes themselves if they fit, else their address.
+/// The data of an input attribute: the bytes themselves if they fit, else their address.
 ///
 /// # Safety
 /// `data` is readable for `len` bytes if these are at most eight.
@@ -217,7 +216,7 @@ pub(super) unsafe fn inline_data(data: *const u8, len: usize) -> u64 {
         return data as u64;
     }
     let mut bytes = [0; size_of::<u64>()];
-    // SAFETY: by the contract, and `len` is at most the array's.
+    // SAFETY: `data` is readable for `len` bytes, which are at most the array's eight.
     unsafe { core::ptr::copy_nonoverlapping(data, bytes.as_mut_ptr(), len) };
     u64::from_ne_bytes(bytes)
 }
@@ -231,8 +230,7 @@ pub(super) unsafe fn submit(
     hdr: *mut ib_uverbs_ioctl_hdr,
     len: usize,
 ) -> Result<(), Errno> {
-    // SAFETY: by the contract the header and its attributes are ours to write, and the context's
-    // state is valid; the kernel checks everything that the attributes point to.
+    // SAFETY: the command is this thread's, and `context` is open; the kernel checks every pointer in it.
     unsafe {
         (*hdr).num_attrs = len as u16;
         (*hdr).length =
@@ -243,8 +241,21 @@ pub(super) unsafe fn submit(
         if libc::ioctl((*context).cmd_fd, RDMA_VERBS_IOCTL as libc::c_ulong, hdr) != 0 {
             return Err(Errno::last());
         }
-        let mut attr = hdr.add(1).cast::<ib_uverbs_attr>().cast_const();
-        let end = attr.add(len);
+        mark_outputs_defined(hdr.add(1).cast(), len);
+    }
+    Ok(())
+}
+
+/// Reports to valgrind what the kernel has written to the outputs of an executed command.
+///
+/// # Safety
+/// `attrs` points to `len` initialised attributes.
+#[inline(always)]
+unsafe fn mark_outputs_defined(attrs: *const ib_uverbs_attr, len: usize) {
+    let mut attr = attrs;
+    // SAFETY: `attr` runs over the `len` attributes.
+    unsafe {
+        let end = attrs.add(len);
         while attr != end {
             if (*attr).flags & UVERBS_ATTR_F_VALID_OUTPUT as u16 != 0 && (*attr).len != 0 {
                 valgrind::make_mem_defined((*attr).data, (*attr).len.into());
@@ -252,5 +263,4 @@ pub(super) unsafe fn submit(
             attr = attr.add(1);
         }
     }
-    Ok(())
 }

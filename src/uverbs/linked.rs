@@ -1,5 +1,7 @@
-//! Commands that providers build themselves: `struct ibv_command_buffer`, a list of attribute blocks
-//! that the kernel must get as one array, and whose results must come back to where they stand.
+//! Attributes of a provider's own: `struct ibv_command_buffer` (rdma-core's cmd_ioctl.h), a chain of blocks.
+//!
+//! The kernel takes the attributes of all blocks as one array, so they are copied behind the first block's,
+//! and the kernel's results are copied back to the blocks.
 
 use core::{mem::size_of, slice};
 
@@ -20,7 +22,7 @@ const NO_INDEX: u8 = 0xff;
 /// `first` is null or a command buffer whose `next` chain ends in null and is live while iterated.
 unsafe fn chain(first: *mut ibv_command_buffer) -> impl Iterator<Item = *mut ibv_command_buffer> {
     let some = |block: *mut ibv_command_buffer| (!block.is_null()).then_some(block);
-    // SAFETY: each block of the chain is live by the contract.
+    // SAFETY: the caller keeps each block of the chain live.
     core::iter::successors(some(first), move |block| unsafe { some((**block).next) })
 }
 
@@ -29,7 +31,7 @@ unsafe fn chain(first: *mut ibv_command_buffer) -> impl Iterator<Item = *mut ibv
 /// # Safety
 /// `block` is a live command buffer: its attributes lie between its header and `next_attr`.
 unsafe fn extent(block: *mut ibv_command_buffer) -> (*mut ib_uverbs_attr, usize) {
-    // SAFETY: by the contract.
+    // SAFETY: `block` is live.
     unsafe {
         let first = (&raw mut (*block).hdr.attrs).cast::<ib_uverbs_attr>();
         let bytes = ((*block).next_attr as usize).saturating_sub(first as usize);
@@ -37,8 +39,20 @@ unsafe fn extent(block: *mut ibv_command_buffer) -> (*mut ib_uverbs_attr, usize)
     }
 }
 
-/// The number of attributes in a block of `num_attrs` and in all blocks linked behind it: what a
-/// provider asks before it makes room for them (`__ioctl_final_num_attrs`).
+/// The attributes of a block.
+///
+/// # Safety
+/// `block` is a live command buffer, and nobody else uses it as long as the slice.
+unsafe fn attributes<'a>(block: *mut ibv_command_buffer) -> &'a mut [ib_uverbs_attr] {
+    // SAFETY: the provider has written the attributes up to `next_attr`.
+    unsafe {
+        let (first, len) = extent(block);
+        slice::from_raw_parts_mut(first, len)
+    }
+}
+
+/// The number of attributes in a block of `num_attrs` and in all blocks of `link`. Providers size their
+/// buffers with it (`__ioctl_final_num_attrs`).
 ///
 /// # Safety
 /// `link` is null or the provider's live chain of command buffers.
@@ -46,32 +60,32 @@ pub unsafe extern "C" fn __ioctl_final_num_attrs(
     num_attrs: c_uint,
     link: *mut ibv_command_buffer,
 ) -> c_uint {
-    // SAFETY: by the contract.
+    // SAFETY: the chain is live.
     unsafe { chain(link).fold(num_attrs, |sum, block| sum + extent(block).1 as c_uint) }
 }
 
-/// What the provider's attributes need beyond `needs` if the ioctl is not known to the kernel.
+/// `needs`, and what the provider's attributes need besides.
 ///
 /// # Safety
 /// `driver` is null or the provider's live chain of command buffers.
 pub unsafe fn needs(driver: *mut ibv_command_buffer, mut needs: Needs) -> Needs {
-    // SAFETY: by the contract.
-    unsafe {
-        for block in chain(driver) {
-            let (attrs, len) = extent(block);
-            needs.ioctl |= slice::from_raw_parts(attrs, len).iter().any(|attr| {
-                attr.flags & UVERBS_ATTR_F_MANDATORY as u16 != 0
-                    && u32::from(attr.attr_id) != UVERBS_ATTR_UHW_IN
-                    && u32::from(attr.attr_id) != UVERBS_ATTR_UHW_OUT
-            });
-            needs.ex |= (*block).flags & CMDB_FALLBACK_REQUIRE_EX != 0;
-            needs.ioctl |= (*block).flags & CMDB_FALLBACK_IOCTL_ONLY != 0;
-        }
+    // SAFETY: the chain is live.
+    for block in unsafe { chain(driver) } {
+        // SAFETY: the block is live, and its provider does not use it during the command.
+        let (flags, attrs) = unsafe { ((*block).flags, attributes(block)) };
+        needs.ioctl |= attrs.iter().any(|attr| {
+            attr.flags & UVERBS_ATTR_F_MANDATORY as u16 != 0
+                && u32::from(attr.attr_id) != UVERBS_ATTR_UHW_IN
+                && u32::from(attr.attr_id) != UVERBS_ATTR_UHW_OUT
+        });
+        needs.ex |= flags & CMDB_FALLBACK_REQUIRE_EX != 0;
+        needs.ioctl |= flags & CMDB_FALLBACK_IOCTL_ONLY != 0;
     }
     needs
 }
 
-/// Sends `command` with the provider's attributes behind its own, and copies theirs back.
+/// Sends `command` with the provider's attributes behind its own, and copies the results of those back.
+/// EINVAL if there are more than `command` has room for.
 ///
 /// # Safety
 /// `context` is open; `driver` is null or the provider's live chain of command buffers; what the
@@ -82,44 +96,83 @@ pub unsafe fn execute<const N: usize>(
     driver: *mut ibv_command_buffer,
 ) -> Result<(), Errno> {
     let own = command.attrs().len();
-    // SAFETY: by the contract each block's attributes are live, and nobody else uses them meanwhile.
+    // SAFETY: the chain is live.
+    for block in unsafe { chain(driver) } {
+        // SAFETY: the block is live, and its provider does not use it during the command.
+        command.append(unsafe { attributes(block) })?;
+    }
+    // SAFETY: `context` is open, and the attributes are valid; the results are in the chain's order.
     unsafe {
-        for block in chain(driver) {
-            let (attrs, len) = extent(block);
-            if !command.append(slice::from_raw_parts(attrs, len)) {
-                Errno(EINVAL).set();
-                return Err(Errno(EINVAL));
-            }
-        }
         command.execute(context)?;
         copy_back(&command.attrs()[own..], driver);
     }
     Ok(())
 }
 
-/// Puts the attributes that stood in the chain back where they were, with what the kernel made of
-/// them.
+/// Copies the executed attributes back to the blocks that they came from.
 ///
 /// # Safety
-/// `results` are at least as many as the chain's attributes, in its order; the chain is live.
+/// `results` are the chain's attributes in its order, outside of it; the chain is live.
 unsafe fn copy_back(mut results: &[ib_uverbs_attr], driver: *mut ibv_command_buffer) {
-    // SAFETY: by the contract.
+    // SAFETY: the chain is live.
     for block in unsafe { chain(driver) } {
-        // SAFETY: likewise; the provider does not touch its buffers while its command is executed.
-        let to = unsafe {
-            let (attrs, len) = extent(block);
-            slice::from_raw_parts_mut(attrs, len)
-        };
-        let Some((mine, rest)) = results.split_at_checked(to.len()) else {
+        // SAFETY: the block is live, and its provider does not use it during the command.
+        let to = unsafe { attributes(block) };
+        let Some((executed, rest)) = results.split_at_checked(to.len()) else {
             return;
         };
-        to.copy_from_slice(mine);
+        to.copy_from_slice(executed);
         results = rest;
     }
 }
 
-/// Sends a command that a provider has built, with all blocks linked behind it. Returns 0, or errno,
-/// which is also set.
+/// Copies the attributes of all blocks linked behind `cmd` behind its own, and returns the number of all.
+/// EINVAL if the provider's buffer is too small for them.
+///
+/// # Safety
+/// `cmd` is a live command buffer with room for attributes up to its `last_attr`; its chain is live.
+unsafe fn gather(cmd: *mut ibv_command_buffer) -> Result<usize, Errno> {
+    // SAFETY: `cmd` and its chain are live, and no attribute is written behind `last_attr`.
+    unsafe {
+        let (attrs, mut len) = extent(cmd);
+        let room = ((*cmd).last_attr as usize).saturating_sub(attrs as usize)
+            / size_of::<ib_uverbs_attr>();
+        for block in chain((*cmd).next) {
+            let (from, count) = extent(block);
+            if count > room.saturating_sub(len) {
+                return Errno(EINVAL).fail();
+            }
+            if (*block).uhw_in_idx != NO_INDEX {
+                (*cmd).uhw_in_idx = (*block).uhw_in_idx.saturating_add(len as u8);
+            }
+            attrs.add(len).copy_from_nonoverlapping(from, count);
+            len += count;
+        }
+        Ok(len)
+    }
+}
+
+/// Replaces the pointer in a short UHW input by the bytes that it points to, as the ioctl wants them. The
+/// legacy path needs the pointer, so providers leave it there.
+///
+/// # Safety
+/// `cmd` is a live command buffer with `len` attributes, whose UHW input, if any, is readable.
+unsafe fn inline_uhw(cmd: *mut ibv_command_buffer, len: usize) {
+    // SAFETY: `cmd` is live, the index is checked, and the UHW input is readable for its length.
+    unsafe {
+        let index = (*cmd).uhw_in_idx;
+        if index == NO_INDEX || usize::from(index) >= len {
+            return;
+        }
+        let uhw = &mut *extent(cmd).0.add(index.into());
+        if usize::from(uhw.len) <= size_of::<u64>() {
+            uhw.data = inline_data(uhw.data as *const u8, uhw.len.into());
+        }
+    }
+}
+
+/// Sends a command that a provider has built, with all blocks linked behind it. Returns 0, or a positive
+/// errno value that is also in errno.
 ///
 /// # Safety
 /// `context` is open; `cmd` is a live command buffer made by the provider's DECLARE_COMMAND_BUFFER
@@ -128,43 +181,20 @@ pub unsafe extern "C" fn execute_ioctl(
     context: *mut ibv_context,
     cmd: *mut ibv_command_buffer,
 ) -> c_int {
-    // SAFETY: by the contract; what does not fit into the provider's room is refused.
-    unsafe {
-        if (*cmd).flags & CMDB_BUFFER_ERROR != 0 {
-            Errno(EINVAL).set();
-            return EINVAL;
-        }
-        let (attrs, own) = extent(cmd);
-        let room = ((*cmd).last_attr as usize).saturating_sub(attrs as usize)
-            / size_of::<ib_uverbs_attr>();
-        let mut len = own;
-        for block in chain((*cmd).next) {
-            let (from, count) = extent(block);
-            if count > room.saturating_sub(len) {
-                Errno(EINVAL).set();
-                return EINVAL;
+    let execute = || {
+        // SAFETY: `context` is open, `cmd` and its chain are live, `own` of its `len` attributes are its own.
+        unsafe {
+            if (*cmd).flags & CMDB_BUFFER_ERROR != 0 {
+                return Errno(EINVAL).fail();
             }
-            if (*block).uhw_in_idx != NO_INDEX {
-                (*cmd).uhw_in_idx = (*block).uhw_in_idx.saturating_add(len as u8);
-            }
-            attrs.add(len).copy_from_nonoverlapping(from, count);
-            len += count;
+            let (attrs, own) = extent(cmd);
+            let len = gather(cmd)?;
+            inline_uhw(cmd, len);
+            submit(context, &raw mut (*cmd).hdr, len)?;
+            let results = slice::from_raw_parts(attrs.add(own), len - own);
+            copy_back(results, (*cmd).next);
         }
-        // A UHW input is kept as a pointer until now, for the legacy path's sake.
-        let uhw = usize::from((*cmd).uhw_in_idx);
-        if (*cmd).uhw_in_idx != NO_INDEX && uhw < len {
-            let uhw = &mut *attrs.add(uhw);
-            if usize::from(uhw.len) <= size_of::<u64>() {
-                uhw.data = inline_data(uhw.data as *const u8, uhw.len.into());
-            }
-        }
-        if let Err(error) = submit(context, &raw mut (*cmd).hdr, len) {
-            return error.0;
-        }
-        copy_back(
-            slice::from_raw_parts(attrs.add(own), len - own),
-            (*cmd).next,
-        );
-    }
-    0
+        Ok(())
+    };
+    execute().into_c()
 }

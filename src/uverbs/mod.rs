@@ -1,12 +1,16 @@
-//! The kernel's side: the ioctl engine, the legacy write path, and the fallback between them.
+//! The kernel's uverbs interface: commands by ioctl, commands by `write()`, and the choice between them.
 //!
-//! A command goes to the kernel as an ioctl with attributes ([`ioctl`]). A kernel without that
-//! framework (ENOTTY) or without that method (EPROTONOSUPPORT) gets the same command by `write()`
-//! ([`write`]); what it did not know is remembered in the context ([`state`]), so that it is asked
-//! once. [`fallback`] decides between the two.
+//! A command goes to the kernel as an ioctl with attributes ([`ioctl`]). A kernel without that ioctl
+//! (ENOTTY) or without the method (EPROTONOSUPPORT) gets the same command by `write()` ([`write`]). The
+//! context's [`state`] remembers what the kernel lacks, so that each context tries a method once.
+//! [`fallback`] chooses between the two. [`cmd`] has the commands, a file per object.
+//!
+//! An error that the kernel returned is in errno too. A command that refuses its arguments sets errno
+//! ([`Errno::fail`]) only where rdma-core does, because programs print errno.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use ibverbs_abi::Errno;
 use libc::{EIO, c_int};
 
 pub mod cmd;
@@ -16,20 +20,21 @@ pub mod ioctl;
 pub mod linked;
 pub mod scratch;
 pub mod state;
+pub mod uhw;
 mod valgrind;
 pub mod write;
 
-/// The kernel's uverbs ABI version, 3 to 6; 0 before the first device was discovered.
+/// The version of the kernel's uverbs ABI, 3 to 6; 0 before the first device is discovered.
 pub static KERNEL_ABI: AtomicI32 = AtomicI32::new(0);
 
-/// The kernel's uverbs ABI version.
+/// The value of [`KERNEL_ABI`].
 #[inline]
 pub fn kernel_abi() -> c_int {
     KERNEL_ABI.load(Ordering::Relaxed)
 }
 
-/// The exported `verbs_allow_disassociate_destroy`: a byte that providers read too, so it lives
-/// under its C name, and Rust reaches it as they do, through the GOT.
+/// The exported `verbs_allow_disassociate_destroy`, a C bool that providers read too. It is defined under its
+/// C name, and Rust reads it as providers do, through the GOT.
 mod allow_disassociate {
     use core::sync::atomic::AtomicBool;
 
@@ -47,21 +52,24 @@ pub fn set_allow_disassociate_destroy(allow: bool) {
     allow_disassociate::FLAG.store(allow, Ordering::Relaxed);
 }
 
-/// What a destroy command's result means.
+/// What a destroy command that did not fail found.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Destroyed {
-    /// The object is gone; its events must be waited for.
-    Yes,
-    /// Return this value now, without waiting: an error, or 0 for a device that went away while the
-    /// program asked for such failures to be ignored.
-    Return(c_int),
+    /// The object; the program must acknowledge its events before its memory is freed.
+    Object,
+    /// No device: it was disassociated, and its objects and events are gone with it.
+    NoDevice,
 }
 
-/// Reads a destroy command's result: EIO means that the device is gone, and its events with it.
+/// Reads the result of a destroy command. EIO means that the device was disassociated, which is a success
+/// if the program said so ([`set_allow_disassociate_destroy`]).
 #[inline]
-pub(crate) fn destroyed(ret: c_int) -> Destroyed {
-    match ret {
-        0 => Destroyed::Yes,
-        EIO if allow_disassociate::FLAG.load(Ordering::Relaxed) => Destroyed::Return(0),
-        _ => Destroyed::Return(ret),
+pub(crate) fn destroyed(result: Result<(), Errno>) -> Result<Destroyed, Errno> {
+    match result {
+        Ok(()) => Ok(Destroyed::Object),
+        Err(Errno(EIO)) if allow_disassociate::FLAG.load(Ordering::Relaxed) => {
+            Ok(Destroyed::NoDevice)
+        }
+        Err(errno) => Err(errno),
     }
 }

@@ -1,9 +1,12 @@
-//! Room for a command whose length is known only when it is built.
+//! Memory for a command whose length is known only at run time.
 
 use core::{ptr, slice};
 
-/// `len` bytes, zeroed at first and aligned to 8: on the stack, or from malloc where they do not fit into
-/// `WORDS` words of eight bytes.
+use ibverbs_abi::Errno;
+use libc::ENOMEM;
+
+/// `len` bytes, initially zero and aligned to 8. They are on the stack, or from calloc if they do not fit
+/// into `WORDS` words of eight bytes.
 pub struct Scratch<const WORDS: usize> {
     small: [u64; WORDS],
     large: *mut u8,
@@ -11,18 +14,18 @@ pub struct Scratch<const WORDS: usize> {
 }
 
 impl<const WORDS: usize> Scratch<WORDS> {
-    /// None if there is no memory.
+    /// ENOMEM if there is no memory.
     #[inline]
-    pub fn new(len: usize) -> Option<Self> {
+    pub fn new(len: usize) -> Result<Self, Errno> {
         let mut large = ptr::null_mut::<u8>();
         if len > size_of::<[u64; WORDS]>() {
-            // SAFETY: calloc of a length that is not 0.
+            // SAFETY: calloc accepts every length; the result is checked.
             large = unsafe { libc::calloc(1, len) }.cast();
             if large.is_null() {
-                return None;
+                return Errno(ENOMEM).fail();
             }
         }
-        Some(Scratch {
+        Ok(Scratch {
             small: [0; WORDS],
             large,
             len,
@@ -36,7 +39,7 @@ impl<const WORDS: usize> Scratch<WORDS> {
         } else {
             self.large
         };
-        // SAFETY: either has `len` bytes or more, initialised by new(), and is this struct's own.
+        // SAFETY: new() made either of them `len` bytes long at least and zeroed it; `self` owns both.
         unsafe { slice::from_raw_parts_mut(at, self.len) }
     }
 }
@@ -45,7 +48,7 @@ impl<const WORDS: usize> Drop for Scratch<WORDS> {
     #[inline]
     fn drop(&mut self) {
         if !self.large.is_null() {
-            // SAFETY: allocated by new() and freed only here.
+            // SAFETY: new() allocated it, and only drop frees it.
             unsafe { libc::free(self.large.cast()) }
         }
     }
@@ -65,6 +68,6 @@ mod tests {
             scratch.bytes().fill(7);
             assert!(scratch.bytes().iter().all(|&byte| byte == 7));
         }
-        assert!(Scratch::<2>::new(usize::MAX).is_none());
+        assert!(Scratch::<2>::new(usize::MAX).is_err());
     }
 }

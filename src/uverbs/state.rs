@@ -1,4 +1,4 @@
-//! What the library keeps of a context's kernel side.
+//! What the library knows about a context's kernel: the commands it lacks, and how to send them.
 
 use core::{
     mem::offset_of,
@@ -7,8 +7,9 @@ use core::{
 
 use ibverbs_abi::{ibv_context, verbs_context};
 
-/// The commands whose support is remembered per context. What shares a bit shares its fate: the C
-/// library keeps flow and RWQ table destruction with `DestroyAh`, and both GID queries together.
+/// The commands whose support is remembered per context. Commands that share a bit are unsupported together:
+/// as in rdma-core, destroying a flow or an RWQ indirection table shares `DestroyAh`, and both GID queries
+/// share `QueryGid`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Op {
@@ -31,22 +32,22 @@ pub enum Op {
     RegMrEx,
 }
 
-/// The kernel side of one context. It is the first member of what `verbs_context.priv` points to.
+/// The kernel state of one context: the first member of what `verbs_context.priv` points to.
 #[repr(C)]
 pub struct State {
-    /// One bit per [`Op`] that the kernel does not know as an ioctl.
+    /// One bit per [`Op`] that the kernel does not support as an ioctl.
     unsupported: AtomicU64,
-    /// RDMA_DRIVER_*, sent with each ioctl so that the kernel refuses a provider that is not its own.
+    /// RDMA_DRIVER_*. Each ioctl carries it, so that the kernel rejects the provider of another driver.
     pub driver_id: u32,
-    /// Legacy commands go by the ioctl INVOKE_WRITE instead of `write()`.
+    /// Legacy commands go through the ioctl INVOKE_WRITE instead of `write()`.
     pub write_by_ioctl: AtomicBool,
-    /// The context came from `ibv_import_device`: its objects must not be made by `write()`, which
-    /// has no way to name an event file.
+    /// The context came from `ibv_import_device`. Its objects must not be created by `write()`, which
+    /// cannot name an event file.
     pub imported: AtomicBool,
 }
 
 impl State {
-    /// The state of a new context, of which nothing is known yet.
+    /// The state of a new context, whose kernel is assumed to support every ioctl.
     pub const fn new(driver_id: u32) -> Self {
         State {
             unsupported: AtomicU64::new(0),
@@ -56,48 +57,54 @@ impl State {
         }
     }
 
-    /// Whether the kernel may know `op` as an ioctl.
+    /// Whether the kernel may support `op` as an ioctl.
     #[inline]
     pub fn may_ioctl(&self, op: Op) -> bool {
         self.unsupported.load(Ordering::Relaxed) & (1 << op as u8) == 0
     }
 
-    /// The kernel does not know `op` as an ioctl.
+    /// Records that the kernel does not support `op` as an ioctl.
     pub fn lacks(&self, op: Op) {
         self.unsupported.fetch_or(1 << op as u8, Ordering::Relaxed);
     }
 
-    /// The kernel has no ioctls at all.
+    /// Records that the kernel has no ioctl for commands at all.
     pub fn lacks_ioctl(&self) {
         self.unsupported.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// Whether the context was imported.
+    /// Whether legacy commands go through the ioctl INVOKE_WRITE.
+    #[inline]
+    pub fn writes_by_ioctl(&self) -> bool {
+        self.write_by_ioctl.load(Ordering::Relaxed)
+    }
+
+    /// Whether the context came from `ibv_import_device`.
     #[inline]
     pub fn is_imported(&self) -> bool {
         self.imported.load(Ordering::Relaxed)
     }
 }
 
-/// The extended context that stands around `context`, whatever the provider's ABI: all slots have
-/// fixed offsets from the `ibv_context` at its end.
+/// The `verbs_context` whose last member is `context`. Its members have fixed offsets from the `ibv_context`
+/// in every provider ABI.
 ///
 /// # Safety
 /// `context` is a context that a provider made through this library and that is still open.
 #[inline]
 pub unsafe fn extended(context: *mut ibv_context) -> *mut verbs_context {
-    // SAFETY: by the contract the context is the last member of a verbs_context.
+    // SAFETY: the library allocates every context as the last member of a verbs_context.
     unsafe { context.byte_sub(offset_of!(verbs_context, context)).cast() }
 }
 
-/// The kernel side of `context`.
+/// The kernel state of `context`.
 ///
 /// # Safety
 /// As for [`extended`]; the reference must not outlive the context.
 #[inline]
 pub unsafe fn state<'a>(context: *mut ibv_context) -> &'a State {
-    // SAFETY: by the contract the context was initialised by the library, which made priv_ point to
-    // a structure that begins with a State and lives as long as the context.
+    // SAFETY: when the library initialised the context, it made priv_ point to a structure that begins
+    // with a State and lives as long as the context.
     unsafe { &*(*extended(context)).priv_.cast::<State>() }
 }
 

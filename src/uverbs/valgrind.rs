@@ -1,9 +1,9 @@
 //! Tells valgrind's memcheck that the kernel has filled a buffer.
 //!
-//! Memcheck cannot see what an RDMA command writes through pointers within pointers; without this
-//! every program under it would be told of uninitialised values that are none.
+//! Memcheck does not follow the pointers inside a command, so it would report the kernel's outputs as
+//! uninitialised values.
 
-/// Marks `len` bytes at `addr` as initialised. A few register moves when not under valgrind.
+/// Marks `len` bytes at `addr` as initialised. Costs a few register moves outside valgrind.
 #[inline(always)]
 pub fn make_mem_defined(addr: u64, len: usize) {
     /// VG_USERREQ__MAKE_MEM_DEFINED: the tool base 'M','C', request 2 (valgrind's memcheck.h).

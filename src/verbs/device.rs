@@ -25,7 +25,7 @@ use crate::{
         software::{self, SoftwareDevices},
     },
     sys,
-    uverbs::{self, cmd::device::ibv_cmd_alloc_async_fd, state::state},
+    uverbs::{self, cmd::device::alloc_async_fd, state::state},
 };
 
 /// What the library knows of devices. The lock is held while providers are loaded and take devices;
@@ -276,7 +276,7 @@ unsafe fn finish(
             state(context).imported.store(true, Ordering::Relaxed);
         }
         let wants_events = imported || has_events && (*context).async_fd == -1;
-        if wants_events && ibv_cmd_alloc_async_fd(context) != 0 {
+        if wants_events && alloc_async_fd(context).is_err() {
             let errno = Errno::last();
             ibv_close_device(context);
             return errno.null();

@@ -27,6 +27,14 @@ impl Errno {
         unsafe { *libc::__errno_location() = self.0 }
     }
 
+    /// Sets errno and returns the error: how a function inside the library refuses a call itself. An error
+    /// that a system call returned is in errno already.
+    #[inline]
+    pub fn fail<T>(self) -> Result<T, Errno> {
+        self.set();
+        Err(self)
+    }
+
     /// Sets errno and returns the value: how a verb that returns an errno value fails.
     #[inline]
     pub fn returned(self) -> c_int {
@@ -89,6 +97,7 @@ mod tests {
     #[test]
     fn each_convention_sets_errno() {
         for fail in [
+            |errno: Errno| assert_eq!(errno.fail::<()>(), Err(Errno(libc::EMFILE))),
             |errno: Errno| assert_eq!(errno.returned(), libc::EMFILE),
             |errno: Errno| assert!(errno.null::<u8>().is_null()),
             |errno: Errno| assert_eq!(errno.minus_one(), -1),

@@ -3,34 +3,36 @@
 use ibverbs_abi::*;
 use libc::{EOPNOTSUPP, c_int};
 
-use super::{mr::LINK_ROOM, only};
-use crate::uverbs::{Destroyed, destroyed, ioctl::Command, linked};
+use super::{destroy, mr::LINK_ROOM, only, to_c};
+use crate::uverbs::{ioctl::Command, linked};
 
 /// Creates a set of counters.
 ///
 /// # Safety
-/// All pointers are live; `link` is null or the provider's live chain of command buffers.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_create_counters(
     context: *mut ibv_context,
     init_attr: *mut ibv_counters_init_attr,
     vcounters: *mut verbs_counters,
     link: *mut ibv_command_buffer,
 ) -> c_int {
-    let mut cmd =
-        Command::<{ 1 + LINK_ROOM }>::new(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_CREATE);
-    let handle = cmd.new_object(UVERBS_ATTR_CREATE_COUNTERS_HANDLE);
-    // SAFETY: by the contract.
-    unsafe {
-        if !only((*init_attr).comp_mask.into(), 0) {
-            return EOPNOTSUPP;
+    to_c(|| {
+        let mut cmd = Command::<{ 1 + LINK_ROOM }>::new(
+            UVERBS_OBJECT_COUNTERS,
+            UVERBS_METHOD_COUNTERS_CREATE,
+        );
+        let handle = cmd.new_object(UVERBS_ATTR_CREATE_COUNTERS_HANDLE);
+        // SAFETY: `context` is open; `init_attr`, `vcounters` and `link` are live.
+        unsafe {
+            if !only((*init_attr).comp_mask.into(), 0) {
+                return Err(Errno(EOPNOTSUPP));
+            }
+            linked::execute(context, &mut cmd, link)?;
+            (*vcounters).counters.context = context;
+            (*vcounters).handle = cmd.created(handle);
         }
-        if let Err(error) = linked::execute(context, &mut cmd, link) {
-            return error.0;
-        }
-        (*vcounters).counters.context = context;
-        (*vcounters).handle = cmd.made(handle);
-    }
-    0
+        Ok(())
+    })
 }
 
 /// Destroys a set of counters.
@@ -38,23 +40,19 @@ pub unsafe extern "C" fn ibv_cmd_create_counters(
 /// # Safety
 /// `vcounters` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_counters(vcounters: *mut verbs_counters) -> c_int {
-    let mut cmd = Command::<1>::new(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY);
-    // SAFETY: by the contract.
-    let ret = unsafe {
-        cmd.object(UVERBS_ATTR_DESTROY_COUNTERS_HANDLE, (*vcounters).handle);
-        cmd.execute((*vcounters).counters.context)
-    };
-    match destroyed(ret.into_c()) {
-        Destroyed::Yes => 0,
-        Destroyed::Return(ret) => ret,
-    }
+    const METHOD: (u32, u32) = (UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_DESTROY);
+    const ID: u32 = UVERBS_ATTR_DESTROY_COUNTERS_HANDLE;
+    // SAFETY: `vcounters` is live, and its context open.
+    to_c(|| unsafe {
+        let (context, handle) = ((*vcounters).counters.context, (*vcounters).handle);
+        destroy::by_ioctl_only(context, METHOD, ID, handle)
+    })
 }
 
 /// Reads `ncounters` counters.
 ///
 /// # Safety
-/// All pointers are live, `counters_value` has `ncounters` members; `link` is null or the provider's
-/// live chain of command buffers.
+/// As the module [`cmd`](super) says; `counters_value` has `ncounters` members.
 pub unsafe extern "C" fn ibv_cmd_read_counters(
     vcounters: *mut verbs_counters,
     counters_value: *mut u64,
@@ -64,12 +62,12 @@ pub unsafe extern "C" fn ibv_cmd_read_counters(
 ) -> c_int {
     let mut cmd =
         Command::<{ 3 + LINK_ROOM }>::new(UVERBS_OBJECT_COUNTERS, UVERBS_METHOD_COUNTERS_READ);
-    // SAFETY: by the contract.
-    unsafe {
+    let len = size_of::<u64>() * ncounters as usize;
+    // SAFETY: `vcounters` is live, its context open; `counters_value` has that length; `link` is live.
+    to_c(|| unsafe {
         cmd.object(UVERBS_ATTR_READ_COUNTERS_HANDLE, (*vcounters).handle);
-        let len = size_of::<u64>() * ncounters as usize;
         cmd.output_bytes(UVERBS_ATTR_READ_COUNTERS_BUFF, counters_value.cast(), len);
         cmd.u32(UVERBS_ATTR_READ_COUNTERS_FLAGS, flags);
-        linked::execute((*vcounters).counters.context, &mut cmd, link).into_c()
-    }
+        linked::execute((*vcounters).counters.context, &mut cmd, link)
+    })
 }

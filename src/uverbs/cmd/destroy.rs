@@ -1,166 +1,178 @@
-//! Destroying objects: one shape for those that have only a handle, one for those with events.
+//! Destroying objects: those that have only a handle, and those with events.
 
-use core::mem::{MaybeUninit, size_of};
+use core::mem::{MaybeUninit, offset_of, size_of};
 
 use ibverbs_abi::*;
-use libc::c_int;
 
 use crate::uverbs::{
     Destroyed, destroyed,
     fallback::{self, Needs, Route},
     ioctl::Command,
     state::{Op, state},
-    write::{self, Placed},
+    uhw::Buffer,
+    write,
 };
 
-/// How to destroy one type of object.
+/// The commands that destroy one type of object.
 pub struct Destroy {
     pub op: Op,
+    /// UVERBS_OBJECT_*
     pub object: u32,
+    /// UVERBS_METHOD_*
     pub method: u32,
-    /// The attribute with the handle.
+    /// The attribute of the handle.
     pub handle: u32,
-    /// The legacy command.
+    /// The legacy command, IB_USER_VERBS_CMD_* or IB_USER_VERBS_EX_CMD_*.
     pub write: u32,
 }
 
 impl Destroy {
-    /// Sends the ioctl if the kernel may know it.
+    /// Destroys an object whose legacy command has no more than the handle.
     ///
     /// # Safety
     /// `context` is open.
     #[inline(always)]
-    unsafe fn ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Route, Errno> {
-        // SAFETY: by the contract; the command has no pointers.
-        unsafe {
-            if !state(context).may_ioctl(self.op) {
-                return Ok(Route::Write);
-            }
-            let mut cmd = Command::<1>::new(self.object, self.method);
-            cmd.object(self.handle, handle);
-            fallback::execute(context, self.op, Needs::default(), &mut cmd)
-        }
-    }
-
-    /// Destroys an object whose legacy command is nothing but its handle.
-    ///
-    /// # Safety
-    /// `context` is open.
-    #[inline(always)]
-    pub unsafe fn handle_only(&self, context: *mut ibv_context, handle: u32) -> c_int {
-        // SAFETY: by the contract.
-        let ret = match unsafe { self.ioctl(context, handle) } {
-            Ok(Route::Done) => 0,
-            Ok(_) => {
-                let mut request = Cmd {
-                    hdr: ib_uverbs_cmd_hdr::default(),
-                    core_payload: handle,
-                };
-                // SAFETY: the request is on this stack, the context open by the contract.
-                unsafe {
-                    write::execute_request(context, self.write, Placed::alone(&raw mut request))
-                }
-            }
-            Err(error) => error.0,
+    pub unsafe fn handle_only(&self, context: *mut ibv_context, handle: u32) -> Result<(), Errno> {
+        // SAFETY: `context` is open.
+        let result = match unsafe { self.by_ioctl(context, handle) } {
+            Ok(Route::Done) => Ok(()),
+            // SAFETY: `context` is open.
+            Ok(_) => unsafe { write::execute_payload(context, self.write, handle) },
+            Err(errno) => Err(errno),
         };
-        match destroyed(ret) {
-            Destroyed::Yes => 0,
-            Destroyed::Return(ret) => ret,
-        }
+        destroyed(result).map(|_| ())
     }
 
     /// Destroys an object whose legacy command is extended: a comp_mask and the handle.
     ///
     /// # Safety
     /// `context` is open.
-    pub unsafe fn handle_only_ex(&self, context: *mut ibv_context, handle: u32) -> c_int {
-        // SAFETY: by the contract.
-        let ret = match unsafe { self.ioctl(context, handle) } {
-            Ok(Route::Done) => 0,
-            Ok(_) => {
-                let mut request = CmdEx {
-                    hdr: ex_hdr::default(),
-                    core_payload: [0u32 /* comp_mask */, handle],
-                };
-                // SAFETY: the request is on this stack, the context open by the contract.
-                unsafe {
-                    write::execute_ex::<_, ()>(
-                        context,
-                        self.write,
-                        Placed::alone(&raw mut request),
-                        Placed::nothing(),
-                    )
-                }
-            }
-            Err(error) => error.0,
+    pub unsafe fn handle_only_ex(
+        &self,
+        context: *mut ibv_context,
+        handle: u32,
+    ) -> Result<(), Errno> {
+        // SAFETY: `context` is open.
+        let result = match unsafe { self.by_ioctl(context, handle) } {
+            Ok(Route::Done) => Ok(()),
+            // SAFETY: `context` is open.
+            Ok(_) => unsafe { self.by_write_ex(context, handle) },
+            Err(errno) => Err(errno),
         };
-        match destroyed(ret) {
-            Destroyed::Yes => 0,
-            Destroyed::Return(ret) => ret,
-        }
+        destroyed(result).map(|_| ())
     }
 
-    /// Destroys an object that has events. `Ok` tells how many the kernel has reported of it in all,
-    /// which are to be waited for; `Err` is what to return without waiting.
-    ///
-    /// The legacy command is the response's address, the handle and a reserved word for all of them.
-    ///
     /// # Safety
     /// `context` is open.
+    #[inline(always)]
+    unsafe fn by_ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Route, Errno> {
+        // SAFETY: `context` is open.
+        if !unsafe { state(context) }.may_ioctl(self.op) {
+            return Ok(Route::Write);
+        }
+        let mut cmd = Command::<1>::new(self.object, self.method);
+        cmd.object(self.handle, handle);
+        // SAFETY: `context` is open, and the command has no pointers.
+        unsafe { fallback::execute(context, self.op, Needs::default(), &mut cmd) }
+    }
+
+    /// # Safety
+    /// `context` is open.
+    unsafe fn by_write_ex(&self, context: *mut ibv_context, handle: u32) -> Result<(), Errno> {
+        let mut request = CmdEx {
+            hdr: ex_hdr::default(),
+            core_payload: [0u32 /* comp_mask */, handle],
+        };
+        // SAFETY: `context` is open, and the request is a local of this function.
+        unsafe { write::execute_ex_request(context, self.write, Buffer::core(&raw mut request)) }
+    }
+
+    /// Destroys an object that has events. Returns the number of events that the kernel has reported for it,
+    /// which the program must have acknowledged before the object is freed; `None` if there is nothing to
+    /// wait for.
+    ///
+    /// # Safety
+    /// `context` is open; the kernel's response, in the attribute `response` too, is an `R`.
     #[inline(always)]
     pub unsafe fn with_events<R: Copy + Default>(
         &self,
         context: *mut ibv_context,
         handle: u32,
-        response_attr: u32,
-    ) -> Result<R, Errno> {
-        let mut response = R::default();
-        // SAFETY: the command's pointers are to this stack, the context is open by the contract.
-        let ret = unsafe {
-            let route = if state(context).may_ioctl(self.op) {
-                let mut cmd = Command::<2>::new(self.object, self.method);
-                cmd.output(response_attr, &raw mut response);
-                cmd.object(self.handle, handle);
-                fallback::execute(context, self.op, Needs::default(), &mut cmd)
-            } else {
-                Ok(Route::Write)
-            };
-            match route {
-                Ok(Route::Done) => 0,
-                Ok(_) => {
-                    let mut request = MaybeUninit::<Cmd<ib_uverbs_destroy_qp>>::uninit();
-                    (&raw mut (*request.as_mut_ptr()).core_payload).write(ib_uverbs_destroy_qp {
-                        response: 0,
-                        qp_handle: handle,
-                        reserved: 0,
-                    });
-                    write::execute(
-                        context,
-                        self.write,
-                        Placed::alone(request.as_mut_ptr()),
-                        Placed::alone(&raw mut response),
-                    )
-                }
-                Err(error) => error.0,
-            }
+        response: u32,
+    ) -> Result<Option<R>, Errno> {
+        let mut reported = R::default();
+        // SAFETY: `context` is open.
+        let route = if unsafe { state(context) }.may_ioctl(self.op) {
+            let mut cmd = Command::<2>::new(self.object, self.method);
+            cmd.output(response, &raw mut reported);
+            cmd.object(self.handle, handle);
+            // SAFETY: `context` is open, and the only output is a local.
+            unsafe { fallback::execute(context, self.op, Needs::default(), &mut cmd) }
+        } else {
+            Ok(Route::Write)
         };
-        match destroyed(ret) {
-            Destroyed::Yes => Ok(response),
-            Destroyed::Return(ret) => Err(Errno(ret)),
+        let result = match route {
+            Ok(Route::Done) => Ok(()),
+            // SAFETY: `context` is open, and the command's response is an `R`.
+            Ok(_) => unsafe { self.by_write_with_events(context, handle, &mut reported) },
+            Err(errno) => Err(errno),
+        };
+        Ok((destroyed(result)? == Destroyed::Object).then_some(reported))
+    }
+
+    /// # Safety
+    /// As for [`Destroy::with_events`].
+    #[inline(always)]
+    unsafe fn by_write_with_events<R>(
+        &self,
+        context: *mut ibv_context,
+        handle: u32,
+        reported: &mut R,
+    ) -> Result<(), Errno> {
+        let mut request = MaybeUninit::<Cmd<ib_uverbs_destroy_qp>>::uninit();
+        // SAFETY: `context` is open, the request is a local of this function, and the response is an `R`.
+        unsafe {
+            (&raw mut (*request.as_mut_ptr()).core_payload).write(ib_uverbs_destroy_qp {
+                response: 0,
+                qp_handle: handle,
+                reserved: 0,
+            });
+            write::execute(
+                context,
+                self.write,
+                Buffer::core(request.as_mut_ptr()),
+                Buffer::core(reported),
+            )
         }
     }
 }
 
-/// The requests of all objects with events have one layout, so one serves for all.
+/// Destroys an object for which there is only the ioctl `method`, with the handle in attribute `id`.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn by_ioctl_only(
+    context: *mut ibv_context,
+    (object, method): (u32, u32),
+    id: u32,
+    handle: u32,
+) -> Result<(), Errno> {
+    let mut cmd = Command::<1>::new(object, method);
+    cmd.object(id, handle);
+    // SAFETY: `context` is open, and the command has no pointers.
+    destroyed(unsafe { cmd.execute(context) }).map(|_| ())
+}
+
+/// The plain requests of objects with events have one layout: the response's address, the handle, and a
+/// reserved word.
 const _: () = {
     assert!(size_of::<ib_uverbs_destroy_cq>() == size_of::<ib_uverbs_destroy_qp>());
     assert!(size_of::<ib_uverbs_destroy_srq>() == size_of::<ib_uverbs_destroy_qp>());
     assert!(
-        core::mem::offset_of!(ib_uverbs_destroy_cq, cq_handle)
-            == core::mem::offset_of!(ib_uverbs_destroy_qp, qp_handle)
+        offset_of!(ib_uverbs_destroy_cq, cq_handle) == offset_of!(ib_uverbs_destroy_qp, qp_handle)
     );
     assert!(
-        core::mem::offset_of!(ib_uverbs_destroy_srq, srq_handle)
-            == core::mem::offset_of!(ib_uverbs_destroy_qp, qp_handle)
+        offset_of!(ib_uverbs_destroy_srq, srq_handle)
+            == offset_of!(ib_uverbs_destroy_qp, qp_handle)
     );
 };

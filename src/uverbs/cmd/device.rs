@@ -8,13 +8,14 @@ use core::{
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOSYS, EOPNOTSUPP, c_int};
 
-use super::mr::LINK_ROOM;
+use super::{mr::LINK_ROOM, to_c};
 use crate::uverbs::{
     fallback::{self, Needs, Route},
     ioctl::Command,
     linked,
     state::Op,
-    write::{self, Placed, Uhw},
+    uhw::{Buffer, Uhw},
+    write,
 };
 
 /// The device that a context was opened on, as providers extend it.
@@ -22,129 +23,130 @@ use crate::uverbs::{
 /// # Safety
 /// `context` is open.
 unsafe fn device_of(context: *mut ibv_context) -> *mut verbs_device {
-    // SAFETY: by the contract; a verbs_device begins with its ibv_device.
+    // SAFETY: an open context holds its device, and every device begins a verbs_device.
     unsafe { (*context).device.cast() }
 }
 
-/// What the kernel can do with this context's device (`IB_UVERBS_CORE_SUPPORT_*`). Each open sets it,
-/// while other threads may be reading it, so it is atomic here; C has it as a plain number.
+/// What the kernel supports for this context's device (IB_UVERBS_CORE_SUPPORT_*), a plain integer in C. Each
+/// open stores it while other threads may read it, so it is atomic here.
 ///
 /// # Safety
-/// `context` is one of this library's, and lives as long as the reference.
+/// `context` is open, and lives as long as the reference.
 pub unsafe fn core_support<'a>(context: *mut ibv_context) -> &'a AtomicU64 {
-    // SAFETY: by the contract the context holds its device, and nothing but this function leads to
-    // the member while a context is open.
+    // SAFETY: the context holds its device; while a context is open only this function reaches the member.
     unsafe { AtomicU64::from_ptr(&raw mut (*device_of(context)).core_support) }
 }
 
-/// Tells the kernel about a new context and learns what it has.
+/// Announces a new context to the kernel and stores what the kernel reports of the device: through ioctl or
+/// write, whichever the kernel supports.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes; `context` is initialised.
+/// As the module [`cmd`](super) says; `context` is initialised.
 pub unsafe fn get_context(
     context: *mut ibv_context,
     cmd: *mut ibv_get_context,
     cmd_size: usize,
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
-) -> c_int {
+) -> Result<(), Errno> {
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: by the contract; what else the attributes point to is on this stack.
+    // SAFETY: `context` is initialised, `cmd` and `resp` are live.
     unsafe {
-        let (mut num_comp_vectors, mut core_support) = (0u32, 0u64);
-        let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
-        cmd.output(
-            UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS,
-            &raw mut num_comp_vectors,
-        );
-        cmd.output(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &raw mut core_support);
-        cmd.uhw(&uhw);
-        match fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd) {
-            Ok(Route::Done) => {
-                (*context).num_comp_vectors = num_comp_vectors as c_int;
-                self::core_support(context).store(core_support, Ordering::Relaxed);
-                0
-            }
-            Ok(_) => get_context_by_write(context, &uhw),
-            Err(error) => error.0,
+        match get_context_by_ioctl(context, &uhw)? {
+            Route::Done => Ok(()),
+            _ => get_context_by_write(context, &uhw),
         }
     }
 }
 
-/// The legacy command also makes the file for asynchronous events.
+/// # Safety
+/// `context` is initialised, and the provider's buffers in `uhw` are live.
+unsafe fn get_context_by_ioctl(context: *mut ibv_context, uhw: &Uhw) -> Result<Route, Errno> {
+    const NUM_COMP_VECTORS: u32 = UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS;
+    let (mut num_comp_vectors, mut core_support) = (0u32, 0u64);
+    let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
+    cmd.output(NUM_COMP_VECTORS, &raw mut num_comp_vectors);
+    cmd.output(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &raw mut core_support);
+    // SAFETY: `context` is initialised, the provider's buffers are live, the outputs are locals.
+    unsafe {
+        cmd.uhw(uhw);
+        let route = fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd);
+        if route == Ok(Route::Done) {
+            (*context).num_comp_vectors = num_comp_vectors as c_int;
+            self::core_support(context).store(core_support, Ordering::Relaxed);
+        }
+        route
+    }
+}
+
+/// This command also creates the file for asynchronous events.
 ///
 /// # Safety
-/// As for [`get_context`].
-unsafe fn get_context_by_write(context: *mut ibv_context, uhw: &Uhw) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_get_context>(&mut request),
-        uhw.response::<ib_uverbs_get_context_resp>(&mut response),
-    ) else {
-        return EINVAL;
+/// As for [`get_context_by_ioctl`].
+unsafe fn get_context_by_write(context: *mut ibv_context, uhw: &Uhw) -> Result<(), Errno> {
+    let request = ib_uverbs_get_context {
+        response: 0,
+        driver_data: [],
     };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
+    // SAFETY: `context` is initialised, the provider's buffers are live, and this is the command's response.
     unsafe {
-        let ret = write::execute(context, IB_USER_VERBS_CMD_GET_CONTEXT, request, response);
-        if ret == 0 {
-            (*context).async_fd = (*response.at).async_fd as c_int;
-            (*context).num_comp_vectors = (*response.at).num_comp_vectors as c_int;
-        }
-        ret
+        let accept = |response: &ib_uverbs_get_context_resp| {
+            (*context).async_fd = response.async_fd as c_int;
+            (*context).num_comp_vectors = response.num_comp_vectors as c_int;
+        };
+        write::execute_uhw(context, IB_USER_VERBS_CMD_GET_CONTEXT, uhw, request, accept)
     }
 }
 
-/// Learns what an imported context has.
+/// Queries what an imported context has: the number of completion vectors and the kernel's support.
 ///
 /// # Safety
-/// `context` is initialised; `driver` is null or the provider's live chain of command buffers.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_query_context(
     context: *mut ibv_context,
     driver: *mut ibv_command_buffer,
 ) -> c_int {
+    const NUM_COMP_VECTORS: u32 = UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS;
     let mut core_support = 0u64;
     let mut cmd =
         Command::<{ 2 + LINK_ROOM }>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT);
-    // SAFETY: by the contract.
-    unsafe {
-        cmd.output(
-            UVERBS_ATTR_QUERY_CONTEXT_NUM_COMP_VECTORS,
-            &raw mut (*context).num_comp_vectors,
-        );
+    // SAFETY: `context` is open and its members writable, `driver` is live.
+    to_c(|| unsafe {
+        cmd.output(NUM_COMP_VECTORS, &raw mut (*context).num_comp_vectors);
         cmd.output(
             UVERBS_ATTR_QUERY_CONTEXT_CORE_SUPPORT,
             &raw mut core_support,
         );
-        if let Err(error) = linked::execute(context, &mut cmd, driver) {
-            return error.0;
-        }
+        linked::execute(context, &mut cmd, driver)?;
         self::core_support(context).store(core_support, Ordering::Relaxed);
-    }
-    0
+        Ok(())
+    })
 }
 
-/// Makes the file that the context's asynchronous events are read from.
+/// Creates the file that the context's asynchronous events are read from, and stores its descriptor.
 ///
 /// # Safety
 /// `context` is open.
-pub unsafe fn ibv_cmd_alloc_async_fd(context: *mut ibv_context) -> c_int {
+pub unsafe fn alloc_async_fd(context: *mut ibv_context) -> Result<(), Errno> {
     let mut cmd = Command::<1>::new(UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC);
     let fd = cmd.new_object(UVERBS_ATTR_ASYNC_EVENT_ALLOC_FD_HANDLE);
-    // SAFETY: by the contract.
+    // SAFETY: `context` is open, and the command has no pointers.
     unsafe {
-        if let Err(error) = cmd.execute(context) {
-            return error.0;
-        }
-        (*context).async_fd = cmd.made(fd) as c_int;
+        cmd.execute(context)?;
+        (*context).async_fd = cmd.created(fd) as c_int;
     }
-    0
+    Ok(())
 }
+
+/// The size in bytes of the attributes that the plain legacy command reports.
+const BASIC: usize = size_of::<ibv_device_attr>();
 
 /// Queries a device's attributes, as many as `attr_size` bytes of the structure hold. `resp`, if not
 /// null, also takes the provider's part of the response, and `resp_size` its length in and out.
 ///
 /// # Safety
-/// All pointers are null where the C library allows it, or live and of the given sizes.
+/// `context` is open; `attr` is writable for `attr_size` bytes; `input` and `resp` are null or live, `resp` for
+/// `*resp_size` bytes.
 pub unsafe extern "C" fn ibv_cmd_query_device_any(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,
@@ -153,63 +155,108 @@ pub unsafe extern "C" fn ibv_cmd_query_device_any(
     resp: *mut ib_uverbs_ex_query_device_resp,
     resp_size: *mut usize,
 ) -> c_int {
-    const BASIC: usize = size_of::<ibv_device_attr>();
     let mut own = MaybeUninit::<ib_uverbs_ex_query_device_resp>::uninit();
     let mut own_size = size_of::<ib_uverbs_ex_query_device_resp>();
-    // SAFETY: by the contract; `attr` is written within `attr_size` only.
-    unsafe {
-        if !input.is_null() && (*input).comp_mask != 0 || attr_size < BASIC {
-            return EINVAL;
+    to_c(|| {
+        // SAFETY: `input` is null or live.
+        let unknown_input = unsafe { !input.is_null() && (*input).comp_mask != 0 };
+        if unknown_input || attr_size < BASIC {
+            return Err(Errno(EINVAL));
         }
         let (resp, resp_size) = if resp.is_null() {
             (own.as_mut_ptr(), &raw mut own_size)
         } else {
             (resp, resp_size)
         };
-        attr.cast::<u8>().write_bytes(0, attr_size);
+        // SAFETY: `context` is open; `attr` and `resp` are writable for their sizes.
+        unsafe { query(context, attr, attr_size, resp, &mut *resp_size) }
+    })
+}
 
-        let mut attr_size = attr_size;
-        if attr_size > BASIC {
-            let mut request = ibv_query_device_ex {
-                hdr: ex_hdr::default(),
-                core_payload: ib_uverbs_ex_query_device {
-                    comp_mask: 0,
-                    reserved: 0,
-                },
-            };
-            let ret = write::execute_ex(
-                context,
-                IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
-                Placed::alone(&raw mut request),
-                Placed::whole(resp, *resp_size),
-            );
-            match ret {
-                0 => {}
-                EOPNOTSUPP | ENOSYS => attr_size = BASIC,
-                error => return error,
-            }
+/// Queries the device into `resp`, of `resp_size` bytes, and copies what `attr` has room for.
+///
+/// # Safety
+/// `context` is open; `attr` is writable for `attr_size` bytes, `resp` for `resp_size`.
+#[inline(never)] // inlined, each access selects between the two responses anew
+unsafe fn query(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr_ex,
+    mut attr_size: usize,
+    resp: *mut ib_uverbs_ex_query_device_resp,
+    resp_size: &mut usize,
+) -> Result<(), Errno> {
+    // SAFETY: `context` is open; both structures are writable for their sizes, and `resp` is afterwards valid
+    // as far as its response_length says.
+    unsafe {
+        attr.cast::<u8>().write_bytes(0, attr_size);
+        if attr_size > BASIC && !query_extended(context, resp, *resp_size)? {
+            attr_size = BASIC;
         }
         if attr_size == BASIC {
-            let mut request = MaybeUninit::<ibv_query_device>::uninit();
-            let ret = write::execute(
-                context,
-                IB_USER_VERBS_CMD_QUERY_DEVICE,
-                Placed::alone(request.as_mut_ptr()),
-                Placed::alone(&raw mut (*resp).base),
-            );
-            if ret != 0 {
-                return ret;
-            }
-            (*resp).response_length = size_of::<ib_uverbs_query_device_resp>() as u32;
+            query_basic(context, resp)?;
         }
         *resp_size = (*resp).response_length as usize;
         copy_basic(&mut (*attr).orig_attr, &(*resp).base);
         copy_extended(context, attr, attr_size, resp);
     }
-    0
+    Ok(())
 }
 
-/// The attributes that every kernel tells.
+/// Sends the extended command. Returns false if the kernel lacks it.
+///
+/// # Safety
+/// `context` is open; `resp` is writable for `resp_size` bytes.
+unsafe fn query_extended(
+    context: *mut ibv_context,
+    resp: *mut ib_uverbs_ex_query_device_resp,
+    resp_size: usize,
+) -> Result<bool, Errno> {
+    let mut request = ibv_query_device_ex {
+        hdr: ex_hdr::default(),
+        core_payload: ib_uverbs_ex_query_device {
+            comp_mask: 0,
+            reserved: 0,
+        },
+    };
+    // SAFETY: `context` is open, the request is a local, `resp` is writable for `resp_size` bytes.
+    let result = unsafe {
+        write::execute_ex(
+            context,
+            IB_USER_VERBS_EX_CMD_QUERY_DEVICE,
+            Buffer::core(&raw mut request),
+            Buffer::of_provider(resp, resp_size),
+        )
+    };
+    match result {
+        Ok(()) => Ok(true),
+        Err(Errno(EOPNOTSUPP | ENOSYS)) => Ok(false),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sends the plain command, whose response is the first part of the extended one's.
+///
+/// # Safety
+/// `context` is open; `resp` is writable for that part and the response's length.
+unsafe fn query_basic(
+    context: *mut ibv_context,
+    resp: *mut ib_uverbs_ex_query_device_resp,
+) -> Result<(), Errno> {
+    let mut request = MaybeUninit::<ibv_query_device>::uninit();
+    // SAFETY: `context` is open; the request is a local, whose only member execute() fills; `resp` is writable.
+    unsafe {
+        write::execute(
+            context,
+            IB_USER_VERBS_CMD_QUERY_DEVICE,
+            Buffer::core(request.as_mut_ptr()),
+            Buffer::core(&raw mut (*resp).base),
+        )?;
+        (*resp).response_length = size_of::<ib_uverbs_query_device_resp>() as u32;
+    }
+    Ok(())
+}
+
+/// Copies the attributes that every kernel reports.
 fn copy_basic(to: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
     macro_rules! copy {
         ($( $member:ident )+) => { $( to.$member = from.$member as _; )+ };
@@ -224,21 +271,21 @@ fn copy_basic(to: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
     }
 }
 
-/// The attributes of which the caller's structure may have fewer, and the kernel may tell fewer.
+/// Copies the attributes that both the caller's structure and the kernel's response have.
 ///
 /// # Safety
-/// `attr` is writable for `attr_size` bytes; of `resp` as much is valid as it says.
+/// `context` is open; `attr` is writable for `attr_size` bytes; `resp` is valid as far as its response_length says.
 unsafe fn copy_extended(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr_ex,
     attr_size: usize,
     resp: *const ib_uverbs_ex_query_device_resp,
 ) {
-    /// Whether the member of a structure of `len` bytes is there as a whole.
+    /// Whether a structure of `len` bytes has the whole member.
     macro_rules! within {
         ($len:expr, $type:ty, $member:ident) => {{
             let at = core::ptr::null::<$type>();
-            // Only the type of the member is used, nothing is read.
+            // Only the member's type is used; nothing is read.
             let size = size_of_pointee(|| &raw const (*at).$member);
             $len >= offset_of!($type, $member) + size
         }};
@@ -247,13 +294,13 @@ unsafe fn copy_extended(
     fn size_of_pointee<T>(_: impl FnOnce() -> *const T) -> usize {
         size_of::<T>()
     }
-    // SAFETY: by the contract; each member is touched only if both sides have it.
+    // SAFETY: a member is accessed only if `attr_size` and response_length say that it is there.
     unsafe {
-        let told = (*resp).response_length as usize;
+        let resp_len = (*resp).response_length as usize;
         macro_rules! copy {
             ($( $to:ident <- $from:ident: $value:expr; )+) => { $(
                 if within!(attr_size, ibv_device_attr_ex, $to)
-                    && within!(told, ib_uverbs_ex_query_device_resp, $from)
+                    && within!(resp_len, ib_uverbs_ex_query_device_resp, $from)
                 {
                     let from = (*resp).$from;
                     (*attr).$to = $value(from);
@@ -276,7 +323,7 @@ unsafe fn copy_extended(
                 supported_qpts: from.supported_qpts,
                 max_rwq_indirection_tables: from.max_rwq_indirection_tables,
                 max_rwq_indirection_table_size: from.max_rwq_indirection_table_size,
-                // The hash's fields and function are for the provider to tell.
+                // The provider fills in the hash's fields and functions.
                 rx_hash_fields_mask: (*attr).rss_caps.rx_hash_fields_mask,
                 rx_hash_function: (*attr).rss_caps.rx_hash_function,
             };
@@ -299,30 +346,31 @@ unsafe fn copy_extended(
             xrc_odp_caps <- xrc_odp_caps: |from| from;
         }
         if within!(attr_size, ibv_device_attr_ex, phys_port_cnt_ex) {
-            // A device that no kernel told of (mlx5 over VFIO) has no sysfs part.
-            let sysfs = (*device_of(context)).sysfs;
-            let ports = if sysfs.is_null() {
-                0
-            } else {
-                (*sysfs).num_ports
-            };
-            (*attr).phys_port_cnt_ex = if ports != 0 {
-                ports
-            } else {
-                (*attr).orig_attr.phys_port_cnt.into()
+            (*attr).phys_port_cnt_ex = match num_ports(context) {
+                0 => (*attr).orig_attr.phys_port_cnt.into(),
+                ports => ports,
             };
         }
     }
 }
 
-/// Whether legacy commands can go by ioctl: the kernel finds this one too short, if it knows it.
+/// The number of ports in sysfs; 0 if it is not known.
 ///
 /// # Safety
-/// `context` has its fd, driver id and state.
+/// `context` is open.
+unsafe fn num_ports(context: *mut ibv_context) -> u32 {
+    // SAFETY: an open context holds its device. One without a kernel driver (mlx5 over VFIO) has no sysfs part.
+    unsafe { (*device_of(context)).sysfs.as_ref() }.map_or(0, |sysfs| sysfs.num_ports)
+}
+
+/// Whether the kernel has the ioctl INVOKE_WRITE. It rejects this command as too short if it does.
+///
+/// # Safety
+/// `context` has its command fd, driver id and state.
 pub unsafe fn has_ioctl_write(context: *mut ibv_context) -> bool {
     let mut cmd = Command::<1>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     cmd.u64(UVERBS_ATTR_WRITE_CMD, IB_USER_VERBS_CMD_QUERY_DEVICE.into());
-    // SAFETY: by the contract; the command has no pointers.
+    // SAFETY: `context` has its fd and state, and the command has no pointers.
     let ret = unsafe { cmd.execute(context) };
     !matches!(ret, Err(Errno(libc::EPROTONOSUPPORT | libc::ENOTTY)))
 }

@@ -3,19 +3,23 @@
 use core::slice;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, ENOMEM, c_int, c_void};
+use libc::{EINVAL, c_int, c_void};
 
 use super::{
     destroy::Destroy,
     flow_spec::{self, HANDLE, KERNEL_MAX, Names},
+    to_c,
 };
-use crate::uverbs::{scratch::Scratch, state::Op, write};
+use crate::uverbs::{scratch::Scratch, state::Op, uhw::Buffer, write};
 
-/// Creates a flow of `flow_attr` and the specifications behind it; `ucmd` is the provider's part.
+/// The bytes of the command in front of the specifications.
+const HEADER: usize = size_of::<ibv_create_flow>();
+
+/// Creates a flow of `flow_attr` and the specifications behind it. `ucmd` is the provider's part.
 ///
 /// # Safety
-/// All pointers are live; `flow_attr` is followed by as many specifications as it says, each as long
-/// as it says; `ucmd` is null or readable for `ucmd_size` bytes.
+/// `qp` and `flow_id` are live; `flow_attr` is followed by as many specifications as it says, each as long as
+/// it says, and what they name is live; `ucmd` is null or readable for `ucmd_size` bytes.
 pub unsafe extern "C" fn ibv_cmd_create_flow(
     qp: *mut ibv_qp,
     flow_id: *mut ibv_flow,
@@ -23,98 +27,116 @@ pub unsafe extern "C" fn ibv_cmd_create_flow(
     ucmd: *mut c_void,
     ucmd_size: usize,
 ) -> c_int {
-    const HEADER: usize = size_of::<ibv_create_flow>();
-    // SAFETY: by the contract; the command is written within its length, which has room for the
-    // largest form of each specification and for the provider's part.
-    unsafe {
-        let attr = &*flow_attr;
-        let specs = usize::from(attr.num_of_specs);
-        let len = HEADER + specs * KERNEL_MAX + ucmd_size;
-        let Some(mut command) = Scratch::<256>::new(len) else {
-            return Errno(ENOMEM).returned();
+    to_c(|| {
+        // SAFETY: `flow_attr` is live, and `ucmd` readable unless it is null.
+        let (specs, uhw) = unsafe {
+            let uhw = match ucmd.is_null() {
+                true => &[],
+                false => slice::from_raw_parts(ucmd.cast::<u8>(), ucmd_size),
+            };
+            (usize::from((*flow_attr).num_of_specs), uhw)
         };
-        send(qp, flow_id, attr, command.bytes(), ucmd, ucmd_size)
-    }
+        let mut command = Scratch::<256>::new(HEADER + specs * KERNEL_MAX + ucmd_size)?;
+        let mut len = HEADER;
+        // SAFETY: the specifications follow `flow_attr`.
+        unsafe { add_specs(flow_attr, command.bytes(), &mut len)? };
+        let core_len = len;
+        append(command.bytes(), &mut len, uhw)?;
+        let request = Buffer {
+            at: command.bytes().as_mut_ptr(),
+            len,
+        };
+        // SAFETY: `qp`, `flow_attr` and `flow_id` are live, and the command is `len` bytes long.
+        unsafe { send(&*qp, &mut *flow_id, &*flow_attr, request, core_len) }
+    })
 }
 
-/// Builds the command in `command`, which is zeroed and long enough, and sends it.
+/// Copies `bytes` to `command` at `len`, which moves behind them. EINVAL if they do not fit.
+fn append(command: &mut [u8], len: &mut usize, bytes: &[u8]) -> Result<(), Errno> {
+    let Some(room) = command.get_mut(*len..*len + bytes.len()) else {
+        return Errno(EINVAL).fail();
+    };
+    room.copy_from_slice(bytes);
+    *len += bytes.len();
+    Ok(())
+}
+
+/// Appends the kernel's form of the specifications to `command`.
 ///
 /// # Safety
-/// As for [`ibv_cmd_create_flow`]; `attr` is the one with the specifications behind it, and `command`
-/// is aligned to 8 bytes.
-unsafe fn send(
-    qp: *mut ibv_qp,
-    flow_id: *mut ibv_flow,
+/// As for [`ibv_cmd_create_flow`].
+unsafe fn add_specs(
     attr: *const ibv_flow_attr,
     command: &mut [u8],
-    ucmd: *mut c_void,
-    ucmd_size: usize,
-) -> c_int {
-    const HEADER: usize = size_of::<ibv_create_flow>();
-    // SAFETY: by the contract.
-    unsafe {
-        let mut len = HEADER;
-        let mut spec = attr.add(1).cast::<u8>();
-        for _ in 0..(*attr).num_of_specs {
+    len: &mut usize,
+) -> Result<(), Errno> {
+    // SAFETY: `attr` is live, and followed by its specifications.
+    let (mut spec, count) = unsafe { (attr.add(1).cast::<u8>(), (*attr).num_of_specs) };
+    for _ in 0..count {
+        // SAFETY: another specification begins here; it is as long as its header says, or as its type is.
+        let (size, bytes) = unsafe {
             let header = &*spec.cast::<ibv_flow_spec_u_hdr>();
             let size = usize::from(header.size);
             let readable = size.max(flow_spec::least_size(header.type_));
-            let mut kernel = [0; KERNEL_MAX];
-            let (kernel_size, names) =
-                match flow_spec::to_kernel(slice::from_raw_parts(spec, readable), &mut kernel) {
-                    Ok(translated) => translated,
-                    Err(error) => return error.returned(),
-                };
-            let handle = match names {
+            (size, slice::from_raw_parts(spec, readable))
+        };
+        let mut kernel = [0; KERNEL_MAX];
+        let (kernel_size, names) =
+            flow_spec::to_kernel(bytes, &mut kernel).or_else(|errno| errno.fail())?;
+        // SAFETY: the specification holds the address of a live action or live counters.
+        let handle = unsafe {
+            match names {
                 Names::Nothing => None,
                 Names::Action(at) => Some((*(at as *const verbs_flow_action)).handle),
                 Names::Counters(at) => Some((*(at as *const verbs_counters)).handle),
-            };
-            if let Some(handle) = handle {
-                kernel[HANDLE..HANDLE + 4].copy_from_slice(&handle.to_ne_bytes());
             }
-            let Some(room) = command.get_mut(len..len + kernel_size) else {
-                return Errno(EINVAL).returned();
-            };
-            room.copy_from_slice(&kernel[..kernel_size]);
-            len += kernel_size;
-            spec = spec.add(size);
+        };
+        if let Some(handle) = handle {
+            kernel[HANDLE..HANDLE + 4].copy_from_slice(&handle.to_ne_bytes());
         }
-        let core_len = len;
-        if !ucmd.is_null() {
-            let Some(room) = command.get_mut(len..len + ucmd_size) else {
-                return Errno(EINVAL).returned();
-            };
-            room.copy_from_slice(slice::from_raw_parts(ucmd.cast(), ucmd_size));
-            len += ucmd_size;
-        }
-        let request = command.as_mut_ptr().cast::<ibv_create_flow>();
-        let to = &mut (*request).core_payload;
-        to.qp_handle = (*qp).handle;
-        to.flow_attr.type_ = (*attr).type_;
-        to.flow_attr.size = (core_len - HEADER) as u16;
-        to.flow_attr.priority = (*attr).priority;
-        to.flow_attr.num_of_specs = (*attr).num_of_specs;
-        to.flow_attr.port = (*attr).port;
-        to.flow_attr.flags = (*attr).flags;
-        let mut response = ib_uverbs_create_flow_resp::default();
-        let response_len = size_of_val(&response);
-        let ret = write::execute_ex_sized(
-            (*qp).context,
+        append(command, len, &kernel[..kernel_size])?;
+        // SAFETY: the next specification, if any, follows this one.
+        spec = unsafe { spec.add(size) };
+    }
+    Ok(())
+}
+
+/// Completes the command's front and sends it. `core_len` is its length without the provider's part.
+///
+/// # Safety
+/// The QP's context is open; `request` is valid for its length, zeroed in front, and aligned to 8 bytes.
+unsafe fn send(
+    qp: &ibv_qp,
+    flow: &mut ibv_flow,
+    attr: &ibv_flow_attr,
+    request: Buffer<u8>,
+    core_len: usize,
+) -> Result<(), Errno> {
+    // SAFETY: the request begins with the library's part.
+    let to = unsafe { &mut (*request.at.cast::<ibv_create_flow>()).core_payload };
+    to.qp_handle = qp.handle;
+    to.flow_attr.type_ = attr.type_;
+    to.flow_attr.size = (core_len - HEADER) as u16;
+    to.flow_attr.priority = attr.priority;
+    to.flow_attr.num_of_specs = attr.num_of_specs;
+    to.flow_attr.port = attr.port;
+    to.flow_attr.flags = attr.flags;
+    let mut response = ib_uverbs_create_flow_resp::default();
+    let answer = Buffer::core(&raw mut response);
+    // SAFETY: the context is open, the request valid for its length, the response a local.
+    unsafe {
+        write::execute_ex_sized(
+            qp.context,
             IB_USER_VERBS_EX_CMD_CREATE_FLOW,
             request.cast(),
             core_len,
-            len,
-            (&raw mut response).cast(),
-            response_len,
-            response_len,
-        );
-        if ret == 0 {
-            (*flow_id).context = (*qp).context;
-            (*flow_id).handle = response.flow_handle;
-        }
-        ret
+            answer.cast(),
+            answer.len,
+        )?;
     }
+    flow.context = qp.context;
+    flow.handle = response.flow_handle;
+    Ok(())
 }
 
 /// Destroys a flow.
@@ -123,13 +145,13 @@ unsafe fn send(
 /// `flow_id` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_flow(flow_id: *mut ibv_flow) -> c_int {
     const DESTROY: Destroy = Destroy {
-        // Not a mistake: the C library remembers this command's support together with the AHs'.
+        // As in rdma-core: this command shares the bit of address handles.
         op: Op::DestroyAh,
         object: UVERBS_OBJECT_FLOW,
         method: UVERBS_METHOD_FLOW_DESTROY,
         handle: UVERBS_ATTR_DESTROY_FLOW_HANDLE,
         write: IB_USER_VERBS_EX_CMD_DESTROY_FLOW,
     };
-    // SAFETY: by the contract.
-    unsafe { DESTROY.handle_only_ex((*flow_id).context, (*flow_id).handle) }
+    // SAFETY: `flow_id` is live, and its context open.
+    to_c(|| unsafe { DESTROY.handle_only_ex((*flow_id).context, (*flow_id).handle) })
 }

@@ -3,18 +3,18 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::mr::LINK_ROOM;
-use crate::uverbs::{Destroyed, destroyed, ioctl::Command, linked};
+use super::{destroy, mr::LINK_ROOM, to_c};
+use crate::uverbs::{ioctl::Command, linked};
 
-/// The room for the handle, the five attributes of an ESP action, and the provider's.
+/// The handle, the five attributes of an ESP action, and the provider's.
 const ROOM: usize = 6 + LINK_ROOM;
 
-/// The attributes that `esp` names.
+/// Adds the attributes that `esp` has.
 ///
 /// # Safety
 /// What `esp` points to is live until the command is executed.
 unsafe fn fill(esp: &ibv_flow_action_esp_attr, cmd: &mut Command<ROOM>) {
-    // SAFETY: by the contract, each pointer is readable for the length that belongs to it.
+    // SAFETY: each pointer that is not null is readable for the length beside it, or of its type.
     unsafe {
         if esp.comp_mask & IBV_FLOW_ACTION_ESP_MASK_ESN != 0 {
             let esn = (&raw const esp.esn).cast();
@@ -56,30 +56,29 @@ unsafe fn fill(esp: &ibv_flow_action_esp_attr, cmd: &mut Command<ROOM>) {
 /// Creates an ESP action.
 ///
 /// # Safety
-/// All pointers are live, those in `attr` too; `driver` is null or the provider's live chain of
-/// command buffers.
+/// As the module [`cmd`](super) says; the pointers in `attr` are null or live.
 pub unsafe extern "C" fn ibv_cmd_create_flow_action_esp(
     context: *mut ibv_context,
     attr: *mut ibv_flow_action_esp_attr,
     flow_action: *mut verbs_flow_action,
     driver: *mut ibv_command_buffer,
 ) -> c_int {
-    let mut cmd = Command::<ROOM>::new(
-        UVERBS_OBJECT_FLOW_ACTION,
-        UVERBS_METHOD_FLOW_ACTION_ESP_CREATE,
-    );
-    let handle = cmd.new_object(UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE);
-    // SAFETY: by the contract.
-    unsafe {
-        fill(&*attr, &mut cmd);
-        if let Err(error) = linked::execute(context, &mut cmd, driver) {
-            return error.0;
+    to_c(|| {
+        let mut cmd = Command::<ROOM>::new(
+            UVERBS_OBJECT_FLOW_ACTION,
+            UVERBS_METHOD_FLOW_ACTION_ESP_CREATE,
+        );
+        let handle = cmd.new_object(UVERBS_ATTR_CREATE_FLOW_ACTION_ESP_HANDLE);
+        // SAFETY: `context` is open; `attr` and what it points to, `flow_action` and `driver` are live.
+        unsafe {
+            fill(&*attr, &mut cmd);
+            linked::execute(context, &mut cmd, driver)?;
+            (*flow_action).action.context = context;
+            (*flow_action).type_ = IBV_FLOW_ACTION_ESP;
+            (*flow_action).handle = cmd.created(handle);
         }
-        (*flow_action).action.context = context;
-        (*flow_action).type_ = IBV_FLOW_ACTION_ESP;
-        (*flow_action).handle = cmd.made(handle);
-    }
-    0
+        Ok(())
+    })
 }
 
 /// Modifies an ESP action.
@@ -91,19 +90,17 @@ pub unsafe extern "C" fn ibv_cmd_modify_flow_action_esp(
     attr: *mut ibv_flow_action_esp_attr,
     driver: *mut ibv_command_buffer,
 ) -> c_int {
+    const ID: u32 = UVERBS_ATTR_MODIFY_FLOW_ACTION_ESP_HANDLE;
     let mut cmd = Command::<ROOM>::new(
         UVERBS_OBJECT_FLOW_ACTION,
         UVERBS_METHOD_FLOW_ACTION_ESP_MODIFY,
     );
-    // SAFETY: by the contract.
-    unsafe {
-        cmd.object(
-            UVERBS_ATTR_MODIFY_FLOW_ACTION_ESP_HANDLE,
-            (*flow_action).handle,
-        );
+    // SAFETY: `flow_action` is live, its context open; `attr` and what it points to and `driver` are live.
+    to_c(|| unsafe {
+        cmd.object(ID, (*flow_action).handle);
         fill(&*attr, &mut cmd);
-        linked::execute((*flow_action).action.context, &mut cmd, driver).into_c()
-    }
+        linked::execute((*flow_action).action.context, &mut cmd, driver)
+    })
 }
 
 /// Destroys a flow action.
@@ -111,14 +108,10 @@ pub unsafe extern "C" fn ibv_cmd_modify_flow_action_esp(
 /// # Safety
 /// `action` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_flow_action(action: *mut verbs_flow_action) -> c_int {
-    let mut cmd = Command::<1>::new(UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY);
-    // SAFETY: by the contract.
-    let ret = unsafe {
-        cmd.object(UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE, (*action).handle);
-        cmd.execute((*action).action.context)
-    };
-    match destroyed(ret.into_c()) {
-        Destroyed::Yes => 0,
-        Destroyed::Return(ret) => ret,
-    }
+    const METHOD: (u32, u32) = (UVERBS_OBJECT_FLOW_ACTION, UVERBS_METHOD_FLOW_ACTION_DESTROY);
+    const ID: u32 = UVERBS_ATTR_DESTROY_FLOW_ACTION_HANDLE;
+    // SAFETY: `action` is live, and its context open.
+    to_c(|| unsafe {
+        destroy::by_ioctl_only((*action).action.context, METHOD, ID, (*action).handle)
+    })
 }

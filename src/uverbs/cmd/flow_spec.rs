@@ -1,28 +1,28 @@
-//! A flow specification as programs write it, made into the kernel's form. Pure: bytes in, bytes out.
+//! Translates a flow specification of verbs.h to the kernel's form. Pure: bytes in, bytes out; errno is not set.
 //!
-//! Both forms are a type, a size, and for a match the values and the mask. They differ in padding, and
-//! three of the programs' forms have grown over time, so that their size tells how much they hold.
+//! Both forms are a type, a size, and for a match the values and the mask. They differ in padding. Three
+//! structures of verbs.h have grown over time, and their size member says how much they hold.
 
 use core::mem::{offset_of, size_of};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP};
 
-/// Where the kernel's form has its values: behind type, size and a reserved word.
+/// Offset of the values in the kernel's form: behind type, size and a reserved word.
 const KERNEL_VALUES: usize = size_of::<ib_uverbs_flow_spec_hdr>();
 
-/// The largest specification of the kernel's.
+/// The size of the kernel's largest form.
 pub const KERNEL_MAX: usize = size_of::<ibv_kern_spec>();
 
 /// A match of a fixed size.
 struct Fixed {
     kind: u32,
-    /// IBV_FLOW_SPEC_INNER may be set too.
+    /// Whether IBV_FLOW_SPEC_INNER may be set too.
     inner: bool,
-    /// Where the program's form has its values, and its mask.
+    /// Offsets of the values and of the mask in the program's form.
     values: usize,
     mask: usize,
-    /// The bytes of the values, and of the mask.
+    /// The size of the values, and of the mask.
     len: usize,
     /// The size of the kernel's form.
     kernel: usize,
@@ -53,15 +53,15 @@ const FIXED: &[Fixed] = fixed! {
     IBV_FLOW_SPEC_MPLS true ibv_flow_spec_mpls, ibv_flow_mpls_filter => ib_uverbs_flow_spec_mpls;
 };
 
-/// A match whose program's form may be longer than what the kernel knows of it, if it then masks
-/// nothing more.
+/// A match whose form in verbs.h may be longer than what the kernel knows, as long as the mask of the rest is
+/// zero.
 struct Growing {
     kind: u32,
     inner: bool,
     values: usize,
-    /// The bytes of the values that the kernel knows.
+    /// The size of the values that the kernel knows.
     len: usize,
-    /// The kernel's type, and where its mask is, and the size of its form.
+    /// Type, offset of the mask, and size of the kernel's form.
     kernel_kind: u32,
     kernel_mask: usize,
     kernel: usize,
@@ -97,22 +97,22 @@ const GROWING: &[Growing] = &[
     },
 ];
 
-/// What a specification names besides itself; the caller knows the objects' handles.
+/// The object that a specification refers to. The caller puts its handle at [`HANDLE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     Nothing,
-    /// A flow action at this address: its handle is to be put at [`HANDLE`].
+    /// The `verbs_flow_action` at this address.
     Action(u64),
-    /// Counters at this address: their handle is to be put at [`HANDLE`].
+    /// The `verbs_counters` at this address.
     Counters(u64),
 }
 
-/// Where the kernel's form has the handle of an action or of counters.
+/// Offset of the handle of an action or of counters in the kernel's form.
 pub const HANDLE: usize = offset_of!(ib_uverbs_flow_spec_action_handle, handle);
 const _: () = assert!(HANDLE == offset_of!(ib_uverbs_flow_spec_action_count, handle));
 
-/// The bytes that a specification of this type has at least, whatever its size member says: the C library
-/// reads them all, and programs have got away with a wrong size.
+/// The size of a specification of this type in verbs.h. It may be larger than its size member says: rdma-core
+/// reads the whole structure, so programs work that set the member wrong.
 pub fn least_size(kind: u32) -> usize {
     let matches =
         |known: u32, inner: bool| kind == known || inner && kind == known | IBV_FLOW_SPEC_INNER;
@@ -126,78 +126,103 @@ pub fn least_size(kind: u32) -> usize {
     }
 }
 
-/// Writes the kernel's form of `spec` to `to`, which is zeroed, and tells its size and what it names.
-/// `spec` is one specification, as long as its size member says or as [`least_size`] does.
+/// Writes the kernel's form of `spec` to `to`, which is zeroed. Returns its size and the object it refers to.
+/// `spec` is one specification, as long as its size member or [`least_size`] says. EINVAL for a specification
+/// that is too short or of an unknown type, EOPNOTSUPP for a mask that the kernel does not know.
 pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), Errno> {
-    let word = |at: usize| -> Option<u32> {
-        Some(u32::from_ne_bytes(spec.get(at..at + 4)?.try_into().ok()?))
-    };
-    let address = |at: usize| -> Option<u64> {
-        Some(u64::from_ne_bytes(spec.get(at..at + 8)?.try_into().ok()?))
-    };
-    let kind = word(0).ok_or(Errno(EINVAL))?;
+    let kind = word(spec, 0)?;
     let matches =
         |known: u32, inner: bool| kind == known || inner && kind == known | IBV_FLOW_SPEC_INNER;
     let mut kernel_kind = kind;
     let mut names = Names::Nothing;
-
     let size = if let Some(form) = FIXED.iter().find(|form| matches(form.kind, form.inner)) {
-        let values = spec
-            .get(form.values..form.values + form.len)
-            .ok_or(Errno(EINVAL))?;
-        let mask = spec
-            .get(form.mask..form.mask + form.len)
-            .ok_or(Errno(EINVAL))?;
-        to[KERNEL_VALUES..][..form.len].copy_from_slice(values);
-        to[form.kernel - form.len..form.kernel].copy_from_slice(mask);
-        form.kernel
+        form.to_kernel(spec, to)?
     } else if let Some(form) = GROWING.iter().find(|form| matches(form.kind, form.inner)) {
-        let len = spec.len().saturating_sub(size_of::<ibv_flow_spec_u_hdr>()) / 2;
-        if len < form.len {
-            return Err(Errno(EINVAL));
-        }
-        let values = spec
-            .get(form.values..form.values + form.len)
-            .ok_or(Errno(EINVAL))?;
-        let mask = spec
-            .get(form.values + len..form.values + 2 * len)
-            .ok_or(Errno(EINVAL))?;
-        if mask[form.len..].iter().any(|byte| *byte != 0) {
-            return Err(Errno(EOPNOTSUPP));
-        }
-        to[KERNEL_VALUES..][..form.len].copy_from_slice(values);
-        to[form.kernel_mask..][..form.len].copy_from_slice(&mask[..form.len]);
         kernel_kind = form.kernel_kind | kind & IBV_FLOW_SPEC_INNER;
-        form.kernel
+        form.to_kernel(spec, to)?
     } else {
-        match kind {
-            IBV_FLOW_SPEC_ACTION_TAG => {
-                let tag =
-                    word(offset_of!(ibv_flow_spec_action_tag, tag_id)).ok_or(Errno(EINVAL))?;
-                let at = offset_of!(ib_uverbs_flow_spec_action_tag, tag_id);
-                to[at..at + 4].copy_from_slice(&tag.to_ne_bytes());
-                size_of::<ib_uverbs_flow_spec_action_tag>()
-            }
-            IBV_FLOW_SPEC_ACTION_DROP => size_of::<ib_uverbs_flow_spec_action_drop>(),
-            IBV_FLOW_SPEC_ACTION_HANDLE => {
-                let at = offset_of!(ibv_flow_spec_action_handle, action);
-                names = Names::Action(address(at).ok_or(Errno(EINVAL))?);
-                size_of::<ib_uverbs_flow_spec_action_handle>()
-            }
-            IBV_FLOW_SPEC_ACTION_COUNT => {
-                let at = offset_of!(ibv_flow_spec_counter_action, counters);
-                names = Names::Counters(address(at).ok_or(Errno(EINVAL))?);
-                size_of::<ib_uverbs_flow_spec_action_count>()
-            }
-            _ => return Err(Errno(EINVAL)),
-        }
+        let size;
+        (size, names) = action(kind, spec, to)?;
+        size
     };
     to[0..4].copy_from_slice(&kernel_kind.to_ne_bytes());
     to[4..6].copy_from_slice(&(size as u16).to_ne_bytes());
     Ok((size, names))
 }
 
-/// The mask of a fixed match ends the kernel's form; so it must in each of them.
+impl Fixed {
+    /// Copies values and mask, and returns the size of the kernel's form.
+    fn to_kernel(&self, spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<usize, Errno> {
+        let values = part(spec, self.values, self.len)?;
+        let mask = part(spec, self.mask, self.len)?;
+        to[KERNEL_VALUES..][..self.len].copy_from_slice(values);
+        to[self.kernel - self.len..self.kernel].copy_from_slice(mask);
+        Ok(self.kernel)
+    }
+}
+
+impl Growing {
+    /// As [`Fixed::to_kernel`]; EOPNOTSUPP for a mask that the kernel does not know.
+    fn to_kernel(&self, spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<usize, Errno> {
+        let len = spec.len().saturating_sub(size_of::<ibv_flow_spec_u_hdr>()) / 2;
+        if len < self.len {
+            return Err(Errno(EINVAL));
+        }
+        let values = part(spec, self.values, self.len)?;
+        let mask = part(spec, self.values + len, len)?;
+        if mask[self.len..].iter().any(|byte| *byte != 0) {
+            return Err(Errno(EOPNOTSUPP));
+        }
+        to[KERNEL_VALUES..][..self.len].copy_from_slice(values);
+        to[self.kernel_mask..][..self.len].copy_from_slice(&mask[..self.len]);
+        Ok(self.kernel)
+    }
+}
+
+/// Translates an action, which has neither values nor mask.
+fn action(kind: u32, spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), Errno> {
+    Ok(match kind {
+        IBV_FLOW_SPEC_ACTION_TAG => {
+            let tag = word(spec, offset_of!(ibv_flow_spec_action_tag, tag_id))?;
+            let at = offset_of!(ib_uverbs_flow_spec_action_tag, tag_id);
+            to[at..at + 4].copy_from_slice(&tag.to_ne_bytes());
+            (size_of::<ib_uverbs_flow_spec_action_tag>(), Names::Nothing)
+        }
+        IBV_FLOW_SPEC_ACTION_DROP => (size_of::<ib_uverbs_flow_spec_action_drop>(), Names::Nothing),
+        IBV_FLOW_SPEC_ACTION_HANDLE => {
+            let at = address(spec, offset_of!(ibv_flow_spec_action_handle, action))?;
+            (
+                size_of::<ib_uverbs_flow_spec_action_handle>(),
+                Names::Action(at),
+            )
+        }
+        IBV_FLOW_SPEC_ACTION_COUNT => {
+            let at = address(spec, offset_of!(ibv_flow_spec_counter_action, counters))?;
+            (
+                size_of::<ib_uverbs_flow_spec_action_count>(),
+                Names::Counters(at),
+            )
+        }
+        _ => return Err(Errno(EINVAL)),
+    })
+}
+
+/// `len` bytes of `spec`; EINVAL if it is too short.
+fn part(spec: &[u8], at: usize, len: usize) -> Result<&[u8], Errno> {
+    spec.get(at..at + len).ok_or(Errno(EINVAL))
+}
+
+fn word(spec: &[u8], at: usize) -> Result<u32, Errno> {
+    let bytes = part(spec, at, 4)?.first_chunk().ok_or(Errno(EINVAL))?;
+    Ok(u32::from_ne_bytes(*bytes))
+}
+
+fn address(spec: &[u8], at: usize) -> Result<u64, Errno> {
+    let bytes = part(spec, at, 8)?.first_chunk().ok_or(Errno(EINVAL))?;
+    Ok(u64::from_ne_bytes(*bytes))
+}
+
+/// to_kernel() writes the mask of a fixed match to the end of the kernel's form.
 const _: () = {
     macro_rules! mask_ends {
         ($( $kernel:ty, $filter:ty; )+) => { $(

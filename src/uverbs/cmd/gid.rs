@@ -1,4 +1,4 @@
-//! The GID table, as far as the kernel tells it by ioctl. Reading sysfs instead is for `verbs::gid_table`.
+//! The GID table through ioctl. `verbs::gid_table` reads sysfs on kernels that lack it.
 
 use ibverbs_abi::*;
 
@@ -8,7 +8,7 @@ use crate::uverbs::{
     state::Op,
 };
 
-/// Asks for one entry of a port's GID table; [`Route::Write`] if this kernel has no such command.
+/// Queries one entry of a port's GID table. [`Route::Write`] if the kernel lacks the command.
 ///
 /// # Safety
 /// `context` is open, `entry` is writable for `entry_size` bytes.
@@ -29,12 +29,12 @@ pub unsafe fn entry(
         entry.cast(),
         entry_size,
     );
-    // SAFETY: by the contract.
+    // SAFETY: `context` is open, `entry` is writable for its length.
     unsafe { fallback::execute(context, Op::QueryGid, Needs::default(), &mut cmd) }
 }
 
-/// Asks for all valid GIDs of all ports, at most `max_entries`; `Ok(None)` if this kernel has no such
-/// command, else their number.
+/// Queries up to `max_entries` valid GIDs of all ports. Returns their number; `None` if the kernel lacks the
+/// command.
 ///
 /// # Safety
 /// `context` is open, `entries` is writable for `max_entries` times `entry_size` bytes.
@@ -49,7 +49,7 @@ pub unsafe fn table(
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE);
     cmd.u64(UVERBS_ATTR_QUERY_GID_TABLE_ENTRY_SIZE, entry_size as u64);
     cmd.u32(UVERBS_ATTR_QUERY_GID_TABLE_FLAGS, flags);
-    // A table too long for an attribute makes the command malformed: EINVAL.
+    // A table that is too long for an attribute makes the command fail with EINVAL.
     let len = entry_size.saturating_mul(max_entries);
     cmd.output_bytes(
         UVERBS_ATTR_QUERY_GID_TABLE_RESP_ENTRIES,
@@ -60,7 +60,7 @@ pub unsafe fn table(
         UVERBS_ATTR_QUERY_GID_TABLE_RESP_NUM_ENTRIES,
         &raw mut num_entries,
     );
-    // SAFETY: by the contract; the number is on this stack.
+    // SAFETY: `context` is open, `entries` is writable for `len` bytes, `num_entries` is a local.
     let route = unsafe { fallback::execute(context, Op::QueryGid, Needs::default(), &mut cmd)? };
     Ok((route == Route::Done).then_some(num_entries))
 }

@@ -3,29 +3,29 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use crate::uverbs::{
-    Destroyed, destroyed,
-    write::{self, Placed},
-};
+use super::to_c;
+use crate::uverbs::{destroyed, write};
 
-/// Attaching and detaching have one layout.
+/// Sends the command `method`: attaching and detaching have one layout.
 ///
 /// # Safety
 /// `qp` and `gid` are live.
-unsafe fn group(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16, method: u32) -> c_int {
-    // SAFETY: by the contract; the request is on this stack.
+unsafe fn change(
+    qp: *mut ibv_qp,
+    gid: *const ibv_gid,
+    mlid: u16,
+    method: u32,
+) -> Result<(), Errno> {
+    // SAFETY: `qp` and `gid` are live, and the QP's context is open.
     unsafe {
-        let mut request = Cmd {
-            hdr: ib_uverbs_cmd_hdr::default(),
-            core_payload: ib_uverbs_attach_mcast {
-                gid: (*gid).raw,
-                qp_handle: (*qp).handle,
-                mlid: lid,
-                reserved: 0,
-                driver_data: [],
-            },
+        let request = ib_uverbs_attach_mcast {
+            gid: (*gid).raw,
+            qp_handle: (*qp).handle,
+            mlid,
+            reserved: 0,
+            driver_data: [],
         };
-        write::execute_request((*qp).context, method, Placed::alone(&raw mut request))
+        write::execute_payload((*qp).context, method, request)
     }
 }
 
@@ -38,8 +38,8 @@ pub unsafe extern "C" fn ibv_cmd_attach_mcast(
     gid: *const ibv_gid,
     lid: u16,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe { group(qp, gid, lid, IB_USER_VERBS_CMD_ATTACH_MCAST) }
+    // SAFETY: `qp` and `gid` are live.
+    to_c(|| unsafe { change(qp, gid, lid, IB_USER_VERBS_CMD_ATTACH_MCAST) })
 }
 
 /// Detaches `qp` from the multicast group `gid`, `lid`.
@@ -51,11 +51,11 @@ pub unsafe extern "C" fn ibv_cmd_detach_mcast(
     gid: *const ibv_gid,
     lid: u16,
 ) -> c_int {
-    // SAFETY: by the contract.
-    match destroyed(unsafe { group(qp, gid, lid, IB_USER_VERBS_CMD_DETACH_MCAST) }) {
-        Destroyed::Yes => 0,
-        Destroyed::Return(ret) => ret,
-    }
+    to_c(|| {
+        // SAFETY: `qp` and `gid` are live.
+        let result = unsafe { change(qp, gid, lid, IB_USER_VERBS_CMD_DETACH_MCAST) };
+        destroyed(result).map(|_| ())
+    })
 }
 
 const _: () = assert!(size_of::<ib_uverbs_attach_mcast>() == size_of::<ib_uverbs_detach_mcast>());

@@ -1,8 +1,18 @@
 //! The `ibv_cmd_*` functions that providers call, a file per object.
 //!
-//! All take raw pointers from a provider and trust them as the C library does: a provider is part of
-//! the process. Unless said otherwise they return 0 or a positive errno value (which the kernel path
-//! also leaves in errno).
+//! A command that exists in several forms has a function for each (`by_ioctl`, `by_write`, `by_write_ex`) and
+//! one that chooses with [`fallback`](super::fallback). All return 0 or a positive errno value.
+//!
+//! A provider is part of the process, and its arguments are trusted as rdma-core trusts them. Unless a function
+//! says otherwise, its contract is:
+//! - objects (`context`, `pd`, `qp`, ...), attributes and results are live, and no other thread changes them
+//!   during the call; objects that an attribute names are live too;
+//! - `cmd` and `resp` are the provider's command and response buffers: they begin with the structures of their
+//!   types and are `cmd_size` and `resp_size` bytes long;
+//! - `driver` and `link` are null or the provider's live chain of command buffers.
+
+use ibverbs_abi::{Errno, IntoC};
+use libc::c_int;
 
 pub mod ah;
 pub mod comp_channel;
@@ -29,7 +39,13 @@ pub mod srq;
 pub mod wq;
 pub mod xrcd;
 
-/// Whether `mask` has nothing beyond `supported`.
+/// The border to C of all commands: 0, or the errno value.
+#[inline(always)]
+fn to_c(command: impl FnOnce() -> Result<(), Errno>) -> c_int {
+    command().into_c()
+}
+
+/// Whether `mask` has no bits besides `supported`.
 #[inline]
 pub(crate) fn only(mask: u64, supported: u64) -> bool {
     mask & !supported == 0

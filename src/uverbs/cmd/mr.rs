@@ -1,24 +1,22 @@
 //! Memory regions.
 
+use core::ptr::null_mut;
+
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int, c_void};
 
-use super::destroy::Destroy;
-use crate::uverbs::{
-    ioctl::Command,
-    linked,
-    state::Op,
-    write::{self, Placed},
-};
+use super::{destroy::Destroy, to_c};
+use crate::uverbs::{ioctl::Command, linked, state::Op, uhw::Buffer, write};
 
 /// How many attributes a provider may add to one command.
 pub(super) const LINK_ROOM: usize = 24;
 
-/// Registers memory. An on-demand region of SIZE_MAX bytes from address 0 is the whole address space.
+/// Registers memory. An on-demand region of SIZE_MAX bytes is the whole address space and must begin at
+/// address 0, else EINVAL.
 ///
 /// # Safety
-/// All pointers but `addr` are the provider's own live structures, of the given sizes.
-#[allow(clippy::too_many_arguments)]
+/// As the module [`cmd`](super) says; `addr` may be any address.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
 pub unsafe extern "C" fn ibv_cmd_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -31,44 +29,43 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr(
     resp: *mut ib_uverbs_reg_mr_resp,
     resp_size: usize,
 ) -> c_int {
-    if access as u32 & IBV_ACCESS_ON_DEMAND != 0 && length == usize::MAX && !addr.is_null() {
-        Errno(EINVAL).set();
-        return EINVAL;
-    }
-    // SAFETY: by the contract.
-    unsafe {
-        let request = &mut (*cmd).core_payload;
+    to_c(|| {
+        if access as u32 & IBV_ACCESS_ON_DEMAND != 0 && length == usize::MAX && !addr.is_null() {
+            return Errno(EINVAL).fail();
+        }
+        // SAFETY: `pd` is live, `cmd` begins with the request.
+        let (pd, request) = unsafe { (&*pd, &mut (*cmd).core_payload) };
         request.start = addr as u64;
         request.length = length as u64;
         request.hca_va = hca_va;
-        request.pd_handle = (*pd).handle;
+        request.pd_handle = pd.handle;
         request.access_flags = access as u32;
-        let ret = write::execute(
-            (*pd).context,
-            IB_USER_VERBS_CMD_REG_MR,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
-        }
-        let mr = &mut (*vmr).ibv_mr;
-        mr.handle = (*resp).mr_handle;
-        mr.lkey = (*resp).lkey;
-        mr.rkey = (*resp).rkey;
-        mr.context = (*pd).context;
-        (*vmr).mr_type = IBV_MR_TYPE_MR;
-        (*vmr).access = access;
-    }
-    0
+        // SAFETY: the PD's context is open; `cmd` and `resp` have these sizes; `vmr` is live.
+        let (vmr, response) = unsafe {
+            write::execute(
+                pd.context,
+                IB_USER_VERBS_CMD_REG_MR,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            (&mut *vmr, &*resp)
+        };
+        vmr.ibv_mr.handle = response.mr_handle;
+        vmr.ibv_mr.lkey = response.lkey;
+        vmr.ibv_mr.rkey = response.rkey;
+        vmr.ibv_mr.context = pd.context;
+        vmr.mr_type = IBV_MR_TYPE_MR;
+        vmr.access = access;
+        Ok(())
+    })
 }
 
-/// Changes what `flags` (IBV_REREG_MR_CHANGE_*) names of a memory region.
+/// Changes what `flags` (IBV_REREG_MR_CHANGE_*) name of a memory region.
 ///
 /// # Safety
-/// All pointers but `addr` are the provider's own live structures, of the given sizes; `pd` may be
-/// null unless IBV_REREG_MR_CHANGE_PD is given.
-#[allow(clippy::too_many_arguments)]
+/// As the module [`cmd`](super) says; `addr` may be any address, and `pd` may be null without
+/// IBV_REREG_MR_CHANGE_PD.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
 pub unsafe extern "C" fn ibv_cmd_rereg_mr(
     vmr: *mut verbs_mr,
     flags: u32,
@@ -82,34 +79,37 @@ pub unsafe extern "C" fn ibv_cmd_rereg_mr(
     resp: *mut ib_uverbs_rereg_mr_resp,
     resp_size: usize,
 ) -> c_int {
-    let change_pd = flags & IBV_REREG_MR_CHANGE_PD != 0;
-    // SAFETY: by the contract.
-    unsafe {
-        let mr = &mut (*vmr).ibv_mr;
-        let request = &mut (*cmd).core_payload;
+    to_c(|| {
+        let change_pd = flags & IBV_REREG_MR_CHANGE_PD != 0;
+        // SAFETY: `vmr` is live, `cmd` begins with the request, `pd` is live if it is to be changed to.
+        let (mr, request, pd) = unsafe {
+            let pd = change_pd.then(|| &*pd);
+            (&mut (*vmr).ibv_mr, &mut (*cmd).core_payload, pd)
+        };
         request.mr_handle = mr.handle;
         request.flags = flags;
         request.start = addr as u64;
         request.length = length as u64;
         request.hca_va = hca_va;
-        request.pd_handle = if change_pd { (*pd).handle } else { 0 };
+        request.pd_handle = pd.map_or(0, |pd| pd.handle);
         request.access_flags = access as u32;
-        let ret = write::execute(
-            mr.context,
-            IB_USER_VERBS_CMD_REREG_MR,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
+        // SAFETY: the region's context is open; `cmd` and `resp` have these sizes.
+        let response = unsafe {
+            write::execute(
+                mr.context,
+                IB_USER_VERBS_CMD_REREG_MR,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            &*resp
+        };
+        mr.lkey = response.lkey;
+        mr.rkey = response.rkey;
+        if let Some(pd) = pd {
+            mr.context = pd.context;
         }
-        mr.lkey = (*resp).lkey;
-        mr.rkey = (*resp).rkey;
-        if change_pd {
-            mr.context = (*pd).context;
-        }
-    }
-    0
+        Ok(())
+    })
 }
 
 /// Deregisters a memory region.
@@ -124,11 +124,11 @@ pub unsafe extern "C" fn ibv_cmd_dereg_mr(vmr: *mut verbs_mr) -> c_int {
         handle: UVERBS_ATTR_DESTROY_MR_HANDLE,
         write: IB_USER_VERBS_CMD_DEREG_MR,
     };
-    // SAFETY: by the contract.
-    unsafe { DESTROY.handle_only((*vmr).ibv_mr.context, (*vmr).ibv_mr.handle) }
+    // SAFETY: `vmr` is live, and its context open.
+    to_c(|| unsafe { DESTROY.handle_only((*vmr).ibv_mr.context, (*vmr).ibv_mr.handle) })
 }
 
-/// Fills in a memory region that another process has registered.
+/// Imports a memory region that another process has registered: queries what `vmr` needs to know of it.
 ///
 /// # Safety
 /// `pd` and `vmr` are live.
@@ -137,27 +137,27 @@ pub unsafe extern "C" fn ibv_cmd_query_mr(
     vmr: *mut verbs_mr,
     mr_handle: u32,
 ) -> c_int {
-    let mut cmd = Command::<4>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR);
-    // SAFETY: by the contract.
-    unsafe {
-        let mr = &raw mut (*vmr).ibv_mr;
+    to_c(|| {
+        // SAFETY: `pd` and `vmr` are live.
+        let (context, vmr) = unsafe { ((*pd).context, &mut *vmr) };
+        let mr = &mut vmr.ibv_mr;
+        let mut cmd = Command::<4>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_QUERY_MR);
         cmd.object(UVERBS_ATTR_QUERY_MR_HANDLE, mr_handle);
-        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_LKEY, &raw mut (*mr).lkey);
-        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_RKEY, &raw mut (*mr).rkey);
-        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &raw mut (*mr).length);
-        if let Err(error) = cmd.execute((*pd).context) {
-            return error.0;
-        }
-        (*mr).handle = mr_handle;
-        (*mr).context = (*pd).context;
-        (*mr).pd = pd;
-        (*mr).addr = core::ptr::null_mut();
-        (*vmr).mr_type = IBV_MR_TYPE_IMPORTED_MR;
-    }
-    0
+        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_LKEY, &raw mut mr.lkey);
+        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_RKEY, &raw mut mr.rkey);
+        cmd.output(UVERBS_ATTR_QUERY_MR_RESP_LENGTH, &raw mut mr.length);
+        // SAFETY: `context` is open, and the outputs are members of `vmr`.
+        unsafe { cmd.execute(context)? };
+        mr.handle = mr_handle;
+        mr.context = context;
+        mr.pd = pd;
+        mr.addr = null_mut();
+        vmr.mr_type = IBV_MR_TYPE_IMPORTED_MR;
+        Ok(())
+    })
 }
 
-/// Advises the kernel about memory that will be used.
+/// Advises the kernel about memory that the program will use (`advice` is IBV_ADVISE_MR_ADVICE_*).
 ///
 /// # Safety
 /// `pd` is live, `sg_list` has `num_sge` members.
@@ -169,25 +169,25 @@ pub unsafe extern "C" fn ibv_cmd_advise_mr(
     num_sge: u32,
 ) -> c_int {
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_ADVISE_MR);
-    // SAFETY: by the contract.
-    unsafe {
+    let len = size_of::<ibv_sge>() * num_sge as usize;
+    // SAFETY: `pd` is live, its context open, `sg_list` is readable for `len` bytes.
+    to_c(|| unsafe {
         cmd.object(UVERBS_ATTR_ADVISE_MR_PD_HANDLE, (*pd).handle);
         cmd.u64(UVERBS_ATTR_ADVISE_MR_ADVICE, advice.into());
         cmd.u32(UVERBS_ATTR_ADVISE_MR_FLAGS, flags);
-        let len = size_of::<ibv_sge>() * num_sge as usize;
         cmd.input(UVERBS_ATTR_ADVISE_MR_SGE_LIST, sg_list.cast(), len);
-        cmd.execute((*pd).context).into_c()
-    }
+        cmd.execute((*pd).context)
+    })
 }
 
 /// Registers a part of a dma-buf.
 ///
-/// `driver` (attributes of the provider's own) is an argument of the exported function since rdma-core
-/// v54; `provider::dmabuf` knows who passes it.
+/// `driver` is an argument of the exported function since rdma-core v54; `provider::dmabuf` knows which
+/// callers pass it.
 ///
 /// # Safety
-/// `pd` and `vmr` are live; `driver` is null or the provider's live chain of command buffers.
-#[allow(clippy::too_many_arguments)]
+/// As the module [`cmd`](super) says.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
 pub unsafe extern "C" fn reg_dmabuf_mr(
     pd: *mut ibv_pd,
     offset: u64,
@@ -198,31 +198,32 @@ pub unsafe extern "C" fn reg_dmabuf_mr(
     vmr: *mut verbs_mr,
     driver: *mut ibv_command_buffer,
 ) -> c_int {
-    let mut cmd = Command::<{ 9 + LINK_ROOM }>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
-    let (mut lkey, mut rkey) = (0u32, 0u32);
-    let handle = cmd.new_object(UVERBS_ATTR_REG_DMABUF_MR_HANDLE);
-    cmd.output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &raw mut lkey);
-    cmd.output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &raw mut rkey);
-    // SAFETY: by the contract; the outputs are on this stack.
-    unsafe {
-        cmd.object(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, (*pd).handle);
+    to_c(|| {
+        // SAFETY: `pd` and `vmr` are live.
+        let (context, pd_handle, vmr) = unsafe { ((*pd).context, (*pd).handle, &mut *vmr) };
+        let (mut lkey, mut rkey) = (0u32, 0u32);
+        let mut cmd =
+            Command::<{ 9 + LINK_ROOM }>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR);
+        let handle = cmd.new_object(UVERBS_ATTR_REG_DMABUF_MR_HANDLE);
+        cmd.output(UVERBS_ATTR_REG_DMABUF_MR_RESP_LKEY, &raw mut lkey);
+        cmd.output(UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &raw mut rkey);
+        cmd.object(UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, pd_handle);
         cmd.u64(UVERBS_ATTR_REG_DMABUF_MR_OFFSET, offset);
         cmd.u64(UVERBS_ATTR_REG_DMABUF_MR_LENGTH, length as u64);
         cmd.u64(UVERBS_ATTR_REG_DMABUF_MR_IOVA, iova);
         cmd.u32(UVERBS_ATTR_REG_DMABUF_MR_FD, fd as u32);
         cmd.u32(UVERBS_ATTR_REG_DMABUF_MR_ACCESS_FLAGS, access as u32);
-        if let Err(error) = linked::execute((*pd).context, &mut cmd, driver) {
-            return error.0;
-        }
-        let mr = &mut (*vmr).ibv_mr;
-        mr.handle = cmd.made(handle);
-        mr.context = (*pd).context;
+        // SAFETY: `context` is open, `driver` is live, the keys are locals.
+        unsafe { linked::execute(context, &mut cmd, driver)? };
+        let mr = &mut vmr.ibv_mr;
+        mr.handle = cmd.created(handle);
+        mr.context = context;
         mr.lkey = lkey;
         mr.rkey = rkey;
         mr.pd = pd;
         mr.addr = offset as *mut c_void;
         mr.length = length;
-        (*vmr).mr_type = IBV_MR_TYPE_DMABUF_MR;
-    }
-    0
+        vmr.mr_type = IBV_MR_TYPE_DMABUF_MR;
+        Ok(())
+    })
 }

@@ -3,16 +3,13 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::destroy::Destroy;
-use crate::uverbs::{
-    state::Op,
-    write::{self, Placed},
-};
+use super::{destroy::Destroy, to_c};
+use crate::uverbs::{state::Op, uhw::Buffer, write};
 
 /// Allocates a memory window of `mw_type` (IBV_MW_TYPE_*).
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_alloc_mw(
     pd: *mut ibv_pd,
     mw_type: ibv_mw_type,
@@ -22,28 +19,30 @@ pub unsafe extern "C" fn ibv_cmd_alloc_mw(
     resp: *mut ib_uverbs_alloc_mw_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let request = &mut (*cmd).core_payload;
-        request.pd_handle = (*pd).handle;
+    to_c(|| {
+        // SAFETY: `pd` is live, `cmd` begins with the request.
+        let (context, request) = unsafe { ((*pd).context, &mut (*cmd).core_payload) };
+        // SAFETY: `pd` is live.
+        request.pd_handle = unsafe { (*pd).handle };
         request.mw_type = mw_type as u8;
         request.reserved = [0; 3];
-        let ret = write::execute(
-            (*pd).context,
-            IB_USER_VERBS_CMD_ALLOC_MW,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
-        }
-        (*mw).context = (*pd).context;
-        (*mw).pd = pd;
-        (*mw).rkey = (*resp).rkey;
-        (*mw).handle = (*resp).mw_handle;
-        (*mw).type_ = mw_type;
-    }
-    0
+        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `mw` is live.
+        let (mw, response) = unsafe {
+            write::execute(
+                context,
+                IB_USER_VERBS_CMD_ALLOC_MW,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            (&mut *mw, &*resp)
+        };
+        mw.context = context;
+        mw.pd = pd;
+        mw.rkey = response.rkey;
+        mw.handle = response.mw_handle;
+        mw.type_ = mw_type;
+        Ok(())
+    })
 }
 
 /// Deallocates a memory window.
@@ -58,6 +57,6 @@ pub unsafe extern "C" fn ibv_cmd_dealloc_mw(mw: *mut ibv_mw) -> c_int {
         handle: UVERBS_ATTR_DESTROY_MW_HANDLE,
         write: IB_USER_VERBS_CMD_DEALLOC_MW,
     };
-    // SAFETY: by the contract.
-    unsafe { DESTROY.handle_only((*mw).context, (*mw).handle) }
+    // SAFETY: `mw` is live, and its context open.
+    to_c(|| unsafe { DESTROY.handle_only((*mw).context, (*mw).handle) })
 }

@@ -3,16 +3,13 @@
 use ibverbs_abi::*;
 use libc::c_int;
 
-use super::destroy::Destroy;
-use crate::uverbs::{
-    state::Op,
-    write::{self, Placed},
-};
+use super::{destroy::Destroy, to_c};
+use crate::uverbs::{state::Op, uhw::Buffer, write};
 
-/// Allocates a PD. `cmd` and `resp` begin with the common parts; the provider's may follow.
+/// Allocates a PD.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_alloc_pd(
     context: *mut ibv_context,
     pd: *mut ibv_pd,
@@ -21,21 +18,20 @@ pub unsafe extern "C" fn ibv_cmd_alloc_pd(
     resp: *mut ib_uverbs_alloc_pd_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let ret = write::execute(
-            context,
-            IB_USER_VERBS_CMD_ALLOC_PD,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
+    to_c(|| {
+        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `pd` is live.
+        unsafe {
+            write::execute(
+                context,
+                IB_USER_VERBS_CMD_ALLOC_PD,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            (*pd).handle = (*resp).pd_handle;
+            (*pd).context = context;
         }
-        (*pd).handle = (*resp).pd_handle;
-        (*pd).context = context;
-    }
-    0
+        Ok(())
+    })
 }
 
 /// Deallocates a PD.
@@ -50,6 +46,6 @@ pub unsafe extern "C" fn ibv_cmd_dealloc_pd(pd: *mut ibv_pd) -> c_int {
         handle: UVERBS_ATTR_DESTROY_PD_HANDLE,
         write: IB_USER_VERBS_CMD_DEALLOC_PD,
     };
-    // SAFETY: by the contract.
-    unsafe { DESTROY.handle_only((*pd).context, (*pd).handle) }
+    // SAFETY: `pd` is live, and its context open.
+    to_c(|| unsafe { DESTROY.handle_only((*pd).context, (*pd).handle) })
 }

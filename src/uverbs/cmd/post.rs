@@ -1,25 +1,27 @@
 //! Posting work requests through the kernel, for devices that have no queues in user space.
 
 use ibverbs_abi::*;
-use libc::{ENOMEM, c_int};
+use libc::c_int;
 
-use crate::uverbs::{scratch::Scratch, write};
+use super::to_c;
+use crate::uverbs::{scratch::Scratch, uhw::Buffer, write};
 
-/// Room on the stack for a command with its work requests and their scatter/gather lists behind it.
+/// Words of eight bytes on the stack for a command, its work requests and their scatter/gather lists. Longer
+/// commands are allocated.
 const WORDS: usize = 512;
 
-/// A work request as programs post it.
+/// A work request of verbs.h.
 trait WorkRequest: Sized {
-    /// As the kernel reads it.
+    /// The kernel's form.
     type Kernel;
-    /// The next of the list.
+    /// The next one in the list.
     fn next(&self) -> *mut Self;
-    /// The scatter/gather list.
+    /// The scatter/gather list, and the number of its elements.
     fn sg_list(&self) -> (*const ibv_sge, usize);
-    /// The kernel's form, but for the scatter/gather list.
+    /// The kernel's form, which does not include the scatter/gather list.
     ///
     /// # Safety
-    /// What the request points to is live.
+    /// The address handle of a UD request is live.
     unsafe fn to_kernel(&self, qp_type: ibv_qp_type) -> Self::Kernel;
 }
 
@@ -49,22 +51,21 @@ impl WorkRequest for ibv_send_wr {
         (self.sg_list, self.num_sge.max(0) as usize)
     }
     unsafe fn to_kernel(&self, qp_type: ibv_qp_type) -> ib_uverbs_send_wr {
-        // SAFETY: zeros are valid for these integers; the unions are read as the QP type and the
-        // opcode say they were written.
+        // SAFETY: all members are integers, for which zeros are valid.
+        let mut to: ib_uverbs_send_wr = unsafe { core::mem::zeroed() };
+        to.wr_id = self.wr_id;
+        to.num_sge = self.num_sge as u32;
+        to.opcode = self.opcode;
+        to.send_flags = self.send_flags;
+        // SAFETY: the members of each union are integers; the QP type and the opcode say which are set.
         unsafe {
-            let mut to: ib_uverbs_send_wr = core::mem::zeroed();
-            to.wr_id = self.wr_id;
-            to.num_sge = self.num_sge as u32;
-            to.opcode = self.opcode;
-            to.send_flags = self.send_flags;
             to.ex.imm_data = self.imm.imm_data;
-            if qp_type == IBV_QPT_UD {
-                to.wr.ud.ah = (*self.wr.ud.ah).handle;
-                to.wr.ud.remote_qpn = self.wr.ud.remote_qpn;
-                to.wr.ud.remote_qkey = self.wr.ud.remote_qkey;
-                return to;
-            }
             match self.opcode {
+                _ if qp_type == IBV_QPT_UD => {
+                    to.wr.ud.ah = (*self.wr.ud.ah).handle;
+                    to.wr.ud.remote_qpn = self.wr.ud.remote_qpn;
+                    to.wr.ud.remote_qkey = self.wr.ud.remote_qkey;
+                }
                 IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ => {
                     to.wr.rdma.remote_addr = self.wr.rdma.remote_addr;
                     to.wr.rdma.rkey = self.wr.rdma.rkey;
@@ -77,49 +78,50 @@ impl WorkRequest for ibv_send_wr {
                 }
                 _ => {}
             }
-            to
         }
+        to
     }
 }
 
-/// Posts a list of work requests; `*bad_wr` is the first that the kernel did not take.
+/// The three commands have one layout in front of the requests.
+type Header = Cmd<ib_uverbs_post_send>;
+
+/// The requests of a list.
 ///
 /// # Safety
-/// `context` is open, `wr` is a live list that ends in null, `bad_wr` is writable.
-unsafe fn post<W: WorkRequest>(
-    context: *mut ibv_context,
-    method: u32,
+/// `first` is null or a live list that ends in null.
+unsafe fn list<W: WorkRequest>(first: *mut W) -> impl Iterator<Item = *mut W> {
+    let some = |wr: *mut W| (!wr.is_null()).then_some(wr);
+    // SAFETY: each request of the list is live.
+    core::iter::successors(some(first), move |wr| some(unsafe { (**wr).next() }))
+}
+
+/// Builds the command: the header, all work requests, all their scatter/gather elements.
+///
+/// # Safety
+/// `wr` is a live list that ends in null.
+unsafe fn build<W: WorkRequest>(
     handle: u32,
     qp_type: ibv_qp_type,
     wr: *mut W,
-    bad_wr: *mut *mut W,
-) -> c_int {
-    // The three commands have one layout in front of the requests.
-    type Header = Cmd<ib_uverbs_post_send>;
-    let list = |first: *mut W| {
-        let some = |wr: *mut W| (!wr.is_null()).then_some(wr);
-        // SAFETY: each request of the list is live by the contract.
-        core::iter::successors(some(first), move |wr| some(unsafe { (**wr).next() }))
-    };
-    // SAFETY: by the contract; everything is written within the command's length, which counts the
-    // requests and their elements.
-    unsafe {
-        let wr_count = list(wr).count();
+) -> Result<Scratch<WORDS>, Errno> {
+    // SAFETY: the list is live.
+    let (wr_count, sge_count) = unsafe {
         let sge_count: usize = list(wr).map(|wr| (*wr).sg_list().1).sum();
-        let len = size_of::<Header>()
-            + wr_count * size_of::<W::Kernel>()
-            + sge_count * size_of::<ibv_sge>();
-        let Some(mut command) = Scratch::<WORDS>::new(len) else {
-            *bad_wr = wr;
-            return ENOMEM;
-        };
-        let mut response = ib_uverbs_post_send_resp { bad_wr: 0 };
-        let header = command.bytes().as_mut_ptr().cast::<Header>();
-        (*header).core_payload.response = &raw mut response as u64;
-        (*header).core_payload.qp_handle = handle;
-        (*header).core_payload.wr_count = wr_count as u32;
-        (*header).core_payload.sge_count = sge_count as u32;
-        (*header).core_payload.wqe_size = size_of::<W::Kernel>() as u32;
+        (list(wr).count(), sge_count)
+    };
+    let wrs_len = wr_count * size_of::<W::Kernel>();
+    let len = size_of::<Header>() + wrs_len + sge_count * size_of::<ibv_sge>();
+    let mut command = Scratch::<WORDS>::new(len)?;
+    let header = command.bytes().as_mut_ptr().cast::<Header>();
+    // SAFETY: the command has room for the header, which is zeroed, and for what it counts; the list and what
+    // it points to are live.
+    unsafe {
+        let payload = &mut (*header).core_payload;
+        payload.qp_handle = handle;
+        payload.wr_count = wr_count as u32;
+        payload.sge_count = sge_count as u32;
+        payload.wqe_size = size_of::<W::Kernel>() as u32;
         let mut to = header.add(1).cast::<W::Kernel>();
         let mut sge = to.add(wr_count).cast::<ibv_sge>();
         for wr in list(wr) {
@@ -131,26 +133,55 @@ unsafe fn post<W: WorkRequest>(
                 sge = sge.add(count);
             }
         }
-        let ret = write::execute_sized(
-            context,
-            method,
-            header.cast(),
-            len,
-            len,
-            (&raw mut response).cast(),
-            size_of_val(&response),
-            size_of_val(&response),
-        );
-        // The kernel counts from 1.
+    }
+    Ok(command)
+}
+
+/// Posts a list of work requests. On failure `*bad_wr` is the first one that the kernel did not accept.
+///
+/// # Safety
+/// `context` is open, `wr` is a live list that ends in null, `bad_wr` is writable.
+unsafe fn post<W: WorkRequest>(
+    context: *mut ibv_context,
+    method: u32,
+    handle: u32,
+    qp_type: ibv_qp_type,
+    wr: *mut W,
+    bad_wr: *mut *mut W,
+) -> Result<(), Errno> {
+    let mut response = ib_uverbs_post_send_resp { bad_wr: 0 };
+    // SAFETY: the list is live.
+    let result = unsafe { build(handle, qp_type, wr) }.and_then(|mut command| {
+        let request = Buffer::<Header> {
+            len: command.bytes().len(),
+            at: command.bytes().as_mut_ptr().cast(),
+        };
+        let answer = Buffer::core(&raw mut response);
+        // SAFETY: `context` is open, the request is valid for its length, the response is a local.
+        unsafe {
+            (*request.at).core_payload.response = answer.at as u64;
+            let core_len = request.len;
+            write::execute_sized(
+                context,
+                method,
+                request.cast(),
+                core_len,
+                answer.cast(),
+                answer.len,
+            )
+        }
+    });
+    // SAFETY: the list is live, `bad_wr` is writable. The kernel counts requests from 1.
+    unsafe {
         if response.bad_wr != 0 {
             if let Some(bad) = list(wr).nth(response.bad_wr as usize - 1) {
                 *bad_wr = bad;
             }
-        } else if ret != 0 {
+        } else if result.is_err() {
             *bad_wr = wr;
         }
-        ret
     }
+    result
 }
 
 /// Posts to a send queue.
@@ -162,18 +193,17 @@ pub unsafe extern "C" fn ibv_cmd_post_send(
     wr: *mut ibv_send_wr,
     bad_wr: *mut *mut ibv_send_wr,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let (handle, qp_type) = ((*ibqp).handle, (*ibqp).qp_type);
-        post(
-            (*ibqp).context,
-            IB_USER_VERBS_CMD_POST_SEND,
+    const METHOD: u32 = IB_USER_VERBS_CMD_POST_SEND;
+    // SAFETY: `ibqp` is live, its context open, `wr` a live list, `bad_wr` writable.
+    to_c(|| unsafe {
+        let ibv_qp {
+            context,
             handle,
             qp_type,
-            wr,
-            bad_wr,
-        )
-    }
+            ..
+        } = &*ibqp;
+        post(*context, METHOD, *handle, *qp_type, wr, bad_wr)
+    })
 }
 
 /// Posts to a receive queue.
@@ -185,18 +215,17 @@ pub unsafe extern "C" fn ibv_cmd_post_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let (handle, qp_type) = ((*ibqp).handle, (*ibqp).qp_type);
-        post(
-            (*ibqp).context,
-            IB_USER_VERBS_CMD_POST_RECV,
+    const METHOD: u32 = IB_USER_VERBS_CMD_POST_RECV;
+    // SAFETY: `ibqp` is live, its context open, `wr` a live list, `bad_wr` writable.
+    to_c(|| unsafe {
+        let ibv_qp {
+            context,
             handle,
             qp_type,
-            wr,
-            bad_wr,
-        )
-    }
+            ..
+        } = &*ibqp;
+        post(*context, METHOD, *handle, *qp_type, wr, bad_wr)
+    })
 }
 
 /// Posts to a shared receive queue.
@@ -208,21 +237,18 @@ pub unsafe extern "C" fn ibv_cmd_post_srq_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let handle = (*srq).handle;
-        post(
-            (*srq).context,
-            IB_USER_VERBS_CMD_POST_SRQ_RECV,
-            handle,
-            IBV_QPT_RC,
-            wr,
-            bad_wr,
-        )
-    }
+    const METHOD: u32 = IB_USER_VERBS_CMD_POST_SRQ_RECV;
+    // SAFETY: `srq` is live, its context open, `wr` a live list, `bad_wr` writable.
+    to_c(|| unsafe {
+        let ibv_srq {
+            context, handle, ..
+        } = &*srq;
+        // The QP type makes no difference to a receive request.
+        post(*context, METHOD, *handle, IBV_QPT_RC, wr, bad_wr)
+    })
 }
 
-/// One layout for the three commands.
+/// [`Header`] stands for all three.
 const _: () = {
     assert!(size_of::<ib_uverbs_post_send>() == size_of::<ib_uverbs_post_recv>());
     assert!(size_of::<ib_uverbs_post_send>() == size_of::<ib_uverbs_post_srq_recv>());

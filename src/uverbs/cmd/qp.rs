@@ -1,31 +1,31 @@
-//! Queue pairs: creating, opening, destroying. Attributes are in `qp_attr`.
+//! Queue pairs: creating, opening, destroying. `qp_write` has the legacy commands, `qp_attr` the attributes.
 
 use core::{
     mem::{offset_of, zeroed},
-    ptr::null_mut,
+    ptr::{null, null_mut},
 };
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, only, qp_write};
+use super::{destroy::Destroy, only, qp_write, to_c};
 use crate::uverbs::{
     events,
     fallback::{self, Needs, Route},
-    ioctl::{Command, Slot},
-    kernel_abi,
+    ioctl::Command,
     state::{Op, state},
-    write::{self, Placed, Uhw},
+    uhw::{Buffer, Uhw},
+    write,
 };
 
-/// The creation flags that a kernel command can carry.
+/// The creation flags (IBV_QP_CREATE_*) that a kernel command can carry.
 const CREATE_FLAGS: u32 = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB
     | IBV_QP_CREATE_SCATTER_FCS
     | IBV_QP_CREATE_CVLAN_STRIPPING
     | IBV_QP_CREATE_SOURCE_QPN
     | IBV_QP_CREATE_PCI_WRITE_END_PADDING;
 
-/// The kernel's limits go straight into the program's structure.
+/// The kernel writes the capabilities directly to the program's structure.
 const _: () = assert!(
     size_of::<ibv_qp_cap>() == size_of::<ib_uverbs_qp_cap>()
         && offset_of!(ibv_qp_cap, max_send_wr) == offset_of!(ib_uverbs_qp_cap, max_send_wr)
@@ -35,9 +35,9 @@ const _: () = assert!(
         && offset_of!(ibv_qp_cap, max_inline_data) == offset_of!(ib_uverbs_qp_cap, max_inline_data)
 );
 
-/// The objects a QP hangs on, by their handles; what a QP type does not have is 0.
+/// The handles of the objects that a QP uses; `None` for what its type does not have.
 pub(super) struct Handles {
-    /// The PD's, or the XRC domain's of a QPT_XRC_RECV.
+    /// The PD's, or the XRC domain's for IBV_QPT_XRC_RECV.
     pub pd: u32,
     pub send_cq: Option<u32>,
     pub recv_cq: Option<u32>,
@@ -46,139 +46,159 @@ pub(super) struct Handles {
 }
 
 impl Handles {
-    /// What `attr` asks for, or the errno for what cannot be.
+    /// The handles of what `attr` names. EINVAL for a combination that its QP type does not allow.
     ///
     /// # Safety
-    /// The objects that `attr` names are live.
+    /// The objects that `attr` must name for its QP type are live.
     #[inline(always)]
     unsafe fn of(attr: &mut ibv_qp_init_attr_ex) -> Result<Self, Errno> {
-        // SAFETY: by the contract.
-        unsafe {
-            let srq = (!attr.srq.is_null()).then(|| (*attr.srq).handle);
-            let mut handles = Handles {
-                pd: 0,
-                send_cq: None,
-                recv_cq: None,
-                srq,
-                rwq_ind_tbl: None,
-            };
-            match attr.qp_type {
-                IBV_QPT_XRC_RECV => {
-                    if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 {
-                        return Err(Errno(EINVAL));
-                    }
-                    handles.pd = (*attr.xrcd.cast::<verbs_xrcd>()).handle;
+        let mut handles = Handles {
+            pd: 0,
+            send_cq: None,
+            recv_cq: None,
+            // SAFETY: `srq` is null or live.
+            srq: unsafe { attr.srq.as_ref() }.map(|srq| srq.handle),
+            rwq_ind_tbl: None,
+        };
+        match attr.qp_type {
+            IBV_QPT_XRC_RECV => {
+                if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 {
+                    return Errno(EINVAL).fail();
                 }
-                IBV_QPT_RC | IBV_QPT_UD | IBV_QPT_UC | IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND
-                | IBV_QPT_DRIVER => {
-                    if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 {
-                        return Err(Errno(EINVAL));
-                    }
-                    handles.pd = (*attr.pd).handle;
-                    if attr.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0 {
-                        if attr.cap.max_recv_wr != 0
-                            || attr.cap.max_recv_sge != 0
-                            || !attr.recv_cq.is_null()
-                            || !attr.srq.is_null()
-                        {
-                            return Err(Errno(EINVAL));
-                        }
-                        handles.rwq_ind_tbl = Some((*attr.rwq_ind_tbl).ind_tbl_handle as u32);
-                        // A QP that only receives needs no send CQ.
-                        if attr.cap.max_send_wr != 0 {
-                            handles.send_cq = Some((*attr.send_cq).handle);
-                        }
-                    } else {
-                        handles.send_cq = Some((*attr.send_cq).handle);
-                        if attr.qp_type != IBV_QPT_XRC_SEND {
-                            handles.recv_cq = Some((*attr.recv_cq).handle);
-                        }
-                    }
-                    if attr.qp_type == IBV_QPT_XRC_SEND {
-                        attr.cap.max_recv_wr = 0;
-                        attr.cap.max_recv_sge = 0;
-                    }
-                }
-                _ => return Err(Errno(EINVAL)),
+                // SAFETY: comp_mask says that `xrcd` is there; providers allocate a verbs_xrcd.
+                handles.pd = unsafe { (*attr.xrcd.cast::<verbs_xrcd>()).handle };
             }
-            Ok(handles)
+            IBV_QPT_RC | IBV_QPT_UD | IBV_QPT_UC | IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND
+            | IBV_QPT_DRIVER => {
+                if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 {
+                    return Errno(EINVAL).fail();
+                }
+                // SAFETY: comp_mask says that `pd` is there.
+                handles.pd = unsafe { (*attr.pd).handle };
+                if attr.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0 {
+                    if has_receive_queue(attr) {
+                        return Errno(EINVAL).fail();
+                    }
+                    // SAFETY: comp_mask says that `rwq_ind_tbl` is there.
+                    handles.rwq_ind_tbl =
+                        Some(unsafe { (*attr.rwq_ind_tbl).ind_tbl_handle as u32 });
+                    // A QP that only receives needs no send CQ.
+                    if attr.cap.max_send_wr != 0 {
+                        // SAFETY: a QP with a send queue names its CQ.
+                        handles.send_cq = Some(unsafe { (*attr.send_cq).handle });
+                    }
+                } else {
+                    // SAFETY: a QP with a send queue names its CQ.
+                    handles.send_cq = Some(unsafe { (*attr.send_cq).handle });
+                    if attr.qp_type != IBV_QPT_XRC_SEND {
+                        // SAFETY: a QP with a receive queue names its CQ.
+                        handles.recv_cq = Some(unsafe { (*attr.recv_cq).handle });
+                    }
+                }
+                if attr.qp_type == IBV_QPT_XRC_SEND {
+                    attr.cap.max_recv_wr = 0;
+                    attr.cap.max_recv_sge = 0;
+                }
+            }
+            _ => return Errno(EINVAL).fail(),
         }
+        Ok(handles)
     }
 }
 
-/// Creates a QP by the way that this kernel has, and initialises the public structure.
+/// Whether `attr` asks for a receive queue or an SRQ, which a QP with an indirection table cannot have.
+#[inline(always)]
+fn has_receive_queue(attr: &ibv_qp_init_attr_ex) -> bool {
+    attr.cap.max_recv_wr != 0
+        || attr.cap.max_recv_sge != 0
+        || !attr.recv_cq.is_null()
+        || !attr.srq.is_null()
+}
+
+/// Creates a QP through ioctl, write or the extended write, whichever the kernel supports, and initialises
+/// the public structure.
 ///
 /// # Safety
-/// `context`, `qp`, the objects that `attr` names and the provider's buffers in `uhw` are live.
+/// `context` is open; the objects that `attr` names and the provider's buffers in `uhw` are live.
 unsafe fn create(
     context: *mut ibv_context,
-    qp: *mut ibv_qp,
+    qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     uhw: &Uhw,
-) -> c_int {
-    // SAFETY: by the contract; what else the attributes point to is on this stack.
+) -> Result<(), Errno> {
+    qp.context = context;
+    // SAFETY: the objects that `attr` names are live.
+    let handles = unsafe { Handles::of(attr)? };
+    let with_flags = attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0;
+    if with_flags && attr.create_flags & !CREATE_FLAGS != 0 {
+        return Errno(EINVAL).fail();
+    }
+    // SAFETY: `context` is open, the provider's buffers are live.
     unsafe {
-        (*qp).context = context;
-        let handles = match Handles::of(attr) {
-            Ok(handles) => handles,
-            Err(error) => return error.returned(),
-        };
-        let with_flags = attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0;
-        if with_flags && attr.create_flags & !CREATE_FLAGS != 0 {
-            return Errno(EINVAL).returned();
-        }
-        let state = state(context);
         let needs = Needs {
             ex: with_flags || handles.rwq_ind_tbl.is_some(),
-            ioctl: state.is_imported(),
+            ioctl: state(context).is_imported(),
         };
-
-        let route = if state.may_ioctl(Op::CreateQp) {
-            let mut qp_num = 0u32;
-            let mut cmd = Command::<17>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
-            let handle = fill(&mut cmd, context, qp, attr, &handles, &raw mut qp_num);
-            cmd.uhw(uhw);
-            let route = fallback::execute(context, Op::CreateQp, needs, &mut cmd);
-            if route == Ok(Route::Done) {
-                (*qp).handle = cmd.made(handle);
-                (*qp).qp_num = qp_num;
-            }
-            route
+        let route = if state(context).may_ioctl(Op::CreateQp) {
+            by_ioctl(context, qp, attr, &handles, uhw, needs)
         } else {
             fallback::legacy(needs)
         };
-        let ret = match route {
-            Ok(Route::Done) => 0,
-            Ok(Route::WriteEx) => qp_write::create_ex(context, qp, attr, &handles, uhw),
-            Ok(Route::Write) => match kernel_abi() {
-                3 => qp_write::create::<ibv_create_qp_resp_v3>(context, qp, attr, &handles, uhw),
-                4 => qp_write::create::<ibv_create_qp_resp_v4>(context, qp, attr, &handles, uhw),
-                _ => qp_write::create::<ib_uverbs_create_qp_resp>(context, qp, attr, &handles, uhw),
-            },
-            Err(error) => error.0,
-        };
-        if ret == 0 {
-            initialise(qp, attr);
+        match route? {
+            Route::Done => {}
+            Route::Write => qp_write::create(context, qp, attr, &handles, uhw)?,
+            Route::WriteEx => qp_write::create_ex(context, qp, attr, &handles, uhw)?,
         }
-        ret
     }
+    initialise(qp, attr);
+    Ok(())
 }
 
-/// The attributes of the ioctl.
-///
 /// # Safety
-/// As for [`create`]; `qp_num` and `attr.cap` are live until the command is executed.
+/// As for [`create`].
 #[inline(always)]
-unsafe fn fill<const N: usize>(
-    cmd: &mut Command<N>,
+unsafe fn by_ioctl(
     context: *mut ibv_context,
-    qp: *mut ibv_qp,
+    qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     handles: &Handles,
-    qp_num: *mut u32,
-) -> Slot {
-    let xrc_recv = attr.qp_type == IBV_QPT_XRC_RECV;
-    let owner = if xrc_recv {
+    uhw: &Uhw,
+    needs: Needs,
+) -> Result<Route, Errno> {
+    let mut cmd = Command::<17>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
+    let mut qp_num = 0u32;
+    add_objects(&mut cmd, attr.qp_type, handles);
+    let handle = cmd.new_object(UVERBS_ATTR_CREATE_QP_HANDLE);
+    cmd.u64(UVERBS_ATTR_CREATE_QP_TYPE, attr.qp_type.into());
+    cmd.u64(UVERBS_ATTR_CREATE_QP_USER_HANDLE, &raw mut *qp as u64);
+    let (cap, cap_len) = (&raw mut attr.cap, size_of::<ibv_qp_cap>());
+    // SAFETY: `attr` outlives the command, and `context` is open.
+    unsafe {
+        cmd.input(UVERBS_ATTR_CREATE_QP_CAP, cap.cast(), cap_len);
+        cmd.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD, (*context).async_fd);
+    }
+    add_flags(&mut cmd, attr);
+    if let Some(srq) = handles.srq {
+        cmd.object(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, srq);
+    }
+    cmd.output(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
+    cmd.output(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &raw mut qp_num);
+    // SAFETY: `context` is open, the provider's buffers, `attr` and `qp_num` are live.
+    let route = unsafe {
+        cmd.uhw(uhw);
+        fallback::execute(context, Op::CreateQp, needs, &mut cmd)
+    };
+    if route == Ok(Route::Done) {
+        qp.handle = cmd.created(handle);
+        qp.qp_num = qp_num;
+    }
+    route
+}
+
+/// Adds the handles of the PD or XRC domain, of the indirection table and of the CQs.
+#[inline(always)]
+fn add_objects<const N: usize>(cmd: &mut Command<N>, qp_type: ibv_qp_type, handles: &Handles) {
+    let owner = if qp_type == IBV_QPT_XRC_RECV {
         UVERBS_ATTR_CREATE_QP_XRCD_HANDLE
     } else {
         UVERBS_ATTR_CREATE_QP_PD_HANDLE
@@ -193,26 +213,16 @@ unsafe fn fill<const N: usize>(
             cmd.object(id, handle);
         }
     }
-    let made = cmd.new_object(UVERBS_ATTR_CREATE_QP_HANDLE);
-    cmd.u64(UVERBS_ATTR_CREATE_QP_TYPE, attr.qp_type.into());
-    cmd.u64(UVERBS_ATTR_CREATE_QP_USER_HANDLE, qp as u64);
-    // SAFETY: the capabilities are the caller's and live until the command is executed; the context
-    // is live by the contract.
-    unsafe {
-        let cap = &raw mut attr.cap;
-        cmd.input(
-            UVERBS_ATTR_CREATE_QP_CAP,
-            cap.cast(),
-            size_of::<ibv_qp_cap>(),
-        );
-        cmd.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD, (*context).async_fd);
-    }
+}
+
+/// Adds the creation flags and the source QPN, which here is an attribute of its own without a flag.
+#[inline(always)]
+fn add_flags<const N: usize>(cmd: &mut Command<N>, attr: &ibv_qp_init_attr_ex) {
     let mut flags = 0;
     if attr.sq_sig_all != 0 {
         flags |= IB_UVERBS_QP_CREATE_SQ_SIG_ALL;
     }
     if attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
-        // A source QPN is an attribute of its own here, without a flag.
         flags |= attr.create_flags & !IBV_QP_CREATE_SOURCE_QPN;
         if attr.create_flags & IBV_QP_CREATE_SOURCE_QPN != 0 {
             cmd.u32(UVERBS_ATTR_CREATE_QP_SOURCE_QPN, attr.source_qpn);
@@ -221,51 +231,36 @@ unsafe fn fill<const N: usize>(
     if flags != 0 {
         cmd.u32(UVERBS_ATTR_CREATE_QP_FLAGS, flags);
     }
-    if let Some(srq) = handles.srq {
-        cmd.object(UVERBS_ATTR_CREATE_QP_SRQ_HANDLE, srq);
-    }
-    cmd.output(UVERBS_ATTR_CREATE_QP_RESP_CAP, &raw mut attr.cap);
-    cmd.output(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, qp_num);
-    made
 }
 
-/// The public part of a QP that the kernel has made.
+/// Fills in the public part of a QP that the kernel has created.
 ///
-/// The members that rdma-core appends to `struct verbs_qp` (comp_mask, xrcd) stay as they are: their
-/// place depends on the provider's release, providers allocate them zeroed, and nobody reads the
-/// XRC domain there.
-///
-/// # Safety
-/// `qp` is live and nobody else uses it yet.
-unsafe fn initialise(qp: *mut ibv_qp, attr: &ibv_qp_init_attr_ex) {
-    // SAFETY: by the contract.
-    unsafe {
-        (*qp).qp_context = attr.qp_context;
-        (*qp).pd = attr.pd;
-        (*qp).send_cq = attr.send_cq;
-        (*qp).recv_cq = attr.recv_cq;
-        (*qp).srq = attr.srq;
-        (*qp).qp_type = attr.qp_type;
-        (*qp).state = IBV_QPS_RESET;
-        reset_events(qp);
-    }
+/// The members that rdma-core appends to `struct verbs_qp` (comp_mask, xrcd) are not written: their offset
+/// depends on the provider's release, providers allocate them zeroed, and nobody reads the XRC domain there.
+fn initialise(qp: &mut ibv_qp, attr: &ibv_qp_init_attr_ex) {
+    qp.qp_context = attr.qp_context;
+    qp.pd = attr.pd;
+    qp.send_cq = attr.send_cq;
+    qp.recv_cq = attr.recv_cq;
+    qp.srq = attr.srq;
+    qp.qp_type = attr.qp_type;
+    qp.state = IBV_QPS_RESET;
+    initialise_events(qp);
 }
 
-/// # Safety
-/// As for [`initialise`].
-unsafe fn reset_events(qp: *mut ibv_qp) {
-    // SAFETY: by the contract; the mutex and condition are initialised in place, where they stay.
+fn initialise_events(qp: &mut ibv_qp) {
+    qp.events_completed = 0;
+    // SAFETY: the QP is new, so nobody uses the mutex and the condition yet, and they stay where they are.
     unsafe {
-        (*qp).events_completed = 0;
-        libc::pthread_mutex_init(&raw mut (*qp).mutex, core::ptr::null());
-        libc::pthread_cond_init(&raw mut (*qp).cond, core::ptr::null());
+        libc::pthread_mutex_init(&raw mut qp.mutex, null());
+        libc::pthread_cond_init(&raw mut qp.cond, null());
     }
 }
 
 /// Creates a QP.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_create_qp(
     pd: *mut ibv_pd,
     qp: *mut ibv_qp,
@@ -276,30 +271,31 @@ pub unsafe extern "C" fn ibv_cmd_create_qp(
     resp_size: usize,
 ) -> c_int {
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: by the contract; an extended structure of zeros asks for nothing.
-    unsafe {
-        let mut attr_ex: ibv_qp_init_attr_ex = zeroed();
-        attr_ex.qp_context = (*attr).qp_context;
-        attr_ex.send_cq = (*attr).send_cq;
-        attr_ex.recv_cq = (*attr).recv_cq;
-        attr_ex.srq = (*attr).srq;
-        attr_ex.cap = (*attr).cap;
-        attr_ex.qp_type = (*attr).qp_type;
-        attr_ex.sq_sig_all = (*attr).sq_sig_all;
+    to_c(|| {
+        // SAFETY: `pd`, `qp` and `attr` are live, each a structure of its own.
+        let (context, qp, attr) = unsafe { ((*pd).context, &mut *qp, &mut *attr) };
+        // SAFETY: all members are integers or pointers, for which zeros are valid.
+        let mut attr_ex: ibv_qp_init_attr_ex = unsafe { zeroed() };
+        attr_ex.qp_context = attr.qp_context;
+        attr_ex.send_cq = attr.send_cq;
+        attr_ex.recv_cq = attr.recv_cq;
+        attr_ex.srq = attr.srq;
+        attr_ex.cap = attr.cap;
+        attr_ex.qp_type = attr.qp_type;
+        attr_ex.sq_sig_all = attr.sq_sig_all;
         attr_ex.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr_ex.pd = pd;
-        let ret = create((*pd).context, qp, &mut attr_ex, &uhw);
-        if ret == 0 {
-            (*attr).cap = attr_ex.cap;
-        }
-        ret
-    }
+        // SAFETY: the PD's context is open; what `attr` names, `cmd` and `resp` are live.
+        unsafe { create(context, qp, &mut attr_ex, &uhw)? };
+        attr.cap = attr_ex.cap;
+        Ok(())
+    })
 }
 
-/// Creates a QP from extended attributes, with the plain legacy command as its provider part's frame.
+/// Creates a QP from extended attributes. The provider's part follows the plain legacy command.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_create_qp_ex(
     context: *mut ibv_context,
     qp: *mut verbs_qp,
@@ -312,20 +308,14 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex(
     const SUPPORTED: u32 =
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: by the contract.
-    unsafe {
-        if !only((*attr_ex).comp_mask.into(), SUPPORTED.into()) {
-            return Errno(EINVAL).returned();
-        }
-        create(context, qp.cast(), &mut *attr_ex, &uhw)
-    }
+    // SAFETY: `context` is open; `qp`, `attr_ex` and what it names, `cmd` and `resp` are live.
+    to_c(|| unsafe { create_extended(context, qp, &mut *attr_ex, SUPPORTED, &uhw) })
 }
 
-/// Creates a QP from extended attributes, with the extended legacy command as its provider part's
-/// frame.
+/// Creates a QP from extended attributes. The provider's part follows the extended legacy command.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
     context: *mut ibv_context,
     qp: *mut verbs_qp,
@@ -343,21 +333,35 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
         | IBV_QP_INIT_ATTR_RX_HASH
         | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: by the contract.
-    unsafe {
-        if !only((*attr_ex).comp_mask.into(), SUPPORTED.into()) {
-            return Errno(EINVAL).returned();
-        }
-        create(context, qp.cast(), &mut *attr_ex, &uhw)
-    }
+    // SAFETY: `context` is open; `qp`, `attr_ex` and what it names, `cmd` and `resp` are live.
+    to_c(|| unsafe { create_extended(context, qp, &mut *attr_ex, SUPPORTED, &uhw) })
 }
 
-/// Opens an XRC receive QP that another process has made. `vqp_sz` is the size of the provider's
-/// `verbs_qp`; see [`initialise`] for why nothing is written behind the public part.
+/// Creates a QP if `attr` has no more than the `supported` attributes; else EINVAL.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
-#[allow(clippy::too_many_arguments)]
+/// As for [`create`]; `qp` is live, and begins with an `ibv_qp`.
+#[inline(always)]
+unsafe fn create_extended(
+    context: *mut ibv_context,
+    qp: *mut verbs_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    supported: u32,
+    uhw: &Uhw,
+) -> Result<(), Errno> {
+    if !only(attr.comp_mask.into(), supported.into()) {
+        return Errno(EINVAL).fail();
+    }
+    // SAFETY: `context` is open, `qp`, what `attr` names and the provider's buffers are live.
+    unsafe { create(context, &mut *qp.cast(), attr, uhw) }
+}
+
+/// Opens an XRC receive QP that another process has created. `vqp_sz` is the size of the provider's
+/// `verbs_qp`, of which only the public part is written ([`initialise`] has the reason).
+///
+/// # Safety
+/// As the module [`cmd`](super) says.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
 pub unsafe extern "C" fn ibv_cmd_open_qp(
     context: *mut ibv_context,
     qp: *mut verbs_qp,
@@ -369,43 +373,43 @@ pub unsafe extern "C" fn ibv_cmd_open_qp(
     resp_size: usize,
 ) -> c_int {
     const REQUIRED: u32 = IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_TYPE;
-    let qp = qp.cast::<ibv_qp>();
-    // SAFETY: by the contract.
-    unsafe {
-        let attr = &*attr;
+    to_c(|| {
+        // SAFETY: `qp` and `attr` are live, `cmd` begins with the request; a verbs_qp begins with an ibv_qp.
+        let (qp, attr, request) =
+            unsafe { (&mut *qp.cast::<ibv_qp>(), &*attr, &mut (*cmd).core_payload) };
         if attr.comp_mask >= IBV_QP_OPEN_ATTR_RESERVED {
-            return EOPNOTSUPP;
+            return Err(Errno(EOPNOTSUPP));
         }
         if attr.comp_mask & REQUIRED != REQUIRED {
-            return EINVAL;
+            return Err(Errno(EINVAL));
         }
-        let request = &mut (*cmd).core_payload;
-        request.user_handle = qp as u64;
-        request.pd_handle = (*attr.xrcd.cast::<verbs_xrcd>()).handle;
+        request.user_handle = &raw mut *qp as u64;
+        // SAFETY: comp_mask says that `xrcd` is there; providers allocate a verbs_xrcd.
+        request.pd_handle = unsafe { (*attr.xrcd.cast::<verbs_xrcd>()).handle };
         request.qpn = attr.qp_num;
         request.qp_type = attr.qp_type as u8;
-        let ret = write::execute(
-            context,
-            IB_USER_VERBS_CMD_OPEN_QP,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
+        // SAFETY: `context` is open, `cmd` and `resp` have these sizes.
+        unsafe {
+            write::execute(
+                context,
+                IB_USER_VERBS_CMD_OPEN_QP,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            qp.handle = (*resp).qp_handle;
         }
-        (*qp).handle = (*resp).qp_handle;
-        (*qp).context = context;
-        (*qp).qp_context = attr.qp_context;
-        (*qp).pd = null_mut();
-        (*qp).send_cq = null_mut();
-        (*qp).recv_cq = null_mut();
-        (*qp).srq = null_mut();
-        (*qp).qp_num = attr.qp_num;
-        (*qp).qp_type = attr.qp_type;
-        (*qp).state = IBV_QPS_UNKNOWN;
-        reset_events(qp);
-    }
-    0
+        qp.context = context;
+        qp.qp_context = attr.qp_context;
+        qp.pd = null_mut();
+        qp.send_cq = null_mut();
+        qp.recv_cq = null_mut();
+        qp.srq = null_mut();
+        qp.qp_num = attr.qp_num;
+        qp.qp_type = attr.qp_type;
+        qp.state = IBV_QPS_UNKNOWN;
+        initialise_events(qp);
+        Ok(())
+    })
 }
 
 /// Destroys a QP once the program has acknowledged all of its events.
@@ -420,19 +424,19 @@ pub unsafe extern "C" fn ibv_cmd_destroy_qp(qp: *mut ibv_qp) -> c_int {
         handle: UVERBS_ATTR_DESTROY_QP_HANDLE,
         write: IB_USER_VERBS_CMD_DESTROY_QP,
     };
-    // SAFETY: by the contract; the QP's mutex and condition were initialised when it was made.
-    unsafe {
-        let reported = match DESTROY.with_events::<ib_uverbs_destroy_qp_resp>(
+    // SAFETY: `qp` is live and its context open; the mutex and condition were initialised with the QP and
+    // guard the count.
+    to_c(|| unsafe {
+        let reported = DESTROY.with_events::<ib_uverbs_destroy_qp_resp>(
             (*qp).context,
             (*qp).handle,
             UVERBS_ATTR_DESTROY_QP_RESP,
-        ) {
-            Ok(reported) => reported,
-            Err(error) => return error.0,
-        };
-        events::wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
-            (*qp).events_completed == reported.events_reported
-        });
-    }
-    0
+        )?;
+        if let Some(reported) = reported {
+            events::wait(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
+                (*qp).events_completed == reported.events_reported
+            });
+        }
+        Ok(())
+    })
 }

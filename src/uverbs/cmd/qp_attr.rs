@@ -1,19 +1,20 @@
-//! A queue pair's attributes: modifying and querying.
+//! Modifying and querying a queue pair's attributes.
 
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, offset_of};
 
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use crate::uverbs::write::{self, Placed};
+use super::to_c;
+use crate::uverbs::{uhw::Buffer, write};
 
-/// The attributes that a plain legacy command can carry: all before IBV_QP_RATE_LIMIT.
+/// The attributes that the plain legacy command can carry: all before IBV_QP_RATE_LIMIT.
 const PLAIN_MASK: u32 = IBV_QP_RATE_LIMIT - 1;
 
 /// An address vector as the kernel reads it.
 fn to_kernel(ah: &ibv_ah_attr) -> ib_uverbs_qp_dest {
     ib_uverbs_qp_dest {
-        // SAFETY: a GID's bytes are valid whichever way it was written.
+        // SAFETY: both members of the union are 16 bytes, of which any value is valid.
         dgid: unsafe { ah.grh.dgid.raw },
         flow_label: ah.grh.flow_label,
         dlid: ah.dlid,
@@ -48,19 +49,16 @@ fn from_kernel(dest: &ib_uverbs_qp_dest) -> ibv_ah_attr {
     }
 }
 
-/// Copies what `mask` names; the rest of the request stays as the provider left it.
-///
-/// # Safety
-/// `qp` is live.
-unsafe fn fill(qp: *mut ibv_qp, attr: &ibv_qp_attr, mask: u32, to: &mut ib_uverbs_modify_qp) {
+/// Copies the attributes that `mask` names. The rest of the request stays as the provider left it.
+#[inline(always)]
+fn fill(qp: &ibv_qp, attr: &ibv_qp_attr, mask: u32, to: &mut ib_uverbs_modify_qp) {
     /// `if mask has the bit, request.member = attr.member`, for each line.
     macro_rules! copy {
         ($( $bit:ident: $( $member:ident ),+; )+) => {
             $( if mask & $bit != 0 { $( to.$member = attr.$member as _; )+ } )+
         };
     }
-    // SAFETY: by the contract.
-    to.qp_handle = unsafe { (*qp).handle };
+    to.qp_handle = qp.handle;
     to.attr_mask = mask;
     copy! {
         IBV_QP_STATE: qp_state;
@@ -95,7 +93,7 @@ unsafe fn fill(qp: *mut ibv_qp, attr: &ibv_qp_attr, mask: u32, to: &mut ib_uverb
 /// Modifies a QP.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_modify_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
@@ -103,25 +101,24 @@ pub unsafe extern "C" fn ibv_cmd_modify_qp(
     cmd: *mut ibv_modify_qp,
     cmd_size: usize,
 ) -> c_int {
-    let mask = attr_mask as u32;
-    if mask & !PLAIN_MASK != 0 {
-        return EOPNOTSUPP;
-    }
-    // SAFETY: by the contract.
-    unsafe {
-        fill(qp, &*attr, mask, &mut (*cmd).core_payload);
-        write::execute_request(
-            (*qp).context,
-            IB_USER_VERBS_CMD_MODIFY_QP,
-            Placed::whole(cmd, cmd_size),
-        )
-    }
+    to_c(|| {
+        let mask = attr_mask as u32;
+        if mask & !PLAIN_MASK != 0 {
+            return Err(Errno(EOPNOTSUPP));
+        }
+        let buffer = Buffer::of_provider(cmd, cmd_size);
+        // SAFETY: `qp`, its context and `attr` are live; `cmd` begins with the request and has its size.
+        unsafe {
+            fill(&*qp, &*attr, mask, &mut (*cmd).core_payload);
+            write::execute_request((*qp).context, IB_USER_VERBS_CMD_MODIFY_QP, buffer)
+        }
+    })
 }
 
-/// Modifies a QP, its rate limit included.
+/// Modifies a QP, its rate limit too.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_modify_qp_ex(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
@@ -131,33 +128,35 @@ pub unsafe extern "C" fn ibv_cmd_modify_qp_ex(
     resp: *mut ib_uverbs_ex_modify_qp_resp,
     resp_size: usize,
 ) -> c_int {
-    let mask = attr_mask as u32;
-    /// Where the rate limit ends in the command: a provider's structure may be shorter.
-    const RATE_LIMIT_END: usize = core::mem::offset_of!(ibv_modify_qp_ex, core_payload)
-        + core::mem::offset_of!(ib_uverbs_ex_modify_qp, rate_limit)
+    /// Where the rate limit ends in the command. A provider's structure may be shorter.
+    const RATE_LIMIT_END: usize = offset_of!(ibv_modify_qp_ex, core_payload)
+        + offset_of!(ib_uverbs_ex_modify_qp, rate_limit)
         + size_of::<u32>();
-    // SAFETY: by the contract.
-    unsafe {
-        fill(qp, &*attr, mask, &mut (*cmd).core_payload.base);
-        if mask & IBV_QP_RATE_LIMIT != 0 {
-            if cmd_size < RATE_LIMIT_END {
-                return EINVAL;
+    to_c(|| {
+        let mask = attr_mask as u32;
+        // SAFETY: `qp`, its context and `attr` are live; `cmd` and `resp` have these sizes.
+        unsafe {
+            fill(&*qp, &*attr, mask, &mut (*cmd).core_payload.base);
+            if mask & IBV_QP_RATE_LIMIT != 0 {
+                if cmd_size < RATE_LIMIT_END {
+                    return Err(Errno(EINVAL));
+                }
+                (*cmd).core_payload.rate_limit = (*attr).rate_limit;
             }
-            (*cmd).core_payload.rate_limit = (*attr).rate_limit;
+            write::execute_ex(
+                (*qp).context,
+                IB_USER_VERBS_EX_CMD_MODIFY_QP,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )
         }
-        write::execute_ex(
-            (*qp).context,
-            IB_USER_VERBS_EX_CMD_MODIFY_QP,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        )
-    }
+    })
 }
 
 /// Queries a QP.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
@@ -170,26 +169,26 @@ pub unsafe extern "C" fn ibv_cmd_query_qp(
     macro_rules! copy {
         ($to:expr, $from:expr; $( $member:ident )+) => { $( $to.$member = $from.$member as _; )+ };
     }
-    let mask = attr_mask as u32;
-    if mask & !PLAIN_MASK != 0 {
-        return EOPNOTSUPP;
-    }
-    let mut response = MaybeUninit::<ib_uverbs_query_qp_resp>::uninit();
-    // SAFETY: by the contract; the kernel fills the whole response when it succeeds.
-    unsafe {
-        (*cmd).core_payload.qp_handle = (*qp).handle;
-        (*cmd).core_payload.attr_mask = mask;
-        let ret = write::execute(
-            (*qp).context,
-            IB_USER_VERBS_CMD_QUERY_QP,
-            Placed::whole(cmd, cmd_size),
-            Placed::alone(response.as_mut_ptr()),
-        );
-        if ret != 0 {
-            return ret;
+    to_c(|| {
+        let mask = attr_mask as u32;
+        if mask & !PLAIN_MASK != 0 {
+            return Err(Errno(EOPNOTSUPP));
         }
-        let response = response.assume_init_ref();
-        let (attr, init_attr) = (&mut *attr, &mut *init_attr);
+        // SAFETY: `qp`, `attr` and `init_attr` are live, each a structure of its own.
+        let (qp, attr, init_attr) = unsafe { (&*qp, &mut *attr, &mut *init_attr) };
+        let mut response = MaybeUninit::<ib_uverbs_query_qp_resp>::uninit();
+        // SAFETY: the QP's context is open; `cmd` is `cmd_size` bytes long; the kernel fills the response.
+        let response = unsafe {
+            (*cmd).core_payload.qp_handle = qp.handle;
+            (*cmd).core_payload.attr_mask = mask;
+            write::execute(
+                qp.context,
+                IB_USER_VERBS_CMD_QUERY_QP,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::core(response.as_mut_ptr()),
+            )?;
+            response.assume_init_ref()
+        };
         copy!(attr, response; qkey rq_psn sq_psn dest_qp_num qp_access_flags pkey_index
               alt_pkey_index qp_state cur_qp_state path_mtu path_mig_state sq_draining max_rd_atomic
               max_dest_rd_atomic min_rnr_timer port_num timeout retry_cnt rnr_retry alt_port_num
@@ -199,11 +198,11 @@ pub unsafe extern "C" fn ibv_cmd_query_qp(
         attr.ah_attr = from_kernel(&response.dest);
         attr.alt_ah_attr = from_kernel(&response.alt_dest);
 
-        copy!(init_attr, *qp; qp_context send_cq recv_cq srq qp_type);
+        copy!(init_attr, qp; qp_context send_cq recv_cq srq qp_type);
         init_attr.cap = attr.cap;
         init_attr.sq_sig_all = response.sq_sig_all.into();
-    }
-    0
+        Ok(())
+    })
 }
 
 #[cfg(test)]
@@ -219,7 +218,7 @@ mod tests {
         // SAFETY: the structure is plain integers without padding.
         let dest: ib_uverbs_qp_dest = unsafe { core::mem::transmute(bytes) };
         let back = to_kernel(&from_kernel(&dest));
-        // SAFETY: likewise.
+        // SAFETY: the structure is plain integers without padding.
         let back: [u8; size_of::<ib_uverbs_qp_dest>()] = unsafe { core::mem::transmute(back) };
         // The reserved word is written as zero.
         bytes[22..24].fill(0);
@@ -236,8 +235,7 @@ mod tests {
         attr.timeout = 14;
         attr.rq_psn = 99;
         to.rq_psn = 7;
-        // SAFETY: `qp` lives on this stack.
-        unsafe { fill(&raw mut qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT, &mut to) };
+        fill(&qp, &attr, IBV_QP_STATE | IBV_QP_TIMEOUT, &mut to);
         assert_eq!(
             (to.qp_handle, to.attr_mask),
             (5, IBV_QP_STATE | IBV_QP_TIMEOUT)

@@ -1,22 +1,19 @@
-//! Creating a queue pair on kernels that have no ioctl for it: the plain and the extended legacy command.
-
-use core::mem::MaybeUninit;
+//! Creating a queue pair on a kernel without an ioctl for it: the plain and the extended legacy command.
 
 use ibverbs_abi::*;
-use libc::{EINVAL, c_int};
 
 use super::qp::Handles;
-use crate::uverbs::write::{self, Uhw};
+use crate::uverbs::{kernel_abi, uhw::Uhw, write};
 
-/// What the kernels of each ABI answer to the legacy command.
+/// The response to the legacy command, which depends on the version of the kernel's ABI.
 pub(super) trait CreateResponse {
     /// Handle and QP number.
     fn qp(&self) -> (u32, u32);
-    /// The limits as they came out; kernels of ABI 3 do not tell.
+    /// The capabilities of the new QP; kernels of ABI 3 do not report them.
     fn cap(&self) -> Option<ibv_qp_cap>;
 }
 
-/// A response that tells the limits.
+/// A response with capabilities.
 macro_rules! response_with_cap {
     ($($t:ty),+) => { $(
         impl CreateResponse for $t {
@@ -46,64 +43,67 @@ impl CreateResponse for ibv_create_qp_resp_v3 {
     }
 }
 
-/// Takes over what the kernel answered.
-///
-/// # Safety
-/// `qp` is live.
+/// Stores the kernel's response in the QP and in the program's attributes.
 #[inline(always)]
-unsafe fn accept(qp: *mut ibv_qp, attr: &mut ibv_qp_init_attr_ex, response: &impl CreateResponse) {
-    // SAFETY: by the contract.
-    unsafe { ((*qp).handle, (*qp).qp_num) = response.qp() };
+fn accept(qp: &mut ibv_qp, attr: &mut ibv_qp_init_attr_ex, response: &impl CreateResponse) {
+    (qp.handle, qp.qp_num) = response.qp();
     if let Some(cap) = response.cap() {
         attr.cap = cap;
     }
 }
 
-/// Creates a QP by the plain legacy command; `R` is what this kernel answers.
+/// Creates a QP by the plain legacy command.
 ///
 /// # Safety
-/// `context`, `qp`, the objects that `attr` names and the provider's buffers in `uhw` are live.
-#[inline(always)]
-pub(super) unsafe fn create<R: CreateResponse>(
+/// `context` is open, and the provider's buffers in `uhw` are live.
+pub(super) unsafe fn create(
     context: *mut ibv_context,
-    qp: *mut ibv_qp,
+    qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     handles: &Handles,
     uhw: &Uhw,
-) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_create_qp>(&mut request),
-        uhw.response::<R>(&mut response),
-    ) else {
-        return EINVAL;
-    };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
+) -> Result<(), Errno> {
+    // SAFETY: `context` is open, the provider's buffers are live, and the response is of the kernel's ABI.
     unsafe {
-        (&raw mut (*request.at).core_payload).write(ib_uverbs_create_qp {
-            response: 0,
-            user_handle: qp as u64,
-            pd_handle: handles.pd,
-            send_cq_handle: handles.send_cq.unwrap_or(0),
-            recv_cq_handle: handles.recv_cq.unwrap_or(0),
-            srq_handle: handles.srq.unwrap_or(0),
-            max_send_wr: attr.cap.max_send_wr,
-            max_recv_wr: attr.cap.max_recv_wr,
-            max_send_sge: attr.cap.max_send_sge,
-            max_recv_sge: attr.cap.max_recv_sge,
-            max_inline_data: attr.cap.max_inline_data,
-            sq_sig_all: attr.sq_sig_all as u8,
-            qp_type: attr.qp_type as u8,
-            is_srq: handles.srq.is_some().into(),
-            reserved: 0,
-            driver_data: [],
-        });
-        let ret = write::execute(context, IB_USER_VERBS_CMD_CREATE_QP, request, response);
-        if ret == 0 {
-            accept(qp, attr, &*response.at);
+        match kernel_abi() {
+            3 => create_as::<ibv_create_qp_resp_v3>(context, qp, attr, handles, uhw),
+            4 => create_as::<ibv_create_qp_resp_v4>(context, qp, attr, handles, uhw),
+            _ => create_as::<ib_uverbs_create_qp_resp>(context, qp, attr, handles, uhw),
         }
-        ret
     }
+}
+
+/// # Safety
+/// As for [`create`]; the kernel answers with an `R`.
+#[inline(always)]
+unsafe fn create_as<R: CreateResponse>(
+    context: *mut ibv_context,
+    qp: &mut ibv_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    handles: &Handles,
+    uhw: &Uhw,
+) -> Result<(), Errno> {
+    let request = ib_uverbs_create_qp {
+        response: 0,
+        user_handle: &raw mut *qp as u64,
+        pd_handle: handles.pd,
+        send_cq_handle: handles.send_cq.unwrap_or(0),
+        recv_cq_handle: handles.recv_cq.unwrap_or(0),
+        srq_handle: handles.srq.unwrap_or(0),
+        max_send_wr: attr.cap.max_send_wr,
+        max_recv_wr: attr.cap.max_recv_wr,
+        max_send_sge: attr.cap.max_send_sge,
+        max_recv_sge: attr.cap.max_recv_sge,
+        max_inline_data: attr.cap.max_inline_data,
+        sq_sig_all: attr.sq_sig_all as u8,
+        qp_type: attr.qp_type as u8,
+        is_srq: handles.srq.is_some().into(),
+        reserved: 0,
+        driver_data: [],
+    };
+    let accept = |response: &R| accept(qp, attr, response);
+    // SAFETY: `context` is open, the provider's buffers are live, and the kernel answers with an `R`.
+    unsafe { write::execute_uhw(context, IB_USER_VERBS_CMD_CREATE_QP, uhw, request, accept) }
 }
 
 /// Creates a QP by the extended legacy command.
@@ -112,18 +112,11 @@ pub(super) unsafe fn create<R: CreateResponse>(
 /// As for [`create`].
 pub(super) unsafe fn create_ex(
     context: *mut ibv_context,
-    qp: *mut ibv_qp,
+    qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     handles: &Handles,
     uhw: &Uhw,
-) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_create_qp_ex>(&mut request),
-        uhw.response::<ib_uverbs_ex_create_qp_resp>(&mut response),
-    ) else {
-        return EINVAL;
-    };
+) -> Result<(), Errno> {
     let create_flags = if attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {
         attr.create_flags
     } else {
@@ -134,36 +127,40 @@ pub(super) unsafe fn create_ex(
     } else {
         0
     };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
+    let comp_mask = if handles.rwq_ind_tbl.is_some() {
+        IB_UVERBS_CREATE_QP_MASK_IND_TABLE
+    } else {
+        0
+    };
+    let request = ib_uverbs_ex_create_qp {
+        user_handle: &raw mut *qp as u64,
+        pd_handle: handles.pd,
+        send_cq_handle: handles.send_cq.unwrap_or(0),
+        recv_cq_handle: handles.recv_cq.unwrap_or(0),
+        srq_handle: handles.srq.unwrap_or(0),
+        max_send_wr: attr.cap.max_send_wr,
+        max_recv_wr: attr.cap.max_recv_wr,
+        max_send_sge: attr.cap.max_send_sge,
+        max_recv_sge: attr.cap.max_recv_sge,
+        max_inline_data: attr.cap.max_inline_data,
+        sq_sig_all: attr.sq_sig_all as u8,
+        qp_type: attr.qp_type as u8,
+        is_srq: handles.srq.is_some().into(),
+        reserved: 0,
+        comp_mask,
+        create_flags,
+        rwq_ind_tbl_handle: handles.rwq_ind_tbl.unwrap_or(0),
+        source_qpn,
+    };
+    let accept = |response: &ib_uverbs_ex_create_qp_resp| accept(qp, attr, &response.base);
+    // SAFETY: `context` is open, the provider's buffers are live, and this is the command's response.
     unsafe {
-        (&raw mut (*request.at).core_payload).write(ib_uverbs_ex_create_qp {
-            user_handle: qp as u64,
-            pd_handle: handles.pd,
-            send_cq_handle: handles.send_cq.unwrap_or(0),
-            recv_cq_handle: handles.recv_cq.unwrap_or(0),
-            srq_handle: handles.srq.unwrap_or(0),
-            max_send_wr: attr.cap.max_send_wr,
-            max_recv_wr: attr.cap.max_recv_wr,
-            max_send_sge: attr.cap.max_send_sge,
-            max_recv_sge: attr.cap.max_recv_sge,
-            max_inline_data: attr.cap.max_inline_data,
-            sq_sig_all: attr.sq_sig_all as u8,
-            qp_type: attr.qp_type as u8,
-            is_srq: handles.srq.is_some().into(),
-            reserved: 0,
-            comp_mask: if handles.rwq_ind_tbl.is_some() {
-                IB_UVERBS_CREATE_QP_MASK_IND_TABLE
-            } else {
-                0
-            },
-            create_flags,
-            rwq_ind_tbl_handle: handles.rwq_ind_tbl.unwrap_or(0),
-            source_qpn,
-        });
-        let ret = write::execute_ex(context, IB_USER_VERBS_EX_CMD_CREATE_QP, request, response);
-        if ret == 0 {
-            accept(qp, attr, &(*response.at).base);
-        }
-        ret
+        write::execute_ex_uhw(
+            context,
+            IB_USER_VERBS_EX_CMD_CREATE_QP,
+            uhw,
+            request,
+            accept,
+        )
     }
 }

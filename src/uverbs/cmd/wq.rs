@@ -1,22 +1,25 @@
 //! Work queues.
 
-use core::mem::MaybeUninit;
-
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
+use super::to_c;
 use crate::uverbs::{
     Destroyed, destroyed, events,
     fallback::{self, Needs, Route},
     ioctl::Command,
     state::{Op, state},
-    write::{self, Placed, Uhw},
+    uhw::{Buffer, Uhw},
+    write,
 };
 
-/// Creates a work queue; `wq_init_attr` gets the sizes as they came out.
+/// All flags of a WQ (IBV_WQ_FLAGS_*).
+const FLAGS: u32 = IBV_WQ_FLAGS_RESERVED - 1;
+
+/// Creates a work queue. `wq_init_attr` gets the sizes of the new queue.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_create_wq(
     context: *mut ibv_context,
     wq_init_attr: *mut ibv_wq_init_attr,
@@ -27,137 +30,154 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
     resp_size: usize,
 ) -> c_int {
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: by the contract; what else the attributes point to is on this stack.
-    unsafe {
-        let attr = &mut *wq_init_attr;
+    to_c(|| {
+        // SAFETY: `wq_init_attr` and `wq` are live, each a structure of its own.
+        let (attr, wq) = unsafe { (&mut *wq_init_attr, &mut *wq) };
         if attr.comp_mask >= IBV_WQ_INIT_ATTR_RESERVED {
-            Errno(EINVAL).set();
-            return EINVAL;
+            return Errno(EINVAL).fail();
         }
-        (*wq).context = context;
-        (*wq).cq = attr.cq;
-        (*wq).pd = attr.pd;
-        (*wq).wq_type = attr.wq_type;
-        let mut create_flags = 0;
-        if attr.comp_mask & IBV_WQ_INIT_ATTR_FLAGS != 0 {
-            if attr.create_flags & !(IBV_WQ_FLAGS_RESERVED - 1) != 0 {
-                Errno(EOPNOTSUPP).set();
-                return EOPNOTSUPP;
+        wq.context = context;
+        wq.cq = attr.cq;
+        wq.pd = attr.pd;
+        wq.wq_type = attr.wq_type;
+        let with_flags = attr.comp_mask & IBV_WQ_INIT_ATTR_FLAGS != 0;
+        if with_flags && attr.create_flags & !FLAGS != 0 {
+            return Errno(EOPNOTSUPP).fail();
+        }
+        // SAFETY: `context` is open; the PD and CQ of `attr`, `cmd` and `resp` are live.
+        unsafe {
+            match create_by_ioctl(context, attr, wq, &uhw, with_flags)? {
+                Route::Done => Ok(()),
+                _ => create_by_write_ex(context, attr, wq, &uhw),
             }
-            create_flags = attr.create_flags;
         }
-        let (mut max_wr, mut max_sge, mut wq_num) = (0u32, 0u32, 0u32);
-        let mut cmd = Command::<14>::new(UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_CREATE);
-        let handle = cmd.new_object(UVERBS_ATTR_CREATE_WQ_HANDLE);
-        cmd.u64(UVERBS_ATTR_CREATE_WQ_USER_HANDLE, wq as u64);
-        cmd.object(UVERBS_ATTR_CREATE_WQ_PD_HANDLE, (*attr.pd).handle);
-        cmd.object(UVERBS_ATTR_CREATE_WQ_CQ_HANDLE, (*attr.cq).handle);
-        cmd.u64(UVERBS_ATTR_CREATE_WQ_TYPE, attr.wq_type.into());
-        cmd.u32(UVERBS_ATTR_CREATE_WQ_MAX_WR, attr.max_wr);
-        cmd.u32(UVERBS_ATTR_CREATE_WQ_MAX_SGE, attr.max_sge);
-        cmd.fd(UVERBS_ATTR_CREATE_WQ_EVENT_FD, (*context).async_fd);
-        cmd.u32(UVERBS_ATTR_CREATE_WQ_FLAGS, create_flags);
-        cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR, &raw mut max_wr);
-        cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE, &raw mut max_sge);
-        cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &raw mut wq_num);
-        cmd.uhw(&uhw);
+    })
+}
+
+/// # Safety
+/// `context` is open; the PD and CQ of `attr` and the provider's buffers in `uhw` are live.
+unsafe fn create_by_ioctl(
+    context: *mut ibv_context,
+    attr: &mut ibv_wq_init_attr,
+    wq: &mut ibv_wq,
+    uhw: &Uhw,
+    with_flags: bool,
+) -> Result<Route, Errno> {
+    let mut cmd = Command::<14>::new(UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_CREATE);
+    let (mut max_wr, mut max_sge, mut wq_num) = (0u32, 0u32, 0u32);
+    let create_flags = if with_flags { attr.create_flags } else { 0 };
+    // SAFETY: the PD, the CQ and `context` are live.
+    let (pd_handle, cq_handle, async_fd) =
+        unsafe { ((*attr.pd).handle, (*attr.cq).handle, (*context).async_fd) };
+    let handle = cmd.new_object(UVERBS_ATTR_CREATE_WQ_HANDLE);
+    cmd.u64(UVERBS_ATTR_CREATE_WQ_USER_HANDLE, &raw mut *wq as u64);
+    cmd.object(UVERBS_ATTR_CREATE_WQ_PD_HANDLE, pd_handle);
+    cmd.object(UVERBS_ATTR_CREATE_WQ_CQ_HANDLE, cq_handle);
+    cmd.u64(UVERBS_ATTR_CREATE_WQ_TYPE, attr.wq_type.into());
+    cmd.u32(UVERBS_ATTR_CREATE_WQ_MAX_WR, attr.max_wr);
+    cmd.u32(UVERBS_ATTR_CREATE_WQ_MAX_SGE, attr.max_sge);
+    cmd.fd(UVERBS_ATTR_CREATE_WQ_EVENT_FD, async_fd);
+    cmd.u32(UVERBS_ATTR_CREATE_WQ_FLAGS, create_flags);
+    cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_WR, &raw mut max_wr);
+    cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_MAX_SGE, &raw mut max_sge);
+    cmd.output(UVERBS_ATTR_CREATE_WQ_RESP_WQ_NUM, &raw mut wq_num);
+    // SAFETY: `context` is open, the provider's buffers are live, the outputs are locals.
+    let route = unsafe {
         let needs = Needs {
             ex: true,
             ioctl: state(context).is_imported(),
         };
-        match fallback::execute(context, Op::CreateWq, needs, &mut cmd) {
-            Ok(Route::Done) => {
-                (*wq).handle = cmd.made(handle);
-                (*wq).wq_num = wq_num;
-                attr.max_wr = max_wr;
-                attr.max_sge = max_sge;
-                0
-            }
-            Ok(_) => create_by_write(context, attr, wq, &uhw),
-            Err(error) => error.0,
-        }
+        cmd.uhw(uhw);
+        fallback::execute(context, Op::CreateWq, needs, &mut cmd)
+    };
+    if route == Ok(Route::Done) {
+        wq.handle = cmd.created(handle);
+        wq.wq_num = wq_num;
+        attr.max_wr = max_wr;
+        attr.max_sge = max_sge;
     }
+    route
 }
 
 /// # Safety
-/// As for [`ibv_cmd_create_wq`].
-unsafe fn create_by_write(
+/// As for [`create_by_ioctl`].
+unsafe fn create_by_write_ex(
     context: *mut ibv_context,
     attr: &mut ibv_wq_init_attr,
-    wq: *mut ibv_wq,
+    wq: &mut ibv_wq,
     uhw: &Uhw,
-) -> c_int {
-    let (mut request, mut response) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-    let (Ok(request), Ok(response)) = (
-        uhw.request::<ibv_create_wq>(&mut request),
-        uhw.response::<ib_uverbs_ex_create_wq_resp>(&mut response),
-    ) else {
-        return EINVAL;
+) -> Result<(), Errno> {
+    // SAFETY: the PD and the CQ are live.
+    let (pd_handle, cq_handle) = unsafe { ((*attr.pd).handle, (*attr.cq).handle) };
+    let request = ib_uverbs_ex_create_wq {
+        comp_mask: 0,
+        wq_type: attr.wq_type,
+        user_handle: &raw mut *wq as u64,
+        pd_handle,
+        cq_handle,
+        max_wr: attr.max_wr,
+        max_sge: attr.max_sge,
+        create_flags: attr.create_flags,
+        reserved: 0,
     };
-    // SAFETY: by the contract; request and response are on this stack or in front of the provider's.
+    let accept = |response: &ib_uverbs_ex_create_wq_resp| {
+        wq.handle = response.wq_handle;
+        wq.wq_num = response.wqn;
+        attr.max_wr = response.max_wr;
+        attr.max_sge = response.max_sge;
+    };
+    // SAFETY: `context` is open, the provider's buffers are live, and this is the command's response.
     unsafe {
-        (&raw mut (*request.at).core_payload).write(ib_uverbs_ex_create_wq {
-            comp_mask: 0,
-            wq_type: attr.wq_type,
-            user_handle: wq as u64,
-            pd_handle: (*attr.pd).handle,
-            cq_handle: (*attr.cq).handle,
-            max_wr: attr.max_wr,
-            max_sge: attr.max_sge,
-            create_flags: attr.create_flags,
-            reserved: 0,
-        });
-        let ret = write::execute_ex(context, IB_USER_VERBS_EX_CMD_CREATE_WQ, request, response);
-        if ret == 0 {
-            (*wq).handle = (*response.at).wq_handle;
-            (*wq).wq_num = (*response.at).wqn;
-            attr.max_wr = (*response.at).max_wr;
-            attr.max_sge = (*response.at).max_sge;
-        }
-        ret
+        write::execute_ex_uhw(
+            context,
+            IB_USER_VERBS_EX_CMD_CREATE_WQ,
+            uhw,
+            request,
+            accept,
+        )
     }
 }
 
 /// Modifies a work queue.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_modify_wq(
     wq: *mut ibv_wq,
     attr: *mut ibv_wq_attr,
     cmd: *mut ibv_modify_wq,
     cmd_size: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
-    unsafe {
-        let attr = &*attr;
+    to_c(|| {
+        // SAFETY: `wq` and `attr` are live.
+        let (wq, attr) = unsafe { (&mut *wq, &*attr) };
         if attr.attr_mask >= IBV_WQ_ATTR_RESERVED {
-            return EINVAL;
+            return Err(Errno(EINVAL));
         }
-        cmd.write_bytes(0, 1);
-        let request = &mut (*cmd).core_payload;
+        // SAFETY: `cmd` begins with the request, which is all integers: zeros are valid.
+        let request = unsafe {
+            cmd.write_bytes(0, 1);
+            &mut (*cmd).core_payload
+        };
         request.curr_wq_state = attr.curr_wq_state;
         request.wq_state = attr.wq_state;
         if attr.attr_mask & IBV_WQ_ATTR_FLAGS != 0 {
-            if attr.flags_mask & !(IBV_WQ_FLAGS_RESERVED - 1) != 0 {
-                return EOPNOTSUPP;
+            if attr.flags_mask & !FLAGS != 0 {
+                return Err(Errno(EOPNOTSUPP));
             }
             request.flags = attr.flags;
             request.flags_mask = attr.flags_mask;
         }
-        request.wq_handle = (*wq).handle;
+        request.wq_handle = wq.handle;
         request.attr_mask = attr.attr_mask;
-        let ret = write::execute_ex::<_, ()>(
-            (*wq).context,
-            IB_USER_VERBS_EX_CMD_MODIFY_WQ,
-            Placed::whole(cmd, cmd_size),
-            Placed::nothing(),
-        );
-        if ret == 0 && attr.attr_mask & IBV_WQ_ATTR_STATE != 0 {
-            (*wq).state = attr.wq_state;
+        let buffer = Buffer::of_provider(cmd, cmd_size);
+        // SAFETY: the WQ's context is open, `cmd` is `cmd_size` bytes long.
+        unsafe { write::execute_ex_request(wq.context, IB_USER_VERBS_EX_CMD_MODIFY_WQ, buffer)? };
+        if attr.attr_mask & IBV_WQ_ATTR_STATE != 0 {
+            wq.state = attr.wq_state;
         }
-        ret
-    }
+        Ok(())
+    })
 }
 
 /// Destroys a work queue once the program has acknowledged all of its events.
@@ -165,42 +185,58 @@ pub unsafe extern "C" fn ibv_cmd_modify_wq(
 /// # Safety
 /// `wq` is live.
 pub unsafe extern "C" fn ibv_cmd_destroy_wq(wq: *mut ibv_wq) -> c_int {
-    let mut response = ib_uverbs_ex_destroy_wq_resp::default();
-    // SAFETY: by the contract; the response is on this stack, and the queue's mutex and condition
-    // were initialised when it was made.
-    unsafe {
-        let context = (*wq).context;
-        let mut cmd = Command::<2>::new(UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_DESTROY);
-        cmd.output(
-            UVERBS_ATTR_DESTROY_WQ_RESP,
-            &raw mut response.events_reported,
-        );
-        cmd.object(UVERBS_ATTR_DESTROY_WQ_HANDLE, (*wq).handle);
-        let ret = match fallback::execute(context, Op::DestroyWq, Needs::default(), &mut cmd) {
-            Ok(Route::Done) => 0,
-            Ok(_) => {
-                let mut request = CmdEx {
-                    hdr: ex_hdr::default(),
-                    core_payload: ib_uverbs_ex_destroy_wq {
-                        comp_mask: 0,
-                        wq_handle: (*wq).handle,
-                    },
-                };
-                write::execute_ex(
-                    context,
-                    IB_USER_VERBS_EX_CMD_DESTROY_WQ,
-                    Placed::alone(&raw mut request),
-                    Placed::alone(&raw mut response),
-                )
+    to_c(|| {
+        let mut response = ib_uverbs_ex_destroy_wq_resp::default();
+        // SAFETY: `wq` is live.
+        let (context, handle) = unsafe { ((*wq).context, (*wq).handle) };
+        // SAFETY: the WQ's context is open.
+        let result = unsafe { destroy(context, handle, &mut response) };
+        if destroyed(result)? == Destroyed::Object {
+            // SAFETY: `wq` is live; mutex and condition were initialised with it and guard the count.
+            unsafe {
+                events::wait(&raw mut (*wq).mutex, &raw mut (*wq).cond, || {
+                    (*wq).events_completed == response.events_reported
+                });
             }
-            Err(error) => error.0,
-        };
-        if let Destroyed::Return(ret) = destroyed(ret) {
-            return ret;
         }
-        events::wait(&raw mut (*wq).mutex, &raw mut (*wq).cond, || {
-            (*wq).events_completed == response.events_reported
-        });
+        Ok(())
+    })
+}
+
+/// Sends the command that destroys a work queue.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn destroy(
+    context: *mut ibv_context,
+    wq_handle: u32,
+    response: &mut ib_uverbs_ex_destroy_wq_resp,
+) -> Result<(), Errno> {
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_DESTROY);
+    cmd.output(
+        UVERBS_ATTR_DESTROY_WQ_RESP,
+        &raw mut response.events_reported,
+    );
+    cmd.object(UVERBS_ATTR_DESTROY_WQ_HANDLE, wq_handle);
+    // SAFETY: `context` is open, the output is the caller's.
+    let route = unsafe { fallback::execute(context, Op::DestroyWq, Needs::default(), &mut cmd)? };
+    if route == Route::Done {
+        return Ok(());
     }
-    0
+    let mut request = CmdEx {
+        hdr: ex_hdr::default(),
+        core_payload: ib_uverbs_ex_destroy_wq {
+            comp_mask: 0,
+            wq_handle,
+        },
+    };
+    // SAFETY: `context` is open, the request is a local, the response the caller's.
+    unsafe {
+        write::execute_ex(
+            context,
+            IB_USER_VERBS_EX_CMD_DESTROY_WQ,
+            Buffer::core(&raw mut request),
+            Buffer::core(response),
+        )
+    }
 }

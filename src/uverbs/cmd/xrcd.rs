@@ -5,17 +5,14 @@ use core::mem::offset_of;
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::destroy::Destroy;
-use crate::uverbs::{
-    state::Op,
-    write::{self, Placed},
-};
+use super::{destroy::Destroy, to_c};
+use crate::uverbs::{state::Op, uhw::Buffer, write};
 
-/// Opens an XRC domain. The handle is kept in `xrcd` if the provider's structure, of `vxrcd_size`
-/// bytes, has a member for it.
+/// Opens an XRC domain. Stores the handle in `xrcd` if the provider's structure, of `vxrcd_size` bytes, has
+/// the member.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes.
+/// As the module [`cmd`](super) says.
 pub unsafe extern "C" fn ibv_cmd_open_xrcd(
     context: *mut ibv_context,
     xrcd: *mut verbs_xrcd,
@@ -27,33 +24,34 @@ pub unsafe extern "C" fn ibv_cmd_open_xrcd(
     resp_size: usize,
 ) -> c_int {
     const REQUIRED: u32 = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS;
-    // SAFETY: by the contract.
-    unsafe {
-        if (*attr).comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
-            return EOPNOTSUPP;
+    to_c(|| {
+        // SAFETY: `attr` is live, `cmd` begins with the request.
+        let (attr, request) = unsafe { (&*attr, &mut (*cmd).core_payload) };
+        if attr.comp_mask >= IBV_XRCD_INIT_ATTR_RESERVED {
+            return Err(Errno(EOPNOTSUPP));
         }
-        if (*attr).comp_mask & REQUIRED != REQUIRED {
-            return EINVAL;
+        if attr.comp_mask & REQUIRED != REQUIRED {
+            return Err(Errno(EINVAL));
         }
-        (*cmd).core_payload.fd = (*attr).fd as u32;
-        (*cmd).core_payload.oflags = (*attr).oflags as u32;
-        let ret = write::execute(
-            context,
-            IB_USER_VERBS_CMD_OPEN_XRCD,
-            Placed::whole(cmd, cmd_size),
-            Placed::whole(resp, resp_size),
-        );
-        if ret != 0 {
-            return ret;
+        request.fd = attr.fd as u32;
+        request.oflags = attr.oflags as u32;
+        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `xrcd` is live for `vxrcd_size` bytes.
+        unsafe {
+            write::execute(
+                context,
+                IB_USER_VERBS_CMD_OPEN_XRCD,
+                Buffer::of_provider(cmd, cmd_size),
+                Buffer::of_provider(resp, resp_size),
+            )?;
+            (*xrcd).xrcd.context = context;
+            (*xrcd).comp_mask = 0;
+            if vxrcd_size as usize >= offset_of!(verbs_xrcd, handle) + size_of::<u32>() {
+                (*xrcd).comp_mask = VERBS_XRCD_HANDLE;
+                (*xrcd).handle = (*resp).xrcd_handle;
+            }
         }
-        (*xrcd).xrcd.context = context;
-        (*xrcd).comp_mask = 0;
-        if vxrcd_size as usize >= offset_of!(verbs_xrcd, handle) + size_of::<u32>() {
-            (*xrcd).comp_mask = VERBS_XRCD_HANDLE;
-            (*xrcd).handle = (*resp).xrcd_handle;
-        }
-    }
-    0
+        Ok(())
+    })
 }
 
 /// Closes an XRC domain.
@@ -68,6 +66,6 @@ pub unsafe extern "C" fn ibv_cmd_close_xrcd(xrcd: *mut verbs_xrcd) -> c_int {
         handle: UVERBS_ATTR_DESTROY_XRCD_HANDLE,
         write: IB_USER_VERBS_CMD_CLOSE_XRCD,
     };
-    // SAFETY: by the contract.
-    unsafe { DESTROY.handle_only((*xrcd).xrcd.context, (*xrcd).handle) }
+    // SAFETY: `xrcd` is live, and its context open.
+    to_c(|| unsafe { DESTROY.handle_only((*xrcd).xrcd.context, (*xrcd).handle) })
 }
