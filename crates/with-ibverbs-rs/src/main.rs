@@ -152,7 +152,12 @@ fn become_program(program: &Path, args: &[OsString], library: &Library) -> Resul
     }
     sys::set_var("LD_LIBRARY_PATH", &settings.library_path);
     sys::set_var("LD_PRELOAD", &settings.preload);
-    let error = sys::exec(program, args);
+    let mut error = sys::exec(program, args);
+    if error.raw_os_error() == Some(libc::ENOEXEC) && elf::inspect(program).is_none() {
+        // A text file without `#!`: the shell reads it, as when a shell runs it.
+        let script = [&[program.into()], args].concat();
+        error = sys::exec(Path::new("/bin/sh"), &script);
+    }
     Err(Stop(
         NOT_EXECUTABLE,
         format!("{} cannot be run: {error}", program.display()),

@@ -77,8 +77,7 @@ pub fn set_var(name: &str, value: &OsStr) {
 
 /// Executes the program in this process, with its path as `argv[0]`. Returns only on failure.
 ///
-/// Unlike the standard library's `exec` it leaves the signal mask and the disposition of SIGPIPE as they
-/// are. A text file without `#!` is run by /bin/sh.
+/// Unlike the standard library's `exec` it does not change the signal mask and the disposition of SIGPIPE.
 pub fn exec(program: &Path, args: &[OsString]) -> io::Error {
     let words = [program.as_os_str()]
         .into_iter()
@@ -94,6 +93,6 @@ pub fn exec(program: &Path, args: &[OsString]) -> io::Error {
         .collect();
     // SAFETY: `argv` is a NULL-terminated array of NUL-terminated strings that `words` owns until after the
     // call.
-    unsafe { libc::execvp(argv[0], argv.as_ptr()) };
+    unsafe { libc::execv(argv[0], argv.as_ptr()) };
     io::Error::last_os_error()
 }
