@@ -15,6 +15,7 @@ pub struct PdHandle(pub u32);
 /// The queue pair on whose behalf memory is accessed: the responder of a remote request, or the QP that
 /// binds or invalidates a memory window.
 pub struct AccessingQp<'a> {
+    /// Its QP number.
     pub qpn: u32,
     /// The protection domains whose memory its peer may access: its own, or for an XRC target QP those of
     /// the XRC domain's shared receive queues.
@@ -35,7 +36,9 @@ pub struct MrRange {
 /// A memory region.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRegion {
+    /// The protection domain that it was registered in.
     pub pd: PdHandle,
+    /// Where it is.
     pub range: MrRange,
     /// `IBV_ACCESS_*`.
     pub access: u32,
@@ -43,8 +46,11 @@ pub struct MemoryRegion {
 
 /// What `ibv_rereg_mr` changes of a memory region.
 pub struct Reregistration {
+    /// The new protection domain.
     pub pd: Option<PdHandle>,
+    /// The new range.
     pub range: Option<MrRange>,
+    /// The new `IBV_ACCESS_*`.
     pub access: Option<u32>,
 }
 
@@ -94,7 +100,9 @@ struct Entry {
 
 /// Bytes of a memory region, checked. Valid as long as the table does not change.
 pub struct MrSlice<'a> {
+    /// Its first byte.
     pub ptr: *mut u8,
+    /// Its length in bytes.
     pub len: usize,
     table: PhantomData<&'a MrTable>,
 }
@@ -150,10 +158,12 @@ impl MrTable {
         self.entries.contains_key(&index)
     }
 
+    /// Adds a memory region. The key's index is not in the table.
     pub fn add_mr(&mut self, key: u32, mr: MemoryRegion) {
         self.add(key, Object::Mr { mr, bound_mws: 0 });
     }
 
+    /// Adds a memory window, not bound. The key's index is not in the table.
     pub fn add_mw(&mut self, key: u32, mw_type: MwType, pd: PdHandle) {
         let window = MemoryWindow {
             mw_type,
@@ -187,6 +197,7 @@ impl MrTable {
         }
     }
 
+    /// Changes a region; a key that is not a region's is ignored. Fails while a window is bound to it.
     pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<(), Busy> {
         let Some((mr, bound_mws)) = self.mr_mut(key >> 8) else {
             return Ok(());
@@ -200,6 +211,7 @@ impl MrTable {
         Ok(())
     }
 
+    /// Removes a region; a key that is not a region's is ignored. Fails while a window is bound to it.
     pub fn remove_mr(&mut self, key: u32) -> Result<(), Busy> {
         match self.mr_mut(key >> 8) {
             Some((_, bound_mws)) if *bound_mws > 0 => Err(Busy),
@@ -211,6 +223,7 @@ impl MrTable {
         }
     }
 
+    /// Removes a window, bound or not.
     pub fn remove_mw(&mut self, key: u32) {
         if let Some(Entry {
             object: Object::Mw(mw),

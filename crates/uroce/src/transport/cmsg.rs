@@ -12,12 +12,14 @@ impl Control {
     /// Bytes in the buffer: more than the messages that uroce sends or asks the kernel for.
     pub const LEN: usize = 128;
 
+    /// An empty buffer.
     pub const fn new() -> Control {
         Control {
             bytes: [MaybeUninit::uninit(); Control::LEN],
         }
     }
 
+    /// For `msg_control`; [`Control::LEN`] bytes.
     pub fn as_mut_ptr(&mut self) -> *mut libc::c_void {
         self.bytes.as_mut_ptr().cast()
     }

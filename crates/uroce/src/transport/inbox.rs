@@ -36,6 +36,7 @@ impl Inbox {
     /// Datagrams that one system call receives at most.
     pub const BATCH: usize = 8;
 
+    /// Allocates the buffers.
     pub fn new() -> Inbox {
         Inbox {
             // Zeroed pages: those that are never received into take no memory.

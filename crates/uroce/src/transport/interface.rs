@@ -16,6 +16,7 @@ const HEADERS_LEN: u32 = 80;
 /// The interface at the time of reading.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
+    /// The interface itself.
     pub link: Link,
     /// The GIDs that the device's table should have.
     pub gids: Vec<GidAddress>,
@@ -99,6 +100,7 @@ impl Interface {
         Ok(Some(Interface { link, gids }))
     }
 
+    /// The state of the port on this interface.
     pub fn port_state(&self) -> PortState {
         port_state(Some(&self.link))
     }

@@ -44,8 +44,11 @@ pub struct Net {
 /// Counters of dropped datagrams.
 #[derive(Debug, Default)]
 pub struct Dropped {
+    /// Headers or lengths that no RoCEv2 packet has.
     pub malformed: AtomicU64,
+    /// Wrong ICRC.
     pub icrc: AtomicU64,
+    /// A P_Key other than the default one.
     pub pkey: AtomicU64,
 }
 
@@ -114,6 +117,7 @@ impl Net {
         interface::gid_entries(&self.control.lock().gids, self.ifindex)
     }
 
+    /// The port's state, as of the last [`Net::changes`].
     pub fn port_state(&self) -> PortState {
         self.control.lock().state
     }

@@ -69,6 +69,7 @@ impl GsoBuffer {
 }
 
 impl Outbox {
+    /// Allocates the buffers.
     pub fn new() -> Outbox {
         Outbox {
             bytes: vec![0; BATCH_LEN].into(),

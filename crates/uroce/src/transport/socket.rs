@@ -21,6 +21,7 @@ pub struct Socket {
     socket: Socket2,
     /// The address that it is bound to.
     pub local: GidAddress,
+    /// The UDP port that it is bound to.
     pub port: u16,
     /// Whether to send with UDP_SEGMENT.
     gso: AtomicBool,
@@ -125,6 +126,7 @@ impl Socket {
         })
     }
 
+    /// The descriptor, open as long as the socket lives.
     pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

@@ -5,6 +5,7 @@ use super::{Malformed, Opcode, Psn};
 /// The base transport header (specification 9.2): the first 12 bytes of each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bth {
+    /// What the packet is, and which headers follow.
     pub opcode: Opcode,
     /// SE: the completion at the responder raises a solicited event.
     pub solicited: bool,
@@ -12,11 +13,13 @@ pub struct Bth {
     pub migrated: bool,
     /// PadCnt: the bytes that pad the payload to a multiple of 4.
     pub pad: u8,
+    /// The partition key.
     pub pkey: u16,
     /// DestQP, 24 bits.
     pub dest_qpn: u32,
     /// AckReq.
     pub ack_request: bool,
+    /// The packet sequence number.
     pub psn: Psn,
 }
 
@@ -28,6 +31,7 @@ const VERSION: u8 = 0x0f;
 const ACK_REQUEST: u8 = 0x80;
 
 impl Bth {
+    /// Its length in bytes.
     pub const LEN: usize = 12;
 
     /// Parses the header. Fails for a transport header version (TVer) other than 0. Reserved bits and those of

@@ -8,7 +8,9 @@ use super::{Fragmentation, gid_of, icrc::DONT_FRAGMENT};
 /// The fields of a received datagram's IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IpHeader {
+    /// The sender's address.
     pub src: IpAddr,
+    /// The receiver's address.
     pub dst: IpAddr,
     /// Type of service, or traffic class.
     pub traffic_class: u8,

@@ -5,7 +5,9 @@ use super::Malformed;
 /// RDMA extended transport header (RETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reth {
+    /// The remote address.
     pub va: u64,
+    /// The key of the memory there.
     pub rkey: u32,
     /// DMALen, in bytes.
     pub len: u32,
@@ -14,7 +16,9 @@ pub struct Reth {
 /// Atomic extended transport header (AtomicETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicEth {
+    /// The remote address.
     pub va: u64,
+    /// The key of the memory there.
     pub rkey: u32,
     /// SwapDt: the new value of CmpSwap, or the addend of FetchAdd.
     pub swap_add: u64,
@@ -25,6 +29,7 @@ pub struct AtomicEth {
 /// Datagram extended transport header (DETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deth {
+    /// The Q_Key that the receiver checks.
     pub qkey: u32,
     /// SrcQP, 24 bits.
     pub src_qpn: u32,
@@ -42,6 +47,7 @@ pub struct Feth {
 /// ACK extended transport header (AETH).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aeth {
+    /// ACK, RNR NAK or NAK.
     pub kind: AethKind,
     /// Message sequence number, 24 bits.
     pub msn: u32,
@@ -62,14 +68,20 @@ pub enum AethKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NakCode {
+    /// A request is missing before this PSN.
     PsnSequence = 0,
+    /// The request is malformed or not supported.
     InvalidRequest,
+    /// The R_Key, range or right is wrong.
     RemoteAccess,
+    /// The responder cannot complete the request.
     RemoteOperational,
+    /// Only for reliable datagrams.
     InvalidRdRequest,
 }
 
 impl Reth {
+    /// Its length in bytes.
     pub const LEN: usize = 16;
 
     pub(super) fn parse(bytes: &[u8; Reth::LEN]) -> Reth {
@@ -86,6 +98,7 @@ impl Reth {
 }
 
 impl AtomicEth {
+    /// Its length in bytes.
     pub const LEN: usize = 28;
 
     pub(super) fn parse(bytes: &[u8; AtomicEth::LEN]) -> AtomicEth {
@@ -107,6 +120,7 @@ impl AtomicEth {
 }
 
 impl Deth {
+    /// Its length in bytes.
     pub const LEN: usize = 8;
 
     pub(super) fn parse(bytes: &[u8; Deth::LEN]) -> Deth {
@@ -123,6 +137,7 @@ impl Deth {
 }
 
 impl Feth {
+    /// Its length in bytes.
     pub const LEN: usize = 4;
 
     pub(super) fn parse(bytes: &[u8; Feth::LEN]) -> Feth {
@@ -142,6 +157,7 @@ const RNR_NAK: u8 = 1;
 const NAK: u8 = 3;
 
 impl Aeth {
+    /// Its length in bytes.
     pub const LEN: usize = 4;
 
     /// Parses the header. Fails for a reserved syndrome.

@@ -10,9 +10,13 @@ use super::{Bth, ICRC_LEN, gid_of};
 /// The fields of the IP and UDP headers that the ICRC covers, besides constant ones and lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
+    /// The sender's IP address.
     pub src: IpAddr,
+    /// The receiver's IP address.
     pub dst: IpAddr,
+    /// The sender's UDP port.
     pub src_port: u16,
+    /// The receiver's UDP port.
     pub dst_port: u16,
 }
 

@@ -7,9 +7,13 @@ pub struct Opcode(pub u8);
 /// The transport service of an opcode: its upper three bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Transport {
+    /// Reliable connection.
     Rc,
+    /// Unreliable connection.
     Uc,
+    /// Unreliable datagram.
     Ud,
+    /// Extended reliable connection.
     Xrc,
 }
 
@@ -23,6 +27,7 @@ pub enum Operation {
     WriteImm,
     ReadRequest,
     ReadResponse,
+    /// Acknowledge: ACK, NAK or RNR NAK.
     Ack,
     AtomicAck,
     CmpSwap,
@@ -45,9 +50,13 @@ impl Operation {
 /// The position of a packet in its message. A message of one packet is `Only`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Part {
+    /// The first of several packets.
     First,
+    /// Neither the first nor the last.
     Middle,
+    /// The last of several packets.
     Last,
+    /// The only packet.
     Only,
 }
 

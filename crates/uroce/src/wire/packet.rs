@@ -7,13 +7,19 @@ use super::{
 /// The headers of a packet: the BTH, and the extended transport headers that its opcode has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
+    /// The BTH, in every packet.
     pub bth: Bth,
+    /// The DETH, in datagrams.
     pub deth: Option<Deth>,
     /// XRCETH: the number of the shared receive queue.
     pub xrc_srqn: Option<u32>,
+    /// The FETH, in FLUSH.
     pub feth: Option<Feth>,
+    /// The RETH, in the first packet of a WRITE, in READ requests, FLUSH and ATOMIC WRITE.
     pub reth: Option<Reth>,
+    /// The AtomicETH, in CmpSwap and FetchAdd.
     pub atomic: Option<AtomicEth>,
+    /// The AETH, in acknowledges, and in READ responses but the middle ones.
     pub aeth: Option<Aeth>,
     /// AtomicAckETH: the value in memory before the operation.
     pub atomic_ack: Option<u64>,

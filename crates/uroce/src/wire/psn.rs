@@ -14,6 +14,7 @@ impl Psn {
         Psn(value & Psn::MASK)
     }
 
+    /// The number, below 2^24.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -23,6 +24,7 @@ impl Psn {
         ((self.0.wrapping_sub(other.0) << 8) as i32) >> 8
     }
 
+    /// The PSN that follows, modulo 2^24.
     pub const fn next(self) -> Psn {
         Psn::new(self.0 + 1)
     }
