@@ -1,4 +1,4 @@
-//! How the shared library is linked: with named symbol version nodes, which rustc does not know.
+//! Linker arguments of the shared library. rustc has no option for named symbol version nodes.
 
 use std::{env, path::Path, process::Command};
 
@@ -13,8 +13,9 @@ fn main() {
     let var = |key: &str| env::var(key).unwrap_or_else(|_| panic!("cargo did not set {key}"));
     let map = Path::new(&var("CARGO_MANIFEST_DIR")).join("src/export/libibverbs.map");
 
-    // rustc passes an anonymous version script of its own for every cdylib. GNU ld refuses to mix it
-    // with named nodes, lld merges the two: the lld that comes with rustc, else the system's.
+    // rustc passes an anonymous version script of its own for every cdylib. GNU ld rejects that
+    // together with named nodes; lld merges the two. Use the lld that comes with rustc, if there is
+    // one, else the system's.
     let arg = |a: String| println!("cargo::rustc-cdylib-link-arg={a}");
     let sysroot = Command::new(var("RUSTC"))
         .args(["--print", "sysroot"])
@@ -32,8 +33,8 @@ fn main() {
     arg("-fuse-ld=lld".into());
     arg("-Wl,-soname,libibverbs.so.1".into());
     arg(format!("-Wl,--version-script={}", map.display()));
-    // A trampoline whose target is missing must fail here, not in a user's program; and lld only
-    // warns (where nobody sees it) of two definitions of one symbol version.
+    // A trampoline whose target is missing must fail now, not in a user's program. For two
+    // definitions of one symbol version lld only prints a warning, which cargo hides.
     arg("-Wl,-z,defs".into());
     arg("-Wl,--fatal-warnings".into());
 }

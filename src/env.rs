@@ -1,11 +1,11 @@
-//! Environment variables, as the C library reads them: `getenv`, at the moment they are needed.
+//! Environment variables. As in the C library, each is read with `getenv` at the moment it is needed.
 
 use core::ffi::CStr;
 
-/// The value of `name`, if it is set.
+/// The value of the variable `name`, or `None` if it is not set.
 ///
-/// The string belongs to the environment: like any user of `getenv`, the library relies on programs
-/// not to change the environment while they call it.
+/// The string belongs to the environment. Like every user of `getenv`, the library relies on the
+/// program not to change the environment during a call.
 pub fn get(name: &CStr) -> Option<&'static CStr> {
     // SAFETY: `name` is NUL-terminated.
     let value = unsafe { libc::getenv(name.as_ptr()) };
@@ -17,7 +17,7 @@ pub fn get(name: &CStr) -> Option<&'static CStr> {
     Some(unsafe { CStr::from_ptr(value) })
 }
 
-/// Whether `name` is set to something other than `0`; an empty value counts as set.
+/// Whether the variable `name` is set to anything but `0`. An empty value counts as set.
 pub fn flag(name: &CStr) -> bool {
     get(name).is_some_and(|value| value != c"0")
 }

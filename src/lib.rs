@@ -1,11 +1,12 @@
-//! `libibverbs.so.1` in Rust: rdma-core's RDMA verbs library, symbol by symbol and byte by byte.
+//! `libibverbs.so.1` in Rust: a drop-in replacement for rdma-core's RDMA verbs library, with the same
+//! symbols, struct layouts, files, environment variables, messages and errno values.
 //!
-//! The layers, lowest first: `abi` < `sys, env, log` < `discover, memory, neigh, uverbs` <
-//! `provider` < `verbs` < `compat` < `export`. Nothing imports a layer above its own, and a C symbol
-//! is born in `export` only. ARCHITECTURE.md has the map.
+//! Layers, lowest first: `abi` < `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` <
+//! `provider`, `rdma_util` < `verbs` < `compat` < `export`. No module imports from a layer above its
+//! own (`make lint` checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
 //!
-//! Errors follow the C library's conventions (errno values as positive return values, or NULL / -1
-//! with errno set), function by function: what a program observes is the specification.
+//! Inside, failing functions return `Result<T, Errno>`. The functions that C calls convert that to the
+//! C library's convention for the function: a positive errno value, or NULL or -1 with errno set.
 
 #[cfg(all(feature = "exports", not(test), not(panic = "abort")))]
 compile_error!(

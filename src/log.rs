@@ -1,8 +1,8 @@
-//! What the library says: the verbs log (VERBS_LOG_LEVEL, VERBS_LOG_FILE) and the messages on stderr.
+//! Messages: the verbs log (VERBS_LOG_LEVEL, VERBS_LOG_FILE) and the warnings on stderr.
 //!
-//! The log is off until [`init`] finds both variables. It is written through libc's `FILE`, as the C
-//! library does, so that what a program sees in the file, and when, is the same. Diagnostics of the
-//! library's own go through the `log` crate into the same file.
+//! The log is off until [`init`] finds both variables. It is written through libc's `FILE`, like the C
+//! library's, so that the same text reaches the file at the same time. The library's own diagnostics
+//! go through the `log` crate into the same file.
 
 use core::{
     ptr,
@@ -21,18 +21,18 @@ static LEVEL: AtomicU32 = AtomicU32::new(VERBS_LOG_LEVEL_NONE);
 static FILE_: AtomicPtr<FILE> = AtomicPtr::new(ptr::null_mut());
 
 unsafe extern "C" {
-    /// The program may have replaced it, which a write to descriptor 2 would not notice.
+    /// Used instead of descriptor 2 because the program may have assigned another `FILE` to it.
     static stderr: *mut FILE;
 }
 
 /// Reads VERBS_LOG_LEVEL and opens VERBS_LOG_FILE. Called once, when the library is first used.
 ///
-/// Without a file, or with one that cannot be opened, the level falls back to none.
+/// The log stays off if no file is named or the file cannot be opened.
 pub fn init() {
     let Some(level) = env::get(c"VERBS_LOG_LEVEL") else {
         return;
     };
-    // SAFETY: `level` is NUL-terminated, and no end pointer is asked for.
+    // SAFETY: `level` is NUL-terminated, and a NULL end pointer is allowed.
     let level = unsafe { libc::strtol(level.as_ptr(), ptr::null_mut(), 0) } as u32;
     if level == VERBS_LOG_LEVEL_NONE {
         return;
@@ -65,11 +65,11 @@ pub fn enabled(level: u32) -> bool {
     level <= LEVEL.load(Ordering::Acquire) && !FILE_.load(Ordering::Relaxed).is_null()
 }
 
-/// Writes `bytes` to the log if `level` is enabled. Leaves errno as it was.
+/// Writes `bytes` to the log if `level` is enabled. Preserves errno. Any thread may call it.
 pub fn write(level: u32, bytes: &[u8]) {
     if enabled(level) {
         let errno = Errno::last();
-        // SAFETY: the file was opened by `init`, is never closed, and libc locks it itself.
+        // SAFETY: `init` opened the file and nothing closes it; `fwrite` locks it.
         unsafe {
             libc::fwrite(
                 bytes.as_ptr().cast(),
@@ -82,17 +82,17 @@ pub fn write(level: u32, bytes: &[u8]) {
     }
 }
 
-/// Prints "libibverbs: " and the parts to stderr, in one piece. Ends no line by itself.
+/// Prints "libibverbs: " and the parts to stderr in one write. The caller passes the newline.
 pub fn print(parts: &[&[u8]]) {
     let mut text = b"libibverbs: ".to_vec();
     for part in parts {
         text.extend_from_slice(part);
     }
-    // SAFETY: libc sets `stderr` up before any code of ours runs, and locks the file itself.
+    // SAFETY: libc initialises `stderr` before any constructor runs; `fwrite` locks it.
     unsafe { libc::fwrite(text.as_ptr().cast(), 1, text.len(), stderr) };
 }
 
-/// Where the `log` crate's records go.
+/// Writes the `log` crate's records to the verbs log.
 struct Sink;
 
 impl log::Log for Sink {

@@ -1,4 +1,4 @@
-//! The look into a provider's file before dlopen.
+//! The check of a provider's file before dlopen.
 #![no_main]
 
 use ibverbs::provider::load::elf::{ReadAt, is_provider};
@@ -10,7 +10,7 @@ struct File<'a>(&'a [u8], Cell<u32>);
 impl ReadAt for File<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
         self.1.set(self.1.get() + 1);
-        // Each one is a system call; the vendors' files take less than a hundred.
+        // Each read is a system call. The vendors' files need fewer than a hundred.
         assert!(self.1.get() < 10_000, "the check reads too much");
         let rest = self.0.get(usize::try_from(offset).ok()?..)?;
         buf.copy_from_slice(rest.get(..buf.len())?);

@@ -1,5 +1,5 @@
-//! The 40 bytes in front of a UD message, against the C library's ibv_init_ah_from_wc where it is
-//! installed.
+//! The 40 bytes in front of a UD message: the sender found in them, compared with the C library's
+//! ibv_init_ah_from_wc if that library is installed.
 #![no_main]
 
 use core::{ffi::c_int, mem::MaybeUninit};
@@ -23,16 +23,15 @@ static ORIGINAL: LazyLock<Option<Library>> = LazyLock::new(|| {
         "/usr/lib/{}-linux-gnu/libibverbs.so.1",
         std::env::consts::ARCH
     );
-    // SAFETY: the library's constructors have no conditions.
+    // SAFETY: the library's constructors have no preconditions.
     unsafe { Library::new(path) }.ok()
 });
 
-/// The C library's errno. It looks for the receiver's GID by ioctl, which fails with EBADF here: the
-/// context is one of zeros, with no descriptor.
+/// The C library's errno. EBADF means that it accepted the header: the next step, reading the GID table by
+/// ioctl, fails because the context has no descriptor.
 fn theirs(library: &Library, grh: &[u8; 40]) -> c_int {
-    // SAFETY: the function has this type. Zeros are a context, a completion and attributes; of the
-    // context the library only looks at its descriptor and its private part, which is longer here
-    // than any release's.
+    // SAFETY: the function has this type. Zeros are valid for all three structs; of the context the C
+    // library reads only the descriptor and the private part, which is longer here than in any release.
     unsafe {
         let init = library.get::<InitAh>(b"ibv_init_ah_from_wc").unwrap();
         let mut private = [0_u64; 256];
@@ -66,7 +65,7 @@ fuzz_target!(|grh: [u8; 40]| {
             assert_ne!(sender.receiver[0], 0xff, "a multicast group");
             libc::EBADF
         }
-        Err(errno) => errno,
+        Err(errno) => errno.0,
     };
     if let Some(library) = &*ORIGINAL {
         assert_eq!(theirs(library, &grh), errno);

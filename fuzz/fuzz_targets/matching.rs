@@ -1,7 +1,7 @@
-//! Which driver takes a device, by its name and its modalias, against fnmatch with the patterns that
-//! the C library makes of a driver's table.
+//! Which driver accepts a device, by its name and its modalias, compared with fnmatch and the patterns that
+//! the C library makes from a driver's table.
 //!
-//! Bytes: a driver id, then the device's name up to a NUL, then its modalias.
+//! Input: one byte for the driver id, the device's name up to a NUL, its modalias.
 #![no_main]
 
 use std::{
@@ -105,7 +105,7 @@ fn drivers() -> &'static [registry::Driver] {
                 alloc_device: None,
                 uninit_device: None,
             }));
-            // SAFETY: the table and all it points to are leaked.
+            // SAFETY: the table and all that it points to are leaked.
             unsafe { registry::verbs_register_driver_34(ops) };
         }
         registry::drivers()
@@ -113,11 +113,11 @@ fn drivers() -> &'static [registry::Driver] {
 }
 
 fn fnmatch(pattern: &CStr, text: &CStr) -> bool {
-    // SAFETY: both end in a NUL.
+    // SAFETY: both strings end with a NUL.
     unsafe { libc::fnmatch(pattern.as_ptr(), text.as_ptr(), 0) == 0 }
 }
 
-/// What the C library does with an entry and an alias.
+/// Whether the C library matches the entry with the modalias.
 fn matches(entry: &Entry, alias: &CStr) -> bool {
     match entry {
         Id(_) => false,

@@ -16,7 +16,7 @@ pub unsafe extern "C" fn ibv_create_ah_1_0(
     pd: *mut ibv_pd_1_0,
     attr: *mut ibv_ah_attr,
 ) -> *mut ibv_ah_1_0 {
-    // SAFETY: the domain lives; what the verb returns is NULL or a handle.
+    // SAFETY: the domain is alive, and `attr` readable; the verb returns NULL or a new handle.
     unsafe {
         pair(
             || verbs::ah::ibv_create_ah((*pd).real_pd, attr),

@@ -1,18 +1,20 @@
-//! Completion channels, which have no twins.
+//! Completion channels, which need no twins.
 
 use super::context;
 use crate::abi::*;
 use crate::verbs;
 
-/// `ibv_create_comp_channel` for all programs: it has one version, IBVERBS_1.0, and so gets contexts
-/// of both layouts. (rdma-core's library takes the old ones for new ones and reads past their end.)
+/// `ibv_create_comp_channel` of all programs. The symbol has one version, IBVERBS_1.0, so it is called with
+/// contexts of both layouts. (The C library treats a twin as a context and reads past its end.) Returns
+/// NULL with errno set if it fails.
 ///
 /// # Safety
 ///
-/// As [`verbs::comp_channel::ibv_create_comp_channel`], or `context` is the twin of such a context.
+/// `context` is an open context, or the twin of one.
 pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
-    // SAFETY: an open context or the twin of one, so that its real one is open.
+    // SAFETY: `context` is an open context or the twin of one, as the caller promises; `real` returns the
+    // open context.
     unsafe { verbs::comp_channel::ibv_create_comp_channel(context::real(context)) }
 }

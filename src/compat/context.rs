@@ -1,4 +1,4 @@
-//! Open devices, and what can be asked of them.
+//! Contexts, and the verbs that query a device.
 
 use core::mem::offset_of;
 use core::ptr;
@@ -11,9 +11,8 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
-/// A context of this layer, as it is allocated. `ibv_create_comp_channel` is one symbol for all
-/// programs and must tell the twin of a context from a context: by `tag`, which stands where a
-/// context has its `abi_compat`.
+/// The twin of a context, as it is allocated. `ibv_create_comp_channel` is one symbol for all programs and
+/// must distinguish twins from contexts. It does so by `tag`, at the offset of a context's `abi_compat`.
 #[repr(C)]
 struct Tagged {
     context: ibv_context_1_0,
@@ -23,22 +22,22 @@ struct Tagged {
 
 const _: () = assert!(offset_of!(Tagged, tag) == offset_of!(ibv_context, abi_compat));
 
-/// What twins have for `abi_compat`, where contexts have all bits set.
+/// Its address is a twin's tag. A context has all bits set there.
 static TAG: u8 = 0;
 
 fn tag() -> *mut c_void {
     (&raw const TAG).cast_mut().cast()
 }
 
-/// The context itself, if it is one; its real one, if it is a twin.
+/// The real context of a twin; `context` itself if it is no twin.
 ///
 /// # Safety
 ///
 /// `context` is an open context or the twin of one.
 pub(super) unsafe fn real(context: *mut ibv_context) -> *mut ibv_context {
-    // SAFETY: both have a pointer at this place.
+    // SAFETY: contexts and twins both have a pointer at this offset.
     if unsafe { (*context).abi_compat } == tag() {
-        // SAFETY: nothing but a twin has this tag.
+        // SAFETY: only twins have this tag.
         unsafe { (*context.cast::<ibv_context_1_0>()).real_context }
     } else {
         context
@@ -49,9 +48,11 @@ pub(super) unsafe fn real(context: *mut ibv_context) -> *mut ibv_context {
 ///
 /// # Safety
 ///
-/// `device` is one of a list that is not yet freed.
+/// `device` is in a list of [`ibv_get_device_list_1_0`](super::device::ibv_get_device_list_1_0) that is not
+/// yet freed.
 pub unsafe extern "C" fn ibv_open_device_1_0(device: *mut ibv_device_1_0) -> *mut ibv_context_1_0 {
-    // SAFETY: the device is in a list of this layer; what opening it returns is NULL or a context.
+    // SAFETY: the device is in a list that is not yet freed, so the real device is alive; opening it
+    // returns NULL or a new context.
     let twin = unsafe {
         pair(
             || verbs::device::ibv_open_device((*device).real_device),
@@ -86,16 +87,15 @@ forward! {
         device_attr: *mut ibv_device_attr,
     ) -> c_int = verbs::device_attr::ibv_query_device;
 
-    /// Reports a port's attributes (ibv_query_port(3)): the 48 bytes that the struct had.
-    /// (rdma-core's library writes the 52 that it had later, over what the program has there.)
-    /// Returns 0 or an errno value.
+    /// Reports a port's attributes (ibv_query_port(3)). Writes the 48 bytes that the struct of these programs
+    /// has. (The C library writes 52 bytes, beyond the end of the struct.) Returns 0 or an errno value.
     ibv_query_port_1_0(
         context: ibv_context_1_0 => real_context,
         port_num: u8,
         port_attr: *mut _compat_ibv_port_attr,
     ) -> c_int = verbs::port::ibv_query_port;
 
-    /// Reads an entry of a port's GID table (ibv_query_gid(3)). Returns 0 or -1.
+    /// Reads an entry of a port's GID table (ibv_query_gid(3)). Returns 0, or -1 with errno set.
     ibv_query_gid_1_0(
         context: ibv_context_1_0 => real_context,
         port_num: u8,
@@ -103,8 +103,8 @@ forward! {
         gid: *mut ibv_gid,
     ) -> c_int = verbs::gid::ibv_query_gid;
 
-    /// Reads an entry of a port's P_Key table, in network byte order (ibv_query_pkey(3)). Returns 0
-    /// or -1.
+    /// Reads an entry of a port's P_Key table, in network byte order (ibv_query_pkey(3)). Returns 0, or -1
+    /// with errno set.
     ibv_query_pkey_1_0(
         context: ibv_context_1_0 => real_context,
         port_num: u8,
@@ -119,10 +119,10 @@ mod tests {
     use core::mem::MaybeUninit;
 
     #[test]
-    fn a_twin_is_told_from_a_context() {
+    fn twins_are_distinguished_from_contexts() {
         let mut context = MaybeUninit::<ibv_context>::zeroed();
         let context = context.as_mut_ptr();
-        // SAFETY: any bytes are a context to look at, and the twin is a whole one.
+        // SAFETY: zeros are a valid context, and the twin has all its members.
         unsafe {
             (*context).abi_compat = ptr::without_provenance_mut(usize::MAX);
             assert_eq!(real(context), context);

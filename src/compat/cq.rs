@@ -1,4 +1,4 @@
-//! Completion queues.
+//! Completion queues (CQ).
 
 use core::ptr;
 
@@ -9,8 +9,8 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
-/// Creates a completion queue (ibv_create_cq(3)). Its `cqe` is what was asked for, not what there is.
-/// Returns NULL with errno set if it fails.
+/// Creates a CQ (ibv_create_cq(3)). The twin's `cqe` is the requested number, not the actual one. Returns
+/// NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -22,7 +22,7 @@ pub unsafe extern "C" fn ibv_create_cq_1_0(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq_1_0 {
-    // SAFETY: the context is open; what the verb returns is NULL or a queue.
+    // SAFETY: the context is open, and the channel NULL or alive; the verb returns NULL or a new CQ.
     unsafe {
         pair(
             || {
@@ -47,34 +47,34 @@ pub unsafe extern "C" fn ibv_create_cq_1_0(
     }
 }
 
-/// The real queue of a twin, NULL for NULL.
+/// The real CQ of a twin, NULL for NULL.
 ///
 /// # Safety
 ///
-/// `cq` is NULL or a live queue of this layer.
+/// `cq` is NULL or a live CQ of this layer.
 pub(super) unsafe fn real(cq: *mut ibv_cq_1_0) -> *mut ibv_cq {
-    // SAFETY: NULL or live, as the caller promises.
+    // SAFETY: `cq` is NULL or alive, as the caller promises.
     unsafe { cq.as_ref() }.map_or(ptr::null_mut(), |cq| cq.real_cq)
 }
 
-/// The twin of a real queue, NULL for NULL.
+/// The twin of a real CQ, NULL for NULL.
 ///
 /// # Safety
 ///
-/// `cq` is NULL or a live queue that this layer made.
+/// `cq` is NULL or a live CQ that this layer created.
 pub(super) unsafe fn twin(cq: *mut ibv_cq) -> *mut ibv_cq_1_0 {
-    // SAFETY: NULL or live, and then its context is its twin.
+    // SAFETY: `cq` is NULL or alive, as the caller promises.
     unsafe { cq.as_ref() }.map_or(ptr::null_mut(), |cq| cq.cq_context.cast())
 }
 
 forward! {
-    /// Changes how many completions a queue holds (ibv_resize_cq(3)), but not its twin's `cqe`.
+    /// Changes the number of completions that a CQ can hold (ibv_resize_cq(3)), but not its twin's `cqe`.
     /// Returns 0 or an errno value.
     ibv_resize_cq_1_0(cq: ibv_cq_1_0 => real_cq, cqe: c_int) -> c_int = verbs::cq::ibv_resize_cq;
 }
 
 destroy! {
-    /// Destroys a completion queue once its events are acknowledged (ibv_create_cq(3)). Returns 0 or
-    /// an errno value; EBUSY while a queue pair uses it.
+    /// Destroys a CQ. Blocks until all its events are acknowledged (ibv_create_cq(3)). Returns 0 or an errno
+    /// value; EBUSY while a queue pair uses it.
     ibv_destroy_cq_1_0(cq: ibv_cq_1_0 => real_cq) = verbs::cq::ibv_destroy_cq;
 }

@@ -1,4 +1,4 @@
-//! The device list.
+//! The device list, device names and GUIDs.
 
 use core::ffi::c_char;
 use core::mem::MaybeUninit;
@@ -11,12 +11,12 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
-/// How many pointers a device of the list takes.
+/// The size of a device of the list, in pointers.
 const DEVICE_WORDS: usize = size_of::<ibv_device_1_0>() / size_of::<usize>();
 const _: () = assert!(DEVICE_WORDS * size_of::<usize>() == size_of::<ibv_device_1_0>());
 
-/// Lists the devices (ibv_get_device_list(3)). The list, its devices and the real list, which stands
-/// in front, are freed by [`ibv_free_device_list_1_0`]. Returns NULL with errno set if it fails.
+/// Returns the present devices (ibv_get_device_list(3)); [`ibv_free_device_list_1_0`] frees the list with its
+/// devices. Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -25,41 +25,41 @@ pub unsafe extern "C" fn ibv_get_device_list_1_0(
     num_devices: *mut c_int,
 ) -> *mut *mut ibv_device_1_0 {
     let mut num = MaybeUninit::<c_int>::zeroed();
-    // SAFETY: a number of its own to write to.
+    // SAFETY: `num` is writable.
     let real_list = unsafe { verbs::device::ibv_get_device_list(num.as_mut_ptr()) };
     if real_list.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: initialised above.
+    // SAFETY: `num` was zeroed.
     let num = unsafe { num.assume_init() };
-    // SAFETY: the list has that many devices.
+    // SAFETY: `real_list` has `num` devices.
     let list = unsafe { twins(real_list, usize::try_from(num).unwrap_or(0)) };
     if list.is_null() {
-        // SAFETY: got above and not yet freed.
+        // SAFETY: the list was returned above, and is freed once.
         unsafe { verbs::device::ibv_free_device_list(real_list) };
     } else if !num_devices.is_null() {
-        // SAFETY: the caller's number is writable.
+        // SAFETY: `num_devices` is NULL or writable, as the caller promises.
         unsafe { *num_devices = num };
     }
     list
 }
 
-/// The old list for a real one, in one piece of memory: the real list, a pointer to each device's
-/// twin, NULL, the twins. Returns the address behind the real list; NULL with errno set if memory
-/// is short.
+/// Creates the list of twins of a real list. One allocation holds the address of the real list, a pointer to
+/// each twin, NULL, and the twins. Returns the address of the first pointer to a twin, or NULL with errno set
+/// if memory is short.
 ///
 /// # Safety
 ///
-/// `num` devices stand in `real_list`.
+/// `real_list` has `num` devices.
 unsafe fn twins(real_list: *mut *mut ibv_device, num: usize) -> *mut *mut ibv_device_1_0 {
     let words = num.saturating_mul(1 + DEVICE_WORDS).saturating_add(2);
-    // SAFETY: calloc takes any sizes.
+    // SAFETY: calloc accepts any size.
     let front = unsafe { libc::calloc(words, size_of::<usize>()) };
     if front.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the memory holds 2 + num pointers and num devices, which are all words, and is zeroed,
-    // so that the word after the last pointer is NULL and each device's other members are, too.
+    // SAFETY: the allocation has room for 2 + num pointers and num twins. It is zeroed, so the last pointer
+    // is NULL, and so are the other members of the twins.
     unsafe {
         front.cast::<*mut *mut ibv_device>().write(real_list);
         let list = front.cast::<*mut ibv_device_1_0>().add(1);
@@ -72,13 +72,13 @@ unsafe fn twins(real_list: *mut *mut ibv_device, num: usize) -> *mut *mut ibv_de
     }
 }
 
-/// Frees a list of devices, and the devices that are not open (ibv_get_device_list(3)).
+/// Frees a device list and its twins, and releases the real list's references (ibv_get_device_list(3)).
 ///
 /// # Safety
 ///
-/// `list` came from [`ibv_get_device_list_1_0`] and is not yet freed.
+/// `list` is from [`ibv_get_device_list_1_0`], and is not used again.
 pub unsafe extern "C" fn ibv_free_device_list_1_0(list: *mut *mut ibv_device_1_0) {
-    // SAFETY: in front of the list stands the real one, where the memory of both begins.
+    // SAFETY: `twins` put the real list's address in front of the list, where the allocation starts.
     unsafe {
         let front = list.sub(1).cast::<*mut *mut ibv_device>();
         verbs::device::ibv_free_device_list(*front);
@@ -87,11 +87,11 @@ pub unsafe extern "C" fn ibv_free_device_list_1_0(list: *mut *mut ibv_device_1_0
 }
 
 forward! {
-    /// A device's name, which lives as long as the device (ibv_get_device_name(3)).
+    /// Returns the device's name (ibv_get_device_name(3)). The string is part of the real device.
     ibv_get_device_name_1_0(device: ibv_device_1_0 => real_device) -> *const c_char
         = verbs::device::ibv_get_device_name;
 
-    /// A device's GUID in network byte order (ibv_get_device_guid(3)).
+    /// Returns the device's node GUID in network byte order (ibv_get_device_guid(3)).
     ibv_get_device_guid_1_0(device: ibv_device_1_0 => real_device) -> u64
         = verbs::device::ibv_get_device_guid;
 }
@@ -103,12 +103,12 @@ mod tests {
     #[test]
     fn the_old_list_mirrors_the_real_one() {
         for num in [0, 1, 2, 17] {
-            // Addresses are all that is looked at.
+            // Only the addresses of these devices are used.
             let mut real: Vec<*mut ibv_device> = (1..=num)
                 .map(|i| ptr::without_provenance_mut(i * 0x1000))
                 .collect();
             real.push(ptr::null_mut());
-            // SAFETY: the list has that many devices; what is read of its copy is what it has.
+            // SAFETY: `real` has `num` devices; the accesses are within what `twins` allocated.
             unsafe {
                 let list = twins(real.as_mut_ptr(), num);
                 assert_eq!(

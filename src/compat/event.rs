@@ -1,4 +1,4 @@
-//! Completion and asynchronous events: the library tells of real objects, the program hears of twins.
+//! Completion and asynchronous events. The library reports real objects; the program gets their twins.
 
 use core::ptr;
 
@@ -12,40 +12,41 @@ use crate::verbs::{
     event::{Subject, subject},
 };
 
-/// Puts the twin for the real object of an event.
+/// Replaces the real object of an event by its twin.
 ///
 /// # Safety
 ///
-/// The event's object lives, and this layer made it.
-unsafe fn tell_twin(event: &mut ibv_async_event) {
+/// The event's object is alive, and this layer created it.
+unsafe fn to_twin(event: &mut ibv_async_event) {
     let element = &mut event.element;
-    // SAFETY: the event's type says which member counts; the object lives, and its context is its
-    // twin.
+    // SAFETY: the event's type says which member of the union is valid; the object is alive, as the caller
+    // promises.
     unsafe {
         match subject(event.event_type) {
             Subject::Cq => element.cq = (*element.cq).cq_context.cast(),
             Subject::Qp => element.qp = (*element.qp).qp_context.cast(),
             Subject::Srq => element.srq = (*element.srq).srq_context.cast(),
-            // A work queue has no twin: there were none.
+            // libibverbs 1.0 had no work queues, so they have no twins.
             Subject::Wq | Subject::Port => {}
         }
     }
 }
 
-/// Puts the real object for the twin of an event.
+/// Replaces the twin in an event by its real object.
 ///
 /// # Safety
 ///
 /// The event's object is a live twin.
-unsafe fn tell_real(event: &mut ibv_async_event) {
+unsafe fn to_real(event: &mut ibv_async_event) {
     let element = &mut event.element;
-    // SAFETY: the event's type says which member counts, and that is a live twin of that kind.
+    // SAFETY: the event's type says which member of the union is valid; it is a live twin, as the caller
+    // promises.
     unsafe {
         match subject(event.event_type) {
             Subject::Cq => element.cq = (*element.cq.cast::<ibv_cq_1_0>()).real_cq,
             Subject::Qp => element.qp = (*element.qp.cast::<ibv_qp_1_0>()).real_qp,
             Subject::Srq => element.srq = (*element.srq.cast::<ibv_srq_1_0>()).real_srq,
-            // A work queue has no twin: there were none.
+            // libibverbs 1.0 had no work queues, so they have no twins.
             Subject::Wq | Subject::Port => {}
         }
     }
@@ -61,47 +62,46 @@ pub unsafe extern "C" fn ibv_get_async_event_1_0(
     context: *mut ibv_context_1_0,
     event: *mut ibv_async_event,
 ) -> c_int {
-    // SAFETY: the context is open. The event is about one of its objects, which this layer made and
-    // which cannot be destroyed before the event is acknowledged.
+    // SAFETY: the context is open and `event` writable, as the caller promises. This layer created the
+    // event's object, and destroying that blocks until the event is acknowledged.
     unsafe {
         let err = verbs::event::ibv_get_async_event((*context).real_context, event);
         if err == 0 {
-            tell_twin(&mut *event);
+            to_twin(&mut *event);
         }
         err
     }
 }
 
-/// Acknowledges an asynchronous event, which destroying its object waits for
-/// (ibv_get_async_event(3)).
+/// Acknowledges an asynchronous event (ibv_get_async_event(3)). Destroying the event's object blocks until
+/// all its events are acknowledged.
 ///
 /// # Safety
 ///
-/// `event` came from [`ibv_get_async_event_1_0`] and is not yet acknowledged.
+/// `event` is from [`ibv_get_async_event_1_0`] and is not yet acknowledged.
 pub unsafe extern "C" fn ibv_ack_async_event_1_0(event: *mut ibv_async_event) {
-    // SAFETY: the event's twin lives until it is acknowledged. The program's event stays as it is.
+    // SAFETY: the event's twin is alive until the event is acknowledged. This changes a copy of the event,
+    // not the program's.
     unsafe {
         let mut real = *event;
-        tell_real(&mut real);
+        to_real(&mut real);
         verbs::event::ibv_ack_async_event(&raw mut real);
     }
 }
 
-/// Waits for an event of one of the channel's queues (ibv_get_cq_event(3)). Returns 0, or -1 with
-/// errno set.
+/// Waits for an event of one of the channel's CQs (ibv_get_cq_event(3)). Returns 0, or -1 with errno set.
 ///
 /// # Safety
 ///
-/// `channel` is a live channel all of whose queues this layer made; `cq` and `cq_context` are
-/// writable.
+/// `channel` is a live channel, all CQs of which this layer created; `cq` and `cq_context` are writable.
 pub unsafe extern "C" fn ibv_get_cq_event_1_0(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq_1_0,
     cq_context: *mut *mut c_void,
 ) -> c_int {
     let (mut real, mut twin) = (ptr::null_mut(), ptr::null_mut());
-    // SAFETY: the channel lives; the event's queue does as well, since it cannot be destroyed before
-    // the event is acknowledged, and its context is its twin.
+    // SAFETY: the channel is alive, as the caller promises. So is the event's CQ, since destroying it blocks
+    // until the event is acknowledged; its `cq_context` is its twin.
     unsafe {
         let err = verbs::cq::ibv_get_cq_event(channel, &raw mut real, &raw mut twin);
         if err == 0 {
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use core::mem::MaybeUninit;
 
-    /// Every event there is, one that there is not yet, and the object that 1.0 knows it by.
+    /// All events and two unknown ones, each with the kind of twin that it has.
     fn events() -> impl Iterator<Item = (ibv_event_type, Option<Subject>)> {
         use Subject::*;
         (0..=20).chain([21, u32::MAX]).map(|event| {
@@ -139,14 +139,14 @@ mod tests {
 
     #[test]
     fn events_change_between_real_objects_and_twins() {
-        // Zeroed objects in which only the two pointers to each other count.
+        // Zeroed objects, of which only the pointers to each other are used.
         let mut cq = MaybeUninit::<ibv_cq>::zeroed();
         let mut cq_twin = MaybeUninit::<ibv_cq_1_0>::zeroed();
         let mut qp = MaybeUninit::<ibv_qp>::zeroed();
         let mut qp_twin = MaybeUninit::<ibv_qp_1_0>::zeroed();
         let mut srq = MaybeUninit::<ibv_srq>::zeroed();
         let mut srq_twin = MaybeUninit::<ibv_srq_1_0>::zeroed();
-        // SAFETY: objects of this test, of which only those pointers are used.
+        // SAFETY: zeros are valid for all these structs.
         unsafe {
             (*cq.as_mut_ptr()).cq_context = cq_twin.as_mut_ptr().cast();
             (*cq_twin.as_mut_ptr()).real_cq = cq.as_mut_ptr();
@@ -182,12 +182,12 @@ mod tests {
                 element,
                 event_type,
             };
-            // SAFETY: the objects live, and each pair knows each other; any member of the union is
-            // as good as another for an address.
+            // SAFETY: the objects are alive, and real object and twin point to each other. All pointers of
+            // the union are at the same place.
             unsafe {
-                tell_twin(&mut event);
+                to_twin(&mut event);
                 assert_eq!(event.element.cq.cast(), twin, "event {event_type}");
-                tell_real(&mut event);
+                to_real(&mut event);
                 assert_eq!(event.element.cq.cast(), real, "event {event_type}");
             }
         }
@@ -201,7 +201,7 @@ mod tests {
             refcnt: 0,
         };
         let (mut cq, mut context) = (ptr::dangling_mut(), ptr::dangling_mut());
-        // SAFETY: a channel whose read fails, and two variables.
+        // SAFETY: read() fails on the channel, and both variables are writable.
         let err = unsafe { ibv_get_cq_event_1_0(&raw mut channel, &raw mut cq, &raw mut context) };
         assert_eq!((err, Errno::last()), (-1, Errno(libc::EBADF)));
         assert_eq!((cq, context), (ptr::dangling_mut(), ptr::dangling_mut()));

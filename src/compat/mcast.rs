@@ -1,4 +1,4 @@
-//! Multicast groups.
+//! Multicast group membership.
 
 use libc::c_int;
 
@@ -8,12 +8,12 @@ use crate::abi::*;
 use crate::verbs;
 
 forward! {
-    /// Lets a queue pair receive what is sent to the group (ibv_attach_mcast(3)). `lid` in host byte
-    /// order. Returns 0 or an errno value.
+    /// Attaches a queue pair to a multicast group (ibv_attach_mcast(3)). `lid` is in host byte order. Returns
+    /// 0 or an errno value.
     ibv_attach_mcast_1_0(qp: ibv_qp_1_0 => real_qp, gid: *mut ibv_gid, lid: u16) -> c_int
         = verbs::mcast::ibv_attach_mcast;
 
-    /// Undoes `ibv_attach_mcast` (ibv_attach_mcast(3)). Returns 0 or an errno value.
+    /// Detaches a queue pair from a multicast group (ibv_attach_mcast(3)). Returns 0 or an errno value.
     ibv_detach_mcast_1_0(qp: ibv_qp_1_0 => real_qp, gid: *mut ibv_gid, lid: u16) -> c_int
         = verbs::mcast::ibv_detach_mcast;
 }

@@ -1,13 +1,13 @@
-//! The IBVERBS_1.0 layer: the same verbs for programs linked before libibverbs 1.1.
+//! The IBVERBS_1.0 layer: the verbs for programs linked with libibverbs 1.0.
 //!
-//! Those programs have objects of other layouts, so that each object they hold is a twin: a struct of
-//! the old layout that points to the real object. The real queues, and through them their events,
-//! point back to their twins by their `*_context` member, which the program's own value therefore
-//! leaves for the twin's. Twins are malloc'ed, made before their real object (so that nothing has to
-//! be undone for want of memory) and freed after it.
+//! The structs of those programs have other layouts. So each object that such a program holds is a twin:
+//! a struct of the old layout that points to the real object. Real CQs, queue pairs and SRQs point back to
+//! their twins by their `*_context` member, through which their events find the twin; the program's own
+//! value of that member is kept in the twin. A twin is allocated with malloc before its real object, so
+//! that a shortage of memory needs no undoing, and freed after it.
 //!
-//! The members that rdma-core's library leaves as malloc returned them (handles, file descriptors,
-//! the state of a queue pair) hold the real object's values here.
+//! The C library leaves some members of its twins uninitialised (handles, file descriptors, the state of a
+//! queue pair). Here they have the real object's values.
 
 pub mod ah;
 pub mod comp_channel;

@@ -1,4 +1,4 @@
-//! Memory regions.
+//! Memory regions (MR).
 
 use core::ptr;
 
@@ -12,14 +12,14 @@ use crate::verbs;
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain of this layer. The memory is the program's business.
+/// `pd` is a live protection domain of this layer. The memory is not accessed here.
 pub unsafe extern "C" fn ibv_reg_mr_1_0(
     pd: *mut ibv_pd_1_0,
     addr: *mut c_void,
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr_1_0 {
-    // SAFETY: the domain lives; what the verb returns is NULL or a region.
+    // SAFETY: the domain is alive, as the caller promises; the verb returns NULL or a new region.
     unsafe {
         pair(
             || verbs::mr::ibv_reg_mr((*pd).real_pd, addr, length, access),
@@ -36,6 +36,6 @@ pub unsafe extern "C" fn ibv_reg_mr_1_0(
 }
 
 destroy! {
-    /// Deregisters memory (ibv_reg_mr(3)). Returns 0 or an errno value.
+    /// Deregisters a region (ibv_reg_mr(3)). Returns 0 or an errno value.
     ibv_dereg_mr_1_0(mr: ibv_mr_1_0 => real_mr) = verbs::mr::ibv_dereg_mr;
 }

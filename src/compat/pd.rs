@@ -1,4 +1,4 @@
-//! Protection domains.
+//! Protection domains (PD).
 
 use core::ptr;
 
@@ -12,7 +12,7 @@ use crate::verbs;
 ///
 /// `context` is an open context of this layer.
 pub unsafe extern "C" fn ibv_alloc_pd_1_0(context: *mut ibv_context_1_0) -> *mut ibv_pd_1_0 {
-    // SAFETY: the context is open; what the verb returns is NULL or a domain.
+    // SAFETY: the context is open, as the caller promises; the verb returns NULL or a new domain.
     unsafe {
         pair(
             || verbs::pd::ibv_alloc_pd((*context).real_context),
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn ibv_alloc_pd_1_0(context: *mut ibv_context_1_0) -> *mut
 }
 
 destroy! {
-    /// Frees a protection domain (ibv_alloc_pd(3)). Returns 0 or an errno value; EBUSY while
-    /// something lives in it.
+    /// Frees a protection domain (ibv_alloc_pd(3)). Returns 0 or an errno value; EBUSY while it has
+    /// objects.
     ibv_dealloc_pd_1_0(pd: ibv_pd_1_0 => real_pd) = verbs::pd::ibv_dealloc_pd;
 }

@@ -1,4 +1,4 @@
-//! The data path: the operations that 1.0 programs call through the context.
+//! The data path: the ops that 1.0 programs call through the context.
 
 use core::iter;
 use core::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use libc::{ENOMEM, EOPNOTSUPP, c_int, c_void};
 use super::types::*;
 use crate::abi::*;
 
-/// The operations of every context of this layer.
+/// The ops of every context of this layer.
 pub(super) const OPS: ibv_context_ops_1_0 = ibv_context_ops_1_0 {
     query_device: ptr::null(),
     query_port: ptr::null(),
@@ -40,29 +40,29 @@ pub(super) const OPS: ibv_context_ops_1_0 = ibv_context_ops_1_0 {
     detach_mcast: ptr::null(),
 };
 
-/// How many work requests of a list are converted on the stack (2 KiB of it); longer lists take a
-/// piece of memory.
+/// Lists of up to this many work requests are converted on the stack (in at most 2 KiB), longer ones in
+/// memory of malloc's.
 const ON_STACK: usize = 16;
 
-/// A work request of 1.0 that can be had in today's layout.
-trait Request {
-    type Today: Copy;
+/// A work request (WR) of libibverbs 1.0, which can be converted to the current layout.
+trait WorkRequest {
+    /// The WR in the current layout.
+    type Current: Copy;
 
     fn next(&self) -> *mut Self;
 
-    /// The request in today's layout, with this one behind it. The objects that it names are still
-    /// those that the old one named.
-    fn today(&self, next: *mut Self::Today) -> Self::Today;
+    /// The WR in the current layout, followed by `next`. Objects in it are still twins.
+    fn to_current(&self, next: *mut Self::Current) -> Self::Current;
 }
 
-impl Request for ibv_recv_wr_1_0 {
-    type Today = ibv_recv_wr;
+impl WorkRequest for ibv_recv_wr_1_0 {
+    type Current = ibv_recv_wr;
 
     fn next(&self) -> *mut Self {
         self.next
     }
 
-    fn today(&self, next: *mut ibv_recv_wr) -> ibv_recv_wr {
+    fn to_current(&self, next: *mut ibv_recv_wr) -> ibv_recv_wr {
         ibv_recv_wr {
             wr_id: self.wr_id,
             next,
@@ -72,77 +72,78 @@ impl Request for ibv_recv_wr_1_0 {
     }
 }
 
-impl Request for ibv_send_wr_1_0 {
-    type Today = ibv_send_wr;
+impl WorkRequest for ibv_send_wr_1_0 {
+    type Current = ibv_send_wr;
 
     fn next(&self) -> *mut Self {
         self.next
     }
 
-    fn today(&self, next: *mut ibv_send_wr) -> ibv_send_wr {
-        // SAFETY: numbers and pointers, for which all bytes may be zero. Nothing that 1.0 could ask
-        // for reads the members behind `wr`.
-        let mut today = unsafe { MaybeUninit::<ibv_send_wr>::zeroed().assume_init() };
-        today.wr_id = self.wr_id;
-        today.next = next;
-        today.sg_list = self.sg_list;
-        today.num_sge = self.num_sge;
-        today.opcode = self.opcode;
-        today.send_flags = self.send_flags;
-        today.imm.imm_data = self.imm_data;
-        today.wr = self.wr;
-        today
+    fn to_current(&self, next: *mut ibv_send_wr) -> ibv_send_wr {
+        // SAFETY: all members are integers, pointers, or unions of these, for which zeros are valid. No
+        // opcode of 1.0 uses the members after `wr`.
+        let mut current = unsafe { MaybeUninit::<ibv_send_wr>::zeroed().assume_init() };
+        current.wr_id = self.wr_id;
+        current.next = next;
+        current.sg_list = self.sg_list;
+        current.num_sge = self.num_sge;
+        current.opcode = self.opcode;
+        current.send_flags = self.send_flags;
+        current.imm.imm_data = self.imm_data;
+        current.wr = self.wr;
+        current
     }
 }
 
-/// Memory of malloc's, freed at the end of its scope; NULL is none.
-struct Memory(*mut c_void);
+/// Memory of malloc's, or NULL, which is freed when this is dropped.
+struct Malloced(*mut c_void);
 
-impl Drop for Memory {
+impl Drop for Malloced {
     fn drop(&mut self) {
-        // SAFETY: NULL or malloc'ed for this guard, which nobody else frees.
+        // SAFETY: NULL or from malloc, and only this frees it.
         unsafe { libc::free(self.0) };
     }
 }
 
-/// The requests of a list.
+/// The WRs of a list.
 ///
 /// # Safety
 ///
-/// `first` is NULL or the first of a list of requests that live as long as the iterator is used.
-unsafe fn requests<Old: Request>(first: *mut Old) -> impl Iterator<Item = ptr::NonNull<Old>> {
+/// `first` is NULL or the first WR of a list that is readable as long as the iterator is used.
+unsafe fn requests<Old: WorkRequest>(first: *mut Old) -> impl Iterator<Item = ptr::NonNull<Old>> {
     iter::successors(ptr::NonNull::new(first), |wr| {
-        // SAFETY: a request of the list, which lives.
+        // SAFETY: the WR is in the list, which is readable, as the caller promises.
         ptr::NonNull::new(unsafe { wr.as_ref() }.next())
     })
 }
 
-/// Posts a list of old work requests: `real` puts right what a converted request still names of the
-/// old, `submit` posts the converted list as the real verb does. If it refuses a request, `bad` gets
-/// the old one. ENOMEM, with the first request as the bad one, if memory for a long list is short.
+/// Posts a list of old WRs. `replace_twins` replaces the twins in a converted WR by their real objects;
+/// `submit` posts the converted list like the real verb. Returns its result: 0 or an errno value. If it
+/// rejects a WR, `*bad` is the old WR. Returns ENOMEM, with the first WR as the bad one, if memory for a long
+/// list is short.
 ///
 /// # Safety
 ///
-/// `first` is NULL or the first of a list of requests that live during the call; `bad` is writable.
-unsafe fn post<Old: Request>(
+/// `first` is NULL or the first WR of a list that is readable during the call; `bad` is writable.
+unsafe fn post<Old: WorkRequest>(
     first: *mut Old,
     bad: *mut *mut Old,
-    real: impl Fn(&mut Old::Today),
-    submit: impl FnOnce(*mut Old::Today, *mut *mut Old::Today) -> c_int,
+    replace_twins: impl Fn(&mut Old::Current),
+    submit: impl FnOnce(*mut Old::Current, *mut *mut Old::Current) -> c_int,
 ) -> c_int {
-    // SAFETY: the caller's list, which lives during the call.
+    // SAFETY: the list is readable during the call, as the caller promises.
     let requests = || unsafe { requests(first) };
     let count = requests().count();
-    let mut stack = [const { MaybeUninit::<Old::Today>::uninit() }; ON_STACK];
-    let mut memory = Memory(ptr::null_mut());
-    let list: *mut Old::Today = if count <= ON_STACK {
+    let mut stack = [const { MaybeUninit::<Old::Current>::uninit() }; ON_STACK];
+    let mut memory = Malloced(ptr::null_mut());
+    let list: *mut Old::Current = if count <= ON_STACK {
         stack.as_mut_ptr().cast()
     } else {
-        // SAFETY: malloc takes any size. This one cannot overflow: the old requests, which are at
-        // least a quarter as long, are in memory too, and not in more than half of it.
-        memory.0 = unsafe { libc::malloc(count.saturating_mul(size_of::<Old::Today>())) };
+        // SAFETY: malloc accepts any size. The product cannot overflow: the old WRs have at least a quarter
+        // of that size and are in memory, of which a process has at most half the address space.
+        memory.0 = unsafe { libc::malloc(count.saturating_mul(size_of::<Old::Current>())) };
         if memory.0.is_null() {
-            // SAFETY: writable, as the caller promises.
+            // SAFETY: `bad` is writable, as the caller promises.
             unsafe { *bad = first };
             return ENOMEM;
         }
@@ -151,17 +152,16 @@ unsafe fn post<Old: Request>(
 
     for (i, wr) in requests().enumerate() {
         let last = i + 1 == count;
-        // SAFETY: the list has room for `count` requests, of which this is the i-th; the old one
-        // lives.
+        // SAFETY: `list` has room for `count` WRs, and `i` is below that; the old WR is readable.
         unsafe {
             let next = if last {
                 ptr::null_mut()
             } else {
                 list.add(i + 1)
             };
-            let mut today = wr.as_ref().today(next);
-            real(&mut today);
-            list.add(i).write(today);
+            let mut current = wr.as_ref().to_current(next);
+            replace_twins(&mut current);
+            list.add(i).write(current);
         }
     }
 
@@ -169,24 +169,24 @@ unsafe fn post<Old: Request>(
     let mut real_bad = ptr::null_mut();
     let err = submit(head, &raw mut real_bad);
     if err != 0 {
-        let refused = requests()
+        let rejected = requests()
             .enumerate()
             .find(|(i, _)| list.wrapping_add(*i) == real_bad);
-        if let Some((_, wr)) = refused {
-            // SAFETY: writable, as the caller promises.
+        if let Some((_, wr)) = rejected {
+            // SAFETY: `bad` is writable, as the caller promises.
             unsafe { *bad = wr.as_ptr() };
         }
     }
     err
 }
 
-/// Puts the real address handle for its twin in a request for a datagram.
+/// Replaces the twin of an address handle in a WR for a datagram by the real one.
 ///
 /// # Safety
 ///
-/// `wr.ud.ah` is NULL or a live address handle of this layer.
+/// `wr.ud` is the valid member of the union, and `wr.ud.ah` is NULL or a live address handle of this layer.
 unsafe fn real_ah(wr: &mut ibv_send_wr) {
-    // SAFETY: the caller says that this member of the union counts, and what it points to.
+    // SAFETY: this member of the union is valid and NULL or a live twin, as the caller promises.
     unsafe {
         if let Some(ah) = wr.wr.ud.ah.cast::<ibv_ah_1_0>().as_ref() {
             wr.wr.ud.ah = ah.real_ah;
@@ -194,18 +194,18 @@ unsafe fn real_ah(wr: &mut ibv_send_wr) {
     }
 }
 
-/// The operations as the provider left them in the real context.
+/// The ops of the real context.
 ///
 /// # Safety
 ///
 /// `context` is an open context of this layer.
 unsafe fn real_ops<'a>(context: *mut ibv_context_1_0) -> &'a ibv_context_ops {
-    // SAFETY: open, so the real one is as well.
+    // SAFETY: the twin's context is open, as the caller promises, so the real one is.
     unsafe { &(*(*context).real_context).ops }
 }
 
 unsafe extern "C" fn poll_cq(cq: *mut ibv_cq_1_0, num_entries: c_int, wc: *mut ibv_wc) -> c_int {
-    // SAFETY: the program calls this through its queue's context, which lives as the queue does.
+    // SAFETY: the program passes a live CQ, so its context is open.
     unsafe {
         match real_ops((*cq).context).poll_cq {
             Some(poll_cq) => poll_cq((*cq).real_cq, num_entries, wc),
@@ -215,7 +215,7 @@ unsafe extern "C" fn poll_cq(cq: *mut ibv_cq_1_0, num_entries: c_int, wc: *mut i
 }
 
 unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq_1_0, solicited_only: c_int) -> c_int {
-    // SAFETY: the program calls this through its queue's context, which lives as the queue does.
+    // SAFETY: the program passes a live CQ, so its context is open.
     unsafe {
         match real_ops((*cq).context).req_notify_cq {
             Some(req_notify_cq) => req_notify_cq((*cq).real_cq, solicited_only),
@@ -229,8 +229,8 @@ unsafe extern "C" fn post_srq_recv(
     recv_wr: *mut ibv_recv_wr_1_0,
     bad_recv_wr: *mut *mut ibv_recv_wr_1_0,
 ) -> c_int {
-    // SAFETY: the program calls this through its queue's context, which lives as the queue does; the
-    // requests are as the verb wants them.
+    // SAFETY: the program passes a live SRQ, so its context is open, and a list of WRs as
+    // ibv_post_srq_recv() requires.
     unsafe {
         let Some(post_srq_recv) = real_ops((*srq).context).post_srq_recv else {
             return EOPNOTSUPP;
@@ -249,8 +249,8 @@ unsafe extern "C" fn post_recv(
     wr: *mut ibv_recv_wr_1_0,
     bad_wr: *mut *mut ibv_recv_wr_1_0,
 ) -> c_int {
-    // SAFETY: the program calls this through its queue pair's context, which lives as the pair does;
-    // the requests are as the verb wants them.
+    // SAFETY: the program passes a live queue pair, so its context is open, and a list of WRs as
+    // ibv_post_recv() requires.
     unsafe {
         let Some(post_recv) = real_ops((*qp).context).post_recv else {
             return EOPNOTSUPP;
@@ -269,19 +269,19 @@ unsafe extern "C" fn post_send(
     wr: *mut ibv_send_wr_1_0,
     bad_wr: *mut *mut ibv_send_wr_1_0,
 ) -> c_int {
-    // SAFETY: the program calls this through its queue pair's context, which lives as the pair does;
-    // the requests are as the verb wants them, those of a datagram queue pair with address handles.
+    // SAFETY: the program passes a live queue pair, so its context is open, and a list of WRs as
+    // ibv_post_send() requires: those of a UD queue pair have address handles.
     unsafe {
         let Some(post_send) = real_ops((*qp).context).post_send else {
             return EOPNOTSUPP;
         };
         let datagrams = (*qp).qp_type == IBV_QPT_UD;
-        let real = |wr: &mut ibv_send_wr| {
+        let replace_twins = |wr: &mut ibv_send_wr| {
             if datagrams {
                 real_ah(wr);
             }
         };
-        post(wr, bad_wr, real, |wr, bad| {
+        post(wr, bad_wr, replace_twins, |wr, bad| {
             post_send((*qp).real_qp, wr, bad)
         })
     }
@@ -291,7 +291,7 @@ unsafe extern "C" fn post_send(
 mod tests {
     use super::*;
 
-    /// A list of `count` receive requests with their numbers as identifiers.
+    /// A list of `count` receive WRs whose `wr_id` is their index.
     fn receives(count: u64) -> Vec<ibv_recv_wr_1_0> {
         let mut list: Vec<_> = (0..count)
             .map(|wr_id| ibv_recv_wr_1_0 {
@@ -303,13 +303,12 @@ mod tests {
             .collect();
         let base = list.as_mut_ptr();
         for i in 1..list.len() {
-            // In the list, as `i` is.
             list[i - 1].next = base.wrapping_add(i);
         }
         list
     }
 
-    /// Lengths on both sides of what the stack takes.
+    /// Lengths on both sides of ON_STACK.
     const LENGTHS: [u64; 7] = [0, 1, 2, 15, 16, 17, 1000];
 
     #[test]
@@ -323,7 +322,7 @@ mod tests {
             };
             let mut bad = ptr::dangling_mut();
             let mut seen = 0;
-            // SAFETY: a list that lives.
+            // SAFETY: the list is readable.
             let err = unsafe {
                 post(
                     first,
@@ -342,25 +341,29 @@ mod tests {
                 )
             };
             assert_eq!((err, seen), (0, count));
-            assert_eq!(bad, ptr::dangling_mut(), "untouched if nothing was refused");
+            assert_eq!(
+                bad,
+                ptr::dangling_mut(),
+                "unchanged if nothing was rejected"
+            );
         }
     }
 
     #[test]
-    fn the_refused_request_is_told_by_its_old_address() {
+    fn the_rejected_request_is_reported_by_its_old_address() {
         for count in LENGTHS {
-            for refused in 0..count {
+            for rejected in 0..count {
                 let mut old = receives(count);
                 let base = old.as_mut_ptr();
                 let mut bad = ptr::null_mut();
-                // SAFETY: a list that lives; the refused one is in it.
+                // SAFETY: the list is readable and contains the rejected WR.
                 let err = unsafe {
                     post(
                         base,
                         &raw mut bad,
                         |_| {},
                         |mut wr: *mut ibv_recv_wr, real_bad| {
-                            while (*wr).wr_id != refused {
+                            while (*wr).wr_id != rejected {
                                 wr = (*wr).next;
                             }
                             *real_bad = wr;
@@ -369,7 +372,7 @@ mod tests {
                     )
                 };
                 assert_eq!(err, ENOMEM);
-                assert_eq!(bad, base.wrapping_add(refused as usize));
+                assert_eq!(bad, base.wrapping_add(rejected as usize));
             }
         }
     }
@@ -379,7 +382,7 @@ mod tests {
         let mut old = receives(3);
         for named in [ptr::null_mut(), ptr::dangling_mut()] {
             let mut bad = ptr::dangling_mut();
-            // SAFETY: a list that lives.
+            // SAFETY: the list is readable.
             let err = unsafe {
                 post(
                     old.as_mut_ptr(),
@@ -418,20 +421,25 @@ mod tests {
             rkey: 4,
         };
         let next = ptr::without_provenance_mut(0x3000);
-        let today = send(ibv_send_wr_wr { atomic }).today(next);
-        assert_eq!(today.wr_id, 0x0102_0304_0506_0708);
-        assert_eq!(today.next, next);
-        assert_eq!((today.sg_list.addr(), today.num_sge), (0x2000, 3));
+        let current = send(ibv_send_wr_wr { atomic }).to_current(next);
+        assert_eq!(current.wr_id, 0x0102_0304_0506_0708);
+        assert_eq!(current.next, next);
+        assert_eq!((current.sg_list.addr(), current.num_sge), (0x2000, 3));
         assert_eq!(
-            (today.opcode, today.send_flags),
+            (current.opcode, current.send_flags),
             (IBV_WR_RDMA_WRITE_WITH_IMM, 5)
         );
-        // SAFETY: the members that were set.
+        // SAFETY: these members were set above.
         unsafe {
-            assert_eq!(today.imm.imm_data, 0x1122_3344);
-            let there = today.wr.atomic;
+            assert_eq!(current.imm.imm_data, 0x1122_3344);
+            let converted = current.wr.atomic;
             assert_eq!(
-                (there.remote_addr, there.compare_add, there.swap, there.rkey),
+                (
+                    converted.remote_addr,
+                    converted.compare_add,
+                    converted.swap,
+                    converted.rkey
+                ),
                 (1, 2, 3, 4)
             );
         }
@@ -440,9 +448,9 @@ mod tests {
             remote_addr: 5,
             rkey: 6,
         };
-        let today = send(ibv_send_wr_wr { rdma }).today(ptr::null_mut());
-        // SAFETY: the member that was set.
-        let rdma = unsafe { today.wr.rdma };
+        let current = send(ibv_send_wr_wr { rdma }).to_current(ptr::null_mut());
+        // SAFETY: this member was set above.
+        let rdma = unsafe { current.wr.rdma };
         assert_eq!((rdma.remote_addr, rdma.rkey), (5, 6));
     }
 
@@ -464,12 +472,15 @@ mod tests {
                 remote_qpn: 17,
                 remote_qkey: 18,
             };
-            let mut today = send(ibv_send_wr_wr { ud }).today(ptr::null_mut());
-            // SAFETY: the handle is a twin that lives, or NULL; `ud` was set.
+            let mut current = send(ibv_send_wr_wr { ud }).to_current(ptr::null_mut());
+            // SAFETY: the handle is NULL or a live twin, and `ud` was set above.
             unsafe {
-                real_ah(&mut today);
-                assert_eq!(today.wr.ud.ah, expected);
-                assert_eq!((today.wr.ud.remote_qpn, today.wr.ud.remote_qkey), (17, 18));
+                real_ah(&mut current);
+                assert_eq!(current.wr.ud.ah, expected);
+                assert_eq!(
+                    (current.wr.ud.remote_qpn, current.wr.ud.remote_qkey),
+                    (17, 18)
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Queue pairs.
+//! Queue pairs (QP).
 
 use core::mem::MaybeUninit;
 
@@ -10,19 +10,18 @@ use super::{cq, srq};
 use crate::abi::*;
 use crate::verbs;
 
-/// Creates a queue pair (ibv_create_qp(3)). The attributes tell afterwards what it can do. Returns
+/// Creates a queue pair (ibv_create_qp(3)). Writes the capabilities that it really has to `attr`. Returns
 /// NULL with errno set if it fails.
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain of this layer; `attr` is writable, and its queues are NULL or
-/// live queues of this layer.
+/// `pd` is a live protection domain of this layer; `attr` is writable, and its CQs and SRQ are NULL or live
+/// ones of this layer.
 pub unsafe extern "C" fn ibv_create_qp_1_0(
     pd: *mut ibv_pd_1_0,
     attr: *mut ibv_qp_init_attr_1_0,
 ) -> *mut ibv_qp_1_0 {
-    // SAFETY: the attributes are writable and nobody else's during the call; their queues are as
-    // `real` wants them.
+    // SAFETY: `attr` is writable, and its CQs and SRQ are NULL or alive, as the caller promises.
     let (attr, mut real_attr) = unsafe {
         let attr = &mut *attr;
         let real_attr = ibv_qp_init_attr {
@@ -37,37 +36,40 @@ pub unsafe extern "C" fn ibv_create_qp_1_0(
         (attr, real_attr)
     };
     let real_attr = &raw mut real_attr;
-    // SAFETY: the domain lives; what the verb returns is NULL or a queue pair, whose capabilities it
-    // has then written to the attributes.
+    // SAFETY: the domain is alive, as the caller promises.
+    let context = unsafe { (*pd).context };
+    let twin_of = |real: &mut ibv_qp, twin: *mut ibv_qp_1_0| {
+        // SAFETY: the attributes are a variable of this function, which no other reference uses.
+        attr.cap = unsafe { (*real_attr).cap };
+        real.qp_context = twin.cast();
+        ibv_qp_1_0 {
+            context,
+            qp_context: attr.qp_context,
+            pd,
+            send_cq: attr.send_cq,
+            recv_cq: attr.recv_cq,
+            srq: attr.srq,
+            handle: real.handle,
+            qp_num: real.qp_num,
+            state: real.state,
+            qp_type: attr.qp_type,
+            mutex: PTHREAD_MUTEX_INITIALIZER,
+            cond: PTHREAD_COND_INITIALIZER,
+            events_completed: 0,
+            real_qp: real,
+        }
+    };
+    // SAFETY: the domain is alive, as the caller promises; the verb returns NULL or a new queue pair.
     unsafe {
         pair(
             || verbs::qp::ibv_create_qp((*pd).real_pd, real_attr),
-            |real: &mut ibv_qp, twin: *mut ibv_qp_1_0| {
-                attr.cap = (*real_attr).cap;
-                real.qp_context = twin.cast();
-                ibv_qp_1_0 {
-                    context: (*pd).context,
-                    qp_context: attr.qp_context,
-                    pd,
-                    send_cq: attr.send_cq,
-                    recv_cq: attr.recv_cq,
-                    srq: attr.srq,
-                    handle: real.handle,
-                    qp_num: real.qp_num,
-                    state: real.state,
-                    qp_type: attr.qp_type,
-                    mutex: PTHREAD_MUTEX_INITIALIZER,
-                    cond: PTHREAD_COND_INITIALIZER,
-                    events_completed: 0,
-                    real_qp: real,
-                }
-            },
+            twin_of,
         )
     }
 }
 
-/// Reports a queue pair's attributes (ibv_query_qp(3)). Returns 0 or an errno value, and then leaves
-/// `init_attr` alone. (rdma-core's library crashes on a queue pair without a shared receive queue.)
+/// Reports a queue pair's attributes (ibv_query_qp(3)). Returns 0, or an errno value; then `init_attr` is
+/// unchanged. (The C library crashes if the queue pair has no SRQ.)
 ///
 /// # Safety
 ///
@@ -79,8 +81,8 @@ pub unsafe extern "C" fn ibv_query_qp_1_0(
     init_attr: *mut ibv_qp_init_attr_1_0,
 ) -> c_int {
     let mut real_init_attr = MaybeUninit::<ibv_qp_init_attr>::zeroed();
-    // SAFETY: the twin lives, so the queue pair and its queues do, all of which this layer made;
-    // zeros are attributes too, should the provider leave them.
+    // SAFETY: the twin is alive, so the real queue pair, its CQs and its SRQ are, all of which this layer
+    // created. Zeros are valid attributes, if the provider does not write them.
     unsafe {
         let err =
             verbs::qp::ibv_query_qp((*qp).real_qp, attr, attr_mask, real_init_attr.as_mut_ptr());
@@ -112,7 +114,7 @@ pub unsafe extern "C" fn ibv_modify_qp_1_0(
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
 ) -> c_int {
-    // SAFETY: the twin lives, so the queue pair does.
+    // SAFETY: the twin is alive, so the real queue pair is; `attr` is readable, as the caller promises.
     unsafe {
         let err = verbs::qp::ibv_modify_qp((*qp).real_qp, attr, attr_mask);
         (*qp).state = (*(*qp).real_qp).state;
@@ -121,7 +123,7 @@ pub unsafe extern "C" fn ibv_modify_qp_1_0(
 }
 
 destroy! {
-    /// Destroys a queue pair once its events are acknowledged (ibv_create_qp(3)). Returns 0 or an
-    /// errno value.
+    /// Destroys a queue pair. Blocks until all its events are acknowledged (ibv_create_qp(3)). Returns 0 or
+    /// an errno value.
     ibv_destroy_qp_1_0(qp: ibv_qp_1_0 => real_qp) = verbs::qp::ibv_destroy_qp;
 }

@@ -1,4 +1,4 @@
-//! Shared receive queues.
+//! Shared receive queues (SRQ).
 
 use core::ptr;
 
@@ -9,7 +9,8 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
-/// Creates a shared receive queue (ibv_create_srq(3)). Returns NULL with errno set if it fails.
+/// Creates an SRQ (ibv_create_srq(3)). Writes the sizes that it really has to the attributes. Returns NULL
+/// with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -18,7 +19,8 @@ pub unsafe extern "C" fn ibv_create_srq_1_0(
     pd: *mut ibv_pd_1_0,
     srq_init_attr: *mut ibv_srq_init_attr,
 ) -> *mut ibv_srq_1_0 {
-    // SAFETY: the domain lives; what the verb returns is NULL or a queue.
+    // SAFETY: the domain is alive and the attributes writable, as the caller promises; the verb returns
+    // NULL or a new SRQ.
     unsafe {
         pair(
             || verbs::srq::ibv_create_srq((*pd).real_pd, srq_init_attr),
@@ -39,43 +41,41 @@ pub unsafe extern "C" fn ibv_create_srq_1_0(
     }
 }
 
-/// The real queue of a twin, NULL for NULL.
+/// The real SRQ of a twin, NULL for NULL.
 ///
 /// # Safety
 ///
-/// `srq` is NULL or a live queue of this layer.
+/// `srq` is NULL or a live SRQ of this layer.
 pub(super) unsafe fn real(srq: *mut ibv_srq_1_0) -> *mut ibv_srq {
-    // SAFETY: NULL or live, as the caller promises.
+    // SAFETY: `srq` is NULL or alive, as the caller promises.
     unsafe { srq.as_ref() }.map_or(ptr::null_mut(), |srq| srq.real_srq)
 }
 
-/// The twin of a real queue, NULL for NULL.
+/// The twin of a real SRQ, NULL for NULL.
 ///
 /// # Safety
 ///
-/// `srq` is NULL or a live queue that this layer made.
+/// `srq` is NULL or a live SRQ that this layer created.
 pub(super) unsafe fn twin(srq: *mut ibv_srq) -> *mut ibv_srq_1_0 {
-    // SAFETY: NULL or live, and then its context is its twin.
+    // SAFETY: `srq` is NULL or alive, as the caller promises.
     unsafe { srq.as_ref() }.map_or(ptr::null_mut(), |srq| srq.srq_context.cast())
 }
 
 forward! {
-    /// Changes the size or the limit of a shared receive queue (ibv_modify_srq(3)). Returns 0 or an
-    /// errno value.
+    /// Changes the size or the limit of an SRQ (ibv_modify_srq(3)). Returns 0 or an errno value.
     ibv_modify_srq_1_0(
         srq: ibv_srq_1_0 => real_srq,
         srq_attr: *mut ibv_srq_attr,
         srq_attr_mask: c_int,
     ) -> c_int = verbs::srq::ibv_modify_srq;
 
-    /// Reports the size and the limit of a shared receive queue (ibv_query_srq(3)). Returns 0 or an
-    /// errno value.
+    /// Reports the size and the limit of an SRQ (ibv_query_srq(3)). Returns 0 or an errno value.
     ibv_query_srq_1_0(srq: ibv_srq_1_0 => real_srq, srq_attr: *mut ibv_srq_attr) -> c_int
         = verbs::srq::ibv_query_srq;
 }
 
 destroy! {
-    /// Destroys a shared receive queue once its events are acknowledged (ibv_create_srq(3)). Returns
-    /// 0 or an errno value; EBUSY while a queue pair uses it.
+    /// Destroys an SRQ. Blocks until all its events are acknowledged (ibv_create_srq(3)). Returns 0 or an
+    /// errno value; EBUSY while a queue pair uses it.
     ibv_destroy_srq_1_0(srq: ibv_srq_1_0 => real_srq) = verbs::srq::ibv_destroy_srq;
 }

@@ -1,67 +1,68 @@
-//! Twins: how the pairs of an old and a real object are made, used and destroyed.
+//! Creation, use and destruction of the pairs of a twin and its real object.
 
 use core::ptr;
 
-/// Makes a real object and its twin. `twin` gets the real object and the twin's address, and returns
-/// what to store there. NULL, with errno as malloc or `real` set it, if either cannot be had.
+/// Creates a real object with `real`, and its twin. `twin` gets the real object and the twin's address, and
+/// returns the twin's value. Returns NULL, with the errno of malloc or of `real`, if one of them fails.
 ///
 /// # Safety
 ///
-/// `real` returns NULL or a live object.
+/// `real` returns NULL or a new object that no other thread knows yet.
 pub(super) unsafe fn pair<Twin, Real>(
     real: impl FnOnce() -> *mut Real,
     twin: impl FnOnce(&mut Real, *mut Twin) -> Twin,
 ) -> *mut Twin {
     const { assert!(align_of::<Twin>() <= align_of::<libc::max_align_t>()) };
-    // SAFETY: malloc takes any size.
+    // SAFETY: malloc accepts any size.
     let memory = unsafe { libc::malloc(size_of::<Twin>()) }.cast::<Twin>();
     if memory.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: NULL or a live object that nobody else knows yet, as this function's caller promises.
+    // SAFETY: `real` returns NULL or an object that no other thread knows yet, as the caller promises.
     match unsafe { real().as_mut() } {
         Some(real) => {
-            // SAFETY: malloc'ed above with the twin's size and any type's alignment.
+            // SAFETY: malloc returned memory of the twin's size, aligned for any type.
             unsafe { memory.write(twin(real, memory)) };
             memory
         }
         None => {
-            // SAFETY: malloc'ed above and known to nobody.
+            // SAFETY: malloc allocated it above, and nobody else has its address.
             unsafe { libc::free(memory.cast()) };
             ptr::null_mut()
         }
     }
 }
 
-/// Verbs that do to the real object what is asked of its twin:
-/// `name(twin: Twin => real, arguments) -> answer = verb`.
+/// Defines verbs that call the real verb with the twin's real object:
+/// `name(twin: Twin => real, arguments) -> type = verb`.
 macro_rules! forward {
     ($($(#[$doc:meta])*
        $name:ident($twin:ident: $ty:ty => $real:ident $(, $arg:ident: $arg_ty:ty)* $(,)?)
-       $(-> $answer:ty)? = $verb:path;)+) => {$(
+       $(-> $ret:ty)? = $verb:path;)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// The object is one that this layer made and that lives; the rest as the verb has it.
-        pub unsafe extern "C" fn $name($twin: *mut $ty $(, $arg: $arg_ty)*) $(-> $answer)? {
-            // SAFETY: the twin lives, so its real object does; the caller promises the rest.
+        /// The object was created by this layer and is alive; other arguments are as the verb requires.
+        pub unsafe extern "C" fn $name($twin: *mut $ty $(, $arg: $arg_ty)*) $(-> $ret)? {
+            // SAFETY: the twin is alive, so its real object is; the other arguments are as the verb
+            // requires, as the caller promises.
             unsafe { $verb((*$twin).$real $(, $arg)*) }
         }
     )+};
 }
 
-/// Verbs that destroy the real object and, once that is done, its twin.
+/// Defines verbs that destroy the real object and, if that succeeds, its twin.
 macro_rules! destroy {
     ($($(#[$doc:meta])* $name:ident($twin:ident: $ty:ty => $real:ident) = $verb:path;)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// The object is one that this layer made and that lives. After success it is gone.
+        /// The object was created by this layer and is alive, and is not used again after success.
         pub unsafe extern "C" fn $name($twin: *mut $ty) -> ::libc::c_int {
-            // SAFETY: the twin lives, so its real object does; without it the twin is of no use to
-            // anybody and goes back to where `pair` had it from.
+            // SAFETY: the twin is alive, so its real object is. `pair` allocated the twin with malloc, and
+            // it is not used again after success.
             unsafe {
                 let err = $verb((*$twin).$real);
                 if err == 0 {
@@ -87,9 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_knows_each_other() {
+    fn a_pair_points_to_each_other() {
         let mut real = 0_u32;
-        // SAFETY: the closure returns a live object.
+        // SAFETY: the closure returns an object that no other thread knows.
         let twin = unsafe {
             pair(
                 || &raw mut real,
@@ -99,7 +100,7 @@ mod tests {
                 },
             )
         };
-        // SAFETY: `pair` made it, and nobody freed it.
+        // SAFETY: `pair` allocated the twin, and nothing has freed it.
         unsafe {
             assert_eq!((*twin).itself, twin);
             assert_eq!(*(*twin).real, 7);
@@ -125,7 +126,7 @@ mod tests {
         real: *mut c_void,
     }
 
-    fn refuse_once(real: *mut c_void) -> c_int {
+    fn busy_once(real: *mut c_void) -> c_int {
         // SAFETY: the test's own counter.
         let calls = unsafe { &mut *real.cast::<c_int>() };
         *calls += 1;
@@ -133,14 +134,14 @@ mod tests {
     }
 
     destroy! {
-        /// What refuses the first time.
-        destroy_old(old: Old => real) = refuse_once;
+        /// Fails the first time.
+        destroy_old(old: Old => real) = busy_once;
     }
 
     #[test]
-    fn a_twin_outlives_a_refused_destroy() {
+    fn a_twin_outlives_a_failed_destroy() {
         let mut calls: c_int = 0;
-        // SAFETY: the closure returns a live object.
+        // SAFETY: the closure returns an object that no other thread knows.
         let old = unsafe {
             pair(
                 || &raw mut calls,
@@ -149,7 +150,7 @@ mod tests {
                 },
             )
         };
-        // SAFETY: a live twin until the second call, which frees it.
+        // SAFETY: the twin is alive until the second call, which frees it.
         unsafe {
             assert_eq!(destroy_old(old), libc::EBUSY);
             assert_eq!((*old).real, (&raw mut calls).cast());

@@ -1,6 +1,6 @@
-//! The structs of libibverbs 1.0, as far as its programs see them, each with the pointer to the real
-//! object behind.
-#![allow(non_camel_case_types)]
+//! The structs of libibverbs 1.0: the members that its programs use, followed by the pointer to the real
+//! object.
+#![allow(non_camel_case_types)] // C names
 
 use core::mem::offset_of;
 
@@ -8,8 +8,8 @@ use libc::{c_int, c_uint, c_void, pthread_cond_t, pthread_mutex_t};
 
 use crate::abi::*;
 
-/// A device of the list that `ibv_get_device_list` returns, freed with the list. It stands where the
-/// program had a device of the driver's; only `ibv_get_device_name` and its kin read it.
+/// A device of the list that `ibv_get_device_list` returns, freed with the list. Programs do not use its
+/// members; they pass it to `ibv_get_device_name`, `ibv_get_device_guid` and `ibv_open_device`.
 #[repr(C)]
 pub struct ibv_device_1_0 {
     pub obsolete_sysfs_dev: *mut c_void,
@@ -18,11 +18,11 @@ pub struct ibv_device_1_0 {
     pub _ops: _ibv_device_ops,
 }
 
-/// An operation that 1.0 programs never called through the context.
+/// The slot of an op that 1.0 programs do not call through the context.
 type Unused = *const c_void;
 
-/// The operations of a context. Programs call five of them, inlined from the old header; the others
-/// are NULL.
+/// The ops of a context. Programs call five of them by inline functions of the old header; the others are
+/// NULL.
 #[repr(C)]
 pub struct ibv_context_ops_1_0 {
     pub query_device: Unused,
@@ -66,6 +66,7 @@ pub struct ibv_context_ops_1_0 {
     pub detach_mcast: Unused,
 }
 
+/// A context.
 #[repr(C)]
 pub struct ibv_context_1_0 {
     pub device: *mut ibv_device_1_0,
@@ -76,6 +77,7 @@ pub struct ibv_context_1_0 {
     pub real_context: *mut ibv_context,
 }
 
+/// A protection domain.
 #[repr(C)]
 pub struct ibv_pd_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -83,6 +85,7 @@ pub struct ibv_pd_1_0 {
     pub real_pd: *mut ibv_pd,
 }
 
+/// A memory region.
 #[repr(C)]
 pub struct ibv_mr_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -93,8 +96,8 @@ pub struct ibv_mr_1_0 {
     pub real_mr: *mut ibv_mr,
 }
 
-/// The mutex, the condition and the counters of this and the other queues are the real queue's
-/// business; the twin's are never used.
+/// A completion queue. The mutex, the condition variable and the event counters of twins are not used;
+/// those of the real object are.
 #[repr(C)]
 pub struct ibv_cq_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -108,6 +111,7 @@ pub struct ibv_cq_1_0 {
     pub real_cq: *mut ibv_cq,
 }
 
+/// A shared receive queue.
 #[repr(C)]
 pub struct ibv_srq_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -120,6 +124,7 @@ pub struct ibv_srq_1_0 {
     pub real_srq: *mut ibv_srq,
 }
 
+/// A queue pair.
 #[repr(C)]
 pub struct ibv_qp_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -138,6 +143,7 @@ pub struct ibv_qp_1_0 {
     pub real_qp: *mut ibv_qp,
 }
 
+/// Attributes of a new queue pair, with twins of the CQs and the SRQ.
 #[repr(C)]
 pub struct ibv_qp_init_attr_1_0 {
     pub qp_context: *mut c_void,
@@ -149,6 +155,7 @@ pub struct ibv_qp_init_attr_1_0 {
     pub sq_sig_all: c_int,
 }
 
+/// An address handle.
 #[repr(C)]
 pub struct ibv_ah_1_0 {
     pub context: *mut ibv_context_1_0,
@@ -157,8 +164,8 @@ pub struct ibv_ah_1_0 {
     pub real_ah: *mut ibv_ah,
 }
 
-/// A send work request: `next` stands before `wr_id`, and nothing behind `wr`, which has not changed
-/// but that `wr.ud.ah` points to an [`ibv_ah_1_0`].
+/// A send work request. Compared with [`ibv_send_wr`], `next` precedes `wr_id`, no member follows `wr`, and
+/// `wr.ud.ah` points to an [`ibv_ah_1_0`].
 #[repr(C)]
 pub struct ibv_send_wr_1_0 {
     pub next: *mut ibv_send_wr_1_0,
@@ -171,7 +178,7 @@ pub struct ibv_send_wr_1_0 {
     pub wr: ibv_send_wr_wr,
 }
 
-/// A receive work request: `next` stands before `wr_id`.
+/// A receive work request. Compared with [`ibv_recv_wr`], `next` precedes `wr_id`.
 #[repr(C)]
 pub struct ibv_recv_wr_1_0 {
     pub next: *mut ibv_recv_wr_1_0,
@@ -180,7 +187,7 @@ pub struct ibv_recv_wr_1_0 {
     pub num_sge: c_int,
 }
 
-// Where the inlined part of 1.0 programs and the rest of them look.
+// The offsets and sizes that are compiled into 1.0 programs.
 #[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 const _: () = {
     assert!(size_of::<ibv_device_1_0>() == 40);

@@ -1,5 +1,6 @@
-//! What only a static library has. `scripts/build-static` gives the helpers the names that rdma-core's
-//! archives call them by, and puts the tables `verbs_provider_all` and `rdmanl_policy` into members of their own.
+//! Symbols that only the static library has. `scripts/build-static` renames the helpers to the names that
+//! rdma-core's archives use, and puts `verbs_provider_all` and `rdmanl_policy` into archive members of their
+//! own.
 
 export!(default "":
     [crate::rdma_util::providers] { ibv_static_providers }
@@ -22,10 +23,11 @@ export!(default "":
     [crate::uverbs::cmd::mr] { ibv_cmd_reg_dmabuf_mr_8 = reg_dmabuf_mr }
 );
 
-// `struct verbs_device_ops`, 72 bytes; verbs.h fills its list of providers up with this one.
+// A `struct verbs_device_ops`, 72 bytes. The macro RDMA_STATIC_PROVIDERS of verbs.h pads its list with it.
 table!("verbs_provider_none", ".rodata": ".zero 72");
 
-// The same, whose `static_providers`, at 24, lists rdma-core's, v34 to v56: to name this one pulls all their archives.
+// The same, whose `static_providers` (at offset 24) lists the providers of rdma-core v34 to v56. A program that
+// refers to it links all their archives.
 table!("verbs_provider_all", ".data.rel.ro": ".zero 24\n.quad __all_providers\n.zero 40");
 macro_rules! all_providers {
     ($($name:literal)+) => {
@@ -35,8 +37,8 @@ macro_rules! all_providers {
 all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5" "mthca"
     "ocrdma" "qedr" "rxe" "siw" "vmw_pvrdma");
 
-// `struct nla_policy` of libnl, a type and two lengths of 16 bits each, for each RDMA_NLDEV_ATTR_*; longer than any
-// release's enumeration. An attribute of type 0 is not checked.
+// A `struct nla_policy` of libnl (a type and two lengths of 16 bits each) for each RDMA_NLDEV_ATTR_*. It has more
+// entries than the enumeration of any release. Attributes of type 0 are not checked.
 macro_rules! policy {
     ($($attribute:literal: $nla_type:literal),+ $(,)?) => {
         table!("rdmanl_policy", ".rodata":

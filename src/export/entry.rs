@@ -1,12 +1,12 @@
-//! Exported symbols without `#[no_mangle]`.
+//! Macros that define exported symbols without `#[no_mangle]`.
 //!
-//! Each exported (name, node) pair is a label in module-level assembly that jumps to an ordinary
-//! mangled Rust function. rustc does not know these labels, so they are not in the anonymous version
-//! script that it hands to the linker, and `libibverbs.map` alone decides what is exported where. As
-//! label, `.symver` and jump stand in one asm block, neither codegen units nor LTO can separate them.
+//! Each exported pair of name and node is a label in module-level assembly that jumps to an ordinary,
+//! mangled Rust function. rustc does not know these labels, so its own anonymous version script does not
+//! list them, and `libibverbs.map` alone decides what is exported in which node. The label, its `.symver`
+//! and the jump are in one asm block, so neither codegen units nor LTO can separate them.
 //!
-//! `bind!`, `export_bss!` and `node_markers!` are in `versions.rs`, and for a static library, which has no versions,
-//! in `plain.rs`.
+//! `bind!`, `export_bss!` and `node_markers!` are defined in `versions.rs` for the shared library, and in
+//! `plain.rs` for a static library, which has no symbol versions.
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! jump {
@@ -27,7 +27,7 @@ macro_rules! jump {
     };
 }
 
-/// A function's entry: label `$label`, its `.symver` line, and a jump to `$imp`.
+/// Defines a function symbol: the label `$label`, its `.symver` line, and a jump to `$imp`.
 macro_rules! entry {
     ($label:expr, $symver:expr, $imp:path) => {
         ::core::arch::global_asm!(
@@ -40,8 +40,8 @@ macro_rules! entry {
     };
 }
 
-/// A node's symbols, module by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`.
-/// The function is named as the symbol, except where `symbol = function` says otherwise.
+/// Defines the symbols of a node, by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`. The
+/// function has the symbol's name, unless it is given by `symbol = function`.
 macro_rules! export {
     ($kind:ident $node:literal: $( $module:tt { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
         $( $( export!(@one $kind $node $module $name $($imp)?); )+ )+

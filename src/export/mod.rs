@@ -1,7 +1,7 @@
-//! The symbol table: what stands in which version node. A C symbol is born here and nowhere else.
+//! The symbol table: the exported C symbols and their version nodes. No other module defines C symbols.
 //!
-//! `libibverbs.map` beside this file has the same names for the linker; `compat-tests/symbols` compares
-//! the built library with the committed list and with the distribution's library.
+//! `libibverbs.map` has the same names for the linker. `compat-tests/symbols` compares the built library
+//! with the committed list and with the distribution's library.
 
 #[macro_use]
 mod entry;
@@ -35,7 +35,7 @@ node_markers!(
     "IBVERBS_PRIVATE_34",
 );
 
-// Verbs as programs linked before libibverbs 1.1 know them.
+// The verbs of programs linked with libibverbs 1.0.
 export!(compat "IBVERBS_1.0":
     [crate::compat::device] {
         ibv_get_device_list = ibv_get_device_list_1_0,
@@ -194,7 +194,7 @@ export!(default "IBVERBS_1.18":
     [crate::verbs::buf] { ibv_export_buf_dmabuf_fd }
 );
 
-// What providers call.
+// The functions that providers call.
 export_bss!(default "IBVERBS_PRIVATE_34" verbs_allow_disassociate_destroy: bool);
 export!(default "IBVERBS_PRIVATE_34":
     [variadic] { __verbs_log, ibv_read_ibdev_sysfs_file }

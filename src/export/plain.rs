@@ -1,4 +1,4 @@
-//! The names of a static library: of each symbol the default version only, as the C library's has it.
+//! Symbols of the static library. As in the C library's archive, each has only its default version.
 
 macro_rules! bind {
     (default $node:literal $name:ident $imp:path) => {
@@ -7,7 +7,7 @@ macro_rules! bind {
     (compat $node:literal $name:ident $imp:path) => {};
 }
 
-/// A zero-initialised object, also under the name by which Rust reaches it.
+/// Defines a zero-initialised object, and a second name for it, by which Rust accesses it.
 macro_rules! export_bss {
     ($kind:ident $node:literal $name:ident: $t:ty) => {
         ::core::arch::global_asm!(
@@ -26,7 +26,7 @@ macro_rules! node_markers {
     ($($node:literal),+ $(,)?) => {};
 }
 
-/// A constant table of C's, in assembly.
+/// Defines a constant C table in assembly.
 macro_rules! table {
     ($name:literal, $section:literal: $($line:tt)+) => {
         ::core::arch::global_asm!(

@@ -1,6 +1,6 @@
-//! The two C-variadic entries. Stable Rust cannot define variadic functions, so a naked function
-//! builds the `va_list` of the System V x86-64 ABI (chapter 3.5.7) and calls a Rust function that
-//! takes it by pointer: a `va_list` is an array of one, so it is passed as a pointer anyway.
+//! The two C-variadic functions. Stable Rust cannot define variadic functions, so a naked function builds
+//! the `va_list` of the System V x86-64 ABI (section 3.5.7) and calls a Rust function with its address. A
+//! `va_list` is an array of one element, which C passes as a pointer too.
 
 use core::ffi::{c_char, c_int, c_void};
 use ibverbs_abi::Errno;
@@ -10,9 +10,9 @@ use ibverbs_abi::{verbs_context, verbs_sysfs_dev};
 use crate::{discover::sysfs, log};
 
 #[cfg(not(target_arch = "x86_64"))]
-compile_error!("the variadic entries are written for x86-64 only");
+compile_error!("the variadic functions are written for x86-64 only");
 
-/// A `va_list` as it is passed.
+/// A `va_list` argument.
 type VaList = *mut c_void;
 
 unsafe extern "C" {
@@ -20,8 +20,8 @@ unsafe extern "C" {
     fn vasprintf(out: *mut *mut c_char, format: *const c_char, ap: VaList) -> c_int;
 }
 
-/// A function of `fixed` integer or pointer arguments before the `...`; `$ap` is the register of the
-/// argument after them.
+/// Defines a function with `fixed` integer or pointer arguments before the `...`; `$ap` is the register of
+/// the argument after them.
 macro_rules! variadic {
     ($(#[$doc:meta])* pub fn $name:ident, fixed = $fixed:literal, ap = $ap:literal => $imp:path) => {
         $(#[$doc])*
@@ -67,17 +67,20 @@ macro_rules! variadic {
 }
 
 variadic!(
-    /// `void __verbs_log(struct verbs_context *, uint32_t level, const char *format, ...)`: a
-    /// provider's line for the verbs log.
+    /// `void __verbs_log(struct verbs_context *, uint32_t level, const char *format, ...)` writes a
+    /// provider's message to the verbs log.
     pub fn __verbs_log, fixed = 3, ap = "rcx" => verbs_vlog
 );
 variadic!(
     /// `int ibv_read_ibdev_sysfs_file(char *, size_t, struct verbs_sysfs_dev *, const char *format,
-    /// ...)`: a file of the device's sysfs directory.
+    /// ...)` reads a file of the device's sysfs directory (ibv_read_ibdev_sysfs_file(3)).
     pub fn ibv_read_ibdev_sysfs_file, fixed = 4, ap = "r8" => read_ibdev_sysfs_file_v
 );
 
-/// Formats a line and writes it. errno stays as it was.
+/// Formats a message and writes it to the verbs log. Preserves errno.
+///
+/// # Safety
+/// `format` and `ap` are as for vprintf().
 unsafe extern "C" fn verbs_vlog(
     _context: *mut verbs_context,
     level: u32,
@@ -89,7 +92,8 @@ unsafe extern "C" fn verbs_vlog(
     }
     let saved = Errno::last();
     let mut line = core::ptr::null_mut();
-    // SAFETY: `format` and `ap` are those of the provider's call; the line is freed here.
+    // SAFETY: `format` and `ap` match, as the caller promises; vasprintf allocated the message, which is
+    // freed once.
     unsafe {
         let len = vasprintf(&mut line, format, ap);
         if len >= 0 {
@@ -103,7 +107,10 @@ unsafe extern "C" fn verbs_vlog(
     saved.set();
 }
 
-/// Formats the file's name and reads it.
+/// Formats the file's name and reads the file. Returns the length, or -1 with errno set.
+///
+/// # Safety
+/// `format` and `ap` are as for vprintf(); `size` bytes at `buf` are writable; `sysfs_dev` is NULL or alive.
 unsafe extern "C" fn read_ibdev_sysfs_file_v(
     buf: *mut c_char,
     size: usize,
@@ -112,7 +119,7 @@ unsafe extern "C" fn read_ibdev_sysfs_file_v(
     ap: VaList,
 ) -> c_int {
     let mut path = [0u8; libc::PATH_MAX as usize];
-    // SAFETY: `format` and `ap` are those of the provider's call, which also vouches for the rest.
+    // SAFETY: `format` and `ap` match, `buf` is writable and the device alive, as the caller promises.
     unsafe {
         let len = vsnprintf(path.as_mut_ptr().cast(), path.len(), format, ap);
         if len < 0 || len as usize >= path.len() {

@@ -1,6 +1,6 @@
-//! GNU symbol versions: what a label of the shared library gets.
+//! Symbols of the shared library, which have GNU symbol versions.
 
-/// One symbol version; `default` is `name@@node`, `compat` is `name@node`.
+/// Defines one version of a symbol: `default` is `name@@node`, `compat` is `name@node`.
 macro_rules! bind {
     (default $node:literal $name:ident $imp:path) => {
         entry!(
@@ -36,8 +36,8 @@ macro_rules! bind {
     };
 }
 
-/// A zero-initialised object under one or more names. Rust reaches it as any other user of the
-/// symbol does, through the GOT, so that a program's copy relocation is honoured.
+/// Defines a zero-initialised object. Rust accesses it like any other user of the symbol, through the GOT,
+/// so that a program's copy relocation takes effect.
 macro_rules! export_bss {
     ($kind:ident $node:literal $name:ident: $t:ty) => {
         ::core::arch::global_asm!(
@@ -51,7 +51,8 @@ macro_rules! export_bss {
     };
 }
 
-/// The absolute objects that GNU ld makes for each node (`IBVERBS_1.0@@IBVERBS_1.0`) and lld does not.
+/// Defines the absolute objects that GNU ld creates for each node (`IBVERBS_1.0@@IBVERBS_1.0`) and lld does
+/// not.
 macro_rules! node_markers {
     ($($node:literal),+ $(,)?) => {
         ::core::arch::global_asm!(

@@ -1,8 +1,8 @@
-//! Which providers are configured: the files of the configuration directory.
+//! The configured providers: the files of the configuration directory (/etc/libibverbs.d).
 //!
-//! A line says `driver NAME`. Blanks before it are skipped, a line that begins with `#` is a comment,
-//! fields end at a blank, a tab or the newline, and what follows NAME is ignored. Lines are C strings:
-//! a NUL ends one early.
+//! A line has the form `driver NAME`. Leading spaces and tabs are skipped, a line that begins with `#`
+//! is a comment, fields end at a space, a tab or the newline, and text after NAME is ignored. As in the
+//! C library a line is a C string, so a NUL ends it.
 
 use core::ffi::{CStr, c_int};
 use ibverbs_abi::Errno;
@@ -10,12 +10,12 @@ use std::{ffi::CString, os::fd::AsFd};
 
 use crate::{discover::StackPath, sys};
 
-/// A line that says something.
+/// A line that is neither empty nor a comment.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Directive<'a> {
     /// A provider's name; empty if the line ends after `driver `.
     Driver(&'a [u8]),
-    /// Any other line's first field.
+    /// The first field of any other line.
     Bad(&'a [u8]),
 }
 
@@ -44,14 +44,14 @@ fn skip_blanks(text: &[u8]) -> &[u8] {
     text.get(blanks..).unwrap_or_default()
 }
 
-/// The first field, and what follows its separator, if it has one.
+/// The first field, and the text after its separator, or `None` if no separator follows.
 fn split_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut fields = text.splitn(2, |c| matches!(c, b'\n' | b'\t' | b' '));
     (fields.next().unwrap_or_default(), fields.next())
 }
 
-/// Reads every regular file of `dir` and returns the providers' names in the order of the lines.
-/// Each thing that is wrong is one call of `warn`, and the rest is still read.
+/// Reads every regular file of `dir` and returns the providers' names in the order of their lines.
+/// Calls `warn` once for each file or line that is wrong, and goes on with the next one.
 pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     let mut names = Vec::new();
     let Ok(mut entries) = sys::Dir::open(dir) else {
@@ -79,8 +79,8 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
             ]);
             continue;
         };
-        // What is known to be a regular file is asked for only when it does not open: a directory that
-        // may be listed but not entered fails at stat.
+        // readdir already says that most files are regular. Those need no stat unless opening them
+        // fails: in a directory that may be listed but not searched, stat fails and is what to report.
         let opened = if regular {
             contents(dirfd, file).ok()
         } else {
@@ -112,7 +112,7 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     names
 }
 
-/// Takes in a file's directives; `path` is its name for people.
+/// Adds the providers that a file names to `names`; `path` is the file's name in warnings.
 fn read_directives(
     text: &[u8],
     path: &CStr,
@@ -121,7 +121,7 @@ fn read_directives(
 ) {
     for directive in parse(text) {
         match directive {
-            // A directive is part of a C string, so no NUL can make this fail.
+            // The name is part of a C string, so it has no NUL and this always succeeds.
             Directive::Driver(name) => names.extend(CString::new(name)),
             Directive::Bad(word) => warn(&[
                 b"Warning: ignoring bad config directive '",
@@ -134,8 +134,8 @@ fn read_directives(
     }
 }
 
-/// A file's bytes, up to the first error: only a file that does not open counts as unreadable. A
-/// regular file has ended where it gives less than it is asked for.
+/// The content of a file, up to the first read error. An error is returned only if the file cannot be
+/// opened. A short read is the end of a regular file, so no further read is needed to see the end.
 fn contents(dirfd: c_int, file: &CStr) -> Result<Vec<u8>, Errno> {
     let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
     let mut text = Vec::new();
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(all(b"drivers rxe\n"), [Bad(b"drivers")]);
         assert_eq!(all(b"Driver rxe\n"), [Bad(b"Driver")]);
         assert_eq!(all(b"driver\rrxe\n"), [Bad(b"driver\rrxe")]);
-        // Blanks up to the end of the file are a line without anything.
+        // Blanks that the end of the file follows are a line with an empty field.
         assert_eq!(all(b"driver a\n  "), [Driver(b"a"), Bad(b"")]);
         assert_eq!(all(b"\r\n"), [Bad(b"\r")]);
     }

@@ -1,11 +1,9 @@
-//! Contexts: what the library puts around a provider's own structure.
+//! Contexts: the library's part of the structure that a provider allocates when a device is opened.
+//!
+//! A provider's structure contains a `verbs_context`, which ends with the public `ibv_context`. Its
+//! member `priv` points to the library's [`Private`].
 
-use core::{
-    ffi::c_void,
-    mem::offset_of,
-    ptr::{null, null_mut},
-    sync::atomic::Ordering,
-};
+use core::{ffi::c_void, mem::offset_of, ptr::null, sync::atomic::Ordering};
 
 use ibverbs_abi::*;
 use libc::{ENOMEM, c_int};
@@ -23,9 +21,9 @@ use crate::uverbs::{
 /// What `verbs_context.priv` points to.
 #[repr(C)]
 pub struct Private {
-    /// The kernel side; first, for `uverbs` finds it there.
+    /// State of the kernel interface. The first member, because `uverbs` takes `priv` for it.
     pub state: State,
-    /// The context's ops, all of them set.
+    /// The context's ops. None of them is NULL.
     pub ops: verbs_context_ops,
 }
 
@@ -37,19 +35,20 @@ const _: () = assert!(offset_of!(Private, state) == 0);
 /// `context` is open, and is not closed while the reference is used.
 #[inline]
 pub(super) unsafe fn private<'a>(context: *mut ibv_context) -> &'a Private {
-    // SAFETY: by the contract the library has initialised the context, priv_ included.
+    // SAFETY: `init_and_alloc` made `priv_` of an open context point to a `Private`, which lives until
+    // the context is closed.
     unsafe { &*(*extended(context)).priv_.cast::<Private>() }
 }
 
 /// Marks a context that has a `verbs_context` in front (`__VERBS_ABI_IS_EXTENDED`).
 const EXTENDED: *mut c_void = usize::MAX as *mut c_void;
 
-/// Allocates a provider's context of `alloc_size` bytes, zeroed, with a `verbs_context` of `abi` at
-/// `offset`, and initialises that. Takes `cmd_fd`: it is closed here on failure (NULL with errno), or
-/// by [`uninit`]. The memory is the provider's to `free()`.
+/// Allocates a provider's structure of `alloc_size` bytes, zeroed, and initialises the `verbs_context`
+/// of `abi` at `offset` in it. The context owns `cmd_fd`: [`uninit`] closes it, or this function if it
+/// fails. Returns the structure, which the provider releases with `free()`, or NULL with errno ENOMEM.
 ///
 /// # Safety
-/// `device` is live; `offset` and the size of the `verbs_context` lie within `alloc_size`.
+/// `device` is alive; the `verbs_context` at `offset` lies within `alloc_size` bytes.
 unsafe fn init_and_alloc(
     abi: &ProviderAbi,
     device: *mut ibv_device,
@@ -58,24 +57,52 @@ unsafe fn init_and_alloc(
     offset: usize,
     driver_id: u32,
 ) -> *mut c_void {
-    // SAFETY: both blocks are our own and zeroed, which is valid for what is not written here; the
-    // mutex is initialised where it stays.
-    unsafe {
+    // SAFETY: calloc and malloc accept any size.
+    let (provider, private) = unsafe {
         let provider = libc::calloc(1, alloc_size);
-        let private = libc::malloc(size_of::<Private>()).cast::<Private>();
-        if provider.is_null() || private.is_null() {
+        (
+            provider,
+            libc::malloc(size_of::<Private>()).cast::<Private>(),
+        )
+    };
+    if provider.is_null() || private.is_null() {
+        // SAFETY: both are NULL or were allocated above; the descriptor is this function's to close.
+        unsafe {
             libc::free(provider);
             libc::free(private.cast());
             if cmd_fd != -1 {
                 libc::close(cmd_fd);
             }
-            Errno(ENOMEM).set();
-            return null_mut();
         }
-        device::hold(device);
+        return Errno(ENOMEM).null();
+    }
+    // SAFETY: the caller promises that the `verbs_context` lies within the allocation; both
+    // allocations are new, so nobody else uses them.
+    unsafe {
         let context = abi.context(provider.byte_add(offset).cast());
         (*context).device = device;
         (*context).cmd_fd = cmd_fd;
+        init(abi, context, private, driver_id);
+    }
+    provider
+}
+
+/// Initialises a zeroed context, all but its device and its command descriptor. Takes a reference to
+/// the device.
+///
+/// # Safety
+/// `context` is the one at the end of a zeroed `verbs_context` of `abi`, with a live device. `private`
+/// has room for a `Private`. No other thread knows them yet.
+unsafe fn init(
+    abi: &ProviderAbi,
+    context: *mut ibv_context,
+    private: *mut Private,
+    driver_id: u32,
+) {
+    // SAFETY: as the caller promises, both are writable and this thread's alone, and the device is
+    // alive; the mutex is initialised at its final address.
+    unsafe {
+        device::hold((*context).device);
         (*context).async_fd = -1;
         libc::pthread_mutex_init(&raw mut (*context).mutex, null());
         (*context).abi_compat = EXTENDED;
@@ -85,20 +112,19 @@ unsafe fn init_and_alloc(
         (*ext).priv_ = private.cast();
         set_defaults(context);
         let by_ioctl = has_ioctl_write(context);
-        (*private)
-            .state
-            .write_by_ioctl
-            .store(by_ioctl, Ordering::Relaxed);
-        provider
+        let state = &(*private).state;
+        state.write_by_ioctl.store(by_ioctl, Ordering::Relaxed);
     }
 }
 
-/// Ends a context: closes its files, gives the device back. The memory stays the provider's.
+/// Ends a context: closes its descriptors and releases its reference to the device. The provider still
+/// owns the memory and frees it.
 ///
 /// # Safety
-/// `context` was initialised by the library and is not used again.
+/// `context` was initialised by [`init_and_alloc`] and is not used again.
 unsafe fn uninit(context: *mut ibv_context) {
-    // SAFETY: by the contract.
+    // SAFETY: `init_and_alloc` set `priv_` to memory of malloc's and took the device reference; both
+    // are released once, because the context is not used again.
     unsafe {
         libc::free((*extended(context)).priv_.cast());
         for fd in [(*context).cmd_fd, (*context).async_fd] {
@@ -110,11 +136,11 @@ unsafe fn uninit(context: *mut ibv_context) {
     }
 }
 
-/// Allocates and initialises the context of a provider of ABI 34. `context_offset` is the offset of
-/// the `verbs_context` in the provider's structure, as a pointer.
+/// Allocates and initialises the context of a provider of ABI 34; see [`init_and_alloc`].
+/// `context_offset` is no address but the offset of the `verbs_context` in the provider's structure.
 ///
 /// # Safety
-/// As for [`init_and_alloc`].
+/// `device` is alive; the `verbs_context` at that offset lies within `alloc_size` bytes.
 pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     device: *mut ibv_device,
     cmd_fd: c_int,
@@ -122,7 +148,7 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     context_offset: *mut verbs_context,
     driver_id: u32,
 ) -> *mut c_void {
-    // SAFETY: by the contract.
+    // SAFETY: the caller makes the same promises about `device` and the offset.
     unsafe {
         init_and_alloc(
             &V34,
@@ -135,19 +161,20 @@ pub unsafe extern "C" fn _verbs_init_and_alloc_context(
     }
 }
 
-/// Ends a context of a provider of ABI 34.
+/// Ends a context of a provider of ABI 34: closes its descriptors and releases its device. The provider
+/// frees the memory.
 ///
 /// # Safety
-/// As for [`uninit`].
+/// `context` is of [`_verbs_init_and_alloc_context`] and is not used again.
 pub unsafe extern "C" fn verbs_uninit_context(context: *mut verbs_context) {
-    // SAFETY: by the contract.
+    // SAFETY: `_verbs_init_and_alloc_context` initialised it, and it is not used again.
     unsafe { uninit(V34.context(context)) }
 }
 
-/// Tells the kernel about a new context of a provider of ABI 34.
+/// Has the kernel create its side of a new context of a provider of ABI 34. Returns 0 or an errno value.
 ///
 /// # Safety
-/// All pointers are the provider's own live structures, of the given sizes; `context` is initialised.
+/// `context` is initialised. `cmd` and `resp` are writable for `cmd_size` and `resp_size` bytes.
 pub unsafe extern "C" fn ibv_cmd_get_context(
     context: *mut verbs_context,
     cmd: *mut ibv_get_context,
@@ -155,11 +182,11 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the caller makes the same promises about the context and the two buffers.
     unsafe { get_context(V34.context(context), cmd, cmd_size, resp, resp_size) }.into_c()
 }
 
-/// The library's own ops of a context, which no provider implements.
+/// The ops of a context that the library implements itself, for every provider.
 pub struct LibraryOps {
     pub create_cq_ex:
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
@@ -169,23 +196,25 @@ pub struct LibraryOps {
     pub compat_query_device: unsafe extern "C" fn(*mut ibv_context, *mut ibv_device_attr) -> c_int,
 }
 
-/// Makes a provider's context the program's: the library's own ops go into its public slots.
+/// Completes a provider's new context: puts the library's own ops into its public slots, and returns
+/// the public context.
 ///
-/// The flow verbs also stand in two more slots, where programs built with libibverbs 1.1.8 look for
-/// them.
+/// The flow verbs are copied to two more slots, because programs built with libibverbs 1.1.8 call them
+/// there.
 ///
 /// # Safety
-/// `provider` is what a provider's `alloc_context` or `import_context` has returned.
+/// `provider` was just returned by a provider's `alloc_context` or `import_context`.
 pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut ibv_context {
     let context = V34.context(provider);
-    // SAFETY: by the contract the library has initialised the context.
+    // SAFETY: a provider gets its context from `_verbs_init_and_alloc_context`, which initialised it;
+    // no other thread knows it yet.
     unsafe {
         let ext = extended(context);
         (*ext).create_cq_ex = Some(library.create_cq_ex);
         (*ext).query_port = Some(library.query_port);
         (*context).ops._compat_query_port = Some(library.compat_query_port);
         (*context).ops._compat_query_device = Some(library.compat_query_device);
-        // Slots of one size, whose types only say that there is a function.
+        // The placeholder slots are declared as functions of another type.
         copy_slot(
             &raw const (*ext).ibv_create_flow,
             &raw mut (*ext).ABI_placeholder1,
@@ -201,9 +230,11 @@ pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut 
 /// Copies a function pointer to a slot of another function type.
 ///
 /// # Safety
-/// Both are function pointers, `to` is writable, and callers of `to` know the function's real type.
+/// `from` is readable and `to` writable; both are function pointers. Who calls through `to` uses the
+/// function's real type.
 unsafe fn copy_slot<F, T>(from: *const F, to: *mut T) {
     const { assert!(size_of::<F>() == size_of::<T>() && size_of::<T>() == size_of::<usize>()) }
-    // SAFETY: by the contract, and both have a pointer's size.
+    // SAFETY: `from` is readable and `to` writable, as the caller promises, and both have a pointer's
+    // size, as asserted above.
     unsafe { to.cast::<F>().write(from.read()) }
 }

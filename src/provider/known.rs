@@ -1,8 +1,8 @@
-//! rdma-core's own providers, and which devices they can be for.
+//! The providers of rdma-core, and the devices that each of them may drive.
 //!
-//! With this the library loads only the providers that a device calls for; see [`super::load`] for
-//! what is done about the others. The table may claim too much (a provider is loaded in vain) and even
-//! too little (it is loaded as a last resort), so it need not follow each new device.
+//! With this table the library loads only the providers that a present device may need; [`super::load`]
+//! says when the others are loaded. The table need not follow each new device: a device listed for too
+//! many providers only loads one that is not needed, and one listed for none loads all of them.
 
 use ibverbs_abi::{
     RDMA_DRIVER_BNXT_RE, RDMA_DRIVER_CXGB4, RDMA_DRIVER_EFA, RDMA_DRIVER_ERDMA, RDMA_DRIVER_HFI1,
@@ -15,23 +15,23 @@ use super::matching::pci_id;
 
 /// A provider of rdma-core.
 struct Known {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     name: &'static str,
     /// RDMA_DRIVER_*
     driver_id: u32,
-    /// How the names of its devices begin, if it goes by names.
+    /// The prefix of its devices' names, if it matches devices by name.
     prefix: Option<&'static [u8]>,
-    /// The PCI devices it is for.
+    /// The PCI devices that it drives.
     pci: &'static [Pci],
-    /// The start of another kind of modalias that it is for.
+    /// The prefix of a modalias, other than PCI's, of devices that it drives.
     modalias: Option<&'static [u8]>,
 }
 
 /// PCI devices of one vendor.
 struct Pci {
     vendor: u16,
-    /// Empty for all devices of the vendor that no other entry lists: where two providers share a
-    /// vendor, the one for the old devices lists them.
+    /// If empty, all devices of the vendor that no other entry lists. Where two providers share a vendor,
+    /// only the one for the older devices lists them.
     devices: &'static [u16],
 }
 
@@ -183,9 +183,9 @@ static KNOWN: [Known; 17] = [
     },
 ];
 
-/// What of a device decides who can be its provider.
+/// The properties of a device that decide which providers may drive it.
 pub struct Traits<'a> {
-    /// RDMA_DRIVER_*, unknown without netlink.
+    /// RDMA_DRIVER_*; RDMA_DRIVER_UNKNOWN if netlink did not report it.
     pub driver_id: u32,
     /// The device's name.
     pub name: &'a [u8],
@@ -198,7 +198,7 @@ pub struct Traits<'a> {
 pub struct Provider(&'static Known);
 
 impl Provider {
-    /// The provider that the configuration calls `name`.
+    /// The provider named `name` in the configuration, or `None` if it is not one of rdma-core's.
     pub fn named(name: &[u8]) -> Option<Self> {
         KNOWN
             .iter()
@@ -206,13 +206,14 @@ impl Provider {
             .map(Provider)
     }
 
-    /// Whether it is the one whose devices the kernel marks with `driver_id`.
+    /// Whether the kernel marks this provider's devices with `driver_id`. False for
+    /// RDMA_DRIVER_UNKNOWN.
     pub fn has_driver_id(self, driver_id: u32) -> bool {
         driver_id != RDMA_DRIVER_UNKNOWN && self.0.driver_id == driver_id
     }
 
-    /// Whether it might take the device.
-    pub fn may_take(self, device: &Traits) -> bool {
+    /// Whether the provider may drive the device.
+    pub fn may_drive(self, device: &Traits) -> bool {
         self.has_driver_id(device.driver_id)
             || self
                 .0
@@ -222,10 +223,10 @@ impl Provider {
                 .0
                 .modalias
                 .is_some_and(|start| device.modalias.starts_with(start))
-            || pci_id(device.modalias).is_some_and(|id| self.may_take_pci(id))
+            || pci_id(device.modalias).is_some_and(|id| self.may_drive_pci(id))
     }
 
-    fn may_take_pci(self, (vendor, device): (u16, u16)) -> bool {
+    fn may_drive_pci(self, (vendor, device): (u16, u16)) -> bool {
         let lists = |known: &Known| {
             known
                 .pci
@@ -245,7 +246,7 @@ impl Provider {
 mod tests {
     use super::*;
 
-    /// The names of all providers that might take the device.
+    /// The names of all providers that may drive the device.
     fn candidates(driver_id: u32, name: &str, modalias: &str) -> Vec<&'static str> {
         let device = Traits {
             driver_id,
@@ -253,7 +254,7 @@ mod tests {
             modalias: modalias.as_bytes(),
         };
         let mut names: Vec<_> = KNOWN.iter().collect();
-        names.retain(|known| Provider(known).may_take(&device));
+        names.retain(|known| Provider(known).may_drive(&device));
         names.into_iter().map(|known| known.name).collect()
     }
 

@@ -1,20 +1,22 @@
-//! Loading providers: which, when, and in what order.
+//! Loading providers: which ones, when, and in what order.
 //!
-//! The C library loads every configured provider as soon as one device has no driver. Here a provider
-//! of rdma-core's ([`super::known`]) that no such device can be for is put off: it keeps its place in
-//! the order, and is loaded when a device appears that it could be for, or when a device has found no
-//! driver among all others. Providers of other names, and those of RDMAV_DRIVERS, are never put off.
+//! The C library loads every configured provider as soon as one device has no driver. This library
+//! loads those of rdma-core's providers ([`super::known`]) that fit no device present lazily: when a
+//! device appears that they may drive, or when no other driver accepts a device. Providers with other
+//! names, and those of RDMAV_DRIVERS, are always loaded with the first device.
 //!
-//! What a program can observe stays the same:
-//! - Which driver gets a device. All drivers that could match are loaded before devices are offered to
-//!   any; a driver stands where the configuration puts it, no matter when it came ([`registry`]). If
-//!   none takes the device, the rest is loaded, so a provider newer than our table still gets it.
-//! - What is on stderr. A provider's file that dlopen might refuse (missing, unreadable, cut, of
-//!   another machine or provider ABI: [`elf`]) is dlopened at once, for the message. What only the
-//!   dynamic linker can find out, such as an undefined symbol, is said when the provider is needed. A
-//!   driver that matches no device prints nothing.
-//! - That a provider is loaded at all shows only in /proc/self/maps. Providers' own public functions
-//!   (`mlx5dv_*`) come from the program's link to the provider, which loads it without us.
+//! A program observes the same as with the C library:
+//! - Which driver gets a device. All drivers that may match are loaded before any is offered the
+//!   device, and drivers are ordered by their place in the configuration, not by load time
+//!   ([`registry`]). If none accepts the device, the remaining providers are loaded, so a provider
+//!   newer than the table still gets its device.
+//! - What is printed on stderr. A provider whose file dlopen might reject (missing, unreadable,
+//!   truncated, of another machine or provider ABI: [`elf`]) is dlopened at once, for the message.
+//!   Errors that only the dynamic linker detects, such as an undefined symbol, are printed when the
+//!   provider is loaded. A driver that matches no device prints nothing.
+//!
+//! Only /proc/self/maps shows whether a provider is loaded. Its public functions (`mlx5dv_*`) do not
+//! need this: a program that calls them is linked to the provider, which loads it at program start.
 
 pub mod elf;
 
@@ -39,14 +41,14 @@ use crate::{
     env, sys,
 };
 
-/// Where configuration files are; IBV_CONFIG_DIR at build time moves it.
+/// The directory of the configuration files. IBV_CONFIG_DIR at build time replaces it.
 const CONFIG_DIR: &str = match option_env!("IBV_CONFIG_DIR") {
     Some(dir) => dir,
     None => "/etc/libibverbs.d",
 };
 
-/// Where providers are; IBVERBS_PROVIDER_DIR at build time moves it. If it is empty, only the dynamic
-/// linker's own search finds them.
+/// The directory of the providers. IBVERBS_PROVIDER_DIR at build time replaces it. If it is empty, the
+/// dynamic linker searches its own path only.
 const PROVIDER_DIR: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
     Some(dir) => dir,
     None if cfg!(target_arch = "x86_64") => "/usr/lib/x86_64-linux-gnu/libibverbs",
@@ -59,74 +61,76 @@ const PROVIDER_DIR: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
 const SUFFIX: &[u8] = b"-rdmav34.so";
 const ABI: &[u8] = b"IBVERBS_PRIVATE_34";
 
-/// The rank of drivers that register after the configuration was read, by no doing of ours.
+/// The rank of drivers that register after the configuration was read without being loaded by this
+/// file, for example because the program dlopened their provider.
 const LATE: u32 = u32::MAX;
 
-/// A configured provider that is not loaded.
+/// A configured provider that is not loaded yet.
 struct Configured {
     name: CString,
-    /// `None` if it must be loaded, whatever the devices.
+    /// `None` if the provider is loaded whatever devices are present.
     known: Option<known::Provider>,
     rank: u32,
 }
 
-/// The configured providers, loaded or not.
+/// The configured providers.
 #[derive(Default)]
 pub struct Providers {
     configured: bool,
-    pending: Vec<Configured>,
+    /// Those that are not loaded yet.
+    deferred: Vec<Configured>,
 }
 
 impl Providers {
-    /// Nothing loaded, nothing read.
+    /// Reads and loads nothing yet.
     pub const fn new() -> Self {
         Providers {
             configured: false,
-            pending: Vec::new(),
+            deferred: Vec::new(),
         }
     }
 
-    /// Whether the configuration has been read, and its providers loaded or put off.
+    /// Whether [`Providers::load_for`] has read the configuration.
     pub fn configured(&self) -> bool {
         self.configured
     }
 
-    /// Loads the providers that `devices` call for; the first time, reads the configuration for it.
+    /// Loads the providers that `devices` need. The first call reads the configuration.
     pub fn load_for(&mut self, devices: &mut [SysfsDevice]) {
         let first = !core::mem::replace(&mut self.configured, true);
         let candidates = if first {
             configuration()
         } else {
-            core::mem::take(&mut self.pending)
+            core::mem::take(&mut self.deferred)
         };
-        let wanted = wanted(&candidates, devices);
+        let needed = needed(&candidates, devices);
         let mut inspector = first.then(Inspector::new);
-        for (provider, wanted) in candidates.into_iter().zip(wanted) {
-            let mut refused = || {
+        for (provider, needed) in candidates.into_iter().zip(needed) {
+            let mut suspect = || {
                 inspector
                     .as_mut()
-                    .is_some_and(|inspector| !inspector.is_fine(&provider.name))
+                    .is_some_and(|inspector| !inspector.would_load(&provider.name))
             };
-            if wanted || refused() {
+            if needed || suspect() {
                 registry::ranked(provider.rank, LATE, || load(&provider.name));
             } else {
-                self.pending.push(provider);
+                self.deferred.push(provider);
             }
         }
     }
 
-    /// Loads what was put off, and returns the drivers that this brought.
-    pub fn load_rest(&mut self) -> Vec<Driver> {
+    /// Loads all providers that are not loaded yet, and returns the drivers that they registered.
+    pub fn load_deferred(&mut self) -> Vec<Driver> {
         let before = registry::count();
-        for provider in core::mem::take(&mut self.pending) {
+        for provider in core::mem::take(&mut self.deferred) {
             registry::ranked(provider.rank, LATE, || load(&provider.name));
         }
         registry::drivers_since(before)
     }
 }
 
-/// All configured providers in the order in which the C library loads them: those of the environment,
-/// then those of the configuration files, the last line first.
+/// All configured providers in the order in which the C library loads them: first those of
+/// RDMAV_DRIVERS (or IBV_DRIVERS), then those of the configuration files, the last line first.
 fn configuration() -> Vec<Configured> {
     let mut files = config::read(&cstring(&[CONFIG_DIR.as_bytes()]), &mut crate::log::print);
     files.reverse();
@@ -151,14 +155,14 @@ fn configuration() -> Vec<Configured> {
         .collect()
 }
 
-/// The names in RDMAV_DRIVERS, the empty ones too.
+/// The names in RDMAV_DRIVERS, including empty ones.
 fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
     list.split(|c| matches!(c, b':' | b';'))
 }
 
-/// Which of `providers` are to be loaded for `devices`.
-fn wanted(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
-    let mut wanted: Vec<bool> = providers
+/// For each of `providers`, whether it must be loaded for `devices`.
+fn needed(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
+    let mut needed: Vec<bool> = providers
         .iter()
         .map(|provider| provider.known.is_none())
         .collect();
@@ -170,8 +174,8 @@ fn wanted(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
             .filter_map(|provider| provider.known)
             .any(by_id)
         {
-            // It will be offered the device before all others.
-            mark(&mut wanted, providers, by_id);
+            // Drivers with the device's driver id are offered the device before all others.
+            mark(&mut needed, providers, by_id);
             continue;
         }
         let modalias = matching::modalias(device)
@@ -184,24 +188,25 @@ fn wanted(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
             name,
             modalias,
         };
-        mark(&mut wanted, providers, |known| known.may_take(&device));
+        mark(&mut needed, providers, |known| known.may_drive(&device));
     }
-    wanted
+    needed
 }
 
-fn mark(wanted: &mut [bool], providers: &[Configured], test: impl Fn(known::Provider) -> bool) {
-    for (wanted, provider) in wanted.iter_mut().zip(providers) {
-        *wanted |= provider.known.is_some_and(&test);
+/// Sets the entries of the known providers that pass `test`.
+fn mark(needed: &mut [bool], providers: &[Configured], test: impl Fn(known::Provider) -> bool) {
+    for (needed, provider) in needed.iter_mut().zip(providers) {
+        *needed |= provider.known.is_some_and(&test);
     }
 }
 
-/// How much of a file is read at first: more than most providers need for their version references.
+/// How many bytes of a file are read at first. Most providers' version references lie within them.
 const START: usize = 6144;
 
-/// Looks at the files of providers that are not loaded now.
+/// Examines the files of providers that are not loaded now.
 struct Inspector {
     dir: Option<OwnedFd>,
-    /// The start of a file, which has most of what [`elf`] asks for.
+    /// The start of the current file, which contains most of what [`elf`] reads.
     start: Box<[u8; START]>,
 }
 
@@ -215,8 +220,8 @@ impl Inspector {
         }
     }
 
-    /// Whether dlopen will take the provider's file.
-    fn is_fine(&mut self, name: &CStr) -> bool {
+    /// Whether dlopen would accept the provider's file, as far as [`elf`] can tell.
+    fn would_load(&mut self, name: &CStr) -> bool {
         let Some(dir) = &self.dir else { return false };
         let mut file = StackPath::new()
             .push(b"lib")
@@ -231,10 +236,10 @@ impl Inspector {
             let read = file.read_at(&mut self.start[..], 0).unwrap_or(0);
             let start = self.start.get(..read).unwrap_or_default();
             elf::is_provider(
-                &Object {
+                &ProviderFile {
                     file: &file,
                     start,
-                    rest: Cell::default(),
+                    chunk: Cell::default(),
                 },
                 ABI,
             )
@@ -242,40 +247,42 @@ impl Inspector {
     }
 }
 
-/// A provider's file.
-struct Object<'a> {
+/// A provider's file, with two parts of it in memory.
+struct ProviderFile<'a> {
     file: &'a File,
     start: &'a [u8],
-    rest: Cell<Piece>,
+    /// The bytes read last beyond `start`.
+    chunk: Cell<Chunk>,
 }
 
-/// Some bytes of a file from behind its start.
+/// Some bytes of a file.
 #[derive(Default)]
-struct Piece {
+struct Chunk {
     offset: u64,
     bytes: Vec<u8>,
 }
 
-impl elf::ReadAt for Object<'_> {
+impl elf::ReadAt for ProviderFile<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
         copy(self.start, offset, buf).or_else(|| {
-            let mut piece = self.rest.take();
+            let mut chunk = self.chunk.take();
             let mut copied = offset
-                .checked_sub(piece.offset)
-                .and_then(|at| copy(&piece.bytes, at, buf));
+                .checked_sub(chunk.offset)
+                .and_then(|at| copy(&chunk.bytes, at, buf));
             if copied.is_none() {
-                piece.offset = offset;
-                piece.bytes.resize(4096, 0);
-                let len = self.file.read_at(&mut piece.bytes, offset).unwrap_or(0);
-                piece.bytes.truncate(len);
-                copied = copy(&piece.bytes, 0, buf);
+                chunk.offset = offset;
+                chunk.bytes.resize(4096, 0);
+                let len = self.file.read_at(&mut chunk.bytes, offset).unwrap_or(0);
+                chunk.bytes.truncate(len);
+                copied = copy(&chunk.bytes, 0, buf);
             }
-            self.rest.set(piece);
+            self.chunk.set(chunk);
             copied
         })
     }
 }
 
+/// Fills `buf` from `bytes` at `offset`; `None` if they end before.
 fn copy(bytes: &[u8], offset: u64, buf: &mut [u8]) -> Option<()> {
     let from = bytes
         .get(usize::try_from(offset).ok()?..)?
@@ -284,7 +291,8 @@ fn copy(bytes: &[u8], offset: u64, buf: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// Loads a provider for good; it registers its driver meanwhile. Says on stderr why it cannot.
+/// Loads a provider, which is never unloaded; its constructor registers its driver. Prints a warning
+/// on stderr if it cannot be loaded.
 fn load(name: &CStr) {
     let name = name.to_bytes();
     let file = if name.starts_with(b"/") {
@@ -311,15 +319,15 @@ fn load(name: &CStr) {
 
 fn dlopen(file: &CStr) -> Result<(), libloading::Error> {
     let file = OsStr::from_bytes(file.to_bytes());
-    // SAFETY: the file's constructors run, as they have always done in the C library. No lock that
-    // they could need is held: the registry's is not.
+    // SAFETY: the configuration names the file as a provider, whose constructors may run in any thread.
+    // They take the registry's lock, which is not held here.
     let library = unsafe { Library::open(Some(file), RTLD_NOW) }?;
-    // Devices and contexts lead into its code from now on.
+    // Never closed: from now on devices and contexts have pointers to its code.
     core::mem::forget(library);
     Ok(())
 }
 
-/// The parts in a row; they come from C strings and have no NUL.
+/// The concatenated parts, none of which contains a NUL.
 fn cstring(parts: &[&[u8]]) -> CString {
     CString::new(parts.concat()).unwrap_or_default()
 }
@@ -361,28 +369,28 @@ mod tests {
     }
 
     #[test]
-    fn only_what_devices_call_for() {
+    fn only_what_devices_need() {
         let providers = configured(&["mlx5", "vendors_own", "rxe", "siw"]);
-        let wanted = |devices: &mut [SysfsDevice]| wanted(&providers, devices);
-        assert_eq!(wanted(&mut []), [false, true, false, false]);
+        let needed = |devices: &mut [SysfsDevice]| needed(&providers, devices);
+        assert_eq!(needed(&mut []), [false, true, false, false]);
         let rxe = || device("rxe0", RDMA_DRIVER_UNKNOWN);
-        assert_eq!(wanted(&mut [rxe()]), [false, true, true, false]);
-        // With a driver id that is configured the name does not count, else it does.
+        assert_eq!(needed(&mut [rxe()]), [false, true, true, false]);
+        // The name is not considered if a configured provider has the device's driver id.
         let renamed = device("rxe0", RDMA_DRIVER_MLX5);
-        assert_eq!(wanted(&mut [renamed]), [true, true, false, false]);
+        assert_eq!(needed(&mut [renamed]), [true, true, false, false]);
         assert_eq!(
-            wanted(&mut [device("rxe0", 99)]),
+            needed(&mut [device("rxe0", 99)]),
             [false, true, true, false]
         );
         let both = &mut [rxe(), device("x", RDMA_DRIVER_MLX5)];
-        assert_eq!(wanted(both), [true, true, true, false]);
+        assert_eq!(needed(both), [true, true, true, false]);
     }
 
     #[test]
-    fn a_missing_provider_is_not_fine() {
+    fn a_missing_provider_would_not_load() {
         let mut inspector = Inspector::new();
-        assert!(!inspector.is_fine(c"no-such-provider"));
-        assert!(!inspector.is_fine(c""));
-        assert!(!inspector.is_fine(c"/../"));
+        assert!(!inspector.would_load(c"no-such-provider"));
+        assert!(!inspector.would_load(c""));
+        assert!(!inspector.would_load(c"/../"));
     }
 }

@@ -1,5 +1,5 @@
-//! In place of `load.rs` in a static library: the providers are those that the program was linked with, and
-//! their constructors have registered them. No configuration is read and nothing is loaded.
+//! In place of `load.rs` in a static library. The providers are those that the program is linked with,
+//! and their constructors have registered them. No configuration is read and nothing is loaded.
 
 use super::registry::Driver;
 use crate::discover::SysfsDevice;
@@ -7,27 +7,27 @@ use crate::discover::SysfsDevice;
 /// The configured providers: none.
 #[derive(Default)]
 pub struct Providers {
-    asked: bool,
+    configured: bool,
 }
 
 impl Providers {
-    /// Nothing loaded, nothing read.
+    /// Reads and loads nothing.
     pub const fn new() -> Self {
-        Providers { asked: false }
+        Providers { configured: false }
     }
 
-    /// Whether devices have been asked for.
+    /// Whether [`Providers::load_for`] has been called.
     pub fn configured(&self) -> bool {
-        self.asked
+        self.configured
     }
 
-    /// There is nothing to load.
+    /// Loads nothing.
     pub fn load_for(&mut self, _devices: &mut [SysfsDevice]) {
-        self.asked = true;
+        self.configured = true;
     }
 
-    /// There is nothing to load.
-    pub fn load_rest(&mut self) -> Vec<Driver> {
+    /// Loads nothing.
+    pub fn load_deferred(&mut self) -> Vec<Driver> {
         Vec::new()
     }
 }

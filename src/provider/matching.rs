@@ -1,4 +1,4 @@
-//! Whether a driver is the one for a device.
+//! Matching drivers with devices, by the drivers' match tables.
 
 use core::ffi::CStr;
 
@@ -16,30 +16,32 @@ use crate::{
     log,
 };
 
-/// A driver's match table, without the entry that ends it.
+/// A driver's match table, without the sentinel at its end.
 fn table(driver: &Driver) -> &'static [verbs_match_ent] {
     let start = driver.ops.match_table;
     if start.is_null() {
         return &[];
     }
     let mut len = 0;
-    // SAFETY: a table goes on until its first entry of kind VERBS_MATCH_SENTINEL, and `len` entries
-    // before this one were of other kinds.
+    // SAFETY: a provider's table ends with an entry of kind VERBS_MATCH_SENTINEL, and the `len` entries
+    // before this one are of other kinds.
     while u32::from(unsafe { (*start.add(len)).kind }) != VERBS_MATCH_SENTINEL {
         len += 1;
     }
-    // SAFETY: the entries were just read; the table is a constant of the provider, which stays loaded.
+    // SAFETY: the loop above read these entries; the table is a constant of the provider, which is never
+    // unloaded.
     unsafe { core::slice::from_raw_parts(start, len) }
 }
 
-/// Whether the driver's table has the device's driver id, which is how devices that netlink told of
-/// are matched first of all.
+/// Whether the driver's table lists the driver id that netlink reported for the device. Devices are
+/// offered to such drivers first.
 pub fn has_driver_id(driver: &Driver, device: &SysfsDevice) -> bool {
     by_driver_id(table(driver), device.driver_id).is_some()
 }
 
-/// Whether the driver takes the device. Sets the device's `match` and, when first needed, its
-/// `modalias`; warns if only the version of the kernel driver's ABI stands in the way.
+/// Whether the driver accepts the device. Sets the device's `match` and, on first use, its `modalias`.
+/// If the driver matches but does not support the version of the kernel driver's ABI, prints a warning
+/// and returns false.
 pub fn accepts(driver: &Driver, device: &mut SysfsDevice) -> bool {
     let table = table(driver);
     let mut entry = by_driver_id(table, device.driver_id);
@@ -49,8 +51,8 @@ pub fn accepts(driver: &Driver, device: &mut SysfsDevice) -> bool {
     }
     device.match_ = entry.map_or(core::ptr::null(), core::ptr::from_ref);
     let matched = match driver.ops.match_device {
-        // SAFETY: the provider's own function, called as it expects: the device is ours and stays
-        // during the call.
+        // SAFETY: `match_device` expects a `verbs_sysfs_dev`; this one is owned by `device`, which
+        // outlives the call.
         Some(matches) => unsafe { matches(device.as_ptr()) },
         None => !device.match_.is_null(),
     };
@@ -75,7 +77,8 @@ pub fn accepts(driver: &Driver, device: &mut SysfsDevice) -> bool {
     matched
 }
 
-/// The device's modalias. Read once; `None` that once if there is none, later it counts as empty.
+/// The device's modalias. It is read from sysfs once. If there is none, this returns `None` the first
+/// time and an empty string later, as the C library does.
 pub fn modalias(device: &mut SysfsDevice) -> Option<&CStr> {
     if device.flags & VSYSFS_READ_MODALIAS == 0 {
         device.flags |= VSYSFS_READ_MODALIAS;
@@ -89,8 +92,8 @@ pub fn modalias(device: &mut SysfsDevice) -> Option<&CStr> {
             *to = from as core::ffi::c_char;
         }
     }
-    // SAFETY: the field was zeroed with the device, or filled from a value that ends with a NUL
-    // within it.
+    // SAFETY: the field is all zeros since the device was allocated, or holds a value that `read_file`
+    // terminated with a NUL.
     Some(unsafe { CStr::from_ptr(device.modalias.as_ptr()) })
 }
 
@@ -100,7 +103,7 @@ fn by_driver_id(table: &[verbs_match_ent], id: u32) -> Option<&verbs_match_ent> 
     }
     table.iter().find(|entry| {
         u32::from(entry.kind) == VERBS_MATCH_DRIVER_ID
-            // SAFETY: an entry of this kind has its number in the union; any bits are a number.
+            // SAFETY: in an entry of this kind the union holds a number, and any bits are a number.
             && unsafe { entry.u.driver_id } == u64::from(id)
     })
 }
@@ -115,26 +118,26 @@ fn by_modalias<'a>(table: &'a [verbs_match_ent], alias: &CStr) -> Option<&'a ver
     table.iter().find(|entry| match u32::from(entry.kind) {
         VERBS_MATCH_PCI => pci == Some((entry.vendor, entry.device)),
         VERBS_MATCH_MODALIAS => {
-            // SAFETY: an entry of this kind has its pattern, a string constant, in the union; the
-            // pattern and `alias` are NUL-terminated.
+            // SAFETY: in an entry of this kind the union holds the pattern's address.
             let pattern = unsafe { entry.u.modalias };
-            // SAFETY: as above.
+            // SAFETY: the pattern is NULL or a string constant of the provider; both strings end with a
+            // NUL.
             !pattern.is_null() && unsafe { libc::fnmatch(pattern, alias.as_ptr(), 0) == 0 }
         }
         _ => false,
     })
 }
 
-/// Vendor and device of a PCI modalias, `pci:v000015B3d00001017sv…`, if both have 16 bits. The kernel
-/// writes them in capitals, and only so do they match.
+/// Vendor and device id of a PCI modalias, `pci:v000015B3d00001017sv…`, if both fit in 16 bits. `None`
+/// for lower-case digits: the kernel writes capitals, and the C library's patterns match nothing else.
 pub fn pci_id(alias: &[u8]) -> Option<(u16, u16)> {
     let (vendor, rest) = alias.strip_prefix(b"pci:v")?.split_at_checked(8)?;
     let (device, rest) = rest.strip_prefix(b"d")?.split_at_checked(8)?;
     let number = |digits: &[u8]| {
-        let capitals = digits
+        let upper_case = digits
             .iter()
             .all(|c| matches!(c, b'0'..=b'9' | b'A'..=b'F'));
-        let digits = core::str::from_utf8(digits).ok().filter(|_| capitals)?;
+        let digits = core::str::from_utf8(digits).ok().filter(|_| upper_case)?;
         u32::from_str_radix(digits, 16).ok()?.try_into().ok()
     };
     let id = (number(vendor)?, number(device)?);
@@ -228,7 +231,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// The C library makes a pattern of an entry and gives it to fnmatch.
+        /// The C library makes a pattern from an entry and calls fnmatch with it.
         #[test]
         fn pci_agrees_with_fnmatch(
             vendor: u16, device: u16, alias in "pci:v0000[0-9A-F]{4}d0000[0-9A-F]{4}sv[a-z0-9]{0,4}"

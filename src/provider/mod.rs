@@ -1,4 +1,5 @@
-//! Providers: configuration, loading, registration, matching, contexts and their ops tables.
+//! Providers (the vendors' libraries, such as libmlx5): configuration, loading, registration, matching
+//! with devices, contexts and their ops tables.
 
 pub mod abi;
 #[cfg(not(feature = "static"))]

@@ -1,8 +1,8 @@
-//! The ops table of a context: what a provider does, and what the library does in its place.
+//! The ops table of a context: the provider's implementations, and the library's defaults.
 //!
-//! The library dispatches through its own full table, never through the provider's structure. A
-//! provider's table may be shorter and ordered otherwise (its [`ProviderAbi`] tells), and a NULL in it
-//! means "as before", so that a provider can call [`set_ops`] several times with partial tables.
+//! The library calls ops through its own full table, never through the provider's structure. No entry
+//! of it is NULL. A provider's table may have fewer slots in another order ([`ProviderAbi`] maps them).
+//! A NULL in it leaves the op unchanged, so a provider may set its ops by several partial tables.
 
 use core::{
     ffi::c_void,
@@ -22,13 +22,13 @@ use crate::uverbs::{cmd::only, state::extended};
 /// `context` is open, and is not closed while the reference is used.
 #[inline]
 pub unsafe fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
-    // SAFETY: by the contract.
+    // SAFETY: the context is open and stays so while the reference is used, as the caller promises.
     unsafe { &private(context).ops }
 }
 
-/// What an op answers that no provider has set.
+/// The function for an op that the provider has not set, for each type of function.
 trait Unsupported {
-    /// The function: EOPNOTSUPP as value, or as errno with NULL; nothing where nothing is returned.
+    /// Returns EOPNOTSUPP, or NULL with errno EOPNOTSUPP, or nothing, as its return type requires.
     const OP: Self;
 }
 
@@ -60,7 +60,7 @@ macro_rules! unsupported {
 }
 unsupported!((A)(A B)(A B C)(A B C D)(A B C D E)(A B C D E F));
 
-/// The table of a new context: all unsupported, but for the ops that have a default of their own.
+/// The ops of a new context: all are unsupported, except those that have a default implementation.
 static DEFAULTS: verbs_context_ops = {
     macro_rules! table {
         ($( $op:ident )+; $( $own:ident = $function:path, )+) => {
@@ -90,12 +90,12 @@ static DEFAULTS: verbs_context_ops = {
     }
 };
 
-/// No order is promised.
+/// Guarantees no order.
 unsafe extern "C" fn query_qp_data_in_order(_: *mut ibv_qp, _: ibv_wr_opcode, _: u32) -> c_int {
     0
 }
 
-/// This verb has error values of its own.
+/// Fails with the verb's own kind of error value, and errno EOPNOTSUPP.
 unsafe extern "C" fn rereg_mr(
     _: *mut verbs_mr,
     _: c_int,
@@ -108,19 +108,19 @@ unsafe extern "C" fn rereg_mr(
     IBV_REREG_MR_ERR_INPUT
 }
 
-/// -1 with errno, as what returns a file descriptor fails.
+/// Returns -1 with errno EOPNOTSUPP, because the verb returns a file descriptor.
 unsafe extern "C" fn dm_export_dmabuf_fd(_: *mut ibv_dm) -> c_int {
-    Errno(EOPNOTSUPP).set();
-    -1
+    Errno(EOPNOTSUPP).minus_one()
 }
 
-/// Page-aligned memory of libc's, with a handle of libc's; both are [`free_buf`]'s to free.
+/// Allocates page-aligned memory, and a handle for it at `*buf`. [`free_buf`] frees both. Returns NULL
+/// with errno ENOMEM if memory is short.
 unsafe extern "C" fn alloc_buf(
     pd: *mut ibv_pd,
     size: usize,
     buf: *mut *mut ibv_buf,
 ) -> *mut c_void {
-    // SAFETY: `buf` is writable by the verb's contract; the rest is memory of our own.
+    // SAFETY: the caller of ibv_alloc_buf() passes a writable `buf`; the handle was allocated here.
     unsafe {
         let handle = libc::calloc(1, size_of::<ibv_buf>()).cast::<ibv_buf>();
         if handle.is_null() {
@@ -146,62 +146,59 @@ unsafe extern "C" fn alloc_buf(
 
 /// Frees what [`alloc_buf`] allocated.
 unsafe extern "C" fn free_buf(buf: *mut ibv_buf) {
-    // SAFETY: by the verb's contract `buf` comes from alloc_buf() and is not used again.
+    // SAFETY: the caller of ibv_free_buf() passes a buffer of alloc_buf(), and does not use it again.
     unsafe {
         libc::free((*buf).addr);
         libc::free(buf.cast());
     }
 }
 
-/// Registers by the older ops what they can express: memory by address, or a part of a dma-buf.
+/// Registers memory by address or a part of a dma-buf, with the ops `reg_mr` and `reg_dmabuf_mr`.
+/// Returns NULL with errno EOPNOTSUPP for attributes that those do not have, and EINVAL for a combination
+/// that is not allowed.
 unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
-    // SAFETY: by the verb's contract both are live.
-    unsafe {
-        let attr = &*attr;
-        let ops = ops((*pd).context);
-        let has = |bit: u32| attr.comp_mask & bit as u64 != 0;
-        let supported = IBV_REG_MR_MASK_IOVA
-            | IBV_REG_MR_MASK_ADDR
-            | IBV_REG_MR_MASK_FD
-            | IBV_REG_MR_MASK_FD_OFFSET;
-        if !only(attr.comp_mask, supported.into()) {
-            return Errno(EOPNOTSUPP).null();
-        }
-        let access = attr.access as c_int;
-        if has(IBV_REG_MR_MASK_FD) {
-            if has(IBV_REG_MR_MASK_ADDR)
-                || !has(IBV_REG_MR_MASK_FD_OFFSET)
-                || !has(IBV_REG_MR_MASK_IOVA)
-            {
-                return Errno(EINVAL).null();
-            }
-            return (ops.reg_dmabuf_mr)(
-                pd,
-                attr.fd_offset,
-                attr.length,
-                attr.iova,
-                attr.fd,
-                access,
-            );
-        }
-        if !has(IBV_REG_MR_MASK_ADDR) || has(IBV_REG_MR_MASK_FD_OFFSET) {
+    // SAFETY: the caller of ibv_reg_mr_ex() passes a live protection domain, whose context is open, and
+    // readable attributes.
+    let (attr, ops) = unsafe { (&*attr, ops((*pd).context)) };
+    let has = |bit: u32| attr.comp_mask & bit as u64 != 0;
+    let supported = IBV_REG_MR_MASK_IOVA
+        | IBV_REG_MR_MASK_ADDR
+        | IBV_REG_MR_MASK_FD
+        | IBV_REG_MR_MASK_FD_OFFSET;
+    if !only(attr.comp_mask, supported.into()) {
+        return Errno(EOPNOTSUPP).null();
+    }
+    let (length, access) = (attr.length, attr.access as c_int);
+    if has(IBV_REG_MR_MASK_FD) {
+        if has(IBV_REG_MR_MASK_ADDR)
+            || !has(IBV_REG_MR_MASK_FD_OFFSET)
+            || !has(IBV_REG_MR_MASK_IOVA)
+        {
             return Errno(EINVAL).null();
         }
-        let iova = if has(IBV_REG_MR_MASK_IOVA) {
-            attr.iova
-        } else {
-            attr.addr as u64
+        // SAFETY: the domain is alive, and the op is of its context.
+        return unsafe {
+            (ops.reg_dmabuf_mr)(pd, attr.fd_offset, length, attr.iova, attr.fd, access)
         };
-        (ops.reg_mr)(pd, attr.addr, attr.length, iova, access)
     }
+    if !has(IBV_REG_MR_MASK_ADDR) || has(IBV_REG_MR_MASK_FD_OFFSET) {
+        return Errno(EINVAL).null();
+    }
+    let iova = if has(IBV_REG_MR_MASK_IOVA) {
+        attr.iova
+    } else {
+        attr.addr as u64
+    };
+    // SAFETY: the domain is alive, and the op is of its context.
+    unsafe { (ops.reg_mr)(pd, attr.addr, length, iova, access) }
 }
 
-/// [`PUBLIC`] of an op that programs do not call themselves.
+/// The entry in [`PUBLIC`] of an op that has no public slot. Offset 0 is the member `device`, so no op
+/// is there.
 const NOWHERE: i16 = 0;
 
-/// Where each op also stands in the public context, as seen from the `ibv_context`: the functions that
-/// programs call inline, and those that programs of old called. Offset 0 is the device, so it can
-/// stand for "nowhere".
+/// The public slot of each op, as its offset in bytes from the `ibv_context`. Programs call these slots
+/// through inline functions of verbs.h; some only programs built with old headers.
 static PUBLIC: [i16; OPS] = {
     const CONTEXT: isize = offset_of!(verbs_context, context) as isize;
     macro_rules! table {
@@ -263,17 +260,19 @@ static PUBLIC: [i16; OPS] = {
     }
 };
 
-/// Takes over the ops that `table` has: into the library's table, and into the public slots.
+/// Copies the ops of `table` that are not NULL into the library's table and into the public slots.
+/// `slots` has the place in the library's table of each slot of `table`.
 ///
 /// # Safety
-/// `context` is initialised; `table` has as many slots as `abi` says, each NULL or the right function.
+/// `context` is initialised, and no other thread uses its ops during the call. `table` has as many slots
+/// as `slots` yields, each NULL or a function of that op's type.
 pub unsafe fn set_ops(
     context: *mut ibv_context,
     table: *const *const c_void,
     slots: impl Iterator<Item = usize>,
 ) {
-    // SAFETY: each slot of the library's table is a function pointer, and so is each public slot; what
-    // is written there is a non-null function of that slot's type, by the contract.
+    // SAFETY: the slots of both the library's table and the public context are function pointers, and
+    // the caller promises that a function of `table` has the type of its slot.
     unsafe {
         let own = (&raw mut (*private_mut(context)).ops).cast::<*const c_void>();
         for (i, slot) in slots.enumerate() {
@@ -290,45 +289,46 @@ pub unsafe fn set_ops(
     }
 }
 
-/// The library's part of a context, to be written to.
+/// The library's part of a context, for writing.
 ///
 /// # Safety
-/// `context` is initialised, and nobody else uses its ops meanwhile.
+/// `context` is initialised, but for its ops.
 unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private {
-    // SAFETY: by the contract.
+    // SAFETY: the context is initialised, so it has a `verbs_context` with `priv_`.
     unsafe { (*extended(context)).priv_.cast() }
 }
 
 /// Gives a new context the default ops.
 ///
 /// # Safety
-/// `context` is initialised, but for its ops.
+/// `context` is initialised, but for its ops, and no other thread knows it.
 pub unsafe fn set_defaults(context: *mut ibv_context) {
-    // SAFETY: by the contract.
+    // SAFETY: the context is initialised and new, so no other thread uses its ops.
     unsafe { set_all(context, &DEFAULTS) }
 }
 
-/// The ops of a new context.
+/// The default ops, which a new context has.
 pub const fn defaults() -> &'static verbs_context_ops {
     &DEFAULTS
 }
 
-/// Gives a context all its ops at once.
+/// Sets all ops of a context.
 ///
 /// # Safety
-/// `context` is initialised, and nobody else uses its ops meanwhile.
+/// `context` is initialised, and no other thread uses its ops during the call.
 pub unsafe fn set_all(context: *mut ibv_context, table: &verbs_context_ops) {
-    // SAFETY: the library's table is an array of OPS functions, in the order of itself.
+    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, and slot i is op i.
     unsafe { set_ops(context, ptr::from_ref(table).cast(), 0..OPS) }
 }
 
-/// Takes over the ops that a provider of ABI 34 has; a NULL leaves what was there.
+/// Sets the ops of a provider of ABI 34; a NULL in its table leaves the op unchanged.
 ///
 /// # Safety
-/// `vctx` is the provider's context, initialised by the library; `ops` is a table of its ABI.
+/// `vctx` is the provider's context, initialised by the library, and no other thread uses its ops during
+/// the call; `ops` is a table of ABI 34.
 pub unsafe extern "C" fn verbs_set_ops(vctx: *mut verbs_context, ops: *const c_void) {
     let abi: &ProviderAbi = &super::abi::V34;
-    // SAFETY: by the contract.
+    // SAFETY: the context is initialised, and `ops` has the slots of ABI 34, as the caller promises.
     unsafe {
         set_ops(
             abi.context(vctx),
@@ -343,8 +343,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unsupported_ops_answer_as_their_type_wants() {
-        // SAFETY: the defaults look at none of their arguments.
+    fn unsupported_ops_fail_as_their_type_requires() {
+        // SAFETY: the default ops do not use their arguments.
         unsafe {
             Errno(0).set();
             assert!((DEFAULTS.alloc_pd)(null_mut()).is_null());

@@ -1,8 +1,8 @@
 //! The drivers that providers registered.
 //!
-//! A provider registers from an ELF constructor: before main, or inside our own dlopen. So the lock
-//! here is held for moments only, never across dlopen or a call into a provider, and [`drivers`]
-//! hands out a copy.
+//! A provider registers its driver from an ELF constructor: before `main`, or during a dlopen of this
+//! library or the program. So the registry's lock is never held across dlopen or a call into a
+//! provider, and [`drivers`] returns a copy.
 
 use core::ffi::CStr;
 
@@ -12,17 +12,17 @@ use parking_lot::Mutex;
 /// A registered driver.
 #[derive(Clone, Copy)]
 pub struct Driver {
-    /// The provider's table. Providers are never unloaded, so it stays.
+    /// The provider's table. It stays valid, because providers are never unloaded.
     pub ops: &'static verbs_device_ops,
-    /// Where the driver stands among the others: see [`ranked`].
+    /// The driver's place in the order: see [`ranked`].
     rank: u32,
-    /// How many drivers had registered before.
+    /// How many drivers had registered before this one.
     serial: usize,
 }
 
-// SAFETY: the table is the provider's constant, and its pointers lead to constants and functions.
+// SAFETY: the table is a constant of the provider, and its pointers are to constants and functions.
 unsafe impl Send for Driver {}
-// SAFETY: as above; nothing ever writes to it.
+// SAFETY: the table and what it points to are constants, which no thread writes.
 unsafe impl Sync for Driver {}
 
 impl Driver {
@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// The driver's name, as its provider tells it.
+    /// The driver's name; "(null)" if its provider has none.
     pub fn name(&self) -> &'static CStr {
         if self.ops.name.is_null() {
             return c"(null)";
@@ -56,12 +56,12 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
     rank: 0,
 });
 
-/// Registers a provider's driver.
+/// Registers a provider's driver. NULL is ignored. Any thread may call it.
 ///
 /// # Safety
-/// `ops` and what it points to stay, unchanged, as long as the library is loaded; NULL is ignored.
+/// `ops` and all that it points to stay valid and unchanged as long as the library is loaded.
 pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
-    // SAFETY: the provider hands a table that stays.
+    // SAFETY: `ops` is NULL or a table that stays valid, as the caller promises.
     if let Some(ops) = unsafe { ops.as_ref() } {
         let mut registry = REGISTRY.lock();
         let rank = registry.rank;
@@ -69,22 +69,22 @@ pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) 
     }
 }
 
-/// Behind all drivers of the same or a lower rank.
+/// Inserts a driver after all drivers of the same or a lower rank.
 fn insert(drivers: &mut Vec<Driver>, ops: &'static verbs_device_ops, rank: u32) {
     let serial = drivers.len();
     let at = drivers.partition_point(|driver| driver.rank <= rank);
     drivers.insert(at, Driver { ops, rank, serial });
 }
 
-/// Runs `load`, and gives what registers meanwhile the rank `rank`: drivers stand in the order of
-/// their ranks, whenever they came. Returns to `after` for what registers later.
+/// Runs `load`. Drivers that register during it get the rank `rank`, drivers that register later get
+/// the rank `after`. Drivers are ordered by rank, and within a rank by the time of registration.
 pub fn ranked(rank: u32, after: u32, load: impl FnOnce()) {
     REGISTRY.lock().rank = rank;
     load();
     REGISTRY.lock().rank = after;
 }
 
-/// The drivers of now, in the order in which devices are offered to them.
+/// All registered drivers, in the order in which devices are offered to them.
 pub fn drivers() -> Vec<Driver> {
     REGISTRY.lock().drivers.clone()
 }
@@ -94,7 +94,7 @@ pub fn count() -> usize {
     REGISTRY.lock().drivers.len()
 }
 
-/// The drivers that registered since there were `count`.
+/// The drivers that registered after the first `count`, in the order of [`drivers`].
 pub fn drivers_since(count: usize) -> Vec<Driver> {
     REGISTRY
         .lock()
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn registering_null_or_a_nameless_driver_is_harmless() {
         let before = count();
-        // SAFETY: NULL is what is tested.
+        // SAFETY: NULL is allowed.
         unsafe { verbs_register_driver_34(core::ptr::null()) };
         assert_eq!(count(), before);
         let mut drivers = Vec::new();

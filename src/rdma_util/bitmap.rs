@@ -1,10 +1,10 @@
-//! Bitmaps in arrays of C's `unsigned long`, whose bit `n` is bit `n % 64` of word `n / 64`.
+//! Bitmaps: arrays of C's `unsigned long`. Bit `n` of the map is bit `n % 64` of word `n / 64`.
 
 use core::ffi::c_ulong;
 
 const BITS: usize = c_ulong::BITS as usize;
 
-/// The bits `start..end` as words: `(index, mask)`, each mask with at least one bit.
+/// The words that contain the bits `start..end`, as `(index, mask)`. No mask is 0.
 fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, c_ulong)> {
     let mut at = start;
     core::iter::from_fn(move || {
@@ -21,10 +21,10 @@ fn words(start: usize, end: usize) -> impl Iterator<Item = (usize, c_ulong)> {
 /// Clears the bits `start..end`.
 ///
 /// # Safety
-/// `bitmap` has at least `end` bits, and nobody else uses them now.
+/// `bitmap` has at least `end` bits, and no other thread uses them during the call.
 pub unsafe extern "C" fn bitmap_zero_region(bitmap: *mut c_ulong, start: c_ulong, end: c_ulong) {
     for (index, mask) in words(start as usize, end as usize) {
-        // SAFETY: `words` stays below `end`.
+        // SAFETY: `words` yields words with bits below `end`, which the bitmap has.
         unsafe { *bitmap.add(index) &= !mask };
     }
 }
@@ -32,25 +32,25 @@ pub unsafe extern "C" fn bitmap_zero_region(bitmap: *mut c_ulong, start: c_ulong
 /// Sets the bits `start..end`.
 ///
 /// # Safety
-/// As for [`bitmap_zero_region`].
+/// `bitmap` has at least `end` bits, and no other thread uses them during the call.
 pub unsafe extern "C" fn bitmap_fill_region(bitmap: *mut c_ulong, start: c_ulong, end: c_ulong) {
     for (index, mask) in words(start as usize, end as usize) {
-        // SAFETY: `words` stays below `end`.
+        // SAFETY: `words` yields words with bits below `end`, which the bitmap has.
         unsafe { *bitmap.add(index) |= mask };
     }
 }
 
-/// The first bit of `start..end` that is set, or `end`.
+/// Returns the first set bit of `start..end`, or `end` if there is none.
 ///
 /// # Safety
-/// `bitmap` has at least `end` bits, and nobody writes them now.
+/// `bitmap` has at least `end` bits, and no other thread writes them during the call.
 pub unsafe extern "C" fn bitmap_find_first_bit(
     bitmap: *const c_ulong,
     start: c_ulong,
     end: c_ulong,
 ) -> c_ulong {
     words(start as usize, end as usize)
-        // SAFETY: `words` stays below `end`.
+        // SAFETY: `words` yields words with bits below `end`, which the bitmap has.
         .map(|(index, mask)| (index, unsafe { *bitmap.add(index) } & mask))
         .find(|&(_, set)| set != 0)
         .map_or(end, |(index, set)| {
@@ -58,10 +58,11 @@ pub unsafe extern "C" fn bitmap_find_first_bit(
         })
 }
 
-/// Where the first `size` clear bits in a row begin, or `bits` if there are none among the first `bits`.
+/// Returns the first bit of the first run of `size` clear bits among the first `bits`, or `bits` if there is
+/// none.
 ///
 /// # Safety
-/// `bitmap` has at least `bits` bits, and nobody writes them now.
+/// `bitmap` has at least `bits` bits, and no other thread writes them during the call.
 pub unsafe extern "C" fn bitmap_find_free_region(
     bitmap: *mut c_ulong,
     bits: c_ulong,
@@ -71,13 +72,13 @@ pub unsafe extern "C" fn bitmap_find_free_region(
     let mut start = 0;
     while bits.checked_sub(start).is_some_and(|left| size <= left) {
         let taken = words(start, start + size)
-            // SAFETY: `start + size` is at most `bits`.
+            // SAFETY: `start + size` is at most `bits`, and the bitmap has that many.
             .map(|(index, mask)| (index, unsafe { *bitmap.add(index) } & mask))
             .filter(|&(_, set)| set != 0)
             .last();
         match taken {
             None => return start as c_ulong,
-            // Nothing can begin at or before the last bit that is taken.
+            // A free run cannot begin at or before the last set bit.
             Some((index, set)) => start = index * BITS + set.ilog2() as usize + 1,
         }
     }
@@ -106,16 +107,16 @@ mod tests {
             let in_range = |n: usize| (start..end).contains(&n);
 
             let mut w = words.clone();
-            // SAFETY: 256 bits, here and below.
+            // SAFETY: the bitmap has 256 bits.
             unsafe { bitmap_fill_region(w.as_mut_ptr(), start as _, end as _) };
             prop_assert_eq!(bits(&w), (0..256).map(|n| was[n] || in_range(n)).collect::<Vec<_>>());
             let mut w = words.clone();
-            // SAFETY: as above.
+            // SAFETY: the bitmap has 256 bits.
             unsafe { bitmap_zero_region(w.as_mut_ptr(), start as _, end as _) };
             prop_assert_eq!(bits(&w), (0..256).map(|n| was[n] && !in_range(n)).collect::<Vec<_>>());
 
             let first = (start..end).find(|&n| was[n]).unwrap_or(end);
-            // SAFETY: as above.
+            // SAFETY: the bitmap has 256 bits.
             let found = unsafe { bitmap_find_first_bit(words.as_ptr(), start as _, end as _) };
             prop_assert_eq!(found as usize, first);
 
@@ -123,7 +124,7 @@ mod tests {
             let free = (0..=end.saturating_sub(size))
                 .find(|&at| at + size <= end && was[at..at + size].iter().all(|set| !set))
                 .unwrap_or(end);
-            // SAFETY: as above.
+            // SAFETY: the bitmap has 256 bits.
             let found = unsafe { bitmap_find_free_region(w.as_mut_ptr(), end as _, size as _) };
             prop_assert_eq!(found as usize, free);
         }

@@ -1,5 +1,4 @@
-//! A set of 64-bit numbers, kept as ranges, from which aligned ranges are taken: libmlx5 keeps its free
-//! I/O virtual addresses in one.
+//! An allocator of aligned ranges of 64-bit numbers. libmlx5 allocates I/O virtual addresses with it.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +6,13 @@ use ibverbs_abi::Errno;
 use libc::{EINVAL, ENOSPC, c_int};
 use parking_lot::Mutex;
 
-/// The ranges by their first number, each with its last one. No two touch.
+/// The free ranges: the first number of each, with its last number. They neither overlap nor touch.
 #[derive(Debug, Default)]
 struct Ranges(BTreeMap<u64, u64>);
 
 impl Ranges {
-    /// Adds a range that must not share a number with the set. Neighbours become one.
+    /// Adds a range and merges it with its neighbours. EINVAL if it overlaps the set, is empty, or exceeds
+    /// 64 bits.
     fn insert(&mut self, first: u64, length: u64) -> Result<(), Errno> {
         let last = length
             .checked_sub(1)
@@ -31,7 +31,8 @@ impl Ranges {
         Ok(())
     }
 
-    /// Takes the lowest `length` numbers in a row whose first is a multiple of `alignment`.
+    /// Removes the lowest range of `length` numbers that begins at a multiple of `alignment`, and returns its
+    /// first number. EINVAL if `length` is 0 or `alignment` no power of two; ENOSPC if no range is free.
     fn take(&mut self, length: u64, alignment: u64) -> Result<u64, Errno> {
         if !alignment.is_power_of_two() || length == 0 {
             return Err(Errno(EINVAL));
@@ -53,11 +54,11 @@ impl Ranges {
     }
 }
 
-/// What C knows by its name only.
+/// `struct iset`, which is opaque to C.
 #[derive(Debug, Default)]
 pub struct Iset(Mutex<Ranges>);
 
-/// An empty set.
+/// Creates an empty set; [`iset_destroy`] frees it.
 pub extern "C" fn iset_create() -> *mut Iset {
     Box::into_raw(Box::default())
 }
@@ -65,18 +66,19 @@ pub extern "C" fn iset_create() -> *mut Iset {
 /// Frees a set.
 ///
 /// # Safety
-/// `set` is of [`iset_create`], and not used again.
+/// `set` is from [`iset_create`], and is not used again.
 pub unsafe extern "C" fn iset_destroy(set: *mut Iset) {
-    // SAFETY: by the contract.
+    // SAFETY: `iset_create` returned a box's address, and the set is not used again.
     drop(unsafe { Box::from_raw(set) });
 }
 
-/// Adds `length` numbers from `start`. 0, or EINVAL if some are in the set or there are none such.
+/// Adds the numbers `start` to `start + length - 1`. Returns 0, or EINVAL (also in errno) if some of them are in
+/// the set, or the range is empty or exceeds 64 bits. Any thread may call it.
 ///
 /// # Safety
 /// `set` is a live set.
 pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u64) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the set is alive, as the caller promises.
     let set = unsafe { &*set };
     set.0
         .lock()
@@ -84,22 +86,23 @@ pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u
         .map_or_else(Errno::returned, |()| 0)
 }
 
-/// Takes `length` numbers that begin at a multiple of `alignment`, a power of two; since rdma-core v47.
-/// 0, EINVAL, or ENOSPC.
+/// Removes a range of `length` numbers that begins at a multiple of `alignment`, a power of two, and writes
+/// its first number to `start`. Archives since rdma-core v47 call it. Returns 0, or EINVAL or ENOSPC, which is
+/// in errno too. Any thread may call it.
 ///
 /// # Safety
-/// `set` is a live set, and `start` can be written.
+/// `set` is a live set, and `start` is writable.
 pub unsafe extern "C" fn iset_alloc_range_aligned(
     set: *mut Iset,
     length: u64,
     start: *mut u64,
     alignment: u64,
 ) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the set is alive, as the caller promises.
     let set = unsafe { &*set };
     match set.0.lock().take(length, alignment) {
         Ok(first) => {
-            // SAFETY: by the contract.
+            // SAFETY: `start` is writable, as the caller promises.
             unsafe { *start = first };
             0
         }
@@ -107,12 +110,12 @@ pub unsafe extern "C" fn iset_alloc_range_aligned(
     }
 }
 
-/// The same as it was before: `length` is the alignment.
+/// [`iset_alloc_range_aligned`] as archives before rdma-core v47 call it: the alignment is `length`.
 ///
 /// # Safety
-/// As for [`iset_alloc_range_aligned`].
+/// `set` is a live set, and `start` is writable.
 pub unsafe extern "C" fn iset_alloc_range(set: *mut Iset, length: u64, start: *mut u64) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: the set is alive and `start` writable, as the caller promises.
     unsafe { iset_alloc_range_aligned(set, length, start, length) }
 }
 
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ends_of_the_numbers() {
+    fn the_limits_of_64_bits() {
         let mut set = Ranges::default();
         assert_eq!(set.insert(u64::MAX, 1), Ok(()));
         assert_eq!(set.insert(u64::MAX, 2), Err(Errno(EINVAL)));
@@ -177,7 +180,7 @@ mod tests {
     fn through_the_c_functions() {
         let set = iset_create();
         let mut at = 0;
-        // SAFETY: the set lives until it is destroyed.
+        // SAFETY: the set is alive until it is destroyed, and `at` is writable.
         unsafe {
             assert_eq!(iset_insert_range(set, 0x1800, 0x4000), 0);
             assert_eq!(iset_alloc_range(set, 0x1000, &mut at), 0);

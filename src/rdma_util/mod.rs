@@ -1,8 +1,8 @@
-//! What only a static library has: the names that let a program choose its providers, and the helpers that
-//! rdma-core's provider archives and librdmacm.a expect in libibverbs.a. Their functions and structures are those
-//! of rdma-core's `util/`; how they work is ours.
+//! Functions that only the static library has: the symbols by which a program selects its providers, and
+//! the helpers that rdma-core's provider archives and librdmacm.a expect in libibverbs.a.
 //!
-//! `scripts/build-static` says under which names they are linked.
+//! The helpers have the signatures and structs of rdma-core's `util/`, and implementations of their own.
+//! `scripts/build-static` links them under the names that each release uses.
 
 pub mod bitmap;
 pub mod iset;

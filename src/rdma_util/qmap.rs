@@ -1,7 +1,8 @@
-//! An ordered map from 64-bit keys to items whose memory is the caller's: libmlx5 keeps its doorbell pages in
-//! one. C reads the list and the count inline (the items in the order of their keys, the map's `nil` at the end);
-//! the tree is ours alone. It is a treap: a search tree by key and a heap by a hash of the key, balanced
-//! without anything to keep per item.
+//! An ordered map from 64-bit keys to items that the caller allocates. libmlx5 keeps its doorbell pages in one.
+//!
+//! Inline functions of C read the count and the list, which has the items in the order of their keys and the
+//! map's `nil` at the end. Only this file uses the tree. It is a treap: a search tree by key and a heap by a
+//! hash of the key, which keeps it balanced without a further member per item.
 
 use core::ptr::{self, null_mut};
 
@@ -20,7 +21,7 @@ pub struct Item {
 /// `cl_qmap_t`
 #[repr(C)]
 pub struct Map {
-    /// `left` is the tree.
+    /// Its member `left` is the root of the tree.
     root: Item,
     nil: Item,
     count: usize,
@@ -28,18 +29,18 @@ pub struct Map {
 
 const _: () = assert!(size_of::<Item>() == 56 && size_of::<Map>() == 120);
 
-/// Which of two items stands nearer to the root: the one with the greater hash.
+/// The priority in the heap: a parent has a greater hash than its children.
 fn hash(key: u64) -> u64 {
     let mixed = (key ^ key >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     (mixed ^ mixed >> 32).wrapping_mul(0x94d0_49bb_1331_11eb)
 }
 
-/// The pointer to the place under `parent` that `key` belongs under.
+/// The child pointer of `parent` on the side of `key`.
 ///
 /// # Safety
-/// `parent` is an item of a map, or its root.
+/// `parent` is an item of `map`, or its root.
 unsafe fn side(map: *mut Map, parent: *mut Item, key: u64) -> *mut *mut Item {
-    // SAFETY: by the contract.
+    // SAFETY: `parent` is alive, as the caller promises.
     unsafe {
         if ptr::eq(parent, &raw const (*map).root) || key < (*parent).key {
             &raw mut (*parent).left
@@ -49,13 +50,13 @@ unsafe fn side(map: *mut Map, parent: *mut Item, key: u64) -> *mut *mut Item {
     }
 }
 
-/// Puts `item`, whose parent it is under, in its parent's place, and the parent under it.
+/// Rotates `item` and its parent, so that `item` takes the parent's place.
 ///
 /// # Safety
-/// `item` is in the map, and not at the top.
+/// `item` is in the map and is not the root of the tree.
 unsafe fn rotate_up(map: *mut Map, item: *mut Item) {
-    // SAFETY: by the contract `item` has a parent, and that one has one, at least the root; a child that is
-    // NULL is not touched.
+    // SAFETY: `item` is not the root of the tree, so its parent is an item, whose own parent is an item or
+    // the map's root. A NULL child is not accessed.
     unsafe {
         let parent = (*item).up;
         let (inner, outer) = if ptr::eq((*parent).left, item) {
@@ -75,12 +76,12 @@ unsafe fn rotate_up(map: *mut Map, item: *mut Item) {
     }
 }
 
-/// Makes an empty map.
+/// Initialises an empty map.
 ///
 /// # Safety
-/// `map` can be written and stays where it is.
+/// `map` is writable and is not moved afterwards, since its items point to it.
 pub unsafe extern "C" fn cl_qmap_init(map: *mut Map) {
-    // SAFETY: by the contract; zeroes are a valid map, to be filled in.
+    // SAFETY: `map` is writable, as the caller promises; zeros are a valid `Map`.
     unsafe {
         map.write_bytes(0, 1);
         let nil = &raw mut (*map).nil;
@@ -89,12 +90,12 @@ pub unsafe extern "C" fn cl_qmap_init(map: *mut Map) {
     }
 }
 
-/// The item with this key, or the map's `nil`.
+/// Returns the item with this key, or the map's `nil`.
 ///
 /// # Safety
-/// `map` is initialised.
+/// `map` is initialised, and no other thread changes it during the call.
 pub unsafe extern "C" fn cl_qmap_get(map: *const Map, key: u64) -> *mut Item {
-    // SAFETY: all children are items of the map, or NULL.
+    // SAFETY: the map is initialised, so each child pointer is NULL or an item of the map.
     unsafe {
         let mut at = (*map).root.left;
         while !at.is_null() && (*at).key != key {
@@ -112,12 +113,14 @@ pub unsafe extern "C" fn cl_qmap_get(map: *const Map, key: u64) -> *mut Item {
     }
 }
 
-/// Adds an item. It, or the one that has the key already.
+/// Adds an item and returns it. If the map has an item with this key, returns that and adds nothing.
 ///
 /// # Safety
-/// `map` is initialised; `item` can be written, is in no map, and stays until it is removed.
+/// `map` is initialised, and no other thread uses it during the call. `item` is writable, is in no map, and
+/// stays valid and in place until it is removed.
 pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item) -> *mut Item {
-    // SAFETY: as in `cl_qmap_get`; the list's neighbours are items or `nil`.
+    // SAFETY: the map is initialised, so each child pointer is NULL or an item, and each `next` and `prev`
+    // is an item or `nil`.
     unsafe {
         let (mut parent, mut next) = (&raw mut (*map).root, &raw mut (*map).nil);
         let mut place = &raw mut (*map).root.left;
@@ -152,17 +155,18 @@ pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item
     }
 }
 
-/// Removes an item; `nil` is no item.
+/// Removes an item. Does nothing if it is the map's `nil`.
 ///
 /// # Safety
-/// `map` is initialised, and `item` in it, or its `nil`.
+/// `map` is initialised, and no other thread uses it during the call. `item` is in it, or is its `nil`.
 pub unsafe extern "C" fn cl_qmap_remove_item(map: *mut Map, item: *mut Item) {
-    // SAFETY: as above.
+    // SAFETY: the map is initialised and `item` is in it, so all pointers of `item` are NULL, items, `nil`
+    // or the map's root.
     unsafe {
         if ptr::eq(item, &raw const (*map).nil) {
             return;
         }
-        // Down, until there is at most one child, which takes its place.
+        // Rotate the item down until it has at most one child, which takes its place.
         let child = loop {
             let (left, right) = ((*item).left, (*item).right);
             match (left.is_null(), right.is_null()) {
@@ -191,12 +195,12 @@ mod tests {
 
     use super::*;
 
-    /// How deep the tree is; checks order, heap and the links upwards.
+    /// The depth of the tree. Checks the order of keys, the heap and the parent pointers.
     unsafe fn depth(item: *mut Item, up: *mut Item, low: u64, high: u64) -> usize {
         if item.is_null() {
             return 0;
         }
-        // SAFETY: the tests' items live.
+        // SAFETY: the tests' items are alive.
         unsafe {
             let key = (*item).key;
             assert!(low <= key && key <= high && ptr::eq((*item).up, up));
@@ -208,10 +212,10 @@ mod tests {
         }
     }
 
-    /// The keys as C's inline functions walk them.
+    /// The keys in the order in which C's inline functions walk the list.
     unsafe fn walk(map: *mut Map) -> Vec<u64> {
         let mut keys = Vec::new();
-        // SAFETY: as above.
+        // SAFETY: the tests' items are alive.
         unsafe {
             let nil = &raw mut (*map).nil;
             let mut at = (*nil).next;
@@ -225,7 +229,7 @@ mod tests {
     }
 
     fn item() -> *mut Item {
-        // SAFETY: zeroes are a valid item.
+        // SAFETY: zeros are a valid item.
         Box::into_raw(Box::new(unsafe { core::mem::zeroed() }))
     }
 
@@ -234,7 +238,7 @@ mod tests {
         fn as_an_ordered_map(steps in prop::collection::vec((any::<bool>(), 0u64..50), 1..300)) {
             let mut model = BTreeMap::<u64, *mut Item>::new();
             let map = Box::into_raw(Box::<core::mem::MaybeUninit<Map>>::new_uninit()).cast::<Map>();
-            // SAFETY: all items are boxes until they are freed here.
+            // SAFETY: the map and all items are boxes, which are freed only here.
             unsafe {
                 cl_qmap_init(map);
                 let nil = &raw mut (*map).nil;
@@ -268,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn pages_in_a_row_do_not_make_a_list() {
+    fn consecutive_pages_keep_the_tree_balanced() {
         let mut items: Vec<Item> = (0..10_000)
-            // SAFETY: zeroes are a valid item.
+            // SAFETY: zeros are a valid item.
             .map(|_| unsafe { core::mem::zeroed() })
             .collect();
-        // SAFETY: the map and the items stay where they are.
+        // SAFETY: the map and the items are not moved.
         unsafe {
             let mut map = core::mem::MaybeUninit::uninit();
             let map = map.as_mut_ptr();

@@ -1,5 +1,5 @@
-//! What librdmacm.a asks the kernel through libnl, whose types stand in these signatures. A member of its own in the
-//! archive: only who links librdmacm.a needs libnl.
+//! Functions through which librdmacm.a queries the kernel. Their signatures have types of libnl, which they call.
+//! They are an archive member of their own, so that only programs linked with librdmacm.a need libnl.
 
 use core::{
     ffi::{c_char, c_int, c_uint, c_void},
@@ -16,7 +16,7 @@ type Opaque = *mut c_void;
 type Callback = unsafe extern "C" fn(Opaque, *mut c_void) -> c_int;
 type ErrorCallback = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void) -> c_int;
 
-// libnl's
+// enum nl_cb_type and enum nl_cb_kind of libnl
 const NL_CB_VALID: c_uint = 0;
 const NL_CB_CUSTOM: c_uint = 3;
 unsafe extern "C" {
@@ -46,9 +46,10 @@ unsafe extern "C" {
     fn nl_recvmsgs_default(socket: Opaque) -> c_int;
 }
 
-/// A libnl socket to the RDMA subsystem, or NULL.
+/// Returns a libnl socket that is connected to NETLINK_RDMA, or NULL. The caller frees it with
+/// nl_socket_free().
 pub extern "C" fn rdmanl_socket_alloc() -> Opaque {
-    // SAFETY: the socket is used only if there is one, and freed only if it is not handed out.
+    // SAFETY: the socket is not NULL when it is used, and is freed only if it is not returned.
     unsafe {
         let socket = nl_socket_alloc();
         if socket.is_null() {
@@ -64,21 +65,23 @@ pub extern "C" fn rdmanl_socket_alloc() -> Opaque {
     }
 }
 
+/// An error callback that sets the flag `seen`.
 unsafe extern "C" fn note_error(
     _from: *mut c_void,
     _error: *mut c_void,
     seen: *mut c_void,
 ) -> c_int {
-    // SAFETY: `seen` is the flag of `receive`.
+    // SAFETY: `receive` registers this with the address of its flag, a bool.
     unsafe { *seen.cast::<bool>() = true };
     0
 }
 
-/// Asks for the char device of kind `name` of device `index` (of none, if that is -1); `callback` gets the
-/// answers. 0, or -1.
+/// Queries the character device of kind `name` that belongs to device `index`, or to no device if that is -1.
+/// Calls `callback` with each reply and `data`. Returns 0, or -1 if the kernel reports an error.
 ///
 /// # Safety
-/// `socket` is of [`rdmanl_socket_alloc`], `name` a C string, and `data` what `callback` takes.
+/// `socket` is from [`rdmanl_socket_alloc`], `name` is a C string, and `data` is of the type that `callback`
+/// expects.
 pub unsafe extern "C" fn rdmanl_get_chardev(
     socket: Opaque,
     index: c_int,
@@ -89,7 +92,8 @@ pub unsafe extern "C" fn rdmanl_get_chardev(
     const KIND: c_int = (RDMA_NL_NLDEV << 10 | RDMA_NLDEV_CMD_GET_CHARDEV) as c_int;
     const DEV_INDEX: c_int = RDMA_NLDEV_ATTR_DEV_INDEX as c_int;
     const CHARDEV_TYPE: c_int = RDMA_NLDEV_ATTR_CHARDEV_TYPE as c_int;
-    // SAFETY: libnl's functions on its own live objects; the message is freed once.
+    // SAFETY: the socket is alive and `name` a C string, as the caller promises; the message is not NULL
+    // when it is used, and is freed once.
     unsafe {
         let message = nlmsg_alloc_simple(KIND, 0);
         if message.is_null() {
@@ -107,17 +111,18 @@ pub unsafe extern "C" fn rdmanl_get_chardev(
     }
 }
 
-/// Hands what comes to `callback`, until there is no more.
+/// Receives all replies and calls `callback` with each. Returns 0, or -1 if one is an error.
 ///
 /// # Safety
-/// As for [`rdmanl_get_chardev`].
+/// `socket` is from [`rdmanl_socket_alloc`], and `data` is of the type that `callback` expects.
 unsafe fn receive(socket: Opaque, callback: Option<Callback>, data: *mut c_void) -> c_int {
-    let mut refused = false;
-    let flag = (&raw mut refused).cast();
-    // SAFETY: the flag outlives the callback, which is taken back.
+    let mut failed = false;
+    let flag = (&raw mut failed).cast();
+    // SAFETY: the socket is alive, as the caller promises. The flag outlives the error callback, which is
+    // removed before the function returns.
     unsafe {
-        if nl_socket_modify_err_cb(socket, NL_CB_CUSTOM, Some(note_error), flag) != 0
-            || nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, callback, data) != 0
+        if nl_socket_modify_cb(socket, NL_CB_VALID, NL_CB_CUSTOM, callback, data) != 0
+            || nl_socket_modify_err_cb(socket, NL_CB_CUSTOM, Some(note_error), flag) != 0
         {
             return -1;
         }
@@ -126,7 +131,6 @@ unsafe fn receive(socket: Opaque, callback: Option<Callback>, data: *mut c_void)
             received = nl_recvmsgs_default(socket);
         }
         nl_socket_modify_err_cb(socket, NL_CB_CUSTOM, None, null_mut());
-        // SAFETY: the flag is this function's.
         if received != 0 || flag.cast::<bool>().read() {
             -1
         } else {

@@ -1,4 +1,4 @@
-//! Address handles.
+//! Address handles (AH).
 
 use core::ptr;
 
@@ -15,9 +15,9 @@ use crate::provider::ops::ops;
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain; the attributes are readable.
+/// `pd` is a live protection domain; `attr` is readable.
 pub unsafe extern "C" fn ibv_create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
-    // SAFETY: the domain lives, so its context does; the provider returns NULL or a new handle.
+    // SAFETY: the domain is alive, so its context is open; the provider returns NULL or a new handle.
     unsafe {
         let context = (*pd).context;
         let ah = (ops(context).create_ah)(pd, attr);
@@ -34,38 +34,37 @@ dispatch! {
     ibv_destroy_ah(ah: *mut ibv_ah) -> c_int => [(*ah).context] destroy_ah(ah);
 }
 
-/// Finds the entry of the port's GID table that the packet was sent to. `Err`: what ended the
-/// search, an errno value.
+/// The index in the port's GID table of the GID that the message was sent to. Fails with the error of
+/// reading an entry, which is also how the search ends behind the table's last entry.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 unsafe fn gid_index(context: *mut ibv_context, port_num: u8, to: &Sender) -> Result<u32, Errno> {
-    let wanted = VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE;
+    let fields = VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE;
     let mut index = 0;
     loop {
-        // SAFETY: an open context.
-        if let Some(found) = unsafe { gid::entry(context, port_num, index, wanted) }? {
-            // SAFETY: a GID is 16 bytes by whichever name.
+        // SAFETY: the context is open, as the caller promises.
+        if let Some(found) = unsafe { gid::entry(context, port_num, index, fields) }? {
+            // SAFETY: all members of the union have the same 16 bytes, of any value.
             let raw = unsafe { found.gid.raw };
             if raw == to.receiver && gid::sysfs_type(found.gid_type) == to.gid_type {
                 return Ok(index);
             }
         }
-        // The table ends long before the numbers do.
+        // Does not overflow: reading fails at the end of the table.
         index += 1;
     }
 }
 
-/// Fills in the address of the sender of a received message, for an answer to it
+/// Fills in the address of the sender of a received message, for a reply to it
 /// (ibv_create_ah_from_wc(3)). Returns 0, or -1 with errno set: EINVAL for a message to a multicast
-/// group, EPROTONOSUPPORT if the header is of no known protocol, else why the receiver's GID was not
-/// found in the port's table.
+/// group, EPROTONOSUPPORT if the header has no known protocol, else the error of reading the port's GID
+/// table, which does not have the receiver's GID then.
 ///
 /// # Safety
 ///
-/// `context` is an open context; the completion and the 40 bytes at `grh` are readable, `ah_attr`
-/// is writable.
+/// `context` is an open context; `wc` and the 40 bytes at `grh` are readable, `ah_attr` is writable.
 pub unsafe extern "C" fn ibv_init_ah_from_wc(
     context: *mut ibv_context,
     port_num: u8,
@@ -73,7 +72,8 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
     grh: *mut ibv_grh,
     ah_attr: *mut ibv_ah_attr,
 ) -> c_int {
-    // SAFETY: the caller's promises; zeros are attributes.
+    // SAFETY: the caller passes readable `wc` and `grh` and a writable `ah_attr`, of which zeros are a
+    // valid value.
     let (wc, grh, attr) = unsafe {
         ptr::write_bytes(ah_attr, 0, 1);
         (&*wc, grh.cast::<[u8; 40]>().read_unaligned(), &mut *ah_attr)
@@ -97,27 +97,27 @@ pub unsafe extern "C" fn ibv_init_ah_from_wc(
             return -1;
         }
     };
-    // SAFETY: an open context.
+    // SAFETY: the context is open, as the caller promises.
     match unsafe { gid_index(context, port_num, &sender) } {
         Ok(index) => {
             attr.grh.dgid = ibv_gid { raw: sender.gid };
             attr.grh.hop_limit = sender.hop_limit;
             attr.grh.traffic_class = sender.traffic_class;
-            // The attribute has eight bits, more than any table has entries.
+            // The attribute has eight bits, as in the C library, which truncates a larger index too.
             attr.grh.sgid_index = index as u8;
             0
         }
-        // errno is what the search left.
+        // The search has set errno.
         Err(_) => -1,
     }
 }
 
-/// Creates an address handle for an answer to a received message (ibv_create_ah_from_wc(3)). Returns
-/// NULL with errno set, as [`ibv_init_ah_from_wc`] and [`ibv_create_ah`] do.
+/// Creates an address handle for a reply to a received message (ibv_create_ah_from_wc(3)). Returns NULL
+/// with errno set, for the reasons of [`ibv_init_ah_from_wc`] and [`ibv_create_ah`].
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain; the completion and the 40 bytes at `grh` are readable.
+/// `pd` is a live protection domain; `wc` and the 40 bytes at `grh` are readable.
 pub unsafe extern "C" fn ibv_create_ah_from_wc(
     pd: *mut ibv_pd,
     wc: *mut ibv_wc,
@@ -125,7 +125,8 @@ pub unsafe extern "C" fn ibv_create_ah_from_wc(
     port_num: u8,
 ) -> *mut ibv_ah {
     let mut attr = core::mem::MaybeUninit::<ibv_ah_attr>::uninit();
-    // SAFETY: the caller's promises; the attributes are initialised when that succeeds.
+    // SAFETY: `pd`, `wc` and `grh` are as these functions require, by the caller's promise; the
+    // attributes are initialised when the first one returns 0.
     unsafe {
         if ibv_init_ah_from_wc((*pd).context, port_num, wc, grh, attr.as_mut_ptr()) != 0 {
             return ptr::null_mut();

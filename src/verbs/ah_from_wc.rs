@@ -1,28 +1,28 @@
-//! Who sent a message, from the 40 bytes in front of a UD message: a global routing header
-//! (InfiniBand Architecture volume 1, chapter 8.3), an IPv6 header (RFC 8200), or an IPv4 header
-//! (RFC 791) in the last 20 bytes, behind 20 bytes of anything (RoCEv2, annex A17).
+//! The sender of a UD message, from the 40 bytes in front of the payload. These are a global routing
+//! header (InfiniBand Architecture volume 1, chapter 8.3), an IPv6 header (RFC 8200), or 20 undefined
+//! bytes and an IPv4 header (RFC 791; RoCEv2, annex A17).
 
 use ibverbs_abi::Errno;
 use libc::{EINVAL, EPROTONOSUPPORT, IPPROTO_UDP, c_int};
 
 use crate::abi::{IBV_GID_TYPE_SYSFS_IB_ROCE_V1, IBV_GID_TYPE_SYSFS_ROCE_V2, ibv_gid_type_sysfs};
 
-/// The next header of a GRH: an InfiniBand base transport header.
+/// The NxtHdr field of a GRH: a base transport header (BTH) follows.
 const IBA_NEXT_HEADER: u8 = 0x1b;
 
-/// What a header says of a message's way, for the way back.
+/// The fields of a header that a reply needs.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Sender {
     /// The sender's GID.
     pub gid: [u8; 16],
-    /// Our own GID that it sent to, and the type it has in the port's table.
+    /// The local GID that the message was sent to, and its type in the port's GID table.
     pub receiver: [u8; 16],
     pub gid_type: ibv_gid_type_sysfs,
     pub hop_limit: u8,
     pub traffic_class: u8,
 }
 
-/// The flow label of the first word, whatever header that is in.
+/// The flow label of the first word, as if it were a GRH's or an IPv6 header's.
 pub fn flow_label(grh: &[u8; 40]) -> u32 {
     let [_, a, b, c, ..] = *grh;
     u32::from_be_bytes([0, a & 0xf, b, c])
@@ -31,11 +31,11 @@ pub fn flow_label(grh: &[u8; 40]) -> u32 {
 /// The header's last 20 bytes, where an IPv4 header would be.
 fn ipv4_header(grh: &[u8; 40]) -> &[u8; 20] {
     let (_, header) = grh.split_at(20);
-    // The other half of 40 bytes; the fallback cannot be.
+    // `header` has 20 bytes, so the fallback is never used.
     header.first_chunk().unwrap_or(&[0; 20])
 }
 
-/// The checksum of an IPv4 header without options (RFC 1071): 0 if its own checksum is right.
+/// The checksum over an IPv4 header without options (RFC 1071): 0 if the header's checksum is right.
 fn ipv4_checksum(header: &[u8; 20]) -> u16 {
     let (words, _) = header.as_chunks::<2>();
     let sum: u32 = words
@@ -46,9 +46,9 @@ fn ipv4_checksum(header: &[u8; 20]) -> u16 {
     !((folded & 0xffff) + (folded >> 16)) as u16
 }
 
-/// Tells an IPv4 header from the other two. With IPv4 the first word is anything, even something
-/// that begins as an IPv6 header does: then the IPv4 header's checksum decides. With IPv6 the last
-/// 20 bytes are of addresses.
+/// Whether the header is IPv4; EPROTONOSUPPORT if it is none of the three. In front of an IPv4 header the
+/// first word is undefined and may look like the start of an IPv6 header. Then the last 20 bytes decide:
+/// it is IPv4 if they are a header without options with a right checksum.
 fn is_ipv4(grh: &[u8; 40]) -> Result<bool, Errno> {
     let ipv4 = ipv4_header(grh);
     match (grh[0] >> 4, ipv4[0] >> 4) {
@@ -59,13 +59,13 @@ fn is_ipv4(grh: &[u8; 40]) -> Result<bool, Errno> {
     }
 }
 
-/// The GID of an IPv4 address: the IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2).
+/// The GID of an IPv4 address: the IPv4-mapped IPv6 address (RFC 4291, section 2.5.5.2).
 fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
     [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d]
 }
 
-/// The source GID of a header that is not IPv4's, unless it was sent to a multicast group. The C
-/// library has it in the attributes before it finds out that it cannot answer; so have we.
+/// The source GID of a GRH or an IPv6 header; `None` for IPv4 or a message to a multicast group. As in
+/// the C library, it is in the attributes even if [`Sender::of`] rejects the header later.
 pub(super) fn source(grh: &[u8; 40]) -> Option<[u8; 16]> {
     let (gids, _) = grh[8..].as_chunks::<16>();
     match (is_ipv4(grh), gids) {
@@ -75,8 +75,8 @@ pub(super) fn source(grh: &[u8; 40]) -> Option<[u8; 16]> {
 }
 
 impl Sender {
-    /// Reads the header. EPROTONOSUPPORT: it is none of the three. EINVAL: it was sent to a
-    /// multicast group, so it does not say which of our GIDs to answer from.
+    /// Reads the header. EPROTONOSUPPORT if it is none of the three; EINVAL for a message to a multicast
+    /// group, whose header does not say which local GID to reply from.
     pub fn of(grh: &[u8; 40]) -> Result<Self, Errno> {
         if is_ipv4(grh)? {
             return Self::of_ipv4(ipv4_header(grh));
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
     use crate::verbs::oracle;
 
-    /// The example of RFC 1071's method in many textbooks, 192.168.0.1 to 192.168.0.199.
+    /// A header from 192.168.0.1 to 192.168.0.199 with a right checksum, 0xb861.
     const IPV4: [u8; 20] = [
         0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00,
         0x01, 0xc0, 0xa8, 0x00, 0xc7,
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv4_whatever_is_before_it() {
+    fn ipv4_after_any_first_word() {
         let expected = Sender {
             gid: mapped([192, 168, 0, 1]),
             receiver: mapped([192, 168, 0, 199]),
@@ -189,7 +189,7 @@ mod tests {
         wrong[11] ^= 1;
         assert!(Sender::of(&behind(0x00, &wrong)).is_ok());
         assert_eq!(is_ipv4(&behind(0x60, &wrong)), Ok(false));
-        // Options are not RoCEv2's; without a 6 in front nobody asks.
+        // RoCEv2 headers have no options. This is checked only if the first word looks like IPv6.
         let mut options = IPV4;
         options[0] = 0x46;
         assert_eq!(is_ipv4(&behind(0x60, &options)), Ok(false));
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn checksums_carry_twice() {
-        // The words add up to 0x2ffff: folded once, a carry is left.
+        // The sum of the words is 0x2ffff: folding it once leaves a carry.
         let mut header = [0_u8; 20];
         header[0..8].copy_from_slice(&[0x45, 0x00, 0xff, 0xff, 0xff, 0xff, 0xbb, 0x01]);
         let check = ipv4_checksum(&header);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn multicast_and_nonsense() {
+    fn multicast_and_unknown_protocols() {
         let mut multicast = IPV4;
         multicast[16] = 239;
         assert_eq!(Sender::of(&behind(0, &multicast)), Err(Errno(EINVAL)));
@@ -234,9 +234,9 @@ mod tests {
         assert_eq!(Sender::of(&[0xff; 40]), Err(Errno(EPROTONOSUPPORT)));
     }
 
-    /// What the C library makes of a header: its errno, and the sender's GID if it took the header
-    /// for an IPv6 one. It looks for the receiver's GID by ioctl, which fails with EBADF here: the
-    /// context is one of zeros, with no descriptor.
+    /// What the C library makes of a header: its errno, and the sender's GID if it recognised a GRH or an
+    /// IPv6 header. EBADF means that it accepted the header: the next step, reading the GID table by
+    /// ioctl, fails because the context has no descriptor.
     fn theirs(library: &libloading::Library, grh: &[u8; 40]) -> (c_int, [u8; 16]) {
         use crate::abi::*;
 
@@ -248,15 +248,15 @@ mod tests {
             *mut ibv_ah_attr,
         ) -> c_int;
         let init = oracle::symbol::<InitAh>(library, "ibv_init_ah_from_wc");
-        // Longer than what any release keeps of a context.
+        // Longer than the private part of any release.
         let mut private = [0_u64; 256];
-        // SAFETY: zeros are a context, a completion and attributes; of the context the library only
-        // looks at its descriptor and its private part.
+        // SAFETY: zeros are valid for all three structs; of the context the C library reads only the
+        // descriptor and the private part.
         unsafe {
             let mut context = MaybeUninit::<verbs_context>::zeroed().assume_init();
             context.priv_ = private.as_mut_ptr().cast();
             context.context.cmd_fd = -1;
-            // The mark of a context with extensions around it.
+            // Marks a context that has a verbs_context around it.
             context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
             let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
             wc.wc_flags = IBV_WC_GRH;
@@ -281,7 +281,7 @@ mod tests {
                 seed ^= seed << 17;
                 (seed >> 32) as u8
             });
-            // Most bytes at random would be of no protocol.
+            // Most random bytes have no known protocol, so parts of a header are filled in.
             if round & 1 != 0 {
                 grh[0] = 0x60 | grh[0] & 0xf;
             }

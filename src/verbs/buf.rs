@@ -1,4 +1,4 @@
-//! Buffers that the provider allocates as it likes its memory best, `struct ibv_buf`.
+//! Buffers of the provider's allocator, `struct ibv_buf`.
 
 use libc::{EINVAL, ENODATA, F_DUPFD_CLOEXEC, c_int, c_void};
 
@@ -7,8 +7,8 @@ use super::mr::ibv_reg_mr_ex;
 use crate::abi::*;
 
 dispatch! {
-    /// Allocates a buffer to be registered in `pd`, and freed by `ibv_free_buf` (ibv_alloc_buf(3)).
-    /// Returns its address, or NULL with errno set.
+    /// Allocates a buffer of `size` bytes for registration in `pd`; `ibv_free_buf` frees it
+    /// (ibv_alloc_buf(3)). Returns the buffer's address, and its handle at `*buf`; or NULL with errno set.
     ibv_alloc_buf(pd: *mut ibv_pd, size: usize, buf: *mut *mut ibv_buf) -> *mut c_void
         => [(*pd).context] alloc_buf(pd, size, buf);
 
@@ -16,20 +16,20 @@ dispatch! {
     ibv_free_buf(buf: *mut ibv_buf) => [(*(*buf).pd).context] free_buf(buf);
 }
 
-/// Gives a file descriptor of the dma-buf that a buffer lies in; the caller closes it
+/// Returns a file descriptor of the dma-buf that contains a buffer; the caller closes it
 /// (ibv_alloc_buf(3)). Returns -1 with errno set: ENODATA if the buffer is ordinary memory.
 ///
 /// # Safety
 ///
 /// `buf` is a live buffer.
 pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
-    // SAFETY: the buffer lives.
+    // SAFETY: the buffer is alive, as the caller promises.
     let fd = unsafe { (*buf).dmabuf_fd };
     if fd < 0 {
         Errno(ENODATA).set();
         return -1;
     }
-    // SAFETY: fcntl takes any number for a descriptor.
+    // SAFETY: fcntl accepts any number as a descriptor.
     unsafe { libc::fcntl(fd, F_DUPFD_CLOEXEC, 0) }
 }
 
@@ -56,14 +56,14 @@ pub unsafe extern "C" fn ibv_reg_buf_mr(
         dmah: core::ptr::null_mut(),
         buf,
     };
-    // SAFETY: the caller's domain, and attributes that name the caller's buffer.
+    // SAFETY: the domain and the buffer are alive, as the caller promises.
     unsafe { ibv_reg_mr_ex(pd, &mut attr) }
 }
 
-/// Says in `attr`, which asks for a part of `buf`, what to register without the buffer: a range of
-/// addresses, or of the buffer's dma-buf with the addresses as IOVA. EINVAL if the part is not
-/// inside the buffer, the buffer is of another domain, or `attr` also names a file or (of a dma-buf)
-/// an IOVA.
+/// Rewrites `attr`, which describes a part of `buf`, so that it does not need the buffer: to a range of
+/// addresses, or to a range of the buffer's dma-buf with the addresses as IOVA. EINVAL if the part is not
+/// inside the buffer, the buffer is of another protection domain, or `attr` also has a file descriptor
+/// or, for a dma-buf, an IOVA.
 pub(super) fn resolve(
     pd: *mut ibv_pd,
     buf: &ibv_buf,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_part_of_the_buffer_is_refused() {
+    fn other_ranges_than_parts_of_the_buffer_are_rejected() {
         let all = PART | IBV_REG_MR_MASK_IOVA;
         for (pd, fd, mut a) in [
             (PD + 8, -1, attr(0x10_0000, 1, PART)),

@@ -1,12 +1,12 @@
-//! Completion channels: file descriptors that tell of completion events.
+//! Completion channels: file descriptors from which completion events are read.
 
 use libc::{EBUSY, ENOMEM, c_int, pthread_mutex_t};
 
 use crate::abi::*;
 use crate::{provider::software, uverbs};
 
-/// Creates a completion channel, to be destroyed by `ibv_destroy_comp_channel`
-/// (ibv_create_comp_channel(3)). Returns NULL with errno set if it fails.
+/// Creates a completion channel; `ibv_destroy_comp_channel` destroys it (ibv_create_comp_channel(3)).
+/// Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -14,20 +14,20 @@ use crate::{provider::software, uverbs};
 pub unsafe extern "C" fn ibv_create_comp_channel(
     context: *mut ibv_context,
 ) -> *mut ibv_comp_channel {
-    // SAFETY: an open context, whose device's function this is.
+    // SAFETY: the context is open, as the caller promises.
     if let Some(software) = unsafe { software::of_context(context) } {
-        // SAFETY: as above.
+        // SAFETY: the function is this device's, and the context is open.
         return unsafe { (software.create_comp_channel)(context) };
     }
-    // SAFETY: malloc takes any size.
+    // SAFETY: malloc accepts any size.
     let channel = unsafe { libc::malloc(size_of::<ibv_comp_channel>()) }.cast::<ibv_comp_channel>();
     if channel.is_null() {
         return Errno(ENOMEM).null();
     }
-    // SAFETY: an open context.
+    // SAFETY: the context is open, as the caller promises.
     match unsafe { uverbs::cmd::comp_channel::create(context) } {
         Ok(fd) => {
-            // SAFETY: just allocated, of this size and aligned for any type.
+            // SAFETY: malloc returned memory of this size, aligned for any type.
             unsafe {
                 channel.write(ibv_comp_channel {
                     context,
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
             channel
         }
         Err(errno) => {
-            // SAFETY: allocated by malloc just now and known to nobody.
+            // SAFETY: malloc allocated it above, and nobody else has its address.
             unsafe { libc::free(channel.cast()) };
             errno.null()
         }
@@ -50,18 +50,18 @@ pub unsafe extern "C" fn ibv_create_comp_channel(
 ///
 /// # Safety
 ///
-/// `channel` is a live channel, dead after success.
+/// `channel` is a live channel, and is not used again after success.
 pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel) -> c_int {
-    // SAFETY: the channel lives and its context too, whose mutex guards the count of users and is
-    // unlocked again on both ways; with no user left the channel is this function's to free.
+    // SAFETY: the channel is alive, so its context is open; the context's mutex protects the channel's
+    // reference count and is unlocked on both paths. Without references nobody else uses the channel.
     unsafe {
         let mutex = &raw mut (*(*channel).context).mutex;
         libc::pthread_mutex_lock(mutex);
-        // Apart, as it costs the usual way a few instructions less.
+        // Out of line: this saves the normal path a few instructions.
         if (*channel).refcnt != 0 {
             return busy(mutex);
         }
-        // A software device has no command descriptor, and that is the cheapest way to see one.
+        // A software device has no command descriptor. This is the cheapest test for one.
         if (*(*channel).context).cmd_fd == -1 {
             destroy(channel);
         } else {
@@ -73,27 +73,30 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     0
 }
 
+/// Unlocks the mutex and returns EBUSY.
+///
 /// # Safety
 ///
 /// This thread holds the mutex.
 #[cold]
 #[inline(never)]
 unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: by the contract.
+    // SAFETY: this thread holds the mutex, as the caller promises.
     unsafe { libc::pthread_mutex_unlock(mutex) };
     EBUSY
 }
 
-/// The same for a context without a command descriptor: a software device's channel is its own to close
-/// and free.
+/// Closes and frees a channel of a context without a command descriptor. A software device does that
+/// itself.
 ///
 /// # Safety
 ///
-/// `channel` is a live channel that nobody uses any more.
+/// `channel` is a live channel without references, and is not used again.
 #[cold]
 #[inline(never)]
 unsafe fn destroy(channel: *mut ibv_comp_channel) {
-    // SAFETY: the channel lives, and is this function's alone.
+    // SAFETY: the channel is alive and nobody else uses it, as the caller promises; the library allocated
+    // it with malloc unless its device is a software device.
     unsafe {
         match software::of_context((*channel).context) {
             Some(software) => (software.destroy_comp_channel)(channel),

@@ -8,7 +8,7 @@ use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::provider::ops::ops;
 
-/// Reports what completion counters the device has, in a struct of `caps_size` bytes; the inline
+/// Reports the device's capabilities for completion counters, in a struct of `caps_size` bytes. The inline
 /// `ibv_query_comp_cntr_caps` calls it (ibv_query_comp_cntr_caps(3)). Returns 0 or an errno value.
 ///
 /// # Safety
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn _ibv_query_comp_cntr_caps(
     caps: *mut ibv_comp_cntr_caps,
     caps_size: usize,
 ) -> c_int {
-    // SAFETY: that many bytes are the caller's, and the provider is told how many.
+    // SAFETY: `caps_size` bytes are writable, as the caller promises, and the provider gets that size.
     unsafe {
         ptr::write_bytes(caps.cast::<u8>(), 0, caps_size);
         (ops(context).query_comp_cntr_caps)(context, caps, caps_size)
@@ -27,8 +27,8 @@ pub unsafe extern "C" fn _ibv_query_comp_cntr_caps(
 }
 
 dispatch! {
-    /// Creates a completion counter (ibv_create_comp_cntr(3)). Returns NULL with errno set if it
-    /// fails.
+    /// Creates a completion counter; `ibv_destroy_comp_cntr` destroys it (ibv_create_comp_cntr(3)).
+    /// Returns NULL with errno set if it fails.
     ibv_create_comp_cntr(context: *mut ibv_context, attr: *mut ibv_comp_cntr_init_attr)
         -> *mut ibv_comp_cntr => [context] create_comp_cntr(context, attr);
 
@@ -60,8 +60,8 @@ dispatch! {
     ibv_read_err_comp_cntr(cntr: *mut ibv_comp_cntr, value: *mut u64) -> c_int
         => [(*cntr).context] read_err_comp_cntr(cntr, value);
 
-    /// Makes a counter count completions of a queue pair (ibv_qp_attach_comp_cntr(3)). Returns 0 or
-    /// an errno value.
+    /// Attaches a counter to a queue pair, whose completions it counts from then on
+    /// (ibv_qp_attach_comp_cntr(3)). Returns 0 or an errno value.
     ibv_qp_attach_comp_cntr(
         qp: *mut ibv_qp,
         cntr: *mut ibv_comp_cntr,

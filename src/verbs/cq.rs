@@ -1,4 +1,4 @@
-//! Completion queues and their events.
+//! Completion queues (CQ) and their events.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -10,20 +10,21 @@ use super::sync::{self, acknowledge_events};
 use crate::abi::*;
 use crate::provider::ops::ops;
 
-/// Fills in what the library keeps in a queue that a provider has just made, and counts it as a user
-/// of its channel. Providers with ways of their own to make queues call it too.
+/// Initialises the library's members of a new CQ, and adds a reference to its channel. Providers that
+/// create CQs by verbs of their own call it too.
 ///
 /// # Safety
 ///
-/// `cq` is a queue that nobody else knows yet, `context` its open context, `channel` NULL or a live
-/// channel of that context.
+/// `cq` is writable and no other thread knows it yet, `context` is its open context, `channel` is NULL or
+/// a live channel of that context.
 pub unsafe extern "C" fn verbs_init_cq(
     cq: *mut ibv_cq,
     context: *mut ibv_context,
     channel: *mut ibv_comp_channel,
     cq_context: *mut c_void,
 ) {
-    // SAFETY: the queue is the caller's alone; the context's mutex guards the channel's count.
+    // SAFETY: no other thread knows the CQ, as the caller promises; the context's mutex protects the
+    // channel's reference count.
     unsafe {
         (*cq).context = context;
         (*cq).channel = channel;
@@ -39,8 +40,8 @@ pub unsafe extern "C" fn verbs_init_cq(
     }
 }
 
-/// Creates a completion queue, to be destroyed by `ibv_destroy_cq` (ibv_create_cq(3)). Returns NULL
-/// with errno set if it fails.
+/// Creates a CQ with room for at least `cqe` completions; `ibv_destroy_cq` destroys it
+/// (ibv_create_cq(3)). Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -52,7 +53,7 @@ pub unsafe extern "C" fn ibv_create_cq(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq {
-    // SAFETY: the context is open; the provider returns NULL or a new queue.
+    // SAFETY: the context is open, as the caller promises; the provider returns NULL or a new CQ.
     unsafe {
         let cq = (ops(context).create_cq)(context, cqe, channel, comp_vector);
         if !cq.is_null() {
@@ -62,23 +63,23 @@ pub unsafe extern "C" fn ibv_create_cq(
     }
 }
 
-/// Creates a completion queue with chosen fields in its completions. This is
+/// Creates an extended CQ; `wc_flags` selects the fields that its completions have. This is
 /// `verbs_context.create_cq_ex`, which the inline `ibv_create_cq_ex` of verbs.h calls
-/// (ibv_create_cq_ex(3)). Returns NULL with errno set: EOPNOTSUPP for an unknown field.
+/// (ibv_create_cq_ex(3)). Returns NULL with errno set if it fails: EOPNOTSUPP for an unknown field.
 ///
 /// # Safety
 ///
-/// `context` is an open context; the attributes are readable and their objects live.
+/// `context` is an open context; the attributes are readable and their objects are alive.
 pub unsafe extern "C" fn lib_create_cq_ex(
     context: *mut ibv_context,
     cq_attr: *mut ibv_cq_init_attr_ex,
 ) -> *mut ibv_cq_ex {
-    // SAFETY: the attributes are readable.
+    // SAFETY: the attributes are readable, as the caller promises.
     if unsafe { (*cq_attr).wc_flags } & !u64::from(IBV_CREATE_CQ_SUP_WC_FLAGS) != 0 {
         return Errno(EOPNOTSUPP).null();
     }
-    // SAFETY: the context is open; the provider returns NULL or a new queue, which begins with an
-    // `ibv_cq`'s members.
+    // SAFETY: the context is open, as the caller promises; the provider returns NULL or a new CQ, whose
+    // first members are those of an `ibv_cq`.
     unsafe {
         let cq = (ops(context).create_cq_ex)(context, cq_attr);
         if !cq.is_null() {
@@ -90,19 +91,19 @@ pub unsafe extern "C" fn lib_create_cq_ex(
 }
 
 dispatch! {
-    /// Changes how many completions a queue holds (ibv_resize_cq(3)). Returns 0 or an errno value.
+    /// Changes the number of completions that a CQ can hold (ibv_resize_cq(3)). Returns 0 or an errno value.
     ibv_resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int => [(*cq).context] resize_cq(cq, cqe);
 }
 
-/// Destroys a completion queue once its events are acknowledged (ibv_create_cq(3)). Returns 0 or an
-/// errno value; EBUSY while a queue pair uses it.
+/// Destroys a CQ. Blocks until all its events are acknowledged (ibv_create_cq(3)). Returns 0 or an errno
+/// value; EBUSY while a queue pair uses the CQ.
 ///
 /// # Safety
 ///
-/// `cq` is a live queue, dead after success.
+/// `cq` is a live CQ, and is not used again after success.
 pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
-    // SAFETY: the queue is read before its provider frees it; its channel, if any, lives at least
-    // until it is no longer counted as the channel's user.
+    // SAFETY: the CQ is alive and is read before its provider frees it; its channel stays alive as long
+    // as it counts the CQ's reference.
     unsafe {
         let channel = (*cq).channel;
         let err = (ops((*cq).context).destroy_cq)(cq);
@@ -116,11 +117,11 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 }
 
 /// Waits for a completion event on a channel (ibv_get_cq_event(3)). Blocks in read(), a cancellation
-/// point where it holds nothing. Returns 0, or -1 with errno set.
+/// point; no lock is held there. Returns 0, or -1 with errno set.
 ///
 /// # Safety
 ///
-/// `channel` is a live channel; the two results are writable.
+/// `channel` is a live channel; `cq` and `cq_context` are writable.
 pub unsafe extern "C" fn ibv_get_cq_event(
     channel: *mut ibv_comp_channel,
     cq: *mut *mut ibv_cq,
@@ -128,30 +129,31 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     let mut event = MaybeUninit::<ib_uverbs_comp_event_desc>::uninit();
     let size = size_of::<ib_uverbs_comp_event_desc>();
-    // SAFETY: the kernel writes at most the size of the event into it.
+    // SAFETY: read() writes at most `size` bytes, which `event` has.
     let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
     if len != size as isize {
         return -1;
     }
-    // SAFETY: read filled it. The handle is the address of the queue, which this library gave to the
-    // kernel when it was created; it cannot be destroyed before this event is acknowledged.
+    // SAFETY: read() filled the event. Its handle is the address of a CQ, which the library passed to the
+    // kernel at creation; destroying that CQ blocks until this event is acknowledged.
     unsafe {
-        let of: *mut ibv_cq =
+        let source: *mut ibv_cq =
             ptr::with_exposed_provenance_mut(event.assume_init().cq_handle as usize);
-        *cq = of;
-        *cq_context = (*of).cq_context;
-        (ops((*of).context).cq_event)(of);
+        *cq = source;
+        *cq_context = (*source).cq_context;
+        (ops((*source).context).cq_event)(source);
     }
     0
 }
 
-/// Acknowledges completion events, which destroying the queue waits for (ibv_get_cq_event(3)).
+/// Acknowledges `nevents` completion events (ibv_get_cq_event(3)). Destroying the CQ blocks until all are
+/// acknowledged.
 ///
 /// # Safety
 ///
-/// `cq` is a live queue.
+/// `cq` is a live CQ.
 pub unsafe extern "C" fn ibv_ack_cq_events(cq: *mut ibv_cq, nevents: c_uint) {
-    // SAFETY: the queue lives, and its mutex guards this counter.
+    // SAFETY: the CQ is alive, and its mutex protects this counter.
     unsafe {
         acknowledge_events!(cq, ibv_cq, comp_events_completed, nevents);
     }

@@ -1,4 +1,4 @@
-//! Devices: the list, their names and numbers, opening and closing them.
+//! Devices: the device list, names, GUIDs and indices, opening and closing.
 
 use core::{
     ffi::{c_char, c_int, c_void},
@@ -28,9 +28,10 @@ use crate::{
     uverbs::{self, cmd::device::alloc_async_fd, state::state},
 };
 
-/// What the library knows of devices. The lock is held while providers are loaded and take devices;
-/// like in the C library, none of them may ask for the list meanwhile.
+/// The state of the device list. Its lock is held while providers are loaded and match devices. As in the
+/// C library, a provider must not request the device list during that.
 struct Devices {
+    /// Whether [`initialize`] has run.
     initialized: bool,
     software: SoftwareDevices,
     list: DeviceList,
@@ -42,7 +43,7 @@ static DEVICES: Mutex<Devices> = Mutex::new(Devices {
     list: DeviceList::new(),
 });
 
-/// The library's own functions in each context.
+/// The ops that the library itself puts into each context.
 static LIBRARY: LibraryOps = LibraryOps {
     create_cq_ex: cq::lib_create_cq_ex,
     query_port: port::lib_query_port,
@@ -50,21 +51,21 @@ static LIBRARY: LibraryOps = LibraryOps {
     compat_query_device: device_attr::ibv_query_device,
 };
 
-/// `ibv_query_port` as `verbs.h` declares its slot: with the attributes of programs linked long ago,
-/// of which no more than the start is written.
+/// `ibv_query_port` with the type of its old slot in `ibv_context`. Programs built with old headers call
+/// that one; only the first 48 bytes of the attributes are written.
 unsafe extern "C" fn compat_query_port(
     context: *mut ibv_context,
     port_num: u8,
     port_attr: *mut _compat_ibv_port_attr,
 ) -> c_int {
-    // SAFETY: the caller's promise is the same; only the type's name differs.
+    // SAFETY: the caller passes an open context and at least the 48 writable bytes that are needed.
     unsafe { port::ibv_query_port(context, port_num, port_attr.cast()) }
 }
 
-/// What happens once, when a program first asks for devices.
+/// Reads the environment and opens the log. Runs once, when a program first requests the device list.
 fn initialize() {
     if env::flag(c"RDMAV_FORK_SAFE") || env::flag(c"IBV_FORK_SAFE") {
-        // SAFETY: it may be called at any time.
+        // SAFETY: ibv_fork_init() has no preconditions.
         let failed = unsafe { memory::ibv_fork_init() } != 0;
         if failed {
             log::print(&[b"Warning: fork()-safety requested but init failed\n"]);
@@ -78,15 +79,15 @@ fn initialize() {
     log::init();
 }
 
-/// The devices there are, as a NULL-terminated array that `ibv_free_device_list` frees; NULL with
-/// errno ENOSYS where the kernel has no uverbs (and IBV_UROCE names no device), or ENOMEM. See
-/// ibv_get_device_list(3).
+/// Returns the present devices as a NULL-terminated array, which `ibv_free_device_list` frees
+/// (ibv_get_device_list(3)). Returns NULL with errno set: ENOSYS if the kernel has no uverbs and no software
+/// device is configured, or ENOMEM.
 ///
 /// # Safety
-/// `num_devices` is NULL or can be written to.
+/// `num_devices` is NULL or writable.
 pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *mut ibv_device {
     let mut unused = 0;
-    // SAFETY: the caller says that it is NULL or ours to write.
+    // SAFETY: `num_devices` is NULL or writable, as the caller promises.
     let num_devices = unsafe { num_devices.as_mut() }.unwrap_or(&mut unused);
     *num_devices = 0;
 
@@ -101,7 +102,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let software = known.software.devices().count();
     let kernel = match kernel {
         Ok(()) => known.list.devices().len(),
-        // Software devices need no kernel's.
+        // Without uverbs the list still has the software devices.
         Err(Errno(libc::ENOSYS)) if software > 0 => 0,
         Err(errno) => return errno.null(),
     };
@@ -109,15 +110,15 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
         .software
         .devices()
         .chain(known.list.devices().take(kernel));
-    // SAFETY: calloc has no conditions.
+    // SAFETY: calloc accepts any size.
     let array = unsafe { libc::calloc(software + kernel + 1, size_of::<*mut ibv_device>()) };
     let array = array.cast::<*mut ibv_device>();
     if array.is_null() {
         return Errno(libc::ENOMEM).null();
     }
     for (index, device) in devices.enumerate() {
-        // SAFETY: the list has a reference to the device, and the array has room for all of them
-        // and, zeroed already, the NULL at its end.
+        // SAFETY: the library's list has a reference to the device. The array has room for all devices
+        // and for the NULL at its end, which calloc has written.
         unsafe {
             device::hold(device);
             array.add(index).write(device);
@@ -127,16 +128,17 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     array
 }
 
-/// Frees a list and its references to devices; an open context keeps its own.
+/// Frees a device list and releases its references to the devices (ibv_get_device_list(3)). Open contexts
+/// keep their own references. NULL is ignored.
 ///
 /// # Safety
-/// `list` is from `ibv_get_device_list` (or mlx5dv_get_vfio_device_list), and not used again.
+/// `list` is NULL or from `ibv_get_device_list` or mlx5dv_get_vfio_device_list, and is not used again.
 pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     if list.is_null() {
         return;
     }
     let mut at = list;
-    // SAFETY: the array has a NULL at its end, and a reference to each device before it.
+    // SAFETY: the array ends with a NULL, and has a reference to each device before it.
     unsafe {
         while !(*at).is_null() {
             device::put(*at);
@@ -146,25 +148,26 @@ pub unsafe extern "C" fn ibv_free_device_list(list: *mut *mut ibv_device) {
     }
 }
 
-/// The device's name, `rxe0`. It lives as long as the device.
+/// Returns the device's name, such as `rxe0` (ibv_get_device_name(3)). The string is part of the device.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe extern "C" fn ibv_get_device_name(device: *mut ibv_device) -> *const c_char {
-    // SAFETY: the caller says that the device lives.
+    // SAFETY: the device is alive, as the caller promises.
     unsafe { (&raw const (*device).name).cast() }
 }
 
-/// The device's node GUID in network byte order; 0 if it cannot be read.
+/// Returns the device's node GUID in network byte order; 0 if it cannot be read (ibv_get_device_guid(3)).
+/// It is read from sysfs once per device.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
-    // SAFETY: the caller says that the device lives.
+    // SAFETY: the device is alive, as the caller promises.
     let Some(sysfs) = (unsafe { sysfs_of(device) }) else {
-        // SAFETY: as above.
+        // SAFETY: the device is alive, as the caller promises.
         if let Some(software) = unsafe { software::of_device(device) } {
-            // SAFETY: the function is this device's.
+            // SAFETY: the function is this device's, and the device is alive.
             return unsafe { (software.node_guid)(device) };
         }
         Errno(libc::EINVAL).set();
@@ -172,19 +175,19 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     };
     {
         let _lock = DEVICES.lock();
-        // SAFETY: the device's sysfs part lives as long; the lock guards these two fields.
+        // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
         unsafe {
             if (*sysfs).flags & VSYSFS_READ_NODE_GUID != 0 {
                 return (*sysfs).node_guid.to_be();
             }
         }
     }
-    // SAFETY: as above; what is read here does not change.
+    // SAFETY: the sysfs part lives as long as the device; this reads members that never change.
     let Some(guid) = (unsafe { discover::node_guid(sysfs) }) else {
         return 0;
     };
     let _lock = DEVICES.lock();
-    // SAFETY: as above.
+    // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
     unsafe {
         (*sysfs).node_guid = guid;
         (*sysfs).flags |= VSYSFS_READ_NODE_GUID;
@@ -192,12 +195,13 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     guid.to_be()
 }
 
-/// The device's number in the kernel; -1 if netlink did not tell it.
+/// Returns the device's index in the kernel, or -1 if netlink did not report one
+/// (ibv_get_device_index(3)).
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int {
-    // SAFETY: the caller says that the device lives, and so does its sysfs part.
+    // SAFETY: the device is alive, as the caller promises, and so is its sysfs part.
     unsafe {
         match sysfs_of(device) {
             Some(sysfs) => (*sysfs).ibdev_idx,
@@ -206,36 +210,39 @@ pub unsafe extern "C" fn ibv_get_device_index(device: *mut ibv_device) -> c_int 
     }
 }
 
-/// The device's sysfs part; mlx5 over VFIO and software devices have none.
+/// The device's sysfs part; `None` for mlx5 over VFIO and software devices.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 unsafe fn sysfs_of(device: *mut ibv_device) -> Option<*mut verbs_sysfs_dev> {
-    // SAFETY: every ibv_device is the start of a verbs_device.
+    // SAFETY: the device is alive, and every ibv_device is the start of a verbs_device.
     let sysfs = unsafe { (*device.cast::<verbs_device>()).sysfs };
     (!sysfs.is_null()).then_some(sysfs)
 }
 
-/// Opens a device: a context for `ibv_close_device`, or NULL with errno. See ibv_open_device(3).
+/// Opens a device and returns its context, which `ibv_close_device` closes (ibv_open_device(3)). Returns
+/// NULL with errno set if it fails.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe extern "C" fn ibv_open_device(device: *mut ibv_device) -> *mut ibv_context {
-    // SAFETY: the caller says that the device lives.
+    // SAFETY: the device is alive, as the caller promises; providers accept NULL as private data.
     unsafe { verbs_open_device(device, ptr::null_mut()) }
 }
 
-/// Opens a device with `private_data` for its provider (mlx5dv_open_device).
+/// Opens a device like [`ibv_open_device`], and passes `private_data` to its provider
+/// (mlx5dv_open_device). Returns NULL with errno set: EOPNOTSUPP if the provider cannot open devices, else
+/// the error of opening the uverbs file or of the provider.
 ///
 /// # Safety
-/// `device` is a device that lives; `private_data` is what its provider expects.
+/// `device` is alive; `private_data` is of the type that its provider expects.
 pub unsafe extern "C" fn verbs_open_device(
     device: *mut ibv_device,
     private_data: *mut c_void,
 ) -> *mut ibv_context {
-    // SAFETY: the caller says that the device lives, and so does its sysfs part.
+    // SAFETY: the device is alive, as the caller promises, and so is its sysfs part.
     let sysfs = unsafe { sysfs_of(device).map(|sysfs| &*sysfs) };
-    // SAFETY: as above.
+    // SAFETY: the device is alive, as the caller promises.
     let Some(alloc_context) = (unsafe { device::ops(device) }).and_then(|ops| ops.alloc_context)
     else {
         return Errno(libc::EOPNOTSUPP).null();
@@ -249,18 +256,18 @@ pub unsafe extern "C" fn verbs_open_device(
         }
         None => -1,
     };
-    // SAFETY: the device's own provider, called as it expects. The descriptor is its from here on,
-    // also if it fails.
+    // SAFETY: the function is of the device's provider, which owns the descriptor from here on, even if
+    // it fails.
     let context = unsafe { alloc_context(device, cmd_fd, private_data) };
-    // SAFETY: that is what the provider returned.
+    // SAFETY: `alloc_context` has just returned the context.
     unsafe { finish(context, sysfs.is_some(), false) }
 }
 
-/// Makes the provider's new context the program's. Its asynchronous events come through a file of
-/// their own, which the kernel may have given already with the context.
+/// Completes a provider's new context and returns the public one, or NULL with errno set. Allocates the
+/// descriptor of asynchronous events, unless the kernel returned one together with the context.
 ///
 /// # Safety
-/// `context` is NULL or what a provider just returned.
+/// `context` is NULL or was just returned by a provider.
 unsafe fn finish(
     context: *mut verbs_context,
     has_events: bool,
@@ -269,7 +276,7 @@ unsafe fn finish(
     if context.is_null() {
         return ptr::null_mut();
     }
-    // SAFETY: the context is new, initialised by `_verbs_init_and_alloc_context`, and ours alone.
+    // SAFETY: `_verbs_init_and_alloc_context` initialised the context, and no other thread knows it.
     unsafe {
         let context = adopt(context, &LIBRARY);
         if imported {
@@ -285,23 +292,23 @@ unsafe fn finish(
     }
 }
 
-/// Closes a context; always 0. See ibv_close_device(3).
+/// Closes a context (ibv_close_device(3)). Always returns 0.
 ///
 /// # Safety
-/// `context` is open, and not used again; nor is anything that was made with it.
+/// `context` is open. Neither it nor an object created with it is used again.
 pub unsafe extern "C" fn ibv_close_device(context: *mut ibv_context) -> c_int {
-    // SAFETY: the caller hands an open context.
+    // SAFETY: the context is open and not used again, as the caller promises.
     unsafe { (ops(context).free_context)(context) };
     0
 }
 
-/// Makes a context of a duplicate of another process's command descriptor, which is the context's from
-/// then on; the caller's still when it fails before its provider is asked. NULL with errno
-/// EINVAL (not a char device), ENODEV (no device of ours), EOPNOTSUPP (its provider cannot).
-/// See ibv_import_device(3).
+/// Creates a context from a duplicate of another process's command descriptor (ibv_import_device(3)). The
+/// context owns the descriptor, unless this fails before the provider is called. Returns NULL with errno
+/// set: EINVAL if it is not a character device, ENODEV if it is of no device of the list, EOPNOTSUPP if the
+/// provider cannot import.
 ///
 /// # Safety
-/// `cmd_fd` is any number; an open descriptor of a uverbs device to succeed.
+/// If `cmd_fd` is a descriptor of a uverbs device, no other context uses it. Other values are allowed.
 pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     let number = match sys::fstat(cmd_fd) {
         Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFCHR => st.st_rdev,
@@ -312,25 +319,43 @@ pub unsafe extern "C" fn ibv_import_device(cmd_fd: c_int) -> *mut ibv_context {
     if list.is_null() {
         return Errno(libc::ENODEV).null();
     }
+    // SAFETY: the list was just returned, and holds references to its devices until it is freed.
+    let context = unsafe { import(find_cdev(list, number), cmd_fd) };
+    let errno = Errno::last();
+    // SAFETY: the list was returned above and is freed once; a new context has its own reference.
+    unsafe { ibv_free_device_list(list) };
+    errno.set();
+    context
+}
+
+/// The device of a list whose uverbs file has the device number `number`; NULL if there is none.
+///
+/// # Safety
+/// `list` is a device list that is not yet freed.
+unsafe fn find_cdev(list: *mut *mut ibv_device, number: libc::dev_t) -> *mut ibv_device {
     let mut at = list;
-    // SAFETY: the array has a NULL at its end and living devices before it, as long as it is not
-    // freed, which ends this block; a context that was made keeps its device.
+    // SAFETY: the list ends with a NULL, and the devices before it are alive.
     unsafe {
         while !(*at).is_null() && sysfs_of(*at).is_none_or(|sysfs| (*sysfs).sysfs_cdev != number) {
             at = at.add(1);
         }
-        let device = *at;
-        let context = if device.is_null() {
-            Errno(libc::ENODEV).null()
-        } else {
-            match device::ops(device).and_then(|ops| ops.import_context) {
-                Some(import_context) => finish(import_context(device, cmd_fd), true, true),
-                None => Errno(libc::EOPNOTSUPP).null(),
-            }
-        };
-        let errno = Errno::last();
-        ibv_free_device_list(list);
-        errno.set();
-        context
+        *at
+    }
+}
+
+/// Imports `cmd_fd` through the device's provider; see [`ibv_import_device`].
+///
+/// # Safety
+/// `device` is NULL or alive.
+unsafe fn import(device: *mut ibv_device, cmd_fd: c_int) -> *mut ibv_context {
+    if device.is_null() {
+        return Errno(libc::ENODEV).null();
+    }
+    // SAFETY: the device is alive, and the function is of its provider.
+    unsafe {
+        match device::ops(device).and_then(|ops| ops.import_context) {
+            Some(import_context) => finish(import_context(device, cmd_fd), true, true),
+            None => Errno(libc::EOPNOTSUPP).null(),
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What a device can do.
+//! Attributes of a device: its limits and capabilities.
 
 use core::ptr;
 
@@ -16,11 +16,11 @@ pub unsafe extern "C" fn ibv_query_device(
     context: *mut ibv_context,
     device_attr: *mut ibv_device_attr,
 ) -> c_int {
-    // The plain attributes are the first member of the extended ones: the size tells the provider
-    // that the rest is not there.
+    // The plain attributes are the first member of the extended ones. The size that the provider gets
+    // says that the other members are missing.
     const { assert!(core::mem::offset_of!(ibv_device_attr_ex, orig_attr) == 0) };
-    // SAFETY: the context is open, so it has its table; the provider writes no more than the size
-    // it is told, which is that of the caller's struct.
+    // SAFETY: the context is open, so it has all ops; the provider writes no more than the size that it
+    // gets, which is that of the caller's struct.
     unsafe {
         (ops(context).query_device_ex)(
             context,

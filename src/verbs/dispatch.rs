@@ -1,20 +1,20 @@
-//! The verbs that hand their arguments to the provider and add nothing.
+//! Verbs that only call the provider's op with the same arguments.
 
-/// Writes such verbs: `name(arguments) -> answer => [context] op(arguments)`. Each compiles to three
-/// loads (the context, its private part, the operation) and a jump.
+/// Defines such verbs: `name(arguments) -> type => [context] op(arguments)`. Each compiles to three
+/// loads (the context, its private part, the op) and a jump.
 macro_rules! dispatch {
     ($($(#[$doc:meta])*
-       $verb:ident($($arg:ident: $ty:ty),+ $(,)?) $(-> $answer:ty)?
+       $verb:ident($($arg:ident: $ty:ty),+ $(,)?) $(-> $ret:ty)?
        => [$context:expr] $op:ident($($given:expr),+);)+) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         ///
-        /// Each pointer to an object is to one that this library made and that lives; each pointer
-        /// to attributes is to a struct that the provider may read, or write where it answers.
-        pub unsafe extern "C" fn $verb($($arg: $ty),+) $(-> $answer)? {
-            // SAFETY: the object lives, so its context does, whose table has every operation; the
-            // operation asks of its arguments what this verb asks of its caller.
+        /// Objects were created by this library and are alive; attributes are readable, and results
+        /// are writable.
+        pub unsafe extern "C" fn $verb($($arg: $ty),+) $(-> $ret)? {
+            // SAFETY: the object is alive, so its context is open and has every op; the op has the same
+            // requirements on its arguments as this verb.
             unsafe { ($crate::provider::ops::ops($context).$op)($($given),+) }
         }
     )+};

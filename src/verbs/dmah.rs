@@ -1,4 +1,4 @@
-//! DMA handles: hints for how a device reaches memory.
+//! DMA handles: hints about how a device accesses memory (TLP processing hints).
 
 use libc::c_int;
 
@@ -6,8 +6,8 @@ use super::dispatch::dispatch;
 use crate::abi::*;
 
 dispatch! {
-    /// Allocates a DMA handle, to be freed by `ibv_dealloc_dmah` (ibv_alloc_dmah(3)). Returns NULL
-    /// with errno set if it fails.
+    /// Allocates a DMA handle; `ibv_dealloc_dmah` frees it (ibv_alloc_dmah(3)). Returns NULL with errno
+    /// set if it fails.
     ibv_alloc_dmah(context: *mut ibv_context, attr: *mut ibv_dmah_init_attr) -> *mut ibv_dmah
         => [context] alloc_dmah(context, attr);
 

@@ -1,11 +1,11 @@
-//! The driver interface that was public before rdma-core.
+//! The driver interface of libibverbs before rdma-core, which was public.
 
 use libc::{c_char, c_void};
 
-/// Does nothing. Programs linked against an old libfabric call it, only to keep a library of their
-/// time from warning about a usNIC device that has no driver here.
+/// Does nothing. Programs linked to an old libfabric call it to register a usNIC driver, so that the
+/// libibverbs of their time did not warn about a usNIC device without a driver.
 ///
 /// # Safety
 ///
-/// Neither argument is looked at.
+/// None; the arguments are not used.
 pub unsafe extern "C" fn ibv_register_driver(_name: *const c_char, _init: *mut c_void) {}

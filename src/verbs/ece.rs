@@ -1,4 +1,4 @@
-//! Enhanced connection establishment: options that the two sides' providers agree on.
+//! Enhanced connection establishment (ECE): options that the providers of both sides negotiate.
 
 use libc::{EOPNOTSUPP, c_int};
 
@@ -6,19 +6,19 @@ use super::dispatch::dispatch;
 use crate::abi::*;
 use crate::provider::ops::ops;
 
-/// Gives a queue pair the options that the other side offered (ibv_set_ece(3)). Returns 0 or an
-/// errno value; EOPNOTSUPP, with errno set, if no vendor is named.
+/// Sets the options of a queue pair to those that the other side offered (ibv_set_ece(3)). Returns 0 or
+/// an errno value; EOPNOTSUPP, with errno set, if `vendor_id` is 0.
 ///
 /// # Safety
 ///
-/// `qp` is a live queue pair; `ece` is readable, and writable for the provider.
+/// `qp` is a live queue pair; `ece` is readable and writable.
 pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
-    // SAFETY: readable, by the caller's promise.
+    // SAFETY: `ece` is readable, as the caller promises.
     if unsafe { (*ece).vendor_id } == 0 {
         Errno(EOPNOTSUPP).set();
         return EOPNOTSUPP;
     }
-    // SAFETY: the queue pair lives, so its context does.
+    // SAFETY: the queue pair is alive, so its context is open.
     unsafe { (ops((*qp).context).set_ece)(qp, ece) }
 }
 

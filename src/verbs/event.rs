@@ -1,4 +1,4 @@
-//! Asynchronous events: what happens to a device, a port or a queue unasked.
+//! Asynchronous events of a device, its ports, queue pairs, CQs, SRQs and work queues.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -9,19 +9,19 @@ use super::sync::acknowledge_events;
 use crate::abi::*;
 use crate::provider::ops::ops;
 
-/// What an event is about, and so which member of its union counts.
+/// The kind of object that an event affects, which says which member of its union is valid.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Subject {
     Cq,
     Qp,
     Srq,
     Wq,
-    /// A port, or the whole device, whose events carry a number that means nothing. Events that this
-    /// library does not know are taken for these too.
+    /// A port, or the whole device (then the port number has no meaning). Unknown events are handled as
+    /// these.
     Port,
 }
 
-/// What events of a type are about.
+/// The kind of object that events of a type affect.
 pub(crate) const fn subject(event_type: ibv_event_type) -> Subject {
     match event_type {
         IBV_EVENT_CQ_ERR => Subject::Cq,
@@ -40,7 +40,7 @@ pub(crate) const fn subject(event_type: ibv_event_type) -> Subject {
 }
 
 /// Waits for an asynchronous event of a context (ibv_get_async_event(3)). Blocks in read(), a
-/// cancellation point where it holds nothing. Returns 0, or -1 with errno set.
+/// cancellation point; no lock is held there. Returns 0, or -1 with errno set.
 ///
 /// # Safety
 ///
@@ -49,25 +49,25 @@ pub unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    let mut told = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
+    let mut desc = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
     let size = size_of::<ib_uverbs_async_event_desc>();
-    // SAFETY: the kernel writes at most the size of the event into it.
-    let len = unsafe { libc::read((*context).async_fd, told.as_mut_ptr().cast(), size) };
+    // SAFETY: read() writes at most `size` bytes, which `desc` has.
+    let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
     if len != size as isize {
         return -1;
     }
-    // SAFETY: read filled it, and any bytes are an event.
-    let told = unsafe { told.assume_init() };
-    // SAFETY: the event is writable. The element is the address of the object, which this library
-    // gave to the kernel when it was created, or a port number.
+    // SAFETY: read() filled it, and its members are integers.
+    let desc = unsafe { desc.assume_init() };
+    // SAFETY: the context is open and `event` writable, as the caller promises. The element is a port
+    // number, or an object's address, which the library passed to the kernel at the object's creation.
     unsafe {
-        (*event).event_type = told.event_type;
+        (*event).event_type = desc.event_type;
         let element = &raw mut (*event).element;
-        match subject(told.event_type) {
-            Subject::Port => (*element).port_num = told.element as c_int,
+        match subject(desc.event_type) {
+            Subject::Port => (*element).port_num = desc.element as c_int,
             _ => {
-                // One union member is as good as the other for the address of the object.
-                (*element).cq = ptr::with_exposed_provenance_mut(told.element as usize);
+                // All pointers of the union are at the same place, so any member will do.
+                (*element).cq = ptr::with_exposed_provenance_mut(desc.element as usize);
             }
         }
         (ops(context).async_event)(context, event);
@@ -75,14 +75,14 @@ pub unsafe extern "C" fn ibv_get_async_event(
     0
 }
 
-/// Acknowledges an asynchronous event, which destroying its object waits for
-/// (ibv_get_async_event(3)).
+/// Acknowledges an asynchronous event (ibv_get_async_event(3)). Destroying the event's object blocks until
+/// all its events are acknowledged.
 ///
 /// # Safety
 ///
 /// `event` came from `ibv_get_async_event` and is not yet acknowledged.
 pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
-    // SAFETY: an object cannot be destroyed before its events are acknowledged, so it lives.
+    // SAFETY: destroying an object blocks until its events are acknowledged, so the object is alive.
     unsafe {
         let element = &raw const (*event).element;
         match subject((*event).event_type) {
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn every_event_has_its_subject() {
         use Subject::*;
-        // In the order of enum ibv_event_type, and what lies outside it.
+        // In the order of enum ibv_event_type, then values outside it.
         let subjects = [
             Cq, Qp, Qp, Qp, Qp, Qp, Qp, Qp, Port, Port, Port, Port, Port, Port, Srq, Srq, Qp, Port,
             Port, Wq, Port,

@@ -1,5 +1,5 @@
-//! The GID table with all there is to an entry: by ioctl, or from sysfs where the kernel has no such
-//! ioctl.
+//! GID table entries with all their fields: read by ioctl, or from sysfs if the kernel lacks that ioctl.
+//! Software devices fill in entries themselves.
 
 use core::mem::MaybeUninit;
 use core::ptr;
@@ -17,10 +17,10 @@ use crate::provider::software;
 use crate::uverbs::cmd::gid as kernel;
 use crate::uverbs::fallback::Route;
 
-const EVERYTHING: u32 =
+const ALL_FIELDS: u32 =
     VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
 
-/// More entries than any software device's table has.
+/// More entries than the table of any software device has.
 const MAX_SOFTWARE_GIDS: usize = 1025;
 
 const EMPTY: ibv_gid_entry = ibv_gid_entry {
@@ -31,8 +31,9 @@ const EMPTY: ibv_gid_entry = ibv_gid_entry {
     ndev_ifindex: 0,
 };
 
-/// Reads an entry of the table into `entry_size` bytes. Where sysfs is read, only what `wanted`
-/// (`VERBS_QUERY_GID_ATTR_*`) names. Returns 0 or an errno value: ENODATA for an empty entry.
+/// Reads an entry of the table into `entry_size` bytes. `fields` (`VERBS_QUERY_GID_ATTR_*`) selects what
+/// must be read, which saves reading files if sysfs is used. Returns 0 or an errno value: ENODATA for an
+/// empty entry.
 ///
 /// # Safety
 ///
@@ -44,18 +45,18 @@ pub unsafe fn query_gid_ex(
     entry: *mut ibv_gid_entry,
     flags: u32,
     entry_size: usize,
-    wanted: u32,
+    fields: u32,
 ) -> c_int {
-    // SAFETY: an open context.
+    // SAFETY: the context is open, as the caller promises.
     if let Some(software) = unsafe { software::of_context(context) } {
-        // SAFETY: the caller's promises are what this asks for.
+        // SAFETY: the context is open and `entry_size` bytes are writable, as the caller promises.
         return unsafe {
             from_software(
                 software, context, port_num, gid_index, entry, flags, entry_size,
             )
         };
     }
-    // SAFETY: the caller's promises are what this asks for.
+    // SAFETY: the context is open and `entry_size` bytes are writable, as the caller promises.
     match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
         Ok(Route::Done) => return 0,
         Ok(_) => {}
@@ -68,24 +69,26 @@ pub unsafe fn query_gid_ex(
         return EINVAL;
     }
     let mut found = EMPTY;
-    // SAFETY: an open context.
-    let read = unsafe { from_sysfs(context, port_num, gid_index, wanted, None, &mut found) };
+    // SAFETY: the context is open, as the caller promises.
+    let read = unsafe { from_sysfs(context, port_num, gid_index, fields, None, &mut found) };
     if let Err(errno) = read {
         return errno.0;
     }
-    // SAFETY: the caller's entry has room for all of this one.
+    // SAFETY: `entry_size` bytes are writable, and they are no fewer than `found` has.
     unsafe { *entry = found };
-    if wanted & VERBS_QUERY_GID_ATTR_GID != 0 && is_empty(&found) {
+    if fields & VERBS_QUERY_GID_ATTR_GID != 0 && is_empty(&found) {
         return ENODATA;
     }
     0
 }
 
-/// Asks a software device for an entry; errno is set too if it fails, as the kernel's ioctl leaves it.
+/// Reads an entry from a software device. Returns 0 or an errno value, which is in errno too, as the
+/// kernel's ioctl leaves it.
 ///
 /// # Safety
 ///
-/// As for [`query_gid_ex`]; `software` is the context's device's.
+/// `context` is an open context, whose device's functions `software` are; `entry_size` bytes at `entry` are
+/// writable.
 unsafe fn from_software(
     software: &verbs_software_ops,
     context: *mut ibv_context,
@@ -99,10 +102,10 @@ unsafe fn from_software(
         return errno.returned();
     }
     let mut found = EMPTY;
-    // SAFETY: an open context, and an entry of this function's own.
+    // SAFETY: the context is open, and `found` is writable.
     match unsafe { (software.query_gid)(context, port_num, gid_index, &mut found) } {
         0 => {
-            // SAFETY: the caller's entry has this size, and more than the library's entry.
+            // SAFETY: `entry_size` bytes are writable, and `check_form` has made sure that they are enough.
             unsafe { put_entry(entry, 0, entry_size, &found) };
             0
         }
@@ -110,7 +113,7 @@ unsafe fn from_software(
     }
 }
 
-/// What the kernel says to such flags and to entries that are too short.
+/// The kernel's checks: EOPNOTSUPP for flags, EINVAL for an entry size that is too small.
 fn check_form(flags: u32, entry_size: usize) -> Result<(), Errno> {
     if flags != 0 {
         return Err(Errno(EOPNOTSUPP));
@@ -121,18 +124,20 @@ fn check_form(flags: u32, entry_size: usize) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Writes an entry of `entry_size` bytes, with zeros behind what the library knows.
+/// Writes an entry to place `at` of an array whose entries have `entry_size` bytes. Bytes beyond the
+/// library's entry are zeroed.
 ///
 /// # Safety
 ///
-/// There are that many bytes at place `at`, as many as an entry of the library has or more.
+/// The place is writable; `entry_size` is at least the size of `ibv_gid_entry`.
 unsafe fn put_entry(
     entries: *mut ibv_gid_entry,
     at: usize,
     entry_size: usize,
     entry: &ibv_gid_entry,
 ) {
-    // SAFETY: by the contract. The place need not be aligned: the size is any.
+    // SAFETY: the place is writable and large enough, as the caller promises. It may be unaligned, since
+    // `entry_size` is arbitrary.
     unsafe {
         let place = entries.byte_add(at * entry_size);
         ptr::write_bytes(place.cast::<u8>(), 0, entry_size);
@@ -142,11 +147,12 @@ unsafe fn put_entry(
 
 /// Whether the entry has no GID.
 fn is_empty(entry: &ibv_gid_entry) -> bool {
-    // SAFETY: a GID is 16 bytes by whichever name.
+    // SAFETY: all members of the union have the same 16 bytes, of any value.
     unsafe { entry.gid.raw == [0; 16] }
 }
 
-/// Reads what is `wanted` of an entry from sysfs. `link_layer`: the port's, if it is known.
+/// Reads the selected `fields` of an entry from sysfs. `link_layer` is the port's; if `None`, it is queried
+/// when needed.
 ///
 /// # Safety
 ///
@@ -155,20 +161,21 @@ unsafe fn from_sysfs(
     context: *mut ibv_context,
     port_num: u32,
     gid_index: u32,
-    wanted: u32,
+    fields: u32,
     link_layer: Option<u8>,
     entry: &mut ibv_gid_entry,
 ) -> Result<(), Errno> {
     entry.port_num = port_num;
     entry.gid_index = gid_index;
-    // SAFETY: every device of this library begins a `verbs_device`, and the context holds it.
+    // SAFETY: the context is open, so its device is alive; every device is the start of a
+    // `verbs_device`.
     let dev = unsafe { (*(*context).device.cast::<verbs_device>()).sysfs };
-    // The kernel has eight bits for a port here, and an int for an index.
+    // As in the C library, the port has eight bits here and the index is an int.
     let (port, index) = (port_num as u8, gid_index as c_int);
 
-    if wanted & VERBS_QUERY_GID_ATTR_GID != 0 {
+    if fields & VERBS_QUERY_GID_ATTR_GID != 0 {
         let mut text = [0; 41];
-        // SAFETY: the device holds its sysfs description.
+        // SAFETY: the sysfs part lives as long as the device.
         let raw =
             unsafe { sysfs::read_ibdev(dev, format_args!("ports/{port}/gids/{index}"), &mut text) };
         raw.map_err(|_| Errno(EINVAL))?;
@@ -179,30 +186,30 @@ unsafe fn from_sysfs(
         let raw = raw.ok_or(Errno(EINVAL))?;
         entry.gid = ibv_gid { raw };
     }
-    if wanted & VERBS_QUERY_GID_ATTR_TYPE != 0 {
-        // SAFETY: the device holds its sysfs description.
+    if fields & VERBS_QUERY_GID_ATTR_TYPE != 0 {
+        // SAFETY: the sysfs part lives as long as the device.
         let v2 = unsafe { type_is_v2(dev, port, index) }.ok_or(Errno(EINVAL))?;
         entry.gid_type = if v2 {
             IBV_GID_TYPE_ROCE_V2
         } else {
             let link_layer = match link_layer {
                 Some(known) => known,
-                // SAFETY: an open context.
+                // SAFETY: the context is open, as the caller promises.
                 None => unsafe { port_link_layer(context, port) }?.0,
             };
             older_type(link_layer)
         };
     }
-    if wanted & VERBS_QUERY_GID_ATTR_NDEV_IFINDEX != 0 {
+    if fields & VERBS_QUERY_GID_ATTR_NDEV_IFINDEX != 0 {
         let mut name = [0; IF_NAMESIZE];
-        // SAFETY: the device holds its sysfs description.
+        // SAFETY: the sysfs part lives as long as the device.
         let len = unsafe {
             let file = format_args!("ports/{port}/gid_attrs/ndevs/{index}");
             sysfs::read_ibdev(dev, file, &mut name)
         };
         entry.ndev_ifindex = match len {
             Ok(1..) => {
-                // SAFETY: a name that was read ends in a NUL.
+                // SAFETY: `read_ibdev` ends the name with a NUL.
                 let ifindex = unsafe { libc::if_nametoindex(name.as_ptr().cast::<c_char>()) };
                 if ifindex == 0 {
                     return Err(Errno::last());
@@ -215,8 +222,9 @@ unsafe fn from_sysfs(
     Ok(())
 }
 
-/// Eight groups of hexadecimal digits, each with a colon behind it that nobody looks at. The second is
-/// whether a group was too long, of which C leaves ERANGE in errno.
+/// Parses eight groups of four hexadecimal digits, five bytes apart; the separators are not checked, as in
+/// the C library. Returns the GID, or `None` if a group has no digit, and whether a group overflowed 16
+/// bits, for which the C library leaves ERANGE in errno.
 pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
     let mut gid = [0; 16];
     let mut overflow = false;
@@ -231,16 +239,16 @@ pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
     (Some(gid), overflow)
 }
 
-/// Whether sysfs says that an entry is for RoCE v2. `None`: it says something else (errno ENOTSUP), or
-/// nothing (EFAULT).
+/// Whether an entry is for RoCE v2, according to sysfs. `None` with errno ENOTSUP for an unknown type, or
+/// EFAULT if there is no file for the entry.
 ///
 /// # Safety
 ///
-/// `dev` is NULL or lives.
+/// `dev` is NULL or alive.
 unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Option<bool> {
     let mut text = [0; 11];
     Errno(0).set();
-    // SAFETY: the caller's device.
+    // SAFETY: `dev` is NULL or alive, as the caller promises.
     let len = unsafe {
         let file = format_args!("ports/{port}/gid_attrs/types/{index}");
         sysfs::read_ibdev(dev, file, &mut text)
@@ -254,13 +262,13 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
                 None
             }
         },
-        // What reading the type of a GID of an InfiniBand port gives.
+        // The kernel fails with EINVAL for the GIDs of an InfiniBand port.
         Err(Errno(EINVAL)) => Some(false),
-        // A kernel older than the types has no directory for them; one that has it, but not the
-        // file, is told by the error of reading a directory.
+        // A kernel from before RoCE v2 has no directory `gid_attrs`. If it exists, only the file is
+        // missing: reading a directory fails with EISDIR.
         _ => {
             let file = format_args!("ports/{port}/gid_attrs");
-            // SAFETY: the caller's device.
+            // SAFETY: `dev` is NULL or alive, as the caller promises.
             let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
             match err {
                 Err(Errno(ENOENT)) => return Some(false),
@@ -272,7 +280,7 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
     }
 }
 
-/// The type that sysfs has one name with another for: RoCE v1 on Ethernet, else InfiniBand.
+/// The GID type that sysfs calls `IB/RoCE v1`: RoCE v1 on Ethernet, else InfiniBand.
 fn older_type(link_layer: u8) -> u32 {
     if link_layer == IBV_LINK_LAYER_ETHERNET as u8 {
         IBV_GID_TYPE_ROCE_V1
@@ -281,14 +289,14 @@ fn older_type(link_layer: u8) -> u32 {
     }
 }
 
-/// A port's link layer, and how many GIDs it has room for.
+/// A port's link layer, and the length of its GID table.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u32), Errno> {
     let mut attr = MaybeUninit::<ibv_port_attr>::zeroed();
-    // SAFETY: an open context; zeros are attributes.
+    // SAFETY: the context is open, as the caller promises; zeros are valid attributes.
     unsafe {
         match ibv_query_port(context, port, attr.as_mut_ptr().cast()) {
             0 => {
@@ -300,8 +308,8 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
     }
 }
 
-/// Reads an entry of the table; the inline `ibv_query_gid_ex` calls it (ibv_query_gid_ex(3)). Returns
-/// 0 or an errno value: ENODATA for an empty entry.
+/// Reads an entry of the GID table. The inline `ibv_query_gid_ex` calls it (ibv_query_gid_ex(3)). Returns 0
+/// or an errno value: ENODATA for an empty entry.
 ///
 /// # Safety
 ///
@@ -314,17 +322,17 @@ pub unsafe extern "C" fn _ibv_query_gid_ex(
     flags: u32,
     entry_size: usize,
 ) -> c_int {
-    // SAFETY: the caller's promises are the same.
+    // SAFETY: the context is open and `entry_size` bytes are writable, as the caller promises.
     unsafe {
         query_gid_ex(
-            context, port_num, gid_index, entry, flags, entry_size, EVERYTHING,
+            context, port_num, gid_index, entry, flags, entry_size, ALL_FIELDS,
         )
     }
 }
 
-/// Reads all entries that are not empty, of all ports, at most `max_entries`; the inline
-/// `ibv_query_gid_table` calls it (ibv_query_gid_table(3)). Returns how many, or a negative errno
-/// value: EINVAL if there are more.
+/// Reads all entries of all ports that are not empty. The inline `ibv_query_gid_table` calls it
+/// (ibv_query_gid_table(3)). Returns their number, or a negative errno value: -EINVAL if there are more than
+/// `max_entries`.
 ///
 /// # Safety
 ///
@@ -336,7 +344,7 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     flags: u32,
     entry_size: usize,
 ) -> isize {
-    // SAFETY: the caller's promises are what these ask for.
+    // SAFETY: the context is open and the entries are writable, as the caller promises.
     let count = unsafe {
         if let Some(software) = software::of_context(context) {
             return table_from_software(software, context, entries, max_entries, flags, entry_size);
@@ -354,11 +362,13 @@ pub unsafe extern "C" fn _ibv_query_gid_table(
     }
 }
 
-/// Asks a software device for the whole table, for [`_ibv_query_gid_table`].
+/// Reads the whole table from a software device, for [`_ibv_query_gid_table`]. Returns the number of
+/// entries or a negative errno value, which is in errno too.
 ///
 /// # Safety
 ///
-/// As there; `software` is the context's device's.
+/// `context` is an open context, whose device's functions `software` are; `max_entries` times `entry_size`
+/// bytes at `entries` are writable.
 unsafe fn table_from_software(
     software: &verbs_software_ops,
     context: *mut ibv_context,
@@ -367,34 +377,34 @@ unsafe fn table_from_software(
     flags: u32,
     entry_size: usize,
 ) -> isize {
-    let refused = |errno: Errno| -(errno.returned() as isize);
+    let fail = |errno: Errno| -(errno.returned() as isize);
     if let Err(errno) = check_form(flags, entry_size) {
-        return refused(errno);
+        return fail(errno);
     }
-    // One more than there may be, to see whether there are more; no table is longer than this.
+    // One more than `max_entries`, to detect that there are more.
     let room = max_entries.saturating_add(1).min(MAX_SOFTWARE_GIDS);
     let mut found = vec![EMPTY; room];
-    // SAFETY: an open context, and as many entries as told.
+    // SAFETY: the context is open, and `found` has `room` entries.
     let count = unsafe { (software.query_gid_table)(context, found.as_mut_ptr(), room) };
     let Ok(len) = usize::try_from(count) else {
         Errno(count.unsigned_abs() as c_int).set();
         return count;
     };
     if len > max_entries {
-        return refused(Errno(EINVAL));
+        return fail(Errno(EINVAL));
     }
     for (at, entry) in found.iter().take(len).enumerate() {
-        // SAFETY: the caller has room for `max_entries` of that size, and they are no fewer.
+        // SAFETY: `at` is below `max_entries`, so the place is writable; `check_form` checked the size.
         unsafe { put_entry(entries, at, entry_size, entry) };
     }
     count
 }
 
-/// Reads the whole table from sysfs, for [`_ibv_query_gid_table`].
+/// Reads the whole table from sysfs, for [`_ibv_query_gid_table`]. Returns the number of entries.
 ///
 /// # Safety
 ///
-/// As there.
+/// `context` is an open context; `max_entries` times `entry_size` bytes at `entries` are writable.
 unsafe fn table_from_sysfs(
     context: *mut ibv_context,
     entries: *mut ibv_gid_entry,
@@ -405,7 +415,7 @@ unsafe fn table_from_sysfs(
         return Err(Errno(EINVAL));
     }
     let mut attr = MaybeUninit::<ibv_device_attr>::zeroed();
-    // SAFETY: an open context; zeros are attributes.
+    // SAFETY: the context is open, as the caller promises; zeros are valid attributes.
     let ports = unsafe {
         match ibv_query_device(context, attr.as_mut_ptr()) {
             0 => attr.assume_init_ref().phys_port_cnt,
@@ -414,17 +424,17 @@ unsafe fn table_from_sysfs(
     };
     let mut count = 0;
     for port in 1..=ports {
-        // SAFETY: an open context.
+        // SAFETY: the context is open, as the caller promises.
         let (link_layer, len) = unsafe { port_link_layer(context, port) }?;
         for index in 0..len {
             let mut entry = EMPTY;
-            // SAFETY: an open context.
+            // SAFETY: the context is open, as the caller promises.
             unsafe {
                 from_sysfs(
                     context,
                     port.into(),
                     index,
-                    EVERYTHING,
+                    ALL_FIELDS,
                     Some(link_layer),
                     &mut entry,
                 )?;
@@ -435,8 +445,8 @@ unsafe fn table_from_sysfs(
             if count == max_entries {
                 return Err(Errno(EINVAL));
             }
-            // SAFETY: fewer than the caller's entries are before this one, of the size told, which
-            // need not be a multiple of an entry's alignment.
+            // SAFETY: `count` is below `max_entries`, so the place is writable, and an entry fits. It may
+            // be unaligned, since `entry_size` is arbitrary.
             unsafe {
                 let place = entries.byte_add(count * entry_size);
                 ptr::write_unaligned(place, entry);
@@ -464,20 +474,20 @@ mod tests {
             gid(b"0000:0000:0000:0000:0000:0000:0000:0000\0"),
             Some([0; 16])
         );
-        for nonsense in [
+        for malformed in [
             &b"\0"[..],
             b"",
             b"fe80:0000:0000:0000:5054:00ff:fe12:\0",
             b"fe80::1\0",
             b"                                         ",
         ] {
-            assert_eq!(gid(nonsense), None, "{nonsense:?}");
+            assert_eq!(gid(malformed), None, "{malformed:?}");
         }
         assert_eq!(
             gid(&[b'1'; 40]).map(|gid| gid[..10].to_vec()),
             Some(vec![0xff; 10])
         );
-        assert!(parse_gid(&[b'1'; 40]).1, "too long a number");
+        assert!(parse_gid(&[b'1'; 40]).1, "a group of more than 16 bits");
     }
 
     #[test]

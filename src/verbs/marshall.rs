@@ -1,16 +1,16 @@
-//! The kernel's forms of addresses, queue pair attributes and path records, and the programs'.
-//! librdmacm calls these.
+//! Conversion of address attributes, queue pair attributes and path records between the kernel's structs
+//! and those of verbs.h. librdmacm calls these functions.
 
 use crate::abi::*;
 
-/// Assigns members by name: `dst.member = src.member`, in whatever integer type `dst` has it.
+/// Assigns members by name: `dst.member = src.member`, converted to the integer type of `dst`'s member.
 macro_rules! copy_members {
     ($dst:expr, $src:expr; $($member:ident)+) => {$(
         $dst.$member = $src.$member as _;
     )+};
 }
 
-/// The same members of a path record in both forms, but for the GIDs.
+/// Copies the members of a path record, which both structs have by the same names, except the GIDs.
 macro_rules! copy_path_members {
     ($dst:expr, $src:expr) => {
         copy_members!($dst, $src;
@@ -26,30 +26,30 @@ fn ah_attr(dst: &mut ibv_ah_attr, src: &ib_uverbs_ah_attr) {
     copy_members!(dst, src; dlid sl src_path_bits static_rate is_global port_num);
 }
 
-/// Makes a program's address attributes of the kernel's.
+/// Converts the kernel's address attributes to those of verbs.h (ibv_copy_ah_attr_from_kern(3)).
 ///
 /// # Safety
 ///
-/// `src` is readable, `dst` holds a struct that is writable.
+/// `src` is readable, `dst` is initialised and writable, and they do not overlap.
 pub unsafe extern "C" fn ibv_copy_ah_attr_from_kern(
     dst: *mut ibv_ah_attr,
     src: *mut ib_uverbs_ah_attr,
 ) {
-    // SAFETY: the caller's promise; the two structs are different ones.
+    // SAFETY: `src` is readable and `dst` writable, as the caller promises; they do not overlap.
     unsafe { ah_attr(&mut *dst, &*src) }
 }
 
-/// Makes a program's queue pair attributes of the kernel's. The state and the rate limit, which the
-/// kernel's have no say in or no place for, stay as they are.
+/// Converts the kernel's queue pair attributes to those of verbs.h (ibv_copy_qp_attr_from_kern(3)).
+/// `qp_state` and `rate_limit` stay unchanged, as in the C library.
 ///
 /// # Safety
 ///
-/// `src` is readable, `dst` holds a struct that is writable.
+/// `src` is readable, `dst` is initialised and writable, and they do not overlap.
 pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(
     dst: *mut ibv_qp_attr,
     src: *mut ib_uverbs_qp_attr,
 ) {
-    // SAFETY: the caller's promise; the two structs are different ones.
+    // SAFETY: `src` is readable and `dst` writable, as the caller promises; they do not overlap.
     let (dst, src) = unsafe { (&mut *dst, &*src) };
     copy_members!(dst.cap, src;
         max_send_wr max_recv_wr max_send_sge max_recv_sge max_inline_data);
@@ -61,33 +61,33 @@ pub unsafe extern "C" fn ibv_copy_qp_attr_from_kern(
         min_rnr_timer port_num timeout retry_cnt rnr_retry alt_port_num alt_timeout);
 }
 
-/// Makes a program's path record of the kernel's.
+/// Converts the kernel's path record to that of sa.h (ibv_copy_path_rec_from_kern(3)).
 ///
 /// # Safety
 ///
-/// `src` is readable, `dst` holds a struct that is writable.
+/// `src` is readable, `dst` is initialised and writable, and they do not overlap.
 pub unsafe extern "C" fn ibv_copy_path_rec_from_kern(
     dst: *mut ibv_sa_path_rec,
     src: *mut ib_user_path_rec,
 ) {
-    // SAFETY: the caller's promise; the two structs are different ones.
+    // SAFETY: `src` is readable and `dst` writable, as the caller promises; they do not overlap.
     let (dst, src) = unsafe { (&mut *dst, &*src) };
     dst.dgid = ibv_gid { raw: src.dgid };
     dst.sgid = ibv_gid { raw: src.sgid };
     copy_path_members!(dst, src);
 }
 
-/// Makes the kernel's path record of a program's.
+/// Converts a path record of sa.h to the kernel's (ibv_copy_path_rec_to_kern(3)).
 ///
 /// # Safety
 ///
-/// `src` is readable, `dst` holds a struct that is writable.
+/// `src` is readable, `dst` is initialised and writable, and they do not overlap.
 pub unsafe extern "C" fn ibv_copy_path_rec_to_kern(
     dst: *mut ib_user_path_rec,
     src: *mut ibv_sa_path_rec,
 ) {
-    // SAFETY: the caller's promise; the two structs are different ones, and a GID is 16 bytes by
-    // whichever name.
+    // SAFETY: `src` is readable and `dst` writable, as the caller promises; they do not overlap. All
+    // members of a GID have the same 16 bytes, of any value.
     let (dst, src) = unsafe {
         let (dst, src) = (&mut *dst, &*src);
         dst.dgid = src.dgid.raw;
@@ -107,7 +107,7 @@ mod tests {
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     struct Bytes([u8; 256]);
 
-    /// Bytes that look random and are the same in every run (xorshift64).
+    /// Pseudo-random bytes, the same in every run (xorshift64).
     struct Random(u64);
 
     impl Random {
@@ -121,8 +121,8 @@ mod tests {
         }
     }
 
-    /// Runs our function and the C library's on the same bytes, over the same bytes, and compares
-    /// all that there is then: what was to be written, and what was to be left alone.
+    /// Runs our function and the C library's with the same random source and destination, and compares the
+    /// whole destinations, including bytes that neither should write.
     fn compare<D, S>(name: &str, ours: unsafe extern "C" fn(*mut D, *mut S)) {
         assert!(size_of::<D>() <= 256 && size_of::<S>() <= 256);
         let library = oracle::library();
@@ -132,8 +132,8 @@ mod tests {
             let (src, dst) = (random.bytes(), random.bytes());
             let [our, their] = [ours, theirs].map(|copy| {
                 let (mut src, mut dst) = (src, dst);
-                // SAFETY: every member of these structs is a number, so that any bytes will do, and
-                // there are enough of them, well aligned.
+                // SAFETY: all members of these structs are integers, so any bytes are valid; there are
+                // enough of them, and they are aligned.
                 unsafe { copy((&raw mut dst).cast(), (&raw mut src).cast()) };
                 dst
             });
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn structs_are_made_as_the_c_library_makes_them() {
+    fn structs_are_converted_as_by_the_c_library() {
         compare("ibv_copy_ah_attr_from_kern", ibv_copy_ah_attr_from_kern);
         compare("ibv_copy_qp_attr_from_kern", ibv_copy_qp_attr_from_kern);
         compare("ibv_copy_path_rec_from_kern", ibv_copy_path_rec_from_kern);

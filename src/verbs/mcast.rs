@@ -1,4 +1,4 @@
-//! Multicast groups of a UD queue pair.
+//! Multicast group membership of UD queue pairs.
 
 use libc::c_int;
 
@@ -6,12 +6,12 @@ use super::dispatch::dispatch;
 use crate::abi::*;
 
 dispatch! {
-    /// Lets a queue pair receive what is sent to the group (ibv_attach_mcast(3)). `lid` in host
-    /// order. Returns 0 or an errno value.
+    /// Attaches a queue pair to a multicast group, whose messages it then receives (ibv_attach_mcast(3)).
+    /// `lid` is in host byte order. Returns 0 or an errno value.
     ibv_attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int
         => [(*qp).context] attach_mcast(qp, gid, lid);
 
-    /// Undoes `ibv_attach_mcast` (ibv_attach_mcast(3)). Returns 0 or an errno value.
+    /// Detaches a queue pair from a multicast group (ibv_attach_mcast(3)). Returns 0 or an errno value.
     ibv_detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, lid: u16) -> c_int
         => [(*qp).context] detach_mcast(qp, gid, lid);
 }

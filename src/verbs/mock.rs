@@ -1,4 +1,4 @@
-//! A context whose provider is a test.
+//! A context for tests, which act as its provider.
 
 use core::mem::MaybeUninit;
 
@@ -7,7 +7,7 @@ use crate::provider::context::Private;
 use crate::provider::ops::set_defaults;
 use crate::uverbs::state::State;
 
-/// A context without a kernel behind it. All operations are unsupported until a test sets them.
+/// A context without a kernel device. All ops are unsupported until the test sets them.
 pub(crate) struct Mock {
     device: *mut verbs_device,
     private: *mut Private,
@@ -18,9 +18,9 @@ pub(crate) struct Mock {
 ///
 /// # Safety
 ///
-/// Zeros are a value of the type.
+/// Zeros are a valid value of the type.
 unsafe fn zeroed<T>() -> *mut T {
-    // SAFETY: the caller's promise.
+    // SAFETY: zeros are a valid value, as the caller promises.
     Box::into_raw(Box::new(unsafe {
         MaybeUninit::<T>::zeroed().assume_init()
     }))
@@ -28,7 +28,7 @@ unsafe fn zeroed<T>() -> *mut T {
 
 impl Mock {
     pub fn new() -> Self {
-        // SAFETY: zeros are a device and a context; the private part is written before it is read.
+        // SAFETY: zeros are a valid device and context; the private part is written before it is read.
         unsafe {
             let device = zeroed::<verbs_device>();
             let context = zeroed::<verbs_context>();
@@ -51,26 +51,26 @@ impl Mock {
 
     /// The public context.
     pub fn context(&self) -> *mut ibv_context {
-        // SAFETY: the context lives as long as this.
+        // SAFETY: the context lives as long as `self`.
         unsafe { &raw mut (*self.context).context }
     }
 
-    /// The device, of which only what the library asks for is filled in.
+    /// The device, for the test to fill in.
     pub fn device(&mut self) -> &mut verbs_device {
-        // SAFETY: the device lives as long as this, and the test is its only user.
+        // SAFETY: the device lives as long as `self`, and only this test uses it.
         unsafe { &mut *self.device }
     }
 
-    /// The operations, for the test to set.
+    /// The ops, for the test to set.
     pub fn ops(&mut self) -> &mut verbs_context_ops {
-        // SAFETY: the private part lives as long as this, and the test is its only user.
+        // SAFETY: the private part lives as long as `self`, and only this test uses it.
         unsafe { &mut (*self.private).ops }
     }
 }
 
 impl Drop for Mock {
     fn drop(&mut self) {
-        // SAFETY: made by boxes of these types, and freed here only. All the members are plain.
+        // SAFETY: all three came from boxes of these types, and are freed only here.
         unsafe {
             drop(Box::from_raw(self.context));
             drop(Box::from_raw(self.private));

@@ -1,4 +1,8 @@
-//! The public verbs, a file per object.
+//! The public verbs, one file per kind of object.
+//!
+//! Each function here is the implementation of a C function of the same name, whose man page is named
+//! in its documentation. Unless that says otherwise, any thread may call it. Most pass the call to the
+//! provider through the context's ops, so limits and errors are the provider's.
 
 pub mod ah;
 pub mod ah_from_wc;

@@ -1,7 +1,8 @@
-//! Memory regions.
+//! Memory regions (MR).
 //!
-//! A region that the device reaches by DMA is kept from being copied on fork for as long as it
-//! lives; one that is paged on demand, imported, or of a dma-buf needs no such care.
+//! The pages of a region are pinned while it is registered, and fork() must not replace them by copies
+//! (ibv_fork_init(3)): registration marks them with `ibv_dontfork_range`, deregistration ends that. On-demand
+//! paging regions, imported ones and those of a dma-buf have no pinned pages of the process.
 
 use core::ptr;
 use core::sync::atomic::Ordering;
@@ -17,14 +18,15 @@ use crate::uverbs::cmd::device::core_support;
 
 const ON_DEMAND: c_uint = IBV_ACCESS_ON_DEMAND;
 
-/// Leaves out the access flags that a kernel may not know, if this one does not: they are hints.
+/// Removes the optional access flags from `access` if the kernel does not support them. They are hints, so
+/// registration succeeds without them.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 #[inline]
-unsafe fn known_access(context: *mut ibv_context, access: c_uint) -> c_uint {
-    // SAFETY: an open context.
+unsafe fn supported_access(context: *mut ibv_context, access: c_uint) -> c_uint {
+    // SAFETY: the context is open, as the caller promises.
     let support = unsafe { core_support(context) }.load(Ordering::Relaxed);
     if support & u64::from(IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS) != 0 {
         access
@@ -33,13 +35,14 @@ unsafe fn known_access(context: *mut ibv_context, access: c_uint) -> c_uint {
     }
 }
 
-/// A region as its provider returned it, with what the library fills in. Or NULL: then the memory that
-/// was `pinned` for the verb is given back to children, and the log says why. errno stays as it is.
+/// Completes a registration and returns `mr`. Fills in the library's members of a new region. If `mr` is
+/// NULL, ends the `ibv_dontfork_range` of the memory and writes the reason to the log; errno is preserved.
+/// `pinned` has the verb's name and the memory's address, or is `None` if no pages are pinned.
 ///
 /// # Safety
 ///
-/// `mr` is NULL or a region of a provider of `pd`'s, which lives, that nobody else knows yet; the pinned
-/// memory had its `ibv_dontfork_range`.
+/// `pd` is a live protection domain; `mr` is NULL or a new region in it that no other thread knows yet.
+/// `ibv_dontfork_range` succeeded for pinned memory.
 #[inline]
 unsafe fn registered(
     pd: *mut ibv_pd,
@@ -48,7 +51,8 @@ unsafe fn registered(
     length: usize,
     pinned: Option<(&str, *mut c_void)>,
 ) -> *mut ibv_mr {
-    // SAFETY: as this function's own promise.
+    // SAFETY: `pd` is alive and `mr` is NULL or this thread's alone, as the caller promises; the range is
+    // the one of `ibv_dontfork_range`.
     unsafe {
         if !mr.is_null() {
             (*mr).context = (*pd).context;
@@ -63,13 +67,13 @@ unsafe fn registered(
     mr
 }
 
-/// Registers memory at an address the program chooses for the device to see, with flags that the
-/// kernel may ignore; verbs.h turns `ibv_reg_mr` and `ibv_reg_mr_iova` into this one when it cannot
-/// tell the flags at compile time (ibv_reg_mr(3)). Returns NULL with errno set if it fails.
+/// Registers memory at the I/O virtual address `iova`, with access flags that the kernel may ignore
+/// (ibv_reg_mr(3)). verbs.h turns `ibv_reg_mr` and `ibv_reg_mr_iova` into this if the flags are not a
+/// compile-time constant. `ibv_dereg_mr` frees the region. Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain. The memory is the program's business.
+/// `pd` is a live protection domain. The memory is not accessed here.
 pub unsafe extern "C" fn ibv_reg_mr_iova2(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -77,11 +81,11 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
     iova: u64,
     access: c_uint,
 ) -> *mut ibv_mr {
-    // SAFETY: the domain lives, so its context does, with its device and its table; the fork range
-    // is the region's; the provider returns NULL or a region that nobody else knows yet.
+    // SAFETY: the domain is alive, so its context is open; the provider returns NULL or a region that no
+    // other thread knows yet.
     unsafe {
         let context = (*pd).context;
-        let access = known_access(context, access);
+        let access = supported_access(context, access);
         let pinned = access & ON_DEMAND == 0;
         if pinned && ibv_dontfork_range(addr, length) != 0 {
             return ptr::null_mut();
@@ -96,23 +100,23 @@ pub unsafe extern "C" fn ibv_reg_mr_iova2(
 ///
 /// # Safety
 ///
-/// As [`ibv_reg_mr_iova2`].
+/// `pd` is a live protection domain.
 pub unsafe extern "C" fn ibv_reg_mr(
     pd: *mut ibv_pd,
     addr: *mut c_void,
     length: usize,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the domain is alive, as the caller promises.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, addr as u64, access as c_uint) }
 }
 
-/// Registers memory at an address the program chooses for the device to see (ibv_reg_mr(3)). Returns
-/// NULL with errno set if it fails.
+/// Registers memory at the I/O virtual address `iova` (ibv_reg_mr(3)). Returns NULL with errno set if it
+/// fails.
 ///
 /// # Safety
 ///
-/// As [`ibv_reg_mr_iova2`].
+/// `pd` is a live protection domain.
 pub unsafe extern "C" fn ibv_reg_mr_iova(
     pd: *mut ibv_pd,
     addr: *mut c_void,
@@ -120,12 +124,12 @@ pub unsafe extern "C" fn ibv_reg_mr_iova(
     iova: u64,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: the caller's promise is the same.
+    // SAFETY: the domain is alive, as the caller promises.
     unsafe { ibv_reg_mr_iova2(pd, addr, length, iova, access as c_uint) }
 }
 
-/// Registers a part of a dma-buf (ibv_reg_mr(3)); the region's address is the offset in it. Returns
-/// NULL with errno set if it fails.
+/// Registers a part of a dma-buf (ibv_reg_mr(3)). The `addr` member of the region is the offset in the
+/// dma-buf. Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
@@ -138,29 +142,29 @@ pub unsafe extern "C" fn ibv_reg_dmabuf_mr(
     fd: c_int,
     access: c_int,
 ) -> *mut ibv_mr {
-    // SAFETY: the domain lives, so its context does; the provider returns NULL or a region that
-    // nobody else knows yet.
+    // SAFETY: the domain is alive, so its context is open; the provider returns NULL or a region that no
+    // other thread knows yet.
     unsafe {
         let context = (*pd).context;
         let mr = (ops(context).reg_dmabuf_mr)(pd, offset, length, iova, fd, access);
-        let shown = ptr::without_provenance_mut(offset as usize);
-        registered(pd, mr, shown, length, None)
+        let addr = ptr::without_provenance_mut(offset as usize);
+        registered(pd, mr, addr, length, None)
     }
 }
 
-/// What a program asks for: the attributes that its mask names, and zeros, for a program built
-/// against older headers has a shorter struct.
+/// A copy of the program's attributes, with zeros for the members that its mask does not name. Those are
+/// not read, because programs built with older headers have a shorter struct.
 ///
 /// # Safety
 ///
-/// `asked` has the members that its mask names.
-unsafe fn asked_for(asked: *const ibv_mr_init_attr) -> ibv_mr_init_attr {
-    // SAFETY: three members that every struct has.
+/// `requested` is readable up to and including the last member that its mask names.
+unsafe fn named_attr(requested: *const ibv_mr_init_attr) -> ibv_mr_init_attr {
+    // SAFETY: the struct of every release has these three members.
     let mut attr = unsafe {
         ibv_mr_init_attr {
-            length: (*asked).length,
-            access: (*asked).access,
-            comp_mask: (*asked).comp_mask,
+            length: (*requested).length,
+            access: (*requested).access,
+            comp_mask: (*requested).comp_mask,
             iova: 0,
             addr: ptr::null_mut(),
             fd: 0,
@@ -172,8 +176,8 @@ unsafe fn asked_for(asked: *const ibv_mr_init_attr) -> ibv_mr_init_attr {
     macro_rules! take {
         ($($bit:ident $member:ident)*) => {$(
             if attr.comp_mask & u64::from($bit) != 0 {
-                // SAFETY: the mask says that the member is there.
-                attr.$member = unsafe { (*asked).$member };
+                // SAFETY: the mask names the member, so it is readable, as the caller promises.
+                attr.$member = unsafe { (*requested).$member };
             }
         )*};
     }
@@ -188,22 +192,23 @@ unsafe fn asked_for(asked: *const ibv_mr_init_attr) -> ibv_mr_init_attr {
     attr
 }
 
-/// Registers memory, a part of a dma-buf or of an `ibv_buf`, as the attributes say (ibv_reg_mr(3)).
-/// Returns NULL with errno set if it fails.
+/// Registers memory, a part of a dma-buf, or a part of an `ibv_buf`, as the attributes say
+/// (ibv_reg_mr_ex(3)). Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
-/// `pd` is a live protection domain; the attributes are readable and their objects live.
+/// `pd` is a live protection domain; the attributes that the mask names are readable, and their objects are
+/// alive.
 pub unsafe extern "C" fn ibv_reg_mr_ex(
     pd: *mut ibv_pd,
     mr_init_attr: *mut ibv_mr_init_attr,
 ) -> *mut ibv_mr {
-    // SAFETY: the attributes are readable as far as their mask says.
-    let mut attr = unsafe { asked_for(mr_init_attr) };
+    // SAFETY: the attributes that the mask names are readable, as the caller promises.
+    let mut attr = unsafe { named_attr(mr_init_attr) };
     if attr.comp_mask & u64::from(IBV_REG_MR_MASK_BUF) != 0 {
-        // SAFETY: the mask says that this is a buffer, by the caller's promise a live one.
+        // SAFETY: the mask names the buffer, which is NULL or alive, as the caller promises.
         let resolved = match unsafe { attr.buf.as_ref() } {
-            Some(of) => buf::resolve(pd, of, &mut attr),
+            Some(buf) => buf::resolve(pd, buf, &mut attr),
             None => Err(Errno(EINVAL)),
         };
         if let Err(errno) = resolved {
@@ -213,46 +218,47 @@ pub unsafe extern "C" fn ibv_reg_mr_ex(
     let by_address = attr.comp_mask & u64::from(IBV_REG_MR_MASK_FD) == 0;
     let pinned = by_address && attr.access as c_uint & ON_DEMAND == 0;
     let (addr, length) = (attr.addr, attr.length);
-    // The region's address of a dma-buf is the offset in it, as ibv_reg_dmabuf_mr has it.
-    let shown = if attr.comp_mask & u64::from(IBV_REG_MR_MASK_ADDR) != 0 {
+    // Of a dma-buf, `addr` of the region is the offset, as with ibv_reg_dmabuf_mr.
+    let mr_addr = if attr.comp_mask & u64::from(IBV_REG_MR_MASK_ADDR) != 0 {
         addr
     } else {
         ptr::without_provenance_mut(attr.fd_offset as usize)
     };
-    // SAFETY: as in `ibv_reg_mr_iova2`; the provider may change this function's own attributes.
+    // SAFETY: the domain is alive, so its context is open; the provider returns NULL or a region that no
+    // other thread knows yet, and may change `attr`, which is a copy.
     unsafe {
         let context = (*pd).context;
         if pinned && ibv_dontfork_range(addr, length) != 0 {
             return ptr::null_mut();
         }
-        attr.access = known_access(context, attr.access as c_uint) as c_int;
+        attr.access = supported_access(context, attr.access as c_uint) as c_int;
         let mr = (ops(context).reg_mr_ex)(pd, &mut attr);
         let pinned = pinned.then_some(("ibv_reg_mr_ex", addr));
-        registered(pd, mr, shown, length, pinned)
+        registered(pd, mr, mr_addr, length, pinned)
     }
 }
 
-/// Says why a program's call cannot be right, before anything is done.
-fn rereg_is_sound(
+/// Whether the arguments of ibv_rereg_mr() are valid.
+fn rereg_args_valid(
     mr_type: ibv_mr_type,
     flags: c_int,
     addr: *mut c_void,
     length: usize,
     access: c_int,
 ) -> bool {
-    let asks = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
+    let has = |flag: ibv_rereg_mr_flags| flags & flag as c_int != 0;
     mr_type == IBV_MR_TYPE_MR
         && flags & !(IBV_REREG_MR_FLAGS_SUPPORTED as c_int) == 0
-        && (!asks(IBV_REREG_MR_CHANGE_TRANSLATION) || length != 0 && !addr.is_null())
-        && (access == 0 || asks(IBV_REREG_MR_CHANGE_ACCESS))
+        && (!has(IBV_REREG_MR_CHANGE_TRANSLATION) || length != 0 && !addr.is_null())
+        && (access == 0 || has(IBV_REREG_MR_CHANGE_ACCESS))
 }
 
-/// Changes a region's memory, domain or access (ibv_rereg_mr(3)). Returns 0 or an
-/// `IBV_REREG_MR_ERR_*` value, which says whether the region is still good, with errno set.
+/// Changes a region's memory, protection domain or access (ibv_rereg_mr(3)). Returns 0, or an
+/// `IBV_REREG_MR_ERR_*` value with errno set; the value says whether the region is still valid.
 ///
 /// # Safety
 ///
-/// `mr` is a live region; `pd` is a live domain of its context if the flags ask for it.
+/// `mr` is a live region; with IBV_REREG_MR_CHANGE_PD, `pd` is a live protection domain of its context.
 pub unsafe extern "C" fn ibv_rereg_mr(
     mr: *mut ibv_mr,
     flags: c_int,
@@ -262,14 +268,14 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     access: c_int,
 ) -> c_int {
     let vmr = mr.cast::<verbs_mr>();
-    // SAFETY: every region of this library begins a `verbs_mr`.
-    if !rereg_is_sound(unsafe { (*vmr).mr_type }, flags, addr, length, access) {
+    // SAFETY: the region is alive, and every region is the start of a `verbs_mr`.
+    if !rereg_args_valid(unsafe { (*vmr).mr_type }, flags, addr, length, access) {
         Errno(EINVAL).set();
         return IBV_REREG_MR_ERR_INPUT;
     }
     let moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION as c_int != 0;
-    // SAFETY: the region lives, so its context does; both fork ranges are what was or is to be
-    // registered.
+    // SAFETY: the region is alive, so its context is open; the fork ranges are the region's new and old
+    // memory.
     unsafe {
         if moves && ibv_dontfork_range(addr, length) != 0 {
             return IBV_REREG_MR_ERR_DONT_FORK_NEW;
@@ -299,15 +305,16 @@ pub unsafe extern "C" fn ibv_rereg_mr(
     0
 }
 
-/// Frees a region (ibv_reg_mr(3)). Returns 0 or an errno value; EBUSY while a window is bound to it.
+/// Deregisters a region (ibv_reg_mr(3)). Returns 0 or an errno value; EBUSY while a memory window is bound
+/// to it.
 ///
 /// # Safety
 ///
-/// `mr` is a live region, dead after success.
+/// `mr` is a live region, and is not used again after success.
 pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
     let vmr = mr.cast::<verbs_mr>();
-    // SAFETY: the region lives until its provider frees it, begins a `verbs_mr`, and is read before;
-    // the fork range is the one of its registration.
+    // SAFETY: the region is alive, is the start of a `verbs_mr`, and is read before its provider frees
+    // it; the fork range is the one of its registration.
     unsafe {
         let (addr, length) = ((*mr).addr, (*mr).length);
         let pinned = (*vmr).mr_type == IBV_MR_TYPE_MR && (*vmr).access as c_uint & ON_DEMAND == 0;
@@ -320,12 +327,12 @@ pub unsafe extern "C" fn ibv_dereg_mr(mr: *mut ibv_mr) -> c_int {
 }
 
 dispatch! {
-    /// Makes a region of another process's usable here (ibv_import_mr(3)). Returns NULL with errno
-    /// set if it fails.
+    /// Imports a region that another process registered; `ibv_unimport_mr` ends that (ibv_import_mr(3)).
+    /// Returns NULL with errno set if it fails.
     ibv_import_mr(pd: *mut ibv_pd, mr_handle: u32) -> *mut ibv_mr
         => [(*pd).context] import_mr(pd, mr_handle);
 
-    /// Undoes `ibv_import_mr`; the region itself stays (ibv_import_mr(3)).
+    /// Frees an imported handle, but not the region itself (ibv_import_mr(3)).
     ibv_unimport_mr(mr: *mut ibv_mr) => [(*mr).context] unimport_mr(mr);
 }
 
@@ -336,22 +343,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rereg_refuses_what_cannot_be() {
+    fn rereg_rejects_invalid_arguments() {
         const MOVE: c_int = IBV_REREG_MR_CHANGE_TRANSLATION as c_int;
         const PD: c_int = IBV_REREG_MR_CHANGE_PD as c_int;
         const ACCESS: c_int = IBV_REREG_MR_CHANGE_ACCESS as c_int;
-        let sound = |mr_type, flags, addr: usize, length, access| {
-            rereg_is_sound(mr_type, flags, address(addr), length, access)
+        let valid = |mr_type, flags, addr: usize, length, access| {
+            rereg_args_valid(mr_type, flags, address(addr), length, access)
         };
-        assert!(sound(IBV_MR_TYPE_MR, MOVE | PD | ACCESS, 4096, 1, 1));
-        assert!(sound(IBV_MR_TYPE_MR, 0, 0, 0, 0));
-        assert!(sound(IBV_MR_TYPE_MR, ACCESS, 0, 0, 0));
-        assert!(!sound(IBV_MR_TYPE_DMABUF_MR, MOVE, 4096, 1, 0));
-        assert!(!sound(IBV_MR_TYPE_MR, 8, 4096, 1, 0));
-        assert!(!sound(IBV_MR_TYPE_MR, c_int::MIN, 4096, 1, 0));
-        assert!(!sound(IBV_MR_TYPE_MR, MOVE, 0, 1, 0));
-        assert!(!sound(IBV_MR_TYPE_MR, MOVE, 4096, 0, 0));
-        assert!(!sound(IBV_MR_TYPE_MR, MOVE, 4096, 1, 1));
+        assert!(valid(IBV_MR_TYPE_MR, MOVE | PD | ACCESS, 4096, 1, 1));
+        assert!(valid(IBV_MR_TYPE_MR, 0, 0, 0, 0));
+        assert!(valid(IBV_MR_TYPE_MR, ACCESS, 0, 0, 0));
+        assert!(!valid(IBV_MR_TYPE_DMABUF_MR, MOVE, 4096, 1, 0));
+        assert!(!valid(IBV_MR_TYPE_MR, 8, 4096, 1, 0));
+        assert!(!valid(IBV_MR_TYPE_MR, c_int::MIN, 4096, 1, 0));
+        assert!(!valid(IBV_MR_TYPE_MR, MOVE, 0, 1, 0));
+        assert!(!valid(IBV_MR_TYPE_MR, MOVE, 4096, 0, 0));
+        assert!(!valid(IBV_MR_TYPE_MR, MOVE, 4096, 1, 1));
     }
 
     #[test]
@@ -368,12 +375,12 @@ mod tests {
             buf: address(8),
         };
         for bit in 0..6 {
-            let asked = ibv_mr_init_attr {
+            let requested = ibv_mr_init_attr {
                 comp_mask: 1 << bit,
                 ..full
             };
-            // SAFETY: a whole struct.
-            let got = unsafe { asked_for(&asked) };
+            // SAFETY: a complete struct.
+            let got = unsafe { named_attr(&requested) };
             let values = [
                 got.iova,
                 got.addr as u64,

@@ -1,4 +1,4 @@
-//! The P_Key table of a port, as sysfs shows it.
+//! The P_Key table of a port, read from sysfs or from a software device.
 
 use libc::{ERANGE, c_int};
 
@@ -6,8 +6,8 @@ use crate::abi::*;
 use crate::discover::{sysfs, value::hex16};
 use crate::provider::software;
 
-/// Reports a P_Key, in network order (ibv_query_pkey(3)). Returns 0 or -1; errno is what opening
-/// or reading the sysfs file left, EINVAL for a device that is not in sysfs.
+/// Reports an entry of the P_Key table in network byte order (ibv_query_pkey(3)). Returns 0, or -1 with the
+/// errno of opening or reading the sysfs file; EINVAL for a device that is not in sysfs.
 ///
 /// # Safety
 ///
@@ -18,20 +18,17 @@ pub unsafe extern "C" fn ibv_query_pkey(
     index: c_int,
     pkey: *mut u16,
 ) -> c_int {
-    // SAFETY: an open context.
+    // SAFETY: the context is open, as the caller promises.
     if let Some(software) = unsafe { software::of_context(context) } {
-        // SAFETY: the function is this context's device's, and asks for what this verb asks for.
+        // SAFETY: the function is this device's; the context is open and `pkey` writable.
         return match unsafe { (software.query_pkey)(context, port_num, index, pkey) } {
             0 => 0,
-            errno => {
-                Errno(errno).set();
-                -1
-            }
+            errno => Errno(errno).minus_one(),
         };
     }
     let mut text = [0; 8];
-    // SAFETY: every device of this library begins a `verbs_device`, and the context holds it and
-    // with it the device's sysfs description.
+    // SAFETY: the context is open, so its device and the device's sysfs part are alive; every device is
+    // the start of a `verbs_device`.
     let len = unsafe {
         let device = (*context).device.cast::<verbs_device>();
         let file = format_args!("ports/{port_num}/pkeys/{index}");
@@ -43,13 +40,13 @@ pub unsafe extern "C" fn ibv_query_pkey(
     if value.overflow {
         Errno(ERANGE).set();
     }
-    // SAFETY: the caller's P_Key is writable.
+    // SAFETY: `pkey` is writable, as the caller promises.
     unsafe { *pkey = value.value.to_be() };
     0
 }
 
-/// Finds the first place of a P_Key (network order) in the port's table (ibv_get_pkey_index(3)).
-/// Returns the place, or -1 if the table ends before it is found.
+/// Returns the index of the first entry of the port's P_Key table that is `pkey`, in network byte order
+/// (ibv_get_pkey_index(3)); -1 if there is none.
 ///
 /// # Safety
 ///
@@ -61,7 +58,7 @@ pub unsafe extern "C" fn ibv_get_pkey_index(
 ) -> c_int {
     let mut found = 0;
     for index in 0..=c_int::MAX {
-        // SAFETY: an open context, and a P_Key of this function's own.
+        // SAFETY: the context is open, as the caller promises, and `found` is writable.
         if unsafe { ibv_query_pkey(context, port_num, index, &mut found) } < 0 {
             break;
         }

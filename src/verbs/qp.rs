@@ -1,4 +1,4 @@
-//! Queue pairs.
+//! Queue pairs (QP).
 
 use libc::{c_int, c_void};
 
@@ -7,13 +7,13 @@ use crate::abi::*;
 use crate::provider::ops::ops;
 
 dispatch! {
-    /// Creates a queue pair, to be destroyed by `ibv_destroy_qp` (ibv_create_qp(3)). The attributes
-    /// come back as what the device gave. Returns NULL with errno set if it fails.
+    /// Creates a queue pair; `ibv_destroy_qp` destroys it (ibv_create_qp(3)). Writes the capabilities that
+    /// it really has to the attributes. Returns NULL with errno set if it fails.
     ibv_create_qp(pd: *mut ibv_pd, qp_init_attr: *mut ibv_qp_init_attr) -> *mut ibv_qp
         => [(*pd).context] create_qp(pd, qp_init_attr);
 
-    /// Destroys a queue pair once its events are acknowledged (ibv_create_qp(3)). Returns 0 or an
-    /// errno value; EBUSY while it is in a multicast group.
+    /// Destroys a queue pair. Blocks until all its events are acknowledged (ibv_create_qp(3)). Returns 0 or
+    /// an errno value; EBUSY while it is attached to a multicast group.
     ibv_destroy_qp(qp: *mut ibv_qp) -> c_int => [(*qp).context] destroy_qp(qp);
 }
 
@@ -21,15 +21,15 @@ dispatch! {
 ///
 /// # Safety
 ///
-/// `qp` is a live queue pair; the two results are writable.
+/// `qp` is a live queue pair; `attr` and `init_attr` are writable.
 pub unsafe extern "C" fn ibv_query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
     init_attr: *mut ibv_qp_init_attr,
 ) -> c_int {
-    // SAFETY: the queue pair lives, so its context does; the provider has filled the attributes
-    // that are asked for when it returns 0.
+    // SAFETY: the queue pair is alive, so its context is open; a provider that returns 0 has filled in
+    // the attributes that the mask names.
     unsafe {
         let err = (ops((*qp).context).query_qp)(qp, attr, attr_mask, init_attr);
         if err == 0 && attr_mask & IBV_QP_STATE as c_int != 0 {
@@ -49,8 +49,8 @@ pub unsafe extern "C" fn ibv_modify_qp(
     attr: *mut ibv_qp_attr,
     attr_mask: c_int,
 ) -> c_int {
-    // SAFETY: the queue pair lives, so its context does; the state is one of the caller's
-    // attributes.
+    // SAFETY: the queue pair is alive, so its context is open; the attributes that the mask names are
+    // readable, as the caller promises.
     unsafe {
         let err = (ops((*qp).context).modify_qp)(qp, attr, attr_mask);
         if err == 0 && attr_mask & IBV_QP_STATE as c_int != 0 {
@@ -60,41 +60,40 @@ pub unsafe extern "C" fn ibv_modify_qp(
     }
 }
 
-/// Where `verbs_qp.comp_mask` is: behind `ibv_qp_ex`, to which rdma-core 44 and 45 each added a
-/// function pointer without saying so in the provider ABI's number. In ascending order.
-const COMP_MASK_PLACES: [usize; 3] = [344, 352, 360];
+/// The possible offsets of `verbs_qp.comp_mask`, in ascending order. It follows `ibv_qp_ex`, to which
+/// rdma-core v44 and v45 each added a function pointer without a new provider ABI.
+const COMP_MASK_OFFSETS: [usize; 3] = [344, 352, 360];
 
-/// Where `ibv_qp_ex.wr_start` is, in every release.
+/// The offset of `ibv_qp_ex.wr_start`, the same in every release.
 const WR_START: usize = core::mem::offset_of!(ibv_qp_ex, wr_start);
 
-/// Says whether a queue pair is an extended one, from the 64-bit words of its provider's struct.
+/// Whether a queue pair is an extended one. `word` returns the 64-bit word at an offset of the provider's
+/// struct.
 ///
-/// The word that holds `comp_mask` (32 bits, and padding that providers zero) is told by its value:
-/// the bit of an extended queue pair, and maybe that of an XRC domain. Where an older or newer
-/// release has the mask, there are function pointers, NULL, or the domain's address. Without
-/// `wr_start`, which every extended queue pair has, the words are not looked at: behind a shorter
-/// struct they are the provider's own.
+/// Among the possible places, `comp_mask` (32 bits, and padding that providers zero) is recognised by its
+/// value: the bit of an extended queue pair, with or without that of an XRC domain. At the places where
+/// other releases have the mask there are function pointers, NULL, or the domain's address. If `wr_start`
+/// is NULL the queue pair is not extended, and the words are not read: they may be data of the provider.
 fn is_extended(word: impl Fn(usize) -> u64) -> bool {
     const EX: u64 = VERBS_QP_EX as u64;
     const XRCD: u64 = VERBS_QP_XRCD as u64;
     word(WR_START) != 0
-        && COMP_MASK_PLACES
+        && COMP_MASK_OFFSETS
             .into_iter()
-            .any(|place| word(place) & !XRCD == EX)
+            .any(|offset| word(offset) & !XRCD == EX)
 }
 
-/// Gives the extended form of a queue pair that was created with `send_ops_flags`, else NULL
-/// (ibv_create_qp_ex(3)).
+/// Returns the extended form of a queue pair that was created with `send_ops_flags`, NULL for any other
+/// (ibv_qp_to_qp_ex(3)).
 ///
 /// # Safety
 ///
 /// `qp` is a live queue pair.
 pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
-    let extended = is_extended(|place| {
-        // SAFETY: the queue pair lives, and its provider's struct around it is aligned for
-        // pointers. Only an extended one is sure to be this long; for any other, as the C library
-        // does at one of these places, this reads the provider's own words.
-        unsafe { qp.byte_add(place).cast::<u64>().read() }
+    let extended = is_extended(|offset| {
+        // SAFETY: the queue pair is alive, and its provider's struct is aligned for pointers. Of a queue
+        // pair that is not extended this reads the provider's own data, as the C library does too.
+        unsafe { qp.byte_add(offset).cast::<u64>().read() }
     });
     if extended {
         qp.cast()
@@ -103,9 +102,11 @@ pub unsafe extern "C" fn ibv_qp_to_qp_ex(qp: *mut ibv_qp) -> *mut ibv_qp_ex {
     }
 }
 
-/// Turns a provider's answer, and the question that is asked again if the provider is older than
-/// the flags, into the caller's (see [`ibv_query_qp_data_in_order`]).
-fn data_in_order(flags: u32, ask: impl Fn(u32) -> c_int) -> c_int {
+/// The result of [`ibv_query_qp_data_in_order`]; `query` calls the provider's op with the given flags.
+///
+/// Providers from before rdma-core v46 know no flags. They return 0 for any, and without flags whether a
+/// whole message is in order, so those are queried a second time without flags.
+fn data_in_order(flags: u32, query: impl Fn(u32) -> c_int) -> c_int {
     const WHOLE: c_int = IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG as c_int;
     const ALIGNED: c_int = IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES as c_int;
     const CAPS: u32 = IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS;
@@ -114,12 +115,12 @@ fn data_in_order(flags: u32, ask: impl Fn(u32) -> c_int) -> c_int {
     if flags & !(CAPS | DEVICE) != 0 {
         return 0;
     }
-    // How other processors order a device's writes is not known well enough.
+    // On other architectures it is not known in which order the CPU sees a device's writes.
     if !cfg!(any(target_arch = "x86", target_arch = "x86_64")) && flags & DEVICE == 0 {
         return 0;
     }
-    let mut caps = ask(flags);
-    if caps == 0 && flags != 0 && ask(0) != 0 {
+    let mut caps = query(flags);
+    if caps == 0 && flags != 0 && query(0) != 0 {
         caps = WHOLE;
     }
     if caps & WHOLE != 0 {
@@ -132,9 +133,8 @@ fn data_in_order(flags: u32, ask: impl Fn(u32) -> c_int) -> c_int {
     }
 }
 
-/// Says whether the data of an operation is written in order, as capabilities or, without the flag
-/// for that, as 1 or 0 (ibv_query_qp_data_in_order(3)). A provider from before the flags knows only
-/// the question without them, whether a whole message is; it is asked that one then.
+/// Reports whether the data of an operation is written in order (ibv_query_qp_data_in_order(3)): as
+/// capability bits with the flag IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS, else as 1 or 0.
 ///
 /// # Safety
 ///
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn ibv_query_qp_data_in_order(
     flags: u32,
 ) -> c_int {
     data_in_order(flags, |flags| {
-        // SAFETY: the queue pair lives, so its context does.
+        // SAFETY: the queue pair is alive, so its context is open.
         unsafe { (ops((*qp).context).query_qp_data_in_order)(qp, op, flags) }
     })
 }
@@ -158,15 +158,15 @@ mod tests {
 
     const FUNCTION: u64 = 0x7f00_1234_5678;
 
-    /// A provider's queue pair: `ibv_qp_ex` up to `mask_at`, the mask, the XRC domain, and then
-    /// what the provider likes. `functions`: whether the `wr_*` pointers are set.
+    /// The words of a provider's queue pair: `ibv_qp_ex` up to `mask_at`, the mask, the XRC domain, and
+    /// then the provider's own data, `own`. `functions`: whether the `wr_*` pointers are set.
     fn provider_qp(mask_at: usize, mask: u64, functions: bool, own: u64) -> impl Fn(usize) -> u64 {
-        move |place| match place {
-            _ if place == mask_at => mask,
-            _ if place == mask_at + 8 => 0,
-            _ if place > mask_at => own,
-            // The operations that came last may be missing even then.
-            _ if place < 344 && functions => FUNCTION,
+        move |offset| match offset {
+            _ if offset == mask_at => mask,
+            _ if offset == mask_at + 8 => 0,
+            _ if offset > mask_at => own,
+            // The newest operations may be NULL nevertheless.
+            _ if offset < 344 && functions => FUNCTION,
             _ if functions => own & FUNCTION,
             _ => 0,
         }
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn extended_queue_pairs_of_all_three_layouts() {
-        for mask_at in COMP_MASK_PLACES {
+        for mask_at in COMP_MASK_OFFSETS {
             for mask in [VERBS_QP_EX, VERBS_QP_EX | VERBS_QP_XRCD] {
                 for own in [0, 1, 2, FUNCTION, u64::MAX] {
                     assert!(is_extended(provider_qp(mask_at, mask.into(), true, own)));
@@ -185,31 +185,31 @@ mod tests {
 
     #[test]
     fn plain_queue_pairs_of_all_three_layouts() {
-        for mask_at in COMP_MASK_PLACES {
+        for mask_at in COMP_MASK_OFFSETS {
             for mask in [0, u64::from(VERBS_QP_XRCD)] {
-                // Not even if the provider's own words look like a mask.
+                // Even if the provider's own data looks like a mask.
                 for own in [0, 2, 3, u64::MAX] {
                     assert!(!is_extended(provider_qp(mask_at, mask, false, own)));
                 }
             }
         }
-        // A provider without extended queue pairs: its own words all the way.
+        // A provider without extended queue pairs: all words are its own data.
         assert!(!is_extended(|_| FUNCTION));
         assert!(!is_extended(|_| u64::MAX));
-        assert!(!is_extended(|place| place as u64));
+        assert!(!is_extended(|offset| offset as u64));
     }
 
     #[test]
     fn the_newest_layout_is_one_of_the_three() {
-        assert!(COMP_MASK_PLACES.contains(&core::mem::offset_of!(verbs_qp, comp_mask)));
+        assert!(COMP_MASK_OFFSETS.contains(&core::mem::offset_of!(verbs_qp, comp_mask)));
     }
 
-    /// A provider since rdma-core 46, which answers with capabilities whatever the flags.
+    /// A provider since rdma-core v46, which returns capabilities for all flags.
     fn newer(caps: c_int) -> impl Fn(u32) -> c_int {
         move |_| caps
     }
 
-    /// A provider before: 0 for any flag, else whether a whole message is in order.
+    /// An older provider: 0 for any flag, else whether a whole message is in order.
     fn older(whole: bool) -> impl Fn(u32) -> c_int {
         move |flags| (flags == 0 && whole).into()
     }
@@ -225,7 +225,7 @@ mod tests {
             assert_eq!(data_in_order(flags, older(false)), 0);
             assert_eq!(data_in_order(flags, older(true)), if caps { 3 } else { 1 });
         }
-        assert_eq!(data_in_order(4, |_| panic!("asked")), 0);
-        assert_eq!(data_in_order(1 << 31, |_| panic!("asked")), 0);
+        assert_eq!(data_in_order(4, |_| panic!("queried")), 0);
+        assert_eq!(data_in_order(1 << 31, |_| panic!("queried")), 0);
     }
 }

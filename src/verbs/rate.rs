@@ -1,14 +1,14 @@
-//! Rates of links, `enum ibv_rate`, as multiples of 2.5 Gb/s and in Mb/s.
+//! Conversion of static rates, `enum ibv_rate`, to multiples of 2.5 Gb/s and to Mb/s, and back.
 
 use libc::c_int;
 
 use crate::abi::*;
 
-/// Makes the four functions of one table: a rate, its Mb/s, and, unless its lanes are of 14.0625 or
-/// 25.78125 Gb/s, its multiple of 2.5 Gb/s (for lanes of 28.125 or more, of the nominal rate).
+/// Defines the four functions from one table: a rate, its Mb/s, and its multiple of 2.5 Gb/s. Rates of
+/// lanes of 14.0625 and 25.78125 Gb/s have no multiple; for faster lanes it is that of the nominal rate.
 macro_rules! rates {
     ($($rate:ident: $mbps:literal $(, $mult:literal)?;)+) => {
-        /// A rate as a multiple of 2.5 Gb/s (ibv_rate_to_mult(3)), or -1.
+        /// The rate as a multiple of 2.5 Gb/s, or -1 (ibv_rate_to_mult(3)).
         pub extern "C" fn ibv_rate_to_mult(rate: ibv_rate) -> c_int {
             match rate {
                 $($($rate => $mult,)?)+
@@ -16,7 +16,7 @@ macro_rules! rates {
             }
         }
 
-        /// The rate that is a multiple of 2.5 Gb/s (ibv_rate_to_mult(3)), or `IBV_RATE_MAX`.
+        /// The rate that is `mult` times 2.5 Gb/s, or `IBV_RATE_MAX` (ibv_rate_to_mult(3)).
         pub extern "C" fn mult_to_ibv_rate(mult: c_int) -> ibv_rate {
             match mult {
                 $($($mult => $rate,)?)+
@@ -24,7 +24,7 @@ macro_rules! rates {
             }
         }
 
-        /// A rate in Mb/s (ibv_rate_to_mbps(3)), or -1.
+        /// The rate in Mb/s, or -1 (ibv_rate_to_mbps(3)).
         pub extern "C" fn ibv_rate_to_mbps(rate: ibv_rate) -> c_int {
             match rate {
                 $($rate => $mbps,)+
@@ -32,7 +32,7 @@ macro_rules! rates {
             }
         }
 
-        /// The rate of that many Mb/s (ibv_rate_to_mbps(3)), or `IBV_RATE_MAX`.
+        /// The rate of `mbps` Mb/s, or `IBV_RATE_MAX` (ibv_rate_to_mbps(3)).
         pub extern "C" fn mbps_to_ibv_rate(mbps: c_int) -> ibv_rate {
             match mbps {
                 $($mbps => $rate,)+
@@ -81,7 +81,7 @@ mod tests {
         // The examples of ibv_rate_to_mult(3) and ibv_rate_to_mbps(3).
         assert_eq!(ibv_rate_to_mult(IBV_RATE_5_GBPS), 2);
         assert_eq!(ibv_rate_to_mbps(IBV_RATE_5_GBPS), 5000);
-        // Every rate that has a number of its own, 2 and up.
+        // The table has every rate of the enumeration; they are numbered from 2.
         let mut rates = RATES;
         rates.sort_unstable();
         assert!(rates.into_iter().eq(2..2 + RATES.len() as u32));
@@ -115,7 +115,7 @@ mod tests {
         for (name, end, our) in ours {
             let theirs = oracle::symbol::<Number>(&library, name);
             for value in -5..end {
-                // SAFETY: these functions take any number.
+                // SAFETY: these functions accept any number.
                 assert_eq!(our(value), unsafe { theirs(value) }, "{name}({value})");
             }
         }

@@ -1,6 +1,6 @@
-//! Texts for the values of the enumerations, as the C library has them.
+//! Descriptions of enumeration values, with the C library's texts.
 //!
-//! They are static: nobody frees them. What is out of range is "unknown".
+//! All functions return a static string, which the caller does not free; "unknown" for other values.
 
 use core::ffi::CStr;
 
@@ -82,7 +82,7 @@ const WC_STATUSES: [&CStr; 24] = [
     c"TM software rendezvous",
 ];
 
-/// Two numbers in the middle are of operations that exist only inside the kernel.
+/// The two unknown ones in the middle are operations of the kernel only.
 const WR_OPCODES: [&CStr; 16] = [
     c"rdma-write",
     c"rdma-write-with-imm",
@@ -102,28 +102,28 @@ const WR_OPCODES: [&CStr; 16] = [
     c"atomic-write",
 ];
 
-/// What a device is (ibv_event_type_str(3)).
+/// Describes the type of a device (ibv_event_type_str(3)).
 pub extern "C" fn ibv_node_type_str(node_type: ibv_node_type) -> *const c_char {
-    // The first is 1; zero and the negative ones become numbers far too great.
+    // The first type is 1. Zero and negative values become numbers beyond the table.
     text(&NODE_TYPES, (node_type as u32).wrapping_sub(1))
 }
 
-/// What a port does (ibv_event_type_str(3)).
+/// Describes the state of a port (ibv_event_type_str(3)).
 pub extern "C" fn ibv_port_state_str(port_state: ibv_port_state) -> *const c_char {
     text(&PORT_STATES, port_state)
 }
 
-/// What an asynchronous event says (ibv_event_type_str(3)).
+/// Describes an asynchronous event (ibv_event_type_str(3)).
 pub extern "C" fn ibv_event_type_str(event: ibv_event_type) -> *const c_char {
     text(&EVENT_TYPES, event)
 }
 
-/// How a work request ended.
+/// Describes the status of a work completion (ibv_wc_status_str(3)).
 pub extern "C" fn ibv_wc_status_str(status: ibv_wc_status) -> *const c_char {
     text(&WC_STATUSES, status)
 }
 
-/// What a work request does.
+/// Names the opcode of a work request (ibv_wr_opcode_str(3)).
 pub extern "C" fn ibv_wr_opcode_str(opcode: ibv_wr_opcode) -> *const c_char {
     text(&WR_OPCODES, opcode)
 }
@@ -134,7 +134,7 @@ mod tests {
     use crate::verbs::oracle;
 
     fn read(text: *const c_char) -> &'static str {
-        // SAFETY: both libraries' texts are static and end in a NUL.
+        // SAFETY: both libraries return static strings that end with a NUL.
         unsafe { CStr::from_ptr(text) }.to_str().unwrap()
     }
 
@@ -179,9 +179,9 @@ mod tests {
             let theirs = oracle::symbol::<Str>(&library, name);
             for value in -5..1300_i32 {
                 let value = value as u32;
-                // SAFETY: these functions take any number.
+                // SAFETY: these functions accept any number.
                 let (our, their) = (read(our(value)), read(unsafe { theirs(value) }));
-                // Newer than Debian 12's library.
+                // Debian 12's library does not have this event yet.
                 let newer = name == "ibv_event_type_str" && value == IBV_EVENT_DEVICE_SPEED_CHANGE;
                 assert!(
                     our == their || newer && their == "unknown",

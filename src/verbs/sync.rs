@@ -1,51 +1,54 @@
-//! The pthread mutexes and condition variables inside the public structs. Providers and programs
-//! built against the C headers lock them too, so they are what `<pthread.h>` says, not Rust's.
+//! The pthread mutexes and condition variables inside the public structs. Providers and programs built
+//! with the C headers use them too, so they are objects of `<pthread.h>`, not Rust's.
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
-/// Readies a mutex and its condition variable in an object that a provider has just made.
+/// Initialises the mutex and the condition variable of an object that a provider has just created.
 ///
 /// # Safety
 ///
-/// Both are writable and nobody uses them yet.
+/// Both are writable and no other thread uses them yet.
 pub(crate) unsafe fn init(mutex: *mut pthread_mutex_t, cond: *mut pthread_cond_t) {
-    // SAFETY: the caller has both to itself; NULL attributes ask for the defaults.
+    // SAFETY: both are writable and unused, as the caller promises; NULL means default attributes.
     unsafe {
         libc::pthread_mutex_init(mutex, core::ptr::null());
         libc::pthread_cond_init(cond, core::ptr::null());
     }
 }
 
-/// Runs `work` with the mutex held. `work` must not block: there is no guard that would release the
-/// mutex if the thread were cancelled in it.
+/// Runs `work` with the mutex locked and returns its result. `work` must not block: no guard unlocks the
+/// mutex if the thread is cancelled during it.
 ///
 /// # Safety
 ///
 /// The mutex is initialised and this thread does not hold it.
 #[inline]
 pub(crate) unsafe fn locked<T>(mutex: *mut pthread_mutex_t, work: impl FnOnce() -> T) -> T {
-    // SAFETY: an initialised mutex, which this thread does not hold yet.
+    // SAFETY: the mutex is initialised and this thread does not hold it, as the caller promises.
     unsafe { libc::pthread_mutex_lock(mutex) };
-    let answer = work();
-    // SAFETY: locked four lines up, by this thread.
+    let result = work();
+    // SAFETY: this thread locked the mutex above.
     unsafe { libc::pthread_mutex_unlock(mutex) };
-    answer
+    result
 }
 
-/// Counts `n` more acknowledged events and wakes the thread that waits for them in a destroy verb. The
-/// condition variable and the counter are told by their distance from the mutex: with one pointer to
-/// keep, this costs a few instructions less than the C library's, entry included.
+/// Adds `n` to the counter of acknowledged events and wakes the thread that waits for them in a destroy verb.
+///
+/// `COND` and `COUNTER` are the offsets in bytes of the condition variable and the counter from the mutex.
+/// With one pointer to preserve across the calls, this takes fewer instructions than the C library
+/// (`benches/run`).
 ///
 /// # Safety
 ///
-/// `mutex` is that of a live object, at these distances from its other two; the mutex guards the counter.
+/// `mutex` is that of a live object, which has its condition variable and its counter at these offsets; the
+/// mutex protects the counter.
 #[inline(never)]
 pub(crate) unsafe fn acknowledge<const COND: usize, const COUNTER: usize>(
     mutex: *mut pthread_mutex_t,
     n: u32,
 ) {
-    // SAFETY: the object lives, so its mutex and condition variable are initialised, and the mutex
-    // makes this thread the counter's only user. The counter wraps, as the kernel's does.
+    // SAFETY: the object is alive, so its mutex and condition variable are initialised, and the locked
+    // mutex excludes other users of the counter. The counter wraps, as the kernel's does.
     unsafe {
         locked(mutex, || {
             let counter = mutex.byte_add(COUNTER).cast::<u32>();
@@ -55,7 +58,7 @@ pub(crate) unsafe fn acknowledge<const COND: usize, const COUNTER: usize>(
     }
 }
 
-/// [`acknowledge`] for a counter of an object that has members `mutex` and `cond`.
+/// Calls [`acknowledge`] for a counter of an object with the members `mutex` and `cond`.
 macro_rules! acknowledge_events {
     ($object:expr, $type:ty, $counter:ident, $n:expr) => {
         $crate::verbs::sync::acknowledge::<

@@ -1,4 +1,4 @@
-//! The verbs over a provider that a test makes up.
+//! Tests of the verbs with a mock provider.
 
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
@@ -11,52 +11,52 @@ use super::*;
 use crate::abi::*;
 
 thread_local! {
-    /// What the next operation returns that can fail.
-    static ANSWER: Cell<c_int> = const { Cell::new(0) };
-    /// What the provider was asked, in the words of the operations below.
-    static ASKED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    /// What the next op that can fail returns.
+    static RESULT: Cell<c_int> = const { Cell::new(0) };
+    /// The calls of the provider's ops, as the ops below describe them.
+    static CALLS: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
 }
 
 fn note(text: String) -> c_int {
-    ASKED.with_borrow_mut(|asked| asked.push(text));
-    ANSWER.get()
+    CALLS.with_borrow_mut(|calls| calls.push(text));
+    RESULT.get()
 }
 
-fn asked() -> Vec<String> {
-    ASKED.take()
+fn calls() -> Vec<String> {
+    CALLS.take()
 }
 
-/// An object of zeros, as providers allocate theirs; NULL when the test wants a failure.
+/// A zeroed object, as a provider allocates it; NULL with errno set if [`RESULT`] is an error.
 fn object<T>() -> *mut T {
-    if ANSWER.get() != 0 {
-        return Errno(ANSWER.get()).null();
+    if RESULT.get() != 0 {
+        return Errno(RESULT.get()).null();
     }
-    // SAFETY: all objects of the verbs are valid when zero.
+    // SAFETY: zeros are valid for all objects of verbs.h.
     Box::into_raw(Box::new(unsafe { MaybeUninit::zeroed().assume_init() }))
 }
 
-/// Frees what [`object`] made.
+/// Frees what [`object`] returned.
 fn free<T>(object: *mut T) {
-    // SAFETY: the tests pass each object once, with the type it was made with.
+    // SAFETY: the tests pass each object once, with the type that it was created with.
     drop(unsafe { Box::from_raw(object) });
 }
 
-/// A pipe, as the event files are: what is read from, and what the test writes to.
+/// A pipe in place of an event file: the end that the library reads, and the end that the test writes.
 fn pipe() -> (c_int, c_int) {
     let mut fds = [-1; 2];
-    // SAFETY: room for two descriptors.
+    // SAFETY: `fds` has room for two descriptors.
     assert_eq!(unsafe { libc::pipe(fds.as_mut_ptr()) }, 0);
     (fds[0], fds[1])
 }
 
 fn send<T>(fd: c_int, value: &T, len: usize) {
-    // SAFETY: the tests ask for no more than the value's size.
+    // SAFETY: the tests pass no more than the value's size.
     let sent = unsafe { libc::write(fd, ptr::from_ref(value).cast(), len) };
     assert_eq!(sent, len as isize);
 }
 
 #[test]
-fn domains_are_given_their_context() {
+fn domains_get_their_context() {
     unsafe extern "C" fn alloc(_: *mut ibv_context) -> *mut ibv_pd {
         object()
     }
@@ -65,7 +65,7 @@ fn domains_are_given_their_context() {
         note("dealloc".into())
     }
     let mut mock = Mock::new();
-    // SAFETY: an open context, and a domain of it.
+    // SAFETY: the context is open, and the domain is one of it.
     unsafe {
         assert!(pd::ibv_alloc_pd(mock.context()).is_null());
         assert_eq!(Errno::last(), Errno(EOPNOTSUPP));
@@ -73,28 +73,28 @@ fn domains_are_given_their_context() {
         mock.ops().dealloc_pd = dealloc;
         let domain = pd::ibv_alloc_pd(mock.context());
         assert_eq!((*domain).context, mock.context());
-        ANSWER.set(EBUSY);
+        RESULT.set(EBUSY);
         assert_eq!(pd::ibv_dealloc_pd(domain), EBUSY);
         assert!(pd::ibv_alloc_pd(mock.context()).is_null());
         assert_eq!(Errno::last(), Errno(EBUSY));
     }
-    assert_eq!(asked(), ["dealloc"]);
+    assert_eq!(calls(), ["dealloc"]);
 }
 
 /// A provider that fills port attributes of its release's size with 0x77.
 unsafe fn fill_port(attr: *mut ibv_port_attr, size: usize) -> c_int {
     // SAFETY: the library's buffer has room for any release's attributes.
     unsafe { ptr::write_bytes(attr.cast::<u8>(), 0x77, size) };
-    ANSWER.get()
+    RESULT.get()
 }
 
 unsafe extern "C" fn port_v44(_: *mut ibv_context, _: u8, attr: *mut ibv_port_attr) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: `attr` is the library's buffer.
     unsafe { fill_port(attr, 52) }
 }
 
 unsafe extern "C" fn port_v49(_: *mut ibv_context, _: u8, attr: *mut ibv_port_attr) -> c_int {
-    // SAFETY: passed on.
+    // SAFETY: `attr` is the library's buffer.
     unsafe { fill_port(attr, 56) }
 }
 
@@ -107,7 +107,7 @@ fn port_attributes_of_every_length() {
         for len in [0, 1, 47, 48, 52, 55, 56, 60, 128] {
             let mut room = [0xee_u8; 256];
             let attr = room.as_mut_ptr().cast::<ibv_port_attr>();
-            // SAFETY: that many bytes and more.
+            // SAFETY: `room` has more than `len` bytes.
             let err = unsafe { port::lib_query_port(mock.context(), 1, attr, len) };
             assert_eq!(err, 0);
             for (at, byte) in room.iter().enumerate() {
@@ -118,22 +118,22 @@ fn port_attributes_of_every_length() {
                 };
                 assert_eq!(*byte, expected, "byte {at} of {len}, {written} written");
             }
-            ANSWER.set(EINVAL);
+            RESULT.set(EINVAL);
             room.fill(0xee);
             let attr = room.as_mut_ptr().cast::<ibv_port_attr>();
-            // SAFETY: as above.
+            // SAFETY: `room` has more than `len` bytes.
             let err = unsafe { port::lib_query_port(mock.context(), 1, attr, len) };
             assert_eq!(err, EINVAL);
             assert!(room[len..].iter().all(|&byte| byte == 0xee));
-            // Lengths that the C library fills in place are zeroed first, shorter ones left alone.
+            // Structs that the C library fills in place are zeroed first, shorter ones are unchanged.
             let left = if len >= 52 { 0 } else { 0xee };
             let mine = len.min(55);
             assert!(room[..mine].iter().all(|&byte| byte == left) || len >= 56);
-            ANSWER.set(0);
+            RESULT.set(0);
         }
         let mut room = [0xee_u8; 64];
         let attr = room.as_mut_ptr().cast();
-        // SAFETY: 48 bytes and more.
+        // SAFETY: `room` has more than 48 bytes.
         assert_eq!(unsafe { port::ibv_query_port(mock.context(), 1, attr) }, 0);
         assert!(room[..48].iter().all(|&byte| byte == 0x77));
         assert!(room[48..].iter().all(|&byte| byte == 0xee));
@@ -166,23 +166,23 @@ fn regions_and_their_access() {
     };
     let at = ptr::without_provenance_mut(0x1000);
     let hint = IBV_ACCESS_OPTIONAL_FIRST as c_int;
-    // SAFETY: a live domain; nobody looks at the memory, for fork tracking is off.
+    // SAFETY: the domain is alive; the memory is not accessed, since fork support is off.
     unsafe {
         let region = mr::ibv_reg_mr(&mut domain, at, 8, 1 | hint);
         assert_eq!((*region).context, mock.context());
         assert_eq!((*region).pd, &raw mut domain);
         assert_eq!(((*region).addr, (*region).length), (at, 8));
         assert_eq!(mr::ibv_dereg_mr(region), 0);
-        // A kernel that says it knows the hints gets them.
+        // A kernel that reports support for the optional flags gets them.
         mock.device().core_support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS.into();
         let region = mr::ibv_reg_mr_iova(&mut domain, at, 8, 0x2000, 1 | hint);
         free(region.cast::<verbs_mr>());
-        ANSWER.set(EINVAL);
+        RESULT.set(EINVAL);
         assert!(mr::ibv_reg_mr_iova2(&mut domain, at, 8, 0, c_uint::MAX).is_null());
         assert_eq!(Errno::last(), Errno(EINVAL));
     }
     assert_eq!(
-        asked(),
+        calls(),
         [
             "reg 0x1000 8 0x1000 0x1",
             "dereg",
@@ -220,7 +220,7 @@ fn regions_by_attributes_through_an_older_provider() {
         pd,
         dmabuf_fd: -1,
     };
-    // SAFETY: live objects; nobody looks at the memory.
+    // SAFETY: the objects are alive; the memory is not accessed.
     unsafe {
         let region = buf::ibv_reg_buf_mr(pd, &mut buffer, at, 8, 1);
         assert_eq!(
@@ -239,7 +239,7 @@ fn regions_by_attributes_through_an_older_provider() {
         let region = mr::ibv_reg_dmabuf_mr(pd, 0x20, 8, 0x3000, 9, 1);
         assert_eq!(((*region).addr as usize, (*region).length), (0x20, 8));
         free(region.cast::<verbs_mr>());
-        // An error of fcntl, for there is no such file.
+        // fcntl fails, since the descriptor is not open.
         buffer.dmabuf_fd = c_int::MAX;
         assert_eq!(buf::ibv_export_buf_dmabuf_fd(&mut buffer), -1);
         assert_eq!(Errno::last(), Errno(libc::EBADF));
@@ -248,7 +248,7 @@ fn regions_by_attributes_through_an_older_provider() {
         assert_eq!(Errno::last(), Errno(libc::ENODATA));
     }
     assert_eq!(
-        asked(),
+        calls(),
         [
             "reg 0x1010 8 0x1010 0x1",
             "dmabuf 9 16 8 0x1010 1",
@@ -280,7 +280,7 @@ fn rereg_changes_what_was_changed() {
     };
     let pd = &raw mut domain;
     let to = ptr::without_provenance_mut(0x5000);
-    // SAFETY: live objects; nobody looks at the memory.
+    // SAFETY: the objects are alive; the memory is not accessed.
     unsafe {
         (*region).context = mock.context();
         assert_eq!(mr::ibv_rereg_mr(region, MOVE, null_mut(), to, 9, 0), 0);
@@ -288,7 +288,7 @@ fn rereg_changes_what_was_changed() {
         assert!((*region).pd.is_null());
         assert_eq!(mr::ibv_rereg_mr(region, PD, pd, null_mut(), 0, 0), 0);
         assert_eq!(((*region).addr, (*region).pd), (to, pd));
-        ANSWER.set(EIO);
+        RESULT.set(EIO);
         assert_eq!(
             mr::ibv_rereg_mr(
                 region,
@@ -309,7 +309,7 @@ fn rereg_changes_what_was_changed() {
         assert_eq!(Errno::last(), Errno(EINVAL));
         free(region.cast::<verbs_mr>());
     }
-    assert_eq!(asked(), ["rereg 1", "rereg 2", "rereg 1"]);
+    assert_eq!(calls(), ["rereg 1", "rereg 2", "rereg 1"]);
 }
 
 #[test]
@@ -343,7 +343,7 @@ fn queues_count_as_users_of_their_channel() {
     let (events, kernel) = pipe();
     let context = mock.context();
     let mine = ptr::without_provenance_mut(0x77);
-    // SAFETY: live objects; the channel is made as the library makes it, by malloc.
+    // SAFETY: the objects are alive; malloc allocates the channel, as the library does.
     unsafe {
         let channel = libc::malloc(size_of::<ibv_comp_channel>()).cast::<ibv_comp_channel>();
         channel.write(ibv_comp_channel {
@@ -372,22 +372,22 @@ fn queues_count_as_users_of_their_channel() {
         send(kernel, &(queue as u64), 7);
         assert_eq!(cq::ibv_get_cq_event(channel, &mut of, &mut of_context), -1);
 
-        ANSWER.set(EBUSY);
+        RESULT.set(EBUSY);
         assert_eq!(cq::ibv_destroy_cq(queue), EBUSY);
         assert_eq!((*channel).refcnt, 2);
-        ANSWER.set(0);
+        RESULT.set(0);
         assert_eq!(cq::ibv_destroy_cq(queue), 0);
         free(queue);
         assert_eq!(comp_channel::ibv_destroy_comp_channel(channel), EBUSY);
         assert_eq!(cq::ibv_destroy_cq(extended.cast()), 0);
         free(extended);
         assert_eq!(comp_channel::ibv_destroy_comp_channel(channel), 0);
-        // The channel's descriptor is closed: nobody is left to write to.
+        // The channel's descriptor is closed.
         assert_eq!(libc::fcntl(events, libc::F_GETFD), -1);
         libc::close(kernel);
     }
     let all = ["create 3 1", "event", "destroy", "destroy", "destroy"];
-    assert_eq!(asked(), all);
+    assert_eq!(calls(), all);
 }
 
 #[test]
@@ -400,15 +400,15 @@ fn asynchronous_events_find_their_objects() {
     mock.ops().async_event = event;
     let (events, kernel) = pipe();
     let context = mock.context();
-    let mut told = ib_uverbs_async_event_desc::default();
+    let mut desc = ib_uverbs_async_event_desc::default();
     let mut got = MaybeUninit::<ibv_async_event>::zeroed();
     macro_rules! check {
         ($event:ident $ty:ident $member:ident $counter:ident) => {{
             let about = object::<$ty>();
             super::sync::init(&raw mut (*about).mutex, &raw mut (*about).cond);
-            told.element = about as u64;
-            told.event_type = $event;
-            send(kernel, &told, 16);
+            desc.element = about as u64;
+            desc.event_type = $event;
+            send(kernel, &desc, 16);
             assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), 0);
             let got = got.assume_init_mut();
             assert_eq!((got.event_type, got.element.$member), ($event, about));
@@ -417,21 +417,21 @@ fn asynchronous_events_find_their_objects() {
             free(about);
         }};
     }
-    // SAFETY: the context is open, its event file is the test's; the objects live, and the events
-    // are filled in by the library before they are read.
+    // SAFETY: the context is open and its event file is the test's pipe; the objects are alive, and the
+    // library fills in the events before they are read.
     unsafe {
         (*context).async_fd = events;
         check!(IBV_EVENT_CQ_ERR ibv_cq cq async_events_completed);
         check!(IBV_EVENT_QP_FATAL ibv_qp qp events_completed);
         check!(IBV_EVENT_SRQ_LIMIT_REACHED ibv_srq srq events_completed);
         check!(IBV_EVENT_WQ_FATAL ibv_wq wq events_completed);
-        told.element = 2;
-        told.event_type = IBV_EVENT_PORT_ERR;
-        send(kernel, &told, 16);
+        desc.element = 2;
+        desc.event_type = IBV_EVENT_PORT_ERR;
+        send(kernel, &desc, 16);
         assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), 0);
         assert_eq!(got.assume_init_ref().element.port_num, 2);
         event::ibv_ack_async_event(got.as_mut_ptr());
-        send(kernel, &told, 15);
+        send(kernel, &desc, 15);
         assert_eq!(event::ibv_get_async_event(context, got.as_mut_ptr()), -1);
         libc::close(kernel);
         libc::close(events);
@@ -439,7 +439,7 @@ fn asynchronous_events_find_their_objects() {
         assert_eq!(Errno::last(), Errno(libc::EBADF));
     }
     let all = ["event 0", "event 1", "event 15", "event 19", "event 10"];
-    assert_eq!(asked(), all);
+    assert_eq!(calls(), all);
 }
 
 #[test]
@@ -453,7 +453,7 @@ fn queue_pairs_remember_their_state() {
         mask: c_int,
         _: *mut ibv_qp_init_attr,
     ) -> c_int {
-        // SAFETY: the test's attributes.
+        // SAFETY: the attributes are the test's own.
         unsafe { (*attr).qp_state = IBV_QPS_ERR };
         note(format!("query {mask}"))
     }
@@ -461,7 +461,7 @@ fn queue_pairs_remember_their_state() {
     mock.ops().modify_qp = modify;
     mock.ops().query_qp = query;
     let pair = object::<verbs_qp>().cast::<ibv_qp>();
-    // SAFETY: live objects, attributes of zeros but for what is set.
+    // SAFETY: the objects are alive; zeros are valid attributes.
     unsafe {
         (*pair).context = mock.context();
         let mut attr = MaybeUninit::<ibv_qp_attr>::zeroed().assume_init();
@@ -472,10 +472,10 @@ fn queue_pairs_remember_their_state() {
         assert_eq!((*pair).state, IBV_QPS_RESET);
         assert_eq!(qp::ibv_modify_qp(pair, &mut attr, state | 2), 0);
         assert_eq!((*pair).state, IBV_QPS_RTS);
-        ANSWER.set(EINVAL);
+        RESULT.set(EINVAL);
         assert_eq!(qp::ibv_query_qp(pair, &mut attr, state, &mut init), EINVAL);
         assert_eq!((*pair).state, IBV_QPS_RTS);
-        ANSWER.set(0);
+        RESULT.set(0);
         assert_eq!(qp::ibv_query_qp(pair, &mut attr, 2, &mut init), 0);
         assert_eq!((*pair).state, IBV_QPS_RTS);
         assert_eq!(qp::ibv_query_qp(pair, &mut attr, state, &mut init), 0);
@@ -495,13 +495,13 @@ fn queue_pairs_remember_their_state() {
         free(pair.cast::<verbs_qp>());
     }
     let all = ["modify 2", "modify 3", "query 1", "query 2", "query 1"];
-    assert_eq!(asked(), all);
+    assert_eq!(calls(), all);
 }
 
 #[test]
 fn address_of_a_sender_without_a_grh() {
     let mock = Mock::new();
-    // SAFETY: zeros are a completion and attributes; the context is open.
+    // SAFETY: the context is open; zeros are a valid completion and valid attributes.
     unsafe {
         let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
         (wc.slid, wc.sl, wc.dlid_path_bits) = (7, 3, 1);

@@ -1,4 +1,4 @@
-//! The library's list of devices, and how it follows what discovery finds.
+//! The library's list of kernel devices, and its update from what discovery finds.
 
 use core::ptr::NonNull;
 use ibverbs_abi::Errno;
@@ -15,16 +15,16 @@ use crate::{
     },
 };
 
-/// Where drivers come from: [`Providers`], or a test.
+/// A source of drivers: [`Providers`], or a test.
 pub trait Drivers {
-    /// The drivers there are, in order.
+    /// The registered drivers, in the order in which devices are offered to them.
     fn all(&self) -> Vec<Driver>;
     /// Whether `load_for` has been called before.
     fn configured(&self) -> bool;
-    /// Loads the providers that these devices call for.
+    /// Loads the providers that these devices need.
     fn load_for(&mut self, devices: &mut [SysfsDevice]);
-    /// Loads all other providers, and returns the drivers that this brought.
-    fn load_rest(&mut self) -> Vec<Driver>;
+    /// Loads all other providers, and returns the drivers that they registered.
+    fn load_deferred(&mut self) -> Vec<Driver>;
 }
 
 impl Drivers for Providers {
@@ -40,28 +40,28 @@ impl Drivers for Providers {
         Providers::load_for(self, devices);
     }
 
-    fn load_rest(&mut self) -> Vec<Driver> {
-        Providers::load_rest(self)
+    fn load_deferred(&mut self) -> Vec<Driver> {
+        Providers::load_deferred(self)
     }
 }
 
-/// The devices with a driver. The list has a reference to each.
+/// The devices that have a driver. The list has a reference to each of them.
 #[derive(Default)]
 pub struct DeviceList<D = Providers> {
     devices: Vec<Device>,
     drivers: D,
 }
 
-/// A device of the list, with a `sysfs` that is not NULL.
+/// A device of the list. Its `sysfs` is not NULL.
 struct Device(NonNull<verbs_device>);
 
-// SAFETY: a device may be used by any thread: its count is atomic, and the rest does not change or is
-// guarded by the lock around the list.
+// SAFETY: any thread may use a device: its reference count is atomic, and the rest does not change, or
+// changes only under the lock around the list.
 unsafe impl Send for Device {}
 
 impl Device {
     fn sysfs(&self) -> &verbs_sysfs_dev {
-        // SAFETY: the list has a reference to the device, whose sysfs part lives as long.
+        // SAFETY: the list has a reference to the device, so the device and its sysfs part are alive.
         unsafe { &*self.0.as_ref().sysfs }
     }
 
@@ -71,7 +71,7 @@ impl Device {
 }
 
 impl DeviceList {
-    /// An empty list, and no provider loaded.
+    /// An empty list; no provider is loaded.
     pub const fn new() -> Self {
         DeviceList {
             devices: Vec::new(),
@@ -79,7 +79,8 @@ impl DeviceList {
         }
     }
 
-    /// Brings the list up to date with the kernel. ENOSYS if it has no uverbs or one of a foreign ABI.
+    /// Updates the list to the devices that the kernel has now. ENOSYS if the kernel has no uverbs, or
+    /// one of an ABI version that the library does not support.
     pub fn refresh(&mut self) -> Result<(), Errno> {
         let found = discover::devices()?;
         if !found.is_empty() {
@@ -91,27 +92,27 @@ impl DeviceList {
 }
 
 impl<D: Drivers> DeviceList<D> {
-    /// The devices, the youngest first. The list keeps its references.
+    /// The devices, the newest first. The list keeps its references.
     pub fn devices(&self) -> impl ExactSizeIterator<Item = *mut ibv_device> {
         self.devices.iter().map(Device::as_ptr)
     }
 
-    /// Drops devices that are gone and finds drivers for those that are new.
+    /// Removes devices that `found` does not have, and finds drivers for its new ones.
     fn update(&mut self, mut found: Vec<SysfsDevice>) {
         self.devices.retain(|device| {
-            let known = found.iter().position(|found| same(device.sysfs(), found));
-            match known {
+            let present = found.iter().position(|found| same(device.sysfs(), found));
+            match present {
                 Some(at) => {
                     found.remove(at);
                 }
-                // SAFETY: the list gives the reference back that it had.
+                // SAFETY: this releases the list's reference, and the device leaves the list.
                 None => unsafe { put(device.as_ptr()) },
             }
-            known.is_some()
+            present.is_some()
         });
 
         if !self.drivers.configured() && !found.is_empty() {
-            // Programs that are linked to a provider have its driver already, and may need no more.
+            // A program that is linked to a provider has its driver already, and may need no other.
             self.offer(&mut found, &self.drivers.all());
         }
         if !found.is_empty() {
@@ -119,8 +120,8 @@ impl<D: Drivers> DeviceList<D> {
             self.offer(&mut found, &self.drivers.all());
         }
         if !found.is_empty() {
-            let rest = self.drivers.load_rest();
-            self.offer(&mut found, &rest);
+            let new = self.drivers.load_deferred();
+            self.offer(&mut found, &new);
         }
         if env::get(c"IBV_SHOW_WARNINGS").is_some() {
             for device in &found {
@@ -133,12 +134,12 @@ impl<D: Drivers> DeviceList<D> {
         }
     }
 
-    /// Moves every device that a driver takes from `found` to the front of the list.
+    /// Moves every device that a driver accepts from `found` to the front of the list.
     fn offer(&mut self, found: &mut Vec<SysfsDevice>, drivers: &[Driver]) {
         for mut candidate in core::mem::take(found) {
             match try_drivers(drivers, &mut candidate) {
                 Some(device) => {
-                    // It is the device's `sysfs` now.
+                    // The new device owns it as its `sysfs`.
                     let _ = candidate.into_raw();
                     self.devices.insert(0, Device(device));
                 }
@@ -148,8 +149,9 @@ impl<D: Drivers> DeviceList<D> {
     }
 }
 
-/// Whether both are the same device of the kernel, and not one that was made under the name of
-/// another. Netlink numbers devices for that; in sysfs the time of the device's directory tells.
+/// Whether both are the same kernel device, and not two that had the same name one after the other.
+/// Devices found by netlink differ in their index then, others in the creation time of their sysfs
+/// directory.
 fn same(a: &verbs_sysfs_dev, b: &verbs_sysfs_dev) -> bool {
     let time = |device: &verbs_sysfs_dev| (device.time_created.tv_sec, device.time_created.tv_nsec);
     field(&a.sysfs_name) == field(&b.sysfs_name)

@@ -1,4 +1,7 @@
-//! `verbs_device`: what a driver makes of a device that discovery found.
+//! Devices: a driver allocates a `verbs_device` for each device that discovery found and it accepts.
+//!
+//! A `verbs_device` is freed when its last reference is released. The library's list, every list that a
+//! program got and every open context have a reference each.
 
 mod list;
 
@@ -24,36 +27,36 @@ use crate::{
     log,
 };
 
-/// Takes a reference to the device.
+/// Takes a reference to the device. Any thread may call it.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe fn hold(device: *mut ibv_device) {
-    // SAFETY: the device lives, and its reference count is only used as an atomic.
+    // SAFETY: the caller promises that the device is alive.
     unsafe { references(device) }.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Gives a reference back; the last one frees the device through its driver.
+/// Releases a reference to the device. Releasing the last one frees the device. Any thread may call it.
 ///
 /// # Safety
-/// `device` is a device that lives, and the caller has a reference to it.
+/// `device` is alive, and the caller has a reference to it, which ends here.
 #[inline]
 pub unsafe fn put(device: *mut ibv_device) {
-    // SAFETY: the device lives, and its reference count is only used as an atomic.
+    // SAFETY: the caller promises that the device is alive.
     if unsafe { references(device) }.fetch_sub(1, Ordering::AcqRel) == 1 {
-        // SAFETY: that was the last reference.
-        unsafe { finish(device.cast()) }
+        // SAFETY: the count was 1, so this was the last reference.
+        unsafe { free(device.cast()) }
     }
 }
 
-/// Ends a device that nobody refers to any more.
+/// Frees a device: its sysfs part, and the rest through its driver's `uninit_device`.
 ///
 /// # Safety
-/// The device is the caller's alone.
+/// No reference to the device is left.
 #[cold]
-unsafe fn finish(device: *mut verbs_device) {
-    // SAFETY: the device is ours alone. Its sysfs part is ours to free (NULL for mlx5 over VFIO) and
-    // goes first: no uninit_device looks at it.
+unsafe fn free(device: *mut verbs_device) {
+    // SAFETY: nobody else uses the device. The library allocated its sysfs part (NULL for mlx5 over
+    // VFIO), which no provider's uninit_device reads.
     unsafe {
         libc::free((*device).sysfs.cast());
         (*device).sysfs = ptr::null_mut();
@@ -63,33 +66,35 @@ unsafe fn finish(device: *mut verbs_device) {
     }
 }
 
+/// The device's reference count.
+///
 /// # Safety
-/// `device` is a device that lives as long as the reference is used.
+/// `device` is alive as long as the returned reference is used.
 unsafe fn references<'a>(device: *mut ibv_device) -> &'a AtomicI32 {
     let device = device.cast::<verbs_device>();
-    // SAFETY: every ibv_device is the start of a verbs_device, whose count is aligned and only used
-    // as an atomic.
+    // SAFETY: every ibv_device is the start of a verbs_device. Its count is aligned, and after the
+    // device's creation all accesses to it are atomic.
     unsafe { AtomicI32::from_ptr(&raw mut (*device).refcount) }
 }
 
-/// The driver's table of a device.
+/// The `verbs_device_ops` of the device's driver; `None` if the device has none.
 ///
 /// # Safety
-/// `device` is a device that lives.
+/// `device` is alive.
 pub unsafe fn ops<'a>(device: *mut ibv_device) -> Option<&'a verbs_device_ops> {
     // SAFETY: every ibv_device is the start of a verbs_device, whose table is a constant of its
     // provider, which is never unloaded.
     unsafe { (*device.cast::<verbs_device>()).ops.as_ref() }
 }
 
-/// Offers the device to the driver. If it takes it, the new `verbs_device` has one reference and owns
-/// `found`; else `found` stays the caller's.
+/// Offers the device to the driver. If the driver accepts it, returns a `verbs_device` with one
+/// reference, which owns `found` from then on. If not, returns `None` and the caller keeps `found`.
 fn try_driver(driver: &Driver, found: &mut SysfsDevice) -> Option<NonNull<verbs_device>> {
     if !matching::accepts(driver, found) {
         return None;
     }
     let alloc = driver.ops.alloc_device;
-    // SAFETY: the provider's own function, called as it expects: with a device that it accepted.
+    // SAFETY: `alloc_device` expects a `verbs_sysfs_dev` that its driver accepted, as it did above.
     let device =
         NonNull::new(alloc.map_or(ptr::null_mut(), |alloc| unsafe { alloc(found.as_ptr()) }));
     let Some(mut new) = device else {
@@ -100,8 +105,8 @@ fn try_driver(driver: &Driver, found: &mut SysfsDevice) -> Option<NonNull<verbs_
         ]);
         return None;
     };
-    // SAFETY: the driver allocated it for us, zeroed but for fields of its own, and nobody else
-    // knows it yet.
+    // SAFETY: the driver has just allocated the device, so nobody else uses it. Members that the driver
+    // does not set are zero.
     let device = unsafe { new.as_mut() };
     device.ops = driver.ops;
     device.refcount = 1;
@@ -117,7 +122,7 @@ fn try_driver(driver: &Driver, found: &mut SysfsDevice) -> Option<NonNull<verbs_
     ];
     if !set_field(&mut device.device.dev_path, &path) {
         if let Some(uninit) = driver.ops.uninit_device {
-            // SAFETY: the driver allocated the device, and nobody has it.
+            // SAFETY: the driver allocated the device above, and nobody else has its address.
             unsafe { uninit(new.as_ptr()) };
         }
         return None;
@@ -137,7 +142,8 @@ fn transport_type(node_type: ibv_node_type) -> ibv_transport_type {
     }
 }
 
-/// Offers the device to the drivers in turn: first to those whose table has its driver id.
+/// Offers the device to the drivers in order, first to those that list its driver id. Returns the first
+/// device that one of them allocates.
 fn try_drivers(drivers: &[Driver], found: &mut SysfsDevice) -> Option<NonNull<verbs_device>> {
     for driver in drivers {
         if matching::has_driver_id(driver, found)

@@ -1,4 +1,4 @@
-//! The list, with drivers and devices that exist only here.
+//! Tests of the device list, with fake drivers and devices.
 
 use core::{
     cell::RefCell,
@@ -15,15 +15,15 @@ use ibverbs_abi::{
 use super::*;
 use crate::discover::sysfs::set_field;
 
-/// Devices that are allocated and not yet freed.
+/// How many devices are allocated and not yet freed.
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// The tests count devices, so one at a time.
+/// Held by each test that counts devices, so that they run one at a time.
 static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 unsafe extern "C" fn alloc_device(_: *mut verbs_sysfs_dev) -> *mut verbs_device {
     LIVE.fetch_add(1, Ordering::Relaxed);
-    // SAFETY: calloc has no conditions.
+    // SAFETY: calloc accepts any size.
     unsafe { libc::calloc(1, size_of::<verbs_device>()).cast() }
 }
 
@@ -33,7 +33,7 @@ unsafe extern "C" fn alloc_nothing(_: *mut verbs_sysfs_dev) -> *mut verbs_device
 
 unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
     LIVE.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: it came from alloc_device, and this is its last use.
+    // SAFETY: alloc_device allocated it, and this is its last use.
     unsafe { libc::free(device.cast()) };
 }
 
@@ -77,12 +77,12 @@ fn by_id(name: &'static CStr, driver_id: u64) -> &'static mut verbs_device_ops {
     )
 }
 
-/// Drivers in three groups: registered at the start, loaded for devices, loaded as the rest.
+/// Drivers in three groups: registered at the start, loaded for devices, loaded as deferred.
 #[derive(Default)]
 struct Fake {
     registered: Vec<Driver>,
     first: Vec<Driver>,
-    rest: Vec<Driver>,
+    deferred: Vec<Driver>,
     configured: bool,
     calls: RefCell<Vec<&'static str>>,
 }
@@ -108,11 +108,11 @@ impl Drivers for Fake {
         self.registered.extend(first);
     }
 
-    fn load_rest(&mut self) -> Vec<Driver> {
-        self.calls.borrow_mut().push("load_rest");
-        let rest = core::mem::take(&mut self.rest);
-        self.registered.extend(&rest);
-        rest
+    fn load_deferred(&mut self) -> Vec<Driver> {
+        self.calls.borrow_mut().push("load_deferred");
+        let deferred = core::mem::take(&mut self.deferred);
+        self.registered.extend(&deferred);
+        deferred
     }
 }
 
@@ -147,14 +147,14 @@ impl DeviceList<Fake> {
     }
 
     fn names(&self) -> Vec<String> {
-        // SAFETY: the list's devices live.
+        // SAFETY: the list has a reference to each of its devices.
         self.devices()
             .map(|device| unsafe { text(&(*device).name) })
             .collect()
     }
 
     fn driver_of(&self, at: usize) -> &'static CStr {
-        // SAFETY: the list's devices live, and their drivers are this test's.
+        // SAFETY: the list has a reference to its devices, whose drivers' tables are leaked boxes.
         unsafe { CStr::from_ptr((*(*self.devices[at].0.as_ptr()).ops).name) }
     }
 }
@@ -166,7 +166,7 @@ fn follows_the_kernel_and_keeps_references() {
     let _guard = ONE_AT_A_TIME.lock();
     let before = LIVE.load(Ordering::Relaxed);
     let mut list = DeviceList::with(vec![by_name(c"rxe", RXE)]);
-    // Discovery hands the last device first, and the list turns that round.
+    // Discovery returns the last device first, and the list reverses that.
     list.update(vec![
         device("uverbs1", "rxe1", 2),
         device("uverbs0", "rxe0", 1),
@@ -175,7 +175,7 @@ fn follows_the_kernel_and_keeps_references() {
     assert!(list.drivers.calls.borrow().is_empty());
     let old: Vec<_> = list.devices().collect();
 
-    // SAFETY: the device is the list's and lives.
+    // SAFETY: the list has a reference to the device.
     unsafe {
         let first = &*old[0].cast::<verbs_device>();
         assert_eq!(first.refcount, 1);
@@ -186,8 +186,8 @@ fn follows_the_kernel_and_keeps_references() {
         super::super::hold(old[1]);
     }
 
-    // The same devices stay the same objects; new ones come in front; one that is gone lives on as
-    // long as the program has it.
+    // A device that is still there stays the same object; new ones come first; one that is gone stays
+    // alive as long as the program has a reference.
     list.update(vec![
         device("uverbs2", "rxe2", 3),
         device("uverbs0", "rxe0", 1),
@@ -212,7 +212,7 @@ fn follows_the_kernel_and_keeps_references() {
 }
 
 #[test]
-fn without_an_index_the_time_tells() {
+fn without_an_index_the_creation_time_decides() {
     let at = |sec, nsec| {
         let mut device = device("uverbs0", "rxe0", -1);
         device.time_created = libc::timespec {
@@ -234,11 +234,11 @@ fn without_an_index_the_time_tells() {
 }
 
 #[test]
-fn loads_what_is_called_for_and_then_the_rest() {
+fn loads_what_devices_need_and_then_the_deferred() {
     let _guard = ONE_AT_A_TIME.lock();
     let mut list = DeviceList::with(vec![]);
     list.drivers.first = drivers(vec![by_name(c"rxe", RXE)]);
-    list.drivers.rest = drivers(vec![by_name(c"siw", c"rdma_device:*Nsiw*")]);
+    list.drivers.deferred = drivers(vec![by_name(c"siw", c"rdma_device:*Nsiw*")]);
     list.update(vec![]);
     assert!(
         list.drivers.calls.borrow().is_empty(),
@@ -254,7 +254,7 @@ fn loads_what_is_called_for_and_then_the_rest() {
     assert_eq!(list.names(), ["siw0", "rxe0"]);
     assert_eq!(
         *list.drivers.calls.borrow(),
-        ["load_for", "load_for", "load_rest"]
+        ["load_for", "load_for", "load_deferred"]
     );
     list.update(vec![]);
 }
@@ -279,7 +279,7 @@ fn the_driver_id_goes_before_the_order_of_drivers() {
 }
 
 #[test]
-fn a_driver_that_does_not_take_the_device() {
+fn a_driver_that_does_not_accept_the_device() {
     let _guard = ONE_AT_A_TIME.lock();
     unsafe extern "C" fn never(_: *mut verbs_sysfs_dev) -> bool {
         false
@@ -297,14 +297,14 @@ fn a_driver_that_does_not_take_the_device() {
     assert_eq!(list.driver_of(0), c"right");
     list.update(vec![]);
 
-    let (empty, asks) = (by_name(c"empty", RXE), by_name(c"asks", c"nothing"));
+    let (empty, by_function) = (by_name(c"empty", RXE), by_name(c"by_function", c"nothing"));
     unsafe extern "C" fn always(_: *mut verbs_sysfs_dev) -> bool {
         true
     }
     empty.match_table = ptr::null();
-    asks.match_device = Some(always);
-    let mut list = DeviceList::with(vec![empty, asks]);
+    by_function.match_device = Some(always);
+    let mut list = DeviceList::with(vec![empty, by_function]);
     list.update(vec![device("uverbs0", "rxe0", 1)]);
-    assert_eq!(list.driver_of(0), c"asks");
+    assert_eq!(list.driver_of(0), c"by_function");
     list.update(vec![]);
 }

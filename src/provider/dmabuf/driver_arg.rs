@@ -1,4 +1,4 @@
-//! Who passes the eighth argument.
+//! Which providers pass the argument `driver`.
 
 use core::{
     ffi::{CStr, c_void},
@@ -8,42 +8,46 @@ use core::{
 
 use ibverbs_abi::verbs_device_ops;
 
-/// The ops of the providers that were asked last, by the answer: a process has one libmlx5 (one
-/// SONAME), so this is as good as a table.
-static PASSES_EIGHT: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
-static PASSES_SEVEN: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
+/// The last provider found to pass `driver`, and the last found not to. One entry each is enough: a
+/// process has one libmlx5, since it has one SONAME.
+static WITH_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
+static WITHOUT_DRIVER_ARG: AtomicPtr<verbs_device_ops> = AtomicPtr::new(null_mut());
 
-/// Whether the provider that `ops` belongs to passes the eighth argument.
+/// Whether the provider that `ops` belongs to passes the argument `driver`.
 ///
 /// # Safety
-/// `ops` is a registered provider's.
-pub unsafe fn passes_eight(ops: *const verbs_device_ops) -> bool {
+/// `ops` are a registered provider's.
+pub unsafe fn passes_driver_arg(ops: *const verbs_device_ops) -> bool {
     let ops = ops.cast_mut();
-    if PASSES_SEVEN.load(Ordering::Relaxed) == ops {
+    if WITHOUT_DRIVER_ARG.load(Ordering::Relaxed) == ops {
         return false;
     }
-    if PASSES_EIGHT.load(Ordering::Relaxed) == ops {
+    if WITH_DRIVER_ARG.load(Ordering::Relaxed) == ops {
         return true;
     }
-    // SAFETY: by the contract `ops` lies in the provider's file, and its name is a C string.
+    // SAFETY: `ops` are registered, so they lie in a loaded provider, and the name is a C string.
     let passes = unsafe {
         let name = (*ops).name;
         !name.is_null()
             && CStr::from_ptr(name) == c"mlx5"
             && defines(ops.cast(), c"mlx5dv_reg_dmabuf_mr", c"MLX5_1.25")
     };
-    let known = if passes { &PASSES_EIGHT } else { &PASSES_SEVEN };
-    known.store(ops, Ordering::Relaxed);
+    let cache = if passes {
+        &WITH_DRIVER_ARG
+    } else {
+        &WITHOUT_DRIVER_ARG
+    };
+    cache.store(ops, Ordering::Relaxed);
     passes
 }
 
-/// Whether the loaded file that `address` lies in defines a symbol in a version.
+/// Whether the loaded file that contains `address` defines `symbol` with the version `version`.
 ///
 /// # Safety
 /// `address` lies in a loaded file.
 unsafe fn defines(address: *const c_void, symbol: &CStr, version: &CStr) -> bool {
-    // SAFETY: dladdr fills the structure if it succeeds; the handle is of a file that is loaded
-    // anyway, and is closed once.
+    // SAFETY: dladdr fills the structure if it succeeds; RTLD_NOLOAD returns a handle of a file that is
+    // already loaded, which is closed once.
     unsafe {
         let mut info: libc::Dl_info = core::mem::zeroed();
         if libc::dladdr(address, &mut info) == 0 {

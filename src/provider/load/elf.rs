@@ -1,12 +1,12 @@
-//! Whether dlopen would take a provider's file, told from a few hundred bytes of it.
+//! Predicts from a few hundred bytes of a provider's file whether dlopen would accept it.
 //!
-//! Meant to be cheaper than dlopen by far, not to be as thorough: "no" and "don't know" make the
-//! caller ask dlopen. Format: System V ABI, "ELF header", "Program header", and the LSB's "Symbol
-//! versioning".
+//! This costs a small part of a dlopen and checks less. When the answer is "no" or unknown, the caller
+//! calls dlopen, which decides. Format: System V ABI, "ELF Header" and "Program Header"; Linux Standard
+//! Base, "Symbol Versioning".
 
-/// A file's bytes.
+/// Access to the bytes of a file.
 pub trait ReadAt {
-    /// Fills `buf` from `offset` on; `None` if the file ends before, or cannot be read.
+    /// Fills `buf` with the bytes from `offset` on. `None` if the file ends before, or cannot be read.
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()>;
 }
 
@@ -14,7 +14,8 @@ const HEADER_LEN: usize = 64;
 const PROGRAM_HEADER_LEN: usize = 56;
 const PROGRAM_HEADERS_MAX: u16 = 64;
 const DYNAMIC_LEN: usize = 16;
-/// Far more than any provider has, of dynamic entries, of needed libraries and of their versions.
+/// Limits of the dynamic entries, of the needed libraries and of their versions. No provider has nearly
+/// as many; a file with more is left to dlopen.
 const ENTRIES_MAX: u64 = 1024;
 
 const ET_DYN: u16 = 3;
@@ -24,10 +25,10 @@ const DT_STRTAB: u64 = 5;
 const DT_VERNEED: u64 = 0x6fff_fffe;
 const DT_VERNEEDNUM: u64 = 0x6fff_ffff;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
-/// A program that calls itself a shared object, which dlopen does not take.
+/// Marks a position-independent executable, which has the type ET_DYN too but which dlopen rejects.
 const DF_1_PIE: u64 = 0x0800_0000;
 
-/// The identification that this program's own loader takes: 64 bits, this byte order, version 1.
+/// The identification of files for this machine's dynamic linker: 64 bits, native byte order, version 1.
 const IDENT: [u8; 7] = [
     0x7f,
     b'E',
@@ -51,45 +52,45 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
 } else if cfg!(target_arch = "s390x") {
     22
 } else {
-    0 // Not known, so no file passes, and each is dlopened.
+    0 // Unknown machine: no file passes, so each is dlopened.
 };
 
-/// Whether the file is a whole shared object for this machine that needs no other provider ABI of
-/// libibverbs than `abi` (`IBVERBS_PRIVATE_34`).
+/// Whether the file is a complete shared object for this machine that needs no provider ABI of
+/// libibverbs other than `abi`, for example `IBVERBS_PRIVATE_34`. False also if that is unknown.
 pub fn is_provider(file: &impl ReadAt, abi: &[u8]) -> bool {
     check(file, abi).unwrap_or(false)
 }
 
+/// [`is_provider`], with `None` for a file that cannot be understood.
 fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
     let mut header = [0; HEADER_LEN];
     file.read_at(0, &mut header)?;
-    let right = header.starts_with(&IDENT)
+    let matches = header.starts_with(&IDENT)
         && u16_at(&header, 16)? == ET_DYN
         && u16_at(&header, 18)? == MACHINE
         && usize::from(u16_at(&header, 54)?) == PROGRAM_HEADER_LEN;
     let (at, count) = (u64_at(&header, 32)?, u16_at(&header, 56)?);
-    if !right || count == 0 || count > PROGRAM_HEADERS_MAX {
+    if !matches || count == 0 || count > PROGRAM_HEADERS_MAX {
         return None;
     }
 
     let mut segments = Segments::default();
     let mut end = 0;
     for index in 0..u64::from(count) {
-        let mut segment = [0; PROGRAM_HEADER_LEN];
+        let mut header = [0; PROGRAM_HEADER_LEN];
         file.read_at(
             at.checked_add(index * PROGRAM_HEADER_LEN as u64)?,
-            &mut segment,
+            &mut header,
         )?;
-        let (offset, size) = (u64_at(&segment, 8)?, u64_at(&segment, 32)?);
-        let part = Part {
-            address: u64_at(&segment, 16)?,
-            offset,
-            size,
+        let segment = Segment {
+            address: u64_at(&header, 16)?,
+            offset: u64_at(&header, 8)?,
+            size: u64_at(&header, 32)?,
         };
-        end = end.max(offset.checked_add(size)?);
-        match u32_at(&segment, 0)? {
-            PT_LOAD => segments.load.push(part),
-            PT_DYNAMIC => segments.dynamic = Some(part),
+        end = end.max(segment.offset.checked_add(segment.size)?);
+        match u32_at(&header, 0)? {
+            PT_LOAD => segments.load.push(segment),
+            PT_DYNAMIC => segments.dynamic = Some(segment),
             _ => {}
         }
     }
@@ -98,55 +99,72 @@ fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
 
 #[derive(Default)]
 struct Segments {
-    load: Vec<Part>,
-    dynamic: Option<Part>,
+    load: Vec<Segment>,
+    dynamic: Option<Segment>,
 }
 
-struct Part {
+struct Segment {
     address: u64,
     offset: u64,
     size: u64,
 }
 
 impl Segments {
-    /// Where in the file an address is.
+    /// The file offset of a virtual address.
     fn offset(&self, address: u64) -> Option<u64> {
-        self.load.iter().find_map(|part| {
-            let at = address.checked_sub(part.address)?;
-            (at < part.size)
-                .then(|| part.offset.checked_add(at))
+        self.load.iter().find_map(|segment| {
+            let at = address.checked_sub(segment.address)?;
+            (at < segment.size)
+                .then(|| segment.offset.checked_add(at))
                 .flatten()
         })
     }
 }
 
-/// Walks the versions that the file needs of its libraries (DT_VERNEED).
-/// `end` is the end of what the loader maps of the file.
-fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> Option<bool> {
-    let dynamic = segments.dynamic.as_ref()?;
-    let (mut strings, mut needs, mut count) = (None, None, 0);
-    for index in 0..(dynamic.size / DYNAMIC_LEN as u64).min(ENTRIES_MAX) {
+/// The parts of the dynamic section that name the needed symbol versions.
+#[derive(Default)]
+struct Dynamic {
+    /// File offset of the string table.
+    strings: Option<u64>,
+    /// File offset of the first needed library's entry.
+    needs: Option<u64>,
+    /// How many libraries are needed in some version.
+    need_count: u64,
+}
+
+/// Reads the dynamic section; `None` for an executable.
+fn dynamic(file: &impl ReadAt, segments: &Segments) -> Option<Dynamic> {
+    let section = segments.dynamic.as_ref()?;
+    let mut dynamic = Dynamic::default();
+    for index in 0..(section.size / DYNAMIC_LEN as u64).min(ENTRIES_MAX) {
         let mut entry = [0; DYNAMIC_LEN];
         file.read_at(
-            dynamic.offset.checked_add(index * DYNAMIC_LEN as u64)?,
+            section.offset.checked_add(index * DYNAMIC_LEN as u64)?,
             &mut entry,
         )?;
         let value = u64_at(&entry, 8)?;
         match u64_at(&entry, 0)? {
             0 => break,
-            DT_STRTAB => strings = segments.offset(value),
-            DT_VERNEED => needs = segments.offset(value),
-            DT_VERNEEDNUM => count = value,
+            DT_STRTAB => dynamic.strings = segments.offset(value),
+            DT_VERNEED => dynamic.needs = segments.offset(value),
+            DT_VERNEEDNUM => dynamic.need_count = value,
             DT_FLAGS_1 if value & DF_1_PIE != 0 => return None,
             _ => {}
         }
     }
-    // The last byte of what is mapped: it is there, or the file was cut. Asked now, for it lies near the
-    // dynamic section, which has just been read.
+    Some(dynamic)
+}
+
+/// Whether none of the symbol versions that the file needs (DT_VERNEED) is a provider ABI other than
+/// `abi`. `end` is the file offset at which its last segment ends.
+fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> Option<bool> {
+    let dynamic = dynamic(file, segments)?;
+    // A file without the last byte of its last segment is truncated. That byte is usually near the
+    // dynamic section, so the chunk that was just read often contains it.
     file.read_at(end.checked_sub(1)?, &mut [0])?;
-    let (strings, mut at) = (strings?, needs?);
+    let (strings, mut at) = (dynamic.strings?, dynamic.needs?);
     let mut versions = 0;
-    for _ in 0..count.min(ENTRIES_MAX) {
+    for _ in 0..dynamic.need_count.min(ENTRIES_MAX) {
         let mut need = [0; 16];
         file.read_at(at, &mut need)?;
         let mut version_at = at.checked_add(u32_at(&need, 8)?.into())?;
