@@ -22,11 +22,11 @@ pub fn flag(name: &CStr) -> bool {
     get(name).is_some_and(|value| value != c"0")
 }
 
-/// Whether the caller's variables may choose files and devices: not in a program with more privileges than its
-/// caller.
+/// Whether variables that name files or devices may be obeyed. They are ignored in a program with more
+/// privileges than its caller.
 ///
-/// The kernel says so at exec (AT_SECURE: set-user-ID, set-group-ID, file capabilities). A program that has
-/// changed its effective user ID since then is not trusted either, as in the C library.
+/// The kernel reports such a program at exec by AT_SECURE (set-user-ID, set-group-ID, file capabilities).
+/// As in the C library, the variables are also ignored if the effective user ID has changed since then.
 pub fn trusted() -> bool {
     // SAFETY: the calls take no pointers and cannot fail.
     unsafe { libc::getauxval(libc::AT_SECURE) == 0 && libc::getuid() == libc::geteuid() }

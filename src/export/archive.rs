@@ -26,8 +26,8 @@ export!(default "":
 // A `struct verbs_device_ops`, 72 bytes. The macro RDMA_STATIC_PROVIDERS of verbs.h pads its list with it.
 table!("verbs_provider_none", ".rodata": ".zero 72");
 
-// The same, whose `static_providers` (at offset 24) lists the providers of rdma-core v34 to v56. A program that
-// refers to it links all their archives.
+// The same, whose `static_providers` (at offset 24) lists the providers of rdma-core v34 to v56. A program
+// that refers to it links all their archives.
 table!("verbs_provider_all", ".data.rel.ro": ".zero 24\n.quad __all_providers\n.zero 40");
 macro_rules! all_providers {
     ($($name:literal)+) => {
@@ -37,8 +37,8 @@ macro_rules! all_providers {
 all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5" "mthca"
     "ocrdma" "qedr" "rxe" "siw" "vmw_pvrdma");
 
-// A `struct nla_policy` of libnl (a type and two lengths of 16 bits each) for each RDMA_NLDEV_ATTR_*. It has more
-// entries than the enumeration of any release. Attributes of type 0 are not checked.
+// A `struct nla_policy` of libnl (a type and two lengths of 16 bits each) for each RDMA_NLDEV_ATTR_*. It has
+// more entries than the enumeration of any release. Attributes of type 0 are not checked.
 macro_rules! policy {
     ($($attribute:literal: $nla_type:literal),+ $(,)?) => {
         table!("rdmanl_policy", ".rodata":

@@ -40,8 +40,8 @@ macro_rules! entry {
     };
 }
 
-/// Defines the symbols of a node, by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`. The
-/// function has the symbol's name, unless it is given by `symbol = function`.
+/// Defines the symbols of a node, by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`.
+/// The function has the symbol's name, unless it is given by `symbol = function`.
 macro_rules! export {
     ($kind:ident $node:literal: $( $module:tt { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
         $( $( export!(@one $kind $node $module $name $($imp)?); )+ )+

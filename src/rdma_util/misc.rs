@@ -10,9 +10,9 @@ use libc::dev_t;
 
 use crate::discover::cdev;
 
-/// Opens the character device `/dev/infiniband/NAME` with the device number `number`, or of any number if that is
-/// 0. If the file is missing or has another number, opens `/dev/char/MAJOR:MINOR`, and waits up to 5 seconds for
-/// udev to create it. Returns a descriptor, which the caller closes, or -1.
+/// Opens the character device `/dev/infiniband/NAME` with the device number `number`, or of any number if
+/// that is 0. If the file is missing or has another number, opens `/dev/char/MAJOR:MINOR`, and waits up to
+/// 5 seconds for udev to create it. Returns a descriptor, which the caller closes, or -1.
 ///
 /// # Safety
 /// `name` is a C string.

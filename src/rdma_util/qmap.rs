@@ -1,4 +1,5 @@
-//! An ordered map from 64-bit keys to items that the caller allocates. libmlx5 keeps its doorbell pages in one.
+//! An ordered map from 64-bit keys to items that the caller allocates. libmlx5 keeps its doorbell pages in
+//! one.
 //!
 //! Inline functions of C read the count and the list, which has the items in the order of their keys and the
 //! map's `nil` at the end. Only this file uses the tree. It is a treap: a search tree by key and a heap by a
@@ -119,21 +120,25 @@ pub unsafe extern "C" fn cl_qmap_get(map: *const Map, key: u64) -> *mut Item {
 /// `map` is initialised, and no other thread uses it during the call. `item` is writable, is in no map, and
 /// stays valid and in place until it is removed.
 pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item) -> *mut Item {
-    // SAFETY: the map is initialised, so each child pointer is NULL or an item, and each `next` and `prev`
-    // is an item or `nil`.
-    unsafe {
+    // SAFETY: the map is initialised, so each child pointer is NULL or an item of the map.
+    let (parent, next) = unsafe {
         let (mut parent, mut next) = (&raw mut (*map).root, &raw mut (*map).nil);
-        let mut place = &raw mut (*map).root.left;
-        while !(*place).is_null() {
-            parent = *place;
+        let mut child = (*parent).left;
+        while !child.is_null() {
+            parent = child;
             if (*parent).key == key {
                 return parent;
             }
             if key < (*parent).key {
                 next = parent;
             }
-            place = side(map, parent, key);
+            child = *side(map, parent, key);
         }
+        (parent, next)
+    };
+    // SAFETY: `parent` is an item without a child on this side, or the root of an empty tree; `next` is an
+    // item or `nil`, and so is its `prev`. `item` is writable, as the caller promises.
+    unsafe {
         let prev = (*next).prev;
         item.write(Item {
             next,
@@ -144,15 +149,15 @@ pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item
             colour: 0,
             key,
         });
-        *place = item;
+        *side(map, parent, key) = item;
         (*prev).next = item;
         (*next).prev = item;
         (*map).count += 1;
         while !ptr::eq((*item).up, &raw const (*map).root) && hash((*(*item).up).key) < hash(key) {
             rotate_up(map, item);
         }
-        item
     }
+    item
 }
 
 /// Removes an item. Does nothing if it is the map's `nil`.
@@ -160,22 +165,13 @@ pub unsafe extern "C" fn cl_qmap_insert(map: *mut Map, key: u64, item: *mut Item
 /// # Safety
 /// `map` is initialised, and no other thread uses it during the call. `item` is in it, or is its `nil`.
 pub unsafe extern "C" fn cl_qmap_remove_item(map: *mut Map, item: *mut Item) {
-    // SAFETY: the map is initialised and `item` is in it, so all pointers of `item` are NULL, items, `nil`
-    // or the map's root.
+    // SAFETY: `item` is in the map or its `nil`, as the caller promises. The parent and the list's
+    // neighbours of an item are items, the map's root or `nil`.
     unsafe {
         if ptr::eq(item, &raw const (*map).nil) {
             return;
         }
-        // Rotate the item down until it has at most one child, which takes its place.
-        let child = loop {
-            let (left, right) = ((*item).left, (*item).right);
-            match (left.is_null(), right.is_null()) {
-                (false, false) if hash((*left).key) > hash((*right).key) => rotate_up(map, left),
-                (false, false) => rotate_up(map, right),
-                (true, _) => break right,
-                (_, true) => break left,
-            }
-        };
+        let child = rotate_down(map, item);
         let parent = (*item).up;
         *side(map, parent, (*item).key) = child;
         if !child.is_null() {
@@ -184,6 +180,25 @@ pub unsafe extern "C" fn cl_qmap_remove_item(map: *mut Map, item: *mut Item) {
         (*(*item).prev).next = (*item).next;
         (*(*item).next).prev = (*item).prev;
         (*map).count -= 1;
+    }
+}
+
+/// Rotates an item down until it has at most one child, and returns that child or NULL.
+///
+/// # Safety
+/// `map` is initialised, and `item` is in it.
+unsafe fn rotate_down(map: *mut Map, item: *mut Item) -> *mut Item {
+    loop {
+        // SAFETY: `item` is in the map, so its children are NULL or items of the map below the root.
+        unsafe {
+            let (left, right) = ((*item).left, (*item).right);
+            match (left.is_null(), right.is_null()) {
+                (false, false) if hash((*left).key) > hash((*right).key) => rotate_up(map, left),
+                (false, false) => rotate_up(map, right),
+                (true, _) => return right,
+                (_, true) => return left,
+            }
+        }
     }
 }
 
@@ -233,6 +248,29 @@ mod tests {
         Box::into_raw(Box::new(unsafe { core::mem::zeroed() }))
     }
 
+    /// Inserts or removes an item, and compares the result with `model`.
+    unsafe fn step(map: *mut Map, model: &mut BTreeMap<u64, *mut Item>, insert: bool, key: u64) {
+        // SAFETY: the map is initialised; its items are boxes, which are freed when they are not in it.
+        unsafe {
+            if insert {
+                let new = item();
+                let got = cl_qmap_insert(map, key, new);
+                assert_eq!(got, *model.entry(key).or_insert(new));
+                if got != new {
+                    drop(Box::from_raw(new));
+                }
+            } else {
+                let nil = &raw mut (*map).nil;
+                let got = cl_qmap_get(map, key);
+                assert_eq!(got, model.remove(&key).unwrap_or(nil));
+                cl_qmap_remove_item(map, got);
+                if got != nil {
+                    drop(Box::from_raw(got));
+                }
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn as_an_ordered_map(steps in prop::collection::vec((any::<bool>(), 0u64..50), 1..300)) {
@@ -241,24 +279,8 @@ mod tests {
             // SAFETY: the map and all items are boxes, which are freed only here.
             unsafe {
                 cl_qmap_init(map);
-                let nil = &raw mut (*map).nil;
                 for (insert, key) in steps {
-                    if insert {
-                        let new = item();
-                        let got = cl_qmap_insert(map, key, new);
-                        prop_assert_eq!(got, *model.entry(key).or_insert(new));
-                        if got != new {
-                            drop(Box::from_raw(new));
-                        }
-                    } else {
-                        let got = cl_qmap_get(map, key);
-                        let expected = model.remove(&key);
-                        prop_assert_eq!(got, expected.unwrap_or(nil));
-                        cl_qmap_remove_item(map, got);
-                        if got != nil {
-                            drop(Box::from_raw(got));
-                        }
-                    }
+                    step(map, &mut model, insert, key);
                     prop_assert_eq!((*map).count, model.len());
                     prop_assert_eq!(walk(map), model.keys().copied().collect::<Vec<_>>());
                     depth((*map).root.left, &raw mut (*map).root, 0, u64::MAX);

@@ -1,5 +1,6 @@
-//! Functions through which librdmacm.a queries the kernel. Their signatures have types of libnl, which they call.
-//! They are an archive member of their own, so that only programs linked with librdmacm.a need libnl.
+//! Functions through which librdmacm.a queries the kernel. They call libnl, and their signatures have its
+//! types. They are an archive member of their own, so that only programs linked with librdmacm.a need
+//! libnl.
 
 use core::{
     ffi::{c_char, c_int, c_uint, c_void},

@@ -274,23 +274,30 @@ pub unsafe extern "C" fn ibv_rereg_mr(
         return IBV_REREG_MR_ERR_INPUT;
     }
     let moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION as c_int != 0;
-    // SAFETY: the region is alive, so its context is open; the fork ranges are the region's new and old
-    // memory.
-    unsafe {
-        if moves && ibv_dontfork_range(addr, length) != 0 {
-            return IBV_REREG_MR_ERR_DONT_FORK_NEW;
-        }
+    // SAFETY: ibv_dontfork_range() accepts any range.
+    if moves && unsafe { ibv_dontfork_range(addr, length) } != 0 {
+        return IBV_REREG_MR_ERR_DONT_FORK_NEW;
+    }
+    // SAFETY: the region is alive, so its context is open; the provider requires no more.
+    let (old, err) = unsafe {
         let old = ((*mr).addr, (*mr).length);
-        if (ops((*mr).context).rereg_mr)(vmr, flags, pd, addr, length, access) != 0 {
-            if moves {
-                shortage::registration_failed("ibv_rereg_mr", length);
-            }
-            return if moves && ibv_dofork_range(addr, length) != 0 {
-                IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW
-            } else {
-                IBV_REREG_MR_ERR_CMD
-            };
+        let rereg_mr = ops((*mr).context).rereg_mr;
+        (old, rereg_mr(vmr, flags, pd, addr, length, access))
+    };
+    if err != 0 {
+        if moves {
+            shortage::registration_failed("ibv_rereg_mr", length);
         }
+        // SAFETY: this ends the ibv_dontfork_range() of the new memory above.
+        return if moves && unsafe { ibv_dofork_range(addr, length) } != 0 {
+            IBV_REREG_MR_ERR_CMD_AND_DO_FORK_NEW
+        } else {
+            IBV_REREG_MR_ERR_CMD
+        };
+    }
+    // SAFETY: the region is alive, and the program uses it in no other thread while it changes it; the
+    // old memory had its ibv_dontfork_range() at registration.
+    unsafe {
         if flags & IBV_REREG_MR_CHANGE_PD as c_int != 0 {
             (*mr).pd = pd;
         }

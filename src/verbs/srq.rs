@@ -7,8 +7,8 @@ use super::sync;
 use crate::abi::*;
 use crate::provider::ops::ops;
 
-/// Creates a shared receive queue; `ibv_destroy_srq` destroys it (ibv_create_srq(3)). Writes the sizes that it
-/// really has to the attributes. Returns NULL with errno set if it fails.
+/// Creates a shared receive queue; `ibv_destroy_srq` destroys it (ibv_create_srq(3)). Writes the sizes that
+/// it really has to the attributes. Returns NULL with errno set if it fails.
 ///
 /// # Safety
 ///
