@@ -1,5 +1,5 @@
-//! Two queue pairs of uroce and what may happen to them: requests, receives, packets that arrive whole,
-//! changed, twice, late, never, or are forged; time; changes of state. The input is the script.
+//! Two uroce queue pairs driven by a script, which is the input: work requests, packets that are delivered,
+//! corrupted, duplicated, reordered, lost or forged, time, and changes of state.
 #![no_main]
 
 use std::collections::{HashSet, VecDeque};
@@ -15,13 +15,13 @@ use uroce::internals::wire::{
     Reth,
 };
 
-/// The one of the engine's own tests, which is no part of the crate.
+/// The host of the engine's unit tests, which the crate does not export.
 #[path = "../../crates/uroce/src/engine/tests/host.rs"]
 #[allow(dead_code)]
 mod host;
 
 const KEY: u32 = 0x100;
-/// Of what peers and requests invalidate.
+/// The key that SEND with invalidate and local invalidate name.
 const WINDOW: u32 = KEY + 1;
 const BASE: u64 = 0x7000;
 const LEN: usize = 40_000;
@@ -110,7 +110,7 @@ fn kind(script: &mut Unstructured) -> Result<SendOp> {
     })
 }
 
-/// The form of requests is checked by who posts them; here they are of the service at least.
+/// Whether the service has the operation. (The caller of `post_send` validates WRs.)
 fn fits(kind: &SendOp, service: Service) -> bool {
     match service {
         Service::Rc | Service::XrcSend => true,
@@ -120,7 +120,7 @@ fn fits(kind: &SendOp, service: Service) -> bool {
     }
 }
 
-/// Any headers, written as a packet.
+/// A packet with arbitrary headers, its PSN near one of `near`.
 fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service) -> Result<Vec<u8>> {
     let transport = match service {
         Service::Rc => 0,
@@ -141,7 +141,7 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
         ack_request: script.arbitrary()?,
         psn: if script.ratio(1, 20)? { Psn::new(script.arbitrary()?) } else { psn },
     });
-    // All that there may be; what the opcode has not got is taken for payload.
+    // Every extension header that the opcode may have.
     let Some((_, operation, part)) = opcode.parts() else {
         return Ok(vec![]);
     };
@@ -150,8 +150,8 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
         headers.deth = Some(Deth { qkey: script.int_in_range(0..=1)?, src_qpn: 3 });
     }
     let starts = matches!(part, Part::First | Part::Only);
-    let answers = matches!(operation, Ack | AtomicAck | ReadResponse);
-    if matches!(service, Service::XrcRecv | Service::XrcSend) && !answers {
+    let is_response = matches!(operation, Ack | AtomicAck | ReadResponse);
+    if matches!(service, Service::XrcRecv | Service::XrcSend) && !is_response {
         headers.xrc_srqn = Some(script.int_in_range(SRQN - 1..=SRQN)?);
     }
     if operation == Flush {
@@ -175,7 +175,7 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
             compare: 0,
         });
     }
-    if answers && part != Part::Middle {
+    if is_response && part != Part::Middle {
         let kind = match script.int_in_range(0..=7u8)? {
             0 => AethKind::RnrNak { timer: script.arbitrary::<u8>()? & 31 },
             1 => AethKind::Nak(NakCode::PsnSequence),
@@ -212,9 +212,9 @@ struct Play {
     now: Time,
     qps: Vec<Qp>,
     hosts: Vec<TestHost>,
-    /// How many requests and receives each side has posted: their wr_id is the count before.
+    /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
-    under_way: VecDeque<(usize, Vec<u8>)>,
+    in_flight: VecDeque<(usize, Vec<u8>)>,
 }
 
 impl Play {
@@ -225,11 +225,11 @@ impl Play {
             self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
         {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
-            Packet::parse(&datagram).expect("sent what is no packet");
+            Packet::parse(&datagram).expect("transmitted a malformed packet");
             count += 1;
-            assert!(count < 3000, "sends without end");
-            if self.under_way.len() < 200 {
-                self.under_way.push_back((1 - side, datagram));
+            assert!(count < 3000, "transmits without end");
+            if self.in_flight.len() < 200 {
+                self.in_flight.push_back((1 - side, datagram));
             }
         }
     }
@@ -276,28 +276,28 @@ impl Play {
                 };
                 self.posted[side][1] += u64::from(taken);
             }
-            // What is under way arrives; or what the network makes of it.
+            // Packets in flight are delivered, lost, duplicated, corrupted or reordered.
             5..9 => {
-                if let Some((to, datagram)) = self.under_way.pop_front() {
+                if let Some((to, datagram)) = self.in_flight.pop_front() {
                     self.deliver(to, &datagram);
                 }
             }
             9 => {
-                self.under_way.pop_front();
+                self.in_flight.pop_front();
             }
             10 => {
-                if let Some((to, datagram)) = self.under_way.front().cloned() {
+                if let Some((to, datagram)) = self.in_flight.front().cloned() {
                     self.deliver(to, &datagram);
                 }
             }
             11 => {
-                if let Some((to, mut datagram)) = self.under_way.pop_front() {
+                if let Some((to, mut datagram)) = self.in_flight.pop_front() {
                     let at = script.int_in_range(0..=datagram.len().min(64) - 1)?;
                     datagram[at] ^= script.arbitrary::<u8>()?;
                     self.deliver(to, &datagram);
                 }
             }
-            12 => self.under_way.rotate_left(self.under_way.len().min(1)),
+            12 => self.in_flight.rotate_left(self.in_flight.len().min(1)),
             13 => {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
@@ -372,7 +372,7 @@ impl Play {
             ..QpChange::default()
         };
         if state == QpState::Reset {
-            // Receives of its own are forgotten with it.
+            // RESET discards the receive WRs of the queue pair; discard those of the SRQs too.
             self.hosts[side].shared.clear();
             self.hosts[side].xrc[0].1.clear();
         }
@@ -425,7 +425,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
         qps: Vec::new(),
         hosts: Vec::new(),
         posted: [[0; 2]; 2],
-        under_way: VecDeque::new(),
+        in_flight: VecDeque::new(),
     };
     for (side, service) in services.into_iter().enumerate() {
         play.qps.push(Qp::new(QpConfig {
@@ -450,11 +450,11 @@ fn play(script: &mut Unstructured) -> Result<()> {
         play.step(script)?;
     }
     for ((qp, host), posted) in play.qps.iter().zip(&play.hosts).zip(play.posted) {
-        // What is in error has flushed what it had.
+        // A queue pair in ERR has flushed its queues.
         if qp.state() == QpState::Err {
             assert_eq!(qp.send_depth() + qp.recv_depth(), 0);
         }
-        // What was posted has completed once at most.
+        // Each WR has completed at most once.
         let mut seen = HashSet::new();
         for (queue, completion) in &host.completions {
             let of = usize::from(*queue != WorkQueue::Send);

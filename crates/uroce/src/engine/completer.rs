@@ -46,7 +46,7 @@ struct NakRetransmission {
     at: Time,
 }
 
-/// What a response asks for after the WQEs that it acknowledges have completed.
+/// What a response requires after the WQEs that it acknowledges have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     None,
@@ -72,8 +72,8 @@ impl Completer {
         };
     }
 
-    /// A packet from the peer's responder. Acknowledges what it covers and returns what else it asks
-    /// for; None if the packet is a duplicate, or responds to a packet that was never sent.
+    /// A packet from the peer's responder. Acknowledges what it covers and returns what else it
+    /// requires; None if the packet is a duplicate, or responds to a packet that was never sent.
     pub fn on_packet(
         &mut self,
         requester: &mut Requester,
@@ -126,7 +126,7 @@ impl Completer {
         Ok(())
     }
 
-    /// Any progress makes all retries available again.
+    /// Any progress restores all retries.
     fn on_progress(&mut self, acked: Acked, attributes: &Attributes) {
         if acked.progress {
             self.retries_left = attributes.retry_cnt;
@@ -214,7 +214,7 @@ impl Completer {
     }
 }
 
-/// What a NAK other than RNR asks for (9.7.5.2).
+/// What a NAK other than an RNR NAK requires (9.7.5.2).
 fn on_nak(code: NakCode) -> Action {
     match code {
         NakCode::PsnSequence => Action::Retransmit,

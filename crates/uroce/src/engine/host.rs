@@ -78,7 +78,7 @@ pub enum WorkQueue {
 }
 
 /// What a queue pair needs of its device. The thread that drives the queue pair makes all calls, and
-/// no call may enter the queue pair again.
+/// none may call back into the queue pair.
 ///
 /// A memory region may be deregistered between two calls, so each call looks up the keys.
 pub trait Host {
@@ -93,7 +93,8 @@ pub trait Host {
     /// before `from` does.
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
 
-    /// Whether a peer of this queue pair may access the bytes. `len` 0 is allowed whatever the key is (9.7.4.1.5).
+    /// Whether a peer of this queue pair may access the bytes. `len` 0 is allowed whatever the key is
+    /// (9.7.4.1.5).
     fn check_remote(
         &mut self,
         rkey: u32,

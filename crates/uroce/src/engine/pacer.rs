@@ -8,9 +8,9 @@ use super::{Service, Time};
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     burst: Burst,
-    /// When the present burst began.
-    began: Time,
-    /// Sent in the present burst.
+    /// The start of the current burst.
+    burst_start: Time,
+    /// Sent in the current burst.
     packets: u32,
     bytes: usize,
 }
@@ -20,11 +20,11 @@ pub struct Pacer {
 struct Burst {
     packets: u32,
     bytes: usize,
-    /// From the beginning of a burst to the beginning of the next.
+    /// From the start of a burst to the start of the next.
     interval: Duration,
 }
 
-/// For read responses: the peer asked for them, and `max_rd_atomic` limits how many.
+/// For read responses. The peer requested them, and `max_dest_rd_atomic` limits the requests.
 const READ_RESPONSES: Burst = Burst {
     packets: 128,
     bytes: 512 << 10,
@@ -46,7 +46,7 @@ impl Pacer {
                 Service::Uc | Service::Ud => UNRELIABLE,
                 Service::Rc | Service::XrcSend | Service::XrcRecv => READ_RESPONSES,
             },
-            began: Time(0),
+            burst_start: Time(0),
             packets: 0,
             bytes: 0,
         }
@@ -54,8 +54,8 @@ impl Pacer {
 
     /// Whether a packet may be sent now.
     pub fn may_send(&mut self, now: Time) -> bool {
-        if now >= self.began.after(self.burst.interval) {
-            self.began = now;
+        if now >= self.burst_start.after(self.burst.interval) {
+            self.burst_start = now;
             self.packets = 0;
             self.bytes = 0;
         }
@@ -71,9 +71,9 @@ impl Pacer {
     /// When the next packet may be sent; a time in the past if it may be sent now.
     pub fn resumes_at(&self) -> Time {
         if self.is_exhausted() {
-            self.began.after(self.burst.interval)
+            self.burst_start.after(self.burst.interval)
         } else {
-            self.began
+            self.burst_start
         }
     }
 

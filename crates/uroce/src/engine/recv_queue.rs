@@ -41,7 +41,7 @@ impl RecvQueue {
         }
     }
 
-    /// Gives back the WR of a dropped message.
+    /// Returns the WR of a dropped message to the queue.
     pub fn put_back(&mut self, wr: RecvWr) {
         self.returned = Some(wr);
     }

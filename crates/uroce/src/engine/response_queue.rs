@@ -105,8 +105,8 @@ impl ResponseQueue {
         self.queue.push_back(response);
     }
 
-    /// Inserts the response to a duplicate request. A READ that still waits restarts where the
-    /// duplicate asks for it; any other response that still waits is not doubled.
+    /// Inserts the response to a duplicate request. A READ response that still waits restarts where the
+    /// duplicate asks for it; any other response that still waits is not inserted a second time.
     pub fn push_duplicate(&mut self, response: Response) {
         if let Response::Read(new) = response
             && self.restart_read(new)
@@ -150,7 +150,7 @@ impl ResponseQueue {
         self.queue.len() < MAX_RESPONSES
     }
 
-    /// Removes an unsent RNR NAK or PSN sequence error NAK: the packet that it asks for has arrived.
+    /// Removes an unsent RNR NAK or PSN sequence error NAK: a packet with the ePSN has arrived.
     pub fn withdraw_nak(&mut self) {
         if let Some(Response::Nak {
             kind: AethKind::RnrNak { .. } | AethKind::Nak(NakCode::PsnSequence),
@@ -173,8 +173,10 @@ impl ResponseQueue {
 
     /// Drops the response to the READ request that was first executed at `first_psn`.
     pub fn drop_read(&mut self, first_psn: Psn) {
-        let same = |response: &Response| matches!(response, Response::Read(read) if read.first_psn == first_psn);
-        self.queue.retain(|response| !same(response));
+        self.queue.retain(|response| match response {
+            Response::Read(read) => read.first_psn != first_psn,
+            _ => true,
+        });
     }
 
     /// Drops the first READ response and everything after it: memory must not be read any more.

@@ -10,7 +10,7 @@ pub enum Timer {
     /// The retransmission timeout (RFC 6298), shorter than the ack timeout: retransmit without
     /// consuming one of `retry_cnt`.
     Rto,
-    /// The wait after an RNR NAK (9.7.5.2.8): send again.
+    /// The wait after an RNR NAK (9.7.5.2.8): retransmit.
     Rnr,
     /// The pacer allows the next packet.
     Pacing,

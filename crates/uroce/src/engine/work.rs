@@ -1,11 +1,11 @@
-//! Work requests, as the engine takes them, and completions, as it gives them.
+//! Work requests and completions, in the engine's own form.
 
 use ibverbs_abi::{IBV_WC_SUCCESS, ibv_wc_opcode, ibv_wc_status};
 use smallvec::SmallVec;
 
 use super::AddressVector;
 
-/// A piece of local memory.
+/// A scatter/gather element: local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sge {
     pub addr: u64,
@@ -13,28 +13,29 @@ pub struct Sge {
     pub lkey: u32,
 }
 
-/// The pieces of a work request.
+/// The scatter/gather list of a work request.
 pub type Sges = SmallVec<[Sge; 4]>;
 
-/// Inline data, copied when the request was posted.
+/// Inline data, copied when the work request was posted.
 pub type Inline = SmallVec<[u8; 64]>;
 
-/// A request of the send queue.
+/// A send work request, `ibv_send_wr`. The caller of [`super::Qp::post_send`] has validated it.
 #[derive(Clone, Debug)]
 pub struct SendWr {
     pub wr_id: u64,
     pub op: SendOp,
     pub flags: SendFlags,
     pub sges: Sges,
-    /// In place of `sges`.
+    /// Takes the place of `sges`.
     pub inline: Option<Inline>,
-    /// For datagrams.
+    /// The destination of a datagram; required for UD.
     pub ud: Option<UdAddress>,
-    /// For XRC: the remote shared receive queue.
+    /// For XRC: the number of the remote shared receive queue.
     pub xrc_srqn: u32,
 }
 
-/// What a request does. `imm` is in network byte order, as in `ibv_send_wr`.
+/// The operation of a send work request and its operands. `imm` is in network byte order, as in
+/// `ibv_send_wr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
     Send,
@@ -86,14 +87,14 @@ pub enum SendOp {
     BindMw(Bind),
 }
 
-/// Binding a memory window by work request (type 2; or type 1, which `ibv_bind_mw` posts).
+/// A memory window bind: of type 2 by a work request, or of type 1, which `ibv_bind_mw` posts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bind {
-    /// The window's number in the host.
+    /// The host's number of the memory window.
     pub mw: u64,
-    /// The R_Key that the window is to have.
+    /// The memory window's new R_Key.
     pub rkey: u32,
-    /// The region's L_Key.
+    /// The L_Key of the memory region.
     pub mr_lkey: u32,
     pub addr: u64,
     pub len: u64,
@@ -101,6 +102,7 @@ pub struct Bind {
     pub access: u32,
 }
 
+/// `IBV_SEND_*`, except inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SendFlags {
     pub signaled: bool,
@@ -108,24 +110,23 @@ pub struct SendFlags {
     pub fence: bool,
 }
 
-/// Where a datagram goes.
+/// The destination of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct UdAddress {
     pub av: AddressVector,
     pub qpn: u32,
-    /// With the highest bit set, the queue pair's own Q_Key is sent in its place (10.2.5).
+    /// With the highest bit set, the sending queue pair's Q_Key is sent instead (10.2.5).
     pub qkey: u32,
 }
 
-/// A request of a receive queue.
+/// A receive work request, `ibv_recv_wr`.
 #[derive(Clone, Debug)]
 pub struct RecvWr {
     pub wr_id: u64,
     pub sges: Sges,
 }
 
-/// What is known of a finished request; the host adds what the engine does not know (`qp_num`, time
-/// stamp).
+/// The completion of a work request, `ibv_wc`. The host adds `qp_num` and the time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
     pub wr_id: u64,
@@ -139,12 +140,13 @@ pub struct Completion {
     pub wc_flags: u32,
     pub pkey_index: u16,
     pub vendor_err: u32,
-    /// Raises an event on a queue that is armed for solicited completions (also every error does).
+    /// The completion raises an event on a completion queue that is armed for solicited completions. Every
+    /// error does.
     pub solicited: bool,
 }
 
 impl Completion {
-    /// One that tells no more than that. An error raises an event whatever the queue is armed for.
+    /// A completion with all other fields 0. One with an error is solicited.
     pub fn new(wr_id: u64, status: ibv_wc_status, opcode: ibv_wc_opcode) -> Completion {
         Completion {
             wr_id,

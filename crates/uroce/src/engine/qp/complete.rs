@@ -41,14 +41,14 @@ impl Qp {
         }
     }
 
-    /// Does what the responder asks for after a request.
+    /// Does what the responder requires after a request.
     pub(super) fn on_responder_action(&mut self, action: Action, host: &mut impl Host) {
         match action {
             Action::None => {}
             Action::Fatal => self.enter_fatal_error(host),
             Action::Fail(report) => {
                 match report {
-                    // If the completion queue is full the flushed WRs are lost too: no more to report.
+                    // The completion queue may be full; the queue pair moves to ERR in any case.
                     Report::Completion(queue, completion) => {
                         let _ = host.complete(queue, completion);
                     }

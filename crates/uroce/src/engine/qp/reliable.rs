@@ -74,8 +74,8 @@ impl Qp {
         }
     }
 
-    /// Writes the next packet into `buffer` and returns its length. Responses go before requests, but
-    /// see [`crate::engine::responder::Responder::yields_to_request`].
+    /// Writes the next packet into `buffer` and returns its length. Responses go before requests, except
+    /// that one request may go before an ACK (see `Responder::yields_to_request`).
     pub(super) fn next_reliable(
         &mut self,
         now: Time,

@@ -1,6 +1,8 @@
 //! What the requester does when packets are acknowledged, lost, or not acknowledged in time. The
 //! completer calls these entry points.
 
+use std::time::Duration;
+
 use ibverbs_abi::*;
 
 use super::Requester;
@@ -9,8 +11,6 @@ use crate::engine::send_queue::{self, OpClass};
 use crate::engine::timer::Timer;
 use crate::engine::{Host, Time, encoding};
 use crate::wire::{Aeth, AethKind, Operation, Packet, Psn};
-
-use std::time::Duration;
 
 /// The outcome of an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub enum Expired {
 }
 
 impl Requester {
-    /// The number of the packet in flight that has this PSN, or of an older packet; None if no such
-    /// packet has been sent.
+    /// The packet number for a PSN in a response: a packet in flight or an older one. None if the packet
+    /// has not been sent.
     pub fn sent_packet(&self, psn: Psn) -> Option<u64> {
         let packet = send_queue::nearest_packet(psn, self.oldest_unacked);
         (packet < self.highest_sent).then_some(packet)
@@ -180,7 +180,7 @@ impl Requester {
         self.timers.is_set(Timer::Rnr)
     }
 
-    /// RNR NAK for the oldest packet: send it again at `until`.
+    /// RNR NAK for the oldest packet: it is retransmitted at `until`.
     pub fn on_rnr_nak(&mut self, until: Time) {
         self.rewind();
         self.stop_timers();

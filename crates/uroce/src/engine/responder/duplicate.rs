@@ -1,5 +1,5 @@
-//! Duplicate requests (9.7.5.1.3 to 9.7.5.1.5), and the responder resources that READs and atomics are
-//! answered from again.
+//! Duplicate requests (9.7.5.1.3 to 9.7.5.1.5), and the responder resources from which duplicate READs and
+//! atomics are answered.
 
 use super::{Attributes, Host, Operation, Packet, Psn, Responder, Response, Reth};
 use crate::engine::Access;
@@ -16,7 +16,7 @@ pub struct Resource {
 
 #[derive(Clone, Copy, Debug)]
 pub enum SavedResult {
-    /// The memory is read again.
+    /// The memory is read once more.
     Read(Reth),
     Atomic {
         original_value: u64,

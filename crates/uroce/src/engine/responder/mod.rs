@@ -186,7 +186,7 @@ impl Responder {
     }
 
     /// A request packet was lost: sends one PSN sequence error NAK (9.7.5.2.3), and another one if the
-    /// peer has retransmitted and the same packet was lost again.
+    /// peer has retransmitted and the same packet is missing still.
     fn on_gap(&mut self, psn: Psn) {
         if self.nak_sent.is_none_or(|cause| psn.distance(cause) <= 0) {
             self.nak_sent = Some(psn);
@@ -205,7 +205,7 @@ impl Responder {
         }
     }
 
-    /// Gives up the message in progress; returns the receive WR that it took.
+    /// Ends the message in progress; returns the receive WR that it took.
     fn take_message_recv(&mut self) -> Option<TakenRecv> {
         match self.message.take()? {
             Message::Send { recv, .. } => Some(recv),

@@ -9,7 +9,7 @@ use crate::wire::{AethKind, NakCode};
 /// Why a request is not executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NakCause {
-    /// There is no receive WQE: RNR NAK, the peer sends the request again.
+    /// There is no receive WQE: RNR NAK, the peer retransmits the request.
     ReceiverNotReady,
     /// The request violates the protocol, or is of a kind that the queue pair does not grant its peer.
     InvalidRequest,

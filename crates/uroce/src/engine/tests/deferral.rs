@@ -1,4 +1,4 @@
-//! Packets that leave together.
+//! Transmissions that are deferred, so that packets leave together.
 
 use ibverbs_abi::*;
 
@@ -6,14 +6,14 @@ use super::connection::{receives, sends};
 use super::network::*;
 use crate::engine::*;
 
-/// A stream of small messages is sent in few batches; the first, and those at a quiet time, at once.
+/// Sends beyond eight outstanding WQEs are deferred and leave in batches; the others leave at once.
 #[test]
 fn a_stream_of_sends_is_coalesced() {
     let mut network = Network::rc(1024, lossless(us(10)));
     for id in 0..MESSAGES + 1 {
         network.post_recv(1, recv_wr(id, &[sge(0, 10)]));
     }
-    // No more than the window holds.
+    // Not more than the congestion window allows.
     const MESSAGES: u64 = 60;
     let mut batches = 0;
     for id in 0..MESSAGES {
@@ -24,7 +24,7 @@ fn a_stream_of_sends_is_coalesced() {
         assert!(network.sides[0].qp.requester().unsent() < 32);
     }
     assert!(batches < 12, "{batches}");
-    // Nothing is left lying.
+    // Every deferred send is transmitted in the end.
     network.run();
     assert_eq!(sends(&network, 0).len(), MESSAGES as usize);
     assert_eq!(receives(&network, 1).len(), MESSAGES as usize);
@@ -35,7 +35,7 @@ fn a_stream_of_sends_is_coalesced() {
     assert_eq!(sends(&network, 0)[60], (MESSAGES, IBV_WC_SUCCESS));
 }
 
-/// An acknowledgment goes behind the first request that goes with it, and before the second.
+/// The ACK follows the first request packet and precedes the second.
 #[test]
 fn an_ack_is_sent_after_the_first_request() {
     use std::cell::RefCell;
@@ -53,7 +53,7 @@ fn an_ack_is_sent_after_the_first_request() {
             network.post_recv(side, recv_wr(id, &[sge(0, 10)]));
         }
     }
-    // The other side sends later than it receives.
+    // The responder transmits later than it receives.
     network.transmit_delay = us(5);
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(us(2));

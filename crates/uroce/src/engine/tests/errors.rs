@@ -1,4 +1,4 @@
-//! Reliable connections: what fails, when, and how it is told.
+//! Reliable connections: what fails, when, and with which status.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::connection::{fill, receives, sends};
 use super::network::*;
 use crate::engine::*;
 
-/// 9.7.5.2.8: as often as `rnr_retry` says, then the request fails.
+/// 9.7.5.2.8. Then the WQE fails.
 #[test]
 fn rnr_naks_are_retried_rnr_retry_times() {
     for (retries, tries) in [(0, 1), (1, 2), (5, 6)] {
@@ -34,7 +34,7 @@ fn rnr_naks_are_retried_rnr_retry_times() {
             "{tries}: {waited:?}"
         );
     }
-    // 7: without end.
+    // 7: no limit.
     let mut network = Network::rc(1024, lossless(us(1)));
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
     network.run_for(ms(100));
@@ -44,7 +44,7 @@ fn rnr_naks_are_retried_rnr_retry_times() {
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
 
-/// 9.7.6.1.3: `retry_cnt` times, each after `timeout`.
+/// 9.7.6.1.3.
 #[test]
 fn a_dead_peer_fails_after_retry_cnt_ack_timeouts() {
     for (code, retries) in [(14, 0), (14, 2), (18, 7), (1, 3)] {
@@ -64,7 +64,7 @@ fn a_dead_peer_fails_after_retry_cnt_ack_timeouts() {
     }
 }
 
-/// `timeout` 0: forever.
+/// `timeout` 0: the ack timeout never expires.
 #[test]
 fn timeout_zero_retries_without_limit() {
     let change = QpChange {
@@ -81,7 +81,8 @@ fn timeout_zero_retries_without_limit() {
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }
 
-/// 9.7.4.1.5, 9.9.3 class C: refused with the right code, both in error, an event, nothing written.
+/// 9.7.4.1.5, 9.9.3 class C: the NAK has the right code, both queue pairs move to ERR, the responder raises
+/// an event, and no memory is written.
 #[test]
 fn a_forbidden_access_gets_a_nak() {
     let (va, rkey) = (BASE, KEY);
@@ -209,7 +210,7 @@ fn a_forbidden_access_gets_a_nak() {
         );
         assert!(network.is_memory_zero(1));
     }
-    // Not permitted by the queue pair, whatever the key says.
+    // The queue pair does not grant the access, although the R_Key does.
     for kind in [
         SendOp::Write { va, rkey },
         SendOp::Read { va, rkey },
@@ -283,7 +284,7 @@ fn invalid_lkeys_fail_in_order() {
     );
     assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
 
-    // Of a receive.
+    // In a receive WR.
     let mut network = Network::rc(1024, lossless(us(1)));
     network.post_recv(1, recv_wr(1, &[bad]));
     network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
@@ -292,7 +293,7 @@ fn invalid_lkeys_fail_in_order() {
     assert_eq!(receives(&network, 1), [(1, IBV_WC_LOC_PROT_ERR)]);
 }
 
-/// 10.3.1.7: the send queue first, all in order.
+/// 10.3.1.7: the send queue first.
 #[test]
 fn err_flushes_both_queues_in_order() {
     let mut network = Network::rc(1024, dead());
@@ -318,7 +319,7 @@ fn err_flushes_both_queues_in_order() {
     assert_eq!(network.sides[0].qp.next_timeout(), None);
 }
 
-/// 11.6.2: a queue that is full is told once, and the queue pair is in error.
+/// 11.6.2: the fatal event is raised once, and the queue pair moves to ERR.
 #[test]
 fn a_cq_overrun_is_fatal() {
     let mut network = Network::rc(1024, lossless(us(1)));

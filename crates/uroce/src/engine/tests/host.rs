@@ -1,10 +1,10 @@
-//! A host in plain memory. The fuzz target of the engine has this file too.
+//! A host in plain memory. The engine's fuzz target includes this file too.
 
 use std::collections::VecDeque;
 
 use crate::engine::*;
 
-/// A region: its key is both local and remote.
+/// A memory region. Its key is both L_Key and R_Key.
 pub struct Region {
     pub key: u32,
     pub base: u64,
@@ -85,16 +85,16 @@ impl TestHost {
             .ok_or(LocalError::Protection)
     }
 
-    /// The places of `len` bytes from `offset` on.
-    fn pieces(sges: &[Sge], mut offset: u64, len: usize) -> Result<Vec<(Sge, usize)>, LocalError> {
+    /// The parts of the SGEs that hold `len` bytes from `offset` on.
+    fn parts(sges: &[Sge], mut offset: u64, len: usize) -> Result<Vec<(Sge, usize)>, LocalError> {
         let mut left = len as u64;
-        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
         for sge in sges {
             let skip = offset.min(sge.len.into());
             offset -= skip;
             let take = (u64::from(sge.len) - skip).min(left);
             if take > 0 {
-                pieces.push((
+                parts.push((
                     Sge {
                         addr: sge.addr.wrapping_add(skip),
                         len: take as u32,
@@ -108,7 +108,7 @@ impl TestHost {
         if left > 0 {
             return Err(LocalError::Length);
         }
-        Ok(pieces)
+        Ok(parts)
     }
 
     pub fn statuses(&self, queue: WorkQueue) -> Vec<(u64, u32)> {
@@ -130,7 +130,7 @@ impl Host for TestHost {
 
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
         let mut at = 0;
-        for (sge, len) in TestHost::pieces(sges, offset, into.len())? {
+        for (sge, len) in TestHost::parts(sges, offset, into.len())? {
             let (region, start) = self.local(&sge)?;
             into[at..at + len].copy_from_slice(&region.bytes[start..start + len]);
             at += len;
@@ -140,7 +140,7 @@ impl Host for TestHost {
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
         let mut at = 0;
-        for (sge, len) in TestHost::pieces(sges, offset, from.len())? {
+        for (sge, len) in TestHost::parts(sges, offset, from.len())? {
             let (region, start) = self.local(&sge)?;
             region.bytes[start..start + len].copy_from_slice(&from[at..at + len]);
             at += len;

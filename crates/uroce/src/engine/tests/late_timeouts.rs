@@ -69,7 +69,7 @@ fn a_late_timeout_consumes_no_retry() {
     );
 }
 
-/// Not even with `retry_cnt` 0. A dead peer still fails the request.
+/// Even with `retry_cnt` 0. A request to a dead peer still fails.
 #[test]
 fn a_late_timeout_does_not_break_the_connection() {
     let mut network = unanswered_request(0);

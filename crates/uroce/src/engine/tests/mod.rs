@@ -2,6 +2,7 @@
 
 mod connection;
 mod deferral;
+mod drain;
 mod errors;
 mod host;
 mod late_timeouts;
@@ -14,3 +15,4 @@ mod retransmission;
 mod schedules;
 mod unreliable;
 mod values;
+mod xrc;

@@ -1,4 +1,4 @@
-//! The requester, packet by packet: what is sent when, and what is made of answers.
+//! Requester and completer, packet by packet: what is sent when, and what responses cause.
 
 use ibverbs_abi::*;
 
@@ -7,13 +7,13 @@ use super::peer::*;
 use crate::engine::*;
 use crate::wire::{AethKind, NakCode, Operation, Part};
 
-fn fenced(id: u64) -> SendWr {
+pub fn fenced(id: u64) -> SendWr {
     let mut request = send_wr(id, SendOp::Send, &[]);
     request.flags.fence = true;
     request
 }
 
-/// 9.7.2.3: asked for where nothing that asks is to follow soon.
+/// 9.7.2.3. So does each packet after which no other request for an acknowledgment follows soon.
 #[test]
 fn the_last_packet_of_a_batch_requests_an_ack() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
@@ -26,7 +26,7 @@ fn the_last_packet_of_a_batch_requests_an_ack() {
     );
     peer.ack(2);
     assert_eq!(peer.send_completions(), success(0..3));
-    // What follows is not sent, or waits for the answer.
+    // The next WQE is local, or waits for the acknowledgment.
     peer.host.add(7, 0, 1);
     peer.post_send(3, 10);
     peer.post_wr(send_wr(4, SendOp::LocalInv { rkey: 7 }, &[]));
@@ -37,7 +37,7 @@ fn the_last_packet_of_a_batch_requests_an_ack() {
     peer.post_send(5, 10);
     peer.post_wr(fenced(6));
     assert_eq!(peer.sent_with_ack_req(), [(4, true), (5, true)]);
-    // What is not acknowledged but answered.
+    // A READ is acknowledged by its response.
     peer.post_read(7, 10);
     peer.post_send(8, 10);
     assert_eq!(peer.sent_with_ack_req(), [(6, true), (7, true)]);
@@ -56,31 +56,31 @@ fn the_last_packet_of_a_batch_requests_an_ack() {
 fn long_messages_request_acks_at_intervals() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_send(0, 100 << 10);
-    let asked = |sent: Vec<(u32, bool)>| -> Vec<u32> {
+    let ack_reqs = |sent: Vec<(u32, bool)>| -> Vec<u32> {
         sent.iter()
-            .filter(|(_, asks)| *asks)
+            .filter(|(_, ack_req)| *ack_req)
             .map(|(at, _)| *at)
             .collect()
     };
-    // The window is 64 packets at first.
+    // The initial window is 64 packets.
     let sent = peer.sent_with_ack_req();
-    assert_eq!((sent.len(), asked(sent)), (64, vec![32, 63]));
+    assert_eq!((sent.len(), ack_reqs(sent)), (64, vec![32, 63]));
     assert_eq!(peer.sent_with_ack_req(), []);
     peer.ack(63);
     let sent = peer.sent_with_ack_req();
-    assert_eq!((sent.len(), asked(sent)), (36, vec![96, 99]));
-    // Sent again: at once, and at half of what may be under way now, which is half of what it was.
+    assert_eq!((sent.len(), ack_reqs(sent)), (36, vec![96, 99]));
+    // In a retransmission: the first packet, and one at half of the window, which was halved.
     peer.nak(64, NakCode::PsnSequence);
     let sent = peer.sent_with_ack_req();
-    assert_eq!((sent[0].0, asked(sent)), (64, vec![64, 97, 99]));
-    // Of larger packets there are fewer: 16, and half of that.
+    assert_eq!((sent[0].0, ack_reqs(sent)), (64, vec![64, 97, 99]));
+    // With larger packets the initial window is 16 packets; an ACK is requested at half of it.
     let mut peer = Peer::in_rts(QpChange {
         path_mtu: Some(4096),
         ..ATTRIBUTES
     });
     peer.post_send(0, 100 << 10);
     let sent = peer.sent_with_ack_req();
-    assert_eq!((sent.len(), asked(sent)), (16, vec![8, 15]));
+    assert_eq!((sent.len(), ack_reqs(sent)), (16, vec![8, 15]));
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn acks_of_unsent_packets_are_ignored() {
     assert_eq!(peer.sent(), [1]);
     peer.ack(1);
     assert_eq!(peer.send_completions(), success(0..2));
-    // Nor is anything made of old answers.
+    // NAKs of acknowledged packets are ignored too.
     peer.nak(1, NakCode::RemoteAccess);
     peer.rnr_nak(0);
     peer.post_send(2, 10);
@@ -107,7 +107,7 @@ fn acks_of_unsent_packets_are_ignored() {
     assert_eq!(peer.qp.state(), QpState::Rts);
 }
 
-/// The window is to hold for the responses, and `max_rd_atomic` for the requests.
+/// The congestion window limits the responses in flight, `max_rd_atomic` the requests.
 #[test]
 fn long_reads_are_split_into_requests() {
     let requests = |peer: &mut Peer| -> Vec<(u64, u32)> {
@@ -118,30 +118,30 @@ fn long_reads_are_split_into_requests() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_read(0, 200_000);
     assert_eq!(requests(&mut peer), [(0, 65536)]);
-    let whole = [7; 1024];
-    let mut asked = vec![];
+    let payload = [7; 1024];
+    let mut requested = vec![];
     for at in 0..64 {
         let part = match at {
             0 => Part::First,
             63 => Part::Last,
             _ => Part::Middle,
         };
-        // The window grows by one with each.
-        assert_eq!(asked.len(), usize::from(at >= 32));
-        peer.read_response(part, at, &whole);
-        asked.extend(requests(&mut peer));
+        // The window grows by one with each response.
+        assert_eq!(requested.len(), usize::from(at >= 32));
+        peer.read_response(part, at, &payload);
+        requested.extend(requests(&mut peer));
     }
-    assert_eq!(asked, [(65536, 65536), (131_072, 65536)]);
-    peer.read_response(Part::First, 64, &whole);
+    assert_eq!(requested, [(65536, 65536), (131_072, 65536)]);
+    peer.read_response(Part::First, 64, &payload);
     assert_eq!(requests(&mut peer), []);
-    peer.read_response(Part::Middle, 65, &whole);
+    peer.read_response(Part::Middle, 65, &payload);
     assert_eq!(requests(&mut peer), [(196_608, 3392)]);
-    // Lost: asked for again from where it was lost.
+    // After a lost response the rest is requested from there on.
     peer.now = Time(peer.now.0 + 1_000_000);
-    peer.read_response(Part::Middle, 67, &whole);
+    peer.read_response(Part::Middle, 67, &payload);
     assert_eq!(requests(&mut peer)[0], (66 << 10, 62 << 10));
 
-    // Short ones go at once, as many as the peer allows.
+    // Short READs are sent at once, up to `max_rd_atomic`.
     let mut peer = Peer::in_rts(QpChange {
         max_rd_atomic: Some(3),
         ..ATTRIBUTES
@@ -152,7 +152,7 @@ fn long_reads_are_split_into_requests() {
     assert_eq!(peer.sent(), [0, 1, 2]);
     peer.read_response(Part::Only, 0, &[1; 10]);
     assert_eq!(peer.sent(), [3]);
-    // None: it cannot be done at all.
+    // `max_rd_atomic` 0: READs fail.
     let mut peer = Peer::in_rts(QpChange {
         max_rd_atomic: Some(0),
         ..ATTRIBUTES
@@ -176,7 +176,7 @@ fn a_fence_waits_for_the_last_read_response() {
     assert_eq!(peer.sent(), [2, 3]);
 }
 
-/// No message is begun that cannot be ended.
+/// A message that cannot be finished is not started.
 #[test]
 fn sges_are_checked_before_the_first_packet() {
     let bad = Sge {
@@ -204,7 +204,7 @@ fn sges_are_checked_before_the_first_packet() {
         assert_eq!(peer.send_completions(), [(0, status)], "{kind:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
     }
-    // Inline data have none; and are sent from where they are.
+    // Inline data has no SGEs: its L_Keys are not checked.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     let mut inline = send_wr(0, SendOp::Send, &[bad]);
     let data: Vec<u8> = (0..1500).map(|at| (at / 7) as u8).collect();
@@ -218,14 +218,14 @@ fn sges_are_checked_before_the_first_packet() {
     assert!(sent == data);
 }
 
-/// 9.7.7.2: what takes no receive does not wait for one.
+/// 9.7.7.2: other messages are not limited.
 #[test]
 fn credits_limit_messages_that_consume_receives() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_send(0, 10);
     peer.post_send(1, 10);
     assert_eq!(peer.sent(), [0, 1]);
-    // Receives for none, but for message 1.
+    // The peer has one receive WQE after message 0: for message 1, which is in flight.
     peer.respond_with(
         Operation::Ack,
         Part::Only,
@@ -239,7 +239,7 @@ fn credits_limit_messages_that_consume_receives() {
     assert_eq!(peer.sent(), [2]);
     peer.ack(2);
     assert_eq!(peer.sent(), [3]);
-    // Three receives, of which the first message has taken one: two at once.
+    // The peer has three receive WQEs, the first of which message 0 consumed: two messages are sent.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_send(0, 10);
     assert_eq!(peer.sent(), [0]);
@@ -251,7 +251,7 @@ fn credits_limit_messages_that_consume_receives() {
     assert_eq!(peer.sent(), [1, 2]);
 }
 
-/// 9.7.5.1.2, 9.9.2: an answer that is none to what was asked.
+/// 9.7.5.1.2, 9.9.2: responses that do not match the request.
 #[test]
 fn invalid_responses_are_errors() {
     use Operation::*;
@@ -274,13 +274,13 @@ fn invalid_responses_are_errors() {
         );
         assert!(peer.host.region(KEY).bytes[..10] == [0; 10]);
     }
-    // Data for what asked for none.
+    // A READ response to a SEND.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_send(0, 10);
     peer.sent();
     peer.read_response(Part::Only, 0, &[1; 10]);
     assert_eq!(peer.send_completions(), [(0, IBV_WC_BAD_RESP_ERR)]);
-    // A mere acknowledgment of a READ says that the response was lost.
+    // An ACK of a READ: the READ response was lost.
     let mut peer = Peer::in_rts(ATTRIBUTES);
     peer.post_read(0, 10);
     assert_eq!(peer.sent(), [0]);
@@ -311,83 +311,7 @@ fn naks_map_to_completion_statuses() {
     }
 }
 
-/// 10.3.1.5: what is behind waits, whatever becomes of it.
-#[test]
-fn draining_completes_started_wqes_only() {
-    let mut peer = Peer::in_rts(ATTRIBUTES);
-    peer.post_send(0, 100 << 10);
-    assert_eq!(peer.sent().len(), 64);
-    peer.post_wr(send_wr(1, SendOp::Send, &[sge(0, 1 << 31), sge(0, 1)]));
-    peer.modify(QpState::Sqd, QpChange::default());
-    peer.post_send(2, 10);
-    assert!(peer.qp.sq_draining() && peer.qp.attributes().state == Some(QpState::Sqd));
-    peer.ack(63);
-    // Its last packet asks: nothing follows it.
-    assert_eq!(peer.sent_with_ack_req().last(), Some(&(99, true)));
-    peer.ack(98);
-    assert_eq!(
-        (peer.send_completions(), peer.qp.sq_draining()),
-        (vec![], true)
-    );
-    peer.ack(99);
-    assert_eq!(
-        (peer.send_completions(), peer.qp.sq_draining()),
-        (success([0]), false)
-    );
-    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
-    assert_eq!((peer.sent(), peer.qp.state()), (vec![], QpState::Sqd));
-    peer.modify(QpState::Rts, QpChange::default());
-    assert_eq!(peer.sent(), []);
-    assert_eq!(
-        peer.send_completions()[1..],
-        [(1, IBV_WC_LOC_LEN_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
-    );
-    assert_eq!(peer.host.events, [QpEvent::SendQueueDrained]);
-    // What waits for an answer to what was begun has not been begun.
-    let mut peer = Peer::in_rts(ATTRIBUTES);
-    peer.post_read(0, 10);
-    peer.post_wr(fenced(1));
-    assert_eq!(peer.sent(), [0]);
-    peer.modify(QpState::Sqd, QpChange::default());
-    peer.read_response(Part::Only, 0, &[1; 10]);
-    assert_eq!((peer.sent(), peer.qp.sq_draining()), (vec![], false));
-    peer.modify(QpState::Rts, QpChange::default());
-    assert_eq!(peer.sent(), [1]);
-    // The program does not wait for the end.
-    let mut peer = Peer::in_rts(ATTRIBUTES);
-    peer.post_send(0, 10);
-    peer.sent();
-    peer.modify(QpState::Sqd, QpChange::default());
-    peer.modify(QpState::Rts, QpChange::default());
-    peer.ack(0);
-    assert_eq!(
-        (peer.send_completions(), peer.qp.sq_draining()),
-        (success([0]), false)
-    );
-    assert_eq!(peer.host.events, []);
-    // Nobody asked to be told.
-    let mut peer = Peer::in_rts(ATTRIBUTES);
-    let change = QpChange {
-        state: Some(QpState::Sqd),
-        ..QpChange::default()
-    };
-    peer.qp.modify(&change, peer.now, &mut peer.host);
-    assert_eq!((peer.qp.sq_draining(), peer.host.events.len()), (false, 0));
-}
-
-/// What was sent without asking, before the program wanted to drain, is asked for at once.
-#[test]
-fn draining_requests_an_ack_at_once() {
-    let mut peer = Peer::in_rts(ATTRIBUTES);
-    peer.post_send(0, 200 << 10);
-    // 64 of 200 packets: the last one asked.
-    peer.sent();
-    peer.modify(QpState::Sqd, QpChange::default());
-    assert_eq!(peer.wait_for_timer(), us(0));
-    assert_eq!(peer.sent_with_ack_req()[0], (0, true));
-}
-
-/// No more than the queues were made for.
+/// `max_send_wr`, `max_recv_wr`.
 #[test]
 fn queues_are_limited_to_their_depth() {
     let limits = Limits {
@@ -412,7 +336,7 @@ fn queues_are_limited_to_their_depth() {
     assert_eq!((new.state(), new.sq_draining()), (QpState::Reset, false));
 }
 
-/// 9.2, 9.6: what stands in the headers of all packets, and of a message's last.
+/// 9.2, 9.6: the fields of every packet, and those of a message's last packet.
 #[test]
 fn headers_carry_all_fields() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
@@ -436,7 +360,7 @@ fn headers_carry_all_fields() {
             (bth.solicited, bth.pad, headers.imm, reth, payload.len())
         })
         .collect();
-    // (A WRITE without immediate data takes no receive that could be solicited.)
+    // A WRITE without immediate data consumes no receive WQE whose completion could be solicited.
     assert_eq!(
         seen,
         [
@@ -448,7 +372,7 @@ fn headers_carry_all_fields() {
     );
 }
 
-/// 10.7.3.1: only what is signaled is told, but errors always.
+/// 10.7.3.1: errors always produce a CQE.
 #[test]
 fn unsignaled_wqes_complete_without_cqe() {
     let config = QpConfig {
@@ -476,7 +400,7 @@ fn unsignaled_wqes_complete_without_cqe() {
     assert!(solicited.eq([false, true, true]));
 }
 
-/// A completion queue without room: the queue pair ends, whatever the answer was.
+/// The completion queue is full: the queue pair moves to ERR.
 #[test]
 fn a_lost_send_completion_is_fatal() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
@@ -492,7 +416,7 @@ fn a_lost_send_completion_is_fatal() {
     assert_eq!((peer.sent(), peer.qp.next_timeout()), (vec![], None));
 }
 
-/// ATOMIC WRITE and FLUSH take their place until they are answered themselves.
+/// An ATOMIC WRITE counts against `max_rd_atomic` until it is acknowledged itself.
 #[test]
 fn atomic_writes_occupy_rd_atomic_until_the_response() {
     let mut peer = Peer::in_rts(QpChange {
@@ -510,7 +434,7 @@ fn atomic_writes_occupy_rd_atomic_until_the_response() {
     assert_eq!(peer.sent(), []);
     peer.read_response(Part::Only, 1, &[]);
     assert_eq!(peer.sent(), [2]);
-    // An acknowledgment says as much.
+    // An ACK has the same effect as the response.
     peer.ack(2);
     assert_eq!(
         (peer.sent(), peer.send_completions()),
@@ -518,7 +442,7 @@ fn atomic_writes_occupy_rd_atomic_until_the_response() {
     );
 }
 
-/// 9.7.1.1: 2 GiB are a message (here, of memory that there is not).
+/// 9.7.1.1. The memory does not exist, so a message of valid length fails with a protection error.
 #[test]
 fn the_longest_message_has_two_gibibytes() {
     for (more, status) in [(0, IBV_WC_LOC_PROT_ERR), (1, IBV_WC_LOC_LEN_ERR)] {
@@ -529,7 +453,7 @@ fn the_longest_message_has_two_gibibytes() {
     }
 }
 
-/// What was sent in the hope that more follows is asked for when that turns out to be bad.
+/// The packet before it did not request an ACK, since another packet was to follow.
 #[test]
 fn a_failed_wqe_requests_the_outstanding_acks() {
     let bad = Sge {

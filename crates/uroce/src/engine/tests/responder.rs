@@ -1,4 +1,4 @@
-//! The responder, packet by packet: what kernel rxe and RNICs may send, and what they are answered.
+//! The responder, packet by packet: what the kernel's rxe and RNICs may send, and the responses.
 
 use ibverbs_abi::*;
 
@@ -9,7 +9,7 @@ use crate::wire::{
     Aeth, AethKind, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part, Reth, Transport,
 };
 
-/// 9.7.5.2.3: once for a gap; again if the peer began again.
+/// 9.7.5.2.3. After a retransmission by the peer the gap causes another NAK.
 #[test]
 fn a_gap_causes_one_sequence_nak() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -27,26 +27,26 @@ fn a_gap_causes_one_sequence_nak() {
     peer.send(Part::Only, 1, b"");
     peer.send(Part::Only, 3, b"");
     assert_eq!(peer.responses(), [ack(1), nak(2, NakCode::PsnSequence)]);
-    // It came before the complaint was sent.
+    // The missing packet arrives before the NAK is sent: the NAK is withdrawn.
     peer.send(Part::Only, 2, b"");
     peer.send(Part::Only, 4, b"");
     peer.send(Part::Only, 3, b"");
     assert_eq!(peer.responses(), [ack(3)]);
 }
 
-/// 9.7.4.1.2, 9.7.4.1.6: order of parts, and their lengths.
+/// 9.7.4.1.2, 9.7.4.1.6: wrong order of parts, wrong lengths.
 #[test]
 fn malformed_messages_get_a_nak() {
     use Part::*;
-    let whole = [1; 1024];
+    let full = [1; 1024];
     for packets in [
-        &[(Middle, &whole[..])][..],
+        &[(Middle, &full[..])][..],
         &[(Last, b"a")],
-        &[(First, &whole), (First, &whole)],
-        &[(First, &whole), (Only, b"a")],
-        &[(First, &whole[..1020])],
-        &[(First, &whole), (Middle, &whole[..4])],
-        &[(First, &whole), (Last, b"")],
+        &[(First, &full), (First, &full)],
+        &[(First, &full), (Only, b"a")],
+        &[(First, &full[..1020])],
+        &[(First, &full), (Middle, &full[..4])],
+        &[(First, &full), (Last, b"")],
     ] {
         let mut peer = Peer::in_rtr(QpChange::default());
         peer.post_recv(1);
@@ -55,12 +55,12 @@ fn malformed_messages_get_a_nak() {
             peer.send(*part, at as u32, payload);
         }
         let last = packets.len() as i32 - 1;
-        let refusal = nak(last, NakCode::InvalidRequest);
-        assert_eq!(peer.responses().last(), Some(&refusal), "{packets:?}");
+        let expected = nak(last, NakCode::InvalidRequest);
+        assert_eq!(peer.responses().last(), Some(&expected), "{packets:?}");
         assert_eq!(peer.qp.state(), QpState::Err);
         let statuses = peer.host.statuses(WorkQueue::Recv);
-        let begun = last > 0;
-        let first = if begun {
+        let started = last > 0;
+        let first = if started {
             IBV_WC_REM_INV_REQ_ERR
         } else {
             IBV_WC_WR_FLUSH_ERR
@@ -70,10 +70,10 @@ fn malformed_messages_get_a_nak() {
             [(1, first), (2, IBV_WC_WR_FLUSH_ERR)],
             "{packets:?}"
         );
-        assert_eq!(peer.host.events.contains(&QpEvent::RequestError), !begun);
+        assert_eq!(peer.host.events.contains(&QpEvent::RequestError), !started);
     }
-    // A WRITE whose length is another than it says.
-    for (len, part, payload) in [
+    // WRITEs whose length is not that of their RETH.
+    for (len, part, payload_len) in [
         (5, Only, 4),
         (3, Only, 4),
         (1024, First, 1024),
@@ -90,29 +90,29 @@ fn malformed_messages_get_a_nak() {
                 reth,
                 ..Peer::headers(Operation::Write, part, 0)
             },
-            &whole[..payload],
+            &full[..payload_len],
         );
         assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)], "{len}");
     }
 }
 
-/// 9.7.5.2.8: a message waits for its receive; what follows is dropped without complaint.
+/// 9.7.5.2.8: packets after the one without a receive WQE are dropped without a NAK.
 #[test]
 fn rnr_nak_is_sent_once() {
     let mut peer = Peer::in_rtr(QpChange::default());
     peer.send(Part::Only, 0, b"");
     peer.send(Part::Only, 1, b"");
-    let refusal = (
+    let expected = (
         Operation::Ack,
         Part::Only,
         0,
         Some(AethKind::RnrNak { timer: 12 }),
     );
-    assert_eq!(peer.responses(), [refusal]);
+    assert_eq!(peer.responses(), [expected]);
     peer.post_recv(1);
     peer.send(Part::Only, 0, b"");
     assert_eq!(peer.responses(), [ack(0)]);
-    // A WRITE with immediate data needs it at its end only.
+    // A WRITE with immediate data needs its receive WQE for the last packet only.
     let reth = Some(Reth {
         va: BASE,
         rkey: KEY,
@@ -130,13 +130,13 @@ fn rnr_nak_is_sent_once() {
         ..Peer::headers(Operation::WriteImm, Part::Last, 2)
     };
     peer.deliver(last, &[2]);
-    let refusal = (
+    let expected = (
         Operation::Ack,
         Part::Only,
         2,
         Some(AethKind::RnrNak { timer: 12 }),
     );
-    assert_eq!(peer.responses(), [ack(1), refusal]);
+    assert_eq!(peer.responses(), [ack(1), expected]);
     assert_eq!(peer.host.region(KEY).bytes[1024], 0);
     peer.post_recv(2);
     peer.deliver(last, &[2]);
@@ -144,7 +144,7 @@ fn rnr_nak_is_sent_once() {
     assert_eq!(peer.host.region(KEY).bytes[1024], 2);
 }
 
-/// 9.6.1.5: packets of others do not count; nor does anything in states that do not receive.
+/// 9.6.1.5.
 #[test]
 fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -155,14 +155,14 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
         bytes
     };
     let packet = Packet::parse(&datagram).unwrap();
-    let stranger = Addresses {
+    let other_peer = Addresses {
         src: [7; 16],
         ..addresses(1)
     };
     peer.qp
-        .receive(&packet, &stranger, peer.now, &mut peer.host);
+        .receive(&packet, &other_peer, peer.now, &mut peer.host);
     assert_eq!(peer.responses(), []);
-    // Of another service.
+    // Of another transport service.
     for transport in [Transport::Uc, Transport::Xrc] {
         let mut headers = Peer::headers(Operation::Send, Part::Only, 0);
         headers.bth.opcode = Opcode::new(transport, Operation::Send, Part::Only);
@@ -182,8 +182,8 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
     assert_eq!(peer.host.events, []);
 }
 
-/// 9.7.7.2: a peer that counts credits gets one message more than it has receives for, then the next
-/// only when that one is acknowledged.
+/// 9.7.7.2: a peer that counts credits is sent one message more than it has receive WQEs for; the next one
+/// follows when that is acknowledged.
 #[test]
 fn the_requester_respects_credits() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -199,7 +199,7 @@ fn the_requester_respects_credits() {
         peer.responses().len()
     };
     assert_eq!(post(&mut peer, 1), 1);
-    let answer = |peer: &mut Peer, at, credits, msn| {
+    let ack = |peer: &mut Peer, at, credits, msn| {
         let aeth = Some(Aeth {
             kind: AethKind::Ack { credits },
             msn,
@@ -213,15 +213,15 @@ fn the_requester_respects_credits() {
         );
         peer.responses().len()
     };
-    // The first message, and a receive for one more.
-    assert_eq!(answer(&mut peer, 100, 1, 1), 0);
+    // The first message is complete, and there is one more receive WQE.
+    assert_eq!(ack(&mut peer, 100, 1, 1), 0);
     assert_eq!([2, 3, 4].map(|id| post(&mut peer, id)), [1, 0, 0]);
-    assert_eq!(answer(&mut peer, 101, 0, 2), 1);
-    assert_eq!(answer(&mut peer, 102, 31, 3), 1);
+    assert_eq!(ack(&mut peer, 101, 0, 2), 1);
+    assert_eq!(ack(&mut peer, 102, 31, 3), 1);
     assert_eq!([5, 6].map(|id| post(&mut peer, id)), [1, 1]);
 }
 
-/// What regions allow is asked for what is done, and before anything is.
+/// The valid that the operation needs, and no other.
 #[test]
 fn access_rights_are_checked_before_execution() {
     let write = |part, len, rkey| Headers {
@@ -237,26 +237,26 @@ fn access_rights_are_checked_before_execution() {
         (Operation::ReadRequest, QpChange::default()),
         (Operation::FetchAdd, QpChange::default()),
     ] {
-        for others in [true, false] {
+        for only_others in [true, false] {
             let mut peer = Peer::in_rtr(change);
             let region = peer.host.region(KEY);
-            region.writable = (operation == Operation::Write) == others;
-            region.readable = (operation == Operation::ReadRequest) == others;
-            region.atomic = (operation == Operation::FetchAdd) == others;
+            region.writable = (operation == Operation::Write) == only_others;
+            region.readable = (operation == Operation::ReadRequest) == only_others;
+            region.atomic = (operation == Operation::FetchAdd) == only_others;
             match operation {
                 Operation::Write => peer.deliver(write(Part::First, 2000, KEY), &[1; 1024]),
                 Operation::ReadRequest => peer.read(0, BASE, 2000),
                 _ => peer.fetch_add(0),
             }
-            let refused = peer.responses() == [nak(0, NakCode::RemoteAccess)];
-            assert_eq!(refused, !others, "{operation:?}");
+            let rejected = peer.responses() == [nak(0, NakCode::RemoteAccess)];
+            assert_eq!(rejected, !only_others, "{operation:?}");
             assert_eq!(
                 peer.host.region(KEY).bytes[0] == 0,
-                !others || operation == Operation::ReadRequest
+                !only_others || operation == Operation::ReadRequest
             );
         }
     }
-    // The longest there is: too long for the region only.
+    // The longest message is too long for the region only.
     for (len, code) in [
         (1 << 31, NakCode::RemoteAccess),
         ((1 << 31) + 1, NakCode::InvalidRequest),
@@ -270,7 +270,7 @@ fn access_rights_are_checked_before_execution() {
     }
 }
 
-/// A receive that has been taken tells of the error, else an event does (9.9.3.2).
+/// 9.9.3.2: no event is raised in that case.
 #[test]
 fn a_taken_receive_wr_reports_the_error() {
     for (rkey, va, status) in [
@@ -295,7 +295,7 @@ fn a_taken_receive_wr_reports_the_error() {
     }
 }
 
-/// 10.3.1.7: a message that was begun gives its receive back, before the others.
+/// 10.3.1.7.
 #[test]
 fn the_receive_wr_of_a_started_message_is_flushed_first() {
     for srq in [false, true] {
@@ -313,7 +313,7 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
         }
         peer.send(Part::First, 0, &[1; 1024]);
         peer.modify(QpState::Err, QpChange::default());
-        // A shared queue's are not this queue pair's.
+        // The WRs in the shared receive queue do not belong to this queue pair.
         let flushed: &[u64] = if srq { &[1] } else { &[1, 2] };
         let flushed: Vec<_> = flushed
             .iter()
@@ -334,20 +334,20 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
     }
 }
 
-/// Annex A19.4.2: eight bytes. (A packet with another payload is none.)
+/// Annex A19.4.2. (A packet with another payload is malformed.)
 #[test]
 fn atomic_writes_must_have_eight_bytes() {
-    for (len, right) in [(8, true), (4, false), (0, false), (16, false)] {
+    for (len, valid) in [(8, true), (4, false), (0, false), (16, false)] {
         let mut peer = Peer::in_rtr(QpChange::default());
         peer.atomic_write(0, len, 1);
-        let answer = (Operation::ReadResponse, Part::Only, 0, OK);
-        let refusal = nak(0, NakCode::InvalidRequest);
-        assert_eq!(peer.responses(), [if right { answer } else { refusal }]);
-        assert_eq!(peer.host.atomics, u64::from(right));
+        let response = (Operation::ReadResponse, Part::Only, 0, OK);
+        let nak = nak(0, NakCode::InvalidRequest);
+        assert_eq!(peer.responses(), [if valid { response } else { nak }]);
+        assert_eq!(peer.host.atomics, u64::from(valid));
     }
 }
 
-/// ATOMIC WRITE takes a place of the peer's; who has none is refused.
+/// An ATOMIC WRITE occupies a responder resource.
 #[test]
 fn atomic_write_without_rd_atomic_resources_is_invalid() {
     let mut peer = Peer::in_rtr(QpChange {

@@ -1,4 +1,4 @@
-//! Answers, packet by packet: in which order, how many, and what becomes of requests that come again.
+//! Responses, packet by packet: their order and number, and those to duplicate requests.
 
 use super::network::*;
 use super::peer::*;
@@ -17,7 +17,7 @@ fn acks_are_coalesced() {
     assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
 }
 
-/// What asks for no answer gets none; what is under way in between is acknowledged by the next.
+/// An ACK covers the earlier packets that requested none.
 #[test]
 fn an_ack_is_sent_on_request_only() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -31,7 +31,7 @@ fn an_ack_is_sent_on_request_only() {
     assert_eq!(peer.host.completions.len(), 3);
 }
 
-/// 9.7.5.1.1, 9.7.7.1: the MSN counts messages, each at its end, and goes with each answer.
+/// 9.7.5.1.1, 9.7.7.1: a message counts at its end. Every AETH carries the MSN.
 #[test]
 fn the_msn_counts_messages() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -52,13 +52,13 @@ fn the_msn_counts_messages() {
     assert_eq!(counts(&mut peer), [Some(3)]);
     peer.atomic_write(6, 8, 1);
     assert_eq!(counts(&mut peer), [Some(4)]);
-    // Not what is refused, nor what comes again.
+    // Neither duplicates nor requests that get a NAK.
     peer.send(Part::Only, 1, &[1; 4]);
     peer.send(Part::Only, 7, &[1; 4]);
     assert_eq!(counts(&mut peer), [Some(4), Some(4)]);
 }
 
-/// 9.7.5.1.3: what is executed is not executed again, but acknowledged up to the newest.
+/// 9.7.5.1.3: the ACK covers every executed packet.
 #[test]
 fn duplicates_are_acknowledged_and_not_executed() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -74,7 +74,7 @@ fn duplicates_are_acknowledged_and_not_executed() {
     assert_eq!(peer.host.region(KEY).bytes[0], 2);
 }
 
-/// A packet of an earlier connection, or of nobody: what has not come is not acknowledged.
+/// Packets of an earlier connection, for example.
 #[test]
 fn stray_packets_acknowledge_nothing() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -83,7 +83,7 @@ fn stray_packets_acknowledge_nothing() {
         peer.send(Part::Only, at, b"");
         assert_eq!(peer.responses(), [ack(-1)]);
     }
-    // A READ's answer is its response.
+    // A READ is not covered by an ACK.
     peer.read(0, BASE, 1);
     peer.responses();
     peer.send(Part::Only, 0, b"");
@@ -92,7 +92,7 @@ fn stray_packets_acknowledge_nothing() {
     assert_eq!(peer.responses(), [ack(-1)]);
 }
 
-/// Answers leave in the order of their PSNs, responses with data among acknowledgments.
+/// READ responses among ACKs.
 #[test]
 fn responses_are_in_psn_order() {
     use Part::*;
@@ -102,7 +102,7 @@ fn responses_are_in_psn_order() {
     peer.send(Only, 0, b"");
     peer.read(1, BASE, 2000);
     peer.send(Only, 3, b"");
-    // Meanwhile the first one comes again.
+    // A duplicate of the first request.
     peer.send(Only, 0, b"");
     let response = |part, at| (Operation::ReadResponse, part, at, OK);
     assert_eq!(
@@ -111,7 +111,7 @@ fn responses_are_in_psn_order() {
     );
 }
 
-/// 9.7.5.1.4: a READ is answered again, whole or the rest of it, if it is the same.
+/// 9.7.5.1.4: a duplicate may ask for all or for the rest of the original's data.
 #[test]
 fn duplicate_reads_are_answered() {
     use Part::*;
@@ -139,21 +139,21 @@ fn duplicate_reads_are_answered() {
     assert_eq!(peer.responses(), [response(First, 2), response(Last, 3)]);
     peer.read(3, BASE + 3072, 928);
     assert_eq!(peer.responses(), [response(Only, 3)]);
-    // Another one: silence (9.7.5.1.4).
+    // A different range: dropped.
     peer.read(2, BASE, 1952);
     peer.read(2, BASE + 2048, 1953);
     assert_eq!(peer.responses(), []);
-    // The expected PSN has not moved.
+    // The ePSN has not changed.
     peer.post_recv(1);
     peer.send(Only, 4, b"");
     assert_eq!(peer.responses(), [ack(4)]);
-    // Forgotten when others have come.
+    // Newer READs have replaced the resource.
     peer.read(5, BASE, 1);
     peer.read(6, BASE, 1);
     peer.responses();
     peer.read(0, BASE, 4000);
     assert_eq!(peer.responses(), []);
-    // The key has gone: before the first answer that is an error, later it may be an old request.
+    // The R_Key is invalid now: an error for a new request, but a duplicate may be an old packet.
     peer.host.region(KEY).valid = false;
     peer.read(6, BASE, 1);
     assert_eq!(peer.responses(), []);
@@ -165,7 +165,7 @@ fn duplicate_reads_are_answered() {
     assert_eq!(peer.host.events[1..], [QpEvent::AccessError]);
 }
 
-/// What is asked for again before it was answered is answered once, from where it is asked for.
+/// The response restarts where the duplicate asks for it.
 #[test]
 fn a_duplicate_of_a_waiting_read_restarts_it() {
     let response = |part, at| (Operation::ReadResponse, part, at, OK);
@@ -179,8 +179,7 @@ fn a_duplicate_of_a_waiting_read_restarts_it() {
     assert_eq!(peer.responses(), [response(Part::Only, 1)]);
 }
 
-/// 9.7.5.1.4: what was asked for again, and has been followed by as many others as are kept, is
-/// not answered any more; these are.
+/// 9.7.5.1.4: duplicates of the discarded READ are dropped.
 #[test]
 fn new_reads_discard_the_oldest_resource() {
     let response = |at| (Operation::ReadResponse, Part::Only, at, OK);
@@ -206,7 +205,7 @@ fn new_reads_discard_the_oldest_resource() {
     assert_eq!(peer.responses(), [response(1), response(2)]);
 }
 
-/// The key of what is asked for again has gone before it is sent: what follows is sent all the same.
+/// The R_Key was invalidated before the response was sent. Later responses are sent.
 #[test]
 fn a_duplicate_read_without_access_is_dropped() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -220,7 +219,7 @@ fn a_duplicate_read_without_access_is_dropped() {
     assert_eq!(peer.qp.state(), QpState::Rtr);
 }
 
-/// The key has gone before the first answer, of one that sends too.
+/// In RTS: the R_Key was invalidated before the first response was sent.
 #[test]
 fn a_read_that_loses_access_is_an_error() {
     let mut peer = Peer::in_rts(QpChange::default());
@@ -231,7 +230,7 @@ fn a_read_that_loses_access_is_an_error() {
     assert_eq!(peer.host.events, [QpEvent::AccessError]);
 }
 
-/// The program's change to ERR ends the reading of its memory; answers before are still due.
+/// After the program's move to ERR its memory must not be read. Earlier responses are sent.
 #[test]
 fn err_withholds_read_responses() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -241,12 +240,12 @@ fn err_withholds_read_responses() {
     peer.send(Part::Only, 2, b"");
     peer.modify(QpState::Err, QpChange::default());
     assert_eq!(peer.responses(), [ack(0)]);
-    // And nothing is taken any more.
+    // Requests are dropped in ERR.
     peer.read(3, BASE, 10);
     assert_eq!(peer.responses(), []);
 }
 
-/// A READ's responses go in bursts; what is behind them waits.
+/// Later responses wait for the READ responses.
 #[test]
 fn read_responses_are_paced() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -256,11 +255,11 @@ fn read_responses_are_paced() {
     assert_eq!(peer.responses().len(), 128);
     assert_eq!(peer.responses(), []);
     assert_eq!(peer.wait_for_timer(), us(100));
-    let answers = peer.responses();
-    assert_eq!((answers.len(), answers.last()), (73, Some(&ack(200))));
+    let responses = peer.responses();
+    assert_eq!((responses.len(), responses.last()), (73, Some(&ack(200))));
 }
 
-/// A peer that asks and asks makes no more wait than there is room for: what is behind is lost.
+/// Requests beyond the bound are dropped.
 #[test]
 fn the_response_queue_is_bounded() {
     let mut peer = Peer::in_rtr(QpChange::default());
@@ -268,7 +267,7 @@ fn the_response_queue_is_bounded() {
         peer.atomic_write(at, 8, at.into());
     }
     assert_eq!(peer.host.region(KEY).bytes[..8], 1023_u64.to_ne_bytes());
-    // With the complaint about the one that was lost.
+    // The last one is the NAK for the dropped request.
     assert_eq!(peer.responses().len(), 1025);
     let mut peer = Peer::in_rtr(QpChange::default());
     for at in 0..1100 {
@@ -278,14 +277,14 @@ fn the_response_queue_is_bounded() {
         (peer.host.flushes.len(), peer.responses().len()),
         (1024, 1025)
     );
-    // What comes again waits no more either.
+    // Duplicates do not exceed the bound either.
     for at in 0..5000 {
         peer.flush(at % 1024);
     }
     assert!(peer.responses().len() <= 1025);
 }
 
-/// 9.7.4.1.3: more READs than `max_dest_rd_atomic`.
+/// 9.7.4.1.3.
 #[test]
 fn reads_beyond_max_dest_rd_atomic_get_a_nak() {
     let mut peer = Peer::in_rtr(QpChange {
@@ -294,8 +293,8 @@ fn reads_beyond_max_dest_rd_atomic_get_a_nak() {
     });
     peer.read(0, BASE, 1);
     peer.read(1, BASE, 1);
-    let answers = peer.responses();
-    assert_eq!(answers[1..], [nak(1, NakCode::InvalidRequest)]);
+    let responses = peer.responses();
+    assert_eq!(responses[1..], [nak(1, NakCode::InvalidRequest)]);
     let mut peer = Peer::in_rtr(QpChange {
         max_dest_rd_atomic: Some(0),
         ..QpChange::default()
@@ -304,28 +303,28 @@ fn reads_beyond_max_dest_rd_atomic_get_a_nak() {
     assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
 }
 
-/// What is asked for again is no more than was asked for before, and answered once.
+/// A duplicate of a waiting atomic adds no response either.
 #[test]
 fn duplicate_atomics_occupy_no_resource() {
     let mut peer = Peer::in_rtr(QpChange {
         max_dest_rd_atomic: Some(3),
         ..QpChange::default()
     });
-    let answer = |at| (Operation::AtomicAck, Part::Only, at, OK);
+    let response = |at| (Operation::AtomicAck, Part::Only, at, OK);
     for at in 0..3 {
         peer.fetch_add(at);
     }
     peer.fetch_add(1);
-    assert_eq!(peer.responses(), [answer(0), answer(1), answer(2)]);
+    assert_eq!(peer.responses(), [response(0), response(1), response(2)]);
     for at in [0, 1, 2, 2, 3, 4, 5] {
         peer.fetch_add(at);
     }
-    assert_eq!(peer.responses(), [0, 1, 2, 3, 4, 5].map(answer));
+    assert_eq!(peer.responses(), [0, 1, 2, 3, 4, 5].map(response));
     let value = &peer.host.region(KEY).bytes[..8];
     assert_eq!(value, 6u64.to_ne_bytes());
     for at in [6, 7, 8, 9] {
         peer.fetch_add(at);
     }
-    let answers = peer.responses();
-    assert_eq!(answers[3..], [nak(9, NakCode::InvalidRequest)]);
+    let responses = peer.responses();
+    assert_eq!(responses[3..], [nak(9, NakCode::InvalidRequest)]);
 }

@@ -35,7 +35,7 @@ fn a_repeated_sequence_nak_is_ignored_for_500_us() {
     assert_eq!(peer.send_completions(), success([0]));
 }
 
-/// If that is longer.
+/// Twice the SRTT applies if it is longer than 500 us.
 #[test]
 fn a_repeated_sequence_nak_is_ignored_for_two_srtt() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
@@ -55,7 +55,7 @@ fn a_repeated_sequence_nak_is_ignored_for_two_srtt() {
     assert_eq!(peer.sent(), [1, 2]);
 }
 
-/// 9.7.6.1.3: any acknowledgment makes all retries available again.
+/// 9.7.6.1.3.
 #[test]
 fn progress_restores_retry_cnt() {
     let mut peer = Peer::in_rts(QpChange {

@@ -1,8 +1,10 @@
-//! Two engines over a network that loses, doubles, delays and reorders: after any schedule each message
-//! has been delivered exactly once and in order, or the queue pair is in error with the right
+//! Two engines over a network that loses, duplicates, delays and reorders packets. After any schedule each
+//! message has been delivered exactly once and in order, or the queue pair is in ERR with the right
 //! completion.
 //!
-//! `PROPTEST_CASES=20000 cargo test --release schedules` tries many more than usual.
+//! `PROPTEST_CASES=20000 cargo test --release schedules` runs many more cases than the default.
+
+mod check;
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
 
-/// What is sent.
+/// What a message does.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Send { imm: bool },
@@ -75,7 +77,7 @@ fn kind() -> impl Strategy<Value = Kind> {
     ]
 }
 
-/// Lengths around multiples of the MTU are more interesting than others.
+/// Lengths around multiples of the MTU are more likely than others.
 fn len() -> impl Strategy<Value = u32> {
     prop_oneof![
         0..64u32,
@@ -193,18 +195,19 @@ fn link(impairment: Impairment) -> Box<Link> {
     })
 }
 
-/// Places of messages, `SLOTS` in each area; behind them the words that atomics change.
+/// The registered memory: areas of `SLOTS` slots, a slot for each message; after them the words that atomics
+/// change.
 const SLOTS: u64 = 12;
 const SLOT: u32 = 17_000;
 const fn place(area: u64, index: u64) -> u64 {
     (area * SLOTS + index) * SLOT as u64
 }
-/// What a message sends; what its answer brings; what receives take; what the peer reads.
+/// The areas: payloads of requests, payloads of responses, receive buffers, what the peer reads.
 const SENT: u64 = 0;
-const ANSWER: u64 = 1;
-const TAKEN: u64 = 2;
+const RESPONSE: u64 = 1;
+const RECEIVED: u64 = 2;
 const READ: u64 = 3;
-/// What the peer writes: `WRITTEN_SLOTS` places, so that messages overwrite others.
+/// What the peer writes: fewer slots, so that later messages overwrite earlier ones.
 const WRITTEN: u64 = 4;
 const WRITTEN_SLOTS: u64 = 3;
 const COUNTER: u64 = place(5, 0).next_multiple_of(8);
@@ -228,17 +231,17 @@ fn expected(side: usize, area: u64, index: u64, len: u32) -> Vec<u8> {
 }
 
 impl Message {
-    fn takes_receive(&self) -> bool {
+    fn consumes_recv_wqe(&self) -> bool {
         matches!(self.kind, Kind::Send { .. } | Kind::Write { imm: true })
     }
 
-    /// `swaps`: how many compare-and-swaps were before it.
+    /// The WR of the message. `swaps`: compare-and-swaps before it.
     fn request(&self, side: usize, index: u64, swaps: u64) -> SendWr {
         let rkey = KEY;
         let imm = 0x1000 + index as u32;
         let va = BASE + place(WRITTEN, index % WRITTEN_SLOTS);
         let sent = sge(place(SENT, index), self.len);
-        let word = sge(place(ANSWER, index), 8);
+        let word = sge(place(RESPONSE, index), 8);
         let (kind, sge) = match self.kind {
             Kind::Send { imm: true } => (SendOp::SendImm { imm }, sent),
             Kind::Send { imm: false } => (SendOp::Send, sent),
@@ -248,7 +251,7 @@ impl Message {
                 let va = BASE + place(READ, index);
                 (
                     SendOp::Read { va, rkey },
-                    sge(place(ANSWER, index), self.len),
+                    sge(place(RESPONSE, index), self.len),
                 )
             }
             Kind::Add => {
@@ -309,7 +312,7 @@ impl Message {
     }
 }
 
-/// Something the programs do.
+/// What a program does: posts a message's send WR or receive WR. Side and index.
 enum Act {
     Send(usize, usize),
     Recv(usize, usize),
@@ -359,7 +362,7 @@ fn play(case: &Case) -> Network {
         for (index, message) in messages.iter().enumerate() {
             sent = sent.max(message.at);
             acts.push((sent, Act::Send(side, index)));
-            if message.takes_receive() {
+            if message.consumes_recv_wqe() {
                 ready = ready.max(message.receive_at);
                 acts.push((ready, Act::Recv(1 - side, receives)));
                 receives += 1;
@@ -382,7 +385,7 @@ fn play(case: &Case) -> Network {
                 network.post_send(side, request);
             }
             Act::Recv(side, index) => {
-                let receive = recv_wr(index as u64, &[sge(place(TAKEN, index as u64), SLOT)]);
+                let receive = recv_wr(index as u64, &[sge(place(RECEIVED, index as u64), SLOT)]);
                 if case.shared {
                     network.sides[side].host.shared.push_back(receive);
                 } else {
@@ -395,165 +398,7 @@ fn play(case: &Case) -> Network {
     network
 }
 
-/// What the programs can see is what they must see.
-fn check(case: &Case, network: &mut Network) -> Result<(), TestCaseError> {
-    let whole = (network.sides.iter()).all(|side| side.qp.state() == QpState::Rts);
-    prop_assert!(whole || case.timeout != 0, "failed without a timeout");
-    for side in 0..2 {
-        let messages = &case.messages[side];
-        let done = check_sends(messages, network, side)?;
-        if whole {
-            prop_assert_eq!(done, messages.len());
-        }
-        check_receives(case, network, side, done)?;
-        check_atomics(messages, network, side, done)?;
-        check_answers(messages, network, side, done);
-        if whole {
-            check_written(messages, network, side);
-        }
-        prop_assert_eq!(network.sides[side].qp.send_depth(), 0);
-    }
-    Ok(())
-}
-
-/// Completions in order; returns how many requests succeeded.
-fn check_sends(
-    messages: &[Message],
-    network: &Network,
-    side: usize,
-) -> Result<usize, TestCaseError> {
-    let got = network.sides[side].host.statuses(WorkQueue::Send);
-    let failure = got.iter().find(|(_, status)| *status != IBV_WC_SUCCESS);
-    let done = failure.map_or(messages.len(), |(id, _)| *id as usize);
-    if let Some((_, status)) = failure {
-        let allowed = [IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR].contains(status);
-        prop_assert!(allowed, "failed with {status}");
-    }
-    let expected: Vec<_> = (messages.iter().enumerate())
-        .filter(|(index, message)| *index >= done || message.signaled)
-        .map(|(index, _)| {
-            let status = match index.cmp(&done) {
-                core::cmp::Ordering::Less => IBV_WC_SUCCESS,
-                core::cmp::Ordering::Equal => failure.map_or(0, |failure| failure.1),
-                core::cmp::Ordering::Greater => IBV_WC_WR_FLUSH_ERR,
-            };
-            (index as u64, status)
-        })
-        .collect();
-    prop_assert_eq!(got, expected);
-    Ok(done)
-}
-
-/// The peer got what was sent, once, in order.
-fn check_receives(
-    case: &Case,
-    network: &mut Network,
-    side: usize,
-    done: usize,
-) -> Result<(), TestCaseError> {
-    let peer = 1 - side;
-    let completions: Vec<Completion> = (network.sides[peer].host.completions.iter())
-        .filter(|(queue, completion)| {
-            *queue == WorkQueue::Recv && completion.status == IBV_WC_SUCCESS
-        })
-        .map(|(_, completion)| *completion)
-        .collect();
-    let messages = case.messages[side].iter().enumerate();
-    let taking: Vec<_> = messages
-        .filter(|(_, message)| message.takes_receive())
-        .collect();
-    let least = taking.iter().filter(|(index, _)| *index < done).count();
-    prop_assert!((least..=taking.len()).contains(&completions.len()));
-    for (number, (completion, (index, message))) in completions.iter().zip(&taking).enumerate() {
-        prop_assert_eq!(completion.wr_id, number as u64);
-        prop_assert_eq!(completion.byte_len, message.len);
-        let (opcode, imm) = match message.kind {
-            Kind::Write { .. } => (IBV_WC_RECV_RDMA_WITH_IMM, true),
-            Kind::Send { imm } => (IBV_WC_RECV, imm),
-            _ => unreachable!(),
-        };
-        prop_assert_eq!(completion.opcode, opcode);
-        if imm {
-            prop_assert_eq!(completion.wc_flags, IBV_WC_WITH_IMM);
-            prop_assert_eq!(completion.imm_or_rkey, 0x1000 + *index as u32);
-        }
-        if opcode == IBV_WC_RECV {
-            let got = bytes(network, peer, place(TAKEN, number as u64), message.len);
-            assert!(got == expected(side, SENT, *index as u64, message.len));
-        }
-    }
-    Ok(())
-}
-
-/// Each was executed once, and gave what was there.
-fn check_atomics(
-    messages: &[Message],
-    network: &mut Network,
-    side: usize,
-    done: usize,
-) -> Result<(), TestCaseError> {
-    let word = |network: &mut Network, side, offset| {
-        u64::from_ne_bytes(bytes(network, side, offset, 8).try_into().unwrap())
-    };
-    for (kind, at) in [(Kind::Add, COUNTER), (Kind::Swap, CHAIN)] {
-        let same = |message: &Message| {
-            core::mem::discriminant(&message.kind) == core::mem::discriminant(&kind)
-        };
-        let all = messages
-            .iter()
-            .enumerate()
-            .filter(|(_, message)| same(message));
-        let all: Vec<usize> = all.map(|(index, _)| index).collect();
-        let complete = all.iter().filter(|index| **index < done).count();
-        let executed = word(network, 1 - side, at) as usize;
-        prop_assert!((complete..=all.len()).contains(&executed));
-        for (number, index) in all.iter().enumerate().take(complete) {
-            let got = word(network, side, place(ANSWER, *index as u64));
-            prop_assert_eq!(got, number as u64);
-        }
-    }
-    let changes =
-        |message: &&Message| matches!(message.kind, Kind::Add | Kind::Swap | Kind::AtomicWrite);
-    let least = messages[..done].iter().filter(changes).count() as u64;
-    let most = messages.iter().filter(changes).count() as u64;
-    prop_assert!((least..=most).contains(&network.sides[1 - side].host.atomics));
-    Ok(())
-}
-
-fn check_answers(messages: &[Message], network: &mut Network, side: usize, done: usize) {
-    for (index, message) in messages[..done].iter().enumerate() {
-        if matches!(message.kind, Kind::Read) {
-            let got = bytes(network, side, place(ANSWER, index as u64), message.len);
-            assert!(got == expected(1 - side, READ, index as u64, message.len));
-        }
-    }
-}
-
-/// What several messages wrote is what the last one wrote.
-fn check_written(messages: &[Message], network: &mut Network, side: usize) {
-    let mut slots = [const { [0; SLOT as usize] }; WRITTEN_SLOTS as usize];
-    let mut word = 0;
-    for (index, message) in messages.iter().enumerate() {
-        match message.kind {
-            Kind::Write { .. } => {
-                slots[index % 3][..message.len as usize].copy_from_slice(&expected(
-                    side,
-                    SENT,
-                    index as u64,
-                    message.len,
-                ));
-            }
-            Kind::AtomicWrite => word = index as u64 + 1,
-            _ => {}
-        }
-    }
-    for (index, slot) in slots.iter().enumerate() {
-        assert!(bytes(network, 1 - side, place(WRITTEN, index as u64), SLOT) == slot);
-    }
-    assert!(bytes(network, 1 - side, WORD, 8) == word.to_ne_bytes());
-}
-
-/// Few in a debug build.
+/// Fewer in a debug build.
 fn cases() -> ProptestConfig {
     let mut config = ProptestConfig {
         failure_persistence: None,
@@ -571,6 +416,6 @@ proptest! {
     #[test]
     fn every_message_arrives_once_and_in_order(case in case()) {
         let mut network = play(&case);
-        check(&case, &mut network)?;
+        check::check(&case, &mut network)?;
     }
 }

@@ -1,4 +1,4 @@
-//! Unreliable connections and datagrams; XRC.
+//! Unreliable connections and datagrams.
 
 use ibverbs_abi::*;
 
@@ -6,7 +6,7 @@ use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
 
-fn pair(services: [Service; 2], link: Box<Link>) -> Network {
+pub fn pair(services: [Service; 2], link: Box<Link>) -> Network {
     let psns = [Psn::new(0xff_ffff), Psn::new(3)];
     let mut network = Network::new(
         [config(services[0], 0), config(services[1], 1)],
@@ -20,11 +20,11 @@ fn pair(services: [Service; 2], link: Box<Link>) -> Network {
     network
 }
 
-fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u32)> {
+pub fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u32)> {
     network.sides[side].host.statuses(queue)
 }
 
-/// 9.8.2.2: a message that lost a packet is dropped; its receive is there for the next one.
+/// 9.8.2.2: the next message takes the receive WR.
 #[test]
 fn uc_drops_messages_that_lost_a_packet() {
     for lost in 0..9 {
@@ -43,7 +43,7 @@ fn uc_drops_messages_that_lost_a_packet() {
             send_wr(2, SendOp::SendImm { imm: 5 }, &[sge(5000, 3500)]),
         );
         network.run();
-        // The sender does not know.
+        // The sender does not notice.
         assert_eq!(
             statuses(&network, 0, WorkQueue::Send),
             [1, 2].map(|id| (id, IBV_WC_SUCCESS))
@@ -85,7 +85,7 @@ fn uc_drops_forbidden_writes_without_a_nak() {
         0,
         send_wr(3, SendOp::WriteImm { va, rkey, imm: 7 }, &[sge(0, 3000)]),
     );
-    // Nobody is there for this one.
+    // There is no receive WR for this one.
     network.post_send(
         0,
         send_wr(4, SendOp::WriteImm { va, rkey, imm: 8 }, &[sge(9, 10)]),
@@ -102,7 +102,7 @@ fn uc_drops_forbidden_writes_without_a_nak() {
     assert_eq!(far.qp.state(), QpState::Rts);
 }
 
-/// 10.3.1.6: a local error stops the send queue only, until the program goes on.
+/// 10.3.1.6: a local error stops the send queue only, until the move to RTS.
 #[test]
 fn unreliable_send_queues_go_to_sqe() {
     let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
@@ -111,7 +111,7 @@ fn unreliable_send_queues_go_to_sqe() {
         lkey: 1,
         ..sge(0, 10)
     };
-    // While the packets wait: the first burst is sent at once.
+    // Posted in SQD, so that both WQEs are queued when sending starts.
     network.set_state(0, QpState::Sqd);
     network.post_send(0, send_wr(1, SendOp::Send, &[bad]));
     network.post_send(0, send_wr(2, SendOp::Send, &[sge(0, 10)]));
@@ -149,19 +149,19 @@ fn datagram(wr_id: u64, len: u32, qkey: u32) -> SendWr {
     request
 }
 
-/// 9.8.3, 10.2.5: the Q_Key decides; the GRH stands before the data.
+/// 9.8.3, 10.2.5. The GRH precedes the data.
 #[test]
 fn datagrams_arrive_if_the_qkey_matches() {
     let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
     network.post_recv(1, recv_wr(1, &[sge(0, 20), sge(100, 200)]));
     network.post_recv(1, recv_wr(2, &[sge(0, 40)]));
     network.post_send(0, datagram(1, 90, 1));
-    // The highest bit: the queue pair's own.
+    // With the highest bit set, the Q_Key of the queue pair is sent.
     network.post_send(0, datagram(2, 100, 1 << 31));
-    // Too long for its receive: dropped; then one that fits.
+    // Too long for the receive WR: dropped. Then one that fits.
     network.post_send(0, datagram(3, 1, 0x1234));
     network.post_send(0, datagram(4, 0, 0x1234));
-    // C10-93.1.1: longer than the MTU.
+    // C10-93.1.1: longer than the path MTU, dropped by the sender.
     network.post_send(0, datagram(5, 1025, 0x1234));
     network.run();
     assert_eq!(
@@ -181,67 +181,7 @@ fn datagrams_arrive_if_the_qkey_matches() {
     assert!(far[100..120] == [0x60; 20] && far[120..220] == near[..100]);
 }
 
-/// Annex A14: receives are the shared queue's that the packets name, and complete to its queue.
-#[test]
-fn xrc_takes_receives_from_the_named_srq() {
-    let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
-    for srqn in [8, 9] {
-        let queue = [recv_wr(srqn.into(), &[sge(0, 5000)])].into();
-        network.sides[1].host.xrc.push((srqn, queue));
-    }
-    let with = |srqn, request| SendWr {
-        xrc_srqn: srqn,
-        ..request
-    };
-    let (va, rkey) = (BASE + 9000, KEY);
-    network.post_send(0, with(9, send_wr(1, SendOp::Send, &[sge(0, 5000)])));
-    network.post_send(
-        0,
-        with(
-            8,
-            send_wr(2, SendOp::WriteImm { va, rkey, imm: 1 }, &[sge(0, 2000)]),
-        ),
-    );
-    network.post_send(
-        0,
-        with(
-            8,
-            send_wr(3, SendOp::Read { va, rkey }, &[sge(20_000, 2000)]),
-        ),
-    );
-    network.run();
-    assert_eq!(
-        statuses(&network, 0, WorkQueue::Send),
-        [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS))
-    );
-    assert_eq!(
-        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 9 }),
-        [(9, IBV_WC_SUCCESS)]
-    );
-    assert_eq!(
-        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 8 }),
-        [(8, IBV_WC_SUCCESS)]
-    );
-    // None there now: not ready. No such queue: refused.
-    network.post_send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
-    network.run_for(ms(5));
-    network.sides[1].host.xrc[0]
-        .1
-        .push_back(recv_wr(10, &[sge(0, 1)]));
-    network.run();
-    network.post_send(0, with(7, send_wr(5, SendOp::Send, &[sge(0, 1)])));
-    network.run();
-    assert_eq!(
-        statuses(&network, 0, WorkQueue::Send)[3..],
-        [(4, IBV_WC_SUCCESS), (5, IBV_WC_REM_INV_REQ_ERR)]
-    );
-    assert_eq!(
-        network.sides[1].host.events,
-        [QpEvent::RequestError, QpEvent::LastWqeReached]
-    );
-}
-
-/// 10.3.1.6, 9.8.2: what a service has not is an error of the request; what cannot be ended is not begun.
+/// 10.3.1.6, 9.8.2. And a message that cannot be finished is not started.
 #[test]
 fn operations_that_a_service_lacks_fail() {
     let (va, rkey) = (BASE, KEY);
@@ -314,7 +254,7 @@ fn operations_that_a_service_lacks_fail() {
             (network.sides[0].qp.state(), network.packets_sent[0]),
             (QpState::Sqe, 0)
         );
-        // It goes on receiving, and sending when the program has seen it.
+        // Receiving goes on, and sending after the move to RTS.
         network.set_state(0, QpState::Rts);
         network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
         let mut second = send_wr(2, SendOp::Send, &[sge(0, 900)]);
@@ -326,7 +266,7 @@ fn operations_that_a_service_lacks_fail() {
             [(1, IBV_WC_SUCCESS)]
         );
     }
-    // Inline data are where they are.
+    // Inline data has no SGEs: its L_Keys are not checked.
     let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
     network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
     let mut inline = send_wr(1, SendOp::Send, &[bad]);
@@ -336,7 +276,7 @@ fn operations_that_a_service_lacks_fail() {
     assert!(network.sides[1].host.region(KEY).bytes[..1500] == [7; 1500]);
 }
 
-/// 9.9.3, class A: what the receiver itself did wrong.
+/// 9.9.3, class A.
 #[test]
 fn unusable_receive_wrs_are_errors() {
     let bad = Sge {
@@ -355,7 +295,7 @@ fn unusable_receive_wrs_are_errors() {
             "{service:?}"
         );
         assert_eq!(network.sides[1].qp.state(), QpState::Err);
-        // The sender does not know.
+        // The sender does not notice.
         assert_eq!(network.sides[0].qp.state(), QpState::Rts);
     }
     for service in [Service::Uc, Service::Ud] {
@@ -372,11 +312,14 @@ fn unusable_receive_wrs_are_errors() {
         );
         assert_eq!(network.sides[1].host.events, [QpEvent::Fatal]);
         assert_eq!(network.sides[1].qp.state(), QpState::Err);
-        assert_eq!(network.packets_sent[1], 0, "an unreliable service answers");
+        assert_eq!(
+            network.packets_sent[1], 0,
+            "an unreliable service sent a response"
+        );
     }
 }
 
-/// The receive of a message that lost its end is there for the next one, and flushed with the others.
+/// The WR was taken for a message that lost its end.
 #[test]
 fn a_returned_receive_wr_is_flushed_first() {
     let mut count = 0;
@@ -398,7 +341,7 @@ fn a_returned_receive_wr_is_flushed_first() {
     );
 }
 
-/// Datagrams that no program of ours sends.
+/// Datagrams that uroce never sends.
 #[test]
 fn invalid_datagrams_are_dropped() {
     use crate::wire::{Bth, Deth, Headers, ICRC_LEN, Opcode, Operation, Packet, Part, Transport};
@@ -427,7 +370,7 @@ fn invalid_datagrams_are_dropped() {
         let mut bytes = vec![0; headers.len()];
         headers.write(&mut bytes);
         bytes.resize(bytes.len() + len.next_multiple_of(4) + ICRC_LEN, 1);
-        // (There is no such packet as a WRITE's.)
+        // UD has no WRITE opcode.
         if operation != Operation::Send {
             assert!(Packet::parse(&bytes).is_err());
             continue;
@@ -442,7 +385,7 @@ fn invalid_datagrams_are_dropped() {
     }
 }
 
-/// More than goes at once goes later; in SQD too, if it was begun.
+/// Pacing goes on in SQD for a WQE that was started.
 #[test]
 fn unreliable_requests_are_paced() {
     for drain in [false, true] {
@@ -471,7 +414,7 @@ fn unreliable_requests_are_paced() {
     assert_eq!(statuses(&network, 1, WorkQueue::Recv).len(), 200);
 }
 
-/// 9.2.3: the sender's wish for an event goes with the last packet.
+/// 9.2.3.
 #[test]
 fn the_solicited_flag_is_on_the_last_packet() {
     for service in [Service::Uc, Service::Ud] {
@@ -488,7 +431,7 @@ fn the_solicited_flag_is_on_the_last_packet() {
     }
 }
 
-/// 9.8.2.2.4: a message that is not ended before the next begins is dropped, that one is not.
+/// 9.8.2.2.4.
 #[test]
 fn a_new_message_drops_an_unfinished_one() {
     use crate::wire::{Bth, Headers, ICRC_LEN, Opcode, Operation, Part, Transport};

@@ -1,0 +1,67 @@
+//! XRC (annex A14).
+
+use ibverbs_abi::*;
+
+use super::network::*;
+use super::unreliable::{pair, statuses};
+use crate::engine::*;
+
+/// Annex A14: completions go to that SRQ's completion queue.
+#[test]
+fn xrc_takes_receives_from_the_named_srq() {
+    let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
+    for srqn in [8, 9] {
+        let queue = [recv_wr(srqn.into(), &[sge(0, 5000)])].into();
+        network.sides[1].host.xrc.push((srqn, queue));
+    }
+    let with = |srqn, request| SendWr {
+        xrc_srqn: srqn,
+        ..request
+    };
+    let (va, rkey) = (BASE + 9000, KEY);
+    network.post_send(0, with(9, send_wr(1, SendOp::Send, &[sge(0, 5000)])));
+    network.post_send(
+        0,
+        with(
+            8,
+            send_wr(2, SendOp::WriteImm { va, rkey, imm: 1 }, &[sge(0, 2000)]),
+        ),
+    );
+    network.post_send(
+        0,
+        with(
+            8,
+            send_wr(3, SendOp::Read { va, rkey }, &[sge(20_000, 2000)]),
+        ),
+    );
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, WorkQueue::Send),
+        [1, 2, 3].map(|id| (id, IBV_WC_SUCCESS))
+    );
+    assert_eq!(
+        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 9 }),
+        [(9, IBV_WC_SUCCESS)]
+    );
+    assert_eq!(
+        statuses(&network, 1, WorkQueue::XrcSrq { srqn: 8 }),
+        [(8, IBV_WC_SUCCESS)]
+    );
+    // An empty SRQ: RNR NAK. An SRQ that does not exist: invalid request.
+    network.post_send(0, with(8, send_wr(4, SendOp::Send, &[sge(0, 1)])));
+    network.run_for(ms(5));
+    network.sides[1].host.xrc[0]
+        .1
+        .push_back(recv_wr(10, &[sge(0, 1)]));
+    network.run();
+    network.post_send(0, with(7, send_wr(5, SendOp::Send, &[sge(0, 1)])));
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, WorkQueue::Send)[3..],
+        [(4, IBV_WC_SUCCESS), (5, IBV_WC_REM_INV_REQ_ERR)]
+    );
+    assert_eq!(
+        network.sides[1].host.events,
+        [QpEvent::RequestError, QpEvent::LastWqeReached]
+    );
+}
