@@ -1,4 +1,5 @@
-//! rtnetlink's messages, and what the resolution of a GID concludes from them. The first 16 bytes are the GID.
+//! rtnetlink's messages, and what the resolution of a GID concludes from them. The first 16 bytes are the
+//! GID.
 #![no_main]
 
 use ibverbs::neigh::{

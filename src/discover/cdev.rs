@@ -99,7 +99,8 @@ fn open_by_number(number: dev_t) -> Option<OwnedFd> {
 }
 
 fn owned(fd: c_int) -> Option<OwnedFd> {
-    // SAFETY: both callers pass what inotify_init1 or timerfd_create has just returned, which nothing else owns.
+    // SAFETY: both callers pass what inotify_init1 or timerfd_create has just returned, which nothing else
+    // owns.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -110,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_only_the_right_char_device() {
+    fn opens_only_the_right_char_device() {
         let null = libc::makedev(1, 3);
         assert!(try_open(c"/dev/null", null).is_some());
         assert!(try_open(c"/dev/null", 0).is_some());

@@ -219,16 +219,16 @@ fn accessible(device: &SysfsDevice) -> bool {
 /// The device's node GUID in host byte order, from sysfs; None if it is missing or malformed.
 ///
 /// # Safety
-/// `device` is NULL or a device that lives and does not change during the call.
+/// `device` is NULL, or points to a device that is valid and unchanged during the call.
 pub unsafe fn node_guid(device: *const ibverbs_abi::verbs_sysfs_dev) -> Option<u64> {
     let mut value = [0; 24];
-    // SAFETY: the caller says that it is NULL or lives.
+    // SAFETY: `device` is NULL or valid, by this function's contract, which is also read_ibdev's.
     let len = unsafe { sysfs::read_ibdev(device, format_args!("node_guid"), &mut value) }.ok()?;
     value::guid(value.get(..len).unwrap_or_default())
 }
 
-/// Checks the version of the kernel's uverbs ABI, once there are devices. ENOSYS if it is not told, or
-/// not one that the library speaks.
+/// Checks the version of the kernel's uverbs ABI; called if there are devices. ENOSYS if the kernel does not
+/// report it, or the library does not support it.
 pub fn check_kernel_abi() -> Result<(), Errno> {
     if KERNEL_ABI.load(Ordering::Relaxed) != 0 {
         return Ok(());
@@ -238,7 +238,7 @@ pub fn check_kernel_abi() -> Result<(), Errno> {
     let len = sysfs::read_file(sysfs::path().to_bytes(), file, &mut value)
         .map_err(|_| Errno(libc::ENOSYS))?;
     let version = value::unsigned(value.get(..len).unwrap_or_default()) as i32;
-    // Kept even if it is refused: a program that asks again gets the devices, as it always has.
+    // Stored even if it is refused: a second call then returns the devices, as in the C library.
     KERNEL_ABI.store(version, Ordering::Relaxed);
     let (min, max) = (
         IB_USER_VERBS_MIN_ABI_VERSION as i32,

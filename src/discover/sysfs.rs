@@ -42,8 +42,8 @@ fn mount_point(env: &CStr) -> std::ffi::CString {
 /// Reads the start of a file and terminates it with a NUL, which replaces a final newline or follows the last
 /// byte.
 ///
-/// Returns the length without the NUL; 0 for an empty file, which leaves `buf` unchanged. Fails with the errno
-/// of the system call; or, if there is no space for the NUL, with whatever errno is.
+/// Returns the length without the NUL; 0 for an empty file, which leaves `buf` unchanged. Fails with the
+/// errno of the system call; or, if there is no space for the NUL, with whatever errno is.
 pub fn read_file_at(dirfd: c_int, file: &CStr, buf: &mut [u8]) -> Result<usize, Errno> {
     let len = {
         let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
@@ -70,17 +70,17 @@ pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usi
     read_file_at(libc::AT_FDCWD, path.finish()?, buf)
 }
 
-/// Reads a file in the device's directory in `/sys/class/infiniband` as [`read_file_at`] does. EINVAL, also in
-/// errno, for a device without sysfs (mlx5 over VFIO).
+/// Reads a file in the device's directory in `/sys/class/infiniband` as [`read_file_at`] does. EINVAL, also
+/// in errno, for a device without sysfs (mlx5 over VFIO).
 ///
 /// # Safety
-/// `dev` is NULL or a device that lives and does not change during the call.
+/// `dev` is NULL, or points to a device that is valid and unchanged during the call.
 pub unsafe fn read_ibdev(
     dev: *const verbs_sysfs_dev,
     file: fmt::Arguments,
     buf: &mut [u8],
 ) -> Result<usize, Errno> {
-    // SAFETY: the caller says that it is NULL or lives.
+    // SAFETY: `dev` is NULL or valid, by this function's contract.
     match unsafe { dev.as_ref() } {
         Some(dev) => read_file(field(&dev.ibdev_path), file, buf),
         None => {
@@ -122,14 +122,14 @@ pub extern "C" fn ibv_get_sysfs_path() -> *const c_char {
 /// Reads `dir/file` into `buf`, NUL-terminated. Returns the length without the NUL, or -1 with errno set.
 ///
 /// # Safety
-/// `dir` and `file` are C strings, and `buf` has `size` bytes to write to.
+/// `dir` and `file` are C strings, and `buf` is writable for `size` bytes.
 pub unsafe extern "C" fn ibv_read_sysfs_file(
     dir: *const c_char,
     file: *const c_char,
     buf: *mut c_char,
     size: size_t,
 ) -> c_int {
-    // SAFETY: the caller hands two C strings and `size` bytes at `buf`.
+    // SAFETY: two C strings, and `size` writable bytes at `buf`, by this function's contract.
     unsafe {
         read_path(
             CStr::from_ptr(dir).to_bytes(),
@@ -143,31 +143,31 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
 /// `ibv_read_ibdev_sysfs_file`, with its format expanded to `path`. -1 and EINVAL for a device without sysfs.
 ///
 /// # Safety
-/// `buf` has `size` bytes to write to; `sysfs_dev` is NULL or a device that lives.
+/// `buf` is writable for `size` bytes; `sysfs_dev` is NULL, or points to a valid device.
 pub unsafe fn read_ibdev_path(
     buf: *mut c_char,
     size: size_t,
     sysfs_dev: *const verbs_sysfs_dev,
     path: &CStr,
 ) -> c_int {
-    // SAFETY: the caller says that it is NULL or lives.
+    // SAFETY: `sysfs_dev` is NULL or valid, by this function's contract.
     let Some(dev) = (unsafe { sysfs_dev.as_ref() }) else {
         Errno(libc::EINVAL).set();
         return -1;
     };
-    // SAFETY: the caller hands `size` bytes at `buf`.
+    // SAFETY: `buf` is writable for `size` bytes, by this function's contract.
     unsafe { read_path(field(&dev.ibdev_path), path, buf, size) }
 }
 
 /// # Safety
-/// `buf` has `size` bytes to write to.
+/// `buf` is NULL, or writable for `size` bytes and used by nothing else during the call.
 unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> c_int {
     // The result is a c_int. No sysfs value is that long.
     let size = size.min(c_int::MAX as usize);
     let buf = if buf.is_null() {
         &mut [][..]
     } else {
-        // SAFETY: the caller hands `size` bytes at `buf`, which nobody else uses during the call.
+        // SAFETY: not NULL, so writable for `size` bytes and not shared, by this function's contract.
         unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), size) }
     };
     let mut path = StackPath::new().push(dir).push(b"/").push(file.to_bytes());
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn values_end_where_the_c_library_ends_them() {
+    fn values_are_terminated_as_in_the_c_library() {
         let check = |text: &[u8], size: usize| {
             let mut buf = vec![b'?'; size];
             buf[..text.len()].copy_from_slice(text);
@@ -231,7 +231,7 @@ mod tests {
         put("huge", &[b'9'; 5000]);
         let mut buf = [0xff_u8; 16];
         let read = |file: &CStr, buf: &mut [u8]| {
-            // SAFETY: two C strings, and a buffer of the size that is told.
+            // SAFETY: two C strings, and a buffer of the size that is passed.
             unsafe {
                 let buf_ptr = buf.as_mut_ptr().cast();
                 ibv_read_sysfs_file(path.as_ptr(), file.as_ptr(), buf_ptr, buf.len())
@@ -252,7 +252,7 @@ mod tests {
         let long = std::ffi::CString::new(vec![b'x'; 5000]).unwrap();
         assert_eq!(read(&long, &mut buf), -1);
         assert_eq!(Errno::last(), Errno(libc::ENAMETOOLONG));
-        // SAFETY: the buffer is real, and a NULL device is what is tested.
+        // SAFETY: the buffer is writable for its length, and a NULL device is permitted.
         let len = unsafe {
             read_ibdev_path(
                 buf.as_mut_ptr().cast(),

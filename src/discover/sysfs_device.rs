@@ -7,8 +7,8 @@ use ibverbs_abi::{
     IBV_NODE_UNSPECIFIED, IBV_NODE_USNIC, IBV_NODE_USNIC_UDP, ibv_node_type, verbs_sysfs_dev,
 };
 
-/// Owns a `verbs_sysfs_dev`, what providers see of a device, until a `verbs_device` takes it. Allocated by libc,
-/// because the library frees it like those of mlx5's VFIO devices, with `free`.
+/// Owns a `verbs_sysfs_dev`, what providers see of a device, until a `verbs_device` takes it. Allocated by
+/// libc, because the library frees it like those of mlx5's VFIO devices, with `free`.
 pub struct SysfsDevice(NonNull<verbs_sysfs_dev>);
 
 // SAFETY: the pointer owns its memory, like a Box. This type does not follow the C pointers in the struct.
@@ -54,7 +54,8 @@ impl core::ops::DerefMut for SysfsDevice {
 
 impl Drop for SysfsDevice {
     fn drop(&mut self) {
-        // SAFETY: `new` allocated the memory with calloc, and `into_raw`, which forgets `self`, was not called.
+        // SAFETY: `new` allocated the memory with calloc, and `into_raw`, which forgets `self`, was not
+        // called.
         unsafe { libc::free(self.0.as_ptr().cast()) };
     }
 }

@@ -155,7 +155,7 @@ mod tests {
         #[test]
         fn agrees_with_libc(text in "[ \\t]{0,2}[-+]?[0-9a-f:x]{0,24}") {
             let c = std::ffi::CString::new(text.as_str()).unwrap();
-            // SAFETY: `c` is NUL-terminated, and no end pointer is asked for.
+            // SAFETY: `c` is NUL-terminated, and the end pointer may be NULL.
             let expected = unsafe { libc::strtoul(c.as_ptr(), core::ptr::null_mut(), 10) };
             proptest::prop_assert_eq!(unsigned(text.as_bytes()), expected);
             let (mut a, mut b) = (0_u32, 0_u32);

@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// The IP address of a RoCE GID. IPv4 addresses are mapped to ::ffff:a.b.c.d, those of multicast groups also to
-/// ff0e::ffff:a.b.c.d (InfiniBand specification, annex A17.4.3.2).
+/// The IP address of a RoCE GID. IPv4 addresses are mapped to ::ffff:a.b.c.d, those of multicast groups
+/// also to ff0e::ffff:a.b.c.d (InfiniBand specification, annex A17.4.3.2).
 pub fn ip_of_gid(gid: [u8; 16]) -> IpAddr {
     let v6 = Ipv6Addr::from(gid);
     match (v6.segments(), gid) {

@@ -93,8 +93,8 @@ impl Resolver {
         let route = self.rtnl.route(destination, interface)?;
         match NextHop::of(&route, destination) {
             NextHop::Unreachable => Err(Errno(EINVAL)),
-            // The route to an own address leads over the loopback interface. Packets of an RDMA device do not:
-            // they go from its own port to its own port.
+            // The route to an own address leads over the loopback interface. Packets of an RDMA device do
+            // not: they go from its own port to its own port.
             NextHop::OwnInterface => self
                 .rtnl
                 .link(interface)

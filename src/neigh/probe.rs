@@ -18,7 +18,8 @@ const SEND_TRIES: u32 = 100_000;
 /// When to read the neighbour table and to send again.
 ///
 /// The 3 seconds that resolution may take are cut into 11 equal intervals. At the end of each the neighbour
-/// table is read, since a notification may have been missed. After each but the last the packet is sent again.
+/// table is read, since a notification may have been missed. After each but the last the packet is sent
+/// again.
 struct Schedule {
     intervals_over: u32,
 }

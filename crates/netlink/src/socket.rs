@@ -82,8 +82,8 @@ impl Socket {
         if sent < 0 { Err(Errno::last()) } else { Ok(()) }
     }
 
-    /// Receives a datagram. Restarts after a signal. EMSGSIZE if the datagram is longer than the buffer, EPROTO
-    /// if it has no sender; both are lost then.
+    /// Receives a datagram. Restarts after a signal. EMSGSIZE if the datagram is longer than the buffer,
+    /// EPROTO if it has no sender; both are lost then.
     pub fn receive(&mut self, mode: Receive) -> Result<&[u8], Errno> {
         let mut from = kernel();
         let mut iov = libc::iovec {

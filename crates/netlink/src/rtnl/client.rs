@@ -69,8 +69,8 @@ impl RtnlClient {
         self.find(address::get_all_like(ip), libc::RTM_NEWADDR, parse)
     }
 
-    /// The interface of the default route with the smallest metric; of IPv4's routes, or, if there is none, of
-    /// IPv6's.
+    /// The interface of the default route with the smallest metric; of IPv4's routes, or, if there is none,
+    /// of IPv6's.
     pub fn default_interface(&mut self) -> Result<Option<u32>, Errno> {
         for family in [libc::AF_INET, libc::AF_INET6] {
             let parse = |payload: &[u8]| route::parse(payload).filter(Route::is_default);
@@ -114,9 +114,9 @@ impl RtnlClient {
         self.socket.join(libc::RTNLGRP_NEIGH)
     }
 
-    /// After [`RtnlClient::monitor_neighbours`]: waits for a notification, up to `timeout` (rounded up to whole
-    /// milliseconds). Returns the neighbour's link-layer address if the notification has it; None if it has
-    /// not, after the timeout, and after a signal.
+    /// After [`RtnlClient::monitor_neighbours`]: waits for a notification, up to `timeout` (rounded up to
+    /// whole milliseconds). Returns the neighbour's link-layer address if the notification has it; None if
+    /// it has not, after the timeout, and after a signal.
     pub fn await_neighbour(
         &mut self,
         ip: IpAddr,
@@ -132,8 +132,8 @@ impl RtnlClient {
             .find_map(|message| neighbour::parse_address_of(message.payload, ip, interface))
     }
 
-    /// Requests a table until it did not change during the dump. After [`DUMP_TRIES`] requests the last, maybe
-    /// incomplete result has to do.
+    /// Requests a table until it did not change during the dump. After [`DUMP_TRIES`] requests the last,
+    /// maybe incomplete result has to do.
     fn dump<T>(
         &mut self,
         mut request: Request,

@@ -71,7 +71,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// The MAC address; None if the link-layer address is not six bytes. The loopback interface's is all zeros.
+    /// The MAC address; None if the link-layer address is not six bytes. The loopback interface's is all
+    /// zeros.
     pub fn mac(&self) -> Option<[u8; 6]> {
         self.address.as_ref()?.bytes().try_into().ok()
     }

@@ -1,5 +1,6 @@
 //! rtnetlink (rtnetlink(7)): links, addresses, routes, neighbours. A file per family has its requests and
-//! parses its messages; these are pure. [`RtnlClient`] sends requests, [`RtnlMonitor`] receives notifications.
+//! parses its messages; these are pure. [`RtnlClient`] sends requests, [`RtnlMonitor`] receives
+//! notifications.
 //!
 //! Of a message only the attributes that are used are parsed, so messages with other attributes, or longer
 //! ones than today's, are accepted. A malformed attribute counts as absent.

@@ -199,8 +199,8 @@ impl Memory {
         Ok(())
     }
 
-    /// Executes an ATOMIC operation: replaces eight bytes by `change` of them and returns the old value. Fails
-    /// if they are not aligned in the program's memory.
+    /// Executes an ATOMIC operation: replaces eight bytes by `change` of them and returns the old value.
+    /// Fails if they are not aligned in the program's memory.
     pub fn atomic(
         &self,
         rkey: u32,

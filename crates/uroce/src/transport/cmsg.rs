@@ -9,7 +9,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Bytes in the buffer: more than the messages that uroce sends or asks the kernel for.
+    /// Bytes in the buffer: more than the messages that uroce sends or enables need.
     pub const LEN: usize = 128;
 
     /// An empty buffer.
@@ -52,8 +52,8 @@ pub fn put<T: Copy>(control: &mut Control, len: usize, level: i32, kind: i32, va
 /// What the kernel reports with a received datagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecvMeta {
-    /// The length of the datagrams that UDP_GRO has coalesced into this one (the last may be shorter); 0 if it
-    /// is a single datagram.
+    /// The length of the datagrams that UDP_GRO has coalesced into this one (the last may be shorter); 0 if
+    /// it is a single datagram.
     pub gro_size: usize,
     /// Type of service, or traffic class.
     pub traffic_class: u8,

@@ -86,7 +86,8 @@ pub fn of_address(ip: IpAddr) -> Vec<GidAddress> {
 }
 
 /// Updates a table: entries that are not `wanted` become empty, new ones take the first empty indices, and
-/// those that stay keep their index. The first of `wanted` is at index 0. Returns whether any GID has changed.
+/// those that stay keep their index. The first of `wanted` is at index 0. Returns whether any GID has
+/// changed.
 pub fn update(table: &mut Vec<Option<GidAddress>>, wanted: &[GidAddress]) -> bool {
     let before: Vec<_> = gids(table).collect();
     let (first, others) = match wanted.split_first() {

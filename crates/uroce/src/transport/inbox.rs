@@ -60,9 +60,9 @@ impl Default for Inbox {
 }
 
 impl Net {
-    /// Receives a bounded number of datagrams without blocking. Passes each packet with valid length, headers,
-    /// ICRC, destination address and P_Key (0xffff) to `each`, and counts the others in [`Net::dropped`].
-    /// Returns the number of datagrams.
+    /// Receives a bounded number of datagrams without blocking. Passes each packet with valid length,
+    /// headers, ICRC, destination address and P_Key (0xffff) to `each`, and counts the others in
+    /// [`Net::dropped`]. Returns the number of datagrams.
     ///
     /// Not every call checks every socket, so 0 does not mean that no packet is waiting: [`Net::fd`] is
     /// readable as long as one is.
@@ -145,7 +145,8 @@ impl Net {
         for ((header, name), buffer) in headers.iter().zip(&names).zip(buffers).take(count) {
             // SAFETY: sockaddr_in6 consists of integers; the bytes that the kernel did not write are zeros.
             let name = unsafe { name.assume_init_ref() };
-            // SAFETY: recvmmsg has just filled the header, and its control buffer is a local that still lives.
+            // SAFETY: recvmmsg has just filled the header, and its control buffer is a local that still
+            // lives.
             let meta = unsafe { cmsg::read(&header.msg_hdr) };
             let Some(from) = sender(name) else { continue };
             let datagram = buffer.get(..header.msg_len as usize).unwrap_or_default();
@@ -172,8 +173,8 @@ impl Net {
             0 => datagram.len().max(1),
             gro_size => gro_size,
         };
-        // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count up
-        // from datagram to datagram.
+        // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count
+        // up from datagram to datagram.
         let mut next_id = match *last_ip_id {
             0 => 0,
             last => last.wrapping_add(1),
@@ -189,8 +190,8 @@ impl Net {
         }
     }
 
-    /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the check
-    /// is faster if that is `expected_id`. None if the packet is dropped.
+    /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the
+    /// check is faster if that is `expected_id`. None if the packet is dropped.
     fn deliver(
         &self,
         arrival: &Arrival,

@@ -105,8 +105,8 @@ impl Interface {
         port_state(Some(&self.link))
     }
 
-    /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all zeros)
-    /// it is derived from the host's identity and the device's name.
+    /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all
+    /// zeros) it is derived from the host's identity and the device's name.
     pub fn guid(&self, device: &str) -> [u8; 8] {
         match self.link.mac() {
             Some(mac) if mac != [0; 6] => {

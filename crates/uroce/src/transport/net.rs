@@ -122,8 +122,8 @@ impl Net {
         self.control.lock().state
     }
 
-    /// An epoll descriptor, owned by `self`. Readable when there are datagrams for [`Net::receive`], or a change
-    /// that `receive` lets [`Net::changes`] know of.
+    /// An epoll descriptor, owned by `self`. Readable when there are datagrams for [`Net::receive`], or a
+    /// change that `receive` lets [`Net::changes`] know of.
     pub fn fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }

@@ -112,9 +112,9 @@ impl Default for Outbox {
 }
 
 impl Net {
-    /// Adds the packet that is in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, and appends its
-    /// ICRC. Sends the batch if it is full then. A packet that cannot be sent, because its GID index is not in
-    /// the table or its destination is of another address family, is dropped.
+    /// Adds the packet that is in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, and appends
+    /// its ICRC. Sends the batch if it is full then. A packet that cannot be sent, because its GID index is
+    /// not in the table or its destination is of another address family, is dropped.
     pub fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
         let table = outbox.table.get_or_insert_with(|| self.table());
         let av = &packet.av;
@@ -168,8 +168,8 @@ impl Net {
         }
     }
 
-    /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send buffer
-    /// is full, waits for space, for some milliseconds at most.
+    /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send
+    /// buffer is full, waits for space, for some milliseconds at most.
     pub fn flush(&self, outbox: &mut Outbox) {
         outbox.table = None;
         let mut rest = &outbox.buffers[..];
@@ -268,7 +268,8 @@ fn put_control(buffer: &GsoBuffer, control: &mut Control) -> usize {
     if traffic_class != 0 {
         len = cmsg::put(control, len, level, service, i32::from(traffic_class));
     }
-    // The program's hop limit is used for multicast only. Unicast has Linux's default, as from kernel devices.
+    // The program's hop limit is used for multicast only. Unicast has Linux's default, as from kernel
+    // devices.
     if buffer.to.ip().is_multicast() {
         len = cmsg::put(control, len, level, ttl, i32::from(hop_limit.max(1)));
     }

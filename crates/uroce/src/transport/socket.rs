@@ -60,13 +60,13 @@ pub fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
 }
 
 impl Socket {
-    /// Opens a socket at an address of the device. EADDRINUSE if another socket has the port there. The address
-    /// need not be usable now (127.0.0.0/8 while `lo` is down).
+    /// Opens a socket at an address of the device. EADDRINUSE if another socket has the port there. The
+    /// address need not be usable now (127.0.0.0/8 while `lo` is down).
     pub fn open(local: GidAddress, port: u16, interface: u32) -> io::Result<Socket> {
         let socket = new(local.ip)?;
         socket.set_freebind_v4(true)?;
-        // IP_PMTUDISC_DO: identification 0 and "don't fragment", as the ICRC is computed. And multicast leaves
-        // through the device's interface.
+        // IP_PMTUDISC_DO: identification 0 and "don't fragment", as the ICRC is computed. And multicast
+        // leaves through the device's interface.
         let (mtu, multicast) = match local.ip {
             IpAddr::V4(_) => (
                 set(

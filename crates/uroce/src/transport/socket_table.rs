@@ -26,8 +26,8 @@ pub(super) struct PortSockets {
 }
 
 impl SocketTable {
-    /// The socket that a queue pair sends from; None if the GID table has no such entry, or another process has
-    /// the port at its address.
+    /// The socket that a queue pair sends from; None if the GID table has no such entry, or another process
+    /// has the port at its address.
     pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
         let port = self.ports.get(self.find_port(port).ok()?)?;
         port.sockets.get(usize::from(gid_index))?.as_ref()

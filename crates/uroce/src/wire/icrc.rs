@@ -48,16 +48,17 @@ const LRH_LEN: usize = 8;
 pub(super) const DONT_FRAGMENT: u16 = 0x4000;
 
 impl Flow {
-    /// The ICRC of a packet, which reaches from the BTH to the end of the padding. IPv6 ignores `fragmentation`.
+    /// The ICRC of a packet, which reaches from the BTH to the end of the padding. IPv6 ignores
+    /// `fragmentation`.
     pub fn icrc(&self, packet: &[u8], fragmentation: Fragmentation) -> [u8; ICRC_LEN] {
         self.sum(packet, fragmentation).to_le_bytes()
     }
 
     /// Checks the ICRC of a datagram, which reaches from the BTH to the ICRC. None if the ICRC is wrong.
     ///
-    /// Over IPv4 the identification and the "don't fragment" flag are not known: the check passes if the ICRC is
-    /// right for any value of both, and returns these values. This leaves 15 of the 32 bits to detect errors,
-    /// beside the UDP checksum.
+    /// Over IPv4 the identification and the "don't fragment" flag are not known: the check passes if the
+    /// ICRC is right for any value of both, and returns these values. This leaves 15 of the 32 bits to
+    /// detect errors, beside the UDP checksum.
     #[cfg(any(test, feature = "internals"))]
     pub fn check(&self, datagram: &[u8]) -> Option<Fragmentation> {
         self.check_expecting(datagram, 0)
@@ -80,8 +81,9 @@ impl Flow {
         if !self.is_ipv4() {
             return None;
         }
-        // A CRC is linear: the difference that other values of the two fields make depends only on that change
-        // and on the number of bytes that follow. Computed back over these bytes, it shows the change.
+        // A CRC is linear: the difference that other values of the two fields make depends only on that
+        // change and on the number of bytes that follow. Computed back over these bytes, it shows the
+        // change.
         let following = IPV4_HEADER - 8 + UDP_HEADER + packet.len();
         if !following.is_multiple_of(4) {
             return None;
@@ -196,8 +198,8 @@ static INVERSES: [u32; 1100] = {
 };
 
 /// The change (XOR) of four bytes of a message, the first in the least significant bits, that changes the
-/// message's CRC by `crc_change` if `following` bytes follow the four, a multiple of four. None for more bytes
-/// than a packet has.
+/// message's CRC by `crc_change` if `following` bytes follow the four, a multiple of four. None for more
+/// bytes than a packet has.
 fn message_change(crc_change: u32, following: usize) -> Option<u32> {
     // Changing the last four bytes changes the CRC by the change times x^32.
     let words = following / 4 + 1;

@@ -1,6 +1,6 @@
 //! RoCEv2 packets, the payload of UDP datagrams to port 4791: headers, opcodes, PSNs, ICRC (InfiniBand
-//! Architecture Specification 1.7, chapter 9 and annexes A17, A19). Pure: any bytes may be parsed, and what is
-//! written parses to the same values.
+//! Architecture Specification 1.7, chapter 9 and annexes A17, A19). Pure: any bytes may be parsed, and what
+//! is written parses to the same values.
 
 #![forbid(unsafe_code)]
 

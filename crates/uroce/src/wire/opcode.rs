@@ -122,9 +122,9 @@ const TABLE: [Option<Parts>; 256] = {
 };
 
 impl Opcode {
-    /// The opcode of a packet. The first and middle packets of a SEND or WRITE with immediate data or invalidate
-    /// have the opcodes of a plain SEND or WRITE. Operations that always are one packet ignore `part`. If the
-    /// service lacks the operation, [`Opcode::parts`] of the result is None.
+    /// The opcode of a packet. The first and middle packets of a SEND or WRITE with immediate data or
+    /// invalidate have the opcodes of a plain SEND or WRITE. Operations that always are one packet ignore
+    /// `part`. If the service lacks the operation, [`Opcode::parts`] of the result is None.
     pub const fn new(transport: Transport, operation: Operation, part: Part) -> Opcode {
         let base = match transport {
             Transport::Rc => 0x00,

@@ -141,8 +141,8 @@ impl Headers {
             + self.ieth.map_or(0, |_| 4)
     }
 
-    /// Writes the headers to the start of `buffer`, in their order on the wire. Returns their length. A buffer
-    /// of [`MAX_HEADERS`] bytes is long enough; headers that do not fit are left out.
+    /// Writes the headers to the start of `buffer`, in their order on the wire. Returns their length. A
+    /// buffer of [`MAX_HEADERS`] bytes is long enough; headers that do not fit are left out.
     pub fn write(&self, buffer: &mut [u8]) -> usize {
         let mut to = Writer { buffer, len: 0 };
         to.put(&self.bth.bytes());

@@ -1,4 +1,4 @@
-//! Tests of packets and their checksums.
+//! Tests of packets, ICRC and GRH.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,7 +43,7 @@ fn opcodes_have_the_numbers_of_the_specification() {
             "{number:#x}"
         );
     }
-    // Reserved; manufacturer's; congestion notification; reliable datagrams; UC with invalidate.
+    // Reserved, vendor-specific, congestion notification, reliable datagram, UC SEND with invalidate.
     for number in [0x15, 0x18, 0x1b, 0x1e, 0xc0, 0x81, 0x40, 0x44, 0x36, 0x6a] {
         assert_eq!(Opcode(number).parts(), None, "{number:#x}");
     }
@@ -102,7 +102,7 @@ fn written(headers: &Headers, payload: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn headers_stand_where_the_specification_puts_them() {
+fn headers_are_as_in_the_specification() {
     let mut headers = Headers::new(Bth {
         ack_request: true,
         pad: 1,
@@ -179,13 +179,13 @@ fn syndromes() {
 }
 
 #[test]
-fn refuses_what_is_no_packet() {
+fn invalid_packets_are_refused() {
     let send = written(&Headers::new(bth(Opcode(0x04))), &[1; 8]);
     assert!(Packet::parse(&send).is_ok());
     for len in 0..Bth::LEN + ICRC_LEN {
         assert!(Packet::parse(&send[..len]).is_err(), "{len}");
     }
-    // A payload that is no multiple of 4; a version; more padding than payload.
+    // A payload whose length is no multiple of 4; TVer 1; more padding than payload.
     assert!(Packet::parse(&send[..send.len() - 1]).is_err());
     let changed = |at: usize, to: u8| {
         let mut bytes = send.clone();
@@ -195,7 +195,7 @@ fn refuses_what_is_no_packet() {
     assert!(Packet::parse(&changed(1, 1)).is_err());
     let empty = &changed(1, 0x30)[..Bth::LEN + ICRC_LEN];
     assert!(Packet::parse(empty).is_err());
-    // An acknowledgement, a read request, an atomic with a payload; an atomic write of 4 bytes.
+    // ACK, RDMA READ request and atomic with a payload; ATOMIC WRITE of 4 bytes.
     for (opcode, len) in [(0x11, 4), (0x0c, 16), (0x13, 28), (0x1c, 20), (0x1d, 16)] {
         let mut bytes = written(&Headers::new(bth(Opcode(opcode))), &vec![0; len + 4]);
         assert!(Packet::parse(&bytes).is_err(), "{opcode:#x}");
@@ -246,7 +246,7 @@ fn any_packet() -> impl Strategy<Value = Vec<u8>> {
 }
 
 proptest! {
-    /// What is parsed is written again as it was, reserved bits aside.
+    /// Writing the parsed headers gives the same bytes, except for reserved bits.
     #[test]
     fn round_trip(bth in any_bth(), mut bytes in prop::collection::vec(any::<u8>(), 44..100)) {
         Headers::new(bth).write(&mut bytes);
@@ -259,7 +259,7 @@ proptest! {
         }
     }
 
-    /// All headers that an opcode has, and a payload that it may have.
+    /// Each opcode with its headers and a payload that it permits.
     #[test]
     fn every_opcode_parses(bth in any_bth(), bytes: [u8; 48]) {
         let parses = (0..=48 - Bth::LEN).any(|len| {
@@ -277,7 +277,7 @@ proptest! {
     }
 
     #[test]
-    fn the_icrc_fits_for_every_identification(
+    fn the_icrc_passes_for_every_identification(
         flow in any_flow(true),
         mut packet in any_packet(),
         id: u16,
@@ -292,27 +292,28 @@ proptest! {
     }
 
     #[test]
-    fn the_icrc_of_ipv6_fits(flow in any_flow(false), mut packet in any_packet(), at: u32) {
+    fn the_icrc_of_ipv6(flow in any_flow(false), mut packet in any_packet(), at: u32) {
         let icrc = flow.icrc(&packet, Fragmentation::SENT);
         packet.extend(icrc);
         prop_assert_eq!(flow.check(&packet), Some(Fragmentation::SENT));
-        // One wrong bit anywhere is noticed, but for the byte of reserved and congestion bits.
+        // Any single wrong bit is detected, except in the byte of FECN, BECN and reserved bits.
         let bit = at as usize % (8 * packet.len());
         packet[bit / 8] ^= 1 << (bit % 8);
         prop_assert_eq!(flow.check(&packet).is_some(), bit / 8 == 4);
     }
 
-    /// What routers change is not covered.
+    /// The ICRC does not cover fields that routers change.
     #[test]
-    fn congestion_marks_do_not_matter(flow in any_flow(true), mut packet in any_packet()) {
+    fn congestion_bits_are_not_covered(flow in any_flow(true), mut packet in any_packet()) {
         let icrc = flow.icrc(&packet, Fragmentation::SENT);
         packet[4] ^= 0xff;
         prop_assert_eq!(flow.icrc(&packet, Fragmentation::SENT), icrc);
     }
 
-    /// With 17 bits unknown, a wrong bit is taken for another identification in few cases only.
+    /// With 17 bits of the IPv4 header unknown, a packet with errors passes only if its ICRC is right for
+    /// another identification or flag.
     #[test]
-    fn burst_errors_are_noticed_over_ipv4(
+    fn burst_errors_are_detected_over_ipv4(
         flow in any_flow(true),
         mut packet in any_packet(),
         at: usize,
@@ -324,7 +325,7 @@ proptest! {
         prop_assume!(at != 4);
         packet[at] ^= burst;
         if let Some(found) = flow.check(&packet) {
-            // Then it is that one's right ICRC: nobody could tell.
+            // Indistinguishable from a valid packet with this identification.
             let (body, icrc) = packet.split_last_chunk::<ICRC_LEN>().unwrap();
             prop_assert_eq!(flow.icrc(body, found), *icrc);
             prop_assert_ne!(found, Fragmentation::SENT);
@@ -333,7 +334,7 @@ proptest! {
 }
 
 #[test]
-fn few_wrong_packets_pass() {
+fn few_errors_pass_the_icrc() {
     let flow = Flow {
         src: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         dst: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
@@ -342,7 +343,7 @@ fn few_wrong_packets_pass() {
     };
     let mut packet = vec![0x5a; 1024 + 12];
     packet.extend(flow.icrc(&packet, Fragmentation::SENT));
-    // Every error of up to three neighbouring bits.
+    // Every error of up to three adjacent bits.
     let mut passed = 0;
     for bit in (0..8 * packet.len()).filter(|bit| bit / 8 != 4) {
         for pattern in [1_u16, 3, 5, 7] {
@@ -355,55 +356,66 @@ fn few_wrong_packets_pass() {
             passed += u32::from(flow.check(&wrong).is_some());
         }
     }
-    // Expected by chance: one in 2^15, of 33,000.
+    // One of 2^15 errors passes; there are about 33,000.
     assert!(passed < 12, "{passed}");
     assert_eq!(flow.check(&packet[..15]), None);
     assert_eq!(flow.check(&[]), None);
 }
 
-/// What kernel rxe (Linux 6.12) sent in the virtual machine, from the UDP header on, in hexadecimal;
-/// the IP identification; who sent it; bytes of payload.
-const OF_RXE: [(&str, u16, u8, usize); 5] = [
+/// A packet that kernel rxe sent.
+struct RxePacket {
+    /// The packet from the UDP header on, in hexadecimal.
+    hex: &'static str,
+    /// The IP identification.
+    id: u16,
+    /// The sender: the last byte of its IP address.
+    host: u8,
+    /// The length of the payload, in bytes.
+    len: usize,
+}
+
+/// Packets of kernel rxe (Linux 6.12) in the virtual machine.
+const RXE_PACKETS: [RxePacket; 5] = [
     // ibv_ud_pingpong: SEND only
-    (
-        "df9412b7003400006430ffff00000011006acd1211111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
+    RxePacket {
+        hex: "df9412b7003400006430ffff00000011006acd1211111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
          000000cb36a372",
-        0x1aa8,
-        1,
-        17,
-    ),
-    (
-        "df9412b7003400006430ffff00000011000b90b611111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
+        id: 0x1aa8,
+        host: 1,
+        len: 17,
+    },
+    RxePacket {
+        hex: "df9412b7003400006430ffff00000011000b90b611111111000000117b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b7b\
          000000b277821c",
-        0x6c4d,
-        2,
-        17,
-    ),
+        id: 0x6c4d,
+        host: 2,
+        len: 17,
+    },
     // ibv_rc_pingpong: SEND last, its ACK
-    (
-        "c14412b7002000000210ffff00000012803f0f8e7b7b7b7b7b7b7b00116ac344",
-        0x1d7d,
-        1,
-        7,
-    ),
-    (
-        "c14412b7001c00001100ffff00000012003f0f8e1f00000170081bbb",
-        0x6fd3,
-        2,
-        0,
-    ),
+    RxePacket {
+        hex: "c14412b7002000000210ffff00000012803f0f8e7b7b7b7b7b7b7b00116ac344",
+        id: 0x1d7d,
+        host: 1,
+        len: 7,
+    },
+    RxePacket {
+        hex: "c14412b7001c00001100ffff00000012003f0f8e1f00000170081bbb",
+        id: 0x6fd3,
+        host: 2,
+        len: 0,
+    },
     // ibv_uc_pingpong: SEND only
-    (
-        "c16912b7001c00002410ffff000000130037fc887b7b7b0069812fb6",
-        0x2124,
-        1,
-        3,
-    ),
+    RxePacket {
+        hex: "c16912b7001c00002410ffff000000130037fc887b7b7b0069812fb6",
+        id: 0x2124,
+        host: 1,
+        len: 3,
+    },
 ];
 
 #[test]
-fn what_kernel_rxe_sends() {
-    for (hex, id, host, len) in OF_RXE {
+fn packets_of_kernel_rxe() {
+    for RxePacket { hex, id, host, len } in RXE_PACKETS {
         let digits = hex.as_bytes().chunks(2);
         let bytes: Vec<u8> = digits
             .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
@@ -439,7 +451,7 @@ fn what_kernel_rxe_sends() {
 }
 
 #[test]
-fn what_stands_in_front_of_a_datagram() {
+fn grh_of_a_datagram() {
     let v4 = IpHeader {
         src: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         dst: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),

@@ -166,10 +166,10 @@ fn two_processes_at_one_address() {
     exchange(&second, &first, 0, gid, gid);
     exchange(&second, &third, 0, gid, gid);
     exchange(&first, &first, 0, gid, gid);
-    // The port is free again with its process.
+    // Port 4791 is free once its device is closed.
     drop(first);
     let start = Instant::now();
-    // (A child that another test is about to make may have the socket for a moment.)
+    // A child process that another test is starting may hold the socket until its exec.
     while port_of(alone(1).alloc_qpn().unwrap()) != PORT {
         assert!(start.elapsed() < Duration::from_secs(10));
     }
@@ -192,7 +192,7 @@ fn every_gid_of_the_loopback_interface() {
 }
 
 #[test]
-fn a_datagram_brings_its_ip_header() {
+fn a_ud_packet_has_its_grh() {
     let (a, b) = (lo(), lo());
     let (here, there) = (a.alloc_qpn().unwrap(), b.alloc_qpn().unwrap());
     for (index, entry) in b.gids().into_iter().enumerate() {
@@ -258,7 +258,8 @@ fn invalid_packets_are_dropped() {
     let mut bytes = [0; 16];
     write(0, there, Part::Middle).write(&mut bytes);
     socket.send_to(&bytes, to).unwrap();
-    // Another partition's P_Key, then a limited member's of the default partition, then another address's GID.
+    // Another partition's P_Key, then a limited member's of the default partition, then another address's
+    // GID.
     let mut outbox = Outbox::new();
     for (psn, pkey) in [(1, 0x8001), (2, 0x7fff)] {
         let mut headers = write(psn, there, Part::Middle);
@@ -301,7 +302,7 @@ fn ten_thousand_numbers() {
 }
 
 #[test]
-fn multicast_reaches_all_that_joined() {
+fn multicast_reaches_all_members() {
     let nets = [lo(), lo(), lo()];
     let group = gid_of(Ipv4Addr::new(239, 77, 1, 2).into());
     let other_form = "ff0e::ffff:239.77.1.2"
@@ -330,7 +331,7 @@ fn multicast_reaches_all_that_joined() {
             assert_eq!(addresses.grh[36..], [239, 77, 1, 2]);
         }
     }
-    // Joined twice, left once.
+    // Joined twice and left once, so still a member.
     nets[0].leave(&group);
     nets[1].leave(&group);
     nets[1].leave(&other_form);
