@@ -1,32 +1,33 @@
-//! madvise(2), told which pages a child of fork(2) is to have.
+//! Applies MADV_DONTFORK and MADV_DOFORK to runs of pages, and handles the errors of madvise(2).
 
 use super::page_size;
-use super::ranges::{Kernel, Owed, Pages};
+use super::ranges::{Deferred, Kernel, Pages};
 use ibverbs_abi::Errno;
 use ibverbs_netlink::nldev;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How this process's pages are advised.
+/// madvise(2) on this process's pages.
 pub struct Madvise {
     /// The base page size in bytes, a power of two.
     pub page: usize,
-    /// Whether registered memory may lie in huge pages. The kernel takes advice on whole ones only,
-    /// which are then advised if it refuses less.
+    /// Whether registered memory may lie in huge pages (RDMAV_HUGEPAGES_SAFE). madvise fails with EINVAL
+    /// on a part of a huge page; the call is then repeated for whole huge pages.
     ///
-    /// So nothing asks for the page size of memory that is made of base pages, nor is a size
-    /// remembered that another mapping at the same place would belie.
+    /// So the page size of memory in base pages is never queried, and no size is cached that a later mapping
+    /// at the same address would invalidate.
     pub huge: bool,
-    /// How many runs of pages may wait to be given back.
-    pub put_off: usize,
+    /// How many runs of pages may wait for their MADV_DOFORK.
+    pub max_deferred: usize,
 }
 
 impl Madvise {
+    /// The binary logarithm of the page size.
     pub fn shift(&self) -> u32 {
         self.page.trailing_zeros()
     }
 
-    /// The whole huge page around `page`, or the page itself.
+    /// The huge page around `page`, or the page itself.
     fn around(&self, page: usize) -> Pages {
         let address = page << self.shift();
         let pages = page_size::at(address, self.page) >> self.shift();
@@ -42,9 +43,9 @@ impl Madvise {
         madvise(address, len, advice)
     }
 
-    /// After the kernel refused to exclude a run with the errno value `error`.
+    /// Handles a MADV_DONTFORK that failed with `error`.
     #[cold]
-    fn exclude_refused(&mut self, run: Pages, error: Errno) -> Result<(), Errno> {
+    fn dontfork_failed(&mut self, run: Pages, error: Errno) -> Result<(), Errno> {
         match error.0 {
             EINVAL if self.huge => {
                 let whole = Pages {
@@ -55,53 +56,61 @@ impl Madvise {
                     return Err(error);
                 }
                 match self.advise(whole, libc::MADV_DONTFORK) {
-                    Err(Errno(EAGAIN)) => self.exclude_refused(run, Errno(EAGAIN)),
+                    Err(Errno(EAGAIN)) => self.dontfork_failed(run, Errno(EAGAIN)),
                     result => result,
                 }
             }
-            // The process has as many mappings as it may, and the kernel does not part one. But if it
-            // copies for a child what a device has pinned, as it does since 5.12, the child may as
-            // well have the pages.
-            EAGAIN if kernel_copies() => Ok(()),
+            // The process has reached vm.max_map_count, and the kernel would have to split a mapping.
+            // Kernels since 5.12 copy pinned pages for the child, so fork is safe without DONTFORK.
+            EAGAIN if kernel_copies_on_fork() => Ok(()),
             _ => Err(error),
         }
     }
 
-    /// After the kernel refused to give a run back with the errno value `error`.
+    /// Handles a MADV_DOFORK that failed with `error`.
     #[cold]
-    fn give_back_refused(
+    fn dofork_failed(
         &mut self,
         run: Pages,
         error: Errno,
-        held: &dyn Fn(Pages) -> bool,
-        owed: &mut Owed,
+        referenced: &dyn Fn(Pages) -> bool,
+        deferred: &mut Deferred,
     ) {
         if error == Errno(EINVAL) && self.huge {
-            // A huge page at either end stays excluded as long as a part of it is held.
+            // A huge page at either end stays DONTFORK as long as a part of it is referenced.
             let (first, last) = (self.around(run.first), self.around(run.end - 1));
             let free = Pages {
-                first: if held(first) { first.end } else { first.first },
-                end: if held(last) { last.first } else { last.end },
+                first: if referenced(first) {
+                    first.end
+                } else {
+                    first.first
+                },
+                end: if referenced(last) {
+                    last.first
+                } else {
+                    last.end
+                },
             };
             if free.first >= free.end || free != run && self.advise(free, libc::MADV_DOFORK).is_ok()
             {
                 return;
             }
         }
-        self.give_back_parts(run, error, owed);
+        self.dofork_parts(run, error, deferred);
     }
 
-    /// Gives back what can be of a run that the kernel refused as a whole: it needs to part a mapping
-    /// and the process may have no more of them (EAGAIN). The C library forgets what it still refuses.
-    fn give_back_parts(&self, run: Pages, error: Errno, owed: &mut Owed) {
-        // Where a part is not mapped, all else was done.
+    /// Applies MADV_DOFORK to as much of a run as possible. As a whole it failed, with EAGAIN because the
+    /// kernel would have to split a mapping and vm.max_map_count is reached. Single pages that fail with
+    /// EAGAIN are deferred; rdma-core forgets them.
+    fn dofork_parts(&self, run: Pages, error: Errno, deferred: &mut Deferred) {
+        // ENOMEM: a part is not mapped. madvise has applied the advice to the rest.
         if error == Errno(ENOMEM) {
             return;
         }
         if run.end - run.first == 1 {
             if error == Errno(EAGAIN) {
-                // Without memory to remember it, it is forgotten.
-                owed.add(run);
+                // Without memory for the entry the page stays DONTFORK.
+                deferred.add(run);
             }
             return;
         }
@@ -109,7 +118,7 @@ impl Madvise {
         for (first, end) in [(run.first, half), (half, run.end)] {
             let part = Pages { first, end };
             if let Err(error) = self.advise(part, libc::MADV_DOFORK) {
-                self.give_back_parts(part, error, owed);
+                self.dofork_parts(part, error, deferred);
             }
         }
     }
@@ -118,19 +127,19 @@ impl Madvise {
 impl Kernel for Madvise {
     type Error = Errno;
 
-    fn exclude(&mut self, run: Pages) -> Result<(), Errno> {
+    fn dontfork(&mut self, run: Pages) -> Result<(), Errno> {
         self.advise(run, libc::MADV_DONTFORK)
-            .or_else(|error| self.exclude_refused(run, error))
+            .or_else(|error| self.dontfork_failed(run, error))
     }
 
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Owed) {
+    fn dofork(&mut self, run: Pages, referenced: &dyn Fn(Pages) -> bool, deferred: &mut Deferred) {
         if let Err(error) = self.advise(run, libc::MADV_DOFORK) {
-            self.give_back_refused(run, error, held, owed);
+            self.dofork_failed(run, error, referenced, deferred);
         }
     }
 
-    fn put_off(&self) -> usize {
-        self.put_off
+    fn max_deferred(&self) -> usize {
+        self.max_deferred
     }
 
     fn out_of_memory(&mut self) -> Errno {
@@ -138,8 +147,8 @@ impl Kernel for Madvise {
     }
 }
 
-/// Whether the kernel says that it copies pinned pages at fork. What it has said once is kept.
-fn kernel_copies() -> bool {
+/// Whether the kernel copies pinned pages at fork. A positive answer is cached.
+fn kernel_copies_on_fork() -> bool {
     static COPIES: AtomicBool = AtomicBool::new(false);
     let copies = COPIES.load(Ordering::Relaxed) || nldev::copy_on_fork();
     COPIES.store(copies, Ordering::Relaxed);
@@ -147,8 +156,8 @@ fn kernel_copies() -> bool {
 }
 
 fn madvise(address: usize, len: usize, advice: c_int) -> Result<(), Errno> {
-    // SAFETY: the advice is DONTFORK or DOFORK, which change what a child inherits and leave the
-    // mapping's contents and access rights in this process as they are, whatever the address.
+    // SAFETY: DONTFORK and DOFORK change what a child inherits. They do not affect contents or access rights
+    // of a mapping in this process, whatever the address.
     match unsafe { libc::madvise(address as *mut c_void, len, advice) } {
         0 => Ok(()),
         _ => Err(Errno::last()),

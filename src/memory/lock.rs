@@ -1,33 +1,33 @@
-//! A lock around a value, which fork(2) leaves unlocked and the value whole in the child.
+//! A lock around a value. After fork(2) it is unlocked in the child, and the value is consistent.
 //!
-//! A fork while another thread holds an ordinary lock leaves a child in which nobody will ever
-//! release it. So fork waits for this lock, and both processes release it: pthread_atfork(3). Not
-//! every lock may be released in the child: parking_lot's keeps the threads that wait in a table,
-//! which may be locked too, and POSIX's know the number of the thread that has them, which is another
-//! one in the child. The standard library's is a number for futex(2) and nothing else.
+//! If a process forks while another thread holds an ordinary lock, nobody ever releases it in the child.
+//! So fork acquires this lock, and both processes release it (pthread_atfork(3)). Not every mutex may be
+//! released in the child: parking_lot keeps waiting threads in a table that may be locked itself, and a
+//! POSIX mutex records the owner's thread id, which differs in the child. The standard library's mutex is
+//! a futex(2) word and no more.
 //!
-//! A process of one thread does without the mutex, as the C library does there by way of glibc's own.
+//! A process with one thread skips the mutex, as glibc's own locks do for rdma-core.
 
 use super::single_threaded::is_single_threaded;
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+/// A value of `T` that one thread at a time may use.
 pub struct ForkLock<T: 'static> {
     value: UnsafeCell<T>,
     mutex: Mutex<()>,
-    /// The thread that has the lock, or 0.
+    /// The thread that holds the lock, or 0.
     owner: AtomicUsize,
-    /// The lock that fork holds. Only the thread that forks touches it, and only with the lock.
+    /// The guard between prepare_fork() and after_fork(). Only the forking thread uses it, holding the lock.
     forking: UnsafeCell<Option<Held>>,
 }
 
-/// What makes this thread the owner: the mutex, or that there is no other thread.
+/// Proof of ownership: the mutex, or None if there is no other thread.
 type Held = Option<MutexGuard<'static, ()>>;
 
-// SAFETY: the value is its owner's, of which there is one at a time: who has the mutex, or the only
-// thread there is. The guard of a fork, which is not for other threads, is put there and taken by one
-// thread, that which forks.
+// SAFETY: one thread at a time owns the value: the one that holds the mutex, or the only one there is. The
+// guard, which may not change threads, is stored and taken by the thread that forks.
 unsafe impl<T: Send> Sync for ForkLock<T> {}
 
 impl<T> ForkLock<T> {
@@ -40,24 +40,24 @@ impl<T> ForkLock<T> {
         }
     }
 
-    /// Runs `work` with the value, one thread at a time. None when this very thread is inside
-    /// already (a signal handler). `work` starts no thread.
+    /// Runs `work` with the value, one thread at a time. None if this thread holds the lock already (in a
+    /// signal handler). `work` must not start a thread.
     #[inline]
     pub fn with<R>(&'static self, work: impl FnOnce(&mut T) -> R) -> Option<R> {
         let held = self.acquire()?;
-        // SAFETY: this thread is the owner since a moment ago, and was not before: nobody else has
-        // a reference.
+        // SAFETY: acquire() has made this thread the owner, and it was not before: there is no other
+        // reference.
         let result = work(unsafe { &mut *self.value.get() });
         self.release(held);
         Some(result)
     }
 
-    /// Before a fork, in the parent: does some last `work` with the value. It starts no thread.
+    /// Before a fork, in the parent: acquires the lock and runs `work`, which must not start a thread.
     pub fn prepare_fork(&'static self, work: impl FnOnce(&mut T)) {
-        // A signal handler that forks while its own thread holds the lock does not wait for it.
+        // None in a signal handler that forks while its own thread holds the lock.
         if let Some(held) = self.acquire() {
-            // SAFETY: this thread is the owner since a moment ago, so no other touches either, and
-            // nobody has a reference to the value.
+            // SAFETY: acquire() has made this thread the owner, and it was not before: nobody else uses the
+            // value or the guard's place.
             unsafe {
                 work(&mut *self.value.get());
                 *self.forking.get() = Some(held);
@@ -65,10 +65,10 @@ impl<T> ForkLock<T> {
         }
     }
 
-    /// After a fork, in the parent and in the child, in the thread that forked.
+    /// After a fork, in the parent and in the child: releases the lock. Called by the thread that forked.
     pub fn after_fork(&'static self) {
         if self.owner.load(Ordering::Relaxed) == this_thread() {
-            // SAFETY: this thread has the lock, so no other touches the place.
+            // SAFETY: this thread holds the lock, so no other uses the guard's place.
             if let Some(held) = unsafe { (*self.forking.get()).take() } {
                 self.release(held);
             }
@@ -78,17 +78,17 @@ impl<T> ForkLock<T> {
     #[inline]
     fn acquire(&'static self) -> Option<Held> {
         let me = this_thread();
-        // Others come and go meanwhile, but none of them is this thread.
+        // A race with other threads is harmless: none of them stores this thread's id.
         if self.owner.load(Ordering::Relaxed) == me {
             return None;
         }
         let held = match is_single_threaded() {
             true => None,
-            // A panic ends the process, so nothing is ever poisoned.
+            // A panic aborts the process, so the mutex is never poisoned.
             false => Some(self.mutex.lock().unwrap_or_else(PoisonError::into_inner)),
         };
         self.owner.store(me, Ordering::Relaxed);
-        // A signal handler of this thread sees the owner before any change of the value.
+        // A signal handler of this thread sees the owner before it sees a change of the value.
         compiler_fence(Ordering::SeqCst);
         Some(held)
     }
@@ -101,7 +101,7 @@ impl<T> ForkLock<T> {
     }
 }
 
-/// Not 0, and the same in the child for the thread that forked.
+/// An id of this thread: not 0, and unchanged by fork in the child.
 #[inline]
 fn this_thread() -> usize {
     // SAFETY: pthread_self has no arguments and cannot fail.

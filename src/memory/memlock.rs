@@ -1,12 +1,12 @@
-//! RLIMIT_MEMLOCK: the warnings a program gets when the library initialises.
+//! The warnings about RLIMIT_MEMLOCK when the library initialises.
 
 use crate::log;
 
-/// At most this many bytes of lockable memory are worth a warning.
+/// A limit of this many bytes or fewer causes a warning.
 const TOO_LITTLE: libc::rlim_t = 32768;
 
-/// Warns on stderr when this user may lock hardly any memory. Root is not limited and gets no
-/// warning. Called once per process, when the device list is first asked for.
+/// Warns on stderr if this user may lock 32 KiB or less. Root is not limited and gets no warning. Called
+/// once per process, with the first device list.
 pub fn check_limit() {
     // SAFETY: geteuid has no arguments and cannot fail.
     if unsafe { libc::geteuid() } == 0 {
@@ -16,7 +16,7 @@ pub fn check_limit() {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // SAFETY: getrlimit writes one rlimit through the pointer, which is ours for the call.
+    // SAFETY: getrlimit writes one rlimit to `limit`, a local.
     let limit = match unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } {
         0 => Some(limit.rlim_cur),
         _ => None,
@@ -26,10 +26,10 @@ pub fn check_limit() {
     }
 }
 
-/// What to say about a limit in bytes; `None` is one that could not be read.
+/// The warning for a limit in bytes, if any; `None` is a limit that could not be read.
 fn warning(limit: Option<libc::rlim_t>) -> Option<String> {
     match limit {
-        // No newline: that is the message.
+        // No newline, as in rdma-core.
         None => Some("Warning: getrlimit(RLIMIT_MEMLOCK) failed.".into()),
         Some(bytes) if bytes <= TOO_LITTLE => Some(format!(
             "Warning: RLIMIT_MEMLOCK is {bytes} bytes.\n    \
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_tiny_limit_is_worth_a_word() {
+    fn only_a_tiny_limit_causes_a_warning() {
         assert_eq!(
             warning(Some(32768)).as_deref(),
             Some(

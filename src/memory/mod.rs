@@ -1,24 +1,24 @@
-//! Memory that is registered: what a child of fork(2) gets of it, page sizes, RLIMIT_MEMLOCK.
+//! Registered memory: fork safety (madvise(2)), page sizes, RLIMIT_MEMLOCK.
 //!
 //! | file | what is in it |
 //! |---|---|
-//! | `fork.rs` | the four exported functions, and the one state behind them |
-//! | `ranges.rs` | how many registrations hold each page: pure, no system calls |
-//! | `counts.rs` | the B+ tree that the counts are kept in |
-//! | `advice.rs` | madvise(2) over a range, and what to do when the kernel refuses |
+//! | `fork.rs` | the four exported functions and their state |
+//! | `ranges.rs` | which pages need MADV_DONTFORK or MADV_DOFORK: pure, no system calls |
+//! | `refcounts.rs` | the refcount of each page, in a B+ tree |
+//! | `advice.rs` | madvise(2) on a run of pages, and what to do when it fails |
 //! | `page_size.rs` | base and huge page sizes |
 //! | `single_threaded.rs` | whether the process has one thread |
-//! | `lock.rs` | a lock that fork(2) leaves in a usable state |
+//! | `lock.rs` | a lock that works in the child after fork(2) |
 //! | `memlock.rs` | the RLIMIT_MEMLOCK warnings |
-//! | `shortage.rs` | the log's lines about a registration that failed for want of memory |
+//! | `shortage.rs` | log messages about registrations that failed for lack of memory or mappings |
 
 mod advice;
-mod counts;
 mod fork;
 mod lock;
 pub mod memlock;
 mod page_size;
 mod ranges;
+mod refcounts;
 pub mod shortage;
 mod single_threaded;
 

@@ -1,26 +1,26 @@
-//! Page sizes: the base page, and the page that stands at an address (which may be a huge one).
+//! Page sizes: of the base page, and of the page at an address, which may be a huge page.
 
 use ibverbs_abi::Errno;
 use libc::{EINVAL, c_void};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-/// Each level of the page table has this many address bits, so 1 << 9 pages are the next size.
+/// Address bits per level of the page table: 1 << 9 pages are the next page size.
 const LEVEL: u32 = 9;
 
-/// The base page size in bytes; None when the system does not say.
+/// The base page size in bytes; None if sysconf(3) does not report it.
 pub fn base() -> Option<usize> {
-    // SAFETY: sysconf takes a number and returns one.
+    // SAFETY: sysconf takes and returns an integer.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) })
         .ok()
         .filter(|n| n.is_power_of_two())
 }
 
-/// The size in bytes of the kernel's pages at `address`; `page`, the base page size, when the address
-/// is not mapped or nothing tells.
+/// The size in bytes of the kernel's page at `address`; `page`, the base page size, if the address is not
+/// mapped or the size is unknown.
 ///
-/// smaps tells, but its lines are preceded by those of all lower mappings, each with a walk through
-/// its page table: milliseconds in a large process. So that is for what [`probe`] does not know.
+/// Reading /proc/self/smaps takes milliseconds in a large process, because the kernel walks the page
+/// tables of all lower mappings first. So it is read only where [`probe`] finds no huge page.
 pub fn at(address: usize, page: usize) -> usize {
     if let Some(size) = probe(address, page) {
         return size;
@@ -31,23 +31,21 @@ pub fn at(address: usize, page: usize) -> usize {
     }
 }
 
-/// The size of the hugetlbfs page around `address`. None where there is none, on a kernel before
-/// 5.16, and for the pages of a DAX device, which have other rules.
+/// The size in bytes of the hugetlbfs page around `address`. None if there is none, on kernels before
+/// 5.16, and for pages of a DAX device, to which other rules apply.
 ///
-/// A part of a mapping moved nowhere and kept as large as it is (mremap(2)) is left as it is, but a
-/// hugetlbfs mapping must be named by the beginning of a huge page: EINVAL, when asked for another
-/// page. So the question is answered by the mapping that is there at this moment.
+/// mremap(2) of one base page to its own size changes nothing. In a hugetlbfs mapping it fails with EINVAL
+/// unless the address is the beginning of a huge page. So the kernel answers for the present mapping.
 fn probe(address: usize, page: usize) -> Option<usize> {
     let in_huge_page = |size: usize| {
-        // A multiple of `size` that no larger page begins at, and that lies within that one if
-        // there is one.
+        // A multiple of `size` that is not the beginning of a larger page, and lies in the same larger page
+        // as `address`.
         let place = address & !(size - 1);
         let place = match place & ((size << LEVEL) - 1) {
             0 => place.wrapping_add(size),
             _ => place,
         };
-        // SAFETY: without flags the mapping stays where it is, and with its old size as the new one
-        // it stays what it is.
+        // SAFETY: without flags the mapping does not move, and with its old size it does not change.
         let same = unsafe { libc::mremap(place as *mut c_void, page, page, 0) };
         same == libc::MAP_FAILED && Errno::last() == Errno(EINVAL)
     };
@@ -60,7 +58,7 @@ fn probe(address: usize, page: usize) -> Option<usize> {
     }
 }
 
-/// Reads smaps up to the mapping that holds `address`, and from it the KernelPageSize line.
+/// The KernelPageSize of the mapping around `address`, in bytes, from the text of smaps.
 fn find(mut smaps: impl BufRead, address: usize) -> Option<usize> {
     let mut line = Vec::with_capacity(256);
     let mut inside = false;
@@ -78,7 +76,7 @@ fn find(mut smaps: impl BufRead, address: usize) -> Option<usize> {
     }
 }
 
-/// The addresses of a mapping's first line: `START-END PERMISSIONS ...`.
+/// Start and end address in the first line of a mapping: `START-END PERMISSIONS ...`.
 fn mapping(line: &[u8]) -> Option<(usize, usize)> {
     let dash = line.iter().position(|&c| c == b'-')?;
     let (start, rest) = line.split_at(dash);
@@ -88,7 +86,7 @@ fn mapping(line: &[u8]) -> Option<(usize, usize)> {
     Some((hex(start)?, hex(end)?))
 }
 
-/// The number before `kB`.
+/// The number in front of `kB`.
 fn decimal(text: &[u8]) -> Option<usize> {
     std::str::from_utf8(text)
         .ok()?

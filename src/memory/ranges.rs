@@ -1,13 +1,14 @@
-//! How many registrations hold each page. Pure: it says which pages change sides, the caller tells
-//! the kernel.
+//! Fork ranges: calls for MADV_DONTFORK where a page's refcount goes from 0 to 1, and for MADV_DOFORK
+//! where it goes from 1 to 0. Pure: [`Kernel`] makes the calls.
 //!
-//! Counts may go below zero: the C library lets a program take back what it never registered (an
-//! on-demand-paging region is deregistered that way), and pages are then one registration short.
+//! The refcount of a page is the number of registrations that contain it. It may go below zero: as with
+//! rdma-core, ibv_dofork_range may be called for a range that was never registered (deregistering an
+//! on-demand-paging region does so). Such a page needs one registration more before it is excluded.
 
-use super::counts::Counts;
+use super::refcounts::Refcounts;
 
-/// A run of pages, never empty. A page number is an address divided by the base page size, so the
-/// end of the address space is still a number.
+/// A run of pages, never empty. A page number is an address divided by the base page size, so that the end
+/// of the address space does not overflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
     pub first: usize,
@@ -15,8 +16,8 @@ pub struct Pages {
 }
 
 impl Pages {
-    /// The pages of `1 << shift` bytes that hold the `size` bytes from `base`. None when there is no
-    /// byte, or when the range wraps around the end of the address space.
+    /// The pages of `1 << shift` bytes that contain the `size` bytes from `base`. None if `size` is 0 or the
+    /// range wraps around the end of the address space.
     pub fn new(base: usize, size: usize, shift: u32) -> Option<Pages> {
         let last = base.checked_add(size.checked_sub(1)?)?;
         Some(Pages {
@@ -25,21 +26,22 @@ impl Pages {
         })
     }
 
-    /// The same in bytes: address and length.
+    /// Address and length in bytes.
     pub fn bytes(self, shift: u32) -> (usize, usize) {
         (self.first << shift, (self.end - self.first) << shift)
     }
 }
 
-/// Runs of pages that are to be given back later.
-pub struct Owed(Vec<Pages>);
+/// Runs of pages whose MADV_DOFORK is deferred. A page in them may be referenced again meanwhile.
+pub struct Deferred(Vec<Pages>);
 
-impl Owed {
-    pub const fn new() -> Owed {
-        Owed(Vec::new())
+impl Deferred {
+    /// No runs.
+    pub const fn new() -> Deferred {
+        Deferred(Vec::new())
     }
 
-    /// Adds a run, to the last one if they touch. False if there is no memory for it.
+    /// Adds a run, and merges it with the last one if they touch. False if there is no memory.
     pub fn add(&mut self, run: Pages) -> bool {
         if let Some(last) = self.0.last_mut()
             && last.first <= run.end
@@ -57,158 +59,161 @@ impl Owed {
     }
 }
 
-/// Tells the kernel which pages children are to have.
+/// The calls of madvise(2).
 pub trait Kernel {
+    /// The error of a failed registration.
     type Error;
 
-    /// Leaves a run of pages out of children. May have done a part of it when it fails.
-    fn exclude(&mut self, run: Pages) -> Result<(), Self::Error>;
+    /// Applies MADV_DONTFORK to a run. After a failure it may have been applied to a part.
+    fn dontfork(&mut self, run: Pages) -> Result<(), Self::Error>;
 
-    /// Gives a run of pages to children again. `held` says whether registrations hold a page of a
-    /// run. What the kernel has no room for now goes to `owed`.
-    fn give_back(&mut self, run: Pages, held: &dyn Fn(Pages) -> bool, owed: &mut Owed);
+    /// Applies MADV_DOFORK to a run. `referenced` returns whether a page of a run has a positive refcount.
+    /// Pages for which the kernel has no mapping left go to `deferred`.
+    fn dofork(&mut self, run: Pages, referenced: &dyn Fn(Pages) -> bool, deferred: &mut Deferred);
 
-    /// How many runs that nobody holds any more may wait to be given back: until there are more, or
-    /// until [`Ranges::settle`].
-    fn put_off(&self) -> usize;
+    /// How many unreferenced runs may wait for their MADV_DOFORK. [`Ranges::flush_deferred`] is called
+    /// when there are more. 0: none waits unless its MADV_DOFORK has failed.
+    fn max_deferred(&self) -> usize;
 
-    /// There is no memory to count with.
+    /// The error if there is no memory for refcounts.
     fn out_of_memory(&mut self) -> Self::Error;
 }
 
-/// The counts of all pages of the process.
+/// The fork ranges of the process.
 pub struct Ranges {
-    counts: Counts,
-    /// What nobody held when it came here, and could not be given back or was put off.
-    owed: Owed,
+    refcounts: Refcounts,
+    /// Runs whose MADV_DOFORK failed or was deferred. Their pages were unreferenced when they were added.
+    deferred: Deferred,
 }
 
 impl Ranges {
+    /// All pages are unreferenced.
     pub const fn new() -> Ranges {
         Ranges {
-            counts: Counts::new(),
-            owed: Owed::new(),
+            refcounts: Refcounts::new(),
+            deferred: Deferred::new(),
         }
     }
 
-    /// Counts one registration more of each page, after the kernel was told of each run of pages that
-    /// is held by none yet, in ascending order, the runs as long as they can be. If that fails, all
-    /// runs so far are given back, and no count changes.
+    /// Increments the refcount of each page. Before that it applies MADV_DONTFORK to the runs that go from
+    /// 0 to 1, in ascending order, each as long as possible. If that fails, it applies MADV_DOFORK to the
+    /// runs so far, and no refcount changes.
     #[inline]
-    pub fn hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
-        match self.try_hold(pages, kernel) {
-            // What is owed may be what there was no room for this one for.
-            Err(_) if !self.owed.0.is_empty() => {
-                self.settle(kernel);
-                self.try_hold(pages, kernel)
+    pub fn dontfork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        match self.try_dontfork(pages, kernel) {
+            // The deferred runs may use the mappings that this one needs.
+            Err(_) if !self.deferred.0.is_empty() => {
+                self.flush_deferred(kernel);
+                self.try_dontfork(pages, kernel)
             }
             result => result,
         }
     }
 
     #[inline]
-    fn try_hold<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
-        let Some(spot) = self.counts.spot(pages.first, pages.end) else {
-            return self.hold_parts(pages, kernel);
+    fn try_dontfork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        let Some(place) = self.refcounts.locate(pages.first, pages.end) else {
+            return self.dontfork_parts(pages, kernel);
         };
-        if spot.count == 0
-            && let Err(error) = kernel.exclude(pages)
+        if place.count == 0
+            && let Err(error) = kernel.dontfork(pages)
         {
-            self.give_back(pages, kernel);
+            self.dofork_unreferenced(pages, kernel);
             return Err(error);
         }
-        self.counts.add_at(spot, pages.first, pages.end, 1);
+        self.refcounts.add_at(place, pages.first, pages.end, 1);
         Ok(())
     }
 
-    /// As [`Ranges::hold`], for pages of which some may be held and others not.
-    fn hold_parts<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
-        if !self.counts.reserve() {
+    /// As [`Ranges::dontfork`] for pages with different refcounts.
+    fn dontfork_parts<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        if !self.refcounts.reserve() {
             return Err(kernel.out_of_memory());
         }
         let mut at = pages.first;
-        while let Some(run) = self.free_run(at, pages.end) {
-            if let Err(error) = kernel.exclude(run) {
+        while let Some(run) = self.unreferenced_run(at, pages.end) {
+            if let Err(error) = kernel.dontfork(run) {
                 let done = Pages {
                     first: pages.first,
                     end: run.end,
                 };
-                self.give_back(done, kernel);
+                self.dofork_unreferenced(done, kernel);
                 return Err(error);
             }
             at = run.end;
         }
-        self.counts.add(pages.first, pages.end, 1);
+        self.refcounts.add(pages.first, pages.end, 1);
         Ok(())
     }
 
-    /// Counts one registration fewer of each page, and tells the kernel of each run of pages that is
-    /// held by none any more.
+    /// Decrements the refcount of each page, and applies MADV_DOFORK to the runs that go from 1 to 0, or
+    /// defers it.
     #[inline]
-    pub fn release<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
-        match self.counts.spot(pages.first, pages.end) {
-            Some(spot) => {
-                self.counts.add_at(spot, pages.first, pages.end, -1);
-                if spot.count == 1 && !self.put_off(pages, kernel) {
-                    self.give_back_run(pages, kernel);
+    pub fn dofork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+        match self.refcounts.locate(pages.first, pages.end) {
+            Some(place) => {
+                self.refcounts.add_at(place, pages.first, pages.end, -1);
+                if place.count == 1 && !self.defer(pages, kernel) {
+                    self.dofork_run(pages, kernel);
                 }
             }
             None => {
-                if !self.counts.reserve() {
+                if !self.refcounts.reserve() {
                     return Err(kernel.out_of_memory());
                 }
-                self.counts.add(pages.first, pages.end, -1);
-                if !self.put_off(pages, kernel) {
-                    self.give_back(pages, kernel);
+                self.refcounts.add(pages.first, pages.end, -1);
+                if !self.defer(pages, kernel) {
+                    self.dofork_unreferenced(pages, kernel);
                 }
             }
         }
-        if self.owed.0.len() > kernel.put_off() {
-            self.settle(kernel);
+        if self.deferred.0.len() > kernel.max_deferred() {
+            self.flush_deferred(kernel);
         }
         Ok(())
     }
 
-    /// Whether these pages are owed now, and so need not be given back at once.
+    /// Defers the MADV_DOFORK of these pages if that is enabled. False if the caller must make the call.
     #[inline]
-    fn put_off<K: Kernel>(&mut self, pages: Pages, kernel: &K) -> bool {
-        kernel.put_off() > 0 && self.owed.add(pages)
+    fn defer<K: Kernel>(&mut self, pages: Pages, kernel: &K) -> bool {
+        kernel.max_deferred() > 0 && self.deferred.add(pages)
     }
 
-    /// Gives back what is owed and still held by none: there may be room now for what was refused.
+    /// Applies MADV_DOFORK to the deferred pages that are still unreferenced. Stops at the first failure.
     #[cold]
-    pub fn settle<K: Kernel>(&mut self, kernel: &mut K) {
-        while let Some(run) = self.owed.0.pop() {
-            let owed = self.owed.0.len();
-            self.give_back(run, kernel);
-            if self.owed.0.len() > owed {
+    pub fn flush_deferred<K: Kernel>(&mut self, kernel: &mut K) {
+        while let Some(run) = self.deferred.0.pop() {
+            let deferred = self.deferred.0.len();
+            self.dofork_unreferenced(run, kernel);
+            if self.deferred.0.len() > deferred {
                 break;
             }
         }
     }
 
-    /// Gives back all pages among these that nobody holds.
-    fn give_back<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) {
+    /// Applies MADV_DOFORK to the unreferenced runs among these pages.
+    fn dofork_unreferenced<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) {
         let mut at = pages.first;
-        while let Some(run) = self.free_run(at, pages.end) {
-            self.give_back_run(run, kernel);
+        while let Some(run) = self.unreferenced_run(at, pages.end) {
+            self.dofork_run(run, kernel);
             at = run.end;
         }
     }
 
-    fn give_back_run<K: Kernel>(&mut self, run: Pages, kernel: &mut K) {
-        let counts = &self.counts;
-        let held = |pages: Pages| {
-            counts
+    /// Applies MADV_DOFORK to a run whose pages are unreferenced.
+    fn dofork_run<K: Kernel>(&mut self, run: Pages, kernel: &mut K) {
+        let refcounts = &self.refcounts;
+        let referenced = |pages: Pages| {
+            refcounts
                 .find(pages.first, pages.end, |count| count > 0)
                 .is_some()
         };
-        kernel.give_back(run, &held, &mut self.owed);
+        kernel.dofork(run, &referenced, &mut self.deferred);
     }
 
-    /// The first run of pages within `first..end` with the count 0.
-    fn free_run(&self, first: usize, end: usize) -> Option<Pages> {
-        let run = self.counts.find(first, end, |count| count == 0)?;
+    /// The first run of pages within `first..end` with refcount 0.
+    fn unreferenced_run(&self, first: usize, end: usize) -> Option<Pages> {
+        let run = self.refcounts.find(first, end, |count| count == 0)?;
         Some(Pages {
             first: run.start,
             end: run.end,

@@ -1,13 +1,12 @@
-//! Why memory could not be registered: a line in the verbs log (VERBS_LOG_LEVEL=2 and VERBS_LOG_FILE),
-//! which the C library does not have. Off by default, so a failure costs what it costs there.
+//! Explains in the verbs log (VERBS_LOG_LEVEL=2 and VERBS_LOG_FILE) why memory could not be registered.
+//! rdma-core has no such messages; they are off by default.
 
 use ibverbs_abi::Errno;
 use libc::ENOMEM;
 use std::fs;
 use std::io::{BufRead, BufReader};
 
-/// After `verb` could not register `length` bytes. Says something only if errno is ENOMEM, and
-/// leaves errno as it is.
+/// Logs why `verb` could not register `length` bytes, if errno is ENOMEM. Does not change errno.
 #[cold]
 pub fn registration_failed(verb: &str, length: usize) {
     let error = Errno::last();
@@ -16,7 +15,7 @@ pub fn registration_failed(verb: &str, length: usize) {
             rlim_cur: 0,
             rlim_max: 0,
         };
-        // SAFETY: getrlimit writes one rlimit through the pointer, which is ours for the call.
+        // SAFETY: getrlimit writes one rlimit to `limit`, a local.
         unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
         let status = fs::read("/proc/self/status").unwrap_or_default();
         ::log::warn!("{}", explain(verb, length, &limit, pinned(&status)));
@@ -24,7 +23,7 @@ pub fn registration_failed(verb: &str, length: usize) {
     error.set();
 }
 
-/// After the kernel refused to part a mapping of which `length` bytes were to be kept out of children.
+/// Logs that the kernel could not split a mapping to apply MADV_DONTFORK to `length` bytes of it.
 #[cold]
 pub fn too_many_mappings(length: usize) {
     if ::log::log_enabled!(::log::Level::Warn) {
@@ -41,7 +40,7 @@ pub fn too_many_mappings(length: usize) {
     }
 }
 
-/// `pinned`, in bytes, is what devices have of this process; None if that is not known.
+/// The message. `pinned` is the number of bytes that devices have pinned in this process, if it is known.
 fn explain(verb: &str, length: usize, limit: &libc::rlimit, pinned: Option<u64>) -> String {
     let mut text = format!("{verb} of {length} bytes: out of memory; ");
     let fits = pinned.unwrap_or(0).saturating_add(length as u64) <= limit.rlim_cur;
@@ -84,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_is_named_only_where_it_is_to_blame() {
+    fn the_message_blames_the_limit_only_if_it_is_exceeded() {
         let text = explain("ibv_reg_mr", 4096, &limit(8192, 8192), Some(8000));
         assert!(text.starts_with(
             "ibv_reg_mr of 4096 bytes: out of memory; RLIMIT_MEMLOCK is 8192 bytes, of which 8000 \

@@ -1,32 +1,32 @@
-//! Whether the process has one thread, as glibc 2.32 and later tell (`__libc_single_threaded`); no other
-//! libc does, and there the answer is no.
+//! Whether the process has one thread. glibc 2.32 and later export it (`__libc_single_threaded`); with
+//! another libc the answer is always no.
 
-// A weak reference, which Rust has no words for: the address of the variable, or null.
+// The address of the variable, or null: a weak reference, which stable Rust cannot express.
 core::arch::global_asm!(
     ".weak __libc_single_threaded",
-    ".pushsection .data.rel.ro.ibverbs_alone,\"aw\",@progbits",
+    ".pushsection .data.rel.ro.ibverbs_single_threaded,\"aw\",@progbits",
     ".p2align 3",
-    ".globl ibverbs_alone",
-    ".hidden ibverbs_alone",
-    ".type ibverbs_alone,@object",
-    ".size ibverbs_alone,8",
-    "ibverbs_alone:",
+    ".globl ibverbs_single_threaded",
+    ".hidden ibverbs_single_threaded",
+    ".type ibverbs_single_threaded,@object",
+    ".size ibverbs_single_threaded,8",
+    "ibverbs_single_threaded:",
     ".quad __libc_single_threaded",
     ".popsection",
 );
 
 unsafe extern "C" {
-    #[link_name = "ibverbs_alone"]
+    #[link_name = "ibverbs_single_threaded"]
     static VARIABLE: *const u8;
 }
 
-/// Whether no other thread runs now, nor will before this one makes one. It may say no when there is
-/// none (after others have ended).
+/// Whether this is the only thread, and stays so until it creates another one. May return false although
+/// it is the only one (after the others have ended).
 #[inline]
 pub fn is_single_threaded() -> bool {
-    // SAFETY: the word above, which the dynamic linker has written before any code of this library
-    // runs. What it points to is libc's for as long as the process lives, and written by this thread
-    // itself (when it makes another one) or after all others have gone: never while it is read.
+    // SAFETY: the dynamic linker fills the word above before code of this library runs. The variable lives
+    // as long as the process. Only this thread writes it (when it creates another), or none while others
+    // run.
     unsafe { !VARIABLE.is_null() && VARIABLE.read_volatile() != 0 }
 }
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_with_threads_is_not_alone() {
+    fn a_process_with_threads_is_not_single_threaded() {
         std::thread::spawn(|| assert!(!is_single_threaded()))
             .join()
             .unwrap();

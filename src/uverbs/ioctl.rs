@@ -104,7 +104,8 @@ impl<const N: usize> Command<N> {
         self.push(id, len, data)
     }
 
-    /// As [`Command::input`], for an attribute of type UVERBS_ATTR_TYPE_ENUM_IN: `elem` selects what the data is.
+    /// As [`Command::input`], for an attribute of type UVERBS_ATTR_TYPE_ENUM_IN: `elem` selects what the
+    /// data is.
     ///
     /// # Safety
     /// As for [`Command::input`].

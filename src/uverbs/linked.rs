@@ -182,7 +182,8 @@ pub unsafe extern "C" fn execute_ioctl(
     cmd: *mut ibv_command_buffer,
 ) -> c_int {
     let execute = || {
-        // SAFETY: `context` is open, `cmd` and its chain are live, `own` of its `len` attributes are its own.
+        // SAFETY: `context` is open, `cmd` and its chain are live, `own` of its `len` attributes are its
+        // own.
         unsafe {
             if (*cmd).flags & CMDB_BUFFER_ERROR != 0 {
                 return Errno(EINVAL).fail();

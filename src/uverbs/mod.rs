@@ -33,8 +33,8 @@ pub fn kernel_abi() -> c_int {
     KERNEL_ABI.load(Ordering::Relaxed)
 }
 
-/// The exported `verbs_allow_disassociate_destroy`, a C bool that providers read too. It is defined under its
-/// C name, and Rust reads it as providers do, through the GOT.
+/// The exported `verbs_allow_disassociate_destroy`, a C bool that providers read too. It is defined under
+/// its C name, and Rust reads it as providers do, through the GOT.
 mod allow_disassociate {
     use core::sync::atomic::AtomicBool;
 

@@ -1,5 +1,5 @@
-//! The legacy path: a command as a structure, which the kernel takes by `write()` on the command fd, or by the
-//! ioctl INVOKE_WRITE where it has that (kernel: `rdma/ib_user_verbs.h`).
+//! The legacy path: a command as a structure, which the kernel takes by `write()` on the command fd, or by
+//! the ioctl INVOKE_WRITE where it has that (kernel: `rdma/ib_user_verbs.h`).
 //!
 //! The error of a failing function is in errno, too.
 

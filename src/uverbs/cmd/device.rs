@@ -145,8 +145,8 @@ const BASIC: usize = size_of::<ibv_device_attr>();
 /// null, also takes the provider's part of the response, and `resp_size` its length in and out.
 ///
 /// # Safety
-/// `context` is open; `attr` is writable for `attr_size` bytes; `input` and `resp` are null or live, `resp` for
-/// `*resp_size` bytes.
+/// `context` is open; `attr` is writable for `attr_size` bytes; `input` and `resp` are null or live,
+/// `resp` for `*resp_size` bytes.
 pub unsafe extern "C" fn ibv_cmd_query_device_any(
     context: *mut ibv_context,
     input: *const ibv_query_device_ex_input,
@@ -185,8 +185,8 @@ unsafe fn query(
     resp: *mut ib_uverbs_ex_query_device_resp,
     resp_size: &mut usize,
 ) -> Result<(), Errno> {
-    // SAFETY: `context` is open; both structures are writable for their sizes, and `resp` is afterwards valid
-    // as far as its response_length says.
+    // SAFETY: `context` is open; both structures are writable for their sizes, and `resp` is afterwards
+    // valid as far as its response_length says.
     unsafe {
         attr.cast::<u8>().write_bytes(0, attr_size);
         if attr_size > BASIC && !query_extended(context, resp, *resp_size)? {
@@ -243,7 +243,8 @@ unsafe fn query_basic(
     resp: *mut ib_uverbs_ex_query_device_resp,
 ) -> Result<(), Errno> {
     let mut request = MaybeUninit::<ibv_query_device>::uninit();
-    // SAFETY: `context` is open; the request is a local, whose only member execute() fills; `resp` is writable.
+    // SAFETY: `context` is open; the request is a local, whose only member execute() fills; `resp` is
+    // writable.
     unsafe {
         write::execute(
             context,
@@ -274,7 +275,8 @@ fn copy_basic(to: &mut ibv_device_attr, from: &ib_uverbs_query_device_resp) {
 /// Copies the attributes that both the caller's structure and the kernel's response have.
 ///
 /// # Safety
-/// `context` is open; `attr` is writable for `attr_size` bytes; `resp` is valid as far as its response_length says.
+/// `context` is open; `attr` is writable for `attr_size` bytes; `resp` is valid as far as its
+/// response_length says.
 unsafe fn copy_extended(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr_ex,
@@ -359,7 +361,8 @@ unsafe fn copy_extended(
 /// # Safety
 /// `context` is open.
 unsafe fn num_ports(context: *mut ibv_context) -> u32 {
-    // SAFETY: an open context holds its device. One without a kernel driver (mlx5 over VFIO) has no sysfs part.
+    // SAFETY: an open context holds its device. One without a kernel driver (mlx5 over VFIO) has no sysfs
+    // part.
     unsafe { (*device_of(context)).sysfs.as_ref() }.map_or(0, |sysfs| sysfs.num_ports)
 }
 

@@ -18,8 +18,8 @@ const HEADER: usize = size_of::<ibv_create_flow>();
 /// Creates a flow of `flow_attr` and the specifications behind it. `ucmd` is the provider's part.
 ///
 /// # Safety
-/// `qp` and `flow_id` are live; `flow_attr` is followed by as many specifications as it says, each as long as
-/// it says, and what they name is live; `ucmd` is null or readable for `ucmd_size` bytes.
+/// `qp` and `flow_id` are live; `flow_attr` is followed by as many specifications as it says, each as long
+/// as it says, and what they name is live; `ucmd` is null or readable for `ucmd_size` bytes.
 pub unsafe extern "C" fn ibv_cmd_create_flow(
     qp: *mut ibv_qp,
     flow_id: *mut ibv_flow,

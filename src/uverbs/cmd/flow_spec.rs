@@ -1,4 +1,5 @@
-//! Translates a flow specification of verbs.h to the kernel's form. Pure: bytes in, bytes out; errno is not set.
+//! Translates a flow specification of verbs.h to the kernel's form. Pure: bytes in, bytes out; errno is
+//! not set.
 //!
 //! Both forms are a type, a size, and for a match the values and the mask. They differ in padding. Three
 //! structures of verbs.h have grown over time, and their size member says how much they hold.
@@ -53,8 +54,8 @@ const FIXED: &[Fixed] = fixed! {
     IBV_FLOW_SPEC_MPLS true ibv_flow_spec_mpls, ibv_flow_mpls_filter => ib_uverbs_flow_spec_mpls;
 };
 
-/// A match whose form in verbs.h may be longer than what the kernel knows, as long as the mask of the rest is
-/// zero.
+/// A match whose form in verbs.h may be longer than what the kernel knows, as long as the mask of the rest
+/// is zero.
 struct Growing {
     kind: u32,
     inner: bool,
@@ -111,8 +112,8 @@ pub enum Names {
 pub const HANDLE: usize = offset_of!(ib_uverbs_flow_spec_action_handle, handle);
 const _: () = assert!(HANDLE == offset_of!(ib_uverbs_flow_spec_action_count, handle));
 
-/// The size of a specification of this type in verbs.h. It may be larger than its size member says: rdma-core
-/// reads the whole structure, so programs work that set the member wrong.
+/// The size of a specification of this type in verbs.h. It may be larger than its size member says:
+/// rdma-core reads the whole structure, so programs work that set the member wrong.
 pub fn least_size(kind: u32) -> usize {
     let matches =
         |known: u32, inner: bool| kind == known || inner && kind == known | IBV_FLOW_SPEC_INNER;
@@ -126,9 +127,10 @@ pub fn least_size(kind: u32) -> usize {
     }
 }
 
-/// Writes the kernel's form of `spec` to `to`, which is zeroed. Returns its size and the object it refers to.
-/// `spec` is one specification, as long as its size member or [`least_size`] says. EINVAL for a specification
-/// that is too short or of an unknown type, EOPNOTSUPP for a mask that the kernel does not know.
+/// Writes the kernel's form of `spec` to `to`, which is zeroed. Returns its size and the object it refers
+/// to. `spec` is one specification, as long as its size member or [`least_size`] says. EINVAL for a
+/// specification that is too short or of an unknown type, EOPNOTSUPP for a mask that the kernel does not
+/// know.
 pub fn to_kernel(spec: &[u8], to: &mut [u8; KERNEL_MAX]) -> Result<(usize, Names), Errno> {
     let kind = word(spec, 0)?;
     let matches =

@@ -1,14 +1,14 @@
 //! The `ibv_cmd_*` functions that providers call, a file per object.
 //!
-//! A command that exists in several forms has a function for each (`by_ioctl`, `by_write`, `by_write_ex`) and
-//! one that chooses with [`fallback`](super::fallback). All return 0 or a positive errno value.
+//! A command that exists in several forms has a function for each (`by_ioctl`, `by_write`, `by_write_ex`)
+//! and one that chooses with [`fallback`](super::fallback). All return 0 or a positive errno value.
 //!
-//! A provider is part of the process, and its arguments are trusted as rdma-core trusts them. Unless a function
-//! says otherwise, its contract is:
+//! A provider is part of the process, and its arguments are trusted as rdma-core trusts them. Unless a
+//! function says otherwise, its contract is:
 //! - objects (`context`, `pd`, `qp`, ...), attributes and results are live, and no other thread changes them
 //!   during the call; objects that an attribute names are live too;
-//! - `cmd` and `resp` are the provider's command and response buffers: they begin with the structures of their
-//!   types and are `cmd_size` and `resp_size` bytes long;
+//! - `cmd` and `resp` are the provider's command and response buffers: they begin with the structures of
+//!   their types and are `cmd_size` and `resp_size` bytes long;
 //! - `driver` and `link` are null or the provider's live chain of command buffers.
 
 use ibverbs_abi::{Errno, IntoC};

@@ -92,11 +92,11 @@ thread_local! {
     static WHOLE: Cell<*mut ibv_port_attr> = const { Cell::new(null_mut()) };
 }
 
-/// Calls a provider's query_port with a structure that has all members, so that [`ibv_cmd_query_port`] may fill
-/// in the last one.
+/// Calls a provider's query_port with a structure that has all members, so that [`ibv_cmd_query_port`] may
+/// fill in the last one.
 ///
-/// Programs built for v49 or later have that member, but a provider's arguments do not say so. A second query
-/// would be a system call that rdma-core does not make.
+/// Programs built for v49 or later have that member, but a provider's arguments do not say so. A second
+/// query would be a system call that rdma-core does not make.
 pub fn with_whole(port_attr: *mut ibv_port_attr, query: impl FnOnce() -> c_int) -> c_int {
     let outer = WHOLE.replace(port_attr);
     let ret = query();
@@ -104,8 +104,8 @@ pub fn with_whole(port_attr: *mut ibv_port_attr, query: impl FnOnce() -> c_int) 
     ret
 }
 
-/// Queries a port, for providers of ABI 34. Their structure may end before active_speed_ex, so that member is
-/// written only if the structure is the one given to [`with_whole`].
+/// Queries a port, for providers of ABI 34. Their structure may end before active_speed_ex, so that member
+/// is written only if the structure is the one given to [`with_whole`].
 ///
 /// # Safety
 /// As the module [`cmd`](super) says.
@@ -116,7 +116,8 @@ pub unsafe extern "C" fn ibv_cmd_query_port(
     cmd: *mut ibv_query_port,
     cmd_size: usize,
 ) -> c_int {
-    // SAFETY: `context` is open, `port_attr` and `cmd` are live; a structure given to with_whole() has all members.
+    // SAFETY: `context` is open, `port_attr` and `cmd` are live; a structure given to with_whole() has all
+    // members.
     to_c(|| unsafe {
         let active_speed_ex = query(context, port_num, port_attr, cmd, cmd_size)?;
         if active_speed_ex != 0 && WHOLE.get() == port_attr {

@@ -114,8 +114,8 @@ unsafe fn build<W: WorkRequest>(
     let len = size_of::<Header>() + wrs_len + sge_count * size_of::<ibv_sge>();
     let mut command = Scratch::<WORDS>::new(len)?;
     let header = command.bytes().as_mut_ptr().cast::<Header>();
-    // SAFETY: the command has room for the header, which is zeroed, and for what it counts; the list and what
-    // it points to are live.
+    // SAFETY: the command has room for the header, which is zeroed, and for what it counts; the list and
+    // what it points to are live.
     unsafe {
         let payload = &mut (*header).core_payload;
         payload.qp_handle = handle;

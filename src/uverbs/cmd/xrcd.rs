@@ -35,7 +35,8 @@ pub unsafe extern "C" fn ibv_cmd_open_xrcd(
         }
         request.fd = attr.fd as u32;
         request.oflags = attr.oflags as u32;
-        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `xrcd` is live for `vxrcd_size` bytes.
+        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `xrcd` is live for `vxrcd_size`
+        // bytes.
         unsafe {
             write::execute(
                 context,

@@ -1,33 +1,32 @@
-//! A count for every page of the address space, in a B+ tree.
+//! A refcount for every page of the address space, in a B+ tree.
 //!
-//! The counts of neighbouring pages are mostly equal, so what is kept is the boundaries: a page
-//! number, and the count from there up to the next boundary. Entries stand in leaves in ascending
-//! order; the nodes above them have, for each child, the child's first page. A node's first entry
-//! stands for the node and stays; it may repeat the count before it. All others differ from the
-//! entry before them, so a sea of pages with equal counts costs one entry.
+//! Neighbouring pages mostly have equal refcounts, so an entry is a page number and the count from there
+//! up to the next entry. Leaves hold entries in ascending order; an inner node has the first page of each
+//! child. The first entry of a node is never removed, and may repeat the count of the entry before it.
+//! Every other entry differs from the one before, so a run of pages with equal counts costs one entry.
 //!
-//! A region that touches no other costs two entries of 12 bytes, in nodes that are a cache line or
-//! two to search, and a change of its pages is one walk from the root: what a tree with a node per
-//! region spends on memory, allocations and cache misses is what this one is for.
+//! A region apart from others costs two entries of 12 bytes; searching a node touches one or two cache
+//! lines; a change is one descent from the root. A tree with a node per region would need an allocation
+//! per region and more cache misses.
 
 use std::ops::Range;
 
 /// Entries of a node.
 #[cfg(not(test))]
 const CAPACITY: usize = 64;
-/// Small, so that few pages make a tall tree.
+/// Small, so that few pages suffice for a tall tree.
 #[cfg(test)]
 const CAPACITY: usize = 8;
-/// Levels above the leaves, at most. A node that cannot be joined with its neighbour has, together
-/// with it, more than three quarters of what one holds: no machine has the memory for more levels.
+/// Most levels above the leaves. Two neighbours that cannot be merged are together more than three
+/// quarters of a node, so more levels would need more memory than any machine has.
 const MAX_HEIGHT: usize = 10;
 
 #[derive(Clone, Copy)]
 struct Node {
     len: usize,
-    /// Ascending.
+    /// Page numbers, ascending.
     pages: [usize; CAPACITY],
-    /// In a leaf the counts, above the indices of the children.
+    /// In a leaf the refcounts, in an inner node the indices of the children.
     values: [i32; CAPACITY],
 }
 
@@ -38,15 +37,15 @@ impl Node {
         values: [0; CAPACITY],
     };
 
-    /// How many entries begin below `page`.
+    /// The number of entries that begin below `page`.
     #[inline]
     fn below(&self, page: usize) -> usize {
         self.pages[..self.len].partition_point(|&first| first < page)
     }
 
-    /// The entry that `page` is in. The first entry begins at or below it.
+    /// The entry that contains `page`. The first entry begins at or below it.
     #[inline]
-    fn holding(&self, page: usize) -> usize {
+    fn entry_of(&self, page: usize) -> usize {
         self.pages[..self.len]
             .partition_point(|&first| first <= page)
             .saturating_sub(1)
@@ -73,15 +72,16 @@ impl Node {
         self.len += count;
     }
 
-    /// How many entries [`Node::add`] may need in addition.
+    /// The most entries that [`Node::add`] adds.
     fn wants(&self, first: usize, end: usize, upper: usize) -> usize {
         usize::from(first != self.pages[0]) + usize::from(end < upper)
     }
 
-    /// Adds `delta` to the counts from `first` to `end`, which are this leaf's: it begins at or below
-    /// `first`, and the next one begins at `upper`, at or above `end`. There is room for two entries.
+    /// Adds `delta` to the counts of `first..end`, which are all in this leaf: it begins at or below
+    /// `first`, and the next leaf begins at `upper`, at or above `end`. There must be room for two
+    /// entries.
     fn add(&mut self, first: usize, end: usize, upper: usize, delta: i32) {
-        // Entries from..to begin within the range.
+        // The entries from..to begin within the range.
         let from = self.below(first);
         let begins = self.pages[from..self.len].iter();
         let to = from + begins.take_while(|&&page| page < end).count();
@@ -98,7 +98,7 @@ impl Node {
             old_first
         };
         let after = if had_end { self.values[to] } else { old_last };
-        // 2^31 registrations of one page do not fit into any machine.
+        // 2^31 registrations of one page do not fit into memory.
         let (new_first, new_last) = (
             old_first.saturating_add(delta),
             old_last.saturating_add(delta),
@@ -106,7 +106,7 @@ impl Node {
         let want_first = before != Some(new_first);
         let want_end = end < upper && after != new_last;
 
-        // The entries inside the range, and those behind it, move by at most one and two places.
+        // The entries inside the range move by one place at most, those behind it by two.
         let inside = from + usize::from(had_first)..to;
         let behind = to + usize::from(had_end)..self.len;
         let inside_to = from + usize::from(want_first);
@@ -133,13 +133,13 @@ impl Node {
 
     /// As [`Node::add`], for a range within one entry.
     #[inline]
-    fn add_at(&mut self, spot: Spot, first: usize, end: usize, delta: i32) {
-        let Spot {
+    fn add_at(&mut self, place: Place, first: usize, end: usize, delta: i32) {
+        let Place {
             index, next, count, ..
-        } = spot;
+        } = place;
         let new = count.saturating_add(delta);
         let begins = self.pages[index] == first;
-        // The first entry stays whatever is before it, and the next leaf is not looked at.
+        // The first entry is never merged with the one before, nor the last one with the next leaf.
         let joins_before = begins && index > 0 && self.values[index - 1] == new;
         let ends = next == end;
         let joins_after = ends && index + 1 < self.len && self.values[index + 1] == new;
@@ -178,9 +178,9 @@ impl Node {
     }
 }
 
-/// A range's place within one entry.
+/// The place of a range that lies within one entry.
 #[derive(Clone, Copy)]
-pub struct Spot {
+pub struct Place {
     leaf: usize,
     index: usize,
     /// Where the entry ends.
@@ -189,22 +189,22 @@ pub struct Spot {
     pub count: i32,
 }
 
-/// The way from the root to a leaf: at each level above it the node, and which child was taken.
-struct Path {
+/// The nodes from the root to a leaf's parent, each with the index of the child that was taken.
+struct Descent {
     steps: [(u32, u32); MAX_HEIGHT],
     height: usize,
 }
 
-impl Path {
-    /// Level, node and child, from the leaf's parent to the root.
+impl Descent {
+    /// Level, node and child, from the leaf's parent up to the root.
     fn upwards(&self) -> impl Iterator<Item = (usize, usize, usize)> {
         let steps = self.steps[..self.height].iter().enumerate().rev();
         steps.map(|(level, &(node, child))| (level, node as usize, child as usize))
     }
 }
 
-/// The counts of all pages.
-pub struct Counts {
+/// The refcounts of all pages.
+pub struct Refcounts {
     /// Empty until the first change.
     nodes: Vec<Node>,
     /// Nodes that are not in use.
@@ -214,10 +214,10 @@ pub struct Counts {
     height: usize,
 }
 
-impl Counts {
-    /// Every page has the count 0.
-    pub const fn new() -> Counts {
-        Counts {
+impl Refcounts {
+    /// Every page has refcount 0.
+    pub const fn new() -> Refcounts {
+        Refcounts {
             nodes: Vec::new(),
             free: Vec::new(),
             root: 0,
@@ -225,11 +225,11 @@ impl Counts {
         }
     }
 
-    /// Makes room for one [`Counts::add`]. False if there is no memory.
+    /// Allocates what one [`Refcounts::add`] may need. False if there is no memory.
     pub fn reserve(&mut self) -> bool {
-        // Either end of the range can split one node per level and give the tree a new root.
+        // Either end of the range may split one node per level and add a root.
         let nodes = self.nodes.len() + 2 * (self.height + 2);
-        // All of them may become free, which must not need memory then.
+        // All nodes may become free, which must not allocate.
         if nodes > self.nodes.capacity().min(self.free.capacity()) {
             return self.grow(nodes);
         }
@@ -255,7 +255,7 @@ impl Counts {
         true
     }
 
-    /// The first longest run of pages within `first..end` whose counts are `wanted`.
+    /// The first run of pages within `first..end`, as long as possible, whose counts are `wanted`.
     pub fn find(
         &self,
         first: usize,
@@ -270,7 +270,7 @@ impl Counts {
         while at < end {
             let (leaf, upper) = self.descend(at, |_, _, _| {});
             let leaf = &self.nodes[leaf];
-            let mut index = leaf.holding(at);
+            let mut index = leaf.entry_of(at);
             while at < end && at < upper {
                 match begin {
                     None if wanted(leaf.values[index]) => begin = Some(at),
@@ -288,73 +288,73 @@ impl Counts {
         begin.map(|begin| begin..end)
     }
 
-    /// Where `first..end` lies, if it is within one entry of a leaf that neither splits nor shrinks too
-    /// far whatever becomes of the range: most changes are of this kind.
+    /// The place of `first..end` if it lies within one entry, in a leaf that no change of the range can
+    /// split or make too small. This is the fast path: most ranges are of this kind.
     #[inline]
-    pub fn spot(&self, first: usize, end: usize) -> Option<Spot> {
+    pub fn locate(&self, first: usize, end: usize) -> Option<Place> {
         if self.nodes.is_empty() {
             return None;
         }
         let (leaf, upper) = self.descend(first, |_, _, _| {});
         let node = &self.nodes[leaf];
-        let index = node.holding(first);
+        let index = node.entry_of(first);
         let next = node.pages[..node.len].get(index + 1);
-        let spot = Spot {
+        let place = Place {
             leaf,
             index,
             next: *next.unwrap_or(&upper),
             count: node.values[index],
         };
         let small = if self.height > 0 { CAPACITY / 4 + 2 } else { 0 };
-        (end <= spot.next && (small..=CAPACITY - 2).contains(&node.len)).then_some(spot)
+        (end <= place.next && (small..=CAPACITY - 2).contains(&node.len)).then_some(place)
     }
 
-    /// Adds `delta` to the counts of `first..end`, which is where [`Counts::spot`] said, with no change
-    /// since. `delta` is not 0. Needs no memory.
+    /// Adds `delta`, which is not 0, to the counts of `first..end`. `place` is from [`Refcounts::locate`],
+    /// with no change since. Does not allocate.
     #[inline]
-    pub fn add_at(&mut self, spot: Spot, first: usize, end: usize, delta: i32) {
-        self.nodes[spot.leaf].add_at(spot, first, end, delta);
+    pub fn add_at(&mut self, place: Place, first: usize, end: usize, delta: i32) {
+        self.nodes[place.leaf].add_at(place, first, end, delta);
     }
 
-    /// Adds `delta` to the counts of `first..end`. [`Counts::reserve`] goes before it.
+    /// Adds `delta` to the counts of `first..end`. The caller has called [`Refcounts::reserve`].
     pub fn add(&mut self, first: usize, end: usize, delta: i32) {
         let mut at = first;
         while at < end {
-            let mut path = Path {
+            let mut descent = Descent {
                 steps: [(0, 0); MAX_HEIGHT],
                 height: self.height,
             };
             let (leaf, upper) = self.descend(at, |level, node, child| {
-                path.steps[level] = (node as u32, child as u32)
+                descent.steps[level] = (node as u32, child as u32)
             });
             let node = &mut self.nodes[leaf];
             let stop = end.min(upper);
             if node.len + node.wants(at, stop, upper) > CAPACITY {
-                // At an end of the leaf, where entries are likely to go on coming in order, the
-                // other entries stay together.
-                let cut = match node.holding(at) {
+                // At either end of the leaf more entries are likely to follow in order, so the others stay
+                // together.
+                let cut = match node.entry_of(at) {
                     0 => 1,
                     index if index == node.len - 1 => index,
                     _ => CAPACITY / 2,
                 };
-                self.split(&path, leaf, cut);
+                self.split(&descent, leaf, cut);
                 continue;
             }
             node.add(at, stop, upper, delta);
             if node.len < CAPACITY / 4 && self.height > 0 {
-                self.merge(&path, leaf);
+                self.merge(&descent, leaf);
             }
             at = stop;
         }
     }
 
-    /// The leaf that `page` is in, and where the next leaf begins.
+    /// The leaf that contains `page`, and the first page of the next leaf.
     #[inline]
     fn descend(&self, page: usize, mut visit: impl FnMut(usize, usize, usize)) -> (usize, usize) {
         let (mut at, mut upper) = (self.root, usize::MAX);
         for level in 0..self.height {
             let node = &self.nodes[at];
-            let child = node.holding(page);
+            let child = node.entry_of(page);
             if child + 1 < node.len {
                 upper = node.pages[child + 1];
             }
@@ -364,11 +364,11 @@ impl Counts {
         (at, upper)
     }
 
-    /// Splits a leaf: its entries from `cut` on go to a new one.
+    /// Splits a leaf: its entries from `cut` on move to a new one.
     #[cold]
-    fn split(&mut self, path: &Path, leaf: usize, cut: usize) {
+    fn split(&mut self, descent: &Descent, leaf: usize, cut: usize) {
         let (mut page, mut new) = self.cut(leaf, cut);
-        for (_, parent, child) in path.upwards() {
+        for (_, parent, child) in descent.upwards() {
             let node = &mut self.nodes[parent];
             if node.len < CAPACITY {
                 return node.insert(child + 1, page, new as i32);
@@ -392,7 +392,7 @@ impl Counts {
         self.height += 1;
     }
 
-    /// Moves a node's entries from `cut` on to a new node; its first page and index.
+    /// Moves a node's entries from `cut` on to a new node. Returns the new node's first page and index.
     fn cut(&mut self, index: usize, cut: usize) -> (usize, usize) {
         let mut right = Node::EMPTY;
         let left = &mut self.nodes[index];
@@ -414,15 +414,15 @@ impl Counts {
         }
     }
 
-    /// Joins a small node with a neighbour under the same parent, and so on upwards.
+    /// Merges a small node with a neighbour under the same parent, and so on upwards.
     #[cold]
-    fn merge(&mut self, path: &Path, leaf: usize) {
+    fn merge(&mut self, descent: &Descent, leaf: usize) {
         let mut small = leaf;
-        for (level, parent, child) in path.upwards() {
+        for (level, parent, child) in descent.upwards() {
             if self.nodes[small].len >= CAPACITY / 4 {
                 return;
             }
-            let height = path.height - level - 1;
+            let height = descent.height - level - 1;
             let before = child > 0 && self.join(parent, child - 1, height);
             let child = child - usize::from(before);
             let after = child + 1 < self.nodes[parent].len && self.join(parent, child, height);
@@ -438,7 +438,7 @@ impl Counts {
             self.height -= 1;
         }
         if self.height == 0 && self.nodes.len() > CAPACITY {
-            // Nearly nothing is left of many: their memory goes back.
+            // One leaf of many nodes is left: free their memory.
             self.nodes.swap(0, self.root);
             self.root = 0;
             self.nodes.truncate(1);
@@ -447,8 +447,8 @@ impl Counts {
         }
     }
 
-    /// Joins a parent's child with the next one, if there is enough room to spare. Below them are as
-    /// many levels as `height` says.
+    /// Merges a parent's child with the next one if both fill no more than three quarters of a node.
+    /// `height` is the number of levels below them. Returns whether it did.
     fn join(&mut self, parent: usize, child: usize, height: usize) -> bool {
         let [left, right] = [child, child + 1].map(|i| self.nodes[parent].values[i] as usize);
         let Ok([node, taken]) = self.nodes.get_disjoint_mut([left, right]) else {
@@ -458,13 +458,13 @@ impl Counts {
         if seam + taken.len > CAPACITY / 4 * 3 {
             return false;
         }
-        // A leaf's first entry was kept for the leaf's sake.
+        // A leaf's first entry may repeat the count before it; in the merged leaf it must not.
         let repeats = height == 0 && node.values[seam - 1] == taken.values[0];
         node.extend(taken, usize::from(repeats));
         self.nodes[parent].remove(child + 1);
         self.free.push(right);
         if height > 0 {
-            // Small nodes that had different parents meet.
+            // Two small nodes that had different parents are now neighbours.
             self.join(left, seam - 1, height - 1);
         }
         true
@@ -472,5 +472,5 @@ impl Counts {
 }
 
 #[cfg(test)]
-#[path = "counts_tests.rs"]
+#[path = "refcounts_tests.rs"]
 mod tests;

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 const PAGES: usize = 600;
 
-/// What the tree promises about itself. All nodes are in it or free, each once.
-fn check(counts: &Counts) {
+/// Checks the invariants of the tree. Each node is in the tree or free, once.
+fn check(counts: &Refcounts) {
     if counts.nodes.is_empty() {
         return;
     }
@@ -17,7 +17,7 @@ fn check(counts: &Counts) {
 }
 
 fn check_node(
-    counts: &Counts,
+    counts: &Refcounts,
     index: usize,
     height: usize,
     first: usize,
@@ -61,14 +61,14 @@ proptest! {
         wide in prop::collection::vec((0..PAGES, 1..PAGES, -2..=2i32), 0..8),
         searches in prop::collection::vec((0..PAGES, 0..PAGES, -1..3i32), 1..40),
     ) {
-        let mut counts = Counts::new();
+        let mut counts = Refcounts::new();
         let mut model = vec![0; PAGES];
         for (i, &(first, len, delta)) in steps.iter().chain(&wide).chain(&steps).enumerate() {
             let end = (first + len).min(PAGES);
-            match counts.spot(first, end) {
-                Some(spot) if delta != 0 && i % 3 > 0 => {
-                    prop_assert!(model[first..end].iter().all(|&count| count == spot.count));
-                    counts.add_at(spot, first, end, delta);
+            match counts.locate(first, end) {
+                Some(place) if delta != 0 && i % 3 > 0 => {
+                    prop_assert!(model[first..end].iter().all(|&count| count == place.count));
+                    counts.add_at(place, first, end, delta);
                 }
                 _ => {
                     prop_assert!(counts.reserve());
@@ -85,19 +85,20 @@ proptest! {
             prop_assert!(counts.find(page, page + 1, |other| other == count).is_some());
         }
         for (first, end, count) in searches {
-            prop_assert_eq!(counts.find(first, end, |c| c == count), find(&model, first, end, |c| c == count));
+            let expected = find(&model, first, end, |c| c == count);
+            prop_assert_eq!(counts.find(first, end, |c| c == count), expected);
             prop_assert_eq!(counts.find(first, end, |c| c > count), find(&model, first, end, |c| c > count));
         }
     }
 
-    /// In any order, what was added and taken back leaves nothing.
+    /// Additions that are undone in any order leave nothing.
     #[test]
     fn nothing_is_left(
         regions in prop::collection::vec((0..PAGES, 1..9usize), 1..500).prop_flat_map(|regions| {
             (Just(regions.clone()), Just(regions).prop_shuffle())
         }),
     ) {
-        let mut counts = Counts::new();
+        let mut counts = Refcounts::new();
         for (list, delta) in [(&regions.0, 1), (&regions.1, -1)] {
             for &(first, len) in list {
                 prop_assert!(counts.reserve());
@@ -111,9 +112,9 @@ proptest! {
 
 #[test]
 fn a_tall_tree_comes_and_goes() {
-    let mut counts = Counts::new();
+    let mut counts = Refcounts::new();
     let many = 20_000;
-    // Up, down, and from both ends to the middle.
+    // Ascending, descending, and from both ends to the middle.
     let orders: [fn(usize, usize) -> usize; 3] = [
         |i, _| i,
         |i, n| n - 1 - i,
@@ -140,18 +141,18 @@ fn a_tall_tree_comes_and_goes() {
 
 #[test]
 fn entries_that_come_in_order_fill_their_leaves() {
-    let mut counts = Counts::new();
+    let mut counts = Refcounts::new();
     for i in 0..1000 {
         assert!(counts.reserve());
         counts.add(2 * i, 2 * i + 1, 1);
     }
-    // 2000 entries, and one for each node that stands there.
+    // 2000 entries, and one for each leaf.
     assert!(counts.nodes.len() < 2000 / (CAPACITY - 2) + 2000 / (CAPACITY * (CAPACITY - 4)) + 40);
 }
 
 #[test]
 fn the_ends_of_the_address_space() {
-    let mut counts = Counts::new();
+    let mut counts = Refcounts::new();
     let top = usize::MAX >> 12;
     for (first, end) in [(0, 1), (top, top + 1), (0, top + 1)] {
         assert!(counts.reserve());
