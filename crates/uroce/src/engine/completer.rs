@@ -48,7 +48,7 @@ struct NakRetransmission {
 
 /// What a response requires after the WQEs that it acknowledges have completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum CompleterAction {
     None,
     /// Packets were lost: retransmit from the oldest unacknowledged one.
     Retransmit,
@@ -81,7 +81,7 @@ impl Completer {
         packet: &Packet,
         attributes: &Attributes,
         now: Time,
-    ) -> Option<Action> {
+    ) -> Option<CompleterAction> {
         let headers = &packet.headers;
         let number = requester.sent_packet(headers.bth.psn)?;
         if let Some(aeth) = &headers.aeth {
@@ -99,14 +99,16 @@ impl Completer {
         self.on_progress(acked, attributes);
         if !acked.complete {
             // A gap in the responses: some of them were lost (9.7.5.1.2).
-            return Some(Action::Retransmit);
+            return Some(CompleterAction::Retransmit);
         }
         Some(match (operation, kind) {
-            (Operation::Ack, Some(AethKind::RnrNak { timer })) => Action::RnrWait { timer },
+            (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
+                CompleterAction::RnrWait { timer }
+            }
             (Operation::Ack, Some(AethKind::Nak(code))) => on_nak(code),
-            (Operation::Ack, _) => Action::None,
-            (_, None | Some(AethKind::Ack { .. })) => Action::TakeResponse,
-            (_, Some(_)) => Action::Fail(IBV_WC_BAD_RESP_ERR),
+            (Operation::Ack, _) => CompleterAction::None,
+            (_, None | Some(AethKind::Ack { .. })) => CompleterAction::TakeResponse,
+            (_, Some(_)) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
         })
     }
 
@@ -215,12 +217,12 @@ impl Completer {
 }
 
 /// What a NAK other than an RNR NAK requires (9.7.5.2).
-fn on_nak(code: NakCode) -> Action {
+fn on_nak(code: NakCode) -> CompleterAction {
     match code {
-        NakCode::PsnSequence => Action::Retransmit,
-        NakCode::InvalidRequest => Action::Fail(IBV_WC_REM_INV_REQ_ERR),
-        NakCode::RemoteAccess => Action::Fail(IBV_WC_REM_ACCESS_ERR),
-        NakCode::RemoteOperational => Action::Fail(IBV_WC_REM_OP_ERR),
-        NakCode::InvalidRdRequest => Action::Fail(IBV_WC_REM_INV_RD_REQ_ERR),
+        NakCode::PsnSequence => CompleterAction::Retransmit,
+        NakCode::InvalidRequest => CompleterAction::Fail(IBV_WC_REM_INV_REQ_ERR),
+        NakCode::RemoteAccess => CompleterAction::Fail(IBV_WC_REM_ACCESS_ERR),
+        NakCode::RemoteOperational => CompleterAction::Fail(IBV_WC_REM_OP_ERR),
+        NakCode::InvalidRdRequest => CompleterAction::Fail(IBV_WC_REM_INV_RD_REQ_ERR),
     }
 }

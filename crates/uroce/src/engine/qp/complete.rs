@@ -4,7 +4,7 @@ use ibverbs_abi::*;
 
 use super::{Host, Qp, QpEvent, QpState, Service, WorkQueue};
 use crate::engine::requester::Finished;
-use crate::engine::responder::{Action, Report};
+use crate::engine::responder::{ErrorReport, ResponderAction};
 
 impl Qp {
     /// Completes the finished WQEs at the head of the send queue.
@@ -42,17 +42,17 @@ impl Qp {
     }
 
     /// Does what the responder requires after a request.
-    pub(super) fn on_responder_action(&mut self, action: Action, host: &mut impl Host) {
+    pub(super) fn on_responder_action(&mut self, action: ResponderAction, host: &mut impl Host) {
         match action {
-            Action::None => {}
-            Action::Fatal => self.enter_fatal_error(host),
-            Action::Fail(report) => {
+            ResponderAction::None => {}
+            ResponderAction::Fatal => self.enter_fatal_error(host),
+            ResponderAction::Fail(report) => {
                 match report {
                     // The completion queue may be full; the queue pair moves to ERR in any case.
-                    Report::Completion(queue, completion) => {
+                    ErrorReport::Completion { queue, completion } => {
                         let _ = host.complete(queue, completion);
                     }
-                    Report::Event(event) => host.event(event),
+                    ErrorReport::Event(event) => host.event(event),
                 }
                 self.enter_error(host);
             }

@@ -1,7 +1,7 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
 use super::{Host, Qp, QpEvent, QpState, Time};
-use crate::engine::completer::Action;
+use crate::engine::completer::CompleterAction;
 use crate::engine::requester::NextPacket;
 use crate::engine::responder::NextResponse;
 use crate::wire::{Operation, Packet, Part};
@@ -55,21 +55,23 @@ impl Qp {
             ..
         } = self;
         let result = match action {
-            Action::None => Ok(()),
-            Action::Retransmit => {
+            CompleterAction::None => Ok(()),
+            CompleterAction::Retransmit => {
                 completer.retransmit(requester, now);
                 Ok(())
             }
-            Action::RnrWait { timer } => completer.on_rnr_nak(requester, timer, attributes, now),
-            Action::TakeResponse => {
+            CompleterAction::RnrWait { timer } => {
+                completer.on_rnr_nak(requester, timer, attributes, now)
+            }
+            CompleterAction::TakeResponse => {
                 completer.on_response(requester, operation, packet, attributes, now, host)
             }
-            Action::Fail(status) => Err(status),
+            CompleterAction::Fail(status) => Err(status),
         };
         if let Err(status) = result {
             self.fail_oldest_send(status, host);
         }
-        if action == Action::TakeResponse {
+        if action == CompleterAction::TakeResponse {
             self.complete_sends(host);
         }
     }

@@ -5,8 +5,8 @@ use ibverbs_abi::*;
 use super::duplicate::{Resource, SavedResult, response_packets};
 use super::nak::{Executed, NakCause};
 use super::{
-    Attributes, Completion, Host, MAX_MESSAGE_LEN, Message, Operation, Packet, Part, Psn, RecvWr,
-    Responder, Response, TakenRecv, WorkQueue,
+    Attributes, Completion, Host, InboundMessage, MAX_MESSAGE_LEN, Operation, Packet, Part, Psn,
+    RecvWr, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
 use crate::engine::{Access, Service, XrcError};
@@ -75,12 +75,12 @@ impl Responder {
         match (&self.message, starts) {
             (None, true) => {
                 let recv = self.take_recv(packet, attributes, host)?;
-                self.message = Some(Message::Send { recv, len: 0 });
+                self.message = Some(InboundMessage::Send { recv, len: 0 });
             }
-            (Some(Message::Send { .. }), false) => {}
+            (Some(InboundMessage::Send { .. }), false) => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        if let Some(Message::Send { recv, len }) = &mut self.message {
+        if let Some(InboundMessage::Send { recv, len }) = &mut self.message {
             place(&recv.wr, len, packet.payload, host)?;
         }
         if !matches!(part, Part::Last | Part::Only) {
@@ -91,7 +91,7 @@ impl Responder {
             host.invalidate_remote(rkey)
                 .map_err(|_| NakCause::Invalidate)?;
         }
-        if let Some(Message::Send { recv, len }) = self.message.take() {
+        if let Some(InboundMessage::Send { recv, len }) = self.message.take() {
             let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
             host.complete(recv.queue, completion)?;
         }
@@ -121,7 +121,7 @@ impl Responder {
                 }
                 (reth, 0)
             }
-            (Some(Message::Write { reth, len }), None) => (*reth, *len),
+            (Some(InboundMessage::Write { reth, len }), None) => (*reth, *len),
             _ => return Err(NakCause::InvalidRequest),
         };
         let ends = matches!(part, Part::Last | Part::Only);
@@ -140,12 +140,12 @@ impl Responder {
         {
             // The receive WR reports the error.
             if let Some(recv) = recv {
-                self.message = Some(Message::Send { recv, len: 0 });
+                self.message = Some(InboundMessage::Send { recv, len: 0 });
             }
             return Err(error.into());
         }
         let len = offset + payload_len;
-        self.message = (!ends).then_some(Message::Write { reth, len });
+        self.message = (!ends).then_some(InboundMessage::Write { reth, len });
         if let Some(recv) = recv {
             let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
             let completion = recv_completion(&recv.wr, opcode, len, packet);

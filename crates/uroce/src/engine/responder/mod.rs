@@ -3,7 +3,7 @@
 //!
 //! The responder owns the receive queue, the message in progress, the responder resources that
 //! duplicates are answered from, and the queue of responses. It does not change the queue pair's
-//! state: it returns an [`Action`]. Invariant: a request packet is executed only if its PSN is the
+//! state: it returns an [`ResponderAction`]. Invariant: a request packet is executed only if its PSN is the
 //! ePSN, so each is executed once and in order.
 
 mod duplicate;
@@ -24,7 +24,7 @@ use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 use duplicate::Resource;
 pub use execute::{capacity, place, recv_completion};
-pub use nak::{Action, NakCause, Report, failed};
+pub use nak::{ErrorReport, NakCause, ResponderAction, failed};
 pub use transmit::NextResponse;
 
 /// The longest message, in bytes (9.7.1.1).
@@ -40,7 +40,7 @@ struct TakenRecv {
 
 /// A message of which more packets follow.
 #[derive(Debug)]
-enum Message {
+enum InboundMessage {
     Send {
         recv: TakenRecv,
         /// Bytes received.
@@ -66,7 +66,7 @@ pub struct Responder {
     nak_sent: Option<Psn>,
     /// The communication-established event has been raised.
     established: bool,
-    message: Option<Message>,
+    message: Option<InboundMessage>,
     recv_queue: RecvQueue,
     /// The last READ and atomic requests, for their duplicates; oldest first.
     resources: VecDeque<Resource>,
@@ -128,16 +128,16 @@ impl Responder {
         packet: &Packet,
         attributes: &Attributes,
         host: &mut impl Host,
-    ) -> Action {
+    ) -> ResponderAction {
         let psn = packet.headers.bth.psn;
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
             self.on_gap(psn);
-            return Action::None;
+            return ResponderAction::None;
         }
         if ahead < 0 {
             self.on_duplicate(operation, packet, attributes, host);
-            return Action::None;
+            return ResponderAction::None;
         }
         self.nak_sent = None;
         self.responses.withdraw_nak();
@@ -154,7 +154,7 @@ impl Responder {
         packet: &Packet,
         attributes: &Attributes,
         host: &mut impl Host,
-    ) -> Action {
+    ) -> ResponderAction {
         let psn = packet.headers.bth.psn;
         let starts = matches!(part, Part::First | Part::Only);
         if starts || psn != self.epsn {
@@ -162,7 +162,7 @@ impl Responder {
         }
         self.epsn = psn.next();
         if !starts && self.message.is_none() {
-            return Action::None;
+            return ResponderAction::None;
         }
         let executed = match operation {
             Operation::Send | Operation::SendImm => {
@@ -180,7 +180,7 @@ impl Responder {
             // 9.9.3, class D.
             Err(_) => {
                 self.drop_message();
-                Action::None
+                ResponderAction::None
             }
         }
     }
@@ -200,7 +200,7 @@ impl Responder {
 
     /// Drops the message in progress.
     fn drop_message(&mut self) {
-        if let Some(Message::Send { recv, .. }) = self.message.take() {
+        if let Some(InboundMessage::Send { recv, .. }) = self.message.take() {
             self.recv_queue.put_back(recv.wr);
         }
     }
@@ -208,8 +208,8 @@ impl Responder {
     /// Ends the message in progress; returns the receive WR that it took.
     fn take_message_recv(&mut self) -> Option<TakenRecv> {
         match self.message.take()? {
-            Message::Send { recv, .. } => Some(recv),
-            Message::Write { .. } => None,
+            InboundMessage::Send { recv, .. } => Some(recv),
+            InboundMessage::Write { .. } => None,
         }
     }
 

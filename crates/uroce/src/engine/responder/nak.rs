@@ -43,18 +43,21 @@ pub type Executed = Result<(), NakCause>;
 
 /// What the queue pair has to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ResponderAction {
     None,
-    /// Report the error, then move to ERR.
-    Fail(Report),
+    /// ErrorReport the error, then move to ERR.
+    Fail(ErrorReport),
     /// Raise the fatal event and move to ERR: a completion was lost.
     Fatal,
 }
 
 /// How the program learns of an error: through the receive WR that the message took, if it took one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Report {
-    Completion(WorkQueue, Completion),
+pub enum ErrorReport {
+    Completion {
+        queue: WorkQueue,
+        completion: Completion,
+    },
     Event(QpEvent),
 }
 
@@ -84,23 +87,27 @@ impl Fault {
 
 impl Responder {
     /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK.
-    pub(super) fn on_executed(&mut self, executed: Executed, attributes: &Attributes) -> Action {
+    pub(super) fn on_executed(
+        &mut self,
+        executed: Executed,
+        attributes: &Attributes,
+    ) -> ResponderAction {
         use NakCode::{InvalidRequest, RemoteAccess, RemoteOperational};
         use QpEvent::{AccessError, RequestError};
         let Err(cause) = executed else {
-            return Action::None;
+            return ResponderAction::None;
         };
         let fault = match cause {
-            NakCause::Drop => return Action::None,
+            NakCause::Drop => return ResponderAction::None,
             NakCause::ReceiverNotReady => {
                 let timer = attributes.min_rnr_timer;
                 self.nak_sent = Some(self.epsn);
                 self.push_nak(AethKind::RnrNak { timer });
-                return Action::None;
+                return ResponderAction::None;
             }
             NakCause::CqOverrun => {
                 self.push_nak(AethKind::Nak(RemoteOperational));
-                return Action::Fatal;
+                return ResponderAction::Fatal;
             }
             NakCause::InvalidRequest => {
                 Fault::new(InvalidRequest, IBV_WC_REM_INV_REQ_ERR, RequestError)
@@ -115,9 +122,12 @@ impl Responder {
             }
         };
         self.push_nak(AethKind::Nak(fault.code));
-        Action::Fail(match self.take_message_recv() {
-            Some(recv) => Report::Completion(recv.queue, failed(&recv.wr, fault.status)),
-            None => Report::Event(fault.event),
+        ResponderAction::Fail(match self.take_message_recv() {
+            Some(recv) => ErrorReport::Completion {
+                queue: recv.queue,
+                completion: failed(&recv.wr, fault.status),
+            },
+            None => ErrorReport::Event(fault.event),
         })
     }
 

@@ -43,11 +43,11 @@ fn an_ack_is_sent_after_the_first_request() {
 
     let seen = Rc::new(RefCell::new(Vec::new()));
     let log = seen.clone();
-    let link = move |side, packet: &crate::wire::Packet<'_>| {
+    let impair = move |side, packet: &crate::wire::Packet<'_>| {
         log.borrow_mut().push((side, packet.headers.aeth.is_some()));
         vec![us(1)]
     };
-    let mut network = Network::rc(1024, Box::new(link));
+    let mut network = Network::rc(1024, Box::new(impair));
     for side in 0..2 {
         for id in 0..3 {
             network.post_recv(side, recv_wr(id, &[sge(0, 10)]));

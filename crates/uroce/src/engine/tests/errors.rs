@@ -76,7 +76,7 @@ fn timeout_zero_retries_without_limit() {
     network.run_for(Duration::from_secs(3600));
     assert_eq!(sends(&network, 0), []);
     network.post_recv(1, recv_wr(1, &[sge(0, 10)]));
-    network.link = lossless(us(1));
+    network.impair = lossless(us(1));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);
 }

@@ -75,7 +75,7 @@ fn a_late_timeout_does_not_break_the_connection() {
     let mut network = unanswered_request(0);
     run_late(&mut network, TIMEOUT);
     assert_eq!(sends(&network, 0), []);
-    network.link = lossless(us(1));
+    network.impair = lossless(us(1));
     network.post_recv(1, recv_wr(9, &[sge(0, 10)]));
     network.run();
     assert_eq!(sends(&network, 0), [(1, IBV_WC_SUCCESS)]);

@@ -9,7 +9,7 @@ use crate::wire::{ICRC_LEN, Packet, Psn};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
-pub type Link = dyn FnMut(usize, &Packet) -> Vec<Duration>;
+pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 
 pub struct Side {
     pub qp: Qp,
@@ -18,7 +18,7 @@ pub struct Side {
 
 /// When a packet arrives; the number keeps packets that arrive together in order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Arrival {
+struct ArrivalKey {
     at: Time,
     number: u64,
 }
@@ -26,9 +26,9 @@ struct Arrival {
 pub struct Network {
     pub now: Time,
     pub sides: [Side; 2],
-    pub link: Box<Link>,
+    pub impair: Box<Impair>,
     /// The receiving side, and the packet.
-    in_flight: BTreeMap<Arrival, (usize, Vec<u8>)>,
+    in_flight: BTreeMap<ArrivalKey, (usize, Vec<u8>)>,
     copies: u64,
     /// By side.
     pub packets_sent: [u64; 2],
@@ -47,12 +47,12 @@ pub const fn ms(milliseconds: u64) -> Duration {
 }
 
 /// A network that delivers every packet once, after `delay`.
-pub fn lossless(delay: Duration) -> Box<Link> {
+pub fn lossless(delay: Duration) -> Box<Impair> {
     Box::new(move |_, _| vec![delay])
 }
 
 /// A network that loses every packet.
-pub fn dead() -> Box<Link> {
+pub fn dead() -> Box<Impair> {
     Box::new(|_, _| vec![])
 }
 
@@ -123,7 +123,7 @@ pub fn attributes(side: usize, psns: [Psn; 2], mtu: u32) -> QpChange {
 
 impl Network {
     /// Two queue pairs in RTS.
-    pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], link: Box<Link>) -> Network {
+    pub fn new(configs: [QpConfig; 2], changes: [QpChange; 2], impair: Box<Impair>) -> Network {
         let sides = [0, 1].map(|side: usize| {
             let mut side = Side {
                 qp: Qp::new(configs[side]),
@@ -135,7 +135,7 @@ impl Network {
         let mut network = Network {
             now: Time(1_000_000_000),
             sides,
-            link,
+            impair,
             in_flight: BTreeMap::new(),
             copies: 0,
             packets_sent: [0; 2],
@@ -162,12 +162,12 @@ impl Network {
         region.bytes.iter().all(|byte| *byte == 0)
     }
 
-    pub fn rc(mtu: u32, link: Box<Link>) -> Network {
-        Network::rc_with(mtu, link, QpChange::default())
+    pub fn rc(mtu: u32, impair: Box<Impair>) -> Network {
+        Network::rc_with(mtu, impair, QpChange::default())
     }
 
     /// `change`: another `timeout`, `retry_cnt` or `rnr_retry` of side 0.
-    pub fn rc_with(mtu: u32, link: Box<Link>, change: QpChange) -> Network {
+    pub fn rc_with(mtu: u32, impair: Box<Impair>, change: QpChange) -> Network {
         let psns = [Psn::new(0xffffe0), Psn::new(77)];
         let defaults = |side| attributes(side, psns, mtu);
         let first = QpChange {
@@ -179,7 +179,7 @@ impl Network {
         Network::new(
             [config(Service::Rc, 0), config(Service::Rc, 1)],
             [first, defaults(1)],
-            link,
+            impair,
         )
     }
 
@@ -230,9 +230,9 @@ impl Network {
             assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
             assert!(!bth.solicited || packet.headers.aeth.is_none());
             self.packets_sent[side] += 1;
-            for delay in (self.link)(side, &packet) {
+            for delay in (self.impair)(side, &packet) {
                 self.copies += 1;
-                let arrival = Arrival {
+                let arrival = ArrivalKey {
                     at: self.now.after(delay),
                     number: self.copies,
                 };
@@ -258,7 +258,7 @@ impl Network {
         timers.chain(self.transmit_at).flatten().min()
     }
 
-    fn next_arrival(&self) -> Option<Arrival> {
+    fn next_arrival(&self) -> Option<ArrivalKey> {
         self.in_flight
             .first_key_value()
             .map(|(arrival, _)| *arrival)

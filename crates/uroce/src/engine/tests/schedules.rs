@@ -177,7 +177,7 @@ impl Random {
     }
 }
 
-fn link(impairment: Impairment) -> Box<Link> {
+fn impair(impairment: Impairment) -> Box<Impair> {
     let mut random = Random(impairment.seed);
     Box::new(move |_, _| {
         let mut copies = Vec::new();
@@ -335,7 +335,7 @@ fn start(case: &Case) -> Network {
     let mut network = Network::new(
         [config(0), config(1)],
         [change(0), change(1)],
-        link(case.impairment),
+        impair(case.impairment),
     );
     network.transmit_delay = case.transmit_delay;
     for (side, of) in network.sides.iter_mut().enumerate() {

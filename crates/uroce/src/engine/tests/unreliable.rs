@@ -6,12 +6,12 @@ use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
 
-pub fn pair(services: [Service; 2], link: Box<Link>) -> Network {
+pub fn pair(services: [Service; 2], impair: Box<Impair>) -> Network {
     let psns = [Psn::new(0xff_ffff), Psn::new(3)];
     let mut network = Network::new(
         [config(services[0], 0), config(services[1], 1)],
         [attributes(0, psns, 1024), attributes(1, psns, 1024)],
-        link,
+        impair,
     );
     let bytes = &mut network.sides[0].host.region(KEY).bytes;
     for (i, byte) in bytes.iter_mut().enumerate() {
@@ -29,11 +29,11 @@ pub fn statuses(network: &Network, side: usize, queue: WorkQueue) -> Vec<(u64, u
 fn uc_drops_messages_that_lost_a_packet() {
     for lost in 0..9 {
         let mut count = 0;
-        let link: Box<Link> = Box::new(move |_, _| {
+        let impair: Box<Impair> = Box::new(move |_, _| {
             count += 1;
             if count == lost { vec![] } else { vec![us(1)] }
         });
-        let mut network = pair([Service::Uc, Service::Uc], link);
+        let mut network = pair([Service::Uc, Service::Uc], impair);
         for id in 0..2 {
             network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
         }
@@ -323,11 +323,11 @@ fn unusable_receive_wrs_are_errors() {
 #[test]
 fn a_returned_receive_wr_is_flushed_first() {
     let mut count = 0;
-    let link: Box<Link> = Box::new(move |_, _| {
+    let impair: Box<Impair> = Box::new(move |_, _| {
         count += 1;
         if count == 2 { vec![] } else { vec![us(1)] }
     });
-    let mut network = pair([Service::Uc, Service::Uc], link);
+    let mut network = pair([Service::Uc, Service::Uc], impair);
     for id in 1..3 {
         network.post_recv(1, recv_wr(id, &[sge(0, 4000)]));
     }
