@@ -1,4 +1,4 @@
-//! The lines of a configuration file, compared with the format that `config.rs` describes.
+//! Parses configuration files, and checks the directives against the format that `config.rs` documents.
 #![no_main]
 
 use std::ffi::CString;
@@ -8,20 +8,20 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &[u8]| {
     let mut lines = text.split_inclusive(|&c| c == b'\n').filter(|line| {
-        // The C library skips lines that are empty or a comment after their leading blanks.
+        // The C library skips empty lines and comments, with or without leading blanks.
         let line: &[u8] = line.split(|&c| c == 0).next().unwrap_or_default();
         let line = line.iter().find(|c| !matches!(c, b' ' | b'\t'));
         !matches!(line, Some(b'\n' | b'#'))
     });
     for directive in parse(text) {
-        let line = lines.next().expect("each directive has a line");
+        let line = lines.next().expect("more directives than lines");
         let word = match directive {
             Directive::Driver(name) => {
-                CString::new(name).expect("a name is a C string");
+                CString::new(name).expect("a zero byte in a name");
                 name
             }
             Directive::Bad(word) => {
-                // A line that consists of the word `driver` alone, without a separator, is bad.
+                // A line may consist of the word alone, without a separator after it.
                 assert!(word != b"driver" || !line.contains(&b'\n') || line.contains(&0));
                 word
             }

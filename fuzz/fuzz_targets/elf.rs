@@ -1,4 +1,4 @@
-//! The check of a provider's file before dlopen.
+//! Checks whether a file is a provider, as the library does before dlopen.
 #![no_main]
 
 use ibverbs::provider::load::elf::{ReadAt, is_provider};
@@ -10,8 +10,8 @@ struct File<'a>(&'a [u8], Cell<u32>);
 impl ReadAt for File<'_> {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
         self.1.set(self.1.get() + 1);
-        // Each read is a system call. The vendors' files need fewer than a hundred.
-        assert!(self.1.get() < 10_000, "the check reads too much");
+        // Each read is a system call; real providers need less than 100.
+        assert!(self.1.get() < 10_000, "too many reads");
         let rest = self.0.get(usize::try_from(offset).ok()?..)?;
         buf.copy_from_slice(rest.get(..buf.len())?);
         Some(())

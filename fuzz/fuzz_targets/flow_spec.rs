@@ -1,4 +1,4 @@
-//! Translates arbitrary bytes, as a program's flow specification, to the kernel's form.
+//! Converts a program's flow specification to the kernel's.
 #![no_main]
 
 use ibverbs::uverbs::cmd::flow_spec::{HANDLE, KERNEL_MAX, Names, to_kernel};

@@ -1,5 +1,5 @@
-//! The 40 bytes in front of a UD message: the sender found in them, compared with the C library's
-//! ibv_init_ah_from_wc if that library is installed.
+//! Parses the 40 bytes in front of a UD message, and compares the result with the C library's
+//! ibv_init_ah_from_wc if that is installed.
 #![no_main]
 
 use core::{ffi::c_int, mem::MaybeUninit};
@@ -18,20 +18,21 @@ type InitAh = unsafe extern "C" fn(
     *mut ibv_ah_attr,
 ) -> c_int;
 
-static ORIGINAL: LazyLock<Option<Library>> = LazyLock::new(|| {
+static C_LIBRARY: LazyLock<Option<Library>> = LazyLock::new(|| {
     let path = format!(
         "/usr/lib/{}-linux-gnu/libibverbs.so.1",
         std::env::consts::ARCH
     );
-    // SAFETY: the library's constructors have no preconditions.
+    // SAFETY: libibverbs may be loaded at any time: its constructors have no preconditions.
     unsafe { Library::new(path) }.ok()
 });
 
-/// The C library's errno. EBADF means that it accepted the header: the next step, reading the GID table by
-/// ioctl, fails because the context has no descriptor.
+/// Returns the C library's errno: EBADF if it accepts the header. It then searches for the receiver's
+/// GID by ioctl, which fails because the context has no descriptor.
 fn theirs(library: &Library, grh: &[u8; 40]) -> c_int {
-    // SAFETY: the function has this type. Zeros are valid for all three structs; of the context the C
-    // library reads only the descriptor and the private part, which is longer here than in any release.
+    // SAFETY: the function has this type. Context, completion and attributes may be all zeros; of the
+    // context the library reads only the descriptor and the private part, which is longer here than
+    // in any release.
     unsafe {
         let init = library.get::<InitAh>(b"ibv_init_ah_from_wc").unwrap();
         let mut private = [0_u64; 256];
@@ -67,7 +68,7 @@ fuzz_target!(|grh: [u8; 40]| {
         }
         Err(errno) => errno.0,
     };
-    if let Some(library) = &*ORIGINAL {
+    if let Some(library) = &*C_LIBRARY {
         assert_eq!(theirs(library, &grh), errno);
     }
 });

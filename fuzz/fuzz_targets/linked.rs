@@ -1,8 +1,8 @@
-//! Commands that a provider has built, sent to a kernel that answers anything.
+//! Executes commands that a provider built, on a fake kernel that returns anything.
 //!
-//! This program's own `ioctl` is that kernel. It writes into a command what the real one may write:
-//! the `data` of object handles, the flags, the error; and besides it scribbles over the rest of the
-//! attributes, which a library should survive too.
+//! This program's `ioctl` is that kernel. It changes what the real one may change (the `data` of object
+//! handles, flags, the error), and also overwrites the other members of the attributes, which the
+//! library must tolerate.
 #![no_main]
 
 use core::{
@@ -21,7 +21,7 @@ use ibverbs::uverbs::{
 use ibverbs_abi::*;
 use libfuzzer_sys::{arbitrary::Unstructured, fuzz_target};
 
-/// What the kernel is to answer, and the attributes that it answered with.
+/// The response that the fake kernel is to give, and the attributes that it returned.
 #[derive(Default)]
 struct Kernel {
     errno: c_int,
@@ -33,15 +33,15 @@ thread_local! {
     static KERNEL: RefCell<Kernel> = RefCell::default();
 }
 
-/// libc's, for the library in this program.
+/// Replaces libc's function for the library in this program.
 ///
 /// # Safety
-/// `arg` is an ioctl header with as many attributes behind it as it says.
+/// `arg` points to an ioctl header that is followed by `num_attrs` attributes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(_fd: c_int, request: c_ulong, arg: *mut c_void) -> c_int {
     assert_eq!(request, RDMA_VERBS_IOCTL as c_ulong);
     let header = arg.cast::<ib_uverbs_ioctl_hdr>();
-    // SAFETY: by the contract.
+    // SAFETY: the caller guarantees a header with `num_attrs` attributes after it.
     let attrs = unsafe {
         let count = usize::from((*header).num_attrs);
         assert_eq!(
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn ioctl(_fd: c_int, request: c_ulong, arg: *mut c_void) -
 
 const ROOM: usize = 12;
 
-/// A command buffer with room behind it, as DECLARE_COMMAND_BUFFER makes it.
+/// A command buffer followed by room for attributes, as declared by DECLARE_COMMAND_BUFFER.
 #[repr(C)]
 struct Block {
     buffer: ibv_command_buffer,
@@ -84,7 +84,7 @@ const CANARY: u64 = 0x1357_9bdf_0246_8ace;
 
 impl Block {
     fn new(input: &mut Unstructured, data: *mut u8, room: usize) -> Box<Block> {
-        // SAFETY: numbers and pointers, all of which may be zero.
+        // SAFETY: all members are numbers and pointers, which may be zero.
         let mut block: Box<Block> = Box::new(unsafe { MaybeUninit::zeroed().assume_init() });
         block.after = CANARY;
         let count = input.int_in_range(0..=4).unwrap_or(0).min(room);
@@ -98,7 +98,7 @@ impl Block {
                 data: data as u64,
             };
         }
-        // A provider's index is of one of its own attributes, or of none.
+        // The index is that of one of the provider's attributes, or _UHW_NO_INDEX.
         let index = input.arbitrary::<u8>().unwrap_or(0);
         block.buffer.uhw_in_idx = if usize::from(index) < count {
             index
@@ -128,7 +128,7 @@ impl Block {
 
 fuzz_target!(|bytes: &[u8]| {
     let mut input = Unstructured::new(bytes);
-    // What the attributes point to.
+    // The data that the attributes point to.
     let mut data = [0x55_u8; 64];
     let room = input.int_in_range(0..=ROOM).unwrap_or(ROOM);
     let mut blocks: Vec<Box<Block>> = (0..input.int_in_range(1..=4).unwrap_or(1))
@@ -156,7 +156,7 @@ fuzz_target!(|bytes: &[u8]| {
     let linked = total - before[0].len();
 
     let mut state = State::new(1);
-    // SAFETY: zeros are a context; of it the library looks at its descriptor and its private part.
+    // SAFETY: a context may be all zeros; the library reads only its descriptor and private part.
     let mut context: Box<verbs_context> = Box::new(unsafe { MaybeUninit::zeroed().assume_init() });
     context.priv_ = (&raw mut state).cast();
     context.context.cmd_fd = -1;
@@ -164,7 +164,7 @@ fuzz_target!(|bytes: &[u8]| {
     let context = &raw mut context.context;
     let first = &raw mut blocks[0].buffer;
 
-    // SAFETY: the blocks are command buffers of this program's own, linked up and live.
+    // SAFETY: the blocks are live, linked command buffers, and the context is live.
     let (result, sent) = unsafe {
         assert_eq!(__ioctl_final_num_attrs(3, first) as usize, 3 + total);
         needs(first, Needs::default());
@@ -182,18 +182,18 @@ fuzz_target!(|bytes: &[u8]| {
             assert_eq!(
                 result,
                 if total > 8 {
-                    Err(libc::EINVAL)
+                    Err(Errno(libc::EINVAL))
                 } else if errno != 0 {
-                    Err(errno)
+                    Err(Errno(errno))
                 } else {
                     Ok(())
                 }
             );
-            (result.err().unwrap_or(0), 2)
+            (result.map_or_else(|errno| errno.0, |()| 0), 2)
         }
     };
     let answered = KERNEL.with_borrow(|kernel| kernel.answered.clone());
-    // The results stand where the provider has its attributes; on failure nothing came back.
+    // Results are copied to the provider's attributes; after a failure these are unchanged.
     let mut at = if whole { before[0].len() } else { sent };
     for (i, (block, before)) in blocks.iter().zip(&before).enumerate() {
         assert_eq!(block.after, CANARY);

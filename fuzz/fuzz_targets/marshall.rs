@@ -1,8 +1,7 @@
-//! The kernel's forms of attributes and path records made into the programs', and back, against the
-//! C library's functions where it is installed.
+//! Converts attributes and path records between the kernel's and the programs' form, and compares the
+//! result with the C library's functions if it is installed.
 //!
-//! The first byte chooses the function; 256 bytes each for source and destination follow, as far as
-//! there are any.
+//! The first byte selects the function. Up to 256 bytes each for source and destination follow.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -17,12 +16,12 @@ struct Bytes([u8; 256]);
 
 type Copy<D, S> = unsafe extern "C" fn(*mut D, *mut S);
 
-static ORIGINAL: LazyLock<Option<Library>> = LazyLock::new(|| {
+static C_LIBRARY: LazyLock<Option<Library>> = LazyLock::new(|| {
     let path = format!(
         "/usr/lib/{}-linux-gnu/libibverbs.so.1",
         std::env::consts::ARCH
     );
-    // SAFETY: the library's constructors have no conditions.
+    // SAFETY: libibverbs may be loaded at any time: its constructors have no preconditions.
     unsafe { Library::new(path) }.ok()
 });
 
@@ -30,8 +29,8 @@ fn compare<D, S>(name: &str, ours: Copy<D, S>, src: Bytes, dst: Bytes) {
     const { assert!(size_of::<D>() <= 256 && size_of::<S>() <= 256) };
     let run = |copy: Copy<D, S>| {
         let (mut src, mut dst) = (src, dst);
-        // SAFETY: every member of these structs is a number, so that any bytes will do, and there
-        // are enough of them, well aligned.
+        // SAFETY: all members of these structs are numbers, so any bytes are valid; both buffers are
+        // large enough and aligned.
         unsafe { copy((&raw mut dst).cast(), (&raw mut src).cast()) };
         dst
     };
@@ -41,7 +40,7 @@ fn compare<D, S>(name: &str, ours: Copy<D, S>, src: Bytes, dst: Bytes) {
         dst.0[size_of::<D>()..],
         "{name} wrote beyond the struct"
     );
-    if let Some(library) = &*ORIGINAL {
+    if let Some(library) = &*C_LIBRARY {
         // SAFETY: the function of this name has this type.
         let theirs = *unsafe { library.get::<Copy<D, S>>(name.as_bytes()) }.unwrap();
         assert_eq!(ours, run(theirs), "{name}");

@@ -1,7 +1,7 @@
-//! Which driver accepts a device, by its name and its modalias, compared with fnmatch and the patterns that
-//! the C library makes from a driver's table.
+//! Matches a device with providers by driver ID, name and modalias, and compares the result with
+//! fnmatch and the patterns that the C library derives from a match table.
 //!
-//! Input: one byte for the driver id, the device's name up to a NUL, its modalias.
+//! Input: one byte for the driver ID, the device's name up to a zero byte, its modalias.
 #![no_main]
 
 use std::{
@@ -19,7 +19,7 @@ use ibverbs::{
 use ibverbs_abi::*;
 use libfuzzer_sys::fuzz_target;
 
-/// Tables like those of the vendors' providers.
+/// Match tables like those of real providers.
 enum Entry {
     Id(u32),
     Pci(u16, u16),
@@ -113,11 +113,11 @@ fn drivers() -> &'static [registry::Driver] {
 }
 
 fn fnmatch(pattern: &CStr, text: &CStr) -> bool {
-    // SAFETY: both strings end with a NUL.
+    // SAFETY: both are C strings.
     unsafe { libc::fnmatch(pattern.as_ptr(), text.as_ptr(), 0) == 0 }
 }
 
-/// Whether the C library matches the entry with the modalias.
+/// Whether the C library matches an alias with an entry.
 fn matches(entry: &Entry, alias: &CStr) -> bool {
     match entry {
         Id(_) => false,
@@ -144,7 +144,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mut device = SysfsDevice::new().unwrap();
     let _ = set_field(&mut device.ibdev_name, &[name]);
     let _ = set_field(&mut device.modalias, &[alias]);
-    // The modalias has been read; there is no file.
+    // Keeps the library from reading the modalias from a file.
     device.flags |= VSYSFS_READ_MODALIAS;
     device.driver_id = id.into();
 

@@ -1,4 +1,5 @@
-//! Replies of RDMA netlink. Each datagram is preceded by its length: two bytes, little-endian.
+//! Parses RDMA netlink replies. The input is a sequence of datagrams, each preceded by its length (2 bytes,
+//! little-endian).
 #![no_main]
 
 use ibverbs_netlink::nldev::{DeviceNumber, ReplyParser, ReplyState, decode_dev};
@@ -7,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|bytes: &[u8]| {
     let mut parser = ReplyParser::default();
     let mut rest = bytes;
-    // The last byte says after how many messages `take` ends the reply.
+    // The last byte selects after how many messages the callback stops the parser.
     let limit = bytes.last().map_or(0, |&last| usize::from(last) % 8);
     let mut taken = 0;
     while let [low, high, tail @ ..] = rest {

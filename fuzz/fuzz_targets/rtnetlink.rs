@@ -1,5 +1,4 @@
-//! rtnetlink's messages, and what the resolution of a GID concludes from them. The first 16 bytes are the
-//! GID.
+//! Parses rtnetlink messages and derives the next hop of a GID from them. The first 16 bytes are the GID.
 #![no_main]
 
 use ibverbs::neigh::{

@@ -1,5 +1,5 @@
-//! Numbers, device numbers, GUIDs, GIDs and P_Keys in sysfs files, compared with the libc functions by
-//! which the C library parses them.
+//! Parses numbers, device numbers, GUIDs, GIDs and P_Keys in the format of sysfs files, and compares the
+//! results with those of the libc functions that the C library uses.
 #![no_main]
 
 use std::ffi::{CStr, CString};
@@ -10,19 +10,19 @@ use ibverbs::{
 };
 use libfuzzer_sys::fuzz_target;
 
-/// The `N` numbers that sscanf finds at the start of a string; `None` if it finds fewer.
+/// The first `N` numbers of a string, if sscanf finds that many.
 fn scanned<const N: usize, T: Copy + Default>(text: &CStr, format: &CStr) -> Option<[T; N]> {
     let mut values = [T::default(); N];
     let [a, b, c, d] =
         core::array::from_fn(|i| values.get_mut(i).map_or(core::ptr::null_mut(), |v| v));
-    // SAFETY: both strings end with a NUL. The format has N conversions of T's size, for the N values; sscanf
-    // does not use the remaining arguments.
+    // SAFETY: both are C strings; the format has N conversions of T's size, whose targets are N values.
+    // Further arguments are not used.
     let found = unsafe { libc::sscanf(text.as_ptr(), format.as_ptr(), a, b, c, d) };
     (found == N as i32).then_some(values)
 }
 
-/// Whether releases of glibc disagree on the text: up to 2.41 sscanf reads a 0x without digits as 0 (glibc
-/// bug 12701); later releases, like this library and ISO C, find no number.
+/// Whether the result depends on the version of glibc: up to 2.41 it parses 0x without digits as 0 (bug
+/// 12701). Later versions, ISO C and this library reject it.
 fn ambiguous(text: &[u8]) -> bool {
     [text, b"\0"]
         .concat()
@@ -31,7 +31,7 @@ fn ambiguous(text: &[u8]) -> bool {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    // A value is a C string in a buffer of fixed size, which has 41 bytes at most.
+    // A file's value is a C string; the largest buffer that a caller passes has 41 bytes.
     let bytes = &bytes[..bytes.len().min(40)];
     let text = CString::new(bytes.split(|&c| c == 0).next().unwrap_or_default()).unwrap();
     let value = text.to_bytes();
@@ -39,7 +39,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
 
-    // SAFETY: the string ends with a NUL.
+    // SAFETY: a C string.
     let number = unsafe { libc::strtoul(text.as_ptr(), core::ptr::null_mut(), 10) };
     assert_eq!(unsigned(value), number);
     let numbers = scanned::<2, u32>(&text, c"%u:%u").map(|[a, b]| (a, b));

@@ -1,4 +1,4 @@
-//! Values of IBV_UROCE.
+//! Parses values of IBV_UROCE.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What uroce reads from rtnetlink: interfaces, addresses, default routes, notifications.
+//! Parses what uroce reads from rtnetlink: interfaces, addresses, default routes, notifications.
 #![no_main]
 
 use ibverbs_netlink::rtnl::{Route, address, concerns, link, route};
@@ -6,7 +6,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|datagram: &[u8]| {
     let concerned = concerns(datagram, 7);
-    // A datagram that is cut off concerns no interface that the whole does not concern.
+    // A truncated datagram must not concern an interface that the whole one does not concern.
     if let Some((_, shorter)) = datagram.split_last() {
         assert!(concerned || !concerns(shorter, 7));
     }
