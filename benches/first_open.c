@@ -1,6 +1,6 @@
 /*
- * first_open DEVICE: prints how many nanoseconds a process's first list of
- * devices and the opening of one of them take.
+ * first_open DEVICE: prints the time in ns that a process's first ibv_get_device_list and the opening of
+ * DEVICE take.
  */
 #include <infiniband/verbs.h>
 #include <stdio.h>

@@ -1,14 +1,14 @@
 /*
- * registrations PATTERN REGIONS CYCLES KERNEL: what it costs to keep registered memory out of children of
- * fork(): holds REGIONS ranges, gives back and holds one of them at random CYCLES times, and gives all back.
+ * registrations PATTERN REGIONS CYCLES KERNEL: measures the cost of hiding registered memory from children of
+ * fork(). Protects REGIONS ranges, CYCLES times releases and protects a random one of them, and releases all.
  *
- *   adjacent     a page each, side by side
- *   scattered    every second page
- *   overlapping  one to eight pages each, anywhere in twice as many pages
+ *	adjacent     one page each, side by side
+ *	scattered    every second page
+ *	overlapping  one to eight pages each, at random in twice as many pages
  *
- * KERNEL: `real`; `none`, madvise() does nothing, so that what is measured is the library; `off`, fork safety
- * is not asked for. Prints nanoseconds of processor time per hold, per cycle of two calls and per give,
- * madvise calls per cycle, bytes of heap and mappings per region.
+ * KERNEL is `real`; `none`: madvise() does nothing, which leaves the cost of the library; or `off`: fork
+ * safety is not enabled. Prints CPU time in ns per protected range, per cycle and per released range, madvise
+ * calls per cycle, and heap bytes and mappings per region.
  */
 #define _GNU_SOURCE
 #include <infiniband/verbs.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of infiniband/driver.h, which is not for programs. */
+/* From infiniband/driver.h. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
@@ -30,7 +30,7 @@ static const size_t page = 4096;
 static unsigned long calls;
 static int real;
 
-/* In the place of libc's, for the library. */
+/* Replaces libc's function, for the library. */
 int madvise(void *addr, size_t len, int advice)
 {
 	calls++;
@@ -55,7 +55,7 @@ static char *range(long i, size_t *len)
 	return base + hash % (2 * regions) * page;
 }
 
-/* Of this process, kernel included: others may run. */
+/* CPU time of this process, including the kernel's; wall time would include other processes. */
 static double now(void)
 {
 	struct timespec time;

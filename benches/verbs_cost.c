@@ -1,8 +1,7 @@
 /*
- * verbs_cost DEVICE: under callgrind, calls each control verb a number of times
- * and leaves a dump of the instructions of each (one per verb, named). The shim
- * takes its own instructions out. Prints "verb calls" for each, in the order of
- * the dumps.
+ * verbs_cost DEVICE: under callgrind, calls each control verb a number of times, and dumps the instructions
+ * of each verb separately. The shim does not count its own instructions. Prints a line "VERB CALLS" for each
+ * dump, in order.
  */
 #include "walk.h"
 
@@ -27,7 +26,7 @@ static int *collecting, none;
 		*collecting = 0; \
 	} while (0)
 
-/* After a verb's rounds: a dump of its own. */
+/* Ends the rounds of a verb and writes its dump. */
 static void finished(const char *verb, int calls)
 {
 	if (!calls)
@@ -36,7 +35,7 @@ static void finished(const char *verb, int calls)
 	printf("%s %d\n", verb, calls);
 }
 
-/* A verb whose object is made and destroyed in each round; both are counted in passes of their own. */
+/* A verb that creates an object, and the one that destroys it; each is counted in a pass of its own. */
 #define PAIR(make_name, make, destroy_name, destroy, variable) \
 	do { \
 		int pass_, i_, made_; \
@@ -62,7 +61,7 @@ static void finished(const char *verb, int calls)
 		} \
 	} while (0)
 
-/* A verb that leaves nothing behind. */
+/* A verb that creates nothing. */
 #define SINGLE(name, before, call) \
 	do { \
 		int i_; \
@@ -178,7 +177,7 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	walk_init();
-	collecting = dlsym(RTLD_DEFAULT, "bench_collecting");
+	collecting = dlsym(RTLD_DEFAULT, "fake_collecting");
 	if (!collecting)
 		collecting = &none;
 	COUNT(kept = ibv_get_device_list(NULL));

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""figures.py LIBRARY-DIR HOSTS...: perftest's latencies and bandwidths between hosts (see compat-tests/uroce/run_programs.py), side by side.
-Nothing here asserts a time."""
+"""figures.py LIBRARY-DIR HOSTS...: runs perftest on our library in LIBRARY-DIR, and prints latencies and
+bandwidths of each kind of hosts (see compat-tests/uroce/hosts.py) side by side. It asserts no times."""
 import os
 import subprocess
 import sys
@@ -11,26 +11,30 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 import checks  # noqa: E402
 import hosts  # noqa: E402
 
-# What is measured; the column of the result in the client's last row; the unit.
-SLOW = bool(os.environ.get("SLOW"))  # an emulated machine
+SLOW = bool(os.environ.get("SLOW"))  # an emulated machine: fewer tests and messages
 N, BIG = (300, 30) if SLOW else (5000, 300)
+# The column of the result in the client's last row, and the unit.
 LATENCY, BANDWIDTH = (2, "us (typical)"), (1, "MiB/s (mean)")
 TESTS = [
     *((f"ib_{op}_lat -s {size} -n {N}", LATENCY) for op in ("send", "write", "read") for size in (8, 4096)),
     (f"ib_send_lat -e -s 8 -n {N}", LATENCY),
     (f"ib_atomic_lat -n {N}", LATENCY),
     (f"ib_send_lat -c UD -s 8 -n {N}", LATENCY),
-    *((f"ib_{op}_bw -s {size} -n {BIG * n}", BANDWIDTH) for op in ("send", "write", "read") for size, n in ((8, 10), (4096, 10), (65536, 3), (1 << 20, 1))),
+    *(
+        (f"ib_{op}_bw -s {size} -n {BIG * n}", BANDWIDTH)
+        for op in ("send", "write", "read")
+        for size, n in ((8, 10), (4096, 10), (65536, 3), (1 << 20, 1))
+    ),
     (f"ib_write_bw -b -s 65536 -n {BIG * 3}", BANDWIDTH),
     (f"ib_send_bw -c UD -s 4096 -n {BIG * 10}", BANDWIDTH),
 ]  # fmt: skip
 
-if SLOW:  # some of them
+if SLOW:
     TESTS = [test for test in TESTS if "_lat -s 8" in test[0] or "_bw -s 65536" in test[0]]
 
 
 def measure(test, column, server, client, port):
-    """The value, or why there is none."""
+    """Returns the measured value, or "hangs" or "fails"."""
     running = []
     for host in (server, client):
         argv = [*test.split(), "-F", "-d", host.device, "-x", str(host.gid_index(1)), "-p", str(port)]

@@ -1,5 +1,7 @@
-/* messages DEVICE send|write|read SIZE NUMBER: that many messages between two queue pairs of this process,
- * one after the other, polling. Both ends are in what is counted. */
+/*
+ * messages DEVICE send|write|read SIZE NUMBER: transfers NUMBER messages between two QPs of this process, one
+ * after the other, busy-polling. Both ends are counted. ./run runs it under callgrind and strace.
+ */
 #include "../../compat-tests/uroce/faults/rig.h"
 
 #include <stdlib.h>

@@ -1,9 +1,10 @@
-/* raw ADDRESS WHAT [SIZE]: what the network stack gives without RDMA, between two processes of this machine.
+/*
+ * raw ADDRESS TEST [SIZE]: measures the network stack without RDMA, between two processes of this machine.
  *
- *   udp-lat       a datagram there and back, both sides asleep in between: microseconds one way
- *   udp-lat-spin  the same, both sides asking again and again
- *   udp-bw        a stream of datagrams of SIZE bytes: MiB/s that arrive
- *   tcp-bw        a stream in writes of SIZE bytes: MiB/s
+ *	udp-lat       ping-pong with blocking sockets: microseconds one way
+ *	udp-lat-spin  the same with non-blocking sockets, busy-polling
+ *	udp-bw        a stream of datagrams of SIZE bytes: MiB/s received
+ *	tcp-bw        a stream written SIZE bytes at a time: MiB/s
  */
 #include <arpa/inet.h>
 #include <errno.h>
