@@ -1,10 +1,10 @@
-# Sourced by run: builds the test program and providers that are wrong in various ways.
+# Sourced by run: builds the test programs, and providers with various faults.
 # shellcheck shell=bash disable=SC2154
 
 build "$here/probe.c" -L"$theirs" -libverbs
 build "$here/../providers/verbs_walk.c" -L"$theirs" -libverbs
 
-# odd NAME FLAGS...: compiles a provider into the fixtures directory.
+# odd NAME FLAGS...: builds fixtures/odd.c as a provider with the fault that FLAGS select.
 odd() {
     local name=$1
     shift
@@ -21,7 +21,7 @@ odd notable -DNO_TABLE
 odd twice -DTWICE
 odd unresolved -DFUTURE
 
-# A provider bound to a version node that no library has.
+# A provider that requires a symbol version that no library has.
 echo 'IBVERBS_PRIVATE_99 { global: symbol_of_the_future; };' > "$work/future.map"
 echo 'void symbol_of_the_future(void); void symbol_of_the_future(void) { }' > "$work/future.c"
 mkdir -p "$work/future"
@@ -29,9 +29,10 @@ gcc -shared -fPIC -Wl,-soname,libibverbs.so.1 -Wl,--version-script,"$work/future
     -o "$work/future/libibverbs.so" "$work/future.c"
 odd future -DFUTURE -L"$work/future" -libverbs
 
-# Files that are no provider at all.
-good=$(dirname "$(realpath "${C_LIB:-/usr/lib/$(gcc -print-multiarch)/libibverbs.so.1}")")/libibverbs/librxe-rdmav34.so
-# patched NAME OFFSET BYTES: the good one with some bytes changed.
+# Files that are not valid providers.
+good=$(dirname "$(realpath "${C_LIB:-/usr/lib/$(gcc -print-multiarch)/libibverbs.so.1}")")
+good=$good/libibverbs/librxe-rdmav34.so
+# patched NAME OFFSET BYTES: a valid provider with some bytes overwritten.
 patched() {
     cp "$good" "$fixtures/$1-rdmav34.so"
     printf '%b' "$3" | dd of="$fixtures/$1-rdmav34.so" bs=1 seek="$2" conv=notrunc status=none
@@ -43,12 +44,12 @@ patched executable 16 '\x02\x00'
 for size in 0 10 64 1000 9000; do
     head -c $size "$good" > "$fixtures/cut$size-rdmav34.so"
 done
-echo 'I am no shared object' > "$fixtures/text-rdmav34.so"
+echo 'not a shared object' > "$fixtures/text-rdmav34.so"
 mkdir "$fixtures/directory-rdmav34.so"
 ln -s /nowhere "$fixtures/dangling-rdmav34.so"
 ln -s loop-rdmav34.so "$fixtures/loop-rdmav34.so"
 cp "$good" "$fixtures/fine-rdmav34.so"
 cp "$good" "$fixtures/unreadable-rdmav34.so"
 chmod 000 "$fixtures/unreadable-rdmav34.so"
-# Found by the library search path, which `with_path` adds.
+# Found through the library search path (extra_path).
 cp "$good" "$fixtures/libelsewhere-rdmav34.so"

@@ -1,15 +1,15 @@
 /*
- * probe COMMAND...: does a few things with the library and prints what came of
- * each, so that two libraries can be compared in the same circumstances.
+ * probe COMMAND...: calls parts of the library and prints the results, so that two libraries can be compared
+ * under the same conditions. `run` runs it.
  *
- *   list          the devices, twice
- *   open          opens each, asks it the small questions, closes it
- *   sysfs         the helpers that read sysfs
- *   reg           registers memory and tells whether a child would get it
- *   fork          asks for fork safety, before and after a registration
- *   loop-list N   N times list/free: what is left behind
- *   loop-open N   N times open/close
- *   loop-verbs N  N times make and destroy one of each object
+ *	list          lists the devices, twice
+ *	open          opens each device, queries it, closes it
+ *	sysfs         calls the helper functions that read sysfs
+ *	reg           registers memory and prints whether a child of fork() would get it
+ *	fork          enables fork safety, before and after a registration
+ *	loop-list N   N times: list the devices and free the list; prints what leaked
+ *	loop-open N   N times: open and close
+ *	loop-verbs N  N times: create and destroy one object of each kind
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Exported, but not in verbs.h. */
+/* Exported, but not declared in verbs.h. */
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
@@ -107,7 +107,7 @@ static void open_all(void)
 		ctx = ibv_open_device(list[i]);
 		clock_gettime(CLOCK_MONOTONIC, &end);
 		seconds = (double)(end.tv_sec - start.tv_sec) + (double)(end.tv_nsec - start.tv_nsec) / 1e9;
-		/* Five seconds is the time limit; a busy machine may take some of them otherwise. */
+		/* The time limit is 5 s; on a busy machine the call may take a little longer. */
 		printf("%s: %s, errno %d, %s\n", ibv_get_device_name(list[i]), ctx ? "open" : "not open",
 		       ctx ? 0 : errno, seconds < 4.9 ? "in time" : "after the time limit");
 		if (!ctx)
@@ -141,7 +141,7 @@ static void sysfs(void)
 		}
 }
 
-/* Whether the page at addr is kept from children. */
+/* Whether the page at addr is hidden from children. */
 static int dont_copy(void *addr)
 {
 	FILE *smaps = fopen("/proc/self/smaps", "re");
@@ -243,7 +243,7 @@ static void loop(const char *what, long times)
 {
 	struct ibv_context *kept = NULL;
 	struct ibv_device **list;
-	/* What is allocated once and kept, in caches and tables, is there by then. */
+	/* By then the caches and tables that are allocated once exist. */
 	long i, warm = times / 2, bytes = 0;
 	int fds = 0, n, mismatches = 0, first = -1;
 
@@ -274,7 +274,7 @@ static void loop(const char *what, long times)
 			ibv_free_device_list(list);
 	}
 	bytes = (long)mallinfo2().uordblks - bytes;
-	/* A few bytes more or less are stdio's and the like; a leak shows in each round. */
+	/* A few bytes come from stdio and the like; a leak shows in each round. */
 	printf("%s: %d fds more, bytes per round %ld, %d mismatches\n", what, open_fds() - fds, bytes / times,
 	       mismatches);
 	if (kept)

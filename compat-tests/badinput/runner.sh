@@ -1,4 +1,4 @@
-# Sourced by run: how one case is run.
+# Sourced by run: functions that run one case on both libraries and compare.
 # shellcheck shell=bash disable=SC2154,SC2034
 
 rooted=
@@ -9,34 +9,34 @@ if [ "$LEAKS" != 0 ]; then
     if command -v valgrind > /dev/null; then valgrind=1; else echo "valgrind is missing: no leak checks"; fi
 fi
 
-# tree DEVICES...: a fresh sysfs tree in $sys.
+# tree DEVICES...: creates a new sysfs tree in $sys.
 tree() {
     rm -rf "$sys"
-    "$bench_dir/mksys" "$sys" "$@"
+    "$fake_dir/mksys" "$sys" "$@"
     uv=$sys/class/infiniband_verbs/uverbs0
     ib=$sys/class/infiniband/$(cat "$uv/ibdev" 2> /dev/null)
 }
 
-# What a case may set before it calls `check`; `check` forgets them afterwards:
-#   in_namespace   shell commands to run as root in a mount namespace of the case's own, before the program
-#   as_nobody=1    then run it as an unprivileged user
+# Variables that a case may set before it calls `check`, which resets them afterwards:
+#   in_namespace   shell commands to run before the program, as root in a new mount namespace
+#   as_nobody=1    run the program as an unprivileged user
 #   limits         an argument for prlimit
-#   extra_path     a directory that the program's libraries are searched in besides
-#   undefined=1    the C original reads memory that it never wrote, so that ours only has to end well
-#   after          shell command whose output counts too
-#   leaks=0        no valgrind run (too slow, or it cannot work there)
-#   slow=SECONDS   more than the usual time
-#   otherwise      a sed script that turns the C original's output into ours, where we differ on purpose
+#   extra_path     an additional directory in LD_LIBRARY_PATH
+#   undefined=1    the C library reads uninitialized memory: do not compare, ours only has to exit with 0
+#   after          a shell command whose output is compared as well
+#   leaks=0        do not run under valgrind (too slow, or impossible)
+#   slow=SECONDS   time limit, if not 60 s
+#   otherwise      a sed script that makes the C library's output equal to ours, for an intended difference
 forget() {
     in_namespace='' as_nobody='' limits='' leaks=1 slow=60 after='' extra_path='' undefined='' otherwise=''
 }
 forget
 
-# launch LIB OUT COMMAND...: runs it in the case's circumstances.
+# launch LIB OUT COMMAND...: runs COMMAND as these variables say.
 launch() {
     local lib=$1 out=$2 full=()
     shift 2
-    # The limit goes last, for what is started before must not suffer from it.
+    # The limit must not apply to the commands before it.
     [ -z "$limits" ] || full+=(prlimit "$limits")
     [ -z "$as_nobody" ] || full+=(setpriv --reuid=65534 --regid=65534 --clear-groups)
     wrapper=()
@@ -45,7 +45,7 @@ launch() {
     with "$lib" "$out" "${full[@]}" timeout "$slow" "$@"
 }
 
-# leak_counts FILE: definitely lost bytes and blocks, and errors, of a valgrind log.
+# leak_counts FILE: prints the definitely and indirectly lost bytes and blocks, and the errors, in a valgrind log.
 leak_counts() {
     awk '/definitely lost:/ { gsub(",", ""); bytes = $4; blocks = $7 }
          /indirectly lost:/ { gsub(",", ""); bytes += $4; blocks += $7 }
@@ -57,25 +57,26 @@ check_leaks() {
     local name=$1 lib counts_theirs counts_ours
     shift
     for lib in theirs ours; do
-        VERBS_LOG_FILE=${VERBS_LOG_FILE:+$VERBS_LOG_FILE.valgrind} launch $lib "$work/$lib.vg.out" valgrind -q --leak-check=full \
-            --errors-for-leak-kinds=none --show-leak-kinds=definite,indirect --verbose \
-            --log-file="$work/$lib.vg" "$@" &
+        VERBS_LOG_FILE=${VERBS_LOG_FILE:+$VERBS_LOG_FILE.valgrind} launch $lib "$work/$lib.vg.out" \
+            valgrind -q --leak-check=full --errors-for-leak-kinds=none --show-leak-kinds=definite,indirect \
+            --verbose --log-file="$work/$lib.vg" "$@" &
     done
     wait
     read -ra counts_theirs <<< "$(leak_counts "$work/theirs.vg")"
     read -ra counts_ours <<< "$(leak_counts "$work/ours.vg")"
     if ! grep -q 'ERROR SUMMARY' "$work/ours.vg" || ! grep -q 'ERROR SUMMARY' "$work/theirs.vg"; then
-        bad "$name: leaks (no result of valgrind)"
+        bad "$name: leaks (valgrind reported no result)"
         sed 's/^/        /' "$work/ours.vg.out" | head -n 5
-    elif [ "${counts_ours[0]}" -gt "${counts_theirs[0]}" ] || [ "${counts_ours[2]}" -gt "${counts_theirs[2]}" ]; then
-        bad "$name: leaks ${counts_ours[*]} (the C library: ${counts_theirs[*]}; bytes, blocks, errors)"
+    elif [ "${counts_ours[0]}" -gt "${counts_theirs[0]}" ] ||
+        [ "${counts_ours[2]}" -gt "${counts_theirs[2]}" ]; then
+        bad "$name: leaks ${counts_ours[*]} (C library: ${counts_theirs[*]}; bytes, blocks, errors)"
         grep -v 'Reading syms\|^--' "$work/ours.vg" | head -n 30 | sed 's/^/        /'
     else
         ok "$name: leaks"
     fi
 }
 
-# check NAME COMMAND...: compares the two libraries in one case.
+# check NAME COMMAND...: runs one case on both libraries and compares.
 check() {
     local name=$1 lib
     shift
@@ -86,16 +87,16 @@ check() {
             chmod 666 "$work"/*.out 2> /dev/null
             for lib in theirs ours; do
                 launch $lib "$work/$lib.out" "$@"
-                # What the case left in files, for instance its log.
+                # Files that the case wrote, for example the log.
                 [ -z "$after" ] || bash -c "$after" >> "$work/$lib.out" 2>&1
             done
             [ -z "$otherwise" ] || sed -i "$otherwise" "$work/theirs.out"
             if [ -z "$undefined" ]; then
                 same "$name" "$work/theirs.out" "$work/ours.out"
             elif grep -q '^exit code 0' "$work/ours.out"; then
-                ok "$name: ends well"
+                ok "$name: exits with 0"
             else
-                bad "$name: ends well"
+                bad "$name: exits with 0"
             fi
             [ -z "${SAVE:-}" ] || cp "$work/theirs.out" "$SAVE/${name//\//_}"
             if [ -n "$valgrind" ] && [ "$leaks" = 1 ]; then

@@ -1,6 +1,6 @@
-/* Believable answers to the legacy write commands, and failures on demand. */
+/* Plausible responses to legacy write commands, and failures on request (FAKE_FAIL). */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "fake.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,9 +17,9 @@
 
 static _Atomic uint32_t next_handle = 0x11;
 static _Atomic uint32_t reported_comp, reported_async;
-/* The bench's end of each pipe whose other end a program got. */
+/* Our end of each pipe whose other end the program has. */
 static _Atomic int write_ends[KNOWN_FDS];
-/* The state of each queue pair, by handle. */
+/* State of each QP, by handle. */
 static _Atomic uint8_t qp_states[KNOWN_QPS];
 
 uint32_t fresh_handle(void)
@@ -33,7 +33,7 @@ int fresh_fd(void)
 
 	if (pipe2(ends, O_CLOEXEC))
 		return -1;
-	/* Out of the way, so that the program's fd numbers stay dense. */
+	/* A high number, so that the program's descriptors keep the numbers they have without the shim. */
 	if (ends[0] < KNOWN_FDS) {
 		int high = fcntl(ends[1], F_DUPFD_CLOEXEC, 512);
 
@@ -47,18 +47,18 @@ int fresh_fd(void)
 	return ends[0];
 }
 
-/* For test programs (dlsym): puts bytes into an event fd. */
-__attribute__((visibility("default"))) int bench_push(int fd, const void *bytes, size_t len);
-int bench_push(int fd, const void *bytes, size_t len)
+/* For test programs (dlsym): makes bytes readable from an event descriptor. */
+__attribute__((visibility("default"))) int fake_push(int fd, const void *bytes, size_t len);
+int fake_push(int fd, const void *bytes, size_t len)
 {
 	if (fd < 0 || fd >= KNOWN_FDS || !write_ends[fd])
 		return -1;
 	return write(write_ends[fd], bytes, len) == (ssize_t)len ? 0 : -1;
 }
 
-/* For test programs (dlsym): the event counts that the next destroy answers. */
-__attribute__((visibility("default"))) void bench_reported(uint32_t comp, uint32_t async);
-void bench_reported(uint32_t comp, uint32_t async)
+/* For test programs (dlsym): the event counts that the next destroy command returns. */
+__attribute__((visibility("default"))) void fake_reported(uint32_t comp, uint32_t async);
+void fake_reported(uint32_t comp, uint32_t async)
 {
 	reported_comp = comp;
 	reported_async = async;
@@ -99,7 +99,7 @@ int errno_by_name(const char *name)
 
 int chosen_failure(const char *name)
 {
-	const char *list = getenv("BENCH_FAIL"), *at = list;
+	const char *list = getenv("FAKE_FAIL"), *at = list;
 	size_t len = strlen(name);
 
 	while (at && (at = strstr(at, name))) {
@@ -148,8 +148,8 @@ const char *write_name(uint32_t number, bool extended)
 	return name ?: "UNKNOWN";
 }
 
-/* Copies as much of a made answer as the caller has room for. */
-static void give(const struct write_cmd *cmd, size_t at, const void *answer, size_t len)
+/* Copies as much of a response as the caller has room for. */
+static void respond(const struct write_cmd *cmd, size_t at, const void *answer, size_t len)
 {
 	if (at >= cmd->out_len)
 		return;
@@ -158,7 +158,7 @@ static void give(const struct write_cmd *cmd, size_t at, const void *answer, siz
 	memcpy(cmd->out + at, answer, len);
 }
 
-/* A field of the request; zero when the request is too short for it. */
+/* A field of the request; 0 if the request is too short to contain it. */
 static uint32_t u32_at(const struct write_cmd *cmd, size_t at)
 {
 	uint32_t value = 0;
@@ -168,7 +168,7 @@ static uint32_t u32_at(const struct write_cmd *cmd, size_t at)
 	return value;
 }
 
-#define GIVE(value) give(cmd, 0, &(value), sizeof(value))
+#define RESPOND(value) respond(cmd, 0, &(value), sizeof(value))
 /* Offset of a request's member in cmd->in, which starts after `response`. */
 #define OFF(type, member) (offsetof(struct type, member) - sizeof(uint64_t))
 
@@ -191,7 +191,7 @@ size_t vendor_context(int fd, void *out, size_t room)
 		.num_uars_per_page = 1,
 	};
 
-	if (!bench_is_driver(fd, "mlx5"))
+	if (!fake_is_driver(fd, "mlx5"))
 		return 0;
 	if (room > sizeof(mlx5))
 		room = sizeof(mlx5);
@@ -203,7 +203,7 @@ static void get_context(int fd, const struct write_cmd *cmd)
 {
 	struct ib_uverbs_get_context_resp resp = { .async_fd = (uint32_t)fresh_fd(), .num_comp_vectors = 4 };
 
-	GIVE(resp);
+	RESPOND(resp);
 	if (cmd->out_len > sizeof(resp))
 		vendor_context(fd, cmd->out + sizeof(resp), cmd->out_len - sizeof(resp));
 }
@@ -265,7 +265,7 @@ static void query_device_ex(const struct write_cmd *cmd)
 	};
 
 	query_device(&resp.base);
-	give(cmd, 0, &resp, cmd->core_out_len < sizeof(resp) ? cmd->core_out_len : sizeof(resp));
+	respond(cmd, 0, &resp, cmd->core_out_len < sizeof(resp) ? cmd->core_out_len : sizeof(resp));
 }
 
 static void query_port(const struct write_cmd *cmd)
@@ -286,7 +286,7 @@ static void query_port(const struct write_cmd *cmd)
 		.subnet_timeout = 18,
 	};
 
-	GIVE(resp);
+	RESPOND(resp);
 }
 
 static void create_qp(const struct write_cmd *cmd, size_t caps_at, bool extended)
@@ -304,10 +304,10 @@ static void create_qp(const struct write_cmd *cmd, size_t caps_at, bool extended
 	};
 
 	qp_states[handle % KNOWN_QPS] = IBV_QPS_RESET;
-	give(cmd, 0, &resp, extended ? sizeof(resp) : sizeof(resp.base));
+	respond(cmd, 0, &resp, extended ? sizeof(resp) : sizeof(resp.base));
 }
 
-/* The mask and the state are where modify_qp has them, extended or not. */
+/* The mask and the state are at the same offsets in both forms of the command. */
 static void modify_qp(const struct write_cmd *cmd, size_t skip)
 {
 	const size_t base = offsetof(struct ib_uverbs_modify_qp, qp_handle) - skip;
@@ -346,7 +346,7 @@ static void query_qp(const struct write_cmd *cmd)
 		.sq_sig_all = 1,
 	};
 
-	GIVE(resp);
+	RESPOND(resp);
 }
 
 static void create_srq(const struct write_cmd *cmd, size_t max_wr_at)
@@ -357,7 +357,7 @@ static void create_srq(const struct write_cmd *cmd, size_t max_wr_at)
 						  .max_sge = u32_at(cmd, max_wr_at + 4),
 						  .srqn = handle };
 
-	GIVE(resp);
+	RESPOND(resp);
 }
 
 static void create_cq(const struct write_cmd *cmd, size_t cqe_at, bool extended)
@@ -367,10 +367,10 @@ static void create_cq(const struct write_cmd *cmd, size_t cqe_at, bool extended)
 		.response_length = sizeof(resp),
 	};
 
-	give(cmd, 0, &resp, extended ? sizeof(resp) : sizeof(resp.base));
+	respond(cmd, 0, &resp, extended ? sizeof(resp) : sizeof(resp.base));
 }
 
-/* One completion is all that POLL_CQ ever reports. */
+/* POLL_CQ always returns one completion. */
 static void poll_cq(const struct write_cmd *cmd)
 {
 	struct {
@@ -381,14 +381,14 @@ static void poll_cq(const struct write_cmd *cmd)
 		.wc = { .wr_id = 42, .opcode = IB_UVERBS_WC_SEND, .byte_len = 64, .qp_num = 0x11 },
 	};
 
-	GIVE(resp);
+	RESPOND(resp);
 }
 
 static void one_handle(const struct write_cmd *cmd)
 {
 	uint32_t handle = fresh_handle();
 
-	GIVE(handle);
+	RESPOND(handle);
 }
 
 static void extended(const struct write_cmd *cmd)
@@ -407,13 +407,13 @@ static void extended(const struct write_cmd *cmd)
 		struct ib_uverbs_ex_modify_qp_resp resp = { .response_length = sizeof(resp) };
 
 		modify_qp(cmd, 0);
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_EX_CMD_CREATE_FLOW: {
 		struct ib_uverbs_create_flow_resp resp = { .flow_handle = fresh_handle() };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_EX_CMD_CREATE_WQ: {
@@ -426,14 +426,14 @@ static void extended(const struct write_cmd *cmd)
 			.max_sge = u32_at(cmd, offsetof(struct ib_uverbs_ex_create_wq, max_sge)),
 		};
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_EX_CMD_DESTROY_WQ: {
 		struct ib_uverbs_ex_destroy_wq_resp resp = { .response_length = sizeof(resp),
 							     .events_reported = reported_async };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL: {
@@ -444,7 +444,7 @@ static void extended(const struct write_cmd *cmd)
 			.ind_tbl_num = handle,
 		};
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	}
@@ -460,17 +460,17 @@ static void legacy(int fd, const struct write_cmd *cmd)
 		struct ib_uverbs_query_device_resp resp;
 
 		query_device(&resp);
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_QUERY_PORT:
 		query_port(cmd);
 		break;
 	case IB_USER_VERBS_CMD_ALLOC_PD: {
-		/* Vendors put the protection domain's number behind the handle. */
+		/* Providers expect the number of the protection domain after the handle. */
 		uint32_t handle = fresh_handle(), resp[2] = { handle, handle };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_CREATE_AH:
@@ -481,26 +481,26 @@ static void legacy(int fd, const struct write_cmd *cmd)
 		uint32_t handle = fresh_handle();
 		struct ib_uverbs_reg_mr_resp resp = { handle, handle << 8, handle << 8 };
 
-		give(cmd, 0, &resp, 12);
+		respond(cmd, 0, &resp, 12);
 		break;
 	}
 	case IB_USER_VERBS_CMD_REREG_MR: {
 		uint32_t key = u32_at(cmd, OFF(ib_uverbs_rereg_mr, mr_handle)) << 8 | 1;
 		uint32_t resp[2] = { key, key };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_ALLOC_MW: {
 		uint32_t handle = fresh_handle(), resp[2] = { handle, handle << 8 };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL: {
 		uint32_t channel = (uint32_t)fresh_fd();
 
-		GIVE(channel);
+		RESPOND(channel);
 		break;
 	}
 	case IB_USER_VERBS_CMD_CREATE_CQ:
@@ -509,13 +509,13 @@ static void legacy(int fd, const struct write_cmd *cmd)
 	case IB_USER_VERBS_CMD_RESIZE_CQ: {
 		uint32_t resp[2] = { u32_at(cmd, OFF(ib_uverbs_resize_cq, cqe)), 0 };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_DESTROY_CQ: {
 		uint32_t resp[2] = { reported_comp, reported_async };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_POLL_CQ:
@@ -529,7 +529,7 @@ static void legacy(int fd, const struct write_cmd *cmd)
 			fresh_handle(), u32_at(cmd, OFF(ib_uverbs_open_qp, qpn)), 16, 16, 1, 1, 0, 0
 		};
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	case IB_USER_VERBS_CMD_MODIFY_QP:
@@ -542,7 +542,7 @@ static void legacy(int fd, const struct write_cmd *cmd)
 	case IB_USER_VERBS_CMD_DESTROY_SRQ: {
 		uint32_t events = reported_async;
 
-		GIVE(events);
+		RESPOND(events);
 		break;
 	}
 	case IB_USER_VERBS_CMD_CREATE_SRQ:
@@ -554,7 +554,7 @@ static void legacy(int fd, const struct write_cmd *cmd)
 	case IB_USER_VERBS_CMD_QUERY_SRQ: {
 		struct ib_uverbs_query_srq_resp resp = { .max_wr = 128, .max_sge = 2, .srq_limit = 5 };
 
-		GIVE(resp);
+		RESPOND(resp);
 		break;
 	}
 	}

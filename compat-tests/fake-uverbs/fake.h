@@ -1,6 +1,6 @@
-/* What the parts of the bench share. See README.md for what the bench is. */
-#ifndef BENCH_H
-#define BENCH_H
+/* Interface between the files of the fake kernel; see README.md. */
+#ifndef FAKE_H
+#define FAKE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,35 +9,35 @@
 
 enum fd_kind {
 	FD_OTHER,
-	FD_CMD,     /* the command fd of a pretended uverbs device */
-	FD_NETLINK, /* a socket that pretends to be NETLINK_RDMA */
+	FD_CMD,     /* the command descriptor of a fake uverbs device */
+	FD_NETLINK, /* a fake NETLINK_RDMA socket */
 };
 
-/* Number of the uverbs device an FD_CMD was opened for. */
-int bench_uverbs_of(int fd);
-/* True if that device is one of the named driver (its ibdev name starts so). */
-bool bench_is_driver(int fd, const char *prefix);
+/* Number of the uverbs device that an FD_CMD belongs to. */
+int fake_uverbs_of(int fd);
+/* Whether the name of that device starts with prefix. */
+bool fake_is_driver(int fd, const char *prefix);
 
-/* answers.c: fills the response of a legacy write command. */
+/* answers.c: fills in the response of a legacy write command. */
 struct write_cmd {
 	uint32_t number; /* without the flags */
 	bool extended;
-	const uint8_t *in; /* core payload of the request, after the response pointer */
+	const uint8_t *in; /* the core's part of the request, after the response pointer */
 	size_t in_len;
 	uint8_t *out;
-	size_t out_len;      /* core and provider part */
+	size_t out_len;      /* the core's and the provider's part */
 	size_t core_out_len; /* for extended commands */
 };
 void answer_write(int fd, const struct write_cmd *cmd);
-/* The vendor's part of the answer to "get context"; returns its length. */
+/* Writes the provider's part of the GET_CONTEXT response; returns its length. */
 size_t vendor_context(int fd, void *out, size_t room);
-/* Name of a command in capitals, EX_ in front for extended ones. */
+/* Name of a command in capitals, with EX_ in front if it is extended. */
 const char *write_name(uint32_t number, bool extended);
 
-/* ioctls.c: answers an RDMA_VERBS_IOCTL; returns 0 or an errno value. */
+/* ioctls.c: executes an RDMA_VERBS_IOCTL; returns 0 or an errno value. */
 int answer_ioctl(int fd, void *header);
 
-/* How an attribute of an ioctl is to be read. */
+/* Type of an ioctl attribute. */
 enum attr_kind {
 	A_UNKNOWN,
 	A_IN,
@@ -53,18 +53,18 @@ enum attr_kind ioctl_attr_kind(unsigned object, unsigned method, unsigned attr);
 const char *ioctl_object_name(unsigned object);
 const char *ioctl_method_name(unsigned object, unsigned method);
 
-/* A fresh object handle, and a fresh fd that can be read (its other end stays with the bench). */
+/* A new object handle; a new descriptor that can be read, whose other end the shim keeps. */
 uint32_t fresh_handle(void);
 int fresh_fd(void);
 
-/* The completion and asynchronous events that a destroy is to tell of. */
+/* Numbers of completion and asynchronous events that a destroy command returns. */
 void reported_events(uint32_t counts[2]);
 
-/* The chosen errno for a call named so in BENCH_FAIL, 0 for none. -1: a short write. */
+/* The errno value that FAKE_FAIL sets for the call of that name; 0: none; -1: a short write. */
 int chosen_failure(const char *name);
 int errno_by_name(const char *name);
 
-/* record.c: the log (BENCH_LOG). All are no-ops without it. */
+/* record.c: the log (FAKE_LOG). Without it, all of these do nothing. */
 bool recording(void);
 void record_write(int fd, const void *buf, size_t len);
 void record_ioctl(int fd, unsigned long request, const void *header);
@@ -72,7 +72,7 @@ void record_result(int error);
 void record_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* netlink.c */
-bool netlink_pretended(void);
+bool netlink_faked(void);
 int netlink_socket(int type);
 void netlink_closed(int fd);
 ssize_t netlink_send(int fd, const void *buf, size_t len);

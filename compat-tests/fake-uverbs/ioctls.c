@@ -1,6 +1,6 @@
-/* What the attributes of each uverbs ioctl method are, and answers to them. */
+/* The attributes of each uverbs ioctl method, and the responses. */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "fake.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,10 +16,9 @@
 #define NS (1u << UVERBS_ID_NS_SHIFT)
 
 /*
- * One letter per attribute, in the order of their ids: H handle given, N new
- * handle, F fd given, P new fd, I data given (inline up to 8 bytes), O data
- * wanted, S array of handles, E data with a selector. `vendor` starts at the
- * driver namespace; most common methods have the in/out pair "IO" there.
+ * One letter per attribute, in the order of their ids: H handle in, N new handle out, F descriptor in, P new
+ * descriptor out, I data in (inline up to 8 bytes), O data out, S array of handles, E data with a selector.
+ * `vendor` starts at the driver namespace, where most common methods have the pair "IO".
  */
 static const struct method {
 	uint16_t object, method;
@@ -173,7 +172,7 @@ static void put64(struct ib_uverbs_ioctl_hdr *hdr, unsigned id, uint64_t value)
 	put(hdr, id, &value, sizeof(value));
 }
 
-/* Answers with what was asked for. */
+/* Returns an input attribute as output. */
 static void echo(struct ib_uverbs_ioctl_hdr *hdr, unsigned out, unsigned in)
 {
 	struct ib_uverbs_attr *attr = attr_of(hdr, in);
@@ -182,7 +181,7 @@ static void echo(struct ib_uverbs_ioctl_hdr *hdr, unsigned out, unsigned in)
 		put(hdr, out, in_bytes(attr), attr->len);
 }
 
-/* A legacy command in an ioctl: the same answers, in two buffers. */
+/* INVOKE_WRITE, a legacy command in an ioctl: the same responses, in two buffers. */
 static int invoke_write(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 {
 	struct ib_uverbs_attr *number = attr_of(hdr, UVERBS_ATTR_WRITE_CMD);
@@ -197,7 +196,7 @@ static int invoke_write(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 
 	if (!number)
 		return EINVAL;
-	/* What the library asks first, to learn whether this method exists. */
+	/* With this call the library finds out whether the method exists. */
 	if (!in)
 		return ENOSPC;
 	memcpy(&command, &number->data, 4);
@@ -225,7 +224,7 @@ static int invoke_write(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 	return 0;
 }
 
-/* Zeroes what is wanted and gives out handles and fds. */
+/* Clears output buffers, and assigns handles and descriptors. */
 static void answer_by_kind(struct ib_uverbs_ioctl_hdr *hdr)
 {
 	unsigned i;
@@ -269,10 +268,10 @@ static void put_vendor_context(int fd, struct ib_uverbs_ioctl_hdr *hdr, unsigned
 	put(hdr, id, answer, vendor_context(fd, answer, sizeof(answer)));
 }
 
-/* Port 1 has so many GIDs, as a tree of mksys does. */
+/* Number of GIDs of port 1, the default of mksys. */
 #define GIDS 3
 
-/* Asks for a GID that is not there. */
+/* Whether this queries a GID that does not exist. */
 static bool no_such_gid(struct ib_uverbs_ioctl_hdr *hdr)
 {
 	struct ib_uverbs_attr *port = attr_of(hdr, UVERBS_ATTR_QUERY_GID_ENTRY_PORT);
@@ -367,13 +366,13 @@ static void answer_specially(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 }
 
 /*
- * BENCH_IOCTL: an errno (default ENOTTY, a kernel without the ioctl), `ok`, or
- * `nowrite` for a kernel that has the ioctl but not INVOKE_WRITE.
+ * FAKE_IOCTL: an errno name (default ENOTTY, a kernel without the ioctl), `ok`, or `nowrite`, a kernel that
+ * has the ioctl but not INVOKE_WRITE.
  */
 int answer_ioctl(int fd, void *header)
 {
 	struct ib_uverbs_ioctl_hdr *hdr = header;
-	const char *mode = getenv("BENCH_IOCTL");
+	const char *mode = getenv("FAKE_IOCTL");
 	bool is_write = hdr->object_id == UVERBS_OBJECT_DEVICE &&
 			hdr->method_id == UVERBS_METHOD_INVOKE_WRITE;
 	int error;

@@ -1,18 +1,18 @@
-# Sourced by the runners: the two libraries side by side, the shim, and counting.
+# Sourced by test runners: sets up both libraries and the fake kernel, runs programs on them, counts results.
 # shellcheck shell=bash
 #
-# bench_init [OUR_LIB]   sets work (scratch directory, removed at exit unless KEEP is set), ours and
-#                        theirs (directories holding a libibverbs.so.1 each) and shim
+# fake_init [OUR_LIB]   sets work (scratch directory, removed at exit unless KEEP is set), ours and theirs
+#                       (directories that contain a libibverbs.so.1 each) and shim (the fake kernel)
 # OUR_LIB is the directory of the library under test, by default cargo's release directory.
-# C_LIB is the C original (default: the distribution's).
+# C_LIB is the C library's file (default: the distribution's).
 
-bench_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-repo_dir=$(cd "$bench_dir/../.." && pwd)
+fake_dir=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repo_dir=$(cd "$fake_dir/../.." && pwd)
 passed=0
 failed=0
 skipped=0
 
-bench_init() {
+fake_init() {
     local dir=${1:-${CARGO_TARGET_DIR:-$repo_dir/target}/release} file='' name original
     for name in libibverbs.so.1 libibverbs.so; do
         if [ -e "$dir/$name" ]; then
@@ -25,10 +25,10 @@ bench_init() {
         exit 2
     fi
     original=$(realpath "${C_LIB:-/usr/lib/$(gcc -print-multiarch)/libibverbs.so.1}")
-    work=$(mktemp -d "${TMPDIR:-/tmp}/ibv-bench.XXXXXX")
-    # Programs run as another user must be able to read it.
+    work=$(mktemp -d "${TMPDIR:-/tmp}/ibv-fake.XXXXXX")
+    # Readable for programs that run as another user.
     chmod 755 "$work"
-    trap bench_exit EXIT
+    trap fake_exit EXIT
     ours=$work/ours
     theirs=$work/theirs
     mkdir -p "$ours" "$theirs" "$work/bin"
@@ -38,12 +38,12 @@ bench_init() {
     ln -s libibverbs.so.1 "$theirs/libibverbs.so"
     shim=$work/shim.so
     gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -shared -fPIC -o "$shim" \
-        "$bench_dir"/{shim,answers,ioctls,record,netlink}.c -ldl -pthread
+        "$fake_dir"/{shim,answers,ioctls,record,netlink}.c -ldl -pthread
     echo "library under test: $file"
-    echo "C original:         $original"
+    echo "C library:          $original"
 }
 
-bench_exit() {
+fake_exit() {
     local status=$?
     if [ -n "${KEEP:-}" ]; then
         echo "kept: $work"
@@ -58,19 +58,20 @@ build() {
     local source=$1 name
     shift
     name=$(basename "$source" .c)
-    gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -I"$bench_dir" -o "$work/bin/$name" "$source" "$@"
+    gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -I"$fake_dir" -o "$work/bin/$name" "$source" "$@"
 }
 
-# with ours|theirs FILE COMMAND...: runs it on that library in the pretended world; what it prints goes
-# to FILE, and its exit code. The library's own path is the only thing that is masked. The array
-# `wrapper` goes before all that, outside of the pretended world; extra_path after the library's own.
+# with ours|theirs FILE COMMAND...: runs COMMAND on that library and the fake kernel, and writes its output and
+# exit code to FILE; only the library's path is masked. The array `wrapper` is put before the command and runs
+# without the fake kernel. extra_path follows the library's directory in LD_LIBRARY_PATH.
 wrapper=()
 extra_path=
 with() {
     local lib=${!1} out=$2 status
     shift 2
     {
-        (exec ${wrapper[@]+"${wrapper[@]}"} env LD_LIBRARY_PATH="$lib${extra_path:+:$extra_path}" LD_PRELOAD="$shim" "$@" < /dev/null > "$out" 2>&1)
+        (exec ${wrapper[@]+"${wrapper[@]}"} env LD_LIBRARY_PATH="$lib${extra_path:+:$extra_path}" \
+            LD_PRELOAD="$shim" "$@" < /dev/null > "$out" 2>&1)
         status=$?
     } 2> /dev/null
     echo "exit code $status" >> "$out"
@@ -92,19 +93,19 @@ skip() {
     echo "skipped $1: $2"
 }
 
-# same NAME FILE_THEIRS FILE_OURS: passes if the files are equal, else shows how they differ.
+# same NAME FILE_THEIRS FILE_OURS: passes if the files are equal, else prints the difference.
 same() {
     if cmp -s "$2" "$3"; then
         ok "$1"
     else
         bad "$1"
-        diff -U2 --label 'C original' --label 'ours' "$2" "$3" | head -n "${DIFF_LINES:-40}" | sed 's/^/        /'
+        diff -U2 --label 'C library' --label 'ours' "$2" "$3" | head -n "${DIFF_LINES:-40}" | sed 's/^/        /'
     fi
 }
 
 summary() {
     [ "$skipped" -eq 0 ] || echo "$skipped skipped"
     echo "$passed passed, $failed failed"
-    # A run in which nothing was compared is no success.
+    # A run that compared nothing fails.
     [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

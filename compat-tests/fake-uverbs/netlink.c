@@ -1,11 +1,10 @@
 /*
- * A pretended NETLINK_RDMA: no socket at all (the default, as on a kernel
- * without RDMA), a kernel that tells of devices, or one that answers nonsense.
- * The fd is a real socket of another netlink family, so that bind(), options
- * and addresses work; only what is sent and received is ours.
+ * A fake NETLINK_RDMA: no such socket (the default, as on a kernel without RDMA), a kernel that reports
+ * devices, or one that sends malformed messages. The descriptor is a real socket of another netlink family,
+ * so that bind(), options and addresses work; only the messages are intercepted.
  */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "fake.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -37,7 +36,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const char *mode(void)
 {
-	return getenv("BENCH_NL") ?: "EPROTONOSUPPORT";
+	return getenv("FAKE_NL") ?: "EPROTONOSUPPORT";
 }
 
 static bool mode_is(const char *name)
@@ -45,8 +44,8 @@ static bool mode_is(const char *name)
 	return !strcmp(mode(), name);
 }
 
-/* BENCH_NL=host leaves netlink to the host. */
-bool netlink_pretended(void)
+/* FAKE_NL=host leaves netlink to the real kernel. */
+bool netlink_faked(void)
 {
 	return !mode_is("host");
 }
@@ -66,7 +65,7 @@ int netlink_socket(int type)
 	size_t i;
 	int fd;
 
-	/* An errno name: what socket() fails with. */
+	/* An errno name: socket() fails with it. */
 	if (mode()[0] == 'E') {
 		errno = errno_by_name(mode());
 		return -1;
@@ -155,7 +154,7 @@ static void attr64(struct answer *a, uint16_t type, uint64_t value)
 	attr(a, type, &value, sizeof(value));
 }
 
-/* Datagrams with an error or the end of a dump. */
+/* A datagram with an error or the end of a dump. */
 static void control(struct nl_socket *s, const struct nlmsghdr *request, uint16_t type, int error)
 {
 	struct answer *a = start(s, request, type, type == NLMSG_DONE ? NLM_F_MULTI : 0);
@@ -169,9 +168,9 @@ static void control(struct nl_socket *s, const struct nlmsghdr *request, uint16_
 }
 
 /*
- * The devices are those of BENCH_NL_DEVICES, comma separated:
- * INDEX:NAME:NODE_TYPE:UVERBS:ABI:DRIVER_ID:MAJOR:MINOR; a driver id of - is left out,
- * a UVERBS of - makes the kernel answer GET_CHARDEV with ENOENT.
+ * FAKE_NL_DEVICES lists the devices, separated by commas:
+ * INDEX:NAME:NODE_TYPE:UVERBS:ABI:DRIVER_ID:MAJOR:MINOR. A DRIVER_ID of - omits the attribute; with a UVERBS
+ * of - GET_CHARDEV fails with ENOENT.
  */
 struct device {
 	unsigned index, type, abi, major, minor;
@@ -192,7 +191,7 @@ static bool next_device(const char **at, struct device *dev)
 	return true;
 }
 
-static void tell_device(struct nl_socket *s, const struct nlmsghdr *req, const struct device *dev)
+static void report_device(struct nl_socket *s, const struct nlmsghdr *req, const struct device *dev)
 {
 	struct answer *a = start(s, req, req->nlmsg_type, NLM_F_MULTI);
 	uint8_t type = (uint8_t)dev->type;
@@ -219,7 +218,7 @@ static void tell_device(struct nl_socket *s, const struct nlmsghdr *req, const s
 	attr64(a, RDMA_NLDEV_ATTR_NODE_GUID, 0x020000fffe000901);
 	before = a->len;
 	attr(a, RDMA_NLDEV_ATTR_DEV_NODE_TYPE, &type, 1);
-	/* An attribute longer than what is left, or shorter than its own header. */
+	/* An attribute longer than the rest of the message, or shorter than its own header. */
 	bad_len = mode_is("attr-too-long") ? 60000 : mode_is("attr-too-short") ? 2 : 0;
 	if (bad_len)
 		memcpy(a->bytes + before, &bad_len, sizeof(bad_len));
@@ -240,9 +239,9 @@ static void tell_device(struct nl_socket *s, const struct nlmsghdr *req, const s
 		a->bytes[2] = 1;
 }
 
-static void tell_devices(struct nl_socket *s, const struct nlmsghdr *req)
+static void report_devices(struct nl_socket *s, const struct nlmsghdr *req)
 {
-	const char *at = getenv("BENCH_NL_DEVICES");
+	const char *at = getenv("FAKE_NL_DEVICES");
 	struct device dev;
 	int i;
 
@@ -274,7 +273,7 @@ static void tell_devices(struct nl_socket *s, const struct nlmsghdr *req)
 		for (i = 0; i < (mode_is("many") ? 300 : 1); i++, dev.index++) {
 			if (mode_is("many"))
 				snprintf(dev.name, sizeof(dev.name), "many%d", i);
-			tell_device(s, req, &dev);
+			report_device(s, req, &dev);
 		}
 	if (mode_is("interrupted") && s->count) {
 		uint16_t flags = NLM_F_MULTI | NLM_F_DUMP_INTR;
@@ -285,8 +284,8 @@ static void tell_devices(struct nl_socket *s, const struct nlmsghdr *req)
 		control(s, req, NLMSG_DONE, mode_is("done-error") ? -EINVAL : 0);
 }
 
-/* The index that a GET_CHARDEV asks for. */
-static uint32_t asked_index(const uint8_t *msg, size_t len)
+/* The device index in a GET_CHARDEV request. */
+static uint32_t requested_index(const uint8_t *msg, size_t len)
 {
 	size_t at = NLMSG_HDRLEN;
 	struct nlattr head;
@@ -301,9 +300,9 @@ static uint32_t asked_index(const uint8_t *msg, size_t len)
 	return index;
 }
 
-static void tell_chardev(struct nl_socket *s, const struct nlmsghdr *req, uint32_t index)
+static void report_chardev(struct nl_socket *s, const struct nlmsghdr *req, uint32_t index)
 {
-	const char *at = getenv("BENCH_NL_DEVICES");
+	const char *at = getenv("FAKE_NL_DEVICES");
 	struct device dev;
 	struct answer *a;
 
@@ -336,9 +335,9 @@ static void tell_chardev(struct nl_socket *s, const struct nlmsghdr *req, uint32
 	control(s, req, NLMSG_ERROR, -ENODEV);
 }
 
-static void tell_system(struct nl_socket *s, const struct nlmsghdr *req)
+static void report_system(struct nl_socket *s, const struct nlmsghdr *req)
 {
-	const char *cof = getenv("BENCH_NL_COF");
+	const char *cof = getenv("FAKE_NL_COF");
 	struct answer *a = start(s, req, req->nlmsg_type, 0);
 	uint8_t one = cof ? (uint8_t)atoi(cof) : 0;
 
@@ -369,13 +368,13 @@ ssize_t netlink_send(int fd, const void *buf, size_t len)
 		s->first = s->count = 0;
 		switch (req.nlmsg_type & 0x3ff) {
 		case RDMA_NLDEV_CMD_GET:
-			tell_devices(s, &req);
+			report_devices(s, &req);
 			break;
 		case RDMA_NLDEV_CMD_GET_CHARDEV:
-			tell_chardev(s, &req, asked_index(buf, len));
+			report_chardev(s, &req, requested_index(buf, len));
 			break;
 		case RDMA_NLDEV_CMD_SYS_GET:
-			tell_system(s, &req);
+			report_system(s, &req);
 			break;
 		default:
 			control(s, &req, NLMSG_ERROR, -EOPNOTSUPP);
@@ -412,7 +411,7 @@ ssize_t netlink_recv(int fd, void *buf, size_t len, int flags, int *msg_flags)
 		if (!(flags & MSG_PEEK))
 			s->first++;
 	} else {
-		/* A real kernel would let the program wait for ever. */
+		/* A real kernel would block the program. */
 		errno = ETIMEDOUT;
 	}
 	pthread_mutex_unlock(&lock);

@@ -1,11 +1,10 @@
 /*
- * The log of what a library hands to the kernel (BENCH_LOG=FILE), in a text
- * that two libraries can be compared by: one line per call, then indented lines
- * for its parts. User space addresses are written as `ptr`, since they differ
- * from run to run; everything else is there to the bit.
+ * The log of what a library passes to the kernel (FAKE_LOG=FILE), as text that can be compared between two
+ * libraries: one line per call, then indented lines for its parts. User space addresses are written as `ptr`,
+ * since they differ from run to run; everything else is exact.
  */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "fake.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -24,7 +23,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void open_log(void)
 {
-	const char *path = getenv("BENCH_LOG");
+	const char *path = getenv("FAKE_LOG");
 	int fd, high;
 
 	if (!path || !*path)
@@ -32,7 +31,7 @@ static void open_log(void)
 	fd = openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return;
-	/* Out of the way of the program's own fd numbers. */
+	/* A high number, so that the program's descriptors keep the numbers they have without the shim. */
 	high = fcntl(fd, F_DUPFD_CLOEXEC, 600);
 	if (high >= 0) {
 		close(fd);
@@ -60,20 +59,20 @@ void record_line(const char *fmt, ...)
 	va_end(args);
 }
 
-/* For test programs (dlsym): a line of their own, to tell which call made what follows. */
-__attribute__((visibility("default"))) void bench_mark(const char *text);
-void bench_mark(const char *text)
+/* For test programs (dlsym): writes a line to the log, which names the call that causes what follows. */
+__attribute__((visibility("default"))) void fake_mark(const char *text);
+void fake_mark(const char *text)
 {
 	record_line("== %s\n", text);
 }
 
-/* Where programs, heaps, stacks and mappings are on 64-bit machines. */
+/* Where 64-bit processes have their code, heap, stack and mappings. */
 static bool looks_like_address(uint64_t value)
 {
 	return value >= 0x500000000000 && value < 0x800000000000;
 }
 
-/* Words of four bytes; an address takes the place of two. */
+/* Words of 4 bytes; an address replaces two of them. */
 static void dump(const uint8_t *bytes, size_t len)
 {
 	size_t at = 0, column = 0;
@@ -116,9 +115,8 @@ void record_write(int fd, const void *buf, size_t len)
 	} else {
 		skip = 0;
 	}
-	record_line("write uverbs%d %s command=0x%x in_words=%u out_words=%u bytes=%zu\n",
-		    bench_uverbs_of(fd), write_name(command & 0xff, command & 0x80000000u), command, words[0],
-		    words[1], len);
+	record_line("write uverbs%d %s command=0x%x in_words=%u out_words=%u bytes=%zu\n", fake_uverbs_of(fd),
+		    write_name(command & 0xff, command & 0x80000000u), command, words[0], words[1], len);
 	dump(bytes + skip, len - skip);
 }
 
@@ -151,11 +149,11 @@ void record_ioctl(int fd, unsigned long request, const void *header)
 	if (!recording())
 		return;
 	if (request != RDMA_VERBS_IOCTL) {
-		record_line("ioctl uverbs%d request=0x%lx\n", bench_uverbs_of(fd), request);
+		record_line("ioctl uverbs%d request=0x%lx\n", fake_uverbs_of(fd), request);
 		return;
 	}
 	record_line("ioctl uverbs%d %s(%u).%s(%u) length=%u attrs=%u driver=%u reserved=%llx,%x\n",
-		    bench_uverbs_of(fd), ioctl_object_name(hdr->object_id), hdr->object_id,
+		    fake_uverbs_of(fd), ioctl_object_name(hdr->object_id), hdr->object_id,
 		    ioctl_method_name(hdr->object_id, hdr->method_id), hdr->method_id, hdr->length,
 		    hdr->num_attrs, hdr->driver_id, (unsigned long long)hdr->reserved1, hdr->reserved2);
 	for (i = 0; i < hdr->num_attrs; i++)

@@ -1,11 +1,10 @@
 /*
- * Preloaded into a program, pretends that /dev/infiniband/uverbsN exist, so that
- * real providers open and work without hardware, kernel module or root. This
- * file stands between the program and libc; what is answered is in answers.c,
- * ioctls.c and netlink.c. The environment variables are listed in README.md.
+ * Preloaded into a program, makes /dev/infiniband/uverbsN appear to exist, so that real providers open
+ * devices and work without hardware, kernel module or root. This file intercepts libc; answers.c, ioctls.c
+ * and netlink.c produce the responses. README.md lists the environment variables.
  */
 #define _GNU_SOURCE
-#include "bench.h"
+#include "fake.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -41,29 +40,29 @@ static _Atomic uint8_t kinds[MAX_FD];
 static _Atomic uint16_t units[MAX_FD];
 
 /*
- * For test programs (dlsym) under callgrind: while it is set, instructions are
- * being counted, and those of the shim itself must not be.
+ * Test programs (dlsym) set it while callgrind counts instructions, so that those of the shim are not
+ * counted.
  */
-__attribute__((visibility("default"))) int bench_collecting;
+__attribute__((visibility("default"))) int fake_collecting;
 static __thread int depth;
 
 static void resume_count(int *unused)
 {
 	(void)unused;
-	if (bench_collecting && --depth == 0)
+	if (fake_collecting && --depth == 0)
 		CALLGRIND_TOGGLE_COLLECT;
 }
 
 static void pause_count(void)
 {
-	if (bench_collecting && depth++ == 0)
+	if (fake_collecting && depth++ == 0)
 		CALLGRIND_TOGGLE_COLLECT;
 }
 
-/* Stands first in each function that takes the place of one of libc's. */
+/* The first statement of each function that replaces one of libc. */
 #define UNCOUNTED __attribute__((cleanup(resume_count), unused)) int uncounted_ = (pause_count(), 0)
 
-/* The next definition of a function, looked up once. */
+/* The next definition of a function; looked up once. */
 #define NEXT(ret, name, ...) \
 	static ret (*_Atomic next_##name)(__VA_ARGS__); \
 	if (!next_##name) \
@@ -88,19 +87,19 @@ static void copy_mark(int from, int to)
 		mark(to, kind_of(from), from >= 0 && from < MAX_FD ? units[from] : 0);
 }
 
-int bench_uverbs_of(int fd)
+int fake_uverbs_of(int fd)
 {
 	return kind_of(fd) == FD_CMD ? units[fd] : -1;
 }
 
-bool bench_is_driver(int fd, const char *prefix)
+bool fake_is_driver(int fd, const char *prefix)
 {
 	const char *root = getenv("SYSFS_PATH");
 	char path[512], name[65] = "";
 	int file;
 
 	snprintf(path, sizeof(path), "%s/class/infiniband_verbs/uverbs%d/ibdev", root ? root : "/sys",
-		 bench_uverbs_of(fd));
+		 fake_uverbs_of(fd));
 	file = openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (file < 0)
 		return false;
@@ -110,16 +109,15 @@ bool bench_is_driver(int fd, const char *prefix)
 	return !strncmp(name, prefix, strlen(prefix));
 }
 
-/* BENCH_NODES=real: the nodes are really there (made by the test); only what
- * is done with them is pretended. */
+/* FAKE_NODES=real: the test has created the device nodes; only operations on them are faked. */
 static bool real_nodes(void)
 {
-	const char *mode = getenv("BENCH_NODES");
+	const char *mode = getenv("FAKE_NODES");
 
 	return mode && !strcmp(mode, "real");
 }
 
-/* The unit of a device path, or -1 if it is none of ours. */
+/* Number of the uverbs device with this path; -1 if it is another file. */
 static int unit_of_path(const char *path)
 {
 	unsigned int a, b;
@@ -133,10 +131,10 @@ static int unit_of_path(const char *path)
 	return -1;
 }
 
-/* The errno that BENCH_NODES wants for opening (or stat'ing) a node. */
+/* The errno value that FAKE_NODES sets for opening or stat'ing a node; 0: none. */
 static int node_error(bool opening)
 {
-	const char *mode = getenv("BENCH_NODES");
+	const char *mode = getenv("FAKE_NODES");
 
 	if (!mode || real_nodes() || !strcmp(mode, "wrong"))
 		return 0;
@@ -147,10 +145,10 @@ static int node_error(bool opening)
 	return errno_by_name(mode);
 }
 
-/* BENCH_NODES=wrong: another device's number stands behind the name. */
-static void pretend_stat(int unit, dev_t *rdev)
+/* FAKE_NODES=wrong: the node has another device number. */
+static void fake_rdev(int unit, dev_t *rdev)
 {
-	const char *mode = getenv("BENCH_NODES");
+	const char *mode = getenv("FAKE_NODES");
 
 	if (real_nodes())
 		return;
@@ -213,7 +211,7 @@ OPEN(open64)
 OPENAT(openat)
 OPENAT(openat64)
 
-/* What fortified programs call. */
+/* Called by programs compiled with _FORTIFY_SOURCE. */
 int __open_2(const char *path, int flags);
 int __open_2(const char *path, int flags)
 {
@@ -240,7 +238,7 @@ int __open64_2(const char *path, int flags)
 			return -1; \
 		} \
 		ret = next_##name("/dev/null", st); \
-		pretend_stat(unit, &st->st_rdev); \
+		fake_rdev(unit, &st->st_rdev); \
 		return ret; \
 	}
 STAT(stat, stat)
@@ -253,7 +251,7 @@ STAT(stat64, stat64)
 		NEXT(int, name, int, struct type *); \
 		int ret = next_##name(fd, st); \
 		if (!ret && kind_of(fd) == FD_CMD) \
-			pretend_stat(units[fd], &st->st_rdev); \
+			fake_rdev(units[fd], &st->st_rdev); \
 		return ret; \
 	}
 FSTAT(fstat, stat)
@@ -320,8 +318,10 @@ int dup3(int fd, int to, int flags)
 FCNTL(fcntl)
 FCNTL(fcntl64)
 
-/* Queues and doorbell pages of the device are plain memory. The first two
- * words serve rxe, whose queues start with the element size and index mask. */
+/*
+ * Queues and doorbell pages of the device are anonymous memory. The first two words are for rxe, whose queues
+ * start with the element size and the index mask.
+ */
 static void *map_device(void *addr, size_t len, int prot, int flags, int fd, off_t offset,
 			void *(*next)(void *, size_t, int, int, int, off_t))
 {
@@ -331,7 +331,7 @@ static void *map_device(void *addr, size_t len, int prot, int flags, int fd, off
 		    flags & ~MAP_FIXED, (unsigned long long)offset);
 	page = next(addr, len ? len : 65536, prot | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | (flags & MAP_FIXED), -1, 0);
-	if (page != MAP_FAILED && bench_is_driver(fd, "rxe")) {
+	if (page != MAP_FAILED && fake_is_driver(fd, "rxe")) {
 		page[0] = 7;
 		page[1] = 63;
 	}
@@ -350,7 +350,7 @@ static void *map_device(void *addr, size_t len, int prot, int flags, int fd, off
 MMAP(mmap)
 MMAP(mmap64)
 
-/* Takes a legacy command apart. False if it is too short to be one. */
+/* Parses a legacy command. Returns false if it is too short to be one. */
 static bool parse_write(const uint8_t *buf, size_t len, struct write_cmd *cmd, size_t *wanted_in)
 {
 	uint32_t command;
@@ -439,7 +439,7 @@ int ioctl(int fd, unsigned long request, ...)
 	return 0;
 }
 
-/* The netlink half. */
+/* Netlink. */
 
 int socket(int domain, int type, int protocol)
 {
@@ -447,7 +447,7 @@ int socket(int domain, int type, int protocol)
 	NEXT(int, socket, int, int, int);
 	int fd;
 
-	if (domain != AF_NETLINK || protocol != NETLINK_RDMA || !netlink_pretended())
+	if (domain != AF_NETLINK || protocol != NETLINK_RDMA || !netlink_faked())
 		return next_socket(domain, type, protocol);
 	fd = netlink_socket(type);
 	if (fd >= 0)

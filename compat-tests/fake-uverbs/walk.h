@@ -1,4 +1,4 @@
-/* For programs that call verbs and print what came of it, so that two libraries can be compared. */
+/* For programs that call verbs and print the results, so that two libraries can be compared. */
 #ifndef WALK_H
 #define WALK_H
 
@@ -8,16 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The shim's own entry points; absent without it. */
+/* Functions of the shim; NULL without it. */
 static void (*walk_mark)(const char *);
 static int (*walk_push)(int, const void *, size_t);
 static void (*walk_reported)(uint32_t, uint32_t);
 
 static inline void walk_init(void)
 {
-	*(void **)&walk_mark = dlsym(RTLD_DEFAULT, "bench_mark");
-	*(void **)&walk_push = dlsym(RTLD_DEFAULT, "bench_push");
-	*(void **)&walk_reported = dlsym(RTLD_DEFAULT, "bench_reported");
+	*(void **)&walk_mark = dlsym(RTLD_DEFAULT, "fake_mark");
+	*(void **)&walk_push = dlsym(RTLD_DEFAULT, "fake_push");
+	*(void **)&walk_reported = dlsym(RTLD_DEFAULT, "fake_reported");
 	setvbuf(stdout, NULL, _IOLBF, 0);
 }
 
@@ -28,7 +28,10 @@ static inline void walk_step(const char *what)
 	errno = 0;
 }
 
-/* Calls a verb that returns a pointer, and one that returns a number. errno is shown on failure. */
+/*
+ * Calls a verb that returns a pointer, or one that returns a number, and prints the result; on failure with
+ * errno.
+ */
 #define PTR(variable, call) \
 	do { \
 		walk_step(#call); \
@@ -57,14 +60,14 @@ static inline void walk_step(const char *what)
 		printf("%s\n", #call); \
 	} while (0)
 
-/* Destroys only what was made. */
+/* Destroys an object if it was created. */
 #define DESTROY(call, object) \
 	do { \
 		if (object) \
 			INT(call(object)); \
 	} while (0)
 
-/* Shows all of a struct, addresses masked. Fill it before the call to see which bytes are written. */
+/* Prints a whole struct with addresses masked. FILL it before the call to see which bytes are written. */
 #define SHOW(object) walk_show(#object, &(object), sizeof(object))
 #define FILL(object) memset(&(object), 0xa5, sizeof(object))
 

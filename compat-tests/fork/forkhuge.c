@@ -1,5 +1,8 @@
-/* forkhuge SCENE: as forktest, with huge pages of 2 MiB. They are shown in quarters, by the first base
- * page of each, and at the end of a line is how many KiB are left out of children in all. */
+/*
+ * forkhuge SCENE: as forktest, with huge pages of 2 MiB. Each is shown as four characters, by the first base
+ * page of each quarter. The label ends with the KiB that are hidden from children in total. ../compare runs
+ * it.
+ */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -28,12 +31,12 @@ static void see(const char *what, int ret)
 	errno = 0;
 }
 
-static void see_hold(const char *what, long from, long till)
+static void see_protect(const char *what, long from, long till)
 {
 	see(what, ibv_dontfork_range(middle + from, till - from));
 }
 
-static void see_give(const char *what, long from, long till)
+static void see_release(const char *what, long from, long till)
 {
 	see(what, ibv_dofork_range(middle + from, till - from));
 }
@@ -56,7 +59,7 @@ static void put_small(char *at)
 	memset(at, 1, SIZE);
 }
 
-/* The start of all scenes: a huge page between ordinary ones. */
+/* The layout of all scenes: a huge page between base pages. */
 static void one_huge_page(void)
 {
 	base = mmap(NULL, 5 * SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -64,7 +67,7 @@ static void one_huge_page(void)
 		exit(2);
 	base = (char *)(((unsigned long)base + SIZE - 1) & -SIZE);
 	middle = base + SIZE;
-	/* no transparent huge pages: they are of no interest here */
+	/* transparent huge pages would change the result */
 	madvise(base, 4 * SIZE, MADV_NOHUGEPAGE);
 	put_small(base);
 	put_huge(middle, 1);
@@ -77,92 +80,92 @@ static void one_huge_page(void)
 
 static void parts(void)
 {
-	see_hold("a byte", 5000, 5001);
-	see_hold("its neighbour", SIZE, SIZE + 1);
-	see_hold("from before", -4096, 4096);
-	see_hold("another byte", SIZE - 1, SIZE);
-	see_give("a byte back", 5000, 5001);
-	see_give("from before back", -4096, 4096);
-	see_give("another back", SIZE - 1, SIZE);
-	see_hold("the whole", 0, SIZE);
-	see_hold("a byte of it", 77, 78);
-	see_give("the whole back", 0, SIZE);
-	see_give("a byte of it back", 77, 78);
-	see_give("its neighbour back", SIZE, SIZE + 1);
+	see_protect("a byte", 5000, 5001);
+	see_protect("the next page", SIZE, SIZE + 1);
+	see_protect("from before", -4096, 4096);
+	see_protect("another byte", SIZE - 1, SIZE);
+	see_release("a byte released", 5000, 5001);
+	see_release("from before released", -4096, 4096);
+	see_release("another released", SIZE - 1, SIZE);
+	see_protect("the whole", 0, SIZE);
+	see_protect("a byte of it", 77, 78);
+	see_release("the whole released", 0, SIZE);
+	see_release("a byte of it released", 77, 78);
+	see_release("the next page released", SIZE, SIZE + 1);
 }
 
 static void into_it(void)
 {
-	see_hold("into it", -4096, 4096);
-	see_hold("into it more", -8192, 8192);
-	see_give("into it back", -4096, 4096);
-	see_give("more back", -8192, 8192);
-	see_hold("all through it", -4096, SIZE + 4096);
-	see_give("all through it back", -4096, SIZE + 4096);
+	see_protect("into it", -4096, 4096);
+	see_protect("into it more", -8192, 8192);
+	see_release("into it released", -4096, 4096);
+	see_release("more released", -8192, 8192);
+	see_protect("across all of it", -4096, SIZE + 4096);
+	see_release("across all of it released", -4096, SIZE + 4096);
 }
 
 static void out_of_it(void)
 {
-	see_hold("out of it", SIZE - 4096, SIZE + 4096);
-	see_give("out of it back", SIZE - 4096, SIZE + 4096);
+	see_protect("out of it", SIZE - 4096, SIZE + 4096);
+	see_release("out of it released", SIZE - 4096, SIZE + 4096);
 }
 
 static void two_huge_pages(void)
 {
 	put_huge(middle, 2);
-	see_hold("across", SIZE - 1, SIZE + 1);
-	see_hold("in the first", 1, 2);
-	see_give("across back", SIZE - 1, SIZE + 1);
-	see_hold("both", 0, 2 * SIZE);
-	see_give("the first back", 1, 2);
-	see_hold("a part of both", 4096, SIZE + 8192);
-	see_give("both back", 0, 2 * SIZE);
-	see_give("a part back", 4096, SIZE + 8192);
+	see_protect("across", SIZE - 1, SIZE + 1);
+	see_protect("in the first", 1, 2);
+	see_release("across released", SIZE - 1, SIZE + 1);
+	see_protect("both", 0, 2 * SIZE);
+	see_release("the first released", 1, 2);
+	see_protect("a part of both", 4096, SIZE + 8192);
+	see_release("both released", 0, 2 * SIZE);
+	see_release("a part released", 4096, SIZE + 8192);
 }
 
-/* Another page size at the same place. */
+/* Another page size at the same address. */
 static void remapped(void)
 {
-	see_hold("a byte", 5000, 5001);
-	see_give("a byte back", 5000, 5001);
+	see_protect("a byte", 5000, 5001);
+	see_release("a byte released", 5000, 5001);
 	munmap(middle, SIZE);
 	put_small(middle);
-	see_hold("small, a byte", 5000, 5001);
-	see_give("small, back", 5000, 5001);
+	see_protect("small, a byte", 5000, 5001);
+	see_release("small, released", 5000, 5001);
 	munmap(middle, SIZE);
 	put_huge(middle, 1);
-	see_hold("huge, a byte", 5000, 5001);
-	see_give("huge, back", 5000, 5001);
-	/* and without a word, while it is registered */
-	see_hold("huge, a byte", 5000, 5001);
+	see_protect("huge, a byte", 5000, 5001);
+	see_release("huge, released", 5000, 5001);
+	/* the same while the old page is still registered */
+	see_protect("huge, a byte", 5000, 5001);
 	munmap(middle, SIZE);
 	put_small(middle);
-	see("now small", 0);
-	see_hold("small, elsewhere", SIZE / 2, SIZE / 2 + 1);
-	see_give("elsewhere back", SIZE / 2, SIZE / 2 + 1);
-	see_give("a byte back", 5000, 5001);
-	see_hold("small, a byte", 5000, 5001);
-	see_give("small, back", 5000, 5001);
+	see("remapped small", 0);
+	see_protect("small, elsewhere", SIZE / 2, SIZE / 2 + 1);
+	see_release("elsewhere released", SIZE / 2, SIZE / 2 + 1);
+	see_release("a byte released", 5000, 5001);
+	see_protect("small, a byte", 5000, 5001);
+	see_release("small, released", 5000, 5001);
 }
 
-/* A program's own advice on the huge page. */
+/* The program itself calls madvise on the huge page. */
 static void advised(void)
 {
 	see("advised", madvise(middle, SIZE, MADV_DONTFORK));
-	see_hold("a byte", 5000, 5001);
-	see_give("a byte back", 5000, 5001);
+	see_protect("a byte", 5000, 5001);
+	see_release("a byte released", 5000, 5001);
 }
 
 static void unmapped(void)
 {
 	munmap(middle + SIZE, SIZE);
-	see_hold("beyond", 4096, SIZE + 1);
-	see_hold("a byte", 5000, 5001);
+	see_protect("beyond", 4096, SIZE + 1);
+	see_protect("a byte", 5000, 5001);
 	munmap(middle, SIZE);
-	see_give("nothing there", 5000, 5001);
+	see_release("released, not mapped", 5000, 5001);
 	put_huge(middle, 1);
-	see_hold("huge again", 5000, 5001);
-	see_give("back", 5000, 5001);
+	see_protect("remapped huge", 5000, 5001);
+	see_release("released", 5000, 5001);
 }
 
 int main(int argc, char **argv)
@@ -179,7 +182,8 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < sizeof(scenes) / sizeof(scenes[0]); i++) {
 		if (argc < 2 || strcmp(argv[1], scenes[i].name))
 			continue;
-		printf("== huge %s%s\n", argv[1], getenv("RDMAV_HUGEPAGES_SAFE") ? "" : ", not told");
+		printf("== huge %s%s\n", argv[1],
+		       getenv("RDMAV_HUGEPAGES_SAFE") ? "" : ", RDMAV_HUGEPAGES_SAFE unset");
 		one_huge_page();
 		printf("init %d\n", ibv_fork_init());
 		scenes[i].run();

@@ -1,8 +1,10 @@
-/* forkmodel SEED STEPS [WORD...]: holds and gives back random ranges, and compares every page with a model
- * that has a count for each: in /proc/self/smaps, and now and then in a child that tries to read it.
- * The words: `huge`, a part of the area is huge pages (RDMAV_HUGEPAGES_SAFE must be set); `across`, ranges
- * may have one end in those; `holes`, some pages are not mapped, and what touches one must fail and change
- * nothing. */
+/*
+ * forkmodel SEED STEPS [WORD...]: protects and releases random ranges with ibv_dontfork_range and
+ * ibv_dofork_range, and compares each page with a model that counts per page: in /proc/self/smaps, and at
+ * intervals in a child that tries to read it. Words: `huge`: a part of the area consists of huge pages (set
+ * RDMAV_HUGEPAGES_SAFE); `across`: ranges may have one end in them; `holes`: some pages are not mapped; a
+ * range that contains one must fail and change nothing.
+ */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -34,7 +36,7 @@ static bool in_huge(int at)
 	return huge && at >= FIRST_HUGE && at < END_HUGE;
 }
 
-/* What the page should look like: a huge page is left out if a part of it is held. */
+/* The expected state of a page: a huge page is hidden if any part of it is protected. */
 static char expected(int at)
 {
 	if (hole[at])
@@ -69,8 +71,8 @@ int main(int argc, char **argv)
 {
 	static struct {
 		long from, till;
-	} held[MOST];
-	int live = 0, wrong = 0, refused = 0, steps = argc > 2 ? atoi(argv[2]) : 1000;
+	} live_ranges[MOST];
+	int live = 0, wrong = 0, failed = 0, steps = argc > 2 ? atoi(argv[2]) : 1000;
 
 	state = argc > 1 ? strtoul(argv[1], NULL, 10) : 1;
 	for (int i = 3; i < argc; i++) {
@@ -101,11 +103,11 @@ int main(int argc, char **argv)
 		return 2;
 
 	for (int step = 0; step < steps; step++) {
-		bool hold = live < MOST && (live == 0 || pick(MOST) > (unsigned)live);
+		bool protect = live < MOST && (live == 0 || pick(MOST) > (unsigned)live);
 		long from, till;
 		int n = 0;
 
-		if (hold) {
+		if (protect) {
 			int at = pick(PAGES * page / 16);
 
 			from = (long)at * 16 + pick(16);
@@ -116,10 +118,10 @@ int main(int argc, char **argv)
 				till = from + 1;
 		} else {
 			n = pick(live);
-			from = held[n].from;
-			till = held[n].till;
+			from = live_ranges[n].from;
+			till = live_ranges[n].till;
 		}
-		if (hold) {
+		if (protect) {
 			bool fails = false;
 
 			for (long i = from / page; i <= (till - 1) / (long)page; i++)
@@ -127,18 +129,18 @@ int main(int argc, char **argv)
 			errno = 0;
 			if (ibv_dontfork_range(base + from, till - from)) {
 				wrong += !fails || errno != ENOMEM;
-				refused++;
+				failed++;
 				goto look;
 			}
 			wrong += fails;
-			held[live].from = from;
-			held[live++].till = till;
+			live_ranges[live].from = from;
+			live_ranges[live++].till = till;
 		} else {
 			wrong += ibv_dofork_range(base + from, till - from) != 0;
-			held[n] = held[--live];
+			live_ranges[n] = live_ranges[--live];
 		}
 		for (long i = from / page; i <= (till - 1) / (long)page; i++)
-			counts[i] += hold ? 1 : -1;
+			counts[i] += protect ? 1 : -1;
 look:
 		if (step % 16 == 0)
 			wrong += compare(false);
@@ -146,12 +148,15 @@ look:
 			wrong += compare(true);
 	}
 	while (live--) {
-		ibv_dofork_range(base + held[live].from, held[live].till - held[live].from);
-		for (long i = held[live].from / page; i <= (held[live].till - 1) / (long)page; i++)
+		ibv_dofork_range(base + live_ranges[live].from,
+				 live_ranges[live].till - live_ranges[live].from);
+		for (long i = live_ranges[live].from / page; i <= (live_ranges[live].till - 1) / (long)page;
+		     i++)
 			counts[i]--;
 	}
 	wrong += compare(false) + compare(true);
-	printf("model%s%s%s, seed %s: %d wrong, refused: %s\n", huge ? " huge" : "", across ? " across" : "",
-	       holes ? " holes" : "", argc > 1 ? argv[1] : "1", wrong, refused ? "some" : "none");
+	printf("model%s%s%s, seed %s: %d wrong, ranges that failed: %s\n", huge ? " huge" : "",
+	       across ? " across" : "", holes ? " holes" : "", argc > 1 ? argv[1] : "1", wrong,
+	       failed ? "some" : "none");
 	return 0;
 }

@@ -1,6 +1,9 @@
-/* forktest SCENE [ROUNDS]: registers ranges of memory and shows which pages a child of fork() does not get.
- * A page is shown as '#' if it is left out, '.' if it is not, ' ' if it is not mapped, as
- * /proc/self/smaps says (VmFlags dc), and so is what a child really can read. */
+/*
+ * forktest SCENE [ROUNDS]: protects ranges of memory with ibv_dontfork_range, releases them with
+ * ibv_dofork_range, and prints which pages are hidden from children of fork(). '#' is a hidden page, '.' a
+ * visible one, ' ' one that is not mapped: first as /proc/self/smaps says (VmFlags dc), then as a child finds
+ * when it reads the page. `compare` runs it.
+ */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -8,13 +11,13 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-static void hold(const char *what, size_t first, size_t pages)
+static void protect(const char *what, size_t first, size_t pages)
 {
 	errno = 0;
 	show(what, ibv_dontfork_range(area + first * page, pages * page));
 }
 
-static void give(const char *what, size_t first, size_t pages)
+static void release(const char *what, size_t first, size_t pages)
 {
 	errno = 0;
 	show(what, ibv_dofork_range(area + first * page, pages * page));
@@ -36,18 +39,18 @@ static void new_area(void)
 
 static void overlaps(void)
 {
-	hold("one page", 3, 1);
-	hold("around it", 2, 3);
-	hold("its left half and beyond", 0, 4);
-	give("around it, again", 2, 3);
-	hold("far away", 12, 2);
-	hold("in between", 5, 7);
-	give("one page, again", 3, 1);
-	give("left half, again", 0, 4);
-	hold("all", 0, 16);
-	give("far away, again", 12, 2);
-	give("in between, again", 5, 7);
-	give("all, again", 0, 16);
+	protect("one page", 3, 1);
+	protect("around it", 2, 3);
+	protect("its left half and beyond", 0, 4);
+	release("around it released", 2, 3);
+	protect("far away", 12, 2);
+	protect("in between", 5, 7);
+	release("one page released", 3, 1);
+	release("left half released", 0, 4);
+	protect("all", 0, 16);
+	release("far away released", 12, 2);
+	release("in between released", 5, 7);
+	release("all released", 0, 16);
 }
 
 static void bytes(void)
@@ -59,62 +62,62 @@ static void bytes(void)
 	show("two bytes in two pages", ibv_dontfork_range(area + 5 * page - 1, 2));
 	show("a page, not aligned", ibv_dontfork_range(area + 8 * page + 1, page));
 	show("a page less a byte", ibv_dontfork_range(area + 12 * page + 1, page - 1));
-	show("one other byte back", ibv_dofork_range(area + 2 * page, 1));
+	show("another byte released", ibv_dofork_range(area + 2 * page, 1));
 	show("wraps around", ibv_dontfork_range(area, (size_t)-1));
 }
 
-static void never_held(void)
+static void never_protected(void)
 {
-	give("never held", 2, 4);
-	hold("one of them", 3, 1);
-	hold("and again", 3, 1);
-	hold("all of them", 2, 4);
-	give("all of them", 2, 4);
-	give("the one", 3, 1);
-	hold("a neighbour", 6, 2);
+	release("never protected", 2, 4);
+	protect("one of them", 3, 1);
+	protect("and again", 3, 1);
+	protect("all four pages", 2, 4);
+	release("all four pages released", 2, 4);
+	release("the one released", 3, 1);
+	protect("adjacent pages", 6, 2);
 }
 
 static void unmapped_later(void)
 {
-	hold("six pages", 2, 6);
+	protect("six pages", 2, 6);
 	munmap(area + 4 * page, page);
-	give("without the third", 2, 6);
-	hold("on both sides", 2, 2);
-	hold("on both sides", 5, 3);
+	release("released, third unmapped", 2, 6);
+	protect("on both sides", 2, 2);
+	protect("on both sides", 5, 3);
 }
 
 static void failure(void)
 {
 	munmap(area + 6 * page, page);
-	hold("a good one", 1, 2);
-	hold("into the hole", 2, 6);
-	hold("the hole", 6, 1);
-	hold("after it", 9, 2);
-	hold("before it", 0, 4);
-	give("after it, again", 9, 2);
-	give("before it, again", 0, 4);
-	give("a good one, again", 1, 2);
+	protect("valid range", 1, 2);
+	protect("across the hole", 2, 6);
+	protect("the hole", 6, 1);
+	protect("after the hole", 9, 2);
+	protect("before the hole", 0, 4);
+	release("after the hole released", 9, 2);
+	release("before the hole released", 0, 4);
+	release("valid range released", 1, 2);
 }
 
 static void too_late(void)
 {
-	hold("before init", 2, 2);
+	protect("before init", 2, 2);
 	init();
-	hold("after init", 4, 2);
+	protect("after init", 4, 2);
 }
 
 static void too_late_by_release(void)
 {
-	give("before init", 2, 2);
+	release("before init", 2, 2);
 	init();
 }
 
 static void twice(void)
 {
 	init();
-	hold("held", 1, 1);
+	protect("one page", 1, 1);
 	init();
-	hold("held twice", 1, 1);
+	protect("the same page again", 1, 1);
 }
 
 static void stack(void)
@@ -142,21 +145,21 @@ static void count_mapping(unsigned long from, unsigned long till, const char *fl
 		counts[1] += (till - from) / page;
 }
 
-/* Regions apart from each other, more of them than the process may have mappings. */
+/* Separate regions, more than the process may have mappings. */
 static void many(void)
 {
-	long limit = 0, regions, held, excluded, counts[2] = { 0, 0 };
+	long limit = 0, regions, protected_count, excluded, counts[2] = { 0, 0 };
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
 
 	if (!file || fscanf(file, "%ld", &limit) != 1)
 		exit(2);
 	fclose(file);
-	/* where an administrator raised it, this would take the machine's memory */
+	/* with a limit that an administrator raised, this would use up the machine's memory */
 	if (limit > 300000) {
 		printf("vm.max_map_count is too high for this scene\n");
 		exit(2);
 	}
-	/* what the first use of the library reads, for the log */
+	/* reads, for the log, what the first use of the library reads */
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	if (list)
@@ -168,31 +171,31 @@ static void many(void)
 	if (area == MAP_FAILED)
 		exit(2);
 	errno = 0;
-	for (held = 0; held < regions; held++)
-		if (ibv_dontfork_range(area + 2 * held * page, page))
+	for (protected_count = 0; protected_count < regions; protected_count++)
+		if (ibv_dontfork_range(area + 2 * protected_count * page, page))
 			break;
-	printf("all held: %s %s", held == regions ? "yes" : "no",
-	       held == regions ? "" : strerrorname_np(errno));
+	printf("all protected: %s %s", protected_count == regions ? "yes" : "no",
+	       protected_count == regions ? "" : strerrorname_np(errno));
 	each_mapping(count_mapping, counts);
 	excluded = counts[1];
-	printf(" as many mappings as there may be: %s", counts[0] >= limit - 2 ? "yes" : "no");
-	printf(" excluded: %s\n", excluded == held              ? "all held"
-				  : excluded >= limit / 2 - 500 ? "as many as can be"
+	printf(" mapping limit reached: %s", counts[0] >= limit - 2 ? "yes" : "no");
+	printf(" excluded: %s\n", excluded == protected_count   ? "all protected"
+				  : excluded >= limit / 2 - 500 ? "up to the limit"
 								: "few");
-	/* What neighbours others needs no mapping of its own, nor does what is held already. */
-	printf("a neighbour %d", ibv_dontfork_range(area + page, page));
-	printf(" held already %d", ibv_dontfork_range(area, 3 * page));
+	/* Adjacent and already protected pages need no additional mapping. */
+	printf("adjacent page %d", ibv_dontfork_range(area + page, page));
+	printf(" already protected %d", ibv_dontfork_range(area, 3 * page));
 	errno = 0;
 	printf(" not mapped %d", ibv_dontfork_range(area + area_pages * page - page, 1l << 40));
 	printf(" %s\n", errno ? strerrorname_np(errno) : "");
 	ibv_dofork_range(area, 3 * page);
-	for (long i = held - 1; i >= 0; i--)
+	for (long i = protected_count - 1; i >= 0; i--)
 		ibv_dofork_range(area + 2 * i * page, page);
-	/* the last, as it can need two mappings more */
+	/* protected last, as it may need two more mappings */
 	ibv_dofork_range(area + page, page);
 	counts[0] = counts[1] = 0;
 	each_mapping(count_mapping, counts);
-	printf("all given back, excluded: %ld mappings: %s\n", counts[1], counts[0] < 200 ? "few" : "many");
+	printf("all released, excluded: %ld mappings: %s\n", counts[1], counts[0] < 200 ? "few" : "many");
 }
 
 static volatile bool stop;
@@ -223,7 +226,7 @@ static void *busy(void *seed)
 	return NULL;
 }
 
-/* What a child does: looks at what it has, holds and gives, and has children. */
+/* A child: checks what it can read, protects and releases memory, and forks. */
 static int in_child(int generation)
 {
 	char *own = mmap(NULL, 4 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -273,7 +276,7 @@ static void *forks(void *unused)
 	return NULL;
 }
 
-/* Threads that hold and give overlapping ranges while others fork; children do the same. */
+/* Threads protect and release overlapping ranges while others fork; children do the same. */
 static void threads(void)
 {
 	pthread_t thread[4], forking[3];
@@ -290,10 +293,10 @@ static void threads(void)
 	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	printf("children hung: %s, failed: %d\n", hung ? "yes" : "no", failed);
-	show("two pages held", 0);
-	hold("and all pages", 0, 16);
-	give("not those any more", 0, 16);
-	give("nothing held", HELD, 2);
+	show("two pages protected", 0);
+	protect("all pages too", 0, 16);
+	release("all pages released", 0, 16);
+	release("two pages released", HELD, 2);
 }
 
 int main(int argc, char **argv)
@@ -306,7 +309,7 @@ int main(int argc, char **argv)
 		{ "overlaps", overlaps, 1 },
 		{ "untracked", overlaps, 0 },
 		{ "bytes", bytes, 1 },
-		{ "never-held", never_held, 1 },
+		{ "never-protected", never_protected, 1 },
 		{ "unmapped-later", unmapped_later, 1 },
 		{ "too-late", too_late, 0 },
 		{ "too-late-by-release", too_late_by_release, 0 },

@@ -1,4 +1,7 @@
-/* forkunload: registers pages, deregisters them, unloads the library, and shows what a child has. */
+/*
+ * forkunload: protects pages, releases some, unloads the library, and prints what a child gets. ../compare
+ * runs it.
+ */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -25,15 +28,15 @@ int main(void)
 		return 2;
 	}
 	int (*init)(void) = (int (*)(void))function("ibv_fork_init");
-	int (*hold)(void *, size_t) = (int (*)(void *, size_t))function("ibv_dontfork_range");
-	int (*give)(void *, size_t) = (int (*)(void *, size_t))function("ibv_dofork_range");
+	int (*protect)(void *, size_t) = (int (*)(void *, size_t))function("ibv_dontfork_range");
+	int (*release)(void *, size_t) = (int (*)(void *, size_t))function("ibv_dofork_range");
 
 	area = mmap(NULL, area_pages * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (area == MAP_FAILED)
 		return 2;
 	printf("init %d", init());
-	printf(" hold %d", hold(area, 6 * page));
-	printf(" give %d\n", give(area + page, 2 * page));
+	printf(" dontfork %d", protect(area, 6 * page));
+	printf(" dofork %d\n", release(area + page, 2 * page));
 	dlclose(library);
 	show(dlopen("libibverbs.so.1", RTLD_NOW | RTLD_NOLOAD) ? "still loaded" : "unloaded", 0);
 	return 0;

@@ -1,6 +1,8 @@
-/* forkverbs DEVICE [hole]: makes and destroys what has memory of the process that a device writes to, with
- * fork safety on, and shows which pages of an area a child does not get, and how many KiB elsewhere (queues,
- * doorbells). `hole`: a region moves to where a page is not mapped. */
+/*
+ * forkverbs DEVICE [hole]: with fork safety on, creates and destroys the objects whose memory a device
+ * accesses, and prints which pages of an area are hidden from children, and how many KiB elsewhere (queues,
+ * doorbells). With `hole`, a region is also moved to where a page is not mapped. `compare` runs it.
+ */
 #define _GNU_SOURCE
 #include "pages.h"
 
@@ -10,7 +12,7 @@
 static struct ibv_context *context;
 static struct ibv_pd *pd, *other_pd;
 
-/* Names of what is in a mapping that is neither the area nor the kernel's or the device's. */
+/* Adds up mappings other than the area and those of the kernel or the device. */
 static void elsewhere(unsigned long from, unsigned long till, const char *flags, void *arg)
 {
 	unsigned long *sum = arg;
@@ -69,28 +71,28 @@ static void regions(bool hole)
 {
 	const int write = IBV_ACCESS_LOCAL_WRITE;
 	struct ibv_mr *a, *b, *c, *odp, *imported = NULL;
-	/* a variable, so that verbs.h takes ibv_reg_mr_iova2 */
+	/* not a constant, so that verbs.h uses ibv_reg_mr_iova2 */
 	volatile int relaxed = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING;
 
 	a = reg("region", 1, 2, 0, write);
 	b = reg("overlapping", 2, 3, 0, write);
 	c = reg("with an iova", 7, 1, 0x10000, write);
-	dereg("region gone", a);
+	dereg("region deregistered", a);
 	a = reg("relaxed ordering", 1, 1, 0, relaxed);
-	dereg("relaxed gone", a);
+	dereg("relaxed deregistered", a);
 	reg("bad access", 9, 2, 0, IBV_ACCESS_REMOTE_WRITE);
 	reg("no bytes", 9, 0, 0, write);
 	odp = reg("on demand", 9, 2, 0, write | IBV_ACCESS_ON_DEMAND);
 	if (odp) {
 		reg("pinned, there", 10, 2, 0, write);
-		dereg("on demand gone", odp);
+		dereg("on demand deregistered", odp);
 	}
 	if (b)
 		imported = ibv_import_mr(pd, b->handle);
 	see("import", imported, imported ? 0 : -1);
 	if (imported)
 		ibv_unimport_mr(imported);
-	see("import gone", context, 0);
+	see("import released", context, 0);
 	rereg("moved", b, IBV_REREG_MR_CHANGE_TRANSLATION, 12, 2, 0);
 	rereg("moved half", b, IBV_REREG_MR_CHANGE_TRANSLATION, 13, 2, 0);
 	rereg("access", b, IBV_REREG_MR_CHANGE_ACCESS, 0, 0, write | IBV_ACCESS_REMOTE_READ);
@@ -100,8 +102,8 @@ static void regions(bool hole)
 		munmap(area + 5 * page, page);
 		rereg("into a hole", b, IBV_REREG_MR_CHANGE_TRANSLATION, 4, 2, 0);
 	}
-	dereg("moved gone", b);
-	dereg("iova gone", c);
+	dereg("moved deregistered", b);
+	dereg("iova deregistered", c);
 }
 
 static void objects(void)
@@ -119,7 +121,7 @@ static void objects(void)
 	see("cq", cq, cq ? 0 : -1);
 	if (!cq)
 		return;
-	/* mlx4 waits for the device to say that it is done */
+	/* mlx4 waits for a response of the hardware */
 	if (strncmp(ibv_get_device_name(context->device), "mlx4", 4))
 		see("resized cq", cq, -!!(errno = ibv_resize_cq(cq, 1000)));
 	srq = ibv_create_srq(pd, &srq_attr);
@@ -135,10 +137,10 @@ static void objects(void)
 	}
 	for (int i = 0; i < 3; i++)
 		if (qp[i])
-			see("qp gone", context, -!!(errno = ibv_destroy_qp(qp[i])));
+			see("qp destroyed", context, -!!(errno = ibv_destroy_qp(qp[i])));
 	if (srq)
-		see("srq gone", context, -!!(errno = ibv_destroy_srq(srq)));
-	see("cq gone", context, -!!(errno = ibv_destroy_cq(cq)));
+		see("srq destroyed", context, -!!(errno = ibv_destroy_srq(srq)));
+	see("cq destroyed", context, -!!(errno = ibv_destroy_cq(cq)));
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,4 @@
-/* What a process and its children have of some pages. For programs that print it, so that two libraries
- * can be compared. */
+/* Prints which pages a process and its children have, so that two libraries can be compared. */
 #ifndef PAGES_H
 #define PAGES_H
 
@@ -13,14 +12,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Of infiniband/driver.h, which is not for programs. */
+/* From infiniband/driver.h. */
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
-/* The distance of the pages that are shown. */
+/* Distance between the pages that are shown. */
 static size_t page = 4096;
 
-/* Calls a function for each mapping, as /proc/self/smaps has it. */
+/* Calls a function for each mapping in /proc/self/smaps. */
 static void each_mapping(void (*call)(unsigned long from, unsigned long till, const char *flags, void *arg),
 			 void *arg)
 {
@@ -55,8 +54,10 @@ static void show_mapping(unsigned long from, unsigned long till, const char *fla
 		shown->to[i] = strstr(flags, " dc") ? '#' : '.';
 }
 
-/* The pages as smaps has them; with FORK_FIRST in the environment, as it has them after a fork, which what
- * was given back may wait for. */
+/*
+ * The state of the pages in smaps; with FORK_FIRST in the environment, after a fork, since released pages may
+ * be returned only then.
+ */
 static void smaps(const char *base, int pages, char *to)
 {
 	struct shown shown = { (unsigned long)base, pages, to };

@@ -6,7 +6,7 @@
  * Every function that our library exports is a jump to the one that does the work (src/export). As
  * soon as the library is mapped, each of those jumps is led over a stub that marks a byte in a file:
  * $MATRIX_DIR/PROGRAM.PID, with a line "NAME@VERSION 0" for each function, where 0 becomes 1 at the first
- * call. A library without such jumps, the C original for one, is left alone. x86-64 only.
+ * call. A library without such jumps, the C library for one, is left alone. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <elf.h>

@@ -1,6 +1,8 @@
-/* datapath DEVICE: where each function that programs call inline really lies: the file, and for a
- * provider's file the offset in it. What the C original and ours both leave to the provider must be the same
- * place: then nothing stands between a program and its provider on the data path. */
+/*
+ * datapath DEVICE: prints the location of each function that programs call inline: the file and, for a
+ * provider's file, the offset in it. Functions that the C library leaves to the provider must be at the same
+ * place with ours: no code of the library runs on the data path. `run` runs it.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <infiniband/verbs.h>

@@ -1,7 +1,7 @@
 /*
- * load_all LIBRARY PROVIDER...: opens a libibverbs by path, then every provider
- * with all its symbols bound at once, and lists the devices. The program itself
- * is linked to nothing of RDMA, so that only the library can satisfy the providers.
+ * load_all LIBRARY PROVIDER...: loads a libibverbs by path, then each provider with RTLD_NOW, and lists the
+ * devices. The program itself is linked to no RDMA library, so that only LIBRARY can resolve the providers'
+ * symbols.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many different libibverbs are mapped: two would mean that a provider got another one. */
+/* Number of different libibverbs files mapped; 2 would mean that a provider loaded another one. */
 static int libraries_mapped(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "re");

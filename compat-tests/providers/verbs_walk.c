@@ -1,8 +1,8 @@
 /*
- * verbs_walk --strings: prints what the name and rate functions say.
- * verbs_walk DEVICE: calls every control verb that the pretended device lets us
- * call, in the right and in a few wrong ways, and prints what came of each. With
- * BENCH_LOG the bytes that went to the kernel are beside it.
+ * verbs_walk --strings: prints the results of the string and rate functions.
+ *
+ * verbs_walk DEVICE: calls each control verb that the fake device supports, with valid and some invalid
+ * arguments, and prints the results. With FAKE_LOG, the bytes passed to the kernel are logged.
  */
 #include "walk.h"
 
@@ -221,7 +221,7 @@ static void walk_cqs(void)
 			INT(fcntl(channel->fd, F_SETFL, O_NONBLOCK));
 			INT(ibv_get_cq_event(channel, &got, &context));
 			INT(ibv_modify_cq(one, &moderate));
-			/* mlx4 waits for a hardware answer to this one. */
+			/* mlx4 waits for a response of the hardware. */
 			if (strncmp(ibv_get_device_name(ctx->device), "mlx4", 4))
 				INT(ibv_resize_cq(one, 200));
 			printf("  cqe %d\n", one->cqe);
@@ -328,7 +328,7 @@ static void show_qp(struct ibv_qp *qp)
 	SHOW(init);
 }
 
-/* Through all states, as its type wants it. */
+/* Moves the QP through all states that its type has. */
 static void walk_states(struct ibv_qp *qp, enum ibv_qp_type type)
 {
 	const int connected = type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_XRC_SEND ||
@@ -522,7 +522,7 @@ static void walk_qps(struct ibv_srq *srq, struct ibv_xrcd *xrcd)
 
 			walk_states(qp, IBV_QPT_XRC_RECV);
 			PTR(opened, ibv_open_qp(ctx, &open_attr));
-			/* Left alone: mlx5 of rdma-core 44 crashes when one of these is destroyed. */
+			/* Not destroyed: mlx5 of rdma-core 44 crashes on that. */
 			printf("  opened %d\n", opened && opened->qp_num == qp->qp_num);
 		}
 		INT(ibv_destroy_qp(qp));
@@ -553,7 +553,7 @@ static void walk_ahs(void)
 	DESTROY(ibv_destroy_ah, ah);
 	ibv_query_gid(ctx, 1, 1, &grh.dgid);
 	inet_pton(AF_INET6, "fe80::200:ff:fe00:902", &grh.sgid);
-	/* A next header of no known protocol, then RoCE v2's, then InfiniBand's. */
+	/* A GRH with an unknown next header, that of RoCE v2, and that of InfiniBand. */
 	FILL(attr);
 	INT(ibv_init_ah_from_wc(ctx, 1, &wc, &grh, &attr));
 	SHOW(attr);

@@ -1,24 +1,24 @@
 /*
- * threads MODE DEVICE THREADS ROUNDS: many threads in the library at once. What is
- * printed does not depend on their order: for each call how often it was made and
- * how often it failed, and with what errno; so that two libraries can be compared.
+ * threads MODE DEVICE THREADS ROUNDS [GID_INDEX]: calls the library from many threads at once. Prints for
+ * each call how often it was made and how often it failed with which errno; this does not depend on the order
+ * of the threads, so that two libraries can be compared. `run`, `vm-run` and `sanitize` run it.
  *
- *   list     list, look at, free; open and close
- *   objects  each thread makes, uses and destroys one object of each kind, in a
- *            context of its own or in the shared one
- *   shared   all threads use one PD, CQ and SRQ, and each its own QP and regions
- *   events   completion and asynchronous events are got, acknowledged, and waited
- *            for by the destroys
- *   cancel   threads blocked in ibv_get_cq_event and ibv_get_async_event are
- *            cancelled, and everything goes on working (one thread of each a round)
- *   fork     regions come and go with fork safety on while the process forks. Children
- *            register memory too, which is where the C library may hang: it forks with
- *            its lock held by another thread
- *   loops    ROUNDS times list/free, then open/close, then objects, in THREADS
- *            threads: no descriptor more than before, and no more memory
+ *	list     list the devices, read their attributes, free the list; open and close
+ *	objects  each thread creates, uses and destroys one object of each kind, in
+ *	         its own context or in a shared one
+ *	shared   all threads use one PD, CQ and SRQ; each has its own QP and regions
+ *	events   threads get and acknowledge completion and asynchronous events, while
+ *	         others destroy the objects and wait for the acknowledgements
+ *	cancel   threads blocked in ibv_get_cq_event and ibv_get_async_event are
+ *	         cancelled; everything works afterwards (one thread of each per round)
+ *	fork     regions are registered and deregistered with fork safety on while the
+ *	         process forks. Children register memory too. There the C library may
+ *	         hang: it forks while another thread holds its lock
+ *	loops    ROUNDS times list/free, then open/close, then objects, in THREADS
+ *	         threads: descriptors and memory must not grow
  *
- * On the bench (see ../fake-uverbs) events are pushed by hand; on a device that can send to
- * itself (argument 5: the GID index to use) they are those of real messages.
+ * Over the fake kernel (../fake-uverbs) the test itself makes events readable. On a device that can send to
+ * itself, at GID_INDEX, they are those of real messages.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -39,7 +39,7 @@
 
 #define LEN 4096
 #define MAX_THREADS 64
-#define EVENTS 8 /* of a completion queue in a round of `events` */
+#define EVENTS 8 /* per completion queue and round of `events` */
 
 static int (*push)(int fd, const void *bytes, size_t len);
 static void (*reported)(uint32_t comp, uint32_t async);
@@ -52,7 +52,7 @@ static struct ibv_cq *shared_cq;
 static struct ibv_srq *shared_srq;
 static union ibv_gid own_gid;
 
-/* The calls made: one entry for each place in the source. */
+/* Calls, one entry per place in the source. */
 struct call {
 	const char *text;
 	_Atomic long ok, failed;
@@ -86,7 +86,7 @@ static void count(struct call *call, bool ok)
 		static struct call call_ = { .text = words, .known = ATOMIC_FLAG_INIT }; \
 		count(&call_, good); \
 	} while (0)
-/* A call that returns 0, or an errno value, or sets errno. */
+/* A call that returns 0 or an errno value, or sets errno. */
 #define DO(call) \
 	({ \
 		int result_; \
@@ -168,7 +168,7 @@ static void *list_thread(void *arg)
 			ibv_free_device_list(list);
 			continue;
 		}
-		/* The context keeps its device when the list goes first. */
+		/* The context keeps its device when the list is freed first. */
 		context = MAKE(ibv_open_device(device));
 		if (seed % 2)
 			ibv_free_device_list(list);
@@ -219,7 +219,7 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq, struct ibv_s
 	return qp;
 }
 
-/* Connects a reliable queue pair to itself. */
+/* Connects an RC QP to itself. */
 static void connect_qp(struct ibv_qp *qp)
 {
 	struct ibv_qp_attr attr = {
@@ -265,7 +265,7 @@ static void post(struct ibv_qp *qp, struct ibv_srq *srq, struct ibv_mr *mr, bool
 		DO(ibv_post_recv(qp, &recv, &bad_recv));
 }
 
-/* Polls until n completions have come. */
+/* Polls until n completions have arrived. */
 static void complete(struct ibv_cq *cq, int n)
 {
 	struct ibv_wc wc;
@@ -307,7 +307,7 @@ static void one_of_each(struct ibv_context *context)
 	srq = MAKE(ibv_create_srq(pd, &srq_attr));
 	qp = make_qp(pd, cq, NULL, IBV_QPT_RC);
 	ud = make_qp(pd, cq, srq, IBV_QPT_UD);
-	/* The bench has no way to any GID, and why not is the neighbour tests' matter. */
+	/* Over the fake kernel no GID can be resolved; the reason is tested by compat-tests/neigh. */
 	ah = gid_index >= 0 ? MAKE(ibv_create_ah(pd, &ah_attr)) : NULL;
 	mw = MAKE(ibv_alloc_mw(pd, IBV_MW_TYPE_1));
 	queries(context);
@@ -336,7 +336,7 @@ static void one_of_each(struct ibv_context *context)
 	if (mr)
 		DO(ibv_dereg_mr(mr));
 	if (gid_index >= 0) {
-		/* What told of the completions must be acknowledged before the queue goes. */
+		/* The events must be acknowledged before the CQ is destroyed. */
 		struct ibv_cq *of;
 		void *cq_context;
 
@@ -424,7 +424,7 @@ static void *getter_thread(void *arg)
 		EXPECT(cq == getter->cq);
 		EXPECT(cq_context == getter);
 		if (getter->one_by_one) {
-			/* Late, so that the destroy is waiting. */
+			/* late, so that a destroy is already waiting */
 			usleep(200);
 			ibv_ack_cq_events(cq, 1);
 		}
@@ -434,7 +434,7 @@ static void *getter_thread(void *arg)
 	return NULL;
 }
 
-/* Bench: every completion queue gets as many events as every destroy reports. */
+/* Fake kernel: each CQ gets as many events as each destroy command returns. */
 static void *pushed_events_thread(void *arg)
 {
 	long seed = (long)arg;
@@ -461,7 +461,7 @@ static void *pushed_events_thread(void *arg)
 	return NULL;
 }
 
-/* A real device: each message's two completions are one event or two. */
+/* Real device: the two completions of a message cause one or two events. */
 static void *real_events_thread(void *arg)
 {
 	char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -534,7 +534,7 @@ static void *cancel_thread(void *arg)
 		if (pthread_create(&blocked[0], NULL, blocked_in_cq, channel) ||
 		    pthread_create(&blocked[1], NULL, blocked_in_async, context))
 			return NULL;
-		/* The first of them may be cancelled before they are there. */
+		/* so that some are cancelled before they block */
 		usleep(i % 4 * 2000);
 		for (j = 0; j < 2; j++)
 			EXPECT(pthread_cancel(blocked[j]) == 0);
@@ -582,7 +582,7 @@ static void *forking_thread(void *arg)
 		int status = -1;
 
 		if (child == 0) {
-			/* A child may register memory of its own. */
+			/* A child can register memory of its own. */
 			char *buf = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 					 0);
 			struct ibv_mr *mr;
@@ -606,7 +606,7 @@ static int descriptors(void)
 	struct dirent *entry;
 	int n = 0;
 
-	/* Above are the bench's own. */
+	/* Higher ones belong to the shim. */
 	while (dir && (entry = readdir(dir)))
 		if (entry->d_name[0] != '.' && atoi(entry->d_name) < 512)
 			n++;
@@ -681,8 +681,8 @@ static void loop(const char *name, void *(*body)(void *))
 	run(body, threads);
 	grown = (long)(mallinfo2().uordblks - heap);
 	/*
-	 * What malloc keeps for each thread counts as used, and mlx5's provider now and then has a table of
-	 * 32 KiB more or less, on either library; a leak in each round is 32 bytes of each thread's at least.
+	 * Memory that malloc keeps per thread counts as used, and mlx5's provider varies by a table of 32
+	 * KiB, with either library. A leak in each round would be at least 32 bytes per thread.
 	 */
 	printf("%s: %+d descriptors, memory %s\n", name, descriptors() - fds,
 	       grown < 4096L + 7L * times ? "even" : "GROWN");
@@ -714,15 +714,15 @@ int main(int argc, char **argv)
 	rounds = atoi(argv[4]);
 	if (argc > 5)
 		gid_index = atoi(argv[5]);
-	*(void **)&push = dlsym(RTLD_DEFAULT, "bench_push");
-	*(void **)&reported = dlsym(RTLD_DEFAULT, "bench_reported");
+	*(void **)&push = dlsym(RTLD_DEFAULT, "fake_push");
+	*(void **)&reported = dlsym(RTLD_DEFAULT, "fake_reported");
 	mallopt(M_ARENA_MAX, 1);
 	pthread_create(&watchdog, NULL, stuck, NULL);
 
 	if (!strcmp(mode, "fork"))
 		DO(ibv_fork_init());
 	if (!strcmp(mode, "list")) {
-		/* The first list of all is made by many at once, and loads the providers. */
+		/* Many threads make the first list at once, which loads the providers. */
 		run(list_thread, threads);
 		report();
 		return 0;

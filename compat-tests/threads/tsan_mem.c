@@ -1,6 +1,6 @@
 /*
- * What rustc's ThreadSanitizer instrumentation calls and gcc's runtime of Debian 12 does not
- * have yet: the plain functions, which the runtime intercepts.
+ * Functions that rustc's ThreadSanitizer instrumentation calls and gcc's runtime in Debian 12 does not have
+ * yet. They call the plain functions, which the runtime intercepts.
  */
 #include <string.h>
 

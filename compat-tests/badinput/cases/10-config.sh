@@ -6,7 +6,7 @@ other_etc=$work/etc
 mkdir -p "$other_etc"
 cp -a /etc/passwd /etc/group /etc/ld.so.cache "$other_etc/" 2> /dev/null
 
-# config TEXT: one file with that text, as the whole configuration.
+# config TEXT: makes one file with this text the whole configuration.
 config() {
     rm -rf "$conf"
     mkdir -p "$conf"
@@ -22,7 +22,7 @@ check "config: empty directory" "$probe" list
 in_namespace="mount --bind $other_etc /etc;"
 check "config: no directory" "$probe" list
 in_namespace="touch $other_etc/libibverbs.d; mount --bind $other_etc /etc;"
-check "config: a file in the directory's place" "$probe" list
+check "config: a file instead of the directory" "$probe" list
 rm -f "$other_etc/libibverbs.d"
 chmod 000 "$conf"
 in_namespace="mount --bind $conf $builtin_dir;" as_nobody=1
@@ -33,12 +33,14 @@ in_namespace="mount --bind $conf $builtin_dir;" as_nobody=1
 check "config: unreadable file" "$probe" list
 chmod 644 "$conf/a" "$conf/b"; chmod 444 "$conf"
 in_namespace="mount --bind $conf $builtin_dir;" as_nobody=1
-check "config: directory that can be listed, not entered" "$probe" list
+check "config: directory without search permission" "$probe" list
 rm -rf "$conf"; mkdir -p "$conf/sub"
 ln -s /nowhere "$conf/dangling"; ln -s loop "$conf/loop"; mkfifo "$conf/fifo"
-echo 'driver rxe' > "$conf/sub/rxe.driver"; echo 'driver rxe' > "$conf/no suffix"; echo 'driver mlx5' > "$conf/.hidden"
+echo 'driver rxe' > "$conf/sub/rxe.driver"
+echo 'driver rxe' > "$conf/no suffix"
+echo 'driver mlx5' > "$conf/.hidden"
 in_namespace="mount --bind $conf $builtin_dir;"
-check "config: files that are none" "$probe" list
+check "config: links, FIFO, subdirectory, hidden file" "$probe" list
 
 while IFS='|' read -r name text; do
     config "$text"
@@ -54,7 +56,7 @@ tab between|driver\trxe\ndriver \t mlx5\n
 leading blanks| \t driver rxe\n
 blank lines|\n\n   \n\t\ndriver rxe\n\n
 comments|# a comment\n   # another\ndriver rxe # trailing\n#driver mlx5\n
-something behind|driver rxe mlx5\n
+trailing word|driver rxe mlx5\n
 misspelled|drivers rxe\ndriver rxe\n
 upper case|DRIVER rxe\n
 unknown directive|load rxe\nfoo\n=\ndriver rxe\n
@@ -62,11 +64,11 @@ carriage returns|driver rxe\r\ndriver mlx5\r\n
 NUL bytes|driver rxe\0mlx5\n\0\ndriver\0 rxe\ndri\0ver rxe\n
 binary garbage|\x01\x02\xff\xfe driver\n\x80driver rxe\n
 other white space|driver\vrxe\n\fdriver rxe\n
-no such driver|driver nosuch\n
-no such driver, then a good one|driver nosuch\ndriver rxe\n
-a good one, then no such driver|driver rxe\ndriver nosuch\n
-all good, and no such driver|driver rxe\ndriver mlx5\ndriver nosuch\n
-the same driver thrice|driver rxe\ndriver rxe\ndriver rxe\n
+missing driver|driver nosuch\n
+missing driver, then a good one|driver nosuch\ndriver rxe\n
+a good driver, then a missing one|driver rxe\ndriver nosuch\n
+all good drivers, and a missing one|driver rxe\ndriver mlx5\ndriver nosuch\n
+the same driver three times|driver rxe\ndriver rxe\ndriver rxe\n
 a path with slashes|driver ../libibverbs/rxe\ndriver sub/rxe\n
 format characters|driver %%s%%n%%d\n%%s%%n x\n
 a name that is a directory|driver /\ndriver .\ndriver ..\n
@@ -77,4 +79,4 @@ config '%s\n' "$(head -c 200000 /dev/zero | tr '\0' y)"
 check "config: a line of 200000 bytes" "$probe" list
 config '%s' "$(for i in $(seq 300); do echo "driver nosuch$i"; done)"
 leaks=0
-check "config: 300 drivers that are missing" "$probe" list
+check "config: 300 missing drivers" "$probe" list

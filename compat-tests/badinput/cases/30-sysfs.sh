@@ -1,9 +1,9 @@
-# sysfs files that are missing, empty, huge or nonsense
+# sysfs files that are missing, empty, huge or malformed
 # shellcheck shell=bash disable=SC2154,SC2034
 
 export SYSFS_PATH=$sys IBV_SHOW_WARNINGS=1
 
-# spoil FILE HOW: replaces a file of the tree.
+# spoil FILE FAULT: replaces a file of the tree.
 spoil() {
     case $2 in
         missing) rm -f "$1" ;;
@@ -52,7 +52,7 @@ spoil() {
 everywhere='missing empty newline newlines huge digits word garbage nul nul-behind bare crlf two-lines blank-first
     negative plus zero hex big over-32 directory dangling unreadable'
 while read -r device file more; do
-    # The line ends with what else is tried on that file.
+    # The rest of the line lists more faults for this file.
     for how in $everywhere $more; do
         tree "$device"
         case $file in
@@ -61,10 +61,10 @@ while read -r device file more; do
             *) path=$ib/$file ;;
         esac
         spoil "$path" "$how"
-        # All are compared; every file's main faults are searched for leaks.
+        # All faults are compared; only the main ones are checked for leaks.
         case $how in missing | empty | huge | garbage | word) ;; *) leaks=0 ;; esac
         [ "$how" != unreadable ] || as_nobody=1
-        # The original takes an empty file for read, and looks at what was on its stack.
+        # The C library ignores that an empty file returns no data, and parses uninitialized memory.
         case $how:$file in
             empty:uverbs/dev | empty:node_guid | empty:ports/1/[gp]*s/0 | empty:ABI) undefined=1 ;;
         esac
@@ -96,12 +96,12 @@ echo file > "$sys/class/infiniband_verbs/uverbs9"
 mkdir "$sys/class/infiniband_verbs/.hidden" "$sys/class/infiniband_verbs/empty"
 ln -s /nowhere "$sys/class/infiniband_verbs/dangling"
 mkdir "$sys/class/infiniband_verbs/$(head -c 100 /dev/zero | tr '\0' u)"
-check "sysfs: entries that are no devices" "$probe" open
+check "sysfs: entries that are not devices" "$probe" open
 tree rxe0
 cp -r "$uv" "$sys/class/infiniband_verbs/$(head -c 63 /dev/zero | tr '\0' u)"
 cp -r "$uv" "$sys/class/infiniband_verbs/$(head -c 64 /dev/zero | tr '\0' v)"
 cp -r "$uv" "$sys/class/infiniband_verbs/uverbs55"
-check "sysfs: several names for one device, long ones" "$probe" list
+check "sysfs: several names for one device, some of them long" "$probe" list
 rm -rf "$sys/class/infiniband_verbs"
 check "sysfs: no infiniband_verbs" "$probe" list
 touch "$sys/class/infiniband_verbs"
@@ -134,7 +134,7 @@ PATHS
 cd "$work" || exit 1
 SYSFS_PATH=sys check "SYSFS_PATH: relative" "$probe" open
 for length in 200 225 226 227 228 229 230 231 240 254 255 256 257 300 5000; do
-    # The tree's path, made longer by slashes and dots until it has that length.
+    # The path of the tree, extended with slashes and dots to this length.
     path=$sys
     while [ ${#path} -lt $((length - 1)) ]; do path=$path/.; done
     while [ ${#path} -lt "$length" ]; do path=${path/\/sys/\/\/sys}; done

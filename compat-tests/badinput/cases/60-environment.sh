@@ -1,4 +1,4 @@
-# environment variables, limits, and programs with another owner's rights
+# environment variables, resource limits, and privileged programs
 # shellcheck shell=bash disable=SC2154,SC2034
 
 tree rxe0 mlx5_0 name=odd0
@@ -21,8 +21,8 @@ done
 RDMAV_FORK_SAFE=0 IBV_FORK_SAFE=1 check "RDMAV_FORK_SAFE=0 IBV_FORK_SAFE=1" "$probe" reg
 check "fork safety" "$probe" fork
 for variable in RDMAV_DRIVERS IBV_DRIVERS; do
-    for value in '' rxe nosuch rxe:mlx5 'rxe;nosuch' : ';;' 'nosuch:' ':nosuch' 'rxe:rxe' ' rxe' 'rxe ' "$fixtures/says" \
-        "$fixtures/says;nosuch:$fixtures/silent" /nowhere '%s%n'; do
+    for value in '' rxe nosuch rxe:mlx5 'rxe;nosuch' : ';;' 'nosuch:' ':nosuch' 'rxe:rxe' ' rxe' 'rxe ' \
+        "$fixtures/says" "$fixtures/says;nosuch:$fixtures/silent" /nowhere '%s%n'; do
         export $variable="$value"
         leaks=0
         check "$variable='$value'" "$probe" list
@@ -34,29 +34,35 @@ RDMAV_DRIVERS='' IBV_DRIVERS=nosuch2 check "RDMAV_DRIVERS empty, and IBV_DRIVERS
 RDMAV_DRIVERS=$(head -c 20000 /dev/zero | tr '\0' z) check "RDMAV_DRIVERS of 20000 bytes" "$probe" list
 RDMAV_DRIVERS=$(head -c 3000 /dev/zero | tr '\0' :) check "RDMAV_DRIVERS of 3000 colons" "$probe" list
 
-# The log. Providers write to it too.
+# The log, to which providers write too.
 for level in '' 0 1 2 3 4 9 -1 0x4 04 nonsense; do
     after="cat $work/verbs.log; rm -f $work/verbs.log"
     leaks=0
-    VERBS_LOG_LEVEL=$level VERBS_LOG_FILE=$work/verbs.log check "VERBS_LOG_LEVEL='$level'" "$work/bin/verbs_walk" rxe0
+    VERBS_LOG_LEVEL=$level VERBS_LOG_FILE=$work/verbs.log \
+        check "VERBS_LOG_LEVEL='$level'" "$work/bin/verbs_walk" rxe0
 done
 leaks=0
 VERBS_LOG_LEVEL=4 check "VERBS_LOG_LEVEL without a file" "$work/bin/verbs_walk" rxe0
 leaks=0
-VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/nowhere/log check "VERBS_LOG_FILE that cannot be made" "$work/bin/verbs_walk" rxe0
+VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/nowhere/log \
+    check "VERBS_LOG_FILE that cannot be created" "$work/bin/verbs_walk" rxe0
 leaks=0
 VERBS_LOG_LEVEL=4 VERBS_LOG_FILE='' check "VERBS_LOG_FILE empty" "$work/bin/verbs_walk" rxe0
 leaks=0
 VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/full check "VERBS_LOG_FILE on a full disk" "$work/bin/verbs_walk" rxe0
 
 tree rxe0 mlx5_0
+gone=''
+for command in DESTROY_CQ DESTROY_QP DESTROY_SRQ DEALLOC_PD DEREG_MR DESTROY_AH CLOSE_XRCD DEALLOC_MW \
+    EX_DESTROY_WQ EX_DESTROY_FLOW EX_DESTROY_RWQ_IND_TBL DETACH_MCAST; do
+    gone=$gone${gone:+,}$command=EIO
+done
 for variable in RDMAV_ALLOW_DISASSOC_DESTROY MLX4_DEVICE_FATAL_CLEANUP; do
     for value in '' 0 1; do
         export $variable="$value"
         for device in rxe0 mlx5_0; do
             leaks=0
-            BENCH_FAIL=DESTROY_CQ=EIO,DESTROY_QP=EIO,DESTROY_SRQ=EIO,DEALLOC_PD=EIO,DEREG_MR=EIO,DESTROY_AH=EIO,CLOSE_XRCD=EIO,DEALLOC_MW=EIO,EX_DESTROY_WQ=EIO,EX_DESTROY_FLOW=EIO,EX_DESTROY_RWQ_IND_TBL=EIO,DETACH_MCAST=EIO \
-                check "$variable='$value', device gone ($device)" "$work/bin/verbs_walk" $device
+            FAKE_FAIL=$gone check "$variable='$value', device gone ($device)" "$work/bin/verbs_walk" $device
         done
         unset $variable
     done
@@ -76,7 +82,7 @@ done
 unset SYSFS_PATH
 check "no SYSFS_PATH" "$probe" list
 
-# Programs with another user's rights take nothing from the environment.
+# Privileged (set-user-ID, set-group-ID) programs ignore the environment.
 for lib in theirs ours; do
     gcc -std=gnu11 -O1 -o "$work/bin/probe-$lib" "$here/probe.c" -L"${!lib}" -libverbs -Wl,-rpath,"${!lib}"
 done
@@ -98,7 +104,11 @@ setid() {
     done
     same "$name" "$work/theirs.out" "$work/ours.out"
     if [ -n "${want:-}" ]; then
-        if grep -q "$want" "$work/ours.out"; then ok "$name: as meant"; else bad "$name: as meant (no '$want')"; fi
+        if grep -q "$want" "$work/ours.out"; then
+            ok "$name: prints '$want'"
+        else
+            bad "$name: does not print '$want'"
+        fi
     fi
 }
 tree rxe0,dev=1:3
@@ -106,22 +116,22 @@ in_namespace="mount -t tmpfs none /mnt; cp -r $sys/class /mnt/; mount --move /mn
     mknod -m 666 /dev/infiniband/uverbs0 c 1 3;"
 for rights in root:root/4755 root:root/755 root:root/2755; do
     owner=${rights%/*} mode=${rights#*/}
-    want='1 devices' setid "rights $rights: /sys" A=1
+    want='1 devices' setid "mode $rights: /sys" A=1
     case $rights in
         */4755) want='1 devices' ;;
         *) want='no list' ;;
     esac
-    setid "rights $rights: SYSFS_PATH" SYSFS_PATH=/nowhere
+    setid "mode $rights: SYSFS_PATH" SYSFS_PATH=/nowhere
     want=''
     for variable in RDMAV_DRIVERS IBV_DRIVERS; do
         case $rights in
             */4755) want='' ;;
             *) want='was loaded' ;;
         esac
-        setid "rights $rights: $variable" "$variable=$fixtures/says"
+        setid "mode $rights: $variable" "$variable=$fixtures/says"
     done
     want=''
-    setid "rights $rights: VERBS_LOG" VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/stdout
-    setid "rights $rights: the others" RDMAV_FORK_SAFE=1 RDMAV_HUGEPAGES_SAFE=1 IBV_SHOW_WARNINGS=1
+    setid "mode $rights: VERBS_LOG" VERBS_LOG_LEVEL=4 VERBS_LOG_FILE=/dev/stdout
+    setid "mode $rights: other variables" RDMAV_FORK_SAFE=1 RDMAV_HUGEPAGES_SAFE=1 IBV_SHOW_WARNINGS=1
 done
 forget

@@ -1,29 +1,29 @@
-# ten thousand times
+# loops of 10,000 rounds: nothing leaks
 # shellcheck shell=bash disable=SC2154,SC2034
 
 export SYSFS_PATH=$sys
 for device in rxe0 mlx5_0; do
     tree $device
-    BENCH_NL_DEVICES=$("$bench_dir/mksys" --netlink "$sys")
-    export BENCH_NL_DEVICES
+    FAKE_NL_DEVICES=$("$fake_dir/mksys" --netlink "$sys")
+    export FAKE_NL_DEVICES
     for nl in EPROTONOSUPPORT ok; do
         leaks=0 slow=300
-        BENCH_NL=$nl check "loop: list and free, $device, netlink $nl" "$probe" loop-list 10000
+        FAKE_NL=$nl check "loop: list and free, $device, netlink $nl" "$probe" loop-list 10000
         leaks=0 slow=300
-        BENCH_NL=$nl check "loop: open and close, $device, netlink $nl" "$probe" loop-open 10000
+        FAKE_NL=$nl check "loop: open and close, $device, netlink $nl" "$probe" loop-open 10000
     done
     for io in ENOTTY ok; do
         leaks=0 slow=300
-        BENCH_IOCTL=$io check "loop: one of each object, $device, ioctl $io" "$probe" loop-verbs 10000
+        FAKE_IOCTL=$io check "loop: one object of each kind, $device, ioctl $io" "$probe" loop-verbs 10000
     done
     for fail in GET_CONTEXT CREATE_CQ CREATE_QP REG_MR ALLOC_PD CREATE_SRQ; do
         leaks=0
-        BENCH_FAIL=$fail=ENOMEM check "loop: failing $fail, $device" "$probe" loop-verbs 1000
+        FAKE_FAIL=$fail=ENOMEM check "loop: failing $fail, $device" "$probe" loop-verbs 1000
     done
 done
 for nodes in absent open=EACCES wrong; do
     leaks=0
-    BENCH_NODES=$nodes check "loop: open that fails, $nodes" "$probe" loop-open 1000
+    FAKE_NODES=$nodes check "loop: failing open, $nodes" "$probe" loop-open 1000
 done
 tree name=odd0
 for odd in nodevice nocontext narrow nomatch; do

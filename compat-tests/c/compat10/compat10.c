@@ -1,20 +1,20 @@
 /*
- * compat10 [-x] DEVICE [GID_INDEX]: a program of libibverbs 1.0 that calls all that 1.0 had, sends
- * itself messages of each kind and prints what came of it. Numbers that differ from run to run (queue
- * pairs, keys, addresses) are compared, not shown.
+ * compat10 [-x] DEVICE [GID_INDEX]: a program linked to symbol version IBVERBS_1.0. Calls every function of
+ * libibverbs 1.0, sends messages of each kind to itself and prints the results. Numbers that differ from run
+ * to run (QPs, keys, addresses) are checked, not printed.
  *
- * On the bench, where nothing moves data, requests are posted and nothing is waited for; events come
- * from the shim.
+ * The fake kernel moves_data no data: there, requests are posted without waiting for completions, and events
+ * come from the shim.
  *
- * -x also tries what the C original overruns, leaves uninitialised or crashes on, and says whether it
- * is as it should be; the exit code is 1 if not.
+ * -x also calls the cases in which the C library writes out of bounds, leaves memory uninitialized or
+ * crashes, and prints whether the result is correct; the exit code is 1 if not.
  */
 #include "compat10.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-int gid_index, extra, moves, wrong;
+int gid_index, extra, moves_data, wrong;
 
 struct v10_context *context;
 struct v10_pd *pd;
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 	}
 	gid_index = argc > 2 ? atoi(argv[2]) : 0;
 	alarm(60);
-	moves = !walk_push;
+	moves_data = !walk_push;
 
 	open_it(argv[1]);
 	queries();

@@ -1,4 +1,4 @@
-/* What the parts of compat10 share. */
+/* Interface between the files of compat10. */
 #ifndef COMPAT10_H
 #define COMPAT10_H
 
@@ -8,7 +8,7 @@
 #define YES(what) printf("  " #what ": %s\n", (what) ? "yes" : "NO")
 #define NUM(what) printf("  " #what ": %lld\n", (long long)(what))
 
-/* What only a correct library does. */
+/* Checked with -x only: the C library fails this. */
 #define MUST(what) \
 	do { \
 		int good_ = !!(what); \
@@ -24,9 +24,9 @@ enum {
 };
 
 extern int gid_index;
-extern int extra; /* -x was given */
-extern int moves; /* something moves data: this is not the bench */
-extern int wrong; /* a MUST has failed */
+extern int extra;      /* -x was given */
+extern int moves_data; /* data is moved: a real device, not the fake kernel */
+extern int wrong;      /* a MUST has failed */
 
 extern struct v10_context *context;
 extern struct v10_pd *pd;
@@ -34,15 +34,15 @@ extern struct v10_mr *mr;
 extern struct ibv_comp_channel *channel;
 extern struct v10_cq *send_cq, *recv_cq;
 extern struct v10_srq *srq;
-extern struct v10_qp *a, *b, *ud; /* a sends to b, which takes from the srq */
+extern struct v10_qp *a, *b, *ud; /* a sends to b, which receives from the SRQ */
 extern struct v10_ah *ah;
 extern union ibv_gid gid;
 extern char buf[4 * LEN];
 
-/* What the library keeps for the program. */
+/* Targets of the context pointers of the library's objects. */
 extern char of_recv_cq, of_srq, of_a, of_b, of_ud;
 
-/* Each file has its own pointers to the shim. */
+/* Each file has its own pointers to the functions of the shim. */
 __attribute__((constructor)) static void find_shim(void)
 {
 	walk_init();

@@ -44,7 +44,7 @@ static void async_event(void)
 	VOID(v10_ack_async_event(&event));
 }
 
-/* On the bench: what the kernel would tell of an object of the library's. */
+/* Over the fake kernel: an event about an object, as the kernel would report it. */
 static void push_async(enum ibv_event_type type, const void *object)
 {
 	struct {
@@ -65,7 +65,7 @@ void events(void)
 	struct v10_cq *cq = NULL;
 	void *of_it = NULL;
 
-	if (!moves) {
+	if (!moves_data) {
 		uint64_t element = (uintptr_t)recv_cq->today;
 
 		walk_push(channel->fd, &element, sizeof(element));
@@ -82,7 +82,7 @@ void events(void)
 	}
 	fcntl(channel->fd, F_SETFL, O_NONBLOCK);
 	fcntl(context->today->async_fd, F_SETFL, O_NONBLOCK);
-	if (moves) {
+	if (moves_data) {
 		struct ibv_async_event none;
 		struct ibv_sge from = { (uintptr_t)buf, 100, mr->lkey };
 		struct v10_send_wr send = {
@@ -91,7 +91,7 @@ void events(void)
 
 		INT(v10_get_cq_event(channel, &cq, &of_it));
 		INT(v10_get_async_event(context, &none));
-		/* Two requests are left: taking one falls below the limit. */
+		/* Two receives are posted: consuming one falls below the limit. */
 		INT(v10_modify_srq(srq, &limit, IBV_SRQ_LIMIT));
 		INT(context->ops.post_send(a, &send, &bad));
 		completion("sent", send_cq);

@@ -70,7 +70,7 @@ void queries(void)
 		INT(v10_query_gid(context, PORT, i, &gid));
 		SHOW(gid);
 	}
-	/* errno is what is left over from the way the library went. */
+	/* errno depends on which call the library made last. */
 	NUM(v10_query_gid(context, PORT, 100000, &gid));
 	NUM(v10_query_gid(context, 99, 0, &gid));
 	INT(v10_query_gid(context, PORT, gid_index, &gid));
@@ -86,7 +86,7 @@ static void show_qp(struct v10_qp *qp, void *of_it)
 	struct v10_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
-	/* Whatever the provider leaves of it. */
+	/* The provider may return any part of it. */
 	FILL(init);
 	memset(&attr, 0, sizeof(attr));
 	INT(v10_query_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP | IBV_QP_AV, &init));
@@ -155,7 +155,7 @@ void objects(void)
 				   IBV_ACCESS_REMOTE_ATOMIC));
 	YES(mr->context == context);
 	YES(mr->pd == pd);
-	if (moves) {
+	if (moves_data) {
 		YES(mr->lkey != 0);
 		YES(mr->rkey == mr->lkey);
 		PTR(none, v10_reg_mr(pd, NULL, LEN, IBV_ACCESS_LOCAL_WRITE));
@@ -186,7 +186,7 @@ void objects(void)
 	NUM(recv_cq->cqe);
 	INT(v10_resize_cq(recv_cq, 4 * DEPTH));
 	NUM(recv_cq->cqe);
-	if (moves)
+	if (moves_data)
 		INT(v10_resize_cq(recv_cq, 1 << 30));
 
 	PTR(srq, v10_create_srq(pd, &init));
@@ -202,7 +202,7 @@ void objects(void)
 		attr.srq_limit = 1 << 30;
 		INT(v10_modify_srq(srq, &attr, IBV_SRQ_LIMIT));
 	}
-	if (moves) {
+	if (moves_data) {
 		struct v10_qp_init_attr huge = {
 			.send_cq = send_cq,
 			.recv_cq = recv_cq,
@@ -223,7 +223,7 @@ void objects(void)
 		exit(1);
 }
 
-/* Moves qp up to RTS, connected with peer unless it is NULL. */
+/* Moves qp to RTS; connects it with peer unless that is NULL. */
 void connect_qp(struct v10_qp *qp, struct v10_qp *peer)
 {
 	struct ibv_qp_attr attr = {
@@ -236,8 +236,8 @@ void connect_qp(struct v10_qp *qp, struct v10_qp *peer)
 	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	int rtr = IBV_QP_STATE, rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	/* Out of turn. */
-	if (moves) {
+	/* An invalid transition. */
+	if (moves_data) {
 		struct ibv_qp_attr early = { .qp_state = IBV_QPS_RTS };
 
 		INT(v10_modify_qp(qp, &early, IBV_QP_STATE));
@@ -278,8 +278,10 @@ void connect_qp(struct v10_qp *qp, struct v10_qp *peer)
 		MUST(qp->state == IBV_QPS_RTS);
 }
 
-/* How many events of what is destroyed next the kernel has delivered: destroying waits for them to be
- * acknowledged. A real kernel knows. */
+/*
+ * Sets the event counts that the next destroy command returns: destroying waits until as many are
+ * acknowledged. A real kernel counts them itself.
+ */
 static void reported(uint32_t completion_events, uint32_t async_events)
 {
 	if (walk_reported)
@@ -290,7 +292,7 @@ void clean_up(void)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
 
-	if (moves) {
+	if (moves_data) {
 		INT(v10_dealloc_pd(pd));
 		INT(v10_destroy_cq(recv_cq));
 		INT(v10_destroy_srq(srq));

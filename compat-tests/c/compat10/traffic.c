@@ -8,13 +8,13 @@ enum {
 	LONG_LIST = 40
 };
 
-/* Shows one completion, waiting for it a few seconds at most. */
+/* Prints one completion; waits at most a few seconds for it. */
 void completion(const char *of, struct v10_cq *cq)
 {
 	struct ibv_wc wc;
 	int n = 0, i;
 
-	if (!moves)
+	if (!moves_data)
 		return;
 	memset(&wc, 0, sizeof(wc));
 	for (i = 0; i < 5000 && !n; i++) {
@@ -40,12 +40,14 @@ void completion(const char *of, struct v10_cq *cq)
 	YES(wc.qp_num == a->qp_num || wc.qp_num == b->qp_num || wc.qp_num == ud->qp_num);
 }
 
-/* What a request that failed leaves behind: its place in the list. */
+/* Prints the position in the list of the request that failed. */
 #define BAD(list, bad) printf("  refused: %d\n", (bad) ? (int)((bad) - (list)) : -1)
 
 void post_lists(void)
 {
-	/* As many as are refused: a provider may look at them before it counts them. */
+	/*
+	 * The largest number that is rejected: a provider may read the entries before it checks their number.
+	 */
 	static struct ibv_sge sge[1000];
 	struct v10_recv_wr recv[LONG_LIST], *bad_recv = NULL;
 	struct v10_send_wr send[LONG_LIST], *bad_send = NULL;
@@ -67,8 +69,10 @@ void post_lists(void)
 		send[i].wr.rdma.remote_addr = (uintptr_t)buf + LEN;
 		send[i].wr.rdma.rkey = mr->rkey;
 	}
-	/* With too many pieces for any queue the request at that place is refused, and of the others the
-	 * first one that finds its queue full. */
+	/*
+	 * With too many scatter/gather entries, the request at that position fails; otherwise the first one
+	 * for which the queue is full.
+	 */
 	for (n = 0; n < LONG_LIST; n += 13) {
 		recv[n].num_sge = 1000;
 		bad_recv = NULL;
@@ -78,16 +82,17 @@ void post_lists(void)
 		INT(context->ops.post_recv(a, recv, &bad_recv));
 		BAD(recv, bad_recv);
 		recv[n].num_sge = 1;
-		/* A longer list fills the queue where nothing empties it; elsewhere it depends on who is
-		 * faster. */
-		if (n < 2 * DEPTH || !moves) {
+		/*
+		 * A longer list fills the queue if nothing drains it; otherwise the result depends on timing.
+		 */
+		if (n < 2 * DEPTH || !moves_data) {
 			send[n].num_sge = 1000;
 			bad_send = NULL;
 			INT(context->ops.post_send(b, send, &bad_send));
 			BAD(send, bad_send);
 			send[n].num_sge = 1;
-			/* uroce has room for no more than was asked for. */
-			taken = moves && bad_send ? bad_send - send : n;
+			/* uroce accepts no more than the requested capacity. */
+			taken = moves_data && bad_send ? bad_send - send : n;
 			for (i = 0; i < taken; i++)
 				completion("written", send_cq);
 		}
@@ -112,7 +117,7 @@ void messages(void)
 	struct ibv_sge there = { (uintptr_t)was, sizeof(*was), mr->lkey };
 	int i;
 
-	/* To the shared receive queue: three of four requests in one list, one with immediate data. */
+	/* To the SRQ: three of four requests in one list, one of them with immediate data. */
 	memset(recv, 0, sizeof(recv));
 	for (i = 0; i < 3; i++) {
 		recv[i].next = i < 2 ? &recv[i + 1] : NULL;
@@ -133,10 +138,10 @@ void messages(void)
 	INT(context->ops.post_send(a, send, &bad_send));
 	completion("sent", send_cq);
 	completion("received", recv_cq);
-	if (moves)
+	if (moves_data)
 		YES(!memcmp(buf, buf + LEN, 100));
 
-	/* Write, read and the two atomics, in one list. */
+	/* RDMA write, RDMA read and both atomics, in one list. */
 	*word = 40;
 	for (i = 0; i < 4; i++) {
 		send[i].next = i < 3 ? &send[i + 1] : NULL;
@@ -163,17 +168,17 @@ void messages(void)
 	INT(context->ops.post_send(a, send, &bad_send));
 	for (i = 0; i < 4; i++)
 		completion("one-sided", send_cq);
-	if (moves) {
+	if (moves_data) {
 		YES(!memcmp(buf, buf + LEN + 1000, 100));
 		YES(!memcmp(buf + 50, buf + LEN, 60));
 		NUM(*word);
 		NUM(*was);
 	}
 
-	/* A datagram to ourselves. */
-	/* The bench has no neighbour of that address, and then errno is anything. */
+	/* A UD message to ourselves. */
+	/* Over the fake kernel no neighbour has the address, and errno is arbitrary. */
 	ah = v10_create_ah(pd, &at);
-	YES(ah || !moves);
+	YES(ah || !moves_data);
 	if (!ah)
 		return;
 	YES(ah->context == context);
@@ -191,10 +196,10 @@ void messages(void)
 	INT(context->ops.post_send(ud, send, &bad_send));
 	completion("sent datagram", send_cq);
 	completion("received datagram", recv_cq);
-	if (moves)
+	if (moves_data)
 		YES(!memcmp(buf, buf + LEN + 40, 60) && !memcmp(buf + 60, buf + LEN + 100, 40));
 	at.port_num = 99;
-	if (moves) {
+	if (moves_data) {
 		struct v10_ah *none;
 
 		PTR(none, v10_create_ah(pd, &at));
@@ -207,7 +212,7 @@ void groups(void)
 
 	INT(v10_attach_mcast(ud, &group, 0xc001));
 	INT(v10_detach_mcast(ud, &group, 0xc001));
-	if (moves) {
+	if (moves_data) {
 		INT(v10_detach_mcast(ud, &group, 0xc001));
 		INT(v10_attach_mcast(a, &group, 0xc001));
 	}

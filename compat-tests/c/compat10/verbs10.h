@@ -1,7 +1,7 @@
 /*
- * libibverbs 1.0 as its programs knew it: the structs that are other ones today (`v10_` for `ibv_`) and
- * the functions, bound to IBVERBS_1.0 whatever version the library has besides. What has not changed
- * comes from the present header.
+ * libibverbs 1.0 as its programs saw it: the structs that have changed since (`v10_` for `ibv_`), and the
+ * functions, linked to IBVERBS_1.0 whatever other versions the library has. Everything else comes from the
+ * current header.
  */
 #ifndef VERBS10_H
 #define VERBS10_H
@@ -35,7 +35,7 @@ struct v10_context {
 	int cmd_fd;
 	int async_fd;
 	int num_comp_vectors;
-	struct ibv_context *today; /* not for programs to know */
+	struct ibv_context *today; /* private */
 };
 
 struct v10_pd {
@@ -141,7 +141,7 @@ struct v10_recv_wr {
 	int num_sge;
 };
 
-/* `struct ibv_port_attr` ended after these bytes. */
+/* `struct ibv_port_attr` had this size. */
 #define V10_PORT_ATTR_LEN 48
 
 #define V10(result, name, args) \
@@ -184,7 +184,7 @@ V10(struct v10_ah *, create_ah, (struct v10_pd * pd, struct ibv_ah_attr *attr));
 V10(int, destroy_ah, (struct v10_ah * ah));
 V10(int, attach_mcast, (struct v10_qp * qp, union ibv_gid *gid, uint16_t lid));
 V10(int, detach_mcast, (struct v10_qp * qp, union ibv_gid *gid, uint16_t lid));
-/* One symbol for programs of all ages, with today's context in today's header. */
+/* One symbol for all versions; it takes the context of the current header. */
 V10(struct ibv_comp_channel *, create_comp_channel, (void *context));
 
 #endif
