@@ -12,7 +12,7 @@ bool on_uroce;
 
 int main(int argc, char **argv)
 {
-	static const struct how plain;
+	static const struct options plain;
 	struct end a, b;
 
 	if (argc != 5)

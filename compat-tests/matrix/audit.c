@@ -1,12 +1,12 @@
 /*
- * An auditor for the dynamic linker (LD_AUDIT, rtld-audit(7)) that records which exported functions of
- * our library a process really calls, each under its version: through the PLT, through addresses in a
- * provider's table of operations, and through dlsym alike.
+ * An auditor for the dynamic linker (LD_AUDIT, rtld-audit(7)) that records which exported functions of our
+ * library, and which versions of them, a process calls: through the PLT, through a provider's table of
+ * operations, or through dlsym.
  *
- * Every function that our library exports is a jump to the one that does the work (src/export). As
- * soon as the library is mapped, each of those jumps is led over a stub that marks a byte in a file:
- * $MATRIX_DIR/PROGRAM.PID, with a line "NAME@VERSION 0" for each function, where 0 becomes 1 at the first
- * call. A library without such jumps, the C library for one, is left alone. x86-64 only.
+ * Each exported function of our library is a jump to its implementation (src/export). As soon as the library
+ * is mapped, each of these jumps is redirected to a stub that sets a byte in the file
+ * $MATRIX_DIR/PROGRAM.PID. The file has a line "NAME@VERSION 0" for each function, where 0 becomes 1 at the
+ * first call. Libraries without such jumps, such as the C library, are left alone. x86-64 only.
  */
 #define _GNU_SOURCE
 #include <elf.h>
@@ -21,8 +21,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define LINE 80 /* bytes of a line in the file, the newline included */
-#define STUB 16 /* bytes of a stub */
+#define LINE 80 /* bytes per line of the file, including the newline */
+#define STUB 16 /* bytes per stub */
 #define PAGE 4096ul
 #define ROUND(n) (((n) + PAGE - 1) & ~(PAGE - 1))
 
@@ -49,7 +49,7 @@ static bool read_dynamic(const struct link_map *map, struct object *object)
 	for (entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
 		uintptr_t address = entry->d_un.d_ptr;
 
-		/* Relocated already or not yet. */
+		/* The dynamic linker may or may not have relocated it yet. */
 		if (address < map->l_addr)
 			address += map->l_addr;
 		switch (entry->d_tag) {
@@ -74,7 +74,7 @@ static bool read_dynamic(const struct link_map *map, struct object *object)
 		}
 	}
 	if (!object->count && object->gnu_hash) {
-		/* The last symbol is the end of the last bucket's chain. */
+		/* The last symbol is at the end of the chain of the last bucket. */
 		const uint32_t *hash = object->gnu_hash;
 		const uint32_t *buckets = hash + 4 + hash[2] * (__ELF_NATIVE_CLASS / 32);
 		const uint32_t *chain = buckets + hash[0];
@@ -106,7 +106,7 @@ static const char *version_of(const struct object *object, uint32_t symbol)
 	}
 }
 
-/* The entry of an exported function of ours, NULL for anything else. */
+/* The jump of an exported function of our library; NULL for anything else. */
 static uint8_t *jump_of(const struct link_map *map, const ElfW(Sym) * symbol)
 {
 	uint8_t *entry = (uint8_t *)(map->l_addr + symbol->st_value);
@@ -117,7 +117,7 @@ static uint8_t *jump_of(const struct link_map *map, const ElfW(Sym) * symbol)
 	return *entry == 0xe9 ? entry : NULL;
 }
 
-/* Memory that a jump of the library reaches. */
+/* Reserves memory within the range of a relative jump from the library. */
 static uint8_t *reserve_near(uintptr_t address, size_t len)
 {
 	uintptr_t at = (address & ~(PAGE - 1)) - (1 << 20);
@@ -208,7 +208,7 @@ static void record(const struct link_map *map)
 
 		stub[0] = 0xc6; /* movb $'1', line(%rip) */
 		stub[1] = 0x05;
-		/* The distance counts from the end of the instruction, which is one byte on. */
+		/* The distance is relative to the end of the instruction, one byte further on. */
 		put_relative(stub + 2, line + LINE - 2 - 1);
 		stub[6] = '1';
 		stub[7] = 0xe9; /* jmp */

@@ -1,13 +1,12 @@
 /*
- * rest DEVICE: calls the exported functions that no other program of the bench comes to: what only
- * other vendors' providers, librdmacm or very old programs call. What it prints is to be the same on the C
- * original, and so are the bytes to the kernel.
+ * rest DEVICE: calls the exported functions that no other program over the fake kernel calls: those that only
+ * other vendors' providers, librdmacm or very old programs use. Its output and the bytes passed to the kernel
+ * must be the same on the C library. `check` runs it.
  *
- * rest --newer DEVICE: the functions that Debian 12's library does not have yet, for `newer` to compare with.
- * No provider here can do what they are for, so what is to be seen is how they refuse.
+ * rest --newer DEVICE: calls the functions that Debian 12's library does not have, to be compared with
+ * newer.expected. No provider here supports them, so the output shows how they fail.
  *
- * The private functions are declared here as a provider has them; they come by dlvsym, each under its
- * version.
+ * Private functions are declared here as providers see them, and looked up with dlvsym by version.
  */
 #define _GNU_SOURCE
 #include "walk.h"
@@ -23,7 +22,7 @@
 #include <unistd.h>
 
 #define PRIVATE "IBVERBS_PRIVATE_34"
-/* A macro of the header, for programs of today. */
+/* The header defines a macro for newer programs. */
 #undef ibv_query_port
 #define LEN 4096
 
@@ -40,7 +39,7 @@ static void *symbol(const char *name, const char *version)
 
 #define GET(ret, name, version, ...) ret (*name)(__VA_ARGS__) = symbol(#name, version)
 
-/* What providers embed, as far as it is needed. */
+/* The parts of these structs that providers need. */
 struct verbs_device {
 	struct ibv_device device;
 	const void *ops;
@@ -167,7 +166,10 @@ static void contexts(void)
 	struct ibv_cq made;
 	uint8_t port[64];
 
-	/* With private data mlx5 leaves the async file to the caller; NULL is as ibv_open_device. */
+	/*
+	 * With private data, mlx5 leaves the async descriptor to the caller; NULL is the same as
+	 * ibv_open_device.
+	 */
 	PTR(another, verbs_open_device(device, NULL));
 	DESTROY(ibv_close_device, another);
 	FILL(port);
@@ -191,8 +193,8 @@ static void contexts(void)
 }
 
 /*
- * The C library hands to the kernel what was on its stack in the place of the members that a request does
- * not have: let that be zeros.
+ * For members that a request does not have, the C library passes uninitialized stack memory to the kernel:
+ * clear the stack first.
  */
 static __attribute__((noinline)) void clean_stack(void)
 {
@@ -203,7 +205,7 @@ static __attribute__((noinline)) void clean_stack(void)
 		below[i] = 0;
 }
 
-/* The data path through the kernel, of devices that have no other. */
+/* Posts and polls through the kernel, for devices that have no other data path. */
 static void posts(void)
 {
 	GET(int, ibv_cmd_poll_cq, PRIVATE, struct ibv_cq *, int, struct ibv_wc *);
@@ -306,7 +308,7 @@ static void flow_actions(void)
 		INT(ibv_modify_flow_action_esp(made, &attr));
 		INT(ibv_destroy_flow_action(made));
 	}
-	/* Without each of the parts. */
+	/* With each part missing in turn. */
 	for (parts = 0; parts < 16; parts++) {
 		attr.keymat_ptr = parts & 1 ? &key : NULL;
 		attr.replay_ptr = parts & 2 ? &replay : NULL;
@@ -322,7 +324,7 @@ static void flow_actions(void)
 	INT(ibv_cmd_destroy_flow_action(&action));
 }
 
-/* --- what Debian 12's library does not have --- */
+/* --- functions that Debian 12's library does not have --- */
 
 struct dmah {
 	struct ibv_context *context;

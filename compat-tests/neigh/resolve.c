@@ -1,6 +1,8 @@
-/* resolve: reads lines "SGID-INDEX DGID" and tells what ibv_resolve_eth_l2_from_gid makes of them, one
- * line each: the return value, the MAC (what is left of 7 bytes of 0xee, the last of which is not to
- * be touched), the VLAN id, and how long it took. Opens the device rxe0. */
+/*
+ * resolve: reads lines "SGID-INDEX DGID", calls ibv_resolve_eth_l2_from_gid on the device rxe0, and prints
+ * one line for each: the return value, the MAC address (a buffer of 7 bytes that are 0xee before; the last
+ * one must not change), the VLAN ID, and whether it took long. `run` runs it.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>

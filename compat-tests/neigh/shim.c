@@ -1,6 +1,8 @@
-/* Lets a provider open a device that is not there: /dev/infiniband/uverbsN is /dev/null, and every
- * command that is written to it succeeds with an empty answer. A kernel with RDMA does not tell of its
- * devices, so that those of the made-up sysfs are found. To be preloaded. */
+/*
+ * To be preloaded: lets a provider open a device that does not exist. /dev/infiniband/uverbsN is /dev/null,
+ * and every command written to it succeeds with an empty response. RDMA netlink is hidden, so that the
+ * library finds the device in the test's sysfs tree, not the kernel's own.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -55,7 +57,7 @@ int socket(int domain, int type, int protocol)
 	return NEXT(socket)(domain, type, protocol);
 }
 
-/* struct ib_uverbs_cmd_hdr, and the address of the answer, which follows it. */
+/* struct ib_uverbs_cmd_hdr, and the address of the response after it. */
 struct command {
 	uint32_t number;
 	uint16_t in_words;

@@ -1,4 +1,4 @@
-/* librdmacm.a: finds its char device (rdmanl_*, open_cdev) and binds an address to a device. */
+/* Uses librdmacm.a: opens its character device (rdmanl_*, open_cdev) and binds an address to a device. */
 #define RDMA_STATIC_PROVIDERS rxe
 #include <infiniband/verbs.h>
 #include <rdma/rdma_cma.h>
@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	struct rdma_cm_id *id;
 	int count;
 
-	/* what pulls the provider in, through verbs.h */
+	/* links the provider, through verbs.h */
 	ibv_free_device_list(ibv_get_device_list(&count));
 	inet_aton(argc > 1 ? argv[1] : "127.0.0.1", &address.sin_addr);
 	channel = rdma_create_event_channel();

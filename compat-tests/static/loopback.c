@@ -1,6 +1,8 @@
-/* The devices that a static program has, and on the first an RC queue pair connected to itself: a message, a
- * write, a read and an atomic. Prints nothing that changes from run to run. PROVIDERS, if it is defined, is
- * what the program links: RDMA_STATIC_PROVIDERS. */
+/*
+ * Lists the devices of a static program. On the first one, connects an RC QP to itself and transfers a
+ * message, a write, a read and an atomic. The output is the same in every run. Compile with -DPROVIDERS=LIST
+ * to define RDMA_STATIC_PROVIDERS.
+ */
 #ifdef PROVIDERS
 #define RDMA_STATIC_PROVIDERS PROVIDERS
 #endif

@@ -1,5 +1,7 @@
-/* lookup LIBRARY LIST: asks the dynamic linker for every symbol of the list as programs do: by name and
- * version, and, for the default versions, by name alone. Two versions of one name must differ. */
+/*
+ * lookup LIBRARY LIST: looks up every symbol of the list with the dynamic linker, as programs do: by name and
+ * version, and default versions also by name alone. Two versions of a name must have different addresses.
+ */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -24,7 +26,7 @@ int main(int argc, char **argv)
 		if (sscanf(line, "%7s %7s %63s %127s", type, section, version, name) != 4)
 			return 2;
 		if (!strcmp(section, "ABS"))
-			continue; /* node markers are no addresses */
+			continue; /* absolute symbols that mark version nodes */
 		is_default = version[0] != '(';
 		if (!is_default) {
 			bare = version + 1;

@@ -1,6 +1,8 @@
-/* Lists the devices, and opens them when the first argument is "open". Run with the setuid bit, it
- * shows which of its caller's variables the library listens to. The paths of the libibverbs that it
- * runs on go to file descriptor 3: the dynamic linker's own report is off in such a program. */
+/*
+ * Lists the devices; with the argument "open" also opens them. Run with the set-user-ID bit, it shows which
+ * environment variables the library uses. The paths of the libibverbs that it runs on are written to file
+ * descriptor 3, since the dynamic linker's own trace is disabled for such programs.
+ */
 #include <errno.h>
 #include <infiniband/verbs.h>
 #include <stdio.h>

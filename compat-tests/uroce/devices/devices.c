@@ -1,8 +1,9 @@
 /*
- * devices list          prints the names of the devices, or errno; first the user ids, if they differ
- * devices check NAME IFNAME
- *                       asks the software device NAME, which is on that interface, all that the library
- *                       answers without sysfs, by each function that there is
+ * devices list: prints the names of the devices, or errno; before them the user IDs if real and effective ID
+ * differ.
+ *
+ * devices check NAME IFNAME: on the software device NAME, on the interface IFNAME, calls all functions that
+ * query a device, a port or a GID, and checks the results. `run` runs it.
  */
 #include "../verbs/check.h"
 
@@ -13,7 +14,7 @@
 
 int failures;
 
-/* Of newer headers; not in all. */
+/* Declared by newer headers only. */
 extern int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned int index,
 			      unsigned int *type);
 enum {
@@ -47,7 +48,7 @@ static struct ibv_device *find(struct ibv_device **list, const char *name)
 	return NULL;
 }
 
-/* Devices are the same in each list, and outlive it while they are open. */
+/* A device is the same object in each list, and remains valid while it is open. */
 static struct ibv_context *check_device(const char *name, const char *ifname)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), **again = ibv_get_device_list(NULL);
@@ -73,7 +74,7 @@ static struct ibv_context *check_device(const char *name, const char *ifname)
 	ibv_free_device_list(list);
 	CHECK(!strcmp(ibv_get_device_name(context->device), name));
 	CHECK(ibv_close_device(second) == 0);
-	/* A device of the kernel has a number for its descriptor here. */
+	/* For a kernel device this is a file descriptor. */
 	CHECK(context->cmd_fd == -1);
 	CHECK(!ibv_import_device(context->async_fd) && errno == EINVAL);
 	return context;
@@ -107,11 +108,11 @@ static void check_gids(struct ibv_context *context, const char *ifname)
 		CHECK(!memcmp(&one, &table[i], sizeof(one)));
 		CHECK(ibv_query_gid_type(context, 1, index, &type) == 0 && type == SYSFS_ROCE_V2);
 	}
-	/* The first is link-local, then comes IPv4. */
+	/* The first entry is link-local, followed by IPv4. */
 	CHECK(table[0].gid.raw[0] == 0xfe && table[0].gid.raw[1] == 0x80);
 	CHECK(table[1].gid.raw[10] == 0xff && table[1].gid.raw[11] == 0xff);
 
-	/* Empty entries, and those that there are not. */
+	/* Empty entries, and entries beyond the table. */
 	CHECK(ibv_query_gid(context, 1, port.gid_tbl_len - 1, &gid) == 0);
 	for (int i = 0; i < 16; i++)
 		CHECK(gid.raw[i] == 0);
@@ -125,7 +126,7 @@ static void check_gids(struct ibv_context *context, const char *ifname)
 	CHECK(ibv_query_gid_table(context, table, 1024, 1) == -EOPNOTSUPP);
 	CHECK(_ibv_query_gid_ex(context, 1, 0, &one, 0, sizeof(one) - 1) == EINVAL);
 
-	/* Too little room; just enough; programs of a later release. */
+	/* Not enough room; exactly enough; an entry size of a later release. */
 	CHECK(ibv_query_gid_table(context, table, n - 1, 0) == -EINVAL);
 	CHECK(ibv_query_gid_table(context, table, n, 0) == n);
 	CHECK(ibv_query_gid_table(context, few, 0, 0) == -EINVAL);
@@ -166,12 +167,12 @@ static void check_channels(struct ibv_context *context)
 	CHECK(ibv_destroy_cq(cq) == 0);
 	poll_fd.fd = dup(channel->fd);
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
-	/* The descriptor is closed: whoever has another one sees the end. */
+	/* The descriptor is closed: a poll on a duplicate reports the end. */
 	CHECK(poll(&poll_fd, 1, 0) == 1);
 	close(poll_fd.fd);
 }
 
-/* An answer to a datagram of our own, with the header as the device puts it in front. */
+/* An address for replies to a message of our own, with the GRH that the device wrote. */
 static void check_answers(struct ibv_context *context)
 {
 	struct ibv_wc wc = { .wc_flags = IBV_WC_GRH };
@@ -216,12 +217,15 @@ static void check_answers(struct ibv_context *context)
 		CHECK(attr.grh.traffic_class == 4 && attr.grh.hop_limit == 9 && attr.is_global);
 		ah = ibv_create_ah_from_wc(pd, &wc, (struct ibv_grh *)grh, 1);
 		CHECK(ah && ibv_destroy_ah(ah) == 0);
-		/* What Ethernet drivers ask for: our own address is this interface's. */
+		/*
+		 * Kernel providers of Ethernet devices resolve addresses so: our own address gives this
+		 * interface's MAC.
+		 */
 		if (i > 0) {
 			CHECK(ibv_resolve_eth_l2_from_gid(context, &attr, mac, &vlan) == 0);
 			CHECK(vlan == 0xffff);
 		}
-		/* Somebody else's GID is not in the table. */
+		/* A GID that is not in the table. */
 		grh[39] ^= 0x55;
 		grh[30] = grh[31] = 0;
 		CHECK(ibv_init_ah_from_wc(context, 1, &wc, (struct ibv_grh *)grh, &attr) == -1);

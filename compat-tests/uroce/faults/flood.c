@@ -1,5 +1,7 @@
-/* Programs of others on the same machine: what they can get, and what they cost when they send as fast as
- * they can. They are of the same user even: what another one can do, this one can too. */
+/*
+ * Other programs on the same machine: what they can access, and how much they disturb when they send as fast
+ * as they can. They run as the same user here, which is the stronger case.
+ */
 #include "wire.h"
 
 #include <arpa/inet.h>
@@ -16,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const struct how plain;
+static const struct options plain;
 
 enum {
 	PAIRS = 4,
@@ -24,7 +26,7 @@ enum {
 };
 
 static struct end pairs[PAIRS][2];
-static volatile unsigned long *flooded; /* packets or requests, by the flooder */
+static volatile unsigned long *flooded; /* packets or requests sent by the flooding process */
 
 static void count(bool sent)
 {
@@ -32,7 +34,7 @@ static void count(bool sent)
 		++*flooded;
 }
 
-/* Everything once, and every byte looked at. */
+/* Transfers data with each operation and compares every byte. */
 static void exchange(struct end *a, struct end *b, unsigned round)
 {
 	uint64_t *word = (uint64_t *)a->memory, *counter = (uint64_t *)(b->memory + SIZE / 2 - 8);
@@ -46,7 +48,7 @@ static void exchange(struct end *a, struct end *b, unsigned round)
 	struct ibv_wc wc = next(b);
 	if (wc.status != IBV_WC_SUCCESS || wc.byte_len != length ||
 	    memcmp(a->memory, b->memory + SIZE / 2, length))
-		fail("a message has come as it was sent");
+		fail("a message arrives unchanged");
 	if (strcmp(got = status(a), "success"))
 		fail(got);
 	MUST(post(a, IBV_WR_RDMA_WRITE, &b->self, 0, length) == 0);
@@ -69,19 +71,19 @@ static double seconds(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
-/* What goes on while `flood` runs in another process, and after it. */
-static void under(const char *what, void (*flood)(int socket), void (*greet)(int socket),
-		  unsigned long enough)
+/* Tests the queue pairs while `flood` runs in another process, and afterwards. */
+static void run_under(const char *what, void (*flood)(int socket), void (*greet)(int socket),
+		      unsigned long enough)
 {
-	/* the programs' usual half second would do, but not on every machine that tests run on */
-	struct how patient = { .timeout = 17 };
+	/* the default ack timeout would be long enough, but not on every test machine */
+	struct options lenient = { .timeout = 17 };
 	int socket, pid;
 	unsigned rounds = 0;
 
 	flooded = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	MUST(flooded != MAP_FAILED);
 	for (int i = 0; i < PAIRS; i++)
-		make_pair(&pairs[i][0], &pairs[i][1], &patient, &patient);
+		make_pair(&pairs[i][0], &pairs[i][1], &lenient, &lenient);
 	if ((pid = spawn(&socket)) == 0)
 		flood(socket);
 	if (greet)
@@ -94,7 +96,7 @@ static void under(const char *what, void (*flood)(int socket), void (*greet)(int
 		exchange(&pairs[rounds % PAIRS][0], &pairs[rounds % PAIRS][1], rounds);
 	fprintf(stderr, "faults: figure: %s: %lu sent in %.2f s and %u rounds of four operations\n", what,
 		*flooded - first, seconds() - begin, rounds);
-	tell("%s: all of %d queue pairs go on", what, 2 * PAIRS);
+	report("%s: all %d queue pairs work", what, 2 * PAIRS);
 	MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 	bool well = true;
 	for (int i = 0; i < PAIRS; i++)
@@ -102,8 +104,8 @@ static void under(const char *what, void (*flood)(int socket), void (*greet)(int
 			well &= nothing(&pairs[i][k]) && no_event(&pairs[i][k]) &&
 				!strcmp(state(&pairs[i][k]), "RTS") &&
 				!strcmp(traffic(&pairs[i][k], &pairs[i][1 - k]), "success");
-	tell("after it: %s", well ? "no completion or event too many, all in RTS, traffic" : "NOT WELL");
-	tell("and then: %s", sleeping(1) ? "its threads sleep" : "ITS THREADS WAKE UP");
+	report("afterwards: %s", well ? "no extra completions or events, all in RTS, traffic" : "WRONG");
+	report("then idle: %s", sleeping(1) ? "its threads sleep" : "ITS THREADS WAKE UP");
 	for (int i = 0; i < PAIRS; i++)
 		for (int k = 0; k < 2; k++)
 			close_end(&pairs[i][k]);
@@ -111,7 +113,7 @@ static void under(const char *what, void (*flood)(int socket), void (*greet)(int
 	close(socket);
 }
 
-/* None that any of them gets to meanwhile. */
+/* A PSN that none of the queue pairs reaches during the test. */
 static uint32_t psn_far_from_all(void)
 {
 	uint32_t psn;
@@ -129,35 +131,34 @@ static uint32_t psn_far_from_all(void)
 	return psn;
 }
 
-/* Bytes that are no packets. */
+/* Sends bytes that are not packets. */
 static void garbage(int socket)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET };
-	struct stranger stranger;
+	struct outsider outsider;
 	static uint8_t bytes[16384];
 
 	(void)socket;
-	appear(&stranger, &pairs[0][0], NULL);
+	open_outsider(&outsider, &pairs[0][0], NULL);
 	memcpy(&to.sin_addr, pairs[0][0].self.gid.raw + 12, 4);
 	MUST(getrandom(bytes, sizeof bytes, 0) == sizeof bytes);
 	for (unsigned i = 0;; i++) {
 		uint32_t qpn = pairs[i % PAIRS][0].self.qpn;
 
 		to.sin_port = htons(qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791);
-		count(sendto(stranger.fd, bytes + i * 61 % 8192, i * 17 % (i % 8 ? 300 : 8000), 0,
+		count(sendto(outsider.fd, bytes + i * 61 % 8192, i * 17 % (i % 8 ? 300 : 8000), 0,
 			     (void *)&to, sizeof to) >= 0);
 	}
 }
 
-/* Packets as they should be: to queue pairs that there are not, to those that there are with wrong sequence
- * numbers, and with keys that are none. */
+/* Sends well-formed packets: to QPs that do not exist, or with wrong PSNs and rkeys. */
 static void forge(int socket)
 {
-	struct stranger stranger;
+	struct outsider outsider;
 	uint8_t packet[1200];
 
 	(void)socket;
-	appear(&stranger, &pairs[0][0], NULL);
+	open_outsider(&outsider, &pairs[0][0], NULL);
 	MUST(getrandom(packet, sizeof packet, 0) == sizeof packet);
 	for (unsigned i = 0;; i++) {
 		static const uint8_t opcodes[] = { SEND_ONLY, WRITE_ONLY, READ_REQUEST,
@@ -175,40 +176,40 @@ static void forge(int socket)
 			      : opcode == WRITE_ONLY || opcode == READ_REQUEST ? 16
 			      : opcode == SEND_ONLY                            ? 0
 									       : 4;
-		count(cast(&stranger, victim, qpn, packet, HEADER + more + payload));
+		count(send_forged(&outsider, victim, qpn, packet, HEADER + more + payload));
 	}
 }
 
-static struct end own; /* the one that the flooder has a connection to */
+static struct end own; /* the end to which the flooding process is connected */
 
-/* A connection like any other, and more requests than anybody needs. */
+/* A valid connection that keeps its queue full of requests. */
 static void busy(int socket)
 {
-	struct how how = { .cq_entries = 64 };
+	struct options options = { .cq_entries = 64 };
 	struct address peer;
 	struct end end;
-	int under_way = 0;
+	int in_flight = 0;
 
-	open_end(&end, &how);
-	give(socket, &end.self, sizeof end.self);
-	take(socket, &peer, sizeof peer);
-	join(&end, &peer, &how);
+	open_end(&end, &options);
+	send_bytes(socket, &end.self, sizeof end.self);
+	receive_bytes(socket, &peer, sizeof peer);
+	join(&end, &peer, &options);
 	for (unsigned i = 0;; i++) {
 		static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
 							      IBV_WR_RDMA_WRITE,
 							      IBV_WR_ATOMIC_FETCH_AND_ADD };
 		enum ibv_wr_opcode opcode = opcodes[i % 4];
 
-		if (under_way == 60) {
+		if (in_flight == 60) {
 			MUST(next(&end).status == IBV_WC_SUCCESS);
-			under_way--;
+			in_flight--;
 			count(true);
 		}
 		MUST(post(&end, opcode, &peer, 0,
 			  opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8
 			  : i % 64 == 0                         ? 30000
 								: i % 1000) == 0);
-		under_way++;
+		in_flight++;
 	}
 }
 
@@ -216,29 +217,29 @@ static void welcome(int socket)
 {
 	struct address peer;
 
-	take(socket, &peer, sizeof peer);
+	receive_bytes(socket, &peer, sizeof peer);
 	open_end(&own, &plain);
 	join(&own, &peer, &plain);
-	give(socket, &own.self, sizeof own.self);
+	send_bytes(socket, &own.self, sizeof own.self);
 }
 
 static void flood_garbage(void)
 {
-	under("garbage", garbage, NULL, 20000);
+	run_under("garbage", garbage, NULL, 20000);
 }
 static void flood_forged(void)
 {
-	under("forged packets", forge, NULL, 20000);
+	run_under("forged packets", forge, NULL, 20000);
 }
 
 static void flood_valid(void)
 {
-	under("requests of its own", busy, welcome, 5000);
-	tell("its own queue pair: %s", state(&own));
+	run_under("valid requests", busy, welcome, 5000);
+	report("its own queue pair: %s", state(&own));
 	close_end(&own);
 }
 
-/* What stands in the file system's or the abstract name space, or is shared memory. */
+/* Number of abstract or bound Unix socket names, named mappings and System V shared memory segments. */
 static int names(void)
 {
 	char line[500], name[200];
@@ -260,8 +261,8 @@ static int names(void)
 	return n;
 }
 
-/* Whether all descriptors of the process are sockets or have no name anywhere. */
-static bool nameless(const bool *before)
+/* Whether all new descriptors of the process are sockets or anonymous inodes. */
+static bool all_anonymous(const bool *before)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	struct dirent *entry;
@@ -281,8 +282,8 @@ static bool nameless(const bool *before)
 	return so;
 }
 
-/* Can somebody else have a socket's port too? */
-static int bind_too(int family, uint16_t port, const void *address, bool share)
+/* Tries to bind another socket to a port; returns 0 or errno. */
+static int try_bind(int family, uint16_t port, const void *address, bool share)
 {
 	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(port) };
 	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
@@ -300,33 +301,36 @@ static int bind_too(int family, uint16_t port, const void *address, bool share)
 	return e;
 }
 
-/* One request of somebody who is not the peer. Has it been executed? Is it answered, whoever gets the answer?
+/*
+ * Sends one request from an outsider. Reports whether it was executed, and whether and to whom a response was
+ * sent.
  */
-static void attempt(const char *what, struct stranger *stranger, const struct end *victim, uint32_t qpn,
+static void attempt(const char *what, struct outsider *outsider, const struct end *victim, uint32_t qpn,
 		    uint32_t psn, uint32_t rkey, int wire, uint32_t peer)
 {
 	uint8_t packet[HEADER + 16 + 8 + 4] = { 0 };
-	struct seen seen;
+	struct captured seen;
 	bool answered = false;
 
 	memset(victim->memory, 'v', 8);
 	set_bth(packet, WRITE_ONLY, qpn, psn);
 	set_reth(packet, victim->self.addr, rkey, 8);
 	memset(packet + HEADER + 16, 's', 8);
-	MUST(cast(stranger, victim, qpn, packet, HEADER + 16 + 8));
-	settle();
-	while (see(wire, peer, peer, &seen, 0))
+	MUST(send_forged(outsider, victim, qpn, packet, HEADER + 16 + 8));
+	short_wait();
+	while (next_captured(wire, peer, peer, &seen, 0))
 		answered = true;
 	char byte;
-	bool told = recv(stranger->fd, &byte, 1, MSG_DONTWAIT) >= 0;
-	tell("%s: %s, %s%s", what, memcmp(victim->memory, "vvvvvvvv", 8) ? "WRITTEN" : "nothing written",
-	     answered ? "an answer to its peer" : "no answer", told ? ", ONE TO THE STRANGER" : "");
+	bool got_response = recv(outsider->fd, &byte, 1, MSG_DONTWAIT) >= 0;
+	report("%s: %s, %s%s", what, memcmp(victim->memory, "vvvvvvvv", 8) ? "WRITTEN" : "nothing written",
+	       answered ? "a response to the peer" : "no response",
+	       got_response ? ", ONE TO THE SENDER" : "");
 }
 
-static void stranger(void)
+static void third_party(void)
 {
 	bool before[1024] = { false };
-	struct stranger same, other;
+	struct outsider same, other;
 	struct end a, b;
 	int n = names(), wire;
 
@@ -334,29 +338,31 @@ static void stranger(void)
 		before[fd] = fcntl(fd, F_GETFD) >= 0;
 	make_pair(&a, &b, &plain, &plain);
 	MUST(post_receive(&b) == 0);
-	tell("names, files, shared memory: %s", names() == n && nameless(before) ? "none" : "SOME");
+	report("names, files, shared memory: %s", names() == n && all_anonymous(before) ? "none" : "SOME");
 	uint16_t port = b.self.qpn >> 8 >= 0x8000 ? b.self.qpn >> 8 : 4791;
 	bool shut = true;
 	for (int share = 0; share < 2; share++)
-		shut &= bind_too(AF_INET, port, b.self.gid.raw + 12, share) == EADDRINUSE &&
-			bind_too(AF_INET, port, NULL, share) == EADDRINUSE &&
-			bind_too(AF_INET6, port, NULL, share) == EADDRINUSE;
-	tell("its ports: %s", shut ? "nobody else's" : "TO BE HAD");
+		shut &= try_bind(AF_INET, port, b.self.gid.raw + 12, share) == EADDRINUSE &&
+			try_bind(AF_INET, port, NULL, share) == EADDRINUSE &&
+			try_bind(AF_INET6, port, NULL, share) == EADDRINUSE;
+	report("its ports: %s", shut ? "exclusive" : "SHARED");
 
 	sh("ip addr add 10.9.8.1/32 dev lo");
-	appear(&other, &a, "10.9.8.1");
-	appear(&same, &a, NULL);
+	open_outsider(&other, &a, "10.9.8.1");
+	open_outsider(&same, &a, NULL);
 	wire = tap();
 	attempt("all known, from another address", &other, &b, b.self.qpn, a.self.psn, b.self.rkey, wire,
 		a.self.qpn);
-	attempt("all but the sequence number", &same, &b, b.self.qpn, a.self.psn ^ 0x800000, b.self.rkey,
-		wire, a.self.qpn);
-	attempt("all but the queue pair's number", &same, &b, b.self.qpn ^ 0x55, a.self.psn, b.self.rkey,
-		wire, a.self.qpn);
+	attempt("all but the PSN", &same, &b, b.self.qpn, a.self.psn ^ 0x800000, b.self.rkey, wire,
+		a.self.qpn);
+	attempt("all but the QP number", &same, &b, b.self.qpn ^ 0x55, a.self.psn, b.self.rkey, wire,
+		a.self.qpn);
 	const char *flows = traffic(&a, &b);
-	tell("the connection: %s, %s, %s", state(&a), state(&b), flows);
-	/* The control: a packet carries no more than that, whoever sends it. The sequence number has moved on
-	 * by traffic's one. */
+	report("the connection: %s, %s, %s", state(&a), state(&b), flows);
+	/*
+	 * Control: with the peer's address and all its values, a packet is indistinguishable. `traffic` has
+	 * advanced the PSN by one.
+	 */
 	attempt("all known, from the peer's address", &same, &b, b.self.qpn, (a.self.psn + 1) & 0xffffff,
 		b.self.rkey, wire, a.self.qpn);
 	sh("ip addr del 10.9.8.1/32 dev lo");
@@ -371,6 +377,6 @@ const struct scene flood_scenes[] = {
 	{ "flood-garbage", flood_garbage, true },
 	{ "flood-forged", flood_forged, true },
 	{ "flood-valid", flood_valid, true },
-	{ "stranger", stranger, true },
+	{ "third-party", third_party, true },
 	{ 0 },
 };

@@ -1,5 +1,7 @@
-/* faults DEVICE SCENE...: shows what becomes of faults, a line for each, the same in every run. Without a
- * scene it lists them. */
+/*
+ * faults DEVICE SCENE...: causes faults on a device and prints the effects, the same lines in every run.
+ * Without a scene, lists the scenes. `run` runs it and compares the lines with `expected`.
+ */
 #include "rig.h"
 
 #include <string.h>
@@ -9,7 +11,7 @@ bool on_uroce;
 
 int main(int argc, char **argv)
 {
-	static const struct scene *const all[] = { remote_scenes, tries_scenes, local_scenes, host_scenes,
+	static const struct scene *const all[] = { remote_scenes, retry_scenes, local_scenes, host_scenes,
 						   flood_scenes };
 	int done = 0;
 
@@ -18,7 +20,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
 		for (const struct scene *scene = all[i]; scene->name; scene++) {
 			if (argc < 3 && (on_uroce || !scene->uroce_only))
-				tell("%s", scene->name);
+				report("%s", scene->name);
 			for (int k = 2; k < argc; k++)
 				if (!strcmp(argv[k], scene->name)) {
 					scene->run();
@@ -26,7 +28,7 @@ int main(int argc, char **argv)
 				}
 		}
 	if (argc >= 3 && done != argc - 2) {
-		fprintf(stderr, "faults: there is no such scene\n");
+		fprintf(stderr, "faults: unknown scene\n");
 		return 2;
 	}
 	return 0;

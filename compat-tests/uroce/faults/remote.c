@@ -1,4 +1,4 @@
-/* Faults of one end that the other must be told, and that must cost nobody else anything. */
+/* Faults at one end that must be reported to the other, and must not affect anybody else. */
 #include "rig.h"
 
 #include <signal.h>
@@ -6,80 +6,80 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const struct how plain;
+static const struct options plain;
 
-/* The receiver posts nothing. */
+/* The receiver posts no receive. */
 static void rnr(void)
 {
-	struct how tries = { .rnr_retry = 3 };
+	struct options limited = { .rnr_retry = 3 };
 	struct end a, b;
 
-	make_pair(&a, &b, &tries, &plain);
+	make_pair(&a, &b, &limited, &plain);
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0 && post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
-	tell("rnr_retry 3: %s", status(&a));
-	tell("the send behind it: %s", status(&a));
-	tell("requester: %s", state(&a));
-	tell("responder: %s, %s", state(&b), nothing(&b) ? "no completion" : "a completion");
+	report("rnr_retry 3: %s", status(&a));
+	report("the next send: %s", status(&a));
+	report("requester: %s", state(&a));
+	report("responder: %s, %s", state(&b), nothing(&b) ? "no completion" : "a completion");
 	close_end(&a);
 	close_end(&b);
 
 	make_pair(&a, &b, &plain, &plain);
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
 	usleep(300000);
-	tell("rnr_retry 7, nothing posted for a while: %s", nothing(&a) ? "still trying" : status(&a));
+	report("rnr_retry 7, no receive for 300 ms: %s", nothing(&a) ? "still retrying" : status(&a));
 	MUST(post_receive(&b) == 0);
-	tell("then a receive: %s, %s", status(&a), status(&b));
+	report("receive posted: %s, %s", status(&a), status(&b));
 	close_end(&a);
 	close_end(&b);
 
-	tries.rnr_retry = NEVER;
-	make_pair(&a, &b, &tries, &plain);
+	limited.rnr_retry = ZERO;
+	make_pair(&a, &b, &limited, &plain);
 	MUST(post(&a, IBV_WR_SEND, NULL, 0, 64) == 0);
-	tell("rnr_retry 0: %s", status(&a));
+	report("rnr_retry 0: %s", status(&a));
 	close_end(&a);
 	close_end(&b);
 }
 
-/* One peer is killed; another one of the same process, and of another, does not notice. */
+/* A peer is killed. Other connections of the same and of another process are not affected. */
 static void killed(void)
 {
-	struct how quick = { .timeout = 10, .retry_cnt = 2 };
+	struct options quick = { .timeout = 10, .retry_cnt = 2 };
 	struct end dying, living, other, own;
 	struct address peer;
 	int socket, pid = spawn(&socket);
 
 	if (pid == 0) {
 		open_end(&dying, &plain);
-		give(socket, &dying.self, sizeof dying.self);
-		take(socket, &peer, sizeof peer);
+		send_bytes(socket, &dying.self, sizeof dying.self);
+		receive_bytes(socket, &peer, sizeof peer);
 		join(&dying, &peer, &plain);
-		give(socket, "", 1);
+		send_bytes(socket, "", 1);
 		pause();
 	}
-	take(socket, &peer, sizeof peer);
+	receive_bytes(socket, &peer, sizeof peer);
 	open_end(&own, &quick);
 	join(&own, &peer, &quick);
-	give(socket, &own.self, sizeof own.self);
+	send_bytes(socket, &own.self, sizeof own.self);
 	char ready;
-	take(socket, &ready, 1);
+	receive_bytes(socket, &ready, 1);
 	make_pair(&living, &other, &plain, &plain);
 
 	MUST(post(&own, IBV_WR_RDMA_WRITE, &peer, 0, 64) == 0);
-	tell("the peer lives: %s", status(&own));
+	report("before the peer is killed: %s", status(&own));
 	MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 	MUST(post(&own, IBV_WR_RDMA_WRITE, &peer, 0, 64) == 0 && post(&own, IBV_WR_SEND, NULL, 0, 64) == 0);
-	tell("the peer is dead: %s", status(&own));
-	tell("the send behind it: %s", status(&own));
-	tell("requester: %s", state(&own));
-	tell("others go on: %s", traffic(&living, &other));
+	report("after the peer is killed: %s", status(&own));
+	report("the next send: %s", status(&own));
+	report("requester: %s", state(&own));
+	report("other queue pairs: %s", traffic(&living, &other));
 	close_end(&own);
 	close_end(&living);
 	close_end(&other);
 }
 
-/* What the responder does not allow. */
-static void access_one(const char *what, enum ibv_wr_opcode opcode, const struct how *target, uint64_t offset,
-		       uint32_t rkey_change, bool other_pd)
+/* Requests that the responder must reject. */
+static void access_one(const char *what, enum ibv_wr_opcode opcode, const struct options *target,
+		       uint64_t offset, uint32_t rkey_change, bool other_pd)
 {
 	struct end a, b, c = { 0 };
 	struct address to;
@@ -92,7 +92,7 @@ static void access_one(const char *what, enum ibv_wr_opcode opcode, const struct
 		/* memory of the same process, registered in another protection domain */
 		c = b;
 		MUST(c.pd = ibv_alloc_pd(b.context));
-		MUST(c.mr = ibv_reg_mr(c.pd, b.memory, SIZE, EVERYTHING));
+		MUST(c.mr = ibv_reg_mr(c.pd, b.memory, SIZE, ALL_ACCESS));
 		to.rkey = c.mr->rkey;
 	}
 	for (int i = 0; i < SIZE; i++)
@@ -104,10 +104,10 @@ static void access_one(const char *what, enum ibv_wr_opcode opcode, const struct
 	bool untouched = !memcmp(before, b.memory, SIZE), got_nothing = true;
 	for (int i = 0; i < 4096; i++)
 		got_nothing &= a.memory[i] == 0x5a;
-	settle();
-	tell("%s: %s, requester %s, responder %s, %s%s%s", what, got, state(&a), state(&b),
-	     no_event(&b) ? "no event" : event(&b), untouched ? "" : ", WRITTEN",
-	     got_nothing ? "" : ", READ");
+	short_wait();
+	report("%s: %s, requester %s, responder %s, %s%s%s", what, got, state(&a), state(&b),
+	       no_event(&b) ? "no event" : event(&b), untouched ? "" : ", WRITTEN",
+	       got_nothing ? "" : ", READ");
 	if (other_pd) {
 		MUST(ibv_dereg_mr(c.mr) == 0 && ibv_dealloc_pd(c.pd) == 0);
 	}
@@ -129,8 +129,8 @@ static void access_rights(void)
 	};
 
 	for (unsigned i = 0; i < sizeof ops / sizeof *ops; i++) {
-		struct how without_mr = { .mr_access = EVERYTHING & ~ops[i].right },
-			   without_qp = { .qp_access = EVERYTHING & ~ops[i].right };
+		struct options without_mr = { .mr_access = ALL_ACCESS & ~ops[i].right },
+			       without_qp = { .qp_access = ALL_ACCESS & ~ops[i].right };
 		char line[80];
 #define ONE(text, ...) \
 	(snprintf(line, sizeof line, "%s, " text, ops[i].name), access_one(line, ops[i].opcode, __VA_ARGS__))
@@ -146,9 +146,11 @@ static void access_rights(void)
 	}
 }
 
-/* Of requests posted at once, which are acknowledged together, the one that is refused fails, and those
- * behind it. */
-static void blame(void)
+/*
+ * Of requests that are posted together and acknowledged together, the invalid one fails, and those after it
+ * are flushed.
+ */
+static void failing_request(void)
 {
 	static const enum ibv_wr_opcode opcodes[] = { IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ };
 
@@ -176,13 +178,13 @@ static void blame(void)
 			MUST(wc.wr_id == k);
 			got[k] = ibv_wc_status_str(wc.status);
 		}
-		tell("%s: %s, %s, %s, %s", i == 0 ? "write" : "read", got[0], got[1], got[2], got[3]);
+		report("%s: %s, %s, %s, %s", i == 0 ? "write" : "read", got[0], got[1], got[2], got[3]);
 		close_end(&a);
 		close_end(&b);
 	}
 }
 
-/* A region that is no more. */
+/* A region that has been deregistered. */
 static void deregistered(void)
 {
 	struct end a, b;
@@ -190,31 +192,31 @@ static void deregistered(void)
 	make_pair(&a, &b, &plain, &plain);
 	struct address to = b.self;
 	MUST(post(&a, IBV_WR_RDMA_WRITE, &to, 0, 64) == 0);
-	tell("a region: %s", status(&a));
+	report("registered: %s", status(&a));
 	MUST(ibv_dereg_mr(b.mr) == 0);
 	MUST(post(&a, IBV_WR_RDMA_WRITE, &to, 0, 64) == 0);
-	tell("that is no more: %s", status(&a));
-	MUST(b.mr = ibv_reg_mr(b.pd, b.memory, SIZE, EVERYTHING));
+	report("deregistered: %s", status(&a));
+	MUST(b.mr = ibv_reg_mr(b.pd, b.memory, SIZE, ALL_ACCESS));
 	close_end(&a);
 	close_end(&b);
 }
 
-/* A message that does not fit the receive. */
+/* A message that is longer than the receive buffer. */
 static void too_long(void)
 {
 	struct end a, b;
 
 	make_pair(&a, &b, &plain, &plain);
 	MUST(post_receive(&b) == 0 && post(&a, IBV_WR_SEND, NULL, 0, SIZE) == 0);
-	tell("requester: %s", status(&a));
-	tell("responder: %s", status(&b));
-	settle();
-	tell("requester %s, responder %s", state(&a), state(&b));
+	report("requester: %s", status(&a));
+	report("responder: %s", status(&b));
+	short_wait();
+	report("requester %s, responder %s", state(&a), state(&b));
 	close_end(&a);
 	close_end(&b);
 }
 
-/* One-sided operations are served while the program sleeps, and while it computes. */
+/* One-sided operations are executed while the target program sleeps, and while it computes. */
 static void served(void)
 {
 	for (int computing = 0; computing < 2; computing++) {
@@ -227,20 +229,20 @@ static void served(void)
 		if (pid == 0) {
 			open_end(&b, &plain);
 			memset(b.memory, 'b', SIZE);
-			give(socket, &b.self, sizeof b.self);
-			take(socket, &peer, sizeof peer);
+			send_bytes(socket, &b.self, sizeof b.self);
+			receive_bytes(socket, &peer, sizeof peer);
 			join(&b, &peer, &plain);
-			give(socket, "", 1);
+			send_bytes(socket, "", 1);
 			while (computing)
 				spin++;
 			for (;;)
 				pause();
 		}
-		take(socket, &peer, sizeof peer);
+		receive_bytes(socket, &peer, sizeof peer);
 		open_end(&a, &plain);
 		join(&a, &peer, &plain);
-		give(socket, &a.self, sizeof a.self);
-		take(socket, &ready, 1);
+		send_bytes(socket, &a.self, sizeof a.self);
+		receive_bytes(socket, &ready, 1);
 		memset(a.memory, 'a', SIZE);
 		MUST(post(&a, IBV_WR_RDMA_WRITE, &peer, 8, 30000) == 0);
 		const char *write = status(&a);
@@ -252,8 +254,8 @@ static void served(void)
 			right &= a.memory[i] == (i >= 8 && i < 30008 ? 'a' : 'b');
 		MUST(post(&a, IBV_WR_ATOMIC_FETCH_AND_ADD, &peer, 0, 8) == 0);
 		const char *add = status(&a);
-		tell("the target %s: write %s, read %s%s, fetch and add %s",
-		     computing ? "computes" : "sleeps", write, read, right ? "" : " (wrong bytes)", add);
+		report("the target %s: write %s, read %s%s, fetch and add %s",
+		       computing ? "computes" : "sleeps", write, read, right ? "" : " (wrong bytes)", add);
 		MUST(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
 		close_end(&a);
 	}
@@ -263,7 +265,7 @@ const struct scene remote_scenes[] = {
 	{ "rnr", rnr },
 	{ "killed", killed },
 	{ "access", access_rights },
-	{ "blame", blame },
+	{ "failing-request", failing_request },
 	{ "deregistered", deregistered },
 	{ "too-long", too_long },
 	{ "served", served },

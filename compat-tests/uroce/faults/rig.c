@@ -20,11 +20,11 @@ void fail(const char *what)
 	int e = errno;
 
 	fflush(stdout);
-	fprintf(stderr, "faults: not so: %s (errno %d, %s)\n", what, e, strerror(e));
+	fprintf(stderr, "faults: failed: %s (errno %d, %s)\n", what, e, strerror(e));
 	_exit(1);
 }
 
-void tell(const char *format, ...)
+void report(const char *format, ...)
 {
 	va_list list;
 
@@ -64,11 +64,11 @@ struct ibv_context *open_device(void)
 			MUST(context = ibv_open_device(list[i]));
 	ibv_free_device_list(list);
 	if (!context)
-		fail("there is such a device");
+		fail("the device exists");
 	return context;
 }
 
-/* The first IPv4 address in the table. */
+/* Index of the first IPv4 address in the GID table. */
 int find_gid(struct ibv_context *context)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -82,22 +82,22 @@ int find_gid(struct ibv_context *context)
 	fail("the port has an IPv4 address");
 }
 
-void add_qp(struct end *end, const struct how *how)
+void add_qp(struct end *end, const struct options *options)
 {
 	struct ibv_qp_init_attr init = {
 		.send_cq = end->cq,
 		.recv_cq = end->cq,
-		.srq = how->srq,
-		.qp_type = how->type ? how->type : IBV_QPT_RC,
+		.srq = options->srq,
+		.qp_type = options->type ? options->type : IBV_QPT_RC,
 		.cap = { .max_send_wr = 64,
-			 .max_recv_wr = how->srq ? 0 : 64,
+			 .max_recv_wr = options->srq ? 0 : 64,
 			 .max_send_sge = 1,
-			 .max_recv_sge = how->srq ? 0 : 1 },
-		.sq_sig_all = !how->unsignalled,
+			 .max_recv_sge = options->srq ? 0 : 1 },
+		.sq_sig_all = !options->unsignalled,
 	};
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
 				    .port_num = 1,
-				    .qp_access_flags = how->qp_access ? how->qp_access : EVERYTHING };
+				    .qp_access_flags = options->qp_access ? options->qp_access : ALL_ACCESS };
 
 	MUST(end->qp = ibv_create_qp(end->pd, &init));
 	MUST(ibv_modify_qp(end->qp, &attr,
@@ -107,32 +107,32 @@ void add_qp(struct end *end, const struct how *how)
 	end->self.qpn = end->qp->qp_num;
 }
 
-void open_end(struct end *end, const struct how *how)
+void open_end(struct end *end, const struct options *options)
 {
-	if (!how->share) {
+	if (!options->share) {
 		memset(end, 0, sizeof *end);
 		end->context = open_device();
 		end->gid_index = find_gid(end->context);
 		MUST(end->pd = ibv_alloc_pd(end->context));
 		MUST(end->channel = ibv_create_comp_channel(end->context));
-		MUST(end->cq = ibv_create_cq(end->context, how->cq_entries ? how->cq_entries : 64, end,
-					     end->channel, 0));
+		MUST(end->cq = ibv_create_cq(end->context, options->cq_entries ? options->cq_entries : 64,
+					     end, end->channel, 0));
 		end->memory = guarded(SIZE);
 		MUST(end->mr = ibv_reg_mr(end->pd, end->memory, SIZE,
-					  how->mr_access ? how->mr_access : EVERYTHING));
+					  options->mr_access ? options->mr_access : ALL_ACCESS));
 		MUST(ibv_query_gid(end->context, 1, end->gid_index, &end->self.gid) == 0);
 		end->self.rkey = end->mr->rkey;
 		end->self.addr = (uintptr_t)end->memory;
 	}
-	add_qp(end, how);
+	add_qp(end, options);
 }
 
 static uint8_t count(uint8_t n, uint8_t otherwise)
 {
-	return n == NEVER ? 0 : n ? n : otherwise;
+	return n == ZERO ? 0 : n ? n : otherwise;
 }
 
-void join(struct end *end, const struct address *peer, const struct how *how)
+void join(struct end *end, const struct address *peer, const struct options *options)
 {
 	bool rc = end->qp->qp_type == IBV_QPT_RC;
 	struct ibv_qp_attr attr = {
@@ -141,7 +141,7 @@ void join(struct end *end, const struct address *peer, const struct how *how)
 		.dest_qp_num = peer->qpn,
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = count(how->min_rnr_timer, 12),
+		.min_rnr_timer = count(options->min_rnr_timer, 12),
 		.ah_attr = { .is_global = 1,
 			     .port_num = 1,
 			     .grh = { .dgid = peer->gid, .sgid_index = end->gid_index, .hop_limit = 64 } },
@@ -151,9 +151,9 @@ void join(struct end *end, const struct address *peer, const struct how *how)
 			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				   (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)) == 0);
 	attr.qp_state = IBV_QPS_RTS;
-	attr.timeout = count(how->timeout, 14);
-	attr.retry_cnt = count(how->retry_cnt, 7);
-	attr.rnr_retry = count(how->rnr_retry, 7);
+	attr.timeout = count(options->timeout, 14);
+	attr.retry_cnt = count(options->retry_cnt, 7);
+	attr.rnr_retry = count(options->rnr_retry, 7);
 	attr.sq_psn = end->self.psn;
 	attr.max_rd_atomic = 4;
 	MUST(ibv_modify_qp(end->qp, &attr,
@@ -163,12 +163,13 @@ void join(struct end *end, const struct address *peer, const struct how *how)
 				       : 0)) == 0);
 }
 
-void make_pair(struct end *one, struct end *other, const struct how *how_one, const struct how *how_other)
+void make_pair(struct end *one, struct end *other, const struct options *options_one,
+	       const struct options *options_other)
 {
-	open_end(one, how_one);
-	open_end(other, how_other);
-	join(one, &other->self, how_one);
-	join(other, &one->self, how_other);
+	open_end(one, options_one);
+	open_end(other, options_other);
+	join(one, &other->self, options_one);
+	join(other, &one->self, options_other);
 }
 
 void close_end(struct end *end)
@@ -181,7 +182,10 @@ void close_end(struct end *end)
 	MUST(ibv_close_device(end->context) == 0);
 }
 
-/* A request with the end's memory at the other's; the first half of the memory is what is sent. */
+/*
+ * Posts a request that reads from or writes to the other end's memory; the first half of the own memory is
+ * sent.
+ */
 int post(struct end *end, enum ibv_wr_opcode opcode, const struct address *to, uint64_t offset,
 	 uint32_t length)
 {
@@ -218,7 +222,7 @@ struct ibv_wc next(struct end *end)
 
 	while ((n = ibv_poll_cq(end->cq, 1, &wc)) == 0)
 		if (now_ms() > until)
-			fail("a completion comes");
+			fail("a completion arrives");
 	MUST(n == 1);
 	return wc;
 }
@@ -245,8 +249,10 @@ const char *state(struct end *end)
 	return attr.qp_state <= IBV_QPS_ERR ? names[attr.qp_state] : "?";
 }
 
-/* An ERR state comes a moment after the completion that tells of it. */
-void settle(void)
+/*
+ * Waits for what follows shortly: the ERR state, for example, is set just after the completion is reported.
+ */
+void short_wait(void)
 {
 	usleep(200000);
 }
@@ -288,7 +294,7 @@ bool no_event(struct end *end)
 	return !readable(end->context->async_fd, 0);
 }
 
-/* Sums a number of all threads' status up. */
+/* Sum of the voluntary context switches of all threads but the main one. */
 static long switches(void)
 {
 	DIR *dir = opendir("/proc/self/task");
@@ -315,7 +321,7 @@ static long switches(void)
 
 bool sleeping(unsigned seconds)
 {
-	/* what has been going on comes to rest first, sooner or later */
+	/* work that is still in progress may take a while to finish */
 	for (int i = 0; i < 5; i++) {
 		struct rusage before, after;
 		long woken;
@@ -331,9 +337,8 @@ bool sleeping(unsigned seconds)
 				  1000000 +
 			  after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
 			  before.ru_stime.tv_usec;
-		fprintf(stderr,
-			"faults: figure: %ld microseconds of processor time in %u idle seconds, woken %ld times\n",
-			us, seconds, woken);
+		fprintf(stderr, "faults: figure: %ld us of CPU time in %u idle seconds, %ld wakeups\n", us,
+			seconds, woken);
 		if (woken <= (long)seconds)
 			return true;
 	}
@@ -361,12 +366,12 @@ int spawn(int *socket)
 	return pid;
 }
 
-void give(int socket, const void *data, size_t size)
+void send_bytes(int socket, const void *data, size_t size)
 {
 	MUST(write(socket, data, size) == (ssize_t)size);
 }
 
-void take(int socket, void *data, size_t size)
+void receive_bytes(int socket, void *data, size_t size)
 {
 	MUST(readable(socket, WAIT));
 	MUST(read(socket, data, size) == (ssize_t)size);

@@ -17,14 +17,14 @@ uint32_t any(void)
 
 	while (state == 0)
 		MUST(getrandom(&state, sizeof state, 0) == sizeof state);
-	/* xorshift: a flood has no time for more */
+	/* xorshift: fast enough for a flood */
 	state ^= state << 13;
 	state ^= state >> 7;
 	state ^= state << 17;
 	return state >> 32;
 }
 
-/* The CRC of Ethernet, a byte at a time: a flood is to be one. */
+/* The CRC of Ethernet, one byte at a time; a table makes it fast enough for a flood. */
 static uint32_t crc32(uint32_t crc, const uint8_t *data, size_t size)
 {
 	static uint32_t table[256];
@@ -42,8 +42,10 @@ static uint32_t crc32(uint32_t crc, const uint8_t *data, size_t size)
 	return crc;
 }
 
-/* The invariant CRC: of 8 bytes of ones, the IP and UDP headers and the BTH with what may change on the way
- * as ones, and the rest. */
+/*
+ * The ICRC: over 8 bytes of ones, the IP and UDP headers and the BTH with all variant fields set to ones, and
+ * the rest.
+ */
 static uint32_t icrc(const uint8_t *ip_udp, const uint8_t *packet, size_t size)
 {
 	uint8_t head[8 + 28 + HEADER];
@@ -55,29 +57,29 @@ static uint32_t icrc(const uint8_t *ip_udp, const uint8_t *packet, size_t size)
 	head[8 + 8] = 0xff;                 /* time to live */
 	head[8 + 10] = head[8 + 11] = 0xff; /* checksum */
 	head[8 + 26] = head[8 + 27] = 0xff; /* UDP checksum */
-	head[36 + 4] = 0xff;                /* reserved, congestion bits */
+	head[36 + 4] = 0xff;                /* reserved byte with the congestion bits */
 	return ~crc32(crc32(0xffffffff, head, sizeof head), packet + HEADER, size - HEADER);
 }
 
-void appear(struct stranger *stranger, const struct end *end, const char *address)
+void open_outsider(struct outsider *outsider, const struct end *end, const char *address)
 {
 	struct sockaddr_in own = { .sin_family = AF_INET };
 	socklen_t length = sizeof own;
 	int discover = IP_PMTUDISC_DO; /* identification 0, don't fragment */
 
-	MUST((stranger->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);
-	MUST(setsockopt(stranger->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover) == 0);
+	MUST((outsider->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)) >= 0);
+	MUST(setsockopt(outsider->fd, IPPROTO_IP, IP_MTU_DISCOVER, &discover, sizeof discover) == 0);
 	if (address)
 		MUST(inet_pton(AF_INET, address, &own.sin_addr) == 1);
 	else
 		memcpy(&own.sin_addr, end->self.gid.raw + 12, 4);
-	/* a port that may stand in a queue pair's number */
+	/* a port that can be encoded in a QP number */
 	do
 		own.sin_port = htons(0x8000 | any());
-	while (own.sin_port == 0xffff || bind(stranger->fd, (void *)&own, sizeof own) != 0);
-	MUST(getsockname(stranger->fd, (void *)&own, &length) == 0);
-	stranger->from = own.sin_addr;
-	stranger->port = ntohs(own.sin_port);
+	while (own.sin_port == 0xffff || bind(outsider->fd, (void *)&own, sizeof own) != 0);
+	MUST(getsockname(outsider->fd, (void *)&own, &length) == 0);
+	outsider->from = own.sin_addr;
+	outsider->port = ntohs(own.sin_port);
 }
 
 static void put24(uint8_t *at, uint32_t value)
@@ -96,7 +98,7 @@ void set_bth(uint8_t *packet, uint8_t opcode, uint32_t qpn, uint32_t psn)
 	packet[0] = opcode;
 	packet[2] = packet[3] = 0xff; /* P_Key */
 	put24(packet + 5, qpn);
-	packet[8] = 0x80; /* an acknowledgment, please */
+	packet[8] = 0x80; /* AckReq */
 	put24(packet + 9, psn);
 }
 
@@ -107,28 +109,28 @@ void set_reth(uint8_t *packet, uint64_t addr, uint32_t rkey, uint32_t length)
 	memcpy(packet + HEADER, words, sizeof words);
 }
 
-/* Where packets for a queue pair go: its number tells. */
+/* Port to which packets for a QP are sent, which its number encodes. */
 static uint16_t port_of(uint32_t qpn)
 {
 	return qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791;
 }
 
-bool cast(struct stranger *stranger, const struct end *end, uint32_t qpn, uint8_t *packet, size_t size)
+bool send_forged(struct outsider *outsider, const struct end *end, uint32_t qpn, uint8_t *packet, size_t size)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port_of(qpn)) };
-	uint16_t total = 28 + size + 4, udp = 8 + size + 4, ports[2] = { htons(stranger->port), to.sin_port };
+	uint16_t total = 28 + size + 4, udp = 8 + size + 4, ports[2] = { htons(outsider->port), to.sin_port };
 	uint8_t head[28] = {
 		0x45, [2] = total >> 8, total, [6] = 0x40 /* don't fragment */, [9] = 17, [24] = udp >> 8, udp
 	};
 	uint32_t crc;
 
 	memcpy(&to.sin_addr, end->self.gid.raw + 12, 4);
-	memcpy(head + 12, &stranger->from, 4);
+	memcpy(head + 12, &outsider->from, 4);
 	memcpy(head + 16, &to.sin_addr, 4);
 	memcpy(head + 20, ports, 4);
 	crc = icrc(head, packet, size);
 	memcpy(packet + size, &crc, 4);
-	return sendto(stranger->fd, packet, size + 4, 0, (void *)&to, sizeof to) == (ssize_t)size + 4;
+	return sendto(outsider->fd, packet, size + 4, 0, (void *)&to, sizeof to) == (ssize_t)size + 4;
 }
 
 int tap(void)
@@ -142,7 +144,7 @@ int tap(void)
 	return fd;
 }
 
-bool see(int tap, uint32_t qpn, uint32_t other, struct seen *seen, int ms)
+bool next_captured(int tap, uint32_t qpn, uint32_t other, struct captured *seen, int ms)
 {
 	struct pollfd ready = { .fd = tap, .events = POLLIN };
 	uint8_t packet[65536], *bth;

@@ -1,4 +1,4 @@
-/* Requests that are built by calls (ibv_wr_post(3)). */
+/* Extended work requests, built by function calls (ibv_wr_post(3)). */
 #include "check.h"
 
 #define OPS \
@@ -45,7 +45,7 @@ static void built(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* Nothing is posted of what is aborted, or has a mistake in it, or does not fit. */
+/* A batch that is aborted, contains an error or does not fit posts nothing. */
 static void rolled_back(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, OPS, NULL);

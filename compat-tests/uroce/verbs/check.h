@@ -1,4 +1,4 @@
-/* What the checks share: a device, two connected queue pairs in one process, and saying what went wrong. */
+/* Shared by the checks: a device, two connected QPs in one process, and macros that report failures. */
 #pragma once
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 extern int failures;
 
-/* Counts a failure and goes on. */
+/* Reports a failure and continues. */
 #define CHECK(condition) \
 	do { \
 		if (!(condition)) { \
@@ -23,7 +23,7 @@ extern int failures;
 		} \
 	} while (0)
 
-/* Without this the rest makes no sense. */
+/* Reports a failure and exits: the rest depends on it. */
 #define NEED(condition) \
 	do { \
 		if (!(condition)) { \
@@ -42,7 +42,7 @@ enum {
 		     IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND
 };
 
-/* A context with what most checks need. */
+/* A context with the objects that most checks need. */
 struct rig {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
@@ -56,19 +56,19 @@ struct rig {
 void set_up(struct rig *rig);
 void tear_down(struct rig *rig);
 
-/* A queue pair in RESET; `ops` nonzero makes it extended. */
+/* Creates a QP in the Reset state, an extended one if `ops` is not 0. */
 struct ibv_qp *make_qp(struct rig *rig, enum ibv_qp_type type, uint64_t ops, struct ibv_srq *srq);
 int to_init(struct ibv_qp *qp);
 int to_rtr(struct rig *rig, struct ibv_qp *qp, uint32_t dest);
 int to_rts(struct ibv_qp *qp);
-/* Both to RTS, connected with each other; may be one and the same. */
+/* Moves both QPs to RTS, connected with each other; they may be the same. */
 void join(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b);
 
-/* The next completion, within two seconds. */
+/* The next completion, within 2 s. */
 struct ibv_wc next_wc(struct ibv_cq *cq);
-/* The next asynchronous event, acknowledged; its type, or -1 after two seconds. */
+/* Type of the next asynchronous event, which is acknowledged; -1 after 2 s. */
 int next_event(struct rig *rig);
-/* Posts one request with one piece of the rig's buffer. */
+/* Posts one request with one buffer of the rig. */
 int post(struct ibv_qp *qp, struct rig *rig, enum ibv_wr_opcode op, int from, int len, int64_t to,
 	 uint32_t rkey);
 int post_recv(struct ibv_qp *qp, struct rig *rig, uint64_t id, int at, int len);

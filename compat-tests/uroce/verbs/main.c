@@ -1,5 +1,7 @@
-/* Checks of the verbs within one process, on the device $DEVICE. Says what is not as it should be; exits 1
- * then. */
+/*
+ * Checks the verbs within one process, on the device $DEVICE. Prints each check that fails; exits with 1 if
+ * any did. `run` runs it.
+ */
 #include "check.h"
 
 int failures;

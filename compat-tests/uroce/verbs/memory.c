@@ -1,4 +1,4 @@
-/* Regions and windows: what is refused, and what a peer can reach through them. */
+/* Memory regions and windows: what is rejected, and what a peer can access through them. */
 #include <sys/mman.h>
 
 #include "check.h"
@@ -25,7 +25,7 @@ static void regions(struct rig *rig)
 	munmap(read_only, 4096);
 }
 
-/* The status of an operation on a fresh connection. */
+/* Status of an operation on a new connection. */
 static enum ibv_wc_status status_of(struct rig *rig, enum ibv_wr_opcode op, int len, uint64_t to,
 				    uint32_t rkey)
 {
@@ -88,7 +88,7 @@ static void rights(struct rig *rig)
 	CHECK(ibv_dealloc_pd(other_pd) == 0);
 }
 
-/* A send queue whose keys, ranges or rights are bad, locally. */
+/* Work requests with invalid local keys, ranges or access rights. */
 static void local_errors(struct rig *rig)
 {
 	struct ibv_mr *read_only = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0), *good = rig->mr;
@@ -135,7 +135,7 @@ static void windows(struct rig *rig)
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(post(qp, rig, IBV_WR_RDMA_READ, 0, 16, 256, wr.bind_mw.rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-	/* Invalidated by the peer, which is this same queue pair. */
+	/* Invalidated by the peer, which is the same QP. */
 	CHECK(post_recv(qp, rig, 5, 0, 64) == 0);
 	before = wr.bind_mw.rkey;
 	wr = (struct ibv_send_wr){ .wr_id = 3, .opcode = IBV_WR_SEND_WITH_INV, .invalidate_rkey = before };
@@ -146,7 +146,7 @@ static void windows(struct rig *rig)
 		if (wc.opcode == IBV_WC_RECV)
 			CHECK(wc.wc_flags & IBV_WC_WITH_INV && wc.invalidated_rkey == before);
 	}
-	/* Bound again, invalidated here. */
+	/* Bound again, then invalidated locally. */
 	wr = (struct ibv_send_wr){ .wr_id = 2, .opcode = IBV_WR_BIND_MW };
 	wr.bind_mw.mw = two;
 	wr.bind_mw.rkey = ibv_inc_rkey(before);
@@ -159,7 +159,10 @@ static void windows(struct rig *rig)
 	wc = next_wc(rig->cq);
 	CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_LOCAL_INV);
 	CHECK(post(qp, rig, IBV_WR_RDMA_READ, 0, 16, 256, before) == 0);
-	/* Its own peer: what refuses flushes the request before the refusal comes back. */
+	/*
+	 * The QP is its own peer: as responder it enters the error state, which flushes the request before
+	 * the NAK arrives.
+	 */
 	CHECK(next_wc(rig->cq).status == IBV_WC_WR_FLUSH_ERR);
 	CHECK(next_event(rig) == IBV_EVENT_QP_ACCESS_ERR);
 	CHECK(ibv_destroy_qp(qp) == 0);

@@ -1,4 +1,4 @@
-/* Objects in use are not freed, and what cannot be made is refused. */
+/* Objects in use cannot be destroyed, and invalid attributes are rejected. */
 #include "check.h"
 
 static void domains(struct rig *rig)

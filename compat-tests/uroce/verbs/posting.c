@@ -1,4 +1,7 @@
-/* Requests: every operation, where a bad one stops a list, and that none waits for the program to poll. */
+/*
+ * Posting requests: every operation, where an invalid request ends a list, and that progress does not depend
+ * on polling.
+ */
 #include "check.h"
 
 static void operations(struct rig *rig)
@@ -112,7 +115,7 @@ static void bad_ones(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* Data that goes with the request: the buffer is the program's again at once, and needs no key. */
+/* Inline data: the buffer can be reused at once, and needs no lkey. */
 static void inlined(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -166,7 +169,7 @@ static void datagrams(struct rig *rig)
 	CHECK(!memcmp(rig->buf, rig->buf + 1040, 100));
 	back = ibv_create_ah_from_wc(rig->pd, &received, (struct ibv_grh *)(rig->buf + 1000), PORT);
 	CHECK(back && ibv_destroy_ah(back) == 0);
-	/* With another Q_Key nothing arrives. */
+	/* With another Q_Key, nothing is received. */
 	CHECK(post_recv(b, rig, 2, 1000, 140) == 0);
 	wr.wr.ud.remote_qkey = QKEY + 1;
 	CHECK(ibv_post_send(a, &wr, &bad) == 0);
@@ -180,7 +183,7 @@ static void datagrams(struct rig *rig)
 	CHECK(ibv_destroy_qp(b) == 0);
 }
 
-/* All that is posted is sent, though nobody polls. */
+/* All posted requests are sent although the program does not poll. */
 static void unattended(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);

@@ -1,4 +1,4 @@
-/* What a process is made to pay, and what a fork does. */
+/* Resources that a process uses, and the effects of fork. */
 #include <dirent.h>
 #include <sys/wait.h>
 
@@ -28,7 +28,7 @@ static int entries(const char *folder)
 	return n;
 }
 
-/* Ten thousand queue pairs take neither a thread nor a file each, and little memory. */
+/* 10,000 QPs need neither threads nor descriptors of their own, and little memory. */
 static void many(struct rig *rig)
 {
 	static struct ibv_qp *qps[MANY];
@@ -51,7 +51,7 @@ static void many(struct rig *rig)
 		CHECK(ibv_destroy_qp(qps[i]) == 0);
 }
 
-/* In the child: what it inherits answers with errors, what it opens works. */
+/* In the child: inherited objects return errors; newly opened ones work. */
 static int child(struct rig *rig, struct ibv_qp *qp)
 {
 	struct ibv_recv_wr *bad_recv, recv = {};
@@ -103,7 +103,7 @@ enum {
 	LAST = 16
 };
 
-/* Takes the parent's messages, and is gone with the last one: nothing is closed. */
+/* Receives the parent's messages and exits after the last one without closing anything. */
 static void take_and_leave(int in, int out)
 {
 	struct ibv_qp *qp;
@@ -122,7 +122,7 @@ static void take_and_leave(int in, int out)
 	exit(0);
 }
 
-/* What a program has received is acknowledged, even if it ends at once. */
+/* Received messages are acknowledged even if the program exits at once. */
 static void leaves(struct rig *rig)
 {
 	for (int i = 0; i < 20; i++) {

@@ -1,4 +1,4 @@
-/* Completion queues, their channels and overruns; shared receive queues, XRC. */
+/* Completion queues, their channels and overruns; shared receive queues; XRC. */
 #include <fcntl.h>
 
 #include "check.h"
@@ -71,12 +71,12 @@ static void channels(struct rig *rig)
 	CHECK(ibv_get_cq_event(channel, &told, &cq_context) == 0 && told == rig->cq && cq_context == &fd);
 	ibv_ack_cq_events(rig->cq, 1);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-	/* Only what the sender asked to be told of. */
+	/* Only for messages sent with IBV_SEND_SOLICITED. */
 	CHECK(ibv_req_notify_cq(rig->cq, 1) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	CHECK(poll(&fd, 1, 20) == 0);
-	/* An event that nobody reads goes with the queue. */
+	/* An event that nobody has read is dropped with the CQ. */
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(poll(&fd, 1, 2000) == 1);

@@ -22,7 +22,7 @@ void set_up(struct rig *rig)
 	NEED(rig->mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, ALL_ACCESS));
 	n = ibv_query_gid_table(rig->context, entries, 64, 0);
 	NEED(n > 0);
-	/* An IPv4 address if there is one: a link-local one may still be tentative. */
+	/* Prefers an IPv4 address: a link-local one may still be tentative. */
 	rig->gid = entries[0].gid;
 	rig->gid_index = entries[0].gid_index;
 	while (n-- > 0)

@@ -1,4 +1,4 @@
-/* The states of queue pairs and their attributes. */
+/* QP states and attributes. */
 #include "check.h"
 
 static void values(struct rig *rig)
@@ -71,7 +71,7 @@ static int move(struct ibv_qp *qp, enum ibv_qp_state state, int more)
 	return ibv_modify_qp(qp, &attr, IBV_QP_STATE | more);
 }
 
-/* Drained, told so, and at work again. */
+/* The send queue is drained, the event is reported, and it continues. */
 static void drained(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -87,7 +87,7 @@ static void drained(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* All that is queued is flushed in order, and what is posted later too; a reset forgets it. */
+/* Everything queued is flushed in order, also what is posted later; a reset discards it. */
 static void flushed(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);

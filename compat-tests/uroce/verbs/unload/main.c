@@ -1,5 +1,7 @@
-/* Opens a device with the library that argv[1] names, and unloads that without closing the device: whatever
- * it runs in the background must go on finding its code. */
+/*
+ * Opens a device with the library named by argv[1], and unloads the library without closing the device: its
+ * background thread must still find its code. ../run runs it.
+ */
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
