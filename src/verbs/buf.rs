@@ -26,8 +26,7 @@ pub unsafe extern "C" fn ibv_export_buf_dmabuf_fd(buf: *mut ibv_buf) -> c_int {
     // SAFETY: the buffer is alive, as the caller promises.
     let fd = unsafe { (*buf).dmabuf_fd };
     if fd < 0 {
-        Errno(ENODATA).set();
-        return -1;
+        return Errno(ENODATA).minus_one();
     }
     // SAFETY: fcntl accepts any number as a descriptor.
     unsafe { libc::fcntl(fd, F_DUPFD_CLOEXEC, 0) }

@@ -15,8 +15,7 @@ use crate::provider::ops::ops;
 pub unsafe extern "C" fn ibv_set_ece(qp: *mut ibv_qp, ece: *mut ibv_ece) -> c_int {
     // SAFETY: `ece` is readable, as the caller promises.
     if unsafe { (*ece).vendor_id } == 0 {
-        Errno(EOPNOTSUPP).set();
-        return EOPNOTSUPP;
+        return Errno(EOPNOTSUPP).returned();
     }
     // SAFETY: the queue pair is alive, so its context is open.
     unsafe { (ops((*qp).context).set_ece)(qp, ece) }
