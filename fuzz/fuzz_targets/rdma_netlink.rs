@@ -2,7 +2,10 @@
 //! little-endian).
 #![no_main]
 
-use ibverbs_netlink::nldev::{DeviceNumber, ReplyParser, ReplyState, decode_dev};
+use ibverbs_netlink::{
+    message::ReplyState,
+    nldev::{DeviceNumber, ReplyParser, decode_dev},
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

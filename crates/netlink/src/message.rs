@@ -122,6 +122,13 @@ impl Message<'_> {
     }
 }
 
+/// Whether a reply needs another datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplyState {
+    Complete,
+    Incomplete,
+}
+
 /// The messages of a datagram, up to the first malformed one: cut off, or with an impossible length.
 pub fn messages(mut datagram: &[u8]) -> impl Iterator<Item = Message<'_>> {
     core::iter::from_fn(move || {

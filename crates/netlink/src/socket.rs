@@ -152,6 +152,7 @@ fn check(ret: c_int) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::{NLM_F_DUMP, Request};
 
     #[test]
     fn an_unknown_family_is_refused() {
@@ -177,7 +178,7 @@ mod tests {
     #[test]
     fn a_datagram_that_is_too_long_is_an_error() {
         let mut socket = Socket::open(libc::NETLINK_ROUTE, 16).unwrap();
-        let mut request = crate::rtnl::link::get(1);
+        let mut request = Request::new(libc::RTM_GETLINK, NLM_F_DUMP, &[0; 16]);
         socket.send(request.encode(1)).unwrap();
         assert_eq!(
             socket.receive(Receive::Blocking),

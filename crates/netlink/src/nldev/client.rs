@@ -1,7 +1,7 @@
 //! [`NldevClient`]: sends requests over a socket and parses the replies.
 
-use super::{NldevAttributes, ReplyError, ReplyParser, ReplyState, get_system};
-use crate::message::Request;
+use super::{NldevAttributes, ReplyError, ReplyParser, get_system};
+use crate::message::{ReplyState, Request};
 use crate::socket::{Receive, Socket};
 use ibverbs_abi::Errno;
 

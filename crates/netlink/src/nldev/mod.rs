@@ -14,7 +14,8 @@ mod tests;
 use ibverbs_abi::*;
 
 use crate::message::{
-    self, HEADER_LEN, NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, Request,
+    self, HEADER_LEN, NLM_F_DUMP, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN, ReplyState,
+    Request,
 };
 
 pub use client::{NldevClient, copy_on_fork};
@@ -149,13 +150,6 @@ pub fn decode_dev(encoded: u64) -> DeviceNumber {
         major: ((encoded & 0xf_ff00) >> 8) as u32,
         minor: minor as u32,
     }
-}
-
-/// Whether a reply needs another datagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReplyState {
-    Complete,
-    Incomplete,
 }
 
 /// Parses a reply, datagram by datagram.

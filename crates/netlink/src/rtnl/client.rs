@@ -5,10 +5,11 @@ use std::net::IpAddr;
 
 use ibverbs_abi::Errno;
 
+use super::reply::Reply;
 use super::{
     DATAGRAM_MAX, InterfaceAddress, Link, LinkAddress, Route, address, link, neighbour, route,
 };
-use crate::message::{Request, messages};
+use crate::message::{ReplyState, Request, messages};
 use crate::socket::{Receive, Socket};
 
 /// How many times a table is requested while it keeps changing during the dump.
@@ -19,13 +20,6 @@ const DUMP_TRIES: u32 = 10;
 pub struct RtnlClient {
     socket: Socket,
     sequence: u32,
-}
-
-/// What a reply held.
-struct Reply<T> {
-    parsed: Vec<T>,
-    /// The table changed during the dump: entries may be missing.
-    interrupted: bool,
 }
 
 impl RtnlClient {
@@ -175,26 +169,11 @@ impl RtnlClient {
     ) -> Result<Reply<T>, Errno> {
         self.sequence = self.sequence.wrapping_add(1).max(1);
         self.socket.send(request.encode(self.sequence))?;
-        let mut reply = Reply {
-            parsed: Vec::new(),
-            interrupted: false,
-        };
+        let mut reply = Reply::new();
         loop {
-            for message in messages(self.socket.receive(Receive::Blocking)?) {
-                // Notifications have the sequence number 0.
-                if message.sequence != self.sequence {
-                    continue;
-                }
-                reply.interrupted |= message.is_dump_interrupted();
-                if let Some(status) = message.status() {
-                    return status.map(|()| reply);
-                }
-                if message.kind == kind {
-                    reply.parsed.extend(parse(message.payload));
-                }
-                if !message.is_multipart() {
-                    return Ok(reply);
-                }
+            let bytes = self.socket.receive(Receive::Blocking)?;
+            if reply.datagram(bytes, self.sequence, kind, &parse)? == ReplyState::Complete {
+                return Ok(reply);
             }
         }
     }

@@ -12,6 +12,7 @@ mod client;
 pub mod link;
 mod monitor;
 pub mod neighbour;
+mod reply;
 pub mod route;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
