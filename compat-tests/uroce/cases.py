@@ -24,7 +24,7 @@ class Case:
     def __init__(self, name, expect, words, server, client):
         self.name, self.expect, self.server, self.client = name, expect, server, client
         self.kill, self.limit, self.times, self.clients, self.rest, self.vars = False, LIMIT, 1, 1, False, {}
-        self.hosts = "any"
+        self.hosts, self.mtu = "any", None
         for word in words.split():
             key, _, value = word.partition("=")
             if word in ("kill", "rest"):
@@ -33,6 +33,8 @@ class Case:
                 setattr(self, key, int(value))
             elif key == "hosts":
                 self.hosts = value
+            elif key == "mtu":
+                self.mtu = int(value)
             elif key.isupper():
                 self.vars[key] = value
             elif word != "user":  # all of them are

@@ -37,6 +37,15 @@ class Host:
             stdin=subprocess.DEVNULL, text=True, timeout=30,
         ).stdout  # fmt: skip
 
+    @contextlib.contextmanager
+    def with_mtu(self, mtu):
+        """Gives the interface another MTU for a while; None leaves it alone."""
+        if mtu:
+            self.run("ip", "link", "set", self.dev, "mtu", str(mtu))
+        yield
+        if mtu:
+            self.run("ip", "link", "set", self.dev, "mtu", "9000")
+
     def listens(self, port):
         """Does a TCP server of this host listen on the port?"""
         entry = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")

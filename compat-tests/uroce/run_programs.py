@@ -154,7 +154,8 @@ def main():
         for number, case in enumerate(todo, 1):
             start = time.monotonic()
             try:
-                got, trouble = run_case(case, server, client, port, f"{options.out}/{case.name}")
+                with server.with_mtu(case.mtu), client.with_mtu(case.mtu):
+                    got, trouble = run_case(case, server, client, port, f"{options.out}/{case.name}")
             except LookupError as error:
                 got, trouble = "-", [str(error)]
             port += case.times

@@ -368,7 +368,7 @@ impl Play {
         };
         let change = QpChange {
             state: Some(state),
-            sqd_async_notify: true,
+            sqd_async_notify: Some(true),
             ..QpChange::default()
         };
         if state == QpState::Reset {

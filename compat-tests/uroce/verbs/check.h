@@ -80,3 +80,5 @@ void check_posting(void);
 void check_building(void);
 void check_queues(void);
 void check_process(void);
+void check_windows(void);
+void check_kernel(void);

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
 	} all[] = {
 		{ "objects", check_objects }, { "memory", check_memory },     { "states", check_states },
 		{ "posting", check_posting }, { "building", check_building }, { "queues", check_queues },
-		{ "process", check_process },
+		{ "process", check_process }, { "windows", check_windows },   { "kernel", check_kernel },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -21,12 +21,17 @@ pub struct QpHost<'a> {
 }
 
 impl QpHost<'_> {
-    /// The protection domain whose L_Keys are valid.
+    /// The protection domain that the L_Keys of send requests belong to.
     fn pd(&self) -> Result<PdHandle, LocalError> {
-        let pd = if self.qp.service == Service::XrcRecv {
-            *self.xrc_pd
-        } else {
-            self.qp.pd
+        self.qp.pd.ok_or(LocalError::Protection)
+    }
+
+    /// The protection domain that the L_Keys of receives belong to: of a shared receive queue its own.
+    fn recv_pd(&self) -> Result<PdHandle, LocalError> {
+        let pd = match &self.qp.srq {
+            _ if self.qp.service == Service::XrcRecv => *self.xrc_pd,
+            Some(srq) => Some(srq.pd),
+            None => self.qp.pd,
         };
         pd.ok_or(LocalError::Protection)
     }
@@ -57,6 +62,10 @@ impl Host for QpHost<'_> {
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
         self.qp.memory.scatter(sges, offset, from, self.pd()?)
+    }
+
+    fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
+        self.qp.memory.scatter(sges, offset, from, self.recv_pd()?)
     }
 
     fn check_remote(

@@ -77,8 +77,9 @@ pub struct AddressVector {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QpChange {
     pub state: Option<QpState>,
-    /// Raise SQ_DRAINED when the send queue is drained after the move to SQD.
-    pub sqd_async_notify: bool,
+    /// Raise SQ_DRAINED when the send queue is drained after the move to SQD. None means no at that move,
+    /// and no change otherwise.
+    pub sqd_async_notify: Option<bool>,
     pub qkey: Option<u32>,
     pub pkey_index: Option<u16>,
     /// `IBV_ACCESS_REMOTE_*` that the queue pair grants its peer.
@@ -86,6 +87,8 @@ pub struct QpChange {
     pub av: Option<AddressVector>,
     /// In bytes.
     pub path_mtu: Option<u32>,
+    /// The port's active MTU in bytes. No packet has a longer payload, even if the path MTU is larger.
+    pub active_mtu: Option<u32>,
     pub dest_qpn: Option<u32>,
     pub rq_psn: Option<Psn>,
     pub sq_psn: Option<Psn>,
@@ -109,7 +112,11 @@ pub struct Attributes {
     pub av: AddressVector,
     /// The peer's address in the form in which [`super::Addresses`] has it.
     pub peer: Gid,
-    /// The path MTU in bytes.
+    /// The path MTU in bytes, as it was set.
+    pub path_mtu: u32,
+    /// See [`QpChange::active_mtu`].
+    pub active_mtu: u32,
+    /// The payload of all packets of a message but its last, in bytes: the smaller one of the two above.
     pub mtu: u32,
     pub dest_qpn: u32,
     pub max_rd_atomic: u8,
@@ -138,6 +145,8 @@ impl Attributes {
             access: 0,
             av,
             peer: [0; 16],
+            path_mtu: 4096,
+            active_mtu: 4096,
             mtu: 4096,
             dest_qpn: 0,
             max_rd_atomic: 0,
@@ -161,10 +170,9 @@ impl Attributes {
         set(&mut self.pkey_index, change.pkey_index);
         set(&mut self.access, change.access);
         set(&mut self.av, change.av);
-        set(
-            &mut self.mtu,
-            change.path_mtu.map(|mtu| mtu.clamp(256, 4096)),
-        );
+        set(&mut self.path_mtu, change.path_mtu);
+        set(&mut self.active_mtu, change.active_mtu);
+        self.mtu = self.path_mtu.min(self.active_mtu).clamp(256, 4096);
         set(&mut self.dest_qpn, change.dest_qpn);
         set(&mut self.max_rd_atomic, change.max_rd_atomic);
         set(&mut self.max_dest_rd_atomic, change.max_dest_rd_atomic);
@@ -173,6 +181,6 @@ impl Attributes {
         set(&mut self.retry_cnt, change.retry_cnt);
         set(&mut self.rnr_retry, change.rnr_retry);
         self.peer = gid_of(ip_of(&self.av.dgid));
-        self.sqd_async_notify = change.sqd_async_notify;
+        set(&mut self.sqd_async_notify, change.sqd_async_notify);
     }
 }

@@ -89,9 +89,13 @@ pub trait Host {
     /// Reads from the SGEs, taken as one sequence of bytes, from byte `offset` on; fills `into`.
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError>;
 
-    /// Writes to the SGEs, taken as one sequence of bytes, from byte `offset` on. `Length` if they end
-    /// before `from` does.
+    /// Writes to the SGEs of a send WR, taken as one sequence of bytes, from byte `offset` on. `Length` if
+    /// they end before `from` does.
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
+
+    /// [`Host::scatter`] for the SGEs of the receive WR that was taken last. Those of a shared receive
+    /// queue belong to the queue's protection domain, not to the queue pair's (10.2.9.4).
+    fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError>;
 
     /// Whether a peer of this queue pair may access the bytes. `len` 0 is allowed whatever the key is
     /// (9.7.4.1.5).

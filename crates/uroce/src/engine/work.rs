@@ -139,6 +139,8 @@ pub struct Completion {
     /// `IBV_WC_*`.
     pub wc_flags: u32,
     pub pkey_index: u16,
+    /// The service level; of a datagram, the type of its IP header (see `qp/ud.rs`).
+    pub sl: u8,
     pub vendor_err: u32,
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.
@@ -157,6 +159,7 @@ impl Completion {
             src_qpn: 0,
             wc_flags: 0,
             pkey_index: 0,
+            sl: 0,
             vendor_err: 0,
             solicited: status != IBV_WC_SUCCESS,
         }

@@ -242,17 +242,15 @@ impl MrTable {
     }
 
     /// Binds the window with the index of `bind.rkey`, which becomes its R_Key. Length 0 unbinds a window of
-    /// type 1. A window of type 2 must be unbound, and its key's lower byte must change.
+    /// type 1. A window of type 2 must be unbound. Its new key may be the one that it has.
     pub fn bind(&mut self, bind: &Bind, qp: &AccessingQp) -> Result<(), LocalError> {
         const FAILED: LocalError = LocalError::Bind;
-        let (key_byte, mw) = self.mw_mut(bind.rkey).ok_or(FAILED)?;
+        let (_, mw) = self.mw_mut(bind.rkey).ok_or(FAILED)?;
         let (mw_type, pd, old) = (mw.mw_type, mw.pd, mw.binding);
         if !qp.pds.contains(&pd) {
             return Err(FAILED);
         }
-        if mw_type == MwType::Type2
-            && (old.is_some() || bind.len == 0 || *key_byte == bind.rkey as u8)
-        {
+        if mw_type == MwType::Type2 && (old.is_some() || bind.len == 0) {
             return Err(FAILED);
         }
         let binding = if bind.len == 0 {

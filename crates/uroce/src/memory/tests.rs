@@ -232,7 +232,6 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     let rkey = fresh ^ 0x55;
     let access = IBV_ACCESS_REMOTE_WRITE;
     for wrong in [
-        bind(fresh, key, 0x1000, 8, access),
         bind(rkey, key, 0x1000, 0, access),
         bind(rkey, key ^ 1, 0x1000, 8, access),
         bind(rkey, key, 0x1000, 65, access),
@@ -255,6 +254,9 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     assert_eq!(memory.invalidate(rkey, &ME), Ok(()));
     assert_eq!(write(&ME), Err(RemoteError));
     assert_eq!(memory.invalidate(rkey, &ME), Err(LocalError::Bind));
+    assert_eq!(memory.bind(&again, &ME), Ok(()));
+    // Bound again under the key that it has.
+    assert_eq!(memory.invalidate(again.rkey, &ME), Ok(()));
     assert_eq!(memory.bind(&again, &ME), Ok(()));
     memory.unbind_all_of(ME.qpn);
     assert_eq!(memory.deregister(key), Ok(()));

@@ -73,7 +73,7 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
     attr.max_res_rd_atom = 258_048;
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
-    attr.atomic_cap = IBV_ATOMIC_GLOB;
+    attr.atomic_cap = IBV_ATOMIC_HCA;
     attr.max_mw = 1 << 20;
     attr.max_mcast_grp = 8192;
     attr.max_mcast_qp_attach = 56;

@@ -244,7 +244,7 @@ fn work_completion(cqe: &Cqe) -> ibv_wc {
         wc_flags: completion.wc_flags,
         pkey_index: completion.pkey_index,
         slid: 0,
-        sl: 0,
+        sl: completion.sl,
         dlid_path_bits: 0,
     }
 }

@@ -90,7 +90,7 @@ fields! {
     read_src_qp -> u32 = |cqe| cqe.completion.src_qpn;
     read_wc_flags -> u32 = |cqe| cqe.completion.wc_flags;
     read_slid -> u32 = |_cqe| 0;
-    read_sl -> u8 = |_cqe| 0;
+    read_sl -> u8 = |cqe| cqe.completion.sl;
     read_dlid_path_bits -> u8 = |_cqe| 0;
     read_completion_ts -> u64 = |cqe| cqe.timestamp_ns;
     read_completion_wallclock_ns -> u64 = |cqe| cqe.wallclock_ns;

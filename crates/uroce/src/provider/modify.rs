@@ -19,12 +19,13 @@ use crate::wire::Psn;
 pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Result<()> {
     // SAFETY: the caller passes a live queue pair and readable attributes.
     let (object, attr) = unsafe { (qp::object(qp), &*attr) };
-    let mask = mask as u32;
+    let mask = transitions::applicable(object.qp.service, mask as u32);
     let device = object.check()?;
     let mut change = requested_change(object, attr, mask)?;
     if object.qp.service == Service::Ud {
         // A UD queue pair has no path MTU attribute; its datagrams must fit the port.
-        change.path_mtu = Some(device.net.port_state().active_mtu);
+        let active_mtu = device.net.port_state().active_mtu;
+        (change.path_mtu, change.active_mtu) = (Some(active_mtu), Some(active_mtu));
     }
     device.run_qp(&object.qp, |engine, host, now| {
         let from = engine.state();
@@ -74,13 +75,12 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
         change.av = Some(ah::address_vector(&attr.ah_attr, device)?);
     }
     if has(IBV_QP_PATH_MTU) {
-        let mtu = mtu_bytes(attr.path_mtu).ok_or(Errno(EINVAL))?;
-        if mtu > device.net.port_state().active_mtu {
-            return Err(Errno(EINVAL));
-        }
-        change.path_mtu = Some(mtu);
+        // Up to max_mtu, as by the kernel's rxe; the active MTU limits what the packets carry.
+        change.path_mtu = Some(mtu_bytes(attr.path_mtu).ok_or(Errno(EINVAL))?);
+        change.active_mtu = Some(device.net.port_state().active_mtu);
     }
-    change.sqd_async_notify = has(IBV_QP_EN_SQD_ASYNC_NOTIFY) && attr.en_sqd_async_notify != 0;
+    change.sqd_async_notify =
+        has(IBV_QP_EN_SQD_ASYNC_NOTIFY).then_some(attr.en_sqd_async_notify != 0);
     macro_rules! take {
         ($($bit:ident $to:ident = $value:expr, at most $limit:expr;)*) => { $(
             if has($bit) {

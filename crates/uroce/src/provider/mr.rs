@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use ibverbs_abi::*;
-use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP, EPERM, c_int};
+use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP, c_int};
 
 use super::context::private;
 use super::ffi::Result;
@@ -185,7 +185,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
     Ok(())
 }
 
-/// Allocates a window, not bound yet.
+/// Allocates a window, not bound yet. EOPNOTSUPP for a type that does not exist.
 ///
 /// # Safety
 /// `pd` is live.
@@ -193,7 +193,7 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     let mw_type = match type_ {
         IBV_MW_TYPE_1 => MwType::Type1,
         IBV_MW_TYPE_2 => MwType::Type2,
-        _ => return Err(Errno(EINVAL)),
+        _ => return Err(Errno(EOPNOTSUPP)),
     };
     // SAFETY: the caller passes a live domain.
     let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
@@ -225,8 +225,10 @@ pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Result<()> {
     Ok(())
 }
 
-/// The engine's bind operation for a window, with `rkey` as its new key. EINVAL for unknown access
-/// flags, for a key with another index than the window's, and for a length without a region.
+/// The engine's bind operation for a window. Its new key has the upper 24 bits of the window's and the
+/// low 8 bits of `rkey`, as with the kernel's rxe. EINVAL for unknown access flags, and for a length
+/// without a region. Whether window, region and queue pair are of one protection domain is seen when
+/// the bind is executed: if not, it completes with IBV_WC_MW_BIND_ERR.
 ///
 /// # Safety
 /// `mw` and the region that `info` names are live or NULL.
@@ -242,7 +244,7 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
         | IBV_ACCESS_OPTIONAL_RANGE;
     // SAFETY: the caller passes a window and a region that are live or NULL.
     let (mw, mr) = unsafe { (mw.as_ref().ok_or(Errno(EINVAL))?, info.mr.as_ref()) };
-    if info.mw_access_flags & !KNOWN != 0 || rkey >> 8 != mw.rkey >> 8 {
+    if info.mw_access_flags & !KNOWN != 0 {
         return Err(Errno(EINVAL));
     }
     let mr_lkey = match mr {
@@ -252,7 +254,7 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
     };
     Ok(Bind {
         mw: u64::from(mw.handle),
-        rkey,
+        rkey: mw.rkey & !0xff | rkey & 0xff,
         mr_lkey,
         addr: info.addr,
         len: info.length,
@@ -260,8 +262,19 @@ pub unsafe fn bind_op(mw: *mut ibv_mw, rkey: u32, info: &ibv_mw_bind_info) -> Re
     })
 }
 
+/// A window whose bind is posted has the new key in `mw->rkey`, so that a program that chose only the low
+/// 8 bits can read it there. So does rdma-core's irdma for type 2 windows; with its mlx5 the program
+/// computes the same key.
+///
+/// # Safety
+/// `mw` is live, and no other thread binds it meanwhile.
+pub unsafe fn set_rkey(mw: *mut ibv_mw, rkey: u32) {
+    // SAFETY: the caller passes a live window that it alone changes.
+    unsafe { (*mw).rkey = rkey };
+}
+
 /// Binds a type 1 window, by a work request. The window's key changes at once to one with the next key
-/// byte. EPERM if region or queue pair are of another protection domain than the window.
+/// byte.
 ///
 /// # Safety
 /// `qp`, `mw` and the region that `mw_bind` names are live; the region may be NULL. `mw_bind` is
@@ -270,24 +283,16 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bin
     // SAFETY: the caller passes a live queue pair and a readable structure.
     let (object, mw_bind) = unsafe { (qp::object(qp), &*mw_bind) };
     let info = &mw_bind.bind_info;
-    // SAFETY: the caller passes a live window; a region that is not NULL is live; so are their domains.
-    let (type_, rkey, same_pd) = unsafe {
-        let same_pd = |pd: *mut ibv_pd| Pd::of(pd).handle == Pd::of((*mw).pd).handle;
-        let same_pd = (info.mr.is_null() || same_pd((*info.mr).pd)) && same_pd((*qp).pd);
-        ((*mw).type_, (*mw).rkey, same_pd)
-    };
+    // SAFETY: the caller passes a live window.
+    let (type_, rkey) = unsafe { ((*mw).type_, (*mw).rkey) };
     if type_ != IBV_MW_TYPE_1 || info.mw_access_flags & IBV_ACCESS_ZERO_BASED != 0 {
         return Err(Errno(EINVAL));
     }
-    if !same_pd {
-        return Err(Errno(EPERM));
-    }
-    let rkey = rkey & !0xff | rkey.wrapping_add(1) & 0xff;
     // SAFETY: the window is live, the region live or NULL.
-    let op = SendOp::BindMw(unsafe { bind_op(mw, rkey, info) }?);
+    let bind = unsafe { bind_op(mw, rkey.wrapping_add(1), info) }?;
     let wr = SendWr {
         wr_id: mw_bind.wr_id,
-        op,
+        op: SendOp::BindMw(bind),
         flags: send_flags(mw_bind.send_flags),
         sges: Sges::default(),
         inline: None,
@@ -296,7 +301,7 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bin
     };
     post::post_one(object, wr)?;
     // SAFETY: the window is live, and no other thread binds it meanwhile.
-    unsafe { (*mw).rkey = rkey };
+    unsafe { set_rkey(mw, bind.rkey) };
     Ok(())
 }
 

@@ -124,8 +124,16 @@ pub unsafe extern "C" fn post_send(
                 // SAFETY: what an element points to is readable, and the objects that it names are live.
                 let send_wr = unsafe { send_wr(object, wr) }?;
                 check(object, &send_wr)?;
+                let new_rkey = match &send_wr.op {
+                    SendOp::BindMw(bind) => Some(bind.rkey),
+                    _ => None,
+                };
                 if !engine.post_send(send_wr, host) {
                     return Err(Errno(ENOMEM));
+                }
+                if let Some(rkey) = new_rkey {
+                    // SAFETY: for this operation the program sets this variant, with a live window.
+                    unsafe { mr::set_rkey(wr.op.bind_mw.mw, rkey) };
                 }
                 next = wr.next;
             }

@@ -87,12 +87,7 @@ fn check_init_attr(init: &ibv_srq_init_attr_ex) -> Result<bool> {
     let complete = has(IBV_SRQ_INIT_ATTR_PD)
         && (!is_xrc || has(IBV_SRQ_INIT_ATTR_XRCD) && has(IBV_SRQ_INIT_ATTR_CQ));
     let sizes = &init.attr;
-    if !complete
-        || sizes.max_wr == 0
-        || sizes.max_wr > MAX_WR
-        || sizes.max_sge > MAX_SGE
-        || sizes.srq_limit > sizes.max_wr
-    {
+    if !complete || sizes.max_wr == 0 || sizes.max_wr > MAX_WR || sizes.max_sge > MAX_SGE {
         return Err(Errno(EINVAL));
     }
     Ok(is_xrc)
@@ -104,6 +99,8 @@ struct XrcParts<'a> {
     cq: &'a Cq,
 }
 
+/// `srq_limit` has no effect here, as ibv_create_srq(3) says: only `ibv_modify_srq` arms the limit.
+///
 /// # Safety
 /// `context` is open, `init` readable, and the objects that it names are live.
 pub unsafe fn create_srq_ex(
@@ -127,7 +124,7 @@ pub unsafe fn create_srq_ex(
     let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
         sizes: SrqSizes {
             max_wr: init.attr.max_wr as usize,
-            limit: init.attr.srq_limit as usize,
+            limit: 0,
         },
         max_sge: init.attr.max_sge as usize,
         pd: pd.handle,

@@ -103,6 +103,16 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
     }
 }
 
+/// The mask without the attributes that the kernel drops before it checks: those of the half that an XRC
+/// queue pair does not have. Programs set the same attributes for RC and both XRC services.
+pub fn applicable(service: Service, mask: u32) -> u32 {
+    mask & !match service {
+        Service::XrcSend => IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+        Service::XrcRecv => IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY,
+        Service::Rc | Service::Uc | Service::Ud => 0,
+    }
+}
+
 /// Whether the transition exists and `mask` has all that it requires and nothing that it does not allow.
 pub fn allowed(service: Service, from: QpState, to: QpState, mask: u32) -> bool {
     rule(service, from, to).is_some_and(|rule| {
@@ -193,6 +203,30 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn xrc_takes_the_attributes_of_rc() {
+        let init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+        let rtr = IBV_QP_STATE | PEER | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+        let rts = IBV_QP_STATE
+            | IBV_QP_SQ_PSN
+            | IBV_QP_TIMEOUT
+            | IBV_QP_RETRY_CNT
+            | IBV_QP_RNR_RETRY
+            | IBV_QP_MAX_QP_RD_ATOMIC;
+        for service in [Rc, XrcSend, XrcRecv] {
+            for (from, to, mask) in [(Reset, Init, init), (Init, Rtr, rtr), (Rtr, Rts, rts)] {
+                let mask = applicable(service, mask);
+                assert!(allowed(service, from, to, mask), "{service:?} {to:?}");
+            }
+        }
+        // What is required of a service stays so.
+        assert_eq!(applicable(XrcSend, rts), rts);
+        assert_eq!(applicable(XrcRecv, rtr), rtr);
+        for service in [Rc, Uc, Ud] {
+            assert_eq!(applicable(service, u32::MAX), u32::MAX);
         }
     }
 

@@ -26,8 +26,16 @@ pub struct WrSession {
 #[derive(Default)]
 struct PendingWrs {
     wrs: Vec<SendWr>,
+    /// The windows that requests among them bind.
+    binds: Vec<PendingBind>,
     /// The last error of a function that returns none; `ibv_wr_complete` reports it.
     error: Option<Errno>,
+}
+
+/// A window, and the key that it has once the bind is posted.
+struct PendingBind {
+    mw: *mut ibv_mw,
+    rkey: u32,
 }
 
 // SAFETY: only the thread that holds the lock uses the requests.
@@ -139,6 +147,7 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
 /// As for [`session`], of whose results these are; the requests are not used afterwards.
 unsafe fn end_session(object: &Qp, pending: &mut PendingWrs) {
     pending.wrs.clear();
+    pending.binds.clear();
     pending.error = None;
     if let Some(session) = &object.wr_session {
         // SAFETY: this thread has locked it in `wr_start`.
@@ -156,10 +165,16 @@ unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
 
 /// Posts all requests, or none. EINVAL or ENOMEM as `ibv_post_send`, or the error of a function before.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
-    // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread.
+    // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread. The
+    // windows that it binds are live until their binds have completed.
     let result = unsafe {
         let (object, pending) = session(qp);
         let result = post_all(object, pending);
+        if result.is_ok() {
+            for bind in &pending.binds {
+                mr::set_rkey(bind.mw, bind.rkey);
+            }
+        }
         end_session(object, pending);
         result
     };
@@ -208,8 +223,6 @@ operations! {
         Ok(SendOp::FetchAdd { va, rkey, add });
     wr_atomic_write(rkey: u32, va: u64, data: *const c_void) =
         Ok(SendOp::AtomicWrite { va, rkey, data: data.cast::<[u8; 8]>().read_unaligned() });
-    wr_bind_mw(mw: *mut ibv_mw, rkey: u32, info: *const ibv_mw_bind_info) =
-        mr::bind_op(mw, rkey, &*info).map(SendOp::BindMw);
     wr_flush(rkey: u32, va: u64, len: usize, placement: u8, selectivity: u8) =
         flush(rkey, va, len, placement, selectivity);
     wr_local_inv(rkey: u32) = Ok(SendOp::LocalInv { rkey });
@@ -221,6 +234,24 @@ operations! {
     wr_send_imm(imm: u32) = Ok(SendOp::SendImm { imm });
     wr_send_inv(rkey: u32) = Ok(SendOp::SendInv { rkey });
     wr_send_tso(_header: *mut c_void, _header_len: u16, _mss: u16) = Err(Errno(EOPNOTSUPP));
+}
+
+unsafe extern "C" fn wr_bind_mw(
+    qp: *mut ibv_qp_ex,
+    mw: *mut ibv_mw,
+    rkey: u32,
+    info: *const ibv_mw_bind_info,
+) {
+    // SAFETY: the caller passes a live extended queue pair, has called `wr_start` in this thread, and
+    // passes readable arguments; the window and the region that they name are live or NULL.
+    unsafe {
+        let bind = mr::bind_op(mw, rkey, &*info);
+        if let Ok(bind) = &bind {
+            let rkey = bind.rkey;
+            session(qp).1.binds.push(PendingBind { mw, rkey });
+        }
+        begin_wr(qp, bind.map(SendOp::BindMw));
+    }
 }
 
 /// EINVAL for no or an unknown placement type, an unknown selectivity level, or a length beyond 32 bits.

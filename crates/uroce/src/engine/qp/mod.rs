@@ -77,12 +77,13 @@ impl Qp {
         let attributes = &self.attributes;
         QpChange {
             state: Some(self.state),
-            sqd_async_notify: attributes.sqd_async_notify,
+            sqd_async_notify: Some(attributes.sqd_async_notify),
             qkey: Some(attributes.qkey),
             pkey_index: Some(attributes.pkey_index),
             access: Some(attributes.access),
             av: Some(attributes.av),
-            path_mtu: Some(attributes.mtu),
+            path_mtu: Some(attributes.path_mtu),
+            active_mtu: Some(attributes.active_mtu),
             dest_qpn: Some(attributes.dest_qpn),
             rq_psn: Some(self.responder.epsn()),
             sq_psn: Some(self.requester.next_psn()),
@@ -117,6 +118,9 @@ impl Qp {
         if target == QpState::Reset {
             *self = Qp::new(self.attributes.config);
             return;
+        }
+        if target == QpState::Sqd && self.state != QpState::Sqd {
+            self.attributes.sqd_async_notify = false;
         }
         self.attributes.apply(change);
         if let Some(psn) = change.rq_psn {

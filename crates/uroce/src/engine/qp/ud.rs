@@ -7,6 +7,12 @@ use crate::engine::RecvWr;
 use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
 use crate::wire::{Operation, Packet};
 
+/// The service level of a received datagram, which RoCE packets do not have. As with mlx5 it says which
+/// header the packet had: bit 3 for UDP, bits 0 to 2 for the network type. UCX before 1.19 reads the
+/// network type there, and drops datagrams without one.
+const SL_UDP_IPV4: u8 = 0b1010;
+const SL_UDP_IPV6: u8 = 0b1001;
+
 /// The longest payload of a datagram in bytes.
 const MAX_DATAGRAM_LEN: usize = 4096;
 
@@ -66,8 +72,9 @@ impl Qp {
         }
         let mut completion = recv_completion(&wr, IBV_WC_RECV, len, packet);
         completion.src_qpn = deth.src_qpn;
-        completion.wc_flags |= IBV_WC_GRH;
         completion.pkey_index = from.pkey_index;
+        let is_ipv6 = from.grh[0] >> 4 == 6;
+        completion.sl = if is_ipv6 { SL_UDP_IPV6 } else { SL_UDP_IPV4 };
         if host.complete(WorkQueue::Recv, completion).is_err() {
             self.enter_fatal_error(host);
         }

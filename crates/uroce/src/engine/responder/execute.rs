@@ -329,7 +329,7 @@ pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -
     if end > capacity(wr).min(MAX_MESSAGE_LEN.into()) {
         return Err(NakCause::MessageTooLong);
     }
-    host.scatter(&wr.sges, (*len).into(), payload)
+    host.scatter_recv(&wr.sges, (*len).into(), payload)
         .map_err(NakCause::RecvMemory)?;
     *len = end as u32;
     Ok(())
@@ -340,7 +340,8 @@ pub fn capacity(wr: &RecvWr) -> u64 {
     wr.sges.iter().map(|sge| u64::from(sge.len)).sum()
 }
 
-/// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last.
+/// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last. The GRH
+/// flag is set for every service, as by the kernel's rxe: each RoCE packet has a global route.
 pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,
@@ -349,9 +350,9 @@ pub fn recv_completion(
 ) -> Completion {
     let headers = &packet.headers;
     let (imm_or_rkey, wc_flags) = match (headers.imm, headers.ieth) {
-        (Some(imm), _) => (imm, IBV_WC_WITH_IMM),
-        (_, Some(rkey)) => (rkey, IBV_WC_WITH_INV),
-        _ => (0, 0),
+        (Some(imm), _) => (imm, IBV_WC_GRH | IBV_WC_WITH_IMM),
+        (_, Some(rkey)) => (rkey, IBV_WC_GRH | IBV_WC_WITH_INV),
+        _ => (0, IBV_WC_GRH),
     };
     Completion {
         byte_len: len,

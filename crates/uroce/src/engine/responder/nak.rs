@@ -115,7 +115,8 @@ impl Responder {
             NakCause::MessageTooLong => {
                 Fault::new(InvalidRequest, IBV_WC_LOC_LEN_ERR, RequestError)
             }
-            NakCause::RemoteAccess => Fault::new(RemoteAccess, IBV_WC_REM_ACCESS_ERR, AccessError),
+            // Only a WRITE with immediate data has taken a receive WR before its R_Key is checked.
+            NakCause::RemoteAccess => Fault::new(RemoteAccess, IBV_WC_LOC_ACCESS_ERR, AccessError),
             NakCause::Invalidate => Fault::new(RemoteAccess, IBV_WC_REM_INV_REQ_ERR, AccessError),
             NakCause::RecvMemory(error) => {
                 Fault::new(RemoteOperational, error.status(), RequestError)

@@ -1,9 +1,13 @@
 //! Reliable connections, rule by rule.
 
+use std::cell::Cell;
+use std::rc::Rc;
+
 use ibverbs_abi::*;
 
 use super::network::*;
 use crate::engine::*;
+use crate::wire::{Packet, Psn};
 
 pub fn fill(network: &mut Network, side: usize) {
     let bytes = &mut network.sides[side].host.region(KEY).bytes;
@@ -67,7 +71,7 @@ fn zero_length_messages_are_delivered() {
     let (_, imm) = network.sides[1].host.completions[1];
     assert_eq!(
         (imm.opcode, imm.wc_flags, imm.imm_or_rkey),
-        (IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_WITH_IMM, 9)
+        (IBV_WC_RECV_RDMA_WITH_IMM, IBV_WC_GRH | IBV_WC_WITH_IMM, 9)
     );
 }
 
@@ -208,6 +212,39 @@ fn flush_of_a_region_ignores_the_range() {
     );
 }
 
+/// A path MTU above the port's active MTU: packets have the active MTU, and both sides agree on it.
+#[test]
+fn packets_fit_the_active_mtu() {
+    let psns = [Psn::new(5), Psn::new(6)];
+    let changes = [0, 1].map(|side| QpChange {
+        active_mtu: Some(1024),
+        ..attributes(side, psns, 4096)
+    });
+    let configs = [0, 1].map(|side| config(Service::Rc, side));
+    let longest = Rc::new(Cell::new(0));
+    let seen = longest.clone();
+    let link = move |_, packet: &Packet| {
+        seen.set(seen.get().max(packet.payload.len()));
+        vec![us(10)]
+    };
+    let mut network = Network::new(configs, changes, Box::new(link));
+    fill(&mut network, 0);
+    network.post_recv(1, recv_wr(1, &[sge(0, 50_000)]));
+    network.post_send(0, send_wr(2, SendOp::Send, &[sge(5, 50_000)]));
+    let (va, rkey) = (BASE + 200_000, KEY);
+    network.post_send(0, send_wr(3, SendOp::Write { va, rkey }, &[sge(7, 50_000)]));
+    let read = send_wr(4, SendOp::Read { va, rkey }, &[sge(500_000, 50_000)]);
+    network.post_send(0, read);
+    network.run();
+    assert_eq!(sends(&network, 0), [2, 3, 4].map(|id| (id, IBV_WC_SUCCESS)));
+    assert_eq!(receives(&network, 1), [(1, IBV_WC_SUCCESS)]);
+    assert_eq!(longest.get(), 1024);
+    let attributes = network.sides[0].qp.attributes();
+    assert_eq!(attributes.path_mtu, Some(4096));
+    let near = &network.sides[0].host.region(KEY).bytes;
+    assert!(near[7..][..50_000] == near[500_000..][..50_000]);
+}
+
 /// 10.8.3.3.
 #[test]
 fn a_fenced_wqe_waits_for_reads() {
@@ -266,7 +303,8 @@ fn send_with_invalidate_invalidates_the_rkey() {
     network.run();
     assert!(!network.sides[1].host.region(7).valid);
     let (_, first) = network.sides[1].host.completions[0];
-    assert_eq!((first.wc_flags, first.imm_or_rkey), (IBV_WC_WITH_INV, 7));
+    let flags = IBV_WC_GRH | IBV_WC_WITH_INV;
+    assert_eq!((first.wc_flags, first.imm_or_rkey), (flags, 7));
     assert_eq!(
         sends(&network, 0),
         [(1, IBV_WC_SUCCESS), (2, IBV_WC_REM_ACCESS_ERR)]

@@ -148,6 +148,10 @@ impl Host for TestHost {
         Ok(())
     }
 
+    fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
+        self.scatter(sges, offset, from)
+    }
+
     fn check_remote(
         &mut self,
         rkey: u32,

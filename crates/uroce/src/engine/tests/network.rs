@@ -192,7 +192,7 @@ impl Network {
     pub fn set_state(&mut self, side: usize, state: QpState) {
         let change = QpChange {
             state: Some(state),
-            sqd_async_notify: true,
+            sqd_async_notify: Some(true),
             ..QpChange::default()
         };
         self.modify(side, &change);

@@ -69,7 +69,7 @@ impl Peer {
         let change = QpChange {
             state: Some(state),
             sq_psn: first.then(|| psn(OUR_PSN)),
-            sqd_async_notify: true,
+            sqd_async_notify: Some(true),
             ..change
         };
         self.qp.modify(&change, self.now, &mut self.host);
@@ -279,12 +279,13 @@ pub fn nak(at: i32, code: NakCode) -> SentResponse {
 /// Attributes for [`Peer::in_rts`], which a test may change.
 pub const ATTRIBUTES: QpChange = QpChange {
     state: None,
-    sqd_async_notify: false,
+    sqd_async_notify: None,
     qkey: None,
     pkey_index: None,
     access: None,
     av: None,
     path_mtu: None,
+    active_mtu: None,
     dest_qpn: None,
     rq_psn: None,
     sq_psn: None,

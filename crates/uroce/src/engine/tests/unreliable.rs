@@ -176,6 +176,8 @@ fn datagrams_arrive_if_the_qkey_matches() {
     let (_, first) = network.sides[1].host.completions[0];
     assert_eq!((first.byte_len, first.src_qpn), (140, qpn(0)));
     assert_eq!(first.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
+    // The GRH is an IPv6 header.
+    assert_eq!(first.sl, 0b1001);
     let [near, far] = &mut network.sides;
     let (near, far) = (&near.host.region(KEY).bytes, &far.host.region(KEY).bytes);
     assert!(far[100..120] == [0x60; 20] && far[120..220] == near[..100]);

@@ -81,7 +81,7 @@ fn check_receives(
         };
         prop_assert_eq!(completion.opcode, opcode);
         if imm {
-            prop_assert_eq!(completion.wc_flags, IBV_WC_WITH_IMM);
+            prop_assert_eq!(completion.wc_flags, IBV_WC_GRH | IBV_WC_WITH_IMM);
             prop_assert_eq!(completion.imm_or_rkey, 0x1000 + *index as u32);
         }
         if opcode == IBV_WC_RECV {
