@@ -1,7 +1,8 @@
-//! The system calls the library makes, as thin as they come.
+//! Thin wrappers of the system calls that the library makes.
 //!
-//! They go through libc's functions, not through raw system calls: programs and tests interpose
-//! `open`, `stat`, `write`, `ioctl` and `mmap`, and must see what they saw of the C library.
+//! They call libc's functions, not the kernel: programs and tests interpose `open`, `stat`, `write`,
+//! `ioctl` and `mmap`, and must see the same calls as with rdma-core. A failing function leaves its error
+//! in errno, too.
 
 use core::{ffi::CStr, mem::MaybeUninit, ptr::NonNull};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -9,48 +10,49 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use ibverbs_abi::Errno;
 use libc::c_int;
 
-/// Opens `path` relative to `dirfd` (`AT_FDCWD` for the working directory). `flags` must not create.
+/// Opens `path` relative to `dirfd` (`AT_FDCWD` for the working directory). `flags` must not contain
+/// O_CREAT.
 pub fn openat(dirfd: c_int, path: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::openat(dirfd, path.as_ptr(), flags) };
     owned(fd).ok_or_else(Errno::last)
 }
 
-/// Opens `path`, which must not be created by `flags`.
+/// Opens `path`. `flags` must not contain O_CREAT.
 pub fn open(path: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     // SAFETY: `path` is NUL-terminated, and without O_CREAT there is no third argument.
     let fd = unsafe { libc::open(path.as_ptr(), flags) };
     owned(fd).ok_or_else(Errno::last)
 }
 
-/// Takes ownership of a descriptor that a call has just returned; `None` if the call failed.
+/// Takes ownership of a descriptor that a call has just returned. `None` if the call failed.
 fn owned(fd: c_int) -> Option<OwnedFd> {
-    // SAFETY: both callers hand what open returned: new, and nobody else's.
+    // SAFETY: both callers pass what open has returned: a new descriptor without another owner.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Reads up to `buf.len()` bytes.
+/// Reads up to `buf.len()` bytes, and returns their number.
 pub fn read(fd: BorrowedFd, buf: &mut [u8]) -> Result<usize, Errno> {
-    // SAFETY: `buf` is ours to write, all of it.
+    // SAFETY: `buf` is writable for its length.
     let len = unsafe { libc::read(fd.as_raw_fd(), buf.as_mut_ptr().cast(), buf.len()) };
     usize::try_from(len).map_err(|_| Errno::last())
 }
 
-/// `stat`, which follows links.
+/// stat(2), which follows symbolic links.
 pub fn stat(path: &CStr) -> Result<libc::stat, Errno> {
     let mut st = MaybeUninit::uninit();
-    // SAFETY: `path` is NUL-terminated and `st` has room for the answer.
+    // SAFETY: `path` is NUL-terminated, and `st` has room for the result.
     if unsafe { libc::stat(path.as_ptr(), st.as_mut_ptr()) } != 0 {
         return Err(Errno::last());
     }
-    // SAFETY: stat succeeded, so it filled the struct.
+    // SAFETY: the call has succeeded, so it has filled the struct.
     Ok(unsafe { st.assume_init() })
 }
 
-/// `fstat` of a descriptor, which need not be open: then the answer is EBADF.
+/// fstat(2). EBADF if `fd` is not open.
 pub fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
     let mut st = MaybeUninit::uninit();
-    // SAFETY: `st` has room for the answer.
+    // SAFETY: `st` has room for the result.
     if unsafe { libc::fstat(fd, st.as_mut_ptr()) } != 0 {
         return Err(Errno::last());
     }
@@ -58,11 +60,11 @@ pub fn fstat(fd: c_int) -> Result<libc::stat, Errno> {
     Ok(unsafe { st.assume_init() })
 }
 
-/// An open directory, closed when it is dropped.
+/// An open directory, which is closed on drop.
 pub struct Dir(NonNull<libc::DIR>);
 
 impl Dir {
-    /// Opens `path` for reading its entries.
+    /// Opens the directory `path`.
     pub fn open(path: &CStr) -> Result<Dir, Errno> {
         // SAFETY: `path` is NUL-terminated.
         NonNull::new(unsafe { libc::opendir(path.as_ptr()) })
@@ -70,26 +72,26 @@ impl Dir {
             .ok_or_else(Errno::last)
     }
 
-    /// The descriptor, for `openat`. It is the directory's: not to be closed.
+    /// The descriptor, for `openat`. The directory owns it.
     pub fn fd(&self) -> c_int {
         // SAFETY: the directory is open as long as `self` lives.
         unsafe { libc::dirfd(self.0.as_ptr()) }
     }
 
-    /// The next entry's name, in the file system's order. `None` at the end and on errors.
+    /// The name of the next entry, in the file system's order. `None` at the end and on errors.
     pub fn next_name(&mut self) -> Option<&CStr> {
         self.next_entry().map(|(name, _)| name)
     }
 
-    /// The next entry's name, and whether it is known to be a regular file without asking `stat`.
+    /// The name of the next entry, and whether readdir(3) reports it as a regular file.
     pub fn next_entry(&mut self) -> Option<(&CStr, bool)> {
-        // SAFETY: the directory is open, and `&mut self` keeps other readers away.
+        // SAFETY: the directory is open, and `&mut self` excludes other readers.
         let entry = unsafe { libc::readdir(self.0.as_ptr()) };
         if entry.is_null() {
             return None;
         }
-        // SAFETY: an entry's name is NUL-terminated, and the entry stays until the next readdir,
-        // which needs `&mut self` and so the end of this borrow.
+        // SAFETY: an entry's name is NUL-terminated. The entry is valid until the next readdir, which needs
+        // `&mut self`, so this borrow has ended by then.
         let (name, kind) = unsafe { (CStr::from_ptr((*entry).d_name.as_ptr()), (*entry).d_type) };
         Some((name, kind == libc::DT_REG))
     }
@@ -97,7 +99,7 @@ impl Dir {
 
 impl Drop for Dir {
     fn drop(&mut self) {
-        // SAFETY: the directory was opened by `open` and is closed only here.
+        // SAFETY: `open` has opened the directory, and only drop closes it.
         unsafe { libc::closedir(self.0.as_ptr()) };
     }
 }

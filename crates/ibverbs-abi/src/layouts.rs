@@ -1,8 +1,8 @@
-//! What differs between provider ABIs, as data. The releases are rdma-core's.
+//! The differences between provider ABIs, as data. Releases (v36, ...) are rdma-core's.
 
 use crate::*;
 
-/// The releases whose `verbs_context_ops` differ, in their order.
+/// The layouts of `verbs_context_ops`, oldest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum OpsLayout {
     /// Provider ABIs 34 (from v36) and 57: v36 to v58.
@@ -17,8 +17,8 @@ pub enum OpsLayout {
     MASTER,
 }
 
-/// The slots of a layout: for each of its places, the place in [`verbs_context_ops`]. A newer
-/// release only ever inserted slots, so an older table is the newer one with some left out.
+/// The slots of a layout: for each slot, its index in [`verbs_context_ops`]. Releases have only inserted
+/// slots, so an older table is the newest one without some.
 const fn slots<const N: usize>(layout: OpsLayout) -> [u8; N] {
     let mut out = [0; N];
     let (mut from, mut to) = (0, 0);
@@ -46,18 +46,18 @@ pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
 
 const SLOT: usize = size_of::<usize>();
 
-/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64). Newer releases only put
-/// slots in front, so everything from `query_port` on keeps its distance from the end.
+/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64). Newer releases only insert
+/// slots at the front, so everything from `query_port` on keeps its distance from the end.
 pub const VSZ_V34: usize = size_of::<verbs_context>();
-/// The same of the first provider ABI 59 (v59 to v61): three slots more.
+/// The size in the first provider ABI 59 (v59 to v61): three slots more.
 pub const VSZ_V59: usize = VSZ_V34 + 3 * SLOT;
-/// The same of the second provider ABI 59 (v62, v63): one more.
+/// The size in the second provider ABI 59 (v62, v63): one slot more.
 pub const VSZ_V62: usize = VSZ_V59 + SLOT;
-/// The same of provider ABIs 64 and 65: two more.
+/// The size in provider ABIs 64 and 65: two slots more.
 pub const VSZ_V64: usize = VSZ_V62 + 2 * SLOT;
 
-/// Where `comp_mask` of [`verbs_qp`] stands in providers of v34 to v43, of v44, and from v45 on:
-/// behind [`ibv_qp_ex`], which has grown by a slot each time (344, 352, 360 on x86-64).
+/// Offset of `comp_mask` in [`verbs_qp`] of v34 to v43, of v44, and of v45 and later: it follows
+/// [`ibv_qp_ex`], which grew by a slot each time (344, 352, 360 bytes on x86-64).
 pub const VERBS_QP_COMP_MASK_OFFSETS: [usize; 3] = {
     let newest = size_of::<ibv_qp_ex>();
     [newest - 2 * SLOT, newest - SLOT, newest]

@@ -1,10 +1,10 @@
 //! What C sees of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one flat
-//! namespace. No behaviour, but for [`Errno`] and the ways in which it reaches C.
+//! namespace. No behaviour, except for [`Errno`] and its conversions to C.
 //!
-//! An enum of C's is an alias of an integer type with constants, for programs and providers pass values
-//! that this library does not know. What is anonymous in C is named `u` here, or `imm` and `op` in
-//! work requests and completions; a field that is called like a word of Rust's has a `_` behind it.
-//! `tests/layout` compares every type and constant with the C headers of the distribution.
+//! A C enum is an alias of an integer type with constants, because programs and providers pass values that
+//! this library does not know. An anonymous union or struct of C is named `u` here, or `imm` and `op` in
+//! work requests and completions. A field whose name is a Rust keyword has a `_` appended. `tests/layout`
+//! compares every type and constant with the C headers of the distribution.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod errno;

@@ -1,7 +1,7 @@
 //! Numbers and headers of the write commands.
 
-/// Versions of the kernel's interface: the newest, and what the library can do; and how many
-/// commands fit the old header.
+/// The newest ABI version, the number of plain write commands, and the range of versions that the library
+/// supports.
 pub const IB_USER_VERBS_ABI_VERSION: u32 = 6;
 pub const IB_USER_VERBS_CMD_THRESHOLD: u32 = 50;
 pub const IB_USER_VERBS_MIN_ABI_VERSION: u32 = 3;
@@ -65,22 +65,22 @@ pub const IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL: u32 = 55;
 pub const IB_USER_VERBS_EX_CMD_DESTROY_RWQ_IND_TBL: u32 = 56;
 pub const IB_USER_VERBS_EX_CMD_MODIFY_CQ: u32 = 57;
 
-/// Parts of `command` of [`ib_uverbs_cmd_hdr`].
+/// Bits of `command` of [`ib_uverbs_cmd_hdr`].
 pub const IB_USER_VERBS_CMD_COMMAND_MASK: u32 = 0xff;
 pub const IB_USER_VERBS_CMD_FLAG_EXTENDED: u32 = 1 << 31;
 
-/// In front of every write command.
+/// The header of every write command.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_cmd_hdr {
     pub command: u32,
-    /// Length of the request, this header included, in 32-bit words (64-bit ones without it in
-    /// extended commands).
+    /// Length of the request in 32-bit words with this header; of an extended command in 64-bit words,
+    /// without the headers.
     pub in_words: u16,
     pub out_words: u16,
 }
 
-/// Behind it in extended commands.
+/// The second header of extended commands.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_cmd_hdr {
@@ -91,7 +91,7 @@ pub struct ib_uverbs_ex_cmd_hdr {
     pub cmd_hdr_reserved: u32,
 }
 
-/// What is read from a context's event file.
+/// A record of the file for asynchronous events.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_async_event_desc {
@@ -100,7 +100,7 @@ pub struct ib_uverbs_async_event_desc {
     pub reserved: u32,
 }
 
-/// What is read from a completion channel.
+/// A record of a completion channel.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_comp_event_desc {

@@ -1,4 +1,4 @@
-//! Requests about completion queues.
+//! Commands for completion queues (`rdma/ib_user_verbs.h`).
 
 /// Request of `IB_USER_VERBS_CMD_CREATE_COMP_CHANNEL`.
 #[repr(C)]
@@ -7,7 +7,7 @@ pub struct ib_uverbs_create_comp_channel {
     pub response: u64,
 }
 
-/// The kernel's answer to [`ib_uverbs_create_comp_channel`].
+/// Response to [`ib_uverbs_create_comp_channel`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_comp_channel_resp {
@@ -27,7 +27,7 @@ pub struct ib_uverbs_create_cq {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_create_cq`].
+/// Response to [`ib_uverbs_create_cq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_cq_resp {
@@ -49,7 +49,7 @@ pub struct ib_uverbs_ex_create_cq {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_create_cq`].
+/// Response to [`ib_uverbs_ex_create_cq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_create_cq_resp {
@@ -73,7 +73,7 @@ pub struct ib_uverbs_resize_cq {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_resize_cq`].
+/// Response to [`ib_uverbs_resize_cq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_resize_cq_resp {
@@ -109,7 +109,7 @@ pub struct ib_uverbs_poll_cq {
     pub ne: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_poll_cq`].
+/// Response to [`ib_uverbs_poll_cq`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ib_uverbs_poll_cq_resp {
@@ -152,7 +152,7 @@ pub struct ib_uverbs_wc {
     pub reserved: u8,
 }
 
-/// Part of [`ib_uverbs_wc`]: `ex`.
+/// The type of `ex` in [`ib_uverbs_wc`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ib_uverbs_wc_ex {
@@ -177,7 +177,7 @@ pub struct ib_uverbs_destroy_cq {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_destroy_cq`].
+/// Response to [`ib_uverbs_destroy_cq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_destroy_cq_resp {
@@ -185,12 +185,12 @@ pub struct ib_uverbs_destroy_cq_resp {
     pub async_events_reported: u32,
 }
 
-/// Which half of a completion counter.
+/// The part of a completion counter: successes or errors.
 pub type ib_uverbs_comp_cntr_entry = u32;
 pub const IB_UVERBS_COMP_CNTR_ENTRY_COMP: ib_uverbs_comp_cntr_entry = 0;
 pub const IB_UVERBS_COMP_CNTR_ENTRY_ERR: ib_uverbs_comp_cntr_entry = 1;
 
-/// What to do to it.
+/// Operations on a completion counter.
 pub type ib_uverbs_comp_cntr_modify_op = u32;
 pub const IB_UVERBS_COMP_CNTR_MODIFY_OP_SET: ib_uverbs_comp_cntr_modify_op = 0;
 pub const IB_UVERBS_COMP_CNTR_MODIFY_OP_INC: ib_uverbs_comp_cntr_modify_op = 1;

@@ -1,4 +1,4 @@
-//! Requests about devices and ports.
+//! Commands for devices and ports (`rdma/ib_user_verbs.h`).
 
 /// Request of `IB_USER_VERBS_CMD_GET_CONTEXT`.
 #[repr(C)]
@@ -8,7 +8,7 @@ pub struct ib_uverbs_get_context {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_get_context`].
+/// Response to [`ib_uverbs_get_context`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_get_context_resp {
@@ -25,7 +25,7 @@ pub struct ib_uverbs_query_device {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_query_device`].
+/// Response to [`ib_uverbs_query_device`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_query_device_resp {
@@ -80,7 +80,7 @@ pub struct ib_uverbs_ex_query_device {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_query_device`].
+/// Response to [`ib_uverbs_ex_query_device`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_query_device_resp {
@@ -126,7 +126,7 @@ pub struct ib_uverbs_odp_caps {
     pub reserved: u32,
 }
 
-/// Part of [`ib_uverbs_odp_caps`]: `per_transport_caps`.
+/// The type of `per_transport_caps` in [`ib_uverbs_odp_caps`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_odp_caps_per_transport_caps {
@@ -205,12 +205,12 @@ pub const IB_UVERBS_RAW_PACKET_CAP_SCATTER_FCS: ib_uverbs_raw_packet_caps = 1 <<
 pub const IB_UVERBS_RAW_PACKET_CAP_IP_CSUM: ib_uverbs_raw_packet_caps = 1 << 2;
 pub const IB_UVERBS_RAW_PACKET_CAP_DELAY_DROP: ib_uverbs_raw_packet_caps = 1 << 3;
 
-/// What the kernel's core can do.
+/// Features of the kernel's RDMA core.
 pub type ib_uverbs_core_support = u32;
 pub const IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS: ib_uverbs_core_support = 1 << 0;
 pub const IB_UVERBS_CORE_SUPPORT_ROBUST_UDATA: ib_uverbs_core_support = 1 << 1;
 
-/// Size of a device's name, its final zero included.
+/// Size of a device's name with the terminating NUL.
 pub const IB_DEVICE_NAME_MAX: u32 = 64;
 
 /// Request of `IB_USER_VERBS_CMD_QUERY_PORT`.
@@ -223,7 +223,7 @@ pub struct ib_uverbs_query_port {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_query_port`].
+/// Response to [`ib_uverbs_query_port`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_query_port_resp {
@@ -251,7 +251,7 @@ pub struct ib_uverbs_query_port_resp {
     pub reserved: u8,
 }
 
-/// The answer of `UVERBS_METHOD_QUERY_PORT`: the old one, and what it had no room for.
+/// Response of `UVERBS_METHOD_QUERY_PORT`: the response of the write command, and newer members.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_query_port_resp_ex {
@@ -314,7 +314,7 @@ pub struct ib_uverbs_gid_entry {
     pub netdev_ifindex: u32,
 }
 
-/// A page that translates the device's clock.
+/// A page with the parameters of the device's clock.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_clock_info {

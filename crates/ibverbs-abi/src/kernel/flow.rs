@@ -1,11 +1,11 @@
-//! Requests about flows. Filters in network byte order.
+//! Commands for flows (`rdma/ib_user_verbs.h`). Filters are in network byte order.
 
-/// In front of every specification.
+/// The header of every specification.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_flow_spec_hdr {
     pub type_: u32,
-    /// Bytes, this header included.
+    /// In bytes, with this header.
     pub size: u16,
     pub reserved: u16,
     pub flow_spec_data: [u64; 0],
@@ -196,7 +196,7 @@ pub struct ib_uverbs_flow_spec_mpls {
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_flow_attr {
     pub type_: u32,
-    /// Bytes of the specifications.
+    /// Size of the specifications in bytes.
     pub size: u16,
     pub priority: u16,
     pub num_of_specs: u8,
@@ -215,7 +215,7 @@ pub struct ib_uverbs_create_flow {
     pub flow_attr: ib_uverbs_flow_attr,
 }
 
-/// The kernel's answer to [`ib_uverbs_create_flow`].
+/// Response to [`ib_uverbs_create_flow`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_flow_resp {
@@ -231,7 +231,7 @@ pub struct ib_uverbs_destroy_flow {
     pub flow_handle: u32,
 }
 
-/// Addresses of an IPv4 header: what the specification had before it was extended.
+/// Addresses of an IPv4 header, for the specification without the extended fields.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_kern_ipv4_filter {
@@ -250,14 +250,14 @@ pub struct ibv_kern_spec_ipv4 {
     pub mask: ibv_kern_ipv4_filter,
 }
 
-/// One specification as the kernel takes it.
+/// A specification in the kernel's form.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_kern_spec {
     pub u: ibv_kern_spec_u,
 }
 
-/// Part of [`ibv_kern_spec`]: `u`.
+/// The type of `u` in [`ibv_kern_spec`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_kern_spec_u {

@@ -1,4 +1,4 @@
-//! ESP actions and counters, as the ioctl commands take them.
+//! ESP actions and counters in ioctl commands (`rdma/ib_user_ioctl_verbs.h`).
 
 use crate::*;
 
@@ -6,7 +6,7 @@ use crate::*;
 pub type ib_uverbs_flow_action_esp_keymat = u32;
 pub const IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM: ib_uverbs_flow_action_esp_keymat = 0;
 
-/// How the initialisation vectors are made.
+/// Algorithms for initialisation vectors.
 pub type ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo = u32;
 pub const IB_UVERBS_FLOW_ACTION_IV_ALGO_SEQ: ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo = 0;
 
@@ -44,13 +44,13 @@ pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_DECRYPT: ib_uverbs_flow_action_esp_fla
 pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ENCRYPT: ib_uverbs_flow_action_esp_flags = 1 << 2;
 pub const IB_UVERBS_FLOW_ACTION_ESP_FLAGS_ESN_NEW_WINDOW: ib_uverbs_flow_action_esp_flags = 1 << 3;
 
-/// A header to be put around, one of a list. The pointers are 64 bits wide on every machine.
+/// An encapsulation header in a list. The pointers are 64 bits wide on every architecture.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ib_uverbs_flow_action_esp_encap {
     pub val_ptr: *mut c_void,
     pub next_ptr: *mut ib_uverbs_flow_action_esp_encap,
-    /// Bytes.
+    /// In bytes.
     pub len: u16,
     pub type_: u16,
 }
@@ -66,6 +66,6 @@ pub struct ib_uverbs_flow_action_esp {
     pub hard_limit_pkts: u64,
 }
 
-/// Flags of reading counters.
+/// Flags for reading counters.
 pub type ib_uverbs_read_counters_flags = u32;
 pub const IB_UVERBS_READ_COUNTERS_PREFER_CACHED: ib_uverbs_read_counters_flags = 1 << 0;

@@ -1,28 +1,28 @@
-//! The ioctl that carries commands made of attributes.
+//! The ioctl for commands with attributes (`rdma/rdma_user_ioctl_cmds.h`).
 
 use crate::*;
 
-/// The ioctl type of all RDMA devices.
+/// The magic number of RDMA ioctls.
 pub const RDMA_IOCTL_MAGIC: u32 = 27;
 
 /// `flags` of [`ib_uverbs_attr`].
 pub const UVERBS_ATTR_F_MANDATORY: u32 = 1;
 pub const UVERBS_ATTR_F_VALID_OUTPUT: u32 = 2;
 
-/// One attribute of a command: a handle, or input of up to 8 bytes, stands in `data` itself; longer
-/// input and all output behind the address in it.
+/// An attribute of a command. `data` is a handle, input of up to 8 bytes, or the address of longer input
+/// or of output.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ib_uverbs_attr {
     pub attr_id: u16,
-    /// Bytes.
+    /// In bytes.
     pub len: u16,
     pub flags: u16,
     pub attr_data: ib_uverbs_attr_data,
     pub data: u64,
 }
 
-/// Part of [`ib_uverbs_attr`]: `attr_data`.
+/// The type of `attr_data` in [`ib_uverbs_attr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ib_uverbs_attr_data {
@@ -30,7 +30,7 @@ pub union ib_uverbs_attr_data {
     pub reserved: u16,
 }
 
-/// Part of [`ib_uverbs_attr_data`]: `enum_data`.
+/// The type of `enum_data` in [`ib_uverbs_attr_data`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_attr_enum_data {
@@ -38,11 +38,11 @@ pub struct ib_uverbs_attr_enum_data {
     pub reserved: u8,
 }
 
-/// In front of a command's attributes, which follow.
+/// The header of a command; the attributes follow.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ib_uverbs_ioctl_hdr {
-    /// Bytes, this header and the attributes included.
+    /// In bytes, with this header and the attributes.
     pub length: u16,
     pub object_id: u16,
     pub method_id: u16,
@@ -53,11 +53,11 @@ pub struct ib_uverbs_ioctl_hdr {
     pub attrs: [ib_uverbs_attr; 0],
 }
 
-/// Bits of an id that tell the drivers' from the common ones.
+/// The namespace bits of an id: common or driver-specific.
 pub const UVERBS_ID_NS_MASK: u32 = 0xf000;
 pub const UVERBS_ID_NS_SHIFT: u32 = 12;
 
-/// Where the drivers' ids begin: the provider's request and answer are the first.
+/// The first driver-specific ids: the provider's input and output (UHW).
 pub const UVERBS_ID_DRIVER_NS: u32 = 0x1000;
 pub const UVERBS_ATTR_UHW_IN: u32 = 0x1000;
 pub const UVERBS_ATTR_UHW_OUT: u32 = 0x1001;
@@ -90,5 +90,5 @@ pub const RDMA_DRIVER_ERDMA: rdma_driver_id = 19;
 pub const RDMA_DRIVER_MANA: rdma_driver_id = 20;
 pub const RDMA_DRIVER_IONIC: rdma_driver_id = 21;
 
-/// The ioctl itself; its argument begins with an [`ib_uverbs_ioctl_hdr`].
+/// The request number of the ioctl; its argument begins with an [`ib_uverbs_ioctl_hdr`].
 pub const RDMA_VERBS_IOCTL: c_ulong = 0xC018_1B01;

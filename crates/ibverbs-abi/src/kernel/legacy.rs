@@ -1,6 +1,7 @@
-//! Answers and requests of kernel ABIs 3 to 5, and the command numbers that they share with ABI 6.
+//! Requests and responses of kernel ABIs 3 to 5, and the numbers of their commands, which are those of ABI
+//! 6.
 
-/// The number of the command with the request of ABI 3.
+/// Number of the command with the request of ABI 3.
 pub const IB_USER_VERBS_CMD_MODIFY_SRQ_V3: u32 = 33;
 
 /// Request of `IB_USER_VERBS_CMD_MODIFY_SRQ` in ABI 3.
@@ -15,7 +16,7 @@ pub struct ib_uverbs_modify_srq_v3 {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 3.
+/// Response to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 3.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_create_qp_resp_v3 {
@@ -23,7 +24,7 @@ pub struct ibv_create_qp_resp_v3 {
     pub qpn: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 4.
+/// Response to [`ib_uverbs_create_qp`](crate::ib_uverbs_create_qp) in ABI 4.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_create_qp_resp_v4 {
@@ -36,18 +37,18 @@ pub struct ibv_create_qp_resp_v4 {
     pub max_inline_data: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_create_srq`](crate::ib_uverbs_create_srq) in ABIs up to 5.
+/// Response to [`ib_uverbs_create_srq`](crate::ib_uverbs_create_srq) in ABIs up to 5.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_create_srq_resp_v5 {
     pub srq_handle: u32,
 }
 
-/// The number of the command with the answer of ABIs up to 5.
+/// Number of the command with the response of ABIs up to 5.
 pub const IB_USER_VERBS_CMD_CREATE_SRQ_V5: u32 = 32;
 
-/// The number of the command with the answer of ABI 4.
+/// Number of the command with the response of ABI 4.
 pub const IB_USER_VERBS_CMD_CREATE_QP_V4: u32 = 24;
 
-/// The number of the command with the answer of ABI 3.
+/// Number of the command with the response of ABI 3.
 pub const IB_USER_VERBS_CMD_CREATE_QP_V3: u32 = 24;

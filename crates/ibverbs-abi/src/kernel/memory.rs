@@ -1,4 +1,4 @@
-//! Requests about domains and memory.
+//! Commands for protection domains, XRC domains and memory (`rdma/ib_user_verbs.h`).
 
 /// Request of `IB_USER_VERBS_CMD_ALLOC_PD`.
 #[repr(C)]
@@ -8,7 +8,7 @@ pub struct ib_uverbs_alloc_pd {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_alloc_pd`].
+/// Response to [`ib_uverbs_alloc_pd`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_alloc_pd_resp {
@@ -33,7 +33,7 @@ pub struct ib_uverbs_open_xrcd {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_open_xrcd`].
+/// Response to [`ib_uverbs_open_xrcd`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_open_xrcd_resp {
@@ -63,7 +63,7 @@ pub const IB_UVERBS_ACCESS_FLUSH_PERSISTENT: ib_uverbs_access_flags = 1 << 9;
 pub const IB_UVERBS_ACCESS_RELAXED_ORDERING: ib_uverbs_access_flags = 1 << 20;
 pub const IB_UVERBS_ACCESS_OPTIONAL_RANGE: ib_uverbs_access_flags = 0x3ff00000;
 
-/// First and last of the flags that are hints.
+/// The first and the last flag that are hints.
 pub const IB_UVERBS_ACCESS_OPTIONAL_FIRST: u32 = 1 << 20;
 pub const IB_UVERBS_ACCESS_OPTIONAL_LAST: u32 = 1 << 29;
 
@@ -80,7 +80,7 @@ pub struct ib_uverbs_reg_mr {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_reg_mr`].
+/// Response to [`ib_uverbs_reg_mr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_reg_mr_resp {
@@ -105,7 +105,7 @@ pub struct ib_uverbs_rereg_mr {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_rereg_mr`].
+/// Response to [`ib_uverbs_rereg_mr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_rereg_mr_resp {
@@ -127,7 +127,7 @@ pub const IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH: ib_uverbs_advise_mr_advice = 0;
 pub const IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE: ib_uverbs_advise_mr_advice = 1;
 pub const IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT: ib_uverbs_advise_mr_advice = 2;
 
-/// Flags of advice.
+/// Flags of `ibv_advise_mr(3)`.
 pub type ib_uverbs_advise_mr_flag = u32;
 pub const IB_UVERBS_ADVISE_MR_FLAG_FLUSH: ib_uverbs_advise_mr_flag = 1 << 0;
 
@@ -142,7 +142,7 @@ pub struct ib_uverbs_alloc_mw {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_alloc_mw`].
+/// Response to [`ib_uverbs_alloc_mw`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_alloc_mw_resp {
@@ -158,12 +158,12 @@ pub struct ib_uverbs_dealloc_mw {
     pub mw_handle: u32,
 }
 
-/// Where a buffer is.
+/// Kinds of buffers.
 pub type ib_uverbs_buffer_type = u32;
 pub const IB_UVERBS_BUFFER_TYPE_DMABUF: ib_uverbs_buffer_type = 0;
 pub const IB_UVERBS_BUFFER_TYPE_VA: ib_uverbs_buffer_type = 1;
 
-/// A buffer that the kernel shall use for a queue.
+/// A buffer for a queue.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_buffer_desc {

@@ -1,4 +1,4 @@
-//! The kernel's user interface: write commands, ioctl commands and RDMA netlink.
+//! The kernel's interface to user space: write commands, ioctl commands and RDMA netlink (`rdma/*.h`).
 
 mod command;
 mod cq;

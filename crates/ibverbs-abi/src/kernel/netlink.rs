@@ -1,6 +1,6 @@
-//! RDMA netlink (family 20): what discovery asks.
+//! RDMA netlink (family 20), which discovery queries (`rdma/rdma_netlink.h`).
 
-/// Clients: who is spoken to.
+/// Clients: the subsystems that messages are for.
 pub const RDMA_NL_IWCM: u32 = 2;
 pub const RDMA_NL_RSVD: u32 = 3;
 pub const RDMA_NL_LS: u32 = 4;
@@ -22,7 +22,7 @@ pub const RDMA_NODE_USNIC: u32 = 5;
 pub const RDMA_NODE_USNIC_UDP: u32 = 6;
 pub const RDMA_NODE_UNSPECIFIED: u32 = 7;
 
-/// Flag of an attribute: an answer without it is of no use.
+/// Flag of an attribute: the receiver must understand it.
 pub const RDMA_NLA_F_MANDATORY: u32 = 1 << 13;
 
 /// Commands of the client `RDMA_NL_NLDEV`.
@@ -59,7 +59,7 @@ pub const RDMA_NLDEV_CMD_FRMR_POOLS_GET: rdma_nldev_command = 29;
 pub const RDMA_NLDEV_CMD_FRMR_POOLS_SET: rdma_nldev_command = 30;
 pub const RDMA_NLDEV_NUM_OPS: rdma_nldev_command = 31;
 
-/// How a driver's attribute wants to be printed.
+/// How to print a driver's attribute.
 pub type rdma_nldev_print_type = u32;
 pub const RDMA_NLDEV_PRINT_TYPE_UNSPEC: rdma_nldev_print_type = 0;
 pub const RDMA_NLDEV_PRINT_TYPE_HEX: rdma_nldev_print_type = 1;
@@ -195,7 +195,7 @@ pub const RDMA_COUNTER_MODE_AUTO: rdma_nl_counter_mode = 1;
 pub const RDMA_COUNTER_MODE_MANUAL: rdma_nl_counter_mode = 2;
 pub const RDMA_COUNTER_MODE_MAX: rdma_nl_counter_mode = 3;
 
-/// Criteria of that.
+/// Criteria of automatic binding.
 pub type rdma_nl_counter_mask = u32;
 pub const RDMA_COUNTER_MASK_QP_TYPE: rdma_nl_counter_mask = 1 << 0;
 pub const RDMA_COUNTER_MASK_PID: rdma_nl_counter_mask = 1 << 1;
@@ -204,7 +204,7 @@ pub const RDMA_COUNTER_MASK_PID: rdma_nl_counter_mask = 1 << 1;
 pub type rdma_nl_dev_type = u32;
 pub const RDMA_DEVICE_TYPE_SMI: rdma_nl_dev_type = 1;
 
-/// Who has named a device.
+/// How a device got its name.
 pub type rdma_nl_name_assign_type = u32;
 pub const RDMA_NAME_ASSIGN_TYPE_UNKNOWN: rdma_nl_name_assign_type = 0;
 pub const RDMA_NAME_ASSIGN_TYPE_USER: rdma_nl_name_assign_type = 1;
@@ -218,5 +218,5 @@ pub const RDMA_NETDEV_DETACH_EVENT: rdma_nl_notify_event_type = 3;
 pub const RDMA_RENAME_EVENT: rdma_nl_notify_event_type = 4;
 pub const RDMA_NETDEV_RENAME_EVENT: rdma_nl_notify_event_type = 5;
 
-/// The bits of an attribute's type that are the type.
+/// Mask of an attribute's type without flags.
 pub const RDMA_NLA_TYPE_MASK: u16 = 0x1fff;

@@ -1,4 +1,4 @@
-//! Posting through the kernel, which only the ipath and hfi1 providers do.
+//! Posting through the kernel (`rdma/ib_user_verbs.h`), which only the ipath and hfi1 providers do.
 
 /// The kernel's [`ibv_sge`](crate::ibv_sge).
 #[repr(C)]
@@ -50,7 +50,7 @@ pub struct ib_uverbs_send_wr {
     pub wr: ib_uverbs_send_wr_wr,
 }
 
-/// Part of [`ib_uverbs_send_wr`]: `ex`.
+/// The type of `ex` in [`ib_uverbs_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ib_uverbs_send_wr_ex {
@@ -58,7 +58,7 @@ pub union ib_uverbs_send_wr_ex {
     pub invalidate_rkey: u32,
 }
 
-/// Part of [`ib_uverbs_send_wr`]: `wr`.
+/// The type of `wr` in [`ib_uverbs_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ib_uverbs_send_wr_wr {
@@ -67,7 +67,7 @@ pub union ib_uverbs_send_wr_wr {
     pub ud: ib_uverbs_send_wr_wr_ud,
 }
 
-/// Part of [`ib_uverbs_send_wr_wr`]: `rdma`.
+/// The type of `rdma` in [`ib_uverbs_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_send_wr_wr_rdma {
@@ -76,7 +76,7 @@ pub struct ib_uverbs_send_wr_wr_rdma {
     pub reserved: u32,
 }
 
-/// Part of [`ib_uverbs_send_wr_wr`]: `atomic`.
+/// The type of `atomic` in [`ib_uverbs_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_send_wr_wr_atomic {
@@ -87,7 +87,7 @@ pub struct ib_uverbs_send_wr_wr_atomic {
     pub reserved: u32,
 }
 
-/// Part of [`ib_uverbs_send_wr_wr`]: `ud`.
+/// The type of `ud` in [`ib_uverbs_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_send_wr_wr_ud {
@@ -109,7 +109,7 @@ pub struct ib_uverbs_post_send {
     pub send_wr: [ib_uverbs_send_wr; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_post_send`].
+/// Response to [`ib_uverbs_post_send`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_post_send_resp {
@@ -137,7 +137,7 @@ pub struct ib_uverbs_post_recv {
     pub recv_wr: [ib_uverbs_recv_wr; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_post_recv`].
+/// Response to [`ib_uverbs_post_recv`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_post_recv_resp {
@@ -156,7 +156,7 @@ pub struct ib_uverbs_post_srq_recv {
     pub recv: [ib_uverbs_recv_wr; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_post_srq_recv`].
+/// Response to [`ib_uverbs_post_srq_recv`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_post_srq_recv_resp {

@@ -1,4 +1,4 @@
-//! Requests about queue pairs.
+//! Commands for queue pairs, address handles and multicast groups (`rdma/ib_user_verbs.h`).
 
 /// The kernel's [`ibv_qp_type`](crate::ibv_qp_type).
 pub type ib_uverbs_qp_type = u32;
@@ -55,7 +55,8 @@ pub struct ib_uverbs_ah_attr {
     pub reserved: u8,
 }
 
-/// The kernel's [`ibv_qp_attr`](crate::ibv_qp_attr), which `ibv_copy_qp_attr_from_kern` translates for librdmacm.
+/// The kernel's [`ibv_qp_attr`](crate::ibv_qp_attr), which `ibv_copy_qp_attr_from_kern` translates for
+/// librdmacm.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_qp_attr {
@@ -92,7 +93,7 @@ pub struct ib_uverbs_qp_attr {
     pub reserved: [u8; 5],
 }
 
-/// An address in a request to modify a queue pair.
+/// An address vector in a request to modify a queue pair.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_qp_dest {
@@ -132,7 +133,7 @@ pub struct ib_uverbs_create_qp {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_create_qp`].
+/// Response to [`ib_uverbs_create_qp`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_qp_resp {
@@ -147,11 +148,11 @@ pub struct ib_uverbs_create_qp_resp {
     pub driver_data: [u32; 0],
 }
 
-/// The parts of [`ib_uverbs_ex_create_qp`] that hold.
+/// Mask of the members of [`ib_uverbs_ex_create_qp`] that are valid.
 pub type ib_uverbs_create_qp_mask = u32;
 pub const IB_UVERBS_CREATE_QP_MASK_IND_TABLE: ib_uverbs_create_qp_mask = 1 << 0;
 
-/// All that the kernel knows.
+/// All bits that the kernel knows.
 pub const IB_UVERBS_CREATE_QP_SUP_COMP_MASK: u32 = 1 << 0;
 
 /// Request of `IB_USER_VERBS_EX_CMD_CREATE_QP`.
@@ -178,7 +179,7 @@ pub struct ib_uverbs_ex_create_qp {
     pub source_qpn: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_create_qp`].
+/// Response to [`ib_uverbs_ex_create_qp`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_create_qp_resp {
@@ -210,7 +211,7 @@ pub struct ib_uverbs_query_qp {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_query_qp`].
+/// Response to [`ib_uverbs_query_qp`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_query_qp_resp {
@@ -289,7 +290,7 @@ pub struct ib_uverbs_ex_modify_qp {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_modify_qp`].
+/// Response to [`ib_uverbs_ex_modify_qp`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_modify_qp_resp {
@@ -306,7 +307,7 @@ pub struct ib_uverbs_destroy_qp {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_destroy_qp`].
+/// Response to [`ib_uverbs_destroy_qp`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_destroy_qp_resp {
@@ -347,7 +348,7 @@ pub struct ib_uverbs_create_ah {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_create_ah`].
+/// Response to [`ib_uverbs_create_ah`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_ah_resp {
@@ -362,7 +363,7 @@ pub struct ib_uverbs_destroy_ah {
     pub ah_handle: u32,
 }
 
-/// A flow label's bits, and the UDP source ports that RoCE v2 makes of it.
+/// Mask of a flow label, and the range of UDP source ports that RoCE v2 derives from it.
 pub const IB_GRH_FLOWLABEL_MASK: u32 = 0xfffff;
 pub const IB_ROCE_UDP_ENCAP_VALID_PORT_MIN: u32 = 0xc000;
 pub const IB_ROCE_UDP_ENCAP_VALID_PORT_MAX: u32 = 0xffff;

@@ -9,7 +9,7 @@ pub const IB_PATH_INBOUND: u32 = 1 << 4;
 pub const IB_PATH_INBOUND_REVERSE: u32 = 1 << 5;
 pub const IB_PATH_BIDIRECTIONAL: u32 = 0x28;
 
-/// A path record as it is on the wire, and what it is for.
+/// A path record in the wire format, and its purpose.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_path_rec_data {
@@ -18,7 +18,7 @@ pub struct ib_path_rec_data {
     pub path_rec: [u32; 16],
 }
 
-/// A path record with its fields apart.
+/// A path record with a member per field.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_user_path_rec {

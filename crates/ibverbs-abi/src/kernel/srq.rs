@@ -1,4 +1,4 @@
-//! Requests about shared receive queues.
+//! Commands for shared receive queues (`rdma/ib_user_verbs.h`).
 
 /// The kernel's [`ibv_srq_type`](crate::ibv_srq_type).
 pub type ib_uverbs_srq_type = u32;
@@ -36,7 +36,7 @@ pub struct ib_uverbs_create_xsrq {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_create_srq`].
+/// Response to [`ib_uverbs_create_srq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_create_srq_resp {
@@ -68,7 +68,7 @@ pub struct ib_uverbs_query_srq {
     pub driver_data: [u64; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_query_srq`].
+/// Response to [`ib_uverbs_query_srq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_query_srq_resp {
@@ -87,7 +87,7 @@ pub struct ib_uverbs_destroy_srq {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_destroy_srq`].
+/// Response to [`ib_uverbs_destroy_srq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_destroy_srq_resp {

@@ -1,4 +1,4 @@
-//! Requests about work queues.
+//! Commands for work queues (`rdma/ib_user_verbs.h`).
 
 /// The kernel's [`ibv_wq_type`](crate::ibv_wq_type).
 pub type ib_uverbs_wq_type = u32;
@@ -26,7 +26,7 @@ pub struct ib_uverbs_ex_create_wq {
     pub reserved: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_create_wq`].
+/// Response to [`ib_uverbs_ex_create_wq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_create_wq_resp {
@@ -58,7 +58,7 @@ pub struct ib_uverbs_ex_destroy_wq {
     pub wq_handle: u32,
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_destroy_wq`].
+/// Response to [`ib_uverbs_ex_destroy_wq`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_destroy_wq_resp {
@@ -68,7 +68,7 @@ pub struct ib_uverbs_ex_destroy_wq_resp {
     pub reserved: u32,
 }
 
-/// Largest `log_ind_tbl_size`.
+/// The largest `log_ind_tbl_size`.
 pub const IB_USER_VERBS_MAX_LOG_IND_TBL_SIZE: u32 = 13;
 
 /// Request of `IB_USER_VERBS_EX_CMD_CREATE_RWQ_IND_TBL`.
@@ -80,7 +80,7 @@ pub struct ib_uverbs_ex_create_rwq_ind_table {
     pub wq_handles: [u32; 0],
 }
 
-/// The kernel's answer to [`ib_uverbs_ex_create_rwq_ind_table`].
+/// Response to [`ib_uverbs_ex_create_rwq_ind_table`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ib_uverbs_ex_create_rwq_ind_table_resp {

@@ -1,4 +1,4 @@
-//! Commands as providers and library build them together.
+//! Commands that providers and library build together.
 
 use crate::*;
 
@@ -10,18 +10,18 @@ pub struct ex_hdr {
     pub ex_hdr: ib_uverbs_ex_cmd_hdr,
 }
 
-/// An ioctl command with room for its attributes, which follow. Providers make it on their own
-/// stack and link theirs to the library's with `next`.
+/// An ioctl command; room for its attributes follows. Providers allocate it on the stack and link further
+/// ones with `next`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_command_buffer {
     pub next: *mut ibv_command_buffer,
     pub next_attr: *mut ib_uverbs_attr,
     pub last_attr: *mut ib_uverbs_attr,
-    /// Number of the attribute with the provider's request, `_UHW_NO_INDEX` where there is none.
+    /// Index of the attribute with the provider's request; `_UHW_NO_INDEX` if there is none.
     pub uhw_in_idx: u8,
     pub uhw_out_idx: u8,
-    /// How many 32-bit words in front of the provider's request are free for a write command.
+    /// The number of free 32-bit words in front of the provider's request, for a write command.
     pub uhw_in_headroom_dwords: u8,
     pub uhw_out_headroom_dwords: u8,
     /// `CMDB_*`; bit-fields in C.
@@ -29,16 +29,16 @@ pub struct ibv_command_buffer {
     pub hdr: ib_uverbs_ioctl_hdr,
 }
 
-/// `uhw_in_idx` and `uhw_out_idx` where the provider has nothing to say.
+/// `uhw_in_idx` and `uhw_out_idx` without a provider's part.
 pub const _UHW_NO_INDEX: u8 = 255;
-/// `flags` of [`ibv_command_buffer`]: there was no room for an attribute.
+/// `flags` of [`ibv_command_buffer`]: an attribute did not fit.
 pub const CMDB_BUFFER_ERROR: u8 = 1;
-/// `flags` of [`ibv_command_buffer`]: of the write commands only the extended one will do.
+/// `flags` of [`ibv_command_buffer`]: the plain write command cannot express this one.
 pub const CMDB_FALLBACK_REQUIRE_EX: u8 = 2;
-/// `flags` of [`ibv_command_buffer`]: no write command can say this.
+/// `flags` of [`ibv_command_buffer`]: no write command can express this one.
 pub const CMDB_FALLBACK_IOCTL_ONLY: u8 = 4;
 
-/// A write command: header, then the kernel's request. The provider's follows.
+/// A write command: header and request. The provider's part follows.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Cmd<T> {
@@ -46,7 +46,7 @@ pub struct Cmd<T> {
     pub core_payload: T,
 }
 
-/// An extended write command: both headers, then the kernel's request. The provider's follows.
+/// An extended write command: both headers and the request. The provider's part follows.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct CmdEx<T> {
@@ -54,7 +54,7 @@ pub struct CmdEx<T> {
     pub core_payload: T,
 }
 
-// C's names of the commands.
+// The names of the commands in driver.h.
 pub type ibv_alloc_mw = Cmd<ib_uverbs_alloc_mw>;
 pub type ibv_alloc_pd = Cmd<ib_uverbs_alloc_pd>;
 pub type ibv_attach_mcast = Cmd<ib_uverbs_attach_mcast>;

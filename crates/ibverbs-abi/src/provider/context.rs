@@ -1,10 +1,10 @@
-//! The extended context.
+//! The extended context (driver.h).
 
 use crate::*;
 
-/// The extended context, of which `context` is the last field: programs find the slots by their
-/// distance in front of it. This is the part that every provider ABI from 34 on has; newer ones put
-/// more slots before it, which nobody reads. `sz` is the size the provider allocated.
+/// The extended context. `context` is the last field: programs find the slots at negative offsets from it.
+/// This is the part that every provider ABI from 34 on has; newer ones have more slots in front, which
+/// nobody reads. `sz` is the size that the provider allocated.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_context {
@@ -127,7 +127,7 @@ pub struct verbs_context {
             init_attr: *mut ibv_cq_init_attr_ex,
         ) -> *mut ibv_cq_ex,
     >,
-    /// The library's own.
+    /// The library's private data.
     pub priv_: *mut c_void,
     pub query_device_ex: Option<
         unsafe extern "C" fn(

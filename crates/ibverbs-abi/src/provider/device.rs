@@ -1,8 +1,8 @@
-//! Devices and drivers, as providers and library share them.
+//! Devices and drivers (driver.h).
 
 use crate::*;
 
-/// A link of a circular list (ccan's).
+/// A node of a circular list (ccan/list.h).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct list_node {
@@ -10,13 +10,13 @@ pub struct list_node {
     pub prev: *mut list_node,
 }
 
-/// Kinds of [`verbs_match_ent`]; the sentinel ends a table.
+/// Kinds of [`verbs_match_ent`]. The sentinel ends a table.
 pub const VERBS_MATCH_SENTINEL: u32 = 0;
 pub const VERBS_MATCH_PCI: u32 = 1;
 pub const VERBS_MATCH_MODALIAS: u32 = 2;
 pub const VERBS_MATCH_DRIVER_ID: u32 = 3;
 
-/// One way in which a driver recognises its devices. Static data of the provider.
+/// A rule by which a driver matches devices. Static data of the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_match_ent {
@@ -27,7 +27,7 @@ pub struct verbs_match_ent {
     pub kind: u8,
 }
 
-/// Part of [`verbs_match_ent`]: `u`.
+/// The type of `u` in [`verbs_match_ent`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union verbs_match_ent_u {
@@ -35,11 +35,11 @@ pub union verbs_match_ent_u {
     pub driver_id: u64,
 }
 
-/// What has been read of a [`verbs_sysfs_dev`] so far: `flags`.
+/// `flags` of [`verbs_sysfs_dev`]: the attributes that have been read.
 pub const VSYSFS_READ_MODALIAS: u32 = 1 << 0;
 pub const VSYSFS_READ_NODE_GUID: u32 = 1 << 1;
 
-/// A device that the kernel has, as discovery found it. The library owns it; providers read it.
+/// A device of the kernel, as discovery found it. The library owns it; providers read it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_sysfs_dev {
@@ -55,16 +55,16 @@ pub struct verbs_sysfs_dev {
     pub node_guid: u64,
     pub driver_id: u32,
     pub node_type: ibv_node_type,
-    /// RDMA netlink's index of the device; -1 where netlink has not been asked.
+    /// The device's index in RDMA netlink; -1 if it was not found through netlink.
     pub ibdev_idx: c_int,
     pub num_ports: u32,
     /// The kernel driver's ABI version.
     pub abi_ver: u32,
-    /// When the kernel made the device, where there is no index to tell devices apart.
+    /// When the kernel created the device; identifies it if there is no index.
     pub time_created: timespec,
 }
 
-/// A driver, as it registers itself. Static data of the provider.
+/// A driver as it registers. Static data of the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_device_ops {
@@ -88,22 +88,21 @@ pub struct verbs_device_ops {
     pub uninit_device: Option<unsafe extern "C" fn(device: *mut verbs_device)>,
 }
 
-/// A device, as the provider allocates it; it begins as an [`ibv_device`]. `uninit_device` frees
-/// it.
+/// A device. Allocated by the provider, freed by `uninit_device`. It begins like an [`ibv_device`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_device {
     pub device: ibv_device,
     pub ops: *const verbs_device_ops,
-    /// An atomic integer: who holds the device.
+    /// Atomic reference count.
     pub refcount: c_int,
     pub entry: list_node,
-    /// Null for the devices that mlx5 makes of its own (VFIO).
+    /// Null for devices without a kernel driver (mlx5 over VFIO).
     pub sysfs: *mut verbs_sysfs_dev,
     pub core_support: u64,
 }
 
-/// Levels of `__verbs_log`, and what VERBS_LOG_LEVEL sets.
+/// Log levels of `__verbs_log` and VERBS_LOG_LEVEL.
 pub const VERBS_LOG_LEVEL_NONE: u32 = 0;
 pub const VERBS_LOG_ERR: u32 = 1;
 pub const VERBS_LOG_WARN: u32 = 2;

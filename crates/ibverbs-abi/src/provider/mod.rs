@@ -1,4 +1,4 @@
-//! What providers share with the library: `driver.h` and `cmd_ioctl.h`.
+//! The types of rdma-core's internal `driver.h` and `cmd_ioctl.h`, which providers share with the library.
 
 mod command;
 mod context;

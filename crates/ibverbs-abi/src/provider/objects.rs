@@ -1,8 +1,8 @@
-//! Objects as providers allocate them: what programs see, and the library's part behind it.
+//! Objects as providers allocate them (driver.h): the public part, and the library's part behind it.
 
 use crate::*;
 
-/// The parts of a [`verbs_xrcd`] that hold.
+/// Mask of the members of [`verbs_xrcd`] that are valid.
 pub type verbs_xrcd_mask = u32;
 pub const VERBS_XRCD_HANDLE: verbs_xrcd_mask = 1 << 0;
 pub const VERBS_XRCD_RESERVED: verbs_xrcd_mask = 1 << 1;
@@ -27,14 +27,14 @@ pub struct verbs_srq {
     pub srq_num: u32,
 }
 
-/// The parts of a [`verbs_qp`] that hold.
+/// Mask of the members of [`verbs_qp`] that are valid.
 pub type verbs_qp_mask = u32;
 pub const VERBS_QP_XRCD: verbs_qp_mask = 1 << 0;
 pub const VERBS_QP_EX: verbs_qp_mask = 1 << 1;
 
-/// A queue pair, plain or extended. What follows the union has moved twice with the growth of
-/// [`ibv_qp_ex`]: a provider's `comp_mask` stands at one of `VERBS_QP_COMP_MASK_OFFSETS`, so the
-/// two last fields must not be written without knowing the provider's release.
+/// A queue pair, plain or extended. The members behind the union have moved twice as [`ibv_qp_ex`] grew: a
+/// provider's `comp_mask` is at one of `VERBS_QP_COMP_MASK_OFFSETS`. So the last two members must not be
+/// written without knowing the provider's release.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_qp {
@@ -43,7 +43,7 @@ pub struct verbs_qp {
     pub xrcd: *mut verbs_xrcd,
 }
 
-/// Part of [`verbs_qp`]: `u`.
+/// The type of `u` in [`verbs_qp`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union verbs_qp_u {
@@ -58,7 +58,7 @@ pub struct verbs_cq {
     pub u: verbs_cq_u,
 }
 
-/// Part of [`verbs_cq`]: `u`.
+/// The type of `u` in [`verbs_cq`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union verbs_cq_u {
@@ -66,7 +66,7 @@ pub union verbs_cq_u {
     pub cq_ex: ibv_cq_ex,
 }
 
-/// What a [`verbs_mr`] is.
+/// Kinds of [`verbs_mr`].
 pub type ibv_mr_type = u32;
 pub const IBV_MR_TYPE_MR: ibv_mr_type = 0;
 pub const IBV_MR_TYPE_NULL_MR: ibv_mr_type = 1;
@@ -82,12 +82,12 @@ pub struct verbs_mr {
     pub access: c_int,
 }
 
-/// What a [`verbs_flow_action`] does.
+/// Kinds of [`verbs_flow_action`].
 pub type ibv_flow_action_type = u32;
 pub const IBV_FLOW_ACTION_UNSPECIFIED: ibv_flow_action_type = 0;
 pub const IBV_FLOW_ACTION_ESP: ibv_flow_action_type = 1;
 
-/// An action upon flows.
+/// A flow action.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_flow_action {
@@ -96,7 +96,7 @@ pub struct verbs_flow_action {
     pub type_: ibv_flow_action_type,
 }
 
-/// Memory of the device's own. `handle` stands in what was padding of [`ibv_dm`] before v35.
+/// Device memory. `handle` is in what was padding of [`ibv_dm`] before v35.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_dm {
@@ -127,7 +127,7 @@ pub struct ibv_buf {
     pub addr: *mut c_void,
     pub size: usize,
     pub pd: *mut ibv_pd,
-    /// -1 where the buffer is plain memory.
+    /// -1 if the buffer is plain memory.
     pub dmabuf_fd: c_int,
 }
 
@@ -137,14 +137,14 @@ pub const CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX: create_cq_cmd_flags = 1 << 0;
 pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_VA: create_cq_cmd_flags = 1 << 1;
 pub const CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF: create_cq_cmd_flags = 1 << 2;
 
-/// The provider's own memory for a completion queue (provider ABIs from 59 on).
+/// The provider's own memory for a completion queue (provider ABI 59 and later).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_create_cq_prov_attr {
     pub buffer: verbs_create_cq_prov_attr_buffer,
 }
 
-/// Part of [`verbs_create_cq_prov_attr`]: `buffer`.
+/// The type of `buffer` in [`verbs_create_cq_prov_attr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct verbs_create_cq_prov_attr_buffer {
@@ -152,7 +152,7 @@ pub struct verbs_create_cq_prov_attr_buffer {
     pub u: verbs_create_cq_prov_attr_buffer_u,
 }
 
-/// Part of [`verbs_create_cq_prov_attr_buffer`]: `u`.
+/// The type of `u` in [`verbs_create_cq_prov_attr_buffer`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union verbs_create_cq_prov_attr_buffer_u {
@@ -160,7 +160,7 @@ pub union verbs_create_cq_prov_attr_buffer_u {
     pub dmabuf: verbs_create_cq_prov_attr_buffer_u_dmabuf,
 }
 
-/// Part of [`verbs_create_cq_prov_attr_buffer_u`]: `dmabuf`.
+/// The type of `dmabuf` in [`verbs_create_cq_prov_attr_buffer_u`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct verbs_create_cq_prov_attr_buffer_u_dmabuf {
@@ -168,12 +168,12 @@ pub struct verbs_create_cq_prov_attr_buffer_u_dmabuf {
     pub fd: c_int,
 }
 
-/// What `gid_attrs/types` of sysfs tells apart.
+/// GID types that sysfs's `gid_attrs/types` distinguishes.
 pub type ibv_gid_type_sysfs = u32;
 pub const IBV_GID_TYPE_SYSFS_IB_ROCE_V1: ibv_gid_type_sysfs = 0;
 pub const IBV_GID_TYPE_SYSFS_ROCE_V2: ibv_gid_type_sysfs = 1;
 
-/// What to ask about a GID.
+/// Attributes of a GID to query.
 pub type verbs_query_gid_attr_mask = u32;
 pub const VERBS_QUERY_GID_ATTR_GID: verbs_query_gid_attr_mask = 1 << 0;
 pub const VERBS_QUERY_GID_ATTR_TYPE: verbs_query_gid_attr_mask = 1 << 1;

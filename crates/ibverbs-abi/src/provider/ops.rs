@@ -1,24 +1,24 @@
-//! The table of verbs that a provider fills.
+//! `struct verbs_context_ops` (driver.h): the table of verbs that a provider implements.
 
 use crate::*;
 
-/// One list makes the struct and says since when each slot is there.
+/// Defines the struct, and the layout that introduced each slot, from one list.
 macro_rules! ops_table {
     ($($since:ident $name:ident: fn($($arg:ident: $ty:ty),*) $(-> $ret:ty)?;)*) => {
-        /// Every verb that a provider can implement, in the order of rdma-core's newest table. The
-        /// library's own table: no slot is ever null. A provider's table, where a null slot
-        /// means "not mine", is an array of pointers that a `SLOTS_*` list explains.
+        /// Every verb that a provider can implement, in the order of rdma-core's newest table. This is the
+        /// library's own table, in which no slot is null. A provider's table is an array of pointers with
+        /// the slots of a `SLOTS_*` list; null is a verb that it does not implement.
         #[repr(C)]
         #[derive(Clone, Copy)]
         pub struct verbs_context_ops {
             $(pub $name: unsafe extern "C" fn($($arg: $ty),*) $(-> $ret)?,)*
         }
 
-        /// The verbs' names, in the order of [`verbs_context_ops`].
+        /// The names of the verbs, in the order of [`verbs_context_ops`].
         pub const OPS_NAMES: [&str; OPS] = [$(stringify!($name)),*];
-        /// Since which layout each slot is there.
+        /// The layout that introduced each slot.
         pub(crate) const OPS_SINCE: [OpsLayout; OPS] = [$(OpsLayout::$since),*];
-        /// How many verbs the newest table has.
+        /// The number of verbs in the newest table.
         pub const OPS: usize = [$(stringify!($name)),*].len();
     };
 }

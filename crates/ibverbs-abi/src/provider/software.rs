@@ -1,39 +1,40 @@
-//! Devices that the kernel does not know: what the library and such a device ask of each other, where
-//! for other devices sysfs and uverbs answer. Not in the C library; both sides are Rust's.
+//! Software devices, which have no kernel driver: the interface between the library and such a device, in
+//! place of sysfs and uverbs. rdma-core has no such thing; both sides are in Rust.
 
 use crate::*;
 
 /// A software device's table. `verbs_device.ops` points to its first field.
 #[repr(C)]
 pub struct verbs_software_ops {
-    /// `alloc_context` gets -1 for `cmd_fd`, and sets `async_fd` itself: a file that
+    /// `alloc_context` gets -1 for `cmd_fd`, and sets `async_fd` itself to a file that
     /// [`ib_uverbs_async_event_desc`]s can be read from.
     pub ops: verbs_device_ops,
     /// In network byte order.
     pub node_guid: unsafe extern "C" fn(device: *mut ibv_device) -> u64,
-    /// For `ibv_get_device_index`.
+    /// What `ibv_get_device_index` returns.
     pub index: unsafe extern "C" fn(device: *mut ibv_device) -> c_int,
-    /// Allocates (`malloc`) and fills a channel; its `fd` gives [`ib_uverbs_comp_event_desc`]s whose
-    /// handle is the address of the `ibv_cq`. NULL with errno.
+    /// Allocates (`malloc`) and fills a channel, whose `fd` yields [`ib_uverbs_comp_event_desc`]s with the
+    /// address of the `ibv_cq` as handle. NULL with errno on failure.
     pub create_comp_channel:
         unsafe extern "C" fn(context: *mut ibv_context) -> *mut ibv_comp_channel,
-    /// Closes and frees. Nobody uses the channel any more.
+    /// Closes and frees a channel that is no longer in use.
     pub destroy_comp_channel: unsafe extern "C" fn(channel: *mut ibv_comp_channel),
-    /// Writes an entry of the GID table. 0 or an errno value: ENODATA for an empty entry, EINVAL for a
-    /// port or index that does not exist.
+    /// Writes an entry of the GID table. Returns 0 or an errno value: ENODATA for an empty entry, EINVAL for
+    /// a port or index that does not exist.
     pub query_gid: unsafe extern "C" fn(
         context: *mut ibv_context,
         port_num: u32,
         gid_index: u32,
         entry: *mut ibv_gid_entry,
     ) -> c_int,
-    /// Writes up to `max_entries` entries that are not empty. Their number, or a negative errno value.
+    /// Writes up to `max_entries` entries that are not empty. Returns their number, or a negative errno
+    /// value.
     pub query_gid_table: unsafe extern "C" fn(
         context: *mut ibv_context,
         entries: *mut ibv_gid_entry,
         max_entries: usize,
     ) -> isize,
-    /// In network byte order. 0 or an errno value.
+    /// Writes a P_Key in network byte order. Returns 0 or an errno value.
     pub query_pkey: unsafe extern "C" fn(
         context: *mut ibv_context,
         port_num: u8,
@@ -42,7 +43,7 @@ pub struct verbs_software_ops {
     ) -> c_int,
 }
 
-/// What a software device needs of the library.
+/// The functions of the library that a software device calls.
 #[derive(Clone, Copy)]
 pub struct verbs_software_core {
     /// `_verbs_init_and_alloc_context`.
@@ -53,9 +54,9 @@ pub struct verbs_software_core {
         context_offset: *mut verbs_context,
         driver_id: u32,
     ) -> *mut c_void,
-    /// All ops, each as it is where a provider has none: for `..*default_ops` in the device's table.
+    /// The ops of a provider that implements none, for `..*default_ops` in the device's table.
     pub default_ops: &'static verbs_context_ops,
-    /// Gives a context its ops, all of them.
+    /// Sets all ops of a context.
     pub set_ops: unsafe fn(context: *mut ibv_context, ops: &verbs_context_ops),
     /// `verbs_uninit_context`.
     pub uninit_context: unsafe extern "C" fn(context: *mut verbs_context),

@@ -1,21 +1,20 @@
-//! Address handles, and what addresses consist of.
+//! Address handles and address vectors.
 
 use crate::*;
 
-/// The part of an address that only packets with a global route header need.
+/// The part of an address vector that packets with a global route header need.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_global_route {
     pub dgid: ibv_gid,
-    /// 20 bits.
+    /// 20 bits are used.
     pub flow_label: u32,
     pub sgid_index: u8,
     pub hop_limit: u8,
     pub traffic_class: u8,
 }
 
-/// A global route header as it stands before the payload of a received datagram; in network byte
-/// order.
+/// The global route header in front of the payload of a received UD message; in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_grh {
@@ -27,7 +26,7 @@ pub struct ibv_grh {
     pub dgid: ibv_gid,
 }
 
-/// An address (`ibv_create_ah(3)`).
+/// An address vector (`ibv_create_ah(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_ah_attr {
@@ -35,14 +34,14 @@ pub struct ibv_ah_attr {
     pub dlid: u16,
     pub sl: u8,
     pub src_path_bits: u8,
-    /// A code of [`ibv_rate`].
+    /// An [`ibv_rate`].
     pub static_rate: u8,
-    /// Whether `grh` holds; always so with RoCE.
+    /// Whether `grh` is valid; always 1 on RoCE.
     pub is_global: u8,
     pub port_num: u8,
 }
 
-/// An address handle: where a datagram goes. Allocated by the provider.
+/// An address handle: the destination of a UD message. Allocated by the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_ah {
@@ -51,5 +50,5 @@ pub struct ibv_ah {
     pub handle: u32,
 }
 
-/// Bytes of an Ethernet address.
+/// Size of an Ethernet address in bytes.
 pub const ETHERNET_LL_SIZE: usize = 6;

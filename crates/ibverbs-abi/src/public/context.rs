@@ -1,8 +1,8 @@
-//! An open device, and what every program's inline functions reach through it.
+//! An open device, and the function pointers that inline functions of verbs.h call through it.
 
 use crate::*;
 
-/// File descriptors that go with the opening of a device (provider ABIs from 57 on).
+/// File descriptors for opening a device (provider ABI 57 and later).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_fd_arr {
@@ -10,14 +10,14 @@ pub struct ibv_fd_arr {
     pub count: u32,
 }
 
-/// The port's attributes as `ibv_query_port@IBVERBS_1.1` gives them: [`ibv_port_attr`] up to
-/// `flags`. C declares it and nothing else, so that nobody takes its size.
+/// The port attributes that `ibv_query_port@IBVERBS_1.1` returns: [`ibv_port_attr`] up to `flags`. Opaque
+/// in C, so that nobody takes its size.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct _compat_ibv_port_attr {}
 
-/// The verbs that inline functions call without entering the library. The `_compat_` ones once did:
-/// very old programs still call some of them.
+/// The verbs that inline functions of verbs.h call without entering the library. Programs built for very old
+/// releases also call some of the `_compat_` ones.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_context_ops {
@@ -85,33 +85,33 @@ pub struct ibv_context_ops {
     pub _compat_async_event: Option<unsafe extern "C" fn() -> *mut c_void>,
 }
 
-/// An open device (`ibv_open_device(3)`). Where `abi_compat` is all ones, the context is the end of
-/// a [`verbs_context`](crate::verbs_context).
+/// An open device (`ibv_open_device(3)`). If `abi_compat` is all ones, the context is the last member of a
+/// [`verbs_context`](crate::verbs_context).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_context {
     pub device: *mut ibv_device,
     pub ops: ibv_context_ops,
-    /// The uverbs character device, open.
+    /// File descriptor of the uverbs character device.
     pub cmd_fd: c_int,
-    /// Where asynchronous events are read.
+    /// File descriptor that asynchronous events are read from.
     pub async_fd: c_int,
     pub num_comp_vectors: c_int,
-    /// For the library and the provider.
+    /// Protects what the library and the provider keep in the context.
     pub mutex: pthread_mutex_t,
     pub abi_compat: *mut c_void,
 }
 
-/// The values that `ibv_query_rt_values_ex(3)` can be asked for.
+/// Mask of the values to query (`ibv_query_rt_values_ex(3)`).
 pub type ibv_values_mask = u32;
 pub const IBV_VALUES_MASK_RAW_CLOCK: ibv_values_mask = 1 << 0;
 pub const IBV_VALUES_MASK_RESERVED: ibv_values_mask = 1 << 1;
 
-/// A device's running values.
+/// Real-time values of a device (`ibv_query_rt_values_ex(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_values_ex {
     pub comp_mask: u32,
-    /// The device's clock in ticks, in `tv_nsec`.
+    /// The device's clock, in ticks, in `tv_nsec`.
     pub raw_clock: timespec,
 }

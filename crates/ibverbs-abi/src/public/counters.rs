@@ -1,8 +1,8 @@
-//! Counters of flows, and completion counters.
+//! Flow counters and completion counters.
 
 use crate::*;
 
-/// How to make counters; nothing to say yet.
+/// Attributes for creating counters; none is defined yet.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_counters_init_attr {
@@ -16,12 +16,12 @@ pub struct ibv_counters {
     pub context: *mut ibv_context,
 }
 
-/// What a counter counts.
+/// What a counter counts: packets or bytes.
 pub type ibv_counter_description = u32;
 pub const IBV_COUNTER_PACKETS: ibv_counter_description = 0;
 pub const IBV_COUNTER_BYTES: ibv_counter_description = 1;
 
-/// Which counter of a set counts what (`ibv_attach_counters_point_flow(3)`).
+/// What the counter at an index of a set counts (`ibv_attach_counters_point_flow(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_counter_attach_attr {
@@ -34,12 +34,12 @@ pub struct ibv_counter_attach_attr {
 pub type ibv_read_counters_flags = u32;
 pub const IBV_READ_COUNTERS_ATTR_PREFER_CACHED: ibv_read_counters_flags = 1 << 0;
 
-/// What a completion counter counts (since v65).
+/// What a completion counter counts: completions or bytes (since v65).
 pub type ibv_comp_cntr_type = u32;
 pub const IBV_COMP_CNTR_TYPE_WRS: ibv_comp_cntr_type = 0;
 pub const IBV_COMP_CNTR_TYPE_BYTES: ibv_comp_cntr_type = 1;
 
-/// What completion counters can do (since v65).
+/// Capabilities of completion counters (since v65).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_comp_cntr_caps {
@@ -48,7 +48,7 @@ pub struct ibv_comp_cntr_caps {
     pub supported_qp_attach_ops: u32,
 }
 
-/// How to make a completion counter (since v65).
+/// Attributes for creating a completion counter (since v65).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_comp_cntr_init_attr {
@@ -57,7 +57,8 @@ pub struct ibv_comp_cntr_init_attr {
     pub flags: u32,
 }
 
-/// Counts completions instead of queueing them (since v65). Allocated by the provider.
+/// A completion counter, which counts completions instead of queueing CQEs (since v65). Allocated by the
+/// provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_comp_cntr {
@@ -65,7 +66,7 @@ pub struct ibv_comp_cntr {
     pub handle: u32,
 }
 
-/// The operations whose completions are counted, as a mask (since v65).
+/// Mask of the operations whose completions are counted (since v65).
 pub type ibv_qp_attach_comp_cntr_op = u32;
 pub const IBV_QP_ATTACH_COMP_CNTR_OP_SEND: ibv_qp_attach_comp_cntr_op = 1 << 0;
 pub const IBV_QP_ATTACH_COMP_CNTR_OP_RECV: ibv_qp_attach_comp_cntr_op = 1 << 1;
@@ -74,7 +75,7 @@ pub const IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_READ: ibv_qp_attach_comp_cntr_o
 pub const IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE: ibv_qp_attach_comp_cntr_op = 1 << 4;
 pub const IBV_QP_ATTACH_COMP_CNTR_OP_REMOTE_RDMA_WRITE: ibv_qp_attach_comp_cntr_op = 1 << 5;
 
-/// Which of a queue pair's completions are counted (since v65).
+/// Attributes for attaching a completion counter to a queue pair (since v65).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_qp_attach_comp_cntr_attr {

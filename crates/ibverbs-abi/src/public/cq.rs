@@ -1,20 +1,20 @@
-//! Completion queues and their channels.
+//! Completion queues and completion channels.
 
 use crate::*;
 
-/// Tells of completions through a file descriptor (`ibv_create_comp_channel(3)`). The library
-/// allocates it.
+/// A file descriptor that reports completion events (`ibv_create_comp_channel(3)`). Allocated by the
+/// library.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_comp_channel {
     pub context: *mut ibv_context,
     pub fd: c_int,
-    /// Completion queues that use it.
+    /// The number of completion queues that use it.
     pub refcnt: c_int,
 }
 
-/// A completion queue (`ibv_create_cq(3)`). Allocated by the provider; the library initialises the
-/// lock and counts events in it.
+/// A completion queue (`ibv_create_cq(3)`). Allocated by the provider; the library initialises the mutex and
+/// maintains the event counts.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_cq {
@@ -22,7 +22,7 @@ pub struct ibv_cq {
     pub channel: *mut ibv_comp_channel,
     pub cq_context: *mut c_void,
     pub handle: u32,
-    /// Completions it has room for.
+    /// Capacity in CQEs.
     pub cqe: c_int,
     pub mutex: pthread_mutex_t,
     pub cond: pthread_cond_t,
@@ -30,21 +30,21 @@ pub struct ibv_cq {
     pub async_events_completed: u32,
 }
 
-/// The parts of [`ibv_modify_cq_attr`] that hold.
+/// Mask of the members of [`ibv_modify_cq_attr`] that are valid.
 pub type ibv_cq_attr_mask = u32;
 pub const IBV_CQ_ATTR_MODERATE: ibv_cq_attr_mask = 1 << 0;
 pub const IBV_CQ_ATTR_RESERVED: ibv_cq_attr_mask = 1 << 1;
 
-/// When a completion queue tells of completions.
+/// Completion moderation: when a completion queue generates an event.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_moderate_cq {
     pub cq_count: u16,
-    /// Microseconds.
+    /// In microseconds.
     pub cq_period: u16,
 }
 
-/// What to change of a completion queue (`ibv_modify_cq(3)`).
+/// Attributes to change (`ibv_modify_cq(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_modify_cq_attr {
@@ -52,17 +52,17 @@ pub struct ibv_modify_cq_attr {
     pub moderate: ibv_moderate_cq,
 }
 
-/// The parts of [`ibv_cq_init_attr_ex`] that hold.
+/// Mask of the members of [`ibv_cq_init_attr_ex`] that are valid.
 pub type ibv_cq_init_attr_mask = u32;
 pub const IBV_CQ_INIT_ATTR_MASK_FLAGS: ibv_cq_init_attr_mask = 1 << 0;
 pub const IBV_CQ_INIT_ATTR_MASK_PD: ibv_cq_init_attr_mask = 1 << 1;
 
-/// How a completion queue will be used.
+/// Flags for creating a completion queue.
 pub type ibv_create_cq_attr_flags = u32;
 pub const IBV_CREATE_CQ_ATTR_SINGLE_THREADED: ibv_create_cq_attr_flags = 1 << 0;
 pub const IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN: ibv_create_cq_attr_flags = 1 << 1;
 
-/// How to make an extended completion queue (`ibv_create_cq_ex(3)`).
+/// Attributes for creating an extended completion queue (`ibv_create_cq_ex(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_cq_init_attr_ex {
@@ -76,16 +76,15 @@ pub struct ibv_cq_init_attr_ex {
     pub parent_domain: *mut ibv_pd,
 }
 
-/// How to start polling an extended completion queue; nothing yet.
+/// Attributes of `ibv_start_poll(3)`; none is defined yet.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_poll_cq_attr {
     pub comp_mask: u32,
 }
 
-/// An extended completion queue: the fields of a completion are asked for one by one, through
-/// functions that the provider fills in. It begins as an [`ibv_cq`], which [`ibv_cq_ex`] can be
-/// cast to.
+/// An extended completion queue: the provider's functions return the fields of a completion one by one. It
+/// begins like an [`ibv_cq`], so that it can be cast to one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_cq_ex {

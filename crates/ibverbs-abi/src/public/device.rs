@@ -1,12 +1,12 @@
-//! Devices, and what they are able to do.
+//! Devices and their capabilities.
 
 use crate::*;
 
-/// Sizes of the names in [`ibv_device`], their final zero included.
+/// Sizes of the names in [`ibv_device`], with the terminating NUL.
 pub const IBV_SYSFS_NAME_MAX: usize = 1 << 6;
 pub const IBV_SYSFS_PATH_MAX: usize = 1 << 8;
 
-/// What stands behind a device's ports.
+/// Node type of a device.
 pub type ibv_node_type = i32;
 pub const IBV_NODE_UNKNOWN: ibv_node_type = -1;
 pub const IBV_NODE_CA: ibv_node_type = 1;
@@ -17,7 +17,7 @@ pub const IBV_NODE_USNIC: ibv_node_type = 5;
 pub const IBV_NODE_USNIC_UDP: ibv_node_type = 6;
 pub const IBV_NODE_UNSPECIFIED: ibv_node_type = 7;
 
-/// What carries a device's packets.
+/// Transport of a device.
 pub type ibv_transport_type = i32;
 pub const IBV_TRANSPORT_UNKNOWN: ibv_transport_type = -1;
 pub const IBV_TRANSPORT_IB: ibv_transport_type = 0;
@@ -26,7 +26,7 @@ pub const IBV_TRANSPORT_USNIC: ibv_transport_type = 2;
 pub const IBV_TRANSPORT_USNIC_UDP: ibv_transport_type = 3;
 pub const IBV_TRANSPORT_UNSPECIFIED: ibv_transport_type = 4;
 
-/// What a device can do: `device_cap_flags` of [`ibv_device_attr`], and the low half of
+/// Capabilities of a device: `device_cap_flags` of [`ibv_device_attr`], and the low half of
 /// `device_cap_flags_ex` of [`ibv_device_attr_ex`].
 pub type ibv_device_cap_flags = u32;
 pub const IBV_DEVICE_RESIZE_MAX_WR: ibv_device_cap_flags = 1 << 0;
@@ -54,7 +54,7 @@ pub const IBV_DEVICE_RC_IP_CSUM: ibv_device_cap_flags = 1 << 25;
 pub const IBV_DEVICE_RAW_IP_CSUM: ibv_device_cap_flags = 1 << 26;
 pub const IBV_DEVICE_MANAGED_FLOW_STEERING: ibv_device_cap_flags = 1 << 29;
 
-/// Capabilities that only the 64-bit `device_cap_flags_ex` has room for.
+/// Capabilities in the upper half of `device_cap_flags_ex`.
 pub const IBV_DEVICE_RAW_SCATTER_FCS: u64 = 1 << 34;
 pub const IBV_DEVICE_PCI_WRITE_END_PADDING: u64 = 1 << 36;
 pub const IBV_DEVICE_CC_DMA_BOUNCE: u64 = 1 << 41;
@@ -65,13 +65,13 @@ pub const IBV_FORK_DISABLED: ibv_fork_status = 0;
 pub const IBV_FORK_ENABLED: ibv_fork_status = 1;
 pub const IBV_FORK_UNNEEDED: ibv_fork_status = 2;
 
-/// How far a device's atomic operations are atomic.
+/// The scope in which a device's atomic operations are atomic.
 pub type ibv_atomic_cap = u32;
 pub const IBV_ATOMIC_NONE: ibv_atomic_cap = 0;
 pub const IBV_ATOMIC_HCA: ibv_atomic_cap = 1 << 0;
 pub const IBV_ATOMIC_GLOB: ibv_atomic_cap = 1 << 1;
 
-/// Two slots that programs never call; they keep the place of what once was here.
+/// Two unused function pointers, which keep the layout of old releases.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct _ibv_device_ops {
@@ -80,15 +80,15 @@ pub struct _ibv_device_ops {
     pub _dummy2: Option<unsafe extern "C" fn(context: *mut ibv_context)>,
 }
 
-/// A device of the list of `ibv_get_device_list(3)`. The library owns it, and it lives as long as
-/// somebody holds the list or an open context; every field may be read by programs.
+/// A device in the list of `ibv_get_device_list(3)`. The library owns it; it lives as long as the list or
+/// an open context. Programs may read every field.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_device {
     pub _ops: _ibv_device_ops,
     pub node_type: ibv_node_type,
     pub transport_type: ibv_transport_type,
-    /// The kernel's name of the device, such as `rxe0`.
+    /// The device's name in the kernel, such as `rxe0`.
     pub name: [c_char; IBV_SYSFS_NAME_MAX],
     /// The name of its character device, such as `uverbs0`.
     pub dev_name: [c_char; IBV_SYSFS_NAME_MAX],
@@ -102,14 +102,14 @@ pub struct ibv_device {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr {
-    /// The firmware's version, as text.
+    /// Firmware version, as text.
     pub fw_ver: [c_char; 64],
     /// In network byte order, like `sys_image_guid`.
     pub node_guid: u64,
     pub sys_image_guid: u64,
-    /// Bytes.
+    /// In bytes.
     pub max_mr_size: u64,
-    /// A mask: bit n stands for pages of 2^n bytes.
+    /// Mask of page sizes: bit n is for pages of 2^n bytes.
     pub page_size_cap: u64,
     pub vendor_id: u32,
     pub vendor_part_id: u32,
@@ -144,24 +144,24 @@ pub struct ibv_device_attr {
     pub max_srq_wr: c_int,
     pub max_srq_sge: c_int,
     pub max_pkeys: u16,
-    /// The device's share of the acknowledge time-out: 4.096 us * 2^n.
+    /// The device's part of the ack timeout: 4.096 us * 2^n.
     pub local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
 }
 
-/// What to ask `ibv_query_device_ex(3)` for; nothing yet, so null serves too.
+/// Input of `ibv_query_device_ex(3)`. No member is defined yet, so NULL is valid too.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_query_device_ex_input {
     pub comp_mask: u32,
 }
 
-/// Whether a device can do on-demand paging at all.
+/// Whether a device supports on-demand paging at all.
 pub type ibv_odp_general_caps = u32;
 pub const IBV_ODP_SUPPORT: ibv_odp_general_caps = 1 << 0;
 pub const IBV_ODP_SUPPORT_IMPLICIT: ibv_odp_general_caps = 1 << 1;
 
-/// The operations of a transport that may meet pages that are not present.
+/// Operations of a transport that support on-demand paging.
 pub type ibv_odp_transport_cap_bits = u32;
 pub const IBV_ODP_SUPPORT_SEND: ibv_odp_transport_cap_bits = 1 << 0;
 pub const IBV_ODP_SUPPORT_RECV: ibv_odp_transport_cap_bits = 1 << 1;
@@ -172,7 +172,7 @@ pub const IBV_ODP_SUPPORT_SRQ_RECV: ibv_odp_transport_cap_bits = 1 << 5;
 pub const IBV_ODP_SUPPORT_FLUSH: ibv_odp_transport_cap_bits = 1 << 6;
 pub const IBV_ODP_SUPPORT_ATOMIC_WRITE: ibv_odp_transport_cap_bits = 1 << 7;
 
-/// On-demand paging: registered memory that need not be present.
+/// Capabilities of on-demand paging, in which registered pages need not be resident.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_odp_caps {
@@ -180,7 +180,7 @@ pub struct ibv_odp_caps {
     pub per_transport_caps: ibv_odp_caps_per_transport_caps,
 }
 
-/// Part of [`ibv_odp_caps`]: `per_transport_caps`.
+/// The type of `per_transport_caps` in [`ibv_odp_caps`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_odp_caps_per_transport_caps {
@@ -189,21 +189,21 @@ pub struct ibv_odp_caps_per_transport_caps {
     pub ud_odp_caps: u32,
 }
 
-/// Segmentation of large sends by the device.
+/// Capabilities of TCP segmentation offload.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_tso_caps {
-    /// The longest payload of one send, in bytes; 0 where there is none.
+    /// Largest payload of a send in bytes; 0 without support.
     pub max_tso: u32,
-    /// A mask: bit n stands for the queue pair type n.
+    /// Mask of queue pair types: bit n is for type n.
     pub supported_qpts: u32,
 }
 
-/// The hash functions that spread received packets.
+/// RSS hash functions.
 pub type ibv_rx_hash_function_flags = u32;
 pub const IBV_RX_HASH_FUNC_TOEPLITZ: ibv_rx_hash_function_flags = 1 << 0;
 
-/// The header fields that a hash may cover.
+/// Header fields in the RSS hash.
 pub type ibv_rx_hash_fields = u32;
 pub const IBV_RX_HASH_SRC_IPV4: ibv_rx_hash_fields = 1 << 0;
 pub const IBV_RX_HASH_DST_IPV4: ibv_rx_hash_fields = 1 << 1;
@@ -216,7 +216,7 @@ pub const IBV_RX_HASH_DST_PORT_UDP: ibv_rx_hash_fields = 1 << 7;
 pub const IBV_RX_HASH_IPSEC_SPI: ibv_rx_hash_fields = 1 << 8;
 pub const IBV_RX_HASH_INNER: ibv_rx_hash_fields = 1 << 31;
 
-/// Spreading of received packets over work queues.
+/// Capabilities of receive side scaling (RSS).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_rss_caps {
@@ -227,28 +227,28 @@ pub struct ibv_rss_caps {
     pub rx_hash_function: u8,
 }
 
-/// Limits of the rate at which a queue pair sends.
+/// Capabilities of packet pacing.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_packet_pacing_caps {
-    /// Kilobits per second, like `qp_rate_limit_max`; both 0 where there is no pacing.
+    /// In kbit/s, like `qp_rate_limit_max`. Both are 0 without support.
     pub qp_rate_limit_min: u32,
     pub qp_rate_limit_max: u32,
     pub supported_qpts: u32,
 }
 
-/// What raw Ethernet queue pairs and work queues can do.
+/// Capabilities of raw packet queue pairs and work queues.
 pub type ibv_raw_packet_caps = u32;
 pub const IBV_RAW_PACKET_CAP_CVLAN_STRIPPING: ibv_raw_packet_caps = 1 << 0;
 pub const IBV_RAW_PACKET_CAP_SCATTER_FCS: ibv_raw_packet_caps = 1 << 1;
 pub const IBV_RAW_PACKET_CAP_IP_CSUM: ibv_raw_packet_caps = 1 << 2;
 pub const IBV_RAW_PACKET_CAP_DELAY_DROP: ibv_raw_packet_caps = 1 << 3;
 
-/// Transports with tag matching.
+/// Transports that support tag matching.
 pub type ibv_tm_cap_flags = u32;
 pub const IBV_TM_CAP_RC: ibv_tm_cap_flags = 1 << 0;
 
-/// Tag matching in hardware.
+/// Capabilities of tag matching.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_tm_caps {
@@ -264,17 +264,17 @@ pub struct ibv_tm_caps {
 #[derive(Clone, Copy, Default)]
 pub struct ibv_cq_moderation_caps {
     pub max_cq_count: u16,
-    /// Microseconds.
+    /// In microseconds.
     pub max_cq_period: u16,
 }
 
-/// Sizes of PCI atomic operations, as a mask.
+/// Mask of the sizes of PCI atomic operations.
 pub type ibv_pci_atomic_op_size = u32;
 pub const IBV_PCI_ATOMIC_OPERATION_4_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 1 << 0;
 pub const IBV_PCI_ATOMIC_OPERATION_8_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 1 << 1;
 pub const IBV_PCI_ATOMIC_OPERATION_16_BYTE_SIZE_SUP: ibv_pci_atomic_op_size = 1 << 2;
 
-/// Atomic operations that the device can do over PCI.
+/// PCI atomic operations that the device supports.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_pci_atomic_caps {
@@ -283,17 +283,17 @@ pub struct ibv_pci_atomic_caps {
     pub compare_swap: u16,
 }
 
-/// Everything there is to know about a device (`ibv_query_device_ex(3)`). It grows at the end: the
-/// caller says how much of it he knows.
+/// All attributes of a device (`ibv_query_device_ex(3)`). Releases append members; the caller passes its
+/// size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_device_attr_ex {
     pub orig_attr: ibv_device_attr,
     pub comp_mask: u32,
     pub odp_caps: ibv_odp_caps,
-    /// The bits that count of a completion's time stamp; 0 where there is none.
+    /// Mask of the valid bits of a completion timestamp; 0 without support.
     pub completion_timestamp_mask: u64,
-    /// Kilohertz, of the clock of the time stamps.
+    /// Frequency of the timestamp clock in kHz.
     pub hca_core_clock: u64,
     pub device_cap_flags_ex: u64,
     pub tso_caps: ibv_tso_caps,
@@ -303,10 +303,10 @@ pub struct ibv_device_attr_ex {
     pub raw_packet_caps: u32,
     pub tm_caps: ibv_tm_caps,
     pub cq_mod_caps: ibv_cq_moderation_caps,
-    /// Bytes of the device's own memory.
+    /// Size of the device memory in bytes.
     pub max_dm_size: u64,
     pub pci_atomic_caps: ibv_pci_atomic_caps,
     pub xrc_odp_caps: u32,
-    /// The number of ports, where 8 bits do not suffice.
+    /// The number of ports, also if it does not fit into 8 bits.
     pub phys_port_cnt_ex: u32,
 }

@@ -1,23 +1,22 @@
-//! A device's own memory.
+//! Device memory.
 
 use crate::*;
 
-/// The parts of an [`ibv_dm`] that hold.
+/// Mask of the members of [`ibv_dm`] that are valid.
 pub type ibv_dm_mask = u32;
 pub const IBV_DM_MASK_HANDLE: ibv_dm_mask = 1 << 0;
 
-/// How much of the device's memory to allocate (`ibv_alloc_dm(3)`).
+/// Attributes for allocating device memory (`ibv_alloc_dm(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_alloc_dm_attr {
-    /// Bytes.
+    /// In bytes.
     pub length: usize,
     pub log_align_req: u32,
     pub comp_mask: u32,
 }
 
-/// Memory of the device's own. Allocated by the provider, which fills in the functions that copy to
-/// and from it.
+/// Device memory. Allocated by the provider, with functions that copy to and from it.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_dm {

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// What has happened.
+/// Types of asynchronous events.
 pub type ibv_event_type = u32;
 pub const IBV_EVENT_CQ_ERR: ibv_event_type = 0;
 pub const IBV_EVENT_QP_FATAL: ibv_event_type = 1;
@@ -26,8 +26,8 @@ pub const IBV_EVENT_GID_CHANGE: ibv_event_type = 18;
 pub const IBV_EVENT_WQ_FATAL: ibv_event_type = 19;
 pub const IBV_EVENT_DEVICE_SPEED_CHANGE: ibv_event_type = 20;
 
-/// An asynchronous event (`ibv_get_async_event(3)`); each must be acknowledged, for an object is
-/// only destroyed when its events are. The type says which part of `element` holds.
+/// An asynchronous event (`ibv_get_async_event(3)`). Programs must acknowledge each, because destroying an
+/// object waits for that. The type says which member of `element` is valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_async_event {
@@ -35,7 +35,7 @@ pub struct ibv_async_event {
     pub event_type: ibv_event_type,
 }
 
-/// Part of [`ibv_async_event`]: `element`.
+/// The type of `element` in [`ibv_async_event`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_async_event_element {

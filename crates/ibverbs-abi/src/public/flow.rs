@@ -1,4 +1,4 @@
-//! Flow steering: which received packets go to which queue pair.
+//! Flow steering: rules that direct received packets to queue pairs.
 
 use crate::*;
 
@@ -7,14 +7,14 @@ pub type ibv_flow_flags = u32;
 pub const IBV_FLOW_ATTR_FLAGS_DONT_TRAP: ibv_flow_flags = 1 << 1;
 pub const IBV_FLOW_ATTR_FLAGS_EGRESS: ibv_flow_flags = 1 << 2;
 
-/// Which packets a flow is about.
+/// Types of flows.
 pub type ibv_flow_attr_type = u32;
 pub const IBV_FLOW_ATTR_NORMAL: ibv_flow_attr_type = 0;
 pub const IBV_FLOW_ATTR_ALL_DEFAULT: ibv_flow_attr_type = 1;
 pub const IBV_FLOW_ATTR_MC_DEFAULT: ibv_flow_attr_type = 2;
 pub const IBV_FLOW_ATTR_SNIFFER: ibv_flow_attr_type = 3;
 
-/// Kinds of specifications; those of headers may be marked as inner ones of a tunnel.
+/// Types of flow specifications. IBV_FLOW_SPEC_INNER marks the inner headers of a tunnel.
 pub type ibv_flow_spec_type = u32;
 pub const IBV_FLOW_SPEC_ETH: ibv_flow_spec_type = 32;
 pub const IBV_FLOW_SPEC_IPV4: ibv_flow_spec_type = 48;
@@ -169,7 +169,7 @@ pub struct ibv_flow_spec_gre {
     pub mask: ibv_flow_gre_filter,
 }
 
-/// An MPLS label with its bits, in network byte order.
+/// An MPLS label stack entry, in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_mpls_filter {
@@ -186,7 +186,7 @@ pub struct ibv_flow_spec_mpls {
     pub mask: ibv_flow_mpls_filter,
 }
 
-/// The network's number in a VXLAN header, in network byte order.
+/// The VNI of a VXLAN header, in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_tunnel_filter {
@@ -203,7 +203,7 @@ pub struct ibv_flow_spec_tunnel {
     pub mask: ibv_flow_tunnel_filter,
 }
 
-/// Puts a number into the completions of what matches.
+/// Sets `flow_tag` of the completions of matching packets.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_spec_action_tag {
@@ -212,7 +212,7 @@ pub struct ibv_flow_spec_action_tag {
     pub tag_id: u32,
 }
 
-/// Drops what matches.
+/// Drops matching packets.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_spec_action_drop {
@@ -220,7 +220,7 @@ pub struct ibv_flow_spec_action_drop {
     pub size: u16,
 }
 
-/// Does an [`ibv_flow_action`] to what matches.
+/// Applies an [`ibv_flow_action`] to matching packets.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow_spec_action_handle {
@@ -229,7 +229,7 @@ pub struct ibv_flow_spec_action_handle {
     pub action: *const ibv_flow_action,
 }
 
-/// Counts what matches.
+/// Counts matching packets.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow_spec_counter_action {
@@ -238,15 +238,14 @@ pub struct ibv_flow_spec_counter_action {
     pub counters: *mut ibv_counters,
 }
 
-/// One specification of a flow; `type` and `size` of `hdr` say which one, and where the next
-/// begins.
+/// A specification of a flow. `hdr` has its type, and its size, behind which the next one begins.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow_spec {
     pub u: ibv_flow_spec_u,
 }
 
-/// Part of [`ibv_flow_spec`]: `u`.
+/// The type of `u` in [`ibv_flow_spec`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_flow_spec_u {
@@ -266,7 +265,7 @@ pub union ibv_flow_spec_u {
     pub flow_count: ibv_flow_spec_counter_action,
 }
 
-/// Part of [`ibv_flow_spec_u`]: `hdr`.
+/// The type of `hdr` in [`ibv_flow_spec_u`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_spec_u_hdr {
@@ -274,13 +273,13 @@ pub struct ibv_flow_spec_u_hdr {
     pub size: u16,
 }
 
-/// A flow (`ibv_create_flow(3)`). The specifications follow, without a gap.
+/// Attributes of a flow (`ibv_create_flow(3)`). The specifications follow without padding.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_flow_attr {
     pub comp_mask: u32,
     pub type_: ibv_flow_attr_type,
-    /// Bytes, the specifications included.
+    /// In bytes, with the specifications.
     pub size: u16,
     pub priority: u16,
     pub num_of_specs: u8,
@@ -288,7 +287,7 @@ pub struct ibv_flow_attr {
     pub flags: u32,
 }
 
-/// A flow that is in force. Allocated by the provider.
+/// An active flow. Allocated by the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow {

@@ -1,19 +1,19 @@
-//! Actions upon flows: IPsec ESP.
+//! Flow actions: IPsec ESP.
 
 use crate::*;
 
-/// An action that flows can refer to. Allocated by the provider.
+/// An action that flow specifications can name. Allocated by the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow_action {
     pub context: *mut ibv_context,
 }
 
-/// The parts of [`ibv_flow_action_esp_attr`] that hold.
+/// Mask of the members of [`ibv_flow_action_esp_attr`] that are valid.
 pub type ibv_flow_action_esp_mask = u32;
 pub const IBV_FLOW_ACTION_ESP_MASK_ESN: ibv_flow_action_esp_mask = 1 << 0;
 
-/// How ESP packets are encrypted or decrypted (`ibv_create_flow_action_esp(3)`).
+/// Attributes of an ESP action (`ibv_create_flow_action_esp(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_flow_action_esp_attr {
@@ -29,10 +29,10 @@ pub struct ibv_flow_action_esp_attr {
     pub esn: u32,
 }
 
-/// The kernel's description of an ESP action, as programs call it.
+/// The name that verbs.h has for the kernel's ESP attributes.
 pub type ibv_flow_action_esp = ib_uverbs_flow_action_esp;
 
-/// A header to be put around, as programs call it.
+/// The name that verbs.h has for the kernel's encapsulation header.
 pub type ibv_flow_action_esp_encap = ib_uverbs_flow_action_esp_encap;
 
 /// Flags of [`ibv_flow_action_esp`].
@@ -44,7 +44,7 @@ pub type ibv_flow_action_esp_keymat = ib_uverbs_flow_action_esp_keymat;
 /// Key material for AES-GCM.
 pub type ibv_flow_action_esp_keymat_aes_gcm = ib_uverbs_flow_action_esp_keymat_aes_gcm;
 
-/// How the initialisation vectors are made.
+/// Algorithms for initialisation vectors.
 pub type ibv_flow_action_esp_keymat_aes_gcm_iv_algo =
     ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo;
 
@@ -54,13 +54,13 @@ pub type ibv_flow_action_esp_replay = ib_uverbs_flow_action_esp_replay;
 /// Replay protection with a bitmap.
 pub type ibv_flow_action_esp_replay_bmp = ib_uverbs_flow_action_esp_replay_bmp;
 
-/// The kinds of key material and of its initialisation vectors.
+/// Kinds of key material and of initialisation vectors.
 pub const IBV_FLOW_ACTION_ESP_KEYMAT_AES_GCM: ib_uverbs_flow_action_esp_keymat =
     IB_UVERBS_FLOW_ACTION_ESP_KEYMAT_AES_GCM;
 pub const IBV_FLOW_ACTION_IV_ALGO_SEQ: ib_uverbs_flow_action_esp_keymat_aes_gcm_iv_algo =
     IB_UVERBS_FLOW_ACTION_IV_ALGO_SEQ;
 
-/// The kinds of replay protection.
+/// Kinds of replay protection.
 pub const IBV_FLOW_ACTION_ESP_REPLAY_NONE: ib_uverbs_flow_action_esp_replay =
     IB_UVERBS_FLOW_ACTION_ESP_REPLAY_NONE;
 pub const IBV_FLOW_ACTION_ESP_REPLAY_BMP: ib_uverbs_flow_action_esp_replay =

@@ -1,4 +1,4 @@
-//! What programs see: `infiniband/verbs.h`, `sa.h`, `tm_types.h` and `opcode.h`.
+//! The types of `infiniband/verbs.h`, `sa.h`, `tm_types.h` and `opcode.h`, which programs use.
 
 mod ah;
 mod context;

@@ -2,18 +2,18 @@
 
 use crate::*;
 
-/// Who may bind a window: any queue pair of its domain, or the one it is bound to.
+/// Types of memory windows: type 1 is bound by `ibv_bind_mw(3)`, type 2 by a work request.
 pub type ibv_mw_type = u32;
 pub const IBV_MW_TYPE_1: ibv_mw_type = 1;
 pub const IBV_MW_TYPE_2: ibv_mw_type = 2;
 
-/// What a window shows.
+/// The memory that a window gives access to.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_mw_bind_info {
     pub mr: *mut ibv_mr,
     pub addr: u64,
-    /// Bytes.
+    /// In bytes.
     pub length: u64,
     pub mw_access_flags: c_uint,
 }
@@ -29,7 +29,7 @@ pub struct ibv_mw {
     pub type_: ibv_mw_type,
 }
 
-/// An order to bind a window of type 1 (`ibv_bind_mw(3)`).
+/// A request to bind a type 1 window (`ibv_bind_mw(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_mw_bind {

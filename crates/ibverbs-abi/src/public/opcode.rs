@@ -1,12 +1,12 @@
 //! Opcodes of the base transport header.
 
-/// Transports: the high bits of an opcode.
+/// Transports: the upper bits of an opcode.
 pub const IBV_OPCODE_RC: u8 = 0x00;
 pub const IBV_OPCODE_UC: u8 = 0x20;
 pub const IBV_OPCODE_RD: u8 = 0x40;
 pub const IBV_OPCODE_UD: u8 = 0x60;
 
-/// Operations: the low bits.
+/// Operations: the lower bits of an opcode.
 pub const IBV_OPCODE_SEND_FIRST: u8 = 0x00;
 pub const IBV_OPCODE_SEND_MIDDLE: u8 = 0x01;
 pub const IBV_OPCODE_SEND_LAST: u8 = 0x02;

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// A protection domain (`ibv_alloc_pd(3)`): objects work together only within one. Allocated by the
+/// A protection domain (`ibv_alloc_pd(3)`): objects can be used together only within one. Allocated by the
 /// provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -11,29 +11,29 @@ pub struct ibv_pd {
     pub handle: u32,
 }
 
-/// How to make a thread domain.
+/// Attributes for allocating a thread domain.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_td_init_attr {
     pub comp_mask: u32,
 }
 
-/// A thread domain (`ibv_alloc_td(3)`): a promise that one thread at a time uses its objects.
+/// A thread domain (`ibv_alloc_td(3)`): the program guarantees that one thread at a time uses its objects.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_td {
     pub context: *mut ibv_context,
 }
 
-/// The parts of [`ibv_parent_domain_init_attr`] that hold.
+/// Mask of the members of [`ibv_parent_domain_init_attr`] that are valid.
 pub type ibv_parent_domain_init_attr_mask = u32;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS: ibv_parent_domain_init_attr_mask = 1 << 0;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT: ibv_parent_domain_init_attr_mask = 1 << 1;
 pub const IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC: ibv_parent_domain_init_attr_mask =
     1 << 2;
 
-/// How to make a protection domain upon another (`ibv_alloc_parent_domain(3)`), with a thread
-/// domain and an allocator of the program's.
+/// Attributes for allocating a parent domain (`ibv_alloc_parent_domain(3)`): a PD with a thread domain and
+/// the program's own allocator.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_parent_domain_init_attr {
@@ -60,6 +60,6 @@ pub struct ibv_parent_domain_init_attr {
     pub pd_context: *mut c_void,
 }
 
-/// What `alloc` of [`ibv_parent_domain_init_attr`] answers where the provider is to allocate itself:
-/// all ones.
+/// Return value of `alloc` of [`ibv_parent_domain_init_attr`] (all ones): the provider allocates the memory
+/// itself.
 pub const IBV_ALLOCATOR_USE_DEFAULT: *mut c_void = usize::MAX as *mut c_void;

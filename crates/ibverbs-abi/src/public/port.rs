@@ -1,8 +1,8 @@
-//! Ports and their state.
+//! Ports and their attributes.
 
 use crate::*;
 
-/// The largest payload of a packet: 128 << n bytes.
+/// MTU codes: code n is 128 << n bytes.
 pub type ibv_mtu = u32;
 pub const IBV_MTU_256: ibv_mtu = 1;
 pub const IBV_MTU_512: ibv_mtu = 2;
@@ -62,21 +62,21 @@ pub const IBV_PORT_LINK_SPEED_HDR_SUP: ibv_port_cap_flags2 = 1 << 5;
 pub const IBV_PORT_LINK_SPEED_NDR_SUP: ibv_port_cap_flags2 = 1 << 10;
 pub const IBV_PORT_LINK_SPEED_XDR_SUP: ibv_port_cap_flags2 = 1 << 12;
 
-/// `flags` of [`ibv_port_attr`]: every packet needs a global route header.
+/// `flags` of [`ibv_port_attr`]: every packet must have a global route header.
 pub const IBV_QPF_GRH_REQUIRED: ib_uverbs_query_port_flags = IB_UVERBS_QPF_GRH_REQUIRED;
 
-/// A port's state and limits (`ibv_query_port(3)`). 56 bytes; programs and providers of rdma-core
-/// before v49 know 52, without `active_speed_ex`.
+/// A port's attributes (`ibv_query_port(3)`). 56 bytes; programs and providers built for rdma-core before
+/// v49 have 52, without `active_speed_ex`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_port_attr {
     pub state: ibv_port_state,
     pub max_mtu: ibv_mtu,
     pub active_mtu: ibv_mtu,
-    /// Entries.
+    /// The number of entries.
     pub gid_tbl_len: c_int,
     pub port_cap_flags: u32,
-    /// Bytes.
+    /// In bytes.
     pub max_msg_sz: u32,
     pub bad_pkey_cntr: u32,
     pub qkey_viol_cntr: u32,
@@ -88,15 +88,15 @@ pub struct ibv_port_attr {
     pub sm_sl: u8,
     pub subnet_timeout: u8,
     pub init_type_reply: u8,
-    /// Lanes, as a code: 1, 2, 4, 8 and 16 stand for 1, 4, 8, 12 and 2.
+    /// Code of the link width: 1, 2, 4, 8 and 16 are 1, 4, 8, 12 and 2 lanes.
     pub active_width: u8,
-    /// Speed of a lane, as a code: 1 is 2.5, 2 is 5, 4 and 8 are 10, 16 is 14, 32 is 25, 64 is 50
-    /// and 128 is 100 Gb/s.
+    /// Code of a lane's speed: 1 is 2.5, 2 is 5, 4 and 8 are 10, 16 is 14, 32 is 25, 64 is 50 and 128 is
+    /// 100 Gbit/s.
     pub active_speed: u8,
     pub phys_state: u8,
     pub link_layer: u8,
     pub flags: u8,
     pub port_cap_flags2: u16,
-    /// The same, where 8 bits do not suffice; 0 means that `active_speed` holds.
+    /// As `active_speed`, for codes that do not fit into 8 bits. If it is 0, `active_speed` is valid.
     pub active_speed_ex: u32,
 }

@@ -1,8 +1,8 @@
-//! Queue pairs: making, changing, asking.
+//! Queue pairs: creating, modifying, querying.
 
 use crate::*;
 
-/// What a queue pair offers.
+/// Types of queue pairs.
 pub type ibv_qp_type = u32;
 pub const IBV_QPT_RC: ibv_qp_type = 2;
 pub const IBV_QPT_UC: ibv_qp_type = 3;
@@ -12,7 +12,7 @@ pub const IBV_QPT_XRC_SEND: ibv_qp_type = 9;
 pub const IBV_QPT_XRC_RECV: ibv_qp_type = 10;
 pub const IBV_QPT_DRIVER: ibv_qp_type = 0xff;
 
-/// Sizes of a queue pair.
+/// Capacities of a queue pair.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_qp_cap {
@@ -20,11 +20,11 @@ pub struct ibv_qp_cap {
     pub max_recv_wr: u32,
     pub max_send_sge: u32,
     pub max_recv_sge: u32,
-    /// Bytes that a send may carry in the request itself.
+    /// Largest inline data of a send, in bytes.
     pub max_inline_data: u32,
 }
 
-/// How to make a queue pair (`ibv_create_qp(3)`).
+/// Attributes for creating a queue pair (`ibv_create_qp(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_init_attr {
@@ -37,7 +37,7 @@ pub struct ibv_qp_init_attr {
     pub sq_sig_all: c_int,
 }
 
-/// The parts of [`ibv_qp_init_attr_ex`] that hold.
+/// Mask of the members of [`ibv_qp_init_attr_ex`] that are valid.
 pub type ibv_qp_init_attr_mask = u32;
 pub const IBV_QP_INIT_ATTR_PD: ibv_qp_init_attr_mask = 1 << 0;
 pub const IBV_QP_INIT_ATTR_XRCD: ibv_qp_init_attr_mask = 1 << 1;
@@ -47,7 +47,7 @@ pub const IBV_QP_INIT_ATTR_IND_TABLE: ibv_qp_init_attr_mask = 1 << 4;
 pub const IBV_QP_INIT_ATTR_RX_HASH: ibv_qp_init_attr_mask = 1 << 5;
 pub const IBV_QP_INIT_ATTR_SEND_OPS_FLAGS: ibv_qp_init_attr_mask = 1 << 6;
 
-/// What else a queue pair shall do.
+/// Flags for creating a queue pair.
 pub type ibv_qp_create_flags = u32;
 pub const IBV_QP_CREATE_BLOCK_SELF_MCAST_LB: ibv_qp_create_flags = 1 << 1;
 pub const IBV_QP_CREATE_SCATTER_FCS: ibv_qp_create_flags = 1 << 8;
@@ -55,7 +55,7 @@ pub const IBV_QP_CREATE_CVLAN_STRIPPING: ibv_qp_create_flags = 1 << 9;
 pub const IBV_QP_CREATE_SOURCE_QPN: ibv_qp_create_flags = 1 << 10;
 pub const IBV_QP_CREATE_PCI_WRITE_END_PADDING: ibv_qp_create_flags = 1 << 11;
 
-/// The operations that will be posted through an extended queue pair.
+/// Mask of the operations that will be posted through an extended queue pair.
 pub type ibv_qp_create_send_ops_flags = u32;
 pub const IBV_QP_EX_WITH_RDMA_WRITE: ibv_qp_create_send_ops_flags = 1 << 0;
 pub const IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM: ibv_qp_create_send_ops_flags = 1 << 1;
@@ -71,7 +71,7 @@ pub const IBV_QP_EX_WITH_TSO: ibv_qp_create_send_ops_flags = 1 << 10;
 pub const IBV_QP_EX_WITH_FLUSH: ibv_qp_create_send_ops_flags = 1 << 11;
 pub const IBV_QP_EX_WITH_ATOMIC_WRITE: ibv_qp_create_send_ops_flags = 1 << 12;
 
-/// How packets are spread over a table of work queues.
+/// RSS: how packets are distributed over the work queues of an indirection table.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_rx_hash_conf {
@@ -81,7 +81,7 @@ pub struct ibv_rx_hash_conf {
     pub rx_hash_fields_mask: u64,
 }
 
-/// How to make a queue pair with all there is (`ibv_create_qp_ex(3)`). It begins as an
+/// Attributes for creating an extended queue pair (`ibv_create_qp_ex(3)`). It begins like an
 /// [`ibv_qp_init_attr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -104,7 +104,7 @@ pub struct ibv_qp_init_attr_ex {
     pub send_ops_flags: u64,
 }
 
-/// The parts of [`ibv_qp_open_attr`] that hold.
+/// Mask of the members of [`ibv_qp_open_attr`] that are valid.
 pub type ibv_qp_open_attr_mask = u32;
 pub const IBV_QP_OPEN_ATTR_NUM: ibv_qp_open_attr_mask = 1 << 0;
 pub const IBV_QP_OPEN_ATTR_XRCD: ibv_qp_open_attr_mask = 1 << 1;
@@ -112,7 +112,7 @@ pub const IBV_QP_OPEN_ATTR_CONTEXT: ibv_qp_open_attr_mask = 1 << 2;
 pub const IBV_QP_OPEN_ATTR_TYPE: ibv_qp_open_attr_mask = 1 << 3;
 pub const IBV_QP_OPEN_ATTR_RESERVED: ibv_qp_open_attr_mask = 1 << 4;
 
-/// The shared queue pair to open (`ibv_open_qp(3)`).
+/// Attributes for opening a shared queue pair (`ibv_open_qp(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_open_attr {
@@ -123,7 +123,7 @@ pub struct ibv_qp_open_attr {
     pub qp_type: ibv_qp_type,
 }
 
-/// The parts of [`ibv_qp_attr`] that hold.
+/// Mask of the members of [`ibv_qp_attr`] that are valid.
 pub type ibv_qp_attr_mask = u32;
 pub const IBV_QP_STATE: ibv_qp_attr_mask = 1 << 0;
 pub const IBV_QP_CUR_STATE: ibv_qp_attr_mask = 1 << 1;
@@ -148,17 +148,17 @@ pub const IBV_QP_CAP: ibv_qp_attr_mask = 1 << 19;
 pub const IBV_QP_DEST_QPN: ibv_qp_attr_mask = 1 << 20;
 pub const IBV_QP_RATE_LIMIT: ibv_qp_attr_mask = 1 << 25;
 
-/// How to ask whether data arrives in order.
+/// Flags of `ibv_query_qp_data_in_order(3)`.
 pub type ibv_query_qp_data_in_order_flags = u32;
 pub const IBV_QUERY_QP_DATA_IN_ORDER_RETURN_CAPS: ibv_query_qp_data_in_order_flags = 1 << 0;
 pub const IBV_QUERY_QP_DATA_IN_ORDER_DEVICE_ONLY: ibv_query_qp_data_in_order_flags = 1 << 1;
 
-/// What arrives in order (`ibv_query_qp_data_in_order(3)`).
+/// Capabilities that `ibv_query_qp_data_in_order(3)` returns.
 pub type ibv_query_qp_data_in_order_caps = u32;
 pub const IBV_QUERY_QP_DATA_IN_ORDER_WHOLE_MSG: ibv_query_qp_data_in_order_caps = 1 << 0;
 pub const IBV_QUERY_QP_DATA_IN_ORDER_ALIGNED_128_BYTES: ibv_query_qp_data_in_order_caps = 1 << 1;
 
-/// State of a queue pair.
+/// States of a queue pair.
 pub type ibv_qp_state = u32;
 pub const IBV_QPS_RESET: ibv_qp_state = 0;
 pub const IBV_QPS_INIT: ibv_qp_state = 1;
@@ -169,13 +169,13 @@ pub const IBV_QPS_SQE: ibv_qp_state = 5;
 pub const IBV_QPS_ERR: ibv_qp_state = 6;
 pub const IBV_QPS_UNKNOWN: ibv_qp_state = 7;
 
-/// State of path migration.
+/// States of path migration.
 pub type ibv_mig_state = u32;
 pub const IBV_MIG_MIGRATED: ibv_mig_state = 0;
 pub const IBV_MIG_REARM: ibv_mig_state = 1;
 pub const IBV_MIG_ARMED: ibv_mig_state = 2;
 
-/// State and attributes of a queue pair (`ibv_modify_qp(3)`, `ibv_query_qp(3)`).
+/// Attributes of a queue pair (`ibv_modify_qp(3)`, `ibv_query_qp(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_attr {
@@ -197,34 +197,34 @@ pub struct ibv_qp_attr {
     pub sq_draining: u8,
     pub max_rd_atomic: u8,
     pub max_dest_rd_atomic: u8,
-    /// Time that a sender is told to wait for a receive: a code of the specification.
+    /// RNR NAK timer, a code of the InfiniBand specification.
     pub min_rnr_timer: u8,
     pub port_num: u8,
-    /// Time to wait for an acknowledgement: 4.096 us * 2^n; 0 for ever.
+    /// Ack timeout: 4.096 us * 2^n; 0 is infinite.
     pub timeout: u8,
     pub retry_cnt: u8,
-    /// 7 for ever.
+    /// 7 is infinite.
     pub rnr_retry: u8,
     pub alt_port_num: u8,
     pub alt_timeout: u8,
-    /// Kilobits per second.
+    /// In kbit/s.
     pub rate_limit: u32,
 }
 
-/// At what rate to send (`ibv_modify_qp_rate_limit(3)`).
+/// Packet pacing of a queue pair (`ibv_modify_qp_rate_limit(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_qp_rate_limit_attr {
-    /// Kilobits per second.
+    /// In kbit/s.
     pub rate_limit: u32,
-    /// Bytes.
+    /// In bytes.
     pub max_burst_sz: u32,
-    /// Bytes.
+    /// In bytes.
     pub typical_pkt_sz: u16,
     pub comp_mask: u32,
 }
 
-/// Enhanced connection establishment: vendor options that both ends agree on (`ibv_query_ece(3)`).
+/// Enhanced connection establishment: vendor options that both sides negotiate (`ibv_query_ece(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_ece {
@@ -233,8 +233,8 @@ pub struct ibv_ece {
     pub comp_mask: u32,
 }
 
-/// A queue pair (`ibv_create_qp(3)`). Allocated by the provider; the library initialises the lock
-/// and counts events in it.
+/// A queue pair (`ibv_create_qp(3)`). Allocated by the provider; the library initialises the mutex and
+/// maintains the event count.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp {

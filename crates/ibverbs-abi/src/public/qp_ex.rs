@@ -2,9 +2,9 @@
 
 use crate::*;
 
-/// An extended queue pair (`ibv_qp_to_qp_ex(3)`): requests are built by calls (`ibv_wr_post(3)`)
-/// that the provider fills in. It begins as an [`ibv_qp`]. 360 bytes; before v45 it was without
-/// `wr_flush` (352), before v44 without `wr_atomic_write` too (344).
+/// An extended queue pair (`ibv_qp_to_qp_ex(3)`). The provider's functions build work requests
+/// (`ibv_wr_post(3)`). It begins like an [`ibv_qp`]. 360 bytes; 352 before v45, without `wr_flush`; 344
+/// before v44, also without `wr_atomic_write`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_qp_ex {

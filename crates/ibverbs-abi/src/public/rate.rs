@@ -1,7 +1,7 @@
 //! Static rates of paths.
 
-/// The rate at which a path takes packets: `static_rate` of [`ibv_ah_attr`](crate::ibv_ah_attr). The codes are not in
-/// the order of the rates.
+/// Static rate of a path: `static_rate` of [`ibv_ah_attr`](crate::ibv_ah_attr). The codes are not in the
+/// order of the rates.
 pub type ibv_rate = u32;
 pub const IBV_RATE_MAX: ibv_rate = 0;
 pub const IBV_RATE_2_5_GBPS: ibv_rate = 2;

@@ -27,7 +27,7 @@ pub struct ibv_sa_path_rec {
     pub preference: u8,
 }
 
-/// A multicast group and one's membership in it.
+/// A multicast member record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_sa_mcmember_rec {
@@ -70,7 +70,7 @@ pub struct ibv_sa_service_rec {
 /// Bit of `reversible_numpath` of [`ibv_path_record`].
 pub const IBV_PATH_RECORD_REVERSIBLE: u32 = 128;
 
-/// A path record as it is on the wire; in network byte order.
+/// A path record in the wire format; in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_path_record {
@@ -100,7 +100,7 @@ pub const IBV_PATH_FLAG_INBOUND: u32 = 1 << 4;
 pub const IBV_PATH_FLAG_INBOUND_REVERSE: u32 = 1 << 5;
 pub const IBV_PATH_FLAG_BIDIRECTIONAL: u32 = 0x28;
 
-/// A path record and what it is for.
+/// A path record and its purpose.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_path_data {

@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// The parts of [`ibv_srq_attr`] that `ibv_modify_srq(3)` changes.
+/// Mask of the members of [`ibv_srq_attr`] that `ibv_modify_srq(3)` changes.
 pub type ibv_srq_attr_mask = u32;
 pub const IBV_SRQ_MAX_WR: ibv_srq_attr_mask = 1 << 0;
 pub const IBV_SRQ_LIMIT: ibv_srq_attr_mask = 1 << 1;
@@ -13,11 +13,11 @@ pub const IBV_SRQ_LIMIT: ibv_srq_attr_mask = 1 << 1;
 pub struct ibv_srq_attr {
     pub max_wr: u32,
     pub max_sge: u32,
-    /// An event comes when fewer requests than this are left; 0 for none.
+    /// An event is generated when fewer requests than this are left; 0 for no event.
     pub srq_limit: u32,
 }
 
-/// How to make a shared receive queue (`ibv_create_srq(3)`).
+/// Attributes for creating a shared receive queue (`ibv_create_srq(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_srq_init_attr {
@@ -25,13 +25,13 @@ pub struct ibv_srq_init_attr {
     pub attr: ibv_srq_attr,
 }
 
-/// Kinds of shared receive queues.
+/// Types of shared receive queues.
 pub type ibv_srq_type = u32;
 pub const IBV_SRQT_BASIC: ibv_srq_type = 0;
 pub const IBV_SRQT_XRC: ibv_srq_type = 1;
 pub const IBV_SRQT_TM: ibv_srq_type = 2;
 
-/// The parts of [`ibv_srq_init_attr_ex`] that hold.
+/// Mask of the members of [`ibv_srq_init_attr_ex`] that are valid.
 pub type ibv_srq_init_attr_mask = u32;
 pub const IBV_SRQ_INIT_ATTR_TYPE: ibv_srq_init_attr_mask = 1 << 0;
 pub const IBV_SRQ_INIT_ATTR_PD: ibv_srq_init_attr_mask = 1 << 1;
@@ -40,7 +40,7 @@ pub const IBV_SRQ_INIT_ATTR_CQ: ibv_srq_init_attr_mask = 1 << 3;
 pub const IBV_SRQ_INIT_ATTR_TM: ibv_srq_init_attr_mask = 1 << 4;
 pub const IBV_SRQ_INIT_ATTR_RESERVED: ibv_srq_init_attr_mask = 1 << 5;
 
-/// How much tag matching to prepare for.
+/// Capacities for tag matching.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_tm_cap {
@@ -48,7 +48,7 @@ pub struct ibv_tm_cap {
     pub max_ops: u32,
 }
 
-/// How to make a shared receive queue of any kind (`ibv_create_srq_ex(3)`).
+/// Attributes for creating a shared receive queue of any type (`ibv_create_srq_ex(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_srq_init_attr_ex {
@@ -62,8 +62,8 @@ pub struct ibv_srq_init_attr_ex {
     pub tm_cap: ibv_tm_cap,
 }
 
-/// A shared receive queue. Allocated by the provider; the library initialises the lock and counts
-/// events in it.
+/// A shared receive queue. Allocated by the provider; the library initialises the mutex and maintains the
+/// event count.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_srq {

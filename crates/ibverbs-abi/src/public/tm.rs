@@ -1,8 +1,8 @@
-//! Tag matching: orders and headers.
+//! Tag matching: operations and headers.
 
 use crate::*;
 
-/// What to do with the list of tags.
+/// Operations on the list of tags.
 pub type ibv_ops_wr_opcode = u32;
 pub const IBV_WR_TAG_ADD: ibv_ops_wr_opcode = 0;
 pub const IBV_WR_TAG_DEL: ibv_ops_wr_opcode = 1;
@@ -13,7 +13,7 @@ pub type ibv_ops_flags = u32;
 pub const IBV_OPS_SIGNALED: ibv_ops_flags = 1 << 0;
 pub const IBV_OPS_TM_SYNC: ibv_ops_flags = 1 << 1;
 
-/// An order to a tag matching SRQ (`ibv_post_srq_ops(3)`).
+/// An operation for a tag matching SRQ (`ibv_post_srq_ops(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_ops_wr {
@@ -24,7 +24,7 @@ pub struct ibv_ops_wr {
     pub tm: ibv_ops_wr_tm,
 }
 
-/// Part of [`ibv_ops_wr`]: `tm`.
+/// The type of `tm` in [`ibv_ops_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_ops_wr_tm {
@@ -33,7 +33,7 @@ pub struct ibv_ops_wr_tm {
     pub add: ibv_ops_wr_tm_add,
 }
 
-/// Part of [`ibv_ops_wr_tm`]: `add`.
+/// The type of `add` in [`ibv_ops_wr_tm`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_ops_wr_tm_add {
@@ -44,14 +44,14 @@ pub struct ibv_ops_wr_tm_add {
     pub mask: u64,
 }
 
-/// What a tagged message does.
+/// Operations of tagged messages.
 pub type ibv_tmh_op = u32;
 pub const IBV_TMH_NO_TAG: ibv_tmh_op = 0;
 pub const IBV_TMH_RNDV: ibv_tmh_op = 1;
 pub const IBV_TMH_FIN: ibv_tmh_op = 2;
 pub const IBV_TMH_EAGER: ibv_tmh_op = 3;
 
-/// The header before a tagged message's payload; in network byte order.
+/// The header in front of a tagged message's payload; in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_tmh {
@@ -61,7 +61,7 @@ pub struct ibv_tmh {
     pub tag: u64,
 }
 
-/// What a rendezvous header adds: where the payload can be read. In network byte order.
+/// The rendezvous header, which says where to read the payload; in network byte order.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_rvh {

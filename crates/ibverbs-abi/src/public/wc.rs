@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// How a work request ended.
+/// Completion statuses.
 pub type ibv_wc_status = u32;
 pub const IBV_WC_SUCCESS: ibv_wc_status = 0;
 pub const IBV_WC_LOC_LEN_ERR: ibv_wc_status = 1;
@@ -29,7 +29,7 @@ pub const IBV_WC_GENERAL_ERR: ibv_wc_status = 21;
 pub const IBV_WC_TM_ERR: ibv_wc_status = 22;
 pub const IBV_WC_TM_RNDV_INCOMPLETE: ibv_wc_status = 23;
 
-/// What was completed. Bit 7 tells receives from sends.
+/// Opcodes of completions. Bit 7 is set for receives.
 pub type ibv_wc_opcode = u32;
 pub const IBV_WC_SEND: ibv_wc_opcode = 0;
 pub const IBV_WC_RDMA_WRITE: ibv_wc_opcode = 1;
@@ -52,10 +52,10 @@ pub const IBV_WC_DRIVER1: ibv_wc_opcode = 135;
 pub const IBV_WC_DRIVER2: ibv_wc_opcode = 136;
 pub const IBV_WC_DRIVER3: ibv_wc_opcode = 137;
 
-/// The place of the bit `IBV_WC_IP_CSUM_OK`.
+/// Number of the bit `IBV_WC_IP_CSUM_OK`.
 pub const IBV_WC_IP_CSUM_OK_SHIFT: u32 = 2;
 
-/// The fields of completions that an extended completion queue shall be able to give.
+/// Mask of the completion fields that an extended completion queue must provide.
 pub type ibv_create_cq_wc_flags = u32;
 pub const IBV_WC_EX_WITH_BYTE_LEN: ibv_create_cq_wc_flags = 1 << 0;
 pub const IBV_WC_EX_WITH_IMM: ibv_create_cq_wc_flags = 1 << 1;
@@ -70,13 +70,13 @@ pub const IBV_WC_EX_WITH_FLOW_TAG: ibv_create_cq_wc_flags = 1 << 9;
 pub const IBV_WC_EX_WITH_TM_INFO: ibv_create_cq_wc_flags = 1 << 10;
 pub const IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK: ibv_create_cq_wc_flags = 1 << 11;
 
-/// What the fields of an [`ibv_wc`] need.
+/// The fields of an [`ibv_wc`].
 pub const IBV_WC_STANDARD_FLAGS: u32 = 127;
 
-/// All that this library knows.
+/// All flags that this library knows.
 pub const IBV_CREATE_CQ_SUP_WC_FLAGS: u32 = 0xfff;
 
-/// What else is known of a completion.
+/// Flags of a completion.
 pub type ibv_wc_flags = u32;
 pub const IBV_WC_GRH: ibv_wc_flags = 1 << 0;
 pub const IBV_WC_WITH_IMM: ibv_wc_flags = 1 << 1;
@@ -86,8 +86,8 @@ pub const IBV_WC_TM_SYNC_REQ: ibv_wc_flags = 1 << 4;
 pub const IBV_WC_TM_MATCH: ibv_wc_flags = 1 << 5;
 pub const IBV_WC_TM_DATA_VALID: ibv_wc_flags = 1 << 6;
 
-/// A completion (`ibv_poll_cq(3)`). With an error only `wr_id`, `status`, `qp_num` and `vendor_err`
-/// hold.
+/// A completion (`ibv_poll_cq(3)`). If `status` is an error, only `wr_id`, `status`, `qp_num` and
+/// `vendor_err` are valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_wc {
@@ -95,7 +95,7 @@ pub struct ibv_wc {
     pub status: ibv_wc_status,
     pub opcode: ibv_wc_opcode,
     pub vendor_err: u32,
-    /// Bytes transferred; of a datagram with its global route header.
+    /// Bytes transferred; on UD including the 40 bytes of the GRH.
     pub byte_len: u32,
     pub imm: ibv_wc_imm,
     pub qp_num: u32,
@@ -107,7 +107,7 @@ pub struct ibv_wc {
     pub dlid_path_bits: u8,
 }
 
-/// Part of [`ibv_wc`]: `imm`.
+/// The type of `imm` in [`ibv_wc`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_wc_imm {

@@ -1,17 +1,17 @@
-//! Work queues and tables of them.
+//! Work queues and RWQ indirection tables.
 
 use crate::*;
 
-/// Kinds of work queues.
+/// Types of work queues.
 pub type ibv_wq_type = u32;
 pub const IBV_WQT_RQ: ibv_wq_type = 0;
 
-/// The parts of [`ibv_wq_init_attr`] that hold.
+/// Mask of the members of [`ibv_wq_init_attr`] that are valid.
 pub type ibv_wq_init_attr_mask = u32;
 pub const IBV_WQ_INIT_ATTR_FLAGS: ibv_wq_init_attr_mask = 1 << 0;
 pub const IBV_WQ_INIT_ATTR_RESERVED: ibv_wq_init_attr_mask = 1 << 1;
 
-/// What a work queue does with packets.
+/// Flags of a work queue.
 pub type ibv_wq_flags = u32;
 pub const IBV_WQ_FLAGS_CVLAN_STRIPPING: ibv_wq_flags = 1 << 0;
 pub const IBV_WQ_FLAGS_SCATTER_FCS: ibv_wq_flags = 1 << 1;
@@ -19,7 +19,7 @@ pub const IBV_WQ_FLAGS_DELAY_DROP: ibv_wq_flags = 1 << 2;
 pub const IBV_WQ_FLAGS_PCI_WRITE_END_PADDING: ibv_wq_flags = 1 << 3;
 pub const IBV_WQ_FLAGS_RESERVED: ibv_wq_flags = 1 << 4;
 
-/// How to make a work queue (`ibv_create_wq(3)`).
+/// Attributes for creating a work queue (`ibv_create_wq(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_wq_init_attr {
@@ -33,21 +33,21 @@ pub struct ibv_wq_init_attr {
     pub create_flags: u32,
 }
 
-/// State of a work queue.
+/// States of a work queue.
 pub type ibv_wq_state = u32;
 pub const IBV_WQS_RESET: ibv_wq_state = 0;
 pub const IBV_WQS_RDY: ibv_wq_state = 1;
 pub const IBV_WQS_ERR: ibv_wq_state = 2;
 pub const IBV_WQS_UNKNOWN: ibv_wq_state = 3;
 
-/// The parts of [`ibv_wq_attr`] that hold.
+/// Mask of the members of [`ibv_wq_attr`] that are valid.
 pub type ibv_wq_attr_mask = u32;
 pub const IBV_WQ_ATTR_STATE: ibv_wq_attr_mask = 1 << 0;
 pub const IBV_WQ_ATTR_CURR_STATE: ibv_wq_attr_mask = 1 << 1;
 pub const IBV_WQ_ATTR_FLAGS: ibv_wq_attr_mask = 1 << 2;
 pub const IBV_WQ_ATTR_RESERVED: ibv_wq_attr_mask = 1 << 3;
 
-/// What to change of a work queue (`ibv_modify_wq(3)`).
+/// Attributes to change (`ibv_modify_wq(3)`).
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_wq_attr {
@@ -58,8 +58,8 @@ pub struct ibv_wq_attr {
     pub flags_mask: u32,
 }
 
-/// A work queue: the receiving half of a raw queue pair. Allocated by the provider; the library
-/// initialises the lock and counts events in it.
+/// A work queue: the receive queue of raw packet queue pairs. Allocated by the provider; the library
+/// initialises the mutex and maintains the event count.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_wq {
@@ -84,11 +84,11 @@ pub struct ibv_wq {
     pub comp_mask: u32,
 }
 
-/// The parts of [`ibv_rwq_ind_table_init_attr`] that hold; none yet.
+/// `comp_mask` of [`ibv_rwq_ind_table_init_attr`]; no bit is defined yet.
 pub type ibv_ind_table_init_attr_mask = u32;
 pub const IBV_CREATE_IND_TABLE_RESERVED: ibv_ind_table_init_attr_mask = 1 << 0;
 
-/// How to make a table of work queues (`ibv_create_rwq_ind_table(3)`).
+/// Attributes for creating an RWQ indirection table (`ibv_create_rwq_ind_table(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_rwq_ind_table_init_attr {
@@ -98,7 +98,7 @@ pub struct ibv_rwq_ind_table_init_attr {
     pub comp_mask: u32,
 }
 
-/// A table of work queues over which a hash spreads packets. Allocated by the provider.
+/// An RWQ indirection table: the RSS hash of a packet selects an entry. Allocated by the provider.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_rwq_ind_table {

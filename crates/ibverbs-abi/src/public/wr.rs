@@ -2,7 +2,7 @@
 
 use crate::*;
 
-/// What a send request does.
+/// Opcodes of send requests.
 pub type ibv_wr_opcode = u32;
 pub const IBV_WR_RDMA_WRITE: ibv_wr_opcode = 0;
 pub const IBV_WR_RDMA_WRITE_WITH_IMM: ibv_wr_opcode = 1;
@@ -27,17 +27,17 @@ pub const IBV_SEND_SOLICITED: ibv_send_flags = 1 << 2;
 pub const IBV_SEND_INLINE: ibv_send_flags = 1 << 3;
 pub const IBV_SEND_IP_CSUM: ibv_send_flags = 1 << 4;
 
-/// How far data must have come before a flush is done, as a mask.
+/// Placement types of a flush, as a mask: global visibility or persistence.
 pub type ibv_placement_type = u32;
 pub const IBV_FLUSH_GLOBAL: ibv_placement_type = 1;
 pub const IBV_FLUSH_PERSISTENT: ibv_placement_type = 2;
 
-/// What a flush covers.
+/// Selectivity of a flush: a range or the whole memory region.
 pub type ibv_selectivity_level = u32;
 pub const IBV_FLUSH_RANGE: ibv_selectivity_level = 0;
 pub const IBV_FLUSH_MR: ibv_selectivity_level = 1;
 
-/// Memory to copy from, for inline data.
+/// A piece of memory for inline data.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_data_buf {
@@ -45,18 +45,17 @@ pub struct ibv_data_buf {
     pub length: usize,
 }
 
-/// A piece of registered memory.
+/// A scatter/gather element: a piece of registered memory.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_sge {
     pub addr: u64,
-    /// Bytes.
+    /// In bytes.
     pub length: u32,
     pub lkey: u32,
 }
 
-/// A send request, one of a list (`ibv_post_send(3)`). The operation says which parts of the unions
-/// hold.
+/// A send request in a list (`ibv_post_send(3)`). The opcode says which members of the unions are valid.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_send_wr {
@@ -72,7 +71,7 @@ pub struct ibv_send_wr {
     pub op: ibv_send_wr_op,
 }
 
-/// Part of [`ibv_send_wr`]: `imm`.
+/// The type of `imm` in [`ibv_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_imm {
@@ -80,7 +79,7 @@ pub union ibv_send_wr_imm {
     pub invalidate_rkey: u32,
 }
 
-/// Part of [`ibv_send_wr`]: `wr`.
+/// The type of `wr` in [`ibv_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_wr {
@@ -89,7 +88,7 @@ pub union ibv_send_wr_wr {
     pub ud: ibv_send_wr_wr_ud,
 }
 
-/// Part of [`ibv_send_wr_wr`]: `rdma`.
+/// The type of `rdma` in [`ibv_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_send_wr_wr_rdma {
@@ -97,7 +96,7 @@ pub struct ibv_send_wr_wr_rdma {
     pub rkey: u32,
 }
 
-/// Part of [`ibv_send_wr_wr`]: `atomic`.
+/// The type of `atomic` in [`ibv_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_send_wr_wr_atomic {
@@ -107,7 +106,7 @@ pub struct ibv_send_wr_wr_atomic {
     pub rkey: u32,
 }
 
-/// Part of [`ibv_send_wr_wr`]: `ud`.
+/// The type of `ud` in [`ibv_send_wr_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_send_wr_wr_ud {
@@ -116,21 +115,21 @@ pub struct ibv_send_wr_wr_ud {
     pub remote_qkey: u32,
 }
 
-/// Part of [`ibv_send_wr`]: `qp_type`.
+/// The type of `qp_type` in [`ibv_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_qp_type {
     pub xrc: ibv_send_wr_qp_type_xrc,
 }
 
-/// Part of [`ibv_send_wr_qp_type`]: `xrc`.
+/// The type of `xrc` in [`ibv_send_wr_qp_type`].
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct ibv_send_wr_qp_type_xrc {
     pub remote_srqn: u32,
 }
 
-/// Part of [`ibv_send_wr`]: `op`.
+/// The type of `op` in [`ibv_send_wr`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union ibv_send_wr_op {
@@ -138,7 +137,7 @@ pub union ibv_send_wr_op {
     pub tso: ibv_send_wr_op_tso,
 }
 
-/// Part of [`ibv_send_wr_op`]: `bind_mw`.
+/// The type of `bind_mw` in [`ibv_send_wr_op`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_send_wr_op_bind_mw {
@@ -147,7 +146,7 @@ pub struct ibv_send_wr_op_bind_mw {
     pub bind_info: ibv_mw_bind_info,
 }
 
-/// Part of [`ibv_send_wr_op`]: `tso`.
+/// The type of `tso` in [`ibv_send_wr_op`].
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_send_wr_op_tso {
@@ -156,7 +155,7 @@ pub struct ibv_send_wr_op_tso {
     pub mss: u16,
 }
 
-/// A receive request, one of a list (`ibv_post_recv(3)`).
+/// A receive request in a list (`ibv_post_recv(3)`).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct ibv_recv_wr {

@@ -1,5 +1,5 @@
-//! What a C compiler makes of headers: gcc compiles them and its debug information is read, so that
-//! every struct, field and enumerator is seen without a list that could miss one.
+//! The C side: gcc compiles the headers, and the layouts come from its debug information, so that every
+//! struct, field and enumerator is compared without a list that could miss one.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,9 +24,9 @@ type Entry<'a, 'b> = gimli::DebuggingInformationEntry<'a, 'b, Reader<'b>>;
 pub struct CStruct {
     pub union: bool,
     pub size: usize,
-    /// Path of each field (`op.tso.mss`; what is anonymous has no part in it), offset, size.
+    /// Path of each field (`op.tso.mss`, without anonymous members), offset, size.
     pub members: BTreeMap<String, (usize, usize)>,
-    /// Bit-fields: path, and number of the bit in the struct.
+    /// Bit-fields: path, and index of the bit in the struct.
     pub bits: BTreeMap<String, usize>,
 }
 
@@ -37,15 +37,15 @@ pub struct Headers {
     pub macros: BTreeMap<String, i128>,
 }
 
-/// Only what these directories declare counts; the rest is the C library's.
+/// Only declarations in these directories are compared; the others are libc's.
 fn is_ours(file: &str) -> bool {
     ["/infiniband/", "/rdma/", "/kernel-abi/"]
         .iter()
         .any(|dir| file.contains(dir))
 }
 
-/// Reads `headers`, found in `include` or else where gcc looks. `wanted` says
-/// whether to ask for a macro's value, given its name and whether it is plainly a number.
+/// Reads `headers` from `include` or gcc's search path. `wanted` gets a macro's name and whether it is a
+/// plain number, and returns whether to evaluate it.
 pub fn read(
     name: &str,
     include: Option<&Path>,
@@ -103,7 +103,7 @@ fn gcc(include: Option<&Path>) -> Command {
     gcc
 }
 
-/// Runs a command and gives its output; a failure is the test's, with everything it said.
+/// Runs a command and returns its output. Fails the test, with all output, if the command fails.
 pub fn run(command: &mut Command) -> String {
     let output = command
         .output()
@@ -117,7 +117,7 @@ pub fn run(command: &mut Command) -> String {
     String::from_utf8(output.stdout).expect("the output is UTF-8")
 }
 
-/// The macros of our headers that stand for a number, from `gcc -E -dD`.
+/// The macros of these headers that expand to a number, from `gcc -E -dD`.
 fn number_macros(expanded: &str, wanted: &dyn Fn(&str, bool) -> bool) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut ours = false;
@@ -252,7 +252,7 @@ impl Unit<'_> {
             .transpose()
     }
 
-    /// The header in which something is declared, as gcc found it.
+    /// The path of the header that declares something.
     fn file_of(&self, entry: &Entry<'_, '_>) -> gimli::Result<String> {
         let (Some(index), Some(lines)) = (entry.attr(DW_AT_decl_file)?, &self.unit.line_program)
         else {
@@ -292,7 +292,7 @@ impl Unit<'_> {
             for at in self.children(Some(at))? {
                 let range = self.unit.entry(at)?;
                 if range.tag() == DW_TAG_subrange_type {
-                    // Neither is there in an array of no given length.
+                    // An array without a length has neither.
                     size *= match number(&range, DW_AT_count)? {
                         Some(count) => count,
                         None => number(&range, DW_AT_upper_bound)?.map_or(0, |last| last + 1),
@@ -319,7 +319,7 @@ impl Unit<'_> {
         Ok(())
     }
 
-    /// Lists the fields of a struct or union, and those of the nameless types in it.
+    /// Lists the fields of a struct or union, and those of its anonymous members.
     fn read_members(
         &self,
         at: UnitOffset,

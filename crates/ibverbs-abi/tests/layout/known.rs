@@ -1,5 +1,5 @@
-//! What may differ between these types, which are those of rdma-core's newest release, and the headers
-//! that are compared with them. Whatever is not listed here and differs is a failure.
+//! Known differences between this crate's types, which are those of rdma-core's newest release, and the
+//! headers that they are compared with. Every other difference fails the test.
 
 use ibverbs_abi::{CMDB_BUFFER_ERROR, CMDB_FALLBACK_IOCTL_ONLY, CMDB_FALLBACK_REQUIRE_EX};
 
@@ -21,8 +21,8 @@ pub const NEWER_TYPES: &[(&str, usize)] = &[
     ("verbs_dmah", 16),
 ];
 
-/// Fields at the end of a type, or in its padding, that older headers do not have. Programs built
-/// against those hand over a shorter one.
+/// Fields at the end of a type, or in its padding, that older headers do not have. Programs built with
+/// those pass a shorter structure.
 pub const NEWER_FIELDS: &[(&str, &str)] = &[
     ("ib_uverbs_query_port_resp_ex", "active_speed_ex"),
     ("ibv_mr_init_attr", "buf"),
@@ -31,10 +31,10 @@ pub const NEWER_FIELDS: &[(&str, &str)] = &[
     ("ibv_qp_ex", "wr_flush"),
 ];
 
-/// Padding out of which a newer field has been cut.
+/// Padding that a newer field has partly taken.
 pub const SHRUNK_PADDING: &[(&str, &str)] = &[("ib_uverbs_query_port_resp_ex", "reserved")];
 
-/// Beginnings of the names of constants that Debian 12's headers do not have.
+/// Prefixes of constants that Debian 12's headers do not have.
 pub const NEWER_CONSTANTS: &[&str] = &[
     "CREATE_CQ_CMD_FLAGS_WITH_MEM_",
     "IBV_ACCESS_FLUSH_",
@@ -118,61 +118,61 @@ pub const NEWER_CONSTANTS: &[&str] = &[
     "UVERBS_OBJECT_DMAH",
 ];
 
-/// Numbers of things, which are lower in older headers.
+/// Counts, which are lower in older headers.
 pub const COUNTS: &[&str] = &[
     "RDMA_NLDEV_ATTR_MAX",
     "RDMA_NLDEV_NUM_OPS",
     "RDMA_NL_NUM_GROUPS",
 ];
 
-/// Beginnings of C's names that are left out here, and why.
+/// Prefixes of C names that this crate leaves out, and why.
 pub const LEFT_OUT: &[&str] = &[
-    // How C's macros build commands; constants that only they use.
+    // Constants that only the C macros for building commands use.
     "DECLARE_",
     "_ABI_ALIGN_",
     "empty",
-    // The library's own answers about the two ways of giving commands; never seen by a provider.
+    // Internal results of choosing between ioctl and write, which no provider sees.
     "ERROR",
     "SUCCESS",
     "TRY_WRITE",
-    // The clients of RDMA netlink for iWARP's port mapper and for path resolution, which libibverbs
-    // is not.
+    // RDMA netlink clients for iWARP's port mapper and for path resolution, which are not part of
+    // libibverbs.
     "IWPM_",
     "LS_",
     "RDMA_NL_IWPM_",
     "RDMA_NL_LS_",
     "rdma_ls_",
     "rdma_nla_ls_",
-    // Old names of UVERBS_ID_NS_*.
+    // Old names of UVERBS_ID_NS_* constants.
     "UVERBS_UDATA_DRIVER_DATA_",
 ];
 
-/// Names that are not C's.
+/// Names that C does not have.
 pub const OURS: &[&str] = &[
     "CMDB_BUFFER_ERROR",
     "CMDB_FALLBACK_IOCTL_ONLY",
     "CMDB_FALLBACK_REQUIRE_EX",
-    // Declared in C, but defined nowhere in its headers.
+    // Only declared in the C headers.
     "_compat_ibv_port_attr",
-    // Of ccan, not rdma-core's.
+    // From ccan, not from rdma-core.
     "list_node",
-    // Between the library and uroce.
+    // The interface between the library and uroce.
     "verbs_software_ops",
-    // How much a provider ABI's verbs_context takes: see layouts.rs.
+    // The size of verbs_context per provider ABI: see layouts.rs.
     "VSZ_V34",
     "VSZ_V59",
     "VSZ_V62",
     "VSZ_V64",
 ];
 
-/// Fields that are another name for the bytes of a field that we have.
+/// Fields that are another name for the bytes of a field that exists here.
 pub const SECOND_NAMES: &[(&str, &str)] = &[
     ("ib_uverbs_attr", "data_s64"),
     ("ib_uverbs_flow_action_esp_encap", "next_ptr_data_u64"),
     ("ib_uverbs_flow_action_esp_encap", "val_ptr_data_u64"),
 ];
 
-/// The bit-fields of `ibv_command_buffer`, and our constants for them.
+/// The bit-fields of `ibv_command_buffer`, and the constants for them.
 pub const COMMAND_BITS: &[(&str, u8)] = &[
     ("buffer_error", CMDB_BUFFER_ERROR),
     ("fallback_require_ex", CMDB_FALLBACK_REQUIRE_EX),

@@ -1,5 +1,5 @@
-//! Size, offsets and constants of this crate against the C headers of the installed distribution:
-//! every type, every field, every enumerator, in both directions.
+//! Compares sizes, offsets and constants of this crate with the C headers of the installed distribution:
+//! every type, field and enumerator, in both directions.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +25,7 @@ pub struct Struct {
 
 pub struct Field {
     name: &'static str,
-    /// The type's name where it is a plain one.
+    /// The type's name, if it is a path without arguments.
     ty: &'static str,
     offset: usize,
     size: usize,
@@ -47,7 +47,7 @@ mod rust {
     ibverbs_abi_fields::every!();
 }
 
-/// What programs and the kernel's user interface show.
+/// The public headers of rdma-core and the kernel.
 const PUBLIC: &[&str] = &[
     "infiniband/verbs.h",
     "infiniband/opcode.h",
@@ -104,7 +104,7 @@ fn provider_headers() {
     );
 }
 
-/// A tree of all of rdma-core's headers: RDMA_CORE_HEADERS, or what the script fetches.
+/// The directory with all of rdma-core's headers: RDMA_CORE_HEADERS, or what the script fetches.
 fn provider_tree() -> PathBuf {
     let is_set = |value: &OsString| !value.is_empty();
     if let Some(tree) = env::var_os("RDMA_CORE_HEADERS").filter(is_set) {
@@ -144,16 +144,16 @@ fn is_left_out(name: &str) -> bool {
     known::LEFT_OUT.iter().any(|start| name.starts_with(start))
 }
 
-/// Which of C's macros count: all that are numbers, and all that have a constant here.
+/// The C macros to compare: all plain numbers, and all that have a constant here.
 fn is_wanted(name: &str, is_number: bool) -> bool {
     (is_number && !is_left_out(name)) || constant_names().contains(name)
 }
 
-/// Every struct of the headers is here, with each of its fields at its place.
+/// Every struct of the headers exists here, with each field at its offset.
 fn compare_structs(c: &Headers, problems: &mut Vec<String>) {
     for (name, theirs) in &c.structs {
         match rust_type(name) {
-            // A macro makes it here: compare_ops.
+            // A macro defines it here: see compare_ops.
             None if name == "verbs_context_ops" => {}
             Some(ours) => compare_struct(ours, theirs, c, problems),
             None if is_left_out(name) => {}
@@ -162,7 +162,7 @@ fn compare_structs(c: &Headers, problems: &mut Vec<String>) {
     }
 }
 
-/// The fields that `theirs`, an older header's, does not have yet.
+/// The fields that `theirs`, from an older header, does not have.
 fn newer_fields<'a>(name: &'a str, theirs: &CStruct) -> Vec<&'a str> {
     let of_struct = |(of, _): &&(&str, &str)| *of == name;
     let fields = known::NEWER_FIELDS
@@ -181,7 +181,7 @@ fn compare_struct(ours: &Struct, theirs: &CStruct, c: &Headers, problems: &mut V
     if ours.union != theirs.union {
         problems.push(format!("{name}: struct here and union there"));
     }
-    // Programs count the extended context's slots from its end: newer headers put more in front.
+    // Offsets in the extended context count from its end: newer headers insert slots at the front.
     let shift = if name == "verbs_context" {
         theirs.size as isize - ours.size as isize
     } else {
@@ -236,13 +236,13 @@ struct Place {
     ty: &'static str,
 }
 
-/// A field's name in C: a name that is a word of Rust's has a `_` behind it here.
+/// A field's name in C: a name that is a Rust keyword has a `_` appended here.
 fn c_name(field: &'static str) -> &'static str {
     field.strip_suffix('_').unwrap_or(field)
 }
 
-/// The paths of our fields as C has them. A type that C does not name is part of the struct it stands
-/// in; what is anonymous in C has a name here that C's path does not have.
+/// The paths of this crate's fields as in C. A type without a name in C is part of the struct around it;
+/// an anonymous member has a name here that the C path does not contain.
 fn flatten(
     ours: &Struct,
     path: &str,
@@ -272,7 +272,7 @@ fn flatten(
     }
 }
 
-/// Whether C has no name for a type because it stands nameless in another one.
+/// Whether a type is anonymous in C, inside another one.
 fn is_part(name: &str) -> bool {
     !is_newer_type(name) && !known::OURS.contains(&name)
 }
@@ -281,8 +281,8 @@ fn is_newer_type(name: &str) -> bool {
     known::NEWER_TYPES.iter().any(|(newer, _)| *newer == name)
 }
 
-/// C also names the fields of some structs directly in the struct around them, through anonymous
-/// unions (the payload of a command, the header of a flow specification).
+/// In C some fields can also be named directly in the struct around them, through anonymous unions (the
+/// payload of a command, the header of a flow specification).
 fn inside(ours: &Struct, path: &str) -> Option<Place> {
     ours.fields.iter().find_map(|outer| {
         let part = rust_type(outer.ty)?;
@@ -302,7 +302,7 @@ fn inside(ours: &Struct, path: &str) -> Option<Place> {
     })
 }
 
-/// `comp_mask` stands behind a union that has grown twice.
+/// `comp_mask` follows a union that has grown twice.
 fn compare_verbs_qp(theirs: &CStruct, problems: &mut Vec<String>) {
     let at = |path: &str| theirs.members.get(path).copied();
     let good = match (at("qp"), at("qp_ex"), at("comp_mask"), at("xrcd")) {
@@ -318,7 +318,7 @@ fn compare_verbs_qp(theirs: &CStruct, problems: &mut Vec<String>) {
     }
 }
 
-/// Every type here is C's, or part of one that is, or newer and as large as it was found to be.
+/// Every type here exists in C, or is part of one that does, or is newer and has its known size.
 fn nothing_invented(c: &Headers, problems: &mut Vec<String>) {
     let mut parts: BTreeSet<&str> = BTreeSet::new();
     let mut todo: Vec<&Struct> = rust::TYPES
@@ -354,7 +354,7 @@ fn nothing_invented(c: &Headers, problems: &mut Vec<String>) {
     }
 }
 
-/// The low bytes of a value, as many as its type has here: C's enumerators are wider.
+/// The low bytes of a value, as many as its type has here: enumerators are wider in C.
 fn low(value: i128, size: usize) -> i128 {
     value & ((1i128 << (size * 8)) - 1)
 }
@@ -375,7 +375,7 @@ fn compare_constants(c: &Headers, problems: &mut Vec<String>) {
     }
 }
 
-/// The slots of a provider's table, against the list that is derived from our own.
+/// Compares the slots of a provider's table with the list that is derived from this crate's.
 fn compare_ops(c: &Headers, problems: &mut Vec<String>) {
     let Some(theirs) = c.structs.get("verbs_context_ops") else {
         return problems.push("verbs_context_ops: not in C".into());
@@ -407,7 +407,7 @@ fn compare_ops(c: &Headers, problems: &mut Vec<String>) {
     }
 }
 
-/// How large the context of each provider ABI is, as found in rdma-core's releases (x86-64).
+/// The size of the context in each provider ABI, from rdma-core's releases (x86-64).
 #[test]
 #[cfg(target_arch = "x86_64")]
 fn sizes_of_provider_abis() {
@@ -416,7 +416,7 @@ fn sizes_of_provider_abis() {
     assert_eq!(VERBS_QP_COMP_MASK_OFFSETS, [344, 352, 360]);
 }
 
-/// C has bit-fields where we have constants of one byte.
+/// Bit-fields in C are constants of one byte here.
 fn compare_command_bits(c: &Headers, problems: &mut Vec<String>) {
     let bits = c.structs.get("ibv_command_buffer").map(|s| &s.bits);
     let byte = offset_of!(ibverbs_abi::ibv_command_buffer, flags);

@@ -1,6 +1,6 @@
-//! `every!()` reads the sources of the crate it stands in and lists each `#[repr(C)]` struct and
-//! union with the offset and size of its fields, and each integer constant with its value. The
-//! sources are what is listed, so that a new type cannot be forgotten.
+//! `every!()` reads the sources of the calling crate and lists each `#[repr(C)]` struct and union with the
+//! offset and size of its fields, and each integer constant with its value. It reads the sources so that
+//! no new type can be missed.
 
 use std::{collections::HashMap, env, fs, path::Path};
 
@@ -33,7 +33,7 @@ pub fn every(_: TokenStream) -> TokenStream {
             fields,
         ));
     }
-    // `pub type ibv_alloc_pd = Cmd<ib_uverbs_alloc_pd>;` is a struct of its own in C.
+    // `pub type ibv_alloc_pd = Cmd<ib_uverbs_alloc_pd>;` is a separate struct in C.
     for (name, ty) in &found.aliases {
         let Type::Path(path) = ty else { continue };
         let Some(last) = path.path.segments.last() else {
@@ -136,7 +136,7 @@ fn named(fields: &Fields) -> Vec<Field> {
         .collect()
 }
 
-/// The description of one type. `ty` is how Rust names it, `name` how C does.
+/// The description of a type. `ty` is its name in Rust, `name` in C.
 fn entry(name: &str, ty: &Type, union: bool, fields: &[Field]) -> impl ToTokens + use<> {
     let fields = fields.iter().map(|(field, field_ty)| {
         let text = field.to_string();
