@@ -190,6 +190,8 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
 pub struct LibraryOps {
     pub create_cq_ex:
         unsafe extern "C" fn(*mut ibv_context, *mut ibv_cq_init_attr_ex) -> *mut ibv_cq_ex,
+    pub create_srq_ex:
+        unsafe extern "C" fn(*mut ibv_context, *mut ibv_srq_init_attr_ex) -> *mut ibv_srq,
     pub query_port: unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int,
     pub compat_query_port:
         unsafe extern "C" fn(*mut ibv_context, u8, *mut _compat_ibv_port_attr) -> c_int,
@@ -211,6 +213,7 @@ pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut 
     unsafe {
         let ext = extended(context);
         (*ext).create_cq_ex = Some(library.create_cq_ex);
+        (*ext).create_srq_ex = Some(library.create_srq_ex);
         (*ext).query_port = Some(library.query_port);
         (*context).ops._compat_query_port = Some(library.compat_query_port);
         (*context).ops._compat_query_device = Some(library.compat_query_device);

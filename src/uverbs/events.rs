@@ -2,6 +2,23 @@
 
 use libc::{pthread_cond_t, pthread_mutex_t};
 
+/// Whether all events are acknowledged, as `acknowledged` says.
+///
+/// # Safety
+/// `mutex` is initialised; `acknowledged` reads only what the mutex guards.
+pub unsafe fn are_acknowledged(
+    mutex: *mut pthread_mutex_t,
+    acknowledged: impl Fn() -> bool,
+) -> bool {
+    // SAFETY: the caller knows the mutex to be initialised.
+    unsafe {
+        libc::pthread_mutex_lock(mutex);
+        let result = acknowledged();
+        libc::pthread_mutex_unlock(mutex);
+        result
+    }
+}
+
 /// Blocks until `acknowledged` returns true. The mutex and condition variable are the object's own, which
 /// `ibv_ack_cq_events` and `ibv_ack_async_event` lock and signal.
 ///

@@ -19,6 +19,7 @@ pub mod fallback;
 pub mod ioctl;
 pub mod linked;
 pub mod scratch;
+pub mod srq_lock;
 pub mod state;
 pub mod uhw;
 mod valgrind;

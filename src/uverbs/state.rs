@@ -7,6 +7,8 @@ use core::{
 
 use ibverbs_abi::{ibv_context, verbs_context};
 
+use super::srq_lock::SrqLock;
+
 /// The commands whose support is remembered per context. Commands that share a bit are unsupported together:
 /// as in rdma-core, destroying a flow or an RWQ indirection table shares `DestroyAh`, and both GID queries
 /// share `QueryGid`.
@@ -44,6 +46,8 @@ pub struct State {
     /// The context came from `ibv_import_device`. Its objects must not be created by `write()`, which
     /// cannot name an event file.
     pub imported: AtomicBool,
+    /// Serialises the creation and destruction of SRQs.
+    pub srq_lock: SrqLock,
 }
 
 impl State {
@@ -54,6 +58,7 @@ impl State {
             driver_id,
             write_by_ioctl: AtomicBool::new(false),
             imported: AtomicBool::new(false),
+            srq_lock: SrqLock::new(),
         }
     }
 

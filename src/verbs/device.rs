@@ -14,7 +14,7 @@ use ibverbs_abi::{
 };
 use parking_lot::Mutex;
 
-use super::{cq, device_attr, port};
+use super::{cq, device_attr, port, srq};
 use crate::{
     discover::{self, sysfs},
     env, log, memory,
@@ -46,6 +46,7 @@ static DEVICES: Mutex<Devices> = Mutex::new(Devices {
 /// The ops that the library itself puts into each context.
 static LIBRARY: LibraryOps = LibraryOps {
     create_cq_ex: cq::lib_create_cq_ex,
+    create_srq_ex: srq::lib_create_srq_ex,
     query_port: port::lib_query_port,
     compat_query_port,
     compat_query_device: device_attr::ibv_query_device,

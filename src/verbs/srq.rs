@@ -6,6 +6,7 @@ use super::dispatch::dispatch;
 use super::sync;
 use crate::abi::*;
 use crate::provider::ops::ops;
+use crate::uverbs::state::state;
 
 /// Creates a shared receive queue; `ibv_destroy_srq` destroys it (ibv_create_srq(3)). Writes the sizes that
 /// it really has to the attributes. Returns NULL with errno set if it fails.
@@ -21,7 +22,9 @@ pub unsafe extern "C" fn ibv_create_srq(
     // other thread knows yet.
     unsafe {
         let context = (*pd).context;
+        let locked = state(context).srq_lock.lock();
         let srq = (ops(context).create_srq)(pd, srq_init_attr);
+        drop(locked);
         if !srq.is_null() {
             (*srq).context = context;
             (*srq).srq_context = (*srq_init_attr).srq_context;
@@ -41,8 +44,36 @@ dispatch! {
     /// Reports the size and the limit of an SRQ (ibv_query_srq(3)). Returns 0 or an errno value.
     ibv_query_srq(srq: *mut ibv_srq, srq_attr: *mut ibv_srq_attr) -> c_int
         => [(*srq).context] query_srq(srq, srq_attr);
+}
 
-    /// Destroys an SRQ. Blocks until all its events are acknowledged (ibv_create_srq(3)). Returns 0 or an
-    /// errno value; EBUSY while a queue pair uses it.
-    ibv_destroy_srq(srq: *mut ibv_srq) -> c_int => [(*srq).context] destroy_srq(srq);
+/// Destroys an SRQ. Blocks until all its events are acknowledged (ibv_create_srq(3)). Returns 0 or an errno
+/// value; EBUSY while a queue pair uses it.
+///
+/// # Safety
+///
+/// `srq` was created by this library and is alive. It is gone if 0 is returned.
+pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
+    // SAFETY: the SRQ is alive, so its context is open, and stays open after the SRQ is gone.
+    unsafe {
+        let context = (*srq).context;
+        let _locked = state(context).srq_lock.lock();
+        (ops(context).destroy_srq)(srq)
+    }
+}
+
+/// `ibv_create_srq_ex`, which programs call through its slot in the context: as [`ibv_create_srq`], with more
+/// attributes.
+///
+/// # Safety
+///
+/// `context` is open; `attr` is readable and writable, and the objects that it names are alive.
+pub unsafe extern "C" fn lib_create_srq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    // SAFETY: the context is open and has every op; the op has the same requirements on its arguments.
+    unsafe {
+        let _locked = state(context).srq_lock.lock();
+        (ops(context).create_srq_ex)(context, attr)
+    }
 }

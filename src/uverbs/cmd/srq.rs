@@ -424,9 +424,13 @@ pub unsafe extern "C" fn ibv_cmd_destroy_srq(srq: *mut ibv_srq) -> c_int {
             UVERBS_ATTR_DESTROY_SRQ_RESP,
         )?;
         if let Some(reported) = reported {
-            events::wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, || {
-                (*srq).events_completed == reported.events_reported
-            });
+            let acknowledged = || (*srq).events_completed == reported.events_reported;
+            // The thread that acknowledges the events may create an SRQ first.
+            if !events::are_acknowledged(&raw mut (*srq).mutex, acknowledged) {
+                state((*srq).context).srq_lock.unlocked(|| {
+                    events::wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, acknowledged);
+                });
+            }
         }
         Ok(())
     })

@@ -1,0 +1,163 @@
+//! One SRQ command at a time per context: `ibv_create_srq`, `ibv_create_srq_ex` and `ibv_destroy_srq` hold
+//! this lock around the provider's op.
+//!
+//! libmlx5 (up to rdma-core 65 at least) removes a destroyed SRQ from its table without the lock that its
+//! creation takes, so two threads corrupt the table. The lock is taken before any lock of a provider. It is not
+//! held while a destroy waits for the program to acknowledge events: the thread that acknowledges them may create
+//! an SRQ first. While it is held, the thread cannot be cancelled, because `write()` is a cancellation point.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use libc::{c_int, pthread_mutex_t};
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
+}
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+/// The lock of one context.
+pub struct SrqLock {
+    /// A pthread mutex rather than one of Rust's: glibc takes it without an atomic operation in a process with one
+    /// thread.
+    mutex: UnsafeCell<pthread_mutex_t>,
+    /// `pthread_self()` of the thread that holds the mutex, or 0.
+    owner: AtomicUsize,
+    /// The cancellation state that the owner had before. Only the owner accesses it.
+    cancel_state: AtomicI32,
+}
+
+// SAFETY: any thread may lock and unlock the mutex through a shared reference; the other members are atomic.
+unsafe impl Sync for SrqLock {}
+
+/// Unlocks when dropped, in the thread that locked.
+pub struct SrqGuard<'a>(&'a SrqLock);
+
+impl SrqLock {
+    /// An unlocked lock. It must not move once it has been locked.
+    #[expect(clippy::new_without_default, reason = "const, for State::new")]
+    pub const fn new() -> SrqLock {
+        SrqLock {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            owner: AtomicUsize::new(0),
+            cancel_state: AtomicI32::new(0),
+        }
+    }
+
+    /// Blocks until the lock is free, and disables cancellation of this thread until the guard is dropped. Not
+    /// recursive.
+    #[inline]
+    pub fn lock(&self) -> SrqGuard<'_> {
+        self.acquire();
+        SrqGuard(self)
+    }
+
+    /// Calls `wait`, without the lock if this thread holds it. The thread can be cancelled in `wait` if it could
+    /// be before it locked.
+    pub fn unlocked(&self, wait: impl FnOnce()) {
+        let held = self.owner.load(Ordering::Relaxed) == this_thread();
+        if held {
+            self.release();
+        }
+        wait();
+        if held {
+            self.acquire();
+        }
+    }
+
+    fn acquire(&self) {
+        let before = set_cancel_state(PTHREAD_CANCEL_DISABLE);
+        // SAFETY: the mutex is initialised, and does not move while it is in use.
+        unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
+        self.owner.store(this_thread(), Ordering::Relaxed);
+        self.cancel_state.store(before, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        let before = self.cancel_state.load(Ordering::Relaxed);
+        self.owner.store(0, Ordering::Relaxed);
+        // SAFETY: this thread locked the mutex.
+        unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
+        set_cancel_state(before);
+    }
+}
+
+impl Drop for SrqGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
+fn this_thread() -> usize {
+    // SAFETY: the call has no arguments and cannot fail.
+    unsafe { libc::pthread_self() as usize }
+}
+
+/// Returns the state before.
+fn set_cancel_state(state: c_int) -> c_int {
+    let mut before = 0;
+    // SAFETY: `before` is writable.
+    unsafe { pthread_setcancelstate(state, &mut before) };
+    before
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_thread_that_waits_lets_others_in() {
+        let lock = SrqLock::new();
+        let (waits, acknowledged) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _guard = lock.lock();
+                lock.unlocked(|| {
+                    waits.wait();
+                    acknowledged.wait();
+                });
+                assert_eq!(lock.owner.load(Ordering::Relaxed), this_thread());
+            });
+            waits.wait();
+            let guard = lock.lock();
+            acknowledged.wait();
+            drop(guard);
+        });
+        assert_eq!(lock.owner.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_thread_that_does_not_hold_the_lock_leaves_it_alone() {
+        let lock = SrqLock::new();
+        let guard = lock.lock();
+        thread::scope(|scope| {
+            let other =
+                scope.spawn(|| lock.unlocked(|| assert_ne!(lock.owner.load(Ordering::Relaxed), 0)));
+            other.join().unwrap();
+        });
+        assert_eq!(lock.owner.load(Ordering::Relaxed), this_thread());
+        drop(guard);
+    }
+
+    #[test]
+    fn cancellation_is_disabled_while_the_lock_is_held() {
+        const ENABLED: c_int = 0;
+        let state = || {
+            let state = set_cancel_state(ENABLED);
+            set_cancel_state(state);
+            state
+        };
+        let lock = SrqLock::new();
+        let guard = lock.lock();
+        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
+        lock.unlocked(|| assert_eq!(state(), ENABLED));
+        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
+        drop(guard);
+        assert_eq!(state(), ENABLED);
+    }
+}
