@@ -6,9 +6,18 @@
 
 use core::{ffi::CStr, mem::MaybeUninit, ptr::NonNull};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ibverbs_abi::Errno;
 use libc::c_int;
+
+/// Locks a mutex. The standard library's mutex is a futex(2) word and nothing else, so that the children of
+/// a fork can use it. parking_lot's needs a table of the process, whose own locks another thread may hold
+/// during the fork.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic ends the process, so the mutex is never poisoned.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Opens `path` relative to `dirfd` (`AT_FDCWD` for the working directory). `flags` must not contain
 /// O_CREAT.

@@ -5,9 +5,11 @@
 //! provider, and [`drivers`] returns a copy.
 
 use core::ffi::CStr;
+use std::sync::Mutex;
 
 use ibverbs_abi::verbs_device_ops;
-use parking_lot::Mutex;
+
+use crate::sys::lock;
 
 /// A registered driver.
 #[derive(Clone, Copy)]
@@ -63,7 +65,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
     // SAFETY: `ops` is NULL or a table that stays valid, as the caller promises.
     if let Some(ops) = unsafe { ops.as_ref() } {
-        let mut registry = REGISTRY.lock();
+        let mut registry = lock(&REGISTRY);
         let rank = registry.rank;
         insert(&mut registry.drivers, ops, rank);
     }
@@ -79,25 +81,24 @@ fn insert(drivers: &mut Vec<Driver>, ops: &'static verbs_device_ops, rank: u32) 
 /// Runs `load`. Drivers that register during it get the rank `rank`, drivers that register later get
 /// the rank `after`. Drivers are ordered by rank, and within a rank by the time of registration.
 pub fn ranked(rank: u32, after: u32, load: impl FnOnce()) {
-    REGISTRY.lock().rank = rank;
+    lock(&REGISTRY).rank = rank;
     load();
-    REGISTRY.lock().rank = after;
+    lock(&REGISTRY).rank = after;
 }
 
 /// All registered drivers, in the order in which devices are offered to them.
 pub fn drivers() -> Vec<Driver> {
-    REGISTRY.lock().drivers.clone()
+    lock(&REGISTRY).drivers.clone()
 }
 
 /// How many drivers have registered.
 pub fn count() -> usize {
-    REGISTRY.lock().drivers.len()
+    lock(&REGISTRY).drivers.len()
 }
 
 /// The drivers that registered after the first `count`, in the order of [`drivers`].
 pub fn drivers_since(count: usize) -> Vec<Driver> {
-    REGISTRY
-        .lock()
+    lock(&REGISTRY)
         .drivers
         .iter()
         .filter(|driver| driver.serial >= count)

@@ -1,10 +1,12 @@
 //! An allocator of aligned ranges of 64-bit numbers. libmlx5 allocates I/O virtual addresses with it.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use ibverbs_abi::Errno;
 use libc::{EINVAL, ENOSPC, c_int};
-use parking_lot::Mutex;
+
+use crate::sys::lock;
 
 /// The free ranges: the first number of each, with its last number. They neither overlap nor touch.
 #[derive(Debug, Default)]
@@ -80,8 +82,7 @@ pub unsafe extern "C" fn iset_destroy(set: *mut Iset) {
 pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u64) -> c_int {
     // SAFETY: the set is alive, as the caller promises.
     let set = unsafe { &*set };
-    set.0
-        .lock()
+    lock(&set.0)
         .insert(start, length)
         .map_or_else(Errno::returned, |()| 0)
 }
@@ -100,7 +101,7 @@ pub unsafe extern "C" fn iset_alloc_range_aligned(
 ) -> c_int {
     // SAFETY: the set is alive, as the caller promises.
     let set = unsafe { &*set };
-    match set.0.lock().take(length, alignment) {
+    match lock(&set.0).take(length, alignment) {
         Ok(first) => {
             // SAFETY: `start` is writable, as the caller promises.
             unsafe { *start = first };

@@ -7,12 +7,12 @@ use core::{
 };
 use ibverbs_abi::Errno;
 use std::os::fd::IntoRawFd;
+use std::sync::Mutex;
 
 use ibverbs_abi::{
     _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
     verbs_device, verbs_sysfs_dev,
 };
-use parking_lot::Mutex;
 
 use super::{cq, device_attr, port, srq};
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
         ops::ops,
         software::{self, SoftwareDevices},
     },
-    sys,
+    sys::{self, lock},
     uverbs::{self, cmd::device::alloc_async_fd, state::state},
 };
 
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let num_devices = unsafe { num_devices.as_mut() }.unwrap_or(&mut unused);
     *num_devices = 0;
 
-    let mut known = DEVICES.lock();
+    let mut known = lock(&DEVICES);
     if !known.initialized {
         initialize();
         known.software.initialize();
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
         return 0;
     };
     {
-        let _lock = DEVICES.lock();
+        let _lock = lock(&DEVICES);
         // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
         unsafe {
             if (*sysfs).flags & VSYSFS_READ_NODE_GUID != 0 {
@@ -187,7 +187,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     let Some(guid) = (unsafe { discover::node_guid(sysfs) }) else {
         return 0;
     };
-    let _lock = DEVICES.lock();
+    let _lock = lock(&DEVICES);
     // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
     unsafe {
         (*sysfs).node_guid = guid;

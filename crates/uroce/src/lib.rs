@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `config` | `IBV_UROCE`: which devices there are. Pure |
 //! | `random` | random numbers that cannot be guessed, across forks too |
+//! | `sync` | locks that a child of fork can use |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
@@ -17,7 +18,7 @@
 //! | `device` | the device of a process: its objects, who makes progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
-//! Layers: `config`, `random`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No
+//! Layers: `config`, `random`, `sync`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No
 //! module imports from a layer above its own (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
@@ -33,6 +34,7 @@ pub mod internals;
 mod memory;
 mod provider;
 mod random;
+mod sync;
 mod transport;
 mod wire;
 

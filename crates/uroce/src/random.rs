@@ -4,7 +4,7 @@
 //! Thread-safe, and safe across fork: a child discards the bytes that it inherited, so that it never draws
 //! what its parent draws.
 
-use parking_lot::Mutex;
+use crate::sync::Mutex;
 
 /// Random bytes that have not been used yet: the first `left` ones.
 struct Pool {

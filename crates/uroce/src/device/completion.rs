@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use ibverbs_abi::*;
-use parking_lot::Mutex;
 
 use super::clock;
 use super::events::{AsyncEvents, CompletionEvents};
 use crate::engine::{Completion, Overrun};
+use crate::sync::Mutex;
 
 /// A completion queue entry.
 #[derive(Clone, Copy, Debug)]

@@ -9,13 +9,14 @@
 //! Invariant: records are read in the order in which they were pushed. So once one is in the backlog, all
 //! later ones go there, until it is empty.
 
+use crate::sync::Mutex;
+
 use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::{Errno, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
-use parking_lot::Mutex;
 
 /// A record as a program reads it: the bytes of the type.
 ///

@@ -39,12 +39,12 @@ use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 
 use ibverbs_abi::*;
-use parking_lot::{Mutex, RwLock};
 use rustc_hash::FxHashMap;
 
 use crate::config::Config;
 use crate::engine::Gid;
 use crate::memory::Memory;
+use crate::sync::{Mutex, RwLock};
 use crate::transport::{Inbox, Net};
 use crate::wire::ip_of;
 use events::{AsyncEvents, CompletionEvents};

@@ -19,13 +19,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use parking_lot::{ArcMutexGuard, RawMutex};
+use lock_api::ArcMutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
+use crate::sync::RawMutex;
 use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
 use crate::wire::Packet;
 

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use ibverbs_abi::*;
-use parking_lot::Mutex;
 
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
@@ -14,6 +13,7 @@ use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Qp, QpConfig, QpEvent, Service};
 use crate::memory::{Memory, PdHandle};
+use crate::sync::Mutex;
 
 /// What a queue pair is created with.
 pub struct QueuePairConfig {

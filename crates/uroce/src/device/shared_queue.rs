@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ibverbs_abi::*;
-use parking_lot::Mutex;
 
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use crate::engine::RecvWr;
 use crate::memory::PdHandle;
+use crate::sync::Mutex;
 
 struct State {
     receives: VecDeque<RecvWr>,

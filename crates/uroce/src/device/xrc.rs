@@ -6,10 +6,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
-use parking_lot::RwLock;
-
 use super::shared_queue::SharedReceiveQueue;
 use crate::memory::PdHandle;
+use crate::sync::RwLock;
 
 #[derive(Default)]
 struct State {

@@ -16,9 +16,10 @@ mod keys;
 mod mr_table;
 mod prefault;
 
-use parking_lot::{RwLock, RwLockReadGuard};
+use std::sync::RwLockReadGuard;
 
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
+use crate::sync::RwLock;
 
 use mr_table::MrTable;
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};

@@ -6,8 +6,6 @@ use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
-use parking_lot::RawMutex;
-use parking_lot::lock_api::RawMutex as _;
 
 use super::attributes::MAX_CQE;
 use super::channel::Channel;
@@ -18,6 +16,7 @@ use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
+use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
 pub struct CqPrivate {

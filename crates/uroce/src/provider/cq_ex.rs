@@ -7,10 +7,10 @@
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOENT, c_int};
-use parking_lot::lock_api::RawMutex;
 
 use super::cq::{Cq, object};
 use crate::device::completion::Cqe;
+use crate::sync::RawMutexApi;
 
 /// The fields that a completion has here: all but VLAN, flow tag and tag matching.
 pub const FIELDS: u32 = IBV_WC_STANDARD_FLAGS

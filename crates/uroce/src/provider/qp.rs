@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP, c_int};
-use parking_lot::Mutex;
 
 use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
 use super::context::{ContextPrivate, private};
@@ -17,6 +16,7 @@ use super::{cq, srq};
 use crate::device::Device;
 use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
 use crate::engine::{Limits, QpConfig, Service};
+use crate::sync::Mutex;
 
 /// The private part of a queue pair.
 pub struct QpPrivate {

@@ -8,13 +8,12 @@ use core::ffi::c_void;
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
-use parking_lot::RawMutex;
-use parking_lot::lock_api::RawMutex as _;
 
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
 use super::{mr, post};
 use crate::engine::{Inline, SendOp, SendWr, Service, Sge, Sges};
+use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
 pub struct WrSession {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
-use parking_lot::{Mutex, RwLock};
 
 use super::gid_table::{self, GidAddress};
 use super::interface::{self, Interface};
@@ -19,6 +18,7 @@ use super::{GidEntry, NetChange, PortState};
 use crate::config::Config;
 use crate::engine::Gid;
 use crate::random::random;
+use crate::sync::{Mutex, RwLock};
 use crate::wire::{PORT, gid_of, ip_of};
 
 /// How many ports to try while the ones tried are in use.
