@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 
 use super::queue_pair::QueuePair;
 use crate::engine::{
-    Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, Service,
-    Sge, WorkQueue, XrcError,
+    Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
+    Service, Sge, WorkQueue, XrcError,
 };
 use crate::memory::{AccessingQp, PdHandle};
 
@@ -36,18 +36,17 @@ impl QpHost<'_> {
         pd.ok_or(LocalError::Protection)
     }
 
-    /// Calls with what R_Keys are checked against. The peer of an XRC target may access the memory of the
-    /// protection domains of the XRC domain's SRQs.
-    fn as_accessing_qp<T>(&self, call: impl FnOnce(&AccessingQp) -> T) -> T {
-        let qpn = self.qp.qpn;
-        match (&self.qp.pd, &self.qp.xrcd) {
-            (Some(pd), _) => call(&AccessingQp {
-                qpn,
-                pds: core::slice::from_ref(pd),
-            }),
-            (None, Some(xrcd)) => xrcd.with_pds(|pds| call(&AccessingQp { qpn, pds })),
-            (None, None) => call(&AccessingQp { qpn, pds: &[] }),
-        }
+    /// Calls with what R_Keys are checked against: the queue pair's protection domain, or, for an XRC target,
+    /// that of the SRQ that the request names. Without such an SRQ every key is wrong.
+    fn as_accessing_qp<T>(&self, xrc_srqn: Option<u32>, call: impl FnOnce(&AccessingQp) -> T) -> T {
+        let pd = self.qp.pd.or_else(|| {
+            let srq = self.qp.xrcd.as_ref()?.srq(xrc_srqn?)?;
+            Some(srq.pd)
+        });
+        call(&AccessingQp {
+            qpn: self.qp.qpn,
+            pds: pd.as_slice(),
+        })
     }
 }
 
@@ -70,58 +69,70 @@ impl Host for QpHost<'_> {
 
     fn check_remote(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.check_remote(rkey, va, len, access, qp))
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.check_remote(key.rkey, va, len, access, qp)
+        })
     }
 
-    fn write_remote(&mut self, rkey: u32, va: u64, from: &[u8]) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.write_remote(rkey, va, from, qp))
+    fn write_remote(&mut self, key: RemoteKey, va: u64, from: &[u8]) -> Result<(), RemoteError> {
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.write_remote(key.rkey, va, from, qp)
+        })
     }
 
-    fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.read_remote(rkey, va, into, qp))
+    fn read_remote(&mut self, key: RemoteKey, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.read_remote(key.rkey, va, into, qp)
+        })
     }
 
     fn atomic(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.atomic(rkey, va, change, qp))
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.atomic(key.rkey, va, change, qp)
+        })
     }
 
-    fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.atomic_write(rkey, va, data, qp))
+    fn atomic_write(&mut self, key: RemoteKey, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.atomic_write(key.rkey, va, data, qp)
+        })
     }
 
     fn flush(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         whole: bool,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.flush(rkey, va, len, whole, access, qp))
+        self.as_accessing_qp(key.xrc_srqn, |qp| {
+            self.qp.memory.flush(key.rkey, va, len, whole, access, qp)
+        })
     }
 
-    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError> {
-        self.as_accessing_qp(|qp| self.qp.memory.invalidate(rkey, qp))
+    fn invalidate_remote(&mut self, key: RemoteKey) -> Result<(), RemoteError> {
+        self.as_accessing_qp(key.xrc_srqn, |qp| self.qp.memory.invalidate(key.rkey, qp))
             .map_err(|_| RemoteError)
     }
 
     fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError> {
-        self.as_accessing_qp(|qp| self.qp.memory.invalidate(rkey, qp))
+        self.as_accessing_qp(None, |qp| self.qp.memory.invalidate(rkey, qp))
     }
 
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {
         self.qp.has_bound_mws.store(true, Ordering::Relaxed);
-        self.as_accessing_qp(|qp| self.qp.memory.bind(bind, qp))
+        self.as_accessing_qp(None, |qp| self.qp.memory.bind(bind, qp))
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

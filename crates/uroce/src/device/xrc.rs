@@ -7,16 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use super::shared_queue::SharedReceiveQueue;
-use crate::memory::PdHandle;
 use crate::sync::RwLock;
-
-#[derive(Default)]
-struct State {
-    /// By SRQ number.
-    srqs: HashMap<u32, Arc<SharedReceiveQueue>>,
-    /// The protection domain of each SRQ: peers may access their memory through the XRC domain.
-    pds: Vec<PdHandle>,
-}
 
 /// A file's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +21,8 @@ pub struct FileId {
 /// An XRC domain. Thread-safe.
 #[derive(Default)]
 pub struct XrcDomain {
-    state: RwLock<State>,
+    /// By SRQ number.
+    srqs: RwLock<HashMap<u32, Arc<SharedReceiveQueue>>>,
     /// The file that names it.
     pub file: Option<FileId>,
 }
@@ -46,28 +38,17 @@ impl XrcDomain {
 
     /// Adds an SRQ that was created in the domain.
     pub fn add(&self, srq: &Arc<SharedReceiveQueue>) {
-        let mut state = self.state.write();
-        state.srqs.insert(srq.number, srq.clone());
-        state.pds.push(srq.pd);
+        self.srqs.write().insert(srq.number, srq.clone());
     }
 
     /// Removes an SRQ that is being destroyed.
     pub fn remove(&self, srq: &SharedReceiveQueue) {
-        let mut state = self.state.write();
-        state.srqs.remove(&srq.number);
-        if let Some(at) = state.pds.iter().position(|pd| *pd == srq.pd) {
-            state.pds.swap_remove(at);
-        }
+        self.srqs.write().remove(&srq.number);
     }
 
     /// The SRQ of this number.
     pub fn srq(&self, number: u32) -> Option<Arc<SharedReceiveQueue>> {
-        self.state.read().srqs.get(&number).cloned()
-    }
-
-    /// Calls with the protection domains of the SRQs; one that has several SRQs is there several times.
-    pub fn with_pds<T>(&self, call: impl FnOnce(&[PdHandle]) -> T) -> T {
-        call(&self.state.read().pds)
+        self.srqs.read().get(&number).cloned()
     }
 }
 

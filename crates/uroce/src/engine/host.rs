@@ -31,6 +31,15 @@ impl LocalError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteError;
 
+/// The R_Key of a peer's request, and where its protection domain comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteKey {
+    pub rkey: u32,
+    /// The SRQ that the request's XRCETH names: the key must belong to its protection domain (annex A14). None
+    /// for other services, where it must belong to the queue pair's.
+    pub xrc_srqn: Option<u32>,
+}
+
 /// The completion queue is full: the completion is lost, the queue pair moves to ERR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
@@ -101,36 +110,36 @@ pub trait Host {
     /// (9.7.4.1.5).
     fn check_remote(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         access: Access,
     ) -> Result<(), RemoteError>;
 
     /// Writes a peer's bytes. The last bytes become visible to the program last.
-    fn write_remote(&mut self, rkey: u32, va: u64, from: &[u8]) -> Result<(), RemoteError>;
+    fn write_remote(&mut self, key: RemoteKey, va: u64, from: &[u8]) -> Result<(), RemoteError>;
 
     /// Reads bytes for a peer.
-    fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError>;
+    fn read_remote(&mut self, key: RemoteKey, va: u64, into: &mut [u8]) -> Result<(), RemoteError>;
 
     /// Replaces the eight bytes at `va` by `change` of them, atomically with respect to all accesses
     /// through this device. The engine has checked that `va` is aligned. Returns the original value.
     /// Values are in host byte order.
     fn atomic(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, RemoteError>;
 
     /// Writes eight bytes with one store. The engine has checked that `va` is aligned.
-    fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError>;
+    fn atomic_write(&mut self, key: RemoteKey, va: u64, data: [u8; 8]) -> Result<(), RemoteError>;
 
     /// Makes earlier writes to the range, or with `whole` to the memory region, globally visible or
     /// persistent. Checks the access rights too.
     fn flush(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         whole: bool,
@@ -139,7 +148,7 @@ pub trait Host {
 
     /// Invalidates the R_Key of a peer's SEND with invalidate. Fails unless it belongs to a memory
     /// region or type 2 window that this queue pair may invalidate.
-    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError>;
+    fn invalidate_remote(&mut self, key: RemoteKey) -> Result<(), RemoteError>;
 
     /// Executes a local invalidate.
     fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError>;

@@ -46,7 +46,9 @@ mod work;
 use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service};
-pub use host::{Access, Host, LocalError, Overrun, QpEvent, RemoteError, WorkQueue, XrcError};
+pub use host::{
+    Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
+};
 pub use qp::{Addresses, Qp, Transmit};
 pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::RemoteKey;
 use crate::wire::{AethKind, NakCode, Psn};
 
 /// The most responses that wait. A request whose response finds no room is dropped.
@@ -16,7 +17,7 @@ pub struct ReadResponse {
     /// The PSN of the next response packet.
     pub psn: Psn,
     pub va: u64,
-    pub rkey: u32,
+    pub key: RemoteKey,
     /// Bytes that have not been sent.
     pub remaining: u32,
     /// A response packet has been sent.

@@ -1,9 +1,10 @@
 //! Duplicate requests (9.7.5.1.3 to 9.7.5.1.5), and the responder resources from which duplicate READs and
 //! atomics are answered.
 
+use super::execute::remote_key;
 use super::{Attributes, Host, Operation, Packet, Psn, Responder, Response, Reth};
-use crate::engine::Access;
 use crate::engine::response_queue::ReadResponse;
+use crate::engine::{Access, RemoteKey};
 
 /// A READ or atomic request whose response may be requested again.
 #[derive(Clone, Copy, Debug)]
@@ -100,12 +101,13 @@ impl Responder {
             && skipped + response_packets(reth.len, attributes.mtu) <= resource.packets;
         // The key may have been invalidated since: the peer has all its data, and the network
         // duplicated the request. That must not break the connection.
-        if within && may_read(&reth, host) {
+        let key = remote_key(packet, reth.rkey);
+        if within && may_read(key, &reth, host) {
             self.responses.push_duplicate(Response::Read(ReadResponse {
                 first_psn: resource.first_psn,
                 psn,
                 va: reth.va,
-                rkey: reth.rkey,
+                key,
                 remaining: reth.len,
                 started: false,
                 duplicate: true,
@@ -115,12 +117,9 @@ impl Responder {
 }
 
 /// Whether the peer may still read the range.
-fn may_read(reth: &Reth, host: &mut impl Host) -> bool {
+fn may_read(key: RemoteKey, reth: &Reth, host: &mut impl Host) -> bool {
     let len = reth.len.into();
-    len == 0
-        || host
-            .check_remote(reth.rkey, reth.va, len, Access::Read)
-            .is_ok()
+    len == 0 || host.check_remote(key, reth.va, len, Access::Read).is_ok()
 }
 
 /// The response packets of a READ of that many bytes.

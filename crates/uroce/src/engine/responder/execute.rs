@@ -9,7 +9,7 @@ use super::{
     RecvWr, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
-use crate::engine::{Access, Service, XrcError};
+use crate::engine::{Access, RemoteKey, Service, XrcError};
 
 impl Responder {
     /// Executes the request packet with the ePSN of a reliable connection.
@@ -88,7 +88,7 @@ impl Responder {
             return Ok(());
         }
         if let Some(rkey) = packet.headers.ieth {
-            host.invalidate_remote(rkey)
+            host.invalidate_remote(remote_key(packet, rkey))
                 .map_err(|_| NakCause::Invalidate)?;
         }
         if let Some(InboundMessage::Send { recv, len }) = self.message.take() {
@@ -117,7 +117,8 @@ impl Responder {
                     return Err(NakCause::InvalidRequest);
                 }
                 if part == Part::First {
-                    host.check_remote(reth.rkey, reth.va, reth.len.into(), Access::Write)?;
+                    let key = remote_key(packet, reth.rkey);
+                    host.check_remote(key, reth.va, reth.len.into(), Access::Write)?;
                 }
                 (reth, 0)
             }
@@ -136,7 +137,7 @@ impl Responder {
         };
         let va = reth.va.wrapping_add(offset.into());
         if payload_len > 0
-            && let Err(error) = host.write_remote(reth.rkey, va, payload)
+            && let Err(error) = host.write_remote(remote_key(packet, reth.rkey), va, payload)
         {
             // The receive WR reports the error.
             if let Some(recv) = recv {
@@ -168,8 +169,9 @@ impl Responder {
         if reth.len > MAX_MESSAGE_LEN {
             return Err(NakCause::InvalidRequest);
         }
+        let key = remote_key(packet, reth.rkey);
         if reth.len > 0 {
-            host.check_remote(reth.rkey, reth.va, reth.len.into(), Access::Read)?;
+            host.check_remote(key, reth.va, reth.len.into(), Access::Read)?;
         }
         let psn = packet.headers.bth.psn;
         let packets = response_packets(reth.len, attributes.mtu);
@@ -183,7 +185,7 @@ impl Responder {
             first_psn: psn,
             psn,
             va: reth.va,
-            rkey: reth.rkey,
+            key,
             remaining: reth.len,
             started: false,
             duplicate: false,
@@ -205,7 +207,8 @@ impl Responder {
         check_access(attributes, IBV_ACCESS_REMOTE_ATOMIC)?;
         self.check_resources(attributes)?;
         check_aligned(eth.va)?;
-        let original_value = host.atomic(eth.rkey, eth.va, &mut |value| match operation {
+        let key = remote_key(packet, eth.rkey);
+        let original_value = host.atomic(key, eth.va, &mut |value| match operation {
             Operation::CmpSwap if value == eth.compare => eth.swap_add,
             Operation::CmpSwap => value,
             _ => value.wrapping_add(eth.swap_add),
@@ -249,7 +252,7 @@ impl Responder {
         if !self.responses.has_room() {
             return Err(NakCause::Drop);
         }
-        host.atomic_write(reth.rkey, reth.va, data)?;
+        host.atomic_write(remote_key(packet, reth.rkey), reth.va, data)?;
         self.accept_with_empty_response(packet);
         Ok(())
     }
@@ -277,14 +280,14 @@ impl Responder {
         if !self.responses.has_room() {
             return Err(NakCause::Drop);
         }
-        let len = reth.len.into();
+        let (key, len) = (remote_key(packet, reth.rkey), reth.len.into());
         if placement & IBV_FLUSH_GLOBAL != 0 {
             check_access(attributes, IBV_ACCESS_FLUSH_GLOBAL)?;
-            host.flush(reth.rkey, reth.va, len, whole, Access::FlushGlobal)?;
+            host.flush(key, reth.va, len, whole, Access::FlushGlobal)?;
         }
         if placement & IBV_FLUSH_PERSISTENT != 0 {
             check_access(attributes, IBV_ACCESS_FLUSH_PERSISTENT)?;
-            host.flush(reth.rkey, reth.va, len, whole, Access::FlushPersistent)?;
+            host.flush(key, reth.va, len, whole, Access::FlushPersistent)?;
         }
         self.accept_with_empty_response(packet);
         Ok(())
@@ -360,6 +363,14 @@ pub fn recv_completion(
         wc_flags,
         solicited: headers.bth.solicited,
         ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, opcode)
+    }
+}
+
+/// An R_Key of the request `packet`.
+pub fn remote_key(packet: &Packet, rkey: u32) -> RemoteKey {
+    RemoteKey {
+        rkey,
+        xrc_srqn: packet.headers.xrc_srqn,
     }
 }
 

@@ -119,7 +119,7 @@ impl Responder {
         let Some(payload) = emit::payload(&headers, len as usize, buffer) else {
             return Some(NextResponse::None);
         };
-        if len > 0 && host.read_remote(read.rkey, read.va, payload).is_err() {
+        if len > 0 && host.read_remote(read.key, read.va, payload).is_err() {
             if read.duplicate {
                 self.responses.pop_front();
                 return None;

@@ -13,6 +13,8 @@ pub struct Region {
     pub readable: bool,
     pub atomic: bool,
     pub valid: bool,
+    /// The only XRC SRQ whose requests may access it remotely; None if any request may.
+    pub xrc_srqn: Option<u32>,
 }
 
 #[derive(Default)]
@@ -39,6 +41,7 @@ impl TestHost {
             readable: true,
             atomic: true,
             valid: true,
+            xrc_srqn: None,
         });
     }
 
@@ -61,12 +64,15 @@ impl TestHost {
 
     fn remote(
         &mut self,
-        key: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         access: Access,
     ) -> Result<(&mut Region, usize), RemoteError> {
-        let (region, start) = self.find(key, va, len).ok_or(RemoteError)?;
+        let (region, start) = self.find(key.rkey, va, len).ok_or(RemoteError)?;
+        if region.xrc_srqn.is_some() && region.xrc_srqn != key.xrc_srqn {
+            return Err(RemoteError);
+        }
         let allowed = match access {
             Access::Read => region.readable,
             Access::Write => region.writable,
@@ -154,34 +160,34 @@ impl Host for TestHost {
 
     fn check_remote(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         access: Access,
     ) -> Result<(), RemoteError> {
-        self.remote(rkey, va, len, access).map(|_| ())
+        self.remote(key, va, len, access).map(|_| ())
     }
 
-    fn write_remote(&mut self, rkey: u32, va: u64, from: &[u8]) -> Result<(), RemoteError> {
-        let (region, start) = self.remote(rkey, va, from.len() as u64, Access::Write)?;
+    fn write_remote(&mut self, key: RemoteKey, va: u64, from: &[u8]) -> Result<(), RemoteError> {
+        let (region, start) = self.remote(key, va, from.len() as u64, Access::Write)?;
         region.bytes[start..start + from.len()].copy_from_slice(from);
         Ok(())
     }
 
-    fn read_remote(&mut self, rkey: u32, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
-        let (region, start) = self.remote(rkey, va, into.len() as u64, Access::Read)?;
+    fn read_remote(&mut self, key: RemoteKey, va: u64, into: &mut [u8]) -> Result<(), RemoteError> {
+        let (region, start) = self.remote(key, va, into.len() as u64, Access::Read)?;
         into.copy_from_slice(&region.bytes[start..start + into.len()]);
         Ok(())
     }
 
     fn atomic(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         change: &mut dyn FnMut(u64) -> u64,
     ) -> Result<u64, RemoteError> {
         assert_eq!(va % 8, 0);
-        let (region, start) = self.remote(rkey, va, 8, Access::Atomic)?;
+        let (region, start) = self.remote(key, va, 8, Access::Atomic)?;
         let bytes = &mut region.bytes[start..start + 8];
         let before = u64::from_ne_bytes((&*bytes).try_into().unwrap());
         bytes.copy_from_slice(&change(before).to_ne_bytes());
@@ -189,15 +195,15 @@ impl Host for TestHost {
         Ok(before)
     }
 
-    fn atomic_write(&mut self, rkey: u32, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
+    fn atomic_write(&mut self, key: RemoteKey, va: u64, data: [u8; 8]) -> Result<(), RemoteError> {
         assert_eq!(va % 8, 0);
         self.atomics += 1;
-        self.write_remote(rkey, va, &data)
+        self.write_remote(key, va, &data)
     }
 
     fn flush(
         &mut self,
-        rkey: u32,
+        key: RemoteKey,
         va: u64,
         len: u64,
         whole: bool,
@@ -205,23 +211,27 @@ impl Host for TestHost {
     ) -> Result<(), RemoteError> {
         self.flushes.push(access);
         let (va, len) = if whole { (va, 0) } else { (va, len) };
-        self.remote(rkey, va, len, access).map(|_| ())
+        self.remote(key, va, len, access).map(|_| ())
     }
 
-    fn invalidate_remote(&mut self, rkey: u32) -> Result<(), RemoteError> {
+    fn invalidate_remote(&mut self, key: RemoteKey) -> Result<(), RemoteError> {
         let (region, _) = self
             .regions
             .iter()
-            .find(|region| region.key == rkey)
+            .find(|region| region.key == key.rkey)
             .map(|region| region.base)
-            .and_then(|base| self.find(rkey, base, 0))
+            .and_then(|base| self.find(key.rkey, base, 0))
             .ok_or(RemoteError)?;
         region.valid = false;
         Ok(())
     }
 
     fn invalidate_local(&mut self, rkey: u32) -> Result<(), LocalError> {
-        self.invalidate_remote(rkey).map_err(|_| LocalError::Bind)
+        let key = RemoteKey {
+            rkey,
+            xrc_srqn: None,
+        };
+        self.invalidate_remote(key).map_err(|_| LocalError::Bind)
     }
 
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {

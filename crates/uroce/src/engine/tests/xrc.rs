@@ -65,3 +65,40 @@ fn xrc_takes_receives_from_the_named_srq() {
         [QpEvent::RequestError, QpEvent::LastWqeReached]
     );
 }
+
+/// A key is checked against the SRQ that the request names, also when the memory is read later, after requests
+/// that name other SRQs.
+#[test]
+fn xrc_keys_belong_to_the_named_srq() {
+    let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));
+    network.sides[1].host.add(77, 0, 20_000);
+    network.sides[1].host.region(77).xrc_srqn = Some(9);
+    for srqn in [8, 9] {
+        network.sides[1].host.xrc.push((srqn, Default::default()));
+    }
+    let write = |rkey| SendOp::Write { va: 0, rkey };
+    let with = |srqn, request| SendWr {
+        xrc_srqn: srqn,
+        ..request
+    };
+    let read = SendOp::Read { va: 0, rkey: 77 };
+    let va = BASE;
+    for (srqn, request) in [
+        (9, send_wr(1, read, &[sge(0, 20_000)])),
+        (8, send_wr(2, SendOp::Write { va, rkey: KEY }, &[sge(0, 8)])),
+        (9, send_wr(3, write(77), &[sge(0, 8)])),
+        (8, send_wr(4, write(77), &[sge(0, 8)])),
+    ] {
+        network.post_send(0, with(srqn, request));
+    }
+    network.run();
+    assert_eq!(
+        statuses(&network, 0, WorkQueue::Send),
+        [
+            (1, IBV_WC_SUCCESS),
+            (2, IBV_WC_SUCCESS),
+            (3, IBV_WC_SUCCESS),
+            (4, IBV_WC_REM_ACCESS_ERR)
+        ]
+    );
+}
