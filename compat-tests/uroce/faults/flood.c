@@ -145,7 +145,7 @@ static void garbage(int socket)
 	for (unsigned i = 0;; i++) {
 		uint32_t qpn = pairs[i % PAIRS][0].self.qpn;
 
-		to.sin_port = htons(qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791);
+		to.sin_port = htons(port_of(qpn));
 		count(sendto(outsider.fd, bytes + i * 61 % 8192, i * 17 % (i % 8 ? 300 : 8000), 0,
 			     (void *)&to, sizeof to) >= 0);
 	}
@@ -339,7 +339,7 @@ static void third_party(void)
 	make_pair(&a, &b, &plain, &plain);
 	MUST(post_receive(&b) == 0);
 	report("names, files, shared memory: %s", names() == n && all_anonymous(before) ? "none" : "SOME");
-	uint16_t port = b.self.qpn >> 8 >= 0x8000 ? b.self.qpn >> 8 : 4791;
+	uint16_t port = port_of(b.self.qpn);
 	bool shut = true;
 	for (int share = 0; share < 2; share++)
 		shut &= try_bind(AF_INET, port, b.self.gid.raw + 12, share) == EADDRINUSE &&

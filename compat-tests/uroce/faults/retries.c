@@ -98,7 +98,7 @@ static int send_to_nobody(const struct options *options, int64_t *took, const ch
 
 	open_end(&a, options);
 	open_outsider(&nobody, &a, NULL);
-	struct address peer = { .qpn = nobody.port << 8, .gid = a.self.gid };
+	struct address peer = { .qpn = first_qpn(nobody.port), .gid = a.self.gid };
 	join(&a, &peer, options);
 	wire = tap();
 	int64_t begin = now_us();

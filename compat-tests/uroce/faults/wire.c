@@ -11,6 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Ports that QP numbers encode, beside 4791. */
+enum { FIRST_PORT = 61440, PORTS = 2047 };
+
 uint32_t any(void)
 {
 	static uint64_t state;
@@ -75,8 +78,8 @@ void open_outsider(struct outsider *outsider, const struct end *end, const char 
 		memcpy(&own.sin_addr, end->self.gid.raw + 12, 4);
 	/* a port that can be encoded in a QP number */
 	do
-		own.sin_port = htons(0x8000 | any());
-	while (own.sin_port == 0xffff || bind(outsider->fd, (void *)&own, sizeof own) != 0);
+		own.sin_port = htons(FIRST_PORT + any() % PORTS);
+	while (bind(outsider->fd, (void *)&own, sizeof own) != 0);
 	MUST(getsockname(outsider->fd, (void *)&own, &length) == 0);
 	outsider->from = own.sin_addr;
 	outsider->port = ntohs(own.sin_port);
@@ -109,10 +112,14 @@ void set_reth(uint8_t *packet, uint64_t addr, uint32_t rkey, uint32_t length)
 	memcpy(packet + HEADER, words, sizeof words);
 }
 
-/* Port to which packets for a QP are sent, which its number encodes. */
-static uint16_t port_of(uint32_t qpn)
+uint16_t port_of(uint32_t qpn)
 {
-	return qpn >> 8 >= 0x8000 ? qpn >> 8 : 4791;
+	return qpn >= 1 << 23 && qpn < first_qpn(FIRST_PORT + PORTS) ? FIRST_PORT + (qpn - (1 << 23)) / 4096 : 4791;
+}
+
+uint32_t first_qpn(uint16_t port)
+{
+	return (1 << 23) + (port - FIRST_PORT) * 4096;
 }
 
 bool send_forged(struct outsider *outsider, const struct end *end, uint32_t qpn, uint8_t *packet, size_t size)

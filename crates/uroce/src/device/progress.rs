@@ -27,8 +27,8 @@ use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::sync::RawMutex;
-use crate::transport::{Inbox, MULTICAST_QPN, Outbox};
-use crate::wire::Packet;
+use crate::transport::{Inbox, Outbox};
+use crate::wire::{MULTICAST_QPN, Packet};
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.

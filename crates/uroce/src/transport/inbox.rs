@@ -9,7 +9,7 @@ use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, grh::IpHeader, ip_of};
+use crate::wire::{Flow, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
 
 /// The longest datagram, also of those that UDP_GRO has coalesced.
 const DATAGRAM_MAX: usize = 1 << 16;
@@ -208,6 +208,12 @@ impl Net {
             self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups only.
+        let to_group = arrival.socket.local.ip.is_multicast();
+        if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
+            self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         if packet.headers.bth.pkey & PKEY_MASK != PKEY_MASK {
             self.dropped.pkey.fetch_add(1, Ordering::Relaxed);
             return None;
@@ -231,6 +237,7 @@ impl Net {
         let addresses = Addresses {
             src,
             dst,
+            src_port: arrival.from.port(),
             grh,
             pkey_index: 0,
         };

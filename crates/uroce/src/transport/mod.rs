@@ -2,9 +2,9 @@
 //!
 //! # Ports
 //! A process that gets port 4791 at all addresses of the device uses queue pair numbers below 0x800000. Any
-//! other process takes free ports P >= 32768, each at all addresses of the device, and uses the numbers
-//! `P << 8 | i`. So the destination queue pair number alone determines the destination port ([`port_of`]). A
-//! packet is sent from the port of its own queue pair.
+//! other process takes free ports from 61440 to 63486, each at all addresses of the device, and uses the 4096
+//! numbers of each. So the destination queue pair number alone determines the destination port ([`crate::wire::port_of`]).
+//! A packet is sent from the port of its own queue pair.
 //!
 //! | file | content |
 //! |---|---|
@@ -36,17 +36,6 @@ pub use outbox::Outbox;
 use crate::config::Config;
 use crate::engine::Gid;
 use interface::Interface;
-
-/// The UDP port that packets for a queue pair go to.
-pub fn port_of(qpn: u32) -> u16 {
-    match qpn >> 8 {
-        port @ 0x8000..=0xffff if qpn != MULTICAST_QPN => port as u16,
-        _ => crate::wire::PORT,
-    }
-}
-
-/// The destination queue pair number of multicast datagrams.
-pub const MULTICAST_QPN: u32 = 0xff_ffff;
 
 /// An entry of the GID table. It keeps its index as long as the interface has the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

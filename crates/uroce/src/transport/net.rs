@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
@@ -38,6 +39,7 @@ pub struct Net {
     pub(super) monitor_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
+    opened: Instant,
     control: Mutex<Control>,
 }
 
@@ -94,6 +96,7 @@ impl Net {
             table: RwLock::default(),
             monitor_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
+            opened: Instant::now(),
             control: Mutex::new(Control {
                 qpns: QpnAllocator::default(),
                 monitor,
@@ -132,20 +135,24 @@ impl Net {
         Arc::clone(&self.table.read())
     }
 
-    /// A number for a new queue pair, random within the range of this process. ENOMEM if there is none left.
+    /// A number for a new queue pair, random within the range of this process, and not one that was freed in the
+    /// last 60 s (see [`QpnAllocator::alloc`] for the exception). ENOMEM if there is none left.
     pub fn alloc_qpn(&self) -> io::Result<u32> {
         let mut control = self.control.lock();
-        if let Some(qpn) = control.qpns.alloc(random) {
+        if let Some(qpn) = control.qpns.alloc(self.opened.elapsed(), random) {
             return Ok(qpn);
         }
         self.open_another_port(&mut control)?;
-        control.qpns.alloc(random).ok_or_else(out_of_qpns)
+        control
+            .qpns
+            .alloc(self.opened.elapsed(), random)
+            .ok_or_else(out_of_qpns)
     }
 
     /// Frees the number of a queue pair, and closes its port if no queue pair needs it.
     pub fn free_qpn(&self, qpn: u32) {
         let mut control = self.control.lock();
-        if let Some(port) = control.qpns.free(qpn) {
+        if let Some(port) = control.qpns.free(qpn, self.opened.elapsed()) {
             self.replace_table(|table| {
                 if let Ok(at) = table.find_port(port) {
                     let closed = table.ports.remove(at);

@@ -10,11 +10,10 @@ use socket2::SockAddr;
 
 use super::cmsg::{self, Control};
 use super::net::Net;
-use super::port_of;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
 use crate::engine::{AddressVector, Transmit};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of};
+use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of, port_of};
 
 /// The longest packet: headers, the largest path MTU, padding, ICRC.
 const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3 + ICRC_LEN;

@@ -1,42 +1,69 @@
 //! [`QpnAllocator`]: queue pair numbers, which determine UDP ports ([`port_of`]). Pure.
+//!
+//! A number is random among those that are free, so that a peer cannot predict it. After a queue pair is
+//! destroyed its number rests, so that late packets of the old connection do not reach a new one.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
-use super::{MULTICAST_QPN, port_of};
-use crate::wire::PORT;
+use rustc_hash::FxHashSet;
+
+use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
 /// The last queue pair number of port 4791. Its first is 2: 0 and 1 are the management queue pairs'.
 const LAST_QPN: u32 = 0x7f_ffff;
-/// Queue pair numbers of each other port.
-const QPNS_PER_PORT: u32 = 256;
-/// Ports of processes that do not have port 4791. Port 65535 is not used: its numbers include the multicast
-/// queue pair number.
-const FIRST_PORT: u16 = 0x8000;
-const PORTS: u16 = 0x7fff;
+/// How long a number is not used after it was freed: longer than a packet stays in a network.
+const REST: Duration = Duration::from_secs(60);
+/// The most numbers that rest. Beyond that, those that were freed first end their rest early.
+const MAX_RESTING: usize = 1 << 16;
+/// Where all free numbers of the open ports rest, and at least this many: the one that was freed first is used
+/// again. Another port is opened where fewer rest.
+const MIN_CYCLE: usize = 1024;
 
 /// The queue pair numbers that this process may use, by its ports, and those in use.
 #[derive(Debug, Default)]
 pub struct QpnAllocator {
     /// The numbers of port 4791 in use, if this process has that port.
-    roce_port: Option<HashSet<u32>>,
+    roce_port: Option<FxHashSet<u32>>,
     /// The numbers in use of each other port of this process.
-    ports: BTreeMap<u16, QpnBitmap>,
+    ports: BTreeMap<u16, FxHashSet<u32>>,
+    resting: Resting,
 }
 
-/// Which of the numbers of a port are in use.
-#[derive(Debug, Default, Clone)]
-struct QpnBitmap {
-    bits: [u64; 4],
-    count: u32,
+/// Numbers that were freed recently, also those of ports that are closed.
+#[derive(Debug, Default)]
+struct Resting {
+    /// When each was freed; the first comes first.
+    queue: VecDeque<(Duration, u32)>,
+    numbers: FxHashSet<u32>,
 }
 
-impl QpnBitmap {
-    fn contains(&self, i: u32) -> bool {
-        self.bits[i as usize / 64] & 1 << (i % 64) != 0
+impl Resting {
+    fn push(&mut self, number: u32, now: Duration) {
+        self.queue.push_back((now, number));
+        self.numbers.insert(number);
+        if self.queue.len() > MAX_RESTING {
+            self.remove(0);
+        }
     }
 
-    fn flip(&mut self, i: u32) {
-        self.bits[i as usize / 64] ^= 1 << (i % 64);
+    fn remove(&mut self, at: usize) -> Option<u32> {
+        let (_, number) = self.queue.remove(at)?;
+        self.numbers.remove(&number);
+        Some(number)
+    }
+
+    /// Ends the rest of those that have rested long enough.
+    fn expire(&mut self, now: Duration) {
+        while let Some((freed, _)) = self.queue.front()
+            && now.saturating_sub(*freed) >= REST
+        {
+            self.remove(0);
+        }
+    }
+
+    fn contains(&self, number: u32) -> bool {
+        self.numbers.contains(&number)
     }
 }
 
@@ -49,62 +76,79 @@ impl QpnAllocator {
     /// Adds the numbers of a port that this process has opened.
     pub fn add_port(&mut self, port: u16) {
         if port == PORT {
-            self.roce_port = Some(HashSet::new());
+            self.roce_port = Some(FxHashSet::default());
         } else {
-            self.ports.insert(port, QpnBitmap::default());
+            self.ports.insert(port, FxHashSet::default());
         }
     }
 
-    /// A random free number, which is in use now; None if another port is needed. Half of the numbers of port
-    /// 4791 stay free, so that a random draw soon finds one.
-    pub fn alloc(&mut self, mut random: impl FnMut() -> u32) -> Option<u32> {
+    /// A random number that is free and does not rest; it is in use now. None if another port is needed. Half of
+    /// the numbers of port 4791 stay free, so that a random draw soon finds one. `now` is the time since some
+    /// moment that is the same in all calls.
+    pub fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
+        self.resting.expire(now);
         if let Some(used) = &mut self.roce_port {
             if used.len() > LAST_QPN as usize / 2 {
                 return None;
             }
             loop {
                 let number = random() & LAST_QPN;
-                if number >= 2 && used.insert(number) {
+                if number >= 2 && !self.resting.contains(number) && used.insert(number) {
                     return Some(number);
                 }
             }
         }
-        let (port, used) = self
-            .ports
-            .iter_mut()
-            .find(|(_, used)| used.count < QPNS_PER_PORT)?;
         let start = random();
-        let i = (0..QPNS_PER_PORT)
-            .map(|i| start.wrapping_add(i) % QPNS_PER_PORT)
-            .find(|i| !used.contains(*i))?;
-        used.flip(i);
-        used.count += 1;
-        Some(u32::from(*port) << 8 | i)
+        for (port, used) in &mut self.ports {
+            if used.len() == QPNS_PER_PORT as usize {
+                continue;
+            }
+            let number = (0..QPNS_PER_PORT)
+                .map(|i| first_qpn(*port) + start.wrapping_add(i) % QPNS_PER_PORT)
+                .find(|number| !used.contains(number) && !self.resting.contains(*number));
+            if let Some(number) = number {
+                used.insert(number);
+                return Some(number);
+            }
+        }
+        self.alloc_resting()
+    }
+
+    /// The number that has rested longest, if enough others rest.
+    fn alloc_resting(&mut self) -> Option<u32> {
+        let mut of_open_ports = self
+            .resting
+            .queue
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, number))| self.ports.contains_key(&port_of(*number)))
+            .map(|(at, _)| at);
+        let first = of_open_ports.next()?;
+        of_open_ports.nth(MIN_CYCLE - 2)?;
+        let number = self.resting.remove(first)?;
+        self.ports.get_mut(&port_of(number))?.insert(number);
+        Some(number)
     }
 
     /// Frees a number. If this leaves two ports without a number in use, forgets and returns one of them, for
     /// the caller to close.
-    pub fn free(&mut self, number: u32) -> Option<u16> {
+    pub fn free(&mut self, number: u32, now: Duration) -> Option<u16> {
         let port = port_of(number);
-        if port == PORT {
-            if let Some(used) = &mut self.roce_port {
-                used.remove(&number);
-            }
+        let used = if port == PORT {
+            self.roce_port.as_mut()?
+        } else {
+            self.ports.get_mut(&port)?
+        };
+        if !used.remove(&number) {
             return None;
         }
-        let i = number % QPNS_PER_PORT;
-        let used = self.ports.get_mut(&port)?;
-        if number == MULTICAST_QPN || !used.contains(i) {
-            return None;
-        }
-        used.flip(i);
-        used.count -= 1;
-        let idle = used.count == 0;
+        let idle = used.is_empty();
+        self.resting.push(number, now);
         let spare = self
             .ports
             .iter()
-            .any(|(other, used)| *other != port && used.count == 0);
-        if !(idle && spare) {
+            .any(|(other, used)| *other != port && used.is_empty());
+        if port == PORT || !(idle && spare) {
             return None;
         }
         self.ports.remove(&port);
@@ -114,48 +158,135 @@ impl QpnAllocator {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
+    use crate::wire::MULTICAST_QPN;
     use proptest::prelude::*;
+
+    const NOW: Duration = Duration::ZERO;
 
     #[test]
     fn ports_of_queue_pair_numbers() {
         assert_eq!(port_of(0x11), 4791);
         assert_eq!(port_of(0x7f_ffff), 4791);
-        assert_eq!(port_of(0x80_0000), 0x8000);
-        assert_eq!(port_of(0xff_fe12), 0xfffe);
+        assert_eq!(port_of(0x80_0000), 61440);
+        assert_eq!(port_of(0x80_0fff), 61440);
+        assert_eq!(port_of(0x80_1000), 61441);
+        assert_eq!(port_of(0xff_efff), 63486);
+        assert_eq!(port_of(0xff_f000), 4791);
         assert_eq!(port_of(MULTICAST_QPN), 4791);
-        assert_eq!(candidate_port(0), 0x8000);
-        assert_eq!(
-            candidate_port(u32::MAX),
-            0x8000 + (u32::MAX % 0x7fff) as u16
-        );
-        assert!((0..0x2_0000).all(|random| candidate_port(random) < 0xffff));
+        assert_eq!(candidate_port(0), 61440);
+        assert_eq!(candidate_port(u32::MAX), 61440 + (u32::MAX % 2047) as u16);
+        for random in 0..0x1_0000 {
+            let port = candidate_port(random);
+            assert_eq!(port_of(first_qpn(port)), port);
+            assert_eq!(port_of(first_qpn(port) + QPNS_PER_PORT - 1), port);
+            assert!(first_qpn(port) + QPNS_PER_PORT < MULTICAST_QPN);
+        }
     }
 
     #[test]
-    fn ten_thousand_on_ports_of_256() {
+    fn twenty_thousand_on_ports_of_4096() {
         let mut qpns = QpnAllocator::default();
         let (mut taken, mut ports) = (HashSet::new(), 0);
-        for i in 0..10_000_u32 {
+        for i in 0..20_000_u32 {
             let number = qpns
-                .alloc(|| i.wrapping_mul(0x9e37_79b9))
+                .alloc(NOW, || i.wrapping_mul(0x9e37_79b9))
                 .unwrap_or_else(|| {
                     qpns.add_port(FIRST_PORT + 3 * ports);
                     ports += 1;
-                    qpns.alloc(|| 7).unwrap()
+                    qpns.alloc(NOW, || 7).unwrap()
                 });
             assert!(taken.insert(number));
             assert_eq!((port_of(number) - FIRST_PORT) % 3, 0);
         }
-        assert_eq!(ports, 40);
+        assert_eq!(ports, 5);
         let closed: Vec<_> = taken
             .iter()
-            .filter_map(|number| qpns.free(*number))
+            .filter_map(|number| qpns.free(*number, NOW))
             .collect();
-        assert_eq!(closed.len(), 39, "one stays");
+        assert_eq!(closed.len(), 4, "one stays");
         assert_eq!(qpns.ports.len(), 1);
-        assert!(taken.iter().all(|number| qpns.free(*number).is_none()));
-        assert!(qpns.alloc(|| 0).is_some());
+        assert!(taken.iter().all(|number| qpns.free(*number, NOW).is_none()));
+        let later = NOW + REST;
+        assert!(qpns.alloc(later, || 0).is_some());
+    }
+
+    /// Frees each number at once, as a program does that connects again and again.
+    fn reuse_after(qpns: &mut QpnAllocator, interval: Duration) -> (usize, Duration) {
+        let (mut last, mut now, mut state) = (std::collections::HashMap::new(), NOW, 1_u32);
+        let (mut numbers, mut time) = (usize::MAX, Duration::MAX);
+        for i in 0..30_000_usize {
+            now += interval;
+            let number = qpns.alloc(now, || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                state >> 9
+            });
+            let number = number.unwrap();
+            if let Some((before, at)) = last.insert(number, (i, now)) {
+                numbers = numbers.min(i - before);
+                time = time.min(now - at);
+            }
+            qpns.free(number, now);
+        }
+        (numbers, time)
+    }
+
+    #[test]
+    fn a_number_rests_before_it_is_used_again() {
+        for port in [PORT, FIRST_PORT + 7] {
+            let new = || {
+                let mut qpns = QpnAllocator::default();
+                qpns.add_port(port);
+                qpns
+            };
+            let slow = Duration::from_millis(100);
+            assert!(reuse_after(&mut new(), slow).1 >= REST);
+            // Faster than one number in 15 ms: all others come first.
+            let (numbers, _) = reuse_after(&mut new(), Duration::from_millis(1));
+            assert!(numbers >= QPNS_PER_PORT as usize, "{numbers}");
+        }
+    }
+
+    /// With most numbers in use, few could rest: another port is opened.
+    #[test]
+    fn the_cycle_is_never_short() {
+        let mut qpns = QpnAllocator::default();
+        qpns.add_port(FIRST_PORT);
+        let number = |qpns: &mut QpnAllocator| qpns.alloc(NOW, || 5);
+        for _ in 0..QPNS_PER_PORT - 100 {
+            number(&mut qpns).unwrap();
+        }
+        for _ in 0..100 {
+            let fresh = number(&mut qpns).unwrap();
+            qpns.free(fresh, NOW);
+        }
+        assert_eq!(number(&mut qpns), None);
+        qpns.add_port(FIRST_PORT + 1);
+        let mut seen = HashSet::new();
+        for _ in 0..QPNS_PER_PORT {
+            let fresh = number(&mut qpns).unwrap();
+            assert!(seen.insert(fresh));
+            qpns.free(fresh, NOW);
+        }
+        assert!(number(&mut qpns).is_some());
+    }
+
+    #[test]
+    fn resting_numbers_are_bounded() {
+        let mut qpns = QpnAllocator::default();
+        qpns.add_port(PORT);
+        let mut next = 2;
+        for _ in 0..MAX_RESTING + 10 {
+            let number = qpns.alloc(NOW, || {
+                next += 1;
+                next
+            });
+            qpns.free(number.unwrap(), NOW);
+        }
+        assert_eq!(qpns.resting.queue.len(), MAX_RESTING);
+        assert_eq!(qpns.resting.numbers.len(), MAX_RESTING);
     }
 
     proptest! {
@@ -166,10 +297,11 @@ mod tests {
                 qpns.add_port(PORT);
             }
             let mut taken = Vec::new();
-            for seed in seeds {
+            for (second, seed) in (0..).zip(seeds) {
+                let now = Duration::from_secs(second);
                 if seed % 3 == 0 && !taken.is_empty() {
                     let number = taken.swap_remove(seed as usize % taken.len());
-                    if let Some(port) = qpns.free(number) {
+                    if let Some(port) = qpns.free(number, now) {
                         prop_assert!(taken.iter().all(|number| port_of(*number) != port));
                     }
                     continue;
@@ -179,9 +311,9 @@ mod tests {
                     random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                     random
                 };
-                let number = qpns.alloc(&mut next).unwrap_or_else(|| {
+                let number = qpns.alloc(now, &mut next).unwrap_or_else(|| {
                     qpns.add_port(candidate_port(seed));
-                    qpns.alloc(&mut next).unwrap()
+                    qpns.alloc(now, &mut next).unwrap()
                 });
                 prop_assert!(!taken.contains(&number) && number > 1 && number < MULTICAST_QPN);
                 taken.push(number);

@@ -12,6 +12,7 @@ pub mod icrc;
 mod opcode;
 mod packet;
 mod psn;
+mod qpn;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub use icrc::{Flow, Fragmentation};
 pub use opcode::{Opcode, Operation, Part, Transport};
 pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
+pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

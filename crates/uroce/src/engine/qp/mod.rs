@@ -17,13 +17,15 @@ use super::{
     AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
     WorkQueue,
 };
-use crate::wire::{Operation, Packet};
+use crate::wire::{Operation, PORT, Packet, port_of};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
     pub src: Gid,
     pub dst: Gid,
+    /// The UDP port that it was sent from.
+    pub src_port: u16,
     /// The GRH that a UD receive buffer begins with.
     pub grh: [u8; 40],
     /// The index of the packet's P_Key in the P_Key table. The host drops packets with an unknown
@@ -197,8 +199,10 @@ impl Qp {
             self.receive_datagram(operation, packet, from, host);
             return;
         }
-        // 9.6.1.5: a connected queue pair accepts packets of its peer only.
-        if from.src != self.attributes.peer {
+        // 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
+        // queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
+        let peer_port = port_of(self.attributes.dest_qpn);
+        if from.src != self.attributes.peer || peer_port != PORT && from.src_port != peer_port {
             return;
         }
         let is_response = matches!(

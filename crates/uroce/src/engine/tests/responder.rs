@@ -6,7 +6,8 @@ use super::network::*;
 use super::peer::*;
 use crate::engine::*;
 use crate::wire::{
-    Aeth, AethKind, Headers, ICRC_LEN, NakCode, Opcode, Operation, Packet, Part, Reth, Transport,
+    Aeth, AethKind, FIRST_PORT, Headers, ICRC_LEN, NakCode, Opcode, Operation, PORT, Packet, Part,
+    Reth, Transport, first_qpn,
 };
 
 /// 9.7.5.2.3. After a retransmission by the peer the gap causes another NAK.
@@ -180,6 +181,37 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
         assert_eq!(peer.responses(), []);
     }
     assert_eq!(peer.host.events, []);
+}
+
+/// A uroce process that does not have port 4791 sends from the port of its queue pair number. Other peers send
+/// from any port.
+#[test]
+fn packets_from_another_port_than_the_peers_are_dropped() {
+    let other_port = FIRST_PORT + 8;
+    for (dest_qpn, src_port, accepted) in [
+        (first_qpn(other_port), other_port, true),
+        (first_qpn(other_port), other_port + 1, false),
+        (first_qpn(other_port), PORT, false),
+        (0x11, PORT, true),
+        (0x11, 49_152, true),
+    ] {
+        let mut peer = Peer::in_rtr(QpChange::default());
+        let change = QpChange {
+            dest_qpn: Some(dest_qpn),
+            ..QpChange::default()
+        };
+        peer.qp.modify(&change, peer.now, &mut peer.host);
+        let headers = Peer::headers(Operation::Send, Part::Only, 0);
+        let mut datagram = vec![0; headers.len() + ICRC_LEN];
+        headers.write(&mut datagram);
+        let packet = Packet::parse(&datagram).unwrap();
+        let from = Addresses {
+            src_port,
+            ..addresses(1)
+        };
+        peer.qp.receive(&packet, &from, peer.now, &mut peer.host);
+        assert_eq!(!peer.responses().is_empty(), accepted, "{src_port}");
+    }
 }
 
 /// 9.7.7.2: a peer that counts credits is sent one message more than it has receive WQEs for; the next one

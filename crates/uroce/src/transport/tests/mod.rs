@@ -9,7 +9,8 @@ use super::*;
 use crate::config::Netdev;
 use crate::engine::{AddressVector, Addresses, Transmit};
 use crate::wire::{
-    Bth, Deth, Headers, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport, gid_of, ip_of,
+    Bth, Deth, Headers, MULTICAST_QPN, Opcode, Operation, PORT, Packet, Part, Psn, Reth, Transport,
+    gid_of, ip_of, port_of,
 };
 
 fn at(netdev: Netdev) -> Net {
@@ -290,7 +291,7 @@ fn ten_thousand_numbers() {
     assert_eq!(numbers.len(), 10_000);
     assert!(numbers.iter().all(|number| *number >= 0x80_0000));
     let sockets = || net.table().receivers.iter().flatten().count();
-    assert_eq!(sockets(), 40);
+    assert_eq!(sockets(), 3);
     let (one, others) = numbers.split_first().unwrap();
     for number in others {
         net.free_qpn(*number);
@@ -339,4 +340,48 @@ fn multicast_reaches_all_members() {
     send(6);
     assert_eq!(receive(&nets[0], 1).len(), 1);
     assert_eq!(receive(&nets[1], 0).len(), 0);
+}
+
+/// A packet to a group reaches no queue pair by a number of its own, and the multicast number is not valid at an
+/// address of the device.
+#[test]
+fn the_multicast_number_belongs_to_groups() {
+    let nets = [lo(), lo()];
+    let group = gid_of(Ipv4Addr::new(239, 77, 1, 9).into());
+    nets[1].join(&group).unwrap();
+    let own = nets[1].gids()[1].unwrap().gid;
+    let [here, there] = [&nets[0], &nets[1]].map(|net| net.alloc_qpn().unwrap());
+    let mut outbox = Outbox::new();
+    for (psn, qpn, dgid) in [
+        (1, 2, group),
+        (2, MULTICAST_QPN, own),
+        (3, MULTICAST_QPN, group),
+        (4, there, own),
+    ] {
+        push(
+            &nets[0],
+            &mut outbox,
+            here,
+            datagram(psn, qpn, here),
+            8,
+            path(dgid, 1),
+        );
+    }
+    nets[0].flush(&mut outbox);
+    let got = receive(&nets[1], 2);
+    let mut psns: Vec<_> = got
+        .iter()
+        .map(|(headers, ..)| headers.bth.psn.get())
+        .collect();
+    psns.sort_unstable();
+    assert_eq!(psns, [3, 4]);
+    let dropped: u64 = nets
+        .iter()
+        .map(|net| {
+            net.dropped
+                .malformed
+                .load(std::sync::atomic::Ordering::Relaxed)
+        })
+        .sum();
+    assert!(dropped >= 1);
 }

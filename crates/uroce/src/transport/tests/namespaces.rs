@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::*;
 use super::{alone, at, datagram, exchange, path, push, receive, write};
 use crate::config::Netdev;
-use crate::wire::{Part, gid_of, ip_of};
+use crate::wire::{MULTICAST_QPN, Part, gid_of, ip_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
 fn ip(commands: &str) {
