@@ -82,3 +82,4 @@ void check_queues(void);
 void check_process(void);
 void check_windows(void);
 void check_kernel(void);
+void check_gids(void);

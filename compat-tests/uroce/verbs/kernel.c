@@ -155,6 +155,34 @@ static void armed_without_channel(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+/* Any path MTU up to max_mtu, whatever the port's active MTU is, and it is reported as it was set. */
+static void path_mtus(struct rig *rig)
+{
+	struct ibv_qp_attr attr = { .dest_qp_num = 1,
+				    .qp_state = IBV_QPS_RTR,
+				    .ah_attr = { .is_global = 1,
+						 .port_num = PORT,
+						 .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+	const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	struct ibv_qp_init_attr init;
+
+	for (int mtu = 0; mtu <= IBV_MTU_4096 + 1; mtu++) {
+		struct ibv_qp *qp = make_qp(rig, IBV_QPT_UC, 0, NULL);
+		bool valid = mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096;
+
+		NEED(to_init(qp) == 0);
+		attr.path_mtu = mtu;
+		CHECK(ibv_modify_qp(qp, &attr, mask) == (valid ? 0 : EINVAL));
+		if (valid) {
+			struct ibv_qp_attr got;
+
+			CHECK(ibv_query_qp(qp, &got, IBV_QP_PATH_MTU, &init) == 0);
+			CHECK((int)got.path_mtu == mtu);
+		}
+		CHECK(ibv_destroy_qp(qp) == 0);
+	}
+}
+
 /* Each packet has a global route, and rxe says so of every receive. */
 static void receive_flags(struct rig *rig)
 {
@@ -256,6 +284,7 @@ void check_kernel(void)
 	modified_while_draining(&rig);
 	limit_at_creation(&rig);
 	armed_without_channel(&rig);
+	path_mtus(&rig);
 	receive_flags(&rig);
 	atomics(&rig);
 	datagrams(&rig);

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::engine::Gid;
-use crate::wire::gid_of;
+use crate::wire::{gid_of, ip_of, link_local_gid_of};
 
 /// The most entries that the table has: `ibv_global_route.sgid_index` has 8 bits.
 pub const GID_TABLE_LEN: usize = 256;
@@ -16,11 +16,33 @@ pub struct GidAddress {
     pub ip: IpAddr,
 }
 
+/// How a GID relates to the IP address of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GidKind {
+    /// It is the address.
+    Address,
+    /// It is a second GID of an address whose own GID is another entry; the two share that entry's sockets.
+    SecondName,
+    /// Its packets have its [`alias`].
+    Alias,
+}
+
 impl GidAddress {
     fn of(ip: IpAddr) -> GidAddress {
         GidAddress {
             gid: gid_of(ip),
             ip,
+        }
+    }
+
+    /// How the GID relates to the address.
+    pub fn kind(&self) -> GidKind {
+        if self.gid == gid_of(self.ip) {
+            GidKind::Address
+        } else if ip_of(&self.gid) == self.ip {
+            GidKind::SecondName
+        } else {
+            GidKind::Alias
         }
     }
 }
@@ -65,10 +87,7 @@ pub fn of_interface(mac: Option<[u8; 6]>, addresses: &[IpAddr]) -> Vec<GidAddres
     let gid = default_gid(mac.unwrap_or_default());
     let ip = IpAddr::V6(Ipv6Addr::from(gid));
     let own = addresses.contains(&ip);
-    let default = GidAddress {
-        gid,
-        ip: if own { ip } else { alias(&gid) },
-    };
+    let default = default_entry(gid, own);
     let v4 = addresses.iter().filter(|ip| ip.is_ipv4());
     let v6 = addresses.iter().filter(|ip| ip.is_ipv6());
     let mut gids = vec![default];
@@ -80,9 +99,38 @@ pub fn of_interface(mac: Option<[u8; 6]>, addresses: &[IpAddr]) -> Vec<GidAddres
     gids
 }
 
-/// The only GID of a device at one address.
-pub fn of_address(ip: IpAddr) -> Vec<GidAddress> {
-    vec![GidAddress::of(ip)]
+/// A default GID; `own` if it is an address of the interface.
+fn default_entry(gid: Gid, own: bool) -> GidAddress {
+    let ip = if own {
+        Ipv6Addr::from(gid).into()
+    } else {
+        alias(&gid)
+    };
+    GidAddress { gid, ip }
+}
+
+/// The GIDs of a device at the address `ip` of an interface with these addresses: a link-local GID, then the
+/// address, so that the address has the index that it would have on a device of the whole interface. The
+/// link-local GID is the interface's default GID if that is one of its addresses, else one that follows from
+/// `ip`: two devices at different addresses of an interface do not compete for it.
+pub fn of_address(mac: Option<[u8; 6]>, addresses: &[IpAddr], ip: IpAddr) -> Vec<GidAddress> {
+    let gid = default_gid(mac.unwrap_or_default());
+    let first = match ip {
+        _ if addresses.contains(&Ipv6Addr::from(gid).into()) => default_entry(gid, true),
+        IpAddr::V4(v4) => GidAddress {
+            gid: link_local_gid_of(v4),
+            ip,
+        },
+        IpAddr::V6(v6) => {
+            let mut gid = [0; 16];
+            (gid[0], gid[1]) = (0xfe, 0x80);
+            gid[8..].copy_from_slice(&v6.octets()[8..]);
+            default_entry(gid, gid == v6.octets())
+        }
+    };
+    let mut gids = vec![first, GidAddress::of(ip)];
+    gids.dedup();
+    gids
 }
 
 /// Updates a table: entries that are not `wanted` become empty, new ones take the first empty indices, and
@@ -161,6 +209,38 @@ mod tests {
         assert!(ip.is_loopback() && ip.octets()[1] >= 64 && ip.octets()[1] < 128);
         assert_eq!(v4.ip.to_string(), "127.0.0.1");
         assert_ne!(alias(&first.gid), alias(&default_gid(MAC)));
+    }
+
+    #[test]
+    fn the_gids_of_one_address() {
+        let shown = |own: &str, ip: &str| {
+            let gids = of_address(Some(MAC), &ips(own), ip.parse().unwrap());
+            let show = |entry: &GidAddress| {
+                let gid = Ipv6Addr::from(entry.gid);
+                (gid.to_string(), entry.kind())
+            };
+            gids.iter().map(show).collect::<Vec<_>>()
+        };
+        let entry = |gid: &str, kind| (gid.parse::<Ipv6Addr>().unwrap().to_string(), kind);
+        use GidKind::*;
+        let real = entry("fe80::ff:fe00:1", Address);
+        let v4 = entry("::ffff:10.0.0.2", Address);
+        // The interface's link-local address, if it has one.
+        let own = "10.0.0.1 10.0.0.2 fd00::1 fe80::ff:fe00:1";
+        assert_eq!(shown(own, "10.0.0.2"), [real.clone(), v4.clone()]);
+        assert_eq!(
+            shown(own, "fd00::1"),
+            [real.clone(), entry("fd00::1", Address)]
+        );
+        assert_eq!(shown(own, "fe80::ff:fe00:1"), [real]);
+        // Without: what follows from the address.
+        let second_name = entry("fe80::5efe:10.0.0.2", SecondName);
+        assert_eq!(shown("10.0.0.2", "10.0.0.2"), [second_name, v4]);
+        assert_eq!(
+            shown("::1", "::1"),
+            [entry("fe80::1", Alias), entry("::1", Address)]
+        );
+        assert_eq!(shown("fe80::7", "fe80::7"), [entry("fe80::7", Address)]);
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Interface {
             Netdev::Address { ip, .. }
                 if own.contains(ip) || link.loopback && is_loopback_v4(*ip) =>
             {
-                gid_table::of_address(*ip)
+                gid_table::of_address(link.mac(), &own, *ip)
             }
             Netdev::Address { .. } => Vec::new(),
             _ => gid_table::of_interface(link.mac(), &own),
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(lo.gids[0].gid[8..], [2, 0, 0, 0xff, 0xfe, 0, 0, 0]);
         let ip = "127.3.2.1".parse().unwrap();
         let one = find(Netdev::Address { ip, scope: None }).unwrap();
-        assert_eq!(one.gids, gid_table::of_address(ip));
+        assert_eq!(one.gids, gid_table::of_address(None, &[], ip));
         assert_eq!(one.link.index, lo.link.index);
         let nowhere = |netdev| find(netdev).unwrap_err().to_string();
         assert_eq!(

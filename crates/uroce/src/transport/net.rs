@@ -10,13 +10,13 @@ use std::time::Instant;
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
-use super::gid_table::{self, GidAddress};
+use super::gid_table::{self, GidAddress, GidKind};
 use super::interface::{self, Interface};
 use super::ports::{self, QpnAllocator};
 use super::socket::Socket;
 use super::socket_table::{PortSockets, SocketTable};
 use super::{GidEntry, NetChange, PortState};
-use crate::config::Config;
+use crate::config::{Config, Netdev};
 use crate::engine::Gid;
 use crate::random::random;
 use crate::sync::{Mutex, RwLock};
@@ -188,7 +188,17 @@ impl Net {
         Err(out_of_qpns())
     }
 
-    /// Opens a port at all addresses, or at none: EADDRINUSE if another socket has it at one of them.
+    /// Whether a port is of no use without a socket at this address. A device at one address does without
+    /// its link-local GID: another device of the interface may have that.
+    fn needs(&self, local: &GidAddress) -> bool {
+        match &self.config.netdev {
+            Netdev::Address { ip, .. } => local.ip == *ip,
+            Netdev::DefaultRoute | Netdev::Interface(_) => true,
+        }
+    }
+
+    /// Opens a port at all addresses that need it, or at none: EADDRINUSE if another socket has it at one of
+    /// them.
     fn open_port(&self, control: &mut Control, port: u16) -> io::Result<()> {
         let mut table = SocketTable::clone(&self.table());
         let Err(at) = table.find_port(port) else {
@@ -197,10 +207,14 @@ impl Net {
         let mut sockets = vec![None; control.gids.len()];
         let mut failed = None;
         for (socket, local) in sockets.iter_mut().zip(&control.gids) {
-            let Some(local) = local else { continue };
-            match Socket::open(*local, port, self.ifindex) {
+            let Some(local) = local.filter(has_socket) else {
+                continue;
+            };
+            match Socket::open(local, port, self.ifindex) {
                 Ok(new) => *socket = Some(Arc::new(new)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse => return Err(error),
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.needs(&local) => {
+                    return Err(error);
+                }
                 // The port remains usable at the other addresses.
                 Err(error) => {
                     log::warn!("uroce: no port {port} at {}: {error}", local.ip);
@@ -308,7 +322,7 @@ impl Net {
         }
     }
 
-    /// Makes a port have exactly one socket for each entry of the GID table.
+    /// Makes a port have exactly one socket for each address of the GID table.
     fn update_port(
         &self,
         table: &mut SocketTable,
@@ -317,14 +331,15 @@ impl Net {
     ) {
         port.sockets.resize(gids.len(), None);
         for (socket, local) in port.sockets.iter_mut().zip(gids) {
-            if socket.as_ref().map(|socket| socket.local) == *local {
+            let local = local.filter(has_socket);
+            if socket.as_ref().map(|socket| socket.local) == local {
                 continue;
             }
             if let Some(old) = socket.take() {
                 self.remove_receiver(table, &old);
             }
             let Some(local) = local else { continue };
-            let opened = Socket::open(*local, port.port, self.ifindex).map(Arc::new);
+            let opened = Socket::open(local, port.port, self.ifindex).map(Arc::new);
             match opened.and_then(|new| self.add_receiver(table, &new).map(|_| new)) {
                 Ok(new) => *socket = Some(new),
                 // Another process has the port at the new address: queue pairs cannot use this GID.
@@ -372,6 +387,11 @@ impl Net {
             }
         });
     }
+}
+
+/// Whether an entry of the GID table has sockets of its own.
+fn has_socket(entry: &GidAddress) -> bool {
+    entry.kind() != GidKind::SecondName
 }
 
 fn out_of_qpns() -> io::Error {

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use super::gid_table::GidAddress;
+use super::gid_table::{GidAddress, GidKind};
 use super::socket::Socket;
 use crate::engine::Gid;
 
@@ -30,7 +30,26 @@ impl SocketTable {
     /// has the port at its address.
     pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
         let port = self.ports.get(self.find_port(port).ok()?)?;
-        port.sockets.get(usize::from(gid_index))?.as_ref()
+        let index = usize::from(gid_index);
+        let socket = port.sockets.get(index)?.as_ref();
+        socket.or_else(|| self.sender_of_second_name(port, index))
+    }
+
+    /// The socket of the address that an entry is a second name of; None if it is none.
+    #[cold]
+    fn sender_of_second_name<'a>(
+        &self,
+        port: &'a PortSockets,
+        index: usize,
+    ) -> Option<&'a Arc<Socket>> {
+        let entry = (*self.gids.get(index)?)?;
+        if entry.kind() != GidKind::SecondName {
+            return None;
+        }
+        let sockets = port.sockets.iter().flatten();
+        sockets
+            .into_iter()
+            .find(|socket| socket.local.ip == entry.ip)
     }
 
     /// The socket with this epoll token.
@@ -50,7 +69,9 @@ impl SocketTable {
             return socket.local.gid;
         }
         match self.gids.first() {
-            Some(Some(default)) if default.ip == ip => default.gid,
+            Some(Some(default)) if default.ip == ip && default.kind() == GidKind::Alias => {
+                default.gid
+            }
             _ => crate::wire::gid_of(ip),
         }
     }

@@ -16,7 +16,7 @@ mod qpn;
 #[cfg(test)]
 mod tests;
 
-pub use address::{gid_of, ip_of};
+pub use address::{gid_of, ip_of, link_local_gid_of};
 pub use bth::Bth;
 pub use headers::{Aeth, AethKind, AtomicEth, Deth, Feth, NakCode, Reth};
 pub use icrc::{Flow, Fragmentation};

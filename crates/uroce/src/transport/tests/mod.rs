@@ -146,7 +146,7 @@ fn exchange(from: &Net, to: &Net, sgid_index: u8, dgid: Gid, src: Gid) {
     for ((headers, len), (got, data, addresses)) in sent.into_iter().zip(got) {
         assert_eq!(got, headers);
         assert_eq!(data, payload(headers.bth.psn.get(), len));
-        assert_eq!((addresses.src, addresses.dst), (src, dgid));
+        assert_eq!((addresses.src, addresses.dst), (src, gid_of(ip_of(&dgid))));
         assert_eq!(addresses.grh, [0; 40]);
     }
     from.free_qpn(here);
@@ -161,18 +161,39 @@ fn two_processes_at_one_address() {
     assert_eq!(port_of(numbers[0]), PORT);
     assert!(numbers[1] >= 0x80_0000 && numbers[2] >= 0x80_0000);
     assert_ne!(port_of(numbers[1]), port_of(numbers[2]));
-    let gid = first.gids()[0].unwrap().gid;
+    let gid = first.gids()[1].unwrap().gid;
     assert_eq!(ip_of(&gid).to_string(), "127.1.77.1");
-    exchange(&first, &second, 0, gid, gid);
-    exchange(&second, &first, 0, gid, gid);
-    exchange(&second, &third, 0, gid, gid);
-    exchange(&first, &first, 0, gid, gid);
+    exchange(&first, &second, 1, gid, gid);
+    exchange(&second, &first, 1, gid, gid);
+    exchange(&second, &third, 1, gid, gid);
+    exchange(&first, &first, 1, gid, gid);
     // Port 4791 is free once its device is closed.
     drop(first);
     let start = Instant::now();
     // A child process that another test is starting may hold the socket until its exec.
     while port_of(alone(1).alloc_qpn().unwrap()) != PORT {
         assert!(start.elapsed() < Duration::from_secs(10));
+    }
+}
+
+/// Index 0 of a device at one address is a link-local GID, under which others reach it too; index 1 is the
+/// address. Neither takes a port away from a device at another address of the interface.
+#[test]
+fn both_gids_of_one_address() {
+    let (a, b) = (alone(5), alone(6));
+    for net in [&a, &b] {
+        assert_eq!(port_of(net.alloc_qpn().unwrap()), PORT);
+    }
+    let gid = |net: &Net, index: usize| net.gids()[index].unwrap().gid;
+    assert_eq!(
+        (a.gids().len(), gid(&a, 0)[..2].to_vec()),
+        (2, vec![0xfe, 0x80])
+    );
+    assert_ne!(gid(&a, 0), gid(&b, 0));
+    for index in [0, 1] {
+        for dgid in [gid(&b, 0), gid(&b, 1)] {
+            exchange(&a, &b, index, dgid, gid(&a, 1));
+        }
     }
 }
 
@@ -234,7 +255,7 @@ fn a_ud_packet_has_its_grh() {
 #[test]
 fn works_where_the_kernel_refuses_gso() {
     let (a, b) = (alone(2), alone(2));
-    let gid = a.gids()[0].unwrap().gid;
+    let gid = a.gids()[1].unwrap().gid;
     let port = port_of(a.alloc_qpn().unwrap());
     let socket = a.table().sender(port, 0).unwrap().clone();
     assert!(socket.gso());

@@ -215,7 +215,7 @@ fn the_icrc_is_right_for_what_is_on_the_wire() {
         raw.set_recv_buffer_size(1 << 20).unwrap();
         raw.set_nonblocking(true).unwrap();
         let (a, b) = (alone(5), alone(5));
-        let gid = b.gids()[0].unwrap().gid;
+        let gid = b.gids()[1].unwrap().gid;
         exchange(&a, &b, 0, gid, gid);
         let mut ids = Vec::new();
         let mut buffer = vec![0; 1 << 16];
