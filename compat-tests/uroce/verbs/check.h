@@ -83,3 +83,4 @@ void check_process(void);
 void check_windows(void);
 void check_kernel(void);
 void check_gids(void);
+void check_cancel(void);

@@ -8,6 +8,7 @@
 //!
 //! | module | responsible for |
 //! |---|---|
+//! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
 //! | `config` | `IBV_UROCE`: which devices there are. Pure |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
@@ -18,14 +19,16 @@
 //! | `device` | the device of a process: its objects, who makes progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
-//! Layers: `config`, `random`, `sync`, `wire` < `engine` < `memory`, `transport` < `device` < `provider`. No
-//! module imports from a layer above its own (`scripts/lint-layers`).
+//! Layers: `cancellation`, `config`, `random`, `sync`, `wire` < `engine` < `memory`, `transport` <
+//! `device` < `provider`. No module imports from a layer above its own
+//! (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets and benches drive directly; it promises no stability.
 
 #![cfg_attr(not(feature = "internals"), deny(missing_docs))]
 
+mod cancellation;
 mod config;
 mod device;
 mod engine;

@@ -18,6 +18,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::{Errno, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
 
+use crate::cancellation;
+
 /// A record as a program reads it: the bytes of the type.
 ///
 /// # Safety
@@ -126,10 +128,10 @@ impl<R: Record> EventQueue<R> {
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         loop {
             // SAFETY: `record` is readable for its size, and `Record` says that it has no padding.
-            let sent = unsafe {
-                let bytes = core::ptr::from_ref(record).cast();
-                libc::send(self.writer.as_raw_fd(), bytes, size_of::<R>(), flags)
+            let bytes = unsafe {
+                core::slice::from_raw_parts(core::ptr::from_ref(record).cast(), size_of::<R>())
             };
+            let sent = cancellation::send(self.writer.as_raw_fd(), bytes, flags);
             if sent >= 0 || Errno::last() != Errno(libc::EINTR) {
                 return sent == size_of::<R>() as isize;
             }

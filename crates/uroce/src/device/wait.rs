@@ -5,6 +5,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::cancellation;
+
 /// Wakes up a thread that blocks in [`readable`], through an eventfd.
 pub struct Waker {
     eventfd: OwnedFd,
@@ -30,9 +32,8 @@ impl Waker {
     /// Wakes the thread up, or lets its next [`readable`] return at once. Any thread may call this.
     pub fn wake(&self) {
         if !self.is_set.swap(true, Ordering::SeqCst) {
-            let one = 1u64;
-            // SAFETY: eight readable bytes. The counter cannot overflow: it is written once per `clear`.
-            unsafe { libc::write(self.eventfd.as_raw_fd(), (&raw const one).cast(), 8) };
+            // The counter cannot overflow: it is written once per `clear`.
+            cancellation::write(self.eventfd.as_raw_fd(), &1u64.to_ne_bytes());
         }
     }
 

@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::mr_table::MrSlice;
+use crate::cancellation;
 
 /// The last bytes of a write, which become visible after all others: programs poll the last byte of a
 /// message.
@@ -79,6 +80,5 @@ pub fn flush(slice: &MrSlice, persistent: bool) -> bool {
     let page = super::prefault::page_size();
     let start = slice.ptr as usize & !(page - 1);
     let len = slice.ptr as usize + slice.len - start;
-    // SAFETY: msync writes pages to their file and changes nothing in memory, whatever the range is.
-    unsafe { libc::msync(start as *mut _, len, libc::MS_SYNC) == 0 }
+    cancellation::msync(start, len) == 0
 }

@@ -7,6 +7,7 @@ use ibverbs_abi::*;
 use super::context::private;
 use super::ffi::Result;
 use super::object::Object;
+use crate::cancellation;
 use crate::device::events::CompletionEvents;
 
 /// A completion channel; its private part is the queue of its events.
@@ -35,6 +36,7 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
 /// # Safety
 /// `channel` is from [`create_comp_channel`], its context is open, and no completion queue uses it.
 pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
+    let _no_cancellation = cancellation::disable();
     // SAFETY: the caller passes a live channel of an open context.
     let (device, events, fd) = unsafe {
         let device = &private((*channel).context).device;

@@ -12,6 +12,7 @@ use super::channel::{self, destroy_comp_channel};
 use super::ffi::{Result, ReturnToC, c_functions};
 use super::object::{Object, Zeroable};
 use super::ops_table;
+use crate::cancellation;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
@@ -126,6 +127,7 @@ unsafe extern "C" fn uninit_device(device: *mut verbs_device) {
 }
 
 unsafe extern "C" fn node_guid(device: *mut ibv_device) -> u64 {
+    let _no_cancellation = cancellation::disable();
     // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
     // ibv_device.
     let device = unsafe { ListedDevice::of(device.cast()) };
@@ -133,6 +135,7 @@ unsafe extern "C" fn node_guid(device: *mut ibv_device) -> u64 {
 }
 
 unsafe extern "C" fn index(device: *mut ibv_device) -> c_int {
+    let _no_cancellation = cancellation::disable();
     // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
     // ibv_device.
     let device = unsafe { ListedDevice::of(device.cast()) };
@@ -144,6 +147,7 @@ unsafe extern "C" fn alloc_context(
     cmd_fd: c_int,
     _private: *mut c_void,
 ) -> *mut verbs_context {
+    let _no_cancellation = cancellation::disable();
     // SAFETY: the library passes a live device of `new_device`, whose public structure begins with an
     // ibv_device.
     let listed = unsafe { ListedDevice::of(device.cast()) };
@@ -239,6 +243,7 @@ impl ContextPrivate {
 
 /// Closes a context. With the last one of the device, its sockets and background thread go.
 pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
+    let _no_cancellation = cancellation::disable();
     let whole = container_of(context);
     // SAFETY: the library passes a context of `open` that nobody uses any more. It allocated the context
     // by calloc and leaves freeing it to the provider.

@@ -36,10 +36,12 @@ impl<T> ReturnToC for Result<*mut T> {
     }
 }
 
-/// Defines C functions that call the function of the same name in a module and convert its result.
+/// Defines C functions that call the function of the same name in a module and convert its result. They
+/// are not cancellation points.
 macro_rules! c_functions {
     ($($module:ident { $($name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty;)* })*) => { $($(
         unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            let _no_cancellation = crate::cancellation::disable();
             // SAFETY: the arguments are passed on; what the verb requires of them, its manual page
             // requires of the caller.
             unsafe { $module::$name($($arg),*) }.return_to_c()

@@ -8,6 +8,7 @@ use super::cmsg::{self, Control, RecvMeta};
 use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
+use crate::cancellation;
 use crate::engine::Addresses;
 use crate::wire::{Flow, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
 
@@ -80,9 +81,7 @@ impl Net {
         }
         inbox.last_socket_calls = 0;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS_PER_CALL];
-        // SAFETY: `events` has as many elements as the call may write.
-        let ready =
-            unsafe { libc::epoll_wait(self.fd(), events.as_mut_ptr(), SOCKETS_PER_CALL as i32, 0) };
+        let ready = cancellation::epoll_poll(self.fd(), &mut events);
         let mut count = 0;
         for event in events.iter().take(ready.max(0) as usize) {
             if event.u64 == MONITOR_TOKEN {
@@ -132,12 +131,11 @@ impl Net {
         // SAFETY: each header points to a name, a buffer and control bytes of the lengths that it gives. They
         // are locals, or borrowed exclusively with `inbox`, and outlive the call.
         let count = unsafe {
-            libc::recvmmsg(
+            cancellation::recvmmsg(
                 socket.fd(),
                 headers.as_mut_ptr(),
                 Inbox::BATCH as u32,
                 libc::MSG_DONTWAIT,
-                std::ptr::null_mut(),
             )
         };
         let count = usize::try_from(count).unwrap_or(0);

@@ -12,6 +12,7 @@ use super::cmsg::{self, Control};
 use super::net::Net;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
+use crate::cancellation;
 use crate::engine::{AddressVector, Transmit};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of, port_of};
 
@@ -237,7 +238,7 @@ fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result
     // SAFETY: the loop above has written as many headers as are passed. Each points to an address and control
     // messages, which are locals, and to bytes of the batch; all outlive the call.
     let sent = unsafe {
-        libc::sendmmsg(
+        cancellation::sendmmsg(
             socket.fd(),
             headers.as_mut_ptr().cast(),
             buffers.len().min(BUFFERS_MAX) as u32,
@@ -312,6 +313,7 @@ fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: 
         libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE
     );
     if sent && may_be_gso {
+        let _no_cancellation = cancellation::disable();
         log::debug!(
             "uroce: {} sends without UDP_SEGMENT: error {}",
             buffer.socket.local.ip,
@@ -328,8 +330,11 @@ fn wait_writable(socket: &Socket) {
         events: libc::POLLOUT,
         revents: 0,
     };
-    // SAFETY: one pollfd, exclusively borrowed for the call.
-    unsafe { libc::poll(&mut poll, 1, WAIT.as_millis() as i32) };
+    let timeout = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: WAIT.subsec_nanos().into(),
+    };
+    cancellation::ppoll(std::slice::from_mut(&mut poll), Some(timeout));
 }
 
 /// The UDP port that a packet goes to.

@@ -1,0 +1,118 @@
+/*
+ * No verb is a cancellation point (but those that block until an event): a thread that is cancelled in the
+ * middle of one would leave the device locked. Here a request to cancel the thread is pending while it calls
+ * the verbs, so it acts at the first cancellation point.
+ */
+#include <pthread.h>
+
+#include "check.h"
+
+/* What the thread has completed last. */
+static const char *done = "nothing";
+static bool finished;
+
+#define STEP(condition) \
+	do { \
+		if (!(condition)) \
+			return NULL; \
+		done = #condition; \
+	} while (0)
+
+/* Registers, binds, moves data both ways and with events, as long as it takes until the device replies. */
+static void *use_verbs(void *arg)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_srq_attr srq_attr = { .max_wr = 4, .srq_limit = 1 };
+	struct ibv_device_attr device_attr;
+	struct ibv_qp_init_attr init;
+	struct ibv_comp_channel *channel;
+	struct ibv_port_attr port_attr;
+	struct ibv_recv_wr *bad, recv = {};
+	struct ibv_qp *a, *b, *full;
+	struct ibv_qp_attr attr;
+	struct rig *rig = arg;
+	struct ibv_context *context;
+	struct ibv_device **list;
+	struct ibv_cq *cq, *tiny;
+	union ibv_gid gid;
+	struct ibv_srq *srq;
+	struct ibv_mw *mw;
+	struct ibv_mr *mr;
+	struct ibv_pd *pd;
+	struct ibv_wc wc;
+
+	list = ibv_get_device_list(NULL);
+	pthread_cancel(pthread_self());
+	STEP(context = ibv_open_device(list[0]));
+	STEP(ibv_close_device(context) == 0);
+	STEP(ibv_query_device(rig->context, &device_attr) == 0);
+	STEP(ibv_query_port(rig->context, PORT, &port_attr) == 0);
+	STEP(ibv_query_gid(rig->context, PORT, rig->gid_index, &gid) == 0);
+	STEP(pd = ibv_alloc_pd(rig->context));
+	STEP(mr = ibv_reg_mr(pd, rig->buf, SIZE, ALL_ACCESS));
+	STEP(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, 0) == 0);
+	STEP(mw = ibv_alloc_mw(pd, IBV_MW_TYPE_1));
+	STEP(ibv_dealloc_mw(mw) == 0);
+	STEP(ibv_dereg_mr(mr) == 0);
+	STEP(srq = ibv_create_srq(pd, &srq_init));
+	STEP(ibv_post_srq_recv(srq, &recv, &bad) == 0);
+	STEP(ibv_modify_srq(srq, &srq_attr, IBV_SRQ_LIMIT) == 0);
+	STEP(ibv_query_srq(srq, &srq_attr) == 0);
+	STEP(ibv_destroy_srq(srq) == 0);
+	STEP(ibv_dealloc_pd(pd) == 0);
+	STEP(channel = ibv_create_comp_channel(rig->context));
+	STEP(cq = ibv_create_cq(rig->context, 16, NULL, channel, 0));
+	STEP(ibv_resize_cq(cq, 32) == 0);
+	STEP(a = make_qp(rig, IBV_QPT_RC, 0, NULL));
+	STEP(b = make_qp(rig, IBV_QPT_RC, 0, NULL));
+	join(rig, a, b);
+	STEP(ibv_query_qp(a, &attr, IBV_QP_STATE, &init) == 0);
+	for (int i = 0; i < 100; i++) {
+		STEP(post_recv(b, rig, 1, 0, 64) == 0);
+		STEP(post(a, rig, IBV_WR_SEND, 0, 64, 0, 0) == 0);
+		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(post(a, rig, IBV_WR_RDMA_READ, 0, 4096, 4096, rig->mr->rkey) == 0);
+		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(ibv_req_notify_cq(cq, 0) == 0);
+	}
+	STEP(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
+	/* The error event of a queue that overruns, and its completion event, are sent to sockets. */
+	STEP(tiny = ibv_create_cq(rig->context, 1, NULL, channel, 0));
+	struct ibv_qp_init_attr on_tiny = {
+		.send_cq = tiny, .recv_cq = tiny, .cap = { 4, 4, 1, 1 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1
+	};
+	STEP(full = ibv_create_qp(rig->pd, &on_tiny));
+	join(rig, full, full);
+	STEP(ibv_req_notify_cq(tiny, 0) == 0);
+	STEP(post(full, rig, IBV_WR_RDMA_WRITE, 0, 64, 64, rig->mr->rkey) == 0);
+	STEP(next_wc(tiny).status == IBV_WC_SUCCESS);
+	for (int i = 0; i < 4; i++)
+		STEP(post(full, rig, IBV_WR_RDMA_WRITE, 0, 64, 64, rig->mr->rkey) == 0);
+	STEP(ibv_poll_cq(cq, 1, &wc) == 0);
+	STEP(ibv_destroy_qp(full) == 0);
+	STEP(ibv_destroy_cq(tiny) == 0);
+	STEP(ibv_destroy_cq(cq) == 0);
+	STEP(ibv_destroy_comp_channel(channel) == 0);
+	finished = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+void check_cancel(void)
+{
+	pthread_t thread;
+	struct rig rig;
+	void *result;
+
+	set_up(&rig);
+	NEED(pthread_create(&thread, NULL, use_verbs, &rig) == 0);
+	NEED(pthread_join(thread, &result) == 0);
+	CHECK(result == PTHREAD_CANCELED);
+	CHECK(finished);
+	if (!finished) {
+		printf("cancelled after %s\n", done);
+		return;
+	}
+	tear_down(&rig);
+}

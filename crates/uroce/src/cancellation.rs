@@ -1,0 +1,127 @@
+//! Thread cancellation (pthread_cancel(3)): no verb of uroce is a cancellation point. A thread that is
+//! cancelled in the middle of one would leave locks of the device held for good.
+//!
+//! Control verbs disable cancellation while they run ([`disable`]). The data path makes its system calls
+//! through this module instead: like libc's functions of the same name, but no cancellation points, and
+//! without the cost of [`disable`]. Locks block by futex(2), which is no cancellation point either.
+
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use core::ptr::null_mut;
+use std::os::fd::RawFd;
+
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    // Not in the libc crate.
+    fn pthread_setcancelstate(state: c_int, old_state: *mut c_int) -> c_int;
+}
+
+/// While it lives, the thread that made it is not cancelled.
+pub struct Disabled {
+    previous: c_int,
+    /// The state is the thread's own.
+    not_send: PhantomData<*const ()>,
+}
+
+/// Disables cancellation of the calling thread until the guard is dropped. A request to cancel the thread
+/// stays pending meanwhile.
+pub fn disable() -> Disabled {
+    let mut previous = 0;
+    // SAFETY: the state is a valid one, and `previous` is writable.
+    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut previous) };
+    Disabled {
+        previous,
+        not_send: PhantomData,
+    }
+}
+
+impl Drop for Disabled {
+    fn drop(&mut self) {
+        // SAFETY: the state is one that pthread_setcancelstate has returned; NULL asks for no state.
+        unsafe { pthread_setcancelstate(self.previous, null_mut()) };
+    }
+}
+
+/// recvmmsg(2) without a timeout.
+///
+/// # Safety
+/// `messages` has `count` elements, which point to memory of the lengths that they give.
+pub unsafe fn recvmmsg(fd: RawFd, messages: *mut libc::mmsghdr, count: u32, flags: c_int) -> c_int {
+    let no_timeout = null_mut::<libc::timespec>();
+    // SAFETY: what recvmmsg requires, this function requires of its caller.
+    unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, no_timeout) as c_int }
+}
+
+/// sendmmsg(2).
+///
+/// # Safety
+/// `messages` has `count` elements, which point to memory of the lengths that they give.
+pub unsafe fn sendmmsg(fd: RawFd, messages: *mut libc::mmsghdr, count: u32, flags: c_int) -> c_int {
+    // SAFETY: what sendmmsg requires, this function requires of its caller.
+    unsafe { libc::syscall(libc::SYS_sendmmsg, fd, messages, count, flags) as c_int }
+}
+
+/// Events of an epoll descriptor that are pending now, as epoll_wait(2) with a timeout of 0 reports them.
+pub fn epoll_poll(fd: RawFd, events: &mut [libc::epoll_event]) -> c_int {
+    let no_mask = null_mut::<libc::sigset_t>();
+    // SAFETY: `events` has as many writable elements as are passed. The size of a mask that is NULL is
+    // not used.
+    unsafe {
+        let (at, count) = (events.as_mut_ptr(), events.len());
+        libc::syscall(libc::SYS_epoll_pwait, fd, at, count, 0, no_mask, 8) as c_int
+    }
+}
+
+/// ppoll(2) without a signal mask; the kernel may change `timeout`.
+pub fn ppoll(fds: &mut [libc::pollfd], mut timeout: Option<libc::timespec>) -> c_int {
+    let no_mask = null_mut::<libc::sigset_t>();
+    let timeout = timeout.as_mut().map_or(null_mut(), core::ptr::from_mut);
+    // SAFETY: `fds` has as many elements as are passed; the timeout is NULL or points to this function's
+    // own copy. The size of a mask that is NULL is not used.
+    unsafe {
+        let (at, count) = (fds.as_mut_ptr(), fds.len());
+        libc::syscall(libc::SYS_ppoll, at, count, timeout, no_mask, 8) as c_int
+    }
+}
+
+/// send(2).
+pub fn send(fd: RawFd, bytes: &[u8], flags: c_int) -> isize {
+    let no_address = null_mut::<c_void>();
+    // SAFETY: the bytes are readable; there is no address.
+    unsafe {
+        let (at, len) = (bytes.as_ptr(), bytes.len());
+        libc::syscall(libc::SYS_sendto, fd, at, len, flags, no_address, 0) as isize
+    }
+}
+
+/// write(2).
+pub fn write(fd: RawFd, bytes: &[u8]) -> isize {
+    // SAFETY: the bytes are readable.
+    unsafe { libc::syscall(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) as isize }
+}
+
+/// msync(2) with MS_SYNC.
+pub fn msync(start: usize, len: usize) -> c_int {
+    // SAFETY: msync writes pages to their file and changes nothing in memory, whatever the range is.
+    unsafe { libc::syscall(libc::SYS_msync, start, len, libc::MS_SYNC) as c_int }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn guards_nest() {
+        let state = || {
+            let guard = disable();
+            guard.previous
+        };
+        let outer = disable();
+        assert_ne!(outer.previous, PTHREAD_CANCEL_DISABLE);
+        drop(disable());
+        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
+        drop(outer);
+        assert_ne!(state(), PTHREAD_CANCEL_DISABLE);
+    }
+}
