@@ -14,6 +14,11 @@ use super::{
     valgrind,
 };
 
+/// The length in bytes of a plain command's header.
+const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
+/// The length in bytes of an extended command's headers.
+const EX_HEADER: usize = size_of::<ex_hdr>();
+
 /// Completes a legacy command's header and sends it. The payload of a request that has a response begins
 /// with the response's address, which is filled in here.
 ///
@@ -142,26 +147,28 @@ pub unsafe fn execute_sized(
     response: Buffer<u8>,
     core_response_len: usize,
 ) -> Result<(), Errno> {
-    const HEADER: usize = size_of::<ib_uverbs_cmd_hdr>();
     // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
         if state(context).writes_by_ioctl() {
             let request = request.cast::<u8>().skip(HEADER);
+            let core_len = core_request_len - HEADER;
             return invoke_write(
                 context,
                 method,
                 request,
-                core_request_len - HEADER,
+                core_len,
                 response,
                 core_response_len,
             );
         }
-        let hdr = &mut *request.at;
-        hdr.command = method;
-        hdr.in_words = (request.len / 4) as u16;
-        hdr.out_words = (response.len / 4) as u16;
-        send(context, request.cast(), response)
     }
+    // SAFETY: the request begins with the header.
+    let hdr = unsafe { &mut *request.at };
+    hdr.command = method;
+    hdr.in_words = (request.len / 4) as u16;
+    hdr.out_words = (response.len / 4) as u16;
+    // SAFETY: `context` is open; request and response are valid for their lengths.
+    unsafe { send(context, request.cast(), response) }
 }
 
 /// Completes an extended legacy command's header and sends it. The response is zeroed first: kernels
@@ -215,30 +222,33 @@ pub unsafe fn execute_ex_sized(
     response: Buffer<u8>,
     core_response_len: usize,
 ) -> Result<(), Errno> {
-    const HEADER: usize = size_of::<ex_hdr>();
     let method = method | IB_USER_VERBS_CMD_FLAG_EXTENDED;
-    // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry; the
-    // response, if any, is writable for its length.
+    // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
         if state(context).writes_by_ioctl() {
-            let request = request.cast::<u8>().skip(HEADER);
+            let request = request.cast::<u8>().skip(EX_HEADER);
+            let core_len = core_request_len - EX_HEADER;
             return invoke_write(
                 context,
                 method,
                 request,
-                core_request_len - HEADER,
+                core_len,
                 response,
                 core_response_len,
             );
         }
-        let ex_hdr { hdr, ex_hdr } = &mut *request.at;
-        hdr.command = method;
-        hdr.in_words = ((core_request_len - HEADER) / 8) as u16;
-        hdr.out_words = (core_response_len / 8) as u16;
-        ex_hdr.provider_in_words = ((request.len - core_request_len) / 8) as u16;
-        ex_hdr.provider_out_words = ((response.len - core_response_len) / 8) as u16;
-        ex_hdr.response = response.at as u64;
-        ex_hdr.cmd_hdr_reserved = 0;
+    }
+    // SAFETY: the request begins with the headers.
+    let ex_hdr { hdr, ex_hdr } = unsafe { &mut *request.at };
+    hdr.command = method;
+    hdr.in_words = ((core_request_len - EX_HEADER) / 8) as u16;
+    hdr.out_words = (core_response_len / 8) as u16;
+    ex_hdr.provider_in_words = ((request.len - core_request_len) / 8) as u16;
+    ex_hdr.provider_out_words = ((response.len - core_response_len) / 8) as u16;
+    ex_hdr.response = response.at as u64;
+    ex_hdr.cmd_hdr_reserved = 0;
+    // SAFETY: the response, if any, is writable for its length; the request is complete.
+    unsafe {
         if !response.at.is_null() {
             response.at.write_bytes(0, response.len);
         }

@@ -287,8 +287,8 @@ unsafe fn copy_extended(
     macro_rules! within {
         ($len:expr, $type:ty, $member:ident) => {{
             let at = core::ptr::null::<$type>();
-            // Only the member's type is used; nothing is read.
-            let size = size_of_pointee(|| &raw const (*at).$member);
+            // SAFETY: never executed; only the closure's type is used.
+            let size = size_of_pointee(|| unsafe { &raw const (*at).$member });
             $len >= offset_of!($type, $member) + size
         }};
     }
@@ -296,58 +296,59 @@ unsafe fn copy_extended(
     fn size_of_pointee<T>(_: impl FnOnce() -> *const T) -> usize {
         size_of::<T>()
     }
-    // SAFETY: a member is accessed only if `attr_size` and response_length say that it is there.
-    unsafe {
-        let resp_len = (*resp).response_length as usize;
-        macro_rules! copy {
-            ($( $to:ident <- $from:ident: $value:expr; )+) => { $(
-                if within!(attr_size, ibv_device_attr_ex, $to)
-                    && within!(resp_len, ib_uverbs_ex_query_device_resp, $from)
-                {
-                    let from = (*resp).$from;
-                    (*attr).$to = $value(from);
-                }
-            )+ };
-        }
-        copy! {
-            odp_caps <- odp_caps: |from: ib_uverbs_odp_caps| ibv_odp_caps {
-                general_caps: from.general_caps,
-                per_transport_caps: ibv_odp_caps_per_transport_caps {
-                    rc_odp_caps: from.per_transport_caps.rc_odp_caps,
-                    uc_odp_caps: from.per_transport_caps.uc_odp_caps,
-                    ud_odp_caps: from.per_transport_caps.ud_odp_caps,
-                },
-            };
-            completion_timestamp_mask <- timestamp_mask: |from| from;
-            hca_core_clock <- hca_core_clock: |from| from;
-            device_cap_flags_ex <- device_cap_flags_ex: |from| from;
-            rss_caps <- rss_caps: |from: ib_uverbs_rss_caps| ibv_rss_caps {
-                supported_qpts: from.supported_qpts,
-                max_rwq_indirection_tables: from.max_rwq_indirection_tables,
-                max_rwq_indirection_table_size: from.max_rwq_indirection_table_size,
-                // The provider fills in the hash's fields and functions.
-                rx_hash_fields_mask: (*attr).rss_caps.rx_hash_fields_mask,
-                rx_hash_function: (*attr).rss_caps.rx_hash_function,
-            };
-            max_wq_type_rq <- max_wq_type_rq: |from| from;
-            raw_packet_caps <- raw_packet_caps: |from| from;
-            tm_caps <- tm_caps: |from: ib_uverbs_tm_caps| ibv_tm_caps {
-                max_rndv_hdr_size: from.max_rndv_hdr_size,
-                max_num_tags: from.max_num_tags,
-                flags: from.flags,
-                max_ops: from.max_ops,
-                max_sge: from.max_sge,
-            };
-            cq_mod_caps <- cq_moderation_caps: |from: ib_uverbs_cq_moderation_caps| {
-                ibv_cq_moderation_caps {
-                    max_cq_count: from.max_cq_moderation_count,
-                    max_cq_period: from.max_cq_moderation_period,
-                }
-            };
-            max_dm_size <- max_dm_size: |from| from;
-            xrc_odp_caps <- xrc_odp_caps: |from| from;
-        }
-        if within!(attr_size, ibv_device_attr_ex, phys_port_cnt_ex) {
+    // SAFETY: every response has this member.
+    let resp_len = unsafe { (*resp).response_length } as usize;
+    macro_rules! copy {
+        ($( $to:ident <- $from:ident: $value:expr; )+) => { $(
+            if within!(attr_size, ibv_device_attr_ex, $to)
+                && within!(resp_len, ib_uverbs_ex_query_device_resp, $from)
+            {
+                // SAFETY: `attr_size` and response_length say that both members are there.
+                unsafe { (*attr).$to = $value((*resp).$from) };
+            }
+        )+ };
+    }
+    copy! {
+        odp_caps <- odp_caps: |from: ib_uverbs_odp_caps| ibv_odp_caps {
+            general_caps: from.general_caps,
+            per_transport_caps: ibv_odp_caps_per_transport_caps {
+                rc_odp_caps: from.per_transport_caps.rc_odp_caps,
+                uc_odp_caps: from.per_transport_caps.uc_odp_caps,
+                ud_odp_caps: from.per_transport_caps.ud_odp_caps,
+            },
+        };
+        completion_timestamp_mask <- timestamp_mask: |from| from;
+        hca_core_clock <- hca_core_clock: |from| from;
+        device_cap_flags_ex <- device_cap_flags_ex: |from| from;
+        rss_caps <- rss_caps: |from: ib_uverbs_rss_caps| ibv_rss_caps {
+            supported_qpts: from.supported_qpts,
+            max_rwq_indirection_tables: from.max_rwq_indirection_tables,
+            max_rwq_indirection_table_size: from.max_rwq_indirection_table_size,
+            // The provider fills in the hash's fields and functions, which query() has zeroed.
+            rx_hash_fields_mask: (*attr).rss_caps.rx_hash_fields_mask,
+            rx_hash_function: (*attr).rss_caps.rx_hash_function,
+        };
+        max_wq_type_rq <- max_wq_type_rq: |from| from;
+        raw_packet_caps <- raw_packet_caps: |from| from;
+        tm_caps <- tm_caps: |from: ib_uverbs_tm_caps| ibv_tm_caps {
+            max_rndv_hdr_size: from.max_rndv_hdr_size,
+            max_num_tags: from.max_num_tags,
+            flags: from.flags,
+            max_ops: from.max_ops,
+            max_sge: from.max_sge,
+        };
+        cq_mod_caps <- cq_moderation_caps: |from: ib_uverbs_cq_moderation_caps| {
+            ibv_cq_moderation_caps {
+                max_cq_count: from.max_cq_moderation_count,
+                max_cq_period: from.max_cq_moderation_period,
+            }
+        };
+        max_dm_size <- max_dm_size: |from| from;
+        xrc_odp_caps <- xrc_odp_caps: |from| from;
+    }
+    if within!(attr_size, ibv_device_attr_ex, phys_port_cnt_ex) {
+        // SAFETY: `attr_size` says that the member is there; `context` is open.
+        unsafe {
             (*attr).phys_port_cnt_ex = match num_ports(context) {
                 0 => (*attr).orig_attr.phys_port_cnt.into(),
                 ports => ports,

@@ -1,5 +1,7 @@
 //! Flow actions: ESP.
 
+use core::ptr::null;
+
 use ibverbs_abi::*;
 use libc::c_int;
 
@@ -12,43 +14,51 @@ const ROOM: usize = 6 + LINK_ROOM;
 /// Adds the attributes that `esp` has.
 ///
 /// # Safety
-/// What `esp` points to is live until the command is executed.
+/// Each pointer in `esp` is null, or readable until the command is executed: for the length beside it, or
+/// for the size of its type.
 unsafe fn fill(esp: &ibv_flow_action_esp_attr, cmd: &mut Command<ROOM>) {
-    // SAFETY: each pointer that is not null is readable for the length beside it, or of its type.
-    unsafe {
-        if esp.comp_mask & IBV_FLOW_ACTION_ESP_MASK_ESN != 0 {
-            let esn = (&raw const esp.esn).cast();
-            cmd.input(UVERBS_ATTR_FLOW_ACTION_ESP_ESN, esn, size_of::<u32>());
+    const ENCAP_LEN: usize = size_of::<ib_uverbs_flow_action_esp_encap>();
+    const ATTRS_LEN: usize = size_of::<ib_uverbs_flow_action_esp>();
+    let esn: *const u8 = if esp.comp_mask & IBV_FLOW_ACTION_ESP_MASK_ESN != 0 {
+        (&raw const esp.esn).cast()
+    } else {
+        null()
+    };
+    let (keymat, keymat_len) = (esp.keymat_ptr.cast_const().cast(), esp.keymat_len.into());
+    let (replay, replay_len) = (esp.replay_ptr.cast_const().cast(), esp.replay_len.into());
+    let (encap, attrs) = (
+        esp.esp_encap.cast_const().cast(),
+        esp.esp_attr.cast_const().cast(),
+    );
+    let (keymat_proto, replay_proto) = (esp.keymat_proto as u8, esp.replay_proto as u8);
+    // The attribute, what it holds (for those with a choice), where it is, and its length.
+    let inputs = [
+        (UVERBS_ATTR_FLOW_ACTION_ESP_ESN, None, esn, size_of::<u32>()),
+        (
+            UVERBS_ATTR_FLOW_ACTION_ESP_KEYMAT,
+            Some(keymat_proto),
+            keymat,
+            keymat_len,
+        ),
+        (
+            UVERBS_ATTR_FLOW_ACTION_ESP_REPLAY,
+            Some(replay_proto),
+            replay,
+            replay_len,
+        ),
+        (UVERBS_ATTR_FLOW_ACTION_ESP_ENCAP, None, encap, ENCAP_LEN),
+        (UVERBS_ATTR_FLOW_ACTION_ESP_ATTRS, None, attrs, ATTRS_LEN),
+    ];
+    for (id, elem, data, len) in inputs {
+        if data.is_null() {
+            continue;
         }
-        if !esp.keymat_ptr.is_null() {
-            cmd.input_enum(
-                UVERBS_ATTR_FLOW_ACTION_ESP_KEYMAT,
-                esp.keymat_proto as u8,
-                esp.keymat_ptr.cast(),
-                esp.keymat_len.into(),
-            );
-        }
-        if !esp.replay_ptr.is_null() {
-            cmd.input_enum(
-                UVERBS_ATTR_FLOW_ACTION_ESP_REPLAY,
-                esp.replay_proto as u8,
-                esp.replay_ptr.cast(),
-                esp.replay_len.into(),
-            );
-        }
-        if !esp.esp_encap.is_null() {
-            cmd.input(
-                UVERBS_ATTR_FLOW_ACTION_ESP_ENCAP,
-                esp.esp_encap.cast(),
-                size_of::<ib_uverbs_flow_action_esp_encap>(),
-            );
-        }
-        if !esp.esp_attr.is_null() {
-            cmd.input(
-                UVERBS_ATTR_FLOW_ACTION_ESP_ATTRS,
-                esp.esp_attr.cast(),
-                size_of::<ib_uverbs_flow_action_esp>(),
-            );
+        // SAFETY: `data` is readable for `len` bytes until the command is executed.
+        unsafe {
+            match elem {
+                Some(elem) => cmd.input_enum(id, elem, data, len),
+                None => _ = cmd.input(id, data, len),
+            }
         }
     }
 }
