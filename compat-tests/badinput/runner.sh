@@ -45,7 +45,8 @@ launch() {
     with "$lib" "$out" "${full[@]}" timeout "$slow" "$@"
 }
 
-# leak_counts FILE: prints the definitely and indirectly lost bytes and blocks, and the errors, in a valgrind log.
+# leak_counts FILE: prints the definitely and indirectly lost bytes and blocks, and the errors, in a valgrind
+# log.
 leak_counts() {
     awk '/definitely lost:/ { gsub(",", ""); bytes = $4; blocks = $7 }
          /indirectly lost:/ { gsub(",", ""); bytes += $4; blocks += $7 }

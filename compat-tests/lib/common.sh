@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Helpers that the project's scripts share. Source it, do not run it.
+# Functions and variables that the project's scripts share. To be sourced.
 
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 TARGET_DIR=${CARGO_TARGET_DIR:-$REPO/target}
-# cargo takes a relative CARGO_TARGET_DIR from where it runs, and make runs it at the top.
+# A relative CARGO_TARGET_DIR is relative to where cargo runs; make runs it in the top directory.
 [[ $TARGET_DIR == /* ]] || TARGET_DIR=$REPO/$TARGET_DIR
-# The folder of the library under test. The tests of the tests put another one here.
+# The directory of the library under test. Tests of the tests set another one.
 # shellcheck disable=SC2034
 OUR_LIBDIR=${OUR_LIBDIR:-$TARGET_DIR/release}
 
@@ -27,11 +27,11 @@ quietly_as_root() {
         die "this needs root, and there is no sudo: $*"
     fi
 }
-# The same, with a word about sudo.
+# The same, and prints the sudo command.
 as_root() {
     [ "$(id -u)" = 0 ] || say "sudo $*"
     quietly_as_root "$@"
 }
 
-# Whole seconds since $1, a value of $SECONDS.
+# Time since $1, a value of $SECONDS, as minutes:seconds.
 since() { printf '%d:%02d' $(((SECONDS - $1) / 60)) $(((SECONDS - $1) % 60)); }

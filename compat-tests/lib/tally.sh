@@ -1,10 +1,9 @@
 # shellcheck shell=bash
-# Counts what passed and failed, for tests that check many things one after the other. Source it after common.sh; $work is the
-# test's folder.
+# Counts passed and failed checks of a test. To be sourced after common.sh; $work is the test's directory.
 
 passed=0 failed=0
 
-# result WHAT STATUS [FILE]: 0 is ok; else the end of the file is shown.
+# result WHAT STATUS [FILE]: counts a check; a STATUS other than 0 is a failure, and prints the end of FILE.
 result() {
     if [ "$2" = 0 ]; then
         passed=$((passed + 1))
@@ -16,7 +15,7 @@ result() {
     fi
 }
 
-# same WHAT EXPECTED GOT: two texts
+# same WHAT EXPECTED GOT: compares two texts
 same() {
     local status=0
     # shellcheck disable=SC2154
@@ -24,7 +23,7 @@ same() {
     result "$1" "$status" "$work/diff"
 }
 
-# tally NAME: the last line; its status is the test's.
+# tally NAME: prints the totals; succeeds if no check failed and at least one passed.
 tally() {
     say
     say "$1: $passed passed, $failed failed"

@@ -14,7 +14,7 @@ GUEST_LIB = "/run/suites/lib/libibverbs.so.1"
 VARIANTS = ("c", "ours")
 OUTCOMES = ("pass", "refused", "skip", "fail")
 
-# What may differ between two runs of the same program. Anything else may not.
+# What may differ between two runs of the same program. Everything else must be equal.
 MASKS = [
     (r"0x[0-9a-fA-F]+", "#"),  # addresses, keys, queue pair and packet sequence numbers
     (r"= +[\d.,]+ +[A-Za-z/%]+", "= #"),  # qperf's values with their units
@@ -71,7 +71,8 @@ class Run:
 
 def outputs(case, run):
     """What the programs wrote, by the name of the stream."""
-    # rping: several threads write, and whether one still gets round to the disconnection is a matter of chance
+    # rping: several threads write, and whether one still gets round to the disconnection is a matter of
+    # chance
     chance = re.compile(r"DISCONNECT|rdma_get_cm_event: Bad file|wait for RDMA_READ_ADV state 10")
     names = ("server.out", "server.err", "client.out", "client.err")
     texts = {name: mask(read(f"{run.folder}/{name}") or "").splitlines() for name in names}

@@ -157,7 +157,7 @@ class Case:
             time.sleep(0.05)
         server = self.start("server", self.server, variant, folder) if self.server != ["-"] else None
         deadline = time.monotonic() + 20
-        # a server that fails before it listens is as good: then the client runs into that
+        # if the server fails before it listens, the client fails too
         while server and time.monotonic() < deadline and server.poll() is None and not self.ready(self.port):
             time.sleep(0.05)
         client = self.end(self.start("client", self.client, variant, folder), self.limit)

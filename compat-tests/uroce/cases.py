@@ -1,14 +1,14 @@
-"""The tables of cases: those of the virtual machine's suites (../vm/cases, ../suites/cases), which kernel rxe runs, with
-`cases` here over them."""
+"""The cases: those that kernel rxe runs in the virtual machine (../vm/cases, ../suites/cases), with the
+additions and changes in `cases`."""
 import os
 import shlex
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT = 40  # seconds that a program may take
+LIMIT = 40  # time limit of a program in seconds
 
 
 def table(path, columns):
-    """The lines of a table, as lists of their columns."""
+    """Yields the rows of a table as lists of columns."""
     with open(os.path.join(HERE, path)) as file:
         for line in file:
             if line.strip() and not line.lstrip().startswith("#"):
@@ -37,23 +37,24 @@ class Case:
                 self.mtu = int(value)
             elif key.isupper():
                 self.vars[key] = value
-            elif word != "user":  # all of them are
+            elif word != "user":  # all cases run as an ordinary user
                 raise ValueError(f"{name}: unknown word {word}")
 
     def command(self, role, host, peer, port):
-        """The arguments of the server or the client on `host`; `peer` is the server's address."""
+        """The command line of the server or client on `host`; `peer` is the server's address."""
         text = self.server if role == "server" or self.client[:1] == "+" else self.client
         argv = shlex.split(text)
         if role == "client" and self.client[:1] == "+":
             argv += shlex.split(self.client[1:])
         if argv[0].endswith("_pingpong") and role == "client" and self.clients > 1:
-            del argv[argv.index("-c") : argv.index("-c") + 2]  # only the server of ibv_xsrq_pingpong is told how many
-        # perftest asks for a GID by -x, the ping-pongs by -g
+            # only the server of ibv_xsrq_pingpong takes the number of clients
+            del argv[argv.index("-c") : argv.index("-c") + 2]
+        # the option for the GID index is -x in perftest, -g in the ping-pong programs
         flag = "-g" if "_pingpong" in argv[0] else "-x"
         if "_pingpong" in argv[0] and "-d" not in argv:
             argv += ["-d", host.device]
         if argv[0].startswith("ib_") and flag not in argv:
-            argv += [flag, "1"]  # perftest would take the first, which may be a link-local one
+            argv += [flag, "1"]  # perftest's default is the first GID, which may be link-local
         for i, word in enumerate(argv):
             if word == flag and argv[i + 1] in ("0", "1", "2"):
                 argv[i + 1] = str(host.gid_index(int(argv[i + 1])))
@@ -62,10 +63,10 @@ class Case:
 
 
 def of_machine():
-    """The cases of ../vm/cases that do not change the machine: programs alone, and the ping-pongs."""
+    """The cases of ../vm/cases that do not change the machine: single programs, and ping-pongs."""
     for name, kind, expect, words, command in table("../vm/cases", 5):
-        words = words.replace("no-preload", "")  # one of the machine's routes to the library
-        simple = all(word == "user" or ("=" in word and word.split("=")[0].isupper()) for word in words.split())
+        words = words.replace("no-preload", "")  # selects how the virtual machine loads the library
+        simple = all(w == "user" or ("=" in w and w.split("=")[0].isupper()) for w in words.split())
         if not simple or "@" in words or "/mnt/" in command:
             continue
         if kind == "one":
@@ -87,7 +88,7 @@ def all_cases():
     for case in [*of_machine(), *of_suites()]:
         cases[case.name] = case
     for name, expect, words, server, client in table("cases", 5):
-        if server == "=":  # the command as it is there
+        if server == "=":  # the command of the other table
             server, client = cases[name].server, cases[name].client
         if expect == "none":
             del cases[name]

@@ -1,4 +1,4 @@
-"""What a program must have written when it ends well: that it ends with 0 says little."""
+"""Checks of a program's output: an exit code of 0 alone does not show that it worked."""
 import re
 
 
@@ -14,7 +14,7 @@ def option(argv, *names, default=None):
 
 
 def pingpong(argv, out, _role):
-    """The bytes and the exchanges that were asked for."""
+    """Requires the requested numbers of bytes and exchanges."""
     if "xsrq" in argv[0]:
         if not re.search(r"^success$", out, re.M):
             yield "no success"
@@ -34,7 +34,7 @@ ROW = re.compile(r"^ *(\d+)[ \t]+(\d+)[ \t]+([\d.]+(?:[ \t]+[\d.]+)*)[ \t]*$", r
 
 
 def perftest(argv, out, role):
-    """A row of results for each size, in the client's output; the server prints them for some tests only."""
+    """Requires a row of results for each size from the client; the server prints them for some tests only."""
     if role == "server":
         return
     default = 8 if "atomic" in argv[0] else 2 if "_lat" in argv[0] else 65536
@@ -55,10 +55,11 @@ def perftest(argv, out, role):
 
 
 def qperf(argv, out, role):
-    """A value other than 0 for each test; the tests that verify count messages that were wrong."""
+    """Requires a value other than 0 for each test."""
     if role == "server" or argv[-1] in ("quit", "conf"):
         return
-    values = re.findall(r"^\s+(?:bw|latency|msg_rate|send_bw|recv_bw|msgs\w*)\s+=\s+([\d.]+) (\S+)", out, re.M)
+    names = r"(?:bw|latency|msg_rate|send_bw|recv_bw|msgs\w*)"
+    values = re.findall(rf"^\s+{names}\s+=\s+([\d.]+) (\S+)", out, re.M)
     if not values or not all(float(value) > 0 for value, _ in values):
         yield f"no result: {out.strip()!r}"
 
@@ -81,7 +82,7 @@ def devices(_argv, out, _role):
 
 
 def written(argv, out, role):
-    """What is wrong with the output of a program that ended with 0."""
+    """Lists what is wrong with the output of a program that exited with 0."""
     program = argv[0].rsplit("/", 1)[-1]
     checks = {"ibv_devinfo": devinfo, "ibv_devices": devices, "qperf": qperf}
     if program.endswith("_pingpong"):
@@ -94,12 +95,12 @@ def written(argv, out, role):
 
 
 def addresses(server, client):
-    """Two ping-pong programs must agree on who they are."""
+    """Requires that each of two ping-pong programs reports the other's address."""
 
-    def told(out, whose):
+    def reported(out, whose):
         found = re.findall(rf"^ *{whose} address: *(.*)$", out, re.M)
         return sorted(re.sub(r"[:,] GID", " GID", line) for line in found)
 
     for one, other, who in ((server, client, "client"), (client, server, "server")):
-        if not told(one, "local") or told(one, "local") != told(other, "remote"):
-            yield f"the {who} was not told the other's address"
+        if not reported(one, "local") or reported(one, "local") != reported(other, "remote"):
+            yield f"the {who}'s address is not the one that the other side reports"

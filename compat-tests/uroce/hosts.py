@@ -1,4 +1,4 @@
-"""Where the programs of a test run: an address, a network namespace, a device, a library."""
+"""Hosts on which test programs run: each has an address, a network namespace, a device and a library."""
 import contextlib
 import functools
 import ipaddress
@@ -9,15 +9,16 @@ import time
 
 
 class Host:
-    """One end of a connection. `namespace` is the process id of somebody in its network namespace, or None for ours;
-    `config` is what IBV_UROCE says, or None for a device of the kernel; `libdir` is where libibverbs is taken from,
-    or None for the system's."""
+    """One end of a connection. `namespace` is the ID of a process in its network namespace, or None for the
+    current one; `config` is the value of IBV_UROCE, or None for a kernel device; `libdir` is the directory of
+    libibverbs, or None for the system's."""
 
     def __init__(self, device, address, config=None, libdir=None, namespace=None):
-        self.device, self.address, self.config, self.libdir, self.namespace = device, address, config, libdir, namespace
+        self.device, self.address = device, address
+        self.config, self.libdir, self.namespace = config, libdir, namespace
 
     def command(self, argv):
-        """The command as it is run on this host."""
+        """The command line that runs argv on this host."""
         return ["nsenter", "-t", str(self.namespace), "-n", "--", *argv] if self.namespace else list(argv)
 
     def environment(self, **more):
@@ -31,10 +32,10 @@ class Host:
         return env | more
 
     def run(self, *argv, **more):
-        """What a short command writes."""
+        """Runs a short command; returns its output."""
         return subprocess.run(
-            self.command(argv), env=self.environment(**more), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL, text=True, timeout=30,
+            self.command(argv), env=self.environment(**more), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True, timeout=30,
         ).stdout  # fmt: skip
 
     @contextlib.contextmanager
@@ -47,7 +48,7 @@ class Host:
             self.run("ip", "link", "set", self.dev, "mtu", "9000")
 
     def listens(self, port):
-        """Does a TCP server of this host listen on the port?"""
+        """Whether a TCP server on this host listens on the port."""
         entry = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")
         for version in ("", "6"):
             with open(f"/proc/{self.namespace or 'self'}/net/tcp{version}") as table:
@@ -57,13 +58,14 @@ class Host:
 
     @functools.cached_property
     def gids(self):
-        """The GID table, by index, as ibv_devinfo shows it."""
+        """The GID table, by index, as ibv_devinfo prints it."""
         shown = self.run("ibv_devinfo", "-d", self.device, "-v")
-        return {int(i): ipaddress.ip_address(gid) for i, gid in re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)", shown)}
+        found = re.findall(r"GID\[\s*(\d+)\]:\s*([0-9a-f:.]+)", shown)
+        return {int(index): ipaddress.ip_address(gid) for index, gid in found}
 
     def gid_index(self, which):
-        """The index of a GID: 1 is that of the IPv4 address, 2 an IPv6 one, 0 the table's first. In the tests of
-        kernel rxe, from which the commands are taken, these numbers are the indices."""
+        """The index of a GID: `which` is 1 for the IPv4 address, 2 for an IPv6 one, 0 for the first entry. In
+        the tests of kernel rxe, from which the commands come, these numbers are the indices themselves."""
         for index, gid in self.gids.items():
             mapped = gid.ipv4_mapped
             if which == 0 or (which == 1 and mapped) or (which == 2 and not mapped and not gid.is_link_local):
@@ -72,7 +74,7 @@ class Host:
 
 
 class Namespace:
-    """A network namespace that lives as long as a process in it, with its loopback interface up."""
+    """A network namespace with its loopback interface up. It exists as long as a process runs in it."""
 
     def __init__(self):
         self.keeper = subprocess.Popen(
@@ -80,14 +82,15 @@ class Namespace:
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=TOOLS,
         )  # fmt: skip
         if self.keeper.stdout.readline() != "up\n":
-            raise RuntimeError("cannot make a network namespace here")
+            raise RuntimeError("cannot create a network namespace")
 
     @property
     def pid(self):
         return self.keeper.pid
 
     def run(self, script):
-        subprocess.run(["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", script], check=True, env=TOOLS)
+        command = ["nsenter", "-t", str(self.pid), "-n", "--", "sh", "-ec", script]
+        subprocess.run(command, check=True, env=TOOLS)
 
     def end(self):
         self.keeper.kill()
@@ -97,7 +100,7 @@ class Namespace:
 TOOLS = dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin")
 
 # Jumbo frames: the port's MTU becomes 4096. An address still in duplicate detection is not usable yet.
-END_OF_CABLE = """
+END_OF_VETH = """
 echo 0 >/proc/sys/net/ipv6/conf/{dev}/accept_dad
 ip addr add 10.9.7.{n}/24 dev {dev}
 ip -6 addr add fd07::{n}/64 dev {dev} nodad
@@ -105,11 +108,12 @@ ip link set {dev} mtu 9000 up
 """
 
 
-# RoCE packets only: the programs' TCP connections have nothing to do with it.
+# For RoCE packets only: the programs' TCP connections are not impaired.
 NETEM = """
 tc qdisc add dev {dev} root handle 1: prio bands 4
 tc qdisc add dev {dev} parent 1:4 handle 40: netem limit 100000 {netem}
-tc filter add dev {dev} parent 1: protocol ip u32 match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:4
+tc filter add dev {dev} parent 1: protocol ip u32 \
+    match ip protocol 17 0xff match ip dport 4791 0xffff flowid 1:4
 """
 
 KINDS = ("loopback", "container", "veth", "rxe-uroce", "uroce-rxe", "uroce-uroce", "rxe-rxe", "rxe-self")
@@ -120,12 +124,13 @@ def sh(script):
 
 
 def rxe(name, dev, address):
-    """Puts kernel rxe on an interface (of the first network namespace: it is in no other)."""
+    """Adds kernel rxe to an interface of the first network namespace, the only one in which it works."""
     sh(f"rdma link add {name} type rxe netdev {dev}")
     host = Host(name, address)
     deadline = time.monotonic() + 10
-    # the GID table is filled a little later
-    while time.monotonic() < deadline and ipaddress.ip_address(address) not in [g.ipv4_mapped for g in host.gids.values()]:
+    # rxe fills its GID table a little later
+    wanted = ipaddress.ip_address(address)
+    while time.monotonic() < deadline and wanted not in [g.ipv4_mapped for g in host.gids.values()]:
         del host.gids
         time.sleep(0.2)
     return host
@@ -133,7 +138,7 @@ def rxe(name, dev, address):
 
 @contextlib.contextmanager
 def make(kind, libdir, netem=None):
-    """Two hosts of a kind, (server, client)."""
+    """Creates two hosts of a kind: (server, client)."""
     if kind == "loopback":
         yield [Host("uroce0", "127.0.0.1", "uroce0=lo", libdir)] * 2
         return
@@ -160,7 +165,7 @@ def make(kind, libdir, netem=None):
         result = []
         for n, (space, run) in enumerate(zip(spaces, runs), 1):
             dev, address = f"ve{n}", f"10.9.7.{n}"
-            run(END_OF_CABLE.format(dev=dev, n=n))
+            run(END_OF_VETH.format(dev=dev, n=n))
             if netem:
                 run(NETEM.format(dev=dev, netem=netem))
             if space:
@@ -170,14 +175,17 @@ def make(kind, libdir, netem=None):
                 ending.callback(sh, f"rdma link delete rxv{n}")
             result[-1].dev = dev
         for run in runs:
-            run("i=0; until ip -o link show type veth | grep -q 'state UP' || [ $i = 100 ]; do i=$((i + 1)); sleep 0.1; done")
+            run(
+                "i=0; until ip -o link show type veth | grep -q 'state UP' || [ $i = 100 ]; do"
+                " i=$((i + 1)); sleep 0.1; done"
+            )
         if spaces == [None, None]:
             sh(ONE_MACHINE)
         yield result
 
 
-# Two interfaces of one machine, with a cable between them that the packets to its own addresses really go through, as kernel
-# rxe asks for a route that leaves through its interface.
+# Two interfaces of one machine, connected by a veth pair. Packets to the machine's own addresses must pass
+# through it, because kernel rxe requires a route through its interface.
 ONE_MACHINE = """
 for pref in 10 20; do while ip rule del pref $pref 2>/dev/null; do :; done; done
 ip rule add pref 10 iif ve1 lookup local
@@ -197,9 +205,10 @@ echo 0 >/proc/sys/net/ipv4/conf/all/rp_filter
 
 
 def lost(*hosts):
-    """What netem did, as tc tells it."""
+    """The statistics of netem, as tc prints them."""
     shown = {}
     for host in hosts:
-        for line in re.findall(r"qdisc netem.*\n (Sent.*)", host.run("tc", "-s", "qdisc", "show", "dev", host.dev)):
+        statistics = host.run("tc", "-s", "qdisc", "show", "dev", host.dev)
+        for line in re.findall(r"qdisc netem.*\n (Sent.*)", statistics):
             shown[host.namespace, host.dev] = f"netem at {host.device}: {line}"
     return "\n".join(shown.values())

@@ -1,15 +1,16 @@
 #!/usr/bin/python3
-"""run_programs.py OUT HOSTS [--rest] [--netem WORDS] --library DIR [PATTERN...]: runs the cases (see cases.py) between two hosts, one after the
-other, and says of each whether it ended as it must. What the programs wrote is kept in OUT/NAME/.
+"""run_programs.py OUT HOSTS [--rest] [--netem WORDS] --library DIR [PATTERN...]: runs the cases (see
+cases.py) between two hosts, one after the other, and prints for each whether it passed. The programs' output
+is kept in OUT/NAME/.
 
-HOSTS   loopback   both are here, at 127.0.0.1
-        container  both are in a network namespace that has nothing but a loopback interface
-        veth       two network namespaces with a cable between them
+HOSTS   loopback   both at 127.0.0.1 on this machine
+        container  both in a network namespace that has only a loopback interface
+        veth       two network namespaces, connected by a veth pair
         rxe-uroce, uroce-rxe, uroce-uroce, rxe-rxe, rxe-self
-                   the server and the client, in the virtual machine: kernel rxe (on the C library) and uroce, with a
-                   cable between them (rxe-rxe: two devices of one machine; rxe-self: one)
---netem what `tc qdisc ... netem` does to the RoCE packets on the cable
---rest  the cases marked `rest` too, which take long
+                   server and client in the virtual machine: kernel rxe (on the C library) or uroce,
+                   connected by a veth pair (rxe-rxe: two devices of one machine; rxe-self: one device)
+--netem arguments of `tc qdisc ... netem` for the RoCE packets on the veth pair
+--rest  also runs the cases marked `rest`, which take long
 """
 import argparse
 import glob
@@ -29,7 +30,7 @@ import hosts  # noqa: E402
 
 
 def status(code):
-    """The exit code as a shell tells it."""
+    """The exit code as a shell reports it."""
     return 128 - code if code < 0 else code
 
 
@@ -51,8 +52,8 @@ class Pair:
         env = host.environment(LD_DEBUG="files", LD_DEBUG_OUTPUT=f"{path}.ld", **self.case.vars)
         with open(f"{path}.out", "w") as out, open(f"{path}.err", "w") as err:
             process = subprocess.Popen(
-                host.command(argv), env=env, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
-                start_new_session=True,
+                host.command(argv), env=env, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
+                stderr=err, start_new_session=True,
             )  # fmt: skip
         self.started[role] = (process, argv, host, path)
         return process
@@ -62,14 +63,14 @@ class Pair:
         if self.case.server != "-":
             process = self.start("server", server)
             deadline = time.monotonic() + 20
-            # a server that fails before it listens is as good: then the client runs into that
+            # if the server fails before it listens, the client fails too
             while time.monotonic() < deadline and process.poll() is None and not server.listens(self.port):
                 time.sleep(0.01)
         for n in range(self.case.clients):
             self.start(f"client{n or ''}", client)
 
     def end(self):
-        """Waits for the programs; what takes too long is ended, and has not done its work."""
+        """Waits for the programs and returns their exit codes; kills those that exceed the time limit."""
         deadline = time.monotonic() + self.case.limit
         codes = {}
         for role in sorted(self.started):  # the clients come first
@@ -81,7 +82,7 @@ class Pair:
             except subprocess.TimeoutExpired:
                 codes[role] = "timeout"
             if role != "server" and codes[role] != 0:
-                deadline = min(deadline, time.monotonic() + 5)  # its server may wait for ever
+                deadline = min(deadline, time.monotonic() + 5)  # its server may never end
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -91,9 +92,9 @@ class Pair:
         return f"{codes.get('server', '-')}/{'+'.join(sorted(clients))}"
 
     def trouble(self, got):
-        """What is wrong with how the pair ended."""
+        """Lists what is wrong with the result."""
         if got != self.case.expect:
-            yield f"ended with {got}, not {self.case.expect}"
+            yield f"exit codes {got}, not {self.case.expect}"
         outs = {}
         for role, (_, argv, host, path) in self.started.items():
             outs[role] = read(f"{path}.out")
@@ -101,10 +102,12 @@ class Pair:
             for report in glob.glob(f"{path}.ld.*"):
                 seen.update(re.findall(r"calling init: (\S*/libibverbs\.so\S*)", read(report)))
                 os.remove(report)
-            if got == self.case.expect and not all(lib.startswith(host.libdir or ("/lib/", "/usr/lib/")) for lib in seen or [""]):
-                yield f"{role} ran on the wrong library: {' '.join(seen) or 'none seen'}"
+            right = host.libdir or ("/lib/", "/usr/lib/")
+            if got == self.case.expect and not all(lib.startswith(right) for lib in seen or [""]):
+                yield f"{role} ran on the wrong library: {' '.join(seen) or 'none'}"
             if got == self.case.expect and got.endswith("/0"):
-                yield from (f"{role}: {what}" for what in checks.written(argv, outs[role], role.rstrip("0123456789")))
+                wrong = checks.written(argv, outs[role], role.rstrip("0123456789"))
+                yield from (f"{role}: {what}" for what in wrong)
         program = self.case.server
         if got == "0/0" and "_pingpong" in program and "xsrq" not in program:
             yield from checks.addresses(outs["server"], outs["client"])
@@ -119,7 +122,8 @@ class Pair:
 def run_case(case, server, client, port, folder):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
-    pairs = [Pair(case, server, client, port + n, folder, f"-{n}" if case.times > 1 else "") for n in range(case.times)]
+    tags = [f"-{n}" if case.times > 1 else "" for n in range(case.times)]
+    pairs = [Pair(case, server, client, port + n, folder, tag) for n, tag in enumerate(tags)]
     for pair in pairs:
         pair.begin()
     trouble, got = [], ""

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
-"""run_pyverbs.py OUT LIBRARY-DIR [PATTERN...]: runs rdma-core's pyverbs tests on uroce0 at the loopback interface, and holds them
-against `pyverbs.lst`: a test must pass, or end as its line there says. What each left is kept in OUT/NAME/uroce/.
+"""run_pyverbs.py OUT LIBRARY-DIR [PATTERN...]: runs rdma-core's pyverbs tests on uroce0 on the loopback
+interface. Each test must pass, or have the outcome that `pyverbs.lst` gives. The output is kept in
+OUT/NAME/uroce/.
 """
 import os
 import re
@@ -16,7 +17,7 @@ TESTS = "/usr/share/doc/rdma-core/tests"
 
 
 def unpack(folder):
-    """The tests, as the package has them, but for the compression."""
+    """Copies the package's tests, uncompressed."""
     os.makedirs(folder)
     for name in os.listdir(TESTS):
         with open(f"{folder}/{name.removesuffix('.gz')}", "wb") as file:
@@ -36,7 +37,7 @@ def main():
     if not names:
         sys.exit(f"pyverbs: no test matches:\n{listed}")
     exceptions = list(cases.table("pyverbs.lst", 4))
-    useless = [e[0] for e in exceptions if not patterns and not any(fnmatchcase(name, e[0]) for name in names)]
+    unused = [e[0] for e in exceptions if not patterns and not any(fnmatchcase(name, e[0]) for name in names)]
 
     with open(f"{out}/in/flaky", "w"), open(f"{out}/in/names", "w") as file:
         file.writelines(f"pyverbs:{name}\n" for name in names)
@@ -44,10 +45,12 @@ def main():
         os.makedirs(f"{out}/results/pyverbs:{name}/uroce")
     env = host.environment(OUT=out, PYVERBS_ARGS="--dev uroce0", PYVERBS_TELL="-", PYVERBS_LIMIT="30")
     subprocess.run(
-        ["/usr/bin/python3", f"{cases.HERE}/../suites/pyverbs_runner.py", "uroce", f"{out}/in/names"], env=env, cwd=tests
+        ["/usr/bin/python3", f"{cases.HERE}/../suites/pyverbs_runner.py", "uroce", f"{out}/in/names"],
+        env=env,
+        cwd=tests,
     )
 
-    failures, counts = [f"  pyverbs.lst names what is no test: {name}" for name in useless], {}
+    failures, counts = [f"  pyverbs.lst: no test matches {name}" for name in unused], {}
     for name in names:
         folder, want, why = f"{out}/results/pyverbs:{name}/uroce", "pass", ""
         for pattern, outcome, _, reason in exceptions:
@@ -57,9 +60,11 @@ def main():
         counts[got] = counts.get(got, 0) + 1
         if got != want:
             failures.append(f"  {name}: {got or 'nothing'} ({reason}), not {want}{why and f' ({why})'}")
-        # (one that never called the library has it too: it is linked to it)
-        elif got in ("pass", "skip") and {libdir} != set(map(os.path.dirname, read(f"{folder}/test.lib").split())):
-            failures.append(f"  {name}: ran on the wrong library: {read(f'{folder}/test.lib') or 'none seen'}")
+        # (tests that never call the library are linked to it as well)
+        elif got in ("pass", "skip"):
+            loaded = read(f"{folder}/test.lib")
+            if {libdir} != set(map(os.path.dirname, loaded.split())):
+                failures.append(f"  {name}: ran on the wrong library: {loaded or 'none'}")
     if failures:
         print("", *failures, sep="\n")
     print(f"\npyverbs: {', '.join(f'{number} {outcome}' for outcome, number in sorted(counts.items()))}")

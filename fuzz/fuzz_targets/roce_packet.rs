@@ -1,4 +1,4 @@
-//! Parses datagrams as uroce receives them from any sender, and writes them again.
+//! Parses datagrams received on uroce's UDP port, and writes them again.
 #![no_main]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -18,15 +18,15 @@ const V6: [IpAddr; 2] = [
 fuzz_target!(|datagram: &[u8]| {
     if let Ok(packet) = Packet::parse(datagram) {
         assert!(packet.headers.len() <= MAX_HEADERS);
-        let mut again = vec![0; MAX_HEADERS];
-        let len = packet.headers.write(&mut again);
+        let mut rewritten = vec![0; MAX_HEADERS];
+        let len = packet.headers.write(&mut rewritten);
         assert_eq!(len, packet.headers.len());
-        again.truncate(len);
-        again.extend(packet.payload);
+        rewritten.truncate(len);
+        rewritten.extend(packet.payload);
         let pad = usize::from(packet.headers.bth.pad);
-        again.resize(again.len() + pad + ICRC_LEN, 0);
-        assert_eq!(again.len(), datagram.len());
-        let parsed = Packet::parse(&again).unwrap();
+        rewritten.resize(rewritten.len() + pad + ICRC_LEN, 0);
+        assert_eq!(rewritten.len(), datagram.len());
+        let parsed = Packet::parse(&rewritten).unwrap();
         assert_eq!(parsed.headers, packet.headers);
         assert_eq!(parsed.payload, packet.payload);
     }

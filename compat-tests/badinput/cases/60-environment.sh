@@ -82,8 +82,9 @@ done
 unset SYSFS_PATH
 check "no SYSFS_PATH" "$probe" list
 
-# Privileged (set-user-ID, set-group-ID) programs ignore some variables. The C library ignores fewer: none of a
-# set-group-ID program's, and it opens the log. With those, ours must print what the C library prints without.
+# Privileged (set-user-ID, set-group-ID) programs ignore some variables. The C library ignores fewer: none of
+# a set-group-ID program's, and it opens the log. With those, ours must print what the C library prints
+# without.
 for lib in theirs ours; do
     gcc -std=gnu11 -O1 -o "$work/bin/probe-$lib" "$here/probe.c" -L"${!lib}" -libverbs -Wl,-rpath,"${!lib}"
 done
