@@ -1,10 +1,13 @@
 #!/usr/bin/python3
-"""compare.py WHAT THEIRS OURS EXPECTED [NEWER]: compares two lists of facts, in both directions.
+"""compare.py WHAT THEIRS OURS EXPECTED [NEWER]: compares two lists of facts (see facts.py) in both
+directions.
 
-EXPECTED has the differences that are known, with reasons (lines of WHAT). NEWER is the list of a newer release of
-theirs: what we have beyond THEIRS may be from there, and what THEIRS has may have changed until then. Ends with a
-line for the summary; the exit code is 1 for a difference that nothing explains.
+EXPECTED lists the known differences with reasons; the lines for WHAT apply. NEWER is the list of a newer
+release
+of rdma-core: OURS may have facts from it that THEIRS lacks or that have changed. The last line is a summary;
+the exit code is 1 if there is a difference without explanation.
 """
+
 import re
 import sys
 
@@ -28,9 +31,8 @@ with open(expected_file) as file:
             rules.append([head.split()[1], re.compile(pattern), number, reason, 0])
 
 
-
 def subject(fact):
-    """What a fact is about."""
+    """The subject of a fact."""
     return re.match(r"(function inline|\w+) [\w.]+", fact).group()
 
 
@@ -39,7 +41,7 @@ wrong = 0
 changed = 0
 for side, only in (("theirs", theirs - ours), ("ours", ours - theirs)):
     for fact in sorted(only):
-        # what a newer release has otherwise, we have as that has it
+        # where a newer release differs, ours must be as in that release
         if (fact in newer) if side == "ours" else (subject(fact) in known and fact not in newer):
             changed += 1
             continue
@@ -54,6 +56,8 @@ for side, _, number, reason, used in rules:
         print(f"  {used:4} only {side}, as expected: {reason}")
     else:
         wrong += 1
-        print(f"  {expected_file}:{number}: nothing differs like this any more")
-print(f"{what}: {len(theirs & ours)} facts equal" + (f", {changed} newer" if newer else "") + f", {wrong} wrong")
+        print(f"  {expected_file}:{number}: this difference no longer exists")
+print(
+    f"{what}: {len(theirs & ours)} facts equal" + (f", {changed} newer" if newer else "") + f", {wrong} wrong"
+)
 sys.exit(wrong != 0 or not theirs & ours)

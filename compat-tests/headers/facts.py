@@ -1,11 +1,14 @@
 #!/usr/bin/python3
-"""facts.py [-I DIR | -D NAME[=VALUE]]... [--of DIR]... HEADER...: what headers tell a C compiler, a line a fact.
+"""facts.py [-I DIR | -D NAME[=VALUE]]... [--of DIR]... HEADER...: prints what headers declare to a C
+compiler, one fact per line.
 
-Only what is in a file below one of the --of directories counts (default: those of -I). The facts: each
-struct's and union's size and alignment; each field's offset, size and type (of verbs_context also the place counted
-from the end, as that is what counts); each enumerator's value; each function's type and whether it is inline; each
-macro's value, or its parameters, or what it expands to. Headers of the same interface have the same facts.
+Only declarations in files below the --of directories are printed (default: the -I directories). The facts
+are: the size and alignment of each struct and union; the offset, size and type of each field (for
+verbs_context the distance from the end, which is the ABI); the value of each enumerator; the type of each
+function, and whether it is inline; the value of each macro, or its number of parameters, or its expansion.
+Headers of the same interface have the same facts.
 """
+
 import argparse
 import os
 import re
@@ -17,14 +20,23 @@ from clang import cindex
 from clang.cindex import CursorKind, TypeKind
 
 RECORDS = (CursorKind.STRUCT_DECL, CursorKind.UNION_DECL)
-# What the headers define for themselves, each in its own way.
+# Names that headers define for internal use.
 OWN = re.compile(r"^(_+ibv_\w+|__IBV_\w+|_RDMA_STATIC\w*)$", re.I)
-NOT_OWN = {"___ibv_query_port", "__ibv_reg_mr", "__ibv_reg_mr_iova", "_ibv_query_gid_ex", "_ibv_query_gid_table",
-           "_ibv_query_comp_cntr_caps", "__ibv_query_gid_ex", "_ibv_device_ops", "__ibv_get_device_list"}
+NOT_OWN = {
+    "___ibv_query_port",
+    "__ibv_reg_mr",
+    "__ibv_reg_mr_iova",
+    "_ibv_query_gid_ex",
+    "_ibv_query_gid_table",
+    "_ibv_query_comp_cntr_caps",
+    "__ibv_query_gid_ex",
+    "_ibv_device_ops",
+    "__ibv_get_device_list",
+}
 
 
 def type_name(kind):
-    """A type without what depends on where its file is, or on how it is spelled."""
+    """A type's name without the parts that depend on the location or spelling of its declaration."""
     text = kind.get_canonical().spelling
     text = re.sub(r"(struct|union|enum) [\w:]*\((unnamed|anonymous)[^)]*\)", r"\1 (unnamed)", text)
     return text.replace("_Atomic(int)", "atomic_int")
@@ -44,7 +56,7 @@ class Facts:
         self.lines.add(line)
 
     def record(self, name, kind, root, base=0, prefix=""):
-        """The fields of a struct; those of nameless structs inside are the struct's own."""
+        """Adds the fields of a struct, including those of unnamed structs in it."""
         for field in kind.get_fields():
             offset = base + field.get_field_offsetof()
             path = prefix + field.spelling
@@ -52,17 +64,22 @@ class Facts:
             while inner.kind == TypeKind.CONSTANTARRAY:
                 inner = inner.element_type
             declaration = inner.get_declaration()
-            nameless = declaration.kind in RECORDS and re.search(r"\((unnamed|anonymous)", inner.get_canonical().spelling)
+            spelling = inner.get_canonical().spelling
+            nameless = declaration.kind in RECORDS and re.search(r"\((unnamed|anonymous)", spelling)
             if field.is_bitfield():
                 self.add(f"field {name}.{path} bit {offset} width {field.get_bitfield_width()}")
                 continue
             if field.spelling:
                 size = field.type.get_size()
                 if name == "verbs_context":
-                    self.add(f"field {name}.{path} from the end {root.get_size() - offset // 8} size {size}"
-                             f" type {type_name(field.type)}")
+                    self.add(
+                        f"field {name}.{path} from the end {root.get_size() - offset // 8} size {size}"
+                        f" type {type_name(field.type)}"
+                    )
                 else:
-                    self.add(f"field {name}.{path} offset {offset // 8} size {size} type {type_name(field.type)}")
+                    self.add(
+                        f"field {name}.{path} offset {offset // 8} size {size} type {type_name(field.type)}"
+                    )
             if nameless:
                 self.record(name, inner, root, offset, path + "." if field.spelling else prefix)
 
@@ -97,31 +114,36 @@ class Facts:
 
 
 def function_like(cursor):
-    """Clang says so only in its own extents: a parenthesis follows the name at once."""
+    """Whether a macro has parameters. Clang does not report that: a parenthesis follows the name directly."""
     begin = cursor.extent.start
     with open(begin.file.name, errors="replace") as file:
         line = file.read().split("\n")[begin.line - 1]
-    return line[begin.column - 1 + len(cursor.spelling):][:1] == "("
+    return line[begin.column - 1 + len(cursor.spelling) :][:1] == "("
 
 
 def evaluate(names, source, flags):
-    """The values of the macros that are constant expressions, and what the others expand to."""
+    """The values of macros that are constant expressions, and the expansions of the others."""
     with tempfile.TemporaryDirectory() as work:
         path = f"{work}/values.c"
         number = "(unsigned long long)(%s)"
-        # an address is none
-        probe = [f"_Static_assert({number % n} | 1, \"\"); static const unsigned long long v_{n} = {number % n};"
-                 for n in names]
+        # an address is not a constant expression
+        probe = [
+            f'_Static_assert({number % n} | 1, ""); static const unsigned long long v_{n} = {number % n};'
+            for n in names
+        ]
 
         def compile_only():
             with open(path, "w") as file:
-                file.write(source + "#include <stdio.h>\n#line 1 \"probe\"\n" + "\n".join(p or "" for p in probe))
+                file.write(
+                    source + '#include <stdio.h>\n#line 1 "probe"\n' + "\n".join(p or "" for p in probe)
+                )
                 file.write("\nint main(void) {\n")
                 file.writelines(f'printf("{n} %llu\\n", v_{n});\n' for n, p in zip(names, probe) if p)
                 file.write("return 0; }\n")
-            return subprocess.run(["gcc", *flags, "-ftrack-macro-expansion=0", "-o", f"{work}/values", path], capture_output=True, text=True)
+            command = ["gcc", *flags, "-ftrack-macro-expansion=0", "-o", f"{work}/values", path]
+            return subprocess.run(command, capture_output=True, text=True)
 
-        # an unknown name is reported once, so there may be more
+        # gcc reports an unknown name only once: repeat until there are no errors
         while (result := compile_only()).returncode:
             wrong = {int(n) for n in re.findall(r"^probe:(\d+):\d+: error", result.stderr, re.M)}
             if not wrong & set(range(1, len(probe) + 1)):
@@ -132,8 +154,10 @@ def evaluate(names, source, flags):
         rest = [n for n in names if n not in values]
         with open(path, "w") as file:
             file.write(source + "".join(f"\n@@{n}@ {n}" for n in rest) + "\n")
-        text = subprocess.run(["gcc", *flags, "-E", "-P", path], capture_output=True, text=True, check=True).stdout
-        # the name itself is expanded too, on both sides of the space
+        text = subprocess.run(
+            ["gcc", *flags, "-E", "-P", path], capture_output=True, text=True, check=True
+        ).stdout
+        # the name in front of the space is expanded as well
         expanded = {}
         for name, line in zip(rest, [l for l in text.split("\n") if l.startswith("@@")]):
             expanded[name] = " ".join(line.split("@", 3)[3].split()).replace("{ }", "{}")
@@ -149,17 +173,24 @@ def main():
     args = parser.parse_args()
     flags = ["-std=gnu17", "-w", *(f"-I{i}" for i in args.I), *(f"-D{d}" for d in args.D)]
     source = "".join(f"#include <{h}>\n" for h in args.headers)
-    gcc_include = subprocess.run(["gcc", "-print-file-name=include"], capture_output=True, text=True).stdout.strip()
+    gcc_include = subprocess.run(
+        ["gcc", "-print-file-name=include"], capture_output=True, text=True
+    ).stdout.strip()
     unit = cindex.Index.create().parse(
-        "facts.c", [*flags, f"-idirafter{gcc_include}"], [("facts.c", source)],
-        cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD)
+        "facts.c",
+        [*flags, f"-idirafter{gcc_include}"],
+        [("facts.c", source)],
+        cindex.TranslationUnit.PARSE_DETAILED_PROCESSING_RECORD,
+    )
     errors = [d for d in unit.diagnostics if d.severity >= cindex.Diagnostic.Error]
     if errors:
         sys.exit("\n".join(str(e) for e in errors))
     facts = Facts(args.of or args.I)
     facts.visit(unit)
-    # what was undefined again is nobody's
-    defined = subprocess.run(["gcc", *flags, "-E", "-dM", "-"], input=source, capture_output=True, text=True).stdout
+    # macros that were undefined again do not count
+    defined = subprocess.run(
+        ["gcc", *flags, "-E", "-dM", "-"], input=source, capture_output=True, text=True
+    ).stdout
     left = set(re.findall(r"^#define (\w+)", defined, re.M))
     plain = []
     for name, (cursor, tokens) in facts.macros.items():

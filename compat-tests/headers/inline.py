@@ -1,13 +1,16 @@
 #!/usr/bin/python3
-"""inline.py OURS OUR_FACTS THEIRS THEIR_FACTS [-D NAME=VALUE]... [--but NAME]... HEADER...: do the inline functions do the same?
+"""inline.py OURS OUR_FACTS THEIRS THEIR_FACTS [-D NAME=VALUE]... [--but NAME]... HEADER...: compares the
+behaviour of inline functions.
 
-OURS and THEIRS are lists of include folders, separated by colons. Makes a program that calls each inline function that
-both have, with each function that it could call itself replaced by one that tells its arguments: the slots of
-contexts and objects, and what the library exports. The context comes with all slots, without any, and cut off before
-and behind each slot; the arguments are made up, the same for both; what is called returns one thing and another.
-The program is compiled with both headers, without and with optimisation. What they print must be equal: what was called
-with what, the result, errno, and what has changed in memory.
+OURS and THEIRS are lists of include directories, separated by colons. Generates a program that calls each
+inline function that both headers have. Every function that an inline function may call (in contexts and
+objects, and those that the library exports) is replaced by one that prints its arguments. The context is
+passed with all operations, with none, and with its size ending before and after each operation. The arguments
+are pseudo-random, the same for both headers; the replaced functions return different results in turn. The
+program is compiled with each of the headers, without and with optimization. The outputs must be equal: the
+calls with their arguments, the results, errno, and the changes in memory.
 """
+
 import argparse
 import os
 import re
@@ -15,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-# These take no context without the operation: rdma-core's crash.
+# These require the operation: with a context that lacks it, rdma-core's crash.
 NEEDS_SLOT = {"ibv_close_xrcd"}
 
 START = r"""
@@ -27,7 +30,7 @@ static _Alignas(16) char arena[SLOTS][ROOM], before[SLOTS][ROOM];
 static struct { char in_front[64]; struct verbs_context ctx; } extended;
 #define CTX (&extended.ctx.context)
 static unsigned long state;
-static int mode; /* what is called returns one thing or another */
+static int mode; /* selects what the replaced functions return */
 
 static unsigned int number(void)
 {
@@ -38,7 +41,7 @@ static unsigned int number(void)
 	return high % 4 ? some[high / 4 % 10] : high;
 }
 
-/* a number, or which of our objects it is the address of: those are elsewhere in each program */
+/* a number, or which object it points to: addresses differ between the programs */
 static void show(unsigned long value)
 {
 	unsigned long at = value - (unsigned long)arena;
@@ -98,7 +101,7 @@ def facts(path):
 
 
 def split_arguments(text):
-    """The types between the outer parentheses at the end of a function's type."""
+    """Splits a function's type into the result type and the list of argument types."""
     depth = 0
     for begin in range(len(text) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(text[begin], 0)
@@ -115,13 +118,17 @@ def split_arguments(text):
 
 
 def mock(name, symbol, result, arguments, static="static "):
-    """A function that tells its arguments."""
-    params = ", ".join(f"{kind}{'' if kind.endswith('*') else ' '}a{i}" for i, kind in enumerate(arguments)) or "void"
+    """A function that prints its arguments."""
+    params = (
+        ", ".join(f"{kind}{'' if kind.endswith('*') else ' '}a{i}" for i, kind in enumerate(arguments))
+        or "void"
+    )
     shows = ' printf(", ");'.join(f"\n\tshow((unsigned long)a{i});" for i in range(len(arguments)))
     back = {"void": ""}.get(result, f"return ({result})some_number();")
     if result.endswith("*"):
         back = f"return ({result})some_result();"
-    return f'{static}{result} {symbol}({params})\n{{\n\tprintf(" -> {name}(");{shows}\n\tprintf(")");\n\t{back}\n}}\n'
+    body = f'\tprintf(" -> {name}(");{shows}\n\tprintf(")");\n\t{back}\n'
+    return f"{static}{result} {symbol}({params})\n{{\n{body}}}\n"
 
 
 class Program:
@@ -129,7 +136,9 @@ class Program:
         common = set(ours)
         self.inlines, self.externs, self.slots, self.with_context = [], [], {}, []
         self.boundaries = []
-        present = {re.match(r"function inline (\w+)", f).group(1) for f in common if f.startswith("function inline")}
+        present = {
+            re.match(r"function inline (\w+)", f).group(1) for f in common if f.startswith("function inline")
+        }
         for fact in theirs:
             if match := re.match(r"function inline (\w+) (.*)", fact):
                 if match[1] in present and match[1] not in but:
@@ -138,14 +147,21 @@ class Program:
                 if "..." not in fact and fact in common:
                     self.externs.append((match[1], *split_arguments(match[2])))
             elif match := re.match(r"field (\w+)\.(\w+) .* type (.*)\(\*\)(\(.*\))$", fact):
-                if match[1] not in ("verbs_context_ops", "verbs_device_ops", "_ibv_device_ops",
-                                    "ibv_parent_domain_init_attr") and not match[2].startswith("_compat"):
+                if match[1] not in (
+                    "verbs_context_ops",
+                    "verbs_device_ops",
+                    "_ibv_device_ops",
+                    "ibv_parent_domain_init_attr",
+                ) and not match[2].startswith("_compat"):
                     result, arguments = split_arguments(match[3] + match[4])
                     self.slots.setdefault(match[1], []).append((match[2], result, arguments))
             elif match := re.match(r"field (\w+)\.context .* type struct ibv_context \*$", fact):
                 self.with_context.append(match[1])
         self.slots["verbs_context"] = [
-            s for s in self.slots["verbs_context"] if any(f.startswith(f"field verbs_context.{s[0]} ") for f in common)]
+            s
+            for s in self.slots["verbs_context"]
+            if any(f.startswith(f"field verbs_context.{s[0]} ") for f in common)
+        ]
 
     def source(self, headers, macros):
         text = ["#define _GNU_SOURCE\n", *(f"#include <{h}>\n" for h in headers), START]
@@ -210,7 +226,9 @@ class Program:
                 values.append(f"({kind})arena[{at}]")
                 if struct:
                     lines += self.prepare(struct[1], f"arena[{at}]")
-            elif kind == "unsigned short" and any("ibv_command_buffer" in a or "ib_uverbs_attr" in a for a in arguments):
+            elif kind == "unsigned short" and any(
+                "ibv_command_buffer" in a or "ib_uverbs_attr" in a for a in arguments
+            ):
                 values.append("1")
             elif name == "_ioctl_init_cmdb":
                 values.append("number() % 20")
@@ -218,11 +236,17 @@ class Program:
                 values.append(f"({kind})number()")
         lines += self.prepare("ibv_wq", "arena[RESULT]") if result == "struct ibv_wq *" else []
         if name == "verbs_is_destroy_err":
-            lines.append("\tverbs_allow_disassociate_destroy = mode % 2;\n\t*(int *)arena[0] = mode < 3 ? EIO : mode - 3;\n")
+            lines.append(
+                "\tverbs_allow_disassociate_destroy = mode % 2;\n"
+                "\t*(int *)arena[0] = mode < 3 ? EIO : mode - 3;\n"
+            )
         call = f"{name}({', '.join(values)})"
         lines.append("\tmemcpy(before, arena, sizeof(arena));\n")
-        lines.append(f"\t{call};\n" if result == "void" else f'\tunsigned long result = (unsigned long){call};\n'
-                     f'\tprintf(" = ");\n\tshow(result);\n')
+        lines.append(
+            f"\t{call};\n"
+            if result == "void"
+            else f"\tunsigned long result = (unsigned long){call};\n" f'\tprintf(" = ");\n\tshow(result);\n'
+        )
         return "".join(lines) + "}\n\n"
 
     def prepare(self, struct, place):
@@ -247,12 +271,14 @@ class Program:
         if struct == "ib_uverbs_attr":
             lines.append(f"\t{object_}->attr_id = 1;\n")
         if struct == "ibv_command_buffer":
-            lines.append(f"\t{object_}->next_attr = {object_}->hdr.attrs + 1;\n"
-                         f"\t{object_}->last_attr = {object_}->hdr.attrs + 3;\n")
+            lines.append(
+                f"\t{object_}->next_attr = {object_}->hdr.attrs + 1;\n"
+                f"\t{object_}->last_attr = {object_}->hdr.attrs + 3;\n"
+            )
         return lines
 
 
-# The macros that choose a function by what the compiler knows.
+# Macros that select a function at compile time.
 MACROS = r"""
 	static const int flags[] = { 0, 1, 7, 1 << 20, 1 << 21 | 1, 1 << 29, 1 << 30, 0x3ff00000 };
 	struct ibv_pd *pd = (struct ibv_pd *)arena[0];
@@ -293,7 +319,7 @@ MACROS = r"""
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-D", action="append", default=[])
-    parser.add_argument("--but", action="append", default=[], help="leave this function out")
+    parser.add_argument("--but", action="append", default=[], help="skip this function")
     for name in ("ours", "our_facts", "theirs", "their_facts"):
         parser.add_argument(name)
     parser.add_argument("headers", nargs="+")
@@ -309,18 +335,21 @@ def main():
             for who, folders in (("theirs", args.theirs), ("ours", args.ours)):
                 flags = [f"-I{i}" for i in folders.split(":")] + [f"-D{d}" for d in args.D]
                 subprocess.run(
-                    ["gcc", "-std=gnu17", "-w", optimise, *flags, "-o", f"{work}/{who}", path], check=True)
+                    ["gcc", "-std=gnu17", "-w", optimise, *flags, "-o", f"{work}/{who}", path], check=True
+                )
                 ran = subprocess.run([f"{work}/{who}"], capture_output=True, text=True)
                 if ran.returncode:
-                    sys.exit(f"{who} ended with {ran.returncode} after: {ran.stdout[-300:]}")
+                    sys.exit(f"{who} exited with {ran.returncode} after: {ran.stdout[-300:]}")
                 outputs.append(ran.stdout.splitlines())
             theirs, ours = outputs
             wrong = [(t, o) for t, o in zip(theirs, ours) if t != o]
             for t, o in wrong[:10]:
                 print(f"  theirs: {t}\n  ours:   {o}")
             reached = sum(" -> " in line for line in theirs)
-            print(f"{len(program.inlines)} inline functions {optimise}: {len(theirs)} calls, {reached} of them reach a"
-                  f" function, {len(wrong)} differ")
+            print(
+                f"{len(program.inlines)} inline functions {optimise}: {len(theirs)} calls,"
+                f" {reached} of them call a function, {len(wrong)} differ"
+            )
             if wrong or len(theirs) != len(ours):
                 sys.exit(1)
             if os.environ.get("SHOW"):

@@ -1,12 +1,14 @@
 #!/usr/bin/python3
-"""rust.py: include/ against the Rust side's types (crates/ibverbs-abi), in both directions.
+"""rust.py: compares include/ with the Rust types (crates/ibverbs-abi), in both directions.
 
-cbindgen writes those as a C header; what it tells a compiler (./facts) is compared with what our headers tell, by size
-and offset of every field, and by the value of every enumerator and number. Types cannot be compared by name: what is
-nameless in C has a name there, and enums are integers. Of the Rust side's types those of the kernel's interface are left
-out that the kernel's headers have, not ours (crates/ibverbs-abi/tests/layout compares them).
-Ends with a line for the summary; the exit code is 1 when anything differs.
+cbindgen writes the Rust types as a C header. Its facts (facts.py) are compared with those of our headers:
+size and offset of each field, value of each enumerator and constant. Types cannot be compared by name:
+unnamed structs of C have names in Rust, and enums are integers there. Types of the kernel's interface that
+are in the kernel's headers, not in ours, are skipped (crates/ibverbs-abi/tests/layout compares them).
+
+The last line is a summary; the exit code is 1 if anything differs.
 """
+
 import os
 import re
 import subprocess
@@ -15,23 +17,35 @@ import tempfile
 
 HERE = os.path.dirname(os.path.realpath(__file__))
 REPO = os.path.realpath(f"{HERE}/../..")
-HEADERS = ["infiniband/driver.h", "infiniband/cmd_write.h", "infiniband/opcode.h", "infiniband/sa.h",
-           "infiniband/tm_types.h", "infiniband/sa-kern-abi.h"]
+HEADERS = [
+    "infiniband/driver.h",
+    "infiniband/cmd_write.h",
+    "infiniband/opcode.h",
+    "infiniband/sa.h",
+    "infiniband/tm_types.h",
+    "infiniband/sa-kern-abi.h",
+]
 
-# Where they differ, and why.
+# Intended differences, with reasons.
 RUST_ONLY = [
-    (r"verbs_dmah|verbs_create_cq_prov_attr\w*|ibv_buf", "of provider ABIs from 57 on; programs see ibv_buf as a name only"),
+    (
+        r"verbs_dmah|verbs_create_cq_prov_attr\w*|ibv_buf",
+        "of provider ABIs from 57 on; ibv_buf is opaque to programs",
+    ),
     (r"CREATE_CQ_CMD_FLAGS_WITH_MEM_\w+", "of provider ABIs from 57 on"),
     (r"verbs_software_ops", "between the library and uroce"),
-    (r"ibv_command_buffer\.flags", "bit-fields in C, a byte there"),
-    (r"ibv_flow_action_esp(_\w+)?", "macros for the kernel's names in C"),
+    (r"ibv_command_buffer\.flags", "bit-fields in C, a byte in Rust"),
+    (r"ibv_flow_action_esp(_\w+)?", "in C, macros for the kernel's names"),
 ]
 C_ONLY = [
-    (r"verbs_context_ops(\..*)?", "made by a macro there; crates/ibverbs-abi/tests/layout compares its slots"),
-    (r"empty", "C's way to say that there is no answer"),
-    (r"IBVERBS_PABI_VERSION", "the Rust side's symbols say it"),
+    (
+        r"verbs_context_ops(\..*)?",
+        "in Rust, from a macro; crates/ibverbs-abi/tests/layout compares its slots",
+    ),
+    (r"empty", "in C, stands for no response"),
+    (r"IBVERBS_PABI_VERSION", "in Rust, part of the symbols"),
     (r"__VERBS_ABI_IS_EXTENDED|IBV_ALLOCATOR_USE_DEFAULT", "pointers"),
-    (r"_ABI_ALIGN_\w+|IB_USER_VERBS_CMD_\w+_V\d", "C's way to declare commands"),
+    (r"_ABI_ALIGN_\w+|IB_USER_VERBS_CMD_\w+_V\d", "in C, used to declare commands"),
     (r"ib_uverbs_flow_action_esp_encap\.\w+_data_u64", "second names for pointers"),
 ]
 
@@ -44,7 +58,8 @@ def facts(*arguments):
 
 
 def cbindgen():
-    """What cbindgen makes of crates/ibverbs-abi, with every type named: by itself it leaves out what no function uses."""
+    """The facts of cbindgen's header of crates/ibverbs-abi. All types are listed: by default cbindgen omits
+    those that no function uses."""
     names = set()
     for folder, _, files in os.walk(f"{REPO}/crates/ibverbs-abi/src"):
         for file in files:
@@ -53,21 +68,32 @@ def cbindgen():
     with tempfile.TemporaryDirectory() as work:
         with open(f"{REPO}/cbindgen.toml") as file:
             config = file.read()
-        # a struct before what is in it and points back
+        # a struct comes before its members that point back to it
         listed = ", ".join(f'"{name}"' for name in sorted(names, key=lambda n: n.lstrip("_")))
         with open(f"{work}/cbindgen.toml", "w") as file:
             file.write(config.replace("[export]\n", f"[export]\ninclude = [{listed}]\n"))
         os.mkdir(f"{work}/abi")
         made = subprocess.run(
-            ["cbindgen", "--config", f"{work}/cbindgen.toml", "--crate", "ibverbs-abi", "--output",
-             f"{work}/abi/abi.h", f"{REPO}/crates/ibverbs-abi"], capture_output=True, text=True)
+            [
+                "cbindgen",
+                "--config",
+                f"{work}/cbindgen.toml",
+                "--crate",
+                "ibverbs-abi",
+                "--output",
+                f"{work}/abi/abi.h",
+                f"{REPO}/crates/ibverbs-abi",
+            ],
+            capture_output=True,
+            text=True,
+        )
         if made.returncode:
             sys.exit(made.stderr[-3000:])
         return facts("-I", f"{work}/abi", "abi.h")
 
 
 class Side:
-    """Structs with their fields, and numbers."""
+    """Structs with their fields, and constants."""
 
     def __init__(self, lines):
         self.sizes, self.fields, self.numbers, self.aliases = {}, {}, {}, {}
@@ -87,7 +113,8 @@ class Side:
 
 
 def flatten(rust, ours, name, inner, base, prefix, parts, into):
-    """The fields of a Rust struct by C's paths: what C has without a name is part of what is around it."""
+    """Collects the fields of a Rust struct by their paths in C, where members of unnamed structs belong to
+    the struct around them."""
     for field, (offset, size, kind) in rust.fields.get(inner, {}).items():
         field = field.removesuffix("_")
         path = prefix + field
@@ -132,11 +159,13 @@ def main():
                 # the members of a command's payload may be reached without its name
                 only(C_ONLY, f"{name}.{path}", "in include/ only")
             elif fields[path] != (offset, length) and length >= 0:
-                wrong.append(f"{name}.{path}: {offset}, {length} in include/, {fields[path]} in crates/ibverbs-abi")
+                wrong.append(
+                    f"{name}.{path}: {offset}, {length} in include/, {fields[path]} in crates/ibverbs-abi"
+                )
             else:
                 equal += 1
         for path in fields.keys() - ours.fields.get(name, {}).keys():
-            # below a member that has a type of the kernel's
+            # skip the members of kernel types
             if not any(path.startswith(f"{other}.") for other in ours.fields.get(name, {})):
                 only(RUST_ONLY, f"{name}.{path}", "in crates/ibverbs-abi only")
     for name in sorted(rust.sizes.keys() - ours.sizes.keys() - parts):
@@ -147,7 +176,7 @@ def main():
             only(C_ONLY, name, f"{value} in include/ only")
             continue
         theirs = rust.numbers[name]
-        # all of an int, or of a long, is -1
+        # -1 as an unsigned int or long
         if theirs != value and (theirs - value) % (1 << 32):
             wrong.append(f"{name}: {value} in include/, {theirs} in crates/ibverbs-abi")
         else:
@@ -160,8 +189,11 @@ def main():
     for rule in RUST_ONLY + C_ONLY:
         if rule not in used:
             wrong.append(rule)
-            print(f"  nothing differs like this any more: {rule[0]}")
-    print(f"crates/ibverbs-abi: {len(ours.sizes)} structs, {equal} fields and numbers equal, {len(wrong)} wrong")
+            print(f"  this difference no longer exists: {rule[0]}")
+    print(
+        f"crates/ibverbs-abi: {len(ours.sizes)} structs,"
+        f" {equal} fields and constants equal, {len(wrong)} wrong"
+    )
     return 1 if wrong or equal < 1000 else 0
 
 

@@ -1,7 +1,9 @@
 #!/usr/bin/python3
-"""traffic.py DEVICE GID-INDEX: uses what pyverbs has: asks the device, and sends, writes, reads and adds from one queue
-pair to another, plainly and step by step (ibv_wr_*), in this one process. What it prints is the same in every run.
+"""traffic.py DEVICE GID-INDEX: exercises pyverbs: queries the device, and transfers sends, writes, reads and
+atomics between two QPs of this process, with plain and with extended work requests (ibv_wr_*). The output is
+the same in every run.
 """
+
 import sys
 
 import pyverbs.enums as e
@@ -19,13 +21,27 @@ print("devices:", sorted(device.name.decode() for device in get_device_list()))
 context = Context(name=name)
 attr = context.query_device()
 port = context.query_port(1)
-print("device:", attr.max_qp, attr.max_cqe, attr.phys_port_cnt, "port:", port.state, port.max_mtu, port.link_layer)
+print(
+    "device:",
+    attr.max_qp,
+    attr.max_cqe,
+    attr.phys_port_cnt,
+    "port:",
+    port.state,
+    port.max_mtu,
+    port.link_layer,
+)
 print("device, extended:", context.query_device_ex().completion_timestamp_mask)
 gid = context.query_gid(1, index)
 print("gid:", gid, "entries:", len(context.query_gid_table(16)))
 
 pd = PD(context)
-rights = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REMOTE_READ | e.IBV_ACCESS_REMOTE_ATOMIC
+rights = (
+    e.IBV_ACCESS_LOCAL_WRITE
+    | e.IBV_ACCESS_REMOTE_WRITE
+    | e.IBV_ACCESS_REMOTE_READ
+    | e.IBV_ACCESS_REMOTE_ATOMIC
+)
 mine, yours = MR(pd, LENGTH, rights), MR(pd, LENGTH, rights)
 
 
@@ -48,12 +64,17 @@ def complete(cq, count):
     seen = []
     while len(seen) < count:
         _, wcs = cq.poll(count)
-        seen += [(wc.wr_id, wc.status, wc.opcode, wc.byte_len if wc.opcode & e.IBV_WC_RECV else 0) for wc in wcs]
+        seen += [
+            (wc.wr_id, wc.status, wc.opcode, wc.byte_len if wc.opcode & e.IBV_WC_RECV else 0) for wc in wcs
+        ]
     return sorted(seen)
 
 
 cq = CQ(context, 16)
-a, b = (QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_recv_wr=4, max_send_wr=4))) for _ in "ab")
+a, b = (
+    QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_recv_wr=4, max_send_wr=4)))
+    for _ in "ab"
+)
 connect(a, b)
 here, there = SGE(mine.buf, LENGTH, mine.lkey), SGE(yours.buf, LENGTH, yours.lkey)
 mine.write("a" * LENGTH, LENGTH)
@@ -71,12 +92,21 @@ request.set_wr_atomic(yours.rkey, yours.buf, 1, 0)
 a.post_send(request)
 print("fetch and add:", complete(cq, 1), yours.read(8, 0))
 
-# the extended queue, and requests step by step where the library has them for this provider
+# an extended CQ, and extended work requests where the library supports them for this provider
 cqex = CQEX(context, CqInitAttrEx(cqe=16, wc_flags=e.IBV_WC_STANDARD_FLAGS))
 plain = QP(pd, QPInitAttr(qp_type=e.IBV_QPT_RC, scq=cq, rcq=cq, cap=QPCap(max_recv_wr=4, max_send_wr=4)))
-stepped = QPEx(context, QPInitAttrEx(
-    qp_type=e.IBV_QPT_RC, scq=cqex, rcq=cqex, cap=QPCap(max_recv_wr=4, max_send_wr=4), pd=pd,
-    send_ops_flags=e.IBV_QP_EX_WITH_SEND, comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+stepped = QPEx(
+    context,
+    QPInitAttrEx(
+        qp_type=e.IBV_QPT_RC,
+        scq=cqex,
+        rcq=cqex,
+        cap=QPCap(max_recv_wr=4, max_send_wr=4),
+        pd=pd,
+        send_ops_flags=e.IBV_QP_EX_WITH_SEND,
+        comp_mask=e.IBV_QP_INIT_ATTR_PD | e.IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+    ),
+)
 connect(stepped, plain)
 plain.post_recv(RecvWR(wr_id=5, sg=[there], num_sge=1))
 mine.write("x" * LENGTH, LENGTH)

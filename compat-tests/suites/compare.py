@@ -1,9 +1,9 @@
 #!/usr/bin/python3
-"""compare.py OUT: compares what the suites left in OUT/results on the two libraries, test by test, for the cases in
-OUT/cases. Prints a table suite by suite and the differences, and ends with the line "N passed, M failed".
-Exit status 1 when anything differs or is missing.
+"""compare.py OUT: compares the results of both libraries in OUT/results, test by test, for the cases in
+OUT/cases. Prints a table per suite, the differences, and as last line "N passed, M failed". Exits with 1 if a
+result differs or is missing.
 
-Needs no virtual machine: it can be repeated on the results of an earlier run.
+It needs no virtual machine, and can be run again on the results of an earlier run.
 """
 import difflib
 import os
@@ -18,7 +18,7 @@ OUTCOMES = ("pass", "refused", "skip", "fail")
 MASKS = [
     (r"0x[0-9a-fA-F]+", "#"),  # addresses, keys, queue pair and packet sequence numbers
     (r"= +[\d.,]+ +[A-Za-z/%]+", "= #"),  # qperf's values with their units
-    (r"Correlation coefficient r\^2: .*\n", ""),  # perftest's doubts about the clock
+    (r"Correlation coefficient r\^2: .*\n", ""),  # perftest's warning about the clock
     (r"-?(?<![\d.])\d+\.\d+(e[+-]?\d+)?(?![\d.])", "#"),  # bandwidths, times
     (r"\[\d\d/[A-Z][a-z][a-z]/.*?\]", "[#]"),  # dates
     (r"-?\b(inf|nan)\b", "#"),
@@ -42,7 +42,7 @@ def read(path):
 
 
 class Run:
-    """What one case left on one library."""
+    """The results of one case with one library."""
 
     def __init__(self, folder, expect):
         self.folder = folder
@@ -57,7 +57,7 @@ class Run:
             self.outcome = "fail"
 
     def library_trouble(self, variant):
-        """Did every program load the library that the variant stands for, and no other?"""
+        """Yields the programs that did not load exactly the variant's library."""
         names = sorted(os.listdir(self.folder))
         roles = [name[:-4] for name in names if name.endswith((".out", ".lib"))]
         for role in dict.fromkeys(roles):
@@ -70,14 +70,13 @@ class Run:
 
 
 def outputs(case, run):
-    """What the programs wrote, by the name of the stream."""
-    # rping: several threads write, and whether one still gets round to the disconnection is a matter of
-    # chance
+    """The output of the programs, by the name of the stream."""
+    # rping: several threads write, and whether one reports the disconnection before the program ends varies
     chance = re.compile(r"DISCONNECT|rdma_get_cm_event: Bad file|wait for RDMA_READ_ADV state 10")
     names = ("server.out", "server.err", "client.out", "client.err")
     texts = {name: mask(read(f"{run.folder}/{name}") or "").splitlines() for name in names}
     if case.startswith("qperf:"):
-        # each side tells the other of its errors, and the first to see one ends the test
+        # each side reports its errors to the other, and the first error ends the test
         lines = (line.removeprefix("server: ") for text in texts.values() for line in text)
         return {"output": sorted(set(lines))}
     if case.startswith("rdmacm:rping"):
@@ -118,7 +117,7 @@ def main():
                 repeated.append(f"{name} ({variant}: {run.tries} tries)")
             if run.exit and run.exit not in ("crash", "timeout") and not run.exit.startswith("signal"):
                 why += run.library_trouble(variant)
-        # a test that does not come to an end on both sides is nothing to compare
+        # a test that does not end with either library is no comparison
         if expect is None and runs[0].exit and runs[0].exit not in ("pass", "skip", "fail", "error"):
             why.append(f"c: {runs[0].exit}")
         why += differences(name, *runs)

@@ -1,11 +1,13 @@
 #!/usr/bin/python3
-"""Runs in the virtual machine: takes the runs listed in $OUT/todo (lines "number|variant|case line") one
-after the other and leaves in $OUT/results/NAME/VARIANT/ (made by the host) what its programs wrote,
-which libibverbs they loaded and, written last, `exit`: how they ended. `compare.py` on the host does the rest.
+"""guest.py: run by `run` in the virtual machine. Executes the runs listed in $OUT/todo (lines
+"number|variant|case line") one after the other. Writes to $OUT/results/NAME/VARIANT/, which the host has
+created: the programs' output, the libibverbs that they loaded, and last `exit`, their exit codes.
+`compare.py` evaluates them on the host.
 
-A case is one test of pyverbs (handed on to pyverbs_runner.py, which imports the tests once for all), or a
-server and a client.
+A case is one pyverbs test (run by pyverbs_runner.py, which imports the tests once for all), or a server and a
+client.
 """
+
 import glob
 import os
 import re
@@ -17,12 +19,12 @@ from fnmatch import fnmatchcase as fnmatch
 
 OUT = os.environ["OUT"]
 WORK = "/run/suites"
-LIMIT = 120  # seconds that a program may take
-TRIES = 6  # of a case that is in the list of flaky ones
+LIMIT = 120  # time limit of a program in seconds
+TRIES = 6  # maximum number of tries of a case in `flaky`
 
 
-def tell(name, variant, result, seconds):
-    """The host shows what follows @@ on the console, and nothing else."""
+def report(name, variant, result, seconds):
+    """Prints a result on the console: the host prints only lines that start with @@."""
     with open("/dev/console", "w") as console:
         print("@@", name, variant, result, int(seconds * 1000), file=console)
 
@@ -35,7 +37,7 @@ def write(path, text):
 def environment(variant, **more):
     env = dict(os.environ, **more)
     libraries = [f"{WORK}/lib"] if variant == "ours" else []
-    # programs that were built for this run, each variant on its own library
+    # programs that were built for this run, each variant with its own library
     built = f"{WORK}/built/{variant}"
     if os.path.isdir(built):
         env["PATH"] = f"{built}/bin:{env['PATH']}"
@@ -48,27 +50,28 @@ def environment(variant, **more):
 
 
 def tcp_listens(port):
-    """Is a TCP server listening on the port?"""
+    """Whether a TCP server listens on the port."""
     entry = re.compile(rf":{port:04X} [0-9A-F]+:0000 0A ")
     return any(entry.search(open(f"/proc/net/tcp{v}").read()) for v in ("", "6"))
 
 
 def cm_listens(port):
-    """Is somebody listening on the port through the RDMA communication manager?"""
+    """Whether a server listens on the port through the RDMA connection manager."""
     shown = subprocess.run(["rdma", "resource", "show", "cm_id"], capture_output=True, text=True).stdout
     return any("LISTEN" in line and re.search(rf":{port}\b", line) for line in shown.splitlines())
 
 
 def make_veth():
-    """Two devices with a cable between them, rxv1 on 10.9.8.1 and rxv2 on 10.9.8.2: rxe0 does not hear what it sends to many."""
+    """Creates two devices connected by a veth pair, rxv1 on 10.9.8.1 and rxv2 on 10.9.8.2: rxe0 does not
+    receive its own multicast messages."""
     run = "ip link add ve1 mtu 4200 type veth peer name ve2 mtu 4200\n"
     for n in (1, 2):
-        # what comes from an address of this machine's own is not dropped
+        # do not drop packets from the machine's own addresses
         run += f"echo 1 >/proc/sys/net/ipv4/conf/ve{n}/accept_local\n"
         run += f"ip addr add 10.9.8.{n}/24 dev ve{n}; ip link set ve{n} up\n"
         run += f"rdma link add rxv{n} type rxe netdev ve{n}\n"
     subprocess.run(["sh", "-ec", run], check=True)
-    # the GID table is filled a little later
+    # rxe fills its GID table a little later
     for n in (1, 2):
         deadline = time.monotonic() + 10
         path = f"/sys/class/infiniband/rxv{n}/ports/1/gids"
@@ -79,16 +82,18 @@ def make_veth():
 
 
 def drop_veth():
-    subprocess.run(["sh", "-c", "rdma link delete rxv1; rdma link delete rxv2; ip link delete ve1"], check=True)
+    subprocess.run(
+        ["sh", "-c", "rdma link delete rxv1; rdma link delete rxv2; ip link delete ve1"], check=True
+    )
 
 
 def status(code):
-    """The exit code as a shell tells it."""
+    """The exit code as a shell reports it."""
     return 128 - code if code < 0 else code
 
 
 class Case:
-    """A line of `cases`; `number` makes the port its own."""
+    """A line of `cases`; `number` selects a port that only this case uses."""
 
     def __init__(self, number, line):
         fields = [field.strip() for field in line.split("|")]
@@ -125,16 +130,14 @@ class Case:
 
     def start(self, role, command, variant, folder):
         """Starts a program with its output in ROLE.out and ROLE.err."""
-        env = environment(
-            variant, LD_DEBUG="files", LD_DEBUG_OUTPUT=f"{WORK}/ld/{role}", **self.vars
-        )
+        env = environment(variant, LD_DEBUG="files", LD_DEBUG_OUTPUT=f"{WORK}/ld/{role}", **self.vars)
         with open(f"{folder}/{role}.out", "w") as out, open(f"{folder}/{role}.err", "w") as err:
             return subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
             )
 
     def end(self, process, seconds):
-        """Waits for the program; one that takes too long is ended, with all that it started."""
+        """Waits for the program; kills it and its children if it exceeds the time limit."""
         try:
             code = status(process.wait(seconds))
         except subprocess.TimeoutExpired:
@@ -151,10 +154,11 @@ class Case:
         os.mkdir(self.files)
         if self.veth:
             make_veth()
-        # the listener of the run before may still be there, and would be taken for this one's
+        # the listener of the previous run may still exist, and would be mistaken for this one's
         deadline = time.monotonic() + 5
-        while self.ready in (tcp_listens, cm_listens) and time.monotonic() < deadline and self.ready(self.port):
-            time.sleep(0.05)
+        if self.ready in (tcp_listens, cm_listens):
+            while time.monotonic() < deadline and self.ready(self.port):
+                time.sleep(0.05)
         server = self.start("server", self.server, variant, folder) if self.server != ["-"] else None
         deadline = time.monotonic() + 20
         # if the server fails before it listens, the client fails too
@@ -163,7 +167,7 @@ class Case:
         client = self.end(self.start("client", self.client, variant, folder), self.limit)
         if self.kill and server and server.poll() is None:
             server.terminate()
-        # a server whose client has failed may wait for ever
+        # a server whose client has failed may never end
         server = self.end(server, min(20, self.limit) if client == 0 else 5) if server else "-"
         if self.veth:
             drop_veth()
@@ -171,7 +175,7 @@ class Case:
         return f"{server}/{client}"
 
     def libraries(self, folder):
-        """Writes the libibverbs that each program loaded, by the dynamic linker's own report."""
+        """Writes the libibverbs that each program loaded, as reported by the dynamic linker."""
         for role in ("server", "client"):
             seen = set()
             for report in glob.glob(f"{WORK}/ld/{role}.*"):
@@ -182,7 +186,8 @@ class Case:
 
 
 def show_net_interface():
-    """The tests look for a device's network interface in a place that only hardware has in sysfs."""
+    """Adds the device's network interface to sysfs where the tests search for it; only hardware has it
+    there."""
     device = "/sys/devices/virtual/infiniband/rxe0"
     os.makedirs(f"{WORK}/sysfs/device/net/rd0", exist_ok=True)
     lower = f"lowerdir={WORK}/sysfs:{device}"
@@ -191,7 +196,7 @@ def show_net_interface():
 
 
 def run_pyverbs(variant, names):
-    """Runs tests of pyverbs, each in a process of its own, but in one Python."""
+    """Runs pyverbs tests, each in a process forked from one Python."""
     device = show_net_interface()
     write(f"{WORK}/names", "".join(f"{name}\n" for name in names))
     subprocess.run(
@@ -225,7 +230,7 @@ def main():
             if case.expect in ("any", got):
                 break
         write(f"{folder}/exit", f"{got}\n")
-        tell(case.name, variant, got, time.monotonic() - start)
+        report(case.name, variant, got, time.monotonic() - start)
     if os.path.exists(f"{OUT}/running"):
         os.remove(f"{OUT}/running")
 

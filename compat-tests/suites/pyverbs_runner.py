@@ -1,14 +1,18 @@
 #!/usr/bin/python3
-"""pyverbs_runner.py VARIANT NAMES: runs the tests of pyverbs named in the file NAMES (`pyverbs:MODULE.CLASS.TEST`), each in a
-process of its own with a time limit. Runs in the folder of the tests; in the virtual machine, and for ../uroce on the host,
-where PYVERBS_ARGS has arguments for the tests, PYVERBS_LIMIT the seconds that one may take, and PYVERBS_TELL (a file, or - for standard output) takes the place of the console.
+"""pyverbs_runner.py VARIANT NAMES: runs the pyverbs tests in the file NAMES (`pyverbs:MODULE.CLASS.TEST`),
+each in a separate process with a time limit. Must be run in the directory of the tests, in the virtual
+machine or, for ../uroce, on the host.
 
-The tests are imported once and each process is forked from there, before anything has called libibverbs:
-to start Python and import them takes 14 seconds here.
+Environment on the host: PYVERBS_ARGS has arguments for the tests, PYVERBS_LIMIT is the time limit of a test
+in seconds, PYVERBS_REPORT (a file, or - for standard output) replaces the console.
 
-Leaves in $OUT/results/NAME/VARIANT/: `exit` (pass, skip, fail, error, timeout or signal-N), `reason` (of the
+The tests are imported once, and each process is forked before anything has called libibverbs: in the virtual
+machine, starting Python and importing them takes 14 seconds.
+
+Writes to $OUT/results/NAME/VARIANT/: `exit` (pass, skip, fail, error, timeout or signal-N), `reason` (of the
 skip, or the last line of the traceback), `test.lib` (the libibverbs in the process) and `test.err`.
 """
+
 import gc
 import os
 import signal
@@ -18,7 +22,10 @@ import unittest
 
 sys.path.insert(0, os.getcwd())
 VARIANT, NAMES = sys.argv[1:]
-sys.argv = ["run_tests.py", *os.environ.get("PYVERBS_ARGS", "").split()]  # the tests look at the arguments themselves
+sys.argv = [
+    "run_tests.py",
+    *os.environ.get("PYVERBS_ARGS", "").split(),
+]  # the tests look at the arguments themselves
 sys.dont_write_bytecode = True
 from args_parser import parser  # noqa: E402
 
@@ -31,7 +38,7 @@ SourceFileLoader("tests", os.path.join(os.getcwd(), "__init__.py")).load_module(
 LIMIT = int(os.environ.get("PYVERBS_LIMIT", 120))  # seconds
 TRIES = 6
 OUT = os.environ["OUT"]
-TELL = os.environ.get("PYVERBS_TELL", "/dev/console")
+TELL = os.environ.get("PYVERBS_REPORT", "/dev/console")
 
 
 def write(path, text):
@@ -46,7 +53,7 @@ def libraries():
 
 
 def child(test, folder):
-    """Runs one test and leaves its outcome; the exit comes after that, so that a crash in it is noticed."""
+    """Runs one test and writes its outcome before the process exits, so that a crash at exit is noticed."""
     os.setsid()
     err = os.open(f"{folder}/test.err", os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(err, 1)

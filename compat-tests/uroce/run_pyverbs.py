@@ -43,7 +43,7 @@ def main():
         file.writelines(f"pyverbs:{name}\n" for name in names)
     for name in names:
         os.makedirs(f"{out}/results/pyverbs:{name}/uroce")
-    env = host.environment(OUT=out, PYVERBS_ARGS="--dev uroce0", PYVERBS_TELL="-", PYVERBS_LIMIT="30")
+    env = host.environment(OUT=out, PYVERBS_ARGS="--dev uroce0", PYVERBS_REPORT="-", PYVERBS_LIMIT="30")
     subprocess.run(
         ["/usr/bin/python3", f"{cases.HERE}/../suites/pyverbs_runner.py", "uroce", f"{out}/in/names"],
         env=env,
