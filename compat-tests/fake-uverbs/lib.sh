@@ -61,9 +61,9 @@ build() {
     gcc -std=gnu11 -O1 -g -Wall -Wextra -Werror -I"$fake_dir" -o "$work/bin/$name" "$source" "$@"
 }
 
-# with ours|theirs FILE COMMAND...: runs COMMAND on that library and the fake kernel, and writes its output and
-# exit code to FILE; only the library's path is masked. The array `wrapper` is put before the command and runs
-# without the fake kernel. extra_path follows the library's directory in LD_LIBRARY_PATH.
+# with ours|theirs FILE COMMAND...: runs COMMAND on that library and the fake kernel, and writes its output
+# and exit code to FILE; only the library's path is masked. The array `wrapper` is put before the command and
+# runs without the fake kernel. extra_path follows the library's directory in LD_LIBRARY_PATH.
 wrapper=()
 extra_path=
 with() {
@@ -99,7 +99,8 @@ same() {
         ok "$1"
     else
         bad "$1"
-        diff -U2 --label 'C library' --label 'ours' "$2" "$3" | head -n "${DIFF_LINES:-40}" | sed 's/^/        /'
+        diff -U2 --label 'C library' --label 'ours' "$2" "$3" |
+            head -n "${DIFF_LINES:-40}" | sed 's/^/        /'
     fi
 }
 

@@ -311,7 +311,8 @@ MACROS = r"""
 		printf(" %d %d", verbs_get_ctx_op(CTX, query_port) == &extended.ctx,
 		       verbs_get_ctx_op(CTX, alloc_dm) == NULL);
 	}
-	printf("\n%d %d\n", vext_field_avail(struct ibv_port_attr, flags, offsetof(struct ibv_port_attr, flags)),
+	printf("\n%d %d\n",
+	       vext_field_avail(struct ibv_port_attr, flags, offsetof(struct ibv_port_attr, flags)),
 	       vext_field_avail(struct ibv_port_attr, flags, offsetof(struct ibv_port_attr, flags) + 1));
 """
 

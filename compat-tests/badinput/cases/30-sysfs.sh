@@ -49,8 +49,8 @@ spoil() {
     esac
 }
 
-everywhere='missing empty newline newlines huge digits word garbage nul nul-behind bare crlf two-lines blank-first
-    negative plus zero hex big over-32 directory dangling unreadable'
+everywhere='missing empty newline newlines huge digits word garbage nul nul-behind bare crlf two-lines
+    blank-first negative plus zero hex big over-32 directory dangling unreadable'
 while read -r device file more; do
     # The rest of the line lists more faults for this file.
     for how in $everywhere $more; do
