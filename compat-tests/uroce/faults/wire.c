@@ -12,7 +12,10 @@
 #include <unistd.h>
 
 /* Ports that QP numbers encode, beside 4791. */
-enum { FIRST_PORT = 61440, PORTS = 2047 };
+enum {
+	FIRST_PORT = 61440,
+	PORTS = 2047
+};
 
 uint32_t any(void)
 {
@@ -114,7 +117,8 @@ void set_reth(uint8_t *packet, uint64_t addr, uint32_t rkey, uint32_t length)
 
 uint16_t port_of(uint32_t qpn)
 {
-	return qpn >= 1 << 23 && qpn < first_qpn(FIRST_PORT + PORTS) ? FIRST_PORT + (qpn - (1 << 23)) / 4096 : 4791;
+	return qpn >= 1 << 23 && qpn < first_qpn(FIRST_PORT + PORTS) ? FIRST_PORT + (qpn - (1 << 23)) / 4096
+								     : 4791;
 }
 
 uint32_t first_qpn(uint16_t port)

@@ -25,7 +25,8 @@ struct outsider {
 /* Binds it to that address; NULL: the address of `end`. */
 void open_outsider(struct outsider *outsider, const struct end *end, const char *address);
 
-/* UDP port to which packets for a QP are sent, which its number encodes; and the first QP number of a port. */
+/* UDP port to which packets for a QP are sent, which its number encodes; and the first QP number of a port.
+ */
 uint16_t port_of(uint32_t qpn);
 uint32_t first_qpn(uint16_t port);
 

@@ -1,5 +1,5 @@
-/* The GID table of a device, whether IBV_UROCE gives it an interface or one address: a link-local GID at index 0,
- * the address at index 1. Programs with a fixed index rely on it. */
+/* The GID table of a device, whether IBV_UROCE gives it an interface or one address: a link-local GID at
+ * index 0, the address at index 1. Programs with a fixed index rely on it. */
 #include <arpa/inet.h>
 
 #include "check.h"

@@ -1,5 +1,5 @@
-/* Where the kernel and its Soft-RoCE say how a verb behaves: which attributes count, what completions and limits
- * say. */
+/* Where the kernel and its Soft-RoCE say how a verb behaves: which attributes count, what completions and
+ * limits say. */
 #include "check.h"
 
 /* Every attribute that RC needs, as programs set them for all connected services. */
@@ -17,22 +17,25 @@ static int connect_as_rc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 	};
 	int error = to_init(qp);
 
-	error = error ?: ibv_modify_qp(qp, &attr,
-				       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					       IBV_QP_MIN_RNR_TIMER);
+	error = error
+			?: ibv_modify_qp(qp, &attr,
+					 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+						 IBV_QP_MIN_RNR_TIMER);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS, .timeout = 14, .retry_cnt = 3, .rnr_retry = 3, .max_rd_atomic = 4
 	};
-	return error ?: ibv_modify_qp(qp, &attr,
-				      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+	return error
+		       ?: ibv_modify_qp(qp, &attr,
+					IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
 /* The kernel drops the attributes of the half that an XRC queue pair does not have; perftest relies on it. */
 static void xrc_attributes(struct rig *rig)
 {
-	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							     IBV_XRCD_INIT_ATTR_OFLAGS,
 						.fd = -1,
 						.oflags = 0100 /* O_CREAT */ };
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
@@ -160,9 +163,10 @@ static void path_mtus(struct rig *rig)
 {
 	struct ibv_qp_attr attr = { .dest_qp_num = 1,
 				    .qp_state = IBV_QPS_RTR,
-				    .ah_attr = { .is_global = 1,
-						 .port_num = PORT,
-						 .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
+				    .ah_attr = {
+					    .is_global = 1,
+					    .port_num = PORT,
+					    .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } } };
 	const int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	struct ibv_qp_init_attr init;
 
@@ -221,15 +225,17 @@ static void atomics(struct rig *rig)
 	CHECK(ibv_query_device(rig->context, &attr) == 0 && attr.atomic_cap == IBV_ATOMIC_HCA);
 }
 
-/* A datagram from and to the address of the index. Its service level says which IP header it had, and its answer
- * finds the way back. */
+/* A datagram from and to the address of the index. Its service level says which IP header it had, and its
+ * answer finds the way back. */
 static void datagram_at(struct rig *rig, const struct ibv_gid_entry *entry)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_UD, 0, NULL), *b = make_qp(rig, IBV_QPT_UD, 0, NULL);
 	bool ipv4 = !memcmp(entry->gid.raw, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
-	struct ibv_ah_attr attr = { .is_global = 1,
-				    .port_num = PORT,
-				    .grh = { .dgid = entry->gid, .sgid_index = entry->gid_index, .hop_limit = 9 } };
+	struct ibv_ah_attr attr = {
+		.is_global = 1,
+		.port_num = PORT,
+		.grh = { .dgid = entry->gid, .sgid_index = entry->gid_index, .hop_limit = 9 }
+	};
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_send_wr *bad, wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
 	struct ibv_grh *grh = (struct ibv_grh *)(rig->buf + 1000);

@@ -37,8 +37,8 @@ static enum ibv_wc_status write_through(struct rig *rig, struct ibv_qp *qp, uint
 	return next_wc(rig->cq).status;
 }
 
-/* The program chooses the low 8 bits of a type 2 window's key; the other bits of what it passes are ignored. The
- * key may be the present one, and stands in mw->rkey. */
+/* The program chooses the low 8 bits of a type 2 window's key; the other bits of what it passes are ignored.
+ * The key may be the present one, and stands in mw->rkey. */
 static void chosen_keys(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
