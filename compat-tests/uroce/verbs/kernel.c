@@ -1,8 +1,9 @@
-/* Where the kernel and its Soft-RoCE say how a verb behaves: which attributes count, what completions and
- * limits say. */
+/*
+ * Behaviour that the kernel and Soft-RoCE define: which attributes apply, what completions and limits report.
+ */
 #include "check.h"
 
-/* Every attribute that RC needs, as programs set them for all connected services. */
+/* Sets every attribute that RC needs, as programs do for all connected services. */
 static int connect_as_rc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 {
 	struct ibv_qp_attr attr = {
@@ -31,7 +32,7 @@ static int connect_as_rc(struct rig *rig, struct ibv_qp *qp, uint32_t dest)
 						IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-/* The kernel drops the attributes of the half that an XRC queue pair does not have; perftest relies on it. */
+/* The kernel ignores the attributes of the half that an XRC QP does not have; perftest relies on it. */
 static void xrc_attributes(struct rig *rig)
 {
 	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
@@ -53,7 +54,7 @@ static void xrc_attributes(struct rig *rig)
 	CHECK(ibv_close_xrcd(xrcd) == 0);
 }
 
-/* A receive of a shared queue belongs to the queue's protection domain, whatever the queue pair's is. */
+/* A receive of an SRQ belongs to the SRQ's protection domain, whatever the QP's is. */
 static void domain_of_shared_receives(struct rig *rig)
 {
 	struct ibv_srq_init_attr init = { .attr = { 4, 1, 0 } };
@@ -89,7 +90,10 @@ static void domain_of_shared_receives(struct rig *rig)
 	CHECK(ibv_dereg_mr(mr) == 0 && ibv_destroy_srq(srq) == 0 && ibv_dealloc_pd(other) == 0);
 }
 
-/* The receive that a WRITE with a bad R_Key took says so; the sender gets a remote access error. */
+/*
+ * The receive that a WRITE with an invalid R_Key consumed completes with an error; the sender gets a remote
+ * access error.
+ */
 static void refused_write_with_immediate(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -109,7 +113,7 @@ static void refused_write_with_immediate(struct rig *rig)
 	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
-/* An attribute that is set while the send queue drains does not take the event back. */
+/* Setting an attribute while the send queue drains does not cancel the event. */
 static void modified_while_draining(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -132,7 +136,7 @@ static void modified_while_draining(struct rig *rig)
 	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
-/* ibv_create_srq(3): the limit is of no importance there. */
+/* ibv_create_srq(3): the limit is ignored there. */
 static void limit_at_creation(struct rig *rig)
 {
 	struct ibv_srq_init_attr init = { .attr = { 4, 1, 1000 } };
@@ -144,7 +148,7 @@ static void limit_at_creation(struct rig *rig)
 	CHECK(ibv_destroy_srq(srq) == 0);
 }
 
-/* Without a channel nobody gets an event, and the queue goes on as if it had not been armed. */
+/* Without a channel there is no event, and the CQ works as if it had not been armed. */
 static void armed_without_channel(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -158,7 +162,7 @@ static void armed_without_channel(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* Any path MTU up to max_mtu, whatever the port's active MTU is, and it is reported as it was set. */
+/* Any path MTU up to max_mtu is accepted, whatever the port's active MTU is, and reported as set. */
 static void path_mtus(struct rig *rig)
 {
 	struct ibv_qp_attr attr = { .dest_qp_num = 1,
@@ -187,7 +191,7 @@ static void path_mtus(struct rig *rig)
 	}
 }
 
-/* Each packet has a global route, and rxe says so of every receive. */
+/* Every packet has a GRH, and rxe reports that for every receive. */
 static void receive_flags(struct rig *rig)
 {
 	static const enum ibv_qp_type types[] = { IBV_QPT_RC, IBV_QPT_UC };
@@ -225,8 +229,10 @@ static void atomics(struct rig *rig)
 	CHECK(ibv_query_device(rig->context, &attr) == 0 && attr.atomic_cap == IBV_ATOMIC_HCA);
 }
 
-/* A datagram from and to the address of the index. Its service level says which IP header it had, and its
- * answer finds the way back. */
+/*
+ * A datagram to our own address at this index. Its service level tells which IP header it had, and a reply
+ * reaches the sender.
+ */
 static void datagram_at(struct rig *rig, const struct ibv_gid_entry *entry)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_UD, 0, NULL), *b = make_qp(rig, IBV_QPT_UD, 0, NULL);

@@ -1,4 +1,4 @@
-/* Memory windows: which key a bind gives them, and what a bind across protection domains completes with. */
+/* Memory windows: the keys that binds assign, and how binds across protection domains complete. */
 #include "check.h"
 
 static const struct ibv_mw_bind_info NONE;
@@ -37,8 +37,10 @@ static enum ibv_wc_status write_through(struct rig *rig, struct ibv_qp *qp, uint
 	return next_wc(rig->cq).status;
 }
 
-/* The program chooses the low 8 bits of a type 2 window's key; the other bits of what it passes are ignored.
- * The key may be the present one, and stands in mw->rkey. */
+/*
+ * The program chooses the low 8 bits of a type 2 window's key; the other bits that it passes are ignored. The
+ * key may be the current one, which is in mw->rkey.
+ */
 static void chosen_keys(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
@@ -62,7 +64,7 @@ static void chosen_keys(struct rig *rig)
 	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
-/* The same by ibv_wr_bind_mw: the key changes when the request is posted, and not if it is aborted. */
+/* The same with ibv_wr_bind_mw: the key changes when the request is posted, and not if it is aborted. */
 static void built_binds(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_BIND_MW, NULL);
@@ -91,8 +93,10 @@ static void built_binds(struct rig *rig)
 	CHECK(ibv_dealloc_mw(mw) == 0);
 }
 
-/* A queue pair or region of another protection domain, or a range beyond the region: the bind is posted and
- * completes with an error. (If region and window differ, ibv_bind_mw of the header says so before.) */
+/*
+ * With a QP or region of another protection domain, or a range beyond the region, the bind is posted and
+ * completes with an error. (If region and window differ, ibv_bind_mw in the header rejects it first.)
+ */
 static void across_domains(struct rig *rig)
 {
 	struct ibv_pd *other = ibv_alloc_pd(rig->context);
@@ -122,7 +126,7 @@ static void across_domains(struct rig *rig)
 	CHECK(ibv_dealloc_pd(other) == 0);
 }
 
-/* Without a length a bind needs no region, and undoes the one before. */
+/* A bind of length 0 needs no region, and undoes the previous bind. */
 static void unbound(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
