@@ -66,9 +66,30 @@ pub(super) unsafe fn create(
     // SAFETY: `context` is open, the provider's buffers are live, and the response is of the kernel's ABI.
     unsafe {
         match kernel_abi() {
-            3 => create_as::<ibv_create_qp_resp_v3>(context, qp, attr, handles, uhw),
-            4 => create_as::<ibv_create_qp_resp_v4>(context, qp, attr, handles, uhw),
+            3 | 4 => create_old(context, qp, attr, handles, uhw),
             _ => create_as::<ib_uverbs_create_qp_resp>(context, qp, attr, handles, uhw),
+        }
+    }
+}
+
+/// The command on kernels of ABI 3 and 4. Out of line, so that it costs newer kernels no registers.
+///
+/// # Safety
+/// As for [`create`].
+#[cold]
+#[inline(never)]
+unsafe fn create_old(
+    context: *mut ibv_context,
+    qp: &mut ibv_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    handles: &Handles,
+    uhw: &Uhw,
+) -> Result<(), Errno> {
+    // SAFETY: `context` is open, the provider's buffers are live, and the response is of the kernel's ABI.
+    unsafe {
+        match kernel_abi() {
+            3 => create_as::<ibv_create_qp_resp_v3>(context, qp, attr, handles, uhw),
+            _ => create_as::<ibv_create_qp_resp_v4>(context, qp, attr, handles, uhw),
         }
     }
 }
@@ -110,6 +131,7 @@ unsafe fn create_as<R: CreateResponse>(
 ///
 /// # Safety
 /// As for [`create`].
+#[inline(never)]
 pub(super) unsafe fn create_ex(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
