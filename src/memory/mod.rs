@@ -20,6 +20,6 @@ mod page_size;
 mod ranges;
 mod refcounts;
 pub mod shortage;
-mod single_threaded;
+pub mod single_threaded;
 
 pub use fork::{ibv_dofork_range, ibv_dontfork_range, ibv_fork_init, ibv_is_fork_initialized};

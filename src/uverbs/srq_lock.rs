@@ -2,29 +2,33 @@
 //! this lock around the provider's op.
 //!
 //! libmlx5 (up to rdma-core 65 at least) removes a destroyed SRQ from its table without the lock that its
-//! creation takes, so two threads corrupt the table. The lock is taken before any lock of a provider. It is not
-//! held while a destroy waits for the program to acknowledge events: the thread that acknowledges them may create
-//! an SRQ first. While it is held, the thread cannot be cancelled, because `write()` is a cancellation point.
+//! creation takes, so two threads corrupt the table. The lock is taken before any lock of a provider. It is
+//! not held while a destroy waits for the program to acknowledge events: the thread that acknowledges them
+//! may create an SRQ first.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
 use libc::{c_int, pthread_mutex_t};
 
+use crate::memory::single_threaded::is_single_threaded;
+
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
 }
 
 const PTHREAD_CANCEL_DISABLE: c_int = 1;
+/// No cancellation state: the lock has not changed it.
+const UNCHANGED: c_int = -1;
 
 /// The lock of one context.
 pub struct SrqLock {
-    /// A pthread mutex rather than one of Rust's: glibc takes it without an atomic operation in a process with one
-    /// thread.
+    /// A pthread mutex rather than one of Rust's: glibc takes it without an atomic operation in a process
+    /// with one thread.
     mutex: UnsafeCell<pthread_mutex_t>,
     /// `pthread_self()` of the thread that holds the mutex, or 0.
     owner: AtomicUsize,
-    /// The cancellation state that the owner had before. Only the owner accesses it.
+    /// The cancellation state that the owner had before, or `UNCHANGED`. Only the owner accesses it.
     cancel_state: AtomicI32,
 }
 
@@ -32,7 +36,7 @@ pub struct SrqLock {
 unsafe impl Sync for SrqLock {}
 
 /// Unlocks when dropped, in the thread that locked.
-pub struct SrqGuard<'a>(&'a SrqLock);
+pub struct SrqGuard<'a>(Option<&'a SrqLock>);
 
 impl SrqLock {
     /// An unlocked lock. It must not move once it has been locked.
@@ -41,52 +45,67 @@ impl SrqLock {
         SrqLock {
             mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
             owner: AtomicUsize::new(0),
-            cancel_state: AtomicI32::new(0),
+            cancel_state: AtomicI32::new(UNCHANGED),
         }
     }
 
-    /// Blocks until the lock is free, and disables cancellation of this thread until the guard is dropped. Not
-    /// recursive.
+    /// Blocks until the lock is free. Not recursive. With `may_write`, the thread cannot be cancelled until
+    /// the guard is dropped: commands go through `write()`, which is a cancellation point; `ioctl()` is
+    /// none.
+    ///
+    /// A process with one thread takes no lock: no other thread can start before the guard is dropped.
     #[inline]
-    pub fn lock(&self) -> SrqGuard<'_> {
-        self.acquire();
-        SrqGuard(self)
+    pub fn lock(&self, may_write: bool) -> SrqGuard<'_> {
+        if is_single_threaded() {
+            return SrqGuard(None);
+        }
+        self.acquire(may_write);
+        SrqGuard(Some(self))
     }
 
-    /// Calls `wait`, without the lock if this thread holds it. The thread can be cancelled in `wait` if it could
-    /// be before it locked.
+    /// Calls `wait`, without the lock if this thread holds it. The thread can be cancelled in `wait` if it
+    /// could be before it locked.
     pub fn unlocked(&self, wait: impl FnOnce()) {
         let held = self.owner.load(Ordering::Relaxed) == this_thread();
-        if held {
-            self.release();
+        if !held {
+            return wait();
         }
+        let may_write = self.release();
         wait();
-        if held {
-            self.acquire();
-        }
+        self.acquire(may_write);
     }
 
-    fn acquire(&self) {
-        let before = set_cancel_state(PTHREAD_CANCEL_DISABLE);
+    fn acquire(&self, may_write: bool) {
+        let before = if may_write {
+            set_cancel_state(PTHREAD_CANCEL_DISABLE)
+        } else {
+            UNCHANGED
+        };
         // SAFETY: the mutex is initialised, and does not move while it is in use.
         unsafe { libc::pthread_mutex_lock(self.mutex.get()) };
         self.owner.store(this_thread(), Ordering::Relaxed);
         self.cancel_state.store(before, Ordering::Relaxed);
     }
 
-    fn release(&self) {
+    /// Returns the `may_write` that it was acquired with.
+    fn release(&self) -> bool {
         let before = self.cancel_state.load(Ordering::Relaxed);
         self.owner.store(0, Ordering::Relaxed);
         // SAFETY: this thread locked the mutex.
         unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
-        set_cancel_state(before);
+        if before != UNCHANGED {
+            set_cancel_state(before);
+        }
+        before != UNCHANGED
     }
 }
 
 impl Drop for SrqGuard<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.0.release();
+        if let Some(lock) = self.0 {
+            lock.release();
+        }
     }
 }
 
@@ -116,7 +135,7 @@ mod tests {
         let (waits, acknowledged) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
             scope.spawn(|| {
-                let _guard = lock.lock();
+                let _guard = lock.lock(true);
                 lock.unlocked(|| {
                     waits.wait();
                     acknowledged.wait();
@@ -124,7 +143,7 @@ mod tests {
                 assert_eq!(lock.owner.load(Ordering::Relaxed), this_thread());
             });
             waits.wait();
-            let guard = lock.lock();
+            let guard = lock.lock(true);
             acknowledged.wait();
             drop(guard);
         });
@@ -134,7 +153,7 @@ mod tests {
     #[test]
     fn a_thread_that_does_not_hold_the_lock_leaves_it_alone() {
         let lock = SrqLock::new();
-        let guard = lock.lock();
+        let guard = lock.lock(true);
         thread::scope(|scope| {
             let other =
                 scope.spawn(|| lock.unlocked(|| assert_ne!(lock.owner.load(Ordering::Relaxed), 0)));
@@ -153,7 +172,11 @@ mod tests {
             state
         };
         let lock = SrqLock::new();
-        let guard = lock.lock();
+        thread::spawn(|| {}).join().unwrap();
+        let guard = lock.lock(false);
+        assert_eq!(state(), ENABLED);
+        drop(guard);
+        let guard = lock.lock(true);
         assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
         lock.unlocked(|| assert_eq!(state(), ENABLED));
         assert_eq!(state(), PTHREAD_CANCEL_DISABLE);

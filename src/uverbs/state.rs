@@ -7,7 +7,7 @@ use core::{
 
 use ibverbs_abi::{ibv_context, verbs_context};
 
-use super::srq_lock::SrqLock;
+use super::srq_lock::{SrqGuard, SrqLock};
 
 /// The commands whose support is remembered per context. Commands that share a bit are unsupported together:
 /// as in rdma-core, destroying a flow or an RWQ indirection table shares `DestroyAh`, and both GID queries
@@ -82,6 +82,13 @@ impl State {
     #[inline]
     pub fn writes_by_ioctl(&self) -> bool {
         self.write_by_ioctl.load(Ordering::Relaxed)
+    }
+
+    /// Blocks while another thread creates or destroys an SRQ of the context.
+    #[inline]
+    pub fn lock_srqs(&self) -> SrqGuard<'_> {
+        self.srq_lock
+            .lock(!self.write_by_ioctl.load(Ordering::Relaxed))
     }
 
     /// Whether the context came from `ibv_import_device`.

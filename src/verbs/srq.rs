@@ -22,7 +22,7 @@ pub unsafe extern "C" fn ibv_create_srq(
     // other thread knows yet.
     unsafe {
         let context = (*pd).context;
-        let locked = state(context).srq_lock.lock();
+        let locked = state(context).lock_srqs();
         let srq = (ops(context).create_srq)(pd, srq_init_attr);
         drop(locked);
         if !srq.is_null() {
@@ -56,7 +56,7 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: the SRQ is alive, so its context is open, and stays open after the SRQ is gone.
     unsafe {
         let context = (*srq).context;
-        let _locked = state(context).srq_lock.lock();
+        let _locked = state(context).lock_srqs();
         (ops(context).destroy_srq)(srq)
     }
 }
@@ -73,7 +73,7 @@ pub unsafe extern "C" fn lib_create_srq_ex(
 ) -> *mut ibv_srq {
     // SAFETY: the context is open and has every op; the op has the same requirements on its arguments.
     unsafe {
-        let _locked = state(context).srq_lock.lock();
+        let _locked = state(context).lock_srqs();
         (ops(context).create_srq_ex)(context, attr)
     }
 }
