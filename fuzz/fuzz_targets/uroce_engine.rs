@@ -241,6 +241,7 @@ impl Play {
         let from = Addresses {
             src: gid(1 - side),
             dst: gid(side),
+            src_port: 4791,
             grh: [1; 40],
             pkey_index: 0,
         };

@@ -168,3 +168,89 @@ impl Host for QpHost<'_> {
         self.qp.raise(event);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use ibverbs_abi::*;
+
+    use super::*;
+    use crate::device::events::AsyncEvents;
+    use crate::device::queue_pair::QueuePairConfig;
+    use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
+    use crate::device::xrc::XrcDomain;
+    use crate::engine::{Limits, QpConfig};
+    use crate::memory::{Memory, MemoryRegion, MrRange};
+
+    fn srq(number: u32, pd: PdHandle) -> Arc<SharedReceiveQueue> {
+        let (events, _file) = AsyncEvents::new().unwrap();
+        let sizes = SrqSizes {
+            max_wr: 1,
+            limit: 0,
+        };
+        Arc::new(SharedReceiveQueue::new(SrqConfig {
+            sizes,
+            max_sge: 1,
+            pd,
+            number,
+            cq: None,
+            events: Arc::new(events),
+        }))
+    }
+
+    /// The R_Key of a request to an XRC target belongs to the domain of the SRQ that the request names, not to
+    /// that of any SRQ of the XRC domain.
+    #[test]
+    fn xrc_keys_are_of_the_named_srqs_domain() {
+        let memory = Arc::new(Memory::default());
+        let mut bytes = Box::new([0_u64; 8]);
+        let [pds, srqns] = [[1, 2], [8, 9]];
+        let keys = pds.map(|pd| {
+            memory.register(MemoryRegion {
+                pd: PdHandle(pd),
+                range: MrRange {
+                    start: bytes.as_mut_ptr().expose_provenance(),
+                    len: 64,
+                    iova: 0,
+                },
+                access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+            })
+        });
+        let xrcd = Arc::new(XrcDomain::new(None));
+        let srqs = [0, 1].map(|i| srq(srqns[i], PdHandle(pds[i])));
+        srqs.iter().for_each(|srq| xrcd.add(srq));
+        let qp = QueuePair::new(QueuePairConfig {
+            engine: QpConfig {
+                service: Service::XrcRecv,
+                qpn: 5,
+                limits: Limits {
+                    max_send_wr: 0,
+                    max_recv_wr: 0,
+                },
+                sq_sig_all: false,
+                has_srq: false,
+            },
+            pd: None,
+            send_cq: None,
+            recv_cq: None,
+            srq: None,
+            xrcd: Some(xrcd.clone()),
+            memory,
+        });
+        let mut inner = qp.inner.lock();
+        let (_, mut host) = inner.split(&qp);
+        let mut write = |rkey, xrc_srqn| {
+            let key = RemoteKey { rkey, xrc_srqn };
+            host.write_remote(key, 0, b"12345678")
+        };
+        for (rkey, own, other) in [(keys[0], 8, 9), (keys[1], 9, 8)] {
+            assert_eq!(write(rkey, Some(own)), Ok(()));
+            assert_eq!(write(rkey, Some(other)), Err(RemoteError));
+            assert_eq!(write(rkey, Some(7)), Err(RemoteError));
+            assert_eq!(write(rkey, None), Err(RemoteError));
+        }
+        xrcd.remove(&srqs[0]);
+        assert_eq!(write(keys[0], Some(8)), Err(RemoteError));
+    }
+}

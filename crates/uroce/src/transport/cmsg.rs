@@ -10,7 +10,7 @@ pub struct Control {
 
 impl Control {
     /// Bytes in the buffer: more than the messages that uroce sends or enables need.
-    pub const LEN: usize = 128;
+    pub const LEN: usize = 160;
 
     /// An empty buffer.
     pub const fn new() -> Control {
@@ -61,6 +61,8 @@ pub struct RecvMeta {
     pub hop_limit: u8,
     /// IPv6 only.
     pub flow_label: u32,
+    /// The index of the interface that it came in through; 0 if the kernel does not say.
+    pub ifindex: u32,
 }
 
 /// Reads the control messages of a received datagram.
@@ -88,6 +90,16 @@ pub unsafe fn read(header: &libc::msghdr) -> RecvMeta {
             (libc::IPPROTO_IPV6, libc::IPV6_TCLASS) => meta.traffic_class = int() as u8,
             (libc::IPPROTO_IPV6, libc::IPV6_FLOWINFO) => {
                 meta.flow_label = u32::from_be(int() as u32) & 0xf_ffff;
+            }
+            (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                // SAFETY: the kernel writes an in_pktinfo for IP_PKTINFO.
+                let info = unsafe { data.cast::<libc::in_pktinfo>().read_unaligned() };
+                meta.ifindex = info.ipi_ifindex as u32;
+            }
+            (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                // SAFETY: the kernel writes an in6_pktinfo for IPV6_PKTINFO.
+                let info = unsafe { data.cast::<libc::in6_pktinfo>().read_unaligned() };
+                meta.ifindex = info.ipi6_ifindex as u32;
             }
             _ => {}
         }

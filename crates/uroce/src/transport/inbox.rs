@@ -1,16 +1,17 @@
 //! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
 
 use std::mem::{MaybeUninit, zeroed};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
 use super::cmsg::{self, Control, RecvMeta};
+use super::ip_id::{IpIds, LAST_LOW_ID, is_low, may_follow};
 use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use crate::cancellation;
 use crate::engine::Addresses;
-use crate::wire::{Flow, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
+use crate::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
 
 /// The longest datagram, also of those that UDP_GRO has coalesced.
 const DATAGRAM_MAX: usize = 1 << 16;
@@ -21,6 +22,8 @@ const LAST_SOCKET_CALLS: u32 = 8;
 /// The bits of a P_Key that must match the default partition's, 0xffff. The bit above says whether the sender
 /// is a full or a limited member.
 const PKEY_MASK: u16 = 0x7fff;
+/// The index of the loopback interface, in every network namespace.
+const LOOPBACK: u32 = 1;
 
 /// Buffers to receive into, and which socket to try first. One per thread that makes progress, reused.
 pub struct Inbox {
@@ -171,30 +174,40 @@ impl Net {
             0 => datagram.len().max(1),
             gro_size => gro_size,
         };
+        // A datagram to an address of this host comes in through the device's interface or the loopback
+        // interface. What comes in through others may have any source address.
+        if ![self.ifindex(), LOOPBACK].contains(&arrival.meta.ifindex) {
+            self.dropped.interface.fetch_add(1, Ordering::Relaxed);
+            return;
+        }
         // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count
         // up from datagram to datagram.
         let mut next_id = match *last_ip_id {
             0 => 0,
             last => last.wrapping_add(1),
         };
+        let mut previous = None;
         for (i, packet) in datagram.chunks(packet_len).enumerate() {
-            let Some(id) = self.deliver(arrival, packet, next_id, each) else {
+            let Some(id) = self.deliver(arrival, packet, next_id, previous, each) else {
                 continue;
             };
             if i == 0 || *last_ip_id != 0 {
                 *last_ip_id = id;
             }
+            previous = Some(id);
             next_id = id.wrapping_add(1);
         }
     }
 
     /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the
-    /// check is faster if that is `expected_id`. None if the packet is dropped.
+    /// check is faster if that is `expected_id`. None if the packet is dropped. `previous`: the identification
+    /// of the packet before it, if UDP_GRO has coalesced the two.
     fn deliver(
         &self,
         arrival: &Arrival,
         datagram: &[u8],
         expected_id: u16,
+        previous: Option<u16>,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> Option<u16> {
         let flow = arrival.flow();
@@ -206,6 +219,10 @@ impl Net {
             self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
             return None;
         };
+        if !self.may_have(arrival, &packet, fragmentation, datagram.len(), previous) {
+            self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
         // A queue pair's own number is valid at the device's addresses only, the multicast number in groups only.
         let to_group = arrival.socket.local.ip.is_multicast();
         if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
@@ -241,6 +258,38 @@ impl Net {
         };
         each(&packet, &addresses);
         Some(fragmentation.id)
+    }
+
+    /// Whether the sender may have sent the packet with these values in the IPv4 header. If not, the packet was
+    /// damaged: see `ip_id.rs`.
+    fn may_have(
+        &self,
+        arrival: &Arrival,
+        packet: &Packet,
+        found: Fragmentation,
+        len: usize,
+        previous: Option<u16>,
+    ) -> bool {
+        let (IpAddr::V4(src), IpAddr::V4(dst)) = (arrival.from.ip(), arrival.socket.local.ip)
+        else {
+            return true;
+        };
+        let low = found.dont_fragment && found.id <= LAST_LOW_ID;
+        if low && is_low(found, len) && may_follow(found.id, previous) {
+            return arrival.socket.ids != IpIds::Others;
+        }
+        let now = self.opened.elapsed().as_millis() as u64;
+        let mut senders = self.senders.lock();
+        match arrival.socket.ids {
+            // The numbers of other senders come round to these.
+            IpIds::Low | IpIds::Any if low => senders.continues((src, dst), found, now),
+            IpIds::Others | IpIds::Any if !low => {
+                let transport = packet.headers.bth.opcode.parts().map(|parts| parts.0);
+                let unreliable = matches!(transport, Some(Transport::Uc | Transport::Ud));
+                senders.accepts((src, dst), found, now, unreliable)
+            }
+            _ => false,
+        }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `socket_table.rs` | the sockets, for senders and receivers |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
 //! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
+//! | `ip_id.rs` | which IPv4 identifications received packets may have (pure) |
 //! | `interface.rs` | the network interface, as rtnetlink reports it |
 //! | `socket.rs`, `cmsg.rs` | socket options; control messages |
 
@@ -19,6 +20,7 @@ mod cmsg;
 mod gid_table;
 mod inbox;
 mod interface;
+mod ip_id;
 mod net;
 mod outbox;
 mod ports;

@@ -12,6 +12,7 @@ use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
 use super::gid_table::{self, GidAddress, GidKind};
 use super::interface::{self, Interface};
+use super::ip_id::Senders;
 use super::ports::{self, QpnAllocator};
 use super::socket::Socket;
 use super::socket_table::{PortSockets, SocketTable};
@@ -39,7 +40,10 @@ pub struct Net {
     pub(super) monitor_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
-    opened: Instant,
+    /// Times are counted from here.
+    pub(super) opened: Instant,
+    /// Locked only for packets of senders that number them, which are not uroce's.
+    pub(super) senders: Mutex<Senders>,
     control: Mutex<Control>,
 }
 
@@ -48,10 +52,12 @@ pub struct Net {
 pub struct Dropped {
     /// Headers or lengths that no RoCEv2 packet has.
     pub malformed: AtomicU64,
-    /// Wrong ICRC.
+    /// Wrong ICRC, or right only for an IPv4 header that the sender did not send.
     pub icrc: AtomicU64,
     /// A P_Key other than the default one.
     pub pkey: AtomicU64,
+    /// They came in through another interface.
+    pub interface: AtomicU64,
 }
 
 /// What sending and receiving do not need.
@@ -97,6 +103,7 @@ impl Net {
             monitor_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             opened: Instant::now(),
+            senders: Mutex::new(Senders::new()),
             control: Mutex::new(Control {
                 qpns: QpnAllocator::default(),
                 monitor,
@@ -243,8 +250,11 @@ impl Net {
         result
     }
 
-    /// Adds a socket to receive from. Returns its epoll token.
+    /// Adds a socket to receive from, and its [`Socket::others`]. Returns its epoll token.
     fn add_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) -> io::Result<usize> {
+        if let Some(others) = &socket.others {
+            self.add_receiver(table, others)?;
+        }
         let free = table.receivers.iter().position(Option::is_none);
         let token = free.unwrap_or(table.receivers.len());
         epoll_add(&self.epoll, socket.fd(), token as u64)?;
@@ -256,6 +266,9 @@ impl Net {
     }
 
     fn remove_receiver(&self, table: &mut SocketTable, socket: &Arc<Socket>) {
+        if let Some(others) = &socket.others {
+            self.remove_receiver(table, others);
+        }
         for receiver in &mut table.receivers {
             if receiver
                 .as_ref()

@@ -23,10 +23,10 @@ const BATCH_LEN: usize = 32 * PACKET_MAX;
 /// GSO buffers that one system call sends at most.
 const BUFFERS_MAX: usize = 32;
 /// The most packets of a GSO buffer that every kernel with UDP_SEGMENT accepts (UDP_MAX_SEGMENTS).
-const GSO_PACKETS_MAX: usize = 64;
+pub(super) const GSO_PACKETS_MAX: usize = 64;
 /// The kernel's limit of a GSO buffer in bytes: an IP packet, less the longer of the IP headers and the UDP
 /// header.
-const GSO_LEN_MAX: usize = 65535 - 40 - 8;
+pub(super) const GSO_LEN_MAX: usize = 65535 - 40 - 8;
 /// How many times to wait for space in the socket's send buffer before packets are dropped.
 const WAITS_MAX: u32 = 5;
 const WAIT: Duration = Duration::from_millis(1);

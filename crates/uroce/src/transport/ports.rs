@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
@@ -36,12 +36,15 @@ struct Resting {
     /// When each was freed; the first comes first.
     queue: VecDeque<(Duration, u32)>,
     numbers: FxHashSet<u32>,
+    /// How many there are of each port.
+    of_port: FxHashMap<u16, usize>,
 }
 
 impl Resting {
     fn push(&mut self, number: u32, now: Duration) {
         self.queue.push_back((now, number));
         self.numbers.insert(number);
+        *self.of_port.entry(port_of(number)).or_default() += 1;
         if self.queue.len() > MAX_RESTING {
             self.remove(0);
         }
@@ -50,6 +53,13 @@ impl Resting {
     fn remove(&mut self, at: usize) -> Option<u32> {
         let (_, number) = self.queue.remove(at)?;
         self.numbers.remove(&number);
+        let port = port_of(number);
+        if let Some(count) = self.of_port.get_mut(&port) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_port.remove(&port);
+            }
+        }
         Some(number)
     }
 
@@ -100,7 +110,8 @@ impl QpnAllocator {
         }
         let start = random();
         for (port, used) in &mut self.ports {
-            if used.len() == QPNS_PER_PORT as usize {
+            let resting = self.resting.of_port.get(port).copied().unwrap_or(0);
+            if used.len() + resting == QPNS_PER_PORT as usize {
                 continue;
             }
             let number = (0..QPNS_PER_PORT)

@@ -3,11 +3,13 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket as Socket2, Type};
 
 use super::gid_table::GidAddress;
+use super::ip_id::{IpIds, LAST_LOW_ID};
 use crate::wire::PORT;
 
 /// The size of a socket's receive and send buffers in bytes, as far as the system permits it.
@@ -23,6 +25,12 @@ pub struct Socket {
     pub local: GidAddress,
     /// The UDP port that it is bound to.
     pub port: u16,
+    /// The IPv4 identifications of the packets that it receives. Nothing to do with IPv6.
+    pub ids: IpIds,
+    /// The socket at the same address and port that receives the packets with other identifications.
+    pub others: Option<Arc<Socket>>,
+    /// See [`split_by_id`].
+    _guard: Option<Socket2>,
     /// Whether to send with UDP_SEGMENT.
     gso: AtomicBool,
 }
@@ -87,23 +95,73 @@ impl Socket {
                 socket.set_multicast_if_v6(interface),
             ),
         };
-        // Not fatal: uroce's receivers accept any identification, and few programs use multicast.
+        // Not fatal: few programs use multicast, and Linux has IP_MTU_DISCOVER. (A system that gives other
+        // identifications, or no DF, is a sender that numbers its packets to its peers.)
         if let Err(error) = mtu.and(multicast) {
             log::warn!("uroce: a socket option at {}: {error}", local.ip);
         }
         socket.bind(&address(local.ip, port, interface).into())?;
-        Ok(Socket {
+        let new = |socket, ids, others| Socket {
             socket,
             local,
             port,
+            ids,
+            others,
+            _guard: None,
             gso: AtomicBool::new(true),
-        })
+        };
+        // Only uroce sends to other ports than 4791.
+        let IpAddr::V4(ip) = local.ip else {
+            return Ok(new(socket, IpIds::Low, None));
+        };
+        if port != PORT {
+            return Ok(new(socket, IpIds::Low, None));
+        }
+        match split_by_id(&socket, ip, port) {
+            Ok((others, guard)) => {
+                let others = Socket {
+                    _guard: Some(guard),
+                    ..new(others, IpIds::Others, None)
+                };
+                Ok(new(socket, IpIds::Low, Some(Arc::new(others))))
+            }
+            Err(error) => {
+                log::debug!("uroce: no filter at {}: {error}", local.ip);
+                Ok(new(socket, IpIds::Any, None))
+            }
+        }
     }
 
     /// Opens a socket that receives the datagrams to a multicast group on the interface. Other processes may
     /// join the same group.
     pub fn join(group: GidAddress, interface: u32) -> io::Result<Socket> {
+        if group.ip.is_ipv6() {
+            return Socket::join_with(group, interface, IpIds::Low);
+        }
+        // The kernel gives each of the two sockets a copy of each packet; their filters drop it in one.
+        let both = Socket::join_with(group, interface, IpIds::Low)
+            .and_then(|low| Ok((low, Socket::join_with(group, interface, IpIds::Others)?)));
+        match both {
+            Ok((mut low, others)) => {
+                low.others = Some(Arc::new(others));
+                Ok(low)
+            }
+            Err(_) => Socket::join_with(group, interface, IpIds::Any),
+        }
+    }
+
+    /// Opens a socket of a group that receives the packets with these identifications.
+    fn join_with(group: GidAddress, interface: u32, ids: IpIds) -> io::Result<Socket> {
         let socket = new(group.ip)?;
+        if group.ip.is_ipv4() && ids != IpIds::Any {
+            const ALL: u32 = u32::MAX;
+            let verdicts = if ids == IpIds::Low {
+                [ALL, 0]
+            } else {
+                [0, ALL]
+            };
+            attach_id_filter(&socket, libc::SO_ATTACH_FILTER, verdicts)?;
+        }
         socket.set_reuse_address(true)?;
         socket.bind(&address(group.ip, PORT, interface).into())?;
         match group.ip {
@@ -122,6 +180,9 @@ impl Socket {
             socket,
             local: group,
             port: PORT,
+            ids,
+            others: None,
+            _guard: None,
             gso: AtomicBool::new(false),
         })
     }
@@ -141,6 +202,80 @@ impl Socket {
     pub fn disable_gso(&self) {
         self.gso.store(false, Ordering::Relaxed);
     }
+}
+
+/// Opens a second socket at the address of `socket`, which gets the packets whose identifications are not low:
+/// the kernel knows them, and the receiver does not. Also returns a guard, which must stay open as long.
+///
+/// The two sockets form a group (SO_REUSEPORT) in which a filter program selects the socket for each packet. The
+/// guard keeps the sockets of other programs out of the group: bind(2) compares a new socket with the one that was
+/// bound last, and the guard does not share. It gets no packets, because the kernel prefers IPv4 sockets for them.
+fn split_by_id(socket: &Socket2, local: Ipv4Addr, port: u16) -> io::Result<(Socket2, Socket2)> {
+    let others = new(local.into())?;
+    others.set_freebind_v4(true)?;
+    others.set_reuse_port(true)?;
+    let guard = Socket2::new(Domain::IPV6, Type::DGRAM.cloexec(), Some(Protocol::UDP))?;
+    guard.set_only_v6(false)?;
+    guard.set_freebind_v4(true)?;
+    socket.set_reuse_port(true)?;
+    let shared = others
+        .bind(&address(local.into(), port, 0).into())
+        // Indices in the group, in the order of joining.
+        .and_then(|()| attach_id_filter(socket, libc::SO_ATTACH_REUSEPORT_CBPF, [0, 1]))
+        .and_then(|()| {
+            let all = [socket, &others, &guard];
+            all.iter().try_for_each(|one| one.set_reuse_address(true))?;
+            let bound = guard.bind(&address(local.to_ipv6_mapped().into(), port, 0).into());
+            all.iter()
+                .try_for_each(|one| one.set_reuse_address(false))?;
+            bound
+        });
+    if let Err(error) = shared {
+        socket.set_reuse_port(false)?;
+        return Err(error);
+    }
+    Ok((others, guard))
+}
+
+/// Attaches a program (classic BPF) that returns the first verdict for packets with DF and a low identification, and
+/// the second for all others.
+fn attach_id_filter(socket: &Socket2, option: i32, verdicts: [u32; 2]) -> io::Result<()> {
+    /// The offset at which such a program finds the IP header.
+    const IP: u32 = libc::SKF_NET_OFF as u32;
+    const DONT_FRAGMENT: u32 = 0x4000;
+    let [low, others] = verdicts;
+    let step = |code: u32, jt, jf, k| libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    };
+    use libc::{BPF_ABS, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET};
+    let program = [
+        // Flags and fragment offset.
+        step(BPF_LD | BPF_H | BPF_ABS, 0, 0, IP + 6),
+        step(BPF_JMP | BPF_JEQ | BPF_K, 0, 3, DONT_FRAGMENT),
+        step(BPF_LD | BPF_H | BPF_ABS, 0, 0, IP + 4),
+        step(BPF_JMP | BPF_JGT | BPF_K, 1, 0, LAST_LOW_ID.into()),
+        step(BPF_RET | BPF_K, 0, 0, low),
+        step(BPF_RET | BPF_K, 0, 0, others),
+    ];
+    /// A `sock_fprog` with its padding: valgrind reports uninitialised bytes that are passed to the kernel.
+    #[repr(C)]
+    #[derive(Clone, Copy)]
+    struct Program {
+        len: u16,
+        padding: [u16; 3],
+        filter: *const libc::sock_filter,
+    }
+    const _: () = assert!(size_of::<Program>() == size_of::<libc::sock_fprog>());
+    let program = Program {
+        len: program.len() as u16,
+        padding: [0; 3],
+        filter: program.as_ptr(),
+    };
+    // The kernel copies the steps before setsockopt returns.
+    set(socket, libc::SOL_SOCKET, option, program)
 }
 
 #[cfg(test)]
@@ -163,8 +298,8 @@ fn set_multicast_if_v4(socket: &Socket2, interface: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, request)
 }
 
-/// A socket with the options that all have: large buffers; hop limit and traffic class reported with each
-/// datagram; and UDP_GRO, where the kernel has it.
+/// A socket with the options that all have: large buffers; interface, hop limit and traffic class reported with
+/// each datagram; and UDP_GRO, where the kernel has it.
 fn new(ip: IpAddr) -> io::Result<Socket2> {
     let domain = if ip.is_ipv4() {
         Domain::IPV4
@@ -180,6 +315,12 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
     if force(libc::SO_SNDBUFFORCE, BUFFER_LEN).is_err() {
         socket.set_send_buffer_size(BUFFER_LEN)?;
     }
+    // Without the interface no packet is accepted.
+    let (level, option) = match ip {
+        IpAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+        IpAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+    };
+    set(&socket, level, option, 1)?;
     let reported: &[(i32, i32)] = match ip {
         IpAddr::V4(_) => &[
             (libc::IPPROTO_IP, libc::IP_RECVTTL),

@@ -1,5 +1,7 @@
 //! Devices on the loopback interface.
 
+mod damage;
+mod injected;
 mod namespaces;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};

@@ -9,7 +9,7 @@ use crate::config::Netdev;
 use crate::wire::{MULTICAST_QPN, Part, gid_of, ip_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
-fn ip(commands: &str) {
+pub fn ip(commands: &str) {
     for command in commands.lines().map(str::trim) {
         let args = command.split_whitespace();
         let output = Command::new("ip").args(args).output().unwrap();
@@ -18,7 +18,7 @@ fn ip(commands: &str) {
 }
 
 /// Waits until the interface sends packets, which is a moment after the carrier comes up.
-fn await_carrier(interface: &str) {
+pub fn await_carrier(interface: &str) {
     for _ in 0..1000 {
         let show = ["-o", "link", "show", "dev", interface];
         let output = Command::new("ip").args(show).output().unwrap();
@@ -32,7 +32,7 @@ fn await_carrier(interface: &str) {
 
 /// Runs `test` in its own network namespace. An unprivileged user needs a user namespace for that, which a
 /// thread cannot enter: the test then runs again in its own process.
-fn in_namespace(test: impl FnOnce() + Send + 'static) {
+pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
     let ran = std::thread::spawn(|| {
         // SAFETY: unshare(CLONE_NEWNET) changes the network namespace of this thread only.
         let unshared = unsafe { libc::unshare(libc::CLONE_NEWNET) } == 0;

@@ -1,0 +1,312 @@
+//! Which IPv4 identifications a received packet may have. Pure.
+//!
+//! The ICRC covers the identification and the "don't fragment" flag (DF), which a UDP socket does not report. So
+//! the check of the ICRC computes for which values it is right ([`Flow::check_expecting`]); a packet with bits
+//! that were damaged on the way gets values that its sender did not use. Only two kinds of values are accepted:
+//!
+//! - **low** ones, which uroce's packets have: DF, and the packet's index in the GSO buffer that the kernel
+//!   segmented;
+//! - those that continue the numbers of a sender that numbers its packets, as kernel rxe does ([`Senders`]).
+//!
+//! [`Flow::check_expecting`]: crate::wire::Flow::check_expecting
+
+use std::net::Ipv4Addr;
+
+use super::outbox::{GSO_LEN_MAX, GSO_PACKETS_MAX};
+use crate::wire::Fragmentation;
+
+/// The largest identification of a packet of uroce.
+pub const LAST_LOW_ID: u16 = GSO_PACKETS_MAX as u16 - 1;
+
+/// Which identifications the packets of a socket have: the kernel has filtered them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IpIds {
+    /// Low ones. Ports other than 4791, to which only uroce sends, need no filter.
+    Low,
+    /// All but those with DF up to [`LAST_LOW_ID`].
+    Others,
+    /// Any: the kernel has no filter.
+    Any,
+}
+
+/// Whether uroce may have sent a packet of `len` bytes with these values, as one of a GSO buffer. Its
+/// packets are at least that long, except the last, so long packets have small indices.
+pub fn is_low(found: Fragmentation, len: usize) -> bool {
+    let packets = (GSO_LEN_MAX / len.max(1)).min(GSO_PACKETS_MAX);
+    found.dont_fragment && usize::from(found.id) < packets
+}
+
+/// Whether a low identification may follow another in a datagram that UDP_GRO has coalesced: the kernel counts up
+/// within a GSO buffer, and any packet may be the first of one. Packets in between may be lost.
+pub fn may_follow(id: u16, previous: Option<u16>) -> bool {
+    id == 0 || previous.is_none_or(|previous| id > previous)
+}
+
+/// How many senders are remembered. Two whose addresses have the same hash displace each other.
+const SENDERS: usize = 256;
+/// Numbers that a sender may have skipped: packets that were lost, or that went to another queue pair and are
+/// still waiting.
+const SKIPPED: u16 = 128;
+/// How far a packet may be behind the last one: a sender with several CPUs reorders its packets.
+const REORDERED: u16 = 64;
+/// Linux also skips a random number of identifications, less than the clock ticks since the sender's last packet.
+/// There are at most so many ticks in a millisecond.
+const TICKS_PER_MS: u64 = 1;
+/// After a longer pause, in milliseconds, the next number is unknown: the sender may have skipped a quarter of all.
+const LONGEST_PAUSE: u64 = 1 << 14;
+/// After so many packets in a row whose identifications were not expected, a sender is taken to be unpredictable,
+/// and all its identifications are accepted: else its packets would never pass. It must be less than the usual
+/// `retry_cnt`, 7.
+const UNEXPECTED_MAX: u8 = 4;
+/// The counter of unexpected packets does not grow beyond this. Each expected packet decrements it, so an
+/// unpredictable sender is checked again after 12 more expected packets than unexpected ones.
+const UNEXPECTED_LIMIT: u8 = 16;
+
+/// Source and destination address: Linux has a counter for each pair of them.
+type Path = (Ipv4Addr, Ipv4Addr);
+
+/// The senders that number their packets, and their last identifications.
+pub struct Senders(Box<[Sender]>);
+
+#[derive(Clone, Copy)]
+struct Sender {
+    path: Path,
+    /// Of the last packet that was expected.
+    last: Option<Last>,
+    /// Of the last packet that was not, if none that was followed it.
+    candidate: Option<Last>,
+    /// Packets that were not expected, less those that were since.
+    unexpected: u8,
+}
+
+/// What a packet had, and when it arrived, in milliseconds.
+#[derive(Clone, Copy)]
+struct Last {
+    found: Fragmentation,
+    at: u64,
+}
+
+impl Last {
+    /// Whether the next packet of the sender may have these values at that time.
+    fn precedes(&self, found: Fragmentation, now: u64) -> bool {
+        let pause = now.saturating_sub(self.at);
+        let ahead = found.id.wrapping_sub(self.found.id);
+        found.dont_fragment == self.found.dont_fragment
+            && pause <= LONGEST_PAUSE
+            && u64::from(ahead) <= u64::from(SKIPPED) + pause * TICKS_PER_MS
+    }
+
+    /// Whether the sender may have sent a packet with these values shortly before.
+    fn follows(&self, found: Fragmentation, now: u64) -> bool {
+        let behind = self.found.id.wrapping_sub(found.id);
+        found.dont_fragment == self.found.dont_fragment
+            && now.saturating_sub(self.at) <= LONGEST_PAUSE
+            && behind <= REORDERED
+    }
+}
+
+impl Senders {
+    /// No sender is known. Allocates all that is ever needed.
+    pub fn new() -> Senders {
+        let none = Sender {
+            path: (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
+            last: None,
+            candidate: None,
+            unexpected: 0,
+        };
+        Senders(vec![none; SENDERS].into())
+    }
+
+    /// Whether to accept a packet that arrived at `now` (in milliseconds) and whose ICRC is right for `found`.
+    ///
+    /// The first packet of a sender that is not known, or that has paused for long, is not accepted, but the next
+    /// one is that continues its number. Reliable services retransmit the first. `unreliable`: the packet is not
+    /// retransmitted, and is accepted for that reason.
+    pub fn accepts(
+        &mut self,
+        path: Path,
+        found: Fragmentation,
+        now: u64,
+        unreliable: bool,
+    ) -> bool {
+        let sender = &mut self.0[slot(path)];
+        if sender.path != path {
+            *sender = Sender {
+                path,
+                last: None,
+                candidate: None,
+                unexpected: 0,
+            };
+        }
+        sender.accepts(Last { found, at: now }, unreliable)
+    }
+
+    /// Whether the packet continues the numbers of a sender that is known. Otherwise remembers nothing of it.
+    pub fn continues(&mut self, path: Path, found: Fragmentation, now: u64) -> bool {
+        let sender = &mut self.0[slot(path)];
+        let Some(last) = sender.last.filter(|_| sender.path == path) else {
+            return false;
+        };
+        let ahead = last.precedes(found, now);
+        if ahead {
+            sender.last = Some(Last { found, at: now });
+        }
+        ahead || last.follows(found, now)
+    }
+}
+
+impl Sender {
+    fn accepts(&mut self, packet: Last, unreliable: bool) -> bool {
+        let Last { found, at } = packet;
+        let ahead = |last: &Option<Last>| last.is_some_and(|last| last.precedes(found, at));
+        // Not a copy of the candidate: the network may have duplicated a damaged packet.
+        let new = self
+            .candidate
+            .is_some_and(|candidate| candidate.found != found);
+        if ahead(&self.last) || new && ahead(&self.candidate) {
+            self.last = Some(packet);
+        } else if !self.last.is_some_and(|last| last.follows(found, at)) {
+            let known = self
+                .last
+                .is_some_and(|last| at.saturating_sub(last.at) <= LONGEST_PAUSE);
+            self.candidate = Some(packet);
+            self.unexpected = (self.unexpected + 1).min(UNEXPECTED_LIMIT);
+            return self.unexpected > UNEXPECTED_MAX || unreliable && !known;
+        }
+        self.candidate = None;
+        self.unexpected = self.unexpected.saturating_sub(1);
+        true
+    }
+}
+
+/// The place of a path in the table.
+fn slot((src, dst): Path) -> usize {
+    let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
+    (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SENDERS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATH: Path = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+
+    fn df(id: u16) -> Fragmentation {
+        Fragmentation {
+            id,
+            dont_fragment: true,
+        }
+    }
+
+    /// Which of the packets of a reliable service are accepted, by time and identification.
+    fn accepted(senders: &mut Senders, packets: &[(u64, u16)]) -> Vec<bool> {
+        packets
+            .iter()
+            .map(|(now, id)| senders.accepts(PATH, df(*id), *now, false))
+            .collect()
+    }
+
+    #[test]
+    fn low_identifications_are_the_index_in_a_gso_buffer() {
+        assert!(is_low(df(0), 4112) && is_low(df(14), 4112) && !is_low(df(15), 4112));
+        assert!(is_low(df(63), 28) && !is_low(df(64), 28));
+        assert!(!is_low(df(0), 70_000) && is_low(df(0), 0));
+        let without = Fragmentation {
+            id: 0,
+            dont_fragment: false,
+        };
+        assert!(!is_low(without, 28));
+        assert!(may_follow(5, None) && may_follow(5, Some(4)) && may_follow(6, Some(4)));
+        assert!(may_follow(0, Some(4)) && !may_follow(4, Some(4)) && !may_follow(3, Some(4)));
+    }
+
+    #[test]
+    fn a_sender_is_known_by_its_second_packet() {
+        let mut senders = Senders::new();
+        let ids = [(0, 7000), (0, 7001), (1, 7003), (1, 7002), (2, 7004)];
+        assert_eq!(
+            accepted(&mut senders, &ids),
+            [false, true, true, true, true]
+        );
+        // Across the end of the numbers, and after pauses.
+        let ids = [(16_000, 23_000), (30_000, 37_000), (40_000, 47_000)];
+        assert_eq!(accepted(&mut senders, &ids), [true; 3]);
+        let ids = [(50_000, 57_000), (59_000, 65_530), (59_001, 3)];
+        assert_eq!(accepted(&mut senders, &ids), [true; 3]);
+        // After a pause that is too long any number is possible: the next packet shows which.
+        let ids = [(90_000, 200), (90_001, 201)];
+        assert_eq!(accepted(&mut senders, &ids), [false, true]);
+    }
+
+    #[test]
+    fn others_are_dropped_and_do_not_disturb() {
+        let mut senders = Senders::new();
+        accepted(&mut senders, &[(0, 7000), (0, 7001)]);
+        for (i, wrong) in [7000 + 400, 7000 - 400, 60_000, 0, 40_000, 7001 ^ 0x800]
+            .into_iter()
+            .enumerate()
+        {
+            let next = 7002 + i as u16;
+            let ids = [(0, wrong), (0, next)];
+            assert_eq!(accepted(&mut senders, &ids), [false, true], "{wrong}");
+        }
+        // Without DF.
+        let without = Fragmentation {
+            id: 7010,
+            dont_fragment: false,
+        };
+        assert!(!senders.accepts(PATH, without, 0, false));
+        assert!(senders.continues(PATH, df(7010), 0));
+        assert!(!senders.continues(PATH, df(9010), 0));
+        let other = (PATH.1, PATH.0);
+        assert!(!senders.continues(other, df(7011), 0));
+    }
+
+    #[test]
+    fn a_copy_of_a_damaged_packet_is_no_second_packet() {
+        let mut senders = Senders::new();
+        let ids = [(0, 500), (0, 500), (0, 501), (0, 9000), (0, 9000), (0, 502)];
+        let [f, t] = [false, true];
+        assert_eq!(accepted(&mut senders, &ids), [f, f, t, f, f, t]);
+    }
+
+    #[test]
+    fn datagrams_of_an_unknown_sender_are_accepted() {
+        let mut senders = Senders::new();
+        assert!(senders.accepts(PATH, df(7000), 0, true));
+        assert!(senders.accepts(PATH, df(7001), 0, true));
+        assert!(!senders.accepts(PATH, df(9000), 0, true));
+        // After a long pause the sender is unknown again.
+        assert!(senders.accepts(PATH, df(60_000), 60_000, true));
+    }
+
+    /// A connection works after a few retransmissions, whatever its peer's identifications are.
+    #[test]
+    fn an_unpredictable_sender_is_accepted_in_time() {
+        let mut senders = Senders::new();
+        let ids = [0, 20_000, 40_000, 60_000, 10_000, 30_000, 50_000, 5_000];
+        let ids = ids.map(|id| (0, id));
+        let [f, t] = [false, true];
+        assert_eq!(accepted(&mut senders, &ids), [f, f, f, f, t, t, t, t]);
+        // Once it counts, it is checked again.
+        let ids: Vec<_> = (100..120).map(|id| (0, id)).collect();
+        assert!(
+            accepted(&mut senders, &ids)
+                .iter()
+                .all(|accepted| *accepted)
+        );
+        assert!(!senders.accepts(PATH, df(9000), 0, false));
+    }
+
+    /// Two senders with the same place displace each other.
+    #[test]
+    fn senders_are_bounded() {
+        let mut senders = Senders::new();
+        for i in 0..10_000_u32 {
+            let path = (Ipv4Addr::from_bits(i), PATH.1);
+            assert!(!senders.accepts(path, df(7), 0, false));
+            assert!(senders.accepts(path, df(8), 0, false));
+        }
+        assert_eq!(senders.0.len(), SENDERS);
+    }
+}
