@@ -21,6 +21,11 @@ pub unsafe fn of_context<'a>(_context: *mut ibv_context) -> Option<&'a verbs_sof
     None
 }
 
+/// Always false: nothing asks for software devices.
+pub fn is_requested() -> bool {
+    false
+}
+
 /// The software devices of the library's list: none.
 #[derive(Default)]
 pub struct SoftwareDevices;

@@ -30,6 +30,9 @@ pub unsafe fn ops<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
 trait Unsupported {
     /// Returns EOPNOTSUPP, or NULL with errno EOPNOTSUPP, or nothing, as its return type requires.
     const OP: Self;
+    /// The same, but one that returns EOPNOTSUPP sets errno too.
+    #[cfg(feature = "uroce")]
+    const OP_WITH_ERRNO: Self;
 }
 
 macro_rules! unsupported {
@@ -41,6 +44,13 @@ macro_rules! unsupported {
                 }
                 op::<$($arg),*>
             };
+            #[cfg(feature = "uroce")]
+            const OP_WITH_ERRNO: Self = {
+                unsafe extern "C" fn op<$($arg),*>($(_: $arg),*) -> c_int {
+                    Errno(EOPNOTSUPP).returned()
+                }
+                op::<$($arg),*>
+            };
         }
         impl<R, $($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) -> *mut R {
             const OP: Self = {
@@ -49,25 +59,24 @@ macro_rules! unsupported {
                 }
                 op::<R, $($arg),*>
             };
+            #[cfg(feature = "uroce")]
+            const OP_WITH_ERRNO: Self = Self::OP;
         }
         impl<$($arg),*> Unsupported for unsafe extern "C" fn($($arg),*) {
             const OP: Self = {
                 unsafe extern "C" fn op<$($arg),*>($(_: $arg),*) {}
                 op::<$($arg),*>
             };
+            #[cfg(feature = "uroce")]
+            const OP_WITH_ERRNO: Self = Self::OP;
         }
     )+ };
 }
 unsupported!((A)(A B)(A B C)(A B C D)(A B C D E)(A B C D E F));
 
-/// The ops of a new context: all are unsupported, except those that have a default implementation.
-static DEFAULTS: verbs_context_ops = {
-    macro_rules! table {
-        ($( $op:ident )+; $( $own:ident = $function:path, )+) => {
-            verbs_context_ops { $( $op: Unsupported::OP, )+ $( $own: $function, )+ }
-        };
-    }
-    table! {
+/// The default table, with that constant of [`Unsupported`] for each unsupported op.
+macro_rules! default_table {
+    ($constant:ident) => { default_table! { $constant;
         advise_mr alloc_dm alloc_dmah alloc_mw alloc_null_mr alloc_parent_domain alloc_pd alloc_td
         async_event attach_counters_point_flow attach_mcast bind_mw close_xrcd cq_event create_ah
         create_comp_cntr create_counters create_cq create_cq_ex create_flow create_flow_action_esp
@@ -87,8 +96,18 @@ static DEFAULTS: verbs_context_ops = {
         query_qp_data_in_order = query_qp_data_in_order,
         reg_mr_ex = reg_mr_ex,
         rereg_mr = rereg_mr,
-    }
-};
+    } };
+    ($constant:ident; $( $op:ident )+; $( $own:ident = $function:path, )+) => {
+        verbs_context_ops { $( $op: Unsupported::$constant, )+ $( $own: $function, )+ }
+    };
+}
+
+/// The ops of a new context: all are unsupported, except those that have a default implementation.
+static DEFAULTS: verbs_context_ops = default_table!(OP);
+
+/// The ops of a new context of a software device, whose failing verbs all set errno.
+#[cfg(feature = "uroce")]
+static SOFTWARE_DEFAULTS: verbs_context_ops = default_table!(OP_WITH_ERRNO);
 
 /// Guarantees no order.
 unsafe extern "C" fn query_qp_data_in_order(_: *mut ibv_qp, _: ibv_wr_opcode, _: u32) -> c_int {
@@ -306,9 +325,10 @@ pub unsafe fn set_defaults(context: *mut ibv_context) {
     unsafe { set_all(context, &DEFAULTS) }
 }
 
-/// The default ops, which a new context has.
-pub const fn defaults() -> &'static verbs_context_ops {
-    &DEFAULTS
+/// The default ops of a software device.
+#[cfg(feature = "uroce")]
+pub const fn software_defaults() -> &'static verbs_context_ops {
+    &SOFTWARE_DEFAULTS
 }
 
 /// Sets all ops of a context.

@@ -5,6 +5,7 @@
 //! feature of that name has `no_software.rs` in its place. The verbs that the kernel answers for other
 //! devices (GIDs, P_Keys, completion channels) call the device's `verbs_software_ops` instead.
 
+use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
@@ -21,7 +22,7 @@ use crate::{env, log};
 /// The library's functions that a software device calls.
 static CORE: verbs_software_core = verbs_software_core {
     init_and_alloc_context: _verbs_init_and_alloc_context,
-    default_ops: ops::defaults(),
+    default_ops: ops::software_defaults(),
     set_ops,
     uninit_context: verbs_uninit_context,
 };
@@ -83,6 +84,17 @@ unsafe fn of_context_without_descriptor<'a>(
     unsafe { of_device((*context).device) }
 }
 
+/// The value of IBV_UROCE, if it asks for devices. A privileged program gets none.
+fn requested() -> Option<&'static CStr> {
+    let value = env::get(c"IBV_UROCE").filter(|_| env::trusted())?;
+    (!matches!(value.to_bytes(), b"" | b"0")).then_some(value)
+}
+
+/// Whether IBV_UROCE asks for devices, valid or not.
+pub fn is_requested() -> bool {
+    requested().is_some()
+}
+
 /// The software devices of the library's list, in the order of IBV_UROCE.
 #[derive(Default)]
 pub struct SoftwareDevices {
@@ -113,7 +125,7 @@ impl SoftwareDevices {
     /// Reads IBV_UROCE; called once. A setuid program gets no devices. Bad entries are reported on
     /// stderr and skipped.
     pub fn initialize(&mut self) {
-        let Some(value) = env::get(c"IBV_UROCE").filter(|_| env::trusted()) else {
+        let Some(value) = requested() else {
             return;
         };
         let parsed = uroce::parse_config(value.to_bytes());

@@ -73,7 +73,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     0
 }
 
-/// Unlocks the mutex and returns EBUSY.
+/// Unlocks the mutex, sets errno and returns EBUSY.
 ///
 /// # Safety
 ///
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
     // SAFETY: this thread holds the mutex, as the caller promises.
     unsafe { libc::pthread_mutex_unlock(mutex) };
-    EBUSY
+    Errno(EBUSY).returned()
 }
 
 /// Closes and frees a channel of a context without a command descriptor. A software device does that

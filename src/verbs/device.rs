@@ -33,12 +33,18 @@ use crate::{
 struct Devices {
     /// Whether [`initialize`] has run.
     initialized: bool,
+    /// Whether IBV_UROCE asked for software devices then.
+    software_requested: bool,
+    /// The check of RLIMIT_MEMLOCK waits for the first device of the kernel.
+    limit_unchecked: bool,
     software: SoftwareDevices,
     list: DeviceList,
 }
 
 static DEVICES: Mutex<Devices> = Mutex::new(Devices {
     initialized: false,
+    software_requested: false,
+    limit_unchecked: false,
     software: SoftwareDevices::new(),
     list: DeviceList::new(),
 });
@@ -64,7 +70,8 @@ unsafe extern "C" fn compat_query_port(
 }
 
 /// Reads the environment and opens the log. Runs once, when a program first requests the device list.
-fn initialize() {
+/// `check_limit`: warn if RLIMIT_MEMLOCK is low.
+fn initialize(check_limit: bool) {
     if env::flag(c"RDMAV_FORK_SAFE") || env::flag(c"IBV_FORK_SAFE") {
         // SAFETY: ibv_fork_init() has no preconditions.
         let failed = unsafe { memory::ibv_fork_init() } != 0;
@@ -76,13 +83,47 @@ fn initialize() {
         env::flag(c"RDMAV_ALLOW_DISASSOC_DESTROY") || env::flag(c"MLX4_DEVICE_FATAL_CLEANUP"),
     );
     sysfs::path();
-    memory::memlock::check_limit();
+    if check_limit {
+        memory::memlock::check_limit();
+    }
     log::init();
 }
 
+impl Devices {
+    /// [`initialize`], once. With software devices RLIMIT_MEMLOCK is checked only when there is a device of
+    /// the kernel too: software devices do not pin memory.
+    fn ensure_initialized(&mut self) {
+        if self.initialized {
+            return;
+        }
+        self.software_requested = software::is_requested();
+        self.limit_unchecked = self.software_requested;
+        initialize(!self.limit_unchecked);
+        self.software.initialize();
+        self.initialized = true;
+    }
+
+    /// Updates both lists. Returns the number of software devices and that of devices of the kernel, which
+    /// come in this order. ENOSYS if the kernel has no uverbs, unless IBV_UROCE asked for devices: then
+    /// "function not implemented" would hide the message that says why one is missing.
+    fn refresh(&mut self) -> Result<(usize, usize), Errno> {
+        self.software.refresh();
+        let kernel = match self.list.refresh() {
+            Ok(()) => self.list.devices().len(),
+            Err(Errno(libc::ENOSYS)) if self.software_requested => 0,
+            Err(errno) => return Err(errno),
+        };
+        if kernel > 0 && self.limit_unchecked {
+            self.limit_unchecked = false;
+            memory::memlock::check_limit();
+        }
+        Ok((self.software.devices().count(), kernel))
+    }
+}
+
 /// Returns the present devices as a NULL-terminated array, which `ibv_free_device_list` frees
-/// (ibv_get_device_list(3)). Returns NULL with errno set: ENOSYS if the kernel has no uverbs and no software
-/// device is configured, or ENOMEM.
+/// (ibv_get_device_list(3)). Returns NULL with errno set: ENOSYS if the kernel has no uverbs and IBV_UROCE
+/// asks for no device, or ENOMEM.
 ///
 /// # Safety
 /// `num_devices` is NULL or writable.
@@ -93,18 +134,9 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     *num_devices = 0;
 
     let mut known = lock(&DEVICES);
-    if !known.initialized {
-        initialize();
-        known.software.initialize();
-        known.initialized = true;
-    }
-    known.software.refresh();
-    let kernel = known.list.refresh();
-    let software = known.software.devices().count();
-    let kernel = match kernel {
-        Ok(()) => known.list.devices().len(),
-        // Without uverbs the list still has the software devices.
-        Err(Errno(libc::ENOSYS)) if software > 0 => 0,
+    known.ensure_initialized();
+    let (software, kernel) = match known.refresh() {
+        Ok(counts) => counts,
         Err(errno) => return errno.null(),
     };
     let devices = known

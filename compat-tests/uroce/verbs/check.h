@@ -82,5 +82,6 @@ void check_queues(void);
 void check_process(void);
 void check_windows(void);
 void check_kernel(void);
-void check_gids(void);
+void check_gid_order(void);
 void check_cancel(void);
+void check_errors(void);

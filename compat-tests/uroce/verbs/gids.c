@@ -27,7 +27,7 @@ static void connection(struct rig *rig, int from, int to)
 	CHECK(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 }
 
-void check_gids(void)
+void check_gid_order(void)
 {
 	const char *given = getenv("IBV_UROCE"), *address = given ? strchr(given, '=') : NULL;
 	union ibv_gid first, second, wanted = { .raw = { [10] = 0xff, 0xff, 127, 0, 0, 1 } };

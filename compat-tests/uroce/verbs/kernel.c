@@ -117,12 +117,16 @@ static void refused_write_with_immediate(struct rig *rig)
 static void modified_while_draining(struct rig *rig)
 {
 	struct ibv_qp *a = make_qp(rig, IBV_QPT_RC, 0, NULL), *b = make_qp(rig, IBV_QPT_RC, 0, NULL);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1, .rnr_retry = 7 };
 	struct ibv_qp_init_attr init;
 
 	join(rig, a, b);
-	attr.rnr_retry = 7;
-	/* Without a receive the message waits, so the queue is not drained. */
+	/* Without a receive the message waits, however long, so the queue is not drained. */
+	CHECK(ibv_modify_qp(a, &attr, IBV_QP_STATE) == 0);
+	CHECK(ibv_modify_qp(a, &attr, IBV_QP_RNR_RETRY) == 0);
+	attr.qp_state = IBV_QPS_RTS;
+	CHECK(ibv_modify_qp(a, &attr, IBV_QP_STATE) == 0);
+	attr.qp_state = IBV_QPS_SQD;
 	CHECK(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
 	CHECK(ibv_modify_qp(a, &attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
 	CHECK(ibv_query_qp(a, &attr, IBV_QP_STATE, &init) == 0 && attr.sq_draining);

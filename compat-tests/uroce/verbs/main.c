@@ -15,7 +15,7 @@ int main(int argc, char **argv)
 		{ "objects", check_objects }, { "memory", check_memory },     { "states", check_states },
 		{ "posting", check_posting }, { "building", check_building }, { "queues", check_queues },
 		{ "process", check_process }, { "windows", check_windows },   { "kernel", check_kernel },
-		{ "gids", check_gids },	      { "cancel", check_cancel },
+		{ "gids", check_gid_order },  { "cancel", check_cancel },     { "errors", check_errors },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

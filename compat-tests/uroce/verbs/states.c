@@ -49,7 +49,7 @@ static void told(struct rig *rig)
 	struct ibv_qp_attr attr;
 
 	join(rig, qp, qp);
-	NEED(ibv_query_qp(qp, &attr, ~0, &init) == 0);
+	NEED(ibv_query_qp(qp, &attr, IBV_QP_RATE_LIMIT - 1, &init) == 0);
 	CHECK(attr.qp_state == IBV_QPS_RTS && attr.cur_qp_state == IBV_QPS_RTS);
 	CHECK(attr.path_mtu == IBV_MTU_1024 && attr.dest_qp_num == qp->qp_num);
 	CHECK(attr.rq_psn == 0xfffffe && attr.sq_psn == 0xfffffe);

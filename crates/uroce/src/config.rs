@@ -1,6 +1,7 @@
 //! `IBV_UROCE`: which devices there are. Pure: nothing here asks the system whether they can exist; see
 //! [`crate::check`]. The variable's syntax is documented in libibverbs-rs(7).
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::net::IpAddr;
 
@@ -82,15 +83,12 @@ fn rejection(entry: &[u8], why: impl Display) -> String {
     format!("'{}': {why}", entry.escape_ascii())
 }
 
-fn parse_entry(entry: &[u8]) -> Result<Config, &'static str> {
+fn parse_entry(entry: &[u8]) -> Result<Config, Cow<'static, str>> {
     let entry = str::from_utf8(entry).map_err(|_| "it is not text")?;
-    let (name, netdev) = entry
-        .split_once('=')
-        .ok_or("it is not NAME=INTERFACE or NAME=ADDRESS")?;
+    let (name, netdev) = entry.split_once('=').ok_or_else(|| without_name(entry))?;
     if !is_device_name(name) {
-        return Err(
-            "a device's name has 1 to 63 letters, digits, '_', '-' and '.', a letter first",
-        );
+        let rule = "a device's name has 1 to 63 letters, digits, '_', '-' and '.', a letter first";
+        return Err(rule.into());
     }
     let (address, scope) = match netdev.split_once('%') {
         Some((address, scope)) => (address, Some(scope)),
@@ -98,21 +96,43 @@ fn parse_entry(entry: &[u8]) -> Result<Config, &'static str> {
     };
     let netdev = match (address.parse(), scope) {
         (Ok(ip), None) if is_link_local(ip) => {
-            return Err("a link-local address needs its interface: ADDRESS%INTERFACE");
+            return Err("a link-local address needs its interface: ADDRESS%INTERFACE".into());
         }
         (Ok(ip), None) => Netdev::Address { ip, scope: None },
         (Ok(ip), Some(scope)) if is_link_local(ip) && is_interface_name(scope) => Netdev::Address {
             ip,
             scope: Some(scope.into()),
         },
-        (Ok(_), Some(_)) => return Err("only a link-local address has an interface"),
+        (Ok(_), Some(_)) => return Err("only a link-local address has an interface".into()),
         (Err(_), _) if is_interface_name(netdev) => Netdev::Interface(netdev.into()),
-        (Err(_), _) => return Err("that is no interface's name and no address"),
+        (Err(_), _) => return Err("that is no interface's name and no address".into()),
     };
     Ok(Config {
         name: name.into(),
         netdev,
     })
+}
+
+/// What to write in place of an entry without '='. The example has the entry itself if that may be an
+/// interface or an address, and is not a word for "yes" or "no".
+fn without_name(entry: &str) -> Cow<'static, str> {
+    const SWITCHES: [&str; 10] = [
+        "yes", "no", "true", "false", "on", "off", "y", "n", "enable", "disable",
+    ];
+    let is_switch = SWITCHES.iter().any(|word| word.eq_ignore_ascii_case(entry));
+    let is_number = entry.bytes().all(|byte| byte.is_ascii_digit());
+    let names_netdev = entry.parse::<IpAddr>().is_ok() || is_interface_name(entry);
+    let example = if names_netdev && !is_switch && !is_number {
+        entry
+    } else {
+        "eth0"
+    };
+    format!(
+        "set IBV_UROCE to 1 for one device, or to NAME=INTERFACE or NAME=ADDRESS, such as \
+         uroce0={}",
+        example.escape_default()
+    )
+    .into()
 }
 
 fn is_link_local(ip: IpAddr) -> bool {
@@ -182,7 +202,8 @@ mod tests {
         assert_eq!(rejected.len(), 9);
         assert_eq!(
             rejected[0],
-            "'uroce0': it is not NAME=INTERFACE or NAME=ADDRESS"
+            "'uroce0': set IBV_UROCE to 1 for one device, or to NAME=INTERFACE or NAME=ADDRESS, \
+             such as uroce0=uroce0"
         );
         assert!(rejected[3].starts_with("'y=eth1': there is"));
         assert!(rejected[7].starts_with(r"'\xff=lo': "));
@@ -192,6 +213,28 @@ mod tests {
         let long = format!("{}=lo", "n".repeat(64));
         assert!(parse(long.as_bytes()).devices.is_empty());
         assert_eq!(good(&long[1..]).len(), 1);
+    }
+
+    #[test]
+    fn a_value_without_a_name_is_told_what_to_write() {
+        for (value, example) in [
+            ("yes", "eth0"),
+            ("TRUE", "eth0"),
+            ("on", "eth0"),
+            ("2", "eth0"),
+            ("eth1", "eth1"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("fd00::1", "fd00::1"),
+            ("a b", "eth0"),
+        ] {
+            let Parsed { devices, rejected } = parse(value.as_bytes());
+            assert!(devices.is_empty());
+            let hint = format!(
+                "'{value}': set IBV_UROCE to 1 for one device, or to NAME=INTERFACE or \
+                 NAME=ADDRESS, such as uroce0={example}"
+            );
+            assert_eq!(rejected, [hint]);
+        }
     }
 
     proptest! {

@@ -93,7 +93,8 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
 }
 
 /// Reports the device's attributes, as many as fit in `attr_size` bytes; bytes beyond the structure
-/// known here are set to zero. EINVAL if that is less than an `ibv_device_attr`.
+/// known here are set to zero. EINVAL if that is less than an `ibv_device_attr`. This and the functions
+/// below: EACCES in a child of the process that opened the context.
 ///
 /// # Safety
 /// `context` is open, `input` NULL or readable, and `attr_size` bytes at `attr` are writable.
@@ -108,9 +109,12 @@ pub unsafe fn query_device_ex(
     if !known_input || attr_size < size_of::<ibv_device_attr>() {
         return Err(Errno(EINVAL));
     }
-    // SAFETY: the caller passes an open context, and `attr_size` writable bytes. `all` has `known` bytes.
+    // SAFETY: the caller passes an open context.
+    let context = unsafe { private(context) };
+    context.check()?;
+    // SAFETY: the caller passes `attr_size` writable bytes. `all` has `known` bytes.
     unsafe {
-        let all = device_attributes(private(context));
+        let all = device_attributes(context);
         core::ptr::write_bytes(attr.cast::<u8>(), 0, attr_size);
         let known = attr_size.min(size_of::<ibv_device_attr_ex>());
         core::ptr::copy_nonoverlapping((&raw const all).cast::<u8>(), attr.cast(), known);
@@ -169,11 +173,11 @@ pub unsafe fn query_port(
     port_num: u8,
     attr: *mut ibv_port_attr,
 ) -> Result<()> {
+    // SAFETY: the caller passes an open context.
+    let net = &unsafe { private(context) }.check()?.net;
     if port_num != 1 {
         return Err(Errno(EINVAL));
     }
-    // SAFETY: the caller passes an open context.
-    let net = &unsafe { private(context) }.device.net;
     let mut port = port_attributes(net.port_state());
     if lid::enabled() {
         port.lid = lid::of_port(&net.gids());
@@ -187,12 +191,14 @@ pub unsafe fn query_port(
 /// Reports the port's speed, in units of 100 Mb/s. EINVAL for another port than 1.
 ///
 /// # Safety
-/// `speed` is writable.
+/// `context` is open, `speed` writable.
 pub unsafe fn query_port_speed(
-    _context: *mut ibv_context,
+    context: *mut ibv_context,
     port_num: u32,
     speed: *mut u64,
 ) -> Result<()> {
+    // SAFETY: the caller passes an open context.
+    unsafe { private(context) }.check()?;
     if port_num != 1 {
         return Err(Errno(EINVAL));
     }
@@ -204,13 +210,11 @@ pub unsafe fn query_port_speed(
 /// Reports the values that `comp_mask` asks for and that exist here: the raw clock.
 ///
 /// # Safety
-/// `values` is readable and writable.
-pub unsafe fn query_rt_values(
-    _context: *mut ibv_context,
-    values: *mut ibv_values_ex,
-) -> Result<()> {
-    // SAFETY: the caller passes readable and writable values.
-    let values = unsafe { &mut *values };
+/// `context` is open, `values` readable and writable.
+pub unsafe fn query_rt_values(context: *mut ibv_context, values: *mut ibv_values_ex) -> Result<()> {
+    // SAFETY: the caller passes an open context, and readable and writable values.
+    let (context, values) = unsafe { (private(context), &mut *values) };
+    context.check()?;
     let requested = values.comp_mask;
     values.comp_mask = 0;
     if requested & IBV_VALUES_MASK_RAW_CLOCK != 0 {

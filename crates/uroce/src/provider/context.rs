@@ -266,7 +266,7 @@ mod software {
     use crate::provider::attributes::GID_TBL_LEN;
 
     /// Reports an entry of the GID table. EINVAL for a port or index that does not exist, ENODATA for an
-    /// empty entry.
+    /// empty entry, EACCES in a child of the process that opened the context.
     ///
     /// # Safety
     /// `context` is open, `entry` writable.
@@ -276,11 +276,12 @@ mod software {
         gid_index: u32,
         entry: *mut ibv_gid_entry,
     ) -> Result<()> {
+        // SAFETY: the caller passes an open context.
+        let device = unsafe { private(context) }.check()?;
         if port_num != 1 || gid_index >= GID_TBL_LEN {
             return Err(Errno(EINVAL));
         }
-        // SAFETY: the caller passes an open context.
-        let gids = unsafe { private(context) }.device.net.gids();
+        let gids = device.net.gids();
         let Some(Some(found)) = gids.get(gid_index as usize) else {
             return Err(Errno(ENODATA));
         };
@@ -289,16 +290,19 @@ mod software {
         Ok(())
     }
 
-    /// Reports the only entry of the P_Key table, the default P_Key.
+    /// Reports the only entry of the P_Key table, the default P_Key. EINVAL for another index, EACCES in a
+    /// child of the process that opened the context.
     ///
     /// # Safety
-    /// `pkey` is writable.
+    /// `context` is open, `pkey` writable.
     pub unsafe fn query_pkey(
-        _context: *mut ibv_context,
+        context: *mut ibv_context,
         port_num: u8,
         index: c_int,
         pkey: *mut u16,
     ) -> Result<()> {
+        // SAFETY: the caller passes an open context.
+        unsafe { private(context) }.check()?;
         if port_num != 1 || index != 0 {
             return Err(Errno(EINVAL));
         }
@@ -318,14 +322,19 @@ fn gid_entry(index: u32, found: &transport::GidEntry) -> ibv_gid_entry {
     }
 }
 
-/// Reports the entries of the GID table that are not empty, up to `max_entries`. Returns their number.
+/// Reports the entries of the GID table that are not empty, up to `max_entries`. Returns their number, or
+/// -EACCES in a child of the process that opened the context.
 unsafe extern "C" fn query_gid_table(
     context: *mut ibv_context,
     entries: *mut ibv_gid_entry,
     max_entries: usize,
 ) -> isize {
     // SAFETY: the library passes an open context.
-    let gids = unsafe { private(context) }.device.net.gids();
+    let device = match unsafe { private(context) }.check() {
+        Ok(device) => device,
+        Err(Errno(errno)) => return -(errno as isize),
+    };
+    let gids = device.net.gids();
     let present = gids
         .iter()
         .zip(0..)

@@ -180,6 +180,9 @@ pub unsafe fn create_cq_ex(
 pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Result<()> {
     // SAFETY: the caller passes a live queue.
     let object = unsafe { object(cq) };
+    if !object.device.owned_by_this_process() {
+        return Err(Errno(EACCES));
+    }
     if cqe < 1 || cqe > MAX_CQE as c_int || !object.queue.resize(cqe as usize) {
         return Err(Errno(EINVAL));
     }

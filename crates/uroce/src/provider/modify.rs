@@ -1,7 +1,7 @@
 //! Modifying and querying the attributes of a queue pair.
 
 use ibverbs_abi::*;
-use libc::{EINVAL, c_int};
+use libc::{EINVAL, EOPNOTSUPP, c_int};
 
 use super::attributes::{MAX_RD_ATOMIC, mtu_bytes, mtu_code};
 use super::ffi::Result;
@@ -110,16 +110,20 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
     Ok(change)
 }
 
-/// Reports all attributes, whatever the mask names.
+/// Reports all attributes that the mask can name, whatever it names. EOPNOTSUPP for a mask with other bits,
+/// as the library answers for kernel devices.
 ///
 /// # Safety
 /// `qp` is live, `attr` and `init` are writable.
 pub unsafe fn query_qp(
     qp: *mut ibv_qp,
     attr: *mut ibv_qp_attr,
-    _mask: c_int,
+    mask: c_int,
     init: *mut ibv_qp_init_attr,
 ) -> Result<()> {
+    if mask as u32 >= IBV_QP_RATE_LIMIT {
+        return Err(Errno(EOPNOTSUPP));
+    }
     // SAFETY: the caller passes a live queue pair.
     let (object, qp) = unsafe { (qp::object(qp), &*qp) };
     object.check()?;

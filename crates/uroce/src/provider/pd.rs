@@ -78,6 +78,8 @@ pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Result<()> {
     Ok(())
 }
 
+/// EINVAL for attributes that do not exist.
+///
 /// # Safety
 /// `context` is open, `attr` readable.
 pub unsafe fn alloc_td(
@@ -88,7 +90,7 @@ pub unsafe fn alloc_td(
     unsafe {
         private(context).check()?;
         if (*attr).comp_mask != 0 {
-            return Err(Errno(EOPNOTSUPP));
+            return Err(Errno(EINVAL));
         }
     }
     Ok(Td::alloc(ibv_td { context }, RefCount::default()))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ibverbs_abi::*;
-use libc::{EACCES, EBUSY, EINVAL, ENOENT, ENOMEM, EOPNOTSUPP, c_int};
+use libc::{EACCES, EBUSY, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
 use super::context::{ContextPrivate, private};
@@ -374,8 +374,8 @@ impl NewQp {
     }
 }
 
-/// Opens an XRC target that this process has created. ENOENT if there is no queue pair of that number,
-/// EINVAL if it is of another XRC domain.
+/// Opens an XRC target that this process has created. EINVAL if the XRC domain has no queue pair of
+/// that number, as from the kernel.
 ///
 /// # Safety
 /// `context` is open, `attr` readable, and the XRC domain that it names is live.
@@ -400,7 +400,7 @@ pub unsafe fn open_qp(
     let refs = QpRefs::new(Service::XrcRecv, &init);
     // SAFETY: the mask says that the domain is named; it is live.
     let domain = unsafe { &Xrcd::of(attr.xrcd.cast()).domain };
-    let qp = device.queue_pair(attr.qp_num).ok_or(Errno(ENOENT))?;
+    let qp = device.queue_pair(attr.qp_num).ok_or(Errno(EINVAL))?;
     let in_domain = |xrcd: &Arc<_>| Arc::ptr_eq(xrcd, domain);
     if !qp.xrcd.as_ref().is_some_and(in_domain) {
         return Err(Errno(EINVAL));

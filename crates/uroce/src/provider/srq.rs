@@ -175,6 +175,17 @@ fn new_srq(
     }
 }
 
+impl SrqPrivate {
+    /// EACCES in a child of the process that created the queue.
+    fn check(&self) -> Result<()> {
+        if self.device.owned_by_this_process() {
+            Ok(())
+        } else {
+            Err(Errno(EACCES))
+        }
+    }
+}
+
 /// EINVAL for an unknown mask, or sizes that do not fit each other or what is queued.
 ///
 /// # Safety
@@ -182,6 +193,7 @@ fn new_srq(
 pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> Result<()> {
     // SAFETY: the caller passes a live queue and readable attributes.
     let (object, attr) = unsafe { (object(srq), &*attr) };
+    object.check()?;
     let has = |bit| mask as u32 & bit != 0;
     let max_wr = has(IBV_SRQ_MAX_WR).then_some(attr.max_wr);
     if mask as u32 & !(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) != 0
@@ -201,7 +213,9 @@ pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int
 /// `srq` is live, `attr` writable.
 pub unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> Result<()> {
     // SAFETY: the caller passes a live queue.
-    let queue = &unsafe { object(srq) }.queue;
+    let object = unsafe { object(srq) };
+    object.check()?;
+    let queue = &object.queue;
     let sizes = queue.sizes();
     let reported = ibv_srq_attr {
         max_wr: sizes.max_wr as u32,
