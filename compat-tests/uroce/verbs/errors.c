@@ -1,6 +1,6 @@
-/* Every error that a manual page lists and that can be provoked on uroce, in the order of the pages. A verb that
- * fails leaves the value in errno too. Errors that other checks provoke beside (EBUSY, EFAULT) are here again, so
- * that a page can be held against this file. */
+/* Every error that a manual page lists and that can be provoked on uroce, in the order of the pages. A verb
+ * that fails leaves the value in errno too. Errors that other checks provoke beside (EBUSY, EFAULT) are here
+ * again, so that a page can be held against this file. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -20,7 +20,8 @@ static void domains(struct rig *rig)
 {
 	struct ibv_td_init_attr td_attr = { .comp_mask = 1 };
 	struct ibv_parent_domain_init_attr parent_attr = { .comp_mask = 1 << 30, .pd = rig->pd };
-	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							     IBV_XRCD_INIT_ATTR_OFLAGS,
 						.fd = open("/proc/self/exe", O_RDONLY) };
 	struct ibv_pd *parent;
 	struct ibv_td *td;
@@ -55,7 +56,8 @@ static void domains(struct rig *rig)
 static void memory(struct rig *rig)
 {
 	void *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct ibv_mw_bind bind = { .bind_info = { rig->mr, (uintptr_t)rig->buf, 8, IBV_ACCESS_REMOTE_READ } };
+	struct ibv_mw_bind bind = { .bind_info = { rig->mr, (uintptr_t)rig->buf, 8,
+						   IBV_ACCESS_REMOTE_READ } };
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
 	struct ibv_mw *mw, *two;
@@ -107,7 +109,8 @@ static void addresses(struct rig *rig)
 	IS_NULL(EINVAL, ibv_create_ah(rig->pd, &attr));
 	MINUS_ONE(EINVAL, ibv_init_ah_from_wc(rig->context, PORT, &wc, (struct ibv_grh *)grh, &attr));
 	memset(grh, 0, sizeof(grh));
-	MINUS_ONE(EPROTONOSUPPORT, ibv_init_ah_from_wc(rig->context, PORT, &wc, (struct ibv_grh *)grh, &attr));
+	MINUS_ONE(EPROTONOSUPPORT,
+		  ibv_init_ah_from_wc(rig->context, PORT, &wc, (struct ibv_grh *)grh, &attr));
 	RETURNS(EINVAL, ibv_attach_mcast(rc, &group, 0));
 	RETURNS(EINVAL, ibv_attach_mcast(ud, &rig->gid, 0));
 	RETURNS(EINVAL, ibv_detach_mcast(ud, &group, 0));
@@ -149,7 +152,9 @@ static void completion_queues(struct rig *rig)
 	IS_NULL(EOPNOTSUPP, ibv_create_cq_ex(rig->context, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 4, .comp_mask = 1 << 20 };
 	IS_NULL(EOPNOTSUPP, ibv_create_cq_ex(rig->context, &attr));
-	attr = (struct ibv_cq_init_attr_ex){ .cqe = 4, .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS, .flags = 1 << 20 };
+	attr = (struct ibv_cq_init_attr_ex){ .cqe = 4,
+					     .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					     .flags = 1 << 20 };
 	IS_NULL(EOPNOTSUPP, ibv_create_cq_ex(rig->context, &attr));
 	attr = (struct ibv_cq_init_attr_ex){ .cqe = 4 };
 	NEED(ex = ibv_create_cq_ex(rig->context, &attr));
@@ -179,8 +184,9 @@ static void queue_pairs(struct rig *rig)
 					  .qp_type = IBV_QPT_RC,
 					  .pd = rig->pd,
 					  .comp_mask = IBV_QP_INIT_ATTR_PD | 1 << 30 };
-	struct ibv_xrcd_init_attr xrcd_attr = { .comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-						.fd = -1 };
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1
+	};
 	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
 	struct ibv_qp_open_attr open = { .xrcd = xrcd,
 					 .qp_num = 1,

@@ -69,7 +69,7 @@ pub fn epoll_poll(fd: RawFd, events: &mut [libc::epoll_event]) -> c_int {
     // not used.
     unsafe {
         let (at, count) = (events.as_mut_ptr(), events.len());
-        libc::syscall(libc::SYS_epoll_pwait, fd, at, count, 0, no_mask, 8) as c_int
+        libc::syscall(libc::SYS_epoll_pwait, fd, at, count, 0, no_mask, 8_usize) as c_int
     }
 }
 
