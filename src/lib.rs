@@ -1,9 +1,9 @@
 //! `libibverbs.so.1` in Rust: a drop-in replacement for rdma-core's RDMA verbs library, with the same
 //! symbols, struct layouts, files, environment variables, messages and errno values.
 //!
-//! Layers, lowest first: `abi` < `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` <
-//! `provider`, `rdma_util` < `verbs` < `compat` < `export`. No module imports from a layer above its
-//! own (`make lint` checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
+//! Layers, lowest first: `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` < `provider`,
+//! `rdma_util` < `verbs` < `compat` < `export`. No module imports from a layer above its own (`make lint`
+//! checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
 //!
 //! Inside, failing functions return `Result<T, Errno>`. The functions that C calls convert that to the
 //! C library's convention for the function: a positive errno value, or NULL or -1 with errno set.

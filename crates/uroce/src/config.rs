@@ -1,11 +1,11 @@
-//! `IBV_UROCE`: which devices there are. Pure: nothing here asks the system whether they can exist; see
-//! [`crate::check`]. The variable's syntax is documented in libibverbs-rs(7).
+//! `IBV_UROCE`: which devices are configured. Pure: whether they can exist on this host is not checked
+//! here, but by [`crate::check`]. The variable's syntax is documented in libibverbs-rs(7).
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::net::IpAddr;
 
-/// A device that the environment asks for.
+/// A configured device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The device's name, as `ibv_get_device_name` returns it: 1 to 63 ASCII characters.
@@ -18,12 +18,12 @@ pub struct Config {
 /// become GIDs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Netdev {
-    /// The one of the default route, or the loopback interface if there is no such route; all its
-    /// addresses.
+    /// The interface of the default route, or the loopback interface if there is no such route, with
+    /// all its addresses.
     DefaultRoute,
-    /// The one of this name, with all its addresses.
+    /// The interface of this name, with all its addresses.
     Interface(String),
-    /// The one that has an address; only that address.
+    /// The interface that has an address, with that address only.
     Address {
         /// The address.
         ip: IpAddr,
@@ -32,7 +32,7 @@ pub enum Netdev {
     },
 }
 
-/// What a value of `IBV_UROCE` says.
+/// A parsed value of `IBV_UROCE`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Parsed {
     /// The devices, in the order of the list; no two have the same name.
@@ -50,7 +50,7 @@ const IFNAME_MAX: usize = libc::IFNAMSIZ - 1;
 ///
 /// `1` is one device `uroce0` at the default route's interface; an empty value and `0` are none. Any
 /// other value is a comma-separated list of `NAME=INTERFACE` and `NAME=ADDRESS`. A bad entry is
-/// rejected alone; the others count.
+/// rejected; the other entries are used.
 pub fn parse(value: &[u8]) -> Parsed {
     let mut parsed = Parsed::default();
     match value {

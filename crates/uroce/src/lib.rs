@@ -9,14 +9,14 @@
 //! | module | responsible for |
 //! |---|---|
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
-//! | `config` | `IBV_UROCE`: which devices there are. Pure |
+//! | `config` | `IBV_UROCE`: which devices are configured. Pure |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
-//! | `device` | the device of a process: its objects, who makes progress, timers, events, fork |
+//! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
 //! Layers: `cancellation`, `config`, `random`, `sync`, `wire` < `engine` < `memory`, `transport` <

@@ -47,7 +47,7 @@ pub fn random() -> u32 {
     pool.left -= 4;
     let at = pool.left;
     let drawn = pool.bytes[at..at + 4].try_into().unwrap_or_default();
-    // A stray read must not find the bytes of a key in use.
+    // Erased, so that a stray read does not find the bytes of a key in use.
     pool.bytes[at..at + 4].fill(0);
     u32::from_ne_bytes(drawn)
 }

@@ -126,8 +126,8 @@ impl RtnlClient {
             .find_map(|message| neighbour::parse_address_of(message.payload, ip, interface))
     }
 
-    /// Requests a table until it did not change during the dump. After [`DUMP_TRIES`] requests the last,
-    /// maybe incomplete result has to do.
+    /// Requests a table until it does not change during the dump. After [`DUMP_TRIES`] requests returns the
+    /// last result, which may be incomplete.
     fn dump<T>(
         &mut self,
         mut request: Request,

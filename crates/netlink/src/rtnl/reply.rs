@@ -19,8 +19,8 @@ impl<T> Reply<T> {
         }
     }
 
-    /// Adds a datagram. Of the messages with the request's sequence number, keeps what `parse` makes of those of
-    /// type `kind`. The error is the kernel's reply to the request.
+    /// Adds a datagram. Of the messages with the request's sequence number, keeps what `parse` makes of those
+    /// of type `kind`. The error is the kernel's reply to the request.
     pub fn datagram(
         &mut self,
         bytes: &[u8],

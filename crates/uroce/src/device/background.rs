@@ -11,7 +11,7 @@ use super::clock::NEVER;
 use super::{Device, clock, wait};
 use crate::engine::Time;
 
-/// How long the thread busy-polls at most before it sees to its other duties.
+/// How long the thread busy-polls at most before it returns to its other duties.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(5);
 /// How often it checks for changes of the interface while packets keep it busy.
 const INTERFACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,5 +1,5 @@
-//! When the background thread sleeps, and until what: until a packet arrives, for a fixed time, or not
-//! at all. Pure: the caller passes the time and what it has observed.
+//! Whether the background thread sleeps until a packet arrives, sleeps for a fixed time, or busy-polls.
+//! Pure: the caller passes the time and what it has observed.
 //!
 //! The problem is NAPI's. A thread that a packet wakes up costs a context switch, and is of no use if a
 //! program thread that busy-polls a completion queue takes the packet first. So, as the kernel suspends
@@ -16,13 +16,13 @@ use crate::engine::Time;
 
 /// Consecutive redundant wakeups before the thread stops watching the sockets.
 const REDUNDANT_WAKEUPS: u32 = 8;
-/// Polls between two wakeups that show a program thread that busy-polls. Fewer, and wakeups by packets
-/// are resumed.
+/// The program counts as busy-polling if its threads poll at least this often between two wakeups. If
+/// they poll less often, wakeups by packets are resumed.
 const ACTIVE_POLLS: u64 = 4;
 /// How long wakeups by packets are suspended at first. Doubles up to [`SUSPEND_MAX`] while pollers keep
 /// up.
 const SUSPEND_MIN: Duration = Duration::from_micros(50);
-/// So a packet waits for this time at most if all pollers stop.
+/// The longest suspension. A packet waits at most for this time if all pollers stop.
 const SUSPEND_MAX: Duration = Duration::from_millis(1);
 /// How long the thread busy-polls for the next packet before it sleeps: the round trip of a peer that
 /// sends one request after the other.
@@ -97,13 +97,14 @@ pub struct WakeupPolicy {
     redundant_wakeups: u32,
     /// There is more than one CPU. On the only one, busy-polling keeps the sender from running.
     may_busy_poll: bool,
-    /// Since when no program thread can count as present: [`POLLER_ABSENT`] after the last poll.
+    /// From this time on, [`POLLER_ABSENT`] after the last poll, no program thread counts as polling.
     poller_absent_from: Time,
     /// How many wakeups to skip busy-polling for, and how many were skipped.
     skip: u32,
     skipped: u32,
-    /// No busy-polling before this time, because it was preempted; and for how long after the next time.
+    /// No busy-polling before this time, because the thread was preempted while busy-polling.
     not_before: Time,
+    /// How long not to busy-poll after the next preemption.
     preempted_for: Duration,
 }
 
@@ -127,8 +128,8 @@ impl WakeupPolicy {
         self.mode
     }
 
-    /// Ends a sleep. Returns whether wakeups by packets stay suspended, for longer: program threads made
-    /// `polls` polls meanwhile, and `keeps_up` says that polling is all that is needed.
+    /// Ends a sleep, during which program threads made `polls` polls. Returns whether wakeups by packets
+    /// stay suspended, for a longer time: if the polls were enough, and `keeps_up` returns true.
     pub fn stays_suspended(&mut self, polls: u64, keeps_up: impl FnOnce() -> bool) -> bool {
         let SleepMode::Suspended(time) = self.mode else {
             return false;
@@ -143,8 +144,8 @@ impl WakeupPolicy {
         }
     }
 
-    /// Accounts for a wakeup after which the thread looked for packets. Returns whether wakeups by
-    /// packets are suspended from now on.
+    /// Accounts for a wakeup after which the thread tried to receive. Returns whether wakeups by packets
+    /// are suspended from now on.
     pub fn on_wakeup(&mut self, wakeup: Wakeup) -> bool {
         if wakeup.is_redundant() {
             self.redundant_wakeups += 1;
@@ -176,7 +177,7 @@ impl WakeupPolicy {
         Some(BUSY_POLL)
     }
 
-    /// Accounts for how busy-polling ended.
+    /// Accounts for the result of busy-polling.
     pub fn on_busy_poll(&mut self, result: BusyPoll, now: Time) {
         match result {
             BusyPoll::Received => {

@@ -6,7 +6,7 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `busy_poll.rs` | when the background thread sleeps, and until what (pure) |
+//! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
 //! | `events.rs` | queues of events that a program reads from a descriptor |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |

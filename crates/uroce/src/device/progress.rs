@@ -35,7 +35,7 @@ use crate::wire::{MULTICAST_QPN, Packet};
 const EMPTY_POLLS_BEFORE_YIELD: u32 = 64;
 /// In polls; see [`EMPTY_POLLS_BEFORE_YIELD`].
 const YIELD_INTERVAL: u32 = 8;
-/// How many batches the background thread receives before it looks at its other duties.
+/// How many batches the background thread receives before it returns to its other duties.
 const RECEIVE_ROUNDS: usize = 4;
 /// How many batches are received before a due timer runs although more packets are waiting.
 const MAX_ROUNDS_BEFORE_TIMER: usize = 1024;
@@ -51,7 +51,7 @@ pub struct Activity {
     pub(super) empty_polls: AtomicU32,
     /// Packets received, since the device was opened. Written with the inbox locked.
     pub(super) packets: AtomicU64,
-    /// A peer has accessed memory by a one-sided operation since the background thread last looked.
+    /// A peer has accessed memory by a one-sided operation since the background thread last cleared this.
     pub(super) one_sided: AtomicBool,
     /// The program is about to block until a completion event.
     pub(super) event_expected: AtomicBool,
@@ -99,7 +99,7 @@ thread_local! {
     static OUTBOX: RefCell<Option<Box<Outbox>>> = const { RefCell::new(None) };
 }
 
-/// Calls with this thread's outbox.
+/// Calls `call` with this thread's outbox.
 fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
     // A thread that is ending may have dropped its outbox already.
     let mut outbox = OUTBOX

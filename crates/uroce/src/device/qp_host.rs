@@ -36,8 +36,8 @@ impl QpHost<'_> {
         pd.ok_or(LocalError::Protection)
     }
 
-    /// Calls with what R_Keys are checked against: the queue pair's protection domain, or, for an XRC target,
-    /// that of the SRQ that the request names. Without such an SRQ every key is wrong.
+    /// Calls `call` with what R_Keys are checked against: the queue pair's protection domain, or, for an XRC
+    /// target, that of the SRQ that the request names. Without such an SRQ every key is wrong.
     fn as_accessing_qp<T>(&self, xrc_srqn: Option<u32>, call: impl FnOnce(&AccessingQp) -> T) -> T {
         let pd = self.qp.pd.or_else(|| {
             let srq = self.qp.xrcd.as_ref()?.srq(xrc_srqn?)?;

@@ -23,7 +23,7 @@ pub struct QueuePairConfig {
     pub pd: Option<PdHandle>,
     /// Where send requests complete; none for an XRC target.
     pub send_cq: Option<Arc<CompletionQueue>>,
-    /// Where receives complete; none for XRC, where it is the SRQ that says so.
+    /// Where receives complete; none for XRC, whose SRQs have completion queues of their own.
     pub recv_cq: Option<Arc<CompletionQueue>>,
     /// Where receives come from, if the queue pair has no receive queue of its own.
     pub srq: Option<Arc<SharedReceiveQueue>>,

@@ -42,7 +42,7 @@ pub enum QpState {
     Err,
 }
 
-/// What never changes in a queue pair.
+/// The attributes of a queue pair that never change.
 #[derive(Clone, Copy, Debug)]
 pub struct QpConfig {
     pub service: Service,
@@ -77,8 +77,8 @@ pub struct AddressVector {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct QpChange {
     pub state: Option<QpState>,
-    /// Raise SQ_DRAINED when the send queue is drained after the move to SQD. None means no at that move,
-    /// and no change otherwise.
+    /// Whether to raise SQ_DRAINED when the send queue is drained in SQD. None means false in the move to
+    /// SQD, and no change otherwise.
     pub sqd_async_notify: Option<bool>,
     pub qkey: Option<u32>,
     pub pkey_index: Option<u16>,

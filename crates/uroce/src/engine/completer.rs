@@ -18,8 +18,8 @@ use crate::wire::{AethKind, NakCode, Operation, Packet};
 /// within twice the SRTT if that is longer: it was caused by the first transmission.
 const MIN_NAK_INTERVAL: Duration = Duration::from_micros(500);
 
-/// An ack timeout that is handled this late says nothing about the peer: this process, and perhaps
-/// a peer on the same host, was descheduled. It retransmits without consuming one of `retry_cnt`.
+/// An ack timeout that is handled this late or later retransmits without consuming one of `retry_cnt`:
+/// this process was descheduled, and a peer on the same host perhaps was too.
 const LATE_TIMEOUT: Duration = Duration::from_millis(2);
 /// The most late timeouts in a row that consume no retry: a timeout must not take longer than four
 /// times the configured value (9.7.6.1.3).
@@ -28,6 +28,7 @@ const MAX_LATE_TIMEOUTS: u8 = 3;
 /// The value of `rnr_retry` that means "no limit".
 const RNR_RETRY_INFINITE: u8 = 7;
 
+/// The completer of a reliable connection.
 #[derive(Debug, Default)]
 pub struct Completer {
     /// Ack timeouts that may still be followed by a retransmission.
@@ -137,7 +138,8 @@ impl Completer {
         }
     }
 
-    /// The peer did not get the oldest packet: retransmits from there, unless that has just been done.
+    /// The peer did not get the oldest packet. Retransmits from there, unless a retransmission within
+    /// [`MIN_NAK_INTERVAL`] makes this NAK one for the first transmission.
     pub fn retransmit(&mut self, requester: &mut Requester, now: Time) {
         if !requester.may_retransmit() {
             return;
@@ -193,7 +195,9 @@ impl Completer {
         Ok(())
     }
 
-    /// Counts an ack timeout that is handled `late`. False: it was handled too late to count.
+    /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
+    /// true. Consumes none and returns false if that is [`LATE_TIMEOUT`] or more, at most
+    /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left.
     fn consume_retry(&mut self, late: Duration) -> Result<bool, ibv_wc_status> {
         if late >= LATE_TIMEOUT && self.late_timeouts < MAX_LATE_TIMEOUTS {
             self.late_timeouts += 1;

@@ -5,17 +5,20 @@
 //! (RFC 5681, RFC 6582), counted in packets. A spurious RTO is undone. Nothing of it is visible on the
 //! wire.
 
-/// The initial window: packets, and bytes, which is less for large MTUs.
+/// The initial window in packets. With large MTUs, [`INITIAL_CWND_BYTES`] is the smaller limit.
 const INITIAL_CWND: u32 = 64;
+/// The initial window in bytes.
 const INITIAL_CWND_BYTES: u32 = 64 << 10;
 /// The window after an RTO (the loss window of RFC 5681).
 const RTO_CWND: u32 = 2;
 /// The lowest ssthresh.
 const MIN_SSTHRESH: u32 = 4;
-/// The largest window: packets, and bytes.
+/// The largest window in packets.
 const MAX_CWND: u32 = 1024;
+/// The largest window in bytes; the smaller of both limits applies.
 const MAX_CWND_BYTES: u32 = 2 << 20;
 
+/// The congestion window of a reliable connection.
 #[derive(Clone, Debug)]
 pub struct CongestionWindow {
     /// Packets that may be in flight.

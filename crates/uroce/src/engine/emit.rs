@@ -7,7 +7,7 @@ use crate::wire::{Bth, Headers, Opcode, Operation, Part, Psn};
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
 
-/// The part of a message that a packet is.
+/// The position of a packet in its message.
 pub fn part_of(is_first: bool, is_last: bool) -> Part {
     match (is_first, is_last) {
         (true, true) => Part::Only,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Service, Time};
 
+/// The pacer of a queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Pacer {
     burst: Burst,

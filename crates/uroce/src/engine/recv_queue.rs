@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Host, RecvWr};
 
+/// A receive queue.
 #[derive(Debug)]
 pub struct RecvQueue {
     /// Posted to the queue pair, oldest first.
@@ -15,6 +16,7 @@ pub struct RecvQueue {
 }
 
 impl RecvQueue {
+    /// An empty queue.
     pub fn new(has_srq: bool) -> RecvQueue {
         RecvQueue {
             wrs: VecDeque::new(),
@@ -28,6 +30,7 @@ impl RecvQueue {
         self.wrs.len() as u32
     }
 
+    /// Appends a WR. The caller has checked that there is room.
     pub fn post(&mut self, wr: RecvWr) {
         self.wrs.push_back(wr);
     }

@@ -26,6 +26,7 @@ pub struct ReadResponse {
     pub duplicate: bool,
 }
 
+/// A response that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Response {
     Ack {
@@ -60,6 +61,7 @@ impl Response {
     }
 }
 
+/// The waiting responses, in the order of their PSNs.
 #[derive(Debug, Default)]
 pub struct ResponseQueue {
     queue: VecDeque<Response>,
@@ -68,10 +70,12 @@ pub struct ResponseQueue {
 }
 
 impl ResponseQueue {
+    /// The next response to send.
     pub fn front(&self) -> Option<&Response> {
         self.queue.front()
     }
 
+    /// Removes the first response, which has been sent or is dropped.
     pub fn pop_front(&mut self) {
         self.queue.pop_front();
     }
@@ -147,6 +151,7 @@ impl ResponseQueue {
         self.queue.len() - self.queue.iter().rev().take_while(later).count()
     }
 
+    /// Whether the queue has room for one more response.
     pub fn has_room(&self) -> bool {
         self.queue.len() < MAX_RESPONSES
     }
@@ -188,6 +193,7 @@ impl ResponseQueue {
         }
     }
 
+    /// Removes all responses.
     pub fn clear(&mut self) {
         self.queue.clear();
     }
@@ -200,6 +206,7 @@ impl ResponseQueue {
         yields
     }
 
+    /// Whether the next response is a READ response, which the pacer may delay.
     pub fn read_is_next(&self) -> bool {
         matches!(self.queue.front(), Some(Response::Read(_)))
     }

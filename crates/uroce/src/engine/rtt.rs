@@ -11,6 +11,7 @@ const RTO_MAX: Duration = Duration::from_secs(2);
 /// The RTO doubles at most that many times (RFC 6298, 5.5); [`RTO_MAX`] limits it earlier.
 const MAX_BACKOFF: u32 = 16;
 
+/// The RTT estimate of a connection.
 #[derive(Clone, Debug, Default)]
 pub struct RttEstimator {
     /// None before the first sample.

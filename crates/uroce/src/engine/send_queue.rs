@@ -49,6 +49,7 @@ pub enum OpClass {
     Local,
 }
 
+/// How far a WQE has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WqeState {
     Pending,
@@ -75,6 +76,7 @@ pub struct Wqe {
 }
 
 impl Wqe {
+    /// How the peer responds to the WQE.
     pub fn class(&self) -> OpClass {
         match self.wr.op {
             SendOp::Send
@@ -173,10 +175,12 @@ impl SendQueue {
         self.end
     }
 
+    /// WQEs that have not completed.
     pub fn len(&self) -> usize {
         self.wqes.len()
     }
 
+    /// Whether all WQEs have completed.
     pub fn is_empty(&self) -> bool {
         self.wqes.is_empty()
     }
@@ -186,10 +190,12 @@ impl SendQueue {
         self.wqes.get(index)
     }
 
+    /// The oldest WQE.
     pub fn front(&self) -> Option<&Wqe> {
         self.wqes.front()
     }
 
+    /// The WQEs, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Wqe> {
         self.wqes.iter()
     }
@@ -224,6 +230,7 @@ impl SendQueue {
         self.wqes.push_back(wqe);
     }
 
+    /// Changes the state of WQE number `index`, counted from the oldest.
     pub fn set_state(&mut self, index: usize, state: WqeState) {
         if let Some(wqe) = self.wqes.get_mut(index) {
             wqe.state = state;

@@ -33,10 +33,12 @@ impl TimerTable {
         }
     }
 
+    /// Starts the timer, or moves its expiry to `at`.
     pub fn set(&mut self, timer: Timer, at: Time) {
         self.expiry[timer as usize] = at;
     }
 
+    /// Stops the timer, if it runs.
     pub fn stop(&mut self, timer: Timer) {
         self.expiry[timer as usize] = STOPPED;
     }
@@ -47,10 +49,12 @@ impl TimerTable {
         (at != STOPPED).then_some(at)
     }
 
+    /// Whether the timer runs.
     pub fn is_set(&self, timer: Timer) -> bool {
         self.expiry[timer as usize] != STOPPED
     }
 
+    /// Whether the timer runs and has expired.
     pub fn is_expired(&self, timer: Timer, now: Time) -> bool {
         self.get(timer).is_some_and(|at| at <= now)
     }

@@ -2,7 +2,7 @@
 //!
 //! | file | responsible for |
 //! |---|---|
-//! | `ffi.rs` | what C gets of a result |
+//! | `ffi.rs` | the conversion of results to the conventions of C |
 //! | `object.rs` | what an object is made of; reference counts; waiting for acknowledged events |
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |

@@ -46,8 +46,9 @@ fn check_access(access: u32) -> Result<()> {
     Ok(())
 }
 
-/// The range of a region. Makes its pages present. EINVAL for a range that cannot be, EFAULT where
-/// nothing is mapped or the mapping does not allow the access.
+/// The range of a region. Makes its pages present. EINVAL for a range that wraps around or has no page, and
+/// for an IOVA with another offset in the page; EFAULT where nothing is mapped or the mapping does not allow
+/// the access.
 fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRange> {
     const PAGE: u64 = 4096;
     let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {

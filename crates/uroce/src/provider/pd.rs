@@ -26,7 +26,8 @@ struct Parents {
 
 /// A protection domain or parent domain.
 pub type Pd = Object<ibv_pd, PdPrivate>;
-/// A thread domain. uroce makes no use of its promise, as locks without contention are cheap.
+/// A thread domain, whose objects one thread at a time uses. uroce locks them nevertheless: locks without
+/// contention are cheap.
 pub type Td = Object<ibv_td, RefCount>;
 
 /// # Safety

@@ -91,7 +91,7 @@ pub fn sends_in(state: QpState) -> bool {
     !matches!(state, QpState::Reset | QpState::Init | QpState::Rtr)
 }
 
-/// Checks and posts one send request. EINVAL for one that cannot be, ENOMEM if the queue is full.
+/// Checks and posts one send request. EINVAL if it is invalid, ENOMEM if the queue is full.
 pub fn post_one(object: &Qp, wr: SendWr) -> Result<()> {
     check(object, &wr)?;
     object.check()?.post(&object.qp, |engine, host| {
@@ -319,7 +319,7 @@ unsafe fn atomic_write_data(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<[u8; 8]>
     Ok(data)
 }
 
-/// Calls with each receive of a list, until one fails; then sets `bad_wr` to it.
+/// Calls `call` with each receive of a list until one fails, and sets `bad_wr` to that one.
 ///
 /// # Safety
 /// `wr` is a list of readable elements that ends with NULL, and `bad_wr` is writable.

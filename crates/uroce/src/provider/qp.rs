@@ -91,7 +91,7 @@ impl QpRefs {
         refs
     }
 
-    /// Calls with the reference count of each object.
+    /// Calls `call` with the reference count of each object.
     ///
     /// # Safety
     /// Each object is NULL or live.

@@ -103,7 +103,7 @@ pub unsafe fn read(header: &libc::msghdr) -> RecvMeta {
             }
             _ => {}
         }
-        // SAFETY: `header` as above, and `next` is one of its messages.
+        // SAFETY: recvmmsg has filled `header`, as the caller says, and `next` is one of its messages.
         next = unsafe { libc::CMSG_NXTHDR(header, next) };
     }
     meta

@@ -363,7 +363,8 @@ impl Net {
         }
     }
 
-    /// Joins a multicast group, so that datagrams to it reach this process; counted.
+    /// Joins a multicast group, so that datagrams to it reach this process. Each call needs a
+    /// [`Net::leave`].
     pub fn join(&self, group: &Gid) -> io::Result<()> {
         let ip = ip_of(group);
         if !ip.is_multicast() {

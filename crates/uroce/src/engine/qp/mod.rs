@@ -64,12 +64,13 @@ impl Qp {
         }
     }
 
-    /// What never changes in the queue pair.
+    /// The attributes that never change.
     #[cfg(any(test, feature = "internals"))]
     pub fn config(&self) -> &QpConfig {
         &self.attributes.config
     }
 
+    /// The current state.
     pub fn state(&self) -> QpState {
         self.state
     }

@@ -25,7 +25,7 @@ pub struct Acked {
 /// A retransmission timer that expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expired {
-    /// The ack timeout, that long ago.
+    /// The ack timeout, which expired `late` ago.
     AckTimeout { late: Duration },
     /// The RTO.
     Rto,
@@ -39,10 +39,12 @@ impl Requester {
         (packet < self.highest_sent).then_some(packet)
     }
 
+    /// The number of the oldest packet that is not acknowledged.
     pub fn oldest_unacked(&self) -> u64 {
         self.oldest_unacked
     }
 
+    /// The smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Duration {
         self.rtt.srtt()
     }

@@ -29,11 +29,12 @@ pub use unreliable::UnreliableStep;
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
-/// With more WQEs than that outstanding, the program posts a stream and sends may be deferred.
+/// Sends may be deferred if more WQEs than this are outstanding: the program posts a stream.
 const STREAM_WQES: usize = 8;
-/// That many unsent packets are not deferred.
+/// Sends are no longer deferred once this many packets are unsent.
 const MAX_DEFERRED_PACKETS: u64 = 32;
 
+/// The requester of a queue pair.
 #[derive(Debug)]
 pub struct Requester {
     queue: SendQueue,
@@ -63,7 +64,7 @@ pub struct Requester {
     drain_end: Option<u64>,
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
-    /// Of unreliable services.
+    /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
 
@@ -108,6 +109,7 @@ enum Step {
 }
 
 impl Requester {
+    /// A requester without a connection.
     pub fn new(config: &QpConfig) -> Requester {
         Requester {
             queue: SendQueue::default(),
@@ -152,6 +154,7 @@ impl Requester {
         self.queue.len() as u32
     }
 
+    /// The PSN of the packet to send next (`sq_psn` of `ibv_query_qp`).
     pub fn next_psn(&self) -> Psn {
         send_queue::psn_of(self.next)
     }

@@ -15,6 +15,7 @@ pub struct Resource {
     pub result: SavedResult,
 }
 
+/// What is needed to respond again.
 #[derive(Clone, Copy, Debug)]
 pub enum SavedResult {
     /// The memory is read once more.

@@ -53,6 +53,7 @@ enum InboundMessage {
     },
 }
 
+/// The responder of a queue pair.
 #[derive(Debug)]
 pub struct Responder {
     /// The PSN of the next request packet (ePSN).
@@ -71,11 +72,12 @@ pub struct Responder {
     /// The last READ and atomic requests, for their duplicates; oldest first.
     resources: VecDeque<Resource>,
     responses: ResponseQueue,
-    /// Of READ responses.
+    /// Paces READ responses.
     pacer: Pacer,
 }
 
 impl Responder {
+    /// A responder without a connection.
     pub fn new(config: &QpConfig) -> Responder {
         Responder {
             epsn: Psn::new(0),
@@ -97,14 +99,17 @@ impl Responder {
         self.ack_psn = psn - 1;
     }
 
+    /// The PSN of the next request packet (ePSN).
     pub fn epsn(&self) -> Psn {
         self.epsn
     }
 
+    /// The receive queue.
     pub fn recv_queue(&self) -> &RecvQueue {
         &self.recv_queue
     }
 
+    /// The receive queue, to post to it or to take from it.
     pub fn recv_queue_mut(&mut self) -> &mut RecvQueue {
         &mut self.recv_queue
     }

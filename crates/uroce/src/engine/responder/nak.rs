@@ -39,13 +39,14 @@ impl From<Overrun> for NakCause {
     }
 }
 
+/// The outcome of a request.
 pub type Executed = Result<(), NakCause>;
 
 /// What the queue pair has to do after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponderAction {
     None,
-    /// ErrorReport the error, then move to ERR.
+    /// Report the error, then move to ERR.
     Fail(ErrorReport),
     /// Raise the fatal event and move to ERR: a completion was lost.
     Fatal,
