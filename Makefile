@@ -276,7 +276,8 @@ BUILT = $(RELEASE)/libibverbs.so $(RELEASE)/with-ibverbs-rs $(STATIC)/libibverbs
 
 install: ## install all of it (variables: DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
 	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
-	elif ls $(BUILT) >/dev/null 2>&1; then echo "no usable cargo in PATH: installing what is already built"; \
+	elif ls $(BUILT) >/dev/null 2>&1; then \
+		echo "no usable cargo in PATH: installing what is already built"; \
 	else CARGO="$(CARGO)" scripts/need-rust; \
 		echo "Or build first, as a user who has Rust: make all static" >&2; exit 1; fi
 	install -d $(sort $(dir $(installed)))

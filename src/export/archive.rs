@@ -34,8 +34,8 @@ macro_rules! all_providers {
         table!("__all_providers", ".data.rel.ro": $(".quad verbs_provider_", $name, "\n",)+ ".quad 0");
     };
 }
-all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5" "mthca"
-    "ocrdma" "qedr" "rxe" "siw" "vmw_pvrdma");
+all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5"
+    "mthca" "ocrdma" "qedr" "rxe" "siw" "vmw_pvrdma");
 
 // A `struct nla_policy` of libnl (a type and two lengths of 16 bits each) for each RDMA_NLDEV_ATTR_*. It has
 // more entries than the enumeration of any release. Attributes of type 0 are not checked.

@@ -268,7 +268,8 @@ static PUBLIC: [i16; OPS] = {
         ;
         verbs_context: advise_mr alloc_dm alloc_null_mr alloc_parent_domain alloc_td
             attach_counters_point_flow close_xrcd create_counters create_flow_action_esp create_qp_ex
-            create_rwq_ind_table create_wq dealloc_td destroy_counters destroy_flow_action destroy_rwq_ind_table destroy_wq free_dm get_srq_num modify_cq
+            create_rwq_ind_table create_wq dealloc_td destroy_counters destroy_flow_action
+            destroy_rwq_ind_table destroy_wq free_dm get_srq_num modify_cq
             modify_flow_action_esp modify_qp_rate_limit modify_wq open_qp open_xrcd post_srq_ops
             query_device_ex query_rt_values read_counters reg_dm_mr;
         verbs_context, renamed:

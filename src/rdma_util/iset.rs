@@ -74,8 +74,8 @@ pub unsafe extern "C" fn iset_destroy(set: *mut Iset) {
     drop(unsafe { Box::from_raw(set) });
 }
 
-/// Adds the numbers `start` to `start + length - 1`. Returns 0, or EINVAL (also in errno) if some of them are in
-/// the set, or the range is empty or exceeds 64 bits. Any thread may call it.
+/// Adds the numbers `start` to `start + length - 1`. Returns 0, or EINVAL (also in errno) if some of them are
+/// in the set, or the range is empty or exceeds 64 bits. Any thread may call it.
 ///
 /// # Safety
 /// `set` is a live set.
@@ -88,8 +88,8 @@ pub unsafe extern "C" fn iset_insert_range(set: *mut Iset, start: u64, length: u
 }
 
 /// Removes a range of `length` numbers that begins at a multiple of `alignment`, a power of two, and writes
-/// its first number to `start`. Archives since rdma-core v47 call it. Returns 0, or EINVAL or ENOSPC, which is
-/// in errno too. Any thread may call it.
+/// its first number to `start`. Archives since rdma-core v47 call it. Returns 0, or EINVAL or ENOSPC, which
+/// is in errno too. Any thread may call it.
 ///
 /// # Safety
 /// `set` is a live set, and `start` is writable.
@@ -144,7 +144,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_number_by_number(steps in prop::collection::vec((any::<bool>(), 0u64..200, 0u64..40, 0u32..6), 1..60)) {
+        fn as_number_by_number(
+            steps in prop::collection::vec((any::<bool>(), 0u64..200, 0u64..40, 0u32..6), 1..60),
+        ) {
             let (mut set, mut model) = (Ranges::default(), BTreeSet::new());
             for (insert, start, length, shift) in steps {
                 let (numbers, alignment) = (start..start + length, 1 << shift);

@@ -38,8 +38,8 @@ pub extern "C" fn set_fd_nonblock(fd: c_int, nonblock: bool) -> c_int {
     unsafe { libc::fcntl(fd, libc::F_SETFL, wanted).min(0) }
 }
 
-/// Returns a pseudo-random number of 31 bits, not fit for secrets. libhns selects UDP source ports with it. Any
-/// thread may call it.
+/// Returns a pseudo-random number of 31 bits, not fit for secrets. libhns selects UDP source ports with it.
+/// Any thread may call it.
 pub extern "C" fn get_random() -> c_uint {
     static STATE: AtomicU64 = AtomicU64::new(0);
     if STATE.load(Ordering::Relaxed) == 0 {

@@ -168,7 +168,8 @@ unsafe fn port_link_layer(context: *mut ibv_context, port: u8) -> Result<(u8, u3
     }
 }
 
-/// Reads the whole table from sysfs, for [`_ibv_query_gid_table`](super::gid_table::_ibv_query_gid_table). Returns the number of entries.
+/// Reads the whole table from sysfs, for
+/// [`_ibv_query_gid_table`](super::gid_table::_ibv_query_gid_table). Returns the number of entries.
 ///
 /// # Safety
 ///
