@@ -64,7 +64,7 @@ impl Flow {
         self.check_expecting(datagram, 0)
     }
 
-    /// [`Flow::check`], faster if the identification is `expected_id` and the flag is set.
+    /// Checks the ICRC as `check` does. Faster if the identification is `expected_id` and the flag is set.
     pub fn check_expecting(&self, datagram: &[u8], expected_id: u16) -> Option<Fragmentation> {
         let (packet, &icrc) = datagram.split_last_chunk::<ICRC_LEN>()?;
         if packet.len() < Bth::LEN {

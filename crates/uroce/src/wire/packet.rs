@@ -42,7 +42,8 @@ pub struct Packet<'a> {
 pub struct Malformed;
 
 impl Packet<'_> {
-    /// Parses a datagram, which ends with the ICRC. Does not check the ICRC; see [`super::Flow::check`].
+    /// Parses a datagram, which ends with the ICRC. The ICRC is not checked here, but by
+    /// [`super::Flow::check_expecting`].
     pub fn parse(datagram: &[u8]) -> Result<Packet<'_>, Malformed> {
         let rest = datagram
             .len()
