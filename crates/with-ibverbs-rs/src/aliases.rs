@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use crate::place::has_separator;
+use crate::own_library::has_separator;
 use crate::{FAILED, Stop, sys, var};
 
 /// FNV-1a. Each library that is in use has its own directory of links.

@@ -6,8 +6,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::account::{Found, account};
-use crate::place::Library;
+use crate::linker::{SearchResult, search_results};
+use crate::own_library::Library;
 use crate::program::NotAProgram;
 use crate::wheels::Copies;
 use crate::{
@@ -97,13 +97,13 @@ impl Report<'_> {
         Ok(if ours { 0 } else { NOT_OURS })
     }
 
-    fn account(&self, library_path: &OsStr, preload: &OsStr) -> Vec<Found> {
-        account(&self.ld, &self.file, library_path, preload)
+    fn search_results(&self, library_path: &OsStr, preload: &OsStr) -> Vec<SearchResult> {
+        search_results(&self.ld, &self.file, library_path, preload)
     }
 
     fn by_itself(&self) {
         let library_path = var("LD_LIBRARY_PATH").unwrap_or_default();
-        let found = self.account(&library_path, &var("LD_PRELOAD").unwrap_or_default());
+        let found = self.search_results(&library_path, &var("LD_PRELOAD").unwrap_or_default());
         say("by itself:");
         if found.is_empty() {
             say(
@@ -128,12 +128,12 @@ impl Report<'_> {
 
     /// What dlopen would find: preloading searches the same places.
     fn by_name(&self, name: &str, library_path: &OsStr) {
-        let found = self.account(
+        let found = self.search_results(
             library_path,
-            &crate::in_front_of(OsString::from(name), "LD_PRELOAD"),
+            &crate::prepended(OsString::from(name), "LD_PRELOAD"),
         );
         match found.first() {
-            Some(Found {
+            Some(SearchResult {
                 file: Some(file),
                 why,
                 ..
@@ -151,7 +151,7 @@ impl Report<'_> {
             library_path,
             preload,
         } = Settings::new(self.library, &self.copies)?;
-        let found = self.account(&library_path, &preload);
+        let found = self.search_results(&library_path, &preload);
         say("with with-ibverbs-rs:");
         for found in &found {
             self.line(found);
@@ -172,7 +172,7 @@ impl Report<'_> {
         Ok(all && self.copies.kept.is_empty())
     }
 
-    fn line(&self, found: &Found) {
+    fn line(&self, found: &SearchResult) {
         let name = found.name.rsplit('/').next().unwrap_or_default();
         let needed_by = match found.needed_by.as_str() {
             // (a preloaded library)

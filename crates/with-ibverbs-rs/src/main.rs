@@ -7,11 +7,11 @@
 //! standard streams.
 #![cfg_attr(not(test), no_main)]
 
-mod account;
 mod aliases;
 mod check;
 mod elf;
-mod place;
+mod linker;
+mod own_library;
 mod privilege;
 mod program;
 mod sys;
@@ -24,7 +24,7 @@ use std::io::{Write, stderr, stdout};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use place::Library;
+use own_library::Library;
 use program::NotAProgram;
 use wheels::Copies;
 
@@ -60,7 +60,7 @@ fn warn(line: &str) {
 struct Stop(i32, String);
 
 /// `first`, followed by the value that the variable has now.
-fn in_front_of(first: OsString, variable: &str) -> OsString {
+fn prepended(first: OsString, variable: &str) -> OsString {
     let mut list = first;
     if let Some(rest) = var(variable) {
         list.push(":");
@@ -92,8 +92,8 @@ impl Settings {
             }
         }
         Ok(Self {
-            library_path: in_front_of(library_path, "LD_LIBRARY_PATH"),
-            preload: in_front_of(preload, "LD_PRELOAD"),
+            library_path: prepended(library_path, "LD_LIBRARY_PATH"),
+            preload: prepended(preload, "LD_PRELOAD"),
         })
     }
 }
@@ -139,7 +139,7 @@ fn version() -> i32 {
 }
 
 /// Executes the program. Returns only if that fails.
-fn become_program(program: &Path, args: &[OsString], library: &Library) -> Result<i32, Stop> {
+fn exec_program(program: &Path, args: &[OsString], library: &Library) -> Result<i32, Stop> {
     let copies = Copies::find(program, library);
     let settings = Settings::new(library, &copies)?;
     for copy in &copies.kept {
@@ -190,7 +190,7 @@ fn with_ibverbs_rs(args: &[OsString]) -> Result<i32, Stop> {
         Command::Run => {
             let library = Library::find()?;
             let program = program::find(&args[0]).map_err(|why| not_a_program(&args[0], &why))?;
-            become_program(&program, &args[1..], &library)
+            exec_program(&program, &args[1..], &library)
         }
     }
 }

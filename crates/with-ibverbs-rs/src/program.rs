@@ -89,12 +89,12 @@ pub struct Loaded {
 }
 
 /// The kernel refuses longer chains of scripts whose interpreters are scripts.
-const MOST_SCRIPTS: usize = 4;
+const MAX_SCRIPTS: usize = 4;
 
 pub fn loaded(program: &Path) -> Loaded {
     let mut interpreters = Vec::new();
     let mut file = real(program);
-    while interpreters.len() < MOST_SCRIPTS {
+    while interpreters.len() < MAX_SCRIPTS {
         let Some(next) = interpreter(&first_bytes(&file)) else {
             break;
         };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::elf::{self, Kind};
-use crate::place::Library;
+use crate::own_library::Library;
 use crate::{privilege, program};
 
 pub const A_LIBRARY: &str = "a shared library, not a program: name the program that loads it";

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
-use crate::place::Library;
+use crate::own_library::Library;
 use crate::{elf, program, var};
 
 /// The copies that a program may load.

@@ -1,26 +1,31 @@
-//! Asks the dynamic linker where it finds libibverbs for a program. `ld.so --list` loads the program's
-//! libraries as ldd does, and runs none of their code. With LD_DEBUG it reports each search.
+//! Where the dynamic linker finds libibverbs for a program, by its own report. `ld.so --list` loads the
+//! program's libraries as ldd does, and runs none of their code. With LD_DEBUG it reports each search.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// A libibverbs that the program would load.
+/// The outcome of the search for a libibverbs that a program needs or preloads.
 #[derive(Debug, PartialEq, Default)]
-pub struct Found {
+pub struct SearchResult {
     /// The name that was requested: `libibverbs.so.1`, or the path of a preloaded library.
     pub name: String,
     /// None if the search failed.
     pub file: Option<String>,
-    /// The search that found it. Empty if it was already loaded.
+    /// Which search found it. Empty if it was already loaded.
     pub why: String,
     /// The first file that requires it. Empty if none does.
     pub needed_by: String,
 }
 
 /// Each libibverbs that the dynamic linker would load with these values of LD_LIBRARY_PATH and LD_PRELOAD.
-pub fn account(ld: &Path, file: &Path, library_path: &OsStr, preload: &OsStr) -> Vec<Found> {
+pub fn search_results(
+    ld: &Path,
+    file: &Path,
+    library_path: &OsStr,
+    preload: &OsStr,
+) -> Vec<SearchResult> {
     let mut list = Command::new(ld);
     list.arg("--list").arg(file).stdin(Stdio::null());
     list.env("LD_LIBRARY_PATH", library_path)
@@ -30,7 +35,7 @@ pub fn account(ld: &Path, file: &Path, library_path: &OsStr, preload: &OsStr) ->
     list.output().map_or_else(
         |_| Vec::new(),
         |output| {
-            read(
+            parse(
                 &String::from_utf8_lossy(&output.stderr),
                 &String::from_utf8_lossy(&output.stdout),
             )
@@ -38,8 +43,8 @@ pub fn account(ld: &Path, file: &Path, library_path: &OsStr, preload: &OsStr) ->
     )
 }
 
-/// NAME of `NAME [0]...`.
-fn name(text: &str) -> &str {
+/// NAME of `NAME [NAMESPACE]...`.
+fn without_namespace(text: &str) -> &str {
     text.split_once(" [").map_or(text, |(name, _)| name)
 }
 
@@ -59,9 +64,12 @@ impl<'a> Searches<'a> {
                 .split_once("file=")
                 .and_then(|(_, rest)| rest.split_once(";  needed by "))
             {
-                searches.needed_by.entry(name(library)).or_insert(name(by));
+                searches
+                    .needed_by
+                    .entry(without_namespace(library))
+                    .or_insert(without_namespace(by));
             } else if let Some((_, library)) = line.split_once("find library=") {
-                searched = name(library);
+                searched = without_namespace(library);
             } else if line.contains("search path=") {
                 let why = line
                     .rsplit_once("\t(")
@@ -78,7 +86,7 @@ impl<'a> Searches<'a> {
 }
 
 /// The file of each libibverbs. Lines are `NAME => FILE (0x...)`, `NAME => not found`, or `FILE (0x...)`.
-fn listed(list: &str) -> BTreeMap<&str, Option<&str>> {
+fn listed_files(list: &str) -> BTreeMap<&str, Option<&str>> {
     let mut files = BTreeMap::new();
     for line in list.lines().filter_map(|line| line.strip_prefix('\t')) {
         let entry = line.rsplit_once(" (0x").map(|(entry, _)| entry);
@@ -97,16 +105,16 @@ fn listed(list: &str) -> BTreeMap<&str, Option<&str>> {
     files
 }
 
-fn read(log: &str, list: &str) -> Vec<Found> {
+fn parse(log: &str, list: &str) -> Vec<SearchResult> {
     let searches = Searches::read(log);
     let text = |text: Option<&&str>| text.copied().unwrap_or_default().to_owned();
-    let found = |(name, file): (&str, Option<&str>)| Found {
+    let found = |(name, file): (&str, Option<&str>)| SearchResult {
         name: name.to_owned(),
         file: file.map(str::to_owned),
         why: text(searches.why.get(name)),
         needed_by: text(searches.needed_by.get(name)),
     };
-    listed(list).into_iter().map(found).collect()
+    listed_files(list).into_iter().map(found).collect()
 }
 
 #[cfg(test)]
@@ -126,8 +134,8 @@ mod tests {
       77:\tfile=libibverbs-1a.so.1 [0];  needed by /w/x.so [0]
 ";
 
-    fn found(name: &str, file: Option<&str>, why: &str, needed_by: &str) -> Found {
-        Found {
+    fn found(name: &str, file: Option<&str>, why: &str, needed_by: &str) -> SearchResult {
+        SearchResult {
             name: name.into(),
             file: file.map(Into::into),
             why: why.into(),
@@ -156,7 +164,7 @@ mod tests {
                 "./runpath",
             ),
         ];
-        assert_eq!(read(LOG, list), expected);
-        assert_eq!(read("", "nonsense"), []);
+        assert_eq!(parse(LOG, list), expected);
+        assert_eq!(parse("", "nonsense"), []);
     }
 }

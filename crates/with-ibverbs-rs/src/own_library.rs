@@ -1,4 +1,4 @@
-//! Where libibverbs-rs is.
+//! Finds the library that this program belongs to.
 //!
 //! `make` builds the library and this program into one directory. For `make install` the Makefile compiles
 //! in two paths to the library's directory: the relative one from BINDIR, so that a prefix can be moved as
@@ -45,7 +45,7 @@ fn follow(base: &Path, way: &str) -> PathBuf {
     path
 }
 
-/// The directories to look in; the first that has the library counts. `exe` is the path of this program.
+/// The directories to search, in order. `exe` is the path of this program.
 fn candidates(exe: Option<&Path>) -> Vec<PathBuf> {
     let mut directories = Vec::new();
     if let Some(bin) = exe.and_then(Path::parent) {
