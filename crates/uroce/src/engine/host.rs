@@ -35,8 +35,8 @@ pub struct RemoteError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteKey {
     pub rkey: u32,
-    /// The SRQ that the request's XRCETH names: the key must belong to its protection domain (annex A14). None
-    /// for other services, where it must belong to the queue pair's.
+    /// The SRQ that the request's XRCETH names: the key must belong to its protection domain (annex A14).
+    /// None for other services, where it must belong to the queue pair's.
     pub xrc_srqn: Option<u32>,
 }
 

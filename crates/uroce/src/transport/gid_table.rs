@@ -19,9 +19,9 @@ pub struct GidAddress {
 /// How a GID relates to the IP address of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GidKind {
-    /// It is the address.
+    /// The GID is the address itself.
     Address,
-    /// It is a second GID of an address whose own GID is another entry; the two share that entry's sockets.
+    /// The GID is a second one of an address whose own GID is another entry. Both share that entry's sockets.
     SecondName,
     /// Its packets have its [`alias`].
     Alias,
@@ -233,7 +233,7 @@ mod tests {
             [real.clone(), entry("fd00::1", Address)]
         );
         assert_eq!(shown(own, "fe80::ff:fe00:1"), [real]);
-        // Without: what follows from the address.
+        // Otherwise a GID derived from the address.
         let second_name = entry("fe80::5efe:10.0.0.2", SecondName);
         assert_eq!(shown("10.0.0.2", "10.0.0.2"), [second_name, v4]);
         assert_eq!(

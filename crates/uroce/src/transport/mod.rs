@@ -3,8 +3,8 @@
 //! # Ports
 //! A process that gets port 4791 at all addresses of the device uses queue pair numbers below 0x800000. Any
 //! other process takes free ports from 61440 to 63486, each at all addresses of the device, and uses the 4096
-//! numbers of each. So the destination queue pair number alone determines the destination port ([`crate::wire::port_of`]).
-//! A packet is sent from the port of its own queue pair.
+//! numbers of each. So the destination queue pair number alone determines the destination port
+//! ([`crate::wire::port_of`]). A packet is sent from the port of its own queue pair.
 //!
 //! | file | content |
 //! |---|---|

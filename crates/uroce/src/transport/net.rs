@@ -142,8 +142,8 @@ impl Net {
         Arc::clone(&self.table.read())
     }
 
-    /// A number for a new queue pair, random within the range of this process, and not one that was freed in the
-    /// last 60 s (see [`QpnAllocator::alloc`] for the exception). ENOMEM if there is none left.
+    /// A number for a new queue pair, random within the range of this process, and not one that was freed in
+    /// the last 60 s (`MIN_CYCLE` in `ports.rs` has the exception). ENOMEM if there is none left.
     pub fn alloc_qpn(&self) -> io::Result<u32> {
         let mut control = self.control.lock();
         if let Some(qpn) = control.qpns.alloc(self.opened.elapsed(), random) {
@@ -195,8 +195,8 @@ impl Net {
         Err(out_of_qpns())
     }
 
-    /// Whether a port is of no use without a socket at this address. A device at one address does without
-    /// its link-local GID: another device of the interface may have that.
+    /// Whether a port is of no use without a socket at this address. A device at one address can do without
+    /// its link-local GID, which another device of the interface may have.
     fn needs(&self, local: &GidAddress) -> bool {
         match &self.config.netdev {
             Netdev::Address { ip, .. } => local.ip == *ip,

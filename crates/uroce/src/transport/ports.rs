@@ -12,12 +12,12 @@ use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
 /// The last queue pair number of port 4791. Its first is 2: 0 and 1 are the management queue pairs'.
 const LAST_QPN: u32 = 0x7f_ffff;
-/// How long a number is not used after it was freed: longer than a packet stays in a network.
+/// How long a freed number is not used again: longer than a packet stays in a network.
 const REST: Duration = Duration::from_secs(60);
-/// The most numbers that rest. Beyond that, those that were freed first end their rest early.
+/// The most numbers that rest. If more are freed, the oldest end their rest early.
 const MAX_RESTING: usize = 1 << 16;
-/// Where all free numbers of the open ports rest, and at least this many: the one that was freed first is used
-/// again. Another port is opened where fewer rest.
+/// If all free numbers of the open ports rest, the one that was freed first is used again, provided that at
+/// least this many rest. If fewer rest, another port is opened.
 const MIN_CYCLE: usize = 1024;
 
 /// The queue pair numbers that this process may use, by its ports, and those in use.
@@ -33,7 +33,7 @@ pub struct QpnAllocator {
 /// Numbers that were freed recently, also those of ports that are closed.
 #[derive(Debug, Default)]
 struct Resting {
-    /// When each was freed; the first comes first.
+    /// Each number and the time at which it was freed, oldest first.
     queue: VecDeque<(Duration, u32)>,
     numbers: FxHashSet<u32>,
     /// How many there are of each port.
@@ -63,7 +63,7 @@ impl Resting {
         Some(number)
     }
 
-    /// Ends the rest of those that have rested long enough.
+    /// Ends the rest of the numbers that were freed [`REST`] ago or earlier.
     fn expire(&mut self, now: Duration) {
         while let Some((freed, _)) = self.queue.front()
             && now.saturating_sub(*freed) >= REST
@@ -92,9 +92,9 @@ impl QpnAllocator {
         }
     }
 
-    /// A random number that is free and does not rest; it is in use now. None if another port is needed. Half of
-    /// the numbers of port 4791 stay free, so that a random draw soon finds one. `now` is the time since some
-    /// moment that is the same in all calls.
+    /// Takes a random number that is free and does not rest. None if another port is needed. Half of the
+    /// numbers of port 4791 stay free, so that a random draw soon finds one. `now` is the time since a moment
+    /// that is the same in all calls.
     pub fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
         self.resting.expire(now);
         if let Some(used) = &mut self.roce_port {
@@ -125,7 +125,7 @@ impl QpnAllocator {
         self.alloc_resting()
     }
 
-    /// The number that has rested longest, if enough others rest.
+    /// Takes the number of an open port that has rested longest, if at least [`MIN_CYCLE`] rest.
     fn alloc_resting(&mut self) -> Option<u32> {
         let mut of_open_ports = self
             .resting

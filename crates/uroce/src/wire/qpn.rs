@@ -1,8 +1,8 @@
 //! Queue pair numbers of uroce, which determine UDP ports.
 //!
-//! The numbers from 2^23 up belong to ports of processes that do not have port 4791: one bit that is set, 11 bits
-//! for the port (61440 + these bits), and 12 bits that the process chooses. All other numbers mean port 4791, as
-//! those of other implementations do.
+//! The numbers from 2^23 up belong to ports of processes that do not have port 4791. They consist of one bit
+//! that is set, 11 bits for the port (its distance from 61440), and 12 bits that the process chooses. All
+//! other numbers mean port 4791, as those of other implementations do.
 
 use super::PORT;
 
@@ -18,7 +18,8 @@ pub const PORTS: u16 = (1 << 11) - 1;
 /// The first number of [`FIRST_PORT`].
 const FIRST_QPN: u32 = 1 << 23;
 
-/// The UDP port that packets for a queue pair go to, and that a uroce process sends the queue pair's packets from.
+/// The UDP port that packets for a queue pair go to. A uroce process also sends the queue pair's packets
+/// from it.
 pub const fn port_of(qpn: u32) -> u16 {
     if qpn < FIRST_QPN || qpn > MULTICAST_QPN {
         return PORT;

@@ -200,8 +200,9 @@ impl Qp {
             self.receive_datagram(operation, packet, from, host);
             return;
         }
-        // 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
-        // queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
+        // 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the
+        // sending queue pair, but the source port of a uroce peer that does not have port 4791 follows from
+        // its number.
         let peer_port = port_of(self.attributes.dest_qpn);
         if from.src != self.attributes.peer || peer_port != PORT && from.src_port != peer_port {
             return;

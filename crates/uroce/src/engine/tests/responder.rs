@@ -183,8 +183,8 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
     assert_eq!(peer.host.events, []);
 }
 
-/// A uroce process that does not have port 4791 sends from the port of its queue pair number. Other peers send
-/// from any port.
+/// A uroce process that does not have port 4791 sends from the port of its queue pair number. Other peers
+/// send from any port.
 #[test]
 fn packets_from_another_port_than_the_peers_are_dropped() {
     let other_port = FIRST_PORT + 8;

@@ -66,8 +66,8 @@ fn xrc_takes_receives_from_the_named_srq() {
     );
 }
 
-/// A key is checked against the SRQ that the request names, also when the memory is read later, after requests
-/// that name other SRQs.
+/// A key is checked against the SRQ that the request names, also when the memory is read later, after
+/// requests that name other SRQs.
 #[test]
 fn xrc_keys_belong_to_the_named_srq() {
     let mut network = pair([Service::XrcSend, Service::XrcRecv], lossless(us(1)));

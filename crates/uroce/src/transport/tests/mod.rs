@@ -365,8 +365,8 @@ fn multicast_reaches_all_members() {
     assert_eq!(receive(&nets[1], 0).len(), 0);
 }
 
-/// A packet to a group reaches no queue pair by a number of its own, and the multicast number is not valid at an
-/// address of the device.
+/// A packet to a group reaches no queue pair by a number of its own, and the multicast number is not valid at
+/// an address of the device.
 #[test]
 fn the_multicast_number_belongs_to_groups() {
     let nets = [lo(), lo()];
