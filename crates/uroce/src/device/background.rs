@@ -2,13 +2,13 @@
 //! follows the interface, and retries events that nobody has read. How it sleeps is decided in
 //! `busy_poll.rs`.
 
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
 use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
 use super::clock::NEVER;
-use super::{Device, clock, wait};
+use super::wait::{self, Readable};
+use super::{Device, clock};
 use crate::engine::Time;
 
 /// How long the thread busy-polls at most before it returns to its other duties.
@@ -135,18 +135,14 @@ impl Device {
         // See `Activity::sleeps_until`.
         fence(Ordering::SeqCst);
         let earlier_timer = self.activity.next_timer.load() < until;
-        let mut by_packet = false;
+        let mut readable = Readable::default();
         if !earlier_timer && !self.activity.stop.load(Ordering::Relaxed) && until > now {
             let timeout = (until != NEVER).then(|| clock::between(now, until));
-            let waker = self.waker.as_raw_fd();
-            if mode == SleepMode::WatchSockets {
-                by_packet = wait::readable(self.net.fd(), Some(waker), timeout);
-            } else {
-                wait::readable(waker, None, timeout);
-            }
+            let sockets = (mode == SleepMode::WatchSockets).then(|| self.net.fd());
+            readable = wait::readable(&self.waker, sockets, timeout);
         }
         sleeps_until.store(Time(0));
-        self.waker.clear();
-        by_packet
+        self.waker.clear(readable.waker);
+        readable.other
     }
 }

@@ -32,39 +32,49 @@ impl Waker {
     /// Wakes the thread up, or lets its next [`readable`] return at once. Any thread may call this.
     pub fn wake(&self) {
         if !self.is_set.swap(true, Ordering::SeqCst) {
-            // The counter cannot overflow: it is written once per `clear`.
-            cancellation::write(self.eventfd.as_raw_fd(), &1u64.to_ne_bytes());
+            self.write();
         }
     }
 
-    /// Called by the thread itself, before it checks what it was woken up for.
-    pub fn clear(&self) {
-        if self.is_set.load(Ordering::SeqCst) {
+    fn write(&self) {
+        // The counter cannot overflow: it is written once per `clear`.
+        cancellation::write(self.eventfd.as_raw_fd(), &1u64.to_ne_bytes());
+    }
+
+    /// Called by the thread itself, before it checks what it was woken up for. `readable`: the eventfd was.
+    ///
+    /// A waker that has set the flag may write much later, when the flag is cleared already. So a readable
+    /// eventfd is read whatever the flag says, or it would stay readable. The flag is cleared last: a waker
+    /// that finds it set before that has a cause which the thread checks for afterwards.
+    pub fn clear(&self, readable: bool) {
+        if readable || self.is_set.load(Ordering::SeqCst) {
             let mut count = 0u64;
-            // SAFETY: eight writable bytes. Does not block; if the waker's write is yet to come, it
-            // causes one redundant wakeup.
+            // SAFETY: eight writable bytes. The eventfd does not block.
             unsafe { libc::read(self.eventfd.as_raw_fd(), (&raw mut count).cast(), 8) };
             self.is_set.store(false, Ordering::SeqCst);
         }
     }
 }
 
-impl AsRawFd for Waker {
-    fn as_raw_fd(&self) -> RawFd {
-        self.eventfd.as_raw_fd()
-    }
+/// What [`readable`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Readable {
+    /// The waker's eventfd is readable.
+    pub waker: bool,
+    /// The other descriptor is readable.
+    pub other: bool,
 }
 
-/// Blocks until one of the descriptors is readable, a signal arrives, or the timeout ends; without a
-/// timeout, as long as it takes. Returns whether `first` is readable.
-pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<Duration>) -> bool {
+/// Blocks until the waker or the other descriptor is readable, a signal arrives, or the timeout ends;
+/// without a timeout, as long as it takes. Returns which of the two is readable.
+pub fn readable(waker: &Waker, other: Option<RawFd>, timeout: Option<Duration>) -> Readable {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
     // ppoll ignores a negative descriptor.
-    let mut fds = [poll(first), poll(second.unwrap_or(-1))];
+    let mut fds = [poll(waker.eventfd.as_raw_fd()), poll(other.unwrap_or(-1))];
     let timeout = timeout.map(|timeout| libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: timeout.subsec_nanos().into(),
@@ -74,7 +84,10 @@ pub fn readable(first: RawFd, second: Option<RawFd>, timeout: Option<Duration>) 
         .map_or(core::ptr::null(), core::ptr::from_ref);
     // SAFETY: `fds` has two elements; the timeout is NULL or points to this function's `timeout`.
     let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, timeout, core::ptr::null()) };
-    count > 0 && fds[0].revents != 0
+    Readable {
+        waker: count > 0 && fds[0].revents != 0,
+        other: count > 0 && fds[1].revents != 0,
+    }
 }
 
 /// How often the kernel has preempted the calling thread: its involuntary context switches.
@@ -84,5 +97,45 @@ pub fn preemptions() -> i64 {
         let mut usage: libc::rusage = core::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
         usage.ru_nivcsw
+    }
+}
+
+#[cfg(test)]
+impl Waker {
+    /// Whether a [`readable`] would return at once.
+    pub fn is_readable(&self) -> bool {
+        readable(self, None, Some(Duration::ZERO)).waker
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wakeup_is_read_once() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.is_readable());
+        waker.wake();
+        waker.wake();
+        assert!(waker.is_readable());
+        waker.clear(true);
+        assert!(!waker.is_readable());
+        waker.wake();
+        assert!(waker.is_readable());
+    }
+
+    /// The schedule that made the thread spin: the flag is cleared between a waker's swap and its write.
+    #[test]
+    fn a_late_write_does_not_stay_readable() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.is_set.swap(true, Ordering::SeqCst));
+        waker.clear(false);
+        waker.write();
+        assert!(waker.is_readable());
+        waker.clear(true);
+        assert!(!waker.is_readable());
+        waker.wake();
+        assert!(waker.is_readable(), "the next wakeup is not lost");
     }
 }
