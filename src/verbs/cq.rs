@@ -8,7 +8,7 @@ use libc::{EOPNOTSUPP, c_int, c_uint, c_void};
 use super::dispatch::dispatch;
 use super::sync::{self, acknowledge_events};
 use crate::abi::*;
-use crate::provider::ops::ops;
+use crate::provider::{ops::ops, software};
 
 /// Initialises the library's members of a new CQ, and adds a reference to its channel. Providers that
 /// create CQs by verbs of their own call it too.
@@ -117,7 +117,8 @@ pub unsafe extern "C" fn ibv_destroy_cq(cq: *mut ibv_cq) -> c_int {
 }
 
 /// Waits for a completion event on a channel (ibv_get_cq_event(3)). Blocks in read(), a cancellation
-/// point; no lock is held there. Returns 0, or -1 with errno set.
+/// point; no lock is held there. Returns 0, or -1 with errno set. Skips events of a software device that
+/// name no CQ of its channel.
 ///
 /// # Safety
 ///
@@ -129,21 +130,55 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 ) -> c_int {
     let mut event = MaybeUninit::<ib_uverbs_comp_event_desc>::uninit();
     let size = size_of::<ib_uverbs_comp_event_desc>();
-    // SAFETY: read() writes at most `size` bytes, which `event` has.
-    let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
-    if len != size as isize {
-        return -1;
-    }
-    // SAFETY: read() filled the event. Its handle is the address of a CQ, which the library passed to the
-    // kernel at creation; destroying that CQ blocks until this event is acknowledged.
+    let source = loop {
+        // SAFETY: read() writes at most `size` bytes, which `event` has.
+        let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
+        if len != size as isize {
+            return -1;
+        }
+        // SAFETY: read() filled the event, and its member is an integer.
+        let handle = unsafe { event.assume_init() }.cq_handle;
+        // A software device has no command descriptor. This is the cheapest test for one.
+        // SAFETY: the channel is alive, so its context is open.
+        if unsafe { (*(*channel).context).cmd_fd } != -1 {
+            break address(handle);
+        }
+        // SAFETY: the channel is alive.
+        if let Some(source) = unsafe { without_descriptor(channel, handle) } {
+            break source;
+        }
+    };
+    // SAFETY: the event is about this CQ, whose destruction blocks until the event is acknowledged.
     unsafe {
-        let source: *mut ibv_cq =
-            ptr::with_exposed_provenance_mut(event.assume_init().cq_handle as usize);
         *cq = source;
         *cq_context = (*source).cq_context;
         (ops((*source).context).cq_event)(source);
     }
     0
+}
+
+/// The CQ whose address the library passed to the kernel at creation, as the handle of its events.
+fn address(handle: u64) -> *mut ibv_cq {
+    ptr::with_exposed_provenance_mut(handle as usize)
+}
+
+/// The CQ that an event of a context without a command descriptor is about. `None` if its device, a
+/// software device, knows no such CQ of the channel.
+///
+/// # Safety
+///
+/// `channel` is a live channel.
+#[cold]
+#[inline(never)]
+unsafe fn without_descriptor(channel: *mut ibv_comp_channel, handle: u64) -> Option<*mut ibv_cq> {
+    // SAFETY: the channel is alive, so its context is open, and the function is its device's.
+    unsafe {
+        let Some(software) = software::of_context((*channel).context) else {
+            return Some(address(handle));
+        };
+        let cq = (software.cq_of_event)(channel, handle);
+        (!cq.is_null()).then_some(cq)
+    }
 }
 
 /// Acknowledges `nevents` completion events (ibv_get_cq_event(3)). Destroying the CQ blocks until all are

@@ -7,7 +7,7 @@ use libc::c_int;
 
 use super::sync::acknowledge_events;
 use crate::abi::*;
-use crate::provider::ops::ops;
+use crate::provider::{ops::ops, software};
 
 /// The kind of object that an event affects, which says which member of its union is valid.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
@@ -51,13 +51,22 @@ pub unsafe extern "C" fn ibv_get_async_event(
 ) -> c_int {
     let mut desc = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
     let size = size_of::<ib_uverbs_async_event_desc>();
-    // SAFETY: read() writes at most `size` bytes, which `desc` has.
-    let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
-    if len != size as isize {
-        return -1;
-    }
-    // SAFETY: read() filled it, and its members are integers.
-    let desc = unsafe { desc.assume_init() };
+    let desc = loop {
+        // SAFETY: read() writes at most `size` bytes, which `desc` has.
+        let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
+        if len != size as isize {
+            return -1;
+        }
+        // SAFETY: read() filled it, and its members are integers.
+        let mut filled = unsafe { desc.assume_init() };
+        // A software device has no command descriptor. This is the cheapest test for one.
+        // SAFETY: the context is open.
+        let no_descriptor = unsafe { (*context).cmd_fd } == -1;
+        // SAFETY: the context is open.
+        if !no_descriptor || unsafe { translate(context, &mut filled) } {
+            break filled;
+        }
+    };
     // SAFETY: the context is open and `event` writable, as the caller promises. The element is a port
     // number, or an object's address, which the library passed to the kernel at the object's creation.
     unsafe {
@@ -73,6 +82,28 @@ pub unsafe extern "C" fn ibv_get_async_event(
         (ops(context).async_event)(context, event);
     }
     0
+}
+
+/// For a context without a command descriptor: replaces the handle in an event of a software device by the
+/// object's address. Returns false if the event is about an object that does not exist.
+///
+/// # Safety
+///
+/// `context` is an open context.
+#[cold]
+#[inline(never)]
+unsafe fn translate(context: *mut ibv_context, desc: &mut ib_uverbs_async_event_desc) -> bool {
+    // SAFETY: the context is open.
+    let Some(software) = (unsafe { software::of_context(context) }) else {
+        return true;
+    };
+    // SAFETY: the function is this device's, and the context is open.
+    let object = unsafe { (software.object_of_event)(context, &raw const *desc) };
+    if subject(desc.event_type) == Subject::Port {
+        return true;
+    }
+    desc.element = object.expose_provenance() as u64;
+    !object.is_null()
 }
 
 /// Acknowledges an asynchronous event (ibv_get_async_event(3)). Destroying the event's object blocks until

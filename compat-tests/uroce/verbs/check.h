@@ -85,3 +85,4 @@ void check_kernel(void);
 void check_gid_order(void);
 void check_cancel(void);
 void check_errors(void);
+void check_lifetime(void);

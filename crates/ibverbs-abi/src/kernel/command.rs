@@ -93,7 +93,7 @@ pub struct ib_uverbs_ex_cmd_hdr {
 
 /// A record of the file for asynchronous events.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ib_uverbs_async_event_desc {
     pub element: u64,
     pub event_type: u32,
@@ -102,7 +102,7 @@ pub struct ib_uverbs_async_event_desc {
 
 /// A record of a completion channel.
 #[repr(C)]
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct ib_uverbs_comp_event_desc {
     pub cq_handle: u64,
 }

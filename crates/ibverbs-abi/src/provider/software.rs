@@ -13,12 +13,22 @@ pub struct verbs_software_ops {
     pub node_guid: unsafe extern "C" fn(device: *mut ibv_device) -> u64,
     /// What `ibv_get_device_index` returns.
     pub index: unsafe extern "C" fn(device: *mut ibv_device) -> c_int,
-    /// Allocates (`malloc`) and fills a channel, whose `fd` yields [`ib_uverbs_comp_event_desc`]s with the
-    /// address of the `ibv_cq` as handle. NULL with errno on failure.
+    /// Allocates (`malloc`) and fills a channel, whose `fd` yields [`ib_uverbs_comp_event_desc`]s with a
+    /// handle for `cq_of_event`. NULL with errno on failure.
     pub create_comp_channel:
         unsafe extern "C" fn(context: *mut ibv_context) -> *mut ibv_comp_channel,
     /// Closes and frees a channel that is no longer in use.
     pub destroy_comp_channel: unsafe extern "C" fn(channel: *mut ibv_comp_channel),
+    /// The CQ that an event of a channel names by its handle, or NULL if there is none: the event is none.
+    /// Called after each read of the channel's `fd`.
+    pub cq_of_event:
+        unsafe extern "C" fn(channel: *mut ibv_comp_channel, handle: u64) -> *mut ibv_cq,
+    /// The CQ, QP or SRQ that an async event names by its handle, or NULL if there is none: the event is
+    /// none. Called after each read of the context's `async_fd`.
+    pub object_of_event: unsafe extern "C" fn(
+        context: *mut ibv_context,
+        event: *const ib_uverbs_async_event_desc,
+    ) -> *mut c_void,
     /// Writes an entry of the GID table. Returns 0 or an errno value: ENODATA for an empty entry, EINVAL for
     /// a port or index that does not exist.
     pub query_gid: unsafe extern "C" fn(

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use ibverbs_abi::*;
 
@@ -45,19 +45,18 @@ pub struct CompletionQueue {
     ring: Mutex<Ring>,
     /// The ring's length: an empty queue is polled without taking the lock.
     len: AtomicUsize,
-    /// The address of the program's `ibv_cq`, which its events carry.
-    pub handle: AtomicU64,
+    /// See [`CompletionQueueConfig::handle`].
+    handle: u64,
     channel: Option<Arc<CompletionEvents>>,
     events: Arc<AsyncEvents>,
     timestamps: bool,
     ignore_overrun: bool,
-    /// Completion events and async events raised, modulo 2^32.
-    events_raised: AtomicU32,
-    async_events_raised: AtomicU32,
 }
 
 /// What a queue is created with.
 pub struct CompletionQueueConfig {
+    /// The handle of the program's `ibv_cq`, which its events carry.
+    pub handle: u64,
     /// Entries that it holds at most.
     pub capacity: usize,
     /// The queue of completion events.
@@ -80,8 +79,12 @@ pub struct EventCounts {
 }
 
 impl CompletionQueue {
-    /// An empty queue, not armed. Its handle is set once the `ibv_cq` has an address.
+    /// An empty queue, not armed.
     pub fn new(config: CompletionQueueConfig) -> CompletionQueue {
+        config.events.add_source(config.handle, 1);
+        if let Some(channel) = &config.channel {
+            channel.add_source(config.handle, 1);
+        }
         CompletionQueue {
             ring: Mutex::new(Ring {
                 entries: VecDeque::new(),
@@ -90,13 +93,11 @@ impl CompletionQueue {
                 overrun: false,
             }),
             len: AtomicUsize::new(0),
-            handle: AtomicU64::new(0),
+            handle: config.handle,
             channel: config.channel,
             events: config.events,
             timestamps: config.timestamps,
             ignore_overrun: config.ignore_overrun,
-            events_raised: AtomicU32::new(0),
-            async_events_raised: AtomicU32::new(0),
         }
     }
 
@@ -143,17 +144,15 @@ impl CompletionQueue {
 
     fn notify(&self) {
         if let Some(channel) = &self.channel {
-            self.events_raised.fetch_add(1, Ordering::Relaxed);
             channel.push(ib_uverbs_comp_event_desc {
-                cq_handle: self.handle.load(Ordering::Relaxed),
+                cq_handle: self.handle,
             });
         }
     }
 
     fn raise_error(&self) {
-        self.async_events_raised.fetch_add(1, Ordering::Relaxed);
         self.events.push(ib_uverbs_async_event_desc {
-            element: self.handle.load(Ordering::Relaxed),
+            element: self.handle,
             event_type: IBV_EVENT_CQ_ERR,
             reserved: 0,
         });
@@ -203,21 +202,13 @@ impl CompletionQueue {
         self.len.store(ring.entries.len(), Ordering::Release);
     }
 
-    /// Removes the events that the program has not read. Returns how many it has read in all: these it
-    /// has to acknowledge.
-    pub fn withdraw_events(&self) -> EventCounts {
-        let handle = self.handle.load(Ordering::Relaxed);
-        let unread = self.channel.as_ref().map_or(0, |c| c.remove(handle));
-        let unread_async = self.events.remove(handle);
+    /// Removes the events that the program has not read, and raises none from now on. Returns how many it
+    /// has read in all: these it has to acknowledge.
+    pub fn close_events(&self) -> EventCounts {
+        let channel = self.channel.as_ref();
         EventCounts {
-            completion: self
-                .events_raised
-                .load(Ordering::Relaxed)
-                .wrapping_sub(unread),
-            asynchronous: self
-                .async_events_raised
-                .load(Ordering::Relaxed)
-                .wrapping_sub(unread_async),
+            completion: channel.map_or(0, |channel| channel.close_source(self.handle)),
+            asynchronous: self.events.close_source(self.handle),
         }
     }
 }
@@ -226,6 +217,7 @@ impl CompletionQueue {
 mod tests {
     use std::os::fd::RawFd;
 
+    use super::super::wait::Waker;
     use super::*;
 
     struct Files {
@@ -234,16 +226,17 @@ mod tests {
     }
 
     fn queue(capacity: usize, ignore_overrun: bool) -> (CompletionQueue, Files) {
-        let (channel, channel_fd) = CompletionEvents::new().unwrap();
-        let (events, events_fd) = AsyncEvents::new().unwrap();
+        let waker = Arc::new(Waker::new().unwrap());
+        let (channel, channel_fd) = CompletionEvents::new(waker.clone()).unwrap();
+        let (events, events_fd) = AsyncEvents::new(waker).unwrap();
         let queue = CompletionQueue::new(CompletionQueueConfig {
+            handle: 77,
             capacity,
             channel: Some(Arc::new(channel)),
             events: Arc::new(events),
             timestamps: true,
             ignore_overrun,
         });
-        queue.handle.store(77, Ordering::Relaxed);
         let files = Files {
             channel: channel_fd,
             events: events_fd,
@@ -332,7 +325,7 @@ mod tests {
         queue.arm(false);
         queue.arm(true);
         push(IBV_WC_SUCCESS, false);
-        assert_eq!(queue.withdraw_events(), counts(3, 0));
+        assert_eq!(queue.close_events(), counts(3, 0));
         assert_eq!(count(files.channel, 8), 0);
     }
 
@@ -345,7 +338,7 @@ mod tests {
         assert_eq!(count(files.events, 16), 1);
         assert_eq!(ids(&queue, 10), [1, 2]);
         assert_eq!(push(5), Err(Overrun));
-        assert_eq!(queue.withdraw_events(), counts(0, 1));
+        assert_eq!(queue.close_events(), counts(0, 1));
     }
 
     #[test]

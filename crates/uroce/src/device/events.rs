@@ -6,17 +6,29 @@
 //! O_NONBLOCK work on it. Unlike a pipe, it lets this side remove records without blocking
 //! (MSG_DONTWAIT) while another thread of the program reads.
 //!
-//! Invariant: records are read in the order in which they were pushed. So once one is in the backlog, all
-//! later ones go there, until it is empty.
-
-use crate::sync::Mutex;
+//! The socket holds a few hundred records. Further ones wait in the backlog, which counts how often an
+//! object has raised the same one, so that its space is reserved when the object is created. The backlog
+//! is sent when the program reads an event through the library, and by the background thread.
+//!
+//! Invariants: records are read in the order in which they were pushed, but for equal ones, which count
+//! where the first is. So once one is in the backlog, all later ones go there, until it is empty. And once
+//! [`EventQueue::close_source`] has returned, nothing delivers a record about the object.
 
 use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use ibverbs_abi::{Errno, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc};
+use ibverbs_abi::{
+    Errno, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,
+    ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc,
+};
+use rustc_hash::FxHashMap;
+
+use super::wait::Waker;
+use crate::sync::Mutex;
 
 use crate::cancellation;
 
@@ -24,33 +36,62 @@ use crate::cancellation;
 ///
 /// # Safety
 /// The type has no padding, and every bit pattern is a value of it.
-pub unsafe trait Record: Copy {
-    /// The handle of the object that the record is about.
-    fn object(&self) -> u64;
+pub unsafe trait Record: Copy + PartialEq {
+    /// What raises the record: the handle of an object, or [`PORT`].
+    fn source(&self) -> u64;
 }
+
+/// The source of a context's records that are about no object. No object has this handle.
+pub const PORT: u64 = 0;
+/// The number of different ones: GID_CHANGE, PORT_ACTIVE, PORT_ERR.
+pub const PORT_RECORDS: usize = 3;
 
 // SAFETY: a u64 and two u32, without padding between or behind them.
 unsafe impl Record for ib_uverbs_async_event_desc {
-    fn object(&self) -> u64 {
-        self.element
+    fn source(&self) -> u64 {
+        match self.event_type {
+            IBV_EVENT_GID_CHANGE | IBV_EVENT_PORT_ACTIVE | IBV_EVENT_PORT_ERR => PORT,
+            _ => self.element,
+        }
     }
 }
 
 // SAFETY: one u64.
 unsafe impl Record for ib_uverbs_comp_event_desc {
-    fn object(&self) -> u64 {
+    fn source(&self) -> u64 {
         self.cq_handle
     }
+}
+
+/// The records of a source.
+struct Source<R> {
+    /// Records pushed, modulo 2^32.
+    raised: u32,
+    /// How many different records the source can raise: what [`State::backlog`] has space for.
+    kinds: usize,
+    /// The records in the backlog, each with how many times it is to be sent.
+    waiting: Vec<(R, u32)>,
+}
+
+struct State<R> {
+    sources: FxHashMap<u64, Source<R>>,
+    /// Records that the socket has no room for, each once.
+    backlog: VecDeque<R>,
+    /// The sum of [`Source::kinds`].
+    kinds: usize,
 }
 
 /// A queue of records. Thread-safe.
 pub struct EventQueue<R> {
     /// The end that records are written to.
     writer: OwnedFd,
-    /// The program's end. Not owned; open as long as the queue is used.
+    /// The program's end. Not owned; open as long as the queue has sources.
     reader: RawFd,
-    /// Records that the sockets have no room for.
-    backlog: Mutex<VecDeque<R>>,
+    state: Mutex<State<R>>,
+    /// There are records in the backlog. Written with `state` locked.
+    has_backlog: AtomicBool,
+    /// Wakes up the thread that calls [`EventQueue::flush_backlog`].
+    waker: Arc<Waker>,
 }
 
 /// Async events of a context.
@@ -59,9 +100,10 @@ pub type AsyncEvents = EventQueue<ib_uverbs_async_event_desc>;
 pub type CompletionEvents = EventQueue<ib_uverbs_comp_event_desc>;
 
 impl<R: Record> EventQueue<R> {
-    /// A queue, and the program's descriptor. The caller owns the descriptor, and closes it after the
-    /// queue's last use. Fails as socketpair(2) does.
-    pub fn new() -> io::Result<(EventQueue<R>, RawFd)> {
+    /// A queue, and the program's descriptor. The caller owns the descriptor, and closes it after all
+    /// sources are closed. `waker` is called when the first record goes into the backlog. Fails as
+    /// socketpair(2) does.
+    pub fn new(waker: Arc<Waker>) -> io::Result<(EventQueue<R>, RawFd)> {
         let mut fds = [-1; 2];
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: `fds` has room for two descriptors.
@@ -73,55 +115,113 @@ impl<R: Record> EventQueue<R> {
         let queue = EventQueue {
             writer,
             reader: fds[1],
-            backlog: Mutex::default(),
+            state: Mutex::new(State {
+                sources: FxHashMap::default(),
+                backlog: VecDeque::new(),
+                kinds: 0,
+            }),
+            has_backlog: AtomicBool::new(false),
+            waker,
         };
         Ok((queue, fds[1]))
     }
 
-    /// Adds a record. Never blocks. Returns false if the record is in the backlog.
+    /// Adds a source that can raise `kinds` different records. Reserves the memory that they need.
+    pub fn add_source(&self, source: u64, kinds: usize) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        state.kinds += kinds;
+        let missing = state.kinds.saturating_sub(state.backlog.len());
+        state.backlog.reserve(missing);
+        state.sources.insert(
+            source,
+            Source {
+                raised: 0,
+                kinds,
+                waiting: Vec::with_capacity(kinds),
+            },
+        );
+    }
+
+    /// Adds a record, unless its source is closed. Never blocks, and allocates nothing. Returns false if
+    /// the record is in the backlog.
     pub fn push(&self, record: R) -> bool {
-        let mut backlog = self.backlog.lock();
-        if backlog.is_empty() && self.send(&record) {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(source) = state.sources.get_mut(&record.source()) else {
             return true;
+        };
+        source.raised = source.raised.wrapping_add(1);
+        if state.backlog.is_empty() {
+            if self.send(&record) {
+                return true;
+            }
+            self.has_backlog.store(true, Ordering::Relaxed);
+            self.waker.wake();
         }
-        backlog.push_back(record);
+        match source
+            .waiting
+            .iter_mut()
+            .find(|(other, _)| *other == record)
+        {
+            Some((_, count)) => *count += 1,
+            None => {
+                source.waiting.push((record, 1));
+                state.backlog.push_back(record);
+            }
+        }
         false
     }
 
     /// Sends the backlog as far as there is room. Returns false if some of it is left.
     pub fn flush_backlog(&self) -> bool {
-        self.send_backlog(&mut self.backlog.lock())
+        !self.has_backlog.load(Ordering::Relaxed) || self.send_backlog(&mut self.state.lock())
     }
 
-    fn send_backlog(&self, backlog: &mut VecDeque<R>) -> bool {
-        while let Some(record) = backlog.front() {
+    fn send_backlog(&self, state: &mut State<R>) -> bool {
+        while let Some(record) = state.backlog.front() {
             if !self.send(record) {
                 return false;
             }
-            backlog.pop_front();
+            state.sent_first();
         }
+        self.has_backlog.store(false, Ordering::Relaxed);
         true
     }
 
-    /// Removes the unread records about an object. Returns how many there were.
-    pub fn remove(&self, object: u64) -> u32 {
-        let mut backlog = self.backlog.lock();
+    /// Removes a source and its unread records. Returns how many of its records the program has read,
+    /// modulo 2^32: these it has to acknowledge.
+    pub fn close_source(&self, source: u64) -> u32 {
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        let Some(closed) = state.sources.remove(&source) else {
+            return 0;
+        };
+        state.kinds -= closed.kinds;
+        if closed.raised == 0 {
+            return 0;
+        }
+        let mut unread: u32 = closed.waiting.iter().map(|(_, count)| count).sum();
+        state.backlog.retain(|record| record.source() != source);
+        // What is in the socket, and what goes back there.
         let mut kept = VecDeque::new();
-        let mut removed = 0;
-        let mut keep = |record: R| {
-            if record.object() == object {
-                removed += 1;
+        while let Some(record) = self.read_back() {
+            if record.source() == source {
+                unread += 1;
             } else {
                 kept.push_back(record);
             }
-        };
-        while let Some(record) = self.read_back() {
-            keep(record);
         }
-        backlog.drain(..).for_each(keep);
-        *backlog = kept;
-        self.send_backlog(&mut backlog);
-        removed
+        // The room that they had is there still: the program only reads.
+        while kept.front().is_some_and(|record| self.send(record)) {
+            kept.pop_front();
+        }
+        state.put_back(kept);
+        if !state.backlog.is_empty() {
+            self.has_backlog.store(true, Ordering::Relaxed);
+        }
+        self.send_backlog(state);
+        closed.raised.wrapping_sub(unread)
     }
 
     fn send(&self, record: &R) -> bool {
@@ -152,16 +252,71 @@ impl<R: Record> EventQueue<R> {
                 // value.
                 return Some(unsafe { record.assume_init() });
             }
-            if got >= 0 || Errno::last() != Errno(libc::EINTR) {
+            // A record of another length is not one of this process's.
+            if got == 0 || got < 0 && Errno::last() != Errno(libc::EINTR) {
                 return None;
             }
         }
     }
 }
 
+impl<R: Record> State<R> {
+    /// Accounts for the first record of the backlog, which was sent once.
+    fn sent_first(&mut self) {
+        let Some(first) = self.backlog.front().copied() else {
+            return;
+        };
+        if let Some(source) = self.sources.get_mut(&first.source())
+            && let Some(at) = source.waiting.iter().position(|(other, _)| *other == first)
+        {
+            source.waiting[at].1 -= 1;
+            if source.waiting[at].1 > 0 {
+                return;
+            }
+            source.waiting.swap_remove(at);
+        }
+        self.backlog.pop_front();
+    }
+
+    /// Puts records that were in the socket before the backlog. Those without a source, which this process
+    /// has not sent, are dropped.
+    fn put_back(&mut self, mut records: VecDeque<R>) {
+        while let Some(record) = records.pop_back() {
+            let Some(source) = self.sources.get_mut(&record.source()) else {
+                continue;
+            };
+            match source
+                .waiting
+                .iter_mut()
+                .find(|(other, _)| *other == record)
+            {
+                Some((_, count)) => *count += 1,
+                None => {
+                    source.waiting.push((record, 1));
+                    self.backlog.push_front(record);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+impl<R: Record> EventQueue<R> {
+    /// How many records an open source has raised.
+    pub fn raised(&self, source: u64) -> u32 {
+        self.state.lock().sources[&source].raised
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn queue() -> (CompletionEvents, RawFd) {
+        let (queue, fd) = CompletionEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
+        (1..=3).for_each(|source| queue.add_source(source, 1));
+        (queue, fd)
+    }
 
     fn record(of: u64) -> ib_uverbs_comp_event_desc {
         ib_uverbs_comp_event_desc { cq_handle: of }
@@ -179,41 +334,74 @@ mod tests {
 
     #[test]
     fn records_come_in_order_and_are_removed() {
-        let (queue, fd) = CompletionEvents::new().unwrap();
+        let (queue, fd) = queue();
         for of in [1, 2, 1, 3] {
             assert!(queue.push(record(of)));
         }
-        assert_eq!(queue.remove(1), 2);
-        assert_eq!(queue.remove(1), 0);
+        assert_eq!(queue.close_source(1), 0);
+        assert_eq!(queue.close_source(1), 0);
+        assert!(queue.push(record(1)), "dropped");
         assert_eq!(read_all(fd), [2, 3]);
+        assert_eq!(queue.close_source(2), 1);
         // SAFETY: `new` opened it for this test.
         unsafe { libc::close(fd) };
     }
 
     #[test]
     fn no_record_is_lost_when_nobody_reads() {
-        let (queue, fd) = CompletionEvents::new().unwrap();
+        let (queue, fd) = queue();
         let mut pushed = 0;
-        while queue.push(record(pushed % 2)) {
+        while queue.push(record(1 + pushed % 2)) {
             pushed += 1;
         }
+        assert!(queue.waker.is_readable(), "the background thread sleeps");
         pushed += 1;
+        let space = queue.state.lock().backlog.capacity();
         for _ in 0..100 {
-            queue.push(record(pushed % 2));
+            queue.push(record(1 + pushed % 2));
             pushed += 1;
         }
         assert!(!queue.flush_backlog());
-        let ones = queue.remove(1);
-        assert_eq!(u64::from(ones), pushed / 2);
+        assert_eq!(queue.state.lock().backlog.capacity(), space);
+        assert_eq!(queue.close_source(1), 0);
         let mut got = 0;
         loop {
-            let some = read_all(fd).len();
-            got += some as u64;
-            if queue.flush_backlog() && some == 0 {
+            let some = read_all(fd);
+            assert!(some.iter().all(|of| *of == 2));
+            got += some.len() as u32;
+            if queue.flush_backlog() && some.is_empty() {
                 break;
             }
         }
-        assert_eq!(got + u64::from(ones), pushed);
+        assert_eq!(got, pushed as u32 / 2);
+        assert_eq!(queue.close_source(2), got);
+        // SAFETY: `new` opened it for this test.
+        unsafe { libc::close(fd) };
+    }
+
+    /// What another process has written to the socket neither blocks nor counts.
+    #[test]
+    fn records_of_others_do_not_count() {
+        let (queue, fd) = queue();
+        queue.push(record(1));
+        for bytes in [&[0x41; 8][..], &[0x41; 3]] {
+            // SAFETY: `bytes` is readable for its length.
+            let sent = unsafe {
+                libc::send(
+                    queue.writer.as_raw_fd(),
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    0,
+                )
+            };
+            assert_eq!(sent, bytes.len() as isize);
+        }
+        queue.push(record(1));
+        queue.push(record(2));
+        assert_eq!(queue.close_source(1), 0);
+        let left = read_all(fd);
+        assert_eq!(left.iter().filter(|of| **of == 2).count(), 1);
+        assert!(!left.contains(&1));
         // SAFETY: `new` opened it for this test.
         unsafe { libc::close(fd) };
     }

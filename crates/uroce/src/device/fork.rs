@@ -1,13 +1,13 @@
 //! What a fork does to devices. The child has no background thread, and must not use the sockets, which
 //! it shares with its parent: each object it inherits answers with an error. It may open the device anew.
 //!
-//! Invariant: nobody is opening or closing a device, or drawing a random number, while the process is
-//! copied: [`prepare`] takes both locks, and parent and child release them.
+//! Invariant: nobody is opening or closing a device, adding or removing an object, or drawing a random
+//! number, while the process is copied: [`prepare`] takes these locks, and parent and child release them.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::OPEN_DEVICES;
+use super::{OPEN_DEVICES, handles};
 use crate::random;
 
 /// How many forks, each as the child, lie between this process and the one that loaded the library.
@@ -29,6 +29,7 @@ pub fn register_handlers() {
 
 extern "C" fn prepare() {
     core::mem::forget(OPEN_DEVICES.lock());
+    handles::before_fork();
     random::before_fork();
 }
 
@@ -42,9 +43,10 @@ extern "C" fn child() {
 }
 
 fn release_locks(is_child: bool) {
-    // SAFETY: `prepare` has locked both in this thread, which is the one that forks.
+    // SAFETY: `prepare` has locked all three in this thread, which is the one that forks.
     unsafe {
         random::after_fork(is_child);
+        handles::after_fork();
         OPEN_DEVICES.force_unlock();
     }
 }

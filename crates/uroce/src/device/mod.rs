@@ -8,7 +8,7 @@
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
-//! | `events.rs` | queues of events that a program reads from a descriptor |
+//! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
 //!
 //! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
@@ -23,6 +23,7 @@ pub mod clock;
 pub mod completion;
 pub mod events;
 pub mod fork;
+pub mod handles;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
@@ -34,6 +35,7 @@ pub mod xrc;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
@@ -42,17 +44,23 @@ use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 
 use crate::config::Config;
-use crate::engine::Gid;
+use crate::engine::{Gid, Service};
 use crate::memory::Memory;
 use crate::sync::{Mutex, RwLock};
 use crate::transport::{Inbox, Net};
-use crate::wire::ip_of;
-use events::{AsyncEvents, CompletionEvents};
+use crate::wire::{gid_of, ip_of};
+use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
+use handles::ObjectCounts;
 use progress::Activity;
 use queue_pair::QueuePair;
 use timers::Timers;
 use wait::Waker;
 use xrc::NamedDomains;
+
+/// Multicast groups that a process may have queue pairs attached to.
+pub const MAX_MULTICAST_GROUPS: usize = 8192;
+/// Queue pairs that may be attached to a multicast group.
+pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
 
 /// A device that this process has open. Thread-safe.
 pub struct Device {
@@ -72,6 +80,8 @@ pub struct Device {
     /// The event queues of all completion channels.
     completion_events: Mutex<Vec<Arc<CompletionEvents>>>,
     next_handle: AtomicU32,
+    /// How many objects of each kind the process has.
+    pub objects: Arc<ObjectCounts>,
     /// [`fork::generation`] when the device was opened.
     generation: u32,
     timers: Mutex<Timers>,
@@ -81,7 +91,7 @@ pub struct Device {
     inbox: Mutex<Inbox>,
     activity: Activity,
     /// Wakes the background thread up.
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 /// An entry of [`OPEN_DEVICES`].
@@ -135,12 +145,13 @@ impl Device {
             async_events: Mutex::default(),
             completion_events: Mutex::default(),
             next_handle: AtomicU32::new(1),
+            objects: Arc::default(),
             generation,
             timers: Mutex::default(),
             deferred_sends: Mutex::default(),
             inbox: Mutex::new(Inbox::new()),
             activity: Activity::new(),
-            waker: Waker::new()?,
+            waker: Arc::new(Waker::new()?),
         })
     }
 
@@ -177,24 +188,34 @@ impl Device {
         self.generation == fork::generation()
     }
 
-    /// A handle for a new object, unique within the device until 2^32 objects have been created.
+    /// A number for a new protection domain or SRQ, unique within the device until 2^32 have been created.
     pub fn alloc_handle(&self) -> u32 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// From now on the context's queue gets the port's and the device's events.
-    pub fn add_context(&self, events: &Arc<AsyncEvents>) {
+    /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
+    /// the port's events.
+    pub fn add_context(&self) -> io::Result<(Arc<AsyncEvents>, RawFd)> {
+        let (events, fd) = AsyncEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
+        events.add_source(PORT, PORT_RECORDS);
         self.async_events.lock().push(events.clone());
+        Ok((events, fd))
     }
 
     /// Undoes [`Device::add_context`].
     pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
         self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
+        events.close_source(PORT);
     }
 
-    /// From now on the background thread retries the channel's events that did not fit its socket.
-    pub fn add_channel(&self, events: &Arc<CompletionEvents>) {
+    /// Opens the queue of a completion channel, and the program's descriptor. From now on the background
+    /// thread retries its events that did not fit the socket.
+    pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
+        let (events, fd) = CompletionEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
         self.completion_events.lock().push(events.clone());
+        Ok((events, fd))
     }
 
     /// Undoes [`Device::add_channel`].
@@ -209,12 +230,11 @@ impl Device {
     }
 
     /// Removes a queue pair. Sends what was deferred for it, unbinds its type 2 memory windows and frees
-    /// its number. Once this returns, no packet that is looked up by number reaches it.
+    /// its number. Once this returns, no thread runs it: neither its memory nor its completion queues are
+    /// touched, whatever was looked up or waited for it before.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
-        self.send_deferred_of(qp);
         self.queue_pairs.write().remove(&qp.qpn);
-        // Wait for a thread that has found the queue pair before and is running it.
-        drop(qp.inner.lock());
+        self.end_qp(qp);
         if qp.has_bound_mws.load(Ordering::Relaxed) {
             self.memory.unbind_all_of(qp.qpn);
         }
@@ -227,12 +247,20 @@ impl Device {
     }
 
     /// Attaches the queue pair to a multicast group; does nothing if it is attached already. Fails as
-    /// [`Net::join`].
+    /// [`Net::join`]; with ENOMEM beyond [`MAX_MULTICAST_GROUPS`] and [`MAX_QPS_PER_MULTICAST_GROUP`].
     pub fn attach_multicast(&self, qp: &Arc<QueuePair>, group: &Gid) -> io::Result<()> {
         let mut groups = self.multicast_groups.write();
+        let group_count = groups.len();
         let members = groups.entry(ip_of(group)).or_default();
         if members.iter().any(|member| Arc::ptr_eq(member, qp)) {
             return Ok(());
+        }
+        if members.len() >= MAX_QPS_PER_MULTICAST_GROUP {
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        if members.is_empty() && group_count >= MAX_MULTICAST_GROUPS {
+            groups.remove(&ip_of(group));
+            return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
         if members.is_empty()
             && let Err(error) = self.net.join(group)
@@ -259,6 +287,17 @@ impl Device {
             self.net.leave(group);
         }
         true
+    }
+
+    /// Detaches a queue pair that is destroyed from all multicast groups.
+    pub fn detach_from_all(&self, qp: &Arc<QueuePair>) {
+        if qp.service != Service::Ud || !self.is_attached(qp) {
+            return;
+        }
+        let groups: Vec<IpAddr> = self.multicast_groups.read().keys().copied().collect();
+        for group in groups {
+            self.detach_multicast(qp, &gid_of(group));
+        }
     }
 
     /// Whether the queue pair is attached to any multicast group.

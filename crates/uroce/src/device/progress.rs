@@ -171,13 +171,14 @@ impl Device {
         }
     }
 
-    /// Sends what was deferred for a queue pair that is about to be destroyed: its peer may be waiting
-    /// for an ACK.
-    pub fn send_deferred_of(&self, qp: &QueuePair) {
+    /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
+    /// was deferred, as its peer may be waiting for an ACK, and lets no thread run it from now on.
+    pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
         if inner.send_deferred {
             self.send(qp, &mut inner, clock::now());
         }
+        inner.destroy();
     }
 
     /// Adds what the queue pair may send now to the batch.
@@ -250,9 +251,10 @@ impl Device {
         self.activity.has_deferred.store(false, Ordering::Relaxed);
         let next = || self.deferred_sends.lock().pop();
         while let Some(qp) = next() {
-            let mut inner = qp.inner.lock();
-            inner.send_deferred = false;
-            self.send(&qp, &mut inner, clock::now());
+            if let Some(mut inner) = qp.lock() {
+                inner.send_deferred = false;
+                self.send(&qp, &mut inner, clock::now());
+            }
         }
     }
 
@@ -327,7 +329,7 @@ impl Device {
                 }
                 if receiving.as_ref().is_none_or(|other| other.qp.qpn != qpn) {
                     self.finish_receiving(&mut receiving, may_defer, now, outbox);
-                    receiving = self.queue_pair(qpn).map(Receiving::new);
+                    receiving = self.queue_pair(qpn).and_then(Receiving::new);
                 }
                 if let Some(receiving) = &mut receiving {
                     receiving.receive(packet, from, now);
@@ -357,8 +359,10 @@ impl Device {
     ) {
         for qp in self.attached_to(&from.dst) {
             let mut receiving = Receiving::new(qp);
-            receiving.receive(packet, from, now);
-            self.finish_receiving(&mut Some(receiving), false, now, outbox);
+            if let Some(receiving) = &mut receiving {
+                receiving.receive(packet, from, now);
+            }
+            self.finish_receiving(&mut receiving, false, now, outbox);
         }
     }
 
@@ -416,7 +420,7 @@ impl Device {
     }
 
     fn run_timer(&self, qp: &QueuePair, at: Time) {
-        let mut inner = qp.inner.lock();
+        let Some(mut inner) = qp.lock() else { return };
         // Otherwise the entry was replaced by an earlier one, or is of a destroyed queue pair that had
         // this number.
         if qp.timer_at.load() != at {
@@ -433,9 +437,10 @@ impl Device {
 }
 
 impl Receiving {
-    fn new(qp: Arc<QueuePair>) -> Receiving {
-        let inner = qp.inner.lock_arc();
-        Receiving { qp, inner }
+    /// None if the queue pair is destroyed.
+    fn new(qp: Arc<QueuePair>) -> Option<Receiving> {
+        let inner = qp.lock_arc()?;
+        Some(Receiving { qp, inner })
     }
 
     fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {

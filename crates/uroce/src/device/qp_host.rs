@@ -1,9 +1,11 @@
 //! The engine's [`Host`] for a queue pair of the device: memory, receive queues, completion queues and
 //! events. It holds no state of its own; keys are checked against the memory table at each call.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::queue_pair::QueuePair;
+use super::shared_queue::SharedReceiveQueue;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
     Service, Sge, WorkQueue, XrcError,
@@ -15,7 +17,7 @@ pub struct QpHost<'a> {
     /// The queue pair.
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
-    pub xrc_pd: &'a mut Option<PdHandle>,
+    pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
 }
@@ -29,7 +31,6 @@ impl QpHost<'_> {
     /// The protection domain that the L_Keys of receives belong to: of a shared receive queue its own.
     fn recv_pd(&self) -> Result<PdHandle, LocalError> {
         let pd = match &self.qp.srq {
-            _ if self.qp.service == Service::XrcRecv => *self.xrc_pd,
             Some(srq) => Some(srq.pd),
             None => self.qp.pd,
         };
@@ -64,7 +65,14 @@ impl Host for QpHost<'_> {
     }
 
     fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
-        self.qp.memory.scatter(sges, offset, from, self.recv_pd()?)
+        let memory = &self.qp.memory;
+        if self.qp.service != Service::XrcRecv {
+            return memory.scatter(sges, offset, from, self.recv_pd()?);
+        }
+        // Its SRQ may have been destroyed since the receive was taken.
+        let srq = self.xrc_srq.as_ref().ok_or(LocalError::Protection)?;
+        srq.while_open(|srq| memory.scatter(sges, offset, from, srq.pd))
+            .unwrap_or(Err(LocalError::Protection))
     }
 
     fn check_remote(
@@ -142,8 +150,9 @@ impl Host for QpHost<'_> {
     fn take_xrc_srq_wr(&mut self, srqn: u32) -> Result<RecvWr, XrcError> {
         let xrcd = self.qp.xrcd.as_ref().ok_or(XrcError::NoSuchQueue)?;
         let srq = xrcd.srq(srqn).ok_or(XrcError::NoSuchQueue)?;
-        *self.xrc_pd = Some(srq.pd);
-        srq.take().ok_or(XrcError::Empty)
+        let receive = srq.while_open(SharedReceiveQueue::take);
+        *self.xrc_srq = Some(srq);
+        receive.ok_or(XrcError::NoSuchQueue)?.ok_or(XrcError::Empty)
     }
 
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
@@ -152,13 +161,14 @@ impl Host for QpHost<'_> {
         match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
             WorkQueue::Recv => qp.recv_cq.as_ref(),
-            WorkQueue::XrcSrq { srqn } => {
-                let srq = qp.xrcd.as_ref().and_then(|xrcd| xrcd.srq(srqn));
-                return match srq.as_ref().and_then(|srq| srq.cq.as_ref()) {
+            WorkQueue::XrcSrq { .. } => {
+                let push = |srq: &SharedReceiveQueue| match &srq.cq {
                     Some(cq) => cq.push(completion, qp.qpn),
-                    // The SRQ was destroyed meanwhile; its receives went with it.
                     None => Ok(()),
                 };
+                // If the SRQ was destroyed meanwhile, its receives went with it.
+                let pushed = self.xrc_srq.as_ref().and_then(|srq| srq.while_open(push));
+                return pushed.unwrap_or(Ok(()));
             }
         }
         .map_or(Ok(()), |cq| cq.push(completion, qp.qpn))

@@ -1,9 +1,10 @@
 //! Queue pairs: the engine's state machine, and the objects around it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use ibverbs_abi::*;
+use lock_api::{ArcMutexGuard, MutexGuard as LockGuard};
 
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
@@ -13,7 +14,7 @@ use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Qp, QpConfig, QpEvent, Service};
 use crate::memory::{Memory, PdHandle};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, RawMutex};
 
 /// What a queue pair is created with.
 pub struct QueuePairConfig {
@@ -33,43 +34,43 @@ pub struct QueuePairConfig {
     pub memory: Arc<Memory>,
 }
 
+/// The number of async events that [`QueuePair::raise`] knows.
+const QP_EVENTS: usize = 6;
+
 /// An `ibv_qp` of the program, which gets the queue pair's async events. An XRC target can have several:
 /// one per `ibv_open_qp`.
 pub struct QpListener {
-    /// The address of the `ibv_qp`, which its events carry.
-    pub handle: u64,
+    /// The handle of the `ibv_qp`, which its events carry.
+    handle: u64,
     /// The event queue of its context.
-    pub events: Arc<AsyncEvents>,
-    raised: AtomicU32,
+    events: Arc<AsyncEvents>,
 }
 
 impl QpListener {
     /// A listener that has got no event yet.
     pub fn new(handle: u64, events: Arc<AsyncEvents>) -> QpListener {
-        QpListener {
-            handle,
-            events,
-            raised: AtomicU32::new(0),
-        }
+        events.add_source(handle, QP_EVENTS);
+        QpListener { handle, events }
     }
 
-    /// Removes the events that the program has not read. Returns how many it has read in all, modulo
-    /// 2^32: these it has to acknowledge.
-    pub fn withdraw_events(&self) -> u32 {
-        let unread = self.events.remove(self.handle);
-        self.raised.load(Ordering::Relaxed).wrapping_sub(unread)
+    /// Removes the events that the program has not read, and raises none from now on. Returns how many it
+    /// has read in all, modulo 2^32: these it has to acknowledge.
+    pub fn close(&self) -> u32 {
+        self.events.close_source(self.handle)
     }
 }
 
 /// What is locked while a thread runs the queue pair.
 pub struct Inner {
     engine: Qp,
-    /// The protection domain of the XRC receive that is being filled: its SRQ's.
-    xrc_pd: Option<PdHandle>,
+    /// The SRQ of the XRC receive that is being filled.
+    xrc_srq: Option<Arc<SharedReceiveQueue>>,
     /// A receive has completed since [`Inner::take_recv_completed`].
     recv_completed: bool,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
+    /// The program has destroyed the queue pair. Whoever looked it up before must not run it.
+    destroyed: bool,
 }
 
 /// A queue pair. Thread-safe: what changes is in [`QueuePair::inner`] and in atomics.
@@ -117,11 +118,25 @@ impl QueuePair {
             timer_at: AtomicTime::new(NEVER),
             inner: Arc::new(Mutex::new(Inner {
                 engine: Qp::new(config.engine),
-                xrc_pd: None,
+                xrc_srq: None,
                 recv_completed: false,
                 send_deferred: false,
+                destroyed: false,
             })),
         }
+    }
+
+    /// Locks the queue pair for a thread that has looked it up or waited for it. None if it is destroyed:
+    /// neither its memory nor its completion queues may be touched then.
+    pub fn lock(&self) -> Option<LockGuard<'_, RawMutex, Inner>> {
+        let inner = self.inner.lock();
+        (!inner.destroyed).then_some(inner)
+    }
+
+    /// [`QueuePair::lock`], with a guard that outlives the borrow.
+    pub fn lock_arc(&self) -> Option<ArcMutexGuard<RawMutex, Inner>> {
+        let inner = self.inner.lock_arc();
+        (!inner.destroyed).then_some(inner)
     }
 
     /// Raises an async event for every listener.
@@ -135,7 +150,6 @@ impl QueuePair {
             QpEvent::LastWqeReached => IBV_EVENT_QP_LAST_WQE_REACHED,
         };
         for listener in self.listeners.lock().iter() {
-            listener.raised.fetch_add(1, Ordering::Relaxed);
             listener.events.push(ib_uverbs_async_event_desc {
                 element: listener.handle,
                 event_type,
@@ -152,10 +166,15 @@ impl Inner {
             &mut self.engine,
             QpHost {
                 qp,
-                xrc_pd: &mut self.xrc_pd,
+                xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
             },
         )
+    }
+
+    /// From now on [`QueuePair::lock`] returns None.
+    pub fn destroy(&mut self) {
+        self.destroyed = true;
     }
 
     /// Whether a receive has completed since the last call.

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use ibverbs_abi::*;
 
@@ -10,7 +9,7 @@ use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use crate::engine::RecvWr;
 use crate::memory::PdHandle;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, RwLock};
 
 struct State {
     receives: VecDeque<RecvWr>,
@@ -37,10 +36,11 @@ pub struct SharedReceiveQueue {
     pub number: u32,
     /// Where its receives complete; only for XRC.
     pub cq: Option<Arc<CompletionQueue>>,
-    /// The address of the program's `ibv_srq`, which its events carry.
-    pub handle: AtomicU64,
+    /// See [`SrqConfig::handle`].
+    handle: u64,
     events: Arc<AsyncEvents>,
-    events_raised: AtomicU32,
+    /// Destroyed. Locked for reading while an XRC target uses the queue or one of its receives.
+    closed: RwLock<bool>,
 }
 
 /// What a shared receive queue is created with; see [`SharedReceiveQueue`].
@@ -55,13 +55,16 @@ pub struct SrqConfig {
     pub number: u32,
     /// See [`SharedReceiveQueue::cq`].
     pub cq: Option<Arc<CompletionQueue>>,
+    /// The handle of the program's `ibv_srq`, which its events carry.
+    pub handle: u64,
     /// The context's queue of async events.
     pub events: Arc<AsyncEvents>,
 }
 
 impl SharedReceiveQueue {
-    /// An empty queue. Its handle is set once the `ibv_srq` has an address.
+    /// An empty queue.
     pub fn new(config: SrqConfig) -> SharedReceiveQueue {
+        config.events.add_source(config.handle, 1);
         SharedReceiveQueue {
             state: Mutex::new(State {
                 receives: VecDeque::new(),
@@ -71,9 +74,9 @@ impl SharedReceiveQueue {
             max_sge: config.max_sge,
             number: config.number,
             cq: config.cq,
-            handle: AtomicU64::new(0),
+            handle: config.handle,
             events: config.events,
-            events_raised: AtomicU32::new(0),
+            closed: RwLock::default(),
         }
     }
 
@@ -95,9 +98,8 @@ impl SharedReceiveQueue {
         if receive.is_some() && state.receives.len() < state.sizes.limit {
             state.sizes.limit = 0;
             drop(state);
-            self.events_raised.fetch_add(1, Ordering::Relaxed);
             self.events.push(ib_uverbs_async_event_desc {
-                element: self.handle.load(Ordering::Relaxed),
+                element: self.handle,
                 event_type: IBV_EVENT_SRQ_LIMIT_REACHED,
                 reserved: 0,
             });
@@ -125,29 +127,37 @@ impl SharedReceiveQueue {
         self.state.lock().sizes
     }
 
+    /// Calls with the queue, which is not destroyed meanwhile. None if it is destroyed already. For XRC
+    /// targets: other queue pairs have a reference that keeps the program from destroying the queue.
+    pub fn while_open<T>(&self, call: impl FnOnce(&SharedReceiveQueue) -> T) -> Option<T> {
+        let closed = self.closed.read();
+        (!*closed).then(|| call(self))
+    }
+
+    /// Ends the queue: once this returns, no receive of it is taken or filled, and it raises no event.
     /// Removes the events that the program has not read. Returns how many it has read in all, modulo
     /// 2^32: these it has to acknowledge.
-    pub fn withdraw_events(&self) -> u32 {
-        let unread = self.events.remove(self.handle.load(Ordering::Relaxed));
-        self.events_raised
-            .load(Ordering::Relaxed)
-            .wrapping_sub(unread)
+    pub fn close(&self) -> u32 {
+        *self.closed.write() = true;
+        self.events.close_source(self.handle)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::wait::Waker;
     use super::*;
     use crate::engine::Sges;
 
     fn queue(max_wr: usize, limit: usize) -> SharedReceiveQueue {
-        let (events, _file) = AsyncEvents::new().unwrap();
+        let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
         SharedReceiveQueue::new(SrqConfig {
             sizes: SrqSizes { max_wr, limit },
             max_sge: 1,
             pd: PdHandle(1),
             number: 1,
             cq: None,
+            handle: 5,
             events: Arc::new(events),
         })
     }
@@ -169,7 +179,7 @@ mod tests {
         let mut events = Vec::new();
         for id in 0..4 {
             assert_eq!(queue.take().map(|receive| receive.wr_id), Some(id));
-            events.push(queue.events_raised.load(Ordering::Relaxed));
+            events.push(queue.events.raised(5));
         }
         assert!(queue.take().is_none());
         // Raised when one is left, which is fewer than two.
@@ -196,5 +206,34 @@ mod tests {
             limit: 8,
         };
         assert_eq!(queue.sizes(), sizes);
+    }
+
+    #[test]
+    fn a_closed_queue_is_not_used() {
+        let queue = queue(4, 2);
+        assert!(post(&queue, 1) && post(&queue, 2));
+        let taken = queue.while_open(SharedReceiveQueue::take).flatten();
+        assert_eq!(taken.map(|receive| receive.wr_id), Some(1));
+        assert_eq!(queue.events.raised(5), 1);
+        assert_eq!(queue.close(), 0);
+        assert!(queue.while_open(SharedReceiveQueue::take).is_none());
+    }
+
+    /// `close` waits for a thread that is filling a receive.
+    #[test]
+    fn closing_waits_for_its_users() {
+        let queue = queue(1, 0);
+        let closed = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            queue.while_open(|_| {
+                scope.spawn(|| {
+                    queue.close();
+                    closed.store(true, std::sync::atomic::Ordering::SeqCst);
+                });
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                assert!(!closed.load(std::sync::atomic::Ordering::SeqCst));
+            });
+        });
+        assert!(closed.into_inner());
     }
 }

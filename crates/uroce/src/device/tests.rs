@@ -1,7 +1,9 @@
 use std::time::Duration;
 
+use super::queue_pair::QueuePairConfig;
 use super::*;
 use crate::config::Netdev;
+use crate::engine::{Limits, QpConfig};
 
 fn loopback(name: &str) -> Config {
     Config {
@@ -80,4 +82,52 @@ fn switches() -> u64 {
             count.trim().parse::<u64>().ok()
         })
         .sum()
+}
+
+fn queue_pair(device: &Device) -> Arc<QueuePair> {
+    let qp = Arc::new(QueuePair::new(QueuePairConfig {
+        engine: QpConfig {
+            service: Service::Rc,
+            qpn: device.net.alloc_qpn().unwrap(),
+            limits: Limits {
+                max_send_wr: 1,
+                max_recv_wr: 1,
+            },
+            sq_sig_all: false,
+            has_srq: false,
+        },
+        pd: None,
+        send_cq: None,
+        recv_cq: None,
+        srq: None,
+        xrcd: None,
+        memory: device.memory.clone(),
+    }));
+    device.add_queue_pair(qp.clone());
+    qp
+}
+
+/// Destroying a queue pair waits for the thread that runs it; threads that have looked it up before, or
+/// wait for it, do not run it afterwards.
+#[test]
+fn no_thread_runs_a_destroyed_queue_pair() {
+    let device = Device::new(&loopback("destroy"), fork::generation()).unwrap();
+    let qp = queue_pair(&device);
+    let looked_up = device.queue_pair(qp.qpn).unwrap();
+    let destroyed = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let running = looked_up.lock().unwrap();
+        scope.spawn(|| {
+            device.remove_queue_pair(&qp);
+            destroyed.store(true, Ordering::SeqCst);
+        });
+        while device.queue_pair(qp.qpn).is_some() {
+            std::thread::yield_now();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(!destroyed.load(Ordering::SeqCst), "while a thread runs it");
+        drop(running);
+    });
+    assert!(destroyed.into_inner());
+    assert!(looked_up.lock().is_none() && looked_up.lock_arc().is_none());
 }

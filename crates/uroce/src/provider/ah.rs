@@ -5,11 +5,13 @@ use libc::EINVAL;
 
 use super::context::private;
 use super::ffi::Result;
+use super::handle;
 use super::lid;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
+use crate::device::handles::{self, Kind};
 use crate::engine::{AddressVector, Service};
 
 /// An address handle; its private part is the resolved address vector.
@@ -46,15 +48,22 @@ pub fn address_vector(attr: &ibv_ah_attr, device: &Device) -> Result<AddressVect
 /// # Safety
 /// `pd` is live, `attr` readable.
 pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Result<*mut ibv_ah> {
-    // SAFETY: the caller passes a live domain, whose context is open, and readable attributes.
-    let (context, domain, attr) = unsafe { ((*pd).context, Pd::of(pd), &*attr) };
+    // SAFETY: the caller passes readable attributes and a readable domain, which is used further if it
+    // is live.
+    let (context, domain, attr) = unsafe {
+        handle::check(pd)?;
+        ((*pd).context, Pd::of(pd), &*attr)
+    };
     // SAFETY: as said, the context is open.
     let device = unsafe { private(context) }.check()?;
     let av = address_vector(attr, device)?;
+    let reserved = handle::reserve(device, Kind::Ah)?;
     domain.refs.acquire();
     let mut ah = ibv_ah::zeroed();
-    (ah.context, ah.pd) = (context, pd);
-    Ok(Ah::alloc(ah, av))
+    (ah.context, ah.pd, ah.handle) = (context, pd, reserved.handle());
+    let ah = Ah::alloc(ah, av);
+    handle::publish(reserved, Kind::Ah, ah, context);
+    Ok(ah)
 }
 
 /// # Safety
@@ -63,6 +72,7 @@ pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Result<()> {
     // SAFETY: the caller passes a live handle and does not use it again. Its reference keeps its domain
     // live.
     unsafe {
+        handles::remove(handle::claim(ah)?);
         Pd::of((*ah).pd).refs.release();
         Ah::free(ah);
     }
@@ -76,7 +86,10 @@ pub unsafe fn destroy_ah(ah: *mut ibv_ah) -> Result<()> {
 /// `qp` is live, `gid` readable.
 pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
     // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
-    let (object, group) = unsafe { (qp::object(qp), (*gid).raw) };
+    let (object, group) = unsafe {
+        handle::check(qp)?;
+        (qp::object(qp), (*gid).raw)
+    };
     if object.qp.service != Service::Ud || group[0] != 0xff && !is_ipv4_group(&group) {
         return Err(Errno(EINVAL));
     }
@@ -92,7 +105,10 @@ pub unsafe fn attach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> R
 /// `qp` is live, `gid` readable.
 pub unsafe fn detach_mcast(qp: *mut ibv_qp, gid: *const ibv_gid, _lid: u16) -> Result<()> {
     // SAFETY: the caller passes a live queue pair and a readable GID, of which any bytes are valid.
-    let (object, group) = unsafe { (qp::object(qp), (*gid).raw) };
+    let (object, group) = unsafe {
+        handle::check(qp)?;
+        (qp::object(qp), (*gid).raw)
+    };
     if object.check()?.detach_multicast(&object.qp, &group) {
         Ok(())
     } else {

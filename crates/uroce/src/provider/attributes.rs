@@ -10,7 +10,7 @@ use super::context::{ContextPrivate, private};
 use super::ffi::Result;
 use super::lid;
 use super::object::Zeroable;
-use crate::device::clock;
+use crate::device::{MAX_MULTICAST_GROUPS, MAX_QPS_PER_MULTICAST_GROUP, clock};
 use crate::transport::PortState;
 
 /// SGEs of a work request.
@@ -19,6 +19,20 @@ pub const MAX_SGE: u32 = 32;
 pub const MAX_WR: u32 = 1 << 20;
 /// Entries of a completion queue.
 pub const MAX_CQE: u32 = 1 << 20;
+/// Queue pairs of the process.
+pub const MAX_QP: u32 = 1_048_560;
+/// Completion queues.
+pub const MAX_CQ: u32 = 1 << 20;
+/// Memory regions.
+pub const MAX_MR: u32 = 1 << 20;
+/// Memory windows. Regions and windows share 2^24 key indices, of which these limits leave most free.
+pub const MAX_MW: u32 = 1 << 20;
+/// Protection domains.
+pub const MAX_PD: u32 = 1 << 20;
+/// Address handles.
+pub const MAX_AH: u32 = 1 << 20;
+/// Shared receive queues.
+pub const MAX_SRQ: u32 = 1 << 20;
 /// Bytes of inline data of a work request.
 pub const MAX_INLINE: u32 = 4096;
 /// Outstanding RDMA READs and atomics of a queue pair, as requester and as responder.
@@ -61,25 +75,25 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     attr.page_size_cap = 0xffff_f000;
     // The value that Soft-RoCE reports too: there is no vendor.
     attr.vendor_id = 0xff_ffff;
-    attr.max_qp = 1_048_560;
+    attr.max_qp = MAX_QP as c_int;
     attr.max_qp_wr = MAX_WR as c_int;
     attr.device_cap_flags = CAP_FLAGS;
     attr.max_sge = MAX_SGE as c_int;
     attr.max_sge_rd = MAX_SGE as c_int;
-    attr.max_cq = 1 << 20;
+    attr.max_cq = MAX_CQ as c_int;
     attr.max_cqe = MAX_CQE as c_int;
-    attr.max_mr = 1 << 20;
-    attr.max_pd = 1 << 20;
+    attr.max_mr = MAX_MR as c_int;
+    attr.max_pd = MAX_PD as c_int;
     attr.max_qp_rd_atom = MAX_RD_ATOMIC.into();
     attr.max_res_rd_atom = 258_048;
     attr.max_qp_init_rd_atom = MAX_RD_ATOMIC.into();
     attr.atomic_cap = IBV_ATOMIC_HCA;
-    attr.max_mw = 1 << 20;
-    attr.max_mcast_grp = 8192;
-    attr.max_mcast_qp_attach = 56;
-    attr.max_total_mcast_qp_attach = 458_752;
-    attr.max_ah = 1 << 20;
-    attr.max_srq = 1 << 20;
+    attr.max_mw = MAX_MW as c_int;
+    attr.max_mcast_grp = MAX_MULTICAST_GROUPS as c_int;
+    attr.max_mcast_qp_attach = MAX_QPS_PER_MULTICAST_GROUP as c_int;
+    attr.max_total_mcast_qp_attach = (MAX_MULTICAST_GROUPS * MAX_QPS_PER_MULTICAST_GROUP) as c_int;
+    attr.max_ah = MAX_AH as c_int;
+    attr.max_srq = MAX_SRQ as c_int;
     attr.max_srq_wr = MAX_WR as c_int;
     attr.max_srq_sge = MAX_SGE as c_int;
     attr.max_pkeys = 1;

@@ -1,17 +1,28 @@
 //! Completion channels.
 
+use core::ptr::null_mut;
 use std::sync::Arc;
 
 use ibverbs_abi::*;
 
 use super::context::private;
 use super::ffi::Result;
+use super::handle;
 use super::object::Object;
 use crate::cancellation;
 use crate::device::events::CompletionEvents;
+use crate::device::handles::{self, Kind};
 
-/// A completion channel; its private part is the queue of its events.
-pub type Channel = Object<ibv_comp_channel, Arc<CompletionEvents>>;
+/// The private part of a completion channel.
+pub struct ChannelPrivate {
+    /// The queue of its events.
+    pub events: Arc<CompletionEvents>,
+    /// Its number in the table of objects; the public structure has no room for it.
+    handle: u32,
+}
+
+/// A completion channel.
+pub type Channel = Object<ibv_comp_channel, ChannelPrivate>;
 
 /// Creates a channel. Its `fd` is the program's to read from and is closed by [`destroy_comp_channel`].
 ///
@@ -20,15 +31,20 @@ pub type Channel = Object<ibv_comp_channel, Arc<CompletionEvents>>;
 pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_comp_channel> {
     // SAFETY: the caller passes an open context.
     let device = unsafe { private(context) }.check()?;
-    let (events, fd) = CompletionEvents::new()?;
-    let events = Arc::new(events);
-    device.add_channel(&events);
+    let reserved = handle::reserve(device, Kind::Channel)?;
+    let (events, fd) = device.add_channel()?;
     let public = ibv_comp_channel {
         context,
         fd,
         refcnt: 0,
     };
-    Ok(Channel::alloc(public, events))
+    let private = ChannelPrivate {
+        events,
+        handle: reserved.handle(),
+    };
+    let channel = Channel::alloc(public, private);
+    handle::publish(reserved, Kind::Channel, channel, context);
+    Ok(channel)
 }
 
 /// Destroys a channel.
@@ -38,13 +54,14 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
 pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
     let _no_cancellation = cancellation::disable();
     // SAFETY: the caller passes a live channel of an open context.
-    let (device, events, fd) = unsafe {
+    let (device, object, fd) = unsafe {
         let device = &private((*channel).context).device;
-        (device, Channel::of(channel).events(), (*channel).fd)
+        (device, Channel::of(channel), (*channel).fd)
     };
     if device.owned_by_this_process() {
-        device.remove_channel(&events);
+        device.remove_channel(&object.events);
     }
+    handles::remove(object.handle);
     // SAFETY: `create_comp_channel` opened the descriptor and allocated the channel; the caller says that
     // nobody uses either any more.
     unsafe {
@@ -53,9 +70,24 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
     }
 }
 
-impl Channel {
-    /// The queue of its events.
-    pub fn events(&self) -> Arc<CompletionEvents> {
-        Arc::clone(self)
+/// The completion queue that an event of the channel names by its handle; NULL if there is none. Also makes
+/// room for the events that did not fit the channel's socket: the program has just read one.
+///
+/// # Safety
+/// `channel` is live.
+pub unsafe extern "C" fn cq_of_event(channel: *mut ibv_comp_channel, handle: u64) -> *mut ibv_cq {
+    // SAFETY: the caller passes a live channel.
+    let (object, context) = unsafe { (Channel::of(channel), (*channel).context) };
+    // SAFETY: the context of a live channel is open.
+    if unsafe { private(context) }.device.owned_by_this_process() {
+        object.events.flush_backlog();
     }
+    let found = handles::object_of_event(Kind::Cq, handle);
+    let cq: *mut ibv_cq = found.map_or(null_mut(), core::ptr::with_exposed_provenance_mut);
+    // SAFETY: destroying a queue blocks until the events that were read are acknowledged, so one that is
+    // found by its handle exists.
+    if !cq.is_null() && unsafe { (*cq).channel } != channel {
+        return null_mut();
+    }
+    cq
 }

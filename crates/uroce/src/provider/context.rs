@@ -8,7 +8,8 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, ENODATA, ENOMEM};
 
-use super::channel::{self, destroy_comp_channel};
+use super::channel::{self, cq_of_event, destroy_comp_channel};
+use super::close;
 use super::ffi::{Result, ReturnToC, c_functions};
 use super::object::{Object, Zeroable};
 use super::ops_table;
@@ -16,6 +17,7 @@ use crate::cancellation;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
+use crate::device::handles::{self, Kind};
 use crate::transport;
 
 /// The private part of a device of the library's list.
@@ -67,6 +69,8 @@ static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
     index,
     create_comp_channel,
     destroy_comp_channel,
+    cq_of_event,
+    object_of_event,
     query_gid,
     query_gid_table,
     query_pkey,
@@ -167,7 +171,7 @@ unsafe fn open(
     // An error without errno says that the interface or address does not exist.
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
     let opened = Device::open(&listed.config).map_err(errno)?;
-    let (events, async_fd) = match AsyncEvents::new() {
+    let (events, async_fd) = match opened.add_context() {
         Ok(created) => created,
         Err(error) => {
             opened.close();
@@ -188,11 +192,10 @@ unsafe fn open(
     if context.is_null() {
         // SAFETY: opened above, and known to nobody else.
         unsafe { libc::close(async_fd) };
+        opened.remove_context(&events);
         opened.close();
         return Err(Errno(ENOMEM));
     }
-    let events = Arc::new(events);
-    opened.add_context(&events);
     let private = ContextPrivate {
         device: opened,
         events,
@@ -241,7 +244,8 @@ impl ContextPrivate {
     }
 }
 
-/// Closes a context. With the last one of the device, its sockets and background thread go.
+/// Closes a context, and ends the objects that the program has left in it. With the last context of the
+/// device, its sockets and background thread go.
 pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     let _no_cancellation = cancellation::disable();
     let whole = container_of(context);
@@ -249,6 +253,7 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
     // by calloc and leaves freeing it to the provider.
     unsafe {
         let private = Box::from_raw((*whole).private);
+        close::close_objects(context, &private.device);
         if private.device.owned_by_this_process() {
             private.device.remove_context(&private.events);
         }
@@ -258,6 +263,33 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
         drop(events);
         libc::free(whole.cast());
     }
+}
+
+/// The object that an async event names by its handle; NULL if there is none, or the events of its type are
+/// not about an object. Also makes room for the events that did not fit the context's socket: the program
+/// has just read one.
+unsafe extern "C" fn object_of_event(
+    context: *mut ibv_context,
+    event: *const ib_uverbs_async_event_desc,
+) -> *mut c_void {
+    // SAFETY: the library passes an open context and a readable event.
+    let (context, event) = unsafe { (private(context), &*event) };
+    if context.device.owned_by_this_process() {
+        context.events.flush_backlog();
+    }
+    let kind = match event.event_type {
+        IBV_EVENT_CQ_ERR => Kind::Cq,
+        IBV_EVENT_QP_FATAL
+        | IBV_EVENT_QP_REQ_ERR
+        | IBV_EVENT_QP_ACCESS_ERR
+        | IBV_EVENT_COMM_EST
+        | IBV_EVENT_SQ_DRAINED
+        | IBV_EVENT_QP_LAST_WQE_REACHED => Kind::Qp,
+        IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
+        _ => return null_mut(),
+    };
+    let found = handles::object_of_event(kind, event.element);
+    found.map_or(null_mut(), core::ptr::with_exposed_provenance_mut)
 }
 
 /// The software ops that return a [`Result`].

@@ -2,7 +2,6 @@
 
 use core::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
@@ -12,10 +11,13 @@ use super::channel::Channel;
 use super::context::{completion_vectors, private};
 use super::cq_ex;
 use super::ffi::{Result, ReturnToC};
+use super::handle;
 use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
+use crate::device::events::CompletionEvents;
+use crate::device::handles::{self, Kind};
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
@@ -58,7 +60,7 @@ struct CqAttr {
 }
 
 /// # Safety
-/// `context` is open; channel and parent domain are NULL or live.
+/// `context` is open; channel and parent domain are NULL or readable.
 unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_cq> {
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
@@ -67,9 +69,14 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         return Err(Errno(EINVAL));
     }
     let has = |flag| attr.flags & flag != 0;
-    // SAFETY: a channel that is not NULL is live.
-    let channel = unsafe { (!attr.channel.is_null()).then(|| Channel::of(attr.channel).events()) };
+    // SAFETY: what is not NULL is readable, and the parent domain is checked before it is used.
+    let channel = unsafe {
+        handle::check_optional(attr.parent_domain, context)?;
+        channel_events(attr.channel, context)?
+    };
+    let reserved = handle::reserve(device, Kind::Cq)?;
     let queue = CompletionQueue::new(CompletionQueueConfig {
+        handle: reserved.handle().into(),
         capacity: attr.cqe as usize,
         channel,
         events: context_private.events.clone(),
@@ -97,12 +104,31 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         (*public).context = context;
         (*public).channel = attr.channel;
         (*public).cqe = attr.cqe as c_int;
-        (*public).handle = device.alloc_handle();
+        (*public).handle = reserved.handle();
         init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
-        let handle = &Cq::of(cq).queue.handle;
-        handle.store(cq.expose_provenance() as u64, Ordering::Relaxed);
     }
+    handle::publish(reserved, Kind::Cq, cq, context);
     Ok(cq)
+}
+
+/// The event queue of a channel; None for NULL. EINVAL for a channel of another context.
+///
+/// # Safety
+/// `channel` is NULL or live.
+unsafe fn channel_events(
+    channel: *mut ibv_comp_channel,
+    context: *mut ibv_context,
+) -> Result<Option<Arc<CompletionEvents>>> {
+    if channel.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: not NULL, so live. It is used as one of uroce's only if its context is.
+    unsafe {
+        if (*channel).context != context {
+            return Err(Errno(EINVAL));
+        }
+        Ok(Some(Channel::of(channel).events.clone()))
+    }
 }
 
 /// # Safety
@@ -178,11 +204,12 @@ pub unsafe fn create_cq_ex(
 /// # Safety
 /// `cq` is live.
 pub unsafe fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> Result<()> {
-    // SAFETY: the caller passes a live queue.
-    let object = unsafe { object(cq) };
-    if !object.device.owned_by_this_process() {
-        return Err(Errno(EACCES));
-    }
+    // SAFETY: the caller passes a readable queue, which is used further if it is live.
+    let object = unsafe {
+        handle::check(cq)?;
+        object(cq)
+    };
+    object.check()?;
     if cqe < 1 || cqe > MAX_CQE as c_int || !object.queue.resize(cqe as usize) {
         return Err(Errno(EINVAL));
     }
@@ -200,10 +227,12 @@ pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Result<()> {
     // SAFETY: the caller passes a live queue. It has no references, so only threads that acknowledge its
     // events use it until then; its own reference keeps its parent domain live.
     unsafe {
+        handle::check(cq)?;
         let private = object(cq);
         private.refs.ensure_unused()?;
+        let handle = handle::claim(cq)?;
         if private.device.owned_by_this_process() {
-            let read = private.queue.withdraw_events();
+            let read = private.queue.close_events();
             wait_until(&raw mut (*cq).mutex, &raw mut (*cq).cond, || {
                 (*cq).comp_events_completed == read.completion
                     && (*cq).async_events_completed == read.asynchronous
@@ -212,6 +241,7 @@ pub unsafe fn destroy_cq(cq: *mut ibv_cq) -> Result<()> {
         if !private.parent_domain.is_null() {
             Pd::of(private.parent_domain).refs.release();
         }
+        handles::remove(handle);
         Cq::free(cq.cast());
     }
     Ok(())
@@ -278,6 +308,15 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
 }
 
 impl CqPrivate {
+    /// EACCES in a child of the process that created the queue.
+    pub fn check(&self) -> Result<()> {
+        if self.device.owned_by_this_process() {
+            Ok(())
+        } else {
+            Err(Errno(EACCES))
+        }
+    }
+
     /// Removes the next entry. If there is none, makes progress once before. None in a child of the
     /// process that created the queue.
     pub fn next(&self) -> Option<Cqe> {

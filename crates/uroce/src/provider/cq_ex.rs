@@ -6,7 +6,7 @@
 //! `CqPrivate::current`.
 
 use ibverbs_abi::*;
-use libc::{EINVAL, ENOENT, c_int};
+use libc::{EACCES, EINVAL, ENOENT, c_int};
 
 use super::cq::{Cq, object};
 use crate::device::completion::Cqe;
@@ -40,6 +40,10 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     let (object, known) = unsafe { (object(cq.cast()), (*attr).comp_mask == 0) };
     if !known {
         return EINVAL;
+    }
+    // Before the lock, which another thread of the parent may have held during the fork.
+    if object.check().is_err() {
+        return EACCES;
     }
     if let Some(polling) = &object.polling {
         polling.lock();

@@ -7,7 +7,7 @@ use super::attributes::{MAX_RD_ATOMIC, mtu_bytes, mtu_code};
 use super::ffi::Result;
 use super::object::Zeroable;
 use super::qp::{self, QpPrivate};
-use super::{ah, transitions};
+use super::{ah, handle, transitions};
 use crate::engine::{QpChange, QpState, Service};
 use crate::wire::Psn;
 
@@ -17,10 +17,14 @@ use crate::wire::Psn;
 /// # Safety
 /// `qp` is live, and the attributes that the mask names are readable.
 pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair and readable attributes.
-    let (object, attr) = unsafe { (qp::object(qp), &*attr) };
-    let mask = transitions::applicable(object.qp.service, mask as u32);
+    // SAFETY: the caller passes readable attributes and a readable queue pair, which is used further if
+    // it is live.
+    let (object, attr) = unsafe {
+        handle::check(qp)?;
+        (qp::object(qp), &*attr)
+    };
     let device = object.check()?;
+    let mask = transitions::applicable(object.qp.service, mask as u32);
     let mut change = requested_change(object, attr, mask)?;
     if object.qp.service == Service::Ud {
         // A UD queue pair has no path MTU attribute; its datagrams must fit the port.
@@ -124,8 +128,11 @@ pub unsafe fn query_qp(
     if mask as u32 >= IBV_QP_RATE_LIMIT {
         return Err(Errno(EOPNOTSUPP));
     }
-    // SAFETY: the caller passes a live queue pair.
-    let (object, qp) = unsafe { (qp::object(qp), &*qp) };
+    // SAFETY: the caller passes a readable queue pair, which is used further if it is live.
+    let (object, qp) = unsafe {
+        handle::check(qp)?;
+        (qp::object(qp), &*qp)
+    };
     object.check()?;
     let (current, sq_draining) = {
         let inner = object.qp.inner.lock();

@@ -7,9 +7,11 @@ use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP, c_int};
 
 use super::context::private;
 use super::ffi::Result;
+use super::handle;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{post, qp};
+use crate::device::handles::{self, Kind};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
@@ -85,8 +87,11 @@ pub unsafe fn reg_mr(
     iova: u64,
     access: c_int,
 ) -> Result<*mut ibv_mr> {
-    // SAFETY: the caller passes a live domain.
-    let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
+    // SAFETY: the caller passes a readable domain, which is used further if it is live.
+    let (context, domain) = unsafe {
+        handle::check(pd)?;
+        ((*pd).context, Pd::of(pd))
+    };
     // SAFETY: the context of a live domain is open.
     let device = unsafe { private(context) }.check()?;
     let access = access as u32;
@@ -94,6 +99,7 @@ pub unsafe fn reg_mr(
     // The copies make pointers from this integer again.
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
+    let reserved = handle::reserve(device, Kind::Mr)?;
     let key = device.memory.register(MemoryRegion {
         pd: domain.handle,
         range,
@@ -103,11 +109,13 @@ pub unsafe fn reg_mr(
     let mut mr = verbs_mr::zeroed();
     mr.ibv_mr.context = context;
     mr.ibv_mr.pd = pd;
-    mr.ibv_mr.handle = key >> 8;
+    mr.ibv_mr.handle = reserved.handle();
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.mr_type = IBV_MR_TYPE_MR;
     mr.access = access as c_int;
-    Ok(Mr::alloc(mr, ()).cast())
+    let mr = Mr::alloc(mr, ()).cast::<ibv_mr>();
+    handle::publish(reserved, Kind::Mr, mr, context);
+    Ok(mr)
 }
 
 /// Changes a region; its keys stay. EBUSY while a window is bound to it. The library makes the values of
@@ -123,13 +131,21 @@ pub unsafe fn rereg_mr(
     length: usize,
     access: c_int,
 ) -> Result<()> {
-    // SAFETY: the caller passes a live region, and no other thread changes it meanwhile.
-    let mr = unsafe { &mut *vmr };
+    // SAFETY: the caller passes a readable region, which is used further if it is live, and no other
+    // thread changes it meanwhile.
+    let mr = unsafe {
+        handle::check(&raw mut (*vmr).ibv_mr)?;
+        &mut *vmr
+    };
     // SAFETY: the context of a live region is open.
     let device = unsafe { private(mr.ibv_mr.context) }.check()?;
     let has = |flag| flags as u32 & flag != 0;
-    if has(IBV_REREG_MR_CHANGE_PD) && pd.is_null() {
-        return Err(Errno(EINVAL));
+    if has(IBV_REREG_MR_CHANGE_PD) {
+        if pd.is_null() {
+            return Err(Errno(EINVAL));
+        }
+        // SAFETY: the caller passes a readable domain with the flag.
+        unsafe { handle::check_in(pd, mr.ibv_mr.context) }?;
     }
     let new_access = has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access as u32);
     if let Some(access) = new_access {
@@ -174,12 +190,14 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
     // SAFETY: the caller passes a live region and does not use it again. Its context is open, and its
     // reference keeps its domain live.
     unsafe {
+        handle::check(&raw mut (*vmr).ibv_mr)?;
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
         if device.owned_by_this_process() {
             let removed = device.memory.deregister(mr.lkey);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
+        handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);
         Pd::of(mr.pd).refs.release();
         Mr::free(vmr);
     }
@@ -196,16 +214,22 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
         IBV_MW_TYPE_2 => MwType::Type2,
         _ => return Err(Errno(EOPNOTSUPP)),
     };
-    // SAFETY: the caller passes a live domain.
-    let (context, domain) = unsafe { ((*pd).context, Pd::of(pd)) };
+    // SAFETY: the caller passes a readable domain, which is used further if it is live.
+    let (context, domain) = unsafe {
+        handle::check(pd)?;
+        ((*pd).context, Pd::of(pd))
+    };
     // SAFETY: the context of a live domain is open.
     let device = unsafe { private(context) }.check()?;
+    let reserved = handle::reserve(device, Kind::Mw)?;
     let rkey = device.memory.alloc_mw(mw_type, domain.handle);
     domain.refs.acquire();
     let mut mw = ibv_mw::zeroed();
     (mw.context, mw.pd, mw.type_) = (context, pd, type_);
-    (mw.rkey, mw.handle) = (rkey, rkey >> 8);
-    Ok(Mw::alloc(mw, ()))
+    (mw.rkey, mw.handle) = (rkey, reserved.handle());
+    let mw = Mw::alloc(mw, ());
+    handle::publish(reserved, Kind::Mw, mw, context);
+    Ok(mw)
 }
 
 /// Frees a window, whether bound or not.
@@ -216,10 +240,12 @@ pub unsafe fn dealloc_mw(mw: *mut ibv_mw) -> Result<()> {
     // SAFETY: the caller passes a live window and does not use it again. Its context is open, and its
     // reference keeps its domain live.
     unsafe {
+        let handle = handle::claim(mw)?;
         let device = &private((*mw).context).device;
         if device.owned_by_this_process() {
             device.memory.dealloc_mw((*mw).rkey);
         }
+        handles::remove(handle);
         Pd::of((*mw).pd).refs.release();
         Mw::free(mw);
     }

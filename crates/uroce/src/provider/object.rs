@@ -49,9 +49,15 @@ pub struct Object<B, T> {
     private: T,
 }
 
+/// What is allocated for an object; see [`Object::alloc`].
+#[repr(C)]
+struct Allocation<B, T> {
+    _room: [usize; 2],
+    object: Object<B, T>,
+}
+
 impl<B, T> Object<B, T> {
-    /// An object by value, for a place that exists already.
-    pub fn new(public: B, private: T) -> Object<B, T> {
+    fn new(public: B, private: T) -> Object<B, T> {
         Object {
             public: UnsafeCell::new(public),
             private,
@@ -59,8 +65,17 @@ impl<B, T> Object<B, T> {
     }
 
     /// Allocates an object. The caller owns it, and frees it with [`Object::free`].
+    ///
+    /// Two words of room precede it, where malloc keeps its own data of free memory. So the structure of an
+    /// object that was just freed is still whole: a program that destroys it again gets ENOENT, where it
+    /// would jump through an address of malloc's.
     pub fn alloc(public: B, private: T) -> *mut B {
-        Box::into_raw(Box::new(Object::new(public, private))).cast()
+        let allocation = Box::into_raw(Box::new(Allocation {
+            _room: [0; 2],
+            object: Object::new(public, private),
+        }));
+        // SAFETY: `allocation` is valid; this takes the address of a field.
+        unsafe { (&raw mut (*allocation).object).cast() }
     }
 
     /// The object that a public structure is the beginning of.
@@ -79,8 +94,20 @@ impl<B, T> Object<B, T> {
     /// `public` is from [`Object::alloc`] of this type, and neither it nor a reference to it is used
     /// afterwards.
     pub unsafe fn free(public: *mut B) {
-        // SAFETY: `alloc` made it from a box, and the caller gives up the only use of it.
-        drop(unsafe { Box::from_raw(public.cast::<Object<B, T>>()) });
+        let before = core::mem::offset_of!(Allocation<B, T>, object);
+        // SAFETY: `alloc` made it from the box of an allocation, and the caller gives up the only use of
+        // it.
+        drop(unsafe { Box::from_raw(public.byte_sub(before).cast::<Allocation<B, T>>()) });
+    }
+
+    /// Drops the private part of an object whose context is closed. The public structure stays readable,
+    /// as with rdma-core, which frees nothing then.
+    ///
+    /// # Safety
+    /// `public` is from [`Object::alloc`] of this type, and no verb is called with it from now on.
+    pub unsafe fn abandon(public: *mut B) {
+        // SAFETY: the caller gives up the only use of the private part.
+        unsafe { core::ptr::drop_in_place(&raw mut (*public.cast::<Object<B, T>>()).private) }
     }
 
     /// The public structure.

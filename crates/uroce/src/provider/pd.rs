@@ -5,7 +5,9 @@ use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::private;
 use super::ffi::Result;
+use super::handle;
 use super::object::{Object, RefCount, Zeroable};
+use crate::device::handles::{self, Kind};
 use crate::memory::PdHandle;
 
 /// The private part of a protection domain.
@@ -26,17 +28,28 @@ struct Parents {
 
 /// A protection domain or parent domain.
 pub type Pd = Object<ibv_pd, PdPrivate>;
+/// The private part of a thread domain.
+pub struct TdPrivate {
+    /// Parent domains that were created from it.
+    refs: RefCount,
+    /// Its number in the table of objects; the public structure has no room for it.
+    handle: u32,
+}
+
 /// A thread domain, whose objects one thread at a time uses. uroce locks them nevertheless: locks without
 /// contention are cheap.
-pub type Td = Object<ibv_td, RefCount>;
+pub type Td = Object<ibv_td, TdPrivate>;
 
 /// # Safety
 /// `context` is open.
 pub unsafe fn alloc_pd(context: *mut ibv_context) -> Result<*mut ibv_pd> {
     // SAFETY: the caller passes an open context.
     let device = unsafe { private(context) }.check()?;
-    let handle = device.alloc_handle();
-    Ok(new_pd(context, handle, PdHandle(handle), None))
+    let reserved = handle::reserve(device, Kind::Pd)?;
+    let number = PdHandle(device.alloc_handle());
+    let pd = new_pd(context, reserved.handle(), number, None);
+    handle::publish(reserved, Kind::Pd, pd, context);
+    Ok(pd)
 }
 
 fn new_pd(
@@ -66,14 +79,17 @@ pub unsafe fn dealloc_pd(pd: *mut ibv_pd) -> Result<()> {
     // SAFETY: the caller passes a live domain. A parent domain holds references to its parents, so they
     // are live. Without references nothing else uses the domain.
     unsafe {
+        handle::check(pd)?;
         let private = Pd::of(pd);
         private.refs.ensure_unused()?;
+        let handle = handle::claim(pd)?;
         if let Some(parents) = &private.parents {
             Pd::of(parents.pd).refs.release();
             if !parents.td.is_null() {
-                Td::of(parents.td).release();
+                Td::of(parents.td).refs.release();
             }
         }
+        handles::remove(handle);
         Pd::free(pd);
     }
     Ok(())
@@ -88,13 +104,18 @@ pub unsafe fn alloc_td(
     attr: *mut ibv_td_init_attr,
 ) -> Result<*mut ibv_td> {
     // SAFETY: the caller passes an open context and readable attributes.
-    unsafe {
-        private(context).check()?;
-        if (*attr).comp_mask != 0 {
-            return Err(Errno(EINVAL));
-        }
+    let (device, comp_mask) = unsafe { (private(context).check()?, (*attr).comp_mask) };
+    if comp_mask != 0 {
+        return Err(Errno(EINVAL));
     }
-    Ok(Td::alloc(ibv_td { context }, RefCount::default()))
+    let reserved = handle::reserve(device, Kind::Td)?;
+    let private = TdPrivate {
+        refs: RefCount::default(),
+        handle: reserved.handle(),
+    };
+    let td = Td::alloc(ibv_td { context }, private);
+    handle::publish(reserved, Kind::Td, td, context);
+    Ok(td)
 }
 
 /// Fails with EBUSY while a parent domain uses it.
@@ -104,7 +125,9 @@ pub unsafe fn alloc_td(
 pub unsafe fn dealloc_td(td: *mut ibv_td) -> Result<()> {
     // SAFETY: the caller passes a live domain; without references nothing else uses it.
     unsafe {
-        Td::of(td).ensure_unused()?;
+        let private = Td::of(td);
+        private.refs.ensure_unused()?;
+        handles::remove(private.handle);
         Td::free(td);
     }
     Ok(())
@@ -129,17 +152,26 @@ pub unsafe fn alloc_parent_domain(
     if attr.pd.is_null() {
         return Err(Errno(EINVAL));
     }
-    // SAFETY: the attributes name live domains.
-    let parent = unsafe { Pd::of(attr.pd) };
+    // SAFETY: the attributes name a readable protection domain, which is used further if it is live, and
+    // a thread domain that is NULL or live.
+    let (parent, td) = unsafe {
+        handle::check_in(attr.pd, context)?;
+        if attr.td.as_ref().is_some_and(|td| td.context != context) {
+            return Err(Errno(EINVAL));
+        }
+        let td = (!attr.td.is_null()).then(|| Td::of(attr.td));
+        (Pd::of(attr.pd), td)
+    };
+    let reserved = handle::reserve(device, Kind::ParentDomain)?;
     parent.refs.acquire();
-    if !attr.td.is_null() {
-        // SAFETY: not NULL, so live.
-        unsafe { Td::of(attr.td) }.acquire();
+    if let Some(td) = td {
+        td.refs.acquire();
     }
     let parents = Parents {
         pd: attr.pd,
         td: attr.td,
     };
-    let public_handle = device.alloc_handle();
-    Ok(new_pd(context, public_handle, parent.handle, Some(parents)))
+    let pd = new_pd(context, reserved.handle(), parent.handle, Some(parents));
+    handle::publish(reserved, Kind::ParentDomain, pd, context);
+    Ok(pd)
 }

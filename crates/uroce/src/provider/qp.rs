@@ -12,8 +12,9 @@ use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use super::srq::Xrcd;
 use super::wr_api::{self, WrSession};
-use super::{cq, srq};
+use super::{cq, handle, srq};
 use crate::device::Device;
+use crate::device::handles::{self, Kind, Reserved};
 use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
 use crate::engine::{Limits, QpConfig, Service};
 use crate::sync::Mutex;
@@ -60,6 +61,23 @@ impl QpPrivate {
     }
 }
 
+impl QpPrivate {
+    /// Ends the queue pair, or, of an XRC target that is open several times, this object's part in it.
+    /// Returns how many of its events the program has read.
+    pub fn leave_device(&self) -> u32 {
+        self.device.detach_from_all(&self.qp);
+        let is_last = {
+            let mut listeners = self.qp.listeners.lock();
+            listeners.retain(|listener| !Arc::ptr_eq(listener, &self.listener));
+            listeners.is_empty()
+        };
+        if is_last {
+            self.device.remove_queue_pair(&self.qp);
+        }
+        self.listener.close()
+    }
+}
+
 /// The objects that a queue pair uses and keeps live. Each is NULL or live.
 #[derive(Clone, Copy)]
 struct QpRefs {
@@ -89,6 +107,21 @@ impl QpRefs {
             (refs.recv_cq, refs.srq) = (core::ptr::null_mut(), core::ptr::null_mut());
         }
         refs
+    }
+
+    /// ENOENT or EINVAL if an object does not exist or is of another context.
+    ///
+    /// # Safety
+    /// Each object is NULL or readable.
+    unsafe fn check(&self, context: *mut ibv_context) -> Result<()> {
+        // SAFETY: the caller says that what is not NULL is readable.
+        unsafe {
+            handle::check_optional(self.pd, context)?;
+            handle::check_optional(self.send_cq, context)?;
+            handle::check_optional(self.recv_cq, context)?;
+            handle::check_optional(self.srq, context)?;
+            handle::check_optional(self.xrcd.cast::<verbs_xrcd>(), context)
+        }
     }
 
     /// Calls `call` with the reference count of each object.
@@ -268,6 +301,9 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
         wr_api::check_ops(service, init.send_ops_flags)?;
     }
     let refs = QpRefs::new(service, init);
+    // SAFETY: the caller says that the objects are readable or NULL.
+    unsafe { refs.check(context) }?;
+    let reserved = handle::reserve(device, Kind::Qp)?;
     let sq_sig_all = init.sq_sig_all != 0;
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(ENOMEM));
     let qpn = device.net.alloc_qpn().map_err(errno)?;
@@ -284,9 +320,9 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     // SAFETY: the caller says that the objects are live or NULL.
     let config = unsafe { refs.config(engine, device) };
     let qp = Arc::new(QueuePair::new(config));
-    device.add_queue_pair(qp.clone());
     let new = NewQp {
-        qp,
+        reserved,
+        qp: qp.clone(),
         refs,
         qp_context: init.qp_context,
         qp_type: init.qp_type,
@@ -296,11 +332,14 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
         extended,
     };
     // SAFETY: the context is open, and the objects are live or NULL.
-    Ok(unsafe { new.alloc(context, context_private) })
+    let object = unsafe { new.alloc(context, context_private) };
+    device.add_queue_pair(qp);
+    Ok(object)
 }
 
 /// What the object of a new queue pair is made of.
 struct NewQp {
+    reserved: Reserved,
     qp: Arc<QueuePair>,
     refs: QpRefs,
     qp_context: *mut core::ffi::c_void,
@@ -321,11 +360,10 @@ impl NewQp {
         context: *mut ibv_context,
         context_private: &ContextPrivate,
     ) -> *mut ibv_qp {
-        // The listener is in the object and needs the object's address: so allocate first, then fill.
-        let place = Box::into_raw(Box::<Qp>::new_uninit());
-        let handle = place.expose_provenance() as u64;
-        let listener = Arc::new(QpListener::new(handle, context_private.events.clone()));
-        self.qp.listeners.lock().push(listener.clone());
+        let listener = Arc::new(QpListener::new(
+            self.reserved.handle().into(),
+            context_private.events.clone(),
+        ));
         // SAFETY: the caller says that the objects are live or NULL.
         unsafe { self.refs.for_each(RefCount::acquire) };
         let extended = self.extended;
@@ -334,17 +372,15 @@ impl NewQp {
             device: context_private.device.clone(),
             cap: self.cap,
             sq_sig_all: self.sq_sig_all,
-            listener,
+            listener: listener.clone(),
             ah_attr: Mutex::new(None),
             wr_session: extended.then(Box::default),
             refs: self.refs,
-            qp: self.qp,
+            qp: self.qp.clone(),
         };
-        // SAFETY: `place` is allocated for one object, which this function still owns and which never
-        // moves.
-        unsafe {
-            (*place).write(Qp::new(public, private));
-            let object = place.cast::<verbs_qp>();
+        let object = Qp::alloc(public, private);
+        // SAFETY: allocated above, known to nobody else, and never moved.
+        let public = unsafe {
             let public = &raw mut (*object).u.qp;
             init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
             if extended {
@@ -352,7 +388,11 @@ impl NewQp {
                 wr_api::set_functions(&mut (*object).u.qp_ex);
             }
             public
-        }
+        };
+        // Whole, so events and other threads may find it from now on.
+        handle::publish(self.reserved, Kind::Qp, public, context);
+        self.qp.listeners.lock().push(listener);
+        public
     }
 
     /// The public structure. Its mutex and condition are zeros, to be initialised in place.
@@ -366,7 +406,7 @@ impl NewQp {
         qp.send_cq = self.refs.send_cq;
         qp.recv_cq = self.refs.recv_cq;
         qp.srq = self.refs.srq;
-        qp.handle = self.qp.qpn;
+        qp.handle = self.reserved.handle();
         qp.qp_num = self.qp.qpn;
         qp.state = self.state;
         qp.qp_type = self.qp_type;
@@ -398,8 +438,11 @@ pub unsafe fn open_qp(
         ..ibv_qp_init_attr_ex::zeroed()
     };
     let refs = QpRefs::new(Service::XrcRecv, &init);
-    // SAFETY: the mask says that the domain is named; it is live.
-    let domain = unsafe { &Xrcd::of(attr.xrcd.cast()).domain };
+    // SAFETY: the mask says that the domain is named; it is readable, and used further if it is live.
+    let domain = unsafe {
+        refs.check(context)?;
+        &Xrcd::of(attr.xrcd.cast()).domain
+    };
     let qp = device.queue_pair(attr.qp_num).ok_or(Errno(EINVAL))?;
     let in_domain = |xrcd: &Arc<_>| Arc::ptr_eq(xrcd, domain);
     if !qp.xrcd.as_ref().is_some_and(in_domain) {
@@ -407,6 +450,7 @@ pub unsafe fn open_qp(
     }
     let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
     let new = NewQp {
+        reserved: handle::reserve(device, Kind::Qp)?,
         qp,
         refs,
         qp_context: if has_context {
@@ -431,21 +475,19 @@ pub unsafe fn open_qp(
 /// # Safety
 /// `qp` is live; after success it is freed.
 pub unsafe fn destroy_qp(qp: *mut ibv_qp) -> Result<()> {
-    // SAFETY: the caller passes a live queue pair.
-    let object = unsafe { object(qp) };
-    if object.device.owned_by_this_process() {
-        if object.qp.service == Service::Ud && object.device.is_attached(&object.qp) {
-            return Err(Errno(EBUSY));
-        }
-        let is_last = {
-            let mut listeners = object.qp.listeners.lock();
-            listeners.retain(|listener| !Arc::ptr_eq(listener, &object.listener));
-            listeners.is_empty()
-        };
-        if is_last {
-            object.device.remove_queue_pair(&object.qp);
-        }
-        let read = object.listener.withdraw_events();
+    // SAFETY: the caller passes a readable queue pair, which is used further if it is live.
+    let object = unsafe {
+        handle::check(qp)?;
+        object(qp)
+    };
+    let owned = object.device.owned_by_this_process();
+    if owned && object.qp.service == Service::Ud && object.device.is_attached(&object.qp) {
+        return Err(Errno(EBUSY));
+    }
+    // SAFETY: the queue pair is readable.
+    let handle = unsafe { handle::claim(qp) }?;
+    if owned {
+        let read = object.leave_device();
         // SAFETY: the mutex, the condition and the counter that they guard are the live queue pair's.
         unsafe {
             wait_until(&raw mut (*qp).mutex, &raw mut (*qp).cond, || {
@@ -456,6 +498,7 @@ pub unsafe fn destroy_qp(qp: *mut ibv_qp) -> Result<()> {
     // SAFETY: the queue pair's references have kept the objects live. The caller does not use the queue
     // pair any more, nor is `object` used after the free.
     unsafe {
+        handles::remove(handle);
         object.refs.for_each(RefCount::release);
         Qp::free(qp.cast());
     }

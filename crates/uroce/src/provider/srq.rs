@@ -1,7 +1,6 @@
 //! Shared receive queues and XRC domains.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ibverbs_abi::*;
 use libc::{EACCES, EAGAIN, EBADF, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
@@ -10,10 +9,12 @@ use super::attributes::{MAX_SGE, MAX_WR};
 use super::context::private;
 use super::cq::{self, Cq};
 use super::ffi::{Result, ReturnToC};
+use super::handle;
 use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use super::post;
 use crate::device::Device;
+use crate::device::handles::{self, Kind, Reserved};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
 use crate::device::xrc::{FileId, XrcDomain};
 
@@ -21,6 +22,8 @@ use crate::device::xrc::{FileId, XrcDomain};
 pub struct SrqPrivate {
     /// The queue.
     pub queue: Arc<SharedReceiveQueue>,
+    /// The domain of an XRC queue.
+    xrcd: Option<Arc<XrcDomain>>,
     /// The device that it was created on.
     pub device: Arc<Device>,
     /// Queue pairs that receive from it.
@@ -36,6 +39,26 @@ pub struct XrcdPrivate {
     pub domain: Arc<XrcDomain>,
     /// Queue pairs and SRQs that were created in the domain.
     pub refs: RefCount,
+}
+
+impl SrqPrivate {
+    /// EACCES in a child of the process that created the queue.
+    fn check(&self) -> Result<()> {
+        if self.device.owned_by_this_process() {
+            Ok(())
+        } else {
+            Err(Errno(EACCES))
+        }
+    }
+
+    /// Ends the queue: peers do not find it any more, and no receive of it is filled. Returns how many of
+    /// its events the program has read.
+    pub fn leave_device(&self) -> u32 {
+        if let Some(xrcd) = &self.xrcd {
+            xrcd.remove(&self.queue);
+        }
+        self.queue.close()
+    }
 }
 
 /// An XRC domain.
@@ -112,14 +135,20 @@ pub unsafe fn create_srq_ex(
     let device = context_private.check()?;
     let is_xrc = check_init_attr(init)?;
     // SAFETY: `check_init_attr` has seen that the mask names a domain, and for XRC the other two;
-    // objects that the mask names are live.
+    // objects that the mask names are readable, and used further if they are live.
     let (pd, xrc) = unsafe {
+        handle::check_in(init.pd, context)?;
+        if is_xrc {
+            handle::check_in(init.xrcd.cast::<verbs_xrcd>(), context)?;
+            handle::check_in(init.cq, context)?;
+        }
         let xrc = is_xrc.then(|| XrcParts {
             xrcd: Xrcd::of(init.xrcd.cast()),
             cq: cq::object(init.cq),
         });
         (Pd::of(init.pd), xrc)
     };
+    let reserved = handle::reserve(device, Kind::Srq)?;
     let number = device.alloc_handle() & SRQN_MASK;
     let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
         sizes: SrqSizes {
@@ -130,60 +159,56 @@ pub unsafe fn create_srq_ex(
         pd: pd.handle,
         number,
         cq: xrc.as_ref().map(|xrc| xrc.cq.queue.clone()),
+        handle: reserved.handle().into(),
         events: context_private.events.clone(),
     }));
     pd.refs.acquire();
     if let Some(xrc) = &xrc {
         xrc.cq.refs.acquire();
         xrc.xrcd.refs.acquire();
+    }
+    let srq = new_srq(context, init, xrc.as_ref(), queue.clone(), device, reserved);
+    if let Some(xrc) = &xrc {
+        // From now on peers find it.
         xrc.xrcd.domain.add(&queue);
     }
-    Ok(new_srq(context, init, xrc.is_some(), queue, device))
+    Ok(srq)
 }
 
 /// Allocates the object of a new queue.
 fn new_srq(
     context: *mut ibv_context,
     init: &ibv_srq_init_attr_ex,
-    is_xrc: bool,
+    xrc: Option<&XrcParts>,
     queue: Arc<SharedReceiveQueue>,
     device: &Arc<Device>,
+    reserved: Reserved,
 ) -> *mut ibv_srq {
     let mut public = verbs_srq::zeroed();
     public.srq.context = context;
     public.srq.pd = init.pd;
     public.srq.srq_context = init.srq_context;
-    public.srq.handle = queue.number;
+    public.srq.handle = reserved.handle();
     public.srq_type = IBV_SRQT_BASIC;
-    if is_xrc {
+    if xrc.is_some() {
         public.srq_type = IBV_SRQT_XRC;
         (public.xrcd, public.cq, public.srq_num) = (init.xrcd.cast(), init.cq, queue.number);
     }
     let private = SrqPrivate {
-        queue: queue.clone(),
+        queue,
+        xrcd: xrc.map(|xrc| xrc.xrcd.domain.clone()),
         device: device.clone(),
         refs: RefCount::default(),
     };
     let srq = Srq::alloc(public, private);
-    let handle = srq.expose_provenance() as u64;
-    queue.handle.store(handle, Ordering::Relaxed);
     // SAFETY: allocated above, known to nobody else, and never moved.
-    unsafe {
+    let public = unsafe {
         let public = &raw mut (*srq).srq;
         init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
         public
-    }
-}
-
-impl SrqPrivate {
-    /// EACCES in a child of the process that created the queue.
-    fn check(&self) -> Result<()> {
-        if self.device.owned_by_this_process() {
-            Ok(())
-        } else {
-            Err(Errno(EACCES))
-        }
-    }
+    };
+    handle::publish(reserved, Kind::Srq, public, context);
+    public
 }
 
 /// EINVAL for an unknown mask, or sizes that do not fit each other or what is queued.
@@ -191,8 +216,12 @@ impl SrqPrivate {
 /// # Safety
 /// `srq` is live, `attr` readable.
 pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int) -> Result<()> {
-    // SAFETY: the caller passes a live queue and readable attributes.
-    let (object, attr) = unsafe { (object(srq), &*attr) };
+    // SAFETY: the caller passes readable attributes and a readable queue, which is used further if it is
+    // live.
+    let (object, attr) = unsafe {
+        handle::check(srq)?;
+        (object(srq), &*attr)
+    };
     object.check()?;
     let has = |bit| mask as u32 & bit != 0;
     let max_wr = has(IBV_SRQ_MAX_WR).then_some(attr.max_wr);
@@ -212,8 +241,11 @@ pub unsafe fn modify_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr, mask: c_int
 /// # Safety
 /// `srq` is live, `attr` writable.
 pub unsafe fn query_srq(srq: *mut ibv_srq, attr: *mut ibv_srq_attr) -> Result<()> {
-    // SAFETY: the caller passes a live queue.
-    let object = unsafe { object(srq) };
+    // SAFETY: the caller passes a readable queue, which is used further if it is live.
+    let object = unsafe {
+        handle::check(srq)?;
+        object(srq)
+    };
     object.check()?;
     let queue = &object.queue;
     let sizes = queue.sizes();
@@ -235,6 +267,7 @@ pub unsafe fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> Result<()> {
     // SAFETY: the caller passes a live queue, whose public structure is a verbs_srq, and a writable
     // number.
     unsafe {
+        handle::check(srq)?;
         let public = object(srq).public();
         if (*public).srq_type != IBV_SRQT_XRC {
             return Err(Errno(EOPNOTSUPP));
@@ -254,15 +287,14 @@ pub unsafe fn destroy_srq(srq: *mut ibv_srq) -> Result<()> {
     // protection domain live. It has no references itself, so only threads that acknowledge events use
     // it.
     unsafe {
+        handle::check(srq)?;
         let object = object(srq);
         object.refs.ensure_unused()?;
+        let handle = handle::claim(srq)?;
         let public = object.public();
         let xrcd = (!(*public).xrcd.is_null()).then(|| Xrcd::of((*public).xrcd));
         if object.device.owned_by_this_process() {
-            if let Some(xrcd) = xrcd {
-                xrcd.domain.remove(&object.queue);
-            }
-            let read = object.queue.withdraw_events();
+            let read = object.leave_device();
             wait_until(&raw mut (*srq).mutex, &raw mut (*srq).cond, || {
                 (*srq).events_completed == read
             });
@@ -271,6 +303,7 @@ pub unsafe fn destroy_srq(srq: *mut ibv_srq) -> Result<()> {
             xrcd.refs.release();
             cq::object((*public).cq).refs.release();
         }
+        handles::remove(handle);
         Pd::of((*srq).pd).refs.release();
         Srq::free(srq.cast());
     }
@@ -325,12 +358,15 @@ pub unsafe fn open_xrcd(
     } else {
         named_domain(device, attr.fd, attr.oflags)?
     };
+    let reserved = handle::reserve(device, Kind::Xrcd)?;
     let mut public = verbs_xrcd::zeroed();
     public.xrcd.context = context;
     public.comp_mask = VERBS_XRCD_HANDLE;
-    public.handle = device.alloc_handle();
+    public.handle = reserved.handle();
     let refs = RefCount::default();
-    Ok(Xrcd::alloc(public, XrcdPrivate { domain, refs }).cast())
+    let xrcd = Xrcd::alloc(public, XrcdPrivate { domain, refs });
+    handle::publish(reserved, Kind::Xrcd, xrcd, context);
+    Ok(xrcd.cast())
 }
 
 /// The domain that a file names. It is created if there is none and `oflags` has O_CREAT, else EAGAIN.
@@ -368,8 +404,11 @@ pub unsafe fn close_xrcd(xrcd: *mut ibv_xrcd) -> Result<()> {
     // SAFETY: the caller passes a live domain, whose public structure begins with the ibv_xrcd. Without
     // references nothing else uses it.
     unsafe {
-        Xrcd::of(xrcd.cast()).refs.ensure_unused()?;
-        Xrcd::free(xrcd.cast());
+        let xrcd = xrcd.cast::<verbs_xrcd>();
+        handle::check(xrcd)?;
+        Xrcd::of(xrcd).refs.ensure_unused()?;
+        handles::remove(handle::claim(xrcd)?);
+        Xrcd::free(xrcd);
     }
     Ok(())
 }

@@ -1,0 +1,306 @@
+//! Handles: the numbers by which the process's verbs objects are known, as a kernel's `uobject` handles are.
+//!
+//! A handle stands in the public structure (`ibv_qp.handle`, ...) and in the events of the object. Whoever
+//! gets one back, from a structure that the program may have freed or from a socket that another process
+//! may have written to, looks it up here and never takes it for an address.
+//!
+//! The table is the process's, not a device's: an event says which table to look in only by its handle.
+//! Its lock is held across a fork, so that a child can destroy what it has inherited.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::sync::Mutex;
+
+/// What a handle stands for, in the order in which closing a context destroys objects: each kind uses
+/// objects of later kinds only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// `ibv_qp`.
+    Qp,
+    /// `ibv_ah`.
+    Ah,
+    /// `ibv_mw`.
+    Mw,
+    /// `ibv_mr`.
+    Mr,
+    /// `ibv_srq`.
+    Srq,
+    /// `ibv_cq`.
+    Cq,
+    /// `ibv_comp_channel`.
+    Channel,
+    /// `ibv_xrcd`.
+    Xrcd,
+    /// `ibv_pd` that is a parent domain.
+    ParentDomain,
+    /// `ibv_pd`.
+    Pd,
+    /// `ibv_td`.
+    Td,
+}
+
+const KINDS: usize = Kind::Td as usize + 1;
+
+/// How many objects of each kind a device has.
+#[derive(Default)]
+pub struct ObjectCounts([AtomicU32; KINDS]);
+
+/// A handle has an index in its lower bits, and the number of the slot's use in the upper ones.
+const INDEX_BITS: u32 = 24;
+const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
+
+/// There is no room for another object: the device's limit, or 2^24 objects of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+/// An object that the program has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// What it is.
+    pub kind: Kind,
+    /// Its handle.
+    pub handle: u32,
+    /// The address of its public structure.
+    pub object: usize,
+    /// The address of its `ibv_context`.
+    context: usize,
+    /// Its destruction has begun: [`claim`] has succeeded.
+    claimed: bool,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// The upper bits of the present handle, or of the next one if the slot is free.
+    use_number: u8,
+    object: Option<Registered>,
+    /// Set from [`reserve`] to [`remove`].
+    counts: Option<(Kind, Arc<ObjectCounts>)>,
+}
+
+struct Table {
+    slots: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+static TABLE: Mutex<Table> = Mutex::new(Table {
+    slots: Vec::new(),
+    free: Vec::new(),
+});
+
+/// Locks the table, so that it is whole in the child. [`after_fork`] unlocks it.
+pub fn before_fork() {
+    core::mem::forget(TABLE.lock());
+}
+
+/// Unlocks the table in the parent and in the child.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork() {
+    // SAFETY: `before_fork` locked the table in this thread, as the caller says.
+    unsafe { TABLE.force_unlock() };
+}
+
+impl Table {
+    /// The slot of a handle that is in use.
+    fn slot(&mut self, handle: u32) -> Option<&mut Slot> {
+        let slot = self.slots.get_mut((handle & INDEX_MASK) as usize)?;
+        let present = slot.counts.is_some() && u32::from(slot.use_number) == handle >> INDEX_BITS;
+        present.then_some(slot)
+    }
+
+    /// The object of this handle, if it is of this kind.
+    fn object(&mut self, kind: Kind, handle: u32) -> Option<&mut Registered> {
+        let object = self.slot(handle)?.object.as_mut()?;
+        (object.kind == kind).then_some(object)
+    }
+}
+
+/// A handle of an object that is being created. Dropped, it is free again.
+pub struct Reserved(u32);
+
+/// Takes a handle for a new object. Fails if the device has `limit` objects of the kind already.
+pub fn reserve(kind: Kind, counts: &Arc<ObjectCounts>, limit: u32) -> Result<Reserved, Full> {
+    let count = &counts.0[kind as usize];
+    let room = |count| (count < limit).then_some(count + 1);
+    count
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
+        .map_err(|_| Full)?;
+    let mut table = TABLE.lock();
+    if table.slots.is_empty() {
+        // So that no handle is 0.
+        table.slots.push(Slot::default());
+    }
+    let index = match table.free.pop() {
+        Some(index) => index,
+        None if table.slots.len() <= INDEX_MASK as usize => {
+            table.slots.push(Slot::default());
+            (table.slots.len() - 1) as u32
+        }
+        None => {
+            count.fetch_sub(1, Ordering::Relaxed);
+            return Err(Full);
+        }
+    };
+    let slot = &mut table.slots[index as usize];
+    slot.counts = Some((kind, counts.clone()));
+    Ok(Reserved(index | u32::from(slot.use_number) << INDEX_BITS))
+}
+
+impl Reserved {
+    /// The handle.
+    pub fn handle(&self) -> u32 {
+        self.0
+    }
+
+    /// Makes the handle stand for an object, which is initialised: from now on others find it.
+    pub fn publish(self, kind: Kind, object: usize, context: usize) {
+        let handle = self.0;
+        if let Some(slot) = TABLE.lock().slot(handle) {
+            slot.object = Some(Registered {
+                kind,
+                handle,
+                object,
+                context,
+                claimed: false,
+            });
+        }
+        core::mem::forget(self);
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        remove(self.0);
+    }
+}
+
+/// Frees the handle of an object that is destroyed.
+pub fn remove(handle: u32) {
+    let mut table = TABLE.lock();
+    let Some(slot) = table.slot(handle) else {
+        return;
+    };
+    slot.object = None;
+    slot.use_number = slot.use_number.wrapping_add(1);
+    if let Some((kind, counts)) = slot.counts.take() {
+        counts.0[kind as usize].fetch_sub(1, Ordering::Relaxed);
+    }
+    table.free.push(handle & INDEX_MASK);
+}
+
+/// Whether `handle` is that of the object at `object`, which is not being destroyed.
+pub fn is_live(kind: Kind, handle: u32, object: usize) -> bool {
+    let mut table = TABLE.lock();
+    let found = table.object(kind, handle);
+    found.is_some_and(|found| found.object == object && !found.claimed)
+}
+
+/// Begins the destruction of an object. Of several threads that destroy the same object, one gets true.
+pub fn claim(kind: Kind, handle: u32, object: usize) -> bool {
+    let mut table = TABLE.lock();
+    match table.object(kind, handle) {
+        Some(found) if found.object == object && !found.claimed => {
+            found.claimed = true;
+            true
+        }
+        _ => false,
+    }
+}
+
+/// The address of the object that an event is about, whose destruction may have begun.
+pub fn object_of_event(kind: Kind, handle: u64) -> Option<usize> {
+    let handle = u32::try_from(handle).ok()?;
+    let mut table = TABLE.lock();
+    table.object(kind, handle).map(|found| found.object)
+}
+
+/// The objects of a context, in the order of [`Kind`].
+pub fn of_context(context: usize) -> Vec<Registered> {
+    let table = TABLE.lock();
+    let all = table.slots.iter().filter_map(|slot| slot.object);
+    let mut objects: Vec<_> = all.filter(|object| object.context == context).collect();
+    objects.sort_by_key(|object| object.kind);
+    objects
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UNLIMITED: u32 = u32::MAX;
+
+    fn add(kind: Kind, object: usize, context: usize) -> u32 {
+        let reserved = reserve(kind, &Arc::default(), UNLIMITED).unwrap();
+        let handle = reserved.handle();
+        reserved.publish(kind, object, context);
+        handle
+    }
+
+    #[test]
+    fn only_the_right_handle_finds_an_object() {
+        let handle = add(Kind::Cq, 0x1000, 1);
+        assert_ne!(handle, 0);
+        assert!(is_live(Kind::Cq, handle, 0x1000));
+        assert!(!is_live(Kind::Qp, handle, 0x1000));
+        assert!(!is_live(Kind::Cq, handle, 0x1008));
+        assert!(!is_live(Kind::Cq, handle ^ 1 << INDEX_BITS, 0x1000));
+        assert!(!is_live(Kind::Cq, INDEX_MASK, 0x1000));
+        assert_eq!(
+            object_of_event(Kind::Cq, handle.into()),
+            Some(0x1000),
+            "an event"
+        );
+        assert_eq!(object_of_event(Kind::Cq, 0x4141_4141_4141_4141), None);
+        assert_eq!(object_of_event(Kind::Cq, u64::from(handle) | 1 << 32), None);
+        assert_eq!(object_of_event(Kind::Cq, 0), None);
+        remove(handle);
+        assert!(!is_live(Kind::Cq, handle, 0x1000));
+        let again = add(Kind::Cq, 0x1000, 1);
+        assert_ne!(again, handle, "a handle that is used again at once");
+        remove(handle);
+        assert!(is_live(Kind::Cq, again, 0x1000));
+        remove(again);
+    }
+
+    #[test]
+    fn destruction_begins_once() {
+        let handle = add(Kind::Qp, 0x2000, 2);
+        assert!(!claim(Kind::Qp, handle, 0x2008));
+        assert!(claim(Kind::Qp, handle, 0x2000));
+        assert!(!claim(Kind::Qp, handle, 0x2000));
+        assert!(!is_live(Kind::Qp, handle, 0x2000));
+        // Events that the program has read before are delivered.
+        assert_eq!(object_of_event(Kind::Qp, handle.into()), Some(0x2000));
+        remove(handle);
+        assert_eq!(object_of_event(Kind::Qp, handle.into()), None);
+    }
+
+    #[test]
+    fn limits_are_per_device_and_kind() {
+        let counts = Arc::default();
+        let first = reserve(Kind::Pd, &counts, 1).unwrap();
+        assert_eq!(reserve(Kind::Pd, &counts, 1).err(), Some(Full));
+        drop(reserve(Kind::Td, &counts, 1).unwrap());
+        drop(reserve(Kind::Pd, &Arc::default(), 1).unwrap());
+        drop(first);
+        assert!(reserve(Kind::Pd, &counts, 1).is_ok());
+    }
+
+    #[test]
+    fn objects_of_a_context_come_in_the_order_of_their_kinds() {
+        let context = 0x3333;
+        let (pd, qp) = (
+            add(Kind::Pd, 0x3000, context),
+            add(Kind::Qp, 0x3100, context),
+        );
+        let other = add(Kind::Qp, 0x3200, 0x3334);
+        let unpublished = reserve(Kind::Mr, &Arc::default(), UNLIMITED).unwrap();
+        let found: Vec<u32> = of_context(context).iter().map(|o| o.handle).collect();
+        assert_eq!(found, [qp, pd]);
+        drop(unpublished);
+        [pd, qp, other].into_iter().for_each(remove);
+        assert_eq!(of_context(context), []);
+    }
+}

@@ -1,0 +1,134 @@
+//! The checks that the kernel makes of an object which a verb names: that it exists, and belongs to the
+//! context.
+//!
+//! Every verb but those of the data path makes them before it uses the private part of an object. So an
+//! object that the program has freed already, or whose handle it has changed, is refused. (The memory of a
+//! freed object must not have been used again: see [`super::object::Object::alloc`].)
+
+use std::sync::Arc;
+
+use ibverbs_abi::*;
+use libc::{EINVAL, ENOENT, ENOMEM};
+
+use super::attributes;
+use super::ffi::Result;
+use crate::device::Device;
+use crate::device::handles::{self, Kind, Reserved};
+
+/// A public structure with a handle.
+pub trait Handled {
+    /// What it can be.
+    const KINDS: &'static [Kind];
+
+    /// Its handle.
+    fn handle(&self) -> u32;
+
+    /// The context that it was created in.
+    fn context(&self) -> *mut ibv_context;
+}
+
+macro_rules! handled {
+    ($($of:ident $(. $inner:ident)?: $($kind:ident)|*;)*) => { $(
+        impl Handled for $of {
+            const KINDS: &'static [Kind] = &[$(Kind::$kind),*];
+
+            fn handle(&self) -> u32 {
+                self.handle
+            }
+
+            fn context(&self) -> *mut ibv_context {
+                self$(.$inner)?.context
+            }
+        }
+    )* };
+}
+handled! {
+    ibv_ah: Ah;
+    ibv_cq: Cq;
+    ibv_mr: Mr;
+    ibv_mw: Mw;
+    ibv_pd: Pd | ParentDomain;
+    ibv_qp: Qp;
+    ibv_srq: Srq;
+    verbs_xrcd.xrcd: Xrcd;
+}
+
+/// The handle of an object that exists. ENOENT if it does not, or its handle was changed.
+///
+/// # Safety
+/// `object` is readable.
+pub unsafe fn check<B: Handled>(object: *mut B) -> Result<u32> {
+    // SAFETY: the caller passes a readable object.
+    let handle = unsafe { (*object).handle() };
+    let is_live = |kind: &Kind| handles::is_live(*kind, handle, object.addr());
+    if B::KINDS.iter().any(is_live) {
+        Ok(handle)
+    } else {
+        Err(Errno(ENOENT))
+    }
+}
+
+/// [`check`] for an object that another one is created with. EINVAL if it is of another context: its
+/// handle says nothing there.
+///
+/// # Safety
+/// `object` is readable.
+pub unsafe fn check_in<B: Handled>(object: *mut B, context: *mut ibv_context) -> Result<()> {
+    // SAFETY: the caller passes a readable object.
+    unsafe {
+        check(object)?;
+        if (*object).context() != context {
+            return Err(Errno(EINVAL));
+        }
+    }
+    Ok(())
+}
+
+/// [`check_in`] for an object that may be NULL.
+///
+/// # Safety
+/// `object` is NULL or readable.
+pub unsafe fn check_optional<B: Handled>(object: *mut B, context: *mut ibv_context) -> Result<()> {
+    if object.is_null() {
+        return Ok(());
+    }
+    // SAFETY: not NULL, so the caller says that it is readable.
+    unsafe { check_in(object, context) }
+}
+
+/// Begins the destruction of an object; the caller removes its handle. ENOENT as in [`check`], and if
+/// another thread destroys it.
+///
+/// # Safety
+/// `object` is readable.
+pub unsafe fn claim<B: Handled>(object: *mut B) -> Result<u32> {
+    // SAFETY: the caller passes a readable object.
+    let handle = unsafe { (*object).handle() };
+    let claim = |kind: &Kind| handles::claim(*kind, handle, object.addr());
+    if B::KINDS.iter().any(claim) {
+        Ok(handle)
+    } else {
+        Err(Errno(ENOENT))
+    }
+}
+
+/// A handle for a new object. ENOMEM if the device has as many of its kind as it reports to allow.
+pub fn reserve(device: &Arc<Device>, kind: Kind) -> Result<Reserved> {
+    let limit = match kind {
+        Kind::Qp => attributes::MAX_QP,
+        Kind::Ah => attributes::MAX_AH,
+        Kind::Mw => attributes::MAX_MW,
+        Kind::Mr => attributes::MAX_MR,
+        Kind::Srq => attributes::MAX_SRQ,
+        Kind::Cq => attributes::MAX_CQ,
+        Kind::Pd => attributes::MAX_PD,
+        Kind::Channel | Kind::Xrcd | Kind::ParentDomain | Kind::Td => u32::MAX,
+    };
+    handles::reserve(kind, &device.objects, limit).map_err(|handles::Full| Errno(ENOMEM))
+}
+
+/// Makes the handle known as that of `object`, which is initialised and has it.
+pub fn publish<B>(reserved: Reserved, kind: Kind, object: *mut B, context: *mut ibv_context) {
+    // Events and closing contexts make a pointer from the address again.
+    reserved.publish(kind, object.expose_provenance(), context.addr());
+}
