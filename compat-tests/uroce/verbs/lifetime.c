@@ -1,5 +1,5 @@
-/* How long objects exist: events of many objects and of none, what closing a context ends, handles that are wrong,
- * limits. */
+/* How long objects exist: events of many objects and of none, what closing a context ends, handles that are
+ * wrong, limits. */
 #include <sys/socket.h>
 
 #include "check.h"
@@ -145,10 +145,9 @@ static void wrong_handles(struct rig *rig)
 	struct ibv_ah_attr ah_attr = { .is_global = 1,
 				       .port_num = PORT,
 				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
-	struct ibv_qp_init_attr init = { .send_cq = rig->cq,
-					 .recv_cq = rig->cq,
-					 .cap = { 1, 1, 1, 1, 0 },
-					 .qp_type = IBV_QPT_RC };
+	struct ibv_qp_init_attr init = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 1, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
 	struct ibv_ah *ah = ibv_create_ah(rig->pd, &ah_attr);
 	struct ibv_qp *qp = ibv_create_qp(rig->pd, &init);
 	struct ibv_srq_attr srq_attr = {};
