@@ -181,25 +181,25 @@ impl Host for QpHost<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use ibverbs_abi::*;
 
     use super::*;
     use crate::device::events::AsyncEvents;
     use crate::device::queue_pair::QueuePairConfig;
-    use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
+    use crate::device::shared_queue::{SrqConfig, SrqSizes};
+    use crate::device::wait::Waker;
     use crate::device::xrc::XrcDomain;
     use crate::engine::{Limits, QpConfig};
     use crate::memory::{Memory, MemoryRegion, MrRange};
 
     fn srq(number: u32, pd: PdHandle) -> Arc<SharedReceiveQueue> {
-        let (events, _file) = AsyncEvents::new().unwrap();
+        let (events, _file) = AsyncEvents::new(Arc::new(Waker::new().unwrap())).unwrap();
         let sizes = SrqSizes {
             max_wr: 1,
             limit: 0,
         };
         Arc::new(SharedReceiveQueue::new(SrqConfig {
+            handle: number.into(),
             sizes,
             max_sge: 1,
             pd,
