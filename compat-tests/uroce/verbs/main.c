@@ -12,10 +12,10 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*check)(void);
 	} all[] = {
-		{ "objects", check_objects }, { "memory", check_memory },     { "states", check_states },
-		{ "posting", check_posting }, { "building", check_building }, { "queues", check_queues },
-		{ "process", check_process }, { "windows", check_windows },   { "kernel", check_kernel },
-		{ "gids", check_gid_order },  { "cancel", check_cancel },     { "errors", check_errors },
+		{ "objects", check_objects },   { "memory", check_memory },     { "states", check_states },
+		{ "posting", check_posting },   { "building", check_building }, { "queues", check_queues },
+		{ "process", check_process },   { "windows", check_windows },   { "kernel", check_kernel },
+		{ "gids", check_gid_order },    { "cancel", check_cancel },     { "errors", check_errors },
 		{ "lifetime", check_lifetime },
 	};
 

@@ -372,14 +372,29 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Starts the background thread, with all signals blocked: the program's threads handle them.
+/// Signals that an instruction of a thread causes: only that thread can handle them, and the kernel ends the
+/// process if they are blocked. The program may have a handler, for example to make a page accessible.
+const SYNCHRONOUS_SIGNALS: [i32; 6] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+];
+
+/// Starts the background thread, with all signals blocked but [`SYNCHRONOUS_SIGNALS`]: the program's
+/// threads handle the others.
 fn spawn_background_thread(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
-    let mut all = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut previous = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are writable; each call initialises the set that the next one reads.
     unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), previous.as_mut_ptr());
+        libc::sigfillset(blocked.as_mut_ptr());
+        for signal in SYNCHRONOUS_SIGNALS {
+            libc::sigdelset(blocked.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), previous.as_mut_ptr());
     }
     let thread = thread::Builder::new()
         .name("uroce".into())

@@ -61,12 +61,35 @@ fn a_device_is_shared_then_idle_then_closed() {
         assert!(switches() - before <= 3, "{} wakeups", switches() - before);
     }
 
+    // The program's handlers for faults run in the thread; other signals do not reach it.
+    for signal in 1..=31 {
+        let never_blocked = [libc::SIGKILL, libc::SIGSTOP].contains(&signal);
+        let expected = !never_blocked && !SYNCHRONOUS_SIGNALS.contains(&signal);
+        let blocked = blocked_signals() >> (signal - 1) & 1 == 1;
+        assert_eq!(blocked, expected, "signal {signal}");
+    }
+
     second.close();
     expect_threads(0);
     drop(first);
     let again = Device::open(&config).unwrap();
     expect_threads(1);
     again.close();
+}
+
+/// The signals that the background thread blocks, as a bit mask.
+fn blocked_signals() -> u64 {
+    std::fs::read_dir("/proc/self/task")
+        .unwrap()
+        .filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok())
+        .filter(|status| status.starts_with("Name:\turoce\n"))
+        .find_map(|status| {
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigBlk:"))?;
+            u64::from_str_radix(mask.trim(), 16).ok()
+        })
+        .unwrap()
 }
 
 /// How often the background threads have gone to sleep.
