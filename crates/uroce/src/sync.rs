@@ -9,9 +9,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::time::{Duration, Instant};
 
-use lock_api::GuardNoSend;
 pub use lock_api::RawMutex as RawMutexApi;
+use lock_api::{GuardNoSend, RawMutexTimed};
 
 const UNLOCKED: u32 = 0;
 const LOCKED: u32 = 1;
@@ -49,12 +50,36 @@ unsafe impl RawMutexApi for RawMutex {
     #[inline]
     unsafe fn unlock(&self) {
         if self.0.swap(UNLOCKED, Ordering::Release) == CONTENDED {
-            self.futex(libc::FUTEX_WAKE, 1);
+            self.futex(libc::FUTEX_WAKE, 1, None);
         }
     }
 
     fn is_locked(&self) -> bool {
         self.0.load(Ordering::Relaxed) != UNLOCKED
+    }
+}
+
+// SAFETY: a lock is taken as `RawMutexApi` says, or not at all.
+unsafe impl RawMutexTimed for RawMutex {
+    type Duration = Duration;
+    type Instant = Instant;
+
+    fn try_lock_for(&self, timeout: Duration) -> bool {
+        self.try_lock_until(Instant::now() + timeout)
+    }
+
+    fn try_lock_until(&self, end: Instant) -> bool {
+        if self.try_lock() {
+            return true;
+        }
+        while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            self.futex(libc::FUTEX_WAIT, CONTENDED, Some(left));
+        }
+        true
     }
 }
 
@@ -69,13 +94,18 @@ impl RawMutex {
             }
         }
         while self.0.swap(CONTENDED, Ordering::Acquire) != UNLOCKED {
-            self.futex(libc::FUTEX_WAIT, CONTENDED);
+            self.futex(libc::FUTEX_WAIT, CONTENDED, None);
         }
     }
 
-    /// Blocks while the word is `value`, or wakes up to `value` threads. Not a cancellation point.
-    fn futex(&self, operation: i32, value: u32) {
-        // SAFETY: the word is valid for reads; a null timeout is none. Every error means that the caller
+    /// Blocks while the word is `value`, for `timeout` at most, or wakes up to `value` threads. Not a
+    /// cancellation point.
+    fn futex(&self, operation: i32, value: u32, timeout: Option<Duration>) {
+        let timeout = timeout.map(|timeout| libc::timespec {
+            tv_sec: timeout.as_secs() as libc::time_t,
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error means that the caller
         // is to look at the word again, which it does.
         unsafe {
             libc::syscall(
@@ -83,7 +113,9 @@ impl RawMutex {
                 self.0.as_ptr(),
                 operation | libc::FUTEX_PRIVATE_FLAG,
                 value,
-                core::ptr::null::<libc::timespec>(),
+                timeout
+                    .as_ref()
+                    .map_or(core::ptr::null(), core::ptr::from_ref),
             );
         }
     }
@@ -131,6 +163,18 @@ mod tests {
             }
         });
         assert_eq!(counter.into_inner(), 10_000 * THREADS as u64);
+    }
+
+    #[test]
+    fn a_wait_with_a_timeout_ends() {
+        let lock = Mutex::new(());
+        let guard = lock.lock();
+        assert!(lock.try_lock_for(Duration::from_millis(1)).is_none());
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| lock.try_lock_for(Duration::from_secs(60)).is_some());
+            drop(guard);
+            assert!(waiter.join().unwrap());
+        });
     }
 
     #[test]

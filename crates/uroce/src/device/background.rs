@@ -25,11 +25,12 @@ impl Device {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let mut policy = WakeupPolicy::new(cpus);
         let mut check_interface_at = clock::after(clock::now(), INTERFACE_CHECK_INTERVAL);
+        let mut all_sent = true;
         let mut polls_seen = activity.polls.load(Ordering::Relaxed);
         while !activity.stop.load(Ordering::Relaxed) {
-            let backlog = !self.retry_events();
+            let backlog = !self.retry_events() || !all_sent;
             let by_packet = self.sleep(policy.sleep_mode(), backlog);
-            self.send_deferred();
+            all_sent = self.send_deferred();
             let total_polls = activity.polls.load(Ordering::Relaxed);
             let polls = total_polls.wrapping_sub(polls_seen);
             polls_seen = total_polls;
@@ -40,6 +41,10 @@ impl Device {
             });
             if !stays_suspended {
                 activity.wakeups_suspended.store(false, Ordering::Relaxed);
+                // A poller that still defers sees this, or its packets are sent now: see
+                // `finish_receiving`.
+                fence(Ordering::SeqCst);
+                all_sent &= self.send_deferred();
                 self.on_wakeup(&mut policy, by_packet, polls);
             }
             let now = clock::now();
@@ -55,7 +60,7 @@ impl Device {
         let activity = &self.activity;
         // Blocks: its holder may be a poller that is scheduled out, and spinning would keep it from
         // running.
-        let mut inbox = self.inbox.lock();
+        let mut inbox = self.inboxes.take();
         // With the inbox locked, only pollers that do not get it count empty polls.
         let empty_polls = activity.empty_polls.load(Ordering::Relaxed);
         let packets_before = activity.packets.load(Ordering::Relaxed);
@@ -93,7 +98,7 @@ impl Device {
         let (mut until, mut result) = (clock::after(begin, time), BusyPoll::Empty);
         loop {
             // If a poller has the inbox, that one takes the packets.
-            let Some(mut inbox) = self.inbox.try_lock() else {
+            let Some(mut inbox) = self.inboxes.try_take() else {
                 break;
             };
             let packets_before = activity.packets.load(Ordering::Relaxed);

@@ -53,6 +53,14 @@ impl AtomicTime {
         Time(self.0.load(Ordering::Relaxed))
     }
 
+    /// Changes the time to `new` if it is `old`. Returns whether it was.
+    pub fn replace(&self, old: Time, new: Time) -> bool {
+        let result = self
+            .0
+            .compare_exchange(old.0, new.0, Ordering::Relaxed, Ordering::Relaxed);
+        result.is_ok()
+    }
+
     /// Changes the time. Relaxed: it orders no other memory access.
     pub fn store(&self, time: Time) {
         self.0.store(time.0, Ordering::Relaxed);

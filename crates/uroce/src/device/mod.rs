@@ -6,6 +6,7 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `patience.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
 //! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
@@ -14,7 +15,7 @@
 //! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
 //! protocol (`engine`).
 //!
-//! Lock order: the inbox; a queue pair; then those of a completion queue, a shared receive queue, an XRC
+//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive queue, an XRC
 //! domain, the memory table, the timers and an event queue.
 
 mod background;
@@ -24,6 +25,7 @@ pub mod completion;
 pub mod events;
 pub mod fork;
 pub mod handles;
+mod patience;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
@@ -47,10 +49,11 @@ use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::memory::Memory;
 use crate::sync::{Mutex, RwLock};
-use crate::transport::{Inbox, Net};
+use crate::transport::Net;
 use crate::wire::{gid_of, ip_of};
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
 use handles::ObjectCounts;
+use patience::Inboxes;
 use progress::Activity;
 use queue_pair::QueuePair;
 use timers::Timers;
@@ -87,8 +90,8 @@ pub struct Device {
     timers: Mutex<Timers>,
     /// Queue pairs that have something to send, which was deferred.
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
-    /// Locked by the thread that receives.
-    inbox: Mutex<Inbox>,
+    /// Held by the thread that receives.
+    inboxes: Inboxes,
     activity: Activity,
     /// Wakes the background thread up.
     waker: Arc<Waker>,
@@ -149,7 +152,7 @@ impl Device {
             generation,
             timers: Mutex::default(),
             deferred_sends: Mutex::default(),
-            inbox: Mutex::new(Inbox::new()),
+            inboxes: Inboxes::new(),
             activity: Activity::new(),
             waker: Arc::new(Waker::new()?),
         })
@@ -407,5 +410,7 @@ fn spawn_background_thread(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
     thread
 }
 
+#[cfg(test)]
+mod preemption_tests;
 #[cfg(test)]
 mod tests;

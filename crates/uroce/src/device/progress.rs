@@ -11,10 +11,13 @@
 //! message. Where no thread polls and the next packet comes soon, it busy-polls before it sleeps: a
 //! wakeup costs more than the rest of a message. (`busy_poll.rs`)
 //!
-//! Invariant: the packets of a batch are sent before the lock of their queue pair is released, so that
-//! they leave in PSN order.
+//! Invariant: a thread that has packets of a queue pair to send reserves its send turn before it unlocks
+//! it, so that they leave in PSN order. No system call is made with a queue pair locked: that is where a
+//! thread is most likely to be preempted, and others could not serve the queue pair meanwhile
+//! (`patience.rs`).
 
 use std::cell::RefCell;
+use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -22,8 +25,9 @@ use std::time::Duration;
 use lock_api::ArcMutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
+use super::patience::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
-use super::queue_pair::{Inner, QueuePair};
+use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::sync::RawMutex;
@@ -125,13 +129,15 @@ impl Device {
         work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
+        qp.patience.locked();
         let now = clock::now();
         if inner.send_deferred {
-            self.send(qp, &mut inner, now);
+            self.send(qp, inner, now);
+            inner = qp.inner.lock();
         }
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
-        self.send(qp, &mut inner, now);
+        self.send(qp, inner, now);
         result
     }
 
@@ -143,27 +149,25 @@ impl Device {
         work: impl FnOnce(&mut Qp, &mut QpHost<'_>) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
+        qp.patience.locked();
         let now = clock::now();
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host);
         if engine.may_defer_transmit() {
             self.defer_send(qp, &mut inner);
         } else {
-            self.send(qp, &mut inner, now);
+            self.send(qp, inner, now);
         }
         result
     }
 
-    /// Sends what the queue pair may send now.
-    fn send(&self, qp: &QueuePair, inner: &mut Inner, now: Time) {
-        with_outbox(|outbox| {
-            self.fill_outbox(qp, inner, now, outbox);
-            self.flush_outbox(qp, inner, outbox);
-        });
+    /// Unlocks the queue pair, and sends what it may send now.
+    fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
+        with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
     }
 
     /// Leaves what the queue pair has to send to the thread that looks for packets next.
-    fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
+    pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
         if !inner.send_deferred {
             inner.send_deferred = true;
             self.deferred_sends.lock().push(qp.clone());
@@ -172,27 +176,69 @@ impl Device {
     }
 
     /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
-    /// was deferred, as its peer may be waiting for an ACK, and lets no thread run it from now on.
+    /// was deferred, as its peer may be waiting for an ACK, and lets no thread run it from now on. Another
+    /// thread may still send packets that it has taken from the queue pair before.
     pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
-        if inner.send_deferred {
-            self.send(qp, &mut inner, clock::now());
+        while inner.send_deferred {
+            inner.send_deferred = false;
+            self.send(qp, inner, clock::now());
+            inner = qp.inner.lock();
         }
         inner.destroy();
     }
 
-    /// Adds what the queue pair may send now to the batch.
-    fn fill_outbox(&self, qp: &QueuePair, inner: &mut Inner, now: Time, outbox: &mut Outbox) {
-        let (engine, mut host) = inner.split(qp);
-        while let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) {
-            self.net.push(outbox, qp.qpn, &packet);
+    /// [`Device::send`], through this thread's outbox.
+    fn send_batches(
+        &self,
+        qp: &QueuePair,
+        mut inner: impl DerefMut<Target = Inner>,
+        now: Time,
+        outbox: &mut Outbox,
+    ) {
+        let mut more = self.fill_outbox(qp, &mut inner, now, outbox);
+        self.unlock_and_flush(qp, inner, outbox);
+        while more {
+            // If another thread has it locked, that one sends the rest.
+            let Ok(mut inner) = qp.lock_unless_preempted() else {
+                break;
+            };
+            more = self.fill_outbox(qp, &mut inner, now, outbox);
+            self.unlock_and_flush(qp, inner, outbox);
         }
     }
 
-    /// Sends the batch, and arms the queue pair's timer.
-    fn flush_outbox(&self, qp: &QueuePair, inner: &Inner, outbox: &mut Outbox) {
+    /// Adds what the queue pair may send now to the batch. Returns whether the batch is full, so that
+    /// there may be more.
+    fn fill_outbox(
+        &self,
+        qp: &QueuePair,
+        inner: &mut Inner,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let (engine, mut host) = inner.split(qp);
+        while !outbox.is_full() {
+            let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
+                return false;
+            };
+            self.net.push(outbox, qp.qpn, &packet);
+        }
+        true
+    }
+
+    /// Arms the queue pair's timer, unlocks it and sends the batch.
+    fn unlock_and_flush(
+        &self,
+        qp: &QueuePair,
+        inner: impl DerefMut<Target = Inner>,
+        outbox: &mut Outbox,
+    ) {
+        self.arm_timer(qp, &inner);
+        let turn = (!outbox.is_empty()).then(|| qp.send_turn());
+        drop(inner);
         self.net.flush(outbox);
-        self.arm_timer(qp, inner);
+        drop(turn);
     }
 
     /// Arms the device's timer for the queue pair, unless it is armed for an earlier time already. Wakes
@@ -225,7 +271,7 @@ impl Device {
     /// Receives packets and runs due timers, in a thread that has found a completion queue empty.
     pub fn poll(&self) {
         // The thread that has the inbox makes progress for all.
-        let Some(mut inbox) = self.inbox.try_lock() else {
+        let Some(mut inbox) = self.inboxes.try_take() else {
             return self.on_empty_poll();
         };
         let activity = &self.activity;
@@ -243,19 +289,31 @@ impl Device {
         }
     }
 
-    /// Sends what [`Device::defer_send`] has deferred.
-    pub(super) fn send_deferred(&self) {
+    /// Sends what [`Device::defer_send`] has deferred. Returns false if some of it still is, because the
+    /// thread that runs its queue pair is taken for preempted.
+    pub(super) fn send_deferred(&self) -> bool {
         if !self.activity.has_deferred.load(Ordering::Relaxed) {
-            return;
+            return true;
         }
         self.activity.has_deferred.store(false, Ordering::Relaxed);
         let next = || self.deferred_sends.lock().pop();
+        let mut skipped = Vec::new();
         while let Some(qp) = next() {
-            if let Some(mut inner) = qp.lock() {
-                inner.send_deferred = false;
-                self.send(&qp, &mut inner, clock::now());
+            match qp.lock_unless_preempted() {
+                Ok(mut inner) => {
+                    inner.send_deferred = false;
+                    self.send(&qp, inner, clock::now());
+                }
+                Err(Unavailable::Preempted) => skipped.push(qp),
+                Err(Unavailable::Destroyed) => {}
             }
         }
+        if skipped.is_empty() {
+            return true;
+        }
+        self.deferred_sends.lock().append(&mut skipped);
+        self.activity.has_deferred.store(true, Ordering::Relaxed);
+        false
     }
 
     /// Sends what was deferred when the process exits: skips locks that are held, as their holder may
@@ -263,8 +321,8 @@ impl Device {
     pub fn send_deferred_at_exit(&self) {
         let next = || self.deferred_sends.try_lock()?.pop();
         while let Some(qp) = next() {
-            if let Some(mut inner) = qp.inner.try_lock() {
-                self.send(&qp, &mut inner, clock::now());
+            if let Some(inner) = qp.inner.try_lock() {
+                self.send(&qp, inner, clock::now());
             }
         }
     }
@@ -281,7 +339,7 @@ impl Device {
     }
 
     /// Receives up to [`RECEIVE_ROUNDS`] batches and runs due timers. Returns the number of datagrams.
-    pub(super) fn make_progress(&self, inbox: &mut Inbox) -> usize {
+    pub(super) fn make_progress(&self, inbox: &mut InboxGuard<'_>) -> usize {
         let mut datagrams = 0;
         for _ in 0..RECEIVE_ROUNDS {
             let batch = self.receive(inbox, false);
@@ -308,10 +366,16 @@ impl Device {
 
     /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls. Returns the
     /// number of datagrams.
-    pub(super) fn receive(&self, inbox: &mut Inbox, polling: bool) -> usize {
+    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: bool) -> usize {
+        inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
         let may_defer = polling && self.activity.wakeups_suspended.load(Ordering::Relaxed);
+        self.receive_batch(inbox, may_defer)
+    }
+
+    /// [`Device::receive`]; `may_defer`: what the queue pairs have to send may be deferred.
+    pub(super) fn receive_batch(&self, inbox: &mut Inbox, may_defer: bool) -> usize {
         let mut now = None;
         let (mut one_sided, mut packets) = (false, 0);
         let mut receiving: Option<Receiving> = None;
@@ -384,16 +448,21 @@ impl Device {
         if inner.take_recv_completed() && may_defer {
             self.arm_timer(&qp, &inner);
             self.defer_send(&qp, &mut inner);
-        } else {
-            self.fill_outbox(&qp, &mut inner, now, outbox);
-            self.flush_outbox(&qp, &inner, outbox);
+            // The background thread resumes watching the sockets, fences, then sends what is deferred;
+            // here it is the other way round. So one of the two sees the other's store, and the deferred
+            // packets are not stranded if no thread polls again.
+            fence(Ordering::SeqCst);
+            if self.activity.wakeups_suspended.load(Ordering::Relaxed) {
+                return;
+            }
         }
+        self.send_batches(&qp, inner, now, outbox);
     }
 
     /// Runs the timers that are due, if the first has been due for `slack`. All packets that have arrived
     /// are received first: an ACK that arrived in time must not count as late because this process was
     /// descheduled.
-    pub(super) fn run_timers(&self, inbox: &mut Inbox, slack: Duration) {
+    pub(super) fn run_timers(&self, inbox: &mut InboxGuard<'_>, slack: Duration) {
         let next = self.activity.next_timer.load();
         if next == NEVER || clock::now() < clock::after(next, slack) {
             return;
@@ -420,7 +489,11 @@ impl Device {
     }
 
     fn run_timer(&self, qp: &QueuePair, at: Time) {
-        let Some(mut inner) = qp.lock() else { return };
+        let mut inner = match qp.lock_unless_preempted() {
+            Ok(inner) => inner,
+            Err(Unavailable::Preempted) => return self.postpone_timer(qp, at),
+            Err(Unavailable::Destroyed) => return,
+        };
         // Otherwise the entry was replaced by an earlier one, or is of a destroyed queue pair that had
         // this number.
         if qp.timer_at.load() != at {
@@ -432,14 +505,28 @@ impl Device {
         if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now, &mut host);
         }
-        self.send(qp, &mut inner, now);
+        self.send(qp, inner, now);
+    }
+
+    /// Moves the timer of a queue pair that cannot be locked now.
+    fn postpone_timer(&self, qp: &QueuePair, at: Time) {
+        let later = clock::after(clock::now(), PREEMPTED_AFTER);
+        // If it fails, the thread that has the queue pair locked has armed the timer anew.
+        if qp.timer_at.replace(at, later) {
+            let mut timers = self.timers.lock();
+            timers.add(later, qp.qpn);
+            self.activity
+                .next_timer
+                .store(timers.next().unwrap_or(NEVER));
+        }
     }
 }
 
 impl Receiving {
-    /// None if the queue pair is destroyed.
+    /// None if the queue pair is destroyed, or another thread has it locked and is taken for preempted: its
+    /// packets are dropped.
     fn new(qp: Arc<QueuePair>) -> Option<Receiving> {
-        let inner = qp.lock_arc()?;
+        let inner = qp.lock_unless_preempted().ok()?;
         Some(Receiving { qp, inner })
     }
 

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use ibverbs_abi::*;
-use lock_api::{ArcMutexGuard, MutexGuard as LockGuard};
+use lock_api::{ArcMutexGuard, MutexGuard};
 
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
+use super::patience::Patience;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
@@ -73,6 +74,15 @@ pub struct Inner {
     destroyed: bool,
 }
 
+/// Why a queue pair cannot be run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Another thread has it locked and is taken for preempted.
+    Preempted,
+    /// The program has destroyed it: neither its memory nor its completion queues may be touched.
+    Destroyed,
+}
+
 /// A queue pair. Thread-safe: what changes is in [`QueuePair::inner`] and in atomics.
 pub struct QueuePair {
     /// Its number, 24 bits.
@@ -99,6 +109,11 @@ pub struct QueuePair {
     pub timer_at: AtomicTime,
     /// In an `Arc` of its own, so that a guard can outlive the borrow of the queue pair.
     pub inner: Arc<Mutex<Inner>>,
+    /// Of `inner`.
+    pub patience: Patience,
+    /// See [`QueuePair::send_turn`].
+    send_turn: Mutex<()>,
+    send_turn_patience: Patience,
 }
 
 impl QueuePair {
@@ -123,20 +138,37 @@ impl QueuePair {
                 send_deferred: false,
                 destroyed: false,
             })),
+            patience: Patience::default(),
+            send_turn: Mutex::default(),
+            send_turn_patience: Patience::default(),
         }
     }
 
-    /// Locks the queue pair for a thread that has looked it up or waited for it. None if it is destroyed:
-    /// neither its memory nor its completion queues may be touched then.
-    pub fn lock(&self) -> Option<LockGuard<'_, RawMutex, Inner>> {
-        let inner = self.inner.lock();
-        (!inner.destroyed).then_some(inner)
+    /// Locks the queue pair for a thread that has looked it up or waited for it.
+    pub fn lock_unless_preempted(&self) -> Result<ArcMutexGuard<RawMutex, Inner>, Unavailable> {
+        let inner = self.patience.lock(
+            || self.inner.try_lock_arc(),
+            |time| self.inner.try_lock_arc_for(time),
+        );
+        match inner {
+            None => Err(Unavailable::Preempted),
+            Some(inner) if inner.destroyed => Err(Unavailable::Destroyed),
+            Some(inner) => Ok(inner),
+        }
     }
 
-    /// [`QueuePair::lock`], with a guard that outlives the borrow.
-    pub fn lock_arc(&self) -> Option<ArcMutexGuard<RawMutex, Inner>> {
-        let inner = self.inner.lock_arc();
-        (!inner.destroyed).then_some(inner)
+    /// Reserves the right to send, so that packets leave in PSN order. The caller has `inner` locked, and
+    /// unlocks it before it sends: a system call is where a thread is most likely to be preempted. None if
+    /// the thread that is sending is taken for preempted: then packets leave out of order, which only
+    /// peers of a reliable service repair.
+    pub fn send_turn(&self) -> Option<MutexGuard<'_, RawMutex, ()>> {
+        if !self.service.is_reliable() {
+            return Some(self.send_turn.lock());
+        }
+        self.send_turn_patience.lock(
+            || self.send_turn.try_lock(),
+            |time| self.send_turn.try_lock_for(time),
+        )
     }
 
     /// Raises an async event for every listener.
@@ -172,7 +204,7 @@ impl Inner {
         )
     }
 
-    /// From now on [`QueuePair::lock`] returns None.
+    /// From now on [`QueuePair::lock_unless_preempted`] fails.
     pub fn destroy(&mut self) {
         self.destroyed = true;
     }

@@ -1,11 +1,14 @@
 use std::time::Duration;
 
-use super::queue_pair::QueuePairConfig;
+use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::*;
 use crate::config::Netdev;
 use crate::engine::{Limits, QpConfig};
 
-fn loopback(name: &str) -> Config {
+/// Held by tests that open devices: one of them counts threads.
+pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());
+
+pub fn loopback(name: &str) -> Config {
     Config {
         name: name.into(),
         netdev: Netdev::Interface("lo".into()),
@@ -35,6 +38,7 @@ fn expect_threads(count: usize) {
 /// One test, as its parts share the process's open devices and count its threads.
 #[test]
 fn a_device_is_shared_then_idle_then_closed() {
+    let _background_threads = BACKGROUND_THREADS.lock();
     let config = loopback("shared");
     let first = Device::open(&config).unwrap();
     let second = Device::open(&config).unwrap();
@@ -139,7 +143,7 @@ fn no_thread_runs_a_destroyed_queue_pair() {
     let looked_up = device.queue_pair(qp.qpn).unwrap();
     let destroyed = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let running = looked_up.lock().unwrap();
+        let running = looked_up.lock_unless_preempted().unwrap();
         scope.spawn(|| {
             device.remove_queue_pair(&qp);
             destroyed.store(true, Ordering::SeqCst);
@@ -152,5 +156,6 @@ fn no_thread_runs_a_destroyed_queue_pair() {
         drop(running);
     });
     assert!(destroyed.into_inner());
-    assert!(looked_up.lock().is_none() && looked_up.lock_arc().is_none());
+    let ended = looked_up.lock_unless_preempted();
+    assert_eq!(ended.err(), Some(Unavailable::Destroyed));
 }

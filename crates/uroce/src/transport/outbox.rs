@@ -79,9 +79,21 @@ impl Outbox {
         }
     }
 
+    /// Whether there is nothing to send.
+    pub fn is_empty(&self) -> bool {
+        self.buffers.is_empty()
+    }
+
+    /// Whether the batch has to be sent before the next packet.
+    pub fn is_full(&self) -> bool {
+        self.used + PACKET_MAX > BATCH_LEN || self.buffers.len() == BUFFERS_MAX
+    }
+
     /// Space for the next packet: headers, 4096 bytes of payload, padding, ICRC.
+    ///
+    /// # Panics
+    /// If the batch is full.
     pub fn buffer(&mut self) -> &mut [u8] {
-        // `Net::push` sends the batch before less than this is left.
         &mut self.bytes[self.used..self.used + PACKET_MAX]
     }
 
@@ -113,7 +125,7 @@ impl Default for Outbox {
 
 impl Net {
     /// Adds the packet that is in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, and appends
-    /// its ICRC. Sends the batch if it is full then. A packet that cannot be sent, because its GID index is
+    /// its ICRC. A packet that cannot be sent, because its GID index is
     /// not in the table or its destination is of another address family, is dropped.
     pub fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
         let table = outbox.table.get_or_insert_with(|| self.table());
@@ -163,9 +175,6 @@ impl Net {
         let icrc = flow.icrc(&outbox.bytes[start..end], fragmentation);
         outbox.bytes[end..end + ICRC_LEN].copy_from_slice(&icrc);
         outbox.used += len;
-        if outbox.used + PACKET_MAX > BATCH_LEN || outbox.buffers.len() == BUFFERS_MAX {
-            self.flush(outbox);
-        }
     }
 
     /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send

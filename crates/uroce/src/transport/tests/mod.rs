@@ -86,6 +86,9 @@ fn push(
     len: usize,
     path: AddressVector,
 ) {
+    if outbox.is_full() {
+        net.flush(outbox);
+    }
     let buffer = outbox.buffer();
     let head = headers.write(buffer);
     buffer[head..head + len].copy_from_slice(&payload(headers.bth.psn.get(), len));

@@ -1,0 +1,211 @@
+//! Locks of the data path whose holder may be preempted.
+//!
+//! On a busy host a thread can be runnable and not run for hundreds of milliseconds. If it holds a lock
+//! meanwhile, no other thread could acknowledge packets, and peers would give their queue pairs up. So a
+//! thread that works for others waits for such a lock for a limited time, and then does without it.
+//!
+//! | held by a preempted thread | what the others do |
+//! |---|---|
+//! | an inbox | receive through another one ([`Inboxes`]) |
+//! | a queue pair | drop its packets, as a network may; serve the other queue pairs |
+//! | the send turn of a queue pair | of a reliable service: send out of order, which the peer repairs |
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_api::MutexGuard;
+
+use super::clock::{self, AtomicTime};
+use crate::engine::Time;
+use crate::sync::{Mutex, RawMutex};
+use crate::transport::Inbox;
+
+/// A thread that holds a lock for this long is taken for preempted. Longer than a batch takes, also one
+/// that waits for the socket's send buffer; much shorter than a peer's ack timeout times its retries.
+pub const PREEMPTED_AFTER: Duration = Duration::from_millis(8);
+/// How many threads may be preempted while they receive before the others have to wait.
+const INBOXES: usize = 4;
+
+/// What threads know of the holder of a lock.
+#[derive(Default)]
+pub struct Patience {
+    /// A thread has waited in full since the lock was taken last: the next ones do not wait at all.
+    exhausted: AtomicBool,
+}
+
+impl Patience {
+    /// Takes the lock. None if its holder is taken for preempted.
+    pub fn lock<G>(
+        &self,
+        try_lock: impl Fn() -> Option<G>,
+        try_lock_for: impl FnOnce(Duration) -> Option<G>,
+    ) -> Option<G> {
+        if let Some(guard) = try_lock() {
+            self.locked();
+            return Some(guard);
+        }
+        if self.exhausted.load(Ordering::Relaxed) {
+            return None;
+        }
+        let guard = try_lock_for(PREEMPTED_AFTER);
+        self.exhausted.store(guard.is_none(), Ordering::Relaxed);
+        guard
+    }
+
+    /// The lock was taken by other means.
+    pub fn locked(&self) {
+        if self.exhausted.load(Ordering::Relaxed) {
+            self.exhausted.store(false, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What a thread must hold to receive: normally the first inbox, so that packets are handled in the order
+/// of their arrival. Each of the others stands in while the holders of all before it are preempted.
+pub struct Inboxes([Slot; INBOXES]);
+
+struct Slot {
+    inbox: Mutex<Inbox>,
+    /// Counts the batches that were received through it. Written by the holder.
+    batches: AtomicU64,
+    /// The value of `batches` that a thread without the inbox has seen first at `seen_at`.
+    seen: AtomicU64,
+    seen_at: AtomicTime,
+}
+
+/// An inbox, locked.
+pub struct InboxGuard<'a> {
+    inbox: MutexGuard<'a, RawMutex, Inbox>,
+    batches: &'a AtomicU64,
+}
+
+impl Inboxes {
+    /// Allocates the buffers of all.
+    pub fn new() -> Inboxes {
+        Inboxes(core::array::from_fn(|_| Slot {
+            inbox: Mutex::new(Inbox::new()),
+            batches: AtomicU64::new(0),
+            seen: AtomicU64::new(u64::MAX),
+            seen_at: AtomicTime::new(Time(0)),
+        }))
+    }
+
+    /// An inbox; None if another thread receives.
+    pub fn try_take(&self) -> Option<InboxGuard<'_>> {
+        for slot in &self.0 {
+            if let Some(inbox) = slot.inbox.try_lock() {
+                return Some(slot.guard(inbox));
+            }
+            if !slot.is_stuck() {
+                break;
+            }
+        }
+        None
+    }
+
+    /// An inbox. Blocks while another thread receives, and makes progress with that.
+    pub fn take(&self) -> InboxGuard<'_> {
+        loop {
+            if let Some(guard) = self.try_take() {
+                return guard;
+            }
+            let slot = &self.0[0];
+            if let Some(inbox) = slot.inbox.try_lock_for(PREEMPTED_AFTER / 4) {
+                return slot.guard(inbox);
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn guard<'a>(&'a self, inbox: MutexGuard<'a, RawMutex, Inbox>) -> InboxGuard<'a> {
+        let mut guard = InboxGuard {
+            inbox,
+            batches: &self.batches,
+        };
+        guard.on_batch();
+        guard
+    }
+
+    /// Whether the holder has not begun a batch for [`PREEMPTED_AFTER`].
+    fn is_stuck(&self) -> bool {
+        let batches = self.batches.load(Ordering::Relaxed);
+        let now = clock::now();
+        if self.seen.load(Ordering::Acquire) != batches {
+            // In this order: who sees the new count sees the new time.
+            self.seen_at.store(now);
+            self.seen.store(batches, Ordering::Release);
+            return false;
+        }
+        clock::between(self.seen_at.load(), now) >= PREEMPTED_AFTER
+    }
+}
+
+impl InboxGuard<'_> {
+    /// The holder begins a batch, so it is not preempted.
+    pub fn on_batch(&mut self) {
+        let batches = self.batches.load(Ordering::Relaxed);
+        self.batches
+            .store(batches.wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+impl Deref for InboxGuard<'_> {
+    type Target = Inbox;
+
+    fn deref(&self) -> &Inbox {
+        &self.inbox
+    }
+}
+
+impl DerefMut for InboxGuard<'_> {
+    fn deref_mut(&mut self) -> &mut Inbox {
+        &mut self.inbox
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_held_lock_is_waited_for_once() {
+        let (lock, patience) = (Mutex::new(()), Patience::default());
+        let waits = core::cell::Cell::new(0);
+        let take = || {
+            let wait = |_| {
+                waits.set(waits.get() + 1);
+                None
+            };
+            patience.lock(|| lock.try_lock(), wait).is_some()
+        };
+        assert!(take());
+        let held = lock.lock();
+        assert!(!take() && !take() && !take());
+        assert_eq!(waits.get(), 1);
+        drop(held);
+        assert!(take());
+        let held = lock.lock();
+        assert!(!take());
+        assert_eq!(waits.get(), 2);
+        drop(held);
+    }
+
+    #[test]
+    fn another_inbox_stands_in_for_one_whose_holder_is_preempted() {
+        let inboxes = Inboxes::new();
+        let mut first = inboxes.try_take().unwrap();
+        assert!(inboxes.try_take().is_none());
+        std::thread::sleep(PREEMPTED_AFTER * 2);
+        // The holder runs, so it is not replaced.
+        first.on_batch();
+        assert!(inboxes.try_take().is_none());
+        let held: Vec<_> = (1..INBOXES).map(|_| inboxes.take()).collect();
+        assert!(inboxes.try_take().is_none());
+        drop(held);
+        drop(first);
+        drop(inboxes.take());
+        assert!(inboxes.0[0].batches.load(Ordering::Relaxed) > 2);
+    }
+}

@@ -1,0 +1,212 @@
+//! What a device does while one of its threads is preempted. The test plays that thread: it takes the
+//! locks that the thread would hold, and does not run on.
+
+use std::time::{Duration, Instant};
+
+use super::queue_pair::QueuePairConfig;
+use super::tests::{BACKGROUND_THREADS, loopback};
+use super::*;
+use crate::engine::{
+    AddressVector, Limits, QpChange, QpConfig, QpState, RecvWr, SendFlags, SendOp, SendWr, Service,
+    Sges,
+};
+use crate::memory::PdHandle;
+use crate::wire::Psn;
+
+/// An RC queue pair without completion queues.
+fn queue_pair(device: &Device) -> Arc<QueuePair> {
+    let limits = Limits {
+        max_send_wr: 16,
+        max_recv_wr: 16,
+    };
+    let qp = Arc::new(QueuePair::new(QueuePairConfig {
+        engine: QpConfig {
+            service: Service::Rc,
+            qpn: device.net.alloc_qpn().unwrap(),
+            limits,
+            sq_sig_all: true,
+            has_srq: false,
+        },
+        pd: Some(PdHandle(1)),
+        send_cq: None,
+        recv_cq: None,
+        srq: None,
+        xrcd: None,
+        memory: device.memory.clone(),
+    }));
+    device.add_queue_pair(qp.clone());
+    qp
+}
+
+/// Moves the queue pair to RTS, and posts its receives.
+fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
+    let change = |state| QpChange {
+        state: Some(state),
+        ..QpChange::default()
+    };
+    let gid = device.net.gids()[1].unwrap().gid;
+    let rtr = QpChange {
+        av: Some(AddressVector {
+            dgid: gid,
+            sgid_index: 1,
+            traffic_class: 0,
+            hop_limit: 64,
+            flow_label: 0,
+        }),
+        path_mtu: Some(1024),
+        active_mtu: Some(1024),
+        dest_qpn: Some(peer.qpn),
+        rq_psn: Some(Psn::new(0)),
+        max_dest_rd_atomic: Some(1),
+        min_rnr_timer: Some(1),
+        ..change(QpState::Rtr)
+    };
+    let rts = QpChange {
+        sq_psn: Some(Psn::new(0)),
+        max_rd_atomic: Some(1),
+        timeout: Some(17),
+        retry_cnt: Some(7),
+        rnr_retry: Some(7),
+        ..change(QpState::Rts)
+    };
+    for change in [change(QpState::Init), rtr, rts] {
+        device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+    }
+    device.run_qp(qp, |engine, host, _| {
+        let wr = || RecvWr {
+            wr_id: 0,
+            sges: Sges::default(),
+        };
+        assert!((0..16).all(|_| engine.post_recv(wr(), host)));
+    });
+}
+
+/// Two queue pairs, connected.
+fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
+    let (one, other) = (queue_pair(a), queue_pair(b));
+    connect(a, &one, &other);
+    connect(b, &other, &one);
+    (one, other)
+}
+
+/// Sends an empty message.
+fn send(device: &Device, qp: &Arc<QueuePair>) {
+    let wr = SendWr {
+        wr_id: 1,
+        op: SendOp::Send,
+        flags: SendFlags::default(),
+        sges: Sges::default(),
+        inline: None,
+        ud: None,
+        xrc_srqn: 0,
+    };
+    assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+}
+
+fn is_acknowledged(qp: &QueuePair) -> bool {
+    qp.inner.lock().engine().send_depth() == 0
+}
+
+/// Repeats `step` until the queue pair's messages are acknowledged, for 20 s at most.
+fn await_ack(qp: &QueuePair, mut step: impl FnMut()) {
+    let start = Instant::now();
+    while !is_acknowledged(qp) {
+        assert!(start.elapsed() < Duration::from_secs(20), "no ACK");
+        step();
+    }
+}
+
+/// Receives, but runs no timer, so that nothing is retransmitted.
+fn receive(device: &Device) -> usize {
+    device.inboxes.take().poll_all_sockets();
+    device.receive(&mut device.inboxes.take(), false)
+}
+
+/// Devices without background threads.
+fn two_devices() -> (Device, Device) {
+    let new = |name| Device::new(&loopback(name), fork::generation()).unwrap();
+    (new("a"), new("b"))
+}
+
+/// A poller has read that it may defer, and does so after the background thread has resumed watching the
+/// sockets and has found nothing to send. No other thread polls again.
+#[test]
+fn an_ack_is_not_stranded_that_a_late_poller_defers() {
+    let (a, b) = two_devices();
+    let (one, _other) = pair(&a, &b);
+    let suspended = &b.activity.wakeups_suspended;
+    let take_request = || {
+        let mut inbox = b.inboxes.take();
+        while b.receive_batch(&mut inbox, true) == 0 {
+            inbox.poll_all_sockets();
+        }
+    };
+    suspended.store(true, Ordering::Relaxed);
+    assert!(b.send_deferred());
+    suspended.store(false, Ordering::Relaxed);
+    send(&a, &one);
+    take_request();
+    await_ack(&one, || {
+        receive(&a);
+    });
+    // The other way round: the background thread finds what the poller has deferred.
+    suspended.store(true, Ordering::Relaxed);
+    send(&a, &one);
+    take_request();
+    assert_eq!(receive(&a), 0);
+    assert!(!is_acknowledged(&one));
+    suspended.store(false, Ordering::Relaxed);
+    assert!(b.send_deferred());
+    await_ack(&one, || {
+        receive(&a);
+    });
+}
+
+/// A poller is preempted in a system call that sends, with the inbox and the send turn.
+#[test]
+fn the_background_thread_stands_in_for_a_preempted_poller() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let a = Device::open(&loopback("preempted-a")).unwrap();
+    let b = Device::open(&loopback("preempted-b")).unwrap();
+    let (one, other) = pair(&a, &b);
+    let inbox = b.inboxes.take();
+    let turn = other.send_turn().unwrap();
+    for _ in 0..8 {
+        send(&a, &one);
+        await_ack(&one, || a.poll());
+    }
+    drop(turn);
+    drop(inbox);
+    a.close();
+    b.close();
+}
+
+/// A thread is preempted with a queue pair locked, the inbox and a deferred packet: the other queue pairs
+/// are served, and this one when the thread runs on.
+#[test]
+fn a_locked_queue_pair_does_not_stop_the_others() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let a = Device::open(&loopback("locked-a")).unwrap();
+    let b = Device::open(&loopback("locked-b")).unwrap();
+    let (one, locked) = pair(&a, &b);
+    let (two, _free) = pair(&a, &b);
+    let inbox = b.inboxes.take();
+    let mut guard = locked.inner.lock();
+    b.defer_send(&locked, &mut guard);
+    let at = clock::now();
+    locked.timer_at.store(at);
+    b.timers.lock().add(at, locked.qpn);
+    b.activity.next_timer.store(at);
+    b.waker.wake();
+    send(&a, &one);
+    for _ in 0..8 {
+        send(&a, &two);
+        await_ack(&two, || a.poll());
+    }
+    assert!(!is_acknowledged(&one));
+    drop(guard);
+    await_ack(&one, || a.poll());
+    drop(inbox);
+    a.close();
+    b.close();
+}
