@@ -70,15 +70,18 @@ pub fn store(slice: &MrSlice, data: [u8; 8]) -> Option<()> {
     Some(())
 }
 
-/// Makes earlier writes to the slice visible to all CPUs, or, if `persistent`, also writes the slice's pages
-/// to the file that they are mapped from, if there is one. False if that fails.
-pub fn flush(slice: &MrSlice, persistent: bool) -> bool {
+/// Makes earlier writes visible to all CPUs.
+pub fn flush_to_cpus() {
     fence(Ordering::SeqCst);
-    if !persistent {
-        return true;
-    }
+}
+
+/// Makes earlier writes visible to all CPUs, and writes the pages of `address .. address + len` to the file
+/// that they are mapped from, if there is one. False if that fails. Blocks as long as the file's device
+/// takes.
+pub fn flush_to_file(address: usize, len: usize) -> bool {
+    flush_to_cpus();
     let page = super::prefault::page_size();
-    let start = slice.ptr as usize & !(page - 1);
-    let len = slice.ptr as usize + slice.len - start;
+    let start = address & !(page - 1);
+    let len = address + len - start;
     cancellation::msync(start, len) == 0
 }

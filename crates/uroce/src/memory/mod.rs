@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
+//! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
 //! | `prefault.rs` | whether memory is mapped, at registration |
@@ -14,6 +15,7 @@
 mod copy;
 mod keys;
 mod mr_table;
+mod pins;
 mod prefault;
 
 use std::sync::RwLockReadGuard;
@@ -23,15 +25,18 @@ use crate::sync::RwLock;
 
 use mr_table::MrTable;
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
+use pins::Pins;
 pub use prefault::prefault;
 
 /// The memory regions and windows of a device. Thread-safe.
 ///
-/// Each access looks its key up under a read lock and holds the lock during the copy. So a region whose
+/// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
+/// takes long, so it pins the region instead, and deregistration waits for it. So a region whose
 /// deregistration has returned is not accessed any more.
 #[derive(Default)]
 pub struct Memory {
     table: RwLock<MrTable>,
+    pins: Pins,
 }
 
 impl Memory {
@@ -43,14 +48,19 @@ impl Memory {
         key
     }
 
-    /// Changes a region, which keeps its key. Fails if windows are bound to it.
+    /// Changes a region, which keeps its key, and waits for flushes of the old one. Fails if windows are bound to it.
     pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
-        self.table.write().reregister(key, change)
+        self.table.write().reregister(key, change)?;
+        self.pins.wait_for(key >> 8);
+        Ok(())
     }
 
-    /// Removes a region, after copies in progress. Fails if windows are bound to it.
+    /// Removes a region, after copies and flushes in progress. Fails if windows are bound to it.
     pub fn deregister(&self, key: u32) -> Result<(), Busy> {
-        self.table.write().remove_mr(key)
+        self.table.write().remove_mr(key)?;
+        // The key is not in the table any more, so no other thread pins the region.
+        self.pins.wait_for(key >> 8);
+        Ok(())
     }
 
     /// Adds a window that is not bound; returns its R_Key.
@@ -246,7 +256,15 @@ impl Memory {
         } else {
             table.remote(rkey, va, len, access, qp)?
         };
-        copy::flush(&slice, access == Access::FlushPersistent)
+        if access != Access::FlushPersistent {
+            copy::flush_to_cpus();
+            return Ok(());
+        }
+        let mr_index = table.mr_index(rkey).ok_or(RemoteError)?;
+        let _pin = self.pins.pin(mr_index).ok_or(RemoteError)?;
+        let (start, len) = (slice.ptr as usize, slice.len);
+        drop(table);
+        copy::flush_to_file(start, len)
             .then_some(())
             .ok_or(RemoteError)
     }

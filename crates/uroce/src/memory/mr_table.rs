@@ -367,6 +367,14 @@ impl MrTable {
         }
     }
 
+    /// The index of the region that an R_Key gives access to.
+    pub fn mr_index(&self, rkey: u32) -> Option<u32> {
+        match &self.entries.get(&(rkey >> 8))?.object {
+            Object::Mr { .. } => Some(rkey >> 8),
+            Object::Mw(mw) => mw.binding.map(|binding| binding.mr_index),
+        }
+    }
+
     /// All the memory that an R_Key gives access to.
     pub fn remote_all(
         &self,

@@ -309,3 +309,56 @@ fn keys_do_not_repeat() {
     keys.dedup();
     assert_eq!(keys.len(), 10_000);
 }
+
+/// A flush that takes long stops nobody but those who take its region away.
+#[test]
+fn deregistration_waits_for_a_flush() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let key = memory.register(program.region(ALL));
+    let other = memory.register(program.region(ALL));
+    let usable = |key| {
+        memory
+            .check_local(&[sge(0x1000, 8, key)], false, PD)
+            .is_ok()
+    };
+    let deregistered = std::sync::atomic::AtomicBool::new(false);
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let pin = memory.pins.pin(key >> 8).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            memory.deregister(key).unwrap();
+            deregistered.store(true, order);
+        });
+        while usable(key) {
+            std::thread::yield_now();
+        }
+        // The key is gone, the region is not; and the table is not locked.
+        assert!(!deregistered.load(order));
+        memory.deregister(other).unwrap();
+        drop(pin);
+    });
+    assert!(deregistered.load(order));
+}
+
+#[test]
+fn a_flush_of_a_window_pins_the_region() {
+    let memory = Memory::default();
+    let mut program = Program::new();
+    let flush = IBV_ACCESS_FLUSH_GLOBAL | IBV_ACCESS_FLUSH_PERSISTENT;
+    let key = memory.register(program.region(ALL | flush));
+    let window = memory.alloc_mw(MwType::Type1, PD);
+    memory
+        .bind(&bind(window, key, 0x1000, 64, flush), &ME)
+        .unwrap();
+    let table = memory.read_table();
+    assert_eq!(table.mr_index(window), Some(key >> 8));
+    assert_eq!(table.mr_index(key), Some(key >> 8));
+    drop(table);
+    for rkey in [key, window] {
+        let result = memory.flush(rkey, 0x1000, 64, false, Access::FlushPersistent, &ME);
+        assert_eq!(result, Ok(()));
+        // Nothing stays pinned.
+        memory.pins.wait_for(key >> 8);
+    }
+}
