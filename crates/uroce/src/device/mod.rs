@@ -6,6 +6,7 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `patience.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
@@ -29,6 +30,7 @@ mod patience;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
+mod sending;
 pub mod shared_queue;
 mod timers;
 mod wait;

@@ -11,13 +11,8 @@
 //! message. Where no thread polls and the next packet comes soon, it busy-polls before it sleeps: a
 //! wakeup costs more than the rest of a message. (`busy_poll.rs`)
 //!
-//! Invariant: a thread that has packets of a queue pair to send reserves its send turn before it unlocks
-//! it, so that they leave in PSN order. No system call is made with a queue pair locked: that is where a
-//! thread is most likely to be preempted, and others could not serve the queue pair meanwhile
-//! (`patience.rs`).
+//! How packets are sent is in `sending.rs`.
 
-use std::cell::RefCell;
-use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
@@ -28,6 +23,7 @@ use super::clock::{AtomicTime, NEVER};
 use super::patience::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
+use super::sending::with_outbox;
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::sync::RawMutex;
@@ -62,7 +58,7 @@ pub struct Activity {
     /// The background thread does not watch the sockets: pollers take the packets.
     pub(super) wakeups_suspended: AtomicBool,
     /// There may be queue pairs in [`Device::deferred_sends`].
-    has_deferred: AtomicBool,
+    pub(super) has_deferred: AtomicBool,
     /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake.
     ///
     /// The thread stores this, fences, then reads [`Activity::next_timer`]. Whoever adds a timer stores
@@ -97,27 +93,6 @@ impl Activity {
 struct Receiving {
     qp: Arc<QueuePair>,
     inner: ArcMutexGuard<RawMutex, Inner>,
-}
-
-thread_local! {
-    static OUTBOX: RefCell<Option<Box<Outbox>>> = const { RefCell::new(None) };
-}
-
-/// Calls `call` with this thread's outbox.
-fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
-    // A thread that is ending may have dropped its outbox already.
-    let mut outbox = OUTBOX
-        .try_with(|cell| cell.try_borrow_mut().ok()?.take())
-        .ok()
-        .flatten()
-        .unwrap_or_else(|| Box::new(Outbox::new()));
-    let result = call(&mut outbox);
-    let _ = OUTBOX.try_with(|cell| {
-        if let Ok(mut cell) = cell.try_borrow_mut() {
-            *cell = Some(outbox);
-        }
-    });
-    result
 }
 
 impl Device {
@@ -161,89 +136,9 @@ impl Device {
         result
     }
 
-    /// Unlocks the queue pair, and sends what it may send now.
-    fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
-        with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
-    }
-
-    /// Leaves what the queue pair has to send to the thread that looks for packets next.
-    pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
-        if !inner.send_deferred {
-            inner.send_deferred = true;
-            self.deferred_sends.lock().push(qp.clone());
-            self.activity.has_deferred.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
-    /// was deferred, as its peer may be waiting for an ACK, and lets no thread run it from now on. Another
-    /// thread may still send packets that it has taken from the queue pair before.
-    pub(super) fn end_qp(&self, qp: &QueuePair) {
-        let mut inner = qp.inner.lock();
-        while inner.send_deferred {
-            inner.send_deferred = false;
-            self.send(qp, inner, clock::now());
-            inner = qp.inner.lock();
-        }
-        inner.destroy();
-    }
-
-    /// [`Device::send`], through this thread's outbox.
-    fn send_batches(
-        &self,
-        qp: &QueuePair,
-        mut inner: impl DerefMut<Target = Inner>,
-        now: Time,
-        outbox: &mut Outbox,
-    ) {
-        let mut more = self.fill_outbox(qp, &mut inner, now, outbox);
-        self.unlock_and_flush(qp, inner, outbox);
-        while more {
-            // If another thread has it locked, that one sends the rest.
-            let Ok(mut inner) = qp.lock_unless_preempted() else {
-                break;
-            };
-            more = self.fill_outbox(qp, &mut inner, now, outbox);
-            self.unlock_and_flush(qp, inner, outbox);
-        }
-    }
-
-    /// Adds what the queue pair may send now to the batch. Returns whether the batch is full, so that
-    /// there may be more.
-    fn fill_outbox(
-        &self,
-        qp: &QueuePair,
-        inner: &mut Inner,
-        now: Time,
-        outbox: &mut Outbox,
-    ) -> bool {
-        let (engine, mut host) = inner.split(qp);
-        while !outbox.is_full() {
-            let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
-                return false;
-            };
-            self.net.push(outbox, qp.qpn, &packet);
-        }
-        true
-    }
-
-    /// Arms the queue pair's timer, unlocks it and sends the batch.
-    fn unlock_and_flush(
-        &self,
-        qp: &QueuePair,
-        inner: impl DerefMut<Target = Inner>,
-        outbox: &mut Outbox,
-    ) {
-        self.arm_timer(qp, &inner);
-        let turn = (!outbox.is_empty()).then(|| qp.send_turn());
-        drop(inner);
-        self.net.flush(outbox);
-        drop(turn);
-    }
-
     /// Arms the device's timer for the queue pair, unless it is armed for an earlier time already. Wakes
     /// the background thread up if that would sleep past it.
-    fn arm_timer(&self, qp: &QueuePair, inner: &Inner) {
+    pub(super) fn arm_timer(&self, qp: &QueuePair, inner: &Inner) {
         let Some(at) = inner.engine().next_timeout() else {
             return;
         };
@@ -286,44 +181,6 @@ impl Device {
             // The packets may have completed what the thread waits for: do not delay it.
             self.run_timers(&mut inbox, TIMER_SLACK);
             activity.empty_polls.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Sends what [`Device::defer_send`] has deferred. Returns false if some of it still is, because the
-    /// thread that runs its queue pair is taken for preempted.
-    pub(super) fn send_deferred(&self) -> bool {
-        if !self.activity.has_deferred.load(Ordering::Relaxed) {
-            return true;
-        }
-        self.activity.has_deferred.store(false, Ordering::Relaxed);
-        let next = || self.deferred_sends.lock().pop();
-        let mut skipped = Vec::new();
-        while let Some(qp) = next() {
-            match qp.lock_unless_preempted() {
-                Ok(mut inner) => {
-                    inner.send_deferred = false;
-                    self.send(&qp, inner, clock::now());
-                }
-                Err(Unavailable::Preempted) => skipped.push(qp),
-                Err(Unavailable::Destroyed) => {}
-            }
-        }
-        if skipped.is_empty() {
-            return true;
-        }
-        self.deferred_sends.lock().append(&mut skipped);
-        self.activity.has_deferred.store(true, Ordering::Relaxed);
-        false
-    }
-
-    /// Sends what was deferred when the process exits: skips locks that are held, as their holder may
-    /// never run again.
-    pub fn send_deferred_at_exit(&self) {
-        let next = || self.deferred_sends.try_lock()?.pop();
-        while let Some(qp) = next() {
-            if let Some(inner) = qp.inner.try_lock() {
-                self.send(&qp, inner, clock::now());
-            }
         }
     }
 
