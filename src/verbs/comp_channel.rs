@@ -1,6 +1,6 @@
 //! Completion channels: file descriptors from which completion events are read.
 
-use libc::{EBUSY, ENOMEM, c_int, pthread_mutex_t};
+use libc::{EBUSY, ENOMEM, c_int};
 
 use crate::abi::*;
 use crate::{provider::software, uverbs};
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
         libc::pthread_mutex_lock(mutex);
         // Out of line: this saves the normal path a few instructions.
         if (*channel).refcnt != 0 {
-            return busy(mutex);
+            return busy((*channel).context);
         }
         // A software device has no command descriptor. This is the cheapest test for one.
         if (*(*channel).context).cmd_fd == -1 {
@@ -73,17 +73,24 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
     0
 }
 
-/// Unlocks the mutex, sets errno and returns EBUSY.
+/// Unlocks the mutex of the context and returns EBUSY. Sets errno for a software device only: with kernel
+/// devices the C library leaves it as it was.
 ///
 /// # Safety
 ///
-/// This thread holds the mutex.
+/// `context` is open, and this thread holds its mutex.
 #[cold]
 #[inline(never)]
-unsafe fn busy(mutex: *mut pthread_mutex_t) -> c_int {
-    // SAFETY: this thread holds the mutex, as the caller promises.
-    unsafe { libc::pthread_mutex_unlock(mutex) };
-    Errno(EBUSY).returned()
+unsafe fn busy(context: *mut ibv_context) -> c_int {
+    // SAFETY: this thread holds the mutex of the open context, as the caller promises.
+    let is_software = unsafe {
+        libc::pthread_mutex_unlock(&raw mut (*context).mutex);
+        (*context).cmd_fd == -1
+    };
+    if is_software {
+        Errno(EBUSY).set();
+    }
+    EBUSY
 }
 
 /// Closes and frees a channel of a context without a command descriptor. A software device does that

@@ -79,9 +79,11 @@ static void *use_verbs(void *arg)
 	STEP(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
 	/* The error event of a queue that overruns, and its completion event, are sent to sockets. */
 	STEP(tiny = ibv_create_cq(rig->context, 1, NULL, channel, 0));
-	struct ibv_qp_init_attr on_tiny = {
-		.send_cq = tiny, .recv_cq = tiny, .cap = { 4, 4, 1, 1 }, .qp_type = IBV_QPT_RC, .sq_sig_all = 1
-	};
+	struct ibv_qp_init_attr on_tiny = { .send_cq = tiny,
+					    .recv_cq = tiny,
+					    .cap = { 4, 4, 1, 1 },
+					    .qp_type = IBV_QPT_RC,
+					    .sq_sig_all = 1 };
 	STEP(full = ibv_create_qp(rig->pd, &on_tiny));
 	join(rig, full, full);
 	STEP(ibv_req_notify_cq(tiny, 0) == 0);

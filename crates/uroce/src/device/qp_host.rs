@@ -209,8 +209,8 @@ mod tests {
         }))
     }
 
-    /// The R_Key of a request to an XRC target belongs to the domain of the SRQ that the request names, not to
-    /// that of any SRQ of the XRC domain.
+    /// The R_Key of a request to an XRC target belongs to the domain of the SRQ that the request names, not
+    /// to that of any SRQ of the XRC domain.
     #[test]
     fn xrc_keys_are_of_the_named_srqs_domain() {
         let memory = Arc::new(Memory::default());

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `ffi.rs` | the conversion of results to the conventions of C |
 //! | `object.rs` | what an object is made of; reference counts; waiting for acknowledged events |
-//! | `handle.rs`, `close.rs` | which objects exist, and limits; what closing a context does to the objects left |
+//! | `handle.rs`, `close.rs` | which objects exist, limits; closing a context |
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
 //! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |

@@ -200,8 +200,8 @@ impl Net {
     }
 
     /// Checks a packet and passes it to `each`. Returns its IP identification, which the ICRC shows; the
-    /// check is faster if that is `expected_id`. None if the packet is dropped. `previous`: the identification
-    /// of the packet before it, if UDP_GRO has coalesced the two.
+    /// check is faster if that is `expected_id`. None if the packet is dropped. `previous`: the
+    /// identification of the packet before it, if UDP_GRO has coalesced the two.
     fn deliver(
         &self,
         arrival: &Arrival,
@@ -223,7 +223,8 @@ impl Net {
             self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
             return None;
         }
-        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups only.
+        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups
+        // only.
         let to_group = arrival.socket.local.ip.is_multicast();
         if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
             self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
@@ -260,8 +261,8 @@ impl Net {
         Some(fragmentation.id)
     }
 
-    /// Whether the sender may have sent the packet with these values in the IPv4 header. If not, the packet was
-    /// damaged: see `ip_id.rs`.
+    /// Whether the sender may have sent the packet with these values in the IPv4 header. If not, the packet
+    /// was damaged: see `ip_id.rs`.
     fn may_have(
         &self,
         arrival: &Arrival,

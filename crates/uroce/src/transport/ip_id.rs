@@ -1,8 +1,9 @@
 //! Which IPv4 identifications a received packet may have. Pure.
 //!
-//! The ICRC covers the identification and the "don't fragment" flag (DF), which a UDP socket does not report. So
-//! the check of the ICRC computes for which values it is right ([`Flow::check_expecting`]); a packet with bits
-//! that were damaged on the way gets values that its sender did not use. Only two kinds of values are accepted:
+//! The ICRC covers the identification and the "don't fragment" flag (DF), which a UDP socket does not
+//! report. So the check of the ICRC computes for which values it is right ([`Flow::check_expecting`]); a
+//! packet with bits that were damaged on the way gets values that its sender did not use. Only two kinds of
+//! values are accepted:
 //!
 //! - **low** ones, which uroce's packets have: DF, and the packet's index in the GSO buffer that the kernel
 //!   segmented;
@@ -36,8 +37,8 @@ pub fn is_low(found: Fragmentation, len: usize) -> bool {
     found.dont_fragment && usize::from(found.id) < packets
 }
 
-/// Whether a low identification may follow another in a datagram that UDP_GRO has coalesced: the kernel counts up
-/// within a GSO buffer, and any packet may be the first of one. Packets in between may be lost.
+/// Whether a low identification may follow another in a datagram that UDP_GRO has coalesced: the kernel
+/// counts up within a GSO buffer, and any packet may be the first of one. Packets in between may be lost.
 pub fn may_follow(id: u16, previous: Option<u16>) -> bool {
     id == 0 || previous.is_none_or(|previous| id > previous)
 }
@@ -49,14 +50,15 @@ const SENDERS: usize = 256;
 const SKIPPED: u16 = 128;
 /// How far a packet may be behind the last one: a sender with several CPUs reorders its packets.
 const REORDERED: u16 = 64;
-/// Linux also skips a random number of identifications, less than the clock ticks since the sender's last packet.
-/// There are at most so many ticks in a millisecond.
+/// Linux also skips a random number of identifications, less than the clock ticks since the sender's last
+/// packet. There are at most so many ticks in a millisecond.
 const TICKS_PER_MS: u64 = 1;
-/// After a longer pause, in milliseconds, the next number is unknown: the sender may have skipped a quarter of all.
+/// After a longer pause, in milliseconds, the next number is unknown: the sender may have skipped a quarter
+/// of all.
 const LONGEST_PAUSE: u64 = 1 << 14;
-/// After so many packets in a row whose identifications were not expected, a sender is taken to be unpredictable,
-/// and all its identifications are accepted: else its packets would never pass. It must be less than the usual
-/// `retry_cnt`, 7.
+/// After so many packets in a row whose identifications were not expected, a sender is taken to be
+/// unpredictable, and all its identifications are accepted: else its packets would never pass. It must be
+/// less than the usual `retry_cnt`, 7.
 const UNEXPECTED_MAX: u8 = 4;
 /// The counter of unexpected packets does not grow beyond this. Each expected packet decrements it, so an
 /// unpredictable sender is checked again after 12 more expected packets than unexpected ones.
@@ -117,11 +119,12 @@ impl Senders {
         Senders(vec![none; SENDERS].into())
     }
 
-    /// Whether to accept a packet that arrived at `now` (in milliseconds) and whose ICRC is right for `found`.
+    /// Whether to accept a packet that arrived at `now` (in milliseconds) and whose ICRC is right for
+    /// `found`.
     ///
-    /// The first packet of a sender that is not known, or that has paused for long, is not accepted, but the next
-    /// one is that continues its number. Reliable services retransmit the first. `unreliable`: the packet is not
-    /// retransmitted, and is accepted for that reason.
+    /// The first packet of a sender that is not known, or that has paused for long, is not accepted, but
+    /// the next one is that continues its number. Reliable services retransmit the first. `unreliable`: the
+    /// packet is not retransmitted, and is accepted for that reason.
     pub fn accepts(
         &mut self,
         path: Path,

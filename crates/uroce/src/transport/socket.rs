@@ -204,12 +204,14 @@ impl Socket {
     }
 }
 
-/// Opens a second socket at the address of `socket`, which gets the packets whose identifications are not low:
-/// the kernel knows them, and the receiver does not. Also returns a guard, which must stay open as long.
+/// Opens a second socket at the address of `socket`, which gets the packets whose identifications are not
+/// low: the kernel knows them, and the receiver does not. Also returns a guard, which must stay open as
+/// long.
 ///
-/// The two sockets form a group (SO_REUSEPORT) in which a filter program selects the socket for each packet. The
-/// guard keeps the sockets of other programs out of the group: bind(2) compares a new socket with the one that was
-/// bound last, and the guard does not share. It gets no packets, because the kernel prefers IPv4 sockets for them.
+/// The two sockets form a group (SO_REUSEPORT) in which a filter program selects the socket for each
+/// packet. The guard keeps the sockets of other programs out of the group: bind(2) compares a new socket
+/// with the one that was bound last, and the guard does not share. It gets no packets, because the kernel
+/// prefers IPv4 sockets for them.
 fn split_by_id(socket: &Socket2, local: Ipv4Addr, port: u16) -> io::Result<(Socket2, Socket2)> {
     let others = new(local.into())?;
     others.set_freebind_v4(true)?;
@@ -237,8 +239,8 @@ fn split_by_id(socket: &Socket2, local: Ipv4Addr, port: u16) -> io::Result<(Sock
     Ok((others, guard))
 }
 
-/// Attaches a program (classic BPF) that returns the first verdict for packets with DF and a low identification, and
-/// the second for all others.
+/// Attaches a program (classic BPF) that returns the first verdict for packets with DF and a low
+/// identification, and the second for all others.
 fn attach_id_filter(socket: &Socket2, option: i32, verdicts: [u32; 2]) -> io::Result<()> {
     /// The offset at which such a program finds the IP header.
     const IP: u32 = libc::SKF_NET_OFF as u32;
@@ -298,8 +300,8 @@ fn set_multicast_if_v4(socket: &Socket2, interface: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, request)
 }
 
-/// A socket with the options that all have: large buffers; interface, hop limit and traffic class reported with
-/// each datagram; and UDP_GRO, where the kernel has it.
+/// A socket with the options that all have: large buffers; interface, hop limit and traffic class reported
+/// with each datagram; and UDP_GRO, where the kernel has it.
 fn new(ip: IpAddr) -> io::Result<Socket2> {
     let domain = if ip.is_ipv4() {
         Domain::IPV4

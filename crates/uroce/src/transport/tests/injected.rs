@@ -166,8 +166,8 @@ fn packets_through_another_interface_are_dropped() {
     });
 }
 
-/// The kernel knows the identification: a damaged packet of uroce cannot pass for one of a sender that numbers its
-/// packets, also if it is damaged in the same way each time.
+/// The kernel knows the identification: a damaged packet of uroce cannot pass for one of a sender that
+/// numbers its packets, also if it is damaged in the same way each time.
 #[test]
 fn damage_that_looks_like_another_identification_is_detected() {
     in_namespace(|| {
