@@ -222,5 +222,4 @@ impl Ranges {
 }
 
 #[cfg(test)]
-#[path = "ranges_tests.rs"]
 mod tests;

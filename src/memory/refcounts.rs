@@ -472,5 +472,4 @@ impl Refcounts {
 }
 
 #[cfg(test)]
-#[path = "refcounts_tests.rs"]
 mod tests;

@@ -11,10 +11,10 @@
 //! | `probe.rs` | making the kernel resolve a neighbour, and waiting for it |
 
 pub mod address;
-#[cfg(test)]
-mod netns_tests;
 pub mod next_hop;
 mod probe;
+#[cfg(test)]
+mod tests;
 
 use std::net::IpAddr;
 

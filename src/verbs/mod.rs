@@ -18,8 +18,6 @@ pub mod dmah;
 pub mod driver;
 pub mod ece;
 pub mod event;
-#[cfg(test)]
-mod event_tests;
 pub mod gid;
 pub mod gid_sysfs;
 pub mod gid_table;

@@ -160,5 +160,4 @@ fn same(a: &verbs_sysfs_dev, b: &verbs_sysfs_dev) -> bool {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

@@ -413,6 +413,4 @@ fn spawn_background_thread(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
 }
 
 #[cfg(test)]
-mod preemption_tests;
-#[cfg(test)]
 mod tests;

@@ -5,10 +5,10 @@ use core::ptr::{self, null_mut};
 
 use libc::{EBUSY, EOPNOTSUPP, c_int};
 
-use super::mock::Mock;
-use super::tests::{RESULT, calls, free, note, object};
-use super::*;
+use super::{RESULT, calls, free, note, object};
 use crate::abi::*;
+use crate::verbs::mock::Mock;
+use crate::verbs::*;
 
 /// A pipe in place of an event file: the end that the library reads, and the end that the test writes.
 fn pipe() -> (c_int, c_int) {

@@ -1,5 +1,7 @@
 //! Tests of the verbs with a mock provider.
 
+mod events;
+
 use core::cell::{Cell, RefCell};
 use core::mem::MaybeUninit;
 use core::ptr::{self, null_mut};

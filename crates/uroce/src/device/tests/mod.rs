@@ -1,3 +1,5 @@
+mod preemption;
+
 use std::time::Duration;
 
 use super::queue_pair::{QueuePairConfig, Unavailable};

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::queue_pair::QueuePairConfig;
-use super::tests::{BACKGROUND_THREADS, loopback};
-use super::*;
+use super::super::queue_pair::QueuePairConfig;
+use super::super::*;
+use super::{BACKGROUND_THREADS, loopback};
 use crate::engine::{
     AddressVector, Limits, QpChange, QpConfig, QpState, RecvWr, SendFlags, SendOp, SendWr, Service,
     Sges,
