@@ -53,7 +53,7 @@ static void extended(struct rig *rig)
 static void channels(struct rig *rig)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
-	struct ibv_cq *plain = rig->cq, *told = NULL;
+	struct ibv_cq *plain = rig->cq, *notified = NULL;
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
 	void *cq_context = NULL;
 	struct ibv_qp *qp;
@@ -63,12 +63,12 @@ static void channels(struct rig *rig)
 	qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	join(rig, qp, qp);
 	CHECK(fcntl(channel->fd, F_SETFL, fcntl(channel->fd, F_GETFL) | O_NONBLOCK) == 0);
-	CHECK(ibv_get_cq_event(channel, &told, &cq_context) == -1 && errno == EAGAIN);
+	CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == -1 && errno == EAGAIN);
 	CHECK(ibv_req_notify_cq(rig->cq, 0) == 0);
 	CHECK(poll(&fd, 1, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(poll(&fd, 1, 2000) == 1);
-	CHECK(ibv_get_cq_event(channel, &told, &cq_context) == 0 && told == rig->cq && cq_context == &fd);
+	CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig->cq && cq_context == &fd);
 	ibv_ack_cq_events(rig->cq, 1);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	/* Only for messages sent with IBV_SEND_SOLICITED. */

@@ -42,7 +42,7 @@ static void values(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-static void told(struct rig *rig)
+static void queried(struct rig *rig)
 {
 	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 	struct ibv_qp_init_attr init;
@@ -121,7 +121,7 @@ void check_states(void)
 
 	set_up(&rig);
 	values(&rig);
-	told(&rig);
+	queried(&rig);
 	drained(&rig);
 	flushed(&rig);
 	tear_down(&rig);

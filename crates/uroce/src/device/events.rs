@@ -67,13 +67,13 @@ unsafe impl Record for ib_uverbs_comp_event_desc {
 struct Source<R> {
     /// Records pushed, modulo 2^32.
     raised: u32,
-    /// How many different records the source can raise: what [`State::backlog`] has space for.
+    /// How many different records the source can raise: what [`EventState::backlog`] has space for.
     kinds: usize,
     /// The records in the backlog, each with how many times it is to be sent.
     waiting: Vec<(R, u32)>,
 }
 
-struct State<R> {
+struct EventState<R> {
     sources: FxHashMap<u64, Source<R>>,
     /// Records that the socket has no room for, each once.
     backlog: VecDeque<R>,
@@ -87,7 +87,7 @@ pub struct EventQueue<R> {
     writer: OwnedFd,
     /// The program's end. Not owned; open as long as the queue has sources.
     reader: RawFd,
-    state: Mutex<State<R>>,
+    state: Mutex<EventState<R>>,
     /// There are records in the backlog. Written with `state` locked.
     has_backlog: AtomicBool,
     /// Wakes up the thread that calls [`EventQueue::flush_backlog`].
@@ -115,7 +115,7 @@ impl<R: Record> EventQueue<R> {
         let queue = EventQueue {
             writer,
             reader: fds[1],
-            state: Mutex::new(State {
+            state: Mutex::new(EventState {
                 sources: FxHashMap::default(),
                 backlog: VecDeque::new(),
                 kinds: 0,
@@ -178,7 +178,7 @@ impl<R: Record> EventQueue<R> {
         !self.has_backlog.load(Ordering::Relaxed) || self.send_backlog(&mut self.state.lock())
     }
 
-    fn send_backlog(&self, state: &mut State<R>) -> bool {
+    fn send_backlog(&self, state: &mut EventState<R>) -> bool {
         while let Some(record) = state.backlog.front() {
             if !self.send(record) {
                 return false;
@@ -260,7 +260,7 @@ impl<R: Record> EventQueue<R> {
     }
 }
 
-impl<R: Record> State<R> {
+impl<R: Record> EventState<R> {
     /// Accounts for the first record of the backlog, which was sent once.
     fn sent_first(&mut self) {
         let Some(first) = self.backlog.front().copied() else {

@@ -11,7 +11,7 @@ use crate::engine::RecvWr;
 use crate::memory::PdHandle;
 use crate::sync::{Mutex, RwLock};
 
-struct State {
+struct SrqState {
     receives: VecDeque<RecvWr>,
     sizes: SrqSizes,
 }
@@ -27,7 +27,7 @@ pub struct SrqSizes {
 
 /// A shared receive queue. Thread-safe.
 pub struct SharedReceiveQueue {
-    state: Mutex<State>,
+    state: Mutex<SrqState>,
     /// The protection domain that its receives' L_Keys belong to.
     pub pd: PdHandle,
     /// SGEs of a receive at most.
@@ -66,7 +66,7 @@ impl SharedReceiveQueue {
     pub fn new(config: SrqConfig) -> SharedReceiveQueue {
         config.events.add_source(config.handle, 1);
         SharedReceiveQueue {
-            state: Mutex::new(State {
+            state: Mutex::new(SrqState {
                 receives: VecDeque::new(),
                 sizes: config.sizes,
             }),

@@ -87,7 +87,7 @@ struct MemoryWindow {
     binding: Option<MwBinding>,
 }
 
-enum Object {
+enum KeyObject {
     Mr { mr: MemoryRegion, bound_mws: u32 },
     Mw(MemoryWindow),
 }
@@ -95,7 +95,7 @@ enum Object {
 struct Entry {
     /// The lower 8 bits of the key.
     key_byte: u8,
-    object: Object,
+    object: KeyObject,
 }
 
 /// Bytes of a memory region, checked. Valid as long as the table does not change.
@@ -160,7 +160,7 @@ impl MrTable {
 
     /// Adds a memory region. The key's index is not in the table.
     pub fn add_mr(&mut self, key: u32, mr: MemoryRegion) {
-        self.add(key, Object::Mr { mr, bound_mws: 0 });
+        self.add(key, KeyObject::Mr { mr, bound_mws: 0 });
     }
 
     /// Adds a memory window, not bound. The key's index is not in the table.
@@ -170,10 +170,10 @@ impl MrTable {
             pd,
             binding: None,
         };
-        self.add(key, Object::Mw(window));
+        self.add(key, KeyObject::Mw(window));
     }
 
-    fn add(&mut self, key: u32, object: Object) {
+    fn add(&mut self, key: u32, object: KeyObject) {
         let key_byte = key as u8;
         self.entries.insert(key >> 8, Entry { key_byte, object });
     }
@@ -181,8 +181,8 @@ impl MrTable {
     /// The region with this index, and the number of windows bound to it.
     fn mr_mut(&mut self, index: u32) -> Option<(&mut MemoryRegion, &mut u32)> {
         match &mut self.entries.get_mut(&index)?.object {
-            Object::Mr { mr, bound_mws } => Some((mr, bound_mws)),
-            Object::Mw(_) => None,
+            KeyObject::Mr { mr, bound_mws } => Some((mr, bound_mws)),
+            KeyObject::Mw(_) => None,
         }
     }
 
@@ -191,7 +191,7 @@ impl MrTable {
         match self.entries.get_mut(&(rkey >> 8))? {
             Entry {
                 key_byte,
-                object: Object::Mw(mw),
+                object: KeyObject::Mw(mw),
             } => Some((key_byte, mw)),
             _ => None,
         }
@@ -226,7 +226,7 @@ impl MrTable {
     /// Removes a window, bound or not.
     pub fn remove_mw(&mut self, key: u32) {
         if let Some(Entry {
-            object: Object::Mw(mw),
+            object: KeyObject::Mw(mw),
             ..
         }) = self.entries.remove(&(key >> 8))
         {
@@ -273,7 +273,7 @@ impl MrTable {
     fn check_bind(&self, bind: &Bind, pd: PdHandle, qpn: u32) -> Option<MwBinding> {
         const WRITES: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
         let entry = self.entries.get(&(bind.mr_lkey >> 8))?;
-        let Object::Mr { mr, .. } = &entry.object else {
+        let KeyObject::Mr { mr, .. } = &entry.object else {
             return None;
         };
         let allowed = entry.key_byte == bind.mr_lkey as u8
@@ -309,7 +309,7 @@ impl MrTable {
     pub fn unbind_all_of(&mut self, qpn: u32) {
         let mut unbound = Vec::new();
         for entry in self.entries.values_mut() {
-            if let Object::Mw(mw) = &mut entry.object
+            if let KeyObject::Mw(mw) = &mut entry.object
                 && mw.mw_type == MwType::Type2
                 && mw.binding.is_some_and(|binding| binding.qpn == qpn)
             {
@@ -338,7 +338,7 @@ impl MrTable {
         match self.entries.get(&(sge.lkey >> 8)) {
             Some(Entry {
                 key_byte,
-                object: Object::Mr { mr, .. },
+                object: KeyObject::Mr { mr, .. },
             }) if *key_byte == sge.lkey as u8
                 && mr.pd == pd
                 && (!writable || mr.access & IBV_ACCESS_LOCAL_WRITE != 0)
@@ -370,8 +370,8 @@ impl MrTable {
     /// The index of the region that an R_Key gives access to.
     pub fn mr_index(&self, rkey: u32) -> Option<u32> {
         match &self.entries.get(&(rkey >> 8))?.object {
-            Object::Mr { .. } => Some(rkey >> 8),
-            Object::Mw(mw) => mw.binding.map(|binding| binding.mr_index),
+            KeyObject::Mr { .. } => Some(rkey >> 8),
+            KeyObject::Mw(mw) => mw.binding.map(|binding| binding.mr_index),
         }
     }
 
@@ -398,8 +398,8 @@ impl MrTable {
             return Err(RemoteError);
         }
         let (pd, flags, range) = match &entry.object {
-            Object::Mr { mr, .. } => (mr.pd, mr.access, mr.remote_range()),
-            Object::Mw(mw) => {
+            KeyObject::Mr { mr, .. } => (mr.pd, mr.access, mr.remote_range()),
+            KeyObject::Mw(mw) => {
                 let binding = mw.binding_for(qp).ok_or(RemoteError)?;
                 (mw.pd, binding.access, self.window_range(binding)?)
             }
@@ -412,7 +412,7 @@ impl MrTable {
 
     fn window_range(&self, binding: &MwBinding) -> Result<RemoteRange<'_>, RemoteError> {
         let entry = self.entries.get(&binding.mr_index).ok_or(RemoteError)?;
-        let Object::Mr { mr, .. } = &entry.object else {
+        let KeyObject::Mr { mr, .. } = &entry.object else {
             return Err(RemoteError);
         };
         let zero_based = binding.access & IBV_ACCESS_ZERO_BASED != 0;

@@ -4,22 +4,22 @@ use std::mem::MaybeUninit;
 
 /// A buffer for the control messages of one datagram.
 #[repr(C, align(8))]
-pub struct Control {
-    bytes: [MaybeUninit<u8>; Control::LEN],
+pub struct ControlBuffer {
+    bytes: [MaybeUninit<u8>; ControlBuffer::LEN],
 }
 
-impl Control {
+impl ControlBuffer {
     /// Bytes in the buffer: more than the messages that uroce sends or enables need.
     pub const LEN: usize = 160;
 
     /// An empty buffer.
-    pub const fn new() -> Control {
-        Control {
-            bytes: [MaybeUninit::uninit(); Control::LEN],
+    pub const fn new() -> ControlBuffer {
+        ControlBuffer {
+            bytes: [MaybeUninit::uninit(); ControlBuffer::LEN],
         }
     }
 
-    /// For `msg_control`; [`Control::LEN`] bytes.
+    /// For `msg_control`; [`ControlBuffer::LEN`] bytes.
     pub fn as_mut_ptr(&mut self) -> *mut libc::c_void {
         self.bytes.as_mut_ptr().cast()
     }
@@ -27,12 +27,18 @@ impl Control {
 
 /// Appends a control message to the first `len` bytes of a buffer. Returns their new number; it is unchanged
 /// if the message does not fit. `len` is 0 or what an earlier call returned.
-pub fn put<T: Copy>(control: &mut Control, len: usize, level: i32, kind: i32, value: T) -> usize {
+pub fn put<T: Copy>(
+    control: &mut ControlBuffer,
+    len: usize,
+    level: i32,
+    kind: i32,
+    value: T,
+) -> usize {
     let size = size_of::<T>() as u32;
     // SAFETY: CMSG_SPACE and CMSG_LEN only compute.
     let (space, cmsg_len) = unsafe { (libc::CMSG_SPACE(size), libc::CMSG_LEN(size)) };
     let space = space as usize;
-    if len + space > Control::LEN {
+    if len + space > ControlBuffer::LEN {
         return len;
     }
     // SAFETY: header and value lie within the buffer, as just checked. `len` is a sum of CMSG_SPACEs, so the

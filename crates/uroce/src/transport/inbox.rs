@@ -4,7 +4,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
 
-use super::cmsg::{self, Control, RecvMeta};
+use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, is_low, may_follow};
 use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
@@ -107,7 +107,7 @@ impl Net {
         inbox: &mut Inbox,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
-        let mut controls = [const { Control::new() }; Inbox::BATCH];
+        let mut controls = [const { ControlBuffer::new() }; Inbox::BATCH];
         let mut names = [const { MaybeUninit::<libc::sockaddr_in6>::zeroed() }; Inbox::BATCH];
         let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; Inbox::BATCH];
         // SAFETY: mmsghdr consists of integers and pointers, for which zero bytes are valid.
@@ -129,7 +129,7 @@ impl Net {
             header.msg_hdr.msg_iov = vector;
             header.msg_hdr.msg_iovlen = 1;
             header.msg_hdr.msg_control = control.as_mut_ptr();
-            header.msg_hdr.msg_controllen = Control::LEN;
+            header.msg_hdr.msg_controllen = ControlBuffer::LEN;
         }
         // SAFETY: each header points to a name, a buffer and control bytes of the lengths that it gives. They
         // are locals, or borrowed exclusively with `inbox`, and outlive the call.

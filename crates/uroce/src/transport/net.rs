@@ -44,7 +44,7 @@ pub struct Net {
     pub(super) opened: Instant,
     /// Locked only for packets of senders that number them, which are not uroce's.
     pub(super) senders: Mutex<Senders>,
-    control: Mutex<Control>,
+    control: Mutex<NetState>,
 }
 
 /// Counters of dropped datagrams.
@@ -61,7 +61,7 @@ pub struct Dropped {
 }
 
 /// What sending and receiving do not need.
-struct Control {
+struct NetState {
     qpns: QpnAllocator,
     /// None where notifications are not permitted.
     monitor: Option<RtnlMonitor>,
@@ -104,7 +104,7 @@ impl Net {
             dropped: Dropped::default(),
             opened: Instant::now(),
             senders: Mutex::new(Senders::new()),
-            control: Mutex::new(Control {
+            control: Mutex::new(NetState {
                 qpns: QpnAllocator::default(),
                 monitor,
                 rtnl,
@@ -184,7 +184,7 @@ impl Net {
         }
     }
 
-    fn open_another_port(&self, control: &mut Control) -> io::Result<()> {
+    fn open_another_port(&self, control: &mut NetState) -> io::Result<()> {
         for _ in 0..PORT_TRIES {
             let port = ports::candidate_port(random());
             match self.open_port(control, port) {
@@ -206,7 +206,7 @@ impl Net {
 
     /// Opens a port at all addresses that need it, or at none: EADDRINUSE if another socket has it at one of
     /// them.
-    fn open_port(&self, control: &mut Control, port: u16) -> io::Result<()> {
+    fn open_port(&self, control: &mut NetState, port: u16) -> io::Result<()> {
         let mut table = SocketTable::clone(&self.table());
         let Err(at) = table.find_port(port) else {
             return Err(io::ErrorKind::AddrInUse.into());
@@ -314,7 +314,7 @@ impl Net {
     }
 
     /// Updates everything to the interface as it is now; None if it is gone.
-    fn apply(&self, control: &mut Control, interface: Option<&Interface>) -> NetChange {
+    fn apply(&self, control: &mut NetState, interface: Option<&Interface>) -> NetChange {
         let state = interface::port_state(interface.map(|interface| &interface.link));
         let wanted = interface.map_or(&[][..], |interface| &interface.gids);
         let was_active = std::mem::replace(&mut control.state, state).active;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ibverbs_abi::Errno;
 use socket2::SockAddr;
 
-use super::cmsg::{self, Control};
+use super::cmsg::{self, ControlBuffer};
 use super::net::Net;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
@@ -216,7 +216,7 @@ fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) {
 
 /// Makes one system call. Returns the number of buffers sent; an error is that of the first.
 fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result<usize, Errno> {
-    let mut controls = [const { Control::new() }; BUFFERS_MAX];
+    let mut controls = [const { ControlBuffer::new() }; BUFFERS_MAX];
     let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; BUFFERS_MAX];
     let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BUFFERS_MAX];
     let mut headers = [const { MaybeUninit::<libc::mmsghdr>::uninit() }; BUFFERS_MAX];
@@ -258,7 +258,7 @@ fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result
 }
 
 /// Writes the control messages of a GSO buffer; returns their length.
-fn put_control(buffer: &GsoBuffer, control: &mut Control) -> usize {
+fn put_control(buffer: &GsoBuffer, control: &mut ControlBuffer) -> usize {
     let mut len = 0;
     if buffer.packets > 1 {
         let gso_size = buffer.gso_size as u16;

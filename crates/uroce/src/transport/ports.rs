@@ -13,7 +13,7 @@ use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 /// The last queue pair number of port 4791. Its first is 2: 0 and 1 are the management queue pairs'.
 const LAST_QPN: u32 = 0x7f_ffff;
 /// How long a freed number is not used again: longer than a packet stays in a network.
-const REST: Duration = Duration::from_secs(60);
+const REUSE_DELAY: Duration = Duration::from_secs(60);
 /// The most numbers that rest. If more are freed, the oldest end their rest early.
 const MAX_RESTING: usize = 1 << 16;
 /// If all free numbers of the open ports rest, the one that was freed first is used again, provided that at
@@ -30,11 +30,18 @@ pub struct QpnAllocator {
     resting: Resting,
 }
 
+/// A number that rests.
+#[derive(Debug)]
+struct Freed {
+    at: Duration,
+    number: u32,
+}
+
 /// Numbers that were freed recently, also those of ports that are closed.
 #[derive(Debug, Default)]
 struct Resting {
-    /// Each number and the time at which it was freed, oldest first.
-    queue: VecDeque<(Duration, u32)>,
+    /// Oldest first.
+    queue: VecDeque<Freed>,
     numbers: FxHashSet<u32>,
     /// How many there are of each port.
     of_port: FxHashMap<u16, usize>,
@@ -42,7 +49,7 @@ struct Resting {
 
 impl Resting {
     fn push(&mut self, number: u32, now: Duration) {
-        self.queue.push_back((now, number));
+        self.queue.push_back(Freed { at: now, number });
         self.numbers.insert(number);
         *self.of_port.entry(port_of(number)).or_default() += 1;
         if self.queue.len() > MAX_RESTING {
@@ -51,7 +58,7 @@ impl Resting {
     }
 
     fn remove(&mut self, at: usize) -> Option<u32> {
-        let (_, number) = self.queue.remove(at)?;
+        let Freed { number, .. } = self.queue.remove(at)?;
         self.numbers.remove(&number);
         let port = port_of(number);
         if let Some(count) = self.of_port.get_mut(&port) {
@@ -63,10 +70,10 @@ impl Resting {
         Some(number)
     }
 
-    /// Ends the rest of the numbers that were freed [`REST`] ago or earlier.
+    /// Ends the rest of the numbers that were freed [`REUSE_DELAY`] ago or earlier.
     fn expire(&mut self, now: Duration) {
-        while let Some((freed, _)) = self.queue.front()
-            && now.saturating_sub(*freed) >= REST
+        while let Some(freed) = self.queue.front()
+            && now.saturating_sub(freed.at) >= REUSE_DELAY
         {
             self.remove(0);
         }
@@ -132,7 +139,7 @@ impl QpnAllocator {
             .queue
             .iter()
             .enumerate()
-            .filter(|(_, (_, number))| self.ports.contains_key(&port_of(*number)))
+            .filter(|(_, Freed { number, .. })| self.ports.contains_key(&port_of(*number)))
             .map(|(at, _)| at);
         let first = of_open_ports.next()?;
         of_open_ports.nth(MIN_CYCLE - 2)?;
@@ -220,7 +227,7 @@ mod tests {
         assert_eq!(closed.len(), 4, "one stays");
         assert_eq!(qpns.ports.len(), 1);
         assert!(taken.iter().all(|number| qpns.free(*number, NOW).is_none()));
-        let later = NOW + REST;
+        let later = NOW + REUSE_DELAY;
         assert!(qpns.alloc(later, || 0).is_some());
     }
 
@@ -253,7 +260,7 @@ mod tests {
                 qpns
             };
             let slow = Duration::from_millis(100);
-            assert!(reuse_after(&mut new(), slow).1 >= REST);
+            assert!(reuse_after(&mut new(), slow).1 >= REUSE_DELAY);
             // Faster than one number in 15 ms: all others come first.
             let (numbers, _) = reuse_after(&mut new(), Duration::from_millis(1));
             assert!(numbers >= QPNS_PER_PORT as usize, "{numbers}");
