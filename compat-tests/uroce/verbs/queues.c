@@ -68,7 +68,8 @@ static void channels(struct rig *rig)
 	CHECK(poll(&fd, 1, 0) == 0);
 	CHECK(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 64, rig->mr->rkey) == 0);
 	CHECK(poll(&fd, 1, 2000) == 1);
-	CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig->cq && cq_context == &fd);
+	CHECK(ibv_get_cq_event(channel, &notified, &cq_context) == 0 && notified == rig->cq &&
+	      cq_context == &fd);
 	ibv_ack_cq_events(rig->cq, 1);
 	CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
 	/* Only for messages sent with IBV_SEND_SOLICITED. */
