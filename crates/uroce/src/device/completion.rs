@@ -113,8 +113,9 @@ impl CompletionQueue {
         if ring.overrun {
             return Err(Overrun);
         }
-        if ring.entries.len() >= ring.capacity {
-            if !self.ignore_overrun {
+        // Without memory for an entry the queue is full as well.
+        if ring.entries.len() >= ring.capacity || ring.entries.try_reserve(1).is_err() {
+            if !self.ignore_overrun || ring.entries.is_empty() {
                 ring.overrun = true;
                 drop(ring);
                 self.raise_error();

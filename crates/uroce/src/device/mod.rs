@@ -46,12 +46,13 @@ use std::thread::{self, JoinHandle};
 
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::memory::Memory;
 use crate::sync::{Mutex, RwLock};
-use crate::transport::Net;
+use crate::transport::{Net, Outbox};
 use crate::wire::{gid_of, ip_of};
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
 use handles::ObjectCounts;
@@ -66,6 +67,9 @@ use xrc::NamedDomains;
 pub const MAX_MULTICAST_GROUPS: usize = 8192;
 /// Queue pairs that may be attached to a multicast group.
 pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
+
+/// The queue pairs attached to a multicast group. Needs no allocation, as a packet causes it.
+type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
 
 /// A device that this process has open. Thread-safe.
 pub struct Device {
@@ -92,6 +96,8 @@ pub struct Device {
     timers: Mutex<Timers>,
     /// Queue pairs that have something to send, which was deferred.
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
+    /// For threads without memory for an outbox of their own.
+    spare_outbox: Mutex<Outbox>,
     /// Held by the thread that receives.
     inboxes: Inboxes,
     activity: Activity,
@@ -154,6 +160,7 @@ impl Device {
             generation,
             timers: Mutex::default(),
             deferred_sends: Mutex::default(),
+            spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
             inboxes: Inboxes::new(),
             activity: Activity::new(),
             waker: Arc::new(Waker::new()?),
@@ -231,7 +238,12 @@ impl Device {
 
     /// From now on packets reach the queue pair.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
-        self.queue_pairs.write().insert(qp.qpn, qp);
+        let mut queue_pairs = self.queue_pairs.write();
+        queue_pairs.insert(qp.qpn, qp);
+        let count = queue_pairs.len();
+        drop(queue_pairs);
+        // Space for a deadline of each, so that a timer can be armed without memory: see `add_timer`.
+        self.timers.lock().reserve(2 * count);
     }
 
     /// Removes a queue pair. Sends what was deferred for it, unbinds its type 2 memory windows and frees
@@ -315,9 +327,10 @@ impl Device {
     }
 
     /// The queue pairs that are attached to a multicast group.
-    fn attached_to(&self, group: &Gid) -> Vec<Arc<QueuePair>> {
+    fn attached_to(&self, group: &Gid) -> GroupMembers {
         let groups = self.multicast_groups.read();
-        groups.get(&ip_of(group)).cloned().unwrap_or_default()
+        let members = groups.get(&ip_of(group)).map_or(&[][..], Vec::as_slice);
+        members.iter().cloned().collect()
     }
 
     /// Follows changes of the interface, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for them in

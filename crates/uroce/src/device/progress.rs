@@ -23,7 +23,6 @@ use super::clock::{AtomicTime, NEVER};
 use super::patience::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
-use super::sending::with_outbox;
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::sync::RawMutex;
@@ -128,9 +127,7 @@ impl Device {
         let now = clock::now();
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host);
-        if engine.may_defer_transmit() {
-            self.defer_send(qp, &mut inner);
-        } else {
+        if !(engine.may_defer_transmit() && self.defer_send(qp, &mut inner)) {
             self.send(qp, inner, now);
         }
         result
@@ -146,12 +143,7 @@ impl Device {
             return;
         }
         qp.timer_at.store(at);
-        let mut timers = self.timers.lock();
-        timers.add(at, qp.qpn);
-        self.activity
-            .next_timer
-            .store(timers.next().unwrap_or(NEVER));
-        drop(timers);
+        self.add_timer(at, qp.qpn);
         // See `Activity::sleeps_until`.
         fence(Ordering::SeqCst);
         // While wakeups are suspended, the thread wakes up often enough by itself, and pollers run
@@ -236,7 +228,7 @@ impl Device {
         let mut now = None;
         let (mut one_sided, mut packets) = (false, 0);
         let mut receiving: Option<Receiving> = None;
-        let datagrams = with_outbox(|outbox| {
+        let datagrams = self.with_outbox(|outbox| {
             let datagrams = self.net.receive(inbox, &mut |packet, from| {
                 packets += 1;
                 let parts = packet.headers.bth.opcode.parts();
@@ -304,12 +296,12 @@ impl Device {
         };
         if inner.take_recv_completed() && may_defer {
             self.arm_timer(&qp, &inner);
-            self.defer_send(&qp, &mut inner);
+            let deferred = self.defer_send(&qp, &mut inner);
             // The background thread resumes watching the sockets, fences, then sends what is deferred;
             // here it is the other way round. So one of the two sees the other's store, and the deferred
             // packets are not stranded if no thread polls again.
             fence(Ordering::SeqCst);
-            if self.activity.wakeups_suspended.load(Ordering::Relaxed) {
+            if deferred && self.activity.wakeups_suspended.load(Ordering::Relaxed) {
                 return;
             }
         }
@@ -370,12 +362,25 @@ impl Device {
         let later = clock::after(clock::now(), PREEMPTED_AFTER);
         // If it fails, the thread that has the queue pair locked has armed the timer anew.
         if qp.timer_at.replace(at, later) {
-            let mut timers = self.timers.lock();
-            timers.add(later, qp.qpn);
-            self.activity
-                .next_timer
-                .store(timers.next().unwrap_or(NEVER));
+            self.add_timer(later, qp.qpn);
         }
+    }
+
+    /// Adds a deadline, which [`QueuePair::timer_at`] says already. Without memory, the entries that do not
+    /// count any more make room.
+    pub(super) fn add_timer(&self, at: Time, qpn: u32) {
+        let mut timers = self.timers.lock();
+        if !timers.add(at, qpn) {
+            let queue_pairs = self.queue_pairs.read();
+            timers.retain(|deadline| {
+                let qp = queue_pairs.get(&deadline.qpn);
+                qp.is_some_and(|qp| qp.timer_at.load() == deadline.at)
+            });
+            let _ = timers.add(at, qpn);
+        }
+        self.activity
+            .next_timer
+            .store(timers.next().unwrap_or(NEVER));
     }
 }
 

@@ -16,39 +16,48 @@ use crate::engine::Time;
 use crate::transport::Outbox;
 
 thread_local! {
-    static OUTBOX: RefCell<Option<Box<Outbox>>> = const { RefCell::new(None) };
-}
-
-/// Calls `call` with this thread's outbox.
-pub(super) fn with_outbox<T>(call: impl FnOnce(&mut Outbox) -> T) -> T {
-    // A thread that is ending may have dropped its outbox already.
-    let mut outbox = OUTBOX
-        .try_with(|cell| cell.try_borrow_mut().ok()?.take())
-        .ok()
-        .flatten()
-        .unwrap_or_else(|| Box::new(Outbox::new()));
-    let result = call(&mut outbox);
-    let _ = OUTBOX.try_with(|cell| {
-        if let Ok(mut cell) = cell.try_borrow_mut() {
-            *cell = Some(outbox);
-        }
-    });
-    result
+    static OUTBOX: RefCell<Option<Outbox>> = const { RefCell::new(None) };
 }
 
 impl Device {
-    /// Unlocks the queue pair, and sends what it may send now.
-    pub(super) fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
-        with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
+    /// Calls `call` with this thread's outbox; without memory for one, with the device's spare one.
+    pub(super) fn with_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
+        // A thread that is ending may have dropped its outbox already.
+        let own = OUTBOX
+            .try_with(|cell| cell.try_borrow_mut().ok()?.take())
+            .ok()
+            .flatten();
+        let Some(mut outbox) = own.or_else(Outbox::try_new) else {
+            return call(&mut self.spare_outbox.lock());
+        };
+        let result = call(&mut outbox);
+        let _ = OUTBOX.try_with(|cell| {
+            if let Ok(mut cell) = cell.try_borrow_mut() {
+                *cell = Some(outbox);
+            }
+        });
+        result
     }
 
-    /// Leaves what the queue pair has to send to the thread that looks for packets next.
-    pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) {
+    /// Unlocks the queue pair, and sends what it may send now.
+    pub(super) fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
+        self.with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
+    }
+
+    /// Leaves what the queue pair has to send to the thread that looks for packets next. False if there is
+    /// no memory for that.
+    pub(super) fn defer_send(&self, qp: &Arc<QueuePair>, inner: &mut Inner) -> bool {
         if !inner.send_deferred {
+            let mut deferred = self.deferred_sends.lock();
+            if deferred.try_reserve(1).is_err() {
+                return false;
+            }
+            deferred.push(qp.clone());
+            drop(deferred);
             inner.send_deferred = true;
-            self.deferred_sends.lock().push(qp.clone());
             self.activity.has_deferred.store(true, Ordering::Relaxed);
         }
+        true
     }
 
     /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
@@ -124,24 +133,34 @@ impl Device {
             return true;
         }
         self.activity.has_deferred.store(false, Ordering::Relaxed);
-        let next = || self.deferred_sends.lock().pop();
-        let mut skipped = Vec::new();
-        while let Some(qp) = next() {
+        let count = self.deferred_sends.lock().len();
+        let mut all_sent = true;
+        for _ in 0..count {
+            let Some(qp) = self.deferred_sends.lock().pop() else {
+                break;
+            };
             match qp.lock_unless_preempted() {
                 Ok(mut inner) => {
                     inner.send_deferred = false;
                     self.send(&qp, inner, clock::now());
                 }
-                Err(Unavailable::Preempted) => skipped.push(qp),
+                Err(Unavailable::Preempted) => {
+                    all_sent = false;
+                    let mut deferred = self.deferred_sends.lock();
+                    // Without memory, the thread that has it locked sends when it runs on.
+                    if deferred.try_reserve(1).is_ok() {
+                        deferred.insert(0, qp);
+                    }
+                }
                 Err(Unavailable::Destroyed) => {}
             }
         }
-        if skipped.is_empty() {
-            return true;
+        // Those that were added meanwhile are left too.
+        let left = !self.deferred_sends.lock().is_empty();
+        if left {
+            self.activity.has_deferred.store(true, Ordering::Relaxed);
         }
-        self.deferred_sends.lock().append(&mut skipped);
-        self.activity.has_deferred.store(true, Ordering::Relaxed);
-        false
+        all_sent
     }
 
     /// Sends what was deferred when the process exits: skips locks that are held, as their holder may

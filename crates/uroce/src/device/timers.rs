@@ -25,9 +25,24 @@ pub struct Timers {
 }
 
 impl Timers {
-    /// Adds a deadline.
-    pub fn add(&mut self, at: Time, qpn: u32) {
-        self.heap.push(Reverse(Deadline { at, qpn }));
+    /// Adds a deadline. False if there is no memory for it.
+    #[must_use]
+    pub fn add(&mut self, at: Time, qpn: u32) -> bool {
+        let has_space = self.heap.try_reserve(1).is_ok();
+        if has_space {
+            self.heap.push(Reverse(Deadline { at, qpn }));
+        }
+        has_space
+    }
+
+    /// Allocates space for `count` deadlines.
+    pub fn reserve(&mut self, count: usize) {
+        self.heap.reserve(count.saturating_sub(self.heap.len()));
+    }
+
+    /// Discards the deadlines that do not count any more.
+    pub fn retain(&mut self, mut counts: impl FnMut(Deadline) -> bool) {
+        self.heap.retain(|Reverse(deadline)| counts(*deadline));
     }
 
     /// The time of the earliest deadline.
@@ -54,7 +69,7 @@ mod tests {
     fn deadlines_are_taken_in_order() {
         let mut timers = Timers::default();
         for (at, qpn) in [(30, 1), (10, 2), (20, 3), (10, 4)] {
-            timers.add(Time(at), qpn);
+            assert!(timers.add(Time(at), qpn));
         }
         assert_eq!(timers.next(), Some(Time(10)));
         assert_eq!(timers.take_due(Time(9)), None);

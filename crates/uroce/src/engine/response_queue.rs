@@ -70,6 +70,12 @@ pub struct ResponseQueue {
 }
 
 impl ResponseQueue {
+    /// Allocates space for what one request adds. False if there is no memory.
+    pub fn try_reserve(&mut self) -> bool {
+        // A response, and a NAK behind it.
+        self.queue.try_reserve(2).is_ok()
+    }
+
     /// The next response to send.
     pub fn front(&self) -> Option<&Response> {
         self.queue.front()

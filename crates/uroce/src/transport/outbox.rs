@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_millis(1);
 
 /// A batch of packets of one queue pair, and space for the next packet. One per thread, reused.
 pub struct Outbox {
-    bytes: Box<[u8]>,
+    bytes: Vec<u8>,
     used: usize,
     buffers: Vec<GsoBuffer>,
     /// The sockets, from the first packet of a batch until the batch is sent.
@@ -69,14 +69,18 @@ impl GsoBuffer {
 }
 
 impl Outbox {
-    /// Allocates the buffers.
-    pub fn new() -> Outbox {
-        Outbox {
-            bytes: vec![0; BATCH_LEN].into(),
+    /// Allocates the buffers. None if there is no memory.
+    pub fn try_new() -> Option<Outbox> {
+        let (mut bytes, mut buffers) = (Vec::new(), Vec::new());
+        bytes.try_reserve_exact(BATCH_LEN).ok()?;
+        buffers.try_reserve_exact(BUFFERS_MAX).ok()?;
+        bytes.resize(BATCH_LEN, 0);
+        Some(Outbox {
+            bytes,
             used: 0,
-            buffers: Vec::with_capacity(BUFFERS_MAX),
+            buffers,
             table: None,
-        }
+        })
     }
 
     /// Whether there is nothing to send.
@@ -114,12 +118,6 @@ impl Outbox {
                 && Arc::ptr_eq(&buffer.socket, socket)
                 && buffer.socket.gso()
         })
-    }
-}
-
-impl Default for Outbox {
-    fn default() -> Outbox {
-        Outbox::new()
     }
 }
 

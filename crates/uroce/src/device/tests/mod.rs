@@ -1,3 +1,4 @@
+mod out_of_memory;
 mod preemption;
 
 use std::time::Duration;

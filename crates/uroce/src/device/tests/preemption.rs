@@ -82,7 +82,7 @@ fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
 }
 
 /// Two queue pairs, connected.
-fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
+pub fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
     let (one, other) = (queue_pair(a), queue_pair(b));
     connect(a, &one, &other);
     connect(b, &other, &one);
@@ -90,7 +90,7 @@ fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
 }
 
 /// Sends an empty message.
-fn send(device: &Device, qp: &Arc<QueuePair>) {
+pub fn send(device: &Device, qp: &Arc<QueuePair>) {
     let wr = SendWr {
         wr_id: 1,
         op: SendOp::Send,
@@ -103,7 +103,7 @@ fn send(device: &Device, qp: &Arc<QueuePair>) {
     assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
 }
 
-fn is_acknowledged(qp: &QueuePair) -> bool {
+pub fn is_acknowledged(qp: &QueuePair) -> bool {
     qp.inner.lock().engine().send_depth() == 0
 }
 
@@ -123,7 +123,7 @@ fn receive(device: &Device) -> usize {
 }
 
 /// Devices without background threads.
-fn two_devices() -> (Device, Device) {
+pub fn two_devices() -> (Device, Device) {
     let new = |name| Device::new(&loopback(name), fork::generation()).unwrap();
     (new("a"), new("b"))
 }
@@ -192,10 +192,10 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     let (two, _free) = pair(&a, &b);
     let inbox = b.inboxes.take();
     let mut guard = locked.inner.lock();
-    b.defer_send(&locked, &mut guard);
+    assert!(b.defer_send(&locked, &mut guard));
     let at = clock::now();
     locked.timer_at.store(at);
-    b.timers.lock().add(at, locked.qpn);
+    assert!(b.timers.lock().add(at, locked.qpn));
     b.activity.next_timer.store(at);
     b.waker.wake();
     send(&a, &one);

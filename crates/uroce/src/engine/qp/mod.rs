@@ -215,7 +215,8 @@ impl Qp {
             Service::Rc | Service::XrcSend if is_response => {
                 self.receive_response(operation, packet, now, host);
             }
-            Service::Rc | Service::XrcRecv if !is_response => {
+            // Without memory the packet is dropped, as a network may do.
+            Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
                 self.receive_request(operation, part, packet, host);
             }
             Service::Uc => self.receive_uc_packet(operation, part, packet, host),

@@ -38,6 +38,11 @@ impl Responder {
         self.resources.push_back(resource);
     }
 
+    /// Allocates what executing a request needs. False if there is no memory.
+    pub(in crate::engine) fn try_reserve(&mut self) -> bool {
+        self.responses.try_reserve() && self.resources.try_reserve(1).is_ok()
+    }
+
     /// A request that has been executed before.
     pub(super) fn on_duplicate(
         &mut self,

@@ -123,7 +123,7 @@ fn receive(net: &Net, count: usize) -> Vec<Got> {
 /// Sends messages of various lengths from one device to the other, and checks that they arrive unchanged.
 fn exchange(from: &Net, to: &Net, sgid_index: u8, dgid: Gid, src: Gid) {
     let (here, there) = (from.alloc_qpn().unwrap(), to.alloc_qpn().unwrap());
-    let mut outbox = Outbox::new();
+    let mut outbox = Outbox::try_new().unwrap();
     let mut sent = Vec::new();
     // A long first packet, middle ones, then packets of lengths that cannot share a GSO buffer.
     let mut lens = vec![1024; 70];
@@ -224,7 +224,7 @@ fn a_ud_packet_has_its_grh() {
     let (here, there) = (a.alloc_qpn().unwrap(), b.alloc_qpn().unwrap());
     for (index, entry) in b.gids().into_iter().enumerate() {
         let gid = entry.unwrap().gid;
-        let mut outbox = Outbox::new();
+        let mut outbox = Outbox::try_new().unwrap();
         let path = AddressVector {
             traffic_class: 0x28,
             ..path(gid, index as u8)
@@ -287,7 +287,7 @@ fn invalid_packets_are_dropped() {
     socket.send_to(&bytes, to).unwrap();
     // Another partition's P_Key, then a limited member's of the default partition, then another address's
     // GID.
-    let mut outbox = Outbox::new();
+    let mut outbox = Outbox::try_new().unwrap();
     for (psn, pkey) in [(1, 0x8001), (2, 0x7fff)] {
         let mut headers = write(psn, there, Part::Middle);
         headers.bth.pkey = pkey;
@@ -342,7 +342,7 @@ fn multicast_reaches_all_members() {
     }
     assert!(nets[2].join(&nets[2].gids()[1].unwrap().gid).is_err());
     let qpn = nets[0].alloc_qpn().unwrap();
-    let mut outbox = Outbox::new();
+    let mut outbox = Outbox::try_new().unwrap();
     let mut send = |psn| {
         let headers = datagram(psn, MULTICAST_QPN, qpn);
         push(&nets[0], &mut outbox, qpn, headers, 8, path(group, 1));
@@ -377,7 +377,7 @@ fn the_multicast_number_belongs_to_groups() {
     nets[1].join(&group).unwrap();
     let own = nets[1].gids()[1].unwrap().gid;
     let [here, there] = [&nets[0], &nets[1]].map(|net| net.alloc_qpn().unwrap());
-    let mut outbox = Outbox::new();
+    let mut outbox = Outbox::try_new().unwrap();
     for (psn, qpn, dgid) in [
         (1, 2, group),
         (2, MULTICAST_QPN, own),

@@ -142,7 +142,7 @@ fn follows_its_interface() {
         follow(&net, |_| net.gids().iter().all(Option::is_none));
         // No GID to send from: the packet is dropped.
         let qpn = net.alloc_qpn().unwrap();
-        let mut outbox = Outbox::new();
+        let mut outbox = Outbox::try_new().unwrap();
         push(
             &net,
             &mut outbox,
@@ -180,7 +180,7 @@ fn multicast_stays_on_its_interface() {
                 net.join(&group).unwrap();
             }
             let qpn = from.alloc_qpn().unwrap();
-            let mut outbox = Outbox::new();
+            let mut outbox = Outbox::try_new().unwrap();
             let sgid_index = if psn == 0 { 1 } else { 2 };
             let path = path(group, sgid_index);
             let headers = datagram(psn, MULTICAST_QPN, qpn);

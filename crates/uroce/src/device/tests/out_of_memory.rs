@@ -1,0 +1,107 @@
+//! Packets are served, or dropped, while there is no memory.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::super::*;
+use super::preemption::{is_acknowledged, pair, send, two_devices};
+
+/// The system's allocator. Fails in a thread that runs [`without_memory`].
+struct FailingAllocator;
+
+thread_local! {
+    static FAILS: Cell<bool> = const { Cell::new(false) };
+    /// Allocations that have failed.
+    static FAILED: Cell<u32> = const { Cell::new(0) };
+}
+
+fn fails() -> bool {
+    let fails = FAILS.get();
+    FAILED.set(FAILED.get() + u32::from(fails));
+    fails
+}
+
+// SAFETY: passes everything on to the system's allocator, or returns NULL.
+unsafe impl GlobalAlloc for FailingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if fails() {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: what alloc requires, this function requires of its caller.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if fails() {
+            return core::ptr::null_mut();
+        }
+        // SAFETY: what realloc requires, this function requires of its caller.
+        unsafe { System.realloc(ptr, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: what dealloc requires, this function requires of its caller.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: FailingAllocator = FailingAllocator;
+
+/// Calls `call` while every allocation of this thread fails. One that cannot fail aborts the process.
+fn without_memory<T>(call: impl FnOnce() -> T) -> T {
+    FAILS.set(true);
+    let result = call();
+    FAILS.set(false);
+    result
+}
+
+#[test]
+fn packets_without_memory_do_not_abort() {
+    let (a, b) = two_devices();
+    let pairs: Vec<_> = (0..8).map(|_| pair(&a, &b)).collect();
+    // A thread of its own has no outbox yet.
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for (one, _) in &pairs {
+                send(&a, one);
+            }
+        });
+    });
+    let before = FAILED.get();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            without_memory(|| {
+                let start = Instant::now();
+                while start.elapsed() < Duration::from_millis(100) {
+                    b.poll();
+                    a.poll();
+                }
+            });
+            assert!(FAILED.get() > before, "nothing was allocated");
+        });
+    });
+    // With memory again, everything arrives.
+    let start = Instant::now();
+    while !pairs.iter().all(|(one, _)| is_acknowledged(one)) {
+        assert!(start.elapsed() < Duration::from_secs(20), "no ACK");
+        a.poll();
+        b.poll();
+    }
+}
+
+#[test]
+fn a_timer_takes_the_place_of_one_that_does_not_count() {
+    let (a, b) = two_devices();
+    let (one, _) = pair(&a, &b);
+    let mut timers = a.timers.lock();
+    let at = clock::now();
+    // Entries that have been replaced by earlier ones, until there is no space.
+    while without_memory(|| timers.add(at, one.qpn)) {}
+    drop(timers);
+    let later = clock::after(at, Duration::from_secs(1));
+    one.timer_at.store(later);
+    without_memory(|| a.add_timer(later, one.qpn));
+    assert_eq!(a.timers.lock().next(), Some(later));
+}
