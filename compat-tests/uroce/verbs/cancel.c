@@ -1,7 +1,8 @@
 /*
- * No verb is a cancellation point (but those that block until an event): a thread that is cancelled in the
- * middle of one would leave the device locked. Here a request to cancel the thread is pending while it calls
- * the verbs, so it acts at the first cancellation point.
+ * A thread that is cancelled in the middle of a verb would leave the device locked. So verbs are no
+ * cancellation points, but those that block until an event, and ibv_poll_cq when it has found nothing. Here a
+ * request to cancel the thread is pending while it calls the verbs, so it acts at the first cancellation
+ * point. A second thread only polls, and is cancelled there.
  */
 #include <pthread.h>
 
@@ -17,6 +18,27 @@ static bool finished;
 			return NULL; \
 		done = #condition; \
 	} while (0)
+
+/* ibv_poll_cq may end the thread: until there is a completion, it must not. */
+static struct ibv_wc poll_until_done(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	wc = next_wc(cq);
+	pthread_setcancelstate(state, NULL);
+	return wc;
+}
+
+static void *only_poll(void *cq)
+{
+	struct ibv_wc wc;
+
+	for (;;)
+		ibv_poll_cq(cq, 1, &wc);
+	return NULL;
+}
 
 /* Registers, binds, moves data both ways and with events, as long as it takes until the device replies. */
 static void *use_verbs(void *arg)
@@ -39,7 +61,6 @@ static void *use_verbs(void *arg)
 	struct ibv_mw *mw;
 	struct ibv_mr *mr;
 	struct ibv_pd *pd;
-	struct ibv_wc wc;
 
 	list = ibv_get_device_list(NULL);
 	pthread_cancel(pthread_self());
@@ -70,10 +91,10 @@ static void *use_verbs(void *arg)
 	for (int i = 0; i < 100; i++) {
 		STEP(post_recv(b, rig, 1, 0, 64) == 0);
 		STEP(post(a, rig, IBV_WR_SEND, 0, 64, 0, 0) == 0);
-		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
-		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(poll_until_done(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(poll_until_done(rig->cq).status == IBV_WC_SUCCESS);
 		STEP(post(a, rig, IBV_WR_RDMA_READ, 0, 4096, 4096, rig->mr->rkey) == 0);
-		STEP(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		STEP(poll_until_done(rig->cq).status == IBV_WC_SUCCESS);
 		STEP(ibv_req_notify_cq(cq, 0) == 0);
 	}
 	STEP(ibv_destroy_qp(a) == 0 && ibv_destroy_qp(b) == 0);
@@ -88,10 +109,9 @@ static void *use_verbs(void *arg)
 	join(rig, full, full);
 	STEP(ibv_req_notify_cq(tiny, 0) == 0);
 	STEP(post(full, rig, IBV_WR_RDMA_WRITE, 0, 64, 64, rig->mr->rkey) == 0);
-	STEP(next_wc(tiny).status == IBV_WC_SUCCESS);
+	STEP(poll_until_done(tiny).status == IBV_WC_SUCCESS);
 	for (int i = 0; i < 4; i++)
 		STEP(post(full, rig, IBV_WR_RDMA_WRITE, 0, 64, 64, rig->mr->rkey) == 0);
-	STEP(ibv_poll_cq(cq, 1, &wc) == 0);
 	STEP(ibv_destroy_qp(full) == 0);
 	STEP(ibv_destroy_cq(tiny) == 0);
 	STEP(ibv_destroy_cq(cq) == 0);
@@ -116,5 +136,11 @@ void check_cancel(void)
 		printf("cancelled after %s\n", done);
 		return;
 	}
+	/* With the device in use by this thread, too. */
+	NEED(pthread_create(&thread, NULL, only_poll, rig.cq) == 0);
+	usleep(1000);
+	NEED(pthread_cancel(thread) == 0);
+	NEED(pthread_join(thread, &result) == 0);
+	CHECK(result == PTHREAD_CANCELED);
 	tear_down(&rig);
 }

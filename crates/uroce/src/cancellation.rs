@@ -1,5 +1,7 @@
-//! Thread cancellation (pthread_cancel(3)): no verb of uroce is a cancellation point. A thread that is
-//! cancelled in the middle of one would leave locks of the device held for good.
+//! Thread cancellation (pthread_cancel(3)). A thread that is cancelled in the middle of a verb would leave
+//! locks of the device held for good. So no verb of uroce is a cancellation point, except `ibv_poll_cq`
+//! where it has found nothing and holds nothing ([`point`]): a thread that only polls could not be
+//! cancelled otherwise.
 //!
 //! Control verbs disable cancellation while they run ([`disable`]). The data path makes its system calls
 //! through this module instead: like libc's functions of the same name, but no cancellation points, and
@@ -15,6 +17,15 @@ const PTHREAD_CANCEL_DISABLE: c_int = 1;
 unsafe extern "C" {
     // Not in the libc crate.
     fn pthread_setcancelstate(state: c_int, old_state: *mut c_int) -> c_int;
+    fn pthread_testcancel();
+}
+
+/// Ends the thread if a request to cancel it is pending. The caller holds no lock and owns nothing that
+/// must be dropped.
+pub fn point() {
+    // SAFETY: the call has no arguments. Unwinding past callers is defined, since none has a destructor to
+    // run.
+    unsafe { pthread_testcancel() };
 }
 
 /// While it lives, the thread that made it is not cancelled.

@@ -105,8 +105,8 @@ impl RawMutex {
             tv_sec: timeout.as_secs() as libc::time_t,
             tv_nsec: timeout.subsec_nanos().into(),
         });
-        // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error means that the caller
-        // is to look at the word again, which it does.
+        // SAFETY: the word is valid for reads; the timeout is NULL or this function's own. Every error
+        // means that the caller is to look at the word again, which it does.
         unsafe {
             libc::syscall(
                 libc::SYS_futex,

@@ -16,8 +16,8 @@
 //! Not here: the objects that C sees (`provider`), packets and sockets (`transport`), the transport
 //! protocol (`engine`).
 //!
-//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive queue, an XRC
-//! domain, the memory table, the timers and an event queue.
+//! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
+//! queue, an XRC domain, the memory table, the timers and an event queue.
 
 mod background;
 mod busy_poll;

@@ -48,7 +48,8 @@ impl Memory {
         key
     }
 
-    /// Changes a region, which keeps its key, and waits for flushes of the old one. Fails if windows are bound to it.
+    /// Changes a region, which keeps its key, and waits for flushes of the old one. Fails if windows are
+    /// bound to it.
     pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
         self.table.write().reregister(key, change)?;
         self.pins.wait_for(key >> 8);

@@ -14,6 +14,7 @@ use super::ffi::{Result, ReturnToC};
 use super::handle;
 use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
+use crate::cancellation;
 use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
 use crate::device::events::CompletionEvents;
@@ -301,7 +302,11 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     match poll_queue() {
         0 => {
             private.device.poll();
-            poll_queue() as c_int
+            let polled = poll_queue();
+            if polled == 0 {
+                cancellation::point();
+            }
+            polled as c_int
         }
         polled => polled as c_int,
     }
