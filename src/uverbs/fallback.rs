@@ -11,7 +11,7 @@ use super::{
 
 /// What to do about a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
+pub enum Fallback {
     /// Nothing: the ioctl succeeded.
     Done,
     /// The kernel lacks the ioctl: send the legacy command.
@@ -31,14 +31,14 @@ pub struct Needs {
 
 /// The legacy route for a kernel that lacks the ioctl. EOPNOTSUPP if no legacy command will do.
 #[inline]
-pub fn legacy(needs: Needs) -> Result<Route, Errno> {
+pub fn legacy(needs: Needs) -> Result<Fallback, Errno> {
     if needs.ioctl {
         return Errno(EOPNOTSUPP).fail();
     }
     Ok(if needs.ex {
-        Route::WriteEx
+        Fallback::WriteEx
     } else {
-        Route::Write
+        Fallback::Write
     })
 }
 
@@ -52,14 +52,14 @@ pub unsafe fn execute<const N: usize>(
     op: Op,
     needs: Needs,
     command: &mut Command<N>,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     // SAFETY: `context` is open, and the attributes are valid.
     unsafe {
         if !state(context).may_ioctl(op) {
             return legacy(needs);
         }
         match command.execute(context) {
-            Ok(()) => Ok(Route::Done),
+            Ok(()) => Ok(Fallback::Done),
             Err(error) => after_failure(context, op, needs, error),
         }
     }
@@ -75,7 +75,7 @@ pub unsafe fn execute_linked<const N: usize>(
     needs: Needs,
     command: &mut Command<N>,
     driver: *mut ibv_command_buffer,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     // SAFETY: `context` is open, and the attributes, those of the provider's chain too, are valid.
     unsafe {
         // A legacy command cannot carry a provider's mandatory attributes.
@@ -84,7 +84,7 @@ pub unsafe fn execute_linked<const N: usize>(
             return legacy(needs);
         }
         match linked::execute(context, command, driver) {
-            Ok(()) => Ok(Route::Done),
+            Ok(()) => Ok(Fallback::Done),
             Err(error) => after_failure(context, op, needs, error),
         }
     }
@@ -100,7 +100,7 @@ unsafe fn after_failure(
     op: Op,
     needs: Needs,
     error: Errno,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     // SAFETY: `context` is open, and the reference ends with this function.
     let state = unsafe { state(context) };
     match error.0 {
@@ -117,13 +117,13 @@ mod tests {
 
     #[test]
     fn the_strictest_need_decides() {
-        assert_eq!(legacy(Needs::default()), Ok(Route::Write));
+        assert_eq!(legacy(Needs::default()), Ok(Fallback::Write));
         assert_eq!(
             legacy(Needs {
                 ex: true,
                 ioctl: false
             }),
-            Ok(Route::WriteEx)
+            Ok(Fallback::WriteEx)
         );
         assert_eq!(
             legacy(Needs {

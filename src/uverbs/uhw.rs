@@ -85,15 +85,15 @@ impl Buffer<u8> {
 
 /// One direction of the provider's part.
 #[derive(Clone, Copy)]
-struct Part {
+struct ProviderPart {
     at: *mut u8,
     len: usize,
     /// The bytes in front of `at` where the library may build its own part.
     headroom: usize,
 }
 
-impl Part {
-    const NONE: Part = Part {
+impl ProviderPart {
+    const NONE: ProviderPart = ProviderPart {
         at: null_mut(),
         len: 0,
         headroom: 0,
@@ -101,11 +101,11 @@ impl Part {
 
     /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`.
     #[inline(always)]
-    fn after<T>(buffer: *mut T, len: usize) -> Part {
+    fn after<T>(buffer: *mut T, len: usize) -> ProviderPart {
         if buffer.is_null() || len <= size_of::<T>() {
-            return Part::NONE;
+            return ProviderPart::NONE;
         }
-        Part {
+        ProviderPart {
             at: buffer.wrapping_add(1).cast(),
             len: len - size_of::<T>(),
             headroom: size_of::<T>(),
@@ -132,8 +132,8 @@ impl Part {
 /// The provider's part of a command and of its response.
 #[derive(Clone, Copy)]
 pub struct Uhw {
-    input: Part,
-    output: Part,
+    input: ProviderPart,
+    output: ProviderPart,
 }
 
 impl Uhw {
@@ -141,8 +141,8 @@ impl Uhw {
     #[inline(always)]
     pub fn after<Q, R>(cmd: *mut Q, cmd_size: usize, resp: *mut R, resp_size: usize) -> Uhw {
         Uhw {
-            input: Part::after(cmd, cmd_size),
-            output: Part::after(resp, resp_size),
+            input: ProviderPart::after(cmd, cmd_size),
+            output: ProviderPart::after(resp, resp_size),
         }
     }
 

@@ -9,7 +9,7 @@ use super::gid_sysfs;
 use crate::abi::*;
 use crate::provider::software;
 use crate::uverbs::cmd::gid as kernel;
-use crate::uverbs::fallback::Route;
+use crate::uverbs::fallback::Fallback;
 
 pub(super) const ALL_FIELDS: u32 =
     VERBS_QUERY_GID_ATTR_GID | VERBS_QUERY_GID_ATTR_TYPE | VERBS_QUERY_GID_ATTR_NDEV_IFINDEX;
@@ -52,7 +52,7 @@ pub unsafe fn query_gid_ex(
     }
     // SAFETY: the context is open and `entry_size` bytes are writable, as the caller promises.
     match unsafe { kernel::entry(context, port_num, gid_index, entry, flags, entry_size) } {
-        Ok(Route::Done) => return 0,
+        Ok(Fallback::Done) => return 0,
         Ok(_) => {}
         Err(errno) => return errno.0,
     }

@@ -8,7 +8,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 use super::{destroy::Destroy, mr::LINK_ROOM, only, to_c};
 use crate::uverbs::{
     events,
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     linked,
     state::{Op, state},
@@ -91,9 +91,9 @@ unsafe fn create<const N: usize>(
             fallback::legacy(linked::needs(driver, needs))
         };
         match route {
-            Ok(Route::Done) => Ok(()),
-            Ok(Route::Write) => by_write(context, attr, cq, uhw),
-            Ok(Route::WriteEx) => by_write_ex(context, attr, cq, uhw),
+            Ok(Fallback::Done) => Ok(()),
+            Ok(Fallback::Write) => by_write(context, attr, cq, uhw),
+            Ok(Fallback::WriteEx) => by_write_ex(context, attr, cq, uhw),
             Err(errno) => Err(errno),
         }
     }
@@ -109,7 +109,7 @@ unsafe fn by_ioctl<const N: usize>(
     uhw: &Uhw,
     needs: Needs,
     driver: *mut ibv_command_buffer,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     let mut cmd = Command::<N>::new(UVERBS_OBJECT_CQ, UVERBS_METHOD_CQ_CREATE);
     let mut cqe = 0u32;
     let handle = cmd.new_object(UVERBS_ATTR_CREATE_CQ_HANDLE);
@@ -135,7 +135,7 @@ unsafe fn by_ioctl<const N: usize>(
         cmd.uhw(uhw);
         fallback::execute_linked(context, Op::CreateCq, needs, &mut cmd, driver)
     };
-    if route == Ok(Route::Done) {
+    if route == Ok(Fallback::Done) {
         cq.handle = cmd.created(handle);
         cq.cqe = cqe as c_int;
     }

@@ -6,7 +6,7 @@ use ibverbs_abi::*;
 
 use crate::uverbs::{
     Destroyed, destroyed,
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     state::{Op, state},
     uhw::Buffer,
@@ -35,7 +35,7 @@ impl Destroy {
     pub unsafe fn handle_only(&self, context: *mut ibv_context, handle: u32) -> Result<(), Errno> {
         // SAFETY: `context` is open.
         let result = match unsafe { self.by_ioctl(context, handle) } {
-            Ok(Route::Done) => Ok(()),
+            Ok(Fallback::Done) => Ok(()),
             // SAFETY: `context` is open.
             Ok(_) => unsafe { write::execute_payload(context, self.write, handle) },
             Err(errno) => Err(errno),
@@ -54,7 +54,7 @@ impl Destroy {
     ) -> Result<(), Errno> {
         // SAFETY: `context` is open.
         let result = match unsafe { self.by_ioctl(context, handle) } {
-            Ok(Route::Done) => Ok(()),
+            Ok(Fallback::Done) => Ok(()),
             // SAFETY: `context` is open.
             Ok(_) => unsafe { self.by_write_ex(context, handle) },
             Err(errno) => Err(errno),
@@ -65,10 +65,10 @@ impl Destroy {
     /// # Safety
     /// `context` is open.
     #[inline(always)]
-    unsafe fn by_ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Route, Errno> {
+    unsafe fn by_ioctl(&self, context: *mut ibv_context, handle: u32) -> Result<Fallback, Errno> {
         // SAFETY: `context` is open.
         if !unsafe { state(context) }.may_ioctl(self.op) {
-            return Ok(Route::Write);
+            return Ok(Fallback::Write);
         }
         let mut cmd = Command::<1>::new(self.object, self.method);
         cmd.object(self.handle, handle);
@@ -109,10 +109,10 @@ impl Destroy {
             // SAFETY: `context` is open, and the only output is a local.
             unsafe { fallback::execute(context, self.op, Needs::default(), &mut cmd) }
         } else {
-            Ok(Route::Write)
+            Ok(Fallback::Write)
         };
         let result = match route {
-            Ok(Route::Done) => Ok(()),
+            Ok(Fallback::Done) => Ok(()),
             // SAFETY: `context` is open, and the command's response is an `R`.
             Ok(_) => unsafe { self.by_write_with_events(context, handle, &mut reported) },
             Err(errno) => Err(errno),

@@ -10,7 +10,7 @@ use libc::{EINVAL, ENOSYS, EOPNOTSUPP, c_int};
 
 use super::{mr::LINK_ROOM, to_c};
 use crate::uverbs::{
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     linked,
     state::Op,
@@ -53,7 +53,7 @@ pub unsafe fn get_context(
     // SAFETY: `context` is initialised, `cmd` and `resp` are live.
     unsafe {
         match get_context_by_ioctl(context, &uhw)? {
-            Route::Done => Ok(()),
+            Fallback::Done => Ok(()),
             _ => get_context_by_write(context, &uhw),
         }
     }
@@ -61,7 +61,7 @@ pub unsafe fn get_context(
 
 /// # Safety
 /// `context` is initialised, and the provider's buffers in `uhw` are live.
-unsafe fn get_context_by_ioctl(context: *mut ibv_context, uhw: &Uhw) -> Result<Route, Errno> {
+unsafe fn get_context_by_ioctl(context: *mut ibv_context, uhw: &Uhw) -> Result<Fallback, Errno> {
     const NUM_COMP_VECTORS: u32 = UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS;
     let (mut num_comp_vectors, mut core_support) = (0u32, 0u64);
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
@@ -71,7 +71,7 @@ unsafe fn get_context_by_ioctl(context: *mut ibv_context, uhw: &Uhw) -> Result<R
     unsafe {
         cmd.uhw(uhw);
         let route = fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd);
-        if route == Ok(Route::Done) {
+        if route == Ok(Fallback::Done) {
             (*context).num_comp_vectors = num_comp_vectors as c_int;
             self::core_support(context).store(core_support, Ordering::Relaxed);
         }

@@ -3,12 +3,12 @@
 use ibverbs_abi::*;
 
 use crate::uverbs::{
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     state::Op,
 };
 
-/// Queries one entry of a port's GID table. [`Route::Write`] if the kernel lacks the command.
+/// Queries one entry of a port's GID table. [`Fallback::Write`] if the kernel lacks the command.
 ///
 /// # Safety
 /// `context` is open, `entry` is writable for `entry_size` bytes.
@@ -19,7 +19,7 @@ pub unsafe fn entry(
     entry: *mut ibv_gid_entry,
     flags: u32,
     entry_size: usize,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY);
     cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_PORT, port_num.into());
     cmd.u64(UVERBS_ATTR_QUERY_GID_ENTRY_GID_INDEX, gid_index.into());
@@ -62,5 +62,5 @@ pub unsafe fn table(
     );
     // SAFETY: `context` is open, `entries` is writable for `len` bytes, `num_entries` is a local.
     let route = unsafe { fallback::execute(context, Op::QueryGid, Needs::default(), &mut cmd)? };
-    Ok((route == Route::Done).then_some(num_entries))
+    Ok((route == Fallback::Done).then_some(num_entries))
 }

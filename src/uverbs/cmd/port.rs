@@ -11,7 +11,7 @@ use libc::c_int;
 
 use super::to_c;
 use crate::uverbs::{
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     state::{Op, state},
     uhw::Buffer,
@@ -44,7 +44,7 @@ unsafe fn query(
         // SAFETY: `context` is open, the response is a local.
         let route =
             unsafe { fallback::execute(context, Op::QueryPort, Needs::default(), &mut ioctl)? };
-        if route == Route::Done {
+        if route == Fallback::Done {
             // SAFETY: `port_attr` is writable that far.
             unsafe {
                 copy(port_attr, &response.legacy_resp);

@@ -11,7 +11,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 use super::{destroy::Destroy, only, qp_write, to_c};
 use crate::uverbs::{
     events,
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     state::{Op, state},
     uhw::{Buffer, Uhw},
@@ -145,9 +145,9 @@ unsafe fn create(
             fallback::legacy(needs)
         };
         match route? {
-            Route::Done => {}
-            Route::Write => qp_write::create(context, qp, attr, &handles, uhw)?,
-            Route::WriteEx => qp_write::create_ex(context, qp, attr, &handles, uhw)?,
+            Fallback::Done => {}
+            Fallback::Write => qp_write::create(context, qp, attr, &handles, uhw)?,
+            Fallback::WriteEx => qp_write::create_ex(context, qp, attr, &handles, uhw)?,
         }
     }
     initialise(qp, attr);
@@ -164,7 +164,7 @@ unsafe fn by_ioctl(
     handles: &Handles,
     uhw: &Uhw,
     needs: Needs,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     let mut cmd = Command::<17>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
     let mut qp_num = 0u32;
     add_objects(&mut cmd, attr.qp_type, handles);
@@ -188,7 +188,7 @@ unsafe fn by_ioctl(
         cmd.uhw(uhw);
         fallback::execute(context, Op::CreateQp, needs, &mut cmd)
     };
-    if route == Ok(Route::Done) {
+    if route == Ok(Fallback::Done) {
         qp.handle = cmd.created(handle);
         qp.qp_num = qp_num;
     }

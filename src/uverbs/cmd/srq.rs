@@ -8,7 +8,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 use super::{destroy::Destroy, to_c};
 use crate::uverbs::{
     events,
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     kernel_abi,
     state::{Op, state},
@@ -80,7 +80,7 @@ unsafe fn create(
         };
         // As in rdma-core, the legacy path goes by the type itself, whatever comp_mask says of it.
         match route? {
-            Route::Done => {}
+            Fallback::Done => {}
             _ if attr.srq_type != IBV_SRQT_BASIC => by_write_x(srq, attr, uhw, &mut srq_num)?,
             _ => by_write(srq, &mut attr.attr, uhw)?,
         }
@@ -98,7 +98,7 @@ unsafe fn by_ioctl(
     uhw: &Uhw,
     needs: Needs,
     srq_num: &mut u32,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     let mut cmd = Command::<15>::new(UVERBS_OBJECT_SRQ, UVERBS_METHOD_SRQ_CREATE);
     let (mut max_wr, mut max_sge) = (0u32, 0u32);
     // SAFETY: the PD and its context are live; `srq_type` says that the type's objects are there.
@@ -121,7 +121,7 @@ unsafe fn by_ioctl(
         cmd.uhw(uhw);
         fallback::execute(srq.context, Op::CreateSrq, needs, &mut cmd)
     };
-    if route == Ok(Route::Done) {
+    if route == Ok(Fallback::Done) {
         srq.handle = cmd.created(handle);
         attr.attr.max_wr = max_wr;
         attr.attr.max_sge = max_sge;

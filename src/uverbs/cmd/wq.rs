@@ -6,7 +6,7 @@ use libc::{EINVAL, EOPNOTSUPP, c_int};
 use super::to_c;
 use crate::uverbs::{
     Destroyed, destroyed, events,
-    fallback::{self, Needs, Route},
+    fallback::{self, Fallback, Needs},
     ioctl::Command,
     state::{Op, state},
     uhw::{Buffer, Uhw},
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn ibv_cmd_create_wq(
         // SAFETY: `context` is open; the PD and CQ of `attr`, `cmd` and `resp` are live.
         unsafe {
             match create_by_ioctl(context, attr, wq, &uhw, with_flags)? {
-                Route::Done => Ok(()),
+                Fallback::Done => Ok(()),
                 _ => create_by_write_ex(context, attr, wq, &uhw),
             }
         }
@@ -62,7 +62,7 @@ unsafe fn create_by_ioctl(
     wq: &mut ibv_wq,
     uhw: &Uhw,
     with_flags: bool,
-) -> Result<Route, Errno> {
+) -> Result<Fallback, Errno> {
     let mut cmd = Command::<14>::new(UVERBS_OBJECT_WQ, UVERBS_METHOD_WQ_CREATE);
     let (mut max_wr, mut max_sge, mut wq_num) = (0u32, 0u32, 0u32);
     let create_flags = if with_flags { attr.create_flags } else { 0 };
@@ -90,7 +90,7 @@ unsafe fn create_by_ioctl(
         cmd.uhw(uhw);
         fallback::execute(context, Op::CreateWq, needs, &mut cmd)
     };
-    if route == Ok(Route::Done) {
+    if route == Ok(Fallback::Done) {
         wq.handle = cmd.created(handle);
         wq.wq_num = wq_num;
         attr.max_wr = max_wr;
@@ -220,7 +220,7 @@ unsafe fn destroy(
     cmd.object(UVERBS_ATTR_DESTROY_WQ_HANDLE, wq_handle);
     // SAFETY: `context` is open, the output is the caller's.
     let route = unsafe { fallback::execute(context, Op::DestroyWq, Needs::default(), &mut cmd)? };
-    if route == Route::Done {
+    if route == Fallback::Done {
         return Ok(());
     }
     let mut request = CmdEx {

@@ -28,7 +28,7 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-struct Message {
+struct Transfer {
     kind: Kind,
     len: u32,
     fence: bool,
@@ -62,7 +62,7 @@ struct Case {
     shared: bool,
     transmit_delay: Duration,
     impairment: Impairment,
-    messages: [Vec<Message>; 2],
+    messages: [Vec<Transfer>; 2],
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -89,11 +89,11 @@ fn len() -> impl Strategy<Value = u32> {
     ]
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = Transfer> {
     let moment = prop_oneof![3 => up_to(us(0)), 2 => up_to(ms(2)), 1 => up_to(ms(50))];
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     (kind(), len(), flags, moment.clone(), moment).prop_map(
-        |(kind, len, (fence, signaled, inline), at, receive_at)| Message {
+        |(kind, len, (fence, signaled, inline), at, receive_at)| Transfer {
             kind,
             len: len.min(SLOT),
             fence,
@@ -230,7 +230,7 @@ fn expected(side: usize, area: u64, index: u64, len: u32) -> Vec<u8> {
         .collect()
 }
 
-impl Message {
+impl Transfer {
     fn consumes_recv_wqe(&self) -> bool {
         matches!(self.kind, Kind::Send { .. } | Kind::Write { imm: true })
     }

@@ -25,7 +25,7 @@ pub fn check(case: &Case, network: &mut Network) -> Result<(), TestCaseError> {
 
 /// Send completions are in order. Returns how many requests succeeded.
 fn check_sends(
-    messages: &[Message],
+    messages: &[Transfer],
     network: &Network,
     side: usize,
 ) -> Result<usize, TestCaseError> {
@@ -94,7 +94,7 @@ fn check_receives(
 
 /// Each atomic was executed once and returned the original value.
 fn check_atomics(
-    messages: &[Message],
+    messages: &[Transfer],
     network: &mut Network,
     side: usize,
     done: usize,
@@ -103,7 +103,7 @@ fn check_atomics(
         u64::from_ne_bytes(bytes(network, side, offset, 8).try_into().unwrap())
     };
     for (kind, at) in [(Kind::Add, COUNTER), (Kind::Swap, CHAIN)] {
-        let same = |message: &Message| {
+        let same = |message: &Transfer| {
             core::mem::discriminant(&message.kind) == core::mem::discriminant(&kind)
         };
         let all = messages
@@ -120,14 +120,14 @@ fn check_atomics(
         }
     }
     let changes =
-        |message: &&Message| matches!(message.kind, Kind::Add | Kind::Swap | Kind::AtomicWrite);
+        |message: &&Transfer| matches!(message.kind, Kind::Add | Kind::Swap | Kind::AtomicWrite);
     let least = messages[..done].iter().filter(changes).count() as u64;
     let most = messages.iter().filter(changes).count() as u64;
     prop_assert!((least..=most).contains(&network.sides[1 - side].host.atomics));
     Ok(())
 }
 
-fn check_read_data(messages: &[Message], network: &mut Network, side: usize, done: usize) {
+fn check_read_data(messages: &[Transfer], network: &mut Network, side: usize, done: usize) {
     for (index, message) in messages[..done].iter().enumerate() {
         if matches!(message.kind, Kind::Read) {
             let got = bytes(network, side, place(RESPONSE, index as u64), message.len);
@@ -137,7 +137,7 @@ fn check_read_data(messages: &[Message], network: &mut Network, side: usize, don
 }
 
 /// The written memory holds what the last message wrote.
-fn check_written(messages: &[Message], network: &mut Network, side: usize) {
+fn check_written(messages: &[Transfer], network: &mut Network, side: usize) {
     let mut slots = [const { [0; SLOT as usize] }; WRITTEN_SLOTS as usize];
     let mut word = 0;
     for (index, message) in messages.iter().enumerate() {
