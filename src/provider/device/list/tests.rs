@@ -19,7 +19,7 @@ use crate::discover::sysfs::set_field;
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 
 /// Held by each test that counts devices, so that they run one at a time.
-static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+static ONE_AT_A_TIME: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
 unsafe extern "C" fn alloc_device(_: *mut verbs_sysfs_dev) -> *mut verbs_device {
     LIVE.fetch_add(1, Ordering::Relaxed);
@@ -163,7 +163,7 @@ const RXE: &CStr = c"rdma_device:*Nrxe*";
 
 #[test]
 fn follows_the_kernel_and_keeps_references() {
-    let _guard = crate::sys::lock(&ONE_AT_A_TIME);
+    let _guard = ONE_AT_A_TIME.lock();
     let before = LIVE.load(Ordering::Relaxed);
     let mut list = DeviceList::with(vec![by_name(c"rxe", RXE)]);
     // Discovery returns the last device first, and the list reverses that.
@@ -235,7 +235,7 @@ fn without_an_index_the_creation_time_decides() {
 
 #[test]
 fn loads_what_devices_need_and_then_the_deferred() {
-    let _guard = crate::sys::lock(&ONE_AT_A_TIME);
+    let _guard = ONE_AT_A_TIME.lock();
     let mut list = DeviceList::with(vec![]);
     list.drivers.first = drivers(vec![by_name(c"rxe", RXE)]);
     list.drivers.deferred = drivers(vec![by_name(c"siw", c"rdma_device:*Nsiw*")]);
@@ -261,7 +261,7 @@ fn loads_what_devices_need_and_then_the_deferred() {
 
 #[test]
 fn the_driver_id_goes_before_the_order_of_drivers() {
-    let _guard = crate::sys::lock(&ONE_AT_A_TIME);
+    let _guard = ONE_AT_A_TIME.lock();
     let ops = || vec![by_name(c"name", RXE), by_id(c"id", 14)];
     let mut list = DeviceList::with(ops());
     let with_id = |id| {
@@ -280,7 +280,7 @@ fn the_driver_id_goes_before_the_order_of_drivers() {
 
 #[test]
 fn a_driver_that_does_not_accept_the_device() {
-    let _guard = crate::sys::lock(&ONE_AT_A_TIME);
+    let _guard = ONE_AT_A_TIME.lock();
     unsafe extern "C" fn never(_: *mut verbs_sysfs_dev) -> bool {
         false
     }
