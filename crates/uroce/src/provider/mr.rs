@@ -204,7 +204,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
     Ok(())
 }
 
-/// Allocates a window, not bound yet. EOPNOTSUPP for a type that does not exist.
+/// Allocates a window, not bound yet. EINVAL for a type that does not exist.
 ///
 /// # Safety
 /// `pd` is live.
@@ -212,7 +212,7 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     let mw_type = match type_ {
         IBV_MW_TYPE_1 => MwType::Type1,
         IBV_MW_TYPE_2 => MwType::Type2,
-        _ => return Err(Errno(EOPNOTSUPP)),
+        _ => return Err(Errno(EINVAL)),
     };
     // SAFETY: the caller passes a readable domain, which is used further if it is live.
     let (context, domain) = unsafe {
