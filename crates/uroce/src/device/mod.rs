@@ -7,7 +7,7 @@
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
-//! | `patience.rs` | what threads do when the holder of a lock is preempted |
+//! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
 //! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
@@ -26,7 +26,7 @@ pub mod completion;
 pub mod events;
 pub mod fork;
 pub mod handles;
-mod patience;
+mod lock_holder;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
@@ -56,7 +56,7 @@ use crate::transport::{Net, Outbox};
 use crate::wire::{gid_of, ip_of};
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
 use handles::ObjectCounts;
-use patience::Inboxes;
+use lock_holder::Inboxes;
 use progress::Activity;
 use queue_pair::QueuePair;
 use timers::Timers;

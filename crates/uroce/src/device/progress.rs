@@ -20,7 +20,7 @@ use std::time::Duration;
 use lock_api::ArcMutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
-use super::patience::{InboxGuard, PREEMPTED_AFTER};
+use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
@@ -103,7 +103,7 @@ impl Device {
         work: impl FnOnce(&mut Qp, &mut QpHost<'_>, Time) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
-        qp.patience.locked();
+        qp.holder.locked();
         let now = clock::now();
         if inner.send_deferred {
             self.send(qp, inner, now);
@@ -123,7 +123,7 @@ impl Device {
         work: impl FnOnce(&mut Qp, &mut QpHost<'_>) -> T,
     ) -> T {
         let mut inner = qp.inner.lock();
-        qp.patience.locked();
+        qp.holder.locked();
         let now = clock::now();
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host);

@@ -9,7 +9,7 @@ use lock_api::{ArcMutexGuard, MutexGuard};
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
-use super::patience::Patience;
+use super::lock_holder::LockHolder;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
@@ -110,10 +110,10 @@ pub struct QueuePair {
     /// In an `Arc` of its own, so that a guard can outlive the borrow of the queue pair.
     pub inner: Arc<Mutex<Inner>>,
     /// Of `inner`.
-    pub patience: Patience,
+    pub holder: LockHolder,
     /// See [`QueuePair::send_turn`].
     send_turn: Mutex<()>,
-    send_turn_patience: Patience,
+    send_turn_holder: LockHolder,
 }
 
 impl QueuePair {
@@ -138,15 +138,15 @@ impl QueuePair {
                 send_deferred: false,
                 destroyed: false,
             })),
-            patience: Patience::default(),
+            holder: LockHolder::default(),
             send_turn: Mutex::default(),
-            send_turn_patience: Patience::default(),
+            send_turn_holder: LockHolder::default(),
         }
     }
 
     /// Locks the queue pair for a thread that has looked it up or waited for it.
     pub fn lock_unless_preempted(&self) -> Result<ArcMutexGuard<RawMutex, Inner>, Unavailable> {
-        let inner = self.patience.lock(
+        let inner = self.holder.lock(
             || self.inner.try_lock_arc(),
             |time| self.inner.try_lock_arc_for(time),
         );
@@ -165,7 +165,7 @@ impl QueuePair {
         if !self.service.is_reliable() {
             return Some(self.send_turn.lock());
         }
-        self.send_turn_patience.lock(
+        self.send_turn_holder.lock(
             || self.send_turn.try_lock(),
             |time| self.send_turn.try_lock_for(time),
         )

@@ -3,7 +3,7 @@
 //! Invariant: a thread that has packets of a queue pair to send reserves its send turn before it unlocks
 //! it, so that they leave in PSN order. No packet is sent with a queue pair locked: a system call is where
 //! a thread is most likely to be preempted, and others could not serve the queue pair meanwhile
-//! (`patience.rs`).
+//! (`lock_holder.rs`).
 
 use std::cell::RefCell;
 use std::ops::DerefMut;

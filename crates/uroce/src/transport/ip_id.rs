@@ -51,12 +51,12 @@ const SKIPPED: u16 = 128;
 /// How far a packet may be behind the last one: a sender with several CPUs reorders its packets.
 const REORDERED: u16 = 64;
 /// Linux also skips a random number of identifications, less than the clock ticks since the sender's last
-/// packet. There are at most so many ticks in a millisecond.
+/// packet. The most ticks in a millisecond:
 const TICKS_PER_MS: u64 = 1;
 /// After a longer pause, in milliseconds, the next number is unknown: the sender may have skipped a quarter
 /// of all.
 const LONGEST_PAUSE: u64 = 1 << 14;
-/// After so many packets in a row whose identifications were not expected, a sender is taken to be
+/// After this many packets in a row whose identifications were not expected, a sender is taken to be
 /// unpredictable, and all its identifications are accepted: else its packets would never pass. It must be
 /// less than the usual `retry_cnt`, 7.
 const UNEXPECTED_MAX: u8 = 4;

@@ -29,12 +29,12 @@ const INBOXES: usize = 4;
 
 /// What threads know of the holder of a lock.
 #[derive(Default)]
-pub struct Patience {
+pub struct LockHolder {
     /// A thread has waited in full since the lock was taken last: the next ones do not wait at all.
-    exhausted: AtomicBool,
+    preempted: AtomicBool,
 }
 
-impl Patience {
+impl LockHolder {
     /// Takes the lock. None if its holder is taken for preempted.
     pub fn lock<G>(
         &self,
@@ -45,18 +45,18 @@ impl Patience {
             self.locked();
             return Some(guard);
         }
-        if self.exhausted.load(Ordering::Relaxed) {
+        if self.preempted.load(Ordering::Relaxed) {
             return None;
         }
         let guard = try_lock_for(PREEMPTED_AFTER);
-        self.exhausted.store(guard.is_none(), Ordering::Relaxed);
+        self.preempted.store(guard.is_none(), Ordering::Relaxed);
         guard
     }
 
     /// The lock was taken by other means.
     pub fn locked(&self) {
-        if self.exhausted.load(Ordering::Relaxed) {
-            self.exhausted.store(false, Ordering::Relaxed);
+        if self.preempted.load(Ordering::Relaxed) {
+            self.preempted.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -171,14 +171,14 @@ mod tests {
 
     #[test]
     fn a_held_lock_is_waited_for_once() {
-        let (lock, patience) = (Mutex::new(()), Patience::default());
+        let (lock, holder) = (Mutex::new(()), LockHolder::default());
         let waits = core::cell::Cell::new(0);
         let take = || {
             let wait = |_| {
                 waits.set(waits.get() + 1);
                 None
             };
-            patience.lock(|| lock.try_lock(), wait).is_some()
+            holder.lock(|| lock.try_lock(), wait).is_some()
         };
         assert!(take());
         let held = lock.lock();
