@@ -27,7 +27,9 @@ FEATURES := --no-default-features --features exports
 CRATES   += --exclude uroce
 endif
 
-TESTS := lint build test-unit test-abi test-headers test-man test-providers test-badinput test-fork \
+# What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
+RUNNER = $(CARGO) run -q -p compat-tests --
+TESTS := lint build test-unit test-cases test-headers test-man test-providers test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-uroce test-uroce-faults test-self test-vm test-vm-threads \
 	test-uroce-interop test-sources test-vm-fork test-without-uroce
@@ -39,7 +41,8 @@ endif
 .NOTPARALLEL:
 .PHONY: all rust build static deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
-.PHONY: test test-unit test-abi test-headers test-man test-sources test-sources-pyverbs test-bench
+.PHONY: check test test-all test-cases test-all-cases test-unit test-abi
+.PHONY: test-headers test-man test-sources test-sources-pyverbs test-bench
 .PHONY: test-providers test-badinput test-fork test-vm-fork test-neigh test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-packages test-wheel test-static test-vm test-vm-threads test-self
 .PHONY: test-without-uroce test-uroce-devices test-uroce test-uroce-faults test-uroce-interop test-uroce-all
@@ -86,8 +89,32 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 	$(MAKE) --no-print-directory build
 	compat-tests/vm/demo
 
+# T selects cases by their names: make test T='symbols uroce/*/rc-e'.
+T ?=
+patterns = $(foreach pattern,$(T),'$(pattern)')
+
+check: rust build ## lint, unit tests, and the cases that need neither network nor virtual machine (minutes)
+ifeq ($(T),)
+	$(MAKE) --no-print-directory lint test-unit
+endif
+	$(RUNNER) --check $(patterns)
+
+ifeq ($(T),)
 test: rust deps ## install missing packages, then run all tests below but those marked "not in test"
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
+else
+test: build
+	$(RUNNER) $(patterns)
+endif
+
+test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
+	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-suites test-sanitize
+
+test-cases: build ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
+	$(RUNNER) --test $(patterns)
+
+test-all-cases: build ## run all cases of compat-tests, also those that take long
+	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## run rustfmt, clippy, clang-format, shellcheck; check layers
 
@@ -110,7 +137,7 @@ test-unit: ## run the unit tests of the workspace
 	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
 
 test-abi: build ## compare symbols and their versions with the C library (test-unit compares layouts)
-	compat-tests/symbols/run
+	$(RUNNER) symbols
 
 test-headers: ## compare include/ with rdma-core's headers, and compile it with all warnings
 	compat-tests/headers/run
@@ -201,12 +228,9 @@ test-uroce-devices: build ## check which devices IBV_UROCE creates, and their at
 	scripts/install-deps uroce
 	compat-tests/uroce/devices/run $(RELEASE)
 
-test-uroce: build ## run unmodified programs and pyverbs on uroce
+test-uroce: build ## run pyverbs and the checks of each verb on uroce (test-cases runs programs)
 	scripts/install-deps uroce
 	compat-tests/uroce/verbs/run
-	compat-tests/uroce/run loopback
-	compat-tests/uroce/run container 'pingpong:*-e'
-	compat-tests/uroce/run veth 'pingpong:*-e' 'perftest:*-fetch' 'perftest:*-[RU]?'
 	compat-tests/uroce/run pyverbs
 
 test-uroce-faults: build ## check faults on uroce: peers that die, wrong keys, queues that overrun
@@ -221,9 +245,7 @@ test-uroce-interop: build ## run uroce against the kernel's Soft-RoCE in QEMU
 
 test-uroce-all: build ## run the uroce tests in full (long; not in test)
 	scripts/install-deps uroce vm
-	compat-tests/uroce/run --rest loopback
-	compat-tests/uroce/run --rest container
-	compat-tests/uroce/run --rest veth
+	$(RUNNER) --all uroce
 	compat-tests/uroce/run pyverbs
 	compat-tests/uroce/faults/run
 	compat-tests/uroce/interop

@@ -1,0 +1,175 @@
+//! A case: its name, where it runs, what it needs, and what it does.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::context::Context;
+use crate::verdict::Verdict;
+
+/// Where a case runs. All places but `Host` need the right to create namespaces: root, or a kernel that
+/// gives it to ordinary users. Without it the case is skipped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// This machine, as the user who runs the tests. For what neither opens ports nor looks at /tmp or /run.
+    Host,
+    /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
+    Namespace,
+    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device nodes.
+    Root,
+    /// The virtual machine, which the case boots itself (its process runs on the host).
+    Vm,
+}
+
+/// The shortest of `make check`, `make test` and `make test-all` that runs the case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    Check,
+    Test,
+    All,
+}
+
+/// What a case needs while it runs. The scheduler starts it when all of this is free.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// CPU time that it uses, in percent of one core.
+    pub cpu: u32,
+    /// Memory in MiB.
+    pub memory: u64,
+    /// Names of things of which there is one: `apt`, for example.
+    pub tokens: Vec<&'static str>,
+    /// Nothing else may run beside it.
+    pub alone: bool,
+    /// Programs of cases/programs.toml, which are compiled before it starts.
+    pub programs: Vec<String>,
+}
+
+impl Default for Needs {
+    fn default() -> Self {
+        Self {
+            cpu: 100,
+            memory: 100,
+            tokens: Vec::new(),
+            alone: false,
+            programs: Vec::new(),
+        }
+    }
+}
+
+type Body = Box<dyn Fn(&Context) -> Verdict + Send + Sync>;
+
+/// One run of a process of its own, with one verdict, or with one for each of `members`.
+pub struct Case {
+    /// `suite/group/name`.
+    pub name: String,
+    pub place: Place,
+    pub tier: Tier,
+    /// After this time it is killed and has failed.
+    pub limit: Duration,
+    /// How many times it may run until it passes. More than once needs a reason beside it.
+    pub tries: u32,
+    pub needs: Needs,
+    /// The names of the cases that one run reports, if there are several: all cases of one virtual machine, for
+    /// example. A member without a verdict has failed.
+    pub members: Vec<String>,
+    /// How long it probably takes; used until a run has been recorded.
+    pub estimate: Duration,
+    body: Body,
+}
+
+impl Case {
+    pub fn new(
+        name: impl Into<String>,
+        body: impl Fn(&Context) -> Verdict + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            place: Place::Host,
+            tier: Tier::Test,
+            limit: Duration::from_secs(120),
+            tries: 1,
+            needs: Needs::default(),
+            members: Vec::new(),
+            estimate: Duration::from_secs(2),
+            body: Box::new(body),
+        }
+    }
+
+    pub fn place(mut self, place: Place) -> Self {
+        self.place = place;
+        if place == Place::Vm {
+            self.needs.memory = 2500;
+            self.estimate = Duration::from_secs(300);
+        }
+        self
+    }
+
+    pub fn tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
+    }
+
+    /// The time limit, in seconds.
+    pub fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    pub fn tries(mut self, tries: u32) -> Self {
+        self.tries = tries;
+        self
+    }
+
+    /// CPU time in percent of one core.
+    pub fn cpu(mut self, percent: u32) -> Self {
+        self.needs.cpu = percent;
+        self
+    }
+
+    pub fn memory(mut self, mib: u64) -> Self {
+        self.needs.memory = mib;
+        self
+    }
+
+    pub fn token(mut self, token: &'static str) -> Self {
+        self.needs.tokens.push(token);
+        self
+    }
+
+    pub fn alone(mut self) -> Self {
+        self.needs.alone = true;
+        self
+    }
+
+    /// Programs of cases/programs.toml that it runs.
+    pub fn programs(mut self, names: &[&str]) -> Self {
+        self.needs
+            .programs
+            .extend(names.iter().map(|name| name.to_string()));
+        self
+    }
+
+    pub fn members(mut self, names: Vec<String>) -> Self {
+        self.members = names;
+        self
+    }
+
+    /// The probable time, in seconds.
+    pub fn estimate(mut self, seconds: u64) -> Self {
+        self.estimate = Duration::from_secs(seconds);
+        self
+    }
+
+    /// The names that this case reports.
+    pub fn names(&self) -> Vec<&str> {
+        match self.members.as_slice() {
+            [] => vec![&self.name],
+            members => members.iter().map(String::as_str).collect(),
+        }
+    }
+
+    pub fn run(&self, context: &Context) -> Verdict {
+        (self.body)(context)
+    }
+}

@@ -1,0 +1,339 @@
+//! The case files, `cases/*.toml`: programs to run, with what is expected of them. README.md describes the fields.
+//!
+//! A file has groups of rows. What a row does not say, its group's `default` says. In one world, what
+//! `on.WORLD` says of it comes first, then `on.uroce` in the worlds of uroce.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::case::Tier;
+
+/// A row, as it is in one world.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct Row {
+    pub name: String,
+    /// The command of a program that runs alone.
+    pub run: Option<String>,
+    /// The commands of a server and its client. `+ ...` is the server's command with these arguments added.
+    pub server: Option<String>,
+    pub client: Option<String>,
+    /// The exit code, or those of server and client: `0/0`.
+    pub exit: String,
+    /// Where it runs: the shortest tier for each world.
+    #[serde(rename = "where")]
+    pub worlds: BTreeMap<String, When>,
+    /// Other values in some worlds.
+    #[serde(default)]
+    pub on: BTreeMap<String, Table>,
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// The time limit of the client in seconds.
+    pub limit: Option<u64>,
+    /// Servers, each with its client, at the same time.
+    #[serde(default = "one")]
+    pub times: u16,
+    /// Clients of the server at the same time.
+    #[serde(default = "one")]
+    pub clients: u16,
+    /// The server does not end by itself: it gets SIGTERM when the clients have ended.
+    #[serde(default)]
+    pub kill: bool,
+    /// The MTU of both interfaces during the case, in bytes.
+    pub mtu: Option<u32>,
+    /// How it is known that the server is ready.
+    #[serde(default)]
+    pub ready: Ready,
+    /// The port, for a program that has no option for it.
+    pub port: Option<u16>,
+    /// How many times it may run until it passes.
+    #[serde(default = "one")]
+    pub tries: u16,
+    #[serde(flatten)]
+    pub machine: Machine,
+}
+
+fn one() -> u16 {
+    1
+}
+
+/// The tier of a row in a world; `never` takes back what the group's default says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum When {
+    Check,
+    Test,
+    All,
+    Never,
+}
+
+impl When {
+    pub fn tier(self) -> Option<Tier> {
+        match self {
+            When::Check => Some(Tier::Check),
+            When::Test => Some(Tier::Test),
+            When::All => Some(Tier::All),
+            When::Never => None,
+        }
+    }
+}
+
+/// `tcp`: it listens on its TCP port; `cm`: on its port of the connection manager; or after a time: `2 s`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Ready {
+    #[default]
+    Tcp,
+    Cm,
+    After(u64),
+}
+
+impl TryFrom<String> for Ready {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "tcp" => Ok(Ready::Tcp),
+            "cm" => Ok(Ready::Cm),
+            other => other
+                .strip_suffix(" s")
+                .and_then(|seconds| seconds.parse().ok())
+                .map(Ready::After)
+                .ok_or_else(|| format!("ready: {text:?} is not tcp, cm or SECONDS s")),
+        }
+    }
+}
+
+/// How the virtual machine is during the case.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default)]
+pub struct Machine {
+    /// `watch`: in a terminal, while the port of its device goes down and up; `setuid`: vm/suid.c, owned by root
+    /// with the set-user-ID bit, with `run` as its arguments.
+    pub kind: Option<String>,
+    /// `ordinary`: as user nobody instead of root. On uroce, all programs run as ordinary users.
+    pub user: Option<String>,
+    /// Limit on locked memory, in KiB.
+    pub memlock: Option<u64>,
+    /// Permissions of the device's node.
+    pub mode: Option<String>,
+    /// The device's node: `away`, or replaced by another device's (`decoy`, `decoy-late`, `decoy-only`).
+    pub node: Option<String>,
+    /// A second device, rxe1.
+    pub second_device: bool,
+    /// `false`: not with LD_PRELOAD.
+    pub preload: Option<bool>,
+    /// Compares the file of VERBS_LOG_FILE, too.
+    pub log: bool,
+    /// Replaces sockets by rsockets (librspreload).
+    pub rsocket: bool,
+    /// Two more devices, 10.9.8.1 and 10.9.8.2, connected by a veth pair.
+    pub veth: bool,
+}
+
+/// All fields: with `flatten`, serde cannot refuse unknown ones itself.
+const FIELDS: [&str; 26] = [
+    "name",
+    "run",
+    "server",
+    "client",
+    "exit",
+    "where",
+    "on",
+    "env",
+    "limit",
+    "times",
+    "clients",
+    "kill",
+    "mtu",
+    "ready",
+    "port",
+    "tries",
+    "kind",
+    "user",
+    "memlock",
+    "mode",
+    "node",
+    "second_device",
+    "preload",
+    "log",
+    "rsocket",
+    "veth",
+];
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    group: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Group {
+    name: String,
+    #[serde(default)]
+    default: Table,
+    cases: Vec<Table>,
+}
+
+/// The rows of all case files in a directory, as (group, world, row).
+pub fn read_all(dir: &Path) -> Result<Vec<(String, String, Row)>, String> {
+    let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    let mut files: Vec<_> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
+    files.retain(|path| path.extension().is_some_and(|e| e == "toml"));
+    files.retain(|path| path.file_name().is_some_and(|name| name != "programs.toml"));
+    files.sort();
+    let mut rows = Vec::new();
+    for path in files {
+        let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        rows.extend(parse(&text).map_err(|e| format!("{}: {e}", path.display()))?);
+    }
+    Ok(rows)
+}
+
+/// The rows of a case file, once for each world in which they run.
+pub fn parse(text: &str) -> Result<Vec<(String, String, Row)>, String> {
+    let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
+    let mut rows = Vec::new();
+    for group in file.group {
+        for case in group.cases {
+            let mut merged = group.default.clone();
+            merge(&mut merged, case);
+            let name = merged.get("name").map(Value::to_string).unwrap_or_default();
+            for (world, row) in in_worlds(merged).map_err(|e| format!("{name}: {e}"))? {
+                rows.push((group.name.clone(), world, row));
+            }
+        }
+    }
+    Ok(rows)
+}
+
+/// The row in each world that it names.
+fn in_worlds(row: Table) -> Result<Vec<(String, Row)>, String> {
+    let names = row
+        .get("where")
+        .and_then(Value::as_table)
+        .ok_or("no `where`")?
+        .clone();
+    let mut rows = Vec::new();
+    for world in names.keys() {
+        let mut own = row.clone();
+        let on = own
+            .remove("on")
+            .unwrap_or_else(|| Value::Table(Table::new()));
+        let on = on.as_table().ok_or("`on` is not a table")?;
+        let uroce = UROCE.contains(&world.as_str()).then_some("uroce");
+        for key in uroce.into_iter().chain([world.as_str()]) {
+            if let Some(other) = on.get(key) {
+                merge(
+                    &mut own,
+                    other.as_table().ok_or("`on` has tables only")?.clone(),
+                );
+            }
+        }
+        if let Some(unknown) = own.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+            return Err(format!("unknown field {unknown}"));
+        }
+        let own: Row = Value::Table(own).try_into().map_err(|e| format!("{e}"))?;
+        if own
+            .worlds
+            .get(world)
+            .is_some_and(|when| when.tier().is_some())
+        {
+            rows.push((world.clone(), own));
+        }
+    }
+    Ok(rows)
+}
+
+/// The worlds to which `on.uroce` applies.
+pub const UROCE: [&str; 5] = ["loopback", "container", "veth", "interop", "interop-lossy"];
+
+/// Puts the values of `over` into `table`; tables in it are merged.
+fn merge(table: &mut Table, over: Table) {
+    for (key, value) in over {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(below)), Value::Table(value)) => merge(below, value),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"
+[[group]]
+name = "g"
+default = { exit = "0/0", client = "+ %a", where = { vm = "test", loopback = "all" } }
+cases = [
+    { name = "a", server = "s -p %p", on = { uroce = { exit = "1/1", env = { A = "1" } } } },
+    # a comment
+    { name = "b", server = "s", where = { loopback = "never" },
+      ready = "2 s", env = { B = "2" } },
+]
+"#;
+
+    #[test]
+    fn rows_have_defaults_and_other_values_in_some_worlds() {
+        let rows = parse(TEXT).unwrap();
+        let names: Vec<_> = rows
+            .iter()
+            .map(|(_, world, row)| format!("{world}/{}", row.name))
+            .collect();
+        assert_eq!(names, ["loopback/a", "vm/a", "vm/b"]);
+        let [(_, _, on_uroce), (_, _, on_vm), (_, _, b)] = rows.as_slice() else {
+            panic!()
+        };
+        assert_eq!(
+            (on_uroce.exit.as_str(), on_vm.exit.as_str()),
+            ("1/1", "0/0")
+        );
+        assert_eq!((on_uroce.env.len(), on_vm.env.len()), (1, 0));
+        assert_eq!(on_vm.client.as_deref(), Some("+ %a"));
+        assert_eq!(b.ready, Ready::After(2));
+    }
+
+    #[test]
+    fn mistakes_are_found() {
+        let wrong = |from: &str, to: &str| parse(&TEXT.replace(from, to)).unwrap_err();
+        assert!(wrong("ready = \"2 s\"", "redy = \"tcp\"").contains("unknown field redy"));
+        assert!(wrong("2 s", "soon").contains("ready"));
+        assert!(wrong("vm = \"test\"", "vm = \"sometimes\"").contains("sometimes"));
+        assert!(wrong("exit = \"0/0\", ", "").contains("exit"));
+    }
+
+    #[test]
+    fn the_case_files_are_valid_and_names_are_unique() {
+        let dir = crate::paths::repo().join("compat-tests/cases");
+        let rows = read_all(&dir).unwrap();
+        assert!(rows.len() > 500, "{} rows", rows.len());
+        let mut seen = std::collections::BTreeSet::new();
+        for (group, world, row) in rows {
+            assert!(
+                row.run.is_some() != row.client.is_some() || row.kind_is_setuid(),
+                "{}",
+                row.name
+            );
+            assert!(
+                seen.insert((world.clone(), group, row.name.clone())),
+                "{world}: {} twice",
+                row.name
+            );
+        }
+    }
+
+    impl Row {
+        fn kind_is_setuid(&self) -> bool {
+            self.machine.kind.as_deref() == Some("setuid")
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! What the body of a case works with.
+
+use std::cell::Cell;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use crate::lines;
+use crate::paths::Paths;
+use crate::pattern::Patterns;
+use crate::process::{Ended, Program};
+use crate::verdict::{Failure, Finished, Verdict, ensure};
+
+/// The two libraries that a run compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    /// rdma-core's libibverbs, as the distribution installs it.
+    C,
+    /// The library under test.
+    Ours,
+}
+
+impl Library {
+    pub const BOTH: [Library; 2] = [Library::C, Library::Ours];
+
+    /// As reports and directories name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Library::C => "c",
+            Library::Ours => "ours",
+        }
+    }
+}
+
+/// A running case: its directories, its programs, and how it reports.
+pub struct Context {
+    pub name: String,
+    pub paths: Paths,
+    patterns: Patterns,
+    started_programs: Cell<u32>,
+    last_report: Cell<Instant>,
+}
+
+impl Context {
+    pub fn new(name: &str, paths: Paths, patterns: Patterns) -> Self {
+        Self {
+            name: name.into(),
+            paths,
+            patterns,
+            started_programs: Cell::new(0),
+            last_report: Cell::new(Instant::now()),
+        }
+    }
+
+    /// The case's own directory.
+    pub fn dir(&self) -> &Path {
+        &self.paths.case
+    }
+
+    /// A file or directory of compat-tests/.
+    pub fn source(&self, path: &str) -> PathBuf {
+        self.paths.repo.join("compat-tests").join(path)
+    }
+
+    /// The directory that contains this library's libibverbs.so.1, and nothing else.
+    pub fn library_dir(&self, library: Library) -> PathBuf {
+        self.paths.staged.join("lib").join(library.name())
+    }
+
+    /// The file of this library.
+    pub fn library(&self, library: Library) -> PathBuf {
+        self.library_dir(library).join("libibverbs.so.1")
+    }
+
+    /// A program of cases/programs.toml, which the case must name with `Case::programs`.
+    pub fn built(&self, name: &str) -> Result<String, Failure> {
+        let path = self.paths.staged.join("bin").join(name);
+        ensure(
+            path.exists(),
+            format!("{name} is not built: the case must name it in `programs`"),
+        )?;
+        Ok(path.to_string_lossy().into_owned())
+    }
+
+    /// A program to run in the case's directory. Its output files are numbered.
+    pub fn program<S: Into<String>>(&self, argv: impl IntoIterator<Item = S>) -> Program {
+        let argv: Vec<String> = argv.into_iter().map(Into::into).collect();
+        let number = self.started_programs.get() + 1;
+        self.started_programs.set(number);
+        let base = argv
+            .first()
+            .and_then(|path| path.rsplit('/').next())
+            .unwrap_or("none");
+        let files = self.dir().join(format!("{number:02}-{base}"));
+        self.program_at(argv, files)
+    }
+
+    /// The same, with the path of its output files, without `.out` and `.err`.
+    pub fn program_at(&self, argv: Vec<String>, files: PathBuf) -> Program {
+        Program::new(argv, self.dir(), files)
+    }
+
+    /// Runs a program that must succeed, and returns what it printed.
+    pub fn output<S: Into<String>>(
+        &self,
+        argv: impl IntoIterator<Item = S>,
+    ) -> Result<String, Failure> {
+        let program = self.program(argv);
+        let ended = program.run()?;
+        succeeded(&program.argv().join(" "), &ended)?;
+        Ok(ended.out)
+    }
+
+    /// Whether a member or a check of this case is selected.
+    pub fn selects(&self, name: &str) -> bool {
+        self.patterns.select(name)
+    }
+
+    /// Reports a member, or a check as a case of its own: `NAME/CHECK`. Its time is that since the last report.
+    pub fn report(&self, check: &str, verdict: Verdict) -> Verdict {
+        self.report_as(&format!("{}/{check}", self.name), verdict)
+    }
+
+    /// The same, with the whole name.
+    pub fn report_as(&self, name: &str, verdict: Verdict) -> Verdict {
+        let mut finished = Finished::new(name, &verdict);
+        finished.seconds = self
+            .last_report
+            .replace(Instant::now())
+            .elapsed()
+            .as_secs_f64();
+        self.append(&finished)
+    }
+
+    /// Reports a case as this says.
+    pub fn append(&self, finished: &Finished) -> Verdict {
+        let line = serde_json::to_string(finished).map_err(|e| e.to_string())?;
+        let path = self.dir().join(VERDICTS);
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.write_all(format!("{line}\n").as_bytes())?;
+        Ok(())
+    }
+
+    /// Reports each `ok` and `not ok` line of a probe as a case. Fails if there are fewer than `at_least`, or
+    /// if the probe did not end with 0 although all lines are `ok`.
+    pub fn report_lines(&self, ended: &Ended, at_least: usize) -> Verdict {
+        let checks = lines::parse(&ended.out);
+        let count = checks.len();
+        let all_ok = checks.iter().all(|(_, verdict)| verdict.is_ok());
+        for (name, verdict) in checks {
+            self.report(&name, verdict)?;
+        }
+        if all_ok {
+            succeeded("the probe", ended)?;
+        }
+        ensure(
+            count >= at_least,
+            format!("{count} checks, at least {at_least} were expected"),
+        )
+    }
+
+    /// Writes a file into the case's directory.
+    pub fn write(&self, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf, Failure> {
+        let path = self.dir().join(name);
+        fs::write(&path, contents)?;
+        Ok(path)
+    }
+}
+
+/// The file of a case's directory to which verdicts are appended, a JSON object per line.
+pub const VERDICTS: &str = "verdicts";
+
+/// Passes if the program exited with 0.
+pub fn succeeded(what: &str, ended: &Ended) -> Verdict {
+    if ended.ok() {
+        return Ok(());
+    }
+    let details = format!(
+        "{}{}",
+        last_lines(&ended.out, 30),
+        last_lines(&ended.err, 30)
+    );
+    Err(Failure::new(format!("{what}: exit code {}", ended.exit)).with(details))
+}
+
+/// The last lines of a text.
+pub fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let last = &lines[lines.len().saturating_sub(count)..];
+    last.iter().map(|line| format!("{line}\n")).collect()
+}

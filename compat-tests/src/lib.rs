@@ -1,0 +1,34 @@
+//! The test runner: runs programs on rdma-core's libibverbs ("the C library") and on this library, and
+//! compares what they do. README.md beside this crate says how to run a case and where a new one goes.
+//!
+//! The way of a case:
+//!
+//! 1. `suites` lists all cases; `rows` makes those that stand in `cases/*.toml`.
+//! 2. `runner` selects by tier and pattern, has `artifacts` stage both libraries and compile the C programs
+//!    that the selected cases need, and hands the cases to `schedule`.
+//! 3. Each case runs in a process of its own (`child`), in the place that it names (`place`): a panic, a
+//!    time limit or a killed process concerns that case only. It appends its verdicts to a file.
+//! 4. `report` prints them as they come, and at the end what failed, what was skipped and why, and what
+//!    passed only at a second try.
+
+pub mod artifacts;
+pub mod case;
+pub mod case_file;
+pub mod child;
+pub mod compare;
+pub mod context;
+pub mod lines;
+pub mod normalise;
+pub mod output_checks;
+pub mod pairs;
+pub mod paths;
+pub mod pattern;
+pub mod place;
+pub mod process;
+pub mod report;
+pub mod rows;
+pub mod runner;
+pub mod schedule;
+pub mod suites;
+pub mod verdict;
+pub mod world;

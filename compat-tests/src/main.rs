@@ -1,0 +1,68 @@
+//! compat-tests [--check | --test | --all] [--list] [PATTERN...]: runs the cases, or those whose names match a
+//! pattern. See README.md.
+
+use std::process::ExitCode;
+
+use compat_tests::case::Tier;
+use compat_tests::pattern::Patterns;
+use compat_tests::runner::{self, Options};
+use compat_tests::{child, suites};
+
+const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(message) => {
+            eprintln!("compat-tests: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run() -> Result<bool, String> {
+    let mut args = std::env::args().skip(1).peekable();
+    let cases = suites::all()?;
+    if args.next_if_eq("--child").is_some() {
+        let args = child::Arguments::parse(args).ok_or(USAGE)?;
+        let case = cases.iter().find(|case| case.name == args.name);
+        let case = case.ok_or_else(|| format!("no case {}", args.name))?;
+        return child::run(case, args)
+            .map(|()| true)
+            .map_err(|failure| failure.to_string());
+    }
+    let mut options = Options {
+        tier: Tier::Test,
+        patterns: Patterns::default(),
+    };
+    let mut list = false;
+    for arg in args {
+        match arg.as_str() {
+            "--check" => options.tier = Tier::Check,
+            "--test" => options.tier = Tier::Test,
+            "--all" => options.tier = Tier::All,
+            "--list" => list = true,
+            "--help" | "-h" => {
+                println!("{USAGE}");
+                return Ok(true);
+            }
+            word if word.starts_with("--") => {
+                return Err(format!("unknown option {word}\n{USAGE}"));
+            }
+            pattern => options.patterns.0.push(pattern.into()),
+        }
+    }
+    if list {
+        for case in runner::select(&cases, &options) {
+            case.names()
+                .iter()
+                .filter(|n| options.patterns.select(n))
+                .for_each(|n| println!("{n}"));
+        }
+        return Ok(true);
+    }
+    let summary = runner::run(&cases, &options)?;
+    print!("{}", summary.text());
+    Ok(summary.passed())
+}

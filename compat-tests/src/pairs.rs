@@ -1,0 +1,339 @@
+//! Runs a row of a case file between two hosts: one program, or servers and their clients.
+//!
+//! A row passes if the exit codes are the expected ones, every program ended within its time limit and loaded
+//! the right library, and the output is what the program must print (`output_checks`).
+
+use std::path::Path;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::case_file::{Ready, Row};
+use crate::context::{Context, last_lines};
+use crate::output_checks;
+use crate::process::{Ended, Exit, Running, wait_until};
+use crate::verdict::{Failure, Verdict};
+use crate::world::{Host, Hosts, World};
+
+/// The port of the first server. The case has its network for itself.
+const PORT: u16 = 20_000;
+const SERVER_READY: Duration = Duration::from_secs(20);
+/// A server whose client failed may never end.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// The time limit of a row's programs.
+pub fn limit(row: &Row) -> Duration {
+    Duration::from_secs(row.limit.unwrap_or(40))
+}
+
+/// Runs the row in a world of its own.
+pub fn run_in(cx: &Context, row: &Row, world: World) -> Verdict {
+    let hosts = world.make(cx)?;
+    run(cx, row, &hosts)
+}
+
+/// Runs the row between these hosts.
+pub fn run(cx: &Context, row: &Row, hosts: &Hosts) -> Verdict {
+    if let Some(mtu) = row.mtu {
+        hosts.server.set_mtu(mtu)?;
+        hosts.client.set_mtu(mtu)?;
+    }
+    let port = row.port.unwrap_or(PORT);
+    let pairs: Result<Vec<Pair>, Failure> = (0..row.times)
+        .map(|n| Pair::start(cx, row, hosts, port + n, n))
+        .collect();
+    let mut trouble = Vec::new();
+    let mut details = String::new();
+    for pair in pairs? {
+        pair.end(&mut trouble, &mut details)?;
+    }
+    match trouble.first() {
+        None => Ok(()),
+        Some(first) => Err(Failure::new(first)
+            .with(trouble[1..].join("\n"))
+            .with(details)),
+    }
+}
+
+/// A program of a pair.
+struct Role<'a> {
+    name: String,
+    host: &'a Host,
+    running: Running,
+}
+
+impl Role<'_> {
+    fn is_server(&self) -> bool {
+        self.name.starts_with("server")
+    }
+}
+
+/// A server, if there is one, and its clients, running. The clients come first, because they end first.
+struct Pair<'a> {
+    row: &'a Row,
+    roles: Vec<Role<'a>>,
+}
+
+impl<'a> Pair<'a> {
+    fn start(
+        cx: &Context,
+        row: &'a Row,
+        hosts: &'a Hosts,
+        port: u16,
+        number: u16,
+    ) -> Result<Self, Failure> {
+        let tag = if row.times > 1 {
+            format!("-{number}")
+        } else {
+            String::new()
+        };
+        let peer = &hosts.server.address;
+        let start = |name: String, words: Vec<String>, host: &'a Host| {
+            let words = words_on(host, peer, port, words)?;
+            let program = cx
+                .program_at(words, cx.dir().join(&name))
+                .envs(&row.env)
+                .report_library();
+            let running = host.on_host(program).spawn()?;
+            Ok::<_, Failure>(Role {
+                name,
+                host,
+                running,
+            })
+        };
+        let mut server = None;
+        if let Some(command) = &row.server {
+            let mut role = start(format!("server{tag}"), split(command)?, &hosts.server)?;
+            await_ready(row.ready, &hosts.server, port, &mut role.running);
+            server = Some(role);
+        }
+        let mut roles = Vec::new();
+        for n in 0..row.clients {
+            let which = if n == 0 { String::new() } else { n.to_string() };
+            roles.push(start(
+                format!("client{which}{tag}"),
+                client_words(row)?,
+                &hosts.client,
+            )?);
+        }
+        roles.extend(server);
+        Ok(Self { row, roles })
+    }
+
+    /// Waits for the programs, and adds what is wrong with the result.
+    fn end(mut self, trouble: &mut Vec<String>, details: &mut String) -> Verdict {
+        let before = trouble.len();
+        let ended = self.wait()?;
+        let codes = self.codes(&ended);
+        let as_expected = codes == self.row.exit;
+        if !as_expected {
+            trouble.push(format!("exit codes {codes}, not {}", self.row.exit));
+        }
+        for (role, ended) in self.roles.iter().zip(&ended) {
+            if as_expected {
+                let wrong = wrong_library(role.host, ended);
+                trouble.extend(wrong.map(|library| format!("{} ran on {library}", role.name)));
+            }
+            if as_expected && self.row.exit.rsplit('/').next() == Some("0") {
+                let found =
+                    output_checks::program(role.running.argv(), &ended.out, role.is_server());
+                trouble.extend(
+                    found
+                        .into_iter()
+                        .map(|what| format!("{}: {what}", role.name)),
+                );
+            }
+        }
+        if codes == "0/0" && self.are_pingpongs() {
+            let (server, client) = (ended.last(), ended.first());
+            if let (Some(server), Some(client)) = (server, client) {
+                trouble.extend(output_checks::addresses(&server.out, &client.out));
+            }
+        }
+        if trouble.len() > before {
+            for (role, ended) in self.roles.iter().zip(&ended) {
+                details.push_str(&last_words(&role.name, ended));
+            }
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self) -> Result<Vec<Ended>, Failure> {
+        let mut deadline = Instant::now() + limit(self.row);
+        let mut all = Vec::new();
+        for role in &mut self.roles {
+            if role.is_server() && self.row.kill && role.running.is_running() {
+                role.running.terminate();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            let exit = role.running.wait(left.max(Duration::from_millis(100)))?;
+            if !role.is_server() && exit != Exit::Code(0) {
+                deadline = deadline.min(Instant::now() + AFTER_FAILURE);
+            }
+            all.push(role.running.ended(exit)?);
+        }
+        Ok(all)
+    }
+
+    /// The exit codes as the row gives them: `SERVER/CLIENT`, or one. Clients that end differently: `0+1`.
+    fn codes(&self, ended: &[Ended]) -> String {
+        let of = |server: bool| {
+            let roles = self
+                .roles
+                .iter()
+                .zip(ended)
+                .filter(|(role, _)| role.is_server() == server);
+            let mut codes: Vec<String> = roles.map(|(_, ended)| ended.exit.to_string()).collect();
+            codes.sort();
+            codes.dedup();
+            codes.join("+")
+        };
+        if self.row.server.is_some() {
+            format!("{}/{}", of(true), of(false))
+        } else {
+            of(false)
+        }
+    }
+
+    /// Whether both sides print both addresses: all ping-pongs but the one for XRC do.
+    fn are_pingpongs(&self) -> bool {
+        self.row
+            .server
+            .as_ref()
+            .is_some_and(|s| s.contains("_pingpong") && !s.contains("xsrq"))
+    }
+}
+
+/// Waits until the server is ready, or has ended: then the client fails too.
+fn await_ready(ready: Ready, host: &Host, port: u16, server: &mut Running) {
+    match ready {
+        Ready::After(seconds) => sleep(Duration::from_secs(seconds)),
+        Ready::Tcp | Ready::Cm => {
+            wait_until(SERVER_READY, || host.listens(port) || !server.is_running());
+        }
+    }
+}
+
+/// The client's command: its own, or the server's with arguments added.
+fn client_words(row: &Row) -> Result<Vec<String>, Failure> {
+    let Some(client) = row.run.as_ref().or(row.client.as_ref()) else {
+        return Err(Failure::new("the row has neither `run` nor `client`"));
+    };
+    let Some(added) = client.strip_prefix('+') else {
+        return split(client);
+    };
+    let mut words = split(row.server.as_deref().unwrap_or_default())?;
+    words.extend(split(added)?);
+    // Only the server of ibv_xsrq_pingpong takes the number of clients.
+    if row.clients > 1
+        && words[0].ends_with("_pingpong")
+        && let Some(at) = words.iter().position(|word| word == "-c")
+    {
+        words.drain(at..(at + 2).min(words.len()));
+    }
+    Ok(words)
+}
+
+/// The command on a host: with its device, the server's address, the port, and the indices of its GIDs.
+fn words_on(
+    host: &Host,
+    peer: &str,
+    port: u16,
+    mut words: Vec<String>,
+) -> Result<Vec<String>, Failure> {
+    let program = program_of(&words).to_string();
+    let pingpong = program.ends_with("_pingpong");
+    // The option for the GID index is -x in perftest, -g in the ping-pong programs.
+    let flag = if pingpong { "-g" } else { "-x" };
+    if pingpong && !words.iter().any(|word| word == "-d") {
+        words.extend(["-d".into(), "%d".into()]);
+    }
+    if program.starts_with("ib_") && !words.iter().any(|word| word == flag) {
+        // perftest's default is the first GID, which may be link-local
+        words.extend([flag.into(), "1".into()]);
+    }
+    for at in 1..words.len() {
+        if words[at - 1] == flag
+            && let Ok(which @ 0..=2) = words[at].parse()
+        {
+            words[at] = host.gid_index(which)?.to_string();
+        }
+    }
+    let port = port.to_string();
+    let replace = |word: &String| {
+        word.replace("%p", &port)
+            .replace("%a", peer)
+            .replace("%d", &host.device)
+    };
+    Ok(words.iter().map(replace).collect())
+}
+
+/// The program's name: the first word that names one of those that take a device, or the first word.
+fn program_of(words: &[String]) -> &str {
+    let known = |word: &&String| word.starts_with("ib_") || word.ends_with("_pingpong");
+    words
+        .iter()
+        .find(known)
+        .or(words.first())
+        .map_or("", String::as_str)
+}
+
+/// Splits a command into words; quotes keep blanks.
+pub fn split(command: &str) -> Result<Vec<String>, Failure> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, ' ' | '\n') => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    if quote.is_some() {
+        return Err(Failure::new(format!("a quote is not closed: {command}")));
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+/// The library that the program should not have loaded, or that it loaded none.
+fn wrong_library(host: &Host, ended: &Ended) -> Option<String> {
+    let right = |file: &String| match &host.libdir {
+        Some(dir) => Path::new(file).parent() == Some(dir),
+        None => file.starts_with("/lib/") || file.starts_with("/usr/lib/"),
+    };
+    if ended.libraries.is_empty() {
+        return Some("no libibverbs".into());
+    }
+    ended
+        .libraries
+        .iter()
+        .find(|file| !right(file))
+        .map(|file| format!("the wrong library: {file}"))
+}
+
+fn last_words(role: &str, ended: &Ended) -> String {
+    let stream = |name: &str, text: &str| -> String {
+        last_lines(text, 6)
+            .lines()
+            .map(|line| format!("{role}.{name}: {line}\n"))
+            .collect()
+    };
+    stream("out", &ended.out) + &stream("err", &ended.err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_split_as_a_shell_does() {
+        let words = split(r#"a  -b 'c d' "e's" "" f"#).unwrap();
+        assert_eq!(words, ["a", "-b", "c d", "e's", "", "f"]);
+        assert!(split("a 'b").is_err());
+    }
+}

@@ -1,0 +1,52 @@
+//! Where things are: in the source tree, and below the build directory.
+
+use std::path::{Path, PathBuf};
+use std::{env, fs, io};
+
+/// The directories of the source tree and of one run, as the current process sees them: the process of a case
+/// in a namespace sees them below /tmp (see `place`).
+#[derive(Debug, Clone)]
+pub struct Paths {
+    /// The source tree.
+    pub repo: PathBuf,
+    /// What `artifacts` made for this run: `lib/ours`, `lib/c`, `bin`.
+    pub staged: PathBuf,
+    /// The case's own directory. All users may write to it.
+    pub case: PathBuf,
+}
+
+impl Paths {
+    /// As a process in a namespace sees them.
+    pub fn in_namespace() -> Self {
+        Self {
+            repo: "/tmp/repo".into(),
+            staged: "/tmp/staged".into(),
+            case: "/tmp/case".into(),
+        }
+    }
+}
+
+/// The source tree: that in which this runner was built.
+pub fn repo() -> PathBuf {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_dir.parent().unwrap_or(crate_dir).to_path_buf()
+}
+
+/// cargo's build directory.
+pub fn target() -> PathBuf {
+    match env::var_os("CARGO_TARGET_DIR") {
+        Some(dir) => repo().join(dir),
+        None => repo().join("target"),
+    }
+}
+
+/// Where downloads are kept: `$LIBIBVERBS_RS_CACHE`, or libibverbs-rs in the user's cache directory.
+pub fn downloads() -> io::Result<PathBuf> {
+    let var = |name| env::var_os(name).map(PathBuf::from);
+    let dir = var("LIBIBVERBS_RS_CACHE")
+        .or_else(|| var("XDG_CACHE_HOME").map(|dir| dir.join("libibverbs-rs")))
+        .or_else(|| var("HOME").map(|dir| dir.join(".cache/libibverbs-rs")))
+        .ok_or_else(|| io::Error::other("neither HOME nor LIBIBVERBS_RS_CACHE is set"))?;
+    fs::create_dir_all(&dir)?;
+    Ok(dir)
+}

@@ -1,0 +1,56 @@
+//! Makes cases from the rows of the case files.
+
+use std::time::Duration;
+
+use crate::case::{Case, Place};
+use crate::case_file::{self, Row};
+use crate::pairs;
+use crate::paths;
+use crate::world::World;
+
+/// The time that a case may take beyond the time limit of its client: for setting up its world.
+const SET_UP: Duration = Duration::from_secs(40);
+
+/// The cases of all rows in the worlds that run a case of their own for each row. The others, which run in the
+/// virtual machine, take theirs from `of_world`.
+pub fn cases() -> Result<Vec<Case>, String> {
+    let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|(group, world, row)| case(&group, &world, row))
+        .collect())
+}
+
+/// The rows that run in this world, with the names of their groups.
+pub fn of_world(world: &str) -> Result<Vec<(String, Row)>, String> {
+    let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
+    let in_world = rows.into_iter().filter(|(_, name, _)| name == world);
+    Ok(in_world.map(|(group, _, row)| (group, row)).collect())
+}
+
+fn case(group: &str, world: &str, row: Row) -> Option<Case> {
+    let tier = row.worlds.get(world)?.tier()?;
+    let hosts = match world {
+        "loopback" => World::Loopback,
+        "container" => World::Container,
+        "veth" => World::Veth,
+        _ => return None,
+    };
+    let name = format!("uroce/{world}/{group}/{}", row.name);
+    let limit = pairs::limit(&row) + SET_UP;
+    let tries = row.tries.into();
+    // Two programs that busy-poll; several pairs at once take all that there is.
+    let cpu = if row.run.is_some() {
+        100
+    } else {
+        100 * u32::from(row.times.max(row.clients))
+    };
+    let case = Case::new(name, move |cx| pairs::run_in(cx, &row, hosts));
+    Some(
+        case.place(Place::Namespace)
+            .tier(tier)
+            .limit(limit.as_secs())
+            .cpu(cpu)
+            .tries(tries),
+    )
+}

@@ -1,0 +1,380 @@
+//! A run: selects cases, prepares what they need, runs them, and reports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, io, thread};
+
+use crate::case::{Case, Tier};
+use crate::child;
+use crate::context::{VERDICTS, last_lines};
+use crate::pattern::Patterns;
+use crate::place::Isolation;
+use crate::process::{clear_variables, die_with_parent, read, signal};
+use crate::report::{Report, Summary};
+use crate::schedule::{self, Job, Resources};
+use crate::verdict::{Failure, Finished, Outcome};
+use crate::{artifacts, paths};
+
+/// How many runs are kept in target/compat.
+const KEPT_RUNS: usize = 4;
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub tier: Tier,
+    pub patterns: Patterns,
+}
+
+/// The cases of the tier that the patterns select. A pattern that names a case of a longer tier selects it too.
+pub fn select<'a>(cases: &'a [Case], options: &Options) -> Vec<&'a Case> {
+    let named = !options.patterns.0.is_empty();
+    let fits = |case: &&Case| {
+        (named || case.tier <= options.tier)
+            && case.names().iter().any(|n| options.patterns.select(n))
+    };
+    cases.iter().filter(fits).collect()
+}
+
+/// A run: its directory, and what it found out before the first case.
+struct Run {
+    dir: PathBuf,
+    staged: PathBuf,
+    isolation: Isolation,
+    /// Programs that did not compile, with the compiler's messages.
+    broken: BTreeMap<String, String>,
+    patterns: Patterns,
+    report: Report,
+}
+
+/// Runs the selected cases. The error is for what prevents the whole run.
+pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
+    let selected = select(cases, options);
+    if selected.is_empty() {
+        return Err(format!("no case matches: {}", options.patterns.0.join(" ")));
+    }
+    let dir = new_directory().map_err(|e| e.to_string())?;
+    let run = prepare(dir, &selected, options)?;
+    let timings = timings();
+    let jobs = selected.iter().enumerate().map(|(index, case)| Job {
+        index,
+        needs: case.needs.clone(),
+        estimate: timings.get(&case.name).copied().unwrap_or(case.estimate),
+    });
+    schedule::run(jobs.collect(), Resources::of_machine(), |index| {
+        run.run_case(selected[index])
+    });
+    let summary = run.report.end();
+    let written = summary.write(&run.dir.join("report.json"));
+    written
+        .and_then(|()| keep_timings(timings, &summary))
+        .map_err(|e| e.to_string())?;
+    Ok(summary)
+}
+
+fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, String> {
+    let staged = dir.join("staged");
+    let libraries = artifacts::stage_libraries(&staged)?;
+    let total: usize = selected
+        .iter()
+        .map(|case| expected(case, &options.patterns).len())
+        .sum();
+    println!("{total} cases, results in {}", dir.display());
+    for (library, file) in libraries {
+        println!("{:4} {}", library.name(), file.display());
+    }
+    let programs: BTreeSet<String> = selected
+        .iter()
+        .flat_map(|case| case.needs.programs.clone())
+        .collect();
+    let broken = artifacts::build_programs(&staged, &programs);
+    let isolation = Isolation::find();
+    let patterns = options.patterns.clone();
+    Ok(Run {
+        dir,
+        staged,
+        isolation,
+        broken,
+        patterns,
+        report: Report::new(total),
+    })
+}
+
+/// The selected names that the case reports.
+fn expected<'a>(case: &'a Case, patterns: &Patterns) -> Vec<&'a str> {
+    case.names()
+        .into_iter()
+        .filter(|name| patterns.select(name))
+        .collect()
+}
+
+impl Run {
+    /// Runs a case, again if it may run more than once, and reports what it reports.
+    fn run_case(&self, case: &Case) {
+        let mut earlier: Option<Finished> = None;
+        for number in 1..=case.tries {
+            let results = self.attempt(case, number);
+            let again = results.len() == 1 && results[0].outcome == Outcome::Failed;
+            if again && number < case.tries {
+                earlier = results.into_iter().next();
+                continue;
+            }
+            for mut result in results {
+                if let (Some(first), Outcome::Passed) = (&earlier, result.outcome) {
+                    result.outcome = Outcome::Unstable;
+                    result.why = format!("try {number}; before that: {}", first.why);
+                    result.details = first.details.clone();
+                }
+                self.add(case, result);
+            }
+            return;
+        }
+    }
+
+    fn add(&self, case: &Case, result: Finished) {
+        let expected = expected(case, &self.patterns).contains(&result.name.as_str());
+        self.report.add(result, expected);
+    }
+
+    /// One try: returns its verdicts. The members of a machine, which takes long, are reported as they come.
+    fn attempt(&self, case: &Case, number: u32) -> Vec<Finished> {
+        let started = Instant::now();
+        let dir = self.dir.join(directory_name(&case.name, number));
+        let verdict = self.ready(case).and_then(|command| {
+            fs::create_dir_all(&dir)?;
+            fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;
+            self.start(case, &command, &dir).map_err(Failure::from)
+        });
+        let mut seen = Seen {
+            run: self,
+            case,
+            dir: &dir,
+            reported: BTreeSet::new(),
+            own: None,
+            more: Vec::new(),
+        };
+        let ended = match verdict {
+            Ok(mut child) => seen.follow(&mut child, started),
+            Err(failure) => Err(failure),
+        };
+        seen.conclude(ended, started)
+    }
+
+    /// The command that starts the case's process, or why it cannot run.
+    fn ready(&self, case: &Case) -> Result<Vec<String>, Failure> {
+        let broken = case
+            .needs
+            .programs
+            .iter()
+            .find_map(|name| self.broken.get_key_value(name));
+        if let Some((name, messages)) = broken {
+            return Err(Failure::new(format!("{name} does not compile")).with(messages));
+        }
+        self.isolation.command_for(case.place)
+    }
+
+    fn start(&self, case: &Case, prefix: &[String], dir: &Path) -> io::Result<Child> {
+        let own = env::current_exe()?.to_string_lossy().into_owned();
+        let args = child::Arguments {
+            name: case.name.clone(),
+            dir: dir.into(),
+            staged: self.staged.clone(),
+            patterns: self.patterns.clone(),
+        };
+        let words: Vec<String> = prefix
+            .iter()
+            .cloned()
+            .chain([own])
+            .chain(args.words())
+            .collect();
+        let log = File::create(dir.join("log"))?;
+        let mut command = Command::new(&words[0]);
+        command
+            .args(&words[1..])
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        clear_variables(&mut command);
+        // A group of its own, so that ^C reaches the runner alone, whose end ends all.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        die_with_parent(&mut command);
+        command.spawn()
+    }
+}
+
+/// What one try of a case has reported.
+struct Seen<'a> {
+    run: &'a Run,
+    case: &'a Case,
+    dir: &'a Path,
+    /// Names that were reported, other than the case's own.
+    reported: BTreeSet<String>,
+    own: Option<Finished>,
+    /// Verdicts that are not yet printed.
+    more: Vec<Finished>,
+}
+
+impl Seen<'_> {
+    /// Reads verdicts until the process ends, or its time does.
+    fn follow(&mut self, child: &mut Child, started: Instant) -> Result<(), Failure> {
+        let mut read_lines = 0;
+        loop {
+            let status = child.try_wait()?;
+            let text = read(&self.dir.join(VERDICTS));
+            // A line without an end is still being written.
+            let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+            for line in complete.lines().skip(read_lines) {
+                read_lines += 1;
+                self.take(serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?);
+            }
+            if let Some(status) = status {
+                let why = format!("the case's process ended without a verdict: {status}");
+                return if self.own.is_some() {
+                    Ok(())
+                } else {
+                    Err(Failure::new(why))
+                };
+            }
+            if started.elapsed() > self.case.limit {
+                signal(-(child.id() as i32), libc::SIGKILL);
+                let _ = child.wait();
+                let limit = self.case.limit.as_secs();
+                return Err(Failure::new(format!("not finished after {limit} s")));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn take(&mut self, mut finished: Finished) {
+        finished.dir = self.dir.display().to_string();
+        if finished.name == self.case.name {
+            self.own = Some(finished);
+            return;
+        }
+        self.reported.insert(finished.name.clone());
+        // A case that may be tried again is reported when that is decided.
+        if self.case.tries > 1 {
+            self.more.push(finished);
+        } else {
+            self.run.add(self.case, finished);
+        }
+    }
+
+    /// The verdicts that are left: members without one, and the case's own, unless it only sums up others.
+    fn conclude(mut self, ended: Result<(), Failure>, started: Instant) -> Vec<Finished> {
+        let mut own = match (ended, self.own.take()) {
+            (Ok(()), Some(own)) => own,
+            (ended, _) => {
+                let log = last_lines(&read(&self.dir.join("log")), 20);
+                let failed = ended.map_err(|f| if f.skipped { f } else { f.with(log) });
+                Finished::new(&self.case.name, &failed)
+            }
+        };
+        own.seconds = started.elapsed().as_secs_f64();
+        own.dir = self.dir.display().to_string();
+        let mut rest = std::mem::take(&mut self.more);
+        let members = !self.case.members.is_empty();
+        for name in expected(self.case, &self.run.patterns) {
+            if !members || self.reported.contains(name) {
+                continue;
+            }
+            let mut missing = own.clone();
+            missing.name = name.into();
+            if own.outcome == Outcome::Passed {
+                missing.outcome = Outcome::Failed;
+                missing.why = "no verdict".into();
+            }
+            rest.push(missing);
+        }
+        let sums_up = !self.reported.is_empty() && own.outcome == Outcome::Passed;
+        if sums_up && !members {
+            self.run.report.withdraw();
+        } else if !members || (!self.reported.is_empty() && own.outcome == Outcome::Failed) {
+            rest.push(own);
+        }
+        rest
+    }
+}
+
+/// The directory of a case below that of the run.
+fn directory_name(name: &str, number: u32) -> String {
+    let name = name.replace([':', ' '], "-");
+    if number == 1 {
+        name
+    } else {
+        format!("{name}-try-{number}")
+    }
+}
+
+/// Creates the directory of this run in target/compat, makes `last` a link to it, and removes old ones.
+fn new_directory() -> io::Result<PathBuf> {
+    let all = paths::target().join("compat");
+    fs::create_dir_all(&all)?;
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let name = format!(
+        "run-{}-{}",
+        now.map_or(0, |time| time.as_secs()),
+        std::process::id()
+    );
+    let dir = all.join(&name);
+    fs::create_dir(&dir)?;
+    let link = all.join(format!(".last-{}", std::process::id()));
+    std::os::unix::fs::symlink(&name, &link)?;
+    fs::rename(link, all.join("last"))?;
+    let mut runs: Vec<PathBuf> = fs::read_dir(&all)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            path.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("run-"))
+        })
+        .collect();
+    runs.sort();
+    for old in &runs[..runs.len().saturating_sub(KEPT_RUNS)] {
+        if !is_running(old) {
+            fs::remove_dir_all(old)?;
+        }
+    }
+    Ok(dir)
+}
+
+/// Whether the process that made this run's directory still exists.
+fn is_running(dir: &Path) -> bool {
+    let name = dir.to_string_lossy();
+    name.rsplit('-')
+        .next()
+        .is_some_and(|id| Path::new("/proc").join(id).exists())
+}
+
+/// How long each case took when it last ran here.
+fn timings() -> BTreeMap<String, Duration> {
+    let text = read(&paths::target().join("compat/timings.json"));
+    let seconds: BTreeMap<String, f64> = serde_json::from_str(&text).unwrap_or_default();
+    let duration = |s: f64| Duration::try_from_secs_f64(s).unwrap_or_default();
+    seconds
+        .into_iter()
+        .map(|(name, s)| (name, duration(s)))
+        .collect()
+}
+
+fn keep_timings(mut known: BTreeMap<String, Duration>, run: &Summary) -> io::Result<()> {
+    for case in run
+        .cases
+        .iter()
+        .filter(|case| case.outcome != Outcome::Skipped)
+    {
+        known.insert(
+            case.name.clone(),
+            Duration::try_from_secs_f64(case.seconds).unwrap_or_default(),
+        );
+    }
+    let seconds: BTreeMap<_, _> = known
+        .iter()
+        .map(|(name, time)| (name, time.as_secs_f64()))
+        .collect();
+    let own = paths::target().join(format!("compat/.timings-{}", std::process::id()));
+    fs::write(&own, serde_json::to_string_pretty(&seconds)?)?;
+    fs::rename(own, paths::target().join("compat/timings.json"))
+}

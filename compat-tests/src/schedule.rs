@@ -1,0 +1,204 @@
+//! Runs cases beside each other, as far as the machine has what they need.
+
+use std::collections::BTreeSet;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::case::Needs;
+
+/// What the machine has, or what is left of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Resources {
+    /// In percent of one core.
+    pub cpu: u32,
+    /// In MiB.
+    pub memory: u64,
+    tokens: BTreeSet<&'static str>,
+    running: usize,
+    alone: bool,
+}
+
+impl Resources {
+    pub fn new(cores: usize, memory: u64) -> Self {
+        let cpu = 100 * cores as u32;
+        Self {
+            cpu,
+            memory,
+            tokens: BTreeSet::new(),
+            running: 0,
+            alone: false,
+        }
+    }
+
+    /// What this machine has: all cores, and three quarters of the memory that is available now.
+    pub fn of_machine() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let info = crate::process::read("/proc/meminfo".as_ref());
+        let available = info
+            .lines()
+            .find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib = available.and_then(|n| n.trim().trim_end_matches(" kB").parse::<u64>().ok());
+        Self::new(cores, kib.unwrap_or(1 << 20) / 1024 * 3 / 4)
+    }
+
+    /// Whether a case can start now. One that needs more than the machine has runs when nothing else does.
+    fn fit(&self, needs: &Needs) -> bool {
+        if self.running == 0 {
+            return true;
+        }
+        let free = |token: &&'static str| !self.tokens.contains(token);
+        !self.alone
+            && !needs.alone
+            && needs.cpu <= self.cpu
+            && needs.memory <= self.memory
+            && needs.tokens.iter().all(free)
+    }
+
+    fn take(&mut self, needs: &Needs) -> Taken {
+        let taken = Taken {
+            cpu: needs.cpu.min(self.cpu),
+            memory: needs.memory.min(self.memory),
+        };
+        self.cpu -= taken.cpu;
+        self.memory -= taken.memory;
+        self.tokens.extend(&needs.tokens);
+        self.alone = needs.alone;
+        self.running += 1;
+        taken
+    }
+
+    fn give_back(&mut self, needs: &Needs, taken: Taken) {
+        self.cpu += taken.cpu;
+        self.memory += taken.memory;
+        self.tokens.retain(|token| !needs.tokens.contains(token));
+        self.alone = false;
+        self.running -= 1;
+    }
+}
+
+/// What a case has of the machine while it runs.
+#[derive(Debug, Clone, Copy)]
+struct Taken {
+    cpu: u32,
+    memory: u64,
+}
+
+/// A case to run, by its index.
+#[derive(Debug, Clone)]
+pub struct Job {
+    pub index: usize,
+    pub needs: Needs,
+    pub estimate: Duration,
+}
+
+/// Runs each job on a thread of its own, longest first; those that must be alone run last. Blocks until all
+/// have ended.
+pub fn run(mut jobs: Vec<Job>, mut free: Resources, run: impl Fn(usize) + Sync) {
+    jobs.sort_by_key(|job| (job.needs.alone, std::cmp::Reverse(job.estimate)));
+    let (ended, ends) = mpsc::channel();
+    thread::scope(|scope| {
+        let mut running = Vec::new();
+        while !jobs.is_empty() || !running.is_empty() {
+            while let Some(next) = jobs.iter().position(|job| free.fit(&job.needs)) {
+                let job = jobs.remove(next);
+                let taken = free.take(&job.needs);
+                let (ended, run, index) = (ended.clone(), &run, job.index);
+                running.push((job, taken));
+                scope.spawn(move || {
+                    run(index);
+                    let _ = ended.send(index);
+                });
+            }
+            let Ok(index) = ends.recv() else { break };
+            if let Some(at) = running.iter().position(|(job, _)| job.index == index) {
+                let (job, taken) = running.remove(at);
+                free.give_back(&job.needs, taken);
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn job(index: usize, seconds: u64, needs: Needs) -> Job {
+        Job {
+            index,
+            needs,
+            estimate: Duration::from_secs(seconds),
+        }
+    }
+
+    #[test]
+    fn the_longest_starts_first_and_all_run() {
+        let order = Mutex::new(Vec::new());
+        let jobs = [1, 3, 2]
+            .map(|s| job(s, s as u64, Needs::default()))
+            .to_vec();
+        run(jobs, Resources::new(1, 1000), |index| {
+            order.lock().unwrap().push(index)
+        });
+        assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
+    }
+
+    /// Runs four jobs with these needs on four cores; returns how many ran at once, at most.
+    fn at_once(needs: Needs) -> u32 {
+        let (now, most) = (AtomicU32::new(0), AtomicU32::new(0));
+        let jobs = (0..4).map(|i| job(i, 1, needs.clone())).collect();
+        run(jobs, Resources::new(4, 1000), |_| {
+            most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(50));
+            now.fetch_sub(1, Ordering::SeqCst);
+        });
+        most.into_inner()
+    }
+
+    #[test]
+    fn no_more_run_than_the_machine_has_room_for() {
+        let needs = Needs::default();
+        assert!(at_once(needs.clone()) > 1);
+        assert_eq!(
+            at_once(Needs {
+                cpu: 250,
+                ..needs.clone()
+            }),
+            1
+        );
+        assert_eq!(
+            at_once(Needs {
+                memory: 501,
+                ..needs.clone()
+            }),
+            1
+        );
+        assert_eq!(
+            at_once(Needs {
+                tokens: vec!["apt"],
+                ..needs.clone()
+            }),
+            1
+        );
+        assert_eq!(
+            at_once(Needs {
+                alone: true,
+                ..needs
+            }),
+            1
+        );
+    }
+
+    #[test]
+    fn what_needs_more_than_the_machine_has_runs_nevertheless() {
+        let huge = Needs {
+            cpu: 10_000,
+            memory: 1 << 40,
+            ..Needs::default()
+        };
+        assert_eq!(at_once(huge), 1);
+    }
+}

@@ -1,0 +1,42 @@
+//! The cases, by suite. A suite is a module with a function that returns its cases.
+
+use std::collections::BTreeSet;
+
+use crate::case::Case;
+use crate::rows;
+
+pub mod symbols;
+
+/// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
+/// has no uroce, and its cases are left out.
+pub fn all() -> Result<Vec<Case>, String> {
+    let mut cases = symbols::cases();
+    cases.extend(rows::cases()?);
+    if std::env::var("UROCE").is_ok_and(|value| value == "0") {
+        cases.retain(|case| !case.name.starts_with("uroce/"));
+    }
+    let mut names = BTreeSet::new();
+    for name in cases.iter().flat_map(Case::names) {
+        if !names.insert(name) {
+            return Err(format!("two cases have the name {name}"));
+        }
+    }
+    Ok(cases)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use crate::artifacts;
+
+    #[test]
+    fn names_are_unique_and_programs_exist() {
+        let programs: BTreeSet<String> = artifacts::sources().unwrap().into_keys().collect();
+        for case in super::all().unwrap() {
+            let needs: BTreeSet<String> = case.needs.programs.iter().cloned().collect();
+            assert!(needs.is_subset(&programs), "{}: {needs:?}", case.name);
+            assert!(case.name.contains('/'), "{}", case.name);
+        }
+    }
+}
