@@ -39,7 +39,8 @@ pub fn sources() -> Result<BTreeMap<String, Source>, String> {
     toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
-/// Puts both libraries into `STAGED/lib/ours` and `STAGED/lib/c`, each under its two names. Returns the files.
+/// Puts both libraries into `STAGED/lib/ours` and `STAGED/lib/c`, each under its two names. Returns the
+/// files.
 pub fn stage_libraries(staged: &Path) -> Result<[(Library, PathBuf); 2], String> {
     let ours = our_library()?;
     let original = c_library()?;

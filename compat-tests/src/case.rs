@@ -15,7 +15,8 @@ pub enum Place {
     Host,
     /// Own network (only `lo`, up), processes, System V IPC, /tmp, /run, /dev/shm and /var/tmp.
     Namespace,
-    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device nodes.
+    /// As `Namespace`, and skipped unless the real root runs the tests: for chroot, other user IDs, device
+    /// nodes.
     Root,
     /// The virtual machine, which the case boots itself (its process runs on the host).
     Vm,
@@ -70,8 +71,8 @@ pub struct Case {
     /// How many times it may run until it passes. More than once needs a reason beside it.
     pub tries: u32,
     pub needs: Needs,
-    /// The names of the cases that one run reports, if there are several: all cases of one virtual machine, for
-    /// example. A member without a verdict has failed.
+    /// The names of the cases that one run reports, if there are several: all cases of one virtual machine,
+    /// for example. A member without a verdict has failed.
     pub members: Vec<String>,
     /// How long it probably takes; used until a run has been recorded.
     pub estimate: Duration,

@@ -1,4 +1,5 @@
-//! The case files, `cases/*.toml`: programs to run, with what is expected of them. README.md describes the fields.
+//! The case files, `cases/*.toml`: programs to run, with what is expected of them. README.md describes the
+//! fields.
 //!
 //! A file has groups of rows. What a row does not say, its group's `default` says. In one world, what
 //! `on.WORLD` says of it comes first, then `on.uroce` in the worlds of uroce.
@@ -111,8 +112,8 @@ impl TryFrom<String> for Ready {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
 pub struct Machine {
-    /// `watch`: in a terminal, while the port of its device goes down and up; `setuid`: vm/suid.c, owned by root
-    /// with the set-user-ID bit, with `run` as its arguments.
+    /// `watch`: in a terminal, while the port of its device goes down and up; `setuid`: vm/suid.c, owned by
+    /// root with the set-user-ID bit, with `run` as its arguments.
     pub kind: Option<String>,
     /// `ordinary`: as user nobody instead of root. On uroce, all programs run as ordinary users.
     pub user: Option<String>,

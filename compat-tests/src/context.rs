@@ -117,7 +117,8 @@ impl Context {
         self.patterns.select(name)
     }
 
-    /// Reports a member, or a check as a case of its own: `NAME/CHECK`. Its time is that since the last report.
+    /// Reports a member, or a check as a case of its own: `NAME/CHECK`. Its time is that since the last
+    /// report.
     pub fn report(&self, check: &str, verdict: Verdict) -> Verdict {
         self.report_as(&format!("{}/{check}", self.name), verdict)
     }

@@ -1,5 +1,5 @@
-//! The lines by which a C probe reports several checks: `ok NAME`, `not ok NAME`, `skip NAME # why`. All other
-//! lines explain the next `not ok`.
+//! The lines by which a C probe reports several checks: `ok NAME`, `not ok NAME`, `skip NAME # why`. All
+//! other lines explain the next `not ok`.
 
 use crate::verdict::{Failure, Verdict};
 

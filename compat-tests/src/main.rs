@@ -1,5 +1,5 @@
-//! compat-tests [--check | --test | --all] [--list] [PATTERN...]: runs the cases, or those whose names match a
-//! pattern. See README.md.
+//! compat-tests [--check | --test | --all] [--list] [PATTERN...]: runs the cases, or those whose names
+//! match a pattern. See README.md.
 
 use std::process::ExitCode;
 

@@ -1,5 +1,5 @@
-//! Masks what may differ between two runs of the same program on the same library. Everything else is compared
-//! byte by byte. A mask has a name, by which rows of case files select it, and a reason.
+//! Masks what may differ between two runs of the same program on the same library. Everything else is
+//! compared byte by byte. A mask has a name, by which rows of case files select it, and a reason.
 
 use regex_lite::Regex;
 

@@ -231,7 +231,7 @@ mod tests {
 
     #[test]
     fn perftest_must_print_a_row_for_each_size() {
-        let out = " #bytes     #iterations    BW peak[MB/sec]\n 4096       50               1.00   1.00   0.1\n";
+        let out = " #bytes  #iterations  BW peak[MB/sec]\n 4096  50    1.00   1.00   0.1\n";
         assert!(check("ib_send_bw -s 4096 -n 50", out).is_empty());
         assert_eq!(check("ib_send_bw --size=64", out).len(), 1);
         let slow = out

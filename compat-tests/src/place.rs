@@ -1,9 +1,9 @@
 //! The places in which cases run: separates a case from the machine and from all other cases.
 //!
-//! A case in a namespace is started by unshare(1), with namespaces of its own for mounts, network, processes and
-//! System V IPC; all of it ends with the case. As root it needs no user namespace. An ordinary user is root
-//! in a user namespace of its own. Then the case's process calls `enter`, which replaces the directories that
-//! programs share.
+//! A case in a namespace is started by unshare(1), with namespaces of its own for mounts, network,
+//! processes and System V IPC; all of it ends with the case. As root it needs no user namespace. An
+//! ordinary user is root in a user namespace of its own. Then the case's process calls `enter`, which
+//! replaces the directories that programs share.
 
 use std::process::Command;
 
@@ -74,9 +74,9 @@ impl Isolation {
     }
 }
 
-/// Makes the namespaces of this process a place of its own: the loopback interface is up, /tmp, /run, /dev/shm
-/// and /var/tmp are empty, and what the case needs of the host stands below /tmp, where every user can read
-/// it. `host` has the paths outside; returns those inside.
+/// Makes the namespaces of this process a place of its own: the loopback interface is up, /tmp, /run,
+/// /dev/shm and /var/tmp are empty, and what the case needs of the host stands below /tmp, where every user
+/// can read it. `host` has the paths outside; returns those inside.
 pub fn enter(host: &Paths) -> Result<Paths, Failure> {
     let status = Command::new("sh")
         .args(["-ec", ENTER, "enter"])

@@ -190,7 +190,8 @@ impl Program {
         })
     }
 
-    /// The whole command line. Variables are set by env(1) behind the commands in front, which they do not concern.
+    /// The whole command line. Variables are set by env(1) behind the commands in front, which they do not
+    /// concern.
     fn words(&self) -> Vec<String> {
         let mut vars = self.env.clone();
         if self.report_library {
@@ -246,7 +247,8 @@ impl Running {
         signal(self.child.id() as i32, libc::SIGTERM);
     }
 
-    /// Waits for the end for this time, then kills it. What is left of its process group is killed in any case.
+    /// Waits for the end for this time, then kills it. What is left of its process group is killed in any
+    /// case.
     pub fn wait(&mut self, limit: Duration) -> io::Result<Exit> {
         let deadline = Instant::now() + limit;
         let exit = loop {

@@ -11,8 +11,8 @@ use crate::world::World;
 /// The time that a case may take beyond the time limit of its client: for setting up its world.
 const SET_UP: Duration = Duration::from_secs(40);
 
-/// The cases of all rows in the worlds that run a case of their own for each row. The others, which run in the
-/// virtual machine, take theirs from `of_world`.
+/// The cases of all rows in the worlds that run a case of their own for each row. The others, which run in
+/// the virtual machine, take theirs from `of_world`.
 pub fn cases() -> Result<Vec<Case>, String> {
     let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
     Ok(rows

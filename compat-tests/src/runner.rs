@@ -29,7 +29,8 @@ pub struct Options {
     pub patterns: Patterns,
 }
 
-/// The cases of the tier that the patterns select. A pattern that names a case of a longer tier selects it too.
+/// The cases of the tier that the patterns select. A pattern that names a case of a longer tier selects it
+/// too.
 pub fn select<'a>(cases: &'a [Case], options: &Options) -> Vec<&'a Case> {
     let named = !options.patterns.0.is_empty();
     let fits = |case: &&Case| {

@@ -120,8 +120,8 @@ impl Host {
         )
     }
 
-    /// The index of a GID: `which` is 1 for the IPv4 address, 2 for an IPv6 one, 0 for the first entry. On the
-    /// kernel device of the virtual machine, for which the rows were written, these are the indices.
+    /// The index of a GID: `which` is 1 for the IPv4 address, 2 for an IPv6 one, 0 for the first entry. On
+    /// the kernel device of the virtual machine, for which the rows were written, these are the indices.
     pub fn gid_index(&self, which: u32) -> Result<u32, Failure> {
         let fits = |gid: &Ipv6Addr| match which {
             0 => true,
@@ -168,8 +168,8 @@ fn same(host: Host) -> (Host, Host, Vec<Namespace>) {
     (host.clone(), host, Vec::new())
 }
 
-/// The server is in the network namespace of the case, the client in another. With jumbo frames, the port's MTU
-/// is 4096. An address in duplicate address detection is not yet usable.
+/// The server is in the network namespace of the case, the client in another. With jumbo frames, the port's
+/// MTU is 4096. An address in duplicate address detection is not yet usable.
 fn veth(cx: &Context) -> Result<(Host, Host, Vec<Namespace>), Failure> {
     let other = Namespace::new()?;
     sh(&format!(

@@ -1,6 +1,6 @@
 //! The symbols and versions that our library exports: compared with the committed list
-//! (symbols/exports.lst), and that list, without what is newer than Debian 12, with Debian 12's library. Then all
-//! symbols are looked up with the dynamic linker.
+//! (symbols/exports.lst), and that list, without what is newer than Debian 12, with Debian 12's library.
+//! Then all symbols are looked up with the dynamic linker.
 
 use std::fs;
 use std::path::Path;
@@ -13,8 +13,9 @@ use crate::context::{Context, Library};
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// What rdma-core added after Debian 12's release: new version nodes; and, in the unchanged node of provider ABI
-/// 34, a function that providers of v53 to v56 import and one that programs built with v49 to v56 import.
+/// What rdma-core added after Debian 12's release: new version nodes; and, in the unchanged node of
+/// provider ABI 34, a function that providers of v53 to v56 import and one that programs built with v49 to
+/// v56 import.
 const NEWER: &str =
     r" \(?IBVERBS_1\.1[5-8]\)? | IBVERBS_PRIVATE_34 (ibv_cmd_create_cq_ex2|ibv_wr_opcode_str)$";
 
@@ -126,8 +127,8 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(copy)
 }
 
-/// The symbols that a library defines, sorted: type, "ABS" for absolute symbols, version (in parentheses if it
-/// is not the default), name.
+/// The symbols that a library defines, sorted: type, "ABS" for absolute symbols, version (in parentheses if
+/// it is not the default), name.
 fn exports_of(cx: &Context, library: &Path) -> Result<String, Failure> {
     let symbols = cx.output(["objdump", "-T", &library.to_string_lossy()])?;
     let mut lines: Vec<String> = symbols.lines().filter_map(exported).collect();
