@@ -39,7 +39,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: all rust build static deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
+.PHONY: all rust build static examples deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-man test-sources test-sources-pyverbs test-bench
@@ -67,6 +67,10 @@ build:
 
 static: ## build target/static-lib/libibverbs.a, for use with the distribution's provider archives
 	scripts/build-static $(STATIC)
+
+examples: build ## build the programs in examples/ in target/examples
+	$(MAKE) --no-print-directory -C examples OUT=$(abspath $(TARGET))/examples \
+		VERBS_CFLAGS=-I$(CURDIR)/include VERBS_LIBS="-L$(abspath $(RELEASE)) -libverbs"
 
 deb: ## build Debian packages in target/deb and check them with lintian
 	scripts/install-deps build packages
