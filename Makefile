@@ -7,6 +7,8 @@ LIBDIR  ?= $(PREFIX)/lib
 INCDIR  ?= $(PREFIX)/include
 BINDIR  ?= $(PREFIX)/bin
 MANDIR  ?= $(PREFIX)/share/man
+BASH_COMPLETION_DIR ?= $(PREFIX)/share/bash-completion/completions
+ZSH_COMPLETION_DIR  ?= $(PREFIX)/share/zsh/site-functions
 DESTDIR ?=
 
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
@@ -292,6 +294,7 @@ page_file = man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) \
 	$(DESTDIR)$(BINDIR)/with-ibverbs-rs \
+	$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)/_with-ibverbs-rs \
 	$(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS))) \
 	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
@@ -300,7 +303,7 @@ below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 # sudo often has no cargo in PATH. Then these files are installed as they are.
 BUILT = $(RELEASE)/libibverbs.so $(RELEASE)/with-ibverbs-rs $(STATIC)/libibverbs.a
 
-install: ## install all of it (variables: DESTDIR, PREFIX, LIBDIR, INCDIR, BINDIR, MANDIR)
+install: ## install all of it (DESTDIR, PREFIX and other variables: docs/packaging.md)
 	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
 	elif ls $(BUILT) >/dev/null 2>&1; then \
 		echo "no usable cargo in PATH: installing what is already built"; \
@@ -320,6 +323,9 @@ endif
 		-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
 		pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
 	install -m 755 $(RELEASE)/with-ibverbs-rs $(DESTDIR)$(BINDIR)
+	install -m 644 packaging/completion/with-ibverbs-rs.bash \
+		$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs
+	install -m 644 packaging/completion/_with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)
 	for header in $(HEADERS); do install -m 644 $$header $(DESTDIR)$(INCDIR)/infiniband || exit; done
 	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 ifeq ($(DESTDIR),)
