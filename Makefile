@@ -14,7 +14,7 @@ DESTDIR ?=
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
 RELEASE := $(TARGET)/release
 STATIC  := $(TARGET)/static-lib
-VERSION := $(shell sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+VERSION := $(shell scripts/package-field version)
 # The file name ends in the version of this project, not of rdma-core.
 REALNAME := libibverbs.so.1.$(VERSION)
 HEADERS  := $(wildcard include/infiniband/*.h)
