@@ -10,6 +10,7 @@
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
+//! | `counters.rs` | the device's counters, as kernel devices name them |
 //! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
 //!
@@ -23,6 +24,7 @@ mod background;
 mod busy_poll;
 pub mod clock;
 pub mod completion;
+mod counters;
 pub mod events;
 pub mod fork;
 pub mod handles;
@@ -40,7 +42,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 use std::thread::{self, JoinHandle};
 
@@ -52,8 +54,9 @@ use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::memory::Memory;
 use crate::sync::{Mutex, RwLock};
-use crate::transport::{Net, Outbox};
+use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
+use counters::Retired;
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
 use handles::ObjectCounts;
 use lock_holder::Inboxes;
@@ -89,6 +92,9 @@ pub struct Device {
     /// The event queues of all completion channels.
     completion_events: Mutex<Vec<Arc<CompletionEvents>>>,
     next_handle: AtomicU32,
+    retired: Retired,
+    /// How often the port has lost its link.
+    link_downed: AtomicU64,
     /// How many objects of each kind the process has.
     pub objects: Arc<ObjectCounts>,
     /// [`fork::generation`] when the device was opened.
@@ -156,6 +162,8 @@ impl Device {
             async_events: Mutex::default(),
             completion_events: Mutex::default(),
             next_handle: AtomicU32::new(1),
+            retired: Retired::default(),
+            link_downed: AtomicU64::new(0),
             objects: Arc::default(),
             generation,
             timers: Mutex::default(),
@@ -189,6 +197,7 @@ impl Device {
         self.waker.wake();
         let _ = open.background_thread.join();
         self.send_deferred_at_exit();
+        self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
         self.queue_pairs.write().clear();
         self.deferred_sends.lock().clear();
@@ -250,8 +259,9 @@ impl Device {
     /// its number. Once this returns, no thread runs it: neither its memory nor its completion queues are
     /// touched, whatever was looked up or waited for it before.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
-        self.queue_pairs.write().remove(&qp.qpn);
+        self.retire(qp);
         self.end_qp(qp);
+        self.add_retired(qp);
         if qp.has_bound_mws.load(Ordering::Relaxed) {
             self.memory.unbind_all_of(qp.qpn);
         }
@@ -333,10 +343,15 @@ impl Device {
         members.iter().cloned().collect()
     }
 
-    /// Follows changes of the interface, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for them in
+    /// Follows changes of the interface, counts them, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for them in
     /// every context.
     fn apply_interface_changes(&self) {
-        let change = self.net.changes();
+        self.report_change(self.net.changes());
+    }
+
+    fn report_change(&self, change: NetChange) {
+        let downed = u64::from(change.became_inactive);
+        self.link_downed.fetch_add(downed, Ordering::Relaxed);
         for (happened, event_type) in [
             (change.gids, IBV_EVENT_GID_CHANGE),
             (change.became_active, IBV_EVENT_PORT_ACTIVE),

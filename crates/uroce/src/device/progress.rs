@@ -302,6 +302,7 @@ impl Device {
             // packets are not stranded if no thread polls again.
             fence(Ordering::SeqCst);
             if deferred && self.activity.wakeups_suspended.load(Ordering::Relaxed) {
+                inner.count_deferred_ack();
                 return;
             }
         }

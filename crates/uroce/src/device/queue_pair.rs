@@ -13,7 +13,7 @@ use super::lock_holder::LockHolder;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
-use crate::engine::{Qp, QpConfig, QpEvent, Service};
+use crate::engine::{Counters, Qp, QpConfig, QpEvent, Service};
 use crate::memory::{Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 
@@ -212,6 +212,16 @@ impl Inner {
     /// Whether a receive has completed since the last call.
     pub fn take_recv_completed(&mut self) -> bool {
         core::mem::take(&mut self.recv_completed)
+    }
+
+    /// What the queue pair has counted since the last call.
+    pub fn take_counters(&mut self) -> Counters {
+        self.engine.take_counters()
+    }
+
+    /// Counts that the queue pair's ACK is deferred.
+    pub fn count_deferred_ack(&mut self) {
+        self.engine.count_deferred_ack();
     }
 
     /// The engine, to read its attributes and state.

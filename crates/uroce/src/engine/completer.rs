@@ -9,6 +9,7 @@ use std::time::Duration;
 use ibverbs_abi::*;
 
 use super::attributes::Attributes;
+use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::{Host, Time};
@@ -38,6 +39,7 @@ pub struct Completer {
     /// Late timeouts in a row that consumed no retry.
     late_timeouts: u8,
     last_nak: Option<NakRetransmission>,
+    pub(super) counters: Counters,
 }
 
 /// The last retransmission that a sequence-error NAK caused.
@@ -69,6 +71,7 @@ impl Completer {
         *self = Completer {
             retries_left: attributes.retry_cnt,
             rnr_retries_left: attributes.rnr_retry,
+            counters: self.counters,
             ..Completer::default()
         };
     }
@@ -106,7 +109,10 @@ impl Completer {
             (Operation::Ack, Some(AethKind::RnrNak { timer })) => {
                 CompleterAction::RnrWait { timer }
             }
-            (Operation::Ack, Some(AethKind::Nak(code))) => on_nak(code),
+            (Operation::Ack, Some(AethKind::Nak(code))) => {
+                self.counters.rcvd_seq_err += u64::from(code == NakCode::PsnSequence);
+                on_nak(code)
+            }
             (Operation::Ack, _) => CompleterAction::None,
             (_, None | Some(AethKind::Ack { .. })) => CompleterAction::TakeResponse,
             (_, Some(_)) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
@@ -153,6 +159,7 @@ impl Completer {
             return;
         }
         self.last_nak = Some(NakRetransmission { packet, at: now });
+        self.counters.completer_retry_err += 1;
         requester.on_loss();
     }
 
@@ -164,12 +171,16 @@ impl Completer {
         attributes: &Attributes,
         now: Time,
     ) -> Result<(), ibv_wc_status> {
+        self.counters.rcvd_rnr_err += 1;
         if requester.is_rnr_waiting() {
             return Ok(());
         }
         if attributes.rnr_retry != RNR_RETRY_INFINITE {
-            let left = self.rnr_retries_left.checked_sub(1);
-            self.rnr_retries_left = left.ok_or(IBV_WC_RNR_RETRY_EXC_ERR)?;
+            let Some(left) = self.rnr_retries_left.checked_sub(1) else {
+                self.counters.retry_rnr_exceeded_err += 1;
+                return Err(IBV_WC_RNR_RETRY_EXC_ERR);
+            };
+            self.rnr_retries_left = left;
         }
         requester.on_rnr_nak(now.after(encoding::rnr_timer(timer)));
         self.retries_left = attributes.retry_cnt;
@@ -191,6 +202,7 @@ impl Completer {
         if counts_as_loss {
             requester.on_rto();
         }
+        self.counters.completer_retry_err += 1;
         requester.retransmit(attributes, now);
         Ok(())
     }
@@ -203,8 +215,11 @@ impl Completer {
             self.late_timeouts += 1;
             return Ok(false);
         }
-        let left = self.retries_left.checked_sub(1);
-        self.retries_left = left.ok_or(IBV_WC_RETRY_EXC_ERR)?;
+        let Some(left) = self.retries_left.checked_sub(1) else {
+            self.counters.retry_exceeded_err += 1;
+            return Err(IBV_WC_RETRY_EXC_ERR);
+        };
+        self.retries_left = left;
         self.late_timeouts = 0;
         Ok(true)
     }

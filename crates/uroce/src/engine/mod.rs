@@ -13,6 +13,7 @@
 //! | `response_queue` | responses waiting to be sent, in PSN order |
 //! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
 //! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
+//! | `counters` | what a queue pair counts |
 //! | `emit` | a packet's headers and payload in the send buffer |
 //!
 //! Each part owns its fields. The entry points of a part return what the queue pair has to do; only
@@ -27,6 +28,7 @@
 mod attributes;
 mod completer;
 mod congestion;
+mod counters;
 mod emit;
 mod encoding;
 mod host;
@@ -46,6 +48,7 @@ mod work;
 use std::time::Duration;
 
 pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service};
+pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };

@@ -40,6 +40,8 @@ pub struct Net {
     pub(super) monitor_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
+    /// Packets that could not be sent.
+    pub unsent: AtomicU64,
     /// Times are counted from here.
     pub(super) opened: Instant,
     /// Locked only for packets of senders that number them, which are not uroce's.
@@ -102,6 +104,7 @@ impl Net {
             table: RwLock::default(),
             monitor_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
+            unsent: AtomicU64::new(0),
             opened: Instant::now(),
             senders: Mutex::new(Senders::new()),
             control: Mutex::new(NetState {

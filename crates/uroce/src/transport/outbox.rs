@@ -3,6 +3,7 @@
 use std::mem::{MaybeUninit, zeroed};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
@@ -129,12 +130,12 @@ impl Net {
         let table = outbox.table.get_or_insert_with(|| self.table());
         let av = &packet.av;
         let Some(socket) = table.sender(port_of(src_qpn), av.sgid_index) else {
-            return;
+            return self.count_unsent(1);
         };
         let (start, end) = (outbox.used, outbox.used + packet.len);
         let len = packet.len + ICRC_LEN;
         if len > PACKET_MAX {
-            return;
+            return self.count_unsent(1);
         }
         let socket = Arc::clone(socket);
         let (flow, id) = if let Some(buffer) = outbox.open_buffer(len, &socket, packet) {
@@ -150,7 +151,7 @@ impl Net {
                 ip_of(&av.dgid)
             };
             if ip.is_ipv4() != socket.local.ip.is_ipv4() {
-                return;
+                return self.count_unsent(1);
             }
             let buffer = GsoBuffer {
                 to: socket::address(ip, destination_port(packet), self.ifindex()),
@@ -183,17 +184,25 @@ impl Net {
         while let Some(first) = rest.first() {
             let same = |buffer: &&GsoBuffer| Arc::ptr_eq(&buffer.socket, &first.socket);
             let (now, later) = rest.split_at(rest.iter().take_while(same).count());
-            send(&first.socket, &mut outbox.bytes, now);
+            let unsent = send(&first.socket, &mut outbox.bytes, now);
+            if unsent > 0 {
+                self.count_unsent(unsent);
+            }
             rest = later;
         }
         outbox.buffers.clear();
         outbox.used = 0;
     }
+
+    #[cold]
+    fn count_unsent(&self, packets: u64) {
+        self.unsent.fetch_add(packets, Ordering::Relaxed);
+    }
 }
 
-/// Sends buffers of one socket.
-fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) {
-    let mut waits = 0;
+/// Sends buffers of one socket. Returns how many packets could not be sent.
+fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) -> u64 {
+    let (mut waits, mut unsent) = (0, 0);
     while let Some(first) = buffers.first() {
         match send_some(socket, bytes, buffers) {
             Ok(count) => buffers = &buffers[count..],
@@ -203,13 +212,15 @@ fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) {
                 wait_writable(socket);
             }
             Err(errno) => {
-                if first.packets > 1 {
-                    send_without_gso(socket, bytes, first, errno);
-                }
+                unsent += match first.packets {
+                    1 => 1,
+                    _ => send_without_gso(socket, bytes, first, errno),
+                };
                 buffers = &buffers[1..];
             }
         }
     }
+    unsent
 }
 
 /// Makes one system call. Returns the number of buffers sent; an error is that of the first.
@@ -284,10 +295,11 @@ fn put_control(buffer: &GsoBuffer, control: &mut ControlBuffer) -> usize {
 }
 
 /// Sends the packets of a GSO buffer that the kernel has refused, each as a datagram of its own. If that
-/// succeeds and `why` may be due to GSO, the socket does not use GSO any more.
-fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: Errno) {
+/// succeeds and `why` may be due to GSO, the socket does not use GSO any more. Returns how many packets could
+/// not be sent.
+fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: Errno) -> u64 {
     let end = buffer.start + buffer.len;
-    let mut sent = false;
+    let mut sent = 0;
     for start in (buffer.start..end).step_by(buffer.gso_size) {
         let len = buffer.gso_size.min(end - start);
         let packet = &mut bytes[start..start + len];
@@ -305,7 +317,7 @@ fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: 
         };
         for _ in 0..=WAITS_MAX {
             match send_some(socket, bytes, std::slice::from_ref(&single)) {
-                Ok(_) => sent = true,
+                Ok(_) => sent += 1,
                 Err(Errno(libc::EAGAIN | libc::ENOBUFS)) => {
                     wait_writable(socket);
                     continue;
@@ -319,7 +331,7 @@ fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: 
         why.0,
         libc::EIO | libc::EINVAL | libc::EOPNOTSUPP | libc::EMSGSIZE
     );
-    if sent && may_be_gso {
+    if sent > 0 && may_be_gso {
         let _no_cancellation = cancellation::disable();
         log::debug!(
             "uroce: {} sends without UDP_SEGMENT: error {}",
@@ -328,6 +340,7 @@ fn send_without_gso(socket: &Socket, bytes: &mut [u8], buffer: &GsoBuffer, why: 
         );
         socket.disable_gso();
     }
+    buffer.packets as u64 - sent
 }
 
 /// Waits up to [`WAIT`] for space in the socket's send buffer.

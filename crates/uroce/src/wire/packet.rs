@@ -108,6 +108,12 @@ impl Packet<'_> {
         }
         Ok(Packet { headers, payload })
     }
+
+    /// The length of the datagram: headers, payload, padding and ICRC.
+    pub fn datagram_len(&self) -> usize {
+        let padded = self.payload.len() + usize::from(self.headers.bth.pad);
+        self.headers.len() + padded + ICRC_LEN
+    }
 }
 
 // Never empty: there is always a BTH.

@@ -1,3 +1,4 @@
+mod counters;
 mod out_of_memory;
 mod preemption;
 
@@ -114,7 +115,7 @@ fn switches() -> u64 {
         .sum()
 }
 
-fn queue_pair(device: &Device) -> Arc<QueuePair> {
+pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
     let qp = Arc::new(QueuePair::new(QueuePairConfig {
         engine: QpConfig {
             service: Service::Rc,

@@ -15,6 +15,7 @@ impl Qp {
                     completion,
                     signaled,
                 } => {
+                    self.counters.rdma_sends += u64::from(completion.opcode == IBV_WC_SEND);
                     let signaled = signaled || self.attributes.config.sq_sig_all;
                     if signaled && host.complete(WorkQueue::Send, completion).is_err() {
                         return self.enter_fatal_error(host);

@@ -10,6 +10,7 @@ use ibverbs_abi::IBV_WC_WR_FLUSH_ERR;
 
 use super::attributes::Attributes;
 use super::completer::Completer;
+use super::counters::Counters;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::timer::{Timer, TimerTable};
@@ -17,7 +18,7 @@ use super::{
     AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
     WorkQueue,
 };
-use crate::wire::{Operation, PORT, Packet, port_of};
+use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct Qp {
     requester: Requester,
     completer: Completer,
     responder: Responder,
+    /// What no part counts, and what the parts counted before the last move to RESET.
+    counters: Counters,
 }
 
 impl Qp {
@@ -61,6 +64,7 @@ impl Qp {
             requester: Requester::new(&config),
             completer: Completer::default(),
             responder: Responder::new(&config),
+            counters: Counters::default(),
         }
     }
 
@@ -68,6 +72,28 @@ impl Qp {
     #[cfg(any(test, feature = "internals"))]
     pub fn config(&self) -> &QpConfig {
         &self.attributes.config
+    }
+
+    /// What the queue pair has counted since it was created.
+    pub fn counters(&self) -> Counters {
+        let mut sum = self.counters;
+        sum += self.completer.counters;
+        sum += self.responder.counters;
+        sum
+    }
+
+    /// [`Qp::counters`], which begin at 0 again.
+    pub fn take_counters(&mut self) -> Counters {
+        let counters = self.counters();
+        self.counters = Counters::default();
+        self.completer.counters = Counters::default();
+        self.responder.counters = Counters::default();
+        counters
+    }
+
+    /// The caller defers [`Qp::transmit`] although there may be an ACK to send.
+    pub fn count_deferred_ack(&mut self) {
+        self.counters.ack_deferred += 1;
     }
 
     /// The current state.
@@ -119,7 +145,9 @@ impl Qp {
     pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
         let target = change.state.unwrap_or(self.state);
         if target == QpState::Reset {
+            let counters = self.counters();
             *self = Qp::new(self.attributes.config);
+            self.counters = counters;
             return;
         }
         if target == QpState::Sqd && self.state != QpState::Sqd {
@@ -186,6 +214,8 @@ impl Qp {
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
     /// to.
     pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
+        self.counters.rcvd_pkts += 1;
+        self.counters.rcvd_bytes += packet.datagram_len() as u64;
         if matches!(self.state, QpState::Reset | QpState::Init | QpState::Err) {
             return;
         }
@@ -232,16 +262,29 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        match self.attributes.config.service {
-            Service::Ud => return self.next_datagram(now, host, buffer),
-            Service::Uc => self.next_uc_packet(now, host, buffer),
-            _ => self.next_reliable(now, host, buffer),
-        }
-        .map(|len| Transmit {
+        let packet = match self.attributes.config.service {
+            Service::Ud => self.next_datagram(now, host, buffer),
+            Service::Uc => {
+                let len = self.next_uc_packet(now, host, buffer);
+                len.map(|len| self.to_peer(len))
+            }
+            _ => {
+                let len = self.next_reliable(now, host, buffer);
+                len.map(|len| self.to_peer(len))
+            }
+        }?;
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+        Some(packet)
+    }
+
+    /// A packet of that length to the peer of a connected queue pair.
+    fn to_peer(&self, len: usize) -> Transmit {
+        Transmit {
             av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,
             len,
-        })
+        }
     }
 
     /// Whether the caller may defer [`Qp::transmit`] until more WQEs are posted: enough packets are in

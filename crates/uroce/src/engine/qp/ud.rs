@@ -76,8 +76,9 @@ impl Qp {
         let is_ipv6 = from.grh[0] >> 4 == 6;
         completion.sl = if is_ipv6 { SL_UDP_IPV6 } else { SL_UDP_IPV4 };
         if host.complete(WorkQueue::Recv, completion).is_err() {
-            self.enter_fatal_error(host);
+            return self.enter_fatal_error(host);
         }
+        self.responder.counters.rdma_recvs += 1;
     }
 
     /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,

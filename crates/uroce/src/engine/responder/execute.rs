@@ -94,6 +94,7 @@ impl Responder {
         if let Some(InboundMessage::Send { recv, len }) = self.message.take() {
             let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
             host.complete(recv.queue, completion)?;
+            self.counters.rdma_recvs += 1;
         }
         self.accept(packet, attributes, true);
         Ok(())
@@ -151,6 +152,7 @@ impl Responder {
             let opcode = IBV_WC_RECV_RDMA_WITH_IMM;
             let completion = recv_completion(&recv.wr, opcode, len, packet);
             host.complete(recv.queue, completion)?;
+            self.counters.rdma_recvs += 1;
         }
         self.accept(packet, attributes, ends);
         Ok(())

@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use ibverbs_abi::*;
 
 use super::attributes::Attributes;
+use super::counters::Counters;
 use super::pacer::Pacer;
 use super::recv_queue::RecvQueue;
 use super::response_queue::{Response, ResponseQueue};
@@ -74,6 +75,7 @@ pub struct Responder {
     responses: ResponseQueue,
     /// Paces READ responses.
     pacer: Pacer,
+    pub(super) counters: Counters,
 }
 
 impl Responder {
@@ -90,6 +92,7 @@ impl Responder {
             resources: VecDeque::new(),
             responses: ResponseQueue::default(),
             pacer: Pacer::new(config.service),
+            counters: Counters::default(),
         }
     }
 
@@ -137,10 +140,12 @@ impl Responder {
         let psn = packet.headers.bth.psn;
         let ahead = psn.distance(self.epsn);
         if ahead > 0 {
+            self.counters.out_of_seq_request += 1;
             self.on_gap(psn);
             return ResponderAction::None;
         }
         if ahead < 0 {
+            self.counters.duplicate_request += 1;
             self.on_duplicate(operation, packet, attributes, host);
             return ResponderAction::None;
         }

@@ -103,6 +103,7 @@ impl Responder {
             NakCause::ReceiverNotReady => {
                 let timer = attributes.min_rnr_timer;
                 self.nak_sent = Some(self.epsn);
+                self.counters.send_rnr_err += 1;
                 self.push_nak(AethKind::RnrNak { timer });
                 return ResponderAction::None;
             }

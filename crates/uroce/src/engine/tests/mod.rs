@@ -1,6 +1,7 @@
 //! Tests of the engine: its rules one by one, and two engines over a simulated network.
 
 mod connection;
+mod counters;
 mod datagram_headers;
 mod deferral;
 mod drain;

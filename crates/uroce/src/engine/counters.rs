@@ -1,0 +1,80 @@
+//! [`Counters`]: what a queue pair counts.
+//!
+//! The fields have the names and meanings of the kernel's Soft-RoCE (`hw_counters` of rxe in sysfs), which
+//! counts per device. Here each part of a queue pair counts for itself, under the queue pair's lock, so that
+//! no two threads write one cache line; whoever wants the device's sum adds them up.
+
+use std::ops::AddAssign;
+
+/// Events since the queue pair was created. A move to RESET clears nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets handed to the network, retransmissions included.
+    pub sent_pkts: u64,
+    /// Their bytes, from the BTH to the ICRC.
+    pub sent_bytes: u64,
+    /// Packets received with a valid ICRC.
+    pub rcvd_pkts: u64,
+    /// Their bytes, from the BTH to the ICRC.
+    pub rcvd_bytes: u64,
+    /// Requests received again.
+    pub duplicate_request: u64,
+    /// Requests received with a PSN beyond the ePSN: one before them was lost.
+    pub out_of_seq_request: u64,
+    /// RNR NAKs received.
+    pub rcvd_rnr_err: u64,
+    /// RNR NAKs sent.
+    pub send_rnr_err: u64,
+    /// PSN sequence error NAKs received.
+    pub rcvd_seq_err: u64,
+    /// ACKs that waited for the program to poll or to post, to leave in one system call with its packets.
+    pub ack_deferred: u64,
+    /// Work requests that failed because `retry_cnt` was exhausted.
+    pub retry_exceeded_err: u64,
+    /// Work requests that failed because `rnr_retry` was exhausted.
+    pub retry_rnr_exceeded_err: u64,
+    /// Retransmissions started by a timeout, a NAK or a gap in responses, not by an RNR NAK.
+    pub completer_retry_err: u64,
+    /// SENDs of this side that completed successfully, signaled or not.
+    pub rdma_sends: u64,
+    /// Receives that completed successfully.
+    pub rdma_recvs: u64,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Counters) {
+        // Without `..`, so that no counter is left out.
+        let Counters {
+            sent_pkts,
+            sent_bytes,
+            rcvd_pkts,
+            rcvd_bytes,
+            duplicate_request,
+            out_of_seq_request,
+            rcvd_rnr_err,
+            send_rnr_err,
+            rcvd_seq_err,
+            ack_deferred,
+            retry_exceeded_err,
+            retry_rnr_exceeded_err,
+            completer_retry_err,
+            rdma_sends,
+            rdma_recvs,
+        } = other;
+        self.sent_pkts += sent_pkts;
+        self.sent_bytes += sent_bytes;
+        self.rcvd_pkts += rcvd_pkts;
+        self.rcvd_bytes += rcvd_bytes;
+        self.duplicate_request += duplicate_request;
+        self.out_of_seq_request += out_of_seq_request;
+        self.rcvd_rnr_err += rcvd_rnr_err;
+        self.send_rnr_err += send_rnr_err;
+        self.rcvd_seq_err += rcvd_seq_err;
+        self.ack_deferred += ack_deferred;
+        self.retry_exceeded_err += retry_exceeded_err;
+        self.retry_rnr_exceeded_err += retry_rnr_exceeded_err;
+        self.completer_retry_err += completer_retry_err;
+        self.rdma_sends += rdma_sends;
+        self.rdma_recvs += rdma_recvs;
+    }
+}
