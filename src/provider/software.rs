@@ -13,7 +13,7 @@ use ibverbs_abi::{
     ibv_context, ibv_device, verbs_context_ops, verbs_device, verbs_device_ops,
     verbs_software_core, verbs_software_ops,
 };
-use uroce::Config;
+use uroce::{CaptureSettings, Config};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::{device, ops};
@@ -128,6 +128,7 @@ impl SoftwareDevices {
         let Some(value) = requested() else {
             return;
         };
+        start_capture();
         let parsed = uroce::parse_config(value.to_bytes());
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);
@@ -179,6 +180,23 @@ impl Configured {
                 device::hold(self.device.cast());
             }
         }
+    }
+}
+
+/// Reads IBV_UROCE_PCAP and the variables that go with it. The caller has checked that the program is not
+/// privileged.
+fn start_capture() {
+    let Some(name) = env::get(c"IBV_UROCE_PCAP") else {
+        return;
+    };
+    let [limit, snaplen] = [c"IBV_UROCE_PCAP_LIMIT", c"IBV_UROCE_PCAP_SNAPLEN"]
+        .map(|variable| env::get(variable).map(CStr::to_bytes));
+    let (settings, rejected) = CaptureSettings::parse(name.to_bytes(), limit, snaplen);
+    for text in rejected {
+        warn("", &text);
+    }
+    if let Some(settings) = settings {
+        uroce::start_capture(settings);
     }
 }
 

@@ -9,9 +9,11 @@
 //! | module | responsible for |
 //! |---|---|
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
+//! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured. Pure |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
+//! | `thread` | threads of the library |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
@@ -19,7 +21,7 @@
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //!
-//! Layers: `cancellation`, `config`, `random`, `sync`, `wire` < `engine` < `memory`, `transport` <
+//! Layers: `cancellation`, `config`, `random`, `sync`, `thread`, `wire` < `capture`, `engine` < `memory`, `transport` <
 //! `device` < `provider`. No module imports from a layer above its own
 //! (`scripts/lint-layers`).
 //!
@@ -29,6 +31,7 @@
 #![cfg_attr(not(feature = "internals"), deny(missing_docs))]
 
 mod cancellation;
+mod capture;
 mod config;
 mod device;
 mod engine;
@@ -38,9 +41,11 @@ mod memory;
 mod provider;
 mod random;
 mod sync;
+mod thread;
 mod transport;
 mod wire;
 
+pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
 pub use provider::new_device;
 pub use transport::check;

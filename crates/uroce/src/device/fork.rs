@@ -1,14 +1,14 @@
 //! What a fork does to devices. The child has no background thread, and must not use the sockets, which
 //! it shares with its parent: each object it inherits answers with an error. It may open the device anew.
 //!
-//! Invariant: nobody is opening or closing a device, adding or removing an object, or drawing a random
-//! number, while the process is copied: [`prepare`] takes these locks, and parent and child release them.
+//! Invariant: nobody is opening or closing a device, adding or removing an object, drawing a random
+//! number, or starting a capture, while the process is copied: [`prepare`] takes these locks, and parent and child release them.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{OPEN_DEVICES, handles};
-use crate::random;
+use crate::{capture, random};
 
 /// How many forks, each as the child, lie between this process and the one that loaded the library.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -31,6 +31,7 @@ extern "C" fn prepare() {
     core::mem::forget(OPEN_DEVICES.lock());
     handles::before_fork();
     random::before_fork();
+    capture::before_fork();
 }
 
 extern "C" fn parent() {
@@ -43,8 +44,9 @@ extern "C" fn child() {
 }
 
 fn release_locks(is_child: bool) {
-    // SAFETY: `prepare` has locked all three in this thread, which is the one that forks.
+    // SAFETY: `prepare` has locked all four in this thread, which is the one that forks.
     unsafe {
+        capture::after_fork(is_child);
         random::after_fork(is_child);
         handles::after_fork();
         OPEN_DEVICES.force_unlock();

@@ -44,16 +44,18 @@ use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Once};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
+use crate::capture;
 use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::memory::Memory;
 use crate::sync::{Mutex, RwLock};
+use crate::thread;
 use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
 use counters::Retired;
@@ -142,7 +144,8 @@ impl Device {
             return Ok(open.device.clone());
         }
         let device = Arc::new(Device::new(config, generation)?);
-        let background_thread = spawn_background_thread(device.clone())?;
+        let running = device.clone();
+        let background_thread = thread::spawn("uroce", move || running.run_background_thread())?;
         open_devices.push(OpenDevice {
             device: device.clone(),
             contexts: 1,
@@ -403,41 +406,7 @@ extern "C" fn at_exit() {
             }
         }
     }
-}
-
-/// Signals that an instruction of a thread causes: only that thread can handle them, and the kernel ends the
-/// process if they are blocked. The program may have a handler, for example to make a page accessible.
-const SYNCHRONOUS_SIGNALS: [i32; 6] = [
-    libc::SIGSEGV,
-    libc::SIGBUS,
-    libc::SIGFPE,
-    libc::SIGILL,
-    libc::SIGTRAP,
-    libc::SIGSYS,
-];
-
-/// Starts the background thread, with all signals blocked but [`SYNCHRONOUS_SIGNALS`]: the program's
-/// threads handle the others.
-fn spawn_background_thread(device: Arc<Device>) -> io::Result<JoinHandle<()>> {
-    let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut previous = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are writable; each call initialises the set that the next one reads.
-    unsafe {
-        libc::sigfillset(blocked.as_mut_ptr());
-        for signal in SYNCHRONOUS_SIGNALS {
-            libc::sigdelset(blocked.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), previous.as_mut_ptr());
-    }
-    let thread = thread::Builder::new()
-        .name("uroce".into())
-        .stack_size(256 * 1024)
-        .spawn(move || device.run_background_thread());
-    // SAFETY: the first pthread_sigmask has initialised `previous`.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, previous.as_ptr(), core::ptr::null_mut());
-    }
-    thread
+    capture::flush_at_exit();
 }
 
 #[cfg(test)]

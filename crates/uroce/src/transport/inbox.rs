@@ -3,6 +3,7 @@
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::Ordering;
+use std::time::SystemTime;
 
 use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, is_low, may_follow};
@@ -10,6 +11,7 @@ use super::net::{MONITOR_TOKEN, Net};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use crate::cancellation;
+use crate::capture::{Direction, Frame};
 use crate::engine::Addresses;
 use crate::wire::{Flow, Fragmentation, MULTICAST_QPN, Packet, Transport, grh::IpHeader, ip_of};
 
@@ -24,6 +26,8 @@ const LAST_SOCKET_CALLS: u32 = 8;
 const PKEY_MASK: u16 = 0x7fff;
 /// The index of the loopback interface, in every network namespace.
 const LOOPBACK: u32 = 1;
+/// The comment of packets that are dropped for that reason.
+const WRONG_INTERFACE: &str = "dropped: came in through another interface";
 
 /// Buffers to receive into, and which socket to try first. One per thread that makes progress, reused.
 pub struct Inbox {
@@ -178,6 +182,9 @@ impl Net {
         // interface. What comes in through others may have any source address.
         if ![self.ifindex(), LOOPBACK].contains(&arrival.meta.ifindex) {
             self.dropped.interface.fetch_add(1, Ordering::Relaxed);
+            for packet in datagram.chunks(packet_len) {
+                self.record(arrival, packet, Fragmentation::SENT, Some(WRONG_INTERFACE));
+            }
             return;
         }
         // uroce's datagrams have IP identification 0, and count up within a GSO buffer. Other senders count
@@ -210,29 +217,15 @@ impl Net {
         previous: Option<u16>,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> Option<u16> {
-        let flow = arrival.flow();
-        let Ok(packet) = Packet::parse(datagram) else {
-            self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
-            return None;
+        let (packet, fragmentation) = match self.verify(arrival, datagram, expected_id, previous) {
+            Ok(verified) => verified,
+            Err(rejected) => {
+                self.count_drop(arrival, datagram, &rejected);
+                return None;
+            }
         };
-        let Some(fragmentation) = flow.check_expecting(datagram, expected_id) else {
-            self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
-            return None;
-        };
-        if !self.may_have(arrival, &packet, fragmentation, datagram.len(), previous) {
-            self.dropped.icrc.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups
-        // only.
-        let to_group = arrival.socket.local.ip.is_multicast();
-        if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
-            self.dropped.malformed.fetch_add(1, Ordering::Relaxed);
-            return None;
-        }
-        if packet.headers.bth.pkey & PKEY_MASK != PKEY_MASK {
-            self.dropped.pkey.fetch_add(1, Ordering::Relaxed);
-            return None;
+        if self.tap.is_some() {
+            self.record(arrival, datagram, fragmentation, None);
         }
         let src = arrival.table.sender_gid(arrival.socket, arrival.from.ip());
         let dst = arrival.socket.local.gid;
@@ -259,6 +252,68 @@ impl Net {
         };
         each(&packet, &addresses);
         Some(fragmentation.id)
+    }
+
+    /// Checks a packet: headers, ICRC, destination, P_Key. Returns it with the identification that its sender
+    /// used.
+    fn verify<'a>(
+        &self,
+        arrival: &Arrival,
+        datagram: &'a [u8],
+        expected_id: u16,
+        previous: Option<u16>,
+    ) -> Result<(Packet<'a>, Fragmentation), Rejected> {
+        let sent = Fragmentation::SENT;
+        let packet = Packet::parse(datagram).map_err(|_| Rejected(DropReason::Malformed, sent))?;
+        let found = arrival.flow().check_expecting(datagram, expected_id);
+        let fragmentation = found.ok_or(Rejected(DropReason::Icrc, sent))?;
+        if !self.may_have(arrival, &packet, fragmentation, datagram.len(), previous) {
+            return Err(Rejected(DropReason::Icrc, fragmentation));
+        }
+        // A queue pair's own number is valid at the device's addresses only, the multicast number in groups
+        // only.
+        let to_group = arrival.socket.local.ip.is_multicast();
+        if to_group != (packet.headers.bth.dest_qpn == MULTICAST_QPN) {
+            return Err(Rejected(DropReason::Malformed, fragmentation));
+        }
+        if packet.headers.bth.pkey & PKEY_MASK != PKEY_MASK {
+            return Err(Rejected(DropReason::Pkey, fragmentation));
+        }
+        Ok((packet, fragmentation))
+    }
+
+    #[cold]
+    fn count_drop(&self, arrival: &Arrival, datagram: &[u8], rejected: &Rejected) {
+        let Rejected(reason, fragmentation) = rejected;
+        let (counter, note) = match reason {
+            DropReason::Malformed => (&self.dropped.malformed, "dropped: malformed"),
+            DropReason::Icrc => (&self.dropped.icrc, "dropped: wrong ICRC"),
+            DropReason::Pkey => (&self.dropped.pkey, "dropped: unknown P_Key"),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        self.record(arrival, datagram, *fragmentation, Some(note));
+    }
+
+    /// Records a received packet, if packets are recorded.
+    #[cold]
+    fn record(
+        &self,
+        arrival: &Arrival,
+        datagram: &[u8],
+        fragmentation: Fragmentation,
+        note: Option<&str>,
+    ) {
+        let Some(tap) = &self.tap else { return };
+        let meta = &arrival.meta;
+        let frame = Frame {
+            flow: arrival.flow(),
+            traffic_class: meta.traffic_class,
+            hop_limit: meta.hop_limit,
+            flow_label: meta.flow_label,
+            fragmentation,
+            datagram,
+        };
+        tap.record(SystemTime::now(), Direction::Received, &frame, note);
     }
 
     /// Whether the sender may have sent the packet with these values in the IPv4 header. If not, the packet
@@ -292,6 +347,16 @@ impl Net {
             _ => false,
         }
     }
+}
+
+/// Why a packet is dropped, and the IPv4 identification that it seems to have.
+struct Rejected(DropReason, Fragmentation);
+
+enum DropReason {
+    /// See [`super::net::Dropped`].
+    Malformed,
+    Icrc,
+    Pkey,
 }
 
 /// Where a datagram came from, and through which socket.

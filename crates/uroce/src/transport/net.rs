@@ -17,6 +17,7 @@ use super::ports::{self, QpnAllocator};
 use super::socket::Socket;
 use super::socket_table::{PortSockets, SocketTable};
 use super::{GidEntry, NetChange, PortState};
+use crate::capture::Tap;
 use crate::config::{Config, Netdev};
 use crate::engine::Gid;
 use crate::random::random;
@@ -42,6 +43,8 @@ pub struct Net {
     pub dropped: Dropped,
     /// Packets that could not be sent.
     pub unsent: AtomicU64,
+    /// Where packets are recorded, if they are.
+    pub(super) tap: Option<Tap>,
     /// Times are counted from here.
     pub(super) opened: Instant,
     /// Locked only for packets of senders that number them, which are not uroce's.
@@ -83,8 +86,14 @@ struct Group {
 }
 
 impl Net {
-    /// Opens the device's sockets, in the network namespace of the calling thread.
+    /// Opens the device's sockets, in the network namespace of the calling thread. Its packets are recorded
+    /// if `IBV_UROCE_PCAP` asks for that.
     pub fn open(config: &Config) -> io::Result<Net> {
+        Net::open_with_tap(config, Tap::open(&config.name))
+    }
+
+    /// [`Net::open`], with packets recorded at `tap`.
+    pub(super) fn open_with_tap(config: &Config, tap: Option<Tap>) -> io::Result<Net> {
         // Before the interface is read, so that no change is missed. A sandbox may forbid notifications.
         let monitor = RtnlMonitor::open()
             .inspect_err(|error| log::warn!("uroce: addresses will not be followed: {error}"))
@@ -105,6 +114,7 @@ impl Net {
             monitor_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             unsent: AtomicU64::new(0),
+            tap,
             opened: Instant::now(),
             senders: Mutex::new(Senders::new()),
             control: Mutex::new(NetState {

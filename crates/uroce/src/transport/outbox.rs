@@ -4,7 +4,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use ibverbs_abi::Errno;
 use socket2::SockAddr;
@@ -14,6 +14,7 @@ use super::net::Net;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
 use crate::cancellation;
+use crate::capture::{Direction, Frame, Tap};
 use crate::engine::{AddressVector, Transmit};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MAX_HEADERS, PORT, ip_of, port_of};
 
@@ -31,6 +32,8 @@ pub(super) const GSO_LEN_MAX: usize = 65535 - 40 - 8;
 /// How many times to wait for space in the socket's send buffer before packets are dropped.
 const WAITS_MAX: u32 = 5;
 const WAIT: Duration = Duration::from_millis(1);
+/// Linux's default for time to live and hop limit.
+const DEFAULT_HOP_LIMIT: u8 = 64;
 
 /// A batch of packets of one queue pair, and space for the next packet. One per thread, reused.
 pub struct Outbox {
@@ -180,6 +183,9 @@ impl Net {
     /// buffer is full, waits for space, for some milliseconds at most.
     pub fn flush(&self, outbox: &mut Outbox) {
         outbox.table = None;
+        if let Some(tap) = &self.tap {
+            record(tap, outbox);
+        }
         let mut rest = &outbox.buffers[..];
         while let Some(first) = rest.first() {
             let same = |buffer: &&GsoBuffer| Arc::ptr_eq(&buffer.socket, &first.socket);
@@ -197,6 +203,33 @@ impl Net {
     #[cold]
     fn count_unsent(&self, packets: u64) {
         self.unsent.fetch_add(packets, Ordering::Relaxed);
+    }
+}
+
+/// Records the packets of a batch. They are recorded before they are sent, so that none is recorded after its
+/// response; the network may still refuse them.
+#[cold]
+fn record(tap: &Tap, outbox: &Outbox) {
+    let now = SystemTime::now();
+    for buffer in &outbox.buffers {
+        let packets = &outbox.bytes[buffer.start..buffer.start + buffer.len];
+        for (i, datagram) in packets.chunks(buffer.gso_size).enumerate() {
+            let frame = Frame {
+                flow: buffer.flow(),
+                traffic_class: buffer.av.traffic_class,
+                hop_limit: match buffer.to.ip().is_multicast() {
+                    true => buffer.av.hop_limit.max(1),
+                    false => DEFAULT_HOP_LIMIT,
+                },
+                flow_label: 0,
+                fragmentation: Fragmentation {
+                    id: i as u16,
+                    ..Fragmentation::SENT
+                },
+                datagram,
+            };
+            tap.record(now, Direction::Sent, &frame, None);
+        }
     }
 }
 

@@ -49,7 +49,7 @@ impl IpHeader {
                 ip[9] = UDP;
                 ip[12..16].copy_from_slice(&src.octets());
                 ip[16..20].copy_from_slice(&dst.octets());
-                let sum = checksum(ip);
+                let sum = checksum(&[&*ip]);
                 ip[10..12].copy_from_slice(&sum.to_be_bytes());
             }
             (src, dst) => {
@@ -67,11 +67,12 @@ impl IpHeader {
     }
 }
 
-/// The internet checksum (RFC 1071) of a header whose own checksum field is zero.
-fn checksum(header: &[u8]) -> u16 {
-    let sum: u32 = header
-        .chunks_exact(2)
-        .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])))
+/// The internet checksum (RFC 1071) of parts whose own checksum field is zero. Each but the last has an even
+/// number of bytes; they are at most 64 KiB in all.
+pub fn checksum(parts: &[&[u8]]) -> u16 {
+    let words = parts.iter().flat_map(|part| part.chunks(2));
+    let sum: u32 = words
+        .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
         .sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16

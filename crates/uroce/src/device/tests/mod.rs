@@ -8,6 +8,7 @@ use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::*;
 use crate::config::Netdev;
 use crate::engine::{Limits, QpConfig};
+use crate::thread::SYNCHRONOUS_SIGNALS;
 
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());

@@ -1,5 +1,6 @@
 //! Devices on the loopback interface.
 
+mod captured;
 mod damage;
 mod injected;
 mod namespaces;
