@@ -129,6 +129,9 @@ lint-rust:
 	$(CARGO) clippy $(CRATES) --all-targets $(FEATURES) -- -D warnings
 	$(CARGO) clippy --no-default-features --features exports --all-targets -- -D warnings
 	$(CARGO) clippy $(FEATURES) --features static -- -D warnings
+ifneq ($(UROCE),0)
+	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-lint -- -D warnings
+endif
 
 lint-c:
 	scripts/lint-c

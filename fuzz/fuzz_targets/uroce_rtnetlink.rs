@@ -1,7 +1,7 @@
 //! Parses what uroce reads from rtnetlink: interfaces, addresses, default routes, notifications.
 #![no_main]
 
-use ibverbs_netlink::rtnl::{Fallback, address, concerns, link, route};
+use ibverbs_netlink::rtnl::{Route, address, concerns, link, route};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|datagram: &[u8]| {
@@ -17,5 +17,5 @@ fuzz_target!(|datagram: &[u8]| {
     if let Some(usable) = address::parse_usable(datagram) {
         assert_eq!(address::parse(datagram), Some(usable));
     }
-    let _ = route::parse(datagram).is_some_and(|route: Fallback| route.is_default());
+    let _ = route::parse(datagram).is_some_and(|route: Route| route.is_default());
 });
