@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use crate::case::Case;
 use crate::rows;
 
+pub mod examples;
 pub mod symbols;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
 /// has no uroce, and its cases are left out.
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
+    cases.extend(examples::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -1,0 +1,147 @@
+//! The programs of examples/: each runs between two processes on uroce, by GID and by LID, and checks its
+//! data itself. Then what they say when they cannot run, and their Makefile.
+
+use crate::case::{Case, Place, Tier};
+use crate::case_file::{self, Row};
+use crate::context::{Context, Library, succeeded};
+use crate::pairs;
+use crate::process::read;
+use crate::verdict::{Failure, Verdict, ensure};
+use crate::world::World;
+
+const PROGRAMS: [&str; 5] = ["rc_send", "ud", "one_sided", "events", "xrc"];
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![Case::new("examples/make", make).tier(Tier::Test)];
+    for program in PROGRAMS {
+        cases.extend([
+            pair("loopback", Tier::Check, program, World::Loopback),
+            pair("container", Tier::Test, program, World::Container),
+            pair("veth", Tier::Test, program, World::Veth),
+            on_uroce("uroce/loopback/examples", "lid", program, move |cx| {
+                passes(cx, program, "-l", World::Loopback)
+            })
+            .tier(Tier::Check),
+        ]);
+    }
+    let refused = |name, arguments, message| {
+        on_uroce("uroce/loopback/examples", name, "rc_send", move |cx| {
+            fails(cx, arguments, message)
+        })
+        .tier(Tier::Check)
+    };
+    cases.push(refused(
+        "unknown-device",
+        "-d nosuch",
+        "there is no RDMA device nosuch",
+    ));
+    cases.push(refused(
+        "unknown-gid",
+        "-g 99",
+        "port 1 has no GID at index 99",
+    ));
+    cases.push(refused("no-lid", "-l", "port 1 has no LID"));
+    cases
+}
+
+fn on_uroce(
+    group: &str,
+    name: &str,
+    program: &str,
+    run: impl Fn(&Context) -> Verdict + Send + Sync + 'static,
+) -> Case {
+    Case::new(format!("{group}/{program}-{name}"), run)
+        .place(Place::Namespace)
+        .programs(&[&format!("example-{program}")])
+        .limit(60)
+        .cpu(100)
+}
+
+fn pair(world: &str, tier: Tier, program: &'static str, hosts: World) -> Case {
+    let group = format!("uroce/{world}/examples");
+    on_uroce(&group, "gid", program, move |cx| {
+        passes(cx, program, "", hosts)
+    })
+    .tier(tier)
+}
+
+/// A server and its client must end with 0, and say so.
+fn passes(cx: &Context, program: &str, arguments: &str, hosts: World) -> Verdict {
+    let row = row(cx, program, arguments, "0/0", arguments == "-l")?;
+    pairs::run_in(cx, &row, hosts)?;
+    for side in ["server", "client"] {
+        let out = read(&cx.dir().join(format!("{side}.out")));
+        ensure(
+            out.lines().any(|line| line.starts_with("done")),
+            format!("the {side} did not print that it is done"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Both sides must fail with this message.
+fn fails(cx: &Context, arguments: &str, message: &str) -> Verdict {
+    let row = row(cx, "rc_send", arguments, "1/1", false)?;
+    pairs::run_in(cx, &row, World::Loopback)?;
+    for side in ["server", "client"] {
+        let err = read(&cx.dir().join(format!("{side}.err")));
+        let verdict = ensure(
+            err.contains(message),
+            format!("the {side} did not print {message:?}"),
+        );
+        verdict.map_err(|failure| failure.with(err))?;
+    }
+    Ok(())
+}
+
+/// A row of a case file, for a program that was compiled for this case.
+fn row(
+    cx: &Context,
+    program: &str,
+    arguments: &str,
+    exit: &str,
+    lids: bool,
+) -> Result<Row, Failure> {
+    let path = cx.built(&format!("example-{program}"))?;
+    let env = if lids {
+        "{ IBV_UROCE_LIDS = \"1\" }"
+    } else {
+        "{}"
+    };
+    let text = format!(
+        "[[group]]\nname = \"examples\"\ncases = [\n\
+         {{ name = \"{program}\", server = \"'{path}' -p %p {arguments}\", client = \"+ %a\", \
+         exit = \"{exit}\", env = {env}, where = {{ loopback = \"check\" }} }} ]\n"
+    );
+    let rows = case_file::parse(&text)?;
+    let (_, _, row) = rows.into_iter().next().ok_or("no row")?;
+    Ok(row)
+}
+
+/// examples/Makefile builds all of them, without a warning.
+fn make(cx: &Context) -> Verdict {
+    let out = cx.dir().join("built");
+    let variable = |name: &str, value: String| format!("{name}={value}");
+    let ended = cx
+        .program([
+            "make".to_string(),
+            "-C".into(),
+            cx.source("../examples").display().to_string(),
+            variable("OUT", out.display().to_string()),
+            variable("CFLAGS", "-O2 -Werror".into()),
+            variable(
+                "VERBS_CFLAGS",
+                format!("-I{}", cx.source("../include").display()),
+            ),
+            variable(
+                "VERBS_LIBS",
+                format!("-L{} -libverbs", cx.library_dir(Library::Ours).display()),
+            ),
+        ])
+        .run()?;
+    succeeded("make", &ended)?;
+    for program in PROGRAMS {
+        ensure(out.join(program).exists(), format!("{program} is missing"))?;
+    }
+    Ok(())
+}
