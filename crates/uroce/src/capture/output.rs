@@ -161,20 +161,28 @@ impl Output {
     }
 }
 
-/// Writes all bytes; if that fails, none.
+/// Writes blocks. If that fails, the file ends with the last block that is there as a whole.
 fn write_whole(
     file: &mut File,
     len: &mut u64,
     identity: &Identity,
-    bytes: &[u8],
+    blocks: &[u8],
 ) -> io::Result<()> {
     identity.check()?;
-    if let Err(error) = file.write_all(bytes) {
-        // A reader would stop at half a block.
-        let _ = file.set_len(*len);
-        return Err(error);
+    let mut written = 0;
+    while written < blocks.len() {
+        match file.write(&blocks[written..]) {
+            Ok(count) if count > 0 => written += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            failed => {
+                *len += pcapng::whole_blocks(blocks, written as u64) as u64;
+                // Making a file shorter needs no space.
+                let _ = file.set_len(*len);
+                return failed.and(Err(io::ErrorKind::WriteZero.into()));
+            }
+        }
     }
-    *len += bytes.len() as u64;
+    *len += blocks.len() as u64;
     Ok(())
 }
 

@@ -348,20 +348,26 @@ fn a_full_disk_ends_the_capture() {
     let path = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
     let capture = capture(&path, "", "");
     let tap = Tap::of(capture.clone(), "one").unwrap();
-    let record = |count: u64| {
+    let record = |count: u64, len: usize| {
         for i in 0..count {
-            tap.record(at(i), Direction::Sent, &frame(V4, 4791, &[0; 16]), None);
+            let datagram = vec![0; len];
+            let frame = frame(V4, 4791, &datagram);
+            tap.record(at(i), Direction::Sent, &frame, None);
         }
         capture.flush_at_exit();
     };
-    record(3);
+    record(3, 16);
     assert_eq!(read(&path).len(), 3);
+    // Two pages, and no more.
+    memory.set_len(8192).unwrap();
     // SAFETY: the call takes a descriptor, which is open, and integers.
     let sealed = unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_GROW) };
     assert_eq!(sealed, 0);
-    record(2);
-    record(2);
-    assert_eq!(read(&path).len(), 3);
+    record(50, 1000);
+    let packets = read(&path).len();
+    assert!((6..=3 + 8).contains(&packets), "{packets}");
+    record(2, 16);
+    assert_eq!(read(&path).len(), packets);
     assert!(Tap::of(capture.clone(), "two").is_none());
 }
 
