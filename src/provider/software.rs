@@ -189,8 +189,8 @@ fn start_capture() {
     let Some(name) = env::get(c"IBV_UROCE_PCAP") else {
         return;
     };
-    let [limit, snaplen] = [c"IBV_UROCE_PCAP_LIMIT", c"IBV_UROCE_PCAP_SNAPLEN"]
-        .map(|variable| env::get(variable).map(CStr::to_bytes));
+    let limit = env::get(c"IBV_UROCE_PCAP_LIMIT").map(CStr::to_bytes);
+    let snaplen = env::get(c"IBV_UROCE_PCAP_SNAPLEN").map(CStr::to_bytes);
     let (settings, rejected) = CaptureSettings::parse(name.to_bytes(), limit, snaplen);
     for text in rejected {
         warn("", &text);

@@ -70,14 +70,15 @@ impl Identity {
 
 impl Output {
     /// Opens the file of the process `pid`. What it contained is lost, unless another process is writing to
-    /// it: then this process's file has the process ID in its name.
+    /// it: then this process's file has the process ID in its name. Writes nothing yet: that is for a thread
+    /// that blocks SIGXFSZ.
     pub fn open(settings: &CaptureSettings, pid: u32) -> io::Result<Output> {
         let mut header = Vec::new();
         let application = format!("libibverbs-rs {}, process {pid}", env!("CARGO_PKG_VERSION"));
         pcapng::section(&mut header, &application);
         let (file, path) = open_unused(settings.path(pid), pid)?;
         let identity = Identity::of(&file)?;
-        let mut output = Output {
+        Ok(Output {
             file,
             identity,
             path,
@@ -86,14 +87,12 @@ impl Output {
             len: 0,
             max_len: settings.limit.map(|limit| limit / 2),
             snaplen: settings.snaplen.map_or(0, |len| len as u32),
-        };
-        output.append(0..output.header.len())?;
-        Ok(output)
+        })
     }
 
-    /// Describes one more interface.
+    /// Describes one more interface. The first comes before all packets.
     pub fn add_interface(&mut self, name: &str) -> io::Result<()> {
-        let start = self.header.len();
+        let start = if self.len == 0 { 0 } else { self.header.len() };
         pcapng::interface(&mut self.header, name, self.snaplen);
         self.append(start..self.header.len())
     }

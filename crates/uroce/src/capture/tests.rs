@@ -31,9 +31,13 @@ pub struct Packet {
     pub comment: String,
 }
 
-/// The packets of a file, which is complete.
+/// The packets of a file, which has whole blocks only.
 pub fn read(path: &Path) -> Vec<Packet> {
     let file = fs::File::open(path).unwrap();
+    // The writer has not started yet.
+    if file.metadata().unwrap().len() == 0 {
+        return Vec::new();
+    }
     let mut reader = PcapNgReader::new(file).unwrap();
     let (mut names, mut packets) = (Vec::<String>::new(), Vec::new());
     while let Some(block) = reader.next_block() {

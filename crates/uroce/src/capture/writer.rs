@@ -201,22 +201,28 @@ impl Capture {
     fn fail(&self, output: &mut Option<Output>, error: &io::Error) {
         self.buffer.lock().fail();
         *self.identity.lock() = None;
-        let (path, what) = match output.take() {
+        let (start, path) = match output.take() {
             Some(open) => {
                 let path = open.path().to_owned();
                 open.close();
-                (path, "no more packets")
+                (
+                    "Warning: no more packets are recorded in IBV_UROCE_PCAP file",
+                    path,
+                )
             }
-            None => (self.settings.path(self.pid), "no packets"),
+            None => {
+                let path = self.settings.path(self.pid);
+                (
+                    "Warning: no packets are recorded in IBV_UROCE_PCAP file",
+                    path,
+                )
+            }
         };
         if !self.warned.swap(true, Ordering::Relaxed) {
-            let text = format!(
-                "{what} are recorded in IBV_UROCE_PCAP file '{}': {error}",
-                path.display()
-            );
-            log::warn!("uroce: {text}");
+            let text = format!("{start} '{}': {error}", path.display());
+            log::warn!("{text}");
             // The program may have closed it.
-            let line = format!("libibverbs: Warning: {text}\n");
+            let line = format!("libibverbs: {text}\n");
             let _ = io::stderr().write_all(line.as_bytes());
         }
     }
