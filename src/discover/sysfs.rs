@@ -159,6 +159,27 @@ pub unsafe fn read_ibdev_path(
     unsafe { read_path(field(&dev.ibdev_path), path, buf, size) }
 }
 
+/// Reads a file of a software device: None if the path does not lead to one, else the text or the error.
+pub type SoftwareReader = fn(path: &str) -> Option<Result<Vec<u8>, Errno>>;
+
+/// Not set unless there are software devices.
+static SOFTWARE_READER: OnceCell<SoftwareReader> = OnceCell::new();
+
+/// Makes the functions for programs read files of software devices, too. The first call counts.
+pub fn set_software_reader(reader: SoftwareReader) {
+    let _ = SOFTWARE_READER.set(reader);
+}
+
+/// Reads a file of a software device as [`read_file_at`] does; None if the path does not lead to one.
+fn read_software(path: &CStr, buf: &mut [u8]) -> Option<Result<usize, Errno>> {
+    let text = SOFTWARE_READER.get()?(path.to_str().ok()?)?;
+    Some(text.or_else(Errno::fail).and_then(|text| {
+        let len = text.len().min(buf.len());
+        buf[..len].copy_from_slice(&text[..len]);
+        terminate(buf, len).ok_or_else(Errno::last)
+    }))
+}
+
 /// # Safety
 /// `buf` is NULL, or writable for `size` bytes and used by nothing else during the call.
 unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> c_int {
@@ -172,7 +193,9 @@ unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> 
     };
     let mut path = StackPath::new().push(dir).push(b"/").push(file.to_bytes());
     let len = match path.finish() {
-        Ok(path) => read_file_at(libc::AT_FDCWD, path, buf),
+        Ok(path) => {
+            read_software(path, buf).unwrap_or_else(|| read_file_at(libc::AT_FDCWD, path, buf))
+        }
         Err(errno) => {
             errno.set();
             Err(errno)

@@ -26,6 +26,9 @@ pub fn is_requested() -> bool {
     false
 }
 
+/// Does nothing.
+pub fn hide_files() {}
+
 /// The software devices of the library's list: none.
 #[derive(Default)]
 pub struct SoftwareDevices;

@@ -17,6 +17,7 @@ use uroce::{CaptureSettings, Config};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::{device, ops};
+use crate::discover::sysfs;
 use crate::{env, log};
 
 /// The library's functions that a software device calls.
@@ -95,6 +96,38 @@ pub fn is_requested() -> bool {
     requested().is_some()
 }
 
+/// Whether the process sees the files of software devices; IBV_UROCE_VIEW=0 switches that off.
+fn shows_files() -> bool {
+    env::get(c"IBV_UROCE_VIEW").is_none_or(|value| value != c"0")
+}
+
+/// Shows the files of these devices to the process, and to `ibv_read_sysfs_file`.
+fn install_view(devices: Vec<Config>) {
+    uroce::install_view(devices);
+    sysfs::set_software_reader(uroce::read_view_file);
+}
+
+/// Shows the files of the devices from the time when the library is loaded: programs look for them before
+/// they call the library.
+extern "C" fn show_files() {
+    if let Some(value) = requested()
+        && shows_files()
+    {
+        install_view(uroce::parse_config(value.to_bytes()).devices);
+    }
+}
+
+#[used]
+// SAFETY: the dynamic linker calls the functions in this section, with arguments that this one ignores.
+#[unsafe(link_section = ".init_array")]
+static ON_LOAD: extern "C" fn() = show_files;
+
+/// Hides the files of software devices from the calling thread, while the library looks for the kernel's
+/// devices. In the shared library they are hidden from it anyway, as its own calls are not redirected.
+pub fn hide_files() -> Option<impl Drop> {
+    cfg!(feature = "static").then(uroce::ViewBypass::new)
+}
+
 /// The software devices of the library's list, in the order of IBV_UROCE.
 #[derive(Default)]
 pub struct SoftwareDevices {
@@ -104,6 +137,8 @@ pub struct SoftwareDevices {
 /// A device that IBV_UROCE names.
 struct Configured {
     config: Config,
+    /// N of `uverbsN`, if the process sees the device's files.
+    uverbs: Option<u32>,
     /// NULL until the device's interface exists.
     device: *mut verbs_device,
     /// Whether the reason why the device cannot be created was printed.
@@ -133,12 +168,22 @@ impl SoftwareDevices {
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);
         }
-        self.configured = parsed.devices.into_iter().map(Configured::new).collect();
+        let shown = shows_files();
+        if shown {
+            install_view(parsed.devices.clone());
+        }
+        let numbers = uroce::FIRST_UVERBS..;
+        let devices = parsed.devices.into_iter().zip(numbers);
+        let configured = |(config, number)| Configured::new(config, shown.then_some(number));
+        self.configured = devices.map(configured).collect();
     }
 
     /// Creates the devices that do not exist yet and whose interface does. A device stays in the list
     /// even if its interface disappears later.
     pub fn refresh(&mut self) {
+        if !self.configured.is_empty() {
+            uroce::redirect_new_objects();
+        }
         self.configured.iter_mut().for_each(Configured::create);
     }
 
@@ -150,9 +195,10 @@ impl SoftwareDevices {
 }
 
 impl Configured {
-    fn new(config: Config) -> Self {
+    fn new(config: Config, uverbs: Option<u32>) -> Self {
         Configured {
             config,
+            uverbs,
             device: ptr::null_mut(),
             warned: false,
         }
@@ -172,7 +218,7 @@ impl Configured {
             self.warned = true;
             return;
         }
-        self.device = uroce::new_device(&CORE, self.config.clone());
+        self.device = uroce::new_device(&CORE, self.config.clone(), self.uverbs);
         if !self.device.is_null() {
             // SAFETY: the device was created above, so it is alive; this is the list's reference.
             unsafe {

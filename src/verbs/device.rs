@@ -108,6 +108,7 @@ impl Devices {
     /// "function not implemented" would hide the message that says why one is missing.
     fn refresh(&mut self) -> Result<(usize, usize), Errno> {
         self.software.refresh();
+        let _hidden = software::hide_files();
         let kernel = match self.list.refresh() {
             Ok(()) => self.list.devices().len(),
             Err(Errno(libc::ENOSYS)) if self.software_requested => 0,

@@ -43,9 +43,14 @@ mod random;
 mod sync;
 mod thread;
 mod transport;
+mod view;
 mod wire;
 
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
 pub use provider::new_device;
 pub use transport::check;
+pub use view::{
+    Bypass as ViewBypass, FIRST_UVERBS, install as install_view, read_file as read_view_file,
+    redirect_new_objects,
+};

@@ -207,6 +207,14 @@ impl Device {
         self.multicast_groups.write().clear();
     }
 
+    /// The device of this name, if this process has it open.
+    pub fn find(name: &str) -> Option<Arc<Device>> {
+        let open_devices = OPEN_DEVICES.lock();
+        let mut devices = open_devices.iter().map(|open| &open.device);
+        let found = devices.find(|device| device.name == name && device.owned_by_this_process());
+        found.cloned()
+    }
+
     /// Whether this process opened the device, as opposed to having inherited it through fork.
     pub fn owned_by_this_process(&self) -> bool {
         self.generation == fork::generation()

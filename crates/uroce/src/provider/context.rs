@@ -101,26 +101,38 @@ c_functions! {
     }
 }
 
-/// Copies a name, cut where the field needs its NUL.
-fn put_name(field: &mut [c_char], name: &[u8]) {
-    for (to, from) in field
-        .iter_mut()
-        .zip(name.iter().take(IBV_SYSFS_NAME_MAX - 1))
-    {
-        *to = *from as c_char;
+/// Copies a text, cut where the field needs its NUL.
+fn put_text(field: &mut [c_char], text: &str) {
+    field.fill(0);
+    let room = field.len() - 1;
+    for (to, from) in field.iter_mut().zip(text.bytes().take(room)) {
+        *to = from as c_char;
     }
 }
 
 /// Creates a device for the library's list, without references yet.
 ///
 /// The library owns the device, and frees it through `uninit_device` of its ops. No socket is opened
-/// before a context is. `core` holds the functions that the device needs of the library. Never NULL.
-pub fn new_device(core: &'static verbs_software_core, config: Config) -> *mut verbs_device {
+/// before a context is. `core` holds the functions that the device needs of the library. `uverbs` is N of
+/// `uverbsN`, if the process sees the device's files; else the device has no paths. Never NULL.
+pub fn new_device(
+    core: &'static verbs_software_core,
+    config: Config,
+    uverbs: Option<u32>,
+) -> *mut verbs_device {
     let mut device = verbs_device::zeroed();
     device.device.node_type = IBV_NODE_CA;
     device.device.transport_type = IBV_TRANSPORT_IB;
-    put_name(&mut device.device.name, config.name.as_bytes());
-    put_name(&mut device.device.dev_name, config.name.as_bytes());
+    put_text(&mut device.device.name, &config.name);
+    put_text(&mut device.device.dev_name, &config.name);
+    if let Some(number) = uverbs {
+        let class = "/sys/class";
+        put_text(&mut device.device.dev_name, &format!("uverbs{number}"));
+        let path = format!("{class}/infiniband_verbs/uverbs{number}");
+        put_text(&mut device.device.dev_path, &path);
+        let path = format!("{class}/infiniband/{}", config.name);
+        put_text(&mut device.device.ibdev_path, &path);
+    }
     device.ops = &raw const SOFTWARE_OPS.0.ops;
     ListedDevice::alloc(device, DevicePrivate { core, config })
 }

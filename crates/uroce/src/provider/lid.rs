@@ -47,6 +47,11 @@ pub fn of_port(gids: &[Option<GidEntry>]) -> u16 {
     })
 }
 
+/// The port's LID, as `ibv_query_port` reports it: 0 unless LIDs are enabled.
+pub fn of_port_if_enabled(gids: &[Option<GidEntry>]) -> u16 {
+    if enabled() { of_port(gids) } else { 0 }
+}
+
 /// The destination GID that a LID stands for, with the index of the source GID. None if the port has no
 /// IPv4 address.
 pub fn resolve(gids: &[Option<GidEntry>], dlid: u16) -> Option<IndexedGid> {

@@ -40,8 +40,10 @@ use core::ffi::{c_int, c_void};
 
 use ibverbs_abi::*;
 
+pub use attributes::GID_TBL_LEN;
 pub use context::new_device;
 use ffi::{ReturnToC, c_functions};
+pub use lid::of_port_if_enabled as port_lid;
 
 c_functions! {
     ah {

@@ -74,6 +74,28 @@ pub fn check(config: &Config) -> io::Result<()> {
     Interface::find(config).map(drop)
 }
 
+/// A device as it would be if it were opened now.
+pub struct Description {
+    /// The name of its interface.
+    pub netdev: String,
+    /// As [`node_guid`].
+    pub node_guid: [u8; 8],
+    pub port: PortState,
+    pub gids: Vec<Option<GidEntry>>,
+}
+
+/// Describes the device of a configuration. Fails as [`check`].
+pub fn describe(config: &Config) -> io::Result<Description> {
+    let found = Interface::find(config)?;
+    let gids: Vec<_> = found.gids.iter().copied().map(Some).collect();
+    Ok(Description {
+        node_guid: found.guid(&config.name),
+        port: found.port_state(),
+        gids: interface::gid_entries(&gids, found.link.index),
+        netdev: found.link.name,
+    })
+}
+
 /// The node GUID, in network byte order: from the interface's MAC address, or, where it has none, from the
 /// host's identity. The same in every call. Zeros if the interface is gone.
 pub fn node_guid(config: &Config) -> [u8; 8] {

@@ -1,0 +1,187 @@
+//! Calls that copy descriptors, change the working or the root directory, or write.
+
+use core::ffi::{c_char, c_int, c_void};
+use core::ptr::null_mut;
+use std::ffi::CString;
+
+use ibverbs_abi::Errno;
+use libc::{AT_FDCWD, size_t, ssize_t};
+
+use super::link::check_room;
+use super::{Target, find, root_changed};
+use crate::cancellation;
+use crate::view::tree::{Directory, Node};
+use crate::view::{kernel, real, state};
+
+/// Takes note that `new` is a copy of `old`. Returns `new`.
+fn copied(old: c_int, new: c_int) -> c_int {
+    if new >= 0
+        && new != old
+        && let Some(opened) = state::opened(old)
+    {
+        let errno = Errno::last();
+        state::add(new, &opened.path, opened.node);
+        errno.set();
+    }
+    new
+}
+
+/// # Safety
+/// As for dup(2).
+pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: the caller passes what dup(2) accepts.
+    copied(fd, unsafe { real::dup(fd) })
+}
+
+/// # Safety
+/// As for dup2(2).
+pub unsafe extern "C" fn dup2(old: c_int, new: c_int) -> c_int {
+    // SAFETY: the caller passes what dup2(2) accepts.
+    copied(old, unsafe { real::dup2(old, new) })
+}
+
+/// # Safety
+/// As for dup3(2).
+pub unsafe extern "C" fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int {
+    // SAFETY: the caller passes what dup3(2) accepts.
+    copied(old, unsafe { real::dup3(old, new, flags) })
+}
+
+/// # Safety
+/// As for fcntl(2).
+pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
+    // SAFETY: the caller passes what fcntl(2) accepts.
+    let result = unsafe { real::fcntl(fd, command, argument) };
+    if matches!(command, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) {
+        return copied(fd, result);
+    }
+    result
+}
+
+/// # Safety
+/// As for write(2).
+pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    if state::is_marked(fd)
+        && let Some(opened) = state::opened(fd)
+        && let Node::Character(_) = opened.node
+    {
+        // What uverbs answers to anything but a command.
+        return Errno(libc::EINVAL).minus_one() as ssize_t;
+    }
+    // SAFETY: the caller passes what write(2) accepts.
+    unsafe { real::write(fd, bytes, len) }
+}
+
+/// Goes to a directory of the tree: the kernel's, if it has that, too. Else the kernel's working directory becomes
+/// the nearest one above that exists, so that calls that are not redirected meet no directory of the program's.
+fn enter(path: &str, node: &Node) -> c_int {
+    let _no_cancellation = cancellation::disable();
+    let Node::Directory(directory) = node else {
+        return Errno(libc::ENOTDIR).minus_one();
+    };
+    let is_kernels = *directory == Directory::Above && kernel::stat(path, true).is_some();
+    let mut nearest = path;
+    while kernel::stat(nearest, true).is_none() && nearest.len() > 1 {
+        nearest = nearest.rsplit_once('/').map_or("/", |(above, _)| above);
+    }
+    let nearest = CString::new(if nearest.is_empty() { "/" } else { nearest });
+    // SAFETY: the path is a C string.
+    let result = nearest.map_or(-1, |nearest| unsafe { real::chdir(nearest.as_ptr()) });
+    if result == 0 {
+        state::set_cwd((!is_kernels).then(|| path.to_owned()));
+    }
+    result
+}
+
+/// Takes note of where the kernel's working directory is now, and returns the result of the call that changed it.
+fn entered(result: c_int) -> c_int {
+    let errno = Errno::last();
+    if result == 0 {
+        state::set_cwd(None);
+    }
+    errno.set();
+    result
+}
+
+/// # Safety
+/// As for chdir(2).
+pub unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
+    // SAFETY: the caller passes what chdir(2) accepts.
+    unsafe {
+        match find(AT_FDCWD, path, true) {
+            Target::Kernel => entered(real::chdir(path)),
+            Target::KernelAt(path) => entered(real::chdir(path.as_ptr())),
+            Target::Ours(path, node) => enter(&path, &node),
+            Target::Error(errno) => errno.minus_one(),
+        }
+    }
+}
+
+/// # Safety
+/// As for fchdir(2).
+pub unsafe extern "C" fn fchdir(fd: c_int) -> c_int {
+    match state::opened(fd) {
+        // SAFETY: the caller passes what fchdir(2) accepts.
+        None => entered(unsafe { real::fchdir(fd) }),
+        Some(opened) => enter(&opened.path, &opened.node),
+    }
+}
+
+/// # Safety
+/// As for chroot(2).
+pub unsafe extern "C" fn chroot(path: *const c_char) -> c_int {
+    // SAFETY: the caller passes what chroot(2) accepts.
+    let result = unsafe { real::chroot(path) };
+    if result == 0 {
+        let errno = Errno::last();
+        root_changed();
+        errno.set();
+    }
+    result
+}
+
+/// # Safety
+/// As for getcwd(3).
+pub unsafe extern "C" fn getcwd(buf: *mut c_char, len: size_t) -> *mut c_char {
+    let Some(cwd) = state::virtual_cwd() else {
+        // SAFETY: the caller passes what getcwd(3) accepts.
+        return unsafe { real::getcwd(buf, len) };
+    };
+    let Ok(cwd) = CString::new(cwd) else {
+        return null_mut();
+    };
+    let needed = cwd.as_bytes_with_nul().len();
+    if len < needed && !(buf.is_null() && len == 0) {
+        return Errno(libc::ERANGE).null();
+    }
+    // SAFETY: NULL asks for memory of the given length, or of the length needed; else the caller's buffer has
+    // `len` writable bytes. Both have room for the path.
+    unsafe {
+        let to = if buf.is_null() {
+            libc::malloc(len.max(needed)).cast()
+        } else {
+            buf
+        };
+        if !to.is_null() {
+            to.copy_from(cwd.as_ptr(), needed);
+        }
+        to
+    }
+}
+
+/// getcwd(3) of a program built with _FORTIFY_SOURCE, whose buffer has `room` bytes.
+///
+/// # Safety
+/// As for getcwd(3).
+pub unsafe extern "C" fn __getcwd_chk(buf: *mut c_char, len: size_t, room: size_t) -> *mut c_char {
+    check_room(len, room);
+    // SAFETY: the caller passes what getcwd(3) accepts.
+    unsafe { getcwd(buf, len) }
+}
+
+/// # Safety
+/// As for get_current_dir_name(3).
+pub unsafe extern "C" fn get_current_dir_name() -> *mut c_char {
+    // SAFETY: NULL and 0 ask for memory of the length needed.
+    unsafe { getcwd(null_mut(), 0) }
+}

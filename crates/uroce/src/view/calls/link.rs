@@ -1,0 +1,158 @@
+//! readlink(2), realpath(3).
+
+use core::ffi::{c_char, c_int};
+use core::ptr::null_mut;
+use std::ffi::CString;
+
+use ibverbs_abi::Errno;
+use libc::{AT_FDCWD, size_t, ssize_t};
+
+use super::{Target, find};
+use crate::view::tree::Node;
+use crate::view::{files, real};
+
+/// # Safety
+/// `buf` is writable for `len` bytes.
+unsafe fn put_target(node: &Node, buf: *mut c_char, len: size_t) -> ssize_t {
+    let Node::Link(target) = node else {
+        return Errno(libc::EINVAL).minus_one() as ssize_t;
+    };
+    if len == 0 {
+        return Errno(libc::EINVAL).minus_one() as ssize_t;
+    }
+    // SAFETY: the buffer is writable for its length, by this function's contract.
+    let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
+    files::copy_target(target, buf) as ssize_t
+}
+
+/// # Safety
+/// As for readlink(2).
+pub unsafe extern "C" fn readlink(path: *const c_char, buf: *mut c_char, len: size_t) -> ssize_t {
+    // SAFETY: the caller passes what readlink(2) accepts.
+    unsafe {
+        match find(AT_FDCWD, path, false) {
+            Target::Kernel => real::readlink(path, buf, len),
+            Target::KernelAt(path) => real::readlink(path.as_ptr(), buf, len),
+            Target::Ours(_, node) => put_target(&node, buf, len),
+            Target::Error(errno) => errno.minus_one() as ssize_t,
+        }
+    }
+}
+
+/// # Safety
+/// As for readlinkat(2).
+pub unsafe extern "C" fn readlinkat(
+    dirfd: c_int,
+    path: *const c_char,
+    buf: *mut c_char,
+    len: size_t,
+) -> ssize_t {
+    // SAFETY: the caller passes what readlinkat(2) accepts.
+    unsafe {
+        match find(dirfd, path, false) {
+            Target::Kernel => real::readlinkat(dirfd, path, buf, len),
+            Target::KernelAt(path) => real::readlinkat(AT_FDCWD, path.as_ptr(), buf, len),
+            Target::Ours(_, node) => put_target(&node, buf, len),
+            Target::Error(errno) => errno.minus_one() as ssize_t,
+        }
+    }
+}
+
+/// readlink(2) of a program built with _FORTIFY_SOURCE, whose buffer has `room` bytes.
+///
+/// # Safety
+/// As for readlink(2).
+pub unsafe extern "C" fn __readlink_chk(
+    path: *const c_char,
+    buf: *mut c_char,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    check_room(len, room);
+    // SAFETY: the caller passes what readlink(2) accepts.
+    unsafe { readlink(path, buf, len) }
+}
+
+/// readlinkat(2), as [`__readlink_chk`].
+///
+/// # Safety
+/// As for readlinkat(2).
+pub unsafe extern "C" fn __readlinkat_chk(
+    dirfd: c_int,
+    path: *const c_char,
+    buf: *mut c_char,
+    len: size_t,
+    room: size_t,
+) -> ssize_t {
+    check_room(len, room);
+    // SAFETY: the caller passes what readlinkat(2) accepts.
+    unsafe { readlinkat(dirfd, path, buf, len) }
+}
+
+/// Ends the program, as libc does, if a call would write behind its buffer.
+pub fn check_room(len: size_t, room: size_t) {
+    unsafe extern "C" {
+        fn __chk_fail() -> !;
+    }
+    if len > room {
+        // SAFETY: the call has no preconditions.
+        unsafe { __chk_fail() };
+    }
+}
+
+/// Copies a path to `resolved`, or to new memory if that is NULL.
+///
+/// # Safety
+/// `resolved` is NULL or has PATH_MAX writable bytes.
+unsafe fn put_path(path: &str, resolved: *mut c_char) -> *mut c_char {
+    let Ok(path) = CString::new(path) else {
+        return null_mut();
+    };
+    let bytes = path.as_bytes_with_nul();
+    if bytes.len() > libc::PATH_MAX as usize {
+        return Errno(libc::ENAMETOOLONG).null();
+    }
+    // SAFETY: the path is a C string; a buffer that is not NULL has room for it, as it is not too long.
+    unsafe {
+        if resolved.is_null() {
+            return libc::strdup(path.as_ptr());
+        }
+        core::ptr::copy_nonoverlapping(path.as_ptr(), resolved, bytes.len());
+    }
+    resolved
+}
+
+/// # Safety
+/// As for realpath(3).
+pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char {
+    // SAFETY: the caller passes what realpath(3) accepts.
+    unsafe {
+        match find(AT_FDCWD, path, true) {
+            Target::Kernel => real::realpath(path, resolved),
+            Target::KernelAt(path) => real::realpath(path.as_ptr(), resolved),
+            Target::Ours(path, _) => put_path(&path, resolved),
+            Target::Error(errno) => errno.null(),
+        }
+    }
+}
+
+/// realpath(3) of a program built with _FORTIFY_SOURCE.
+///
+/// # Safety
+/// As for realpath(3).
+pub unsafe extern "C" fn __realpath_chk(
+    path: *const c_char,
+    resolved: *mut c_char,
+    room: size_t,
+) -> *mut c_char {
+    check_room(libc::PATH_MAX as size_t, room);
+    // SAFETY: the caller passes what realpath(3) accepts.
+    unsafe { realpath(path, resolved) }
+}
+
+/// # Safety
+/// As for canonicalize_file_name(3).
+pub unsafe extern "C" fn canonicalize_file_name(path: *const c_char) -> *mut c_char {
+    // SAFETY: the caller passes what canonicalize_file_name(3) accepts; NULL asks for new memory.
+    unsafe { realpath(path, null_mut()) }
+}

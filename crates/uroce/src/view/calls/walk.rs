@@ -1,0 +1,304 @@
+//! Functions of libc that walk directories by themselves: nftw(3), ftw(3), glob(3). libc's own calls are not
+//! redirected, so a walk that may meet the tree is made here (nftw), or with this module's functions (glob).
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use std::collections::HashSet;
+use std::ffi::CString;
+
+use ibverbs_abi::Errno;
+use libc::{AT_FDCWD, DIR, dirent};
+
+use super::directory::{closedir, name, opendir, readdir};
+use super::stat::{lstat, stat};
+use super::{Target, find};
+use crate::view::real::{self, FtwVisitor, NftwVisitor};
+use crate::view::{paths, state};
+
+/// `struct FTW` of ftw.h.
+#[repr(C)]
+pub struct Ftw {
+    /// Where the name begins in the path.
+    pub base: c_int,
+    /// The depth below the start.
+    pub level: c_int,
+}
+
+/// What an entry is (ftw.h).
+const FTW_F: c_int = 0;
+const FTW_D: c_int = 1;
+const FTW_DNR: c_int = 2;
+const FTW_NS: c_int = 3;
+const FTW_SL: c_int = 4;
+const FTW_DP: c_int = 5;
+const FTW_SLN: c_int = 6;
+
+/// Flags of nftw(3).
+const FTW_PHYS: c_int = 1;
+const FTW_MOUNT: c_int = 2;
+const FTW_CHDIR: c_int = 4;
+const FTW_DEPTH: c_int = 8;
+const FTW_ACTIONRETVAL: c_int = 16;
+
+/// What a visitor may return with FTW_ACTIONRETVAL.
+const FTW_SKIP_SUBTREE: c_int = 2;
+const FTW_SKIP_SIBLINGS: c_int = 3;
+
+enum Visitor {
+    Nftw(NftwVisitor),
+    Ftw(FtwVisitor),
+}
+
+struct Walk {
+    visitor: Visitor,
+    flags: c_int,
+    /// The file system of the start.
+    device: u64,
+    /// Directories that were visited, because links may lead back to them.
+    visited: HashSet<(u64, u64)>,
+}
+
+impl Walk {
+    fn visit(&self, path: &CStr, found: &libc::stat, kind: c_int, level: c_int) -> c_int {
+        let slash = path.to_bytes().iter().rposition(|byte| *byte == b'/');
+        let mut ftw = Ftw {
+            base: slash.map_or(0, |at| at as c_int + 1),
+            level,
+        };
+        // SAFETY: the program passed a function that accepts a path, its status, its kind and its place.
+        unsafe {
+            match self.visitor {
+                Visitor::Nftw(visit) => visit(path.as_ptr(), found, kind, &raw mut ftw),
+                Visitor::Ftw(visit) => visit(path.as_ptr(), found, kind),
+            }
+        }
+    }
+
+    /// The kind and status of an entry.
+    fn classify(&self, path: &CStr) -> (c_int, libc::stat) {
+        // SAFETY: the structure consists of integers.
+        let mut found: libc::stat = unsafe { core::mem::zeroed() };
+        // SAFETY: the path is a C string, and the structure writable.
+        unsafe {
+            if self.flags & FTW_PHYS == 0 && stat(path.as_ptr(), &mut found) == 0 {
+                return (Walk::kind_of(&found), found);
+            }
+            if lstat(path.as_ptr(), &mut found) != 0 {
+                return (FTW_NS, found);
+            }
+        }
+        let is_link = found.st_mode & libc::S_IFMT == libc::S_IFLNK;
+        match is_link {
+            true if self.flags & FTW_PHYS == 0 => (FTW_SLN, found),
+            true => (FTW_SL, found),
+            false => (Walk::kind_of(&found), found),
+        }
+    }
+
+    fn kind_of(found: &libc::stat) -> c_int {
+        if found.st_mode & libc::S_IFMT == libc::S_IFDIR {
+            FTW_D
+        } else {
+            FTW_F
+        }
+    }
+
+    /// Visits an entry and what is below it. Returns what a visitor has returned to end the walk, or 0.
+    fn entry(&mut self, path: &CStr, level: c_int) -> c_int {
+        let (kind, found) = self.classify(path);
+        if level == 0 {
+            self.device = found.st_dev;
+        } else if self.flags & FTW_MOUNT != 0 && found.st_dev != self.device {
+            return 0;
+        }
+        if kind != FTW_D {
+            return self.visit(path, &found, kind, level);
+        }
+        let is_new = self.visited.insert((found.st_dev, found.st_ino));
+        if !is_new && self.flags & FTW_PHYS == 0 {
+            return 0;
+        }
+        self.directory(path, &found, level)
+    }
+
+    fn directory(&mut self, path: &CStr, found: &libc::stat, level: c_int) -> c_int {
+        // SAFETY: the path is a C string.
+        let dir = unsafe { opendir(path.as_ptr()) };
+        if dir.is_null() {
+            return self.visit(path, found, FTW_DNR, level);
+        }
+        let names = read_names(dir);
+        let before = if self.flags & FTW_DEPTH == 0 {
+            self.visit(path, found, FTW_D, level)
+        } else {
+            0
+        };
+        let acts = self.flags & FTW_ACTIONRETVAL != 0;
+        match before {
+            0 => {}
+            FTW_SKIP_SUBTREE if acts => return 0,
+            result => return result,
+        }
+        for name in names {
+            let result = self.entry(&join(path, &name), level + 1);
+            match result {
+                0 => {}
+                FTW_SKIP_SUBTREE if acts => {}
+                FTW_SKIP_SIBLINGS if acts => break,
+                result => return result,
+            }
+        }
+        if self.flags & FTW_DEPTH != 0 {
+            self.visit(path, found, FTW_DP, level)
+        } else {
+            0
+        }
+    }
+}
+
+fn join(directory: &CStr, name: &CStr) -> CString {
+    let mut path = directory.to_bytes().to_vec();
+    if path.last() != Some(&b'/') {
+        path.push(b'/');
+    }
+    path.extend_from_slice(name.to_bytes());
+    // Both parts come from C strings and have no NUL.
+    CString::new(path).unwrap_or_default()
+}
+
+/// Reads the names in an open directory, without `.` and `..`, and closes it.
+fn read_names(dir: *mut DIR) -> Vec<CString> {
+    let mut names = Vec::new();
+    // SAFETY: the caller passes an open stream that it does not use again; a name is valid until the next call.
+    unsafe {
+        loop {
+            let entry = readdir(dir);
+            if entry.is_null() {
+                break;
+            }
+            let name = name(entry);
+            if name != c"." && name != c".." {
+                names.push(name.to_owned());
+            }
+        }
+        closedir(dir);
+    }
+    names
+}
+
+/// Walks over a path that leads to the tree.
+///
+/// # Safety
+/// `path` is a C string.
+unsafe fn walk(path: *const c_char, visitor: Visitor, flags: c_int) -> c_int {
+    // SAFETY: the path is a C string, by this function's contract.
+    let start = unsafe { CStr::from_ptr(path) };
+    let mut walk = Walk {
+        visitor,
+        flags,
+        device: 0,
+        visited: HashSet::new(),
+    };
+    if walk.classify(start).0 == FTW_NS {
+        return Errno(libc::ENOENT).minus_one();
+    }
+    walk.entry(start, 0)
+}
+
+/// # Safety
+/// As for nftw(3).
+pub unsafe extern "C" fn nftw(
+    path: *const c_char,
+    visitor: NftwVisitor,
+    descriptors: c_int,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller passes what nftw(3) accepts.
+    unsafe {
+        match find(AT_FDCWD, path, flags & FTW_PHYS == 0) {
+            Target::Ours(..) if flags & FTW_CHDIR == 0 => walk(path, Visitor::Nftw(visitor), flags),
+            Target::KernelAt(path) => real::nftw(path.as_ptr(), visitor, descriptors, flags),
+            Target::Error(errno) => errno.minus_one(),
+            _ => real::nftw(path, visitor, descriptors, flags),
+        }
+    }
+}
+
+/// # Safety
+/// As for ftw(3).
+pub unsafe extern "C" fn ftw(
+    path: *const c_char,
+    visitor: FtwVisitor,
+    descriptors: c_int,
+) -> c_int {
+    // SAFETY: the caller passes what ftw(3) accepts.
+    unsafe {
+        match find(AT_FDCWD, path, true) {
+            Target::Ours(..) => walk(path, Visitor::Ftw(visitor), 0),
+            Target::KernelAt(path) => real::ftw(path.as_ptr(), visitor, descriptors),
+            Target::Error(errno) => errno.minus_one(),
+            Target::Kernel => real::ftw(path, visitor, descriptors),
+        }
+    }
+}
+
+/// `glob_t` of glob.h, with the functions that GLOB_ALTDIRFUNC makes glob use.
+#[repr(C)]
+struct Glob {
+    count: usize,
+    paths: *mut *mut c_char,
+    reserved: usize,
+    flags: c_int,
+    closedir: unsafe extern "C" fn(*mut c_void),
+    readdir: unsafe extern "C" fn(*mut c_void) -> *mut dirent,
+    opendir: unsafe extern "C" fn(*const c_char) -> *mut DIR,
+    lstat: unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int,
+    stat: unsafe extern "C" fn(*const c_char, *mut libc::stat) -> c_int,
+}
+
+const _: () = assert!(size_of::<Glob>() == size_of::<libc::glob_t>());
+
+const GLOB_ALTDIRFUNC: c_int = 1 << 9;
+
+unsafe extern "C" fn glob_closedir(dir: *mut c_void) {
+    // SAFETY: glob passes a stream of `opendir`, once.
+    unsafe { closedir(dir.cast()) };
+}
+
+unsafe extern "C" fn glob_readdir(dir: *mut c_void) -> *mut dirent {
+    // SAFETY: glob passes an open stream of `opendir`.
+    unsafe { readdir(dir.cast()) }
+}
+
+/// # Safety
+/// As for glob(3).
+pub unsafe extern "C" fn glob(
+    pattern: *const c_char,
+    flags: c_int,
+    on_error: *const c_void,
+    found: *mut libc::glob_t,
+) -> c_int {
+    // SAFETY: the caller passes a C string.
+    let text = unsafe { real::bytes(pattern) }.unwrap_or_default();
+    let may_concern = match text.first() {
+        Some(b'/') => {
+            paths::may_concern(text) || text.starts_with(b"/*") || text.starts_with(b"/?")
+        }
+        _ => state::tracks_cwd(),
+    };
+    if !may_concern || flags & GLOB_ALTDIRFUNC != 0 || super::super::bypass::is_active() {
+        // SAFETY: the caller passes what glob(3) accepts.
+        return unsafe { real::glob(pattern, flags, on_error, found) };
+    }
+    let extended = found.cast::<Glob>();
+    // SAFETY: the caller passes what glob(3) accepts; the functions are of the types that GLOB_ALTDIRFUNC needs.
+    unsafe {
+        (*extended).closedir = glob_closedir;
+        (*extended).readdir = glob_readdir;
+        (*extended).opendir = opendir;
+        (*extended).lstat = lstat;
+        (*extended).stat = stat;
+        let result = real::glob(pattern, flags | GLOB_ALTDIRFUNC, on_error, found);
+        (*extended).flags &= !GLOB_ALTDIRFUNC;
+        result
+    }
+}

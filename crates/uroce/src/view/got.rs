@@ -1,0 +1,383 @@
+//! Redirects the calls of the loaded objects: writes the addresses of this library's functions into their
+//! global offset tables (GOT), where the dynamic linker has written those of libc's.
+//!
+//! Invariants: an entry is one aligned word and is written by one store, so a thread that calls through it
+//! meanwhile calls one function or the other. Nothing is remembered about an object but that it was handled, so
+//! an object may be unloaded at any time. What another tool has redirected stays as it is.
+//!
+//! Left out: this library itself, libc and the dynamic linker, and other copies of this library, which are
+//! recognised by a note in their files.
+
+use core::ffi::{CStr, c_int, c_void};
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
+
+use crate::sync::Mutex;
+
+#[cfg(target_arch = "x86_64")]
+mod machine {
+    pub const JUMP_SLOT: u32 = 7;
+    pub const GLOB_DAT: u32 = 6;
+    pub const ABSOLUTE: u32 = 1;
+}
+#[cfg(target_arch = "aarch64")]
+mod machine {
+    pub const JUMP_SLOT: u32 = 1026;
+    pub const GLOB_DAT: u32 = 1025;
+    pub const ABSOLUTE: u32 = 257;
+}
+
+const DT_NULL: i64 = 0;
+const DT_PLTRELSZ: i64 = 2;
+const DT_STRTAB: i64 = 5;
+const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
+
+/// A function to redirect.
+pub struct Redirection {
+    /// Its name in libc.
+    pub name: &'static CStr,
+    /// This library's function.
+    pub to: *const c_void,
+    /// The address of the first definition that the program has; 0 if there is none.
+    pub first: AtomicUsize,
+}
+
+// SAFETY: the pointer is a function's address, which nobody writes to.
+unsafe impl Sync for Redirection {}
+
+/// The note by which copies of this library recognise each other (`.note` sections: elf(5)).
+#[repr(C)]
+struct Note {
+    name_size: u32,
+    descriptor_size: u32,
+    kind: u32,
+    name: [u8; 12],
+}
+
+const NOTE: Note = Note {
+    name_size: 12,
+    descriptor_size: 0,
+    kind: 1,
+    name: *b"uroce view\0\0",
+};
+
+#[used]
+// SAFETY: the section holds notes in the format of elf(5), and nothing writes to it.
+#[unsafe(link_section = ".note.uroce")]
+static OWN_NOTE: Note = NOTE;
+
+/// A loaded object.
+struct Object {
+    base: usize,
+    headers: &'static [Elf64_Phdr],
+}
+
+/// What is known about an object that was handled.
+type Handled = (usize, *const Elf64_Phdr);
+
+/// The objects that were handled, and how many had been unloaded by then.
+struct Progress {
+    handled: Vec<Handled>,
+    unloaded: u64,
+}
+
+// SAFETY: the pointers are compared only.
+unsafe impl Send for Progress {}
+
+static PROGRESS: Mutex<Progress> = Mutex::new(Progress {
+    handled: Vec::new(),
+    unloaded: 0,
+});
+
+/// How many objects had been loaded at the last [`redirect`].
+static LOADED: AtomicUsize = AtomicUsize::new(0);
+
+/// What one pass over the objects needs.
+struct Pass<'a> {
+    redirections: &'a [Redirection],
+    /// A function of libc, in whose object an entry may point.
+    libc: usize,
+    own: usize,
+    progress: &'a mut Progress,
+    /// The addresses of libc and of other copies of this library.
+    libc_ranges: Vec<Range<usize>>,
+    copies: Vec<Range<usize>>,
+    phase: Phase,
+}
+
+#[derive(PartialEq)]
+enum Phase {
+    Survey,
+    Redirect,
+}
+
+/// Redirects the calls of all objects that were loaded since the last call. `redirections` are sorted by
+/// name. `libc` is the address of a function of libc.
+pub fn redirect(redirections: &[Redirection], libc: usize) {
+    if loaded_since() == 0 {
+        return;
+    }
+    let mut progress = PROGRESS.lock();
+    let mut pass = Pass {
+        redirections,
+        libc,
+        own: redirect as *const () as usize,
+        progress: &mut progress,
+        libc_ranges: Vec::new(),
+        copies: Vec::new(),
+        phase: Phase::Survey,
+    };
+    for phase in [Phase::Survey, Phase::Redirect] {
+        pass.phase = phase;
+        // SAFETY: `visit` has the type that dl_iterate_phdr needs, and gets the pass, which outlives it.
+        unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut pass).cast()) };
+    }
+}
+
+/// The number of objects loaded, if that has changed since the last pass; else 0.
+fn loaded_since() -> usize {
+    unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid structure; `count` is that of the function around this.
+        unsafe { *count.cast::<usize>() = (*info).dlpi_adds as usize };
+        1
+    }
+    let mut count = 0_usize;
+    // SAFETY: `first` has the type that dl_iterate_phdr needs, and gets the count, which outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
+    if LOADED.swap(count, Ordering::Relaxed) == count {
+        0
+    } else {
+        count
+    }
+}
+
+unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, pass: *mut c_void) -> c_int {
+    // SAFETY: `redirect` passes a pass that nobody else uses meanwhile; dl_iterate_phdr passes a valid
+    // structure. It holds the dynamic linker's lock, so that the object stays loaded during this call.
+    let (info, pass) = unsafe { (&*info, &mut *pass.cast::<Pass>()) };
+    // SAFETY: the object has this many program headers, as long as it is loaded.
+    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let object = Object {
+        base: info.dlpi_addr as usize,
+        headers,
+    };
+    match pass.phase {
+        Phase::Survey => pass.survey(&object, info.dlpi_subs),
+        Phase::Redirect => pass.redirect(&object),
+    }
+    0
+}
+
+impl Object {
+    fn segments(&self, kind: u32) -> impl Iterator<Item = Range<usize>> {
+        let of_kind = self
+            .headers
+            .iter()
+            .filter(move |header| header.p_type == kind);
+        of_kind.map(|header| {
+            let start = self.base.wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(header.p_memsz as usize)
+        })
+    }
+
+    fn contains(&self, address: usize) -> bool {
+        self.segments(libc::PT_LOAD)
+            .any(|range| range.contains(&address))
+    }
+
+    fn has_note(&self) -> bool {
+        self.segments(libc::PT_NOTE).any(|range| {
+            // SAFETY: the segment is part of the loaded object, and readable.
+            let bytes =
+                unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
+            bytes.windows(NOTE.name.len()).any(|name| name == NOTE.name)
+        })
+    }
+
+    fn handled(&self) -> Handled {
+        (self.base, self.headers.as_ptr())
+    }
+}
+
+impl Pass<'_> {
+    fn survey(&mut self, object: &Object, unloaded: u64) {
+        if self.progress.unloaded != unloaded {
+            self.progress.unloaded = unloaded;
+            self.progress.handled.clear();
+        }
+        let ranges = object.segments(libc::PT_LOAD);
+        if object.contains(self.libc) {
+            self.libc_ranges.extend(ranges);
+        } else if !object.contains(self.own) && object.has_note() {
+            self.copies.extend(ranges);
+        }
+    }
+
+    fn redirect(&mut self, object: &Object) {
+        if self.progress.handled.contains(&object.handled()) {
+            return;
+        }
+        self.progress.handled.push(object.handled());
+        let is_own = object.contains(self.own) && !cfg!(feature = "archive");
+        let is_copy = self.copies.iter().any(|range| object.contains(range.start));
+        let is_libc = self
+            .libc_ranges
+            .iter()
+            .any(|range| object.contains(range.start));
+        if is_own || is_copy || is_libc {
+            return;
+        }
+        let Some(tables) = Tables::of(object) else {
+            return;
+        };
+        if let Some(entries) = self.entries(object, &tables) {
+            write_entries(object, &entries);
+        }
+    }
+
+    /// The entries of an object's GOT to write, and what to write. None if there are none.
+    fn entries(&self, object: &Object, tables: &Tables) -> Option<Vec<(usize, usize)>> {
+        let relocations = tables.relocations.iter().flat_map(|table| table.iter());
+        let found = relocations.filter_map(|relocation| self.entry(object, tables, relocation));
+        let entries: Vec<_> = found.collect();
+        (!entries.is_empty()).then_some(entries)
+    }
+
+    fn entry(
+        &self,
+        object: &Object,
+        tables: &Tables,
+        relocation: &Elf64_Rela,
+    ) -> Option<(usize, usize)> {
+        let (symbol, kind) = ((relocation.r_info >> 32) as usize, relocation.r_info as u32);
+        let kinds = [machine::JUMP_SLOT, machine::GLOB_DAT, machine::ABSOLUTE];
+        if symbol == 0 || !kinds.contains(&kind) {
+            return None;
+        }
+        // SAFETY: the object's relocations name symbols of its own table, with names in its string table.
+        let (name, defined) = unsafe {
+            let symbol = &*tables.symbols.add(symbol);
+            (
+                CStr::from_ptr(tables.strings.add(symbol.st_name as usize)),
+                symbol.st_shndx != 0,
+            )
+        };
+        let by_name = |redirection: &Redirection| redirection.name.cmp(name);
+        let found = self.redirections.binary_search_by(by_name).ok()?;
+        let at = object.base.wrapping_add(relocation.r_offset as usize);
+        let is_plain = kind != machine::ABSOLUTE || relocation.r_addend == 0;
+        if defined || !is_plain || !at.is_multiple_of(align_of::<usize>()) || !object.contains(at) {
+            return None;
+        }
+        let redirection = &self.redirections[found];
+        let first = redirection.first.load(Ordering::Relaxed);
+        self.is_libcs(object, kind, at, first)
+            .then_some((at, redirection.to.addr()))
+    }
+
+    /// Whether an entry is what the dynamic linker makes it: not bound yet (it points into the object itself),
+    /// a function of libc, or `first`, the first definition that the program has.
+    fn is_libcs(&self, object: &Object, kind: u32, at: usize, first: usize) -> bool {
+        // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
+        let value = unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed);
+        let is_unbound = kind == machine::JUMP_SLOT && object.contains(value);
+        is_unbound
+            || self.libc_ranges.iter().any(|range| range.contains(&value))
+            || value != 0 && value == first
+    }
+}
+
+/// The tables of an object that the dynamic linker uses.
+struct Tables {
+    symbols: *const Elf64_Sym,
+    strings: *const libc::c_char,
+    relocations: [&'static [Elf64_Rela]; 2],
+}
+
+impl Tables {
+    fn of(object: &Object) -> Option<Tables> {
+        let dynamic = object.segments(libc::PT_DYNAMIC).next()?;
+        let pairs = dynamic.len() / 16;
+        // SAFETY: the segment is an array of pairs of words, in the loaded object.
+        let pairs =
+            unsafe { core::slice::from_raw_parts(dynamic.start as *const (i64, u64), pairs) };
+        let get = |tag: i64| {
+            let mut pairs = pairs.iter().take_while(|pair| pair.0 != DT_NULL);
+            pairs.find(|pair| pair.0 == tag).map(|pair| pair.1 as usize)
+        };
+        // The dynamic linker makes these addresses absolute in objects whose tables it may write to.
+        let address = |tag| {
+            let value = get(tag)?;
+            Some(if value < object.base {
+                object.base + value
+            } else {
+                value
+            })
+        };
+        let table = |tag, size_tag| -> &'static [Elf64_Rela] {
+            let (Some(at), Some(size)) = (address(tag), get(size_tag)) else {
+                return &[];
+            };
+            if !object.contains(at) || !object.contains(at + size.saturating_sub(1)) {
+                return &[];
+            }
+            // SAFETY: the table lies in the loaded object, with entries of this type on these machines.
+            unsafe {
+                core::slice::from_raw_parts(at as *const Elf64_Rela, size / size_of::<Elf64_Rela>())
+            }
+        };
+        let (symbols, strings) = (address(DT_SYMTAB)?, address(DT_STRTAB)?);
+        (object.contains(symbols) && object.contains(strings)).then(|| Tables {
+            symbols: symbols as *const _,
+            strings: strings as *const _,
+            relocations: [table(DT_JMPREL, DT_PLTRELSZ), table(DT_RELA, DT_RELASZ)],
+        })
+    }
+}
+
+/// The pages that become read-only after relocation (RELRO), as the dynamic linker rounds them.
+fn read_only_pages(object: &Object, page: usize) -> Vec<Range<usize>> {
+    let relro = object.segments(libc::PT_GNU_RELRO);
+    relro
+        .map(|range| range.start & !(page - 1)..range.end & !(page - 1))
+        .collect()
+}
+
+fn is_writable(object: &Object, at: usize) -> bool {
+    object.headers.iter().any(|header| {
+        let start = object.base.wrapping_add(header.p_vaddr as usize);
+        header.p_type == libc::PT_LOAD
+            && header.p_flags & libc::PF_W != 0
+            && (start..start + header.p_memsz as usize).contains(&at)
+    })
+}
+
+fn write_entries(object: &Object, entries: &[(usize, usize)]) {
+    // SAFETY: sysconf takes no pointers.
+    let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+    let closed = read_only_pages(object, page);
+    let protect = |range: &Range<usize>, protection| {
+        // SAFETY: these pages are the object's, which stays loaded as `visit` says.
+        unsafe { libc::mprotect(range.start as *mut c_void, range.len(), protection) == 0 }
+    };
+    let used = |range: &&Range<usize>| entries.iter().any(|(at, _)| range.contains(at));
+    let used: Vec<_> = closed.iter().filter(used).collect();
+    let open = used
+        .iter()
+        .all(|range| protect(range, libc::PROT_READ | libc::PROT_WRITE));
+    for (at, to) in entries
+        .iter()
+        .filter(|(at, _)| open && is_writable(object, *at))
+    {
+        // SAFETY: the entry is an aligned word of a page that is writable now.
+        unsafe { AtomicUsize::from_ptr(*at as *mut usize) }.store(*to, Ordering::Release);
+    }
+    for range in used {
+        protect(range, libc::PROT_READ);
+    }
+}

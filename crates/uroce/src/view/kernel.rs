@@ -1,0 +1,159 @@
+//! What the view asks of the kernel: links and directories of sysfs, and what a descriptor leads to. Only for
+//! paths that may concern the tree.
+
+use core::ffi::{CStr, c_char, c_int};
+use core::mem::MaybeUninit;
+use std::ffi::CString;
+
+use super::paths::Links;
+use super::real;
+
+/// The longest path, with its NUL.
+const PATH_MAX: usize = libc::PATH_MAX as usize;
+
+/// The links of the kernel's file systems.
+pub struct KernelLinks;
+
+impl Links for KernelLinks {
+    fn target(&self, path: &str) -> Option<String> {
+        let path = CString::new(path).ok()?;
+        let mut target = [0_u8; PATH_MAX];
+        // SAFETY: the path is a C string, and the buffer writable for its length.
+        let len = unsafe {
+            real::readlink(
+                path.as_ptr(),
+                target.as_mut_ptr().cast::<c_char>(),
+                target.len(),
+            )
+        };
+        let target = target.get(..usize::try_from(len).ok()?)?;
+        String::from_utf8(target.to_vec()).ok()
+    }
+}
+
+/// realpath(3).
+pub fn canonical(path: &str) -> Option<String> {
+    let path = CString::new(path).ok()?;
+    let mut resolved = [0 as c_char; PATH_MAX];
+    // SAFETY: the path is a C string, and the buffer has the size that realpath needs.
+    let found = unsafe { real::realpath(path.as_ptr(), resolved.as_mut_ptr()) };
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: realpath has succeeded, so it has written a C string.
+    let resolved = unsafe { CStr::from_ptr(resolved.as_ptr()) };
+    resolved.to_str().ok().map(str::to_owned)
+}
+
+/// The directory of a network interface in `/sys/devices`.
+pub fn netdev_path(name: &str) -> String {
+    let found = canonical(&format!("/sys/class/net/{name}"));
+    found.unwrap_or_else(|| format!("/sys/devices/virtual/net/{name}"))
+}
+
+/// The directory of the hardware that a network interface belongs to: its PCI function, if there is one,
+/// because programs look for that (a virtio device, for one, is only below its PCI function). None for an
+/// interface without hardware.
+pub fn netdev_parent(name: &str) -> Option<String> {
+    let device = canonical(&format!("/sys/class/net/{name}/device"))?;
+    let mut path = device.as_str();
+    while let Some((above, last)) = path.rsplit_once('/') {
+        if is_pci_address(last) {
+            return Some(path.to_owned());
+        }
+        path = above;
+    }
+    Some(device)
+}
+
+/// Whether this is the name of a PCI function: `0000:00:03.0`.
+fn is_pci_address(name: &str) -> bool {
+    let is_hex = |text: &str, len| text.len() >= len && text.bytes().all(|c| c.is_ascii_hexdigit());
+    let parts: Vec<_> = name.split([':', '.']).collect();
+    matches!(parts[..], [domain, bus, device, function]
+        if is_hex(domain, 4) && is_hex(bus, 2) && is_hex(device, 2) && is_hex(function, 1))
+        && name.rfind(':') < name.rfind('.')
+}
+
+/// Device and inode of the file behind a descriptor.
+pub fn identity(fd: c_int) -> Option<(u64, u64)> {
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the structure is writable.
+    if unsafe { real::fstat(fd, found.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    // SAFETY: fstat has succeeded, so it has filled the structure.
+    let found = unsafe { found.assume_init() };
+    Some((found.st_dev, found.st_ino))
+}
+
+/// stat(2) of a path, or lstat(2).
+pub fn stat(path: &str, follow: bool) -> Option<libc::stat> {
+    let path = CString::new(path).ok()?;
+    let mut found = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the path is a C string, and the structure writable.
+    let result = unsafe {
+        if follow {
+            real::stat(path.as_ptr(), found.as_mut_ptr())
+        } else {
+            real::lstat(path.as_ptr(), found.as_mut_ptr())
+        }
+    };
+    // SAFETY: the call has succeeded, so it has filled the structure.
+    (result == 0).then(|| unsafe { found.assume_init() })
+}
+
+/// The working directory; None if it has been removed or is outside the root directory.
+pub fn cwd() -> Option<String> {
+    let mut path = [0 as c_char; PATH_MAX];
+    // SAFETY: the buffer is writable for its length.
+    if unsafe { real::getcwd(path.as_mut_ptr(), path.len()) }.is_null() {
+        return None;
+    }
+    // SAFETY: getcwd has succeeded, so it has written a C string.
+    let path = unsafe { CStr::from_ptr(path.as_ptr()) }.to_str().ok()?;
+    path.starts_with('/').then(|| path.to_owned())
+}
+
+/// The entries of a directory of the kernel: name, inode, type; none if it does not exist.
+pub fn entries(path: &str) -> Vec<(CString, u64, u8)> {
+    let mut found = Vec::new();
+    let Ok(path) = CString::new(path) else {
+        return found;
+    };
+    // SAFETY: the path is a C string.
+    let dir = unsafe { real::opendir(path.as_ptr()) };
+    if dir.is_null() {
+        return found;
+    }
+    // SAFETY: the directory is open until closedir, and used by this thread only. Its entries are valid until
+    // the next call.
+    unsafe {
+        while let Some(entry) = real::readdir(dir).as_ref() {
+            let name = CStr::from_ptr(entry.d_name.as_ptr()).to_owned();
+            found.push((name, entry.d_ino, entry.d_type));
+        }
+        real::closedir(dir);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pci_addresses() {
+        assert!(is_pci_address("0000:00:03.0"));
+        assert!(is_pci_address("10000:e1:00.1"));
+        for other in [
+            "virtio2",
+            "0000:00",
+            "0000.00.03.0",
+            "0000:00:03.g",
+            "pci0000:00",
+        ] {
+            assert!(!is_pci_address(other), "{other}");
+        }
+    }
+}

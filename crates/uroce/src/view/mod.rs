@@ -1,0 +1,109 @@
+//! The view: what the process sees of the devices in `/dev/infiniband` and `/sys`, as if a kernel driver stood
+//! behind them. Programs look there beside the verbs: UCX, Open MPI, NCCL, hwloc, ibstat and others.
+//!
+//! The calls of the loaded objects that take paths are redirected to this library, which answers those for
+//! paths of its devices and passes all others on. Nothing is mounted and nothing is left in the file system;
+//! no other process sees it.
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `tree.rs` | which paths exist (pure) |
+//! | `paths.rs` | where a path leads, over links and `..` (pure) |
+//! | `content.rs` | what the files say |
+//! | `files.rs`, `streams.rs` | descriptors, stat(2), directory streams |
+//! | `state.rs` | devices, open descriptors, the working directory |
+//! | `kernel.rs`, `real.rs` | what is asked of the kernel; libc's own functions |
+//! | `got.rs` | the redirection |
+//! | `calls/` | the functions that calls are redirected to |
+//! | `bypass.rs` | calls of the library itself |
+//!
+//! Not redirected: system calls that a program makes without libc, and statically linked programs.
+
+mod bypass;
+mod calls;
+mod content;
+mod files;
+mod got;
+mod kernel;
+mod paths;
+mod real;
+mod state;
+mod streams;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+pub use bypass::Bypass;
+use calls::REDIRECTIONS;
+pub use state::FIRST_UVERBS;
+
+use crate::config::Config;
+
+static INSTALLED: AtomicBool = AtomicBool::new(false);
+
+/// Shows these devices to the process: redirects the calls of all loaded objects. Must be called once at most.
+///
+/// The devices are looked at when a program first looks for them. From now on this library cannot be unloaded.
+pub fn install(devices: Vec<Config>) {
+    if devices.is_empty() || INSTALLED.load(Ordering::Acquire) {
+        return;
+    }
+    stay_loaded();
+    real::resolve();
+    for redirection in &REDIRECTIONS {
+        redirection
+            .first
+            .store(real::address(redirection.name), Ordering::Relaxed);
+    }
+    state::configure(devices);
+    state::set_cwd(None);
+    INSTALLED.store(true, Ordering::Release);
+    redirect_new_objects();
+}
+
+/// Whether the process has the view.
+pub fn is_installed() -> bool {
+    INSTALLED.load(Ordering::Acquire)
+}
+
+/// Redirects the calls of objects that were loaded since the last call. Cheap if there are none.
+pub fn redirect_new_objects() {
+    if is_installed() {
+        got::redirect(
+            &REDIRECTIONS,
+            libc::gnu_get_libc_version as *const () as usize,
+        );
+    }
+}
+
+/// Keeps dlclose(3) from unloading this library: other objects hold addresses of its functions.
+fn stay_loaded() {
+    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
+    let own = stay_loaded as *const c_void;
+    // SAFETY: the structure is writable.
+    if unsafe { libc::dladdr(own, info.as_mut_ptr()) } == 0 {
+        return;
+    }
+    const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+    // SAFETY: dladdr has succeeded, so it has filled the structure; the name is a C string. With RTLD_NOLOAD
+    // nothing is loaded and no constructor runs.
+    unsafe { libc::dlopen(info.assume_init().dli_fname, FLAGS) };
+}
+
+/// Reads a file of the view for the library's own functions: `None` if the path does not lead to one. Else the
+/// file's text, or the errno value of the failure.
+pub fn read_file(path: &str) -> Option<Result<Vec<u8>, ibverbs_abi::Errno>> {
+    if !is_installed() || !paths::may_concern(path.as_bytes()) {
+        return None;
+    }
+    let devices = state::devices();
+    match paths::walk(&devices.tree, &kernel::KernelLinks, "/", path, true) {
+        paths::Found::Ours(_, tree::Node::File(file)) => {
+            Some(content::read(file, &devices.configs))
+        }
+        _ => None,
+    }
+}

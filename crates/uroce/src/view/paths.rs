@@ -1,0 +1,203 @@
+//! Which paths lead to the tree. Pure: links that the kernel has are read through the trait [`Links`].
+//!
+//! [`may_concern`] decides for nearly all paths of a program that they do not, from their first bytes and
+//! without allocation. For the others [`walk`] follows the path as the kernel would (path_resolution(7)),
+//! over the tree and the kernel's directories together.
+
+use super::tree::{Directory, Node, Tree};
+
+/// The most symbolic links in a path, as in the kernel (MAXSYMLINKS).
+const LINKS_MAX: usize = 40;
+
+/// The symbolic links of the kernel's file systems.
+pub trait Links {
+    /// The target of a link; None if the path is no link.
+    fn target(&self, path: &str) -> Option<String>;
+}
+
+/// Where a path leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// To a node of the tree, at this path without links.
+    Ours(String, Node),
+    /// Not to the tree, and the kernel finds what it leads to by the same path.
+    Kernel,
+    /// Not to the tree, but through links or directories of the tree: the kernel has it at this path.
+    KernelAt(String),
+    /// Nowhere, with an errno value.
+    Error(i32),
+}
+
+/// Whether an absolute path can lead to the tree, judged by its text: it begins with `/sys` or `/dev`, or it
+/// has a `..` behind which it may do so.
+pub fn may_concern(path: &[u8]) -> bool {
+    let mut rest = path;
+    loop {
+        match rest {
+            [b'/', after @ ..] => rest = after,
+            [b'.', b'/', ..] => rest = &rest[1..],
+            [b'.'] => return true,
+            _ => break,
+        }
+    }
+    let rest_is = |name: &[u8]| {
+        let after = rest.strip_prefix(name);
+        after.is_some_and(|after| matches!(after, [] | [b'/', ..]))
+    };
+    rest.is_empty()
+        || rest_is(b"sys")
+        || rest_is(b"dev")
+        || rest.windows(3).any(|part| part == b"../")
+}
+
+/// The directory of an absolute path without links; that of "/" is "/".
+fn parent(path: &str) -> &str {
+    match path.rfind('/') {
+        Some(0) | None => "/",
+        Some(at) => &path[..at],
+    }
+}
+
+fn join(directory: &str, name: &str) -> String {
+    match directory {
+        "/" => format!("/{name}"),
+        _ => format!("{directory}/{name}"),
+    }
+}
+
+/// An absolute path without `.`, `..` and doubled slashes, as if it had no links.
+fn lexical(path: &str) -> String {
+    let mut normal = String::from("/");
+    for name in path.split('/') {
+        match name {
+            "" | "." => {}
+            ".." => normal.truncate(parent(&normal).len()),
+            name => normal = join(&normal, name),
+        }
+    }
+    normal
+}
+
+/// The state of a walk.
+struct Walk<'a, L> {
+    tree: &'a Tree,
+    links: &'a L,
+    /// Where the walk is: absolute, without links.
+    at: String,
+    /// What the tree has there.
+    node: Option<Node>,
+    /// The names that are left, the next one last.
+    left: Vec<String>,
+    /// How many links were followed.
+    followed: usize,
+    /// The walk went through something that the kernel does not have.
+    left_kernel: bool,
+}
+
+/// Follows `path` from the directory `from`, which is absolute and without links. `follow`: follow a link at
+/// the end of the path, too.
+pub fn walk(tree: &Tree, links: &impl Links, from: &str, path: &str, follow: bool) -> Found {
+    let whole = if path.starts_with('/') {
+        path.to_owned()
+    } else {
+        format!("{from}/{path}")
+    };
+    if path.is_empty() || !tree.concerns(&lexical(&whole)) {
+        return Found::Kernel;
+    }
+    let mut walk = Walk {
+        tree,
+        links,
+        at: "/".into(),
+        node: None,
+        left: Vec::new(),
+        followed: 0,
+        left_kernel: false,
+    };
+    if !path.starts_with('/') {
+        walk.at = from.to_owned();
+        walk.node = tree.node(from);
+    }
+    walk.push(path);
+    let must_be_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
+    walk.run(follow || must_be_directory, must_be_directory)
+}
+
+impl<L: Links> Walk<'_, L> {
+    fn push(&mut self, path: &str) {
+        let names = path.split('/').rev();
+        let names = names.filter(|name| !name.is_empty() && *name != ".");
+        self.left.extend(names.map(str::to_owned));
+    }
+
+    fn run(mut self, follow: bool, must_be_directory: bool) -> Found {
+        while let Some(name) = self.left.pop() {
+            let step = self.step(&name, follow);
+            if let Err(errno) = step {
+                return Found::Error(errno);
+            }
+        }
+        match self.node {
+            Some(Node::File(_) | Node::Character(_)) if must_be_directory => {
+                Found::Error(libc::ENOTDIR)
+            }
+            Some(node) => Found::Ours(self.at, node),
+            None if self.left_kernel && must_be_directory => Found::KernelAt(self.at + "/"),
+            None if self.left_kernel => Found::KernelAt(self.at),
+            None => Found::Kernel,
+        }
+    }
+
+    /// Goes to the entry `name` of the directory that the walk is at.
+    fn step(&mut self, name: &str, follow: bool) -> Result<(), i32> {
+        if let Some(Node::File(_) | Node::Character(_) | Node::Link(_)) = self.node {
+            return Err(libc::ENOTDIR);
+        }
+        if name == ".." {
+            self.at.truncate(parent(&self.at).len());
+            self.node = self.tree.node(&self.at);
+            return Ok(());
+        }
+        let path = join(&self.at, name);
+        let node = self.tree.node(&path);
+        let may_follow = follow || !self.left.is_empty();
+        let target = match &node {
+            Some(Node::Link(target)) => Some(target.clone()),
+            Some(_) => None,
+            None if self.is_only_ours() => return Err(libc::ENOENT),
+            None => self.links.target(&path),
+        };
+        match target {
+            Some(target) if may_follow => return self.follow(&target, node.is_some()),
+            _ => {}
+        }
+        self.left_kernel |= matches!(&node, Some(node) if !is_shared(node));
+        self.at = path;
+        self.node = node;
+        Ok(())
+    }
+
+    /// Whether the kernel has no entries in the directory that the walk is at.
+    fn is_only_ours(&self) -> bool {
+        matches!(&self.node, Some(node) if !is_shared(node))
+    }
+
+    fn follow(&mut self, target: &str, is_ours: bool) -> Result<(), i32> {
+        self.followed += 1;
+        if self.followed > LINKS_MAX {
+            return Err(libc::ELOOP);
+        }
+        self.left_kernel |= is_ours;
+        if target.starts_with('/') {
+            self.at = "/".into();
+            self.node = self.tree.node("/");
+        }
+        self.push(target);
+        Ok(())
+    }
+}
+
+/// Whether this is a directory in which the kernel may have entries of its own.
+pub fn is_shared(node: &Node) -> bool {
+    matches!(node, Node::Directory(Directory::Above))
+}

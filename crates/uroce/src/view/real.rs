@@ -1,0 +1,144 @@
+//! The functions of libc behind the redirected ones. They are looked up once, when the view is installed:
+//! by dlsym(3), because a program that contains this library as an archive has its own calls redirected,
+//! which include those that this library makes by name. A preloaded library that defines such a function
+//! comes first, as it does for the program.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use ibverbs_abi::Errno;
+use libc::{DIR, FILE, mode_t, size_t, ssize_t};
+
+type Stat = libc::stat;
+type Statx = libc::statx;
+
+/// A comparison of directory entries (scandir(3)).
+pub type Compare =
+    unsafe extern "C" fn(*mut *const libc::dirent, *mut *const libc::dirent) -> c_int;
+/// Which directory entries scandir(3) keeps.
+pub type Filter = unsafe extern "C" fn(*const libc::dirent) -> c_int;
+/// What nftw(3) calls.
+pub type NftwVisitor =
+    unsafe extern "C" fn(*const c_char, *const Stat, c_int, *mut super::calls::walk::Ftw) -> c_int;
+/// What ftw(3) calls.
+pub type FtwVisitor = unsafe extern "C" fn(*const c_char, *const Stat, c_int) -> c_int;
+
+macro_rules! originals {
+    ($(fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, $missing:expr;)*) => {
+        /// Where the functions are; NULL where libc does not have one.
+        pub mod slots {
+            use super::*;
+            $(
+                #[allow(non_upper_case_globals, reason = "named as the function")]
+                pub static $name: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
+            )*
+        }
+
+        /// Looks all of them up.
+        pub fn resolve() {
+            $(
+                let name = concat!(stringify!($name), "\0").as_ptr().cast();
+                // SAFETY: `concat!` has written the NUL behind the name.
+                let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name) };
+                slots::$name.store(found, Ordering::Relaxed);
+            )*
+        }
+
+        $(
+            /// As in libc; errno is ENOSYS if libc does not have it.
+            ///
+            /// # Safety
+            /// What the function of libc requires.
+            #[inline]
+            pub unsafe fn $name($($arg: $ty),*) -> $ret {
+                let found = slots::$name.load(Ordering::Relaxed);
+                if found.is_null() {
+                    Errno(libc::ENOSYS).set();
+                    return $missing;
+                }
+                // SAFETY: dlsym has found the function by its name, and C declares it with this type.
+                // What the function requires, this one requires of its caller.
+                unsafe {
+                    let function: unsafe extern "C" fn($($ty),*) -> $ret =
+                        core::mem::transmute(found);
+                    function($($arg),*)
+                }
+            }
+        )*
+    };
+}
+
+// Variadic functions take their third argument in the same register as others do, on x86-64 and arm64.
+originals! {
+    fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1;
+    fn openat(dirfd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1;
+    fn __open_2(path: *const c_char, flags: c_int) -> c_int, -1;
+    fn __openat_2(dirfd: c_int, path: *const c_char, flags: c_int) -> c_int, -1;
+    fn creat(path: *const c_char, mode: mode_t) -> c_int, -1;
+    fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE, null_mut();
+    fn freopen(path: *const c_char, mode: *const c_char, file: *mut FILE) -> *mut FILE, null_mut();
+    fn stat(path: *const c_char, buf: *mut Stat) -> c_int, -1;
+    fn lstat(path: *const c_char, buf: *mut Stat) -> c_int, -1;
+    fn fstat(fd: c_int, buf: *mut Stat) -> c_int, -1;
+    fn fstatat(dirfd: c_int, path: *const c_char, buf: *mut Stat, flags: c_int) -> c_int, -1;
+    fn statx(dirfd: c_int, path: *const c_char, flags: c_int, mask: u32, buf: *mut Statx) -> c_int, -1;
+    fn access(path: *const c_char, mode: c_int) -> c_int, -1;
+    fn euidaccess(path: *const c_char, mode: c_int) -> c_int, -1;
+    fn faccessat(dirfd: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, -1;
+    fn readlink(path: *const c_char, buf: *mut c_char, len: size_t) -> ssize_t, -1;
+    fn readlinkat(dirfd: c_int, path: *const c_char, buf: *mut c_char, len: size_t) -> ssize_t, -1;
+    fn realpath(path: *const c_char, resolved: *mut c_char) -> *mut c_char, null_mut();
+    fn getxattr(path: *const c_char, name: *const c_char, value: *mut c_void, len: size_t) -> ssize_t, -1;
+    fn lgetxattr(path: *const c_char, name: *const c_char, value: *mut c_void, len: size_t) -> ssize_t, -1;
+    fn listxattr(path: *const c_char, list: *mut c_char, len: size_t) -> ssize_t, -1;
+    fn llistxattr(path: *const c_char, list: *mut c_char, len: size_t) -> ssize_t, -1;
+    fn opendir(path: *const c_char) -> *mut DIR, null_mut();
+    fn fdopendir(fd: c_int) -> *mut DIR, null_mut();
+    fn closedir(dir: *mut DIR) -> c_int, -1;
+    fn readdir(dir: *mut DIR) -> *mut libc::dirent, null_mut();
+    fn readdir_r(dir: *mut DIR, entry: *mut libc::dirent, result: *mut *mut libc::dirent) -> c_int, libc::ENOSYS;
+    fn rewinddir(dir: *mut DIR) -> (), Default::default();
+    fn seekdir(dir: *mut DIR, position: libc::c_long) -> (), Default::default();
+    fn telldir(dir: *mut DIR) -> libc::c_long, -1;
+    fn dirfd(dir: *mut DIR) -> c_int, -1;
+    fn getdents64(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t, -1;
+    fn scandir(path: *const c_char, list: *mut *mut *mut libc::dirent, filter: Option<Filter>, compare: Option<Compare>) -> c_int, -1;
+    fn scandirat(dirfd: c_int, path: *const c_char, list: *mut *mut *mut libc::dirent, filter: Option<Filter>, compare: Option<Compare>) -> c_int, -1;
+    fn glob(pattern: *const c_char, flags: c_int, on_error: *const c_void, found: *mut libc::glob_t) -> c_int, -1;
+    fn nftw(path: *const c_char, visitor: NftwVisitor, descriptors: c_int, flags: c_int) -> c_int, -1;
+    fn ftw(path: *const c_char, visitor: FtwVisitor, descriptors: c_int) -> c_int, -1;
+    fn chdir(path: *const c_char) -> c_int, -1;
+    fn fchdir(fd: c_int) -> c_int, -1;
+    fn chroot(path: *const c_char) -> c_int, -1;
+    fn getcwd(buf: *mut c_char, len: size_t) -> *mut c_char, null_mut();
+    fn dup(fd: c_int) -> c_int, -1;
+    fn dup2(old: c_int, new: c_int) -> c_int, -1;
+    fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, -1;
+    fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, -1;
+    fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t, -1;
+    fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, null_mut();
+    fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void, null_mut();
+}
+
+/// Whether a path is one that these functions can read: neither NULL nor in the first page, which the kernel
+/// answers with EFAULT.
+pub fn is_readable(path: *const c_char) -> bool {
+    path.addr() >= 4096
+}
+
+/// The text of a path.
+///
+/// # Safety
+/// `path` is a C string that does not change during the use of the reference, or not [`is_readable`].
+pub unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
+    // SAFETY: the path is readable, so it is a C string, by this function's contract.
+    is_readable(path).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+}
+
+/// The address of the first definition of a function that the program has; 0 if there is none. [`resolve`] has
+/// been called.
+pub fn address(name: &CStr) -> usize {
+    // SAFETY: the name is a C string.
+    unsafe { dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr()
+}

@@ -1,0 +1,228 @@
+//! What the view knows of the process: which devices it shows, which descriptors lead to files of the tree,
+//! and the working directory where that concerns the tree.
+//!
+//! All of it is behind one lock, which a fork waits for. Calls that do not concern the tree take no lock:
+//! [`is_marked`] and [`tracks_cwd`] rule out nearly all of them by one load.
+
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
+use std::sync::{Arc, Once};
+
+use super::kernel;
+use super::tree::{Character, Node, Shown, Tree};
+use crate::config::Config;
+use crate::provider::GID_TBL_LEN;
+use crate::sync::Mutex;
+use crate::transport;
+
+/// The first N of the `uverbsN` of software devices. The kernel's numbers are below RDMA_MAX_PORTS (1024),
+/// so that no device of the kernel gets the same name, whenever it appears.
+pub const FIRST_UVERBS: u32 = 1024;
+
+/// Descriptors that the view can give out: 0 to this.
+pub const DESCRIPTOR_MAX: usize = 1 << 16;
+
+/// What an open descriptor leads to.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// The path, without links.
+    pub path: String,
+    pub node: Node,
+    /// Device and inode of the file that stands behind the descriptor, by which a descriptor is recognised that
+    /// the program has closed and the kernel has given out again.
+    identity: (u64, u64),
+    /// The number of directory entries that getdents64(2) has returned.
+    pub position: usize,
+}
+
+/// The devices and their tree.
+#[derive(Clone, Default)]
+pub struct Devices {
+    pub configs: Arc<Vec<Config>>,
+    pub tree: Arc<Tree>,
+}
+
+struct State {
+    configured: Vec<Config>,
+    /// Configured devices that have been found, in the order of `devices.configs`.
+    found: Vec<usize>,
+    devices: Option<Devices>,
+    opened: Option<HashMap<c_int, Opened>>,
+    /// The working directory, if it is a directory of the tree that the kernel does not have.
+    cwd: Option<String>,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    configured: Vec::new(),
+    found: Vec::new(),
+    devices: None,
+    opened: None,
+    cwd: None,
+});
+
+/// A bit for each descriptor: whether it may be in `State::opened`.
+static MARKS: [AtomicU64; DESCRIPTOR_MAX / 64] = [const { AtomicU64::new(0) }; DESCRIPTOR_MAX / 64];
+/// Whether relative paths may concern the tree.
+static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
+
+/// Makes the view show these devices. Called once.
+pub fn configure(configured: Vec<Config>) {
+    STATE.lock().configured = configured;
+    register_fork_handlers();
+}
+
+fn register_fork_handlers() {
+    extern "C" fn prepare() {
+        core::mem::forget(STATE.lock());
+    }
+    extern "C" fn after() {
+        // SAFETY: `prepare` has locked it in this thread, which is the one that forks.
+        unsafe { STATE.force_unlock() };
+    }
+    static ONCE: Once = Once::new();
+    // SAFETY: the handlers use statics only and do not unwind.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(Some(prepare), Some(after), Some(after));
+    });
+}
+
+/// The devices whose interface exists or has existed, and their tree.
+pub fn devices() -> Devices {
+    let mut state = STATE.lock();
+    let missing = |index: &usize| !state.found.contains(index);
+    let missing: Vec<_> = (0..state.configured.len()).filter(missing).collect();
+    if missing.is_empty()
+        && let Some(devices) = &state.devices
+    {
+        return devices.clone();
+    }
+    state.find(&missing)
+}
+
+impl State {
+    fn find(&mut self, missing: &[usize]) -> Devices {
+        let is_first = self.devices.is_none();
+        let mut known = self.devices.take().unwrap_or_default();
+        let mut shown = known.tree.devices().to_vec();
+        for index in missing {
+            let config = &self.configured[*index];
+            let Ok(description) = transport::describe(config) else {
+                continue;
+            };
+            self.found.push(*index);
+            shown.push(Shown {
+                name: config.name.clone(),
+                uverbs: FIRST_UVERBS + *index as u32,
+                netdev_path: kernel::netdev_path(&description.netdev),
+                parent: kernel::netdev_parent(&description.netdev),
+                netdev: description.netdev,
+            });
+        }
+        if shown.len() != known.configs.len() || is_first {
+            let configs = self
+                .found
+                .iter()
+                .map(|index| self.configured[*index].clone());
+            known = Devices {
+                configs: Arc::new(configs.collect()),
+                tree: Arc::new(Tree::new(shown, GID_TBL_LEN, rdma_cm())),
+            };
+        }
+        self.devices = Some(known.clone());
+        known
+    }
+}
+
+/// The connection manager's device.
+fn rdma_cm() -> Option<Character> {
+    None
+}
+
+/// Whether `fd` may lead to a file of the tree.
+#[inline]
+pub fn is_marked(fd: c_int) -> bool {
+    let Some(word) = MARKS.get(fd as usize / 64) else {
+        return false;
+    };
+    word.load(Ordering::Relaxed) >> (fd % 64) & 1 != 0
+}
+
+/// Whether relative paths may concern the tree.
+#[inline]
+pub fn tracks_cwd() -> bool {
+    TRACKS_CWD.load(Ordering::Relaxed)
+}
+
+/// Records what a descriptor leads to. False if its number is too large.
+pub fn add(fd: c_int, path: &str, node: Node) -> bool {
+    let Some(identity) = kernel::identity(fd) else {
+        return false;
+    };
+    let Some(word) = MARKS.get(fd as usize / 64) else {
+        return false;
+    };
+    let opened = Opened {
+        path: path.to_owned(),
+        node,
+        identity,
+        position: 0,
+    };
+    let mut state = STATE.lock();
+    state.opened.get_or_insert_default().insert(fd, opened);
+    word.fetch_or(1 << (fd % 64), Ordering::Relaxed);
+    true
+}
+
+/// What a descriptor leads to, if that is in the tree.
+pub fn opened(fd: c_int) -> Option<Opened> {
+    if !is_marked(fd) {
+        return None;
+    }
+    let identity = kernel::identity(fd);
+    let mut state = STATE.lock();
+    let opened = state.opened.get_or_insert_default();
+    let found = opened.get(&fd)?;
+    if Some(found.identity) == identity {
+        return Some(found.clone());
+    }
+    opened.remove(&fd);
+    MARKS[fd as usize / 64].fetch_and(!(1 << (fd % 64)), Ordering::Relaxed);
+    None
+}
+
+/// Sets how far getdents64(2) has come.
+pub fn set_position(fd: c_int, position: usize) {
+    let mut state = STATE.lock();
+    if let Some(opened) = state.opened.get_or_insert_default().get_mut(&fd) {
+        opened.position = position;
+    }
+}
+
+/// The working directory, where it concerns the tree.
+pub fn cwd() -> Option<String> {
+    if !tracks_cwd() {
+        return None;
+    }
+    let virtual_cwd = STATE.lock().cwd.clone();
+    virtual_cwd.or_else(kernel_cwd)
+}
+
+/// The working directory, if it is one of the tree that the kernel does not have.
+pub fn virtual_cwd() -> Option<String> {
+    tracks_cwd().then(|| STATE.lock().cwd.clone()).flatten()
+}
+
+fn kernel_cwd() -> Option<String> {
+    let cwd = kernel::cwd()?;
+    let concerns = super::paths::may_concern(cwd.as_bytes());
+    concerns.then_some(cwd)
+}
+
+/// Takes note that the program has changed its working directory: to a directory of the tree, or to one of the
+/// kernel's.
+pub fn set_cwd(directory: Option<String>) {
+    STATE.lock().cwd = directory.clone();
+    let tracks = directory.is_some() || kernel_cwd().is_some();
+    TRACKS_CWD.store(tracks, Ordering::Relaxed);
+}

@@ -1,0 +1,209 @@
+//! Directory streams over the tree (opendir(3)): a list of entries, taken when the stream is opened.
+//!
+//! A stream is an element of one array, so that one comparison tells these streams from libc's. The program
+//! uses a stream from one thread at a time, as readdir(3) demands.
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_char, c_int};
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::CString;
+
+use ibverbs_abi::Errno;
+use libc::{DIR, EMFILE, dirent};
+
+use super::tree::{Directory, Node};
+use super::{files, kernel, paths, state};
+
+/// The most streams that are open at a time.
+const STREAMS: usize = 256;
+
+/// An entry of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub name: CString,
+    pub inode: u64,
+    /// DT_DIR and the like.
+    pub kind: u8,
+}
+
+/// An open stream.
+struct Stream {
+    fd: c_int,
+    entries: Vec<Entry>,
+    position: usize,
+    /// What readdir has returned last.
+    current: dirent,
+}
+
+/// An element of the array of streams.
+struct Slot {
+    used: AtomicBool,
+    stream: UnsafeCell<Option<Stream>>,
+}
+
+// SAFETY: the content of a used slot is accessed only through the DIR pointer that one `open` has returned,
+// by one thread at a time, as readdir(3) demands of the program.
+unsafe impl Sync for Slot {}
+
+static SLOTS: [Slot; STREAMS] = [const {
+    Slot {
+        used: AtomicBool::new(false),
+        stream: UnsafeCell::new(None),
+    }
+}; STREAMS];
+
+/// The entries of the directory at `path`: those of the tree, and those of the kernel's directory if it has one
+/// there.
+pub fn entries(path: &str, directory: Directory) -> Vec<Entry> {
+    let join = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
+    let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
+    let mut found = vec![
+        Entry::new(".", files::inode(path), libc::DT_DIR),
+        Entry::new("..", files::inode(above), libc::DT_DIR),
+    ];
+    let own = state::devices().tree.entries(path, directory);
+    found.extend(
+        own.iter().map(|(name, node)| {
+            Entry::new(name, files::inode(&join(name)), files::entry_type(node))
+        }),
+    );
+    if paths::is_shared(&Node::Directory(directory)) {
+        for (name, inode, kind) in kernel::entries(path) {
+            if !found.iter().any(|entry| entry.name == name) {
+                found.push(Entry { name, inode, kind });
+            }
+        }
+    }
+    found
+}
+
+impl Entry {
+    fn new(name: &str, inode: u64, kind: u8) -> Entry {
+        Entry {
+            // Names of the tree have no NUL.
+            name: CString::new(name).unwrap_or_default(),
+            inode,
+            kind,
+        }
+    }
+
+    /// The structure that readdir(3) returns, as entry number `position`.
+    pub fn to_dirent(&self, position: usize) -> dirent {
+        // SAFETY: the structure consists of integers.
+        let mut entry: dirent = unsafe { core::mem::zeroed() };
+        entry.d_ino = self.inode;
+        entry.d_off = position as i64 + 1;
+        entry.d_type = self.kind;
+        let name = self.name.as_bytes_with_nul();
+        for (to, from) in entry.d_name.iter_mut().zip(name) {
+            *to = *from as c_char;
+        }
+        entry.d_reclen = record_len(name.len()) as u16;
+        entry
+    }
+}
+
+/// The length of a record with a name of so many bytes, the NUL included (getdents64(2)).
+pub fn record_len(name_len: usize) -> usize {
+    (core::mem::offset_of!(dirent, d_name) + name_len).next_multiple_of(8)
+}
+
+/// Makes a stream of a descriptor, which it then owns.
+pub fn open(fd: c_int, path: &str, directory: Directory) -> Result<*mut DIR, Errno> {
+    let free = |slot: &&Slot| !slot.used.swap(true, Ordering::Acquire);
+    let slot = SLOTS.iter().find(free).ok_or(Errno(EMFILE))?;
+    let stream = Stream {
+        fd,
+        entries: entries(path, directory),
+        position: 0,
+        current: Entry::new("", 0, 0).to_dirent(0),
+    };
+    // SAFETY: the slot was free, and `used` keeps other threads from it now.
+    unsafe { *slot.stream.get() = Some(stream) };
+    Ok(core::ptr::from_ref(slot).cast_mut().cast())
+}
+
+fn slot(dir: *mut DIR) -> Option<&'static Slot> {
+    let offset = dir.addr().wrapping_sub((&raw const SLOTS).addr());
+    SLOTS.get(offset / size_of::<Slot>())
+}
+
+/// Whether `dir` is a stream of [`open`].
+#[inline]
+pub fn is_ours(dir: *mut DIR) -> bool {
+    dir.addr().wrapping_sub((&raw const SLOTS).addr()) < size_of_val(&SLOTS)
+}
+
+/// Calls `action` with an open stream.
+///
+/// # Safety
+/// `dir` is from [`open`], not closed, and used by no other thread.
+unsafe fn with<T>(dir: *mut DIR, action: impl FnOnce(&mut Stream) -> T) -> Option<T> {
+    // SAFETY: the stream is used by this thread only, by this function's contract.
+    slot(dir)
+        .and_then(|slot| unsafe { (*slot.stream.get()).as_mut() })
+        .map(action)
+}
+
+/// The next entry, valid until the next call; None at the end.
+///
+/// # Safety
+/// As for [`with`].
+pub unsafe fn next(dir: *mut DIR) -> Option<*mut dirent> {
+    let next = |stream: &mut Stream| {
+        let entry = stream.entries.get(stream.position)?;
+        stream.current = entry.to_dirent(stream.position);
+        stream.position += 1;
+        Some(&raw mut stream.current)
+    };
+    // SAFETY: what `with` requires, this function requires of its caller.
+    unsafe { with(dir, next) }.flatten()
+}
+
+/// The position, which [`seek`] takes.
+///
+/// # Safety
+/// As for [`with`].
+pub unsafe fn tell(dir: *mut DIR) -> usize {
+    // SAFETY: what `with` requires, this function requires of its caller.
+    unsafe { with(dir, |stream| stream.position) }.unwrap_or(0)
+}
+
+/// Sets the position. The beginning reads the entries anew.
+///
+/// # Safety
+/// As for [`with`].
+pub unsafe fn seek(dir: *mut DIR, position: usize) {
+    let seek = |stream: &mut Stream| {
+        stream.position = position;
+        if position == 0
+            && let Some(opened) = state::opened(stream.fd)
+            && let Node::Directory(directory) = opened.node
+        {
+            stream.entries = entries(&opened.path, directory);
+        }
+    };
+    // SAFETY: what `with` requires, this function requires of its caller.
+    unsafe { with(dir, seek) };
+}
+
+/// The descriptor.
+///
+/// # Safety
+/// As for [`with`].
+pub unsafe fn descriptor(dir: *mut DIR) -> c_int {
+    // SAFETY: what `with` requires, this function requires of its caller.
+    unsafe { with(dir, |stream| stream.fd) }.unwrap_or(-1)
+}
+
+/// Closes the stream and returns its descriptor, which the caller closes.
+///
+/// # Safety
+/// As for [`with`], and `dir` is not used again.
+pub unsafe fn close(dir: *mut DIR) -> Option<c_int> {
+    let slot = slot(dir)?;
+    // SAFETY: the stream is used by this thread only, by this function's contract.
+    let stream = unsafe { (*slot.stream.get()).take() }?;
+    slot.used.store(false, Ordering::Release);
+    Some(stream.fd)
+}
