@@ -4,7 +4,8 @@
 //!
 //! The library that embeds it uses this crate's root only: [`parse_config`] reads `IBV_UROCE`,
 //! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
-//! `verbs_device` through whose ops table the library does everything else.
+//! `verbs_device` through whose ops table the library does everything else. [`install_view`] makes programs
+//! find the devices' files.
 //!
 //! | module | responsible for |
 //! |---|---|
@@ -20,9 +21,10 @@
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
+//! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `cancellation`, `config`, `random`, `sync`, `thread`, `wire` < `capture`, `engine` < `memory`, `transport` <
-//! `device` < `provider`. No module imports from a layer above its own
+//! Layers: `cancellation`, `config`, `random`, `sync`, `thread`, `wire` < `capture`, `engine` < `memory`,
+//! `transport` < `device` < `provider` < `view`. No module imports from a layer above its own
 //! (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what

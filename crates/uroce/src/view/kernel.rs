@@ -69,10 +69,12 @@ pub fn netdev_parent(name: &str) -> Option<String> {
 /// Whether this is the name of a PCI function: `0000:00:03.0`.
 fn is_pci_address(name: &str) -> bool {
     let is_hex = |text: &str, len| text.len() >= len && text.bytes().all(|c| c.is_ascii_hexdigit());
-    let parts: Vec<_> = name.split([':', '.']).collect();
-    matches!(parts[..], [domain, bus, device, function]
+    let Some((slot, function)) = name.split_once('.') else {
+        return false;
+    };
+    let parts: Vec<_> = slot.split(':').collect();
+    matches!(parts[..], [domain, bus, device]
         if is_hex(domain, 4) && is_hex(bus, 2) && is_hex(device, 2) && is_hex(function, 1))
-        && name.rfind(':') < name.rfind('.')
 }
 
 /// Device and inode of the file behind a descriptor.

@@ -44,10 +44,13 @@ pub fn may_concern(path: &[u8]) -> bool {
         let after = rest.strip_prefix(name);
         after.is_some_and(|after| matches!(after, [] | [b'/', ..]))
     };
-    rest.is_empty()
-        || rest_is(b"sys")
-        || rest_is(b"dev")
-        || rest.windows(3).any(|part| part == b"../")
+    rest.is_empty() || rest_is(b"sys") || rest_is(b"dev") || goes_up(path)
+}
+
+/// Whether a path has the name `..`, which is not its first.
+fn goes_up(path: &[u8]) -> bool {
+    let mut parts = path.windows(3).enumerate();
+    parts.any(|(at, part)| part == b"/.." && matches!(path.get(at + 3), None | Some(b'/')))
 }
 
 /// The directory of an absolute path without links; that of "/" is "/".
@@ -65,17 +68,19 @@ fn join(directory: &str, name: &str) -> String {
     }
 }
 
-/// An absolute path without `.`, `..` and doubled slashes, as if it had no links.
-fn lexical(path: &str) -> String {
+/// Whether an absolute path can lead to the tree: taken as if it had no links, or through links at a place from
+/// where it goes up again.
+fn concerns(tree: &Tree, path: &str) -> bool {
     let mut normal = String::from("/");
     for name in path.split('/') {
         match name {
             "" | "." => {}
+            ".." if normal.len() > 1 && tree.concerns(&normal) => return true,
             ".." => normal.truncate(parent(&normal).len()),
             name => normal = join(&normal, name),
         }
     }
-    normal
+    tree.concerns(&normal)
 }
 
 /// The state of a walk.
@@ -102,7 +107,7 @@ pub fn walk(tree: &Tree, links: &impl Links, from: &str, path: &str, follow: boo
     } else {
         format!("{from}/{path}")
     };
-    if path.is_empty() || !tree.concerns(&lexical(&whole)) {
+    if path.is_empty() || !concerns(tree, &whole) {
         return Found::Kernel;
     }
     let mut walk = Walk {
