@@ -26,8 +26,10 @@ pub fn is_requested() -> bool {
     false
 }
 
-/// Does nothing.
-pub fn hide_files() {}
+/// Nothing: there are no files to hide.
+pub fn hide_files() -> Option<core::convert::Infallible> {
+    None
+}
 
 /// The software devices of the library's list: none.
 #[derive(Default)]

@@ -19,8 +19,8 @@ struct State {
     gids: Vec<Option<GidEntry>>,
 }
 
-/// Reads the state of a device: that of the process's open device, or, if it is not open, what it would have.
-/// Indices of GIDs are those that the verbs report.
+/// Reads the state of a device: that of the process's open device, or, if it is not open, what it would
+/// have. Indices of GIDs are those that the verbs report.
 fn state(config: &Config) -> Result<State, Errno> {
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::ENODEV));
     let found = transport::describe(config).map_err(errno)?;

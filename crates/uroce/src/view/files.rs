@@ -1,8 +1,8 @@
 //! Descriptors for files of the tree, and what stat(2) says of them.
 //!
 //! A descriptor is a real one, so that poll(2), dup(2), fork(2) and read(2) work on it: behind it is an
-//! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be written
-//! to it.
+//! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be
+//! written to it.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::ffi::CString;

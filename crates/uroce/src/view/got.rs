@@ -2,8 +2,8 @@
 //! global offset tables (GOT), where the dynamic linker has written those of libc's.
 //!
 //! Invariants: an entry is one aligned word and is written by one store, so a thread that calls through it
-//! meanwhile calls one function or the other. Nothing is remembered about an object but that it was handled, so
-//! an object may be unloaded at any time. What another tool has redirected stays as it is.
+//! meanwhile calls one function or the other. Nothing is remembered about an object but that it was
+//! handled, so an object may be unloaded at any time. What another tool has redirected stays as it is.
 //!
 //! Left out: this library itself, libc and the dynamic linker, and other copies of this library, which are
 //! recognised by a note in their files.
@@ -280,8 +280,8 @@ impl Pass<'_> {
             .then_some((at, redirection.to.addr()))
     }
 
-    /// Whether an entry is what the dynamic linker makes it: not bound yet (it points into the object itself),
-    /// a function of libc, or `first`, the first definition that the program has.
+    /// Whether an entry is what the dynamic linker makes it: not bound yet (it points into the object
+    /// itself), a function of libc, or `first`, the first definition that the program has.
     fn is_libcs(&self, object: &Object, kind: u32, at: usize, first: usize) -> bool {
         // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
         let value = unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed);

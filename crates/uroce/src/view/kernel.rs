@@ -1,5 +1,5 @@
-//! What the view asks of the kernel: links and directories of sysfs, and what a descriptor leads to. Only for
-//! paths that may concern the tree.
+//! What the view asks of the kernel: links and directories of sysfs, and what a descriptor leads to. Only
+//! for paths that may concern the tree.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::mem::MaybeUninit;
@@ -128,8 +128,8 @@ pub fn entries(path: &str) -> Vec<(CString, u64, u8)> {
     if dir.is_null() {
         return found;
     }
-    // SAFETY: the directory is open until closedir, and used by this thread only. Its entries are valid until
-    // the next call.
+    // SAFETY: the directory is open until closedir, and used by this thread only. Its entries are valid
+    // until the next call.
     unsafe {
         while let Some(entry) = real::readdir(dir).as_ref() {
             let name = CStr::from_ptr(entry.d_name.as_ptr()).to_owned();

@@ -1,5 +1,5 @@
-//! The view: what the process sees of the devices in `/dev/infiniband` and `/sys`, as if a kernel driver stood
-//! behind them. Programs look there beside the verbs: UCX, Open MPI, NCCL, hwloc, ibstat and others.
+//! The view: what the process sees of the devices in `/dev/infiniband` and `/sys`, as if a kernel driver
+//! stood behind them. Programs look there beside the verbs: UCX, Open MPI, NCCL, hwloc, ibstat and others.
 //!
 //! The calls of the loaded objects that take paths are redirected to this library, which answers those for
 //! paths of its devices and passes all others on. Nothing is mounted and nothing is left in the file system;
@@ -44,9 +44,11 @@ use crate::config::Config;
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
-/// Shows these devices to the process: redirects the calls of all loaded objects. Must be called once at most.
+/// Shows these devices to the process: redirects the calls of all loaded objects. Must be called once at
+/// most.
 ///
-/// The devices are looked at when a program first looks for them. From now on this library cannot be unloaded.
+/// The devices are looked at when a program first looks for them. From now on this library cannot be
+/// unloaded.
 pub fn install(devices: Vec<Config>) {
     if devices.is_empty() || INSTALLED.load(Ordering::Acquire) {
         return;
@@ -93,8 +95,8 @@ fn stay_loaded() {
     unsafe { libc::dlopen(info.assume_init().dli_fname, FLAGS) };
 }
 
-/// Reads a file of the view for the library's own functions: `None` if the path does not lead to one. Else the
-/// file's text, or the errno value of the failure.
+/// Reads a file of the view for the library's own functions: `None` if the path does not lead to one. Else
+/// the file's text, or the errno value of the failure.
 pub fn read_file(path: &str) -> Option<Result<Vec<u8>, ibverbs_abi::Errno>> {
     if !is_installed() || !paths::may_concern(path.as_bytes()) {
         return None;

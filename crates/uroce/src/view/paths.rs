@@ -68,8 +68,8 @@ fn join(directory: &str, name: &str) -> String {
     }
 }
 
-/// Whether an absolute path can lead to the tree: taken as if it had no links, or through links at a place from
-/// where it goes up again.
+/// Whether an absolute path can lead to the tree: taken as if it had no links, or through links at a place
+/// from where it goes up again.
 fn concerns(tree: &Tree, path: &str) -> bool {
     let mut normal = String::from("/");
     for name in path.split('/') {

@@ -29,8 +29,8 @@ pub struct Opened {
     /// The path, without links.
     pub path: String,
     pub node: Node,
-    /// Device and inode of the file that stands behind the descriptor, by which a descriptor is recognised that
-    /// the program has closed and the kernel has given out again.
+    /// Device and inode of the file that stands behind the descriptor, by which a descriptor is recognised
+    /// that the program has closed and the kernel has given out again.
     identity: (u64, u64),
     /// The number of directory entries that getdents64(2) has returned.
     pub position: usize,
@@ -219,8 +219,8 @@ fn kernel_cwd() -> Option<String> {
     concerns.then_some(cwd)
 }
 
-/// Takes note that the program has changed its working directory: to a directory of the tree, or to one of the
-/// kernel's.
+/// Takes note that the program has changed its working directory: to a directory of the tree, or to one of
+/// the kernel's.
 pub fn set_cwd(directory: Option<String>) {
     STATE.lock().cwd = directory.clone();
     let tracks = directory.is_some() || kernel_cwd().is_some();

@@ -52,8 +52,8 @@ static SLOTS: [Slot; STREAMS] = [const {
     }
 }; STREAMS];
 
-/// The entries of the directory at `path`: those of the tree, and those of the kernel's directory if it has one
-/// there.
+/// The entries of the directory at `path`: those of the tree, and those of the kernel's directory if it has
+/// one there.
 pub fn entries(path: &str, directory: Directory) -> Vec<Entry> {
     let join = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
     let above = path.rsplit_once('/').map_or("/", |(above, _)| above);

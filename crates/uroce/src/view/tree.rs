@@ -372,9 +372,9 @@ impl Tree {
         Character::Uverbs(self.devices[device].uverbs)
     }
 
-    /// Whether a path that begins so can lead to a node of the tree: the path of an attachment, what is below
-    /// or above it, or a directory of sysfs that has links to devices. `path` has no `.`, `..` and doubled
-    /// slashes, but may have links.
+    /// Whether a path that begins so can lead to a node of the tree: the path of an attachment, what is
+    /// below or above it, or a directory of sysfs that has links to devices. `path` has no `.`, `..` and
+    /// doubled slashes, but may have links.
     pub fn concerns(&self, path: &str) -> bool {
         const WITH_LINKS: [&str; 4] = [
             "/sys/class/net",

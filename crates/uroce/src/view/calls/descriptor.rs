@@ -72,8 +72,9 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
     unsafe { real::write(fd, bytes, len) }
 }
 
-/// Goes to a directory of the tree: the kernel's, if it has that, too. Else the kernel's working directory becomes
-/// the nearest one above that exists, so that calls that are not redirected meet no directory of the program's.
+/// Goes to a directory of the tree: the kernel's, if it has that, too. Else the kernel's working directory
+/// becomes the nearest one above that exists, so that calls that are not redirected meet no directory of
+/// the program's.
 fn enter(path: &str, node: &Node) -> c_int {
     let _no_cancellation = cancellation::disable();
     let Node::Directory(directory) = node else {
@@ -93,7 +94,8 @@ fn enter(path: &str, node: &Node) -> c_int {
     result
 }
 
-/// Takes note of where the kernel's working directory is now, and returns the result of the call that changed it.
+/// Takes note of where the kernel's working directory is now, and returns the result of the call that
+/// changed it.
 fn entered(result: c_int) -> c_int {
     let errno = Errno::last();
     if result == 0 {
@@ -154,8 +156,8 @@ pub unsafe extern "C" fn getcwd(buf: *mut c_char, len: size_t) -> *mut c_char {
     if len < needed && !(buf.is_null() && len == 0) {
         return Errno(libc::ERANGE).null();
     }
-    // SAFETY: NULL asks for memory of the given length, or of the length needed; else the caller's buffer has
-    // `len` writable bytes. Both have room for the path.
+    // SAFETY: NULL asks for memory of the given length, or of the length needed; else the caller's buffer
+    // has `len` writable bytes. Both have room for the path.
     unsafe {
         let to = if buf.is_null() {
             libc::malloc(len.max(needed)).cast()

@@ -205,8 +205,8 @@ unsafe fn scan(
     let mut kept = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
         let record = entry.to_dirent(position);
-        // SAFETY: the caller passes a filter that accepts any entry; malloc's memory has room for the record,
-        // which the caller frees.
+        // SAFETY: the caller passes a filter that accepts any entry; malloc's memory has room for the
+        // record, which the caller frees.
         unsafe {
             if filter.is_some_and(|filter| filter(&record) == 0) {
                 continue;
@@ -219,8 +219,8 @@ unsafe fn scan(
             kept.push(copy.cast::<dirent>());
         }
     }
-    // SAFETY: malloc's memory has room for the pointers, and `list` is writable; qsort gets as many elements as
-    // there are, and the caller's function for elements of this type.
+    // SAFETY: malloc's memory has room for the pointers, and `list` is writable; qsort gets as many
+    // elements as there are, and the caller's function for elements of this type.
     unsafe {
         let array = libc::malloc((kept.len().max(1)) * size_of::<*mut dirent>());
         let array = array.cast::<*mut dirent>();

@@ -1,9 +1,9 @@
-//! The functions that redirected calls reach, one for each function of libc that takes a path, or a descriptor
-//! that may lead to the tree. Each of them decides whether the call concerns the tree ([`find`]), and else
-//! passes it on with its arguments and errno unchanged.
+//! The functions that redirected calls reach, one for each function of libc that takes a path, or a
+//! descriptor that may lead to the tree. Each of them decides whether the call concerns the tree
+//! ([`find`]), and else passes it on with its arguments and errno unchanged.
 //!
-//! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call that
-//! does not concern the tree takes no lock and allocates nothing.
+//! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call
+//! that does not concern the tree takes no lock and allocates nothing.
 
 mod descriptor;
 mod directory;

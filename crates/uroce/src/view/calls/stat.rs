@@ -130,8 +130,8 @@ pub unsafe extern "C" fn statx(
     }
 }
 
-/// stat(2) of programs built with a glibc before 2.33. The version of the structure is the only one that these
-/// machines have.
+/// stat(2) of programs built with a glibc before 2.33. The version of the structure is the only one that
+/// these machines have.
 ///
 /// # Safety
 /// As for stat(2).

@@ -168,7 +168,8 @@ fn join(directory: &CStr, name: &CStr) -> CString {
 /// Reads the names in an open directory, without `.` and `..`, and closes it.
 fn read_names(dir: *mut DIR) -> Vec<CString> {
     let mut names = Vec::new();
-    // SAFETY: the caller passes an open stream that it does not use again; a name is valid until the next call.
+    // SAFETY: the caller passes an open stream that it does not use again; a name is valid until the next
+    // call.
     unsafe {
         loop {
             let entry = readdir(dir);
@@ -290,7 +291,8 @@ pub unsafe extern "C" fn glob(
         return unsafe { real::glob(pattern, flags, on_error, found) };
     }
     let extended = found.cast::<Glob>();
-    // SAFETY: the caller passes what glob(3) accepts; the functions are of the types that GLOB_ALTDIRFUNC needs.
+    // SAFETY: the caller passes what glob(3) accepts; the functions are of the types that GLOB_ALTDIRFUNC
+    // needs.
     unsafe {
         (*extended).closedir = glob_closedir;
         (*extended).readdir = glob_readdir;
