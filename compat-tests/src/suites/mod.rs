@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::case::Case;
 use crate::rows;
 
+pub mod capture;
 pub mod completion;
 pub mod examples;
 pub mod symbols;
@@ -13,6 +14,7 @@ pub mod symbols;
 /// has no uroce, and its cases are left out.
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
+    cases.extend(capture::cases());
     cases.extend(completion::cases());
     cases.extend(examples::cases());
     cases.extend(rows::cases()?);
