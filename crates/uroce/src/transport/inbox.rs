@@ -256,6 +256,7 @@ impl Net {
 
     /// Checks a packet: headers, ICRC, destination, P_Key. Returns it with the identification that its sender
     /// used.
+    #[inline]
     fn verify<'a>(
         &self,
         arrival: &Arrival,
