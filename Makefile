@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-headers test-man test-providers test-badinput test-fork \
+TESTS := lint build test-unit test-cases test-man test-providers test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-uroce test-uroce-faults test-self test-vm test-vm-threads \
 	test-uroce-interop test-sources test-vm-fork test-without-uroce
@@ -148,8 +148,8 @@ test-unit: ## run the unit tests of the workspace
 test-abi: build ## compare symbols and their versions with the C library (test-unit compares layouts)
 	$(RUNNER) symbols
 
-test-headers: ## compare include/ with rdma-core's headers, and compile it with all warnings
-	compat-tests/headers/run
+test-headers: build ## compare include/ with rdma-core's headers, and compile it with all warnings
+	$(RUNNER) headers
 
 man: ## check the manual pages: form, references, prototypes, coverage
 	compat-tests/man/check.py

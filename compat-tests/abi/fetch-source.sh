@@ -6,14 +6,13 @@
 # The version is that of the installed libibverbs-dev. If the mirror no longer has it (mirrors drop files of
 # old releases), it is Debian 13's, whose providers have the same ABI 34.
 #
-# Environment: CACHE is the cache directory (default target/cache).
+# Environment: CACHE is the cache directory (default ~/.cache/libibverbs-rs).
 #
 # Apt uses separate directories and sources: the system's are not changed, and root is not needed. Tests read
 # rdma-core's files from the cache; they are never copied into this project.
 set -eu
 
-root=$(cd "$(dirname "$0")/../.." && pwd)
-cache=${CACHE:-${CARGO_TARGET_DIR:-$root/target}/cache}
+cache=${CACHE:-${LIBIBVERBS_RS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/libibverbs-rs}}
 
 say() {
     echo "fetch-source.sh: $*" >&2

@@ -17,6 +17,7 @@ pub mod case_file;
 pub mod child;
 pub mod compare;
 pub mod context;
+pub mod downloads;
 pub mod lines;
 pub mod normalise;
 pub mod output_checks;

@@ -8,6 +8,7 @@ use crate::rows;
 pub mod capture;
 pub mod completion;
 pub mod examples;
+pub mod headers;
 pub mod symbols;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
@@ -17,6 +18,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(capture::cases());
     cases.extend(completion::cases());
     cases.extend(examples::cases());
+    cases.extend(headers::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -1,0 +1,106 @@
+//! Fetches what cases need from the network, once: later runs take it from the cache directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::paths;
+
+const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+
+/// The contents of a package of a Debian release, unpacked, with its version in the file `version`. Apt
+/// uses sources and lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR
+/// is where to download from.
+pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, String> {
+    let cache = paths::downloads()
+        .map_err(|e| e.to_string())?
+        .join(cached_as);
+    if cache.join("version").exists() {
+        return Ok(cache);
+    }
+    println!("fetching {name} of Debian {release}");
+    if !Path::new(KEYS).exists() {
+        return Err(format!("{KEYS} is missing: run make deps"));
+    }
+    let work = cache.with_extension(format!("new-{}", std::process::id()));
+    let made = fetch(&work, release, name);
+    let moved = made.and_then(|root| {
+        // Another process may have been faster.
+        fs::rename(&root, &cache).or_else(|e| {
+            if cache.join("version").exists() {
+                Ok(())
+            } else {
+                Err(e.to_string())
+            }
+        })
+    });
+    let _ = fs::remove_dir_all(&work);
+    moved.map(|()| cache)
+}
+
+fn fetch(work: &Path, release: &str, name: &str) -> Result<PathBuf, String> {
+    let text = |e: std::io::Error| e.to_string();
+    for dir in ["lists/partial", "archives/partial", "deb", "root"] {
+        fs::create_dir_all(work.join(dir)).map_err(text)?;
+    }
+    let mirror = std::env::var("DEBIAN_MIRROR");
+    let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+    let sources = work.join("sources.list");
+    fs::write(
+        &sources,
+        format!("deb [signed-by={KEYS}] {mirror} {release} main\n"),
+    )
+    .map_err(text)?;
+    for command in [["update"].as_slice(), &["download", name]] {
+        let status = apt(work)
+            .args(command)
+            .current_dir(work.join("deb"))
+            .status()
+            .map_err(text)?;
+        if !status.success() {
+            return Err(format!("apt-get {}: {status}", command.join(" ")));
+        }
+    }
+    let file = fs::read_dir(work.join("deb")).map_err(text)?.next();
+    let file = file
+        .ok_or_else(|| format!("no package {name}"))?
+        .map_err(text)?
+        .path();
+    let root = work.join("root");
+    let unpacked = Command::new("dpkg")
+        .arg("-x")
+        .args([&file, &root])
+        .status()
+        .map_err(text)?;
+    let version = Command::new("dpkg-deb")
+        .arg("-f")
+        .arg(&file)
+        .arg("Version")
+        .output()
+        .map_err(text)?;
+    if !unpacked.success() || !version.status.success() {
+        return Err(format!("{} cannot be unpacked", file.display()));
+    }
+    fs::write(root.join("version"), &version.stdout).map_err(text)?;
+    Ok(root)
+}
+
+/// apt-get with directories of its own.
+fn apt(work: &Path) -> Command {
+    let mut command = Command::new("apt-get");
+    let option = |name: &str, path: &str| format!("{name}={}", work.join(path).display());
+    command.arg("-q").stdin(Stdio::null());
+    for option in [
+        option("Dir::Etc::SourceList", "sources.list"),
+        "Dir::Etc::SourceParts=-".into(),
+        option("Dir::State::Lists", "lists"),
+        "Dir::State::status=/dev/null".into(),
+        option("Dir::Cache", ""),
+        "APT::Sandbox::User=".into(),
+        "Acquire::Languages=none".into(),
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false".into(),
+    ] {
+        command.args(["-o", &option]);
+    }
+    command
+}
