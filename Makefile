@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-man test-providers test-badinput test-fork \
+TESTS := lint build test-unit test-cases test-providers test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-uroce test-uroce-faults test-self test-vm test-vm-threads \
 	test-uroce-interop test-sources test-vm-fork test-without-uroce
@@ -44,7 +44,7 @@ endif
 .PHONY: all rust build static examples deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
-.PHONY: test-headers test-man test-sources test-sources-pyverbs test-bench
+.PHONY: test-headers test-sources test-sources-pyverbs test-bench
 .PHONY: test-providers test-badinput test-fork test-vm-fork test-neigh test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-packages test-wheel test-static test-vm test-vm-threads test-self
 .PHONY: test-without-uroce test-uroce-devices test-uroce test-uroce-faults test-uroce-interop test-uroce-all
@@ -151,12 +151,8 @@ test-abi: build ## compare symbols and their versions with the C library (test-u
 test-headers: build ## compare include/ with rdma-core's headers, and compile it with all warnings
 	$(RUNNER) headers
 
-man: ## check the manual pages: form, references, prototypes, coverage
-	compat-tests/man/check.py
-
-test-man: ## the same, and check that altered pages are detected
-	compat-tests/man/selftest
-	compat-tests/man/check.py
+man: build ## check the manual pages: form, references, prototypes, coverage; altered pages are detected
+	$(RUNNER) man
 
 test-sources: build ## build Debian's programs and providers on our headers and library, and run them
 	scripts/install-deps sources

@@ -20,6 +20,7 @@ pub struct Report {
 struct State {
     finished: Vec<Finished>,
     total: usize,
+    times: BTreeMap<String, f64>,
 }
 
 impl Report {
@@ -30,6 +31,7 @@ impl Report {
             state: Mutex::new(State {
                 finished: Vec::new(),
                 total,
+                times: BTreeMap::new(),
             }),
         }
     }
@@ -45,6 +47,15 @@ impl Report {
         let width = state.total.to_string().len();
         println!("[{number:width$}/{}] {}", state.total, line(&case));
         state.finished.push(case);
+    }
+
+    /// Notes how long the process of a case took, in seconds.
+    pub fn took(&self, name: &str, seconds: f64) {
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        state.times.insert(name.into(), seconds);
     }
 
     /// A case that was expected reports others in its place.
@@ -66,6 +77,7 @@ impl Report {
         cases.sort_by(|a, b| a.name.cmp(&b.name));
         Summary {
             cases,
+            times: state.times,
             took: self.started.elapsed(),
         }
     }
@@ -84,6 +96,8 @@ fn line(case: &Finished) -> String {
 /// A run that has ended.
 pub struct Summary {
     pub cases: Vec<Finished>,
+    /// How long the processes of cases took, in seconds.
+    pub times: BTreeMap<String, f64>,
     pub took: Duration,
 }
 

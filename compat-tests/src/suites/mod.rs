@@ -9,6 +9,7 @@ pub mod capture;
 pub mod completion;
 pub mod examples;
 pub mod headers;
+pub mod man;
 pub mod symbols;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
@@ -19,6 +20,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(completion::cases());
     cases.extend(examples::cases());
     cases.extend(headers::cases());
+    cases.extend(man::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -1,0 +1,132 @@
+//! What the pages say of the programs' behaviour: environment variables, options, and messages.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::Checks;
+use super::headers::all;
+use super::interface::rust_sources;
+use super::mdoc::{Page, plain};
+use crate::verdict::Failure;
+
+const WRAPPER: &str = "crates/with-ibverbs-rs";
+
+/// The texts of the library's sources, without tests.
+fn sources(repo: &Path) -> Result<Vec<String>, Failure> {
+    let mut texts = Vec::new();
+    for dir in ["src", "crates"] {
+        for (path, text) in rust_sources(&repo.join(dir))? {
+            let relative = path
+                .strip_prefix(repo)
+                .unwrap_or(&path)
+                .to_string_lossy()
+                .into_owned();
+            if !relative.contains("tests") && !relative.starts_with(WRAPPER) {
+                let text = text
+                    .split("#[cfg(test)]\nmod tests")
+                    .next()
+                    .unwrap_or_default();
+                texts.push(text.to_string());
+            }
+        }
+    }
+    Ok(texts)
+}
+
+/// libibverbs-rs(7) lists exactly the environment variables that the sources read.
+pub fn environment(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
+    let (mut read, mut built) = (BTreeSet::new(), BTreeSet::new());
+    for text in sources(repo)? {
+        read.extend(all(
+            r#"\benv::(?:get|flag|var|var_os)\(\s*c?"(\w+)""#,
+            &text,
+        ));
+        built.extend(all(r#"option_env!\("(\w+)"\)"#, &text));
+    }
+    same_variables(page, &read, checks);
+    for name in &built {
+        let why = format!(
+            "{}: does not mention {name}, which the build reads",
+            page.file
+        );
+        checks.check(page.marked("Ev").contains(name.as_str()), why);
+    }
+    Ok(())
+}
+
+fn same_variables(page: &Page, read: &BTreeSet<String>, checks: &mut Checks) {
+    let shown: BTreeSet<String> = page
+        .items_of("ENVIRONMENT")
+        .into_iter()
+        .map(String::from)
+        .collect();
+    let (more, less) = (shown.difference(read), read.difference(&shown));
+    let (more, less): (Vec<_>, Vec<_>) = (more.collect(), less.collect());
+    let why = format!(
+        "{}: ENVIRONMENT lists {more:?}, which nothing reads, and lacks {less:?}",
+        page.file
+    );
+    checks.check(more.is_empty() && less.is_empty(), why);
+}
+
+/// with-ibverbs-rs(1) lists the options and variables of the program.
+pub fn wrapper(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
+    let text: String = rust_sources(&repo.join(WRAPPER))?
+        .into_iter()
+        .map(|(_, text)| text)
+        .collect();
+    let mut read = all(r#"\bvar\("([A-Z_]+)"\)"#, &text);
+    read.remove("PATH");
+    same_variables(page, &read, checks);
+    let options = all(r#"\bb"(--\w+)""#, &text);
+    let named: BTreeSet<String> = all(r"\bFl (-\w+)", &page.source)
+        .iter()
+        .map(|option| format!("-{option}"))
+        .collect();
+    let why = format!(
+        "{}: lists {named:?}, the program has {options:?}",
+        page.file
+    );
+    checks.check(options == named, why);
+    Ok(())
+}
+
+/// libibverbs-rs(7) lists exactly the messages that the sources print.
+pub fn messages(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
+    let mut printed = BTreeSet::new();
+    for text in sources(repo)? {
+        let found = all(r#""((?:Warning|Fatal): [^"%{\\]*)"#, &text);
+        printed.extend(found.iter().map(|message| message.trim_end().to_string()));
+    }
+    let items = page
+        .items
+        .iter()
+        .filter(|(section, _)| section == "DIAGNOSTICS");
+    let shown: BTreeSet<String> = items
+        .filter_map(|(_, words)| words.first())
+        .map(|text| {
+            plain(text)
+                .split('%')
+                .next()
+                .unwrap_or_default()
+                .to_string()
+        })
+        .map(|text| text.trim_end_matches([' ', '.']).to_string())
+        .collect();
+    let starts =
+        |known: &str, message: &str| known.starts_with(message.trim_end_matches([' ', '.']));
+    for message in &printed {
+        let listed = shown.iter().any(|known| starts(known, message));
+        let why = format!("{}: DIAGNOSTICS lacks the message «{message}»", page.file);
+        checks.check(listed, why);
+    }
+    for known in &shown {
+        let exists = printed.iter().any(|message| starts(known, message));
+        let why = format!(
+            "{}: the sources do not contain the message «{known}»",
+            page.file
+        );
+        checks.check(exists, why);
+    }
+    Ok(())
+}
