@@ -6,7 +6,7 @@
 
 use core::{
     ptr,
-    sync::atomic::{AtomicPtr, AtomicU32, Ordering},
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering},
 };
 
 use ibverbs_abi::Errno;
@@ -25,10 +25,15 @@ unsafe extern "C" {
     static stderr: *mut FILE;
 }
 
-/// Reads VERBS_LOG_LEVEL and opens VERBS_LOG_FILE. Called once, when the library is first used.
+/// Reads VERBS_LOG_LEVEL and opens VERBS_LOG_FILE, when the library is first used. Later calls do nothing, as
+/// in a child of fork whose parent was in the middle of the first one.
 ///
 /// The log stays off if no file is named or the file cannot be opened.
 pub fn init() {
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    if STARTED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     let Some(level) = env::get(c"VERBS_LOG_LEVEL") else {
         return;
     };

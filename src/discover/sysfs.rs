@@ -4,7 +4,7 @@ use core::{
     ffi::{CStr, c_char, c_int},
     fmt, slice,
 };
-use once_cell::sync::OnceCell;
+use once_cell::race::OnceBox;
 use std::{borrow::Cow, os::fd::AsFd};
 
 use ibverbs_abi::Errno;
@@ -15,15 +15,16 @@ use super::stack_path::StackPath;
 use crate::{env, sys};
 
 /// sysfs's mount point: SYSFS_PATH if the environment is trusted, else /sys. Determined by the first call.
+/// Never blocks, so that a child of fork can call it whatever its parent's threads were doing.
 pub fn path() -> &'static CStr {
-    static PATH: OnceCell<Cow<CStr>> = OnceCell::new();
+    static PATH: OnceBox<Cow<CStr>> = OnceBox::new();
     PATH.get_or_init(|| {
         let env = if env::trusted() {
             env::get(c"SYSFS_PATH")
         } else {
             None
         };
-        env.map_or(Cow::Borrowed(c"/sys"), |env| Cow::Owned(mount_point(env)))
+        Box::new(env.map_or(Cow::Borrowed(c"/sys"), |env| Cow::Owned(mount_point(env))))
     })
 }
 

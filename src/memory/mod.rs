@@ -14,7 +14,7 @@
 
 mod advice;
 mod fork;
-mod lock;
+pub mod lock;
 pub mod memlock;
 mod page_size;
 mod ranges;

@@ -21,6 +21,15 @@ pub unsafe fn of_context<'a>(_context: *mut ibv_context) -> Option<&'a verbs_sof
     None
 }
 
+/// Does nothing.
+pub fn before_fork() {}
+
+/// Does nothing.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn after_fork(_is_child: bool) {}
+
 /// Always false: nothing asks for software devices.
 pub fn is_requested() -> bool {
     false

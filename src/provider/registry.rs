@@ -5,11 +5,10 @@
 //! provider, and [`drivers`] returns a copy.
 
 use core::ffi::CStr;
-use std::sync::Mutex;
 
 use ibverbs_abi::verbs_device_ops;
 
-use crate::sys::lock;
+use crate::memory::lock::ForkLock;
 
 /// A registered driver.
 #[derive(Clone, Copy)]
@@ -53,10 +52,26 @@ struct Registry {
     rank: u32,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
+static REGISTRY: ForkLock<Registry> = ForkLock::new(Registry {
     drivers: Vec::new(),
     rank: 0,
 });
+
+/// Calls `work` with the registry. It must not call this function, nor anything outside this file.
+fn while_locked<R: Default>(work: impl FnOnce(&mut Registry) -> R) -> R {
+    // Not locked by this thread already, unless a signal handler loads a provider: that gets nothing.
+    REGISTRY.with(work).unwrap_or_default()
+}
+
+/// Takes the lock, so that a child of fork finds it free. [`after_fork`] releases it.
+pub fn before_fork() {
+    REGISTRY.prepare_fork(|_| ());
+}
+
+/// Releases the lock in the parent and in the child; called by the thread that forked.
+pub fn after_fork() {
+    REGISTRY.after_fork();
+}
 
 /// Registers a provider's driver. NULL is ignored. Any thread may call it.
 ///
@@ -65,9 +80,7 @@ static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
 pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
     // SAFETY: `ops` is NULL or a table that stays valid, as the caller promises.
     if let Some(ops) = unsafe { ops.as_ref() } {
-        let mut registry = lock(&REGISTRY);
-        let rank = registry.rank;
-        insert(&mut registry.drivers, ops, rank);
+        while_locked(|registry| insert(&mut registry.drivers, ops, registry.rank));
     }
 }
 
@@ -81,29 +94,33 @@ fn insert(drivers: &mut Vec<Driver>, ops: &'static verbs_device_ops, rank: u32) 
 /// Runs `load`. Drivers that register during it get the rank `rank`, drivers that register later get
 /// the rank `after`. Drivers are ordered by rank, and within a rank by the time of registration.
 pub fn ranked(rank: u32, after: u32, load: impl FnOnce()) {
-    lock(&REGISTRY).rank = rank;
+    while_locked(|registry| registry.rank = rank);
     load();
-    lock(&REGISTRY).rank = after;
+    while_locked(|registry| registry.rank = after);
 }
 
 /// All registered drivers, in the order in which devices are offered to them.
 pub fn drivers() -> Vec<Driver> {
-    lock(&REGISTRY).drivers.clone()
+    while_locked(|registry| registry.drivers.clone())
 }
 
 /// How many drivers have registered.
 pub fn count() -> usize {
-    lock(&REGISTRY).drivers.len()
+    while_locked(|registry| registry.drivers.len())
 }
 
 /// The drivers that registered after the first `count`, in the order of [`drivers`].
 pub fn drivers_since(count: usize) -> Vec<Driver> {
-    lock(&REGISTRY)
-        .drivers
-        .iter()
-        .filter(|driver| driver.serial >= count)
-        .copied()
-        .collect()
+    while_locked(|registry| {
+        let since = registry.drivers.iter().filter(|d| d.serial >= count);
+        since.copied().collect()
+    })
+}
+
+/// Calls `work` with the registry locked.
+#[cfg(test)]
+pub fn lock_during(work: impl FnOnce()) {
+    while_locked(|_| work());
 }
 
 #[cfg(test)]

@@ -85,6 +85,20 @@ unsafe fn of_context_without_descriptor<'a>(
     unsafe { of_device((*context).device) }
 }
 
+/// Takes the locks that a child of fork needs. [`after_fork`] releases them.
+pub fn before_fork() {
+    uroce::before_fork();
+}
+
+/// Releases the locks in the parent and in the child, which also gives up what it has inherited.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork(is_child: bool) {
+    // SAFETY: `before_fork` called uroce's in this thread.
+    unsafe { uroce::after_fork(is_child) };
+}
+
 /// The value of IBV_UROCE, if it asks for devices. A privileged program gets none.
 fn requested() -> Option<&'static CStr> {
     let value = env::get(c"IBV_UROCE").filter(|_| env::trusted())?;

@@ -7,13 +7,13 @@ use core::{
 };
 use ibverbs_abi::Errno;
 use std::os::fd::IntoRawFd;
-use std::sync::Mutex;
 
 use ibverbs_abi::{
     _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
     verbs_device, verbs_sysfs_dev,
 };
 
+use super::fork::ListLock;
 use super::{cq, device_attr, port, srq};
 use crate::{
     discover::{self, sysfs},
@@ -24,7 +24,7 @@ use crate::{
         ops::ops,
         software::{self, SoftwareDevices},
     },
-    sys::{self, lock},
+    sys,
     uverbs::{self, cmd::device::alloc_async_fd, state::state},
 };
 
@@ -41,13 +41,12 @@ struct Devices {
     list: DeviceList,
 }
 
-static DEVICES: Mutex<Devices> = Mutex::new(Devices {
-    initialized: false,
-    software_requested: false,
-    limit_unchecked: false,
-    software: SoftwareDevices::new(),
-    list: DeviceList::new(),
-});
+static DEVICES: ListLock<Devices> = ListLock::new(Devices::new(), Devices::new);
+
+/// Called in the child by the thread that forked.
+pub fn after_fork_in_child() {
+    DEVICES.after_fork_in_child();
+}
 
 /// The ops that the library itself puts into each context.
 static LIBRARY: LibraryOps = LibraryOps {
@@ -69,7 +68,8 @@ unsafe extern "C" fn compat_query_port(
     unsafe { port::ibv_query_port(context, port_num, port_attr.cast()) }
 }
 
-/// Reads the environment and opens the log. Runs once, when a program first requests the device list.
+/// Reads the environment and opens the log. Runs once, when a program first requests the device list; again
+/// in a child of fork whose parent was running it.
 /// `check_limit`: warn if RLIMIT_MEMLOCK is low.
 fn initialize(check_limit: bool) {
     if env::flag(c"RDMAV_FORK_SAFE") || env::flag(c"IBV_FORK_SAFE") {
@@ -90,6 +90,16 @@ fn initialize(check_limit: bool) {
 }
 
 impl Devices {
+    const fn new() -> Devices {
+        Devices {
+            initialized: false,
+            software_requested: false,
+            limit_unchecked: false,
+            software: SoftwareDevices::new(),
+            list: DeviceList::new(),
+        }
+    }
+
     /// [`initialize`], once. With software devices RLIMIT_MEMLOCK is checked only when there is a device of
     /// the kernel too: software devices do not pin memory.
     fn ensure_initialized(&mut self) {
@@ -134,7 +144,7 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     let num_devices = unsafe { num_devices.as_mut() }.unwrap_or(&mut unused);
     *num_devices = 0;
 
-    let mut known = lock(&DEVICES);
+    let mut known = DEVICES.lock();
     known.ensure_initialized();
     let (software, kernel) = match known.refresh() {
         Ok(counts) => counts,
@@ -208,7 +218,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
         return 0;
     };
     {
-        let _lock = lock(&DEVICES);
+        let _lock = DEVICES.lock();
         // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
         unsafe {
             if (*sysfs).flags & VSYSFS_READ_NODE_GUID != 0 {
@@ -220,7 +230,7 @@ pub unsafe extern "C" fn ibv_get_device_guid(device: *mut ibv_device) -> u64 {
     let Some(guid) = (unsafe { discover::node_guid(sysfs) }) else {
         return 0;
     };
-    let _lock = lock(&DEVICES);
+    let _lock = DEVICES.lock();
     // SAFETY: the sysfs part lives as long as the device; the lock protects these two members.
     unsafe {
         (*sysfs).node_guid = guid;
@@ -392,4 +402,10 @@ unsafe fn import(device: *mut ibv_device, cmd_fd: c_int) -> *mut ibv_context {
             None => Errno(libc::EOPNOTSUPP).null(),
         }
     }
+}
+
+/// Locks the device list.
+#[cfg(test)]
+pub fn lock_list() -> impl Sized {
+    DEVICES.lock()
 }

@@ -18,6 +18,7 @@ pub mod dmah;
 pub mod driver;
 pub mod ece;
 pub mod event;
+mod fork;
 pub mod gid;
 pub mod gid_sysfs;
 pub mod gid_table;

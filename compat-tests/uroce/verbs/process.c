@@ -1,5 +1,7 @@
 /* Resources that a process uses, and the effects of fork. */
 #include <dirent.h>
+#include <pthread.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include "check.h"
@@ -99,6 +101,93 @@ static void forks(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+/* Locks that a thread of the parent holds while another one forks. */
+struct held {
+	struct ibv_qp_ex *qp;
+	struct ibv_cq_ex *cq;
+	pthread_barrier_t barrier;
+};
+
+static void *hold(void *arg)
+{
+	struct held *held = arg;
+
+	ibv_wr_start(held->qp);
+	pthread_barrier_wait(&held->barrier);
+	pthread_barrier_wait(&held->barrier);
+	ibv_wr_abort(held->qp);
+	return NULL;
+}
+
+static int open_sockets(struct ibv_comp_channel *channel)
+{
+	int count = 0, type;
+
+	for (int fd = 3; fd < 1024; fd++) {
+		socklen_t len = sizeof(type);
+
+		if (fd != channel->context->async_fd && fd != channel->fd &&
+		    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0)
+			count++;
+	}
+	return count;
+}
+
+/* In the child: nothing of the parent's is read, written or waited for. */
+static int child_of_threads(struct held *held, struct ibv_comp_channel *channel)
+{
+	struct ibv_poll_cq_attr attr = {};
+	struct ibv_async_event event;
+	struct ibv_cq *cq;
+	void *context;
+
+	alarm(20);
+	failures = 0;
+	ibv_wr_start(held->qp);
+	ibv_wr_send(held->qp);
+	ibv_wr_set_sge(held->qp, 0, 0, 0);
+	CHECK(ibv_wr_complete(held->qp) == EACCES);
+	ibv_wr_start(held->qp);
+	ibv_wr_abort(held->qp);
+	CHECK(ibv_start_poll(held->cq, &attr) == EACCES);
+	ibv_end_poll(held->cq);
+	CHECK(open_sockets(channel) == 0);
+	CHECK(ibv_get_cq_event(channel, &cq, &context) == -1);
+	CHECK(ibv_get_async_event(channel->context, &event) == -1);
+	CHECK(send(channel->fd, "", 1, MSG_NOSIGNAL) == -1 && errno == EPIPE);
+	CHECK(ibv_destroy_qp(&held->qp->qp_base) == 0);
+	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(held->cq)) == 0);
+	CHECK(ibv_destroy_comp_channel(channel) == 0);
+	return failures;
+}
+
+/* A child of a program whose other threads are in the middle of verbs. */
+static void forks_with_threads(struct rig *rig)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_cq_init_attr_ex attr = { .cqe = 4, .channel = channel };
+	struct held held = { .qp = ibv_qp_to_qp_ex(make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_SEND, NULL)),
+			     .cq = ibv_create_cq_ex(rig->context, &attr) };
+	int status = -1;
+	pthread_t thread;
+	pid_t pid;
+
+	NEED(channel && held.cq && open_sockets(channel) > 0);
+	NEED(pthread_barrier_init(&held.barrier, NULL, 2) == 0);
+	NEED(pthread_create(&thread, NULL, hold, &held) == 0);
+	pthread_barrier_wait(&held.barrier);
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(child_of_threads(&held, channel));
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	pthread_barrier_wait(&held.barrier);
+	NEED(pthread_join(thread, NULL) == 0);
+	CHECK(ibv_destroy_qp(&held.qp->qp_base) == 0);
+	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(held.cq)) == 0);
+	CHECK(ibv_destroy_comp_channel(channel) == 0);
+}
+
 enum {
 	LAST = 16
 };
@@ -158,6 +247,7 @@ void check_process(void)
 	set_up(&rig);
 	many(&rig);
 	forks(&rig);
+	forks_with_threads(&rig);
 	leaves(&rig);
 	tear_down(&rig);
 }

@@ -112,6 +112,12 @@ pub fn write(fd: RawFd, bytes: &[u8]) -> isize {
     unsafe { libc::syscall(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()) as isize }
 }
 
+/// close(2).
+pub fn close(fd: RawFd) {
+    // SAFETY: close takes no pointers; the caller owns the descriptor.
+    unsafe { libc::syscall(libc::SYS_close, fd) };
+}
+
 /// msync(2) with MS_SYNC.
 pub fn msync(start: usize, len: usize) -> c_int {
     // SAFETY: msync writes pages to their file and changes nothing in memory, whatever the range is.

@@ -5,13 +5,15 @@
 //! The library that embeds it uses this crate's root only: [`parse_config`] reads `IBV_UROCE`,
 //! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
 //! `verbs_device` through whose ops table the library does everything else. [`install_view`] makes programs
-//! find the devices' files.
+//! find the devices' files. The library's fork handlers call [`before_fork`] and [`after_fork`].
 //!
 //! | module | responsible for |
 //! |---|---|
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured. Pure |
+//! | `descriptors` | the file descriptors of uroce, which a child of fork gives up |
+//! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
 //! | `thread` | threads of the library |
@@ -23,9 +25,9 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `cancellation`, `config`, `random`, `sync`, `thread`, `wire` < `capture`, `engine` < `memory`,
-//! `transport` < `device` < `provider` < `view`. No module imports from a layer above its own
-//! (`scripts/lint-layers`).
+//! Layers: `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
+//! `capture`, `engine` < `memory`, `transport` < `device` < `provider` < `view`. No module imports from a
+//! layer above its own (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets and benches drive directly; it promises no stability.
@@ -35,11 +37,13 @@
 mod cancellation;
 mod capture;
 mod config;
+mod descriptors;
 mod device;
 mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod memory;
+mod process;
 mod provider;
 mod random;
 mod sync;
@@ -50,6 +54,7 @@ mod wire;
 
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
+pub use device::fork::{after_fork, before_fork};
 pub use provider::new_device;
 pub use transport::check;
 pub use view::{

@@ -7,12 +7,12 @@
 use crate::sync::Mutex;
 
 /// Random bytes that have not been used yet: the first `left` ones.
-struct Pool {
+pub(crate) struct Pool {
     bytes: [u8; 256],
     left: usize,
 }
 
-static POOL: Mutex<Pool> = Mutex::new(Pool {
+pub(crate) static POOL: Mutex<Pool> = Mutex::new(Pool {
     bytes: [0; 256],
     left: 0,
 });

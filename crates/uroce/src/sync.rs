@@ -83,6 +83,14 @@ unsafe impl RawMutexTimed for RawMutex {
     }
 }
 
+#[cfg(test)]
+impl RawMutex {
+    /// Whether a thread has found the lock taken, and blocks or is about to.
+    pub fn is_contended(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == CONTENDED
+    }
+}
+
 impl RawMutex {
     #[cold]
     fn lock_contended(&self) {
@@ -185,7 +193,7 @@ mod tests {
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| drop(lock.lock()));
             // SAFETY: reads the word of a lock that outlives this scope.
-            while unsafe { lock.raw() }.0.load(Ordering::Relaxed) != CONTENDED {
+            while !unsafe { lock.raw() }.is_contended() {
                 std::thread::yield_now();
             }
             drop(guard);

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 use std::net::IpAddr;
+use std::os::fd::RawFd;
 
 use ibverbs_abi::Errno;
 
@@ -30,6 +31,11 @@ impl RtnlClient {
             socket,
             sequence: 0,
         })
+    }
+
+    /// The socket's descriptor, owned by the client.
+    pub fn fd(&self) -> RawFd {
+        self.socket.fd()
     }
 
     /// All interfaces.

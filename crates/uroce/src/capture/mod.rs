@@ -42,10 +42,12 @@ use crate::sync::Mutex;
 static SETTINGS: OnceLock<CaptureSettings> = OnceLock::new();
 
 /// The capture of this process, once a device was opened. Locked across a fork.
-static CURRENT: Mutex<Option<Arc<Capture>>> = Mutex::new(None);
+pub(crate) static CURRENT: Mutex<Option<Arc<Capture>>> = Mutex::new(None);
 
 /// From now on devices that are opened record their packets. Later calls have no effect.
 pub fn start_capture(settings: CaptureSettings) {
+    // Locked across a fork: no child inherits settings that are half set.
+    let _current = CURRENT.lock();
     let _ = SETTINGS.set(settings);
 }
 

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,9 +28,9 @@ use ibverbs_abi::{
 use rustc_hash::FxHashMap;
 
 use super::wait::Waker;
-use crate::sync::Mutex;
-
 use crate::cancellation;
+use crate::descriptors::{self, Owned, ProgramFd};
+use crate::sync::Mutex;
 
 /// A record as a program reads it: the bytes of the type.
 ///
@@ -84,9 +84,9 @@ struct EventState<R> {
 /// A queue of records. Thread-safe.
 pub struct EventQueue<R> {
     /// The end that records are written to.
-    writer: OwnedFd,
-    /// The program's end. Not owned; open as long as the queue has sources.
-    reader: RawFd,
+    writer: Owned<OwnedFd>,
+    /// The program's end. Open as long as the queue has sources.
+    reader: ProgramFd,
     state: Mutex<EventState<R>>,
     /// There are records in the backlog. Written with `state` locked.
     has_backlog: AtomicBool,
@@ -102,19 +102,13 @@ pub type CompletionEvents = EventQueue<ib_uverbs_comp_event_desc>;
 impl<R: Record> EventQueue<R> {
     /// A queue, and the program's descriptor. The caller owns the descriptor, and closes it after all
     /// sources are closed. `waker` is called when the first record goes into the backlog. Fails as
-    /// socketpair(2) does.
+    /// [`descriptors::open_event_pair`].
     pub fn new(waker: Arc<Waker>) -> io::Result<(EventQueue<R>, RawFd)> {
-        let mut fds = [-1; 2];
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: `fds` has room for two descriptors.
-        if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: socketpair has just opened it, and nothing else knows it.
-        let writer = unsafe { OwnedFd::from_raw_fd(fds[0]) };
+        let (writer, reader) = descriptors::open_event_pair()?;
+        let number = reader.number();
         let queue = EventQueue {
             writer,
-            reader: fds[1],
+            reader,
             state: Mutex::new(EventState {
                 sources: FxHashMap::default(),
                 backlog: VecDeque::new(),
@@ -123,7 +117,7 @@ impl<R: Record> EventQueue<R> {
             has_backlog: AtomicBool::new(false),
             waker,
         };
-        Ok((queue, fds[1]))
+        Ok((queue, number))
     }
 
     /// Adds a source that can raise `kinds` different records. Reserves the memory that they need.
@@ -245,7 +239,12 @@ impl<R: Record> EventQueue<R> {
             // SAFETY: `record` has room for one; recv writes no more than that.
             let got = unsafe {
                 let bytes = record.as_mut_ptr().cast();
-                libc::recv(self.reader, bytes, size_of::<R>(), libc::MSG_DONTWAIT)
+                libc::recv(
+                    self.reader.number(),
+                    bytes,
+                    size_of::<R>(),
+                    libc::MSG_DONTWAIT,
+                )
             };
             if got == size_of::<R>() as isize {
                 // SAFETY: recv has written all bytes, and `Record` says that every bit pattern is a

@@ -78,12 +78,12 @@ struct Slot {
     counts: Option<(Kind, Arc<ObjectCounts>)>,
 }
 
-struct Table {
+pub(super) struct Table {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
-static TABLE: Mutex<Table> = Mutex::new(Table {
+pub(super) static TABLE: Mutex<Table> = Mutex::new(Table {
     slots: Vec::new(),
     free: Vec::new(),
 });

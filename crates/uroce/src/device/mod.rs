@@ -42,8 +42,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Once};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
@@ -54,6 +54,7 @@ use crate::capture;
 use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::memory::Memory;
+use crate::process;
 use crate::sync::{Mutex, RwLock};
 use crate::thread;
 use crate::transport::{Net, NetChange, Outbox};
@@ -99,7 +100,7 @@ pub struct Device {
     link_downed: AtomicU64,
     /// How many objects of each kind the process has.
     pub objects: Arc<ObjectCounts>,
-    /// [`fork::generation`] when the device was opened.
+    /// [`process::generation`] when the device was opened.
     generation: u32,
     timers: Mutex<Timers>,
     /// Queue pairs that have something to send, which was deferred.
@@ -129,10 +130,9 @@ impl Device {
     /// the first. Each call needs a [`Device::close`]. Fails with the error of the first system call that
     /// does, or as [`crate::check`].
     pub fn open(config: &Config) -> io::Result<Arc<Device>> {
-        fork::register_handlers();
-        register_exit_handler();
         let mut open_devices = OPEN_DEVICES.lock();
-        let generation = fork::generation();
+        register_exit_handler();
+        let generation = process::generation();
         // Devices that a parent process opened: leaked, as their threads and sockets are the parent's.
         let inherited = |open: &OpenDevice| open.device.generation != generation;
         while let Some(at) = open_devices.iter().position(inherited) {
@@ -217,7 +217,7 @@ impl Device {
 
     /// Whether this process opened the device, as opposed to having inherited it through fork.
     pub fn owned_by_this_process(&self) -> bool {
-        self.generation == fork::generation()
+        self.generation == process::generation()
     }
 
     /// A number for a new protection domain or SRQ, unique within the device until 2^32 have been created.
@@ -396,14 +396,15 @@ impl Device {
 }
 
 /// Lets the process send deferred packets when it exits: a program may exit as soon as it has its last
-/// message, without destroying anything, and its peers wait for the ACK.
+/// message, without destroying anything, and its peers wait for the ACK. Called with [`OPEN_DEVICES`]
+/// locked, so that a fork never finds the handler half registered.
 fn register_exit_handler() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if !REGISTERED.swap(true, Ordering::Relaxed) {
         // SAFETY: `at_exit` uses statics only, blocks on no lock and does not unwind, so it may run at
         // exit.
         unsafe { libc::atexit(at_exit) };
-    });
+    }
 }
 
 extern "C" fn at_exit() {

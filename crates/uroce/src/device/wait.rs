@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::cancellation;
+use crate::descriptors::{self, Owned};
 
 /// Wakes up a thread that blocks in [`readable`], through an eventfd.
 pub struct Waker {
-    eventfd: OwnedFd,
+    eventfd: Owned<OwnedFd>,
     /// The eventfd is readable, or about to be: a further wakeup needs no system call.
     is_set: AtomicBool,
 }
@@ -17,14 +18,17 @@ pub struct Waker {
 impl Waker {
     /// Opens the eventfd. Fails as eventfd(2) does.
     pub fn new() -> io::Result<Waker> {
-        // SAFETY: eventfd takes no pointers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        if fd == -1 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Waker {
+        let eventfd = descriptors::open(|| {
+            // SAFETY: eventfd takes no pointers.
+            let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+            if fd == -1 {
+                return Err(io::Error::last_os_error());
+            }
             // SAFETY: eventfd has just opened it, and nothing else knows it.
-            eventfd: unsafe { OwnedFd::from_raw_fd(fd) },
+            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+        })?;
+        Ok(Waker {
+            eventfd,
             is_set: AtomicBool::new(false),
         })
     }

@@ -65,12 +65,13 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 }
 
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    // SAFETY: the caller passes a live queue, and is the thread that has called start_poll, which locked
-    // it.
-    unsafe {
-        if let Some(polling) = &object(cq.cast()).polling {
-            polling.unlock();
-        }
+    // SAFETY: the caller passes a live queue.
+    let object = unsafe { object(cq.cast()) };
+    if let Some(polling) = &object.polling
+        && object.check().is_ok()
+    {
+        // SAFETY: this thread has called start_poll, which locked it.
+        unsafe { polling.unlock() };
     }
 }
 

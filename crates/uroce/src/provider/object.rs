@@ -8,6 +8,7 @@
 //! make sure of that: to destroy an object that another one uses fails with EBUSY.
 
 use core::cell::UnsafeCell;
+use core::mem::ManuallyDrop;
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU32, Ordering};
 
@@ -15,6 +16,7 @@ use ibverbs_abi::Errno;
 use libc::{EBUSY, pthread_cond_t, pthread_mutex_t};
 
 use super::ffi::Result;
+use crate::process;
 
 /// A public structure of verbs.h for which all zeros are a valid value.
 ///
@@ -52,7 +54,9 @@ pub struct Object<B, T> {
 /// What is allocated for an object; see [`Object::alloc`].
 #[repr(C)]
 struct Allocation<B, T> {
-    _room: [usize; 2],
+    /// The generation of the process that created the object; and the room that [`Object::alloc`] names.
+    generation: usize,
+    _room: usize,
     object: Object<B, T>,
 }
 
@@ -71,7 +75,8 @@ impl<B, T> Object<B, T> {
     /// would jump through an address of malloc's.
     pub fn alloc(public: B, private: T) -> *mut B {
         let allocation = Box::into_raw(Box::new(Allocation {
-            _room: [0; 2],
+            generation: process::generation() as usize,
+            _room: 0,
             object: Object::new(public, private),
         }));
         // SAFETY: `allocation` is valid; this takes the address of a field.
@@ -88,16 +93,23 @@ impl<B, T> Object<B, T> {
         unsafe { &*public.cast() }
     }
 
-    /// Frees an object.
+    /// Frees an object. In a child of the process that created it, its private part is not dropped: another
+    /// thread of the parent may have been changing it during the fork.
     ///
     /// # Safety
     /// `public` is from [`Object::alloc`] of this type, and neither it nor a reference to it is used
     /// afterwards.
     pub unsafe fn free(public: *mut B) {
         let before = core::mem::offset_of!(Allocation<B, T>, object);
+        let allocation = public.wrapping_byte_sub(before);
         // SAFETY: `alloc` made it from the box of an allocation, and the caller gives up the only use of
-        // it.
-        drop(unsafe { Box::from_raw(public.byte_sub(before).cast::<Allocation<B, T>>()) });
+        // it. ManuallyDrop has the layout of what it contains.
+        let mut allocation =
+            unsafe { Box::from_raw(allocation.cast::<ManuallyDrop<Allocation<B, T>>>()) };
+        if allocation.generation == process::generation() as usize {
+            // SAFETY: the value is not used after this.
+            unsafe { ManuallyDrop::drop(&mut allocation) };
+        }
     }
 
     /// Drops the private part of an object whose context is closed. The public structure stays readable,

@@ -1,13 +1,15 @@
 //! Extended queue pairs: work requests that the program builds by function calls (ibv_wr_post(3)).
 //!
 //! Invariant: from `wr_start` to `wr_complete` or `wr_abort` a thread holds the lock of the queue pair's
-//! [`WrSession`], and only that thread uses the requests in it.
+//! [`WrSession`], and only that thread uses the requests in it. A child of fork never uses them: another
+//! thread of its parent may have held the lock. There `wr_complete` fails with EACCES, and the other
+//! functions do nothing.
 
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
 use ibverbs_abi::*;
-use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
+use libc::{EACCES, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
@@ -76,16 +78,20 @@ pub fn check_ops(service: Service, ops: u64) -> Result<()> {
     }
 }
 
-/// The object and its pending requests.
+/// The object and its pending requests; None in a child of the process that created the queue pair.
 ///
 /// # Safety
 /// `qp` is live and extended, and this thread has called `wr_start`.
-unsafe fn session<'a>(qp: *mut ibv_qp_ex) -> (&'a Qp, &'a mut PendingWrs) {
-    // SAFETY: the caller passes a live queue pair, and holds the lock of its session.
+unsafe fn session<'a>(qp: *mut ibv_qp_ex) -> Option<(&'a Qp, &'a mut PendingWrs)> {
+    // SAFETY: the caller passes a live queue pair. `wr_start` locked its session in this thread, unless
+    // this is a child.
     unsafe {
         let object = object(qp.cast());
+        if object.check().is_err() {
+            return None;
+        }
         match &object.wr_session {
-            Some(session) => (object, &mut *session.pending.get()),
+            Some(session) => Some((object, &mut *session.pending.get())),
             None => not_extended(),
         }
     }
@@ -102,7 +108,11 @@ fn not_extended() -> ! {
 /// As for [`session`].
 unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
     // SAFETY: as for this function; the program sets `wr_id` and `wr_flags` in the thread that calls.
-    let ((_, pending), wr_id, wr_flags) = unsafe { (session(qp), (*qp).wr_id, (*qp).wr_flags) };
+    let (Some((_, pending)), wr_id, wr_flags) =
+        (unsafe { (session(qp), (*qp).wr_id, (*qp).wr_flags) })
+    else {
+        return;
+    };
     match op {
         Ok(op) => pending.wrs.push(SendWr {
             wr_id,
@@ -123,7 +133,9 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
 /// As for [`session`].
 unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Result<()>) {
     // SAFETY: as for this function.
-    let (object, pending) = unsafe { session(qp) };
+    let Some((object, pending)) = (unsafe { session(qp) }) else {
+        return;
+    };
     let result = match pending.wrs.last_mut() {
         Some(wr) => set(wr, object),
         None => Err(Errno(EINVAL)),
@@ -135,7 +147,10 @@ unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Res
 
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the caller passes a live queue pair.
-    if let Some(session) = unsafe { &object(qp.cast()).wr_session } {
+    let object = unsafe { object(qp.cast()) };
+    if let Some(session) = &object.wr_session
+        && object.check().is_ok()
+    {
         session.lock.lock();
     }
 }
@@ -157,17 +172,21 @@ unsafe fn end_session(object: &Qp, pending: &mut PendingWrs) {
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
     // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread.
     unsafe {
-        let (object, pending) = session(qp);
-        end_session(object, pending);
+        if let Some((object, pending)) = session(qp) {
+            end_session(object, pending);
+        }
     }
 }
 
-/// Posts all requests, or none. EINVAL or ENOMEM as `ibv_post_send`, or the error of a function before.
+/// Posts all requests, or none. EACCES, EINVAL or ENOMEM as `ibv_post_send`, or the error of a function
+/// before.
 unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     // SAFETY: the caller passes a live extended queue pair, and has called `wr_start` in this thread. The
     // windows that it binds are live until their binds have completed.
     let result = unsafe {
-        let (object, pending) = session(qp);
+        let Some((object, pending)) = session(qp) else {
+            return Result::<()>::Err(Errno(EACCES)).return_to_c();
+        };
         let result = post_all(object, pending);
         if result.is_ok() {
             for bind in &pending.binds {
@@ -245,9 +264,9 @@ unsafe extern "C" fn wr_bind_mw(
     // passes readable arguments; the window and the region that they name are live or NULL.
     unsafe {
         let bind = mr::bind_op(mw, rkey, &*info);
-        if let Ok(bind) = &bind {
+        if let (Ok(bind), Some((_, pending))) = (&bind, session(qp)) {
             let rkey = bind.rkey;
-            session(qp).1.binds.push(PendingBind { mw, rkey });
+            pending.binds.push(PendingBind { mw, rkey });
         }
         begin_wr(qp, bind.map(SendOp::BindMw));
     }

@@ -8,6 +8,7 @@ use ibverbs_netlink::{RtnlClient, rtnl::Link};
 use super::gid_table::{self, GidAddress};
 use super::{GidEntry, PortState};
 use crate::config::{Config, Netdev};
+use crate::descriptors::{self, Owned};
 
 /// The bytes around a RoCE packet's payload that the kernel reserves when it derives the active MTU from the
 /// interface's.
@@ -31,10 +32,16 @@ fn is_loopback_v4(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V4(ip) if ip.is_loopback())
 }
 
+/// Opens an rtnetlink socket, in the network namespace of the calling thread.
+pub fn open_rtnl() -> io::Result<Owned<RtnlClient>> {
+    descriptors::open(|| Ok(RtnlClient::open()?))
+}
+
 impl Interface {
     /// Finds the interface that a configuration names. The error text says what is missing.
     pub fn find(config: &Config) -> io::Result<Interface> {
-        Interface::find_with(&mut RtnlClient::open()?, config)
+        let mut rtnl = open_rtnl()?;
+        Interface::find_with(&mut rtnl, config)
     }
 
     /// [`Interface::find`], over an open socket.

@@ -19,6 +19,7 @@ use super::socket_table::{PortSockets, SocketTable};
 use super::{GidEntry, NetChange, PortState};
 use crate::capture::Tap;
 use crate::config::{Config, Netdev};
+use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
 use crate::random::random;
 use crate::sync::{Mutex, RwLock};
@@ -34,7 +35,7 @@ pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
 pub struct Net {
     config: Config,
     ifindex: u32,
-    epoll: OwnedFd,
+    epoll: Owned<OwnedFd>,
     /// What senders and receivers need; replaced as a whole, with `control` locked.
     table: RwLock<Arc<SocketTable>>,
     /// epoll has reported the monitor as readable.
@@ -69,9 +70,9 @@ pub struct Dropped {
 struct NetState {
     qpns: QpnAllocator,
     /// None where notifications are not permitted.
-    monitor: Option<RtnlMonitor>,
+    monitor: Option<Owned<RtnlMonitor>>,
     /// Opened with the device: its network namespace stays the device's, whichever thread uses it.
-    rtnl: RtnlClient,
+    rtnl: Owned<RtnlClient>,
     state: PortState,
     gids: Vec<Option<GidAddress>>,
     groups: HashMap<IpAddr, Group>,
@@ -95,10 +96,10 @@ impl Net {
     /// [`Net::open`], with packets recorded at `tap`.
     pub(super) fn open_with_tap(config: &Config, tap: Option<Tap>) -> io::Result<Net> {
         // Before the interface is read, so that no change is missed. A sandbox may forbid notifications.
-        let monitor = RtnlMonitor::open()
+        let monitor = descriptors::open(|| Ok(RtnlMonitor::open()?))
             .inspect_err(|error| log::warn!("uroce: addresses will not be followed: {error}"))
             .ok();
-        let mut rtnl = RtnlClient::open()?;
+        let mut rtnl = interface::open_rtnl()?;
         let interface = Interface::find_with(&mut rtnl, config)?;
         let epoll = new_epoll()?;
         if let Some(monitor) = &monitor {
@@ -425,14 +426,16 @@ fn out_of_qpns() -> io::Error {
     io::Error::from_raw_os_error(libc::ENOMEM)
 }
 
-fn new_epoll() -> io::Result<OwnedFd> {
-    // SAFETY: epoll_create1 has no preconditions.
-    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
-    if epoll < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
+fn new_epoll() -> io::Result<Owned<OwnedFd>> {
+    descriptors::open(|| {
+        // SAFETY: epoll_create1 has no preconditions.
+        let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+        if epoll < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: epoll_create1 has just returned the descriptor, so nothing else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(epoll) })
+    })
 }
 
 fn epoll_add(epoll: &OwnedFd, fd: RawFd, token: u64) -> io::Result<()> {

@@ -6,11 +6,14 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket as Socket2, Type};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 
 use super::gid_table::GidAddress;
 use super::ip_id::{IpIds, LAST_LOW_ID};
+use crate::descriptors::{self, Owned};
 use crate::wire::PORT;
+
+type Socket2 = Owned<socket2::Socket>;
 
 /// The size of a socket's receive and send buffers in bytes, as far as the system permits it.
 const BUFFER_LEN: usize = 8 << 20;
@@ -36,7 +39,7 @@ pub struct Socket {
 }
 
 /// Sets a socket option that socket2 does not have.
-fn set<T: Copy>(socket: &Socket2, level: i32, option: i32, value: T) -> io::Result<()> {
+fn set<T: Copy>(socket: &socket2::Socket, level: i32, option: i32, value: T) -> io::Result<()> {
     // SAFETY: `value` is readable for its size during the call.
     let ret = unsafe {
         libc::setsockopt(
@@ -216,7 +219,7 @@ fn split_by_id(socket: &Socket2, local: Ipv4Addr, port: u16) -> io::Result<(Sock
     let others = new(local.into())?;
     others.set_freebind_v4(true)?;
     others.set_reuse_port(true)?;
-    let guard = Socket2::new(Domain::IPV6, Type::DGRAM.cloexec(), Some(Protocol::UDP))?;
+    let guard = open_udp(Domain::IPV6, Type::DGRAM.cloexec())?;
     guard.set_only_v6(false)?;
     guard.set_freebind_v4(true)?;
     socket.set_reuse_port(true)?;
@@ -300,6 +303,10 @@ fn set_multicast_if_v4(socket: &Socket2, interface: u32) -> io::Result<()> {
     set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_IF, request)
 }
 
+fn open_udp(domain: Domain, kind: Type) -> io::Result<Socket2> {
+    descriptors::open(|| socket2::Socket::new(domain, kind, Some(Protocol::UDP)))
+}
+
 /// A socket with the options that all have: large buffers; interface, hop limit and traffic class reported
 /// with each datagram; and UDP_GRO, where the kernel has it.
 fn new(ip: IpAddr) -> io::Result<Socket2> {
@@ -308,8 +315,7 @@ fn new(ip: IpAddr) -> io::Result<Socket2> {
     } else {
         Domain::IPV6
     };
-    let kind = Type::DGRAM.nonblocking().cloexec();
-    let socket = Socket2::new(domain, kind, Some(Protocol::UDP))?;
+    let socket = open_udp(domain, Type::DGRAM.nonblocking().cloexec())?;
     let force = |option, value: usize| set(&socket, libc::SOL_SOCKET, option, value as i32);
     if force(libc::SO_RCVBUFFORCE, BUFFER_LEN).is_err() {
         socket.set_recv_buffer_size(BUFFER_LEN)?;
@@ -363,12 +369,12 @@ mod tests {
         receiver
             .bind(&SocketAddr::from((loopback, 0)).into())
             .unwrap();
-        let receiver = UdpSocket::from(receiver);
+        let receiver = UdpSocket::from(receiver.try_clone().unwrap());
         receiver.set_nonblocking(false).unwrap();
         receiver
             .set_read_timeout(Some(Duration::from_secs(20)))
             .unwrap();
-        let sender = Socket2::new(Domain::IPV6, Type::DGRAM, None).unwrap();
+        let sender = socket2::Socket::new(Domain::IPV6, Type::DGRAM, None).unwrap();
         set(&sender, libc::SOL_UDP, UDP_NO_CHECK6_TX, 1).unwrap();
         let to = receiver.local_addr().unwrap();
         sender.send_to(b"no checksum", &to.into()).unwrap();

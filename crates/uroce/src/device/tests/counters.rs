@@ -2,14 +2,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{fork, loopback, queue_pair};
+use super::{loopback, queue_pair};
 use crate::device::Device;
 use crate::device::counters::DeviceCounters;
 use crate::engine::{AddressVector, Transmit};
+use crate::process;
 use crate::transport::{NetChange, Outbox};
 
 fn device(name: &str) -> Device {
-    Device::new(&loopback(name), fork::generation()).unwrap()
+    Device::new(&loopback(name), process::generation()).unwrap()
 }
 
 fn value(files: &[(&str, u64)], name: &str) -> u64 {

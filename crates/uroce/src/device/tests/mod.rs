@@ -1,4 +1,5 @@
 mod counters;
+mod fork;
 mod out_of_memory;
 mod preemption;
 
@@ -143,7 +144,7 @@ pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
 /// wait for it, do not run it afterwards.
 #[test]
 fn no_thread_runs_a_destroyed_queue_pair() {
-    let device = Device::new(&loopback("destroy"), fork::generation()).unwrap();
+    let device = Device::new(&loopback("destroy"), process::generation()).unwrap();
     let qp = queue_pair(&device);
     let looked_up = device.queue_pair(qp.qpn).unwrap();
     let destroyed = std::sync::atomic::AtomicBool::new(false);

@@ -124,7 +124,7 @@ fn receive(device: &Device) -> usize {
 
 /// Devices without background threads.
 pub fn two_devices() -> (Device, Device) {
-    let new = |name| Device::new(&loopback(name), fork::generation()).unwrap();
+    let new = |name| Device::new(&loopback(name), process::generation()).unwrap();
     (new("a"), new("b"))
 }
 

@@ -1,0 +1,309 @@
+//! The file descriptors that uroce holds, and what a child of fork(2) does with its copies of them.
+//!
+//! A child that kept them would keep the parent's UDP port taken after the parent has ended. It could also
+//! write events to the parent's sockets, even if it has given up the parent's rights. So every descriptor
+//! is opened through this module, which records it. In the child, the fork handler
+//!
+//! - closes uroce's own descriptors ([`Owned`]);
+//! - replaces those whose numbers the program knows ([`ProgramFd`]) by a socket at end-of-file. The number
+//!   stays open, because the program will close it or read from it.
+//!
+//! The program may have closed a number and used it again without uroce's knowledge. So the child compares
+//! device and inode first. All eventfd and epoll descriptors have the same inode: for them the comparison
+//! recognises the kind only.
+//!
+//! vfork(2), posix_spawn(3) and clone(2) run no fork handlers. All descriptors are close-on-exec.
+//!
+//! Invariant: a descriptor is in the table exactly as long as it is open. The table's lock is held while
+//! one is opened or closed, and across fork.
+
+use core::mem::ManuallyDrop;
+use core::ops::{Deref, DerefMut};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use ibverbs_abi::Errno;
+use ibverbs_netlink::{RtnlClient, RtnlMonitor};
+
+use crate::sync::Mutex;
+use crate::{cancellation, process};
+
+/// A descriptor that this process has opened.
+#[derive(Clone, Copy)]
+struct Entry {
+    fd: RawFd,
+    device: libc::dev_t,
+    inode: libc::ino_t,
+    /// The program knows the number.
+    of_program: bool,
+}
+
+/// An element of the table.
+enum Slot {
+    Used(Entry),
+    /// The index of the next free element; [`END`] if there is none.
+    Free(usize),
+}
+
+const END: usize = usize::MAX;
+
+/// The descriptors that are open.
+pub(crate) struct Table {
+    slots: Vec<Slot>,
+    first_free: usize,
+}
+
+pub(crate) static TABLE: Mutex<Table> = Mutex::new(Table {
+    slots: Vec::new(),
+    first_free: END,
+});
+
+/// Locks the table, so that it is complete in the child. [`after_fork`] unlocks it.
+pub fn before_fork() {
+    core::mem::forget(TABLE.lock());
+}
+
+/// Unlocks the table in the parent and in the child. The child gives up the descriptors first. Calls
+/// async-signal-safe functions only, and leaves errno as it is.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork(is_child: bool) {
+    // SAFETY: `before_fork` locked the table in this thread, as the caller says, so nobody else has a
+    // reference to the content before it is unlocked here.
+    unsafe {
+        if is_child {
+            (*TABLE.data_ptr()).give_up();
+        }
+        TABLE.force_unlock();
+    }
+}
+
+/// Something that owns a descriptor.
+pub trait HasDescriptor {
+    /// The descriptor, open until the owner is dropped.
+    fn descriptor(&self) -> RawFd;
+}
+
+macro_rules! has_descriptor {
+    ($($owner:ty: $method:ident;)*) => { $(
+        impl HasDescriptor for $owner {
+            fn descriptor(&self) -> RawFd {
+                self.$method()
+            }
+        }
+    )* };
+}
+has_descriptor! {
+    OwnedFd: as_raw_fd;
+    socket2::Socket: as_raw_fd;
+    RtnlClient: fd;
+    RtnlMonitor: fd;
+}
+
+/// The owner of a descriptor of uroce. Dropping it closes the descriptor; in a child of the process that
+/// opened it, it does nothing, because the child has closed its copy already.
+pub struct Owned<T> {
+    owner: ManuallyDrop<T>,
+    record: Record,
+}
+
+/// Opens a descriptor by `open`, which must not use this module. Fails as `open` does, and with ENOMEM if
+/// there is no memory to record the descriptor.
+pub fn open<T: HasDescriptor>(open: impl FnOnce() -> io::Result<T>) -> io::Result<Owned<T>> {
+    let mut table = TABLE.lock();
+    table.reserve(1)?;
+    let owner = open()?;
+    let record = table.add(owner.descriptor(), false);
+    Ok(Owned {
+        owner: ManuallyDrop::new(owner),
+        record,
+    })
+}
+
+impl<T> Deref for Owned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.owner
+    }
+}
+
+impl<T> DerefMut for Owned<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.owner
+    }
+}
+
+impl<T> Drop for Owned<T> {
+    fn drop(&mut self) {
+        if !self.record.is_of_this_process() {
+            return;
+        }
+        let mut table = TABLE.lock();
+        table.remove(self.record.index);
+        // SAFETY: `owner` is not used after this, as it is being dropped.
+        unsafe { ManuallyDrop::drop(&mut self.owner) };
+    }
+}
+
+/// A descriptor whose number the program knows. It is not closed on drop: who handed it to the program
+/// closes it, before or after that.
+pub struct ProgramFd {
+    fd: RawFd,
+    record: Record,
+}
+
+impl ProgramFd {
+    /// The number.
+    pub fn number(&self) -> RawFd {
+        self.fd
+    }
+}
+
+impl Drop for ProgramFd {
+    fn drop(&mut self) {
+        if self.record.is_of_this_process() {
+            TABLE.lock().remove(self.record.index);
+        }
+    }
+}
+
+/// Opens a pair of AF_UNIX SOCK_SEQPACKET sockets: uroce's end, and the program's, which the caller closes.
+/// Fails as socketpair(2), and with ENOMEM if there is no memory to record the descriptors.
+pub fn open_event_pair() -> io::Result<(Owned<OwnedFd>, ProgramFd)> {
+    let mut table = TABLE.lock();
+    table.reserve(2)?;
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let [ours, program] = fds;
+    let owned = Owned {
+        record: table.add(ours, false),
+        // SAFETY: socketpair has just opened it, and nothing else knows it.
+        owner: ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(ours) }),
+    };
+    let program = ProgramFd {
+        record: table.add(program, true),
+        fd: program,
+    };
+    Ok((owned, program))
+}
+
+/// Where the table has a descriptor.
+struct Record {
+    index: usize,
+    /// The process that the table is of.
+    generation: u32,
+}
+
+impl Record {
+    fn is_of_this_process(&self) -> bool {
+        self.generation == process::generation()
+    }
+}
+
+impl Table {
+    /// Reserves memory for `count` more descriptors. ENOMEM if there is none.
+    fn reserve(&mut self, count: usize) -> io::Result<()> {
+        let reserved = self.slots.try_reserve(count);
+        reserved.map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))
+    }
+
+    /// Records a descriptor. Its memory is reserved.
+    fn add(&mut self, fd: RawFd, of_program: bool) -> Record {
+        let (device, inode) = identity(fd).unwrap_or_default();
+        let used = Slot::Used(Entry {
+            fd,
+            device,
+            inode,
+            of_program,
+        });
+        let index = match self.slots.get_mut(self.first_free) {
+            Some(slot) => {
+                let index = self.first_free;
+                if let Slot::Free(next) = core::mem::replace(slot, used) {
+                    self.first_free = next;
+                }
+                index
+            }
+            None => {
+                self.slots.push(used);
+                self.slots.len() - 1
+            }
+        };
+        Record {
+            index,
+            generation: process::generation(),
+        }
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.slots[index] = Slot::Free(self.first_free);
+        self.first_free = index;
+    }
+
+    /// The descriptors that are the same as when they were recorded.
+    fn unchanged(&self, of_program: bool) -> impl Iterator<Item = RawFd> {
+        self.slots.iter().filter_map(move |slot| match slot {
+            Slot::Used(entry) if entry.of_program == of_program => {
+                (identity(entry.fd) == Some((entry.device, entry.inode))).then_some(entry.fd)
+            }
+            _ => None,
+        })
+    }
+
+    /// Closes or replaces this process's copies of all descriptors, and empties the table.
+    fn give_up(&mut self) {
+        let errno = Errno::last();
+        self.unchanged(false).for_each(cancellation::close);
+        // After the others: there are free numbers now. Nothing to do if the system has no free sockets.
+        if self.unchanged(true).next().is_some()
+            && let Some(end_of_file) = open_end_of_file()
+        {
+            for fd in self.unchanged(true) {
+                // SAFETY: dup3 takes no pointers. `fd` is a copy of a descriptor of uroce.
+                unsafe { libc::dup3(end_of_file, fd, libc::O_CLOEXEC) };
+            }
+            cancellation::close(end_of_file);
+        }
+        self.slots.clear();
+        self.first_free = END;
+        errno.set();
+    }
+}
+
+/// Device and inode of an open descriptor.
+fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: `stat` is writable, and read only if fstat has filled it.
+    unsafe {
+        if libc::fstat(fd, stat.as_mut_ptr()) != 0 {
+            return None;
+        }
+        let stat = stat.assume_init();
+        Some((stat.st_dev, stat.st_ino))
+    }
+}
+
+/// A descriptor like a program's end of an event pair, at whose end the other is closed: reading reports
+/// end-of-file, and writing EPIPE.
+fn open_end_of_file() -> Option<RawFd> {
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    cancellation::close(fds[1]);
+    Some(fds[0])
+}
+
+/// The descriptors that the program does not know.
+#[cfg(test)]
+pub fn own() -> Vec<RawFd> {
+    TABLE.lock().unchanged(false).collect()
+}
