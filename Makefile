@@ -131,6 +131,7 @@ lint-rust:
 	$(CARGO) clippy $(FEATURES) --features static -- -D warnings
 ifneq ($(UROCE),0)
 	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-lint -- -D warnings
+	$(CARGO) clippy -p uroce --all-targets --features internals -- -D warnings
 endif
 
 lint-c:

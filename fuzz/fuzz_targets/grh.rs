@@ -30,32 +30,28 @@ static C_LIBRARY: LazyLock<Option<Library>> = LazyLock::new(|| {
 /// Returns the C library's errno: EBADF if it accepts the header. It then searches for the receiver's
 /// GID by ioctl, which fails because the context has no descriptor.
 fn theirs(library: &Library, grh: &[u8; 40]) -> c_int {
-    // SAFETY: the function has this type. Context, completion and attributes may be all zeros; of the
-    // context the library reads only the descriptor and the private part, which is longer here than
-    // in any release.
-    unsafe {
-        let init = library.get::<InitAh>(b"ibv_init_ah_from_wc").unwrap();
-        let mut private = [0_u64; 256];
-        let mut context = MaybeUninit::<verbs_context>::zeroed().assume_init();
-        context.priv_ = private.as_mut_ptr().cast();
-        context.context.cmd_fd = -1;
-        context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
-        let mut wc = MaybeUninit::<ibv_wc>::zeroed().assume_init();
-        wc.wc_flags = IBV_WC_GRH;
-        let mut grh = *grh;
-        let mut attr = MaybeUninit::<ibv_ah_attr>::zeroed().assume_init();
-        assert_eq!(
-            init(
-                &raw mut context.context,
-                1,
-                &mut wc,
-                (&raw mut grh).cast(),
-                &mut attr
-            ),
-            -1
-        );
-        *libc::__errno_location()
-    }
+    // SAFETY: the function has this type.
+    let init = unsafe { library.get::<InitAh>(b"ibv_init_ah_from_wc") }.unwrap();
+    // SAFETY: integers, pointers and optional functions, for which zeros are valid.
+    let (mut context, mut wc, mut attr) = unsafe {
+        (
+            MaybeUninit::<verbs_context>::zeroed().assume_init(),
+            MaybeUninit::<ibv_wc>::zeroed().assume_init(),
+            MaybeUninit::<ibv_ah_attr>::zeroed().assume_init(),
+        )
+    };
+    let mut private = [0_u64; 256];
+    context.priv_ = private.as_mut_ptr().cast();
+    context.context.cmd_fd = -1;
+    context.context.abi_compat = core::ptr::without_provenance_mut(usize::MAX);
+    wc.wc_flags = IBV_WC_GRH;
+    let mut grh = *grh;
+    let (context, grh) = (&raw mut context.context, (&raw mut grh).cast());
+    // SAFETY: of the context the library reads only the descriptor and the private part, which is longer
+    // here than in any release.
+    let ret = unsafe { init(context, 1, &mut wc, grh, &mut attr) };
+    assert_eq!(ret, -1);
+    Errno::last().0
 }
 
 fuzz_target!(|grh: [u8; 40]| {

@@ -164,33 +164,28 @@ fuzz_target!(|bytes: &[u8]| {
     let context = &raw mut context.context;
     let first = &raw mut blocks[0].buffer;
 
-    // SAFETY: the blocks are live, linked command buffers, and the context is live.
-    let (result, sent) = unsafe {
+    // SAFETY: the blocks are live, linked command buffers.
+    unsafe {
         assert_eq!(__ioctl_final_num_attrs(3, first) as usize, 3 + total);
         needs(first, Needs::default());
-        if whole {
-            let result = execute_ioctl(context, first);
-            let fits =
-                before[0].len() + linked <= room && blocks[0].buffer.flags & CMDB_BUFFER_ERROR == 0;
-            assert_eq!(result, if fits { errno } else { libc::EINVAL });
-            (result, 0)
-        } else {
-            let mut command = Command::<10>::new(1, 2);
-            command.object(1, 2);
-            command.u64(2, 3);
-            let result = execute(context, &mut command, first);
-            assert_eq!(
-                result,
-                if total > 8 {
-                    Err(Errno(libc::EINVAL))
-                } else if errno != 0 {
-                    Err(Errno(errno))
-                } else {
-                    Ok(())
-                }
-            );
-            (result.map_or_else(|errno| errno.0, |()| 0), 2)
-        }
+    }
+    let (result, sent) = if whole {
+        // SAFETY: the blocks are live, linked command buffers, and the context is live.
+        let result = unsafe { execute_ioctl(context, first) };
+        let fits =
+            before[0].len() + linked <= room && blocks[0].buffer.flags & CMDB_BUFFER_ERROR == 0;
+        assert_eq!(result, if fits { errno } else { libc::EINVAL });
+        (result, 0)
+    } else {
+        let mut command = Command::<10>::new(1, 2);
+        command.object(1, 2);
+        command.u64(2, 3);
+        // SAFETY: the blocks are live, linked command buffers, and the context is live.
+        let result = unsafe { execute(context, &mut command, first) };
+        let expected = if total > 8 { libc::EINVAL } else { errno };
+        let result = result.map_or_else(|errno| errno.0, |()| 0);
+        assert_eq!(result, expected);
+        (result, 2)
     };
     let answered = KERNEL.with_borrow(|kernel| kernel.answered.clone());
     // Results are copied to the provider's attributes; after a failure these are unchanged.

@@ -17,10 +17,10 @@ const V6: [IpAddr; 2] = [
 
 fuzz_target!(|datagram: &[u8]| {
     if let Ok(packet) = Packet::parse(datagram) {
-        assert!(packet.headers.len() <= MAX_HEADERS);
+        assert!(packet.headers.encoded_len() <= MAX_HEADERS);
         let mut rewritten = vec![0; MAX_HEADERS];
         let len = packet.headers.write(&mut rewritten);
-        assert_eq!(len, packet.headers.len());
+        assert_eq!(len, packet.headers.encoded_len());
         rewritten.truncate(len);
         rewritten.extend(packet.payload);
         let pad = usize::from(packet.headers.bth.pad);

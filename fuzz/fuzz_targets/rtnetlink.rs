@@ -1,10 +1,8 @@
 //! Parses rtnetlink messages and derives the next hop of a GID from them. The first 16 bytes are the GID.
 #![no_main]
 
-use ibverbs::neigh::{
-    address::{embedded_mac, ip_of_gid},
-    next_hop::NextHop,
-};
+use ibverbs::neigh::{address::embedded_mac, next_hop::NextHop};
+use ibverbs_abi::ip_of_gid;
 use ibverbs_netlink::{
     message::{attributes, messages},
     rtnl::{address, link, neighbour, route},
@@ -15,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
     let Some((gid, datagram)) = bytes.split_first_chunk::<16>() else {
         return;
     };
-    let ip = ip_of_gid(*gid);
+    let ip = ip_of_gid(gid);
     embedded_mac(ip);
     let interface = u32::from(gid[15] & 7);
     for mut request in [

@@ -201,7 +201,7 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
         _ => 0,
     };
     headers.bth.pad = (len as usize).wrapping_neg() as u8 & 3;
-    let mut datagram = vec![0; headers.len()];
+    let mut datagram = vec![0; headers.encoded_len()];
     headers.write(&mut datagram);
     let padded = (len as usize).next_multiple_of(4);
     datagram.resize(datagram.len() + padded + ICRC_LEN, 0x5a);

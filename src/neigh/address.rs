@@ -1,21 +1,9 @@
-//! GIDs as IP addresses, and MAC addresses that follow from an IP address alone: pure.
+//! MAC addresses that follow from an IP address alone: pure.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// An Ethernet address.
 pub type Mac = [u8; 6];
-
-/// The IP address of a RoCE GID. IPv4 addresses are mapped to ::ffff:a.b.c.d, those of multicast groups
-/// also to ff0e::ffff:a.b.c.d (InfiniBand specification, annex A17.4.3.2).
-pub fn ip_of_gid(gid: [u8; 16]) -> IpAddr {
-    let v6 = Ipv6Addr::from(gid);
-    match (v6.segments(), gid) {
-        ([0 | 0xff0e, 0, 0, 0, 0, 0xffff, _, _], [.., a, b, c, d]) => {
-            IpAddr::V4(Ipv4Addr::new(a, b, c, d))
-        }
-        _ => IpAddr::V6(v6),
-    }
-}
 
 /// The MAC address that follows from the IP address, without the neighbour table: that of multicast groups
 /// (RFC 1112 section 6.4, RFC 2464 section 7) and of link-local addresses.
@@ -42,30 +30,8 @@ pub fn embedded_mac(ip: IpAddr) -> Option<Mac> {
 mod tests {
     use super::*;
 
-    fn gid(text: &str) -> [u8; 16] {
-        text.parse::<Ipv6Addr>().unwrap().octets()
-    }
-
     fn ip(text: &str) -> IpAddr {
         text.parse().unwrap()
-    }
-
-    #[test]
-    fn ip_addresses_of_gids() {
-        assert_eq!(ip_of_gid(gid("::ffff:10.9.9.1")), ip("10.9.9.1"));
-        assert_eq!(ip_of_gid(gid("ff0e::ffff:224.1.2.3")), ip("224.1.2.3"));
-        // The prefix of mapped groups, with an address that is no group.
-        assert_eq!(ip_of_gid(gid("ff0e::ffff:10.0.0.1")), ip("10.0.0.1"));
-        for v6 in [
-            "::",
-            "::1",
-            "::10.9.9.1",
-            "fe80::ffff:10.9.9.1",
-            "ff0e:0:0:1:0:ffff:e001:203",
-            "ff02::1",
-        ] {
-            assert_eq!(ip_of_gid(gid(v6)), ip(v6));
-        }
     }
 
     #[test]

@@ -6,7 +6,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `address.rs` | GIDs as IP addresses, and MAC addresses that follow from an IP address: pure |
+//! | `address.rs` | MAC addresses that follow from an IP address: pure |
 //! | `next_hop.rs` | where a route sends packets: pure |
 //! | `probe.rs` | making the kernel resolve a neighbour, and waiting for it |
 
@@ -18,7 +18,7 @@ mod tests;
 
 use std::net::IpAddr;
 
-use ibverbs_abi::Errno;
+use ibverbs_abi::{Errno, ip_of_gid};
 use ibverbs_netlink::{RtnlClient, rtnl::LinkAddress};
 use libc::{EHOSTUNREACH, EINVAL, c_int};
 use next_hop::NextHop;
@@ -63,8 +63,8 @@ impl Resolver {
     /// for up to 3 seconds while the kernel resolves a neighbour. The code of a failure is -EINVAL if no
     /// interface has the source address, else -EHOSTUNREACH.
     pub fn resolve(&mut self, sgid: [u8; 16], dgid: [u8; 16]) -> Result<Resolved, Failure> {
-        let source = address::ip_of_gid(sgid);
-        let destination = address::ip_of_gid(dgid);
+        let source = ip_of_gid(&sgid);
+        let destination = ip_of_gid(&dgid);
         let no_interface = Failure {
             code: -EINVAL,
             errno: None,

@@ -9,15 +9,11 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
+use ibverbs_abi::{PTHREAD_CANCEL_DISABLE, set_cancel_state};
 use libc::{c_int, pthread_mutex_t};
 
 use crate::memory::single_threaded::is_single_threaded;
 
-unsafe extern "C" {
-    fn pthread_setcancelstate(state: c_int, old: *mut c_int) -> c_int;
-}
-
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
 /// No cancellation state: the lock has not changed it.
 const UNCHANGED: c_int = -1;
 
@@ -112,14 +108,6 @@ impl Drop for SrqGuard<'_> {
 fn this_thread() -> usize {
     // SAFETY: the call has no arguments and cannot fail.
     unsafe { libc::pthread_self() as usize }
-}
-
-/// Returns the state before.
-fn set_cancel_state(state: c_int) -> c_int {
-    let mut before = 0;
-    // SAFETY: `before` is writable.
-    unsafe { pthread_setcancelstate(state, &mut before) };
-    before
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! What C sees of libibverbs: `#[repr(C)]` types and constants, under their C names, all in one flat
-//! namespace. No behaviour, except for [`Errno`] and its conversions to C.
+//! namespace. No behaviour, except for what the library and uroce share: [`Errno`] and its conversions to C,
+//! disabling thread cancellation, and the IP addresses of GIDs.
 //!
 //! A C enum is an alias of an integer type with constants, because programs and providers pass values that
 //! this library does not know. An anonymous union or struct of C is named `u` here, or `imm` and `op` in
@@ -7,12 +8,18 @@
 //! compares every type and constant with the C headers of the distribution.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
+mod address;
+mod cancellation;
 mod errno;
 mod kernel;
 mod layouts;
 mod provider;
 mod public;
 
+pub use address::ip_of_gid;
+pub use cancellation::{
+    CancellationDisabled, PTHREAD_CANCEL_DISABLE, disable_cancellation, set_cancel_state,
+};
 pub use errno::{Errno, IntoC};
 pub use kernel::*;
 pub use layouts::*;

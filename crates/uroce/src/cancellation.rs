@@ -8,15 +8,13 @@
 //! without the cost of [`disable`]. Locks block by futex(2), which is no cancellation point either.
 
 use core::ffi::{c_int, c_void};
-use core::marker::PhantomData;
 use core::ptr::null_mut;
 use std::os::fd::RawFd;
 
-const PTHREAD_CANCEL_DISABLE: c_int = 1;
+pub use ibverbs_abi::disable_cancellation as disable;
 
 unsafe extern "C" {
     // Not in the libc crate.
-    fn pthread_setcancelstate(state: c_int, old_state: *mut c_int) -> c_int;
     fn pthread_testcancel();
 }
 
@@ -26,32 +24,6 @@ pub fn point() {
     // SAFETY: the call has no arguments. Unwinding past callers is defined, since none has a destructor to
     // run.
     unsafe { pthread_testcancel() };
-}
-
-/// While it lives, the thread that made it is not cancelled.
-pub struct Disabled {
-    previous: c_int,
-    /// The state is the thread's own.
-    not_send: PhantomData<*const ()>,
-}
-
-/// Disables cancellation of the calling thread until the guard is dropped. A request to cancel the thread
-/// stays pending meanwhile.
-pub fn disable() -> Disabled {
-    let mut previous = 0;
-    // SAFETY: the state is a valid one, and `previous` is writable.
-    unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut previous) };
-    Disabled {
-        previous,
-        not_send: PhantomData,
-    }
-}
-
-impl Drop for Disabled {
-    fn drop(&mut self) {
-        // SAFETY: the state is one that pthread_setcancelstate has returned; NULL asks for no state.
-        unsafe { pthread_setcancelstate(self.previous, null_mut()) };
-    }
 }
 
 /// recvmmsg(2) without a timeout.
@@ -122,23 +94,4 @@ pub fn close(fd: RawFd) {
 pub fn msync(start: usize, len: usize) -> c_int {
     // SAFETY: msync writes pages to their file and changes nothing in memory, whatever the range is.
     unsafe { libc::syscall(libc::SYS_msync, start, len, libc::MS_SYNC) as c_int }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn guards_nest() {
-        let state = || {
-            let guard = disable();
-            guard.previous
-        };
-        let outer = disable();
-        assert_ne!(outer.previous, PTHREAD_CANCEL_DISABLE);
-        drop(disable());
-        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
-        drop(outer);
-        assert_ne!(state(), PTHREAD_CANCEL_DISABLE);
-    }
 }

@@ -48,7 +48,7 @@ pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
 
 /// The place of the payload, `len` bytes, behind the headers. None if the buffer is too small.
 pub fn payload<'a>(headers: &Headers, len: usize, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
-    let start = headers.len();
+    let start = headers.encoded_len();
     buffer.get_mut(start..start + len)
 }
 
@@ -57,7 +57,7 @@ pub fn payload<'a>(headers: &Headers, len: usize, buffer: &'a mut [u8]) -> Optio
 pub fn seal(mut headers: Headers, len: usize, buffer: &mut [u8]) -> Option<usize> {
     let pad = len.wrapping_neg() % 4;
     headers.bth.pad = pad as u8;
-    let end = headers.len() + len;
+    let end = headers.encoded_len() + len;
     buffer.get_mut(end..end + pad)?.fill(0);
     headers.write(buffer);
     Some(end + pad)

@@ -1,5 +1,5 @@
 //! Device and port attributes, and the limits that other files check. Limits are those of Soft-RoCE, or
-//! larger.
+//! larger; only the GID table has 256 entries, as `sgid_index` has 8 bits, where Soft-RoCE reports 1024.
 
 use core::ffi::c_char;
 
@@ -11,7 +11,7 @@ use super::ffi::Result;
 use super::lid;
 use super::object::Zeroable;
 use crate::device::{MAX_MULTICAST_GROUPS, MAX_QPS_PER_MULTICAST_GROUP, clock};
-use crate::transport::PortState;
+use crate::transport::{GID_TABLE_LEN, PortState};
 
 /// SGEs of a work request.
 pub const MAX_SGE: u32 = 32;
@@ -39,8 +39,8 @@ pub const MAX_INLINE: u32 = 4096;
 pub const MAX_RD_ATOMIC: u8 = 128;
 /// Bytes of a message.
 pub const MAX_MSG_SZ: u64 = 1 << 31;
-/// Entries of the GID table, as reported: any higher index is an error.
-pub const GID_TBL_LEN: u32 = 1024;
+/// Entries of the GID table: any higher index is an error.
+pub const GID_TBL_LEN: u32 = GID_TABLE_LEN as u32;
 
 /// Bits of `device_cap_flags_ex` that verbs.h has no names for; the kernel's
 /// IB_UVERBS_DEVICE_FLUSH_GLOBAL.

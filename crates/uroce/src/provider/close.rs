@@ -2,6 +2,8 @@
 //! them. Their memory is not freed, as rdma-core does not free it either, but nothing that a peer sends
 //! reaches them any more, and they hold nothing of the device.
 
+use core::ffi::c_void;
+
 use ibverbs_abi::*;
 
 use super::ah::Ah;
@@ -35,36 +37,49 @@ pub unsafe fn close_objects(context: *mut ibv_context, device: &Device) {
 /// # Safety
 /// `object` is live, of this device, and not used by another thread, nor used later.
 unsafe fn close(object: &Registered, device: &Device) {
-    let public = core::ptr::with_exposed_provenance_mut::<core::ffi::c_void>(object.object);
+    let public = core::ptr::with_exposed_provenance_mut::<c_void>(object.object);
+    // SAFETY: the caller passes a live object of its kind, which nobody uses.
+    unsafe {
+        leave_device(object.kind, public, device);
+        abandon(object.kind, public);
+    }
+}
+
+/// Makes the device forget an object, as far as it knows objects of this kind.
+///
+/// # Safety
+/// `public` is a live object of this kind and device.
+unsafe fn leave_device(kind: Kind, public: *mut c_void, device: &Device) {
     // SAFETY: the caller passes a live object, whose kind says of which type it is.
     unsafe {
-        match object.kind {
-            Kind::Qp => {
-                Qp::of(public.cast()).leave_device();
-                Qp::abandon(public.cast());
-            }
+        match kind {
+            Kind::Qp => drop(Qp::of(public.cast()).leave_device()),
+            Kind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
+            // Its windows were of this context, and are gone.
+            Kind::Mr => drop(device.memory.deregister((*public.cast::<ibv_mr>()).lkey)),
+            Kind::Srq => drop(Srq::of(public.cast()).leave_device()),
+            Kind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
+            Kind::Channel => device.remove_channel(&Channel::of(public.cast()).events),
+            Kind::Ah | Kind::Xrcd | Kind::ParentDomain | Kind::Pd | Kind::Td => {}
+        }
+    }
+}
+
+/// Drops the private part of an object.
+///
+/// # Safety
+/// `public` is an object of this kind, and no verb is called with it from now on.
+unsafe fn abandon(kind: Kind, public: *mut c_void) {
+    // SAFETY: the caller gives up the object, whose kind says of which type it is.
+    unsafe {
+        match kind {
+            Kind::Qp => Qp::abandon(public.cast()),
             Kind::Ah => Ah::abandon(public.cast()),
-            Kind::Mw => {
-                device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey);
-                Mw::abandon(public.cast());
-            }
-            Kind::Mr => {
-                // Its windows were of this context, and are gone.
-                let _ = device.memory.deregister((*public.cast::<ibv_mr>()).lkey);
-                Mr::abandon(public.cast());
-            }
-            Kind::Srq => {
-                Srq::of(public.cast()).leave_device();
-                Srq::abandon(public.cast());
-            }
-            Kind::Cq => {
-                Cq::of(public.cast()).queue.close_events();
-                Cq::abandon(public.cast());
-            }
-            Kind::Channel => {
-                device.remove_channel(&Channel::of(public.cast()).events);
-                Channel::abandon(public.cast());
-            }
+            Kind::Mw => Mw::abandon(public.cast()),
+            Kind::Mr => Mr::abandon(public.cast()),
+            Kind::Srq => Srq::abandon(public.cast()),
+            Kind::Cq => Cq::abandon(public.cast()),
+            Kind::Channel => Channel::abandon(public.cast()),
             Kind::Xrcd => Xrcd::abandon(public.cast()),
             Kind::Pd | Kind::ParentDomain => Pd::abandon(public.cast()),
             Kind::Td => Td::abandon(public.cast()),

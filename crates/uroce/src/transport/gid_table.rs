@@ -111,16 +111,17 @@ fn default_entry(gid: Gid, own: bool) -> GidAddress {
 
 /// The GIDs of a device at the address `ip` of an interface with these addresses: a link-local GID, then the
 /// address, so that the address has the index that it would have on a device of the whole interface. The
-/// link-local GID is the interface's default GID if that is one of its addresses, else one that follows from
-/// `ip`: two devices at different addresses of an interface do not compete for it.
+/// link-local GID follows from `ip`, so that devices at different addresses of an interface do not compete for
+/// it, and reach each other under it. For an IPv6 address it is the interface's default GID if that is one of
+/// the addresses, because other hosts do not reach the one that follows from `ip`.
 pub fn of_address(mac: Option<[u8; 6]>, addresses: &[IpAddr], ip: IpAddr) -> Vec<GidAddress> {
     let gid = default_gid(mac.unwrap_or_default());
     let first = match ip {
-        _ if addresses.contains(&Ipv6Addr::from(gid).into()) => default_entry(gid, true),
         IpAddr::V4(v4) => GidAddress {
             gid: link_local_gid_of(v4),
             ip,
         },
+        _ if addresses.contains(&Ipv6Addr::from(gid).into()) => default_entry(gid, true),
         IpAddr::V6(v6) => {
             let mut gid = [0; 16];
             (gid[0], gid[1]) = (0xfe, 0x80);
@@ -225,17 +226,18 @@ mod tests {
         use GidKind::*;
         let real = entry("fe80::ff:fe00:1", Address);
         let v4 = entry("::ffff:10.0.0.2", Address);
-        // The interface's link-local address, if it has one.
+        // A second name of an IPv4 address, whatever else the interface has.
         let own = "10.0.0.1 10.0.0.2 fd00::1 fe80::ff:fe00:1";
-        assert_eq!(shown(own, "10.0.0.2"), [real.clone(), v4.clone()]);
+        let second_name = entry("fe80::5efe:10.0.0.2", SecondName);
+        assert_eq!(shown(own, "10.0.0.2"), [second_name.clone(), v4.clone()]);
+        assert_eq!(shown("10.0.0.2", "10.0.0.2"), [second_name, v4]);
+        // For IPv6, the interface's link-local address, if it has one.
         assert_eq!(
             shown(own, "fd00::1"),
             [real.clone(), entry("fd00::1", Address)]
         );
         assert_eq!(shown(own, "fe80::ff:fe00:1"), [real]);
         // Otherwise a GID derived from the address.
-        let second_name = entry("fe80::5efe:10.0.0.2", SecondName);
-        assert_eq!(shown("10.0.0.2", "10.0.0.2"), [second_name, v4]);
         assert_eq!(
             shown("::1", "::1"),
             [entry("fe80::1", Alias), entry("::1", Address)]

@@ -31,6 +31,7 @@ mod tests;
 
 use std::io;
 
+pub use gid_table::GID_TABLE_LEN;
 pub use inbox::Inbox;
 pub use net::Net;
 pub use outbox::Outbox;

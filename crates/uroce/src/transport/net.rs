@@ -18,7 +18,7 @@ use super::socket::Socket;
 use super::socket_table::{PortSockets, SocketTable};
 use super::{GidEntry, NetChange, PortState};
 use crate::capture::Tap;
-use crate::config::{Config, Netdev};
+use crate::config::Config;
 use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
 use crate::random::random;
@@ -75,6 +75,8 @@ struct NetState {
     rtnl: Owned<RtnlClient>,
     state: PortState,
     gids: Vec<Option<GidAddress>>,
+    /// The GIDs are [`Interface::stand_in_gids`]: they stay so, whatever addresses the interface gets.
+    stand_in: bool,
     groups: HashMap<IpAddr, Group>,
 }
 
@@ -124,10 +126,13 @@ impl Net {
                 rtnl,
                 state: interface.port_state(),
                 gids,
+                stand_in: interface
+                    .stand_in_gids(config)
+                    .is_some_and(|gids| gids == interface.gids),
                 groups: HashMap::new(),
             }),
         };
-        net.open_first_port()?;
+        net.open_first_port(&interface)?;
         Ok(net)
     }
 
@@ -187,15 +192,31 @@ impl Net {
         }
     }
 
-    /// Opens port 4791 if it is free at all addresses, else another one.
-    fn open_first_port(&self) -> io::Result<()> {
+    /// Opens port 4791 if it is free at all addresses, else another one. If the only address at which it is
+    /// taken is the interface's link-local one, which a device at one address has as its first GID, another
+    /// device of the interface has it: then this one uses the stand-in.
+    fn open_first_port(&self, interface: &Interface) -> io::Result<()> {
         let mut control = self.control.lock();
-        match self.open_port(&mut control, PORT) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-                self.open_another_port(&mut control)
-            }
-            result => result,
+        let in_use = |result: &io::Result<()>| {
+            let error = result.as_ref().err().map(io::Error::kind);
+            error == Some(io::ErrorKind::AddrInUse)
+        };
+        let result = self.open_port(&mut control, PORT);
+        if !in_use(&result) {
+            return result;
         }
+        let stand_in = interface.stand_in_gids(&self.config);
+        if let Some(gids) = stand_in.filter(|_| !control.stand_in) {
+            gid_table::update(&mut control.gids, &gids);
+            control.stand_in = true;
+            let result = self.open_port(&mut control, PORT);
+            if !in_use(&result) {
+                return result;
+            }
+            gid_table::update(&mut control.gids, &interface.gids);
+            control.stand_in = false;
+        }
+        self.open_another_port(&mut control)
     }
 
     fn open_another_port(&self, control: &mut NetState) -> io::Result<()> {
@@ -209,17 +230,7 @@ impl Net {
         Err(out_of_qpns())
     }
 
-    /// Whether a port is of no use without a socket at this address. A device at one address can do without
-    /// its link-local GID, which another device of the interface may have.
-    fn needs(&self, local: &GidAddress) -> bool {
-        match &self.config.netdev {
-            Netdev::Address { ip, .. } => local.ip == *ip,
-            Netdev::DefaultRoute | Netdev::Interface(_) => true,
-        }
-    }
-
-    /// Opens a port at all addresses that need it, or at none: EADDRINUSE if another socket has it at one of
-    /// them.
+    /// Opens a port at all addresses, or at none: EADDRINUSE if another socket has it at one of them.
     fn open_port(&self, control: &mut NetState, port: u16) -> io::Result<()> {
         let mut table = SocketTable::clone(&self.table());
         let Err(at) = table.find_port(port) else {
@@ -233,7 +244,7 @@ impl Net {
             };
             match Socket::open(local, port, self.ifindex) {
                 Ok(new) => *socket = Some(Arc::new(new)),
-                Err(error) if error.kind() == io::ErrorKind::AddrInUse && self.needs(&local) => {
+                Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     return Err(error);
                 }
                 // The port remains usable at the other addresses.
@@ -316,7 +327,14 @@ impl Net {
             return NetChange::default();
         }
         match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
-            Ok(interface) => self.apply(control, interface.as_ref()),
+            Ok(mut interface) => {
+                if let Some(interface) = interface.as_mut().filter(|_| control.stand_in)
+                    && let Some(gids) = interface.stand_in_gids(&self.config)
+                {
+                    interface.gids = gids;
+                }
+                self.apply(control, interface.as_ref())
+            }
             Err(error) => {
                 log::warn!(
                     "uroce: cannot ask for the addresses of {}: {error}",

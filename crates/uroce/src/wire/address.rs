@@ -1,6 +1,8 @@
 //! RoCEv2 GIDs are IP addresses.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr};
+
+use ibverbs_abi::ip_of_gid;
 
 /// The GID of an IP address: an IPv6 address unchanged, an IPv4 address mapped to ::ffff:a.b.c.d.
 pub fn gid_of(ip: IpAddr) -> [u8; 16] {
@@ -17,15 +19,11 @@ pub fn link_local_gid_of(ip: Ipv4Addr) -> [u8; 16] {
     [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x5e, 0xfe, a, b, c, d]
 }
 
-/// The IP address of a GID. IPv4 multicast groups may also be mapped to ff0e::ffff:a.b.c.d (annex A17.4.3.2),
-/// and other IPv4 addresses have a link-local GID too ([`link_local_gid_of`]).
+/// The IP address of a GID, as [`ip_of_gid`]; also of the link-local GID of an IPv4 address
+/// ([`link_local_gid_of`]).
 pub fn ip_of(gid: &[u8; 16]) -> IpAddr {
-    let v6 = Ipv6Addr::from(*gid);
-    match (v6.segments(), *gid) {
-        (
-            [0 | 0xff0e, 0, 0, 0, 0, 0xffff, ..] | [0xfe80, 0, 0, 0, 0, 0x5efe, ..],
-            [.., a, b, c, d],
-        ) => IpAddr::from([a, b, c, d]),
-        _ => IpAddr::V6(v6),
+    match *gid {
+        [0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0x5e, 0xfe, a, b, c, d] => IpAddr::from([a, b, c, d]),
+        _ => ip_of_gid(gid),
     }
 }

@@ -112,7 +112,7 @@ impl Packet<'_> {
     /// The length of the datagram: headers, payload, padding and ICRC.
     pub fn datagram_len(&self) -> usize {
         let padded = self.payload.len() + usize::from(self.headers.bth.pad);
-        self.headers.len() + padded + ICRC_LEN
+        self.headers.encoded_len() + padded + ICRC_LEN
     }
 }
 
@@ -135,7 +135,7 @@ impl Headers {
     }
 
     /// The number of bytes that [`Headers::write`] writes.
-    pub fn len(&self) -> usize {
+    pub fn encoded_len(&self) -> usize {
         Bth::LEN
             + self.deth.map_or(0, |_| Deth::LEN)
             + self.xrc_srqn.map_or(0, |_| 4)

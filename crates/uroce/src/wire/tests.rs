@@ -94,7 +94,7 @@ fn bth(opcode: Opcode) -> Bth {
 fn written(headers: &Headers, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0xee; MAX_HEADERS];
     let len = headers.write(&mut packet);
-    assert_eq!(len, headers.len());
+    assert_eq!(len, headers.encoded_len());
     packet.truncate(len);
     packet.extend(payload);
     packet.resize(packet.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);

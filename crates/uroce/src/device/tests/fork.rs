@@ -194,10 +194,8 @@ fn the_port_is_free_while_a_child_lives() {
     assert!(primary(&device));
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for two descriptors.
-    assert_eq!(
-        unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) },
-        0
-    );
+    let piped = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(piped, 0);
     let child = Child::new(|| {
         let mut byte = 0u8;
         // SAFETY: the child's copy of the pipe; one writable byte.

@@ -117,6 +117,12 @@ impl Responder {
         &mut self.recv_queue
     }
 
+    /// Whether a response waits to be sent.
+    #[cfg(test)]
+    pub fn has_response(&self) -> bool {
+        self.responses.front().is_some()
+    }
+
     /// READ and atomic requests that occupy a responder resource.
     #[cfg(test)]
     pub fn pending_rd_atomic(&self) -> usize {

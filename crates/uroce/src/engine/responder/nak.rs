@@ -87,7 +87,8 @@ impl Fault {
 }
 
 impl Responder {
-    /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK.
+    /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK, which unreliable
+    /// connections do not have.
     pub(super) fn on_executed(
         &mut self,
         executed: Executed,
@@ -104,11 +105,11 @@ impl Responder {
                 let timer = attributes.min_rnr_timer;
                 self.nak_sent = Some(self.epsn);
                 self.counters.send_rnr_err += 1;
-                self.push_nak(AethKind::RnrNak { timer });
+                self.push_nak(AethKind::RnrNak { timer }, attributes);
                 return ResponderAction::None;
             }
             NakCause::CqOverrun => {
-                self.push_nak(AethKind::Nak(RemoteOperational));
+                self.push_nak(AethKind::Nak(RemoteOperational), attributes);
                 return ResponderAction::Fatal;
             }
             NakCause::InvalidRequest => {
@@ -124,7 +125,7 @@ impl Responder {
                 Fault::new(RemoteOperational, error.status(), RequestError)
             }
         };
-        self.push_nak(AethKind::Nak(fault.code));
+        self.push_nak(AethKind::Nak(fault.code), attributes);
         ResponderAction::Fail(match self.take_message_recv() {
             Some(recv) => ErrorReport::Completion {
                 queue: recv.queue,
@@ -134,8 +135,10 @@ impl Responder {
         })
     }
 
-    fn push_nak(&mut self, kind: AethKind) {
-        let psn = self.epsn;
-        self.responses.push(Response::Nak { psn, kind });
+    fn push_nak(&mut self, kind: AethKind, attributes: &Attributes) {
+        if attributes.config.service.is_reliable() {
+            let psn = self.epsn;
+            self.responses.push(Response::Nak { psn, kind });
+        }
     }
 }

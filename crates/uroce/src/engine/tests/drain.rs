@@ -6,8 +6,9 @@ use super::connection::sends;
 use super::network::*;
 use super::peer::*;
 use super::requester::fenced;
+use super::unreliable::pair;
 use crate::engine::*;
-use crate::wire::Part;
+use crate::wire::{NakCode, Part};
 
 /// 10.3.1.5: started WQEs complete, then the event is raised; the others wait for RTS.
 #[test]
@@ -141,4 +142,43 @@ fn a_modify_while_draining_keeps_the_drained_event() {
         let events = &network.sides[0].host.events;
         assert_eq!(events[..], vec![QpEvent::SendQueueDrained; expected]);
     }
+}
+
+/// A queue pair that moves to ERR or SQE drains no more, and does not raise the event.
+#[test]
+fn an_error_ends_draining() {
+    let sqd = |peer: &mut Peer| {
+        peer.post_send(0, 10);
+        peer.sent();
+        peer.modify(QpState::Sqd, QpChange::default());
+        assert!(peer.qp.sq_draining());
+    };
+    let ended = |peer: &Peer, state| {
+        assert_eq!((peer.qp.state(), peer.qp.sq_draining()), (state, false));
+        assert!(!peer.host.events.contains(&QpEvent::SendQueueDrained));
+    };
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    sqd(&mut peer);
+    peer.modify(QpState::Err, QpChange::default());
+    ended(&peer, QpState::Err);
+    // A response that fails its request.
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    sqd(&mut peer);
+    peer.nak(0, NakCode::RemoteAccess);
+    ended(&peer, QpState::Err);
+    // A completion that does not fit.
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    sqd(&mut peer);
+    peer.host.room = Some(0);
+    peer.ack(0);
+    ended(&peer, QpState::Err);
+    // The next message of an unreliable service.
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 300_000)]));
+    network.sides[0].host.region(KEY).valid = false;
+    network.set_state(0, QpState::Sqd);
+    network.run();
+    let qp = &network.sides[0].qp;
+    assert_eq!((qp.state(), qp.sq_draining()), (QpState::Sqe, false));
+    assert_eq!(network.sides[0].host.events, []);
 }

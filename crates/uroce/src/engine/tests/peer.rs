@@ -92,7 +92,7 @@ impl Peer {
     pub fn deliver(&mut self, headers: Headers, payload: &[u8]) {
         let mut headers = headers;
         headers.bth.pad = (payload.len().wrapping_neg() & 3) as u8;
-        let mut datagram = vec![0; headers.len()];
+        let mut datagram = vec![0; headers.encoded_len()];
         headers.write(&mut datagram);
         datagram.extend(payload);
         datagram.resize(datagram.len() + usize::from(headers.bth.pad) + ICRC_LEN, 0);

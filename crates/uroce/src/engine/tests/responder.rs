@@ -151,7 +151,7 @@ fn packets_of_other_peers_or_in_wrong_states_are_dropped() {
     let mut peer = Peer::in_rtr(QpChange::default());
     let datagram = {
         let headers = Peer::headers(Operation::Send, Part::Only, 0);
-        let mut bytes = vec![0; headers.len() + ICRC_LEN];
+        let mut bytes = vec![0; headers.encoded_len() + ICRC_LEN];
         headers.write(&mut bytes);
         bytes
     };
@@ -202,7 +202,7 @@ fn packets_from_another_port_than_the_peers_are_dropped() {
         };
         peer.qp.modify(&change, peer.now, &mut peer.host);
         let headers = Peer::headers(Operation::Send, Part::Only, 0);
-        let mut datagram = vec![0; headers.len() + ICRC_LEN];
+        let mut datagram = vec![0; headers.encoded_len() + ICRC_LEN];
         headers.write(&mut datagram);
         let packet = Packet::parse(&datagram).unwrap();
         let from = Addresses {

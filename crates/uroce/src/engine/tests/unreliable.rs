@@ -369,7 +369,7 @@ fn invalid_datagrams_are_dropped() {
             qkey: 0x1234,
             src_qpn: 77,
         });
-        let mut bytes = vec![0; headers.len()];
+        let mut bytes = vec![0; headers.encoded_len()];
         headers.write(&mut bytes);
         bytes.resize(bytes.len() + len.next_multiple_of(4) + ICRC_LEN, 1);
         // UD has no WRITE opcode.
@@ -450,7 +450,7 @@ fn a_new_message_drops_an_unfinished_one() {
             ack_request: false,
             psn: Psn::new(psn),
         });
-        let mut bytes = vec![0; headers.len()];
+        let mut bytes = vec![0; headers.encoded_len()];
         headers.write(&mut bytes);
         bytes.resize(bytes.len() + len + ICRC_LEN, 1);
         network.deliver(1, &bytes);
@@ -461,4 +461,20 @@ fn a_new_message_drops_an_unfinished_one() {
         .map(|c| (c.1.wr_id, c.1.byte_len))
         .collect();
     assert_eq!(got, [(1, 8)]);
+}
+
+/// 9.9.3, class C: a receive that cannot be written ends the queue pair, without a NAK.
+#[test]
+fn uc_queues_no_nak() {
+    let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
+    let bad = Sge {
+        lkey: 1,
+        ..sge(0, 10)
+    };
+    network.post_recv(1, recv_wr(1, &[bad]));
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    network.run();
+    let qp = &network.sides[1].qp;
+    assert_eq!(qp.state(), QpState::Err);
+    assert!(!qp.responder().has_response());
 }

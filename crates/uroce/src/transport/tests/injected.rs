@@ -103,7 +103,7 @@ fn df(id: u16) -> Fragmentation {
 
 /// A packet with the ICRC that it has if it is sent with that header.
 fn packet(dst: Ipv4Addr, headers: Headers, len: usize, sent: Fragmentation) -> Vec<u8> {
-    let mut bytes = vec![0; headers.len()];
+    let mut bytes = vec![0; headers.encoded_len()];
     headers.write(&mut bytes);
     bytes.extend(payload(headers.bth.psn.get(), len));
     let icrc = flow(dst).icrc(&bytes, sent);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::*;
 use super::{alone, at, datagram, exchange, path, push, receive, write};
 use crate::config::Netdev;
-use crate::wire::{MULTICAST_QPN, Part, gid_of, ip_of};
+use crate::wire::{MULTICAST_QPN, PORT, Part, gid_of, ip_of, port_of};
 
 /// Runs commands of ip(8) in this thread's network namespace.
 pub fn ip(commands: &str) {
@@ -152,6 +152,51 @@ fn follows_its_interface() {
             path([1; 16], 1),
         );
         net.flush(&mut outbox);
+    });
+}
+
+/// Devices at IPv4 addresses of one interface do not compete for its link-local address. Of those at IPv6
+/// addresses the first gets it, and the others have a GID of their own at index 0.
+#[test]
+fn the_link_local_address_is_one_devices() {
+    in_namespace(|| {
+        ip("link set lo up
+            link add v0 address 02:00:00:00:00:01 type veth peer name v1
+            -6 addr add fe80::ff:fe00:1/64 dev v0 nodad
+            -6 addr add fd77::1/64 dev v0 nodad
+            -6 addr add fd77::2/64 dev v0 nodad
+            addr add 10.77.0.1/24 dev v0
+            addr add 10.77.0.2/24 dev v0
+            link set v0 up
+            link set v1 up");
+        await_carrier("v0");
+        let on = |ip: &str| {
+            let ip = ip.parse().unwrap();
+            at(Netdev::Address { ip, scope: None })
+        };
+        let gid = |net: &Net, index: u8| net.gids()[usize::from(index)].unwrap().gid;
+        let has_primary = |net: &Net| port_of(net.alloc_qpn().unwrap()) == PORT;
+        let (a, b) = (on("10.77.0.1"), on("10.77.0.2"));
+        assert!(has_primary(&a) && has_primary(&b));
+        for index in [0, 1] {
+            exchange(&a, &b, index, gid(&b, index), gid(&a, 1));
+        }
+        let (first, second, again) = (on("fd77::1"), on("fd77::2"), on("fd77::2"));
+        assert!(has_primary(&first) && has_primary(&second) && !has_primary(&again));
+        assert_eq!(texts(&first), ["fe80::ff:fe00:1", "fd77::1"]);
+        assert_eq!(texts(&second), ["fe80::2", "fd77::2"]);
+        // Another process at the address has another port, which is free at the link-local address too.
+        assert_eq!(texts(&again), ["fe80::ff:fe00:1", "fd77::2"]);
+        exchange(&first, &again, 0, gid(&again, 0), gid(&first, 0));
+        exchange(&second, &first, 1, gid(&first, 1), gid(&second, 1));
+        // The GIDs stay the same when other addresses of the interface change.
+        ip("addr add 10.77.0.9/24 dev v0");
+        let mut inbox = Inbox::new();
+        for _ in 0..20 {
+            second.receive(&mut inbox, &mut |_, _| {});
+            assert_eq!(second.changes(), NetChange::default());
+            std::thread::sleep(Duration::from_millis(5));
+        }
     });
 }
 
