@@ -9,7 +9,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 
-use ibverbs_abi::{PTHREAD_CANCEL_DISABLE, set_cancel_state};
+use ibverbs_abi::{disable_cancel_state, restore_cancel_state};
 use libc::{c_int, pthread_mutex_t};
 
 use crate::memory::single_threaded::is_single_threaded;
@@ -73,7 +73,7 @@ impl SrqLock {
 
     fn acquire(&self, may_write: bool) {
         let before = if may_write {
-            set_cancel_state(PTHREAD_CANCEL_DISABLE)
+            disable_cancel_state()
         } else {
             UNCHANGED
         };
@@ -90,7 +90,7 @@ impl SrqLock {
         // SAFETY: this thread locked the mutex.
         unsafe { libc::pthread_mutex_unlock(self.mutex.get()) };
         if before != UNCHANGED {
-            set_cancel_state(before);
+            restore_cancel_state(before);
         }
         before != UNCHANGED
     }
@@ -154,9 +154,10 @@ mod tests {
     #[test]
     fn cancellation_is_disabled_while_the_lock_is_held() {
         const ENABLED: c_int = 0;
+        const DISABLED: c_int = 1;
         let state = || {
-            let state = set_cancel_state(ENABLED);
-            set_cancel_state(state);
+            let state = disable_cancel_state();
+            restore_cancel_state(state);
             state
         };
         let lock = SrqLock::new();
@@ -165,9 +166,9 @@ mod tests {
         assert_eq!(state(), ENABLED);
         drop(guard);
         let guard = lock.lock(true);
-        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
+        assert_eq!(state(), DISABLED);
         lock.unlocked(|| assert_eq!(state(), ENABLED));
-        assert_eq!(state(), PTHREAD_CANCEL_DISABLE);
+        assert_eq!(state(), DISABLED);
         drop(guard);
         assert_eq!(state(), ENABLED);
     }

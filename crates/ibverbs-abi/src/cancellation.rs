@@ -3,15 +3,24 @@
 use core::ffi::c_int;
 use core::marker::PhantomData;
 
-/// `PTHREAD_CANCEL_DISABLE`: a request to cancel the thread stays pending.
-pub const PTHREAD_CANCEL_DISABLE: c_int = 1;
+/// A request to cancel the thread stays pending.
+const PTHREAD_CANCEL_DISABLE: c_int = 1;
 
 unsafe extern "C" {
     fn pthread_setcancelstate(state: c_int, old_state: *mut c_int) -> c_int;
 }
 
-/// Sets the calling thread's cancellation state, and returns the one before.
-pub fn set_cancel_state(state: c_int) -> c_int {
+/// Disables cancellation of the calling thread. Returns the state before, for [`restore_cancel_state`].
+pub fn disable_cancel_state() -> c_int {
+    set_cancel_state(PTHREAD_CANCEL_DISABLE)
+}
+
+/// Sets the calling thread's cancellation state to one that [`disable_cancel_state`] has returned.
+pub fn restore_cancel_state(state: c_int) {
+    set_cancel_state(state);
+}
+
+fn set_cancel_state(state: c_int) -> c_int {
     let mut before = 0;
     // SAFETY: `before` is writable. An invalid state is refused.
     unsafe { pthread_setcancelstate(state, &mut before) };
@@ -29,14 +38,14 @@ pub struct CancellationDisabled {
 /// stays pending meanwhile. Guards nest.
 pub fn disable_cancellation() -> CancellationDisabled {
     CancellationDisabled {
-        before: set_cancel_state(PTHREAD_CANCEL_DISABLE),
+        before: disable_cancel_state(),
         not_send: PhantomData,
     }
 }
 
 impl Drop for CancellationDisabled {
     fn drop(&mut self) {
-        set_cancel_state(self.before);
+        restore_cancel_state(self.before);
     }
 }
 

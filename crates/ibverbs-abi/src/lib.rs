@@ -18,7 +18,7 @@ mod public;
 
 pub use address::ip_of_gid;
 pub use cancellation::{
-    CancellationDisabled, PTHREAD_CANCEL_DISABLE, disable_cancellation, set_cancel_state,
+    CancellationDisabled, disable_cancel_state, disable_cancellation, restore_cancel_state,
 };
 pub use errno::{Errno, IntoC};
 pub use kernel::*;
