@@ -90,7 +90,7 @@ fn dropped_packets_are_recorded() {
     let good = write(0, there, Part::Middle);
     let mut wrong_pkey = good;
     wrong_pkey.bth.pkey = 0x1234;
-    let mut without_icrc = vec![0; good.len() + 12];
+    let mut without_icrc = vec![0; good.encoded_len() + 12];
     good.write(&mut without_icrc);
     let (mut inbox, mut accepted) = (Inbox::new(), 0);
     let mut await_packets = |count: usize| {
