@@ -164,11 +164,11 @@ pub unsafe fn read_ibdev_path(
 pub type SoftwareReader = fn(path: &str) -> Option<Result<Vec<u8>, Errno>>;
 
 /// Not set unless there are software devices.
-static SOFTWARE_READER: OnceCell<SoftwareReader> = OnceCell::new();
+static SOFTWARE_READER: OnceBox<SoftwareReader> = OnceBox::new();
 
 /// Makes the functions for programs read files of software devices, too. The first call counts.
 pub fn set_software_reader(reader: SoftwareReader) {
-    let _ = SOFTWARE_READER.set(reader);
+    let _ = SOFTWARE_READER.set(Box::new(reader));
 }
 
 /// Reads a file of a software device as [`read_file_at`] does; None if the path does not lead to one.

@@ -54,10 +54,28 @@ mod wire;
 
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
-pub use device::fork::{after_fork, before_fork};
 pub use provider::new_device;
 pub use transport::check;
 pub use view::{
     Bypass as ViewBypass, FIRST_UVERBS, install as install_view, read_file as read_view_file,
     redirect_new_objects,
 };
+
+/// Takes the locks that a child of fork needs. The library that embeds uroce calls this in its prepare handler
+/// (pthread_atfork(3)).
+pub fn before_fork() {
+    view::before_fork();
+    device::fork::before_fork();
+}
+
+/// Releases the locks in the parent and in the child. The child gives up what it has inherited.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork(is_child: bool) {
+    // SAFETY: `before_fork` took the locks of both in this thread, as the caller says.
+    unsafe {
+        device::fork::after_fork(is_child);
+        view::after_fork();
+    }
+}

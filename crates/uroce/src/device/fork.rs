@@ -8,8 +8,7 @@
 use super::{OPEN_DEVICES, handles};
 use crate::{capture, descriptors, process, random};
 
-/// Takes the locks that a child needs. The library that embeds uroce calls this in its prepare handler
-/// (pthread_atfork(3)).
+/// Takes the locks that a child needs.
 pub fn before_fork() {
     core::mem::forget(OPEN_DEVICES.lock());
     handles::before_fork();

@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 pub use bypass::Bypass;
 use calls::REDIRECTIONS;
-pub use state::FIRST_UVERBS;
+pub use state::{FIRST_UVERBS, after_fork, before_fork};
 
 use crate::config::Config;
 

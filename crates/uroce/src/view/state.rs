@@ -7,7 +7,7 @@
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
-use std::sync::{Arc, Once};
+use std::sync::Arc;
 
 use super::kernel;
 use super::tree::{Character, Node, Shown, Tree};
@@ -69,22 +69,20 @@ static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
 /// Makes the view show these devices. Called once.
 pub fn configure(configured: Vec<Config>) {
     STATE.lock().configured = configured;
-    register_fork_handlers();
 }
 
-fn register_fork_handlers() {
-    extern "C" fn prepare() {
-        core::mem::forget(STATE.lock());
-    }
-    extern "C" fn after() {
-        // SAFETY: `prepare` has locked it in this thread, which is the one that forks.
-        unsafe { STATE.force_unlock() };
-    }
-    static ONCE: Once = Once::new();
-    // SAFETY: the handlers use statics only and do not unwind.
-    ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(Some(prepare), Some(after), Some(after));
-    });
+/// Locks the state, so that it is whole in a child of fork. [`after_fork`] unlocks it.
+pub fn before_fork() {
+    core::mem::forget(STATE.lock());
+}
+
+/// Unlocks the state in the parent and in the child.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork() {
+    // SAFETY: `before_fork` locked it in this thread, as the caller says.
+    unsafe { STATE.force_unlock() };
 }
 
 /// The devices whose interface exists or has existed, and their tree.
