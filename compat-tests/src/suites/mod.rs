@@ -11,6 +11,7 @@ pub mod examples;
 pub mod headers;
 pub mod man;
 pub mod symbols;
+pub mod view;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
 /// has no uroce, and its cases are left out.
@@ -21,6 +22,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(examples::cases());
     cases.extend(headers::cases());
     cases.extend(man::cases());
+    cases.extend(view::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -117,6 +117,18 @@ pub fn cwd() -> Option<String> {
     path.starts_with('/').then(|| path.to_owned())
 }
 
+/// The nearest directory at or above an absolute path that exists.
+pub fn nearest_directory(path: &str) -> &str {
+    let mut nearest = path;
+    while nearest.len() > 1 && stat(nearest, true).is_none() {
+        nearest = match nearest.rfind('/') {
+            Some(0) | None => "/",
+            Some(at) => &nearest[..at],
+        };
+    }
+    nearest
+}
+
 /// The entries of a directory of the kernel: name, inode, type; none if it does not exist.
 pub fn entries(path: &str) -> Vec<(CString, u64, u8)> {
     let mut found = Vec::new();

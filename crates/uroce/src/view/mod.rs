@@ -61,9 +61,26 @@ pub fn install(devices: Vec<Config>) {
             .store(real::address(redirection.name), Ordering::Relaxed);
     }
     state::configure(devices);
-    state::set_cwd(None);
+    state::set_cwd(inherited_cwd());
     INSTALLED.store(true, Ordering::Release);
     redirect_new_objects();
+}
+
+/// The working directory of the tree that a shell has changed to before it started this program, by PWD. The
+/// kernel's is then the nearest one that exists, as `chdir` of the view has set it.
+fn inherited_cwd() -> Option<String> {
+    let pwd = std::env::var("PWD").ok()?;
+    if !pwd.starts_with('/') || !paths::may_concern(pwd.as_bytes()) {
+        return None;
+    }
+    let tree = state::devices().tree;
+    match paths::walk(&tree, &kernel::KernelLinks, "/", &pwd, true) {
+        paths::Found::Ours(path, tree::Node::Directory(_)) => {
+            let nearest = kernel::nearest_directory(&path);
+            (nearest != path && kernel::cwd().as_deref() == Some(nearest)).then_some(path)
+        }
+        _ => None,
+    }
 }
 
 /// Whether the process has the view.

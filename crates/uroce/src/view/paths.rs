@@ -110,19 +110,18 @@ pub fn walk(tree: &Tree, links: &impl Links, from: &str, path: &str, follow: boo
     if path.is_empty() || !concerns(tree, &whole) {
         return Found::Kernel;
     }
+    let is_relative = !path.starts_with('/');
+    let start = if is_relative { from } else { "/" };
+    let node = tree.node(start);
     let mut walk = Walk {
         tree,
         links,
-        at: "/".into(),
-        node: None,
+        at: start.to_owned(),
         left: Vec::new(),
         followed: 0,
-        left_kernel: false,
+        left_kernel: is_relative && node.is_some(),
+        node,
     };
-    if !path.starts_with('/') {
-        walk.at = from.to_owned();
-        walk.node = tree.node(from);
-    }
     walk.push(path);
     let must_be_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
     walk.run(follow || must_be_directory, must_be_directory)

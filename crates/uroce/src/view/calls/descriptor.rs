@@ -81,11 +81,7 @@ fn enter(path: &str, node: &Node) -> c_int {
         return Errno(libc::ENOTDIR).minus_one();
     };
     let is_kernels = *directory == Directory::Above && kernel::stat(path, true).is_some();
-    let mut nearest = path;
-    while kernel::stat(nearest, true).is_none() && nearest.len() > 1 {
-        nearest = nearest.rsplit_once('/').map_or("/", |(above, _)| above);
-    }
-    let nearest = CString::new(if nearest.is_empty() { "/" } else { nearest });
+    let nearest = CString::new(kernel::nearest_directory(path));
     // SAFETY: the path is a C string.
     let result = nearest.map_or(-1, |nearest| unsafe { real::chdir(nearest.as_ptr()) });
     if result == 0 {

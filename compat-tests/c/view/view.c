@@ -1,0 +1,348 @@
+// What a program sees of a software device in /dev/infiniband and /sys, by every libc function that takes a
+// path. Run with IBV_UROCE=u=lo; with the argument "hidden" nothing of it may be there. The program does not
+// use libibverbs itself: the library is preloaded.
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define CLASS "/sys/class/infiniband"
+#define DEVICE CLASS "/u"
+#define GUID DEVICE "/node_guid"
+#define CHARACTER "/dev/infiniband/uverbs1024"
+
+static int failures;
+
+static void check(const char *name, bool ok)
+{
+	printf("%s %s\n", ok ? "ok" : "not ok", name);
+	failures += !ok;
+}
+
+// Whether the call has failed with this errno.
+static bool failed(int result, int expected)
+{
+	return result == -1 && errno == expected;
+}
+
+static bool is_guid(const char *text)
+{
+	return strlen(text) == 20 && text[4] == ':' && text[19] == '\n';
+}
+
+static bool reads_guid(int fd)
+{
+	char text[64] = "";
+	ssize_t len = read(fd, text, sizeof(text) - 1);
+	bool again = lseek(fd, 5, SEEK_SET) == 5 && read(fd, text + 30, 4) == 4;
+	bool ok = fd >= 0 && len == 20 && is_guid(text) && again && !memcmp(text + 5, text + 30, 4);
+
+	close(fd);
+	return ok;
+}
+
+static void opening(void)
+{
+	check("open", reads_guid(open(GUID, O_RDONLY)));
+	check("openat", reads_guid(openat(AT_FDCWD, GUID, O_RDONLY | O_CLOEXEC)));
+	check("write-denied", failed(open(GUID, O_WRONLY), EACCES) && failed(open(GUID, O_RDWR), EACCES) &&
+				      failed(open(GUID, O_RDONLY | O_TRUNC), EACCES));
+	check("exclusive", failed(open(GUID, O_RDONLY | O_CREAT | O_EXCL, 0600), EEXIST));
+	check("create-denied", failed(open(DEVICE "/new", O_RDWR | O_CREAT, 0600), EACCES) &&
+				       failed(creat(DEVICE "/new", 0600), EACCES));
+	check("no-directory", failed(open(GUID, O_RDONLY | O_DIRECTORY), ENOTDIR));
+	check("link-not-followed", failed(open(DEVICE, O_RDONLY | O_NOFOLLOW), ELOOP));
+	check("missing", failed(open(DEVICE "/none", O_RDONLY), ENOENT));
+
+	FILE *file = fopen(GUID, "re");
+	char text[64] = "";
+	check("fopen", file && fgets(text, sizeof(text), file) && is_guid(text) && fgetc(file) == EOF);
+	if (file)
+		file = freopen(DEVICE "/node_type", "r", file);
+	check("freopen", file && fgets(text, sizeof(text), file) && !strcmp(text, "1: CA\n"));
+	if (file)
+		fclose(file);
+	check("fopen-write", !fopen(GUID, "w") && errno == EACCES);
+
+	int fd = open(GUID, O_RDONLY);
+	check("readonly", failed(write(fd, "x", 1), EBADF) && failed(ftruncate(fd, 0), EINVAL));
+	close(fd);
+	fd = open(DEVICE "/ports/1/gid_attrs/types/200", O_RDONLY);
+	check("empty-gid", fd >= 0 && failed(read(fd, text, sizeof(text)), EINVAL));
+	close(fd);
+	fd = open(DEVICE "/ports/1/gid_attrs/types/1", O_RDONLY);
+	memset(text, 0, sizeof(text));
+	check("gid-type", fd >= 0 && read(fd, text, sizeof(text)) == 8 && !strcmp(text, "RoCE v2\n"));
+	close(fd);
+}
+
+static void character_device(void)
+{
+	struct stat st;
+	struct statx stx;
+	int fd = open(CHARACTER, O_RDWR | O_CLOEXEC);
+
+	check("device-open", fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	check("device-fstat", !fstat(fd, &st) && S_ISCHR(st.st_mode) && st.st_rdev == makedev(231, 1216));
+	check("device-write", failed(write(fd, "command", 7), EINVAL));
+	int copy = dup(fd), third = fcntl(fd, F_DUPFD_CLOEXEC, 100);
+	check("device-dup",
+	      !fstat(copy, &st) && S_ISCHR(st.st_mode) && !fstat(third, &st) && S_ISCHR(st.st_mode));
+	close(copy);
+	close(third);
+	close(fd);
+	int other = open("/dev/null", O_RDONLY);
+	check("number-reused", other == fd && !fstat(other, &st) && st.st_rdev == makedev(1, 3));
+	close(other);
+	check("device-stat", !stat(CHARACTER, &st) && S_ISCHR(st.st_mode));
+	check("device-access", !access(CHARACTER, R_OK | W_OK) && failed(access(CHARACTER, X_OK), EACCES));
+	check("device-statx", !statx(AT_FDCWD, CHARACTER, 0, STATX_ALL, &stx) && S_ISCHR(stx.stx_mode) &&
+				      stx.stx_rdev_major == 231);
+	check("other-devices", !stat("/dev/null", &st) && st.st_rdev == makedev(1, 3));
+}
+
+static void status(void)
+{
+	struct stat st, link;
+	char target[PATH_MAX], *path;
+	ssize_t len = readlink(DEVICE, target, sizeof(target) - 1);
+
+	check("stat", !stat(DEVICE, &st) && S_ISDIR(st.st_mode) && !stat(GUID, &st) && S_ISREG(st.st_mode) &&
+			      (st.st_mode & 07777) == 0444 && st.st_size == 4096);
+	check("lstat", !lstat(DEVICE, &link) && S_ISLNK(link.st_mode) && !lstat(DEVICE "/", &link) &&
+			       S_ISDIR(link.st_mode));
+	check("fstatat", !fstatat(AT_FDCWD, DEVICE, &link, AT_SYMLINK_NOFOLLOW) && S_ISLNK(link.st_mode));
+	check("access", !access(GUID, R_OK) && failed(access(GUID, W_OK), EACCES) &&
+				!faccessat(AT_FDCWD, GUID, R_OK, AT_EACCESS) && !euidaccess(GUID, R_OK));
+	check("xattr",
+	      failed(getxattr(GUID, "user.x", target, 1), ENODATA) && listxattr(GUID, target, 1) == 0);
+	target[len > 0 ? len : 0] = 0;
+	check("readlink", !strcmp(target, "../../devices/virtual/uroce/u/infiniband/u"));
+	check("readlink-cut", readlink(DEVICE, target, 3) == 3 && !memcmp(target, "../", 3));
+	check("readlink-file", failed(readlink(GUID, target, sizeof(target)), EINVAL));
+	path = realpath(DEVICE, NULL);
+	check("realpath", path && !strcmp(path, "/sys/devices/virtual/uroce/u/infiniband/u"));
+	free(path);
+	check("realpath-up",
+	      realpath(DEVICE "/../..", target) && !strcmp(target, "/sys/devices/virtual/uroce/u"));
+	check("realpath-missing", !realpath(DEVICE "/none/x", target) && errno == ENOENT);
+	path = canonicalize_file_name("/etc/../sys//class/./infiniband/u/ports");
+	check("canonicalize", path && !strcmp(path, "/sys/devices/virtual/uroce/u/infiniband/u/ports"));
+	free(path);
+	check("net",
+	      realpath(DEVICE "/device/net/lo", target) && !strcmp(target, "/sys/devices/virtual/net/lo"));
+}
+
+static bool lists(DIR *dir, const char *wanted)
+{
+	struct dirent *entry;
+	bool found = false;
+
+	while (dir && (entry = readdir(dir)))
+		found |= !strcmp(entry->d_name, wanted);
+	return found;
+}
+
+static int no_dots(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static int visited;
+
+static int visit(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	visited += kind == FTW_F && S_ISREG(st->st_mode) && !strcmp(path + ftw->base, "node_guid");
+	return 0;
+}
+
+static void directories(void)
+{
+	struct dirent **list = NULL;
+	DIR *dir = opendir(CLASS);
+
+	check("opendir", lists(dir, "u"));
+	if (dir)
+		rewinddir(dir);
+	check("rewinddir", lists(dir, "u"));
+	check("dirfd", dir && reads_guid(openat(dirfd(dir), "u/node_guid", O_RDONLY)));
+	check("closedir", dir && !closedir(dir));
+	check("merged", lists(dir = opendir("/sys/class"), "infiniband"));
+	if (dir)
+		rewinddir(dir);
+	check("merged-kernel", lists(dir, "net"));
+	closedir(dir);
+	check("dev", lists(dir = opendir("/dev"), "infiniband"));
+	closedir(dir);
+	check("opendir-file", !opendir(GUID) && errno == ENOTDIR);
+	dir = fdopendir(open(DEVICE "/ports", O_RDONLY | O_DIRECTORY));
+	check("fdopendir", lists(dir, "1"));
+	closedir(dir);
+
+	int count = scandir(DEVICE "/ports/1/gids", &list, no_dots, versionsort);
+	check("scandir", count == 1024 && !strcmp(list[1023]->d_name, "1023"));
+	while (count > 0)
+		free(list[--count]);
+	free(list);
+	int fd = open(CLASS, O_RDONLY | O_DIRECTORY);
+	count = scandirat(fd, "u/ports", &list, no_dots, alphasort);
+	check("scandirat", count == 1 && !strcmp(list[0]->d_name, "1"));
+	close(fd);
+	visited = 0;
+	check("nftw", !nftw(CLASS, visit, 10, 0) && visited > 0);
+	visited = 0;
+	check("nftw-physical", !nftw(CLASS, visit, 10, FTW_PHYS) && visited == 0);
+
+	glob_t found;
+	check("glob", !glob(CLASS "/*/ports/*/state", 0, NULL, &found) && found.gl_pathc == 1 &&
+			      !strcmp(found.gl_pathv[0], DEVICE "/ports/1/state"));
+	globfree(&found);
+	check("glob-other", !glob("/et[c]", 0, NULL, &found) && found.gl_pathc == 1);
+	globfree(&found);
+}
+
+static void walking(void)
+{
+	struct stat st;
+	char path[PATH_MAX];
+	int dir = open(DEVICE, O_RDONLY | O_DIRECTORY), anchor = open(CLASS, O_PATH);
+	int before = open(".", O_RDONLY | O_DIRECTORY);
+
+	check("relative", reads_guid(openat(dir, "node_guid", O_RDONLY)) &&
+				  reads_guid(openat(dir, "./ports/../node_guid", O_RDONLY)));
+	check("path-descriptor", reads_guid(openat(anchor, "u/node_guid", O_RDONLY)));
+	check("relative-kernel", openat(dir, "../../../../../../../../etc/passwd", O_RDONLY) >= 0);
+	check("empty-path", !fstatat(dir, "", &st, AT_EMPTY_PATH) && S_ISDIR(st.st_mode));
+	check("from-root",
+	      reads_guid(openat(open("/", O_PATH), "sys/class/infiniband/u/node_guid", O_RDONLY)));
+	check("chdir", !chdir(DEVICE "/ports") && reads_guid(open("../node_guid", O_RDONLY)) &&
+			       !access("1/state", R_OK));
+	check("getcwd",
+	      getcwd(path, sizeof(path)) && !strcmp(path, "/sys/devices/virtual/uroce/u/infiniband/u/ports"));
+	check("chdir-kernel", !chdir("/sys/class") && reads_guid(open("infiniband/u/node_guid", O_RDONLY)));
+	check("fchdir", !fchdir(dir) && reads_guid(open("node_guid", O_RDONLY)));
+	check("back", !fchdir(before) && failed(open("node_guid", O_RDONLY), ENOENT));
+	close(before);
+	close(dir);
+	close(anchor);
+}
+
+static void descriptors(void)
+{
+	struct stat st;
+	int saved = dup(0), fd;
+
+	close(0);
+	fd = open(GUID, O_RDONLY);
+	check("stdin", fd == 0 && reads_guid(fd));
+	dup2(saved, 0);
+	close(saved);
+	fd = open(GUID, O_RDONLY);
+	check("close-range",
+	      !close_range(fd, ~0U, 0) && failed(fstat(fd, &st), EBADF) && reads_guid(open(GUID, O_RDONLY)));
+	errno = 77;
+	close(open("/etc/passwd", O_RDONLY));
+	check("errno-kept", errno == 77);
+	fd = open("/tmp/view-mode", O_RDWR | O_CREAT | O_EXCL, 0640);
+	check("mode-passed", fd >= 0 && !fstat(fd, &st) && (st.st_mode & 0777) == 0640);
+	unlink("/tmp/view-mode");
+	close(fd);
+	// By values that the compiler does not know.
+	check("bad-address", failed(open((const char *)(uintptr_t)(saved * 0 + 8), O_RDONLY), EFAULT));
+
+	pid_t child = fork();
+	if (!child)
+		_exit(reads_guid(open(GUID, O_RDONLY)) ? 0 : 1);
+	int how = 1;
+	check("fork", waitpid(child, &how, 0) == child && how == 0);
+	child = fork();
+	if (!child) {
+		mkdir("/tmp/view-root", 0700);
+		if (chroot("/tmp/view-root"))
+			_exit(2);
+		_exit(failed(open(GUID, O_RDONLY), ENOENT) && failed(access(CHARACTER, R_OK), ENOENT) ? 0
+												      : 1);
+	}
+	waitpid(child, &how, 0);
+	check("chroot", how == 0 || WEXITSTATUS(how) == 2);
+}
+
+static void *reader(void *unused)
+{
+	bool ok = true;
+
+	(void)unused;
+	for (int i = 0; i < 200; i++) {
+		DIR *dir = opendir(DEVICE);
+		ok &= reads_guid(open(GUID, O_RDONLY)) && lists(dir, "ports");
+		closedir(dir);
+	}
+	return ok ? "" : NULL;
+}
+
+static void threads(void)
+{
+	pthread_t threads[4];
+	void *result;
+	bool ok = true;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, reader, NULL);
+	for (int i = 0; i < 4; i++) {
+		pthread_join(threads[i], &result);
+		ok &= result != NULL;
+	}
+	check("threads", ok);
+}
+
+// A library that is loaded late sees the files too, in its constructor and by pointers to libc's functions.
+static void loading(const char *library)
+{
+	void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+	int (*sees)(void) = handle ? (int (*)(void))dlsym(handle, "sees_guid") : NULL;
+
+	check("dlopen", sees && sees());
+	check("dlclose", handle && !dlclose(handle) && reads_guid(open(GUID, O_RDONLY)));
+}
+
+static void hidden(void)
+{
+	struct stat st;
+
+	check("hidden-class", failed(open(GUID, O_RDONLY), ENOENT) && failed(stat(DEVICE, &st), ENOENT));
+	check("hidden-device", failed(access(CHARACTER, R_OK), ENOENT));
+}
+
+int main(int argc, char **argv)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc > 1 && !strcmp(argv[1], "hidden")) {
+		hidden();
+		return failures > 0;
+	}
+	opening();
+	character_device();
+	status();
+	directories();
+	walking();
+	threads();
+	if (argc > 1)
+		loading(argv[1]);
+	descriptors();
+	return failures > 0;
+}

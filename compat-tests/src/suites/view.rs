@@ -1,0 +1,149 @@
+//! What a program sees of a software device in /dev/infiniband and /sys: by every libc function that takes a
+//! path (c/view/view.c), and by programs that know nothing of RDMA.
+
+use crate::case::{Case, Place, Tier};
+use crate::context::{Context, Library, succeeded};
+use crate::process::Program;
+use crate::verdict::{Failure, Verdict, ensure};
+
+const CLASS: &str = "/sys/class/infiniband";
+
+pub fn cases() -> Vec<Case> {
+    let probe = |name: &'static str, program: &'static str| {
+        let run = move |cx: &Context| every_call(cx, program);
+        on_uroce(name, run).programs(&[program, "view-late"])
+    };
+    vec![
+        probe("uroce/view/calls", "view"),
+        probe("uroce/view/calls-fortified", "view-fortified"),
+        on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
+        on_uroce("uroce/view/shell", shell),
+        on_uroce("uroce/view/list", list),
+        on_uroce("uroce/view/python", python),
+        on_uroce("uroce/view/ibstat", ibstat),
+    ]
+}
+
+fn on_uroce(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
+    let case = Case::new(name, run).place(Place::Namespace);
+    case.tier(Tier::Check).limit(60).cpu(100)
+}
+
+/// A program that gets the library by LD_PRELOAD only, with a device `u` on the loopback interface.
+fn preloaded<S: Into<String>>(cx: &Context, argv: impl IntoIterator<Item = S>) -> Program {
+    let program = cx.program(argv).env("IBV_UROCE", "u=lo");
+    program.env("LD_PRELOAD", cx.library(Library::Ours))
+}
+
+fn output<S: Into<String>>(
+    cx: &Context,
+    argv: impl IntoIterator<Item = S>,
+) -> Result<String, Failure> {
+    let program = preloaded(cx, argv);
+    let ended = program.run()?;
+    succeeded(&program.argv().join(" "), &ended)?;
+    Ok(ended.out)
+}
+
+fn contains(text: &str, wanted: &[&str]) -> Verdict {
+    for line in wanted {
+        let verdict = ensure(text.contains(line), format!("there is no {line:?}"));
+        verdict.map_err(|failure| failure.with(text))?;
+    }
+    Ok(())
+}
+
+fn every_call(cx: &Context, program: &str) -> Verdict {
+    let ended = preloaded(cx, [cx.built(program)?, cx.built("view-late")?]).run()?;
+    cx.report_lines(&ended, 70)
+}
+
+/// Without IBV_UROCE, or with IBV_UROCE_VIEW=0, there is nothing to see.
+fn switched_off(cx: &Context) -> Verdict {
+    let argv = [cx.built("view")?, "hidden".into()];
+    let off = preloaded(cx, argv.clone()).env("IBV_UROCE_VIEW", "0");
+    succeeded("IBV_UROCE_VIEW=0", &off.run()?)?;
+    let unset = cx
+        .program(argv)
+        .env("LD_PRELOAD", cx.library(Library::Ours));
+    succeeded("without IBV_UROCE", &unset.run()?)
+}
+
+/// A shell walks, matches patterns and starts other programs.
+fn shell(cx: &Context) -> Verdict {
+    let script = "cd /sys/class/infiniband/u/ports && pwd -P && cat 1/state && echo */link_layer &&\n\
+        test -r ../node_guid && test ! -w ../node_guid && test -c /dev/infiniband/uverbs1024 &&\n\
+        test -L /sys/class/infiniband/u && { echo 1 > ../node_guid || echo denied; } 2>/dev/null &&\n\
+        for gid in 1/gids/[01]; do read -r text <$gid; echo $text; done";
+    let out = output(cx, ["bash", "-c", script])?;
+    let loopback = "0000:0000:0000:0000:0000:ffff:7f00:0001";
+    let wanted = [
+        "/sys/devices/virtual/uroce/u/infiniband/u/ports",
+        "4: ACTIVE",
+        "1/link_layer",
+        "denied",
+        loopback,
+    ];
+    contains(&out, &wanted)
+}
+
+/// ls and find list what is there, and find follows links.
+fn list(cx: &Context) -> Verdict {
+    let out = output(cx, ["ls", "-lR", "/dev/infiniband", CLASS])?;
+    let link = "u -> ../../devices/virtual/uroce/u/infiniband/u";
+    contains(&out, &["231, 1216", "uverbs1024", link])?;
+    let out = output(cx, ["ls", "-lR", "/sys/class/infiniband/u/"])?;
+    let wanted = [
+        "ports/1/gid_attrs/types:",
+        "1023",
+        "node_guid",
+        "subsystem -> ",
+    ];
+    contains(&out, &wanted)?;
+    let out = output(
+        cx,
+        [
+            "find",
+            "-L",
+            "/sys/class/infiniband/u/ports",
+            "-name",
+            "state",
+        ],
+    )?;
+    ensure(
+        out == "/sys/class/infiniband/u/ports/1/state\n",
+        format!("find printed {out}"),
+    )
+}
+
+/// Python's own calls: directory streams, stat, links, patterns.
+fn python(cx: &Context) -> Verdict {
+    const SCRIPT: &str = "import glob, os, pathlib\n\
+        print(os.listdir('/sys/class/infiniband'))\n\
+        print(os.path.realpath('/sys/class/infiniband/u/device'))\n\
+        print(glob.glob('/sys/class/infiniband/*/ports/*/rate'))\n\
+        print(pathlib.Path('/sys/class/infiniband/u/device/numa_node').read_text())\n\
+        print(sum(len(files) for _, _, files in os.walk('/sys/class/infiniband/u')))\n\
+        print([entry.name for entry in os.scandir('/dev/infiniband')])\n";
+    let out = output(cx, ["python3", "-c", SCRIPT])?;
+    let wanted = [
+        "['u']\n/sys/devices/virtual/uroce/u\n['/sys/class/infiniband/u/ports/1/rate']\n-1\n",
+        "['uverbs1024']\n",
+    ];
+    contains(&out, &wanted)
+}
+
+/// ibstat reads the files through libibumad, which does not depend on libibverbs.
+fn ibstat(cx: &Context) -> Verdict {
+    if cx.program(["ibstat", "-V"]).run().is_err() {
+        return Err(Failure::skip("ibstat is not installed: run make deps"));
+    }
+    let out = output(cx, ["ibstat"])?;
+    let wanted = [
+        "CA 'u'",
+        "State: Active",
+        "Rate: 2.5",
+        "Link layer: Ethernet",
+    ];
+    contains(&out, &wanted)
+}
