@@ -124,7 +124,7 @@ static void addresses(struct rig *rig)
 	MINUS_ONE(EINVAL, ibv_query_gid(rig->context, PORT, 5000, &gid));
 	MINUS_ONE(EINVAL, ibv_query_gid_type(rig->context, PORT, 5000, &type));
 	MINUS_ONE(EINVAL, ibv_query_pkey(rig->context, PORT, 1, &pkey));
-	RETURNS(ENODATA, ibv_query_gid_ex(rig->context, PORT, 1000, &entry, 0));
+	RETURNS(ENODATA, ibv_query_gid_ex(rig->context, PORT, 255, &entry, 0));
 	RETURNS(EINVAL, ibv_query_gid_ex(rig->context, PORT, 5000, &entry, 0));
 	RETURNS(EOPNOTSUPP, ibv_query_gid_ex(rig->context, PORT, 0, &entry, 1));
 	CHECK(ibv_query_gid_table(rig->context, &entry, 1, 1) == -EOPNOTSUPP && errno == EOPNOTSUPP);
