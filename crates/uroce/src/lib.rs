@@ -22,12 +22,13 @@
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
+//! | `cm` | rdma_cm: the connection manager, and the commands of its device file |
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
-//! `capture`, `engine` < `memory`, `transport` < `device` < `provider` < `view`. No module imports from a
-//! layer above its own (`scripts/lint-layers`).
+//! `capture`, `engine` < `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module imports
+//! from a layer above its own (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets and benches drive directly; it promises no stability.
@@ -36,6 +37,7 @@
 
 mod cancellation;
 mod capture;
+mod cm;
 mod config;
 mod descriptors;
 mod device;
@@ -65,6 +67,7 @@ pub use view::{
 /// (pthread_atfork(3)).
 pub fn before_fork() {
     view::before_fork();
+    cm::ucma::before_fork();
     device::fork::before_fork();
 }
 
@@ -73,9 +76,10 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork(is_child: bool) {
-    // SAFETY: `before_fork` took the locks of both in this thread, as the caller says.
+    // SAFETY: `before_fork` took the locks of all three in this thread, as the caller says.
     unsafe {
         device::fork::after_fork(is_child);
+        cm::ucma::after_fork(is_child);
         view::after_fork();
     }
 }

@@ -6,6 +6,7 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
@@ -27,6 +28,7 @@ pub mod completion;
 mod counters;
 pub mod events;
 pub mod fork;
+pub mod gsi;
 pub mod handles;
 mod lock_holder;
 mod progress;
@@ -361,6 +363,9 @@ impl Device {
     }
 
     fn report_change(&self, change: NetChange) {
+        if change != NetChange::default() {
+            gsi::interface_changed();
+        }
         let downed = u64::from(change.became_inactive);
         self.link_downed.fetch_add(downed, Ordering::Relaxed);
         for (happened, event_type) in [

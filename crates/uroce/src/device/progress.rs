@@ -26,7 +26,7 @@ use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{Addresses, Qp, Time};
 use crate::sync::RawMutex;
-use crate::transport::{Inbox, Outbox};
+use crate::transport::{GSI_QPN, Inbox, Outbox};
 use crate::wire::{MULTICAST_QPN, Packet};
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
@@ -235,6 +235,10 @@ impl Device {
                 one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
                 let now = *now.get_or_insert_with(clock::now);
                 let qpn = packet.headers.bth.dest_qpn;
+                if qpn == GSI_QPN {
+                    self.receive_mad(packet, from);
+                    return;
+                }
                 if qpn == MULTICAST_QPN {
                     self.finish_receiving(&mut receiving, may_defer, now, outbox);
                     self.deliver_multicast(packet, from, now, outbox);

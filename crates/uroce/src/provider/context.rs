@@ -14,6 +14,7 @@ use super::ffi::{Result, ReturnToC, c_functions};
 use super::object::{Object, Zeroable};
 use super::ops_table;
 use crate::cancellation;
+use crate::cm::ucma;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
@@ -120,6 +121,7 @@ pub fn new_device(
     config: Config,
     uverbs: Option<u32>,
 ) -> *mut verbs_device {
+    ucma::configure(&config);
     let mut device = verbs_device::zeroed();
     device.device.node_type = IBV_NODE_CA;
     device.device.transport_type = IBV_TRANSPORT_IB;
@@ -182,6 +184,7 @@ unsafe fn open(
 ) -> Result<*mut verbs_context> {
     // An error without errno says that the interface or address does not exist.
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(EINVAL));
+    ucma::serve();
     let opened = Device::open(&listed.config).map_err(errno)?;
     let (events, async_fd) = match opened.add_context() {
         Ok(created) => created,

@@ -53,12 +53,16 @@ handled! {
     verbs_xrcd.xrcd: Xrcd;
 }
 
-/// The handle of an object that exists. ENOENT if it does not, or its handle was changed.
+/// The handle of an object that exists. ENOENT if it does not, or its handle was changed; EINVAL for NULL.
 ///
 /// # Safety
-/// `object` is readable.
+/// `object` is NULL or readable.
 pub unsafe fn check<B: Handled>(object: *mut B) -> Result<u32> {
-    // SAFETY: the caller passes a readable object.
+    // librdmacm passes NULL for the protection domain of an id with an XRC target.
+    if object.is_null() {
+        return Err(Errno(EINVAL));
+    }
+    // SAFETY: not NULL, so the caller says that it is readable.
     let handle = unsafe { (*object).handle() };
     let is_live = |kind: &Kind| handles::is_live(*kind, handle, object.addr());
     if B::KINDS.iter().any(is_live) {
@@ -72,9 +76,9 @@ pub unsafe fn check<B: Handled>(object: *mut B) -> Result<u32> {
 /// handle says nothing there.
 ///
 /// # Safety
-/// `object` is readable.
+/// `object` is NULL or readable.
 pub unsafe fn check_in<B: Handled>(object: *mut B, context: *mut ibv_context) -> Result<()> {
-    // SAFETY: the caller passes a readable object.
+    // SAFETY: the caller passes NULL, which `check` refuses, or a readable object.
     unsafe {
         check(object)?;
         if (*object).context() != context {

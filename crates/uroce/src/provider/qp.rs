@@ -256,7 +256,7 @@ fn has_recv_queue(service: Service) -> bool {
 }
 
 /// EINVAL if an object that the service needs is missing, or a size is out of range. Sets the sizes of
-/// queues that do not exist to 0.
+/// queues that do not exist to 0, and `max_inline_data` to what there is room for.
 fn check_init_attr(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<()> {
     let has = |bit| init.comp_mask & bit != 0;
     let (sends, receives) = (has_send_queue(service), has_recv_queue(service));
@@ -280,6 +280,12 @@ fn check_init_attr(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<(
         && cap.max_recv_sge <= MAX_SGE
         && cap.max_inline_data <= MAX_INLINE;
     if complete && within_limits {
+        if sends {
+            // Room for inline data where a WQE has its SGEs, as kernel devices give it: programs use it
+            // without asking for it (rdma_xclient).
+            let sges = init.cap.max_send_sge * size_of::<ibv_sge>() as u32;
+            init.cap.max_inline_data = init.cap.max_inline_data.max(sges.min(MAX_INLINE));
+        }
         Ok(())
     } else {
         Err(Errno(EINVAL))

@@ -8,7 +8,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `net.rs` | [`Net`]: opens sockets and follows the interface |
+//! | `net.rs` | [`Net`]: opens sockets and follows the interface; port 4791 for MADs |
 //! | `socket_table.rs` | the sockets, for senders and receivers |
 //! | `inbox.rs`, `outbox.rs` | receiving and sending in batches (UDP_GRO, UDP_SEGMENT) |
 //! | `ports.rs`, `gid_table.rs` | queue pair numbers; GIDs and their indices (both pure) |
@@ -33,7 +33,7 @@ use std::io;
 
 pub use gid_table::GID_TABLE_LEN;
 pub use inbox::Inbox;
-pub use net::Net;
+pub use net::{GSI_QPN, Net};
 pub use outbox::Outbox;
 
 use crate::config::Config;

@@ -1,5 +1,7 @@
 //! [`Net`]: the network side of a device. It opens sockets and follows the interface.
 
+mod mad_port;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -9,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
+
+pub use mad_port::GSI_QPN;
 
 use super::gid_table::{self, GidAddress, GidKind};
 use super::interface::{self, Interface};

@@ -15,8 +15,9 @@ use libc::{
     O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,
 };
 
-use super::tree::{Directory, File, Node};
+use super::tree::{Character, Directory, File, Node};
 use super::{content, kernel, real, state};
+use crate::cm::ucma;
 
 /// The size that stat(2) gives for a file of sysfs.
 const SYSFS_FILE_SIZE: i64 = 4096;
@@ -37,6 +38,7 @@ pub fn open(path: &str, node: &Node, flags: c_int) -> Result<c_int, Errno> {
         Node::File(file) => open_file(path, *file, flags)?,
         Node::Directory(Directory::Above) => open_shared(path, flags)?,
         Node::Directory(_) | Node::Link(_) => placeholder(path, b"", flags)?,
+        Node::Character(Character::RdmaCm(..)) => ucma::open(flags)?,
         Node::Character(_) => anonymous(path, b"", flags)?,
     };
     if !state::add(fd.as_raw_fd(), path, node.clone()) {

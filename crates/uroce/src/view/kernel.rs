@@ -45,6 +45,25 @@ pub fn canonical(path: &str) -> Option<String> {
     resolved.to_str().ok().map(str::to_owned)
 }
 
+/// The number of a device of the kernel, from its `dev` file in sysfs: major and minor.
+pub fn device_number(path: &str) -> Option<(u32, u32)> {
+    let path = CString::new(path).ok()?;
+    let mut text = [0_u8; 32];
+    // SAFETY: the path is a C string, and the buffer writable for its length.
+    let len = unsafe {
+        let fd = real::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC, 0);
+        if fd < 0 {
+            return None;
+        }
+        let len = libc::read(fd, text.as_mut_ptr().cast(), text.len());
+        libc::close(fd);
+        len
+    };
+    let text = text.get(..usize::try_from(len).ok()?)?;
+    let (major, minor) = str::from_utf8(text).ok()?.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// The directory of a network interface in `/sys/devices`.
 pub fn netdev_path(name: &str) -> String {
     let found = canonical(&format!("/sys/class/net/{name}"));

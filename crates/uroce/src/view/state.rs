@@ -134,7 +134,11 @@ impl State {
 
 /// The connection manager's device.
 fn rdma_cm() -> Option<Character> {
-    None
+    /// The major number of miscellaneous devices, and a minor number that no kernel gives them.
+    const DEFAULT: (u32, u32) = (10, 4791);
+    // librdmacm asks the kernel for the number of its rdma_cm, and compares.
+    let (major, minor) = kernel::device_number("/sys/class/misc/rdma_cm/dev").unwrap_or(DEFAULT);
+    Some(Character::RdmaCm(major, minor))
 }
 
 /// Whether `fd` may lead to a file of the tree.

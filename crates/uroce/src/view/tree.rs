@@ -98,10 +98,6 @@ pub enum Character {
     /// `uverbsN`.
     Uverbs(u32),
     /// `rdma_cm`, with its major and minor number.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "the connection manager is not there yet")
-    )]
     RdmaCm(u32, u32),
 }
 

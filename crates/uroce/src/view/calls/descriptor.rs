@@ -10,6 +10,7 @@ use libc::{AT_FDCWD, size_t, ssize_t};
 use super::link::check_room;
 use super::{Target, find, root_changed};
 use crate::cancellation;
+use crate::cm::ucma;
 use crate::view::tree::{Directory, Node};
 use crate::view::{kernel, real, state};
 
@@ -61,6 +62,10 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
 /// # Safety
 /// As for write(2).
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
+    // SAFETY: the caller passes what write(2) accepts.
+    if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
+        return result.unwrap_or_else(|error| error.minus_one() as ssize_t);
+    }
     if state::is_marked(fd)
         && let Some(opened) = state::opened(fd)
         && let Node::Character(_) = opened.node

@@ -1,0 +1,483 @@
+//! The communication manager of a process: its connections by their communication IDs, their timers, and
+//! which of them a message is for. Pure: messages and the time go in; messages and events come out.
+//!
+//! A communication ID is unique on the host: its upper bits are the process's prefix, so that the process
+//! with port 4791 finds out from a message which process it is for ([`prefix_of`]).
+
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use ibverbs_abi::Errno;
+use rustc_hash::FxHashMap;
+
+pub use route::{Incoming, Outgoing, Route};
+
+use super::connection::{Connection, Event, Output, State};
+use super::mad::{
+    About, CmMad, Ids, Mad, Message, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
+    reason, sidr_status,
+};
+use crate::engine::{Gid, Time};
+
+/// Bits of a communication ID below the process's prefix.
+const INDEX_BITS: u32 = 18;
+/// Processes of a network namespace that can have a prefix: prefixes are from 1 to this.
+pub const PREFIXES: u32 = (1 << (32 - INDEX_BITS)) - 1;
+/// Connections that a process may have.
+const CONNECTIONS_MAX: usize = 1 << (INDEX_BITS - 1);
+
+/// The prefix of the process that a communication ID belongs to.
+pub fn prefix_of(id: u32) -> u32 {
+    id >> INDEX_BITS
+}
+
+/// What a received message is about.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Received {
+    /// Nothing is left to do.
+    Handled,
+    /// The owner of a connection gets an event.
+    Event { owner: u32, event: Event },
+    /// A peer asks for a connection, and this process has none with its IDs.
+    Request { req: Box<Req>, mad: CmMad },
+    /// A peer asks for the queue pair of a service.
+    Resolution { req: Box<SidrReq>, mad: CmMad },
+}
+
+struct Entry {
+    connection: Connection,
+    route: Route,
+    /// Who gets the events; None after the program has destroyed it.
+    owner: Option<u32>,
+    remote: Option<Remote>,
+}
+
+/// What identifies the peer's end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Remote {
+    guid: u64,
+    gid: Gid,
+    id: u32,
+    qpn: u32,
+}
+
+/// All connections of a process.
+pub struct Agent {
+    prefix: u32,
+    next_index: u32,
+    entries: FxHashMap<u32, Entry>,
+    /// Connections by the peer's GUID and communication ID.
+    remote_ids: FxHashMap<(u64, Gid, u32), u32>,
+    /// Connections by the peer's GUID and queue pair.
+    remote_qpns: FxHashMap<(u64, Gid, u32), u32>,
+    /// Service ID resolutions by the peer's GID and request ID.
+    resolutions: FxHashMap<(Gid, u32), u32>,
+    deadlines: BTreeSet<(Time, u32)>,
+    outgoing: Vec<Outgoing>,
+}
+
+impl Agent {
+    /// An agent whose communication IDs have this prefix and begin at a random one.
+    pub fn new(prefix: u32, random: u32) -> Agent {
+        Agent {
+            prefix,
+            next_index: random,
+            entries: FxHashMap::default(),
+            remote_ids: FxHashMap::default(),
+            remote_qpns: FxHashMap::default(),
+            resolutions: FxHashMap::default(),
+            deadlines: BTreeSet::new(),
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// The prefix of its communication IDs.
+    pub fn prefix(&self) -> u32 {
+        self.prefix
+    }
+
+    /// The messages to send, in their order; the agent forgets them.
+    pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// When [`Agent::handle_timeout`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(at, _)| *at)
+    }
+
+    /// Whether it has no connection, not even one that the program has destroyed and the peer has not
+    /// confirmed.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A communication ID for a new connection. ENOMEM if there are too many.
+    pub fn alloc_id(&mut self) -> Result<u32, Errno> {
+        if self.entries.len() >= CONNECTIONS_MAX {
+            return Err(Errno(libc::ENOMEM));
+        }
+        loop {
+            self.next_index = self.next_index.wrapping_add(1);
+            let id = self.prefix << INDEX_BITS | self.next_index & ((1 << INDEX_BITS) - 1);
+            if !self.entries.contains_key(&id) {
+                return Ok(id);
+            }
+        }
+    }
+
+    /// Adds a connection of `owner` that has been started, and sends its first message.
+    pub fn start(&mut self, owner: u32, connection: Connection, route: Route, first: Mad) -> u32 {
+        self.outgoing.push(Outgoing { route, mad: first });
+        self.insert(owner, connection, route, None)
+    }
+
+    /// Adds the connection that a peer asks for. Returns its communication ID.
+    pub fn accept_request(
+        &mut self,
+        owner: u32,
+        req: &Req,
+        tid: u64,
+        route: Route,
+        own_guid: u64,
+    ) -> Result<u32, Errno> {
+        let id = self.alloc_id()?;
+        let remote = Remote {
+            guid: req.ca_guid,
+            gid: route.dgid,
+            id: req.local_id,
+            qpn: req.qpn,
+        };
+        let connection = Connection::requested(req, tid, id, own_guid);
+        Ok(self.insert(owner, connection, route, Some(remote)))
+    }
+
+    /// Adds the service ID resolution that a peer asks for. Returns its communication ID.
+    pub fn accept_resolution(
+        &mut self,
+        owner: u32,
+        req: &SidrReq,
+        tid: u64,
+        route: Route,
+    ) -> Result<u32, Errno> {
+        let id = self.alloc_id()?;
+        let connection = Connection::resolution_requested(req, tid, id);
+        self.resolutions.insert((route.dgid, req.request_id), id);
+        Ok(self.insert(owner, connection, route, None))
+    }
+
+    fn insert(
+        &mut self,
+        owner: u32,
+        connection: Connection,
+        route: Route,
+        remote: Option<Remote>,
+    ) -> u32 {
+        let id = connection.ids().local;
+        if let Some(deadline) = connection.deadline() {
+            self.deadlines.insert((deadline, id));
+        }
+        if let Some(remote) = remote {
+            self.add_remote(id, remote);
+        }
+        self.entries.insert(
+            id,
+            Entry {
+                connection,
+                route,
+                owner: Some(owner),
+                remote,
+            },
+        );
+        id
+    }
+
+    fn add_remote(&mut self, id: u32, remote: Remote) {
+        let Remote { guid, gid, .. } = remote;
+        self.remote_ids.insert((guid, gid, remote.id), id);
+        self.remote_qpns.insert((guid, gid, remote.qpn), id);
+    }
+
+    /// The connection with this communication ID.
+    pub fn connection(&self, id: u32) -> Option<&Connection> {
+        self.entries.get(&id).map(|entry| &entry.connection)
+    }
+
+    /// Lets `step` act on a connection, and sends the message that it returns. EINVAL if there is none.
+    pub fn act(
+        &mut self,
+        id: u32,
+        step: impl FnOnce(&mut Connection) -> Result<Mad, Errno>,
+    ) -> Result<(), Errno> {
+        let entry = self.entries.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
+        let before = entry.connection.deadline();
+        let result = step(&mut entry.connection);
+        let route = entry.route;
+        self.rearm(id, before);
+        self.outgoing.push(Outgoing {
+            route,
+            mad: result?,
+        });
+        Ok(())
+    }
+
+    /// The program has got a packet of the peer before its RTU.
+    pub fn communication_established(&mut self, id: u32) -> Result<Event, Errno> {
+        let entry = self.entries.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
+        let before = entry.connection.deadline();
+        let result = entry.connection.communication_established();
+        self.rearm(id, before);
+        result
+    }
+
+    /// The program has destroyed the connection: the peer is told, and nothing is reported any more.
+    pub fn destroy(&mut self, id: u32, now: Time) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        entry.owner = None;
+        let before = entry.connection.deadline();
+        let (mad, route) = (entry.connection.destroy(now), entry.route);
+        self.outgoing.extend(mad.map(|mad| Outgoing { route, mad }));
+        self.rearm(id, before);
+    }
+
+    /// Rejects a request, of which nothing is remembered.
+    pub fn reject_request(&mut self, req: &Req, tid: u64, route: Route, reason: u16) {
+        let message = Message::Rej(Box::new(Rej {
+            ids: Ids {
+                local: 0,
+                remote: req.local_id,
+            },
+            about: About::Req,
+            reason,
+            info: None,
+            private: [0; REJ_PRIVATE],
+        }));
+        self.send(tid, route, message);
+    }
+
+    /// Answers that nobody offers the service.
+    pub fn reject_resolution(&mut self, req: &SidrReq, tid: u64, route: Route) {
+        let message = Message::SidrRep(Box::new(SidrRep {
+            request_id: req.request_id,
+            status: sidr_status::UNSUPPORTED,
+            qpn: 0,
+            service_id: req.service_id,
+            qkey: 0,
+            private: [0; SIDR_REP_PRIVATE],
+        }));
+        self.send(tid, route, message);
+    }
+
+    fn send(&mut self, tid: u64, route: Route, message: Message) {
+        let mad = CmMad {
+            tid,
+            modifier: 0,
+            message,
+        }
+        .bytes();
+        self.outgoing.push(Outgoing { route, mad });
+    }
+
+    /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
+    pub fn receive(&mut self, from: &Incoming, mad: CmMad, now: Time) -> Received {
+        match mad.message.clone() {
+            Message::Req(req) => self.on_req(from, req, mad, now),
+            Message::SidrReq(req) => {
+                let known = self.resolutions.get(&(from.src, req.request_id));
+                if let Some(entry) = known.and_then(|id| self.entries.get(id)) {
+                    let answer = entry.connection.on_repeated_sidr_req();
+                    let route = entry.route;
+                    self.outgoing
+                        .extend(answer.map(|mad| Outgoing { route, mad }));
+                    return Received::Handled;
+                }
+                Received::Resolution { req, mad }
+            }
+            Message::Rej(rej) if rej.reason == reason::TIMEOUT => {
+                let remote = rej.info.unwrap_or_default();
+                let found = self.remote_ids.get(&(remote, from.src, rej.ids.local));
+                match found.copied() {
+                    Some(id) => self.step(id, mad, now),
+                    None => self.on_reply(from, rej.ids, mad, now),
+                }
+            }
+            Message::Rej(rej) => self.on_reply(from, rej.ids, mad, now),
+            Message::Rep(rep) => self.on_rep(from, &rep, mad, now),
+            Message::SidrRep(rep) => self.step(rep.request_id, mad, now),
+            Message::Mra { ids, .. }
+            | Message::Rtu(ids)
+            | Message::Drep(ids)
+            | Message::Lap(ids)
+            | Message::Apr(ids) => self.on_reply(from, ids, mad, now),
+            Message::Dreq { ids, .. } => {
+                if !self.is_of(ids, from) {
+                    // The connection is forgotten: the peer may forget it too.
+                    let swapped = Ids {
+                        local: ids.remote,
+                        remote: ids.local,
+                    };
+                    let route = Route::back(from.src, from.dst);
+                    self.send(mad.tid, route, Message::Drep(swapped));
+                    return Received::Handled;
+                }
+                self.step(ids.remote, mad, now)
+            }
+        }
+    }
+
+    /// Whether a message with these IDs, which are the sender's, is of a connection with that sender.
+    fn is_of(&self, ids: Ids, from: &Incoming) -> bool {
+        self.entries.get(&ids.remote).is_some_and(|entry| {
+            let known = entry.connection.ids().remote;
+            entry.route.dgid == from.src && (known == ids.local || known == 0 || ids.local == 0)
+        })
+    }
+
+    fn on_reply(&mut self, from: &Incoming, ids: Ids, mad: CmMad, now: Time) -> Received {
+        let about_req = match &mad.message {
+            Message::Mra { about, .. } => *about == About::Req,
+            Message::Rej(rej) => rej.about == About::Req && rej.reason != reason::TIMEOUT,
+            _ => false,
+        };
+        // The answer to a late copy of a REQ that the peer has accepted since.
+        let accepted = |connection: &Connection| connection.ids().remote != 0;
+        if about_req && self.connection(ids.remote).is_some_and(accepted) {
+            return Received::Handled;
+        }
+        if self.is_of(ids, from) {
+            self.step(ids.remote, mad, now)
+        } else {
+            Received::Handled
+        }
+    }
+
+    fn on_req(&mut self, from: &Incoming, req: Box<Req>, mad: CmMad, now: Time) -> Received {
+        let route = Route::back(from.src, from.dst);
+        let key = (req.ca_guid, from.src, req.local_id);
+        if let Some(entry) = self
+            .remote_ids
+            .get(&key)
+            .and_then(|id| self.entries.get(id))
+        {
+            let answer = entry.connection.on_repeated_req();
+            self.outgoing
+                .extend(answer.map(|mad| Outgoing { route, mad }));
+            return Received::Handled;
+        }
+        let key = (req.ca_guid, from.src, req.qpn);
+        if let Some(id) = self.remote_qpns.get(&key).copied() {
+            self.reject_request(&req, mad.tid, route, reason::STALE_CONNECTION);
+            let _ = self.act(id, |connection| connection.disconnect(now));
+            return Received::Handled;
+        }
+        Received::Request { req, mad }
+    }
+
+    fn on_rep(
+        &mut self,
+        from: &Incoming,
+        rep: &super::mad::Rep,
+        mad: CmMad,
+        now: Time,
+    ) -> Received {
+        if !self.is_of(rep.ids, from) {
+            return Received::Handled;
+        }
+        let id = rep.ids.remote;
+        let replied = self.connection(id).is_some_and(|connection| {
+            matches!(connection.state(), State::ReqSent | State::MraReqReceived)
+        });
+        if replied {
+            let qpn = if rep.qpn == 0 { rep.xrc_qpn } else { rep.qpn };
+            let remote = Remote {
+                guid: rep.ca_guid,
+                gid: from.src,
+                id: rep.ids.local,
+                qpn,
+            };
+            self.add_remote(id, remote);
+            if let Some(entry) = self.entries.get_mut(&id) {
+                entry.remote = Some(remote);
+            }
+        }
+        self.step(id, mad, now)
+    }
+
+    /// Lets a connection handle a message.
+    fn step(&mut self, id: u32, mad: CmMad, now: Time) -> Received {
+        self.run(id, |connection| connection.receive(mad, now))
+    }
+
+    fn run(&mut self, id: u32, step: impl FnOnce(&mut Connection) -> Output) -> Received {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return Received::Handled;
+        };
+        let before = entry.connection.deadline();
+        let output = step(&mut entry.connection);
+        let (route, owner) = (entry.route, entry.owner);
+        self.outgoing
+            .extend(output.send.map(|mad| Outgoing { route, mad }));
+        self.rearm(id, before);
+        match (owner, output.event) {
+            (Some(owner), Some(event)) => Received::Event { owner, event },
+            _ => Received::Handled,
+        }
+    }
+
+    /// Runs the connection whose deadline is first, if that has come. None if none is due.
+    pub fn handle_timeout(&mut self, now: Time) -> Option<Received> {
+        let (at, id) = *self.deadlines.first()?;
+        (at <= now).then(|| self.run(id, |connection| connection.handle_timeout(now)))
+    }
+
+    /// Follows a change of a connection's deadline, and forgets a connection that is over.
+    fn rearm(&mut self, id: u32, before: Option<Time>) {
+        let Some(entry) = self.entries.get_mut(&id) else {
+            return;
+        };
+        // A peer that disconnects after the program has destroyed the connection gets its answer.
+        let after = entry.connection.deadline();
+        let over = entry.owner.is_none() && after.is_none();
+        if before != after {
+            if let Some(before) = before {
+                self.deadlines.remove(&(before, id));
+            }
+            if let Some(after) = after {
+                self.deadlines.insert((after, id));
+            }
+        }
+        if over {
+            self.remove(id);
+        }
+    }
+
+    fn remove(&mut self, id: u32) {
+        let Some(entry) = self.entries.remove(&id) else {
+            return;
+        };
+        if let Some(Remote {
+            guid,
+            gid,
+            id: remote_id,
+            qpn,
+        }) = entry.remote
+        {
+            remove_if(&mut self.remote_ids, (guid, gid, remote_id), id);
+            remove_if(&mut self.remote_qpns, (guid, gid, qpn), id);
+        }
+        let request = (entry.route.dgid, entry.connection.ids().remote);
+        remove_if(&mut self.resolutions, request, id);
+    }
+}
+
+/// Removes an entry unless it is another connection's by now.
+fn remove_if<K: Eq + std::hash::Hash>(map: &mut FxHashMap<K, u32>, key: K, id: u32) {
+    if map.get(&key) == Some(&id) {
+        map.remove(&key);
+    }
+}

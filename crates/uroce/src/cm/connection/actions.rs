@@ -1,0 +1,185 @@
+//! What the program does with a connection.
+
+use std::time::Duration;
+
+use ibverbs_abi::Errno;
+
+use super::super::mad::{
+    About, CmMad, ConnectionType, Mad, Message, REJ_PRIVATE, Rej, Rep, SIDR_REP_PRIVATE, SidrRep,
+    reason, sidr_status,
+};
+use super::{Connection, Event, State, after};
+use crate::engine::Time;
+
+/// How long a DREQ is retransmitted for a connection that the program has destroyed.
+const LINGER: Duration = Duration::from_secs(4);
+/// The connection is in another state.
+const WRONG_STATE: Errno = Errno(libc::EINVAL);
+
+impl Connection {
+    /// Accepts a request of a peer. Returns the REP to send. EINVAL in another state.
+    pub fn reply(&mut self, mut rep: Rep, modifier: u32, now: Time) -> Result<Mad, Errno> {
+        if self.state != State::ReqReceived {
+            return Err(WRONG_STATE);
+        }
+        rep.ids = self.ids;
+        self.local_qpn = if self.kind == ConnectionType::Xrc {
+            rep.xrc_qpn
+        } else {
+            rep.qpn
+        };
+        let mad = CmMad {
+            tid: self.tid,
+            modifier,
+            message: Message::Rep(Box::new(rep)),
+        }
+        .bytes();
+        self.state = State::RepSent;
+        self.retransmit(mad, now);
+        Ok(mad)
+    }
+
+    /// Confirms a reply of the peer. Returns the RTU to send. EINVAL in another state.
+    pub fn ready(&mut self) -> Result<Mad, Errno> {
+        if self.state != State::RepReceived {
+            return Err(WRONG_STATE);
+        }
+        self.state = State::Established;
+        Ok(self.message(Message::Rtu(self.ids)))
+    }
+
+    /// The first packet of the peer has arrived before its RTU. Returns the event to report. EISCONN if the
+    /// connection is established already, EINVAL in another state.
+    pub fn communication_established(&mut self) -> Result<Event, Errno> {
+        match self.state {
+            State::RepSent | State::MraRepReceived => {
+                self.state = State::Established;
+                self.cancel();
+                Ok(Event::Established)
+            }
+            State::Established => Err(Errno(libc::EISCONN)),
+            _ => Err(WRONG_STATE),
+        }
+    }
+
+    /// Rejects a request or a reply of the peer. Returns the REJ to send. EINVAL in another state.
+    pub fn reject(
+        &mut self,
+        reason: u16,
+        private: [u8; REJ_PRIVATE],
+        now: Time,
+    ) -> Result<Mad, Errno> {
+        let about = match self.state {
+            State::ReqReceived => About::Req,
+            State::RepReceived => About::Rep,
+            State::ReqSent | State::MraReqReceived | State::RepSent | State::MraRepReceived => {
+                About::Other
+            }
+            _ => return Err(WRONG_STATE),
+        };
+        let replied = matches!(self.state, State::RepSent | State::MraRepReceived);
+        let info = (reason == reason::TIMEOUT).then_some(self.own_guid);
+        let mad = self.message(Message::Rej(Box::new(Rej {
+            ids: self.ids,
+            about,
+            reason,
+            info,
+            private,
+        })));
+        self.cancel();
+        if replied {
+            self.enter_timewait(now);
+        } else {
+            self.state = State::Idle;
+        }
+        Ok(mad)
+    }
+
+    /// Answers a service ID resolution. Returns the SIDR_REP to send. EINVAL in another state.
+    pub fn answer(&mut self, mut rep: SidrRep, modifier: u32) -> Result<Mad, Errno> {
+        if self.state != State::SidrReqReceived {
+            return Err(WRONG_STATE);
+        }
+        rep.request_id = self.ids.remote;
+        rep.service_id = self.service_id;
+        self.state = State::Idle;
+        let mad = CmMad {
+            tid: self.tid,
+            modifier,
+            message: Message::SidrRep(Box::new(rep)),
+        }
+        .bytes();
+        self.answer = Some(mad);
+        Ok(mad)
+    }
+
+    /// Disconnects, or confirms that the peer has. Returns the DREQ or DREP to send. EINVAL if there is no
+    /// connection.
+    pub fn disconnect(&mut self, now: Time) -> Result<Mad, Errno> {
+        match self.state {
+            State::Established => {
+                // A transaction of its own: the request's may be the peer's.
+                self.tid = self.tid.wrapping_add(1 << 32);
+                let mad = self.message(Message::Dreq {
+                    ids: self.ids,
+                    remote_qpn: self.remote_qpn,
+                });
+                self.state = State::DreqSent;
+                self.retransmit(mad, now);
+                Ok(mad)
+            }
+            State::DreqReceived => {
+                self.enter_timewait(now);
+                Ok(self.message(Message::Drep(self.ids)))
+            }
+            _ => Err(WRONG_STATE),
+        }
+    }
+
+    /// Ends it for the program. Returns the message to send, if the peer is to know. Afterwards nothing is
+    /// reported; the caller keeps it as long as [`Connection::deadline`] is not None.
+    pub fn destroy(&mut self, now: Time) -> Option<Mad> {
+        let private = [0; REJ_PRIVATE];
+        match self.state {
+            State::ReqSent | State::MraReqReceived => {
+                self.reject(reason::TIMEOUT, private, now).ok()
+            }
+            State::ReqReceived | State::RepReceived | State::RepSent | State::MraRepReceived => {
+                self.reject(reason::CONSUMER, private, now).ok()
+            }
+            State::Established => {
+                let mad = self.disconnect(now).ok();
+                self.limit_linger(now);
+                mad
+            }
+            State::DreqReceived => self.disconnect(now).ok(),
+            State::DreqSent => {
+                self.limit_linger(now);
+                None
+            }
+            State::SidrReqSent => {
+                self.cancel();
+                self.state = State::Idle;
+                None
+            }
+            State::SidrReqReceived => {
+                let rep = SidrRep {
+                    request_id: 0,
+                    status: sidr_status::REJECT,
+                    qpn: 0,
+                    service_id: 0,
+                    qkey: 0,
+                    private: [0; SIDR_REP_PRIVATE],
+                };
+                self.answer(rep, 0).ok()
+            }
+            State::TimeWait | State::Idle => None,
+        }
+    }
+
+    fn limit_linger(&mut self, now: Time) {
+        if let Some(retransmission) = &mut self.retransmission {
+            retransmission.give_up_at = retransmission.give_up_at.min(after(now, LINGER));
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! Management datagrams (MADs) of the communication management class: the messages of the specification's
+//! chapter 12 (12.6, 12.11), as bytes and as values. Pure: any bytes may be parsed, and what is written
+//! parses to the same values.
+//!
+//! Fields that an Ethernet port does not use (LIDs, EE contexts of RD, the alternate path) are written as
+//! zeros and not parsed.
+
+mod messages;
+#[cfg(test)]
+mod tests;
+
+pub use messages::{About, ConnectionType, Ids, Rej, Rep, Req, SidrRep, SidrReq};
+use messages::{Fields, put, put24};
+
+/// The length of every MAD, in bytes.
+pub const MAD_LEN: usize = 256;
+/// A MAD, as the payload of a packet to queue pair 1.
+pub type Mad = [u8; MAD_LEN];
+
+/// Private data that messages have room for, in bytes.
+pub const REQ_PRIVATE: usize = 92;
+pub const REP_PRIVATE: usize = 196;
+pub const REJ_PRIVATE: usize = 148;
+pub const SIDR_REQ_PRIVATE: usize = 216;
+pub const SIDR_REP_PRIVATE: usize = 136;
+
+/// Where the message begins, behind the MAD's common header.
+const BODY: usize = 24;
+const BASE_VERSION: u8 = 1;
+const CLASS: u8 = 7;
+const CLASS_VERSION: u8 = 2;
+const METHOD_SEND: u8 = 3;
+
+const REQ: u16 = 0x10;
+const MRA: u16 = 0x11;
+const REJ: u16 = 0x12;
+const REP: u16 = 0x13;
+const RTU: u16 = 0x14;
+const DREQ: u16 = 0x15;
+const DREP: u16 = 0x16;
+const SIDR_REQ: u16 = 0x17;
+const SIDR_REP: u16 = 0x18;
+const LAP: u16 = 0x19;
+const APR: u16 = 0x1a;
+
+/// Why a REJ was sent (12.6.7.2).
+pub mod reason {
+    /// The sender gave up waiting.
+    pub const TIMEOUT: u16 = 4;
+    /// Nobody listens for the service ID.
+    pub const INVALID_SERVICE_ID: u16 = 8;
+    /// The peer has a connection of the same queue pair.
+    pub const STALE_CONNECTION: u16 = 10;
+    /// The program rejects.
+    pub const CONSUMER: u16 = 28;
+    /// The program does not support the vendor's option (enhanced connection establishment).
+    pub const VENDOR_OPTION: u16 = 35;
+}
+
+/// The status of a SIDR_REP (12.11.2.1).
+pub mod sidr_status {
+    /// The queue pair number and the Q_Key are valid.
+    pub const SUCCESS: u8 = 0;
+    /// Nobody listens for the service ID.
+    pub const UNSUPPORTED: u8 = 1;
+    /// The program rejects.
+    pub const REJECT: u8 = 2;
+}
+
+/// The status of an APR: the responder has no alternate paths (12.8.4.1).
+const APR_UNSUPPORTED: u8 = 2;
+
+/// A message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    Req(Box<Req>),
+    /// The receiver needs more time: up to 4.096 µs · 2^`timeout`.
+    Mra {
+        ids: Ids,
+        about: About,
+        timeout: u8,
+    },
+    Rej(Box<Rej>),
+    Rep(Box<Rep>),
+    Rtu(Ids),
+    Dreq {
+        ids: Ids,
+        /// The receiver's queue pair.
+        remote_qpn: u32,
+    },
+    Drep(Ids),
+    SidrReq(Box<SidrReq>),
+    SidrRep(Box<SidrRep>),
+    /// A request to load an alternate path.
+    Lap(Ids),
+    /// The answer to a LAP: alternate paths are not supported.
+    Apr(Ids),
+}
+
+/// A message, and the fields of the common header that are not constant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CmMad {
+    /// Transaction ID: an answer has that of the request.
+    pub tid: u64,
+    /// Attribute modifier: part of the options of enhanced connection establishment.
+    pub modifier: u32,
+    pub message: Message,
+}
+
+/// Whom a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Recipient {
+    /// The process that has this communication ID.
+    Id(u32),
+    /// The process that listens for this service ID.
+    Service(u64),
+}
+
+impl CmMad {
+    /// Parses a MAD. None if it is not a message of this class, version and method.
+    pub fn parse(mad: &Mad) -> Option<CmMad> {
+        if mad[..4] != [BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND] {
+            return None;
+        }
+        let body = Fields(&mad[BODY..]);
+        let ids = Ids {
+            local: body.u32(0),
+            remote: body.u32(4),
+        };
+        let message = match u16::from_be_bytes([mad[16], mad[17]]) {
+            REQ => Message::Req(Box::new(Req::parse(body)?)),
+            MRA => Message::Mra {
+                ids,
+                about: About::parse(body.u8(8) >> 6),
+                timeout: body.u8(9) >> 3,
+            },
+            REJ => Message::Rej(Box::new(Rej {
+                ids,
+                about: About::parse(body.u8(8) >> 6),
+                reason: body.u16(10),
+                info: (body.u8(9) >> 1 >= 8).then(|| body.u64(12)),
+                private: body.bytes(84),
+            })),
+            REP => Message::Rep(Box::new(Rep::parse(body))),
+            RTU => Message::Rtu(ids),
+            DREQ => Message::Dreq {
+                ids,
+                remote_qpn: body.u24(8),
+            },
+            DREP => Message::Drep(ids),
+            SIDR_REQ => Message::SidrReq(Box::new(SidrReq {
+                request_id: body.u32(0),
+                pkey: body.u16(4),
+                service_id: body.u64(8),
+                private: body.bytes(16),
+            })),
+            SIDR_REP => Message::SidrRep(Box::new(SidrRep {
+                request_id: body.u32(0),
+                status: body.u8(4),
+                qpn: body.u24(8),
+                service_id: body.u64(12),
+                qkey: body.u32(20),
+                private: body.bytes(96),
+            })),
+            LAP => Message::Lap(ids),
+            APR => Message::Apr(ids),
+            _ => return None,
+        };
+        let header = Fields(mad);
+        Some(CmMad {
+            tid: header.u64(8),
+            modifier: header.u32(20),
+            message,
+        })
+    }
+
+    /// The MAD's bytes.
+    pub fn bytes(&self) -> Mad {
+        let mut mad = [0; MAD_LEN];
+        mad[..4].copy_from_slice(&[BASE_VERSION, CLASS, CLASS_VERSION, METHOD_SEND]);
+        put(&mut mad, 8, &self.tid.to_be_bytes());
+        put(&mut mad, 20, &self.modifier.to_be_bytes());
+        let body = &mut mad[BODY..];
+        let attribute = match &self.message {
+            Message::Req(req) => req.write(body),
+            Message::Mra {
+                ids,
+                about,
+                timeout,
+            } => {
+                ids.write(body);
+                body[8] = about.bits() << 6;
+                body[9] = timeout << 3;
+                MRA
+            }
+            Message::Rej(rej) => rej.write(body),
+            Message::Rep(rep) => rep.write(body),
+            Message::Rtu(ids) => ids.write_as(RTU, body),
+            Message::Dreq { ids, remote_qpn } => {
+                ids.write(body);
+                put24(body, 8, *remote_qpn);
+                DREQ
+            }
+            Message::Drep(ids) => ids.write_as(DREP, body),
+            Message::SidrReq(req) => {
+                put(body, 0, &req.request_id.to_be_bytes());
+                put(body, 4, &req.pkey.to_be_bytes());
+                put(body, 8, &req.service_id.to_be_bytes());
+                put(body, 16, &req.private);
+                SIDR_REQ
+            }
+            Message::SidrRep(rep) => {
+                put(body, 0, &rep.request_id.to_be_bytes());
+                body[4] = rep.status;
+                put24(body, 8, rep.qpn);
+                put(body, 12, &rep.service_id.to_be_bytes());
+                put(body, 20, &rep.qkey.to_be_bytes());
+                put(body, 96, &rep.private);
+                SIDR_REP
+            }
+            Message::Lap(ids) => ids.write_as(LAP, body),
+            Message::Apr(ids) => {
+                body[9] = APR_UNSUPPORTED;
+                ids.write_as(APR, body)
+            }
+        };
+        put(&mut mad, 16, &attribute.to_be_bytes());
+        mad
+    }
+
+    /// Whom it is for.
+    pub fn recipient(&self) -> Recipient {
+        match &self.message {
+            Message::Req(req) => Recipient::Service(req.service_id),
+            Message::SidrReq(req) => Recipient::Service(req.service_id),
+            Message::SidrRep(rep) => Recipient::Id(rep.request_id),
+            Message::Rej(rej) => Recipient::Id(rej.ids.remote),
+            Message::Rep(rep) => Recipient::Id(rep.ids.remote),
+            Message::Mra { ids, .. }
+            | Message::Rtu(ids)
+            | Message::Dreq { ids, .. }
+            | Message::Drep(ids)
+            | Message::Lap(ids)
+            | Message::Apr(ids) => Recipient::Id(ids.remote),
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Binding ids to addresses and port numbers; listening.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use ibverbs_abi::Errno;
+
+use super::address::{Address, scope_of};
+use super::host::{DeviceInfo, FileId, Host, Port};
+use super::id::{State, space};
+use super::input::Input;
+use super::manager::{EINVAL, ENODEV, Manager};
+use super::resolve::wildcard_like;
+use crate::engine::Gid;
+
+const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
+const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);
+/// Port numbers below this one are for privileged processes.
+const LOW_PORTS: u16 = 1024;
+/// The most requests that an id queues, as the kernel's `max_backlog`.
+const BACKLOG_MAX: u32 = 1024;
+/// The service IDs of the port spaces in an InfiniBand address, and the bits that tell them apart.
+const IB_SPACE_MASK: u64 = 0xffff_ffff_ffff_0000;
+const IB_SPACES: [u16; 3] = [space::IB, space::TCP, space::UDP];
+
+impl<H: Host> Manager<H> {
+    pub(super) fn bind_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
+        if address.ip().is_none() {
+            return Err(EINVAL);
+        }
+        let number = self.find(file, input.u32(36))?;
+        self.bind(number, address, true)
+    }
+
+    pub(super) fn bind_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
+        if input.u16(6) != 0 || usize::from(input.u16(4)) != address.len() {
+            return Err(EINVAL);
+        }
+        let number = self.find(file, input.u32(0))?;
+        self.bind(number, address, true)
+    }
+
+    /// Binds an id to an address of a device or a wildcard address, and to a port number. `reserve`: no
+    /// other process may have the number.
+    pub(super) fn bind(
+        &mut self,
+        number: u32,
+        address: Address,
+        reserve: bool,
+    ) -> Result<(), Errno> {
+        if self.id(number)?.state != State::Idle {
+            return Err(EINVAL);
+        }
+        if let Some(SocketAddr::V6(v6)) = address.ip()
+            && v6.ip().is_unicast_link_local()
+            && v6.scope_id() == 0
+        {
+            return Err(EINVAL);
+        }
+        let device = self.device_at(&address)?;
+        if device.is_some() && self.id(number)?.space == space::IPOIB {
+            return Err(EINVAL);
+        }
+        let v6_only = self.host.bind_v6_only();
+        let id = self.id(number)?;
+        if !id.family_only_set {
+            id.family_only = match address.ip() {
+                Some(SocketAddr::V4(_)) => true,
+                Some(SocketAddr::V6(_)) => v6_only,
+                None => false,
+            };
+        }
+        id.src = Some(address);
+        let space = port_space(id.space, &address);
+        let taken = space.and_then(|space| self.take_port(number, space, &address, reserve));
+        let id = self.id(number)?;
+        match taken {
+            Ok(port) => {
+                id.port = Some(port);
+                id.src = Some(address.with_port(port.number));
+                id.dst.get_or_insert(wildcard_like(&address));
+                id.device = device;
+                id.state = State::Bound;
+                Ok(())
+            }
+            Err(error) => {
+                id.src = None;
+                Err(error)
+            }
+        }
+    }
+
+    /// The device that has an address; None for a wildcard address, and for a loopback address that no
+    /// device has. EADDRNOTAVAIL if the host does not have it, ENODEV if no device has.
+    fn device_at(&mut self, address: &Address) -> Result<Option<usize>, Errno> {
+        if address.is_unspecified() {
+            return Ok(None);
+        }
+        let Some(ip) = address.ip() else {
+            return Err(ENODEV);
+        };
+        let found = find_device(&self.host.devices(), &ip);
+        if found.is_some() || address.is_any() {
+            return Ok(found);
+        }
+        self.host.route(Some(ip.ip()), ip)?;
+        Err(ENODEV)
+    }
+
+    /// Takes the port number of an address, or any if that is 0.
+    fn take_port(
+        &mut self,
+        number: u32,
+        space: u16,
+        address: &Address,
+        reserve: bool,
+    ) -> Result<Port, Errno> {
+        if address.port() == 0 {
+            return self.take_any_port(number, space, address, reserve);
+        }
+        let port = Port {
+            space,
+            number: address.port(),
+        };
+        if port.number < LOW_PORTS && !self.host.may_use_low_ports() {
+            return Err(Errno(libc::EACCES));
+        }
+        self.check_port(
+            number,
+            port,
+            self.ids.get(number).is_some_and(|id| id.reuse_address),
+        )?;
+        let shares = self.ids.get(number).is_some_and(|id| id.reuse_address);
+        if reserve && !shares {
+            self.reserve(number, port)?;
+        }
+        self.ports.entry(port).or_default().push(number);
+        Ok(port)
+    }
+
+    fn take_any_port(
+        &mut self,
+        number: u32,
+        space: u16,
+        address: &Address,
+        reserve: bool,
+    ) -> Result<Port, Errno> {
+        let (first, last) = self.host.ephemeral_ports();
+        let count = u32::from(last.saturating_sub(first)) + 1;
+        let start = self.host.random() % count;
+        for i in 0..count {
+            let port = Port {
+                space,
+                number: first + ((start + i) % count) as u16,
+            };
+            if self.ports.contains_key(&port) {
+                continue;
+            }
+            if reserve && !matches!(address, Address::Ib(_)) {
+                match self.reserve(number, port) {
+                    Ok(()) => {}
+                    Err(EADDRINUSE | EADDRNOTAVAIL) => continue,
+                    Err(error) => return Err(error),
+                }
+            }
+            self.ports.entry(port).or_default().push(number);
+            return Ok(port);
+        }
+        Err(EADDRNOTAVAIL)
+    }
+
+    /// Whether an id may have a port beside those of this process that have it. EADDRINUSE if one has the
+    /// same address, EADDRNOTAVAIL if one of the two is a wildcard.
+    fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<(), Errno> {
+        let owners = self.ports.get(&port).map_or(&[][..], Vec::as_slice);
+        let Some(own) = self.ids.get(number) else {
+            return Err(EINVAL);
+        };
+        let Some(address) = own.src else {
+            return Err(EINVAL);
+        };
+        for other in owners.iter().filter(|other| **other != number) {
+            let Some(other) = self.ids.get(*other) else {
+                continue;
+            };
+            let Some(taken) = other.src else { continue };
+            if other.state != State::Listen && reuse && other.reuse_address {
+                continue;
+            }
+            if own.family_only && other.family_only && !address.same_family(&taken) {
+                continue;
+            }
+            if address.is_any() || taken.is_any() {
+                return Err(EADDRNOTAVAIL);
+            }
+            if address.same_host(&taken) {
+                return Err(EADDRINUSE);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps other processes from the port at the id's address, or at all addresses of all devices.
+    fn reserve(&mut self, number: u32, port: Port) -> Result<(), Errno> {
+        let id = self.id(number)?;
+        let (address, family_only) = (id.src.ok_or(EINVAL)?, id.family_only);
+        let Some(ip) = address.ip() else {
+            return Ok(());
+        };
+        let devices = self.host.devices();
+        let wildcard = find_device(&devices, &ip).is_none();
+        let gids: Vec<Gid> = if wildcard {
+            let all = devices.iter().flat_map(|device| &device.gids);
+            all.map(|(_, gid)| *gid)
+                .filter(|gid| !family_only || is_v4(gid) == ip.is_ipv4())
+                .collect()
+        } else {
+            vec![address.gid()]
+        };
+        let reserved = self.host.reserve(port, &gids);
+        let reserved = reserved.map_err(|error| match error {
+            EADDRINUSE if wildcard => EADDRNOTAVAIL,
+            other => other,
+        });
+        self.id(number)?.reservation = Some(reserved?);
+        Ok(())
+    }
+
+    /// An id gives up its port.
+    pub(super) fn release_port(&mut self, number: u32, port: Option<Port>) {
+        let Some(port) = port else { return };
+        if let Some(owners) = self.ports.get_mut(&port) {
+            owners.retain(|owner| *owner != number);
+            if owners.is_empty() {
+                self.ports.remove(&port);
+            }
+        }
+    }
+
+    pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let number = self.find(file, input.u32(0))?;
+        let backlog = match input.u32(4) {
+            backlog @ 1..BACKLOG_MAX => backlog,
+            _ => BACKLOG_MAX,
+        };
+        if self.id(number)?.state == State::Idle {
+            let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+            self.bind(number, Address::Ip(any), true)?;
+        }
+        let id = self.id(number)?;
+        if id.state != State::Bound {
+            return Err(EINVAL);
+        }
+        let port = id.port.ok_or(EINVAL)?;
+        let (shares, reserved) = (id.reuse_address, id.reservation.is_some());
+        if shares {
+            self.check_port(number, port, false)?;
+        }
+        if !reserved {
+            self.reserve(number, port)?;
+        }
+        let id = self.id(number)?;
+        id.backlog = backlog;
+        id.state = State::Listen;
+        Ok(())
+    }
+}
+
+/// The device that has an IP address.
+pub(super) fn find_device(devices: &[DeviceInfo], ip: &SocketAddr) -> Option<usize> {
+    let gid = crate::wire::gid_of(ip.ip());
+    let scope = scope_of(ip);
+    devices.iter().position(|device| {
+        device.gid_index(&gid).is_some() && (scope == 0 || scope == device.ifindex)
+    })
+}
+
+pub(super) fn is_v4(gid: &Gid) -> bool {
+    crate::wire::ip_of(gid).is_ipv4()
+}
+
+/// The port space that an id uses with an address.
+fn port_space(of_id: u16, address: &Address) -> Result<u16, Errno> {
+    let Address::Ib(ib) = address else {
+        return Ok(of_id);
+    };
+    let mask = ib.service_mask & IB_SPACE_MASK;
+    let found = IB_SPACES.into_iter().find(|candidate| {
+        let service = u64::from(*candidate) << 16;
+        (of_id == space::IB || of_id == *candidate) && ib.service_id & mask == service & mask
+    });
+    found.ok_or(Errno(libc::EPROTONOSUPPORT))
+}

@@ -1,0 +1,120 @@
+//! What the thread of rdma_cm waits for.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use ibverbs_abi::Errno;
+
+use crate::device::clock;
+use crate::engine::Time;
+
+/// What an epoll event is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Token {
+    /// Messages of devices, or a state that has changed.
+    Waker,
+    /// A name: another process connects.
+    Listener(u32),
+    /// Another process sends a message.
+    Connection(u32),
+    /// The program's descriptor, by the number of its socket.
+    File(u32),
+}
+
+impl Token {
+    fn bits(self) -> u64 {
+        match self {
+            Token::Waker => 0,
+            Token::Listener(number) => 1 << 32 | u64::from(number),
+            Token::Connection(number) => 2 << 32 | u64::from(number),
+            Token::File(number) => 3 << 32 | u64::from(number),
+        }
+    }
+
+    fn of(bits: u64) -> Token {
+        let number = bits as u32;
+        match bits >> 32 {
+            1 => Token::Listener(number),
+            2 => Token::Connection(number),
+            3 => Token::File(number),
+            _ => Token::Waker,
+        }
+    }
+}
+
+/// What the thread waits for.
+pub struct Epoll {
+    fd: OwnedFd,
+    waker: OwnedFd,
+}
+
+impl Epoll {
+    /// Opens the descriptors. Fails as epoll_create1(2) and eventfd(2) do.
+    pub fn new() -> Result<Epoll, Errno> {
+        // SAFETY: neither call takes pointers; each descriptor is checked, and known to nobody else.
+        let (fd, waker) = unsafe {
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            if fd < 0 {
+                return Err(Errno::last());
+            }
+            let fd = OwnedFd::from_raw_fd(fd);
+            let waker = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
+            if waker < 0 {
+                return Err(Errno::last());
+            }
+            (fd, OwnedFd::from_raw_fd(waker))
+        };
+        let epoll = Epoll { fd, waker };
+        epoll.add(epoll.waker.as_raw_fd(), Token::Waker)?;
+        Ok(epoll)
+    }
+
+    /// Watches a descriptor until it is closed: for input, and for the end of the other side.
+    pub fn add(&self, fd: RawFd, token: Token) -> Result<(), Errno> {
+        let mut event = libc::epoll_event {
+            events: match token {
+                // A hang-up is always reported.
+                Token::File(_) => 0,
+                _ => libc::EPOLLIN as u32,
+            },
+            u64: token.bits(),
+        };
+        let add = libc::EPOLL_CTL_ADD;
+        // SAFETY: the event is readable during the call.
+        let result = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), add, fd, &mut event) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(Errno::last())
+        }
+    }
+
+    /// Wakes the thread up. Any thread may call this.
+    pub fn wake(&self) {
+        crate::cancellation::write(self.waker.as_raw_fd(), &1_u64.to_ne_bytes());
+    }
+
+    /// Called by the thread after [`Token::Waker`].
+    pub fn clear(&self) {
+        let mut count = 0_u64;
+        // SAFETY: eight writable bytes; the eventfd does not block.
+        unsafe { libc::read(self.waker.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+
+    /// Blocks until something has happened, or until the time.
+    pub fn wait(&self, until: Option<Time>) -> Vec<Token> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
+        let timeout = until.map_or(-1, |until| {
+            let wait = clock::between(clock::now(), until);
+            wait.as_micros().div_ceil(1000).min(1 << 30) as i32
+        });
+        let len = events.len() as i32;
+        // SAFETY: `events` has room for `len` events.
+        let count =
+            unsafe { libc::epoll_wait(self.fd.as_raw_fd(), events.as_mut_ptr(), len, timeout) };
+        let count = usize::try_from(count).unwrap_or(0);
+        events[..count]
+            .iter()
+            .map(|event| Token::of(event.u64))
+            .collect()
+    }
+}

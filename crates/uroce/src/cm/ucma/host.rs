@@ -1,0 +1,89 @@
+//! What the commands need of the host: devices, routes, port numbers of other processes.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ibverbs_abi::Errno;
+
+use crate::engine::Gid;
+
+/// A device, as an id that is bound to it needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// The node GUID, in network byte order.
+    pub node_guid: [u8; 8],
+    /// The device index of the library.
+    pub index: u32,
+    /// The index of the interface.
+    pub ifindex: u32,
+    /// The GIDs and their indices in the GID table.
+    pub gids: Vec<(u8, Gid)>,
+    /// The path MTU of the port, as in `ibv_port_attr.active_mtu`.
+    pub active_mtu: u8,
+    /// The port is active.
+    pub active: bool,
+}
+
+impl DeviceInfo {
+    /// The index of a GID in the table.
+    pub fn gid_index(&self, gid: &Gid) -> Option<u8> {
+        let found = self.gids.iter().find(|(_, other)| other == gid);
+        found.map(|(index, _)| *index)
+    }
+}
+
+/// A port number: the port space, as in `rdma_ucm_port_space`, and the number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Port {
+    pub space: u16,
+    pub number: u16,
+}
+
+impl Port {
+    /// The port of a service ID.
+    pub fn of_service(service_id: u64) -> Port {
+        Port {
+            space: (service_id >> 16) as u16,
+            number: service_id as u16,
+        }
+    }
+
+    /// The service ID of the port (annex A11).
+    pub fn service_id(self) -> u64 {
+        u64::from(self.space) << 16 | u64::from(self.number)
+    }
+}
+
+/// A descriptor of the program, as the host knows it.
+pub type FileId = u64;
+
+/// The host.
+pub trait Host {
+    /// Keeps a port number from other processes until it is dropped.
+    type Reservation;
+
+    /// The devices, at the same position in all calls. Opens them if they are not open yet.
+    fn devices(&mut self) -> Vec<DeviceInfo>;
+
+    /// The address that packets to `to` leave from, or the error that they cannot. `from` is the source
+    /// address, if it is given.
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno>;
+
+    /// Reserves a port number at these addresses of this host, or at none. EADDRINUSE if another process
+    /// has it at one of them.
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation, Errno>;
+
+    /// The numbers that are chosen from for a port number 0.
+    fn ephemeral_ports(&mut self) -> (u16, u16);
+
+    /// Whether the process may use port numbers below 1024.
+    fn may_use_low_ports(&mut self) -> bool;
+
+    /// Whether an IPv6 wildcard address does not stand for IPv4 too, unless a program says otherwise.
+    fn bind_v6_only(&mut self) -> bool;
+
+    /// A random number.
+    fn random(&mut self) -> u32;
+
+    /// Makes a descriptor of the program readable, or not.
+    fn set_readable(&mut self, file: FileId, readable: bool);
+}

@@ -1,0 +1,188 @@
+//! The ids of a program (`rdma_cm_id`), as the kernel's rdma_cm has them.
+
+use super::address::Address;
+use super::host::{FileId, Port};
+use crate::cm::agent::Route;
+use crate::cm::mad::ConnectionType;
+
+/// Port spaces, `rdma_ucm_port_space`.
+pub mod space {
+    pub const IPOIB: u16 = 0x0002;
+    pub const TCP: u16 = 0x0106;
+    pub const UDP: u16 = 0x0111;
+    pub const IB: u16 = 0x013f;
+}
+
+/// The type of the queue pair, as in `ibv_qp_type`.
+pub mod qp_type {
+    pub const RC: u8 = 2;
+    pub const UC: u8 = 3;
+    pub const UD: u8 = 4;
+    pub const XRC_SEND: u8 = 9;
+    pub const XRC_RECV: u8 = 10;
+}
+
+/// The Q_Key of queue pairs that belong to an id.
+pub const UDP_QKEY: u32 = 0x0123_4567;
+/// The encoded packet lifetime of a route.
+const PACKET_LIFETIME: u8 = 16;
+/// The hop limit of unicast and IPv4 multicast.
+pub const HOP_LIMIT: u8 = 64;
+/// The rate of a route: 10 Gbit/s.
+const RATE: u8 = 3;
+
+/// What has been done with an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Idle,
+    Bound,
+    AddressResolved,
+    RouteResolved,
+    /// Connected, connecting, or asked for a connection.
+    Connect,
+    Disconnect,
+    Listen,
+    /// The device is gone.
+    Removed,
+}
+
+/// A path to a peer, as a path record describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    pub route: Route,
+    /// As in `ibv_qp_attr.path_mtu`.
+    pub mtu: u8,
+    pub hop_limit: u8,
+    pub sl: u8,
+    pub rate: u8,
+    /// Encoded.
+    pub lifetime: u8,
+}
+
+/// What a queue pair of a connection needs for its transitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QpAttributes {
+    pub path_mtu: u8,
+    pub responder_resources: u8,
+    pub initiator_depth: u8,
+    pub sq_psn: u32,
+    pub ack_timeout: u8,
+    pub retry_count: u8,
+    pub rnr_retry_count: u8,
+}
+
+/// An id.
+pub struct Id<R> {
+    pub file: FileId,
+    /// What events name it by; 0 for a requested connection that is not accepted yet.
+    pub uid: u64,
+    /// Events that the program has got.
+    pub events_reported: u32,
+    /// Requests that may still be queued.
+    pub backlog: u32,
+    pub space: u16,
+    pub qp_type: u8,
+    pub state: State,
+    pub src: Option<Address>,
+    pub dst: Option<Address>,
+    /// The position in [`super::host::Host::devices`].
+    pub device: Option<usize>,
+    pub route: Option<Route>,
+    pub path: Option<Path>,
+    /// The communication ID.
+    pub connection: Option<u32>,
+    pub attributes: QpAttributes,
+    /// The first PSN that the peer sends.
+    pub psn: u32,
+    pub qpn: u32,
+    pub srq: bool,
+    pub tos: Option<u8>,
+    pub ack_timeout: Option<u8>,
+    pub reuse_address: bool,
+    /// The wildcard address stands for one family only.
+    pub family_only: bool,
+    /// The program has set `family_only`.
+    pub family_only_set: bool,
+    pub port: Option<Port>,
+    pub reservation: Option<R>,
+    /// Enhanced connection establishment.
+    pub vendor_id: u32,
+    pub options: u32,
+    pub multicasts: Vec<u32>,
+}
+
+impl<R> Id<R> {
+    /// An id with which nothing has been done.
+    pub fn new(file: FileId, uid: u64, space: u16, qp_type: u8, random: u32) -> Id<R> {
+        Id {
+            file,
+            uid,
+            events_reported: 0,
+            backlog: 0,
+            space,
+            qp_type,
+            state: State::Idle,
+            src: None,
+            dst: None,
+            device: None,
+            route: None,
+            path: None,
+            connection: None,
+            attributes: QpAttributes::default(),
+            psn: random & 0xff_ffff,
+            qpn: 0,
+            srq: false,
+            tos: None,
+            ack_timeout: None,
+            reuse_address: false,
+            family_only: false,
+            family_only_set: false,
+            port: None,
+            reservation: None,
+            vendor_id: 0,
+            options: 0,
+            multicasts: Vec::new(),
+        }
+    }
+
+    /// Whether its events have the parameters of datagram services.
+    pub fn is_datagram(&self) -> bool {
+        self.qp_type == qp_type::UD
+    }
+
+    /// The transport service that its REQ asks for; None for a datagram service.
+    pub fn connection_type(&self) -> Option<ConnectionType> {
+        match self.qp_type {
+            qp_type::RC => Some(ConnectionType::Rc),
+            qp_type::UC => Some(ConnectionType::Uc),
+            qp_type::XRC_SEND => Some(ConnectionType::Xrc),
+            _ => None,
+        }
+    }
+
+    /// The service ID of an address of its port space.
+    pub fn service_id(&self, address: &Address) -> u64 {
+        match address {
+            Address::Ib(ib) => ib.service_id,
+            Address::Ip(ip) => Port {
+                space: self.space,
+                number: ip.port(),
+            }
+            .service_id(),
+        }
+    }
+
+    /// The path that a route over the device's port has.
+    pub fn path_of(&self, route: Route, active_mtu: u8) -> Path {
+        Path {
+            route,
+            mtu: active_mtu,
+            hop_limit: HOP_LIMIT,
+            sl: 0,
+            rate: RATE,
+            lifetime: self
+                .ack_timeout
+                .map_or(PACKET_LIFETIME, |timeout| timeout.saturating_sub(1)),
+        }
+    }
+}

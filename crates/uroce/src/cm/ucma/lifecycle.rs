@@ -1,0 +1,69 @@
+//! What fork(2) and exit(3) do to rdma_cm.
+
+use std::sync::Once;
+
+use super::forward;
+use super::process::{CONFIGS, QUEUE, STATE, known_files, send_all};
+use crate::device::clock;
+
+/// Registers what is done at exit(3), once per process.
+pub fn register_exit_handler() {
+    static ONCE: Once = Once::new();
+    // SAFETY: `at_exit` uses statics only, blocks on no lock and does not unwind.
+    ONCE.call_once(|| unsafe {
+        libc::atexit(at_exit);
+    });
+}
+
+/// Tells the peers of all connections that they end: a program may exit without destroying its ids, which
+/// the kernel would do for it.
+extern "C" fn at_exit() {
+    let Some(mut locked) = STATE.try_lock() else {
+        return;
+    };
+    let Some(state) = locked.as_mut() else {
+        return;
+    };
+    // The other ends of the descriptors stay open: threads that wait for events go on waiting.
+    for file in state.files.values() {
+        state.manager.close(*file, clock::now());
+    }
+    let sends = state.take_sends();
+    drop(locked);
+    send_all(&sends);
+}
+
+/// Takes the locks that a child of fork needs. Those of devices are taken after them.
+pub fn before_fork() {
+    core::mem::forget(STATE.lock());
+    core::mem::forget(CONFIGS.lock());
+    core::mem::forget(known_files().lock());
+    core::mem::forget(QUEUE.lock());
+    forward::before_fork();
+}
+
+/// Releases the locks in the parent and in the child. The child has no thread, and must not use the sockets
+/// of its parent: it closes its copies, so that names and connections end with the parent, and begins anew.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork(is_child: bool) {
+    // SAFETY: `before_fork` has locked all of them in this thread, as the caller says, so nothing else has a
+    // reference to their values.
+    unsafe {
+        if is_child {
+            let queue = &mut *QUEUE.data_ptr();
+            queue.messages.clear();
+            queue.epoll.take();
+            if let Some(mut state) = (*STATE.data_ptr()).take() {
+                // `device/fork.rs` takes care of these.
+                core::mem::forget(state.manager.host().take_devices());
+            }
+        }
+        forward::after_fork(is_child);
+        QUEUE.force_unlock();
+        known_files().force_unlock();
+        CONFIGS.force_unlock();
+        STATE.force_unlock();
+    }
+}

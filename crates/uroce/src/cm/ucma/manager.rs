@@ -1,0 +1,394 @@
+//! [`Manager`]: the ids, multicast memberships and events of a process. Its commands are in the files
+//! beside this one.
+
+use std::collections::VecDeque;
+
+use ibverbs_abi::Errno;
+use rustc_hash::FxHashMap;
+
+use super::events::{EventType, Notice};
+use super::host::{DeviceInfo, FileId, Host, Port};
+use super::id::{Id, State};
+use super::input::{Command, Input, Reply};
+use super::table::Table;
+use crate::cm::agent::{Agent, Outgoing};
+use crate::engine::Time;
+
+pub(super) const EINVAL: Errno = Errno(libc::EINVAL);
+pub(super) const ENODEV: Errno = Errno(libc::ENODEV);
+const ENOENT: Errno = Errno(libc::ENOENT);
+const ENOSPC: Errno = Errno(libc::ENOSPC);
+
+/// Bytes of `rdma_ucm_event_resp`.
+pub const EVENT_LEN: usize = 336;
+/// Bytes of it that programs without enhanced connection establishment know.
+const EVENT_LEN_MIN: usize = 324;
+
+/// A membership in a multicast group.
+pub struct Multicast {
+    pub id: u32,
+    pub uid: u64,
+    pub events_reported: u32,
+}
+
+/// An event that the program has not read.
+pub struct Pending {
+    /// Whose event it is.
+    pub id: u32,
+    /// The membership that it is about.
+    pub multicast: Option<u32>,
+    /// The id of the requested connection.
+    pub request: Option<u32>,
+    pub bytes: Box<[u8; EVENT_LEN]>,
+}
+
+/// The caller's side of a command: where its response goes, and what else it names.
+pub struct Caller<'a> {
+    /// The length of the program's buffer for the response.
+    pub out_len: usize,
+    /// Copies the response to the program. EFAULT if its buffer is not writable.
+    pub respond: &'a mut dyn FnMut(&[u8]) -> Result<(), Errno>,
+    /// The value of an option.
+    pub option: &'a [u8],
+    /// The file of the descriptor in MIGRATE_ID; the error if it is no such file.
+    pub other_file: Result<FileId, Errno>,
+}
+
+impl Caller<'_> {
+    /// Copies a response of a fixed length. ENOSPC if the buffer is shorter.
+    pub fn reply(&mut self, reply: Reply) -> Result<(), Errno> {
+        self.reply_some(reply.0.len(), reply)
+    }
+
+    /// Copies as much of the response as fits the buffer. ENOSPC if that is less than `min` bytes.
+    pub fn reply_some(&mut self, min: usize, reply: Reply) -> Result<(), Errno> {
+        self.need(min)?;
+        (self.respond)(&reply.0[..self.out_len.min(reply.0.len())])
+    }
+
+    /// ENOSPC if the buffer is shorter than this.
+    pub fn need(&self, len: usize) -> Result<(), Errno> {
+        if self.out_len < len {
+            Err(ENOSPC)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// All that a process has opened of rdma_cm.
+pub struct Manager<H: Host> {
+    pub(super) host: H,
+    pub(super) agent: Agent,
+    pub(super) ids: Table<Id<H::Reservation>>,
+    pub(super) multicasts: Table<Multicast>,
+    files: FxHashMap<FileId, VecDeque<Pending>>,
+    /// The ids that have each port.
+    pub(super) ports: FxHashMap<Port, Vec<u32>>,
+}
+
+impl<H: Host> Manager<H> {
+    /// A manager without files.
+    pub fn new(host: H, agent: Agent) -> Manager<H> {
+        Manager {
+            host,
+            agent,
+            ids: Table::default(),
+            multicasts: Table::default(),
+            files: FxHashMap::default(),
+            ports: FxHashMap::default(),
+        }
+    }
+
+    /// The prefix of this process's communication IDs.
+    pub fn prefix(&self) -> u32 {
+        self.agent.prefix()
+    }
+
+    /// The host.
+    pub fn host(&mut self) -> &mut H {
+        &mut self.host
+    }
+
+    /// A new descriptor of the program.
+    pub fn open(&mut self, file: FileId) {
+        self.files.insert(file, VecDeque::new());
+    }
+
+    /// The program has closed a descriptor: destroys its ids.
+    pub fn close(&mut self, file: FileId, now: Time) {
+        let of_file = self.ids.iter().filter(|(_, id)| id.file == file);
+        let ids: Vec<u32> = of_file.map(|(number, _)| number).collect();
+        for id in ids {
+            self.destroy(id, now);
+        }
+        self.files.remove(&file);
+    }
+
+    /// Whether there is nothing left to do: no descriptor, and no connection that a peer is to confirm.
+    pub fn is_done(&self) -> bool {
+        self.files.is_empty() && self.agent.is_empty()
+    }
+
+    /// The messages to send, in their order; the manager forgets them.
+    pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
+        self.agent.take_outgoing()
+    }
+
+    /// When [`Manager::handle_timeouts`] is due.
+    pub fn deadline(&self) -> Option<Time> {
+        self.agent.deadline()
+    }
+
+    /// Executes a command. EAGAIN if there is no event to get. Other errors are the kernel's.
+    pub fn execute(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+        now: Time,
+    ) -> Result<(), Errno> {
+        match command {
+            Command::CreateId => self.create_id(file, input, caller, now),
+            Command::DestroyId => {
+                caller.need(4)?;
+                let id = self.find_any(file, input.u32(8))?;
+                let reported = self.destroy(id, now);
+                caller.reply(Reply::default().u32(reported))
+            }
+            Command::BindIp => self.bind_ip(file, input),
+            Command::Bind => self.bind_command(file, input),
+            Command::ResolveIp => self.resolve_ip(file, input),
+            Command::ResolveAddr => self.resolve_command(file, input),
+            Command::ResolveRoute => {
+                let id = self.find_bound(file, input.u32(0))?;
+                self.resolve_route(id)
+            }
+            Command::QueryRoute => self.query_route(file, input, caller),
+            Command::Query => self.query(file, input, caller),
+            Command::Connect => self.connect(file, input, now),
+            Command::Listen => self.listen(file, input),
+            Command::Accept => self.accept(file, input, now),
+            Command::Reject => self.reject(file, input, now),
+            Command::Disconnect => self.disconnect(file, input, now),
+            Command::InitQpAttr => self.init_qp_attr(file, input, caller),
+            Command::GetEvent => self.get_event(file, caller),
+            Command::SetOption => self.set_option(file, input, caller),
+            Command::Notify => self.notify(file, input),
+            Command::JoinIpMcast => self.join_ip(file, input, caller),
+            Command::JoinMcast => self.join_command(file, input, caller),
+            Command::LeaveMcast => self.leave(file, input, caller),
+            Command::MigrateId => self.migrate(file, input, caller),
+        }
+    }
+
+    /// The id of this number. ENOENT if there is none, EINVAL if it is another file's, EIO if its device is
+    /// gone.
+    pub(super) fn find(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+        let number = self.find_any(file, number)?;
+        match self.ids.get(number) {
+            Some(id) if id.state == State::Removed => Err(Errno(libc::EIO)),
+            _ => Ok(number),
+        }
+    }
+
+    /// [`Manager::find`], whether its device is gone or not.
+    fn find_any(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+        match self.ids.get(number) {
+            None => Err(ENOENT),
+            Some(id) if id.file != file => Err(EINVAL),
+            Some(_) => Ok(number),
+        }
+    }
+
+    /// [`Manager::find`]; EINVAL if it is not bound to a device.
+    pub(super) fn find_bound(&self, file: FileId, number: u32) -> Result<u32, Errno> {
+        let number = self.find(file, number)?;
+        match self.ids.get(number) {
+            Some(id) if id.device.is_some() => Ok(number),
+            _ => Err(EINVAL),
+        }
+    }
+
+    /// An id that exists.
+    pub(super) fn id(&mut self, number: u32) -> Result<&mut Id<H::Reservation>, Errno> {
+        self.ids.get_mut(number).ok_or(ENOENT)
+    }
+
+    /// The device that an id is bound to.
+    pub(super) fn device_of(&mut self, number: u32) -> Option<DeviceInfo> {
+        let device = self.ids.get(number)?.device?;
+        self.host.devices().into_iter().nth(device)
+    }
+
+    fn create_id(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+        now: Time,
+    ) -> Result<(), Errno> {
+        use super::id::{qp_type, space};
+        caller.need(4)?;
+        let port_space = input.u16(16);
+        let kind = match port_space {
+            space::TCP => qp_type::RC,
+            space::UDP | space::IPOIB => qp_type::UD,
+            space::IB => input.u8(18),
+            _ => return Err(EINVAL),
+        };
+        let random = self.host.random();
+        let id = Id::new(file, input.u64(0), port_space, kind, random);
+        let number = self.ids.insert(id);
+        let result = caller.reply(Reply::default().u32(number));
+        if result.is_err() {
+            self.destroy(number, now);
+        }
+        result
+    }
+
+    /// Destroys an id. Returns how many of its events the program has got.
+    pub(super) fn destroy(&mut self, number: u32, now: Time) -> u32 {
+        let Some(id) = self.ids.remove(number) else {
+            return 0;
+        };
+        if let Some(connection) = id.connection {
+            self.agent.destroy(connection, now);
+        }
+        self.release_port(number, id.port);
+        for multicast in &id.multicasts {
+            self.multicasts.remove(*multicast);
+        }
+        for request in self.drop_events(id.file, |event| event.id == number) {
+            self.destroy(request, now);
+        }
+        id.events_reported
+    }
+
+    /// Drops the unread events that `which` selects. Returns the ids of requested connections among them.
+    pub(super) fn drop_events(
+        &mut self,
+        file: FileId,
+        which: impl Fn(&Pending) -> bool,
+    ) -> Vec<u32> {
+        let Some(events) = self.files.get_mut(&file) else {
+            return Vec::new();
+        };
+        let before = events.len();
+        let mut requests = Vec::new();
+        events.retain(|event| {
+            let dropped = which(event);
+            if dropped {
+                requests.extend(event.request);
+            }
+            !dropped
+        });
+        if before > 0 && events.is_empty() {
+            self.host.set_readable(file, false);
+        }
+        requests
+    }
+
+    /// Adds an event to the queue of a file.
+    pub(super) fn push_event(&mut self, file: FileId, event: Pending) {
+        let Some(events) = self.files.get_mut(&file) else {
+            return;
+        };
+        events.push_back(event);
+        if events.len() == 1 {
+            self.host.set_readable(file, true);
+        }
+    }
+
+    fn get_event(&mut self, file: FileId, caller: &mut Caller<'_>) -> Result<(), Errno> {
+        caller.need(EVENT_LEN_MIN)?;
+        let events = self.files.get_mut(&file).ok_or(EINVAL)?;
+        let Some(event) = events.front() else {
+            self.host.set_readable(file, false);
+            return Err(Errno(libc::EAGAIN));
+        };
+        caller.reply_some(EVENT_LEN_MIN, Reply(event.bytes.to_vec()))?;
+        let Some(event) = events.pop_front() else {
+            return Ok(());
+        };
+        if events.is_empty() {
+            self.host.set_readable(file, false);
+        }
+        if let Some(id) = self.ids.get_mut(event.id) {
+            id.events_reported = id.events_reported.wrapping_add(1);
+            id.backlog += u32::from(event.request.is_some());
+        }
+        if let Some(multicast) = event.multicast.and_then(|at| self.multicasts.get_mut(at)) {
+            multicast.events_reported = multicast.events_reported.wrapping_add(1);
+        }
+        Ok(())
+    }
+
+    /// Moves an id and its unread events to the file that the command is written to.
+    fn migrate(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        caller.need(4)?;
+        let from = caller.other_file?;
+        let number = self.find(from, input.u32(8))?;
+        if from != file {
+            self.id(number)?.file = file;
+            let moved = self.take_events(from, number);
+            for event in moved {
+                if let Some(id) = event.request.and_then(|at| self.ids.get_mut(at)) {
+                    id.file = file;
+                }
+                self.push_event(file, event);
+            }
+        }
+        let reported = self.id(number)?.events_reported;
+        caller.reply(Reply::default().u32(reported))
+    }
+
+    /// The interface of a device has got another MAC address (bonding): reports it for the ids that are
+    /// bound to the device.
+    pub fn address_changed(&mut self, device: usize) {
+        for number in self.ids_of(device) {
+            self.report(number, Notice::plain(EventType::AddrChange));
+        }
+    }
+
+    /// The interface of a device is gone: reports it, ends the connections of the ids that are bound to the
+    /// device, and leaves them to be destroyed.
+    pub fn device_removed(&mut self, device: usize, now: Time) {
+        for number in self.ids_of(device) {
+            self.report(number, Notice::plain(EventType::DeviceRemoval));
+            let Some(id) = self.ids.get_mut(number) else {
+                continue;
+            };
+            id.state = State::Removed;
+            if let Some(connection) = id.connection.take() {
+                self.agent.destroy(connection, now);
+            }
+        }
+    }
+
+    fn ids_of(&self, device: usize) -> Vec<u32> {
+        let bound = |id: &Id<_>| id.device == Some(device) && id.state != State::Removed;
+        let found = self.ids.iter().filter(|(_, id)| bound(id));
+        found.map(|(number, _)| number).collect()
+    }
+
+    fn take_events(&mut self, file: FileId, number: u32) -> Vec<Pending> {
+        let Some(events) = self.files.get_mut(&file) else {
+            return Vec::new();
+        };
+        let before = events.len();
+        let all = std::mem::take(events).into_iter();
+        let (moved, kept) = all.partition::<Vec<_>, _>(|event| event.id == number);
+        events.extend(kept);
+        if before > 0 && events.is_empty() {
+            self.host.set_readable(file, false);
+        }
+        moved
+    }
+}

@@ -1,0 +1,167 @@
+//! The device file `/dev/infiniband/rdma_cm` (rdma/rdma_user_cm.h, ABI version 4): descriptors, and the
+//! commands that programs write to them.
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
+//! | `manager.rs`, `id.rs`, `table.rs` | ids, memberships and events of a process (pure, around a host) |
+//! | `bind.rs`, `resolve.rs`, `connect.rs` | the commands that make a connection |
+//! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
+//! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
+//! | `host.rs` | what the commands need of the host |
+//! | `system.rs`, `names.rs`, `forward.rs` | the host: devices, routes, port numbers, other processes |
+//! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
+//! | `user_memory.rs` | reading and writing the program's memory |
+//!
+//! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing
+//! it is noticed. A byte waits in it while there is an event to get.
+//!
+//! Lock order: the state of the process; the devices that are open. No lock is held while messages are sent
+//! and while GET_EVENT blocks.
+
+mod address;
+mod bind;
+mod connect;
+mod epoll;
+mod events;
+mod forward;
+mod host;
+mod id;
+mod input;
+mod lifecycle;
+mod manager;
+mod messages;
+mod multicast;
+mod names;
+mod options;
+mod peer;
+mod process;
+mod query;
+mod resolve;
+mod system;
+mod table;
+mod user_memory;
+
+use core::ffi::{c_int, c_void};
+use std::os::fd::{OwnedFd, RawFd};
+
+use ibverbs_abi::Errno;
+
+use crate::cancellation;
+use input::{COMMANDS, Command, Input};
+use manager::Caller;
+use user_memory::{read_user, write_user};
+
+pub use lifecycle::{after_fork, before_fork};
+pub use process::{configure, serve};
+
+/// Bytes of `rdma_ucm_cmd_hdr`.
+const HEADER_LEN: usize = 8;
+/// The longest value of an option.
+const OPTION_MAX: usize = 1 << 16;
+
+const EINVAL: Errno = Errno(libc::EINVAL);
+const EAGAIN: Errno = Errno(libc::EAGAIN);
+
+/// Opens the device file: a descriptor for [`write`]. `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC
+/// count. Fails as socketpair(2) does, and with EAGAIN if no thread can be started.
+pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
+    let _no_cancellation = cancellation::disable();
+    process::open(flags)
+}
+
+/// write(2) for a descriptor of [`open`]: executes the command in the buffer. Returns None if the descriptor
+/// is another one, else the number of bytes or the error, which is the kernel's.
+///
+/// GET_EVENT blocks while there is no event, unless O_NONBLOCK is set for the descriptor; it is a
+/// cancellation point then.
+///
+/// # Safety
+/// A command names memory of the program for its response, which is written if it is mapped. The program
+/// passes memory that it owns, as with the kernel.
+pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize, Errno>> {
+    let file = process::file_of(fd)?;
+    loop {
+        let result = {
+            let _no_cancellation = cancellation::disable();
+            execute(file, fd, buffer as usize, len)
+        };
+        match result {
+            Ok(()) => return Some(Ok(len as isize)),
+            Err(Failure::NoEvent) => {}
+            Err(Failure::Errno(error)) => return Some(Err(error)),
+        }
+        let mut byte = 0_u8;
+        // SAFETY: one writable byte. MSG_PEEK leaves it in the socket. Nothing here has a destructor, so
+        // that the thread may be cancelled.
+        let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) };
+        match got {
+            0 => return Some(Err(Errno(libc::EIO))),
+            1.. => {}
+            _ => return Some(Err(Errno::last())),
+        }
+    }
+}
+
+/// Why a command has not succeeded.
+enum Failure {
+    /// GET_EVENT: there is no event yet.
+    NoEvent,
+    Errno(Errno),
+}
+
+impl From<Errno> for Failure {
+    fn from(error: Errno) -> Failure {
+        Failure::Errno(error)
+    }
+}
+
+fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(), Failure> {
+    if len < HEADER_LEN {
+        return Err(EINVAL.into());
+    }
+    let header: [u8; HEADER_LEN] = read_user(buffer)?;
+    let header = Input(&header);
+    let (number, in_len, out_len) = (header.u32(0), header.u16(4), header.u16(6));
+    if number >= COMMANDS || usize::from(in_len) + HEADER_LEN > len {
+        return Err(EINVAL.into());
+    }
+    let command = Command::of(number).ok_or(Errno(libc::ENOSYS))?;
+    let (in_len, out_len) = (usize::from(in_len), usize::from(out_len));
+    let wanted = match command.min_len() {
+        Some(min) if in_len < min => return Err(EINVAL.into()),
+        Some(_) => command.len().min(in_len),
+        None => command.len(),
+    };
+    let mut bytes = vec![0; wanted];
+    user_memory::read_into(buffer.wrapping_add(HEADER_LEN), &mut bytes)?;
+    let input = Input(&bytes);
+    let mut option = Vec::new();
+    if command == Command::SetOption {
+        let len = input.u32(20) as usize;
+        if len > OPTION_MAX {
+            return Err(EINVAL.into());
+        }
+        option.resize(len, 0);
+        user_memory::read_into(input.u64(0) as usize, &mut option)?;
+    }
+    let other_file = match command {
+        Command::MigrateId => process::file_of_other(input.u32(12) as RawFd),
+        _ => Err(EINVAL),
+    };
+    let response = command.response_at().map(|at| input.u64(at) as usize);
+    let mut respond = |bytes: &[u8]| match response {
+        Some(at) => write_user(at, bytes),
+        None => Ok(()),
+    };
+    let mut caller = Caller {
+        out_len,
+        respond: &mut respond,
+        option: &option,
+        other_file,
+    };
+    match process::execute(file, fd, command, input, &mut caller) {
+        Err(EAGAIN) if command == Command::GetEvent => Err(Failure::NoEvent),
+        other => other.map_err(Failure::Errno),
+    }
+}

@@ -1,0 +1,103 @@
+//! Multicast groups. The program attaches its queue pair itself when it gets the event.
+
+use std::net::SocketAddr;
+
+use ibverbs_abi::Errno;
+
+use super::address::Address;
+use super::events::AddressHandle;
+use super::host::{FileId, Host};
+use super::id::{HOP_LIMIT, State, qp_type};
+use super::input::{Input, Reply};
+use super::manager::{Caller, EINVAL, ENODEV, Manager, Multicast};
+use crate::wire::gid_of;
+
+/// `RDMA_MC_JOIN_FLAG_*`.
+const FULL_MEMBER: u16 = 0;
+const SEND_ONLY: u16 = 1;
+
+impl<H: Host> Manager<H> {
+    pub(super) fn join_ip(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        let address = Address::parse(input.from(16)).ok_or(EINVAL)?;
+        self.join(file, input.u32(44), input.u64(8), address, caller)
+    }
+
+    pub(super) fn join_command(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        let address = Address::parse(input.from(24)).ok_or(EINVAL)?;
+        let known_flags = matches!(input.u16(22), FULL_MEMBER | SEND_ONLY);
+        if usize::from(input.u16(20)) != address.len() || !known_flags {
+            return Err(EINVAL);
+        }
+        self.join(file, input.u32(16), input.u64(8), address, caller)
+    }
+
+    fn join(
+        &mut self,
+        file: FileId,
+        number: u32,
+        uid: u64,
+        address: Address,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        caller.need(4)?;
+        let number = self.find_bound(file, number)?;
+        let device = self.device_of(number).ok_or(ENODEV)?;
+        let id = self.id(number)?;
+        let group = address.ip().filter(|group| group.ip().is_multicast());
+        let group: SocketAddr = group.ok_or(EINVAL)?;
+        if !matches!(id.state, State::Bound | State::AddressResolved) || id.qp_type != qp_type::UD {
+            return Err(EINVAL);
+        }
+        let src = id.src.ok_or(EINVAL)?;
+        let sgid = id.route.map_or(src.gid(), |route| route.sgid);
+        let sgid_index = device.gid_index(&sgid).ok_or(ENODEV)?;
+        let handle = AddressHandle {
+            dgid: gid_of(group.ip()),
+            flow_label: 0,
+            sgid_index,
+            hop_limit: HOP_LIMIT,
+            traffic_class: id.tos.unwrap_or(0),
+            sl: 0,
+        };
+        let multicast = self.multicasts.insert(Multicast {
+            id: number,
+            uid,
+            events_reported: 0,
+        });
+        if let Err(error) = caller.reply(Reply::default().u32(multicast)) {
+            self.multicasts.remove(multicast);
+            return Err(error);
+        }
+        self.id(number)?.multicasts.push(multicast);
+        self.report_join(number, multicast, handle);
+        Ok(())
+    }
+
+    pub(super) fn leave(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        caller.need(4)?;
+        let number = input.u32(8);
+        let multicast = self.multicasts.get(number).ok_or(Errno(libc::ENOENT))?;
+        let owner = multicast.id;
+        self.find(file, owner)?;
+        let reported = multicast.events_reported;
+        self.multicasts.remove(number);
+        self.id(owner)?.multicasts.retain(|other| *other != number);
+        self.drop_events(file, |event| event.multicast == Some(number));
+        caller.reply(Reply::default().u32(reported))
+    }
+}

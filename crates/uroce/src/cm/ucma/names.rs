@@ -1,0 +1,179 @@
+//! Abstract unix socket names, by which the processes of a network namespace find each other: one per
+//! process, and one per port number and address that a process listens at. The kernel frees a name when
+//! its process ends, however it ends.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use ibverbs_abi::Errno;
+
+use super::host::Port;
+use crate::cm::agent::Incoming;
+use crate::cm::mad::{MAD_LEN, Mad};
+use crate::engine::Gid;
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+/// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
+const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
+
+/// The name of the process whose communication IDs have a prefix.
+pub fn of_process(prefix: u32) -> String {
+    format!("uroce-cm.process.{prefix:04x}")
+}
+
+/// The name of a port at an address.
+pub fn of_port(port: Port, gid: &Gid) -> String {
+    let gid = u128::from_be_bytes(*gid);
+    format!(
+        "uroce-cm.port.{:04x}.{}.{gid:032x}",
+        port.space, port.number
+    )
+}
+
+fn address_of(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: zeros are a valid sockaddr_un, a structure of integers.
+    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // Behind the NUL that makes it an abstract name.
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let before = core::mem::offset_of!(libc::sockaddr_un, sun_path);
+    (address, (before + 1 + name.len()) as libc::socklen_t)
+}
+
+fn socket() -> Result<OwnedFd, Errno> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    owned(fd)
+}
+
+fn owned(fd: RawFd) -> Result<OwnedFd, Errno> {
+    if fd < 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: the caller's system call has just opened it, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes a name and accepts connections to it. EADDRINUSE if another socket has it.
+pub fn listen(name: &str) -> Result<OwnedFd, Errno> {
+    let fd = socket()?;
+    let (address, len) = address_of(name);
+    // SAFETY: the address is readable for its length; `fd` is open.
+    let failed = unsafe {
+        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0
+            || libc::listen(fd.as_raw_fd(), BACKLOG) != 0
+    };
+    if failed { Err(Errno::last()) } else { Ok(fd) }
+}
+
+/// Connects to a name. ECONNREFUSED if nobody has it, EAGAIN if its process does not accept.
+pub fn connect(name: &str) -> Result<OwnedFd, Errno> {
+    let fd = socket()?;
+    let (address, len) = address_of(name);
+    // SAFETY: the address is readable for its length; `fd` is open.
+    if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+        return Err(Errno::last());
+    }
+    Ok(fd)
+}
+
+/// Accepts a connection; EAGAIN if there is none.
+pub fn accept(listener: RawFd) -> Result<OwnedFd, Errno> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let none = core::ptr::null_mut();
+    // SAFETY: the address of the peer is not asked for.
+    owned(unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })
+}
+
+/// The user that has opened the other end of a connection (SO_PEERCRED); None if the kernel does not say.
+pub fn peer_user(fd: RawFd) -> Option<u32> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` is writable for `len` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut len,
+        )
+    };
+    (result == 0).then_some(peer.uid)
+}
+
+/// The effective user of this process.
+pub fn own_user() -> u32 {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// Sends a message. EAGAIN if the other process does not read, EPIPE if it is gone.
+pub fn send(fd: RawFd, message: &Incoming) -> Result<(), Errno> {
+    let mut bytes = [0; MESSAGE_LEN];
+    bytes[..16].copy_from_slice(&message.src);
+    bytes[16..32].copy_from_slice(&message.dst);
+    bytes[32..].copy_from_slice(&message.mad);
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    if crate::cancellation::send(fd, &bytes, flags) == MESSAGE_LEN as isize {
+        Ok(())
+    } else {
+        Err(Errno::last())
+    }
+}
+
+/// Receives a message; EAGAIN if there is none, EPIPE if the other process is gone or sends anything else.
+pub fn receive(fd: RawFd) -> Result<Incoming, Errno> {
+    let mut bytes = [0_u8; MESSAGE_LEN + 1];
+    let len = bytes.len();
+    // SAFETY: `bytes` is writable for its length.
+    let got = unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), len, libc::MSG_DONTWAIT) };
+    if got < 0 {
+        return Err(Errno::last());
+    }
+    if got != MESSAGE_LEN as isize {
+        return Err(Errno(libc::EPIPE));
+    }
+    let mut mad: Mad = [0; MAD_LEN];
+    mad.copy_from_slice(&bytes[32..MESSAGE_LEN]);
+    let gid = |at: usize| -> Gid {
+        let mut gid = [0; 16];
+        gid.copy_from_slice(&bytes[at..at + 16]);
+        gid
+    };
+    Ok(Incoming {
+        src: gid(0),
+        dst: gid(16),
+        mad,
+    })
+}
+
+/// Whether a user may pass on messages: the own one, root, and who has port 4791.
+pub fn is_trusted(user: Option<u32>) -> bool {
+    match user {
+        None => false,
+        Some(user) => user == 0 || user == own_user() || has_roce_port(user),
+    }
+}
+
+/// Whether a process of a user has port 4791 at any address of this network namespace.
+fn has_roce_port(user: u32) -> bool {
+    let suffix = format!(":{:04X}", crate::wire::PORT);
+    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|path| {
+        let sockets = std::fs::read_to_string(path).unwrap_or_default();
+        sockets.lines().skip(1).any(|line| {
+            let mut fields = line.split_whitespace().skip(1);
+            let local = fields.next().unwrap_or_default();
+            // Behind the remote address, the state, queues, a timer and retransmissions.
+            let owner = fields.nth(5).and_then(|user| user.parse().ok());
+            local.ends_with(&suffix) && owner == Some(user)
+        })
+    })
+}

@@ -1,0 +1,102 @@
+//! Options of ids (SET_OPTION).
+
+use ibverbs_abi::Errno;
+
+use super::events::{EventType, Notice};
+use super::host::{FileId, Host};
+use super::id::{State, qp_type};
+use super::input::Input;
+use super::manager::{Caller, EINVAL, Manager};
+use super::query::{awaits_path, parse_sa_path};
+
+/// Levels, and options of each.
+const LEVEL_ID: u32 = 0;
+const LEVEL_IB: u32 = 1;
+const ID_TOS: u32 = 0;
+const ID_REUSEADDR: u32 = 1;
+const ID_AFONLY: u32 = 2;
+const ID_ACK_TIMEOUT: u32 = 3;
+const IB_PATH: u32 = 1;
+
+/// Bytes of `ib_path_rec_data`, and the flags of the path that is used.
+const PATH_LEN: usize = 72;
+const PATH_FLAGS: u32 = 1 | 2 | 8 | 32;
+/// The largest encoded ACK timeout.
+const ACK_TIMEOUT_MAX: u8 = 31;
+
+impl<H: Host> Manager<H> {
+    pub(super) fn set_option(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        caller: &mut Caller<'_>,
+    ) -> Result<(), Errno> {
+        let number = self.find(file, input.u32(8))?;
+        let value = caller.option;
+        match (input.u32(12), input.u32(16)) {
+            (LEVEL_ID, ID_TOS) => {
+                let [tos] = byte(value)?;
+                self.id(number)?.tos = Some(tos);
+            }
+            (LEVEL_ID, ID_REUSEADDR) => {
+                let reuse = int(value)? != 0;
+                let id = self.id(number)?;
+                if !reuse && id.state != State::Idle {
+                    return Err(EINVAL);
+                }
+                id.reuse_address = reuse;
+            }
+            (LEVEL_ID, ID_AFONLY) => {
+                let only = int(value)? != 0;
+                let id = self.id(number)?;
+                if !matches!(id.state, State::Idle | State::Bound) {
+                    return Err(EINVAL);
+                }
+                id.family_only = only;
+                id.family_only_set = true;
+            }
+            (LEVEL_ID, ID_ACK_TIMEOUT) => {
+                let [timeout] = byte(value)?;
+                let id = self.id(number)?;
+                if timeout > ACK_TIMEOUT_MAX
+                    || !matches!(id.qp_type, qp_type::RC | qp_type::XRC_SEND)
+                {
+                    return Err(EINVAL);
+                }
+                id.ack_timeout = Some(timeout);
+            }
+            (LEVEL_IB, IB_PATH) => {
+                let number = self.find_bound(file, number)?;
+                return self.set_path(number, value);
+            }
+            _ => return Err(Errno(libc::ENOSYS)),
+        }
+        Ok(())
+    }
+
+    fn set_path(&mut self, number: u32, value: &[u8]) -> Result<(), Errno> {
+        if !value.len().is_multiple_of(PATH_LEN) {
+            return Err(EINVAL);
+        }
+        let chosen = value
+            .chunks_exact(PATH_LEN)
+            .find(|data| data.first_chunk() == Some(&PATH_FLAGS.to_ne_bytes()));
+        let record = chosen.and_then(|data| data.get(8..)).ok_or(EINVAL)?;
+        let id = self.id(number)?;
+        if !awaits_path(id) {
+            return Err(EINVAL);
+        }
+        id.path = Some(parse_sa_path(record, id).ok_or(EINVAL)?);
+        id.state = State::RouteResolved;
+        self.report(number, Notice::plain(EventType::RouteResolved));
+        Ok(())
+    }
+}
+
+fn byte(value: &[u8]) -> Result<[u8; 1], Errno> {
+    value.try_into().map_err(|_| EINVAL)
+}
+
+fn int(value: &[u8]) -> Result<i32, Errno> {
+    value.try_into().map(i32::from_ne_bytes).map_err(|_| EINVAL)
+}

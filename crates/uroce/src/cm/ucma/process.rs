@@ -1,0 +1,463 @@
+//! The state of rdma_cm in a process, and its thread.
+//!
+//! The thread exists while a descriptor is open, or a peer has not confirmed that a connection ended. It
+//! gets messages from the devices of this process and from other processes, runs timers, and notices that
+//! the program has closed a descriptor. Where this process does not have port 4791, it takes the port as
+//! soon as that is free.
+
+use std::collections::VecDeque;
+use std::net::UdpSocket;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use ibverbs_abi::Errno;
+use rustc_hash::FxHashMap;
+
+use super::epoll::{Epoll, Token};
+use super::forward;
+use super::host::FileId;
+use super::input::{Command, Input};
+use super::lifecycle::register_exit_handler;
+use super::manager::{Caller, Manager};
+use super::names;
+use super::system::{InterfaceChange, Listener, System, inode_of, set_nonblocking};
+use crate::cm::agent::{Agent, Incoming, Outgoing, PREFIXES, prefix_of};
+use crate::cm::mad::{CmMad, Recipient};
+use crate::config::Config;
+use crate::device::gsi::{ReceivedMad, set_handlers};
+use crate::device::{Device, clock};
+use crate::engine::Time;
+use crate::random::random;
+use crate::sync::Mutex;
+use crate::thread;
+use crate::wire::ip_of;
+
+/// How often the process tries to get port 4791 while another one has it.
+const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+/// Messages that may wait for the thread. Further ones are lost, as on the network.
+const INCOMING_MAX: usize = 4096;
+/// Connections of other processes.
+const CONNECTIONS_MAX: usize = 1024;
+/// How many prefixes are tried.
+const PREFIX_TRIES: usize = 64;
+
+pub(super) struct State {
+    pub(super) manager: Manager<System>,
+    epoll: Arc<Epoll>,
+    /// The name of this process.
+    _name: Arc<Listener>,
+    /// The descriptors, by the numbers of their tokens.
+    pub(super) files: FxHashMap<u32, FileId>,
+    next_file: u32,
+    /// Connections of other processes.
+    connections: FxHashMap<u32, OwnedFd>,
+    next_connection: u32,
+    /// Tells the thread of this state from that of an earlier one.
+    serial: u32,
+}
+
+/// Messages of devices that the thread has not handled.
+pub(super) struct Queue {
+    pub(super) messages: VecDeque<Incoming>,
+    /// The thread is to be woken up; None if there is no thread.
+    pub(super) epoll: Option<Arc<Epoll>>,
+}
+
+pub(super) static STATE: Mutex<Option<Box<State>>> = Mutex::new(None);
+pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
+    messages: VecDeque::new(),
+    epoll: None,
+});
+/// The devices of the library's list.
+pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
+/// Descriptors that are open in this process or were in its parent: while there are none, none is looked
+/// for.
+static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
+/// This process does not have port 4791 at all addresses.
+static WANTS_PORT: AtomicBool = AtomicBool::new(false);
+
+/// The prefix of this process's communication IDs; 0 before it has one.
+static PREFIX: AtomicU32 = AtomicU32::new(0);
+/// An interface of a device has changed since the thread last looked.
+static CHANGED: AtomicBool = AtomicBool::new(false);
+
+/// Adds a device that ids can be bound to. Devices are told apart by their names.
+pub fn configure(config: &Config) {
+    let mut configs = CONFIGS.lock();
+    match configs.iter_mut().find(|other| other.name == config.name) {
+        Some(known) => known.clone_from(config),
+        None => configs.push(config.clone()),
+    }
+}
+
+/// From now on the MADs that devices receive reach this process's ids, or are passed on to the process that
+/// they are for.
+pub fn serve() {
+    set_handlers(on_mad, on_change);
+}
+
+/// An interface has changed: the thread finds out what that means for ids.
+fn on_change() {
+    CHANGED.store(true, Ordering::Relaxed);
+    let epoll = QUEUE.lock().epoll.clone();
+    if let Some(epoll) = epoll {
+        epoll.wake();
+    }
+}
+
+/// Gets a message from a thread that receives for a device.
+fn on_mad(received: ReceivedMad) {
+    let ReceivedMad { src, dst, mad } = received;
+    let message = Incoming { src, dst, mad };
+    if !enqueue(message.clone()) {
+        forward::forward_unparsed(&message);
+    }
+}
+
+/// The descriptor's file, if it is one of rdma_cm.
+pub fn file_of(fd: RawFd) -> Option<FileId> {
+    if OPEN_FILES.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    let file = inode_of(fd)?;
+    known_files().lock().contains(&file).then_some(file)
+}
+
+/// The file of a descriptor that a command names. ENOENT if it is closed, EINVAL if it is another one.
+pub fn file_of_other(fd: RawFd) -> Result<FileId, Errno> {
+    // SAFETY: fcntl with F_GETFD takes no pointers.
+    if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
+        return Err(Errno(libc::ENOENT));
+    }
+    file_of(fd).ok_or(Errno(libc::EINVAL))
+}
+
+/// The files of this process and of its parents: a child of fork gets errors for those that it inherited.
+pub(super) fn known_files() -> &'static Mutex<Vec<FileId>> {
+    static FILES: Mutex<Vec<FileId>> = Mutex::new(Vec::new());
+    &FILES
+}
+
+pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
+    register_exit_handler();
+    serve();
+    let (program, writer) = socket_pair()?;
+    if flags & libc::O_NONBLOCK != 0 {
+        set_nonblocking(program.as_fd())?;
+    }
+    if flags & libc::O_CLOEXEC == 0 {
+        // SAFETY: the descriptor is open; F_SETFD takes no pointers.
+        unsafe { libc::fcntl(program.as_raw_fd(), libc::F_SETFD, 0) };
+    }
+    let file = inode_of(program.as_raw_fd()).ok_or(Errno(libc::EBADF))?;
+    let mut state = STATE.lock();
+    if state.is_none() {
+        *state = Some(Box::new(start()?));
+    }
+    let Some(state) = state.as_mut() else {
+        return Err(Errno(libc::EAGAIN));
+    };
+    state.next_file = state.next_file.wrapping_add(1);
+    let number = state.next_file;
+    state.epoll.add(writer.as_raw_fd(), Token::File(number))?;
+    state.files.insert(number, file);
+    let raw = program.as_raw_fd();
+    state.manager.host().add_file(file, writer, raw);
+    state.manager.open(file);
+    known_files().lock().push(file);
+    OPEN_FILES.fetch_add(1, Ordering::Relaxed);
+    Ok(program)
+}
+
+/// The program's end first. Only the second one is closed by exec(2) for certain.
+fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: socketpair has just opened both, and nothing else knows them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+}
+
+/// Starts the thread of a new state.
+fn start() -> Result<State, Errno> {
+    static SERIAL: AtomicUsize = AtomicUsize::new(0);
+    let epoll = Arc::new(Epoll::new()?);
+    let mut system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
+    let (name, prefix) = take_prefix(&mut system)?;
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed) as u32;
+    let watched = Arc::clone(&epoll);
+    let spawned = thread::spawn("uroce-cm", move || run(&watched, serial));
+    spawned.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+    QUEUE.lock().epoll = Some(Arc::clone(&epoll));
+    WANTS_PORT.store(true, Ordering::Relaxed);
+    PREFIX.store(prefix, Ordering::Relaxed);
+    Ok(State {
+        manager: Manager::new(system, Agent::new(prefix, random())),
+        epoll,
+        _name: name,
+        files: FxHashMap::default(),
+        next_file: 0,
+        connections: FxHashMap::default(),
+        next_connection: 0,
+        serial,
+    })
+}
+
+/// Takes a prefix for communication IDs that no other process of the network namespace has.
+fn take_prefix(system: &mut System) -> Result<(Arc<Listener>, u32), Errno> {
+    let mut last = Errno(libc::EADDRINUSE);
+    for _ in 0..PREFIX_TRIES {
+        let prefix = 1 + random() % PREFIXES;
+        match system.listen(&names::of_process(prefix)) {
+            Ok(listener) => return Ok((listener, prefix)),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Executes a command that the program has written to a descriptor. EACCES in a child of the process that
+/// opened it.
+pub fn execute(
+    file: FileId,
+    fd: RawFd,
+    command: Command,
+    input: Input<'_>,
+    caller: &mut Caller<'_>,
+) -> Result<(), Errno> {
+    let mut locked = STATE.lock();
+    let state = locked.as_mut().ok_or(Errno(libc::EACCES))?;
+    let host = state.manager.host();
+    if !host.has_file(file) {
+        return Err(Errno(libc::EACCES));
+    }
+    host.use_file(file, fd);
+    if let Ok(other) = caller.other_file {
+        host.use_file(other, input.u32(12) as RawFd);
+    }
+    let before = state.manager.deadline();
+    let result = state
+        .manager
+        .execute(file, command, input, caller, clock::now());
+    let sends = state.take_sends();
+    let after = state.manager.deadline();
+    let earlier = after.is_some_and(|after| before.is_none_or(|before| after < before));
+    if earlier {
+        state.epoll.wake();
+    }
+    drop(locked);
+    send_all(&sends);
+    result
+}
+
+/// A message, and the device that sends it.
+pub(super) type Send = (Arc<Device>, u8, Outgoing);
+
+impl State {
+    pub(super) fn take_sends(&mut self) -> Vec<Send> {
+        let messages = self.manager.take_outgoing();
+        let system = self.manager.host();
+        if !messages.is_empty() && WANTS_PORT.load(Ordering::Relaxed) {
+            // Answers come to port 4791.
+            WANTS_PORT.store(!system.claim_ports(), Ordering::Relaxed);
+        }
+        messages
+            .into_iter()
+            .filter_map(|message| {
+                let (device, index) = system.sender(&message)?;
+                Some((device, index, message))
+            })
+            .collect()
+    }
+
+    /// Handles a message. `passed_on`: another process has got it, and has found that it is for this one.
+    fn receive(&mut self, message: &Incoming, passed_on: bool) {
+        let now = clock::now();
+        let Some(recipient) = CmMad::parse(&message.mad).map(|mad| mad.recipient()) else {
+            return;
+        };
+        let own = match recipient {
+            Recipient::Id(id) => prefix_of(id) == self.manager.prefix(),
+            Recipient::Service(_) => true,
+        };
+        // A message for a process that is gone is answered here, if it needs an answer.
+        if !own && !passed_on && forward::forward(message, recipient) != Err(GONE) {
+            return;
+        }
+        let Some(request) = self.manager.receive(message, now) else {
+            return;
+        };
+        if passed_on || forward::forward(message, recipient) == Err(GONE) {
+            self.manager.refuse(message, &request);
+        }
+    }
+
+    fn follow_interfaces(&mut self) {
+        for (device, change) in self.manager.host().interface_changes() {
+            match change {
+                InterfaceChange::Address => self.manager.address_changed(device),
+                InterfaceChange::Gone => self.manager.device_removed(device, clock::now()),
+            }
+        }
+        // Port 4791 at new addresses.
+        WANTS_PORT.store(true, Ordering::Relaxed);
+    }
+
+    fn accept(&mut self, number: u32) {
+        let Some(listener) = self.manager.host().listener(number) else {
+            return;
+        };
+        while let Ok(connection) = names::accept(listener.socket.as_raw_fd()) {
+            if self.connections.len() >= CONNECTIONS_MAX
+                || !names::is_trusted(names::peer_user(connection.as_raw_fd()))
+            {
+                continue;
+            }
+            self.next_connection = self.next_connection.wrapping_add(1);
+            let number = self.next_connection;
+            let token = Token::Connection(number);
+            if self.epoll.add(connection.as_raw_fd(), token).is_ok() {
+                self.connections.insert(number, connection);
+            }
+        }
+    }
+
+    fn read_connection(&mut self, number: u32) {
+        loop {
+            let Some(connection) = self.connections.get(&number) else {
+                return;
+            };
+            match names::receive(connection.as_raw_fd()) {
+                Ok(message) => self.receive(&message, true),
+                Err(Errno(libc::EAGAIN | libc::EINTR)) => return,
+                Err(_) => {
+                    self.connections.remove(&number);
+                    // Perhaps port 4791 is free now.
+                    WANTS_PORT.store(true, Ordering::Relaxed);
+                    let complete = self.manager.host().claim_ports();
+                    WANTS_PORT.store(!complete, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    fn close_file(&mut self, number: u32) {
+        let Some(file) = self.files.remove(&number) else {
+            return;
+        };
+        self.manager.close(file, clock::now());
+        self.manager.host().remove_file(file);
+        known_files().lock().retain(|other| *other != file);
+        OPEN_FILES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The other process has ended, or nobody has the name.
+const GONE: Errno = Errno(libc::ECONNREFUSED);
+
+pub(super) fn send_all(sends: &[Send]) {
+    for (device, sgid_index, message) in sends {
+        let Outgoing { route, mad } = message;
+        if !deliver_on_host(message) {
+            device.send_mad(*sgid_index, route.dgid, route.traffic_class, mad);
+        }
+    }
+}
+
+/// Delivers a message to a process of this host without the network. Returns false if it is for another
+/// host, or cannot be delivered so.
+fn deliver_on_host(outgoing: &Outgoing) -> bool {
+    let Outgoing { route, mad } = outgoing;
+    let Some(recipient) = CmMad::parse(mad).map(|mad| mad.recipient()) else {
+        return false;
+    };
+    // Only this host's own addresses can be bound to.
+    if UdpSocket::bind((ip_of(&route.dgid), 0)).is_err() {
+        return false;
+    }
+    let message = Incoming {
+        src: route.sgid,
+        dst: route.dgid,
+        mad: *mad,
+    };
+    match recipient {
+        Recipient::Id(id) if prefix_of(id) == PREFIX.load(Ordering::Relaxed) => enqueue(message),
+        _ => forward::deliver(&message, recipient),
+    }
+}
+
+/// Leaves a message to the thread. Returns false if there is none.
+fn enqueue(message: Incoming) -> bool {
+    let mut queue = QUEUE.lock();
+    let Some(epoll) = queue.epoll.clone() else {
+        return false;
+    };
+    if queue.messages.len() < INCOMING_MAX {
+        queue.messages.push_back(message);
+    }
+    drop(queue);
+    epoll.wake();
+    true
+}
+
+/// The thread's main function.
+fn run(epoll: &Arc<Epoll>, serial: u32) {
+    let mut tokens = Vec::new();
+    loop {
+        let mut locked = STATE.lock();
+        let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
+            return;
+        };
+        for token in tokens {
+            match token {
+                Token::Waker => epoll.clear(),
+                Token::Listener(number) => state.accept(number),
+                Token::Connection(number) => state.read_connection(number),
+                Token::File(number) => state.close_file(number),
+            }
+        }
+        let messages = std::mem::take(&mut QUEUE.lock().messages);
+        for message in &messages {
+            state.receive(message, false);
+        }
+        if CHANGED.swap(false, Ordering::Relaxed) {
+            state.follow_interfaces();
+        }
+        state.manager.handle_timeouts(clock::now());
+        let sends = state.take_sends();
+        if state.manager.is_done() {
+            let devices = state.manager.host().take_devices();
+            QUEUE.lock().epoll = None;
+            *locked = None;
+            drop(locked);
+            send_all(&sends);
+            drop(sends);
+            devices.into_iter().for_each(Device::close);
+            return;
+        }
+        let until = state.next_wakeup();
+        drop(locked);
+        send_all(&sends);
+        drop(sends);
+        tokens = epoll.wait(until);
+    }
+}
+
+impl State {
+    /// When the thread has something to do without being woken up. Tries to get port 4791 if it is due.
+    fn next_wakeup(&mut self) -> Option<Time> {
+        let deadline = self.manager.deadline();
+        if !WANTS_PORT.load(Ordering::Relaxed) {
+            return deadline;
+        }
+        let complete = self.manager.host().claim_ports();
+        WANTS_PORT.store(!complete, Ordering::Relaxed);
+        let next = (!complete).then(|| clock::after(clock::now(), CLAIM_INTERVAL));
+        deadline.into_iter().chain(next).min()
+    }
+}

@@ -1,0 +1,225 @@
+//! Resolving addresses and routes.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+
+use ibverbs_abi::Errno;
+
+use super::address::{Address, scope_of};
+use super::bind::{find_device, is_v4};
+use super::events::{EventType, Notice};
+use super::host::{DeviceInfo, FileId, Host};
+use super::id::{State, space};
+use super::input::Input;
+use super::manager::{EINVAL, ENODEV, Manager};
+use crate::cm::agent::Route;
+use crate::engine::Gid;
+use crate::wire::{gid_of, ip_of};
+
+/// Where packets to an address leave.
+struct Source {
+    device: usize,
+    /// The address that the program sees.
+    ip: IpAddr,
+    sgid: Gid,
+    dgid: Gid,
+}
+
+impl<H: Host> Manager<H> {
+    pub(super) fn resolve_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let is_given = input.u16(0) != 0;
+        let src = Address::parse(input.from(0));
+        let dst = Address::parse(input.from(28)).filter(|dst| dst.ip().is_some());
+        let dst = dst.ok_or(EINVAL)?;
+        if is_given && src.is_none_or(|src| src.ip().is_none()) {
+            return Err(EINVAL);
+        }
+        let number = self.find(file, input.u32(56))?;
+        self.resolve_address(number, src, dst)
+    }
+
+    pub(super) fn resolve_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let (src_len, dst_len) = (usize::from(input.u16(8)), usize::from(input.u16(10)));
+        let src = Address::parse(input.from(16)).filter(|_| src_len != 0);
+        let dst = Address::parse(input.from(16 + 128)).ok_or(EINVAL)?;
+        if input.u32(12) != 0 || src_len != src.map_or(0, |src| src.len()) || dst_len != dst.len() {
+            return Err(EINVAL);
+        }
+        let number = self.find(file, input.u32(0))?;
+        self.resolve_address(number, src, dst)
+    }
+
+    fn resolve_address(
+        &mut self,
+        number: u32,
+        src: Option<Address>,
+        dst: Address,
+    ) -> Result<(), Errno> {
+        if self.id(number)?.state == State::Idle {
+            let src = src.unwrap_or_else(|| wildcard_like(&dst));
+            self.bind(number, src, false)?;
+        }
+        let id = self.id(number)?;
+        let bound = id.src.ok_or(EINVAL)?;
+        if id.state != State::Bound || !bound.same_family(&dst) {
+            return Err(EINVAL);
+        }
+        let Some(to) = dst.ip() else {
+            return Err(ENODEV);
+        };
+        let (device, ipoib) = (id.device, id.space == space::IPOIB);
+        let source = match self.find_source(device, &bound, to) {
+            Ok(source) if !ipoib => source,
+            Ok(_) => return self.address_error(number, dst, EINVAL),
+            Err(ENODEV) => return self.address_error(number, dst, ENODEV),
+            Err(error) => return Err(error),
+        };
+        let id = self.id(number)?;
+        let tos = id.tos.unwrap_or(0);
+        let port = bound.port();
+        let from = match to {
+            SocketAddr::V4(_) => SocketAddr::new(source.ip, port),
+            SocketAddr::V6(v6) => match source.ip {
+                IpAddr::V6(ip) => SocketAddrV6::new(ip, port, 0, v6.scope_id()).into(),
+                ip => SocketAddr::new(ip, port),
+            },
+        };
+        let flow_label = u32::from(port).wrapping_mul(31) + u32::from(to.port());
+        id.device = Some(source.device);
+        id.src = Some(Address::Ip(from));
+        id.dst = Some(dst);
+        id.route = Some(Route {
+            sgid: source.sgid,
+            dgid: source.dgid,
+            traffic_class: tos,
+            flow_label: flow_label & 0xf_ffff,
+        });
+        id.state = State::AddressResolved;
+        self.report(number, Notice::plain(EventType::AddrResolved));
+        Ok(())
+    }
+
+    fn address_error(&mut self, number: u32, dst: Address, error: Errno) -> Result<(), Errno> {
+        self.id(number)?.dst = Some(dst);
+        self.report(number, Notice::failed(EventType::AddrError, -error.0));
+        Ok(())
+    }
+
+    /// The device and address that packets to `to` leave from. ENODEV if they leave from none of a device.
+    fn find_source(
+        &mut self,
+        device: Option<usize>,
+        bound: &Address,
+        to: SocketAddr,
+    ) -> Result<Source, Errno> {
+        let devices = self.host.devices();
+        let dgid = gid_of(to.ip());
+        let source = |device, ip| Source {
+            device,
+            ip,
+            sgid: gid_of(ip),
+            dgid,
+        };
+        if let (Some(device), Some(ip)) = (device, bound.ip()) {
+            self.host.route(Some(ip.ip()), to)?;
+            return Ok(source(device, ip.ip()));
+        }
+        let routed = self.host.route(None, to);
+        if let Ok(ip) = routed
+            && let Some(found) = find_device(&devices, &with_scope(ip, &to))
+        {
+            return Ok(source(found, ip));
+        }
+        // The route is another interface's, or leaves from another address of the device's. A device at
+        // one address reaches what can be reached from there.
+        for (at, candidate) in devices.iter().enumerate() {
+            for ip in addresses_like(candidate, &to) {
+                if self.host.route(Some(ip), to).is_ok() {
+                    return Ok(source(at, ip));
+                }
+            }
+        }
+        if to.ip().is_loopback() || to.ip().is_unspecified() {
+            return loopback(&devices, &to).ok_or(ENODEV);
+        }
+        routed?;
+        Err(ENODEV)
+    }
+
+    pub(super) fn resolve_route(&mut self, number: u32) -> Result<(), Errno> {
+        let device = self.device_of(number).ok_or(ENODEV)?;
+        let id = self.id(number)?;
+        let (State::AddressResolved, Some(route)) = (id.state, id.route) else {
+            return Err(EINVAL);
+        };
+        let tos = id.tos.unwrap_or(0);
+        let route = Route {
+            traffic_class: tos,
+            ..route
+        };
+        id.path = Some(id.path_of(route, device.active_mtu));
+        id.state = State::RouteResolved;
+        self.report(number, Notice::plain(EventType::RouteResolved));
+        Ok(())
+    }
+}
+
+/// The wildcard address of the same family; on the same interface, if that is given.
+pub(super) fn wildcard_like(dst: &Address) -> Address {
+    match dst {
+        Address::Ip(SocketAddr::V4(_)) => Address::Ip((Ipv4Addr::UNSPECIFIED, 0).into()),
+        Address::Ip(SocketAddr::V6(v6)) => {
+            Address::Ip(SocketAddrV6::new(Ipv6Addr::UNSPECIFIED, 0, 0, v6.scope_id()).into())
+        }
+        Address::Ib(ib) => Address::Ib(super::address::IbAddress {
+            gid: [0; 16],
+            service_mask: 0,
+            ..*ib
+        }),
+    }
+}
+
+fn with_scope(ip: IpAddr, to: &SocketAddr) -> SocketAddr {
+    match ip {
+        IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope_of(to)).into(),
+        IpAddr::V4(_) => SocketAddr::new(ip, 0),
+    }
+}
+
+/// The addresses of a device that are of the same family; link-local ones for link-local ones only.
+fn addresses_like(device: &DeviceInfo, to: &SocketAddr) -> Vec<IpAddr> {
+    let link_local = scope_of(to) != 0;
+    if link_local && scope_of(to) != device.ifindex {
+        return Vec::new();
+    }
+    let gids = device.gids.iter().map(|(_, gid)| gid);
+    gids.filter(|gid| is_v4(gid) == to.is_ipv4() && gid_of(ip_of(gid)) == **gid)
+        .map(ip_of)
+        .filter(|ip| match ip {
+            IpAddr::V6(v6) => v6.is_unicast_link_local() == link_local,
+            IpAddr::V4(_) => true,
+        })
+        .collect()
+}
+
+/// The way to the loopback address when no device has it: the first device reaches itself. The program
+/// sees the loopback address at both ends.
+fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Source> {
+    let active = devices.iter().position(|device| device.active);
+    let device = active.unwrap_or(0);
+    let gids = &devices.get(device)?.gids;
+    let own = |gid: &&Gid| gid_of(ip_of(gid)) == **gid;
+    let same = |gid: &&Gid| is_v4(gid) == to.is_ipv4();
+    let all = || gids.iter().map(|(_, gid)| gid).filter(own);
+    let gid = *all().find(same).or_else(|| all().next())?;
+    let ip: IpAddr = if to.is_ipv4() {
+        Ipv4Addr::LOCALHOST.into()
+    } else {
+        Ipv6Addr::LOCALHOST.into()
+    };
+    Some(Source {
+        device,
+        ip,
+        sgid: gid,
+        dgid: gid,
+    })
+}

@@ -1,0 +1,344 @@
+//! [`System`]: the host as it is.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::{Arc, Weak};
+
+use ibverbs_abi::Errno;
+use rustc_hash::FxHashMap;
+
+use super::epoll::{Epoll, Token};
+use super::host::{DeviceInfo, FileId, Host, Port};
+use super::names;
+
+use crate::cm::agent::Outgoing;
+use crate::config::Config;
+use crate::device::Device;
+use crate::engine::Gid;
+use crate::random;
+use crate::transport;
+use crate::wire::PORT;
+
+const CAP_NET_BIND_SERVICE: u32 = 10;
+/// The kernel's default range of ephemeral ports.
+const EPHEMERAL_PORTS: (u16, u16) = (32768, 60999);
+
+/// A device that is open for rdma_cm.
+struct OpenDevice {
+    device: Arc<Device>,
+    node_guid: [u8; 8],
+    index: u32,
+    /// The default GID, which follows from the MAC address, as it was when last looked at.
+    default_gid: Option<Gid>,
+    gone: bool,
+}
+
+/// What has happened to the interface of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InterfaceChange {
+    /// It has another MAC address.
+    Address,
+    /// It does not exist any more.
+    Gone,
+}
+
+/// A socket that has a name and is watched for connections.
+pub struct Listener {
+    pub socket: OwnedFd,
+}
+
+/// The host of a process.
+pub struct System {
+    epoll: Arc<Epoll>,
+    /// The configured devices.
+    configs: Vec<Config>,
+    devices: Option<Vec<OpenDevice>>,
+    /// Names of ports that this process has: several ids may share them.
+    ports: FxHashMap<(Port, Gid), Weak<Listener>>,
+    /// What has a name, by the number in its [`Token`].
+    listeners: FxHashMap<u32, Weak<Listener>>,
+    next_listener: u32,
+    files: FxHashMap<FileId, FileEnd>,
+}
+
+/// The end of a descriptor's socket pair that the process keeps.
+pub struct FileEnd {
+    pub writer: OwnedFd,
+    /// The program's descriptor that the last command came through.
+    pub program: RawFd,
+    /// A byte is in the socket.
+    pub readable: bool,
+}
+
+impl System {
+    /// A host without descriptors, whose devices are not open yet.
+    pub fn new(configs: Vec<Config>, epoll: Arc<Epoll>) -> System {
+        System {
+            epoll,
+            configs,
+            devices: None,
+            ports: FxHashMap::default(),
+            listeners: FxHashMap::default(),
+            next_listener: 0,
+            files: FxHashMap::default(),
+        }
+    }
+
+    /// Keeps the other end of a descriptor.
+    pub fn add_file(&mut self, file: FileId, writer: OwnedFd, program: RawFd) {
+        let end = FileEnd {
+            writer,
+            program,
+            readable: false,
+        };
+        self.files.insert(file, end);
+    }
+
+    /// Whether the descriptor is open.
+    pub fn has_file(&self, file: FileId) -> bool {
+        self.files.contains_key(&file)
+    }
+
+    /// A command comes through this descriptor.
+    pub fn use_file(&mut self, file: FileId, program: RawFd) {
+        if let Some(end) = self.files.get_mut(&file) {
+            end.program = program;
+        }
+    }
+
+    /// The program has closed a descriptor.
+    pub fn remove_file(&mut self, file: FileId) {
+        self.files.remove(&file);
+    }
+
+    /// The listener of this number.
+    pub fn listener(&self, number: u32) -> Option<Arc<Listener>> {
+        self.listeners.get(&number)?.upgrade()
+    }
+
+    /// Takes a name and watches it.
+    pub fn listen(&mut self, name: &str) -> Result<Arc<Listener>, Errno> {
+        let socket = names::listen(name)?;
+        self.next_listener = self.next_listener.wrapping_add(1);
+        let number = self.next_listener;
+        self.epoll
+            .add(socket.as_raw_fd(), Token::Listener(number))?;
+        let listener = Arc::new(Listener { socket });
+        self.listeners
+            .retain(|_, listener| listener.strong_count() > 0);
+        self.listeners.insert(number, Arc::downgrade(&listener));
+        Ok(listener)
+    }
+
+    fn open_devices(&mut self) -> &[OpenDevice] {
+        let configs = &self.configs;
+        self.devices.get_or_insert_with(|| {
+            configs
+                .iter()
+                .filter_map(|config| {
+                    let device = Device::open(config).inspect_err(|error| {
+                        log::warn!("uroce: rdma_cm does without {}: {error}", config.name);
+                    });
+                    let device = device.ok()?;
+                    device.net.claim_mad_port();
+                    Some(OpenDevice {
+                        default_gid: default_gid(&device),
+                        gone: false,
+                        device,
+                        node_guid: transport::node_guid(config),
+                        index: transport::ifindex(config) as u32,
+                    })
+                })
+                .collect()
+        })
+    }
+
+    /// The devices that are open. The caller closes them, without the lock of the process's state.
+    pub fn take_devices(&mut self) -> Vec<Arc<Device>> {
+        let devices = self.devices.take().unwrap_or_default();
+        devices.into_iter().map(|open| open.device).collect()
+    }
+
+    /// The device that sends a message, and the index of the source GID.
+    pub fn sender(&self, message: &Outgoing) -> Option<(Arc<Device>, u8)> {
+        self.devices.iter().flatten().find_map(|open| {
+            let index = gid_index(&open.device, &message.route.sgid)?;
+            Some((Arc::clone(&open.device), index))
+        })
+    }
+
+    /// What has happened to the interfaces of the devices since the last call, by position.
+    pub fn interface_changes(&mut self) -> Vec<(usize, InterfaceChange)> {
+        let mut changes = Vec::new();
+        for (position, open) in self.devices.iter_mut().flatten().enumerate() {
+            let gone = !interface_exists(open.device.net.ifindex());
+            let gid = default_gid(&open.device);
+            if gone && !open.gone {
+                changes.push((position, InterfaceChange::Gone));
+            } else if let (Some(before), Some(now)) = (open.default_gid, gid)
+                && before != now
+            {
+                changes.push((position, InterfaceChange::Address));
+            }
+            open.gone = gone;
+            open.default_gid = gid.or(open.default_gid);
+        }
+        changes
+    }
+
+    /// Takes port 4791 where it has become free. Returns whether this process has it everywhere.
+    pub fn claim_ports(&self) -> bool {
+        let mut complete = true;
+        for open in self.devices.iter().flatten() {
+            complete &= open.device.net.claim_mad_port();
+        }
+        complete
+    }
+}
+
+fn default_gid(device: &Device) -> Option<Gid> {
+    Some(device.net.gids().first().copied()??.gid)
+}
+
+/// Whether this network namespace has an interface of this index.
+fn interface_exists(ifindex: u32) -> bool {
+    let mut name = [0; libc::IFNAMSIZ];
+    // SAFETY: `name` has room for IF_NAMESIZE characters.
+    !unsafe { libc::if_indextoname(ifindex, name.as_mut_ptr()) }.is_null()
+}
+
+fn gid_index(device: &Device, gid: &Gid) -> Option<u8> {
+    let gids = device.net.gids();
+    let index = gids
+        .iter()
+        .position(|entry| entry.is_some_and(|entry| entry.gid == *gid));
+    index.and_then(|index| u8::try_from(index).ok())
+}
+
+fn info_of(open: &OpenDevice) -> DeviceInfo {
+    let net = &open.device.net;
+    let gids = net.gids();
+    let present = gids
+        .iter()
+        .zip(0..)
+        .filter_map(|(entry, index)| Some((index, (*entry)?.gid)));
+    let port = net.port_state();
+    DeviceInfo {
+        node_guid: open.node_guid,
+        index: open.index,
+        ifindex: net.ifindex(),
+        gids: present.collect(),
+        active_mtu: match port.active_mtu {
+            4096.. => 5,
+            2048.. => 4,
+            1024.. => 3,
+            512.. => 2,
+            _ => 1,
+        },
+        active: port.active,
+    }
+}
+
+impl Host for System {
+    type Reservation = Vec<Arc<Listener>>;
+
+    fn devices(&mut self) -> Vec<DeviceInfo> {
+        self.open_devices().iter().map(info_of).collect()
+    }
+
+    fn route(&mut self, from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr, Errno> {
+        let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
+        let any: IpAddr = match to {
+            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let mut bound = SocketAddr::new(from.unwrap_or(any), 0);
+        if let (SocketAddr::V6(bound), SocketAddr::V6(to)) = (&mut bound, &to) {
+            bound.set_scope_id(to.scope_id());
+        }
+        // Nothing is sent: the kernel only looks the route up.
+        let socket = UdpSocket::bind(bound).map_err(errno)?;
+        to.set_port(PORT);
+        socket.connect(to).map_err(errno)?;
+        Ok(socket.local_addr().map_err(errno)?.ip())
+    }
+
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<Listener>>, Errno> {
+        let mut reserved = Vec::new();
+        for gid in at {
+            let own = self.ports.get(&(port, *gid)).and_then(Weak::upgrade);
+            let listener = match own {
+                Some(listener) => listener,
+                None => self.listen(&names::of_port(port, gid))?,
+            };
+            self.ports.insert((port, *gid), Arc::downgrade(&listener));
+            reserved.push(listener);
+        }
+        self.ports.retain(|_, listener| listener.strong_count() > 0);
+        Ok(reserved)
+    }
+
+    fn ephemeral_ports(&mut self) -> (u16, u16) {
+        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+        let text = text.unwrap_or_default();
+        let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(first), Some(last)) if 0 < first && first <= last => (first, last),
+            _ => EPHEMERAL_PORTS,
+        }
+    }
+
+    fn may_use_low_ports(&mut self) -> bool {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+        let bits = effective.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
+        bits.is_some_and(|bits| bits >> CAP_NET_BIND_SERVICE & 1 != 0)
+    }
+
+    fn bind_v6_only(&mut self) -> bool {
+        let text = std::fs::read_to_string("/proc/sys/net/ipv6/bindv6only");
+        text.is_ok_and(|text| text.trim() == "1")
+    }
+
+    fn random(&mut self) -> u32 {
+        random::random()
+    }
+
+    fn set_readable(&mut self, file: FileId, readable: bool) {
+        let Some(end) = self.files.get_mut(&file) else {
+            return;
+        };
+        if readable && !end.readable {
+            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            end.readable = crate::cancellation::send(end.writer.as_raw_fd(), &[0], flags) == 1;
+        } else if !readable && end.readable && inode_of(end.program) == Some(file) {
+            let mut byte = 0_u8;
+            // SAFETY: one writable byte; the descriptor is the program's end of the pair, as just checked.
+            let got = unsafe {
+                let at = (&raw mut byte).cast();
+                libc::recv(end.program, at, 1, libc::MSG_DONTWAIT)
+            };
+            end.readable = got != 1;
+        }
+    }
+}
+
+/// The number that identifies an open socket; None if the descriptor is not a socket.
+pub fn inode_of(fd: RawFd) -> Option<FileId> {
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: zeros are a valid `stat`, which is writable; a closed descriptor is an error.
+    let stat = unsafe {
+        let mut stat: libc::stat = core::mem::zeroed();
+        (libc::fstat(fd, &mut stat) == 0).then_some(stat)
+    }?;
+    (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
+}
+
+/// Sets or clears a status flag of a descriptor.
+pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    // SAFETY: the descriptor is open, as it is borrowed.
+    let failed = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0;
+    if failed { Err(Errno::last()) } else { Ok(()) }
+}
