@@ -33,7 +33,7 @@ endif
 RUNNER = $(CARGO) run -q -p compat-tests --
 TESTS := lint build test-unit test-cases test-providers test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
-	test-packages test-uroce-devices test-uroce test-uroce-faults test-self test-vm test-vm-threads \
+	test-packages test-uroce-devices test-self test-vm test-vm-threads \
 	test-uroce-interop test-sources test-vm-fork test-without-uroce
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
@@ -234,14 +234,13 @@ test-uroce-devices: build ## check which devices IBV_UROCE creates, and their at
 	scripts/install-deps uroce
 	compat-tests/uroce/devices/run $(RELEASE)
 
-test-uroce: build ## run pyverbs and the checks of each verb on uroce (test-cases runs programs)
+test-uroce: build ## run programs, pyverbs, the checks of each verb, and faults on uroce
 	scripts/install-deps uroce
-	compat-tests/uroce/verbs/run
-	compat-tests/uroce/run pyverbs
+	$(RUNNER) uroce
 
 test-uroce-faults: build ## check faults on uroce: peers that die, wrong keys, queues that overrun
 	scripts/install-deps uroce
-	compat-tests/uroce/faults/run
+	$(RUNNER) uroce/faults
 
 test-uroce-interop: build ## run uroce against the kernel's Soft-RoCE in QEMU
 	scripts/install-deps uroce vm
@@ -252,8 +251,6 @@ test-uroce-interop: build ## run uroce against the kernel's Soft-RoCE in QEMU
 test-uroce-all: build ## run the uroce tests in full (long; not in test)
 	scripts/install-deps uroce vm
 	$(RUNNER) --all uroce
-	compat-tests/uroce/run pyverbs
-	compat-tests/uroce/faults/run
 	compat-tests/uroce/interop
 
 test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; not in test)

@@ -9,6 +9,16 @@ impl Patterns {
     pub fn select(&self, name: &str) -> bool {
         self.0.is_empty() || self.0.iter().any(|pattern| matches(pattern, name))
     }
+
+    /// Whether a pattern names something below this name, such as a check that this case reports.
+    pub fn name_below(&self, name: &str) -> bool {
+        let below = |pattern: &String| {
+            pattern
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.0.iter().any(below)
+    }
 }
 
 /// Whether the pattern matches the name, or a name above it: `symbols` matches `symbols/exports`.
@@ -44,6 +54,15 @@ mod tests {
         assert!(!matches("symbol", "symbols/exports"));
         assert!(!matches("exports", "symbols/exports"));
         assert!(!matches("", "symbols/exports"));
+    }
+
+    #[test]
+    fn a_check_is_below_its_case() {
+        let patterns = Patterns(vec!["a/b/c*".into()]);
+        assert!(patterns.name_below("a/b"));
+        assert!(!patterns.name_below("a/b/c"));
+        assert!(!patterns.name_below("a/bb"));
+        assert!(!Patterns::default().name_below("a/b"));
     }
 
     #[test]

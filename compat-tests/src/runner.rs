@@ -33,9 +33,11 @@ pub struct Options {
 /// too.
 pub fn select<'a>(cases: &'a [Case], options: &Options) -> Vec<&'a Case> {
     let named = !options.patterns.0.is_empty();
+    let patterns = &options.patterns;
     let fits = |case: &&Case| {
+        let reports = case.members.is_empty() && patterns.name_below(&case.name);
         (named || case.tier <= options.tier)
-            && case.names().iter().any(|n| options.patterns.select(n))
+            && (reports || case.names().iter().any(|n| patterns.select(n)))
     };
     cases.iter().filter(fits).collect()
 }

@@ -8,9 +8,12 @@ use crate::rows;
 pub mod capture;
 pub mod completion;
 pub mod examples;
+pub mod faults;
 pub mod headers;
 pub mod man;
+pub mod pyverbs;
 pub mod symbols;
+pub mod verbs;
 pub mod view;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
@@ -23,6 +26,9 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(headers::cases());
     cases.extend(man::cases());
     cases.extend(view::cases());
+    cases.extend(faults::cases());
+    cases.extend(pyverbs::cases());
+    cases.extend(verbs::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -71,6 +71,20 @@ static double seconds(void)
 	return t.tv_sec + t.tv_nsec * 1e-9;
 }
 
+/* Whether an end has nothing to report, and can send to its peer. Prints what is wrong. */
+static bool is_well(struct end *end, struct end *peer)
+{
+	bool silent = nothing(end), quiet = no_event(end);
+	const char *now = state(end), *sent = traffic(end, peer);
+	bool well = silent && quiet && !strcmp(now, "RTS") && !strcmp(sent, "success");
+
+	if (!well)
+		fprintf(stderr, "faults: %s, %s, %s, traffic: %s\n",
+			silent ? "no completion" : "a completion", quiet ? "no event" : "an event", now,
+			sent);
+	return well;
+}
+
 /* Tests the queue pairs while `flood` runs in another process, and afterwards. */
 static void run_under(const char *what, void (*flood)(int socket), void (*greet)(int socket),
 		      unsigned long enough)
@@ -101,9 +115,7 @@ static void run_under(const char *what, void (*flood)(int socket), void (*greet)
 	bool well = true;
 	for (int i = 0; i < PAIRS; i++)
 		for (int k = 0; k < 2; k++)
-			well &= nothing(&pairs[i][k]) && no_event(&pairs[i][k]) &&
-				!strcmp(state(&pairs[i][k]), "RTS") &&
-				!strcmp(traffic(&pairs[i][k], &pairs[i][1 - k]), "success");
+			well &= is_well(&pairs[i][k], &pairs[i][1 - k]);
 	report("afterwards: %s", well ? "no extra completions or events, all in RTS, traffic" : "WRONG");
 	report("then idle: %s", sleeping(1) ? "its threads sleep" : "ITS THREADS WAKE UP");
 	for (int i = 0; i < PAIRS; i++)

@@ -1,6 +1,6 @@
 /*
  * faults DEVICE SCENE...: causes faults on a device and prints the effects, the same lines in every run.
- * Without a scene, lists the scenes. `run` runs it and compares the lines with `expected`.
+ * Without a scene, lists the scenes. The cases uroce/faults/... compare the lines with `expected`.
  */
 #include "rig.h"
 

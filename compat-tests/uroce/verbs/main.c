@@ -1,6 +1,6 @@
 /*
- * Checks the verbs within one process, on the device $DEVICE. Prints each check that fails; exits with 1 if
- * any did. `run` runs it.
+ * verbs [CHECK]: checks the verbs within one process, on the device $DEVICE. Prints each check that fails;
+ * exits with 1 if any did. `verbs list` lists the checks. The cases uroce/verbs/... run it.
  */
 #include "check.h"
 
@@ -23,6 +23,8 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
 		int before = failures;
 
+		if (argc > 1 && !strcmp(argv[1], "list"))
+			puts(all[i].name);
 		if (argc > 1 && strcmp(argv[1], all[i].name))
 			continue;
 		all[i].check();

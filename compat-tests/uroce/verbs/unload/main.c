@@ -1,6 +1,6 @@
 /*
  * Opens a device with the library named by argv[1], and unloads the library without closing the device: its
- * background thread must still find its code. ../run runs it.
+ * background thread must still find its code. The case uroce/verbs/unload runs it.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,0 +1,259 @@
+//! rdma-core's pyverbs tests on uroce, on the loopback interface. Each test must pass, or have the outcome that
+//! uroce/pyverbs.toml gives: a test that ends otherwise fails, so that file stays correct.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use regex_lite::Regex;
+use serde::Deserialize;
+
+use crate::case::{Case, Place};
+use crate::context::{Context, Library, last_lines, succeeded};
+use crate::pattern;
+use crate::place::{as_ordinary_user, sh};
+use crate::process::{Program, Running, read};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// Where Debian's package has the tests, some of them compressed.
+const TESTS: &str = "/usr/share/doc/rdma-core/tests";
+const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
+/// How many one of the tests needs.
+const NEEDED_PAGES: u32 = 8;
+/// The time that the tests take together, at most.
+const LIMIT: Duration = Duration::from_secs(500);
+
+/// Tests that do not pass on uroce.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exception {
+    /// Names, as patterns.
+    tests: String,
+    uroce: String,
+    /// The outcome on kernel rxe.
+    #[allow(dead_code, reason = "for the reader of the file")]
+    rxe: String,
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Exceptions {
+    exception: Vec<Exception>,
+}
+
+/// One process imports the tests once, and forks for each.
+pub fn cases() -> Vec<Case> {
+    vec![
+        Case::new("uroce/pyverbs", pyverbs)
+            .place(Place::Namespace)
+            .cpu(150)
+            .limit(600)
+            .estimate(30),
+    ]
+}
+
+fn pyverbs(cx: &Context) -> Verdict {
+    let exceptions = exceptions(cx)?;
+    let _pages = HugePages::reserve();
+    let tests = unpack(cx)?;
+    let all = names(cx, &tests)?;
+    cx.report("exceptions", all_match(&exceptions, &all))?;
+    let selected = |name: &String| cx.selects(&format!("{}/{name}", cx.name));
+    let chosen: Vec<String> = all.into_iter().filter(selected).collect();
+    let running = start(cx, &tests, &chosen)?;
+    report_as_they_end(cx, &exceptions, running, &chosen)
+}
+
+fn exceptions(cx: &Context) -> Result<Vec<Exception>, Failure> {
+    let text = read(&cx.source("uroce/pyverbs.toml"));
+    let parsed: Exceptions = toml::from_str(&text).map_err(|e| e.to_string())?;
+    Ok(parsed.exception)
+}
+
+/// An exception without a test is out of date.
+fn all_match(exceptions: &[Exception], names: &[String]) -> Verdict {
+    let unused: Vec<&str> = exceptions
+        .iter()
+        .map(|exception| exception.tests.as_str())
+        .filter(|tests| !names.iter().any(|name| pattern::matches(tests, name)))
+        .collect();
+    let why = format!("uroce/pyverbs.toml: no test matches {}", unused.join(", "));
+    ensure(unused.is_empty(), why)
+}
+
+/// Copies the package's tests into the case's directory, uncompressed.
+fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
+    let tests = cx.dir().join("tests");
+    ensure(
+        Path::new(TESTS).is_dir(),
+        format!("{TESTS} is missing: run scripts/install-deps uroce"),
+    )?;
+    sh(&format!(
+        "mkdir {dir}; for file in {TESTS}/*; do name=${{file##*/}}
+         zcat -f \"$file\" >\"{dir}/${{name%.gz}}\"; done",
+        dir = tests.display()
+    ))?;
+    Ok(tests)
+}
+
+/// On the device `uroce0`. Some tests run ls(1) on a directory that they find in sysfs. That program sees only
+/// what the kernel has, so the tests must not see more.
+fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
+    cx.program(argv)
+        .under(as_ordinary_user())
+        .library(&cx.library_dir(Library::Ours))
+        .env("IBV_UROCE", "uroce0=lo")
+        .env("IBV_UROCE_VIEW", "0")
+        .env("HOME", cx.dir())
+        .dir(tests)
+}
+
+/// All tests: MODULE.CLASS.TEST.
+fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
+    let argv = ["/usr/bin/python3", "-B", "run_tests.py", "--list-tests"];
+    let listed = on_uroce(cx, argv.map(String::from).to_vec(), tests).run()?;
+    succeeded("run_tests.py --list-tests", &listed)?;
+    let names: Vec<String> = listed
+        .out
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("tests."))
+        .map(String::from)
+        .collect();
+    let why = "run_tests.py --list-tests lists too few tests";
+    ensure(names.len() > 250, why).map_err(|f| f.with(last_lines(&listed.out, 20)))?;
+    Ok(names)
+}
+
+/// Starts suites/pyverbs_runner.py, whose head describes the files.
+fn start(cx: &Context, tests: &Path, names: &[String]) -> Result<Running, Failure> {
+    let lines: String = names
+        .iter()
+        .map(|name| format!("pyverbs:{name}\n"))
+        .collect();
+    fs::create_dir(cx.dir().join("in"))?;
+    let list = cx.write("in/names", lines)?;
+    cx.write("in/flaky", "")?;
+    for name in names {
+        let dir = results(cx, name);
+        fs::create_dir_all(&dir)?;
+        fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;
+    }
+    let runner = cx.source("suites/pyverbs_runner.py");
+    let argv = vec![
+        "/usr/bin/python3".into(),
+        runner.to_string_lossy().into_owned(),
+        "uroce".into(),
+        list.to_string_lossy().into_owned(),
+    ];
+    let program = on_uroce(cx, argv, tests)
+        .env("OUT", cx.dir())
+        .env("PYVERBS_ARGS", "--dev uroce0")
+        .env("PYVERBS_REPORT", "-")
+        .env("PYVERBS_LIMIT", "30");
+    Ok(program.spawn()?)
+}
+
+fn results(cx: &Context, name: &str) -> PathBuf {
+    cx.dir().join(format!("results/pyverbs:{name}/uroce"))
+}
+
+/// Reports each test when its line is printed: `@@ pyverbs:NAME uroce OUTCOME MILLISECONDS`.
+fn report_as_they_end(
+    cx: &Context,
+    exceptions: &[Exception],
+    mut running: Running,
+    names: &[String],
+) -> Verdict {
+    let line = Regex::new(r"(?m)^@@ pyverbs:(\S+) uroce (\S+) \d+$").map_err(|e| e.to_string())?;
+    let deadline = Instant::now() + LIMIT;
+    let mut reported = BTreeSet::new();
+    loop {
+        let ended = !running.is_running() || Instant::now() > deadline;
+        for found in line.captures_iter(&running.output()) {
+            let name = found[1].to_string();
+            if reported.insert(name.clone()) {
+                cx.report(&name, judge(cx, exceptions, &name, &found[2]))?;
+            }
+        }
+        if ended {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let exit = running.wait(Duration::ZERO)?;
+    succeeded("pyverbs_runner.py", &running.ended(exit)?)?;
+    for name in names.iter().filter(|name| !reported.contains(*name)) {
+        cx.report(name, Err("it did not run".into()))?;
+    }
+    Ok(())
+}
+
+fn judge(cx: &Context, exceptions: &[Exception], name: &str, got: &str) -> Verdict {
+    let dir = results(cx, name);
+    let reason = read(&dir.join("reason")).trim().to_string();
+    let exception = exceptions
+        .iter()
+        .rfind(|exception| pattern::matches(&exception.tests, name));
+    let (wanted, why) = exception.map_or(("pass", String::new()), |exception| {
+        (exception.uroce.as_str(), format!(" ({})", exception.reason))
+    });
+    if got == "skip" && reason.contains("no huge pages") {
+        return Err(Failure::skip(format!(
+            "{reason}; reserve some in {HUGE_PAGES}"
+        )));
+    }
+    ensure(
+        got == wanted,
+        format!("{got} ({reason}), not {wanted}{why}"),
+    )
+    .map_err(|failure| failure.with(last_lines(&read(&dir.join("test.err")), 30)))?;
+    // Tests that never call the library are linked to it as well.
+    let loaded = read(&dir.join("test.lib"));
+    let right = cx.library_dir(Library::Ours);
+    let all_right = loaded
+        .lines()
+        .all(|file| Path::new(file).parent() == Some(&right));
+    let ran_on_ours = !loaded.is_empty() && all_right;
+    ensure(
+        ran_on_ours || !["pass", "skip"].contains(&got),
+        format!("ran on the wrong library: {loaded}"),
+    )
+}
+
+/// Huge pages that this process has reserved; given back when the value is dropped. Other runs wait until then.
+struct HugePages {
+    _lock: File,
+    before: u32,
+}
+
+impl HugePages {
+    /// Reserves pages if there are too few and the process has the right. If it has not, or the kernel finds no
+    /// free memory, the test says that it needs them.
+    fn reserve() -> Option<Self> {
+        let lock = File::options().write(true).open(HUGE_PAGES).ok()?;
+        lock.lock().ok()?;
+        let before = read(HUGE_PAGES.as_ref()).trim().parse().ok()?;
+        if before >= NEEDED_PAGES {
+            return None;
+        }
+        fs::write(HUGE_PAGES, NEEDED_PAGES.to_string()).ok()?;
+        println!(
+            "huge pages: {before} before, now {}",
+            read(HUGE_PAGES.as_ref()).trim()
+        );
+        Some(Self {
+            _lock: lock,
+            before,
+        })
+    }
+}
+
+impl Drop for HugePages {
+    fn drop(&mut self) {
+        let given_back = fs::write(HUGE_PAGES, self.before.to_string());
+        println!("huge pages given back: {}", given_back.is_ok());
+    }
+}
