@@ -34,7 +34,7 @@ RUNNER = $(CARGO) run -q -p compat-tests --
 TESTS := lint build test-unit test-cases test-providers test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-self test-vm test-vm-threads \
-	test-uroce-interop test-sources test-vm-fork test-without-uroce
+	test-sources test-vm-fork test-without-uroce
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -244,14 +244,11 @@ test-uroce-faults: build ## check faults on uroce: peers that die, wrong keys, q
 
 test-uroce-interop: build ## run uroce against the kernel's Soft-RoCE in QEMU
 	scripts/install-deps uroce vm
-	VM_RDMA=yes compat-tests/vm/in-guest env OUR_LIBDIR=$(abspath $(RELEASE)) \
-		compat-tests/uroce/devices/gids-guest
-	compat-tests/uroce/interop --quick
+	$(RUNNER) uroce/interop
 
 test-uroce-all: build ## run the uroce tests in full (long; not in test)
 	scripts/install-deps uroce vm
 	$(RUNNER) --all uroce
-	compat-tests/uroce/interop
 
 test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; not in test)
 	scripts/install-deps suites run vm

@@ -1,18 +1,19 @@
 #!/usr/bin/python3
 """figures.py LIBRARY-DIR HOSTS...: runs perftest on our library in LIBRARY-DIR, and prints latencies and
-bandwidths of each kind of hosts (see compat-tests/uroce/hosts.py) side by side. It asserts no times."""
+bandwidths of each kind of hosts (see hosts.py) side by side. It asserts no times."""
 import os
+import re
 import subprocess
 import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../compat-tests/uroce"))
-import checks  # noqa: E402
 import hosts  # noqa: E402
 
 SLOW = bool(os.environ.get("SLOW"))  # an emulated machine: fewer tests and messages
 N, BIG = (300, 30) if SLOW else (5000, 300)
+# A row of results: bytes, iterations, and the figures.
+ROW = re.compile(r"^ *(\d+)[ \t]+(\d+)[ \t]+([\d.]+(?:[ \t]+[\d.]+)*)[ \t]*$", re.M)
 # The column of the result in the client's last row, and the unit.
 LATENCY, BANDWIDTH = (2, "us (typical)"), (1, "MiB/s (mean)")
 TESTS = [
@@ -57,7 +58,7 @@ def measure(test, column, server, client, port):
         for process in running:
             process.kill()
             process.wait()
-    rows = checks.ROW.findall(out)
+    rows = ROW.findall(out)
     return rows[-1][2].split()[column] if rows else "fails"
 
 

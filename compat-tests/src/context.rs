@@ -112,6 +112,11 @@ impl Context {
         Ok(ended.out)
     }
 
+    /// The patterns that select members and checks.
+    pub fn patterns(&self) -> &[String] {
+        &self.patterns.0
+    }
+
     /// Whether a member or a check of this case is selected.
     pub fn selects(&self, name: &str) -> bool {
         self.patterns.select(name)

@@ -4,9 +4,10 @@
 use std::process::ExitCode;
 
 use compat_tests::case::Tier;
+use compat_tests::child;
 use compat_tests::pattern::Patterns;
 use compat_tests::runner::{self, Options};
-use compat_tests::{child, suites};
+use compat_tests::suites::{self, interop};
 
 const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]";
 
@@ -31,6 +32,12 @@ fn run() -> Result<bool, String> {
         return child::run(case, args)
             .map(|()| true)
             .map_err(|failure| failure.to_string());
+    }
+    if args.next_if_eq("--guest").is_some() {
+        let args = child::Arguments::parse(args).ok_or(USAGE)?;
+        return interop::guest::run(args)
+            .map(|()| true)
+            .map_err(|failure| format!("{failure}\n{}", failure.details));
     }
     let mut options = Options {
         tier: Tier::Test,

@@ -45,7 +45,7 @@ pub struct Host {
 }
 
 impl Host {
-    fn on_uroce(cx: &Context, address: &str, config: &str, interface: &str) -> Self {
+    pub fn on_uroce(cx: &Context, address: &str, config: &str, interface: &str) -> Self {
         Self {
             device: "uroce0".into(),
             address: address.into(),
@@ -57,11 +57,23 @@ impl Host {
         }
     }
 
-    /// Has a program run on this host, as an ordinary user.
-    pub fn on_host(&self, program: Program) -> Program {
-        let mut program = program.under(as_ordinary_user());
+    /// A kernel device, with the distribution's library.
+    pub fn on_kernel(device: &str, address: &str, interface: &str) -> Self {
+        Self {
+            device: device.into(),
+            address: address.into(),
+            config: None,
+            libdir: None,
+            namespace: None,
+            interface: interface.into(),
+            gids: BTreeMap::new(),
+        }
+    }
+
+    /// Has a program run on this host: as an ordinary user, unless it needs locked memory for a kernel device.
+    pub fn on_host(&self, mut program: Program) -> Program {
         if let Some(config) = &self.config {
-            program = program.env("IBV_UROCE", config);
+            program = program.under(as_ordinary_user()).env("IBV_UROCE", config);
         }
         if let Some(libdir) = &self.libdir {
             program = program.library(libdir);
@@ -120,6 +132,11 @@ impl Host {
         )
     }
 
+    /// Whether the table that was read has this GID.
+    pub fn has_gid(&self, gid: Ipv6Addr) -> bool {
+        self.gids.values().any(|own| *own == gid)
+    }
+
     /// The index of a GID: `which` is 1 for the IPv4 address, 2 for an IPv6 one, 0 for the first entry. On
     /// the kernel device of the virtual machine, for which the rows were written, these are the indices.
     pub fn gid_index(&self, which: u32) -> Result<u32, Failure> {
@@ -143,7 +160,7 @@ impl Host {
 pub struct Hosts {
     pub server: Host,
     pub client: Host,
-    _namespaces: Vec<Namespace>,
+    pub namespaces: Vec<Namespace>,
 }
 
 impl World {
@@ -159,7 +176,7 @@ impl World {
         Ok(Hosts {
             server,
             client,
-            _namespaces: namespaces,
+            namespaces,
         })
     }
 }
@@ -209,10 +226,10 @@ fn veth(cx: &Context) -> Result<(Host, Host, Vec<Namespace>), Failure> {
 
 /// A network namespace with `lo` up. It exists as long as a process runs in it.
 #[derive(Debug)]
-struct Namespace(Child);
+pub struct Namespace(Child);
 
 impl Namespace {
-    fn new() -> Result<Self, Failure> {
+    pub fn new() -> Result<Self, Failure> {
         let script = "ip link set lo up && echo up && exec sleep infinity";
         let mut command = Command::new("unshare");
         command
@@ -229,7 +246,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    fn id(&self) -> u32 {
+    pub fn id(&self) -> u32 {
         self.0.id()
     }
 }

@@ -10,6 +10,7 @@ pub mod completion;
 pub mod examples;
 pub mod faults;
 pub mod headers;
+pub mod interop;
 pub mod man;
 pub mod pyverbs;
 pub mod symbols;
@@ -27,6 +28,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(man::cases());
     cases.extend(view::cases());
     cases.extend(faults::cases());
+    cases.extend(interop::cases()?);
     cases.extend(pyverbs::cases());
     cases.extend(verbs::cases());
     cases.extend(rows::cases()?);
