@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-providers test-badinput test-fork \
+TESTS := lint build test-unit test-cases test-badinput test-fork \
 	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-self test-vm test-vm-threads \
 	test-sources test-vm-fork test-without-uroce
@@ -166,7 +166,7 @@ test-sources-pyverbs: build ## the same for pyverbs (longer; not in test)
 test-bench: test-providers test-badinput test-fork ## run test-providers, test-badinput and test-fork
 
 test-providers: build ## run the vendors' providers on the C library and ours, and compare
-	compat-tests/providers/run $(RELEASE)
+	$(RUNNER) providers
 
 # Every LEAKS-th case also runs under valgrind. With LEAKS=1, all of them, this takes 15 minutes.
 LEAKS ?= 8

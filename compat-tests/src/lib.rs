@@ -14,10 +14,12 @@
 pub mod artifacts;
 pub mod case;
 pub mod case_file;
+pub mod checks;
 pub mod child;
 pub mod compare;
 pub mod context;
 pub mod downloads;
+pub mod fake;
 pub mod lines;
 pub mod normalise;
 pub mod output_checks;

@@ -13,6 +13,7 @@ pub mod headers;
 pub mod interop;
 pub mod man;
 pub mod pyverbs;
+pub mod providers;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -23,6 +24,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
     cases.extend(capture::cases());
     cases.extend(completion::cases());
+    cases.extend(providers::cases());
     cases.extend(examples::cases());
     cases.extend(headers::cases());
     cases.extend(man::cases());
