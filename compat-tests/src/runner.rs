@@ -278,6 +278,9 @@ impl Seen<'_> {
         };
         own.seconds = started.elapsed().as_secs_f64();
         own.dir = self.dir.display().to_string();
+        if own.outcome != Outcome::Skipped {
+            self.run.report.took(&self.case.name, own.seconds);
+        }
         let mut rest = std::mem::take(&mut self.more);
         let members = !self.case.members.is_empty();
         for name in expected(self.case, &self.run.patterns) {
@@ -363,14 +366,10 @@ fn timings() -> BTreeMap<String, Duration> {
 }
 
 fn keep_timings(mut known: BTreeMap<String, Duration>, run: &Summary) -> io::Result<()> {
-    for case in run
-        .cases
-        .iter()
-        .filter(|case| case.outcome != Outcome::Skipped)
-    {
+    for (name, seconds) in &run.times {
         known.insert(
-            case.name.clone(),
-            Duration::try_from_secs_f64(case.seconds).unwrap_or_default(),
+            name.clone(),
+            Duration::try_from_secs_f64(*seconds).unwrap_or_default(),
         );
     }
     let seconds: BTreeMap<_, _> = known

@@ -14,6 +14,7 @@ pub mod interop;
 pub mod man;
 pub mod pyverbs;
 pub mod providers;
+pub mod selftest;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -33,6 +34,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(interop::cases()?);
     cases.extend(pyverbs::cases());
     cases.extend(verbs::cases());
+    cases.extend(selftest::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -1,0 +1,201 @@
+//! Checks that the runner notices what it must. It is run on a damaged library, and on cases that end in every
+//! way in which a case can end (`fixtures`).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use crate::case::{Case, Tier};
+use crate::compare;
+use crate::context::{Context, Library};
+use crate::process::{Ended, Exit, read};
+use crate::verdict::{Failure, Finished, Outcome, Verdict, ensure};
+
+/// With this variable, the runner has the cases of `fixtures`.
+const FIXTURES: &str = "COMPAT_TESTS_FIXTURES";
+
+pub fn cases() -> Vec<Case> {
+    let mut cases = vec![
+        Case::new("selftest/runner/outcomes", outcomes),
+        Case::new("selftest/runner/no-case", no_case),
+        Case::new("selftest/library/symbol-missing", symbol_missing),
+        Case::new("selftest/library/not-a-library", not_a_library),
+        Case::new("selftest/library/wrong-library", wrong_library),
+    ];
+    cases = cases
+        .into_iter()
+        .map(|case| case.tier(Tier::Check))
+        .collect();
+    if std::env::var_os(FIXTURES).is_some() {
+        cases.extend(fixtures());
+    }
+    cases
+}
+
+/// Cases that end in every way. They belong to the self-test alone.
+fn fixtures() -> Vec<Case> {
+    vec![
+        Case::new("fixture/passes", |_| Ok(())),
+        Case::new("fixture/fails", |_| Err(Failure::new("so"))),
+        Case::new("fixture/is-skipped", |_| Err(Failure::skip("not here"))),
+        Case::new("fixture/panics", |_| panic!("a panic")),
+        Case::new("fixture/hangs", |_| {
+            std::thread::sleep(Duration::from_secs(60));
+            Ok(())
+        })
+        .limit(1),
+        Case::new("fixture/passes-later", |cx| {
+            let first = !cx.dir().to_string_lossy().ends_with("-try-2");
+            ensure(!first, "the first try")
+        })
+        .tries(2),
+        Case::new("fixture/never-passes", |_| Err(Failure::new("again"))).tries(2),
+        Case::new("fixture/reports", |cx| {
+            cx.report("one", Ok(()))?;
+            cx.report("two", Err(Failure::new("wrong")))
+        }),
+        Case::new("fixture/machine", |cx| {
+            cx.report_as("fixture/member/1", Ok(()))
+        })
+        .members(vec!["fixture/member/1".into(), "fixture/member/2".into()]),
+        Case::new("fixture/broken-machine", |cx| {
+            cx.report_as("fixture/broken/1", Ok(()))?;
+            panic!("the machine stops")
+        })
+        .members(vec!["fixture/broken/1".into(), "fixture/broken/2".into()]),
+    ]
+}
+
+/// What the fixtures must be reported as.
+const EXPECTED: [(&str, Outcome); 14] = [
+    ("fixture/broken-machine", Outcome::Failed),
+    ("fixture/broken/1", Outcome::Passed),
+    ("fixture/broken/2", Outcome::Failed),
+    ("fixture/fails", Outcome::Failed),
+    ("fixture/hangs", Outcome::Failed),
+    ("fixture/is-skipped", Outcome::Skipped),
+    ("fixture/member/1", Outcome::Passed),
+    ("fixture/member/2", Outcome::Failed),
+    ("fixture/never-passes", Outcome::Failed),
+    ("fixture/panics", Outcome::Failed),
+    ("fixture/passes", Outcome::Passed),
+    ("fixture/passes-later", Outcome::Unstable),
+    ("fixture/reports/one", Outcome::Passed),
+    ("fixture/reports/two", Outcome::Failed),
+];
+
+/// A run of the runner in this case's directory.
+struct Inner {
+    ended: Ended,
+    outcomes: BTreeMap<String, Outcome>,
+}
+
+fn run(
+    cx: &Context,
+    library: &Path,
+    env: &[(&str, &str)],
+    cases: &[&str],
+) -> Result<Inner, Failure> {
+    let own = std::env::current_exe()?.to_string_lossy().into_owned();
+    let target = cx.dir().join("target");
+    let words = [own.as_str()].into_iter().chain(cases.iter().copied());
+    let mut program = cx
+        .program(words)
+        .env("OUR_LIBDIR", library)
+        .env("CARGO_TARGET_DIR", &target);
+    for (name, value) in env {
+        program = program.env(*name, value);
+    }
+    let ended = program.limit(Duration::from_secs(100)).run()?;
+    let report = read(&target.join("compat/last/report.json"));
+    let cases: Vec<Finished> = serde_json::from_str(&report).unwrap_or_default();
+    let outcomes = cases
+        .into_iter()
+        .map(|case| (case.name, case.outcome))
+        .collect();
+    Ok(Inner { ended, outcomes })
+}
+
+fn outcomes(cx: &Context) -> Verdict {
+    let library = cx.library_dir(Library::Ours);
+    let inner = run(cx, &library, &[(FIXTURES, "1")], &["fixture"])?;
+    let lines = |cases: &mut dyn Iterator<Item = (&str, Outcome)>| -> String {
+        cases
+            .map(|(name, outcome)| format!("{name} {outcome:?}\n"))
+            .collect()
+    };
+    let expected = lines(&mut EXPECTED.into_iter());
+    let got = lines(
+        &mut inner
+            .outcomes
+            .iter()
+            .map(|(name, outcome)| (name.as_str(), *outcome)),
+    );
+    compare::same(("expected", &expected), ("the report", &got))?;
+    ensure(
+        inner.ended.exit == Exit::Code(1),
+        format!("the exit code is {}", inner.ended.exit),
+    )?;
+    let says = |text: &str| {
+        ensure(
+            inner.ended.out.contains(text),
+            format!("not printed: {text}"),
+        )
+    };
+    says("make test T='fixture/fails'")?;
+    says("skipped fixture/is-skipped: not here")?;
+    says("not finished after 1 s")
+}
+
+/// A pattern that selects nothing is an error, not an empty run that passes.
+fn no_case(cx: &Context) -> Verdict {
+    let inner = run(cx, &cx.library_dir(Library::Ours), &[], &["nosuch"])?;
+    ensure(
+        inner.ended.exit == Exit::Code(2),
+        format!("the exit code is {}", inner.ended.exit),
+    )
+}
+
+/// Runs these cases on a library, of which all must fail.
+fn must_fail(cx: &Context, library: &[u8], cases: &[&str]) -> Verdict {
+    let dir = cx.dir().join("spoiled");
+    fs::create_dir_all(&dir)?;
+    fs::write(dir.join("libibverbs.so.1"), library)?;
+    let inner = run(cx, &dir, &[], cases)?;
+    ensure(
+        inner.ended.exit == Exit::Code(1),
+        format!("the exit code is {}", inner.ended.exit),
+    )?;
+    for case in cases {
+        let outcome = inner.outcomes.get(*case);
+        ensure(
+            outcome == Some(&Outcome::Failed),
+            format!("{case}: {outcome:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn symbol_missing(cx: &Context) -> Verdict {
+    let mut library = fs::read(cx.library(Library::Ours))?;
+    let name = b"\0ibv_open_device\0";
+    let at = library
+        .windows(name.len())
+        .position(|window| window == name);
+    library[at.ok_or("no symbol ibv_open_device")? + 1] = b'x';
+    must_fail(cx, &library, &["symbols/exports", "symbols/lookup"])
+}
+
+fn not_a_library(cx: &Context) -> Verdict {
+    must_fail(
+        cx,
+        b"not a library\n",
+        &["symbols/exports", "symbols/soname", "symbols/lookup"],
+    )
+}
+
+/// The C library in place of ours exports other symbols.
+fn wrong_library(cx: &Context) -> Verdict {
+    must_fail(cx, &fs::read(cx.library(Library::C))?, &["symbols/exports"])
+}
