@@ -32,7 +32,7 @@ endif
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
 TESTS := lint build test-unit test-cases test-badinput test-fork \
-	test-compat10 test-threads test-matrix test-fuzz test-neigh test-install test-wrapper test-static \
+	test-compat10 test-threads test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-self test-vm test-vm-threads \
 	test-sources test-vm-fork test-without-uroce
 ifeq ($(UROCE),0)
@@ -190,7 +190,7 @@ test-threads: build ## run many threads at once, without hardware, on the C libr
 	compat-tests/threads/run $(RELEASE)
 
 test-matrix: build ## check that the tests named in MATRIX.md call every exported function
-	compat-tests/matrix/check $(RELEASE)
+	$(RUNNER) matrix
 
 test-install: build static ## check make install, make uninstall, pkg-config, and make without Rust
 	compat-tests/install/run

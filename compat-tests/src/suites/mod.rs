@@ -13,6 +13,7 @@ pub mod headers;
 pub mod interop;
 pub mod man;
 pub mod pyverbs;
+pub mod matrix;
 pub mod providers;
 pub mod selftest;
 pub mod symbols;
@@ -25,6 +26,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
     cases.extend(capture::cases());
     cases.extend(completion::cases());
+    cases.extend(matrix::cases());
     cases.extend(providers::cases());
     cases.extend(examples::cases());
     cases.extend(headers::cases());
