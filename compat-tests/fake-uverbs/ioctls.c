@@ -15,6 +15,13 @@
 
 #define NS (1u << UVERBS_ID_NS_SHIFT)
 
+/* A method of the object MR, and its attributes for the keys, which the installed headers lack. */
+enum {
+	REG_MR = 5,
+	REG_MR_RESP_LKEY = 9,
+	REG_MR_RESP_RKEY = 10
+};
+
 /*
  * One letter per attribute, in the order of their ids: H handle in, N new handle out, F descriptor in, P new
  * descriptor out, I data in (inline up to 8 bytes), O data out, S array of handles, E data with a selector.
@@ -31,12 +38,12 @@ static const struct method {
 	M(DEVICE, INVOKE_WRITE, "IOI", "IO"),
 	M(DEVICE, INFO_HANDLES, "IOO", "IO"),
 	M(DEVICE, QUERY_PORT, "IO", "IO"),
-	M(DEVICE, GET_CONTEXT, "OO", "IO"),
+	M(DEVICE, GET_CONTEXT, "OOI", "IO"),
 	M(DEVICE, QUERY_CONTEXT, "OO", "O"),
 	M(DEVICE, QUERY_GID_TABLE, "IIOO", "IO"),
 	M(DEVICE, QUERY_GID_ENTRY, "IIIO", "IO"),
 	M(PD, PD_DESTROY, "H", "IO"),
-	M(CQ, CQ_CREATE, "NIIFIIOF", "IO"),
+	M(CQ, CQ_CREATE, "NIIFIIOFIIFII", "IO"),
 	M(CQ, CQ_DESTROY, "HO", "IO"),
 	M(QP, QP_CREATE, "NHHHHHHIIIIIFOO", "IO"),
 	M(QP, QP_DESTROY, "HO", "IO"),
@@ -64,6 +71,18 @@ static const struct method {
 	M(COUNTERS, COUNTERS_READ, "HOI", "IO"),
 	M(ASYNC_EVENT, ASYNC_EVENT_ALLOC, "P", "IO"),
 #undef M
+	/* Methods of kernels newer than the installed headers. */
+	{ UVERBS_OBJECT_DEVICE, 7, "QUERY_PORT_SPEED", "IO", "IO" },
+	{ UVERBS_OBJECT_DEVICE, 8, "QUERY_COMP_CNTR_CAPS", "OOO", "IO" },
+	{ UVERBS_OBJECT_QP, 2, "QP_ATTACH_COMP_CNTR", "HHI", "IO" },
+	{ UVERBS_OBJECT_MR, REG_MR, "REG_MR", "NHHIIIIFIOO", "IO" },
+	{ 17, 0, "DMAH_ALLOC", "NIEI", "IO" },
+	{ 17, 1, "DMAH_FREE", "H", "IO" },
+	{ 18, 0, "DMABUF_ALLOC", "PI", "IO" },
+	{ 19, 0, "COMP_CNTR_CREATE", "N", "IO" },
+	{ 19, 1, "COMP_CNTR_DESTROY", "H", "IO" },
+	{ 19, 2, "COMP_CNTR_MODIFY", "HIII", "IO" },
+	{ 19, 3, "COMP_CNTR_READ", "HIO", "IO" },
 	{ UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, "MLX5_QUERY_PORT", "", "IO" },
 	{ UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, "MLX5_PD_QUERY", "", "HO" },
 	{ UVERBS_OBJECT_DM, MLX5_IB_METHOD_DM_MAP_OP_ADDR, "MLX5_DM_MAP_OP_ADDR", "", "HIOO" },
@@ -82,8 +101,9 @@ static const struct method {
 };
 
 static const char *const objects[] = {
-	"DEVICE", "PD",   "COMP_CHANNEL", "CQ", "QP",          "SRQ", "AH",       "MR",          "MW",
-	"FLOW",   "XRCD", "RWQ_IND_TBL",  "WQ", "FLOW_ACTION", "DM",  "COUNTERS", "ASYNC_EVENT",
+	"DEVICE", "PD",       "COMP_CHANNEL", "CQ",   "QP",          "SRQ",       "AH",
+	"MR",     "MW",       "FLOW",         "XRCD", "RWQ_IND_TBL", "WQ",        "FLOW_ACTION",
+	"DM",     "COUNTERS", "ASYNC_EVENT",  "DMAH", "DMABUF",      "COMP_CNTR",
 };
 
 static const struct method *find(unsigned object, unsigned method)
@@ -355,6 +375,21 @@ static void answer_specially(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 			break;
 		}
 #undef CASE
+	case UVERBS_OBJECT_DEVICE << 16 | 7: /* QUERY_PORT_SPEED */
+		put64(hdr, 1, 4000);
+		break;
+	case UVERBS_OBJECT_DEVICE << 16 | 8: /* QUERY_COMP_CNTR_CAPS */
+		put32(hdr, 0, 16);
+		put64(hdr, 1, 1ull << 40);
+		put32(hdr, 2, 0x2f);
+		break;
+	case UVERBS_OBJECT_MR << 16 | REG_MR:
+		put32(hdr, REG_MR_RESP_LKEY, key);
+		put32(hdr, REG_MR_RESP_RKEY, key);
+		break;
+	case 19 << 16 | 3: /* COMP_CNTR_READ */
+		put64(hdr, 2, 77);
+		break;
 	case MLX5_IB_OBJECT_UAR << 16 | MLX5_IB_METHOD_UAR_OBJ_ALLOC:
 		put64(hdr, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET, 0x10000);
 		put64(hdr, MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH, 4096);

@@ -2,16 +2,26 @@
 /*
  * For authors of providers: the interface between a provider and the library.
  *
- * A provider is a shared object libNAME-rdmav34.so in the library's provider directory (or elsewhere, named
- * by its path), with a line "driver NAME" in a file of /etc/libibverbs.d. When it is loaded it registers a
- * struct verbs_device_ops (PROVIDER_DRIVER). The library then calls it:
+ * A provider is a shared object libNAME-rdmavN.so in the library's provider directory (or elsewhere, named
+ * by its path), where N is the provider ABI, with a line "driver NAME" in a file of /etc/libibverbs.d. When
+ * it is loaded it registers a struct verbs_device_ops (PROVIDER_DRIVER). The library then calls it:
  *  - for each device that it matches, to allocate a struct verbs_device;
  *  - when a program opens such a device, to allocate a context, whose operations it sets (verbs_set_ops);
  *  - for each verb on that context.
  *
  * Most operations end in an ibv_cmd_* function, which creates the object in the kernel.
  *
- * This is provider ABI 34, that of rdma-core 34 to 56.
+ * Define IBVERBS_PABI_VERSION as the provider ABI that the provider is to have; the default is 34:
+ *
+ *  IBVERBS_PABI_VERSION  rdma-core
+ *  34                    36 to 56
+ *  57                    57 and 58
+ *  59                    59 to 61; with IBVERBS_PABI_RELEASE 62 or 63: 62 and 63, which have another layout
+ *  64                    64
+ *  65                    65
+ *
+ * The library serves all of them, in one process too. It recognises a provider's ABI by the symbol versions
+ * that it imports, which this header selects (at its end).
  *
  * Unless a comment says otherwise, functions that return an int return 0 or a positive errno value; functions
  * that return a pointer return NULL on failure and set errno.
@@ -27,12 +37,17 @@
 #ifndef IBVERBS_PABI_VERSION
 #define IBVERBS_PABI_VERSION 34
 #endif
+/* The release of rdma-core whose layout the provider has. It matters for ABI 59 only, which has two. */
+#ifndef IBVERBS_PABI_RELEASE
+#define IBVERBS_PABI_RELEASE IBVERBS_PABI_VERSION
+#endif
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -69,6 +84,31 @@ struct list_node {
 #endif
 
 struct verbs_device;
+
+#if IBVERBS_PABI_VERSION >= 64
+/* A buffer of alloc_buf: memory of the process, or the mapping of a dma-buf. */
+struct ibv_buf {
+	void *addr;
+	size_t size;
+	struct ibv_pd *pd;
+	int dmabuf_fd; /* -1: not a dma-buf */
+};
+
+/* Initialize a buffer of memory, and one of a dma-buf. */
+static inline void ibv_buf_init(struct ibv_buf *buf, struct ibv_pd *pd, void *addr, size_t size)
+{
+	buf->addr = addr;
+	buf->size = size;
+	buf->pd = pd;
+	buf->dmabuf_fd = -1;
+}
+static inline void ibv_buf_init_dmabuf(struct ibv_buf *buf, struct ibv_pd *pd, void *addr, size_t size,
+				       int fd)
+{
+	ibv_buf_init(buf, pd, addr, size);
+	buf->dmabuf_fd = fd;
+}
+#endif
 
 /* Log messages */
 
@@ -167,11 +207,31 @@ __extension__ struct verbs_cq {
 
 /*
  * Flags of ibv_cmd_create_cq_ex: the CQ may be created without the timestamps that wc_flags request, if the
- * kernel cannot provide them.
+ * kernel cannot provide them; and which memory of the provider prov_attr describes.
  */
 enum create_cq_cmd_flags {
-	CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX = 1 << 0
+	CREATE_CQ_CMD_FLAGS_TS_IGNORED_EX = 1 << 0,
+#if IBVERBS_PABI_VERSION >= 59
+	CREATE_CQ_CMD_FLAGS_WITH_MEM_VA = 1 << 1,
+	CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF = 1 << 2,
+#endif
 };
+
+#if IBVERBS_PABI_VERSION >= 59
+/* Memory that the provider allocated for a CQ: by address, or a part of a dma-buf. */
+__extension__ struct verbs_create_cq_prov_attr {
+	__extension__ struct {
+		uint64_t length;
+		__extension__ union {
+			uint8_t *ptr;
+			struct {
+				uint64_t offset;
+				int fd;
+			} dmabuf;
+		};
+	} buffer;
+};
+#endif
 
 /* A memory region. The library sets mr_type and access. */
 enum ibv_mr_type {
@@ -208,6 +268,20 @@ struct verbs_dm {
 	struct ibv_dm dm;
 	uint32_t handle;
 };
+
+#if IBVERBS_PABI_VERSION >= 59
+/* A DMA handle. */
+struct verbs_dmah {
+	struct ibv_dmah dmah;
+	uint32_t handle;
+};
+
+/* The struct verbs_dmah of a DMA handle. */
+static inline struct verbs_dmah *verbs_get_dmah(struct ibv_dmah *dmah)
+{
+	return container_of(dmah, struct verbs_dmah, dmah);
+}
+#endif
 
 /* A set of flow counters. */
 struct verbs_counters {
@@ -326,7 +400,13 @@ static inline struct verbs_device *verbs_get_device(const struct ibv_device *dev
 struct verbs_context_ops {
 	int (*advise_mr)(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 			 struct ibv_sge *sg_list, uint32_t num_sges);
+#if IBVERBS_PABI_VERSION >= 64
+	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+#endif
 	struct ibv_dm *(*alloc_dm)(struct ibv_context *context, struct ibv_alloc_dm_attr *attr);
+#if IBVERBS_PABI_VERSION >= 59
+	struct ibv_dmah *(*alloc_dmah)(struct ibv_context *context, struct ibv_dmah_init_attr *attr);
+#endif
 	struct ibv_mw *(*alloc_mw)(struct ibv_pd *pd, enum ibv_mw_type type);
 	struct ibv_mr *(*alloc_null_mr)(struct ibv_pd *pd);
 	struct ibv_pd *(*alloc_parent_domain)(struct ibv_context *context,
@@ -343,6 +423,10 @@ struct verbs_context_ops {
 	/* called when a completion event has been read */
 	void (*cq_event)(struct ibv_cq *cq);
 	struct ibv_ah *(*create_ah)(struct ibv_pd *pd, struct ibv_ah_attr *attr);
+#if IBVERBS_PABI_VERSION >= 65
+	struct ibv_comp_cntr *(*create_comp_cntr)(struct ibv_context *context,
+						  struct ibv_comp_cntr_init_attr *attr);
+#endif
 	struct ibv_counters *(*create_counters)(struct ibv_context *context,
 						struct ibv_counters_init_attr *init_attr);
 	struct ibv_cq *(*create_cq)(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
@@ -360,11 +444,17 @@ struct verbs_context_ops {
 	struct ibv_srq *(*create_srq_ex)(struct ibv_context *context,
 					 struct ibv_srq_init_attr_ex *srq_init_attr_ex);
 	struct ibv_wq *(*create_wq)(struct ibv_context *context, struct ibv_wq_init_attr *wq_init_attr);
+#if IBVERBS_PABI_VERSION >= 59
+	int (*dealloc_dmah)(struct ibv_dmah *dmah);
+#endif
 	int (*dealloc_mw)(struct ibv_mw *mw);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	int (*dealloc_td)(struct ibv_td *td);
 	int (*dereg_mr)(struct verbs_mr *vmr);
 	int (*destroy_ah)(struct ibv_ah *ah);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*destroy_comp_cntr)(struct ibv_comp_cntr *comp_cntr);
+#endif
 	int (*destroy_counters)(struct ibv_counters *counters);
 	int (*destroy_cq)(struct ibv_cq *cq);
 	int (*destroy_flow)(struct ibv_flow *flow);
@@ -374,6 +464,12 @@ struct verbs_context_ops {
 	int (*destroy_srq)(struct ibv_srq *srq);
 	int (*destroy_wq)(struct ibv_wq *wq);
 	int (*detach_mcast)(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid);
+#if IBVERBS_PABI_VERSION >= 64 || IBVERBS_PABI_RELEASE >= 62
+	int (*dm_export_dmabuf_fd)(struct ibv_dm *dm);
+#endif
+#if IBVERBS_PABI_VERSION >= 64
+	void (*free_buf)(struct ibv_buf *buf);
+#endif
 	/* called by ibv_close_device: calls verbs_uninit_context and frees what alloc_context allocated */
 	void (*free_context)(struct ibv_context *context);
 	int (*free_dm)(struct ibv_dm *dm);
@@ -381,6 +477,10 @@ struct verbs_context_ops {
 	struct ibv_dm *(*import_dm)(struct ibv_context *context, uint32_t dm_handle);
 	struct ibv_mr *(*import_mr)(struct ibv_pd *pd, uint32_t mr_handle);
 	struct ibv_pd *(*import_pd)(struct ibv_context *context, uint32_t pd_handle);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*inc_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+	int (*inc_err_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+#endif
 	int (*modify_cq)(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 	int (*modify_flow_action_esp)(struct ibv_flow_action *action, struct ibv_flow_action_esp_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask);
@@ -395,28 +495,52 @@ struct verbs_context_ops {
 	int (*post_srq_ops)(struct ibv_srq *srq, struct ibv_ops_wr *op, struct ibv_ops_wr **bad_op);
 	int (*post_srq_recv)(struct ibv_srq *srq, struct ibv_recv_wr *recv_wr,
 			     struct ibv_recv_wr **bad_recv_wr);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*qp_attach_comp_cntr)(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+				   struct ibv_qp_attach_comp_cntr_attr *attr);
+	int (*query_comp_cntr_caps)(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+				    size_t caps_size);
+#endif
 	int (*query_device_ex)(struct ibv_context *context, const struct ibv_query_device_ex_input *input,
 			       struct ibv_device_attr_ex *attr, size_t attr_size);
 	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
 	int (*query_port)(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *port_attr);
+#if IBVERBS_PABI_VERSION >= 64 || IBVERBS_PABI_RELEASE >= 62
+	int (*query_port_speed)(struct ibv_context *context, uint32_t port_num, uint64_t *speed);
+#endif
 	int (*query_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 			struct ibv_qp_init_attr *init_attr);
 	int (*query_qp_data_in_order)(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 	int (*query_rt_values)(struct ibv_context *context, struct ibv_values_ex *values);
 	int (*query_srq)(struct ibv_srq *srq, struct ibv_srq_attr *srq_attr);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*read_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+#endif
 	int (*read_counters)(struct ibv_counters *counters, uint64_t *counters_value, uint32_t ncounters,
 			     uint32_t flags);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*read_err_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+#endif
 	struct ibv_mr *(*reg_dm_mr)(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t dm_offset, size_t length,
 				    unsigned int access);
 	struct ibv_mr *(*reg_dmabuf_mr)(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
 					int fd, int access);
 	/* hca_va: start address for lkey and rkey accesses */
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t length, uint64_t hca_va, int access);
+#if IBVERBS_PABI_VERSION >= 59
+	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
+#endif
 	int (*req_notify_cq)(struct ibv_cq *cq, int solicited_only);
 	int (*rereg_mr)(struct verbs_mr *vmr, int flags, struct ibv_pd *pd, void *addr, size_t length,
 			int access);
 	int (*resize_cq)(struct ibv_cq *cq, int cqe);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*set_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+#endif
 	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);
+#if IBVERBS_PABI_VERSION >= 65
+	int (*set_err_comp_cntr)(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+#endif
 	void (*unimport_dm)(struct ibv_dm *dm);
 	void (*unimport_mr)(struct ibv_mr *mr);
 	void (*unimport_pd)(struct ibv_pd *pd);
@@ -472,9 +596,17 @@ struct ibv_context *verbs_open_device(struct ibv_device *device, void *private_d
  * ibv_command_buffer contains attributes of the provider to add to an ioctl, or is NULL.
  */
 
-/* Creates the context in the kernel; sets num_comp_vectors and the device's core_support. */
+/*
+ * Creates the context in the kernel; sets num_comp_vectors and the device's core_support. fd_arr, or NULL,
+ * has descriptors for the kernel driver.
+ */
+#if IBVERBS_PABI_VERSION >= 57
+int ibv_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd, size_t cmd_size,
+			struct ibv_fd_arr *fd_arr, struct ib_uverbs_get_context_resp *resp, size_t resp_size);
+#else
 int ibv_cmd_get_context(struct verbs_context *context, struct ibv_get_context *cmd, size_t cmd_size,
 			struct ib_uverbs_get_context_resp *resp, size_t resp_size);
+#endif
 
 /* Queries the context that another process created; for import_context. */
 int ibv_cmd_query_context(struct ibv_context *ctx, struct ibv_command_buffer *driver);
@@ -487,6 +619,11 @@ int ibv_cmd_query_device_any(struct ibv_context *context, const struct ibv_query
 /* Queries a port. */
 int ibv_cmd_query_port(struct ibv_context *context, uint8_t port_num, struct ibv_port_attr *port_attr,
 		       struct ibv_query_port *cmd, size_t cmd_size);
+
+#if IBVERBS_PABI_VERSION >= 59
+/* Queries a port's speed in units of 100 Mb/s (since rdma-core 62). */
+int ibv_cmd_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *speed);
+#endif
 
 /* Protection domains. */
 int ibv_cmd_alloc_pd(struct ibv_context *context, struct ibv_pd *pd, struct ibv_alloc_pd *cmd,
@@ -509,6 +646,12 @@ int ibv_cmd_reg_dm_mr(struct ibv_pd *pd, struct verbs_dm *dm, uint64_t offset, s
 		      unsigned int access, struct verbs_mr *vmr, struct ibv_command_buffer *link);
 int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t mr_handle);
 
+#if IBVERBS_PABI_VERSION >= 59
+/* The same as ibv_reg_mr_ex wants it: memory or a dma-buf, with a DMA handle. */
+int ibv_cmd_reg_mr_ex(struct ibv_pd *pd, struct verbs_mr *vmr, struct ibv_mr_init_attr *mr_init_attr);
+#endif
+
+#if IBVERBS_PABI_VERSION == 34
 /*
  * rdma-core 54 added the last argument without changing the ABI version. The macro allows callers to omit it;
  * pass NULL. The library cannot know whether a provider passes it, and uses it only for libmlx5.
@@ -516,6 +659,7 @@ int ibv_cmd_query_mr(struct ibv_pd *pd, struct verbs_mr *vmr, uint32_t mr_handle
 #define ibv_cmd_reg_dmabuf_mr(...) __IBV_REG_DMABUF_MR(__VA_ARGS__, NULL, NULL)
 #define __IBV_REG_DMABUF_MR(pd, offset, length, iova, fd, access, vmr, driver, ...) \
 	(ibv_cmd_reg_dmabuf_mr)(pd, offset, length, iova, fd, access, vmr, driver)
+#endif
 
 /* Change and deregister a region, and give advice about regions. */
 int ibv_cmd_rereg_mr(struct verbs_mr *vmr, uint32_t flags, void *addr, size_t length, uint64_t hca_va,
@@ -535,15 +679,55 @@ int ibv_cmd_alloc_dm(struct ibv_context *ctx, const struct ibv_alloc_dm_attr *dm
 		     struct ibv_command_buffer *link);
 int ibv_cmd_free_dm(struct verbs_dm *dm);
 
+#if IBVERBS_PABI_VERSION >= 59
+/* A new descriptor of a dma-buf for what cmd_fd maps at pg_off, or -1 with errno (since rdma-core 62). */
+int ibv_cmd_export_dmabuf_fd(struct ibv_context *ctx, off_t pg_off);
+
+/* DMA handles. */
+int ibv_cmd_alloc_dmah(struct ibv_context *ctx, struct verbs_dmah *dmah, struct ibv_dmah_init_attr *attr);
+int ibv_cmd_free_dmah(struct verbs_dmah *dmah);
+#endif
+
+#if IBVERBS_PABI_VERSION >= 65
+/* Completion counters. */
+int ibv_cmd_query_comp_cntr_caps(struct ibv_context *context, struct ibv_comp_cntr_caps *caps,
+				 size_t caps_size);
+int ibv_cmd_create_comp_cntr(struct ibv_context *context, struct ibv_comp_cntr *comp_cntr,
+			     struct ibv_command_buffer *link);
+int ibv_cmd_destroy_comp_cntr(struct ibv_comp_cntr *comp_cntr);
+int ibv_cmd_inc_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+int ibv_cmd_inc_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t amount);
+int ibv_cmd_read_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+int ibv_cmd_read_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t *value);
+int ibv_cmd_set_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+int ibv_cmd_set_err_comp_cntr(struct ibv_comp_cntr *comp_cntr, uint64_t value);
+int ibv_cmd_qp_attach_comp_cntr(struct ibv_qp *qp, struct ibv_comp_cntr *comp_cntr,
+				struct ibv_qp_attach_comp_cntr_attr *attr);
+#endif
+
+#if IBVERBS_PABI_VERSION >= 64
+/* Buffers of the kernel's DMA heap for confidential virtual machines. */
+struct ibv_dmabuf_heap;
+struct ibv_dmabuf_heap *ibv_dmabuf_heap_cc_shared_init(void);
+void ibv_dmabuf_heap_destroy(struct ibv_dmabuf_heap *heap);
+void *ibv_dmabuf_heap_alloc(struct ibv_dmabuf_heap *heap, size_t size, int *dmabuf_fd);
+void ibv_dmabuf_heap_free(void *buf, size_t size, int dmabuf_fd);
+#endif
+
 /* Completion queues. cmd_flags is a mask of enum create_cq_cmd_flags. */
 int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel, int comp_vector,
 		      struct ibv_cq *cq, struct ibv_create_cq *cmd, size_t cmd_size,
 		      struct ib_uverbs_create_cq_resp *resp, size_t resp_size);
+#if IBVERBS_PABI_VERSION >= 59
+#define __IBV_PROV_ATTR struct verbs_create_cq_prov_attr *prov_attr,
+#else
+#define __IBV_PROV_ATTR
+#endif
 int ibv_cmd_create_cq_ex(struct ibv_context *context, const struct ibv_cq_init_attr_ex *cq_attr,
-			 struct verbs_cq *cq, struct ibv_create_cq_ex *cmd, size_t cmd_size,
+			 __IBV_PROV_ATTR struct verbs_cq *cq, struct ibv_create_cq_ex *cmd, size_t cmd_size,
 			 struct ib_uverbs_ex_create_cq_resp *resp, size_t resp_size, uint32_t cmd_flags);
 int ibv_cmd_create_cq_ex2(struct ibv_context *context, const struct ibv_cq_init_attr_ex *cq_attr,
-			  struct verbs_cq *cq, struct ibv_create_cq_ex *cmd, size_t cmd_size,
+			  __IBV_PROV_ATTR struct verbs_cq *cq, struct ibv_create_cq_ex *cmd, size_t cmd_size,
 			  struct ib_uverbs_ex_create_cq_resp *resp, size_t resp_size, uint32_t cmd_flags,
 			  struct ibv_command_buffer *driver);
 int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, struct ibv_resize_cq *cmd, size_t cmd_size,
@@ -578,7 +762,12 @@ int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *qp,
 			 struct ib_uverbs_create_qp_resp *resp, size_t resp_size);
 int ibv_cmd_create_qp_ex2(struct ibv_context *context, struct verbs_qp *qp,
 			  struct ibv_qp_init_attr_ex *qp_attr, struct ibv_create_qp_ex *cmd, size_t cmd_size,
+#if IBVERBS_PABI_VERSION >= 64
+			  struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size,
+			  struct ibv_command_buffer *driver);
+#else
 			  struct ib_uverbs_ex_create_qp_resp *resp, size_t resp_size);
+#endif
 int ibv_cmd_open_qp(struct ibv_context *context, struct verbs_qp *qp, int vqp_sz,
 		    struct ibv_qp_open_attr *attr, struct ibv_open_qp *cmd, size_t cmd_size,
 		    struct ib_uverbs_create_qp_resp *resp, size_t resp_size);
@@ -691,5 +880,141 @@ static inline void ibv_initialize_parent_domain(struct ibv_pd *parent_domain, st
 	parent_domain->handle = contained_pd->handle;
 	parent_domain->context = contained_pd->context;
 }
+
+#if IBVERBS_PABI_VERSION >= 64
+/*
+ * Adds a part of a buffer to a command, if it is a dma-buf: addr (or the start) and length (or all of it, if
+ * 0). storage must live until the command is executed.
+ */
+static inline void fill_attr_in_buf_umem(struct ibv_command_buffer *cmdb, uint16_t attr_id,
+					 struct ib_uverbs_buffer_desc *storage, struct ibv_buf *buf,
+					 void *addr, size_t length)
+{
+	if (!buf || buf->dmabuf_fd == -1)
+		return;
+	memset(storage, 0, sizeof(*storage));
+	storage->type = IB_UVERBS_BUFFER_TYPE_DMABUF;
+	storage->fd = buf->dmabuf_fd;
+	if (addr)
+		storage->addr = (uintptr_t)addr - (uintptr_t)buf->addr;
+	storage->length = length ? length : buf->size;
+	fill_attr_in_ptr(cmdb, attr_id, storage);
+	cmdb->fallback_ioctl_only = 1;
+}
+#endif
+
+/*
+ * Provider ABI 59 has two layouts. This symbol in the provider's dynamic symbol table says which it has.
+ * Where a version script hides it, the library looks at the files beside the provider
+ * (libibverbs-rs-providers(7)).
+ */
+#if IBVERBS_PABI_VERSION == 59
+#if IBVERBS_PABI_RELEASE >= 62
+__asm__(".weak ibv_provider_layout_62\n.set ibv_provider_layout_62, 0");
+#else
+__asm__(".weak ibv_provider_layout_59\n.set ibv_provider_layout_59, 0");
+#endif
+#endif
+
+/*
+ * The library has each private function once for every ABI, and links programs with those of ABI 34. These
+ * directives ask for the ones of another ABI. In a static library functions have no versions.
+ */
+#if IBVERBS_PABI_VERSION != 34 && !defined(_STATIC_LIBRARY_BUILD_)
+#define ___IBV_SYMVER(name, abi) __asm__(".symver " #name "," #name "@IBVERBS_PRIVATE_" #abi)
+#define __IBV_SYMVER_OF(name, abi) ___IBV_SYMVER(name, abi)
+#define __IBV_SYMVER(name) __IBV_SYMVER_OF(name, IBVERBS_PABI_VERSION)
+__IBV_SYMVER(__ioctl_final_num_attrs);
+__IBV_SYMVER(__verbs_log);
+__IBV_SYMVER(_verbs_init_and_alloc_context);
+__IBV_SYMVER(execute_ioctl);
+__IBV_SYMVER(ibv_cmd_advise_mr);
+__IBV_SYMVER(ibv_cmd_alloc_dm);
+__IBV_SYMVER(ibv_cmd_alloc_dmah);
+__IBV_SYMVER(ibv_cmd_alloc_mw);
+__IBV_SYMVER(ibv_cmd_alloc_pd);
+__IBV_SYMVER(ibv_cmd_attach_mcast);
+__IBV_SYMVER(ibv_cmd_close_xrcd);
+__IBV_SYMVER(ibv_cmd_create_ah);
+__IBV_SYMVER(ibv_cmd_create_comp_cntr);
+__IBV_SYMVER(ibv_cmd_create_counters);
+__IBV_SYMVER(ibv_cmd_create_cq);
+__IBV_SYMVER(ibv_cmd_create_cq_ex);
+__IBV_SYMVER(ibv_cmd_create_cq_ex2);
+__IBV_SYMVER(ibv_cmd_create_flow);
+__IBV_SYMVER(ibv_cmd_create_flow_action_esp);
+__IBV_SYMVER(ibv_cmd_create_qp);
+__IBV_SYMVER(ibv_cmd_create_qp_ex);
+__IBV_SYMVER(ibv_cmd_create_qp_ex2);
+__IBV_SYMVER(ibv_cmd_create_rwq_ind_table);
+__IBV_SYMVER(ibv_cmd_create_srq);
+__IBV_SYMVER(ibv_cmd_create_srq_ex);
+__IBV_SYMVER(ibv_cmd_create_wq);
+__IBV_SYMVER(ibv_cmd_dealloc_mw);
+__IBV_SYMVER(ibv_cmd_dealloc_pd);
+__IBV_SYMVER(ibv_cmd_dereg_mr);
+__IBV_SYMVER(ibv_cmd_destroy_ah);
+__IBV_SYMVER(ibv_cmd_destroy_comp_cntr);
+__IBV_SYMVER(ibv_cmd_destroy_counters);
+__IBV_SYMVER(ibv_cmd_destroy_cq);
+__IBV_SYMVER(ibv_cmd_destroy_flow);
+__IBV_SYMVER(ibv_cmd_destroy_flow_action);
+__IBV_SYMVER(ibv_cmd_destroy_qp);
+__IBV_SYMVER(ibv_cmd_destroy_rwq_ind_table);
+__IBV_SYMVER(ibv_cmd_destroy_srq);
+__IBV_SYMVER(ibv_cmd_destroy_wq);
+__IBV_SYMVER(ibv_cmd_detach_mcast);
+__IBV_SYMVER(ibv_cmd_export_dmabuf_fd);
+__IBV_SYMVER(ibv_cmd_free_dm);
+__IBV_SYMVER(ibv_cmd_free_dmah);
+__IBV_SYMVER(ibv_cmd_get_context);
+__IBV_SYMVER(ibv_cmd_inc_comp_cntr);
+__IBV_SYMVER(ibv_cmd_inc_err_comp_cntr);
+__IBV_SYMVER(ibv_cmd_modify_cq);
+__IBV_SYMVER(ibv_cmd_modify_flow_action_esp);
+__IBV_SYMVER(ibv_cmd_modify_qp);
+__IBV_SYMVER(ibv_cmd_modify_qp_ex);
+__IBV_SYMVER(ibv_cmd_modify_srq);
+__IBV_SYMVER(ibv_cmd_modify_wq);
+__IBV_SYMVER(ibv_cmd_open_qp);
+__IBV_SYMVER(ibv_cmd_open_xrcd);
+__IBV_SYMVER(ibv_cmd_poll_cq);
+__IBV_SYMVER(ibv_cmd_post_recv);
+__IBV_SYMVER(ibv_cmd_post_send);
+__IBV_SYMVER(ibv_cmd_post_srq_recv);
+__IBV_SYMVER(ibv_cmd_qp_attach_comp_cntr);
+__IBV_SYMVER(ibv_cmd_query_comp_cntr_caps);
+__IBV_SYMVER(ibv_cmd_query_context);
+__IBV_SYMVER(ibv_cmd_query_device_any);
+__IBV_SYMVER(ibv_cmd_query_mr);
+__IBV_SYMVER(ibv_cmd_query_port);
+__IBV_SYMVER(ibv_cmd_query_port_speed);
+__IBV_SYMVER(ibv_cmd_query_qp);
+__IBV_SYMVER(ibv_cmd_query_srq);
+__IBV_SYMVER(ibv_cmd_read_comp_cntr);
+__IBV_SYMVER(ibv_cmd_read_counters);
+__IBV_SYMVER(ibv_cmd_read_err_comp_cntr);
+__IBV_SYMVER(ibv_cmd_reg_dm_mr);
+__IBV_SYMVER(ibv_cmd_reg_dmabuf_mr);
+__IBV_SYMVER(ibv_cmd_reg_mr);
+__IBV_SYMVER(ibv_cmd_reg_mr_ex);
+__IBV_SYMVER(ibv_cmd_req_notify_cq);
+__IBV_SYMVER(ibv_cmd_rereg_mr);
+__IBV_SYMVER(ibv_cmd_resize_cq);
+__IBV_SYMVER(ibv_cmd_set_comp_cntr);
+__IBV_SYMVER(ibv_cmd_set_err_comp_cntr);
+__IBV_SYMVER(ibv_dmabuf_heap_alloc);
+__IBV_SYMVER(ibv_dmabuf_heap_cc_shared_init);
+__IBV_SYMVER(ibv_dmabuf_heap_destroy);
+__IBV_SYMVER(ibv_dmabuf_heap_free);
+__IBV_SYMVER(ibv_query_gid_type);
+__IBV_SYMVER(ibv_read_ibdev_sysfs_file);
+__IBV_SYMVER(ibv_wr_opcode_str);
+__IBV_SYMVER(verbs_allow_disassociate_destroy);
+__IBV_SYMVER(verbs_init_cq);
+__IBV_SYMVER(verbs_open_device);
+__IBV_SYMVER(verbs_set_ops);
+__IBV_SYMVER(verbs_uninit_context);
+#endif
 
 #endif

@@ -2077,9 +2077,13 @@ struct ibv_context {
  */
 struct verbs_context {
 #if defined(IBVERBS_PABI_VERSION) && IBVERBS_PABI_VERSION >= 59
+#if IBVERBS_PABI_VERSION >= 64
 	void (*free_buf)(struct ibv_buf *buf);
 	void *(*alloc_buf)(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+#endif
+#if IBVERBS_PABI_VERSION >= 64 || (defined(IBVERBS_PABI_RELEASE) && IBVERBS_PABI_RELEASE >= 62)
 	int (*dm_export_dmabuf_fd)(struct ibv_dm *dm);
+#endif
 	struct ibv_mr *(*reg_mr_ex)(struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr);
 	int (*dealloc_dmah)(struct ibv_dmah *dmah);
 	struct ibv_dmah *(*alloc_dmah)(struct ibv_context *context, struct ibv_dmah_init_attr *attr);

@@ -41,15 +41,21 @@ macro_rules! entry {
 }
 
 /// Defines the symbols of a node, by module: `export!(default "IBVERBS_1.1": [crate::verbs::pd] { … } …)`.
-/// The function has the symbol's name, unless it is given by `symbol = function`.
+/// The function has the symbol's name, unless it is given by `symbol = function`. A function that is generic
+/// over the provider ABI is given by `symbol = function::<number>`.
 macro_rules! export {
-    ($kind:ident $node:literal: $( $module:tt { $( $name:ident $(= $imp:ident)? ),+ $(,)? } )+) => {
-        $( $( export!(@one $kind $node $module $name $($imp)?); )+ )+
+    ($kind:ident $node:literal: $( $module:tt {
+        $( $name:ident $(= $imp:ident $(::<$abi:literal>)? )? ),+ $(,)?
+    } )+) => {
+        $( $( export!(@one $kind $node $module $name $($imp $($abi)?)?); )+ )+
     };
     (@one $kind:ident $node:literal [$($module:tt)+] $name:ident) => {
         bind!($kind $node $name $($module)+::$name);
     };
     (@one $kind:ident $node:literal [$($module:tt)+] $name:ident $imp:ident) => {
         bind!($kind $node $name $($module)+::$imp);
+    };
+    (@one $kind:ident $node:literal [$($module:tt)+] $name:ident $imp:ident $abi:literal) => {
+        bind!($kind $node $name $($module)+::$imp::<$abi>);
     };
 }

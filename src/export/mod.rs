@@ -13,6 +13,7 @@ mod versions;
 mod plain;
 #[cfg(feature = "static")]
 mod archive;
+mod provider;
 mod variadic;
 
 node_markers!(
@@ -33,6 +34,10 @@ node_markers!(
     "IBVERBS_1.17",
     "IBVERBS_1.18",
     "IBVERBS_PRIVATE_34",
+    "IBVERBS_PRIVATE_57",
+    "IBVERBS_PRIVATE_59",
+    "IBVERBS_PRIVATE_64",
+    "IBVERBS_PRIVATE_65",
 );
 
 // The verbs of programs linked with libibverbs 1.0.
@@ -192,77 +197,4 @@ export!(default "IBVERBS_1.18":
         ibv_set_err_comp_cntr,
     }
     [crate::verbs::buf] { ibv_export_buf_dmabuf_fd }
-);
-
-// The functions that providers call.
-export_bss!(default "IBVERBS_PRIVATE_34" verbs_allow_disassociate_destroy: bool);
-export!(default "IBVERBS_PRIVATE_34":
-    [variadic] { __verbs_log, ibv_read_ibdev_sysfs_file }
-    [crate::uverbs::linked] { __ioctl_final_num_attrs, execute_ioctl }
-    [crate::provider::context] {
-        _verbs_init_and_alloc_context,
-        ibv_cmd_get_context,
-        verbs_uninit_context,
-    }
-    [crate::provider::dmabuf] { ibv_cmd_reg_dmabuf_mr }
-    [crate::provider::ops] { verbs_set_ops }
-    [crate::provider::registry] { verbs_register_driver_34 }
-    [crate::verbs::device] { verbs_open_device }
-    [crate::verbs::cq] { verbs_init_cq }
-    [crate::verbs::gid] { ibv_query_gid_type }
-    [crate::verbs::strings] { ibv_wr_opcode_str }
-    [crate::uverbs::cmd::ah] { ibv_cmd_create_ah, ibv_cmd_destroy_ah }
-    [crate::uverbs::cmd::counters] {
-        ibv_cmd_create_counters,
-        ibv_cmd_destroy_counters,
-        ibv_cmd_read_counters,
-    }
-    [crate::uverbs::cmd::cq] {
-        ibv_cmd_create_cq,
-        ibv_cmd_create_cq_ex,
-        ibv_cmd_create_cq_ex2,
-        ibv_cmd_destroy_cq,
-        ibv_cmd_modify_cq,
-        ibv_cmd_poll_cq,
-        ibv_cmd_req_notify_cq,
-        ibv_cmd_resize_cq,
-    }
-    [crate::uverbs::cmd::device] { ibv_cmd_query_context, ibv_cmd_query_device_any }
-    [crate::uverbs::cmd::dm] { ibv_cmd_alloc_dm, ibv_cmd_free_dm, ibv_cmd_reg_dm_mr }
-    [crate::uverbs::cmd::flow] { ibv_cmd_create_flow, ibv_cmd_destroy_flow }
-    [crate::uverbs::cmd::flow_action] {
-        ibv_cmd_create_flow_action_esp,
-        ibv_cmd_destroy_flow_action,
-        ibv_cmd_modify_flow_action_esp,
-    }
-    [crate::uverbs::cmd::mcast] { ibv_cmd_attach_mcast, ibv_cmd_detach_mcast }
-    [crate::uverbs::cmd::mr] {
-        ibv_cmd_advise_mr,
-        ibv_cmd_dereg_mr,
-        ibv_cmd_query_mr,
-        ibv_cmd_reg_mr,
-        ibv_cmd_rereg_mr,
-    }
-    [crate::uverbs::cmd::mw] { ibv_cmd_alloc_mw, ibv_cmd_dealloc_mw }
-    [crate::uverbs::cmd::pd] { ibv_cmd_alloc_pd, ibv_cmd_dealloc_pd }
-    [crate::uverbs::cmd::port] { ibv_cmd_query_port }
-    [crate::uverbs::cmd::post] { ibv_cmd_post_recv, ibv_cmd_post_send, ibv_cmd_post_srq_recv }
-    [crate::uverbs::cmd::qp] {
-        ibv_cmd_create_qp,
-        ibv_cmd_create_qp_ex,
-        ibv_cmd_create_qp_ex2,
-        ibv_cmd_destroy_qp,
-        ibv_cmd_open_qp,
-    }
-    [crate::uverbs::cmd::qp_attr] { ibv_cmd_modify_qp, ibv_cmd_modify_qp_ex, ibv_cmd_query_qp }
-    [crate::uverbs::cmd::rwq_ind] { ibv_cmd_create_rwq_ind_table, ibv_cmd_destroy_rwq_ind_table }
-    [crate::uverbs::cmd::srq] {
-        ibv_cmd_create_srq,
-        ibv_cmd_create_srq_ex,
-        ibv_cmd_destroy_srq,
-        ibv_cmd_modify_srq,
-        ibv_cmd_query_srq,
-    }
-    [crate::uverbs::cmd::wq] { ibv_cmd_create_wq, ibv_cmd_destroy_wq, ibv_cmd_modify_wq }
-    [crate::uverbs::cmd::xrcd] { ibv_cmd_close_xrcd, ibv_cmd_open_xrcd }
 );

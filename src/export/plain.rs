@@ -9,7 +9,7 @@ macro_rules! bind {
 
 /// Defines a zero-initialised object, and a second name for it, by which Rust accesses it.
 macro_rules! export_bss {
-    ($kind:ident $node:literal $name:ident: $t:ty) => {
+    (default $node:literal compat $($other:literal)+; $name:ident: $t:ty) => {
         ::core::arch::global_asm!(
             concat!(".pushsection .bss.", stringify!($name), ",\"aw\",@nobits\n.p2align {align}\n"),
             concat!(".globl ", stringify!($name), "\n.type ", stringify!($name), ",@object\n"),

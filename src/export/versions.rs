@@ -36,18 +36,35 @@ macro_rules! bind {
     };
 }
 
-/// Defines a zero-initialised object. Rust accesses it like any other user of the symbol, through the GOT,
-/// so that a program's copy relocation takes effect.
+/// Defines a zero-initialised object, with a default version and others. Rust accesses it like any other user
+/// of the symbol, through the GOT, so that a program's copy relocation takes effect.
 macro_rules! export_bss {
-    ($kind:ident $node:literal $name:ident: $t:ty) => {
+    (default $node:literal compat $($other:literal)+; $name:ident: $t:ty) => {
         ::core::arch::global_asm!(
             concat!(".pushsection .bss.__", stringify!($name), ",\"aw\",@nobits\n.p2align {align}\n"),
-            concat!(".globl __", stringify!($name), "\n.type __", stringify!($name), ",@object\n"),
-            concat!(".size __", stringify!($name), ",{size}\n__", stringify!($name), ":\n.zero {size}\n"),
-            concat!(".symver __", stringify!($name), ",", stringify!($name), "@@", $node, "\n.popsection\n"),
+            object!("__", stringify!($name)),
+            $( object!("__", stringify!($name), "__", $other), )+
+            concat!("__", stringify!($name), ":\n"),
+            $( concat!("__", stringify!($name), "__", $other, ":\n"), )+
+            ".zero {size}",
+            concat!(".symver __", stringify!($name), ",", stringify!($name), "@@", $node),
+            $( concat!(
+                ".symver __", stringify!($name), "__", $other, ",", stringify!($name), "@", $other
+            ), )+
+            ".popsection",
             size = const ::core::mem::size_of::<$t>(),
             align = const ::core::mem::align_of::<$t>().ilog2(),
         );
+    };
+}
+
+/// Declares a global data symbol of `{size}` bytes.
+macro_rules! object {
+    ($($name:expr),+) => {
+        concat!(
+            ".globl ", $($name,)+ "\n.type ", $($name,)+ ",@object\n",
+            ".size ", $($name,)+ ",{size}\n"
+        )
     };
 }
 

@@ -9,10 +9,12 @@
 //! | `page_size.rs` | base and huge page sizes |
 //! | `single_threaded.rs` | whether the process has one thread |
 //! | `lock.rs` | a lock that works in the child after fork(2) |
+//! | `dma_heap.rs` | buffers of a DMA heap, for providers of ABI 64 and later |
 //! | `memlock.rs` | the RLIMIT_MEMLOCK warnings |
 //! | `shortage.rs` | log messages about registrations that failed for lack of memory or mappings |
 
 mod advice;
+pub mod dma_heap;
 mod fork;
 pub mod lock;
 pub mod memlock;

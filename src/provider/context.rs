@@ -3,15 +3,20 @@
 //! A provider's structure contains a `verbs_context`, which ends with the public `ibv_context`. Its
 //! member `priv` points to the library's [`Private`].
 
-use core::{ffi::c_void, mem::offset_of, ptr::null, sync::atomic::Ordering};
+use core::{
+    ffi::c_void,
+    mem::offset_of,
+    ptr::{self, null},
+    sync::atomic::Ordering,
+};
 
 use ibverbs_abi::*;
-use libc::{ENOMEM, c_int};
+use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
 use super::{
     abi::{ProviderAbi, V34},
-    device,
-    ops::set_defaults,
+    device, identify,
+    ops::{set_defaults, set_front_slots},
 };
 use crate::uverbs::{
     cmd::device::{get_context, has_ioctl_write},
@@ -111,6 +116,9 @@ unsafe fn init(
         (&raw mut (*private).state).write(State::new(driver_id));
         (*ext).priv_ = private.cast();
         set_defaults(context);
+        if !ptr::eq(abi, &V34) {
+            set_front_slots(context, abi);
+        }
         let by_ioctl = has_ioctl_write(context);
         let state = &(*private).state;
         state.write_by_ioctl.store(by_ioctl, Ordering::Relaxed);
@@ -136,39 +144,54 @@ unsafe fn uninit(context: *mut ibv_context) {
     }
 }
 
-/// Allocates and initialises the context of a provider of ABI 34; see [`init_and_alloc`].
-/// `context_offset` is no address but the offset of the `verbs_context` in the provider's structure.
+/// Allocates and initialises the context of a provider of ABI `PABI`; see [`init_and_alloc`].
+/// `context_offset` is no address but the offset of the `verbs_context` in the provider's structure. Also
+/// returns NULL with errno set: EOPNOTSUPP if the ABI has several layouts and the provider's is not known,
+/// EINVAL if the layout does not fit into `alloc_size` bytes.
 ///
 /// # Safety
-/// `device` is alive; the `verbs_context` at that offset lies within `alloc_size` bytes.
-pub unsafe extern "C" fn _verbs_init_and_alloc_context(
+/// `device` is alive, and its driver's `verbs_device_ops` are of the calling provider; the
+/// `verbs_context` at that offset lies within `alloc_size` bytes.
+pub unsafe extern "C" fn _verbs_init_and_alloc_context<const PABI: u32>(
     device: *mut ibv_device,
     cmd_fd: c_int,
     alloc_size: usize,
     context_offset: *mut verbs_context,
     driver_id: u32,
 ) -> *mut c_void {
-    // SAFETY: the caller makes the same promises about `device` and the offset.
-    unsafe {
-        init_and_alloc(
-            &V34,
-            device,
-            cmd_fd,
-            alloc_size,
-            context_offset as usize,
-            driver_id,
-        )
-    }
+    let offset = context_offset as usize;
+    // SAFETY: the device is alive, as the caller promises.
+    let layout = match unsafe { identify::of_device::<PABI>(device) } {
+        Some(abi) if alloc_size.saturating_sub(offset) >= abi.context_size() => Ok(abi),
+        Some(_) => Err(Errno(EINVAL)),
+        None => Err(Errno(EOPNOTSUPP)),
+    };
+    let abi = match layout {
+        Ok(abi) => abi,
+        Err(errno) => {
+            if cmd_fd != -1 {
+                // SAFETY: the descriptor is this function's to close if it fails.
+                unsafe { libc::close(cmd_fd) };
+            }
+            return errno.null();
+        }
+    };
+    // SAFETY: the device is alive, and the `verbs_context` lies within the allocation, as checked above.
+    unsafe { init_and_alloc(abi, device, cmd_fd, alloc_size, offset, driver_id) }
 }
 
-/// Ends a context of a provider of ABI 34: closes its descriptors and releases its device. The provider
-/// frees the memory.
+/// Ends a context of a provider of ABI `PABI`: closes its descriptors and releases its device. The
+/// provider frees the memory.
 ///
 /// # Safety
 /// `context` is of [`_verbs_init_and_alloc_context`] and is not used again.
-pub unsafe extern "C" fn verbs_uninit_context(context: *mut verbs_context) {
+pub unsafe extern "C" fn verbs_uninit_context<const PABI: u32>(context: *mut verbs_context) {
     // SAFETY: `_verbs_init_and_alloc_context` initialised it, and it is not used again.
-    unsafe { uninit(V34.context(context)) }
+    unsafe {
+        if let Some(abi) = ProviderAbi::of_caller::<PABI>(context) {
+            uninit(abi.context(context));
+        }
+    }
 }
 
 /// Has the kernel create its side of a new context of a provider of ABI 34. Returns 0 or an errno value.
@@ -182,8 +205,32 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
 ) -> c_int {
+    let context = V34.context(context);
     // SAFETY: the caller makes the same promises about the context and the two buffers.
-    unsafe { get_context(V34.context(context), cmd, cmd_size, resp, resp_size) }.into_c()
+    unsafe { get_context(context, cmd, cmd_size, null(), resp, resp_size) }.into_c()
+}
+
+/// The same for providers of ABI 57 and later, which pass file descriptors of the program's, or NULL.
+///
+/// # Safety
+/// As for [`ibv_cmd_get_context`]; `fd_arr` is NULL or readable, with its array.
+pub unsafe extern "C" fn ibv_cmd_get_context_fds<const PABI: u32>(
+    context: *mut verbs_context,
+    cmd: *mut ibv_get_context,
+    cmd_size: usize,
+    fd_arr: *const ibv_fd_arr,
+    resp: *mut ib_uverbs_get_context_resp,
+    resp_size: usize,
+) -> c_int {
+    // SAFETY: the context is initialised; the caller makes the same promises about the buffers and the
+    // array.
+    unsafe {
+        let Some(abi) = ProviderAbi::of_caller::<PABI>(context) else {
+            return Errno(EINVAL).returned();
+        };
+        let context = abi.context(context);
+        get_context(context, cmd, cmd_size, fd_arr, resp, resp_size).into_c()
+    }
 }
 
 /// The ops of a context that the library implements itself, for every provider.
@@ -199,7 +246,7 @@ pub struct LibraryOps {
 }
 
 /// Completes a provider's new context: puts the library's own ops into its public slots, and returns
-/// the public context.
+/// the public context; NULL with errno EINVAL if the library did not initialise it.
 ///
 /// The flow verbs are copied to two more slots, because programs built with libibverbs 1.1.8 call them
 /// there.
@@ -207,7 +254,11 @@ pub struct LibraryOps {
 /// # Safety
 /// `provider` was just returned by a provider's `alloc_context` or `import_context`.
 pub unsafe fn adopt(provider: *mut verbs_context, library: &LibraryOps) -> *mut ibv_context {
-    let context = V34.context(provider);
+    // SAFETY: a provider's context is one that `_verbs_init_and_alloc_context` initialised.
+    let Some(abi) = (unsafe { ProviderAbi::of(provider) }) else {
+        return Errno(EINVAL).null();
+    };
+    let context = abi.context(provider);
     // SAFETY: a provider gets its context from `_verbs_init_and_alloc_context`, which initialised it;
     // no other thread knows it yet.
     unsafe {

@@ -1,4 +1,5 @@
-//! `ibv_cmd_reg_dmabuf_mr` of provider ABI 34, which has two signatures under one name and version.
+//! `ibv_cmd_reg_dmabuf_mr` of provider ABI 34, which has two signatures under one name and version. Providers
+//! of newer ABIs all pass eight arguments, and call `uverbs::cmd::mr` directly.
 //!
 //! rdma-core v54 appended an eighth argument, `driver` (attributes of the provider's own), without a
 //! new symbol version. Providers of v34 to v53 pass seven arguments, so the eighth is an undefined word

@@ -11,7 +11,7 @@
 //!   ([`registry`]). If none accepts the device, the remaining providers are loaded, so a provider
 //!   newer than the table still gets its device.
 //! - What is printed on stderr. A provider whose file dlopen might reject (missing, unreadable,
-//!   truncated, of another machine or provider ABI: [`elf`]) is dlopened at once, for the message.
+//!   truncated, of another machine or provider ABI: [`elf`]) is loaded at once, for the message.
 //!   Errors that only the dynamic linker detects, such as an undefined symbol, are printed when the
 //!   provider is loaded. A driver that matches no device prints nothing.
 //!
@@ -19,26 +19,28 @@
 //! need this: a program that calls them is linked to the provider, which loads it at program start.
 
 pub mod elf;
+pub mod file;
+pub mod search;
 
-use core::{cell::Cell, ffi::CStr};
+use core::ffi::CStr;
 use std::{
     ffi::{CString, OsStr},
-    fs::File,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::{ffi::OsStrExt, fs::FileExt},
-    },
+    os::unix::ffi::OsStrExt,
 };
 
 use libloading::os::unix::{Library, RTLD_NOW};
 
+use self::search::Directories;
 use super::{
-    config, known, matching,
+    abi::V34,
+    config,
+    identify::{self, Refusal, Verdict},
+    known, matching,
     registry::{self, Driver},
 };
 use crate::{
-    discover::{StackPath, SysfsDevice, sysfs::field},
-    env, sys,
+    discover::{SysfsDevice, sysfs::field},
+    env,
 };
 
 /// The directory of the configuration files. IBV_CONFIG_DIR at build time replaces it.
@@ -46,20 +48,6 @@ const CONFIG_DIR: &str = match option_env!("IBV_CONFIG_DIR") {
     Some(dir) => dir,
     None => "/etc/libibverbs.d",
 };
-
-/// The directory of the providers. IBVERBS_PROVIDER_DIR at build time replaces it. If it is empty, the
-/// dynamic linker searches its own path only.
-const PROVIDER_DIR: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
-    Some(dir) => dir,
-    None if cfg!(target_arch = "x86_64") => "/usr/lib/x86_64-linux-gnu/libibverbs",
-    None if cfg!(target_arch = "aarch64") => "/usr/lib/aarch64-linux-gnu/libibverbs",
-    None if cfg!(target_arch = "riscv64") => "/usr/lib/riscv64-linux-gnu/libibverbs",
-    None if cfg!(target_arch = "loongarch64") => "/usr/lib/loongarch64-linux-gnu/libibverbs",
-    None => "/usr/lib/libibverbs",
-};
-
-const SUFFIX: &[u8] = b"-rdmav34.so";
-const ABI: &[u8] = b"IBVERBS_PRIVATE_34";
 
 /// The rank of drivers that register after the configuration was read without being loaded by this
 /// file, for example because the program dlopened their provider.
@@ -104,15 +92,15 @@ impl Providers {
             core::mem::take(&mut self.deferred)
         };
         let needed = needed(&candidates, devices);
-        let mut inspector = first.then(Inspector::new);
+        let mut dirs = None;
         for (provider, needed) in candidates.into_iter().zip(needed) {
-            let mut suspect = || {
-                inspector
-                    .as_mut()
-                    .is_some_and(|inspector| !inspector.would_load(&provider.name))
-            };
-            if needed || suspect() {
-                registry::ranked(provider.rank, LATE, || load(&provider.name));
+            if !needed && !first {
+                self.deferred.push(provider);
+                continue;
+            }
+            let dirs = dirs.get_or_insert_with(Directories::open);
+            if needed || !would_load(dirs, &provider.name) {
+                registry::ranked(provider.rank, LATE, || load(dirs, &provider.name));
             } else {
                 self.deferred.push(provider);
             }
@@ -122,8 +110,10 @@ impl Providers {
     /// Loads all providers that are not loaded yet, and returns the drivers that they registered.
     pub fn load_deferred(&mut self) -> Vec<Driver> {
         let before = registry::count();
+        let mut dirs = None;
         for provider in core::mem::take(&mut self.deferred) {
-            registry::ranked(provider.rank, LATE, || load(&provider.name));
+            let dirs = dirs.get_or_insert_with(Directories::open);
+            registry::ranked(provider.rank, LATE, || load(dirs, &provider.name));
         }
         registry::drivers_since(before)
     }
@@ -200,120 +190,86 @@ fn mark(needed: &mut [bool], providers: &[Configured], test: impl Fn(known::Prov
     }
 }
 
-/// How many bytes of a file are read at first. Most providers' version references lie within them.
-const START: usize = 6144;
-
-/// Examines the files of providers that are not loaded now.
-struct Inspector {
-    dir: Option<OwnedFd>,
-    /// The start of the current file, which contains most of what [`elf`] reads.
-    start: Box<[u8; START]>,
+/// Whether dlopen would accept the file that [`load`] tries first, as far as [`elf`] can tell.
+fn would_load(dirs: &mut Directories, name: &CStr) -> bool {
+    let files = dirs.files(name);
+    files.first().is_some_and(|file| {
+        matches!(
+            dirs.examine(&file.path),
+            Verdict::Supported(_) | Verdict::NoProvider
+        )
+    })
 }
 
-impl Inspector {
-    fn new() -> Self {
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        let dir = sys::open(&cstring(&[PROVIDER_DIR.as_bytes()]), flags).ok();
-        Inspector {
-            dir,
-            start: Box::new([0; START]),
-        }
-    }
-
-    /// Whether dlopen would accept the provider's file, as far as [`elf`] can tell.
-    fn would_load(&mut self, name: &CStr) -> bool {
-        let Some(dir) = &self.dir else { return false };
-        let mut file = StackPath::new()
-            .push(b"lib")
-            .push(name.to_bytes())
-            .push(SUFFIX);
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
-        let fd = file
-            .finish()
-            .and_then(|file| sys::openat(dir.as_raw_fd(), file, flags));
-        fd.is_ok_and(|fd| {
-            let file = File::from(fd);
-            let read = file.read_at(&mut self.start[..], 0).unwrap_or(0);
-            let start = self.start.get(..read).unwrap_or_default();
-            elf::is_provider(
-                &ProviderFile {
-                    file: &file,
-                    start,
-                    chunk: Cell::default(),
-                },
-                ABI,
-            )
-        })
-    }
-}
-
-/// A provider's file, with two parts of it in memory.
-struct ProviderFile<'a> {
-    file: &'a File,
-    start: &'a [u8],
-    /// The bytes read last beyond `start`.
-    chunk: Cell<Chunk>,
-}
-
-/// Some bytes of a file.
-#[derive(Default)]
-struct Chunk {
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
-impl elf::ReadAt for ProviderFile<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-        copy(self.start, offset, buf).or_else(|| {
-            let mut chunk = self.chunk.take();
-            let mut copied = offset
-                .checked_sub(chunk.offset)
-                .and_then(|at| copy(&chunk.bytes, at, buf));
-            if copied.is_none() {
-                chunk.offset = offset;
-                chunk.bytes.resize(4096, 0);
-                let len = self.file.read_at(&mut chunk.bytes, offset).unwrap_or(0);
-                chunk.bytes.truncate(len);
-                copied = copy(&chunk.bytes, 0, buf);
+/// Loads a provider, which is never unloaded; its constructor registers its driver. Its files are tried in
+/// order. Prints a warning on stderr if none can be loaded, with the reason of the last one.
+fn load(dirs: &mut Directories, name: &CStr) {
+    let by_path = name.to_bytes().starts_with(b"/");
+    let mut numbers = Vec::new();
+    let mut failure = None;
+    for file in dirs.files(name) {
+        match load_file(dirs, &file.path) {
+            Ok(()) => return,
+            Err(why) => {
+                if let Reason::Linker(_) = why {
+                    numbers.extend(file.number);
+                }
+                failure = Some((file.path, why));
             }
-            self.chunk.set(chunk);
-            copied
-        })
-    }
-}
-
-/// Fills `buf` from `bytes` at `offset`; `None` if they end before.
-fn copy(bytes: &[u8], offset: u64, buf: &mut [u8]) -> Option<()> {
-    let from = bytes
-        .get(usize::try_from(offset).ok()?..)?
-        .get(..buf.len())?;
-    buf.copy_from_slice(from);
-    Some(())
-}
-
-/// Loads a provider, which is never unloaded; its constructor registers its driver. Prints a warning
-/// on stderr if it cannot be loaded.
-fn load(name: &CStr) {
-    let name = name.to_bytes();
-    let file = if name.starts_with(b"/") {
-        cstring(&[name, SUFFIX])
-    } else {
-        let dir = PROVIDER_DIR.as_bytes();
-        if !dir.is_empty() && dlopen(&cstring(&[dir, b"/lib", name, SUFFIX])).is_ok() {
-            return;
         }
-        cstring(&[b"lib", name, SUFFIX])
-    };
-    if let Err(why) = dlopen(&file) {
-        let why = why.to_string();
-        let file = file.to_bytes();
-        crate::log::print(&[
+    }
+    if by_path || failure.is_some() && numbers.is_empty() {
+        return failed(failure);
+    }
+    if numbers.is_empty() {
+        numbers = search::abi_numbers().collect();
+    }
+    for number in numbers {
+        let file = cstring(&[b"lib", name.to_bytes(), search::suffix(number).as_bytes()]);
+        match dlopen(&file) {
+            Ok(()) => return,
+            Err(why) => failure = Some((file, Reason::Linker(why))),
+        }
+    }
+    failed(failure);
+}
+
+/// Why a provider's file was not loaded.
+enum Reason {
+    Refused(Refusal),
+    Linker(libloading::Error),
+}
+
+/// Loads a file, unless it is known not to fit.
+fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), Reason> {
+    let verdict = dirs.examine(path);
+    if let Verdict::Refused(refusal) = verdict {
+        return Err(Reason::Refused(refusal));
+    }
+    dlopen(path).map_err(Reason::Linker)?;
+    // With providers of ABI 34 alone the log is the C library's.
+    if let Verdict::Supported(abi) = verdict
+        && abi.number != V34.number
+    {
+        let (path, number, releases) = (path.to_string_lossy(), abi.number, abi.releases);
+        log::debug!("loaded {path} (provider ABI {number}, rdma-core {releases})");
+    }
+    Ok(())
+}
+
+/// Prints the warning that a provider was not loaded.
+fn failed(failure: Option<(CString, Reason)>) {
+    let Some((file, why)) = failure else { return };
+    let file = OsStr::from_bytes(file.to_bytes());
+    match why {
+        Reason::Refused(refusal) => identify::warn(file, refusal),
+        Reason::Linker(why) => crate::log::print(&[
             b"Warning: couldn't load driver '",
-            file,
+            file.as_bytes(),
             b"': ",
-            why.as_bytes(),
+            why.to_string().as_bytes(),
             b"\n",
-        ]);
+        ]),
     }
 }
 
@@ -388,9 +344,9 @@ mod tests {
 
     #[test]
     fn a_missing_provider_would_not_load() {
-        let mut inspector = Inspector::new();
-        assert!(!inspector.would_load(c"no-such-provider"));
-        assert!(!inspector.would_load(c""));
-        assert!(!inspector.would_load(c"/../"));
+        let mut dirs = Directories::open();
+        assert!(!would_load(&mut dirs, c"no-such-provider"));
+        assert!(!would_load(&mut dirs, c""));
+        assert!(!would_load(&mut dirs, c"/../"));
     }
 }

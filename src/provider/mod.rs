@@ -7,6 +7,8 @@ pub mod config;
 pub mod context;
 pub mod device;
 pub mod dmabuf;
+#[cfg_attr(feature = "static", path = "identify_static.rs")]
+pub mod identify;
 #[cfg(not(feature = "static"))]
 pub mod known;
 #[cfg_attr(feature = "static", path = "load_static.rs")]

@@ -13,7 +13,10 @@ use core::{
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
-use super::{abi::ProviderAbi, context::private};
+use super::{
+    abi::{ProviderAbi, V34},
+    context::private,
+};
 use crate::uverbs::{cmd::only, state::extended};
 
 /// The ops of a context.
@@ -341,20 +344,43 @@ pub unsafe fn set_all(context: *mut ibv_context, table: &verbs_context_ops) {
     unsafe { set_ops(context, ptr::from_ref(table).cast(), 0..OPS) }
 }
 
-/// Sets the ops of a provider of ABI 34; a NULL in its table leaves the op unchanged.
+/// Copies the ops of the public slots that newer layouts have in front of ABI 34's to these slots.
+///
+/// # Safety
+/// `context` is initialised with this layout, and no other thread uses its ops during the call.
+pub unsafe fn set_front_slots(context: *mut ibv_context, abi: &ProviderAbi) {
+    for (at, op) in abi.front_slots() {
+        // SAFETY: the context's structure has the layout's size, so it has the slots; `ops` consists of
+        // OPS function pointers, and `op` is the index of one.
+        unsafe {
+            let own = (&raw const (*private_mut(context)).ops).cast::<*const c_void>();
+            *context.byte_offset(at).cast::<*const c_void>() = *own.add(op);
+        }
+    }
+}
+
+/// Sets the ops of a provider of ABI `PABI`; a NULL in its table leaves the op unchanged. Does nothing if
+/// the library did not initialise the context for that ABI.
 ///
 /// # Safety
 /// `vctx` is the provider's context, initialised by the library, and no other thread uses its ops during
-/// the call; `ops` is a table of ABI 34.
-pub unsafe extern "C" fn verbs_set_ops(vctx: *mut verbs_context, ops: *const c_void) {
-    let abi: &ProviderAbi = &super::abi::V34;
-    // SAFETY: the context is initialised, and `ops` has the slots of ABI 34, as the caller promises.
+/// the call; `ops` is a table of that ABI.
+pub unsafe extern "C" fn verbs_set_ops<const PABI: u32>(
+    vctx: *mut verbs_context,
+    ops: *const c_void,
+) {
+    // SAFETY: the library initialised the context, as the caller promises.
+    let Some(abi) = (unsafe { ProviderAbi::of_caller::<PABI>(vctx) }) else {
+        return;
+    };
+    let context = abi.context(vctx);
+    // SAFETY: the context is initialised, and `ops` has the slots of its ABI, as the caller promises.
     unsafe {
-        set_ops(
-            abi.context(vctx),
-            ops.cast(),
-            abi.slots.iter().map(|slot| *slot as usize),
-        )
+        let slots = abi.slots.iter().map(|slot| *slot as usize);
+        set_ops(context, ops.cast(), slots);
+        if PABI != V34.number {
+            set_front_slots(context, abi);
+        }
     }
 }
 

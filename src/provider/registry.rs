@@ -8,6 +8,9 @@ use core::ffi::CStr;
 
 use ibverbs_abi::verbs_device_ops;
 
+#[cfg(test)]
+use super::abi::V34;
+use super::{abi::ProviderAbi, identify};
 use crate::memory::lock::ForkLock;
 
 /// A registered driver.
@@ -15,6 +18,8 @@ use crate::memory::lock::ForkLock;
 pub struct Driver {
     /// The provider's table. It stays valid, because providers are never unloaded.
     pub ops: &'static verbs_device_ops,
+    /// The layout of its provider.
+    pub abi: &'static ProviderAbi,
     /// The driver's place in the order: see [`ranked`].
     rank: u32,
     /// How many drivers had registered before this one.
@@ -32,6 +37,7 @@ impl Driver {
     pub fn new(ops: &'static verbs_device_ops) -> Self {
         Driver {
             ops,
+            abi: &V34,
             rank: 0,
             serial: 0,
         }
@@ -73,22 +79,49 @@ pub fn after_fork() {
     REGISTRY.after_fork();
 }
 
-/// Registers a provider's driver. NULL is ignored. Any thread may call it.
+/// Registers the driver of a provider of ABI `PABI`. NULL is ignored. So is, with a warning on stderr, a
+/// provider whose layout cannot be told ([`identify`]). Any thread may call it.
 ///
 /// # Safety
 /// `ops` and all that it points to stay valid and unchanged as long as the library is loaded.
-pub unsafe extern "C" fn verbs_register_driver_34(ops: *const verbs_device_ops) {
+pub unsafe extern "C" fn verbs_register_driver<const PABI: u32>(ops: *const verbs_device_ops) {
     // SAFETY: `ops` is NULL or a table that stays valid, as the caller promises.
-    if let Some(ops) = unsafe { ops.as_ref() } {
-        while_locked(|registry| insert(&mut registry.drivers, ops, registry.rank));
-    }
+    let Some(ops) = (unsafe { ops.as_ref() }) else {
+        return;
+    };
+    // SAFETY: `ops` lies in the calling provider, which is loaded.
+    let Some(abi) = (unsafe { identify::of_caller::<PABI>(ops) }) else {
+        return;
+    };
+    while_locked(|registry| insert(&mut registry.drivers, ops, abi, registry.rank));
+}
+
+/// The layout of the provider that registered `ops`; `None` if none did.
+pub fn abi_of(ops: *const verbs_device_ops) -> Option<&'static ProviderAbi> {
+    while_locked(|registry| {
+        let mut drivers = registry.drivers.iter();
+        drivers
+            .find(|driver| core::ptr::eq(driver.ops, ops))
+            .map(|driver| driver.abi)
+    })
 }
 
 /// Inserts a driver after all drivers of the same or a lower rank.
-fn insert(drivers: &mut Vec<Driver>, ops: &'static verbs_device_ops, rank: u32) {
+fn insert(
+    drivers: &mut Vec<Driver>,
+    ops: &'static verbs_device_ops,
+    abi: &'static ProviderAbi,
+    rank: u32,
+) {
     let serial = drivers.len();
     let at = drivers.partition_point(|driver| driver.rank <= rank);
-    drivers.insert(at, Driver { ops, rank, serial });
+    let driver = Driver {
+        ops,
+        abi,
+        rank,
+        serial,
+    };
+    drivers.insert(at, driver);
 }
 
 /// Runs `load`. Drivers that register during it get the rank `rank`, drivers that register later get
@@ -152,7 +185,7 @@ mod tests {
             (c"second", 2),
             (c"third'", 3),
         ] {
-            insert(&mut drivers, ops(name), rank);
+            insert(&mut drivers, ops(name), &V34, rank);
         }
         let names: Vec<_> = drivers.iter().map(Driver::name).collect();
         assert_eq!(names, [c"early", c"second", c"third", c"third'", c"late"]);
@@ -168,12 +201,12 @@ mod tests {
     fn registering_null_or_a_nameless_driver_is_harmless() {
         let before = count();
         // SAFETY: NULL is allowed.
-        unsafe { verbs_register_driver_34(core::ptr::null()) };
+        unsafe { verbs_register_driver::<34>(core::ptr::null()) };
         assert_eq!(count(), before);
         let mut drivers = Vec::new();
         let mut nameless = *ops(c"x");
         nameless.name = core::ptr::null();
-        insert(&mut drivers, Box::leak(Box::new(nameless)), 0);
+        insert(&mut drivers, Box::leak(Box::new(nameless)), &V34, 0);
         assert_eq!(drivers[0].name(), c"(null)");
     }
 }

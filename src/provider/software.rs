@@ -22,10 +22,10 @@ use crate::{env, log};
 
 /// The library's functions that a software device calls.
 static CORE: verbs_software_core = verbs_software_core {
-    init_and_alloc_context: _verbs_init_and_alloc_context,
+    init_and_alloc_context: _verbs_init_and_alloc_context::<34>,
     default_ops: ops::software_defaults(),
     set_ops,
-    uninit_context: verbs_uninit_context,
+    uninit_context: verbs_uninit_context::<34>,
 };
 
 /// The `verbs_device_ops` of all software devices, by which [`of_device`] recognises them; NULL until

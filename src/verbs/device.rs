@@ -323,6 +323,9 @@ unsafe fn finish(
     // SAFETY: `_verbs_init_and_alloc_context` initialised the context, and no other thread knows it.
     unsafe {
         let context = adopt(context, &LIBRARY);
+        if context.is_null() {
+            return ptr::null_mut();
+        }
         if imported {
             state(context).imported.store(true, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
-//! Predicts from a few hundred bytes of a provider's file whether dlopen would accept it.
+//! Reads from a few hundred bytes of a provider's file whether dlopen would accept it, and which provider
+//! ABI it imports.
 //!
-//! This costs a small part of a dlopen and checks less. When the answer is "no" or unknown, the caller
+//! This costs a small part of a dlopen and checks less. When the file cannot be understood, the caller
 //! calls dlopen, which decides. Format: System V ABI, "ELF Header" and "Program Header"; Linux Standard
 //! Base, "Symbol Versioning".
 
@@ -17,11 +18,14 @@ const DYNAMIC_LEN: usize = 16;
 /// Limits of the dynamic entries, of the needed libraries and of their versions. No provider has nearly
 /// as many; a file with more is left to dlopen.
 const ENTRIES_MAX: u64 = 1024;
+/// The limit of the string table, in bytes. That of libmlx5 has 20 KB.
+const STRINGS_MAX: u64 = 1 << 20;
 
 const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 const DT_STRTAB: u64 = 5;
+const DT_STRSZ: u64 = 10;
 const DT_VERNEED: u64 = 0x6fff_fffe;
 const DT_VERNEEDNUM: u64 = 0x6fff_ffff;
 const DT_FLAGS_1: u64 = 0x6fff_fffb;
@@ -55,14 +59,43 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     0 // Unknown machine: no file passes, so each is dlopened.
 };
 
-/// Whether the file is a complete shared object for this machine that needs no provider ABI of
-/// libibverbs other than `abi`, for example `IBVERBS_PRIVATE_34`. False also if that is unknown.
-pub fn is_provider(file: &impl ReadAt, abi: &[u8]) -> bool {
-    check(file, abi).unwrap_or(false)
+/// What a complete shared object for this machine imports from libibverbs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Imports {
+    /// The provider ABI that it was built for.
+    pub abi: Abi,
+    /// The file offset and the length in bytes of the table with all names that the file imports and
+    /// exports.
+    strings: (u64, u64),
 }
 
-/// [`is_provider`], with `None` for a file that cannot be understood.
-fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
+/// The version nodes IBVERBS_PRIVATE_* that a file needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abi {
+    /// None: the file is no provider, or its libibverbs had no symbol versions.
+    None,
+    /// The one of this number.
+    One(u32),
+    /// More than one.
+    Several,
+}
+
+impl Imports {
+    /// Whether one of `names`, of symbols or symbol versions, is among those that the file imports and
+    /// exports. False if the names cannot be read.
+    pub fn mention(&self, file: &impl ReadAt, names: &[&[u8]]) -> bool {
+        let (at, len) = self.strings;
+        let mut table = vec![0; len.min(STRINGS_MAX) as usize];
+        // Tables share the ends of names, so a name may begin within a longer one.
+        file.read_at(at, &mut table).is_some()
+            && table
+                .split(|&c| c == 0)
+                .any(|string| names.iter().any(|name| string.ends_with(name)))
+    }
+}
+
+/// What the file imports; `None` if it is no complete shared object for this machine, or is not understood.
+pub fn imports(file: &impl ReadAt) -> Option<Imports> {
     let mut header = [0; HEADER_LEN];
     file.read_at(0, &mut header)?;
     let matches = header.starts_with(&IDENT)
@@ -94,7 +127,7 @@ fn check(file: &impl ReadAt, abi: &[u8]) -> Option<bool> {
             _ => {}
         }
     }
-    needs_only(file, &segments, end, abi)
+    needed(file, &segments, end)
 }
 
 #[derive(Default)]
@@ -126,6 +159,8 @@ impl Segments {
 struct Dynamic {
     /// File offset of the string table.
     strings: Option<u64>,
+    /// The length of the string table.
+    strings_len: u64,
     /// File offset of the first needed library's entry.
     needs: Option<u64>,
     /// How many libraries are needed in some version.
@@ -146,6 +181,7 @@ fn dynamic(file: &impl ReadAt, segments: &Segments) -> Option<Dynamic> {
         match u64_at(&entry, 0)? {
             0 => break,
             DT_STRTAB => dynamic.strings = segments.offset(value),
+            DT_STRSZ => dynamic.strings_len = value,
             DT_VERNEED => dynamic.needs = segments.offset(value),
             DT_VERNEEDNUM => dynamic.need_count = value,
             DT_FLAGS_1 if value & DF_1_PIE != 0 => return None,
@@ -155,14 +191,15 @@ fn dynamic(file: &impl ReadAt, segments: &Segments) -> Option<Dynamic> {
     Some(dynamic)
 }
 
-/// Whether none of the symbol versions that the file needs (DT_VERNEED) is a provider ABI other than
-/// `abi`. `end` is the file offset at which its last segment ends.
-fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> Option<bool> {
+/// The provider ABIs among the symbol versions that the file needs (DT_VERNEED). `end` is the file offset
+/// at which its last segment ends.
+fn needed(file: &impl ReadAt, segments: &Segments, end: u64) -> Option<Imports> {
     let dynamic = dynamic(file, segments)?;
     // A file without the last byte of its last segment is truncated. That byte is usually near the
     // dynamic section, so the chunk that was just read often contains it.
     file.read_at(end.checked_sub(1)?, &mut [0])?;
     let (strings, mut at) = (dynamic.strings?, dynamic.needs?);
+    let mut abi = Abi::None;
     let mut versions = 0;
     for _ in 0..dynamic.need_count.min(ENTRIES_MAX) {
         let mut need = [0; 16];
@@ -179,14 +216,28 @@ fn needs_only(file: &impl ReadAt, segments: &Segments, end: u64, abi: &[u8]) -> 
             let name_at = strings.checked_add(u32_at(&version, 8)?.into())?;
             file.read_at(name_at, &mut name)?;
             let name = name.split(|&c| c == 0).next()?;
-            if name.starts_with(b"IBVERBS_PRIVATE_") && name != abi {
-                return Some(false);
+            if let Some(number) = name.strip_prefix(b"IBVERBS_PRIVATE_") {
+                abi = abi.and(core::str::from_utf8(number).ok()?.parse().ok()?);
             }
             version_at = version_at.checked_add(u32_at(&version, 12)?.into())?;
         }
         at = at.checked_add(u32_at(&need, 12)?.into())?;
     }
-    Some(true)
+    Some(Imports {
+        abi,
+        strings: (strings, dynamic.strings_len),
+    })
+}
+
+impl Abi {
+    /// With the node of the number `number` besides.
+    fn and(self, number: u32) -> Self {
+        match self {
+            Abi::None => Abi::One(number),
+            Abi::One(same) if same == number => self,
+            _ => Abi::Several,
+        }
+    }
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
@@ -213,34 +264,44 @@ mod tests {
         }
     }
 
-    const ABI: &[u8] = b"IBVERBS_PRIVATE_34";
-
     fn installed() -> Vec<Vec<u8>> {
-        let dir = std::fs::read_dir(super::super::PROVIDER_DIR)
+        let dir = std::fs::read_dir("/usr/lib/x86_64-linux-gnu/libibverbs")
             .into_iter()
             .flatten();
         dir.map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
             .collect()
     }
 
+    fn abi(file: &Vec<u8>) -> Option<Abi> {
+        imports(file).map(|imports| imports.abi)
+    }
+
     #[test]
-    fn the_distributions_providers_pass() {
+    fn the_distributions_providers_are_understood() {
         for provider in installed() {
-            assert!(is_provider(&provider, ABI));
-            assert!(!is_provider(&provider, b"IBVERBS_PRIVATE_57"));
+            assert_eq!(abi(&provider), Some(Abi::One(34)));
+            let imports = imports(&provider).unwrap();
+            assert!(imports.mention(&provider, &[b"no such name", b"verbs_set_ops"]));
+            assert!(!imports.mention(&provider, &[b"verbs_set_op", b"no such name"]));
         }
     }
 
     #[test]
-    fn other_files_do_not() {
-        assert!(!is_provider(&vec![], ABI));
-        assert!(!is_provider(&b"#!/bin/sh\n".repeat(100), ABI));
+    fn several_abis_are_told_apart_from_one() {
+        assert_eq!(Abi::None.and(34).and(34), Abi::One(34));
+        assert_eq!(Abi::None.and(34).and(57).and(34), Abi::Several);
+    }
+
+    #[test]
+    fn other_files_are_not() {
+        assert_eq!(abi(&vec![]), None);
+        assert_eq!(abi(&b"#!/bin/sh\n".repeat(100)), None);
         let myself = std::fs::read("/proc/self/exe").unwrap();
-        assert!(!is_provider(&myself, ABI), "a program");
-        assert!(!is_provider(&myself[..100].to_vec(), ABI));
+        assert_eq!(abi(&myself), None, "a program");
+        assert_eq!(abi(&myself[..100].to_vec()), None);
         for mut provider in installed().into_iter().take(1) {
             provider.truncate(provider.len() / 2);
-            assert!(!is_provider(&provider, ABI), "cut in half");
+            assert_eq!(abi(&provider), None, "cut in half");
         }
         for provider in installed().into_iter().take(1) {
             for (at, what) in [
@@ -251,7 +312,7 @@ mod tests {
             ] {
                 let mut other = provider.clone();
                 other[at] ^= 3;
-                assert!(!is_provider(&other, ABI), "{what}");
+                assert_eq!(abi(&other), None, "{what}");
             }
         }
     }
@@ -263,7 +324,9 @@ mod tests {
                 let len = provider.len();
                 provider[at % len] = to;
                 provider.truncate(len - cut % len);
-                is_provider(&provider, ABI);
+                if let Some(imports) = imports(&provider) {
+                    imports.mention(&provider, &[b"x"]);
+                }
             }
         }
     }

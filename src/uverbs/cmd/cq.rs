@@ -18,6 +18,8 @@ use crate::uverbs::{
 
 /// The attributes of a CQ's creation: eight of the library's, two for the provider's UHW data.
 const ROOM: usize = 10;
+/// The same, with three that describe the provider's memory and with attributes of the provider's own.
+const PROVIDER_ROOM: usize = ROOM + 3 + LINK_ROOM;
 
 /// What to create a CQ from.
 struct CqAttr {
@@ -26,6 +28,63 @@ struct CqAttr {
     comp_vector: u32,
     /// IB_UVERBS_CQ_FLAGS_*
     flags: u32,
+    memory: CqMemory,
+}
+
+/// Memory that the provider has allocated for the queue.
+#[derive(Clone, Copy)]
+enum CqMemory {
+    /// None: the kernel's driver has it, or knows it from the provider's own data.
+    Driver,
+    /// At an address of the process.
+    Address { at: u64, length: u64 },
+    /// A part of a dma-buf.
+    DmaBuf { fd: c_int, offset: u64, length: u64 },
+}
+
+impl CqMemory {
+    /// What `cmd_flags` (CREATE_CQ_CMD_FLAGS_*) say that `attr` describes. EINVAL if `attr` is null then.
+    ///
+    /// # Safety
+    /// `attr` is null, or has the member that the flags name.
+    unsafe fn of(attr: *const verbs_create_cq_prov_attr, cmd_flags: u32) -> Result<Self, Errno> {
+        const BY_FLAGS: u32 = CREATE_CQ_CMD_FLAGS_WITH_MEM_VA | CREATE_CQ_CMD_FLAGS_WITH_MEM_DMABUF;
+        if cmd_flags & BY_FLAGS == 0 {
+            return Ok(CqMemory::Driver);
+        }
+        // SAFETY: `attr` is null or live.
+        let Some(attr) = (unsafe { attr.as_ref() }) else {
+            return Errno(EINVAL).fail();
+        };
+        let length = attr.buffer.length;
+        // SAFETY: the flags say which member of the union is set.
+        Ok(unsafe {
+            if cmd_flags & CREATE_CQ_CMD_FLAGS_WITH_MEM_VA != 0 {
+                let at = attr.buffer.u.ptr as u64;
+                CqMemory::Address { at, length }
+            } else {
+                let (fd, offset) = (attr.buffer.u.dmabuf.fd, attr.buffer.u.dmabuf.offset);
+                CqMemory::DmaBuf { fd, offset, length }
+            }
+        })
+    }
+
+    /// Adds the attributes of the memory. Only the ioctl has them.
+    #[inline(always)]
+    fn add<const N: usize>(self, cmd: &mut Command<N>) {
+        match self {
+            CqMemory::Driver => {}
+            CqMemory::Address { at, length } => {
+                cmd.u64(UVERBS_ATTR_CREATE_CQ_BUFFER_VA, at);
+                cmd.u64(UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, length);
+            }
+            CqMemory::DmaBuf { fd, offset, length } => {
+                cmd.fd(UVERBS_ATTR_CREATE_CQ_BUFFER_FD, fd);
+                cmd.u64(UVERBS_ATTR_CREATE_CQ_BUFFER_OFFSET, offset);
+                cmd.u64(UVERBS_ATTR_CREATE_CQ_BUFFER_LENGTH, length);
+            }
+        }
+    }
 }
 
 impl CqAttr {
@@ -51,6 +110,7 @@ impl CqAttr {
             channel: wanted.channel,
             comp_vector: wanted.comp_vector,
             flags,
+            memory: CqMemory::Driver,
         })
     }
 
@@ -83,7 +143,7 @@ unsafe fn create<const N: usize>(
     unsafe {
         let needs = Needs {
             ex: attr.flags != 0 && !ignorable,
-            ioctl: state(context).is_imported(),
+            ioctl: state(context).is_imported() || !matches!(attr.memory, CqMemory::Driver),
         };
         let route = if state(context).may_ioctl(Op::CreateCq) {
             by_ioctl::<N>(context, attr, cq, uhw, needs, driver)
@@ -124,9 +184,15 @@ unsafe fn by_ioctl<const N: usize>(
     let async_fd = cmd.fd(UVERBS_ATTR_CREATE_CQ_EVENT_FD, unsafe {
         (*context).async_fd
     });
-    if !needs.ioctl {
+    let imported = match attr.memory {
+        CqMemory::Driver => needs.ioctl,
+        // SAFETY: `context` is open.
+        _ => unsafe { state(context) }.is_imported(),
+    };
+    if !imported {
         cmd.optional(async_fd);
     }
+    attr.memory.add(&mut cmd);
     if attr.flags != 0 {
         cmd.u32(UVERBS_ATTR_CREATE_CQ_FLAGS, attr.flags);
     }
@@ -222,6 +288,7 @@ pub unsafe extern "C" fn ibv_cmd_create_cq(
         channel,
         comp_vector: comp_vector as u32,
         flags: 0,
+        memory: CqMemory::Driver,
     };
     // SAFETY: `context` is open; `cq`, `channel`, `cmd` and `resp` are live.
     to_c(|| unsafe { create::<ROOM>(context, &attr, &mut *cq, &uhw, 0, null_mut()) })
@@ -272,6 +339,68 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex2(
     to_c(|| unsafe {
         let attr = CqAttr::extended(&*cq_attr)?;
         create::<LINKED_ROOM>(context, &attr, &mut (*cq).u.cq, &uhw, cmd_flags, driver)
+    })
+}
+
+/// As [`ibv_cmd_create_cq_ex`] with memory that the provider has allocated: that function in provider ABI 59
+/// and later. EINVAL if `cmd_flags` name memory and `prov_attr` is null.
+///
+/// # Safety
+/// As the module [`cmd`](super) says; `prov_attr` is null or live.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex_memory(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    prov_attr: *const verbs_create_cq_prov_attr,
+    cq: *mut verbs_cq,
+    cmd: *mut ibv_create_cq_ex,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+) -> c_int {
+    // SAFETY: the caller makes the same promises; there is no chain.
+    unsafe {
+        ibv_cmd_create_cq_ex2_memory(
+            context,
+            cq_attr,
+            prov_attr,
+            cq,
+            cmd,
+            cmd_size,
+            resp,
+            resp_size,
+            cmd_flags,
+            null_mut(),
+        )
+    }
+}
+
+/// As [`ibv_cmd_create_cq_ex_memory`] with attributes of the provider's own: `ibv_cmd_create_cq_ex2` in
+/// provider ABI 59 and later.
+///
+/// # Safety
+/// As the module [`cmd`](super) says; `prov_attr` is null or live.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
+pub unsafe extern "C" fn ibv_cmd_create_cq_ex2_memory(
+    context: *mut ibv_context,
+    cq_attr: *const ibv_cq_init_attr_ex,
+    prov_attr: *const verbs_create_cq_prov_attr,
+    cq: *mut verbs_cq,
+    cmd: *mut ibv_create_cq_ex,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_cq_resp,
+    resp_size: usize,
+    cmd_flags: u32,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
+    // SAFETY: `context` is open; `cq_attr` and its channel, `prov_attr`, `cq`, `cmd`, `resp` and `driver`
+    // are live.
+    to_c(|| unsafe {
+        let mut attr = CqAttr::extended(&*cq_attr)?;
+        attr.memory = CqMemory::of(prov_attr, cmd_flags)?;
+        create::<PROVIDER_ROOM>(context, &attr, &mut (*cq).u.cq, &uhw, cmd_flags, driver)
     })
 }
 

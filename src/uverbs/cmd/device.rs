@@ -38,21 +38,23 @@ pub unsafe fn core_support<'a>(context: *mut ibv_context) -> &'a AtomicU64 {
 }
 
 /// Announces a new context to the kernel and stores what the kernel reports of the device: through ioctl or
-/// write, whichever the kernel supports.
+/// write, whichever the kernel supports. `fds` are descriptors that the provider passes to its driver; write
+/// cannot carry them, and leaves them out.
 ///
 /// # Safety
-/// As the module [`cmd`](super) says; `context` is initialised.
+/// As the module [`cmd`](super) says; `context` is initialised, `fds` is null or live, with its array.
 pub unsafe fn get_context(
     context: *mut ibv_context,
     cmd: *mut ibv_get_context,
     cmd_size: usize,
+    fds: *const ibv_fd_arr,
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
 ) -> Result<(), Errno> {
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
-    // SAFETY: `context` is initialised, `cmd` and `resp` are live.
+    // SAFETY: `context` is initialised, `cmd`, `resp` and `fds` are live.
     unsafe {
-        match get_context_by_ioctl(context, &uhw)? {
+        match get_context_by_ioctl(context, &uhw, fds)? {
             Fallback::Done => Ok(()),
             _ => get_context_by_write(context, &uhw),
         }
@@ -60,15 +62,24 @@ pub unsafe fn get_context(
 }
 
 /// # Safety
-/// `context` is initialised, and the provider's buffers in `uhw` are live.
-unsafe fn get_context_by_ioctl(context: *mut ibv_context, uhw: &Uhw) -> Result<Fallback, Errno> {
+/// `context` is initialised, the provider's buffers in `uhw` are live, `fds` is null or live, with its array.
+unsafe fn get_context_by_ioctl(
+    context: *mut ibv_context,
+    uhw: &Uhw,
+    fds: *const ibv_fd_arr,
+) -> Result<Fallback, Errno> {
     const NUM_COMP_VECTORS: u32 = UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS;
     let (mut num_comp_vectors, mut core_support) = (0u32, 0u64);
-    let mut cmd = Command::<4>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
+    let mut cmd = Command::<5>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT);
     cmd.output(NUM_COMP_VECTORS, &raw mut num_comp_vectors);
     cmd.output(UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &raw mut core_support);
-    // SAFETY: `context` is initialised, the provider's buffers are live, the outputs are locals.
+    // SAFETY: `context` is initialised, the provider's buffers and descriptors are live, the outputs are
+    // locals.
     unsafe {
+        if let Some(fds) = fds.as_ref() {
+            let len = size_of::<c_int>() * fds.count as usize;
+            cmd.input(UVERBS_ATTR_GET_CONTEXT_FD_ARR, fds.arr.cast(), len);
+        }
         cmd.uhw(uhw);
         let route = fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd);
         if route == Ok(Fallback::Done) {

@@ -46,6 +46,25 @@ pub unsafe extern "C" fn ibv_cmd_free_dm(dm: *mut verbs_dm) -> c_int {
     to_c(|| unsafe { destroy::by_ioctl_only((*dm).dm.context, METHOD, ID, (*dm).handle) })
 }
 
+/// Returns a new file descriptor of a dma-buf for the pages that the device maps at `offset` in its command
+/// file, or -1 with errno set.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe extern "C" fn ibv_cmd_export_dmabuf_fd(
+    context: *mut ibv_context,
+    offset: libc::off_t,
+) -> c_int {
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_DMABUF, UVERBS_METHOD_DMABUF_ALLOC);
+    let fd = cmd.new_object(UVERBS_ATTR_ALLOC_DMABUF_HANDLE);
+    cmd.u64(UVERBS_ATTR_ALLOC_DMABUF_PGOFF, offset as u64);
+    // SAFETY: `context` is open, and the command has no pointers.
+    match unsafe { cmd.execute(context) } {
+        Ok(()) => cmd.created(fd) as c_int,
+        Err(errno) => errno.minus_one(),
+    }
+}
+
 /// Registers device memory. It has no address in the program, so EINVAL unless the region is zero-based.
 ///
 /// # Safety

@@ -16,11 +16,13 @@ use libc::c_int;
 
 pub mod ah;
 pub mod comp_channel;
+pub mod comp_cntr;
 pub mod counters;
 pub mod cq;
 mod destroy;
 pub mod device;
 pub mod dm;
+pub mod dmah;
 pub mod flow;
 pub mod flow_action;
 pub mod flow_spec;

@@ -1,12 +1,19 @@
 //! Memory regions.
 
-use core::ptr::null_mut;
+use core::{mem::MaybeUninit, ptr::null_mut};
 
 use ibverbs_abi::*;
-use libc::{EINVAL, c_int, c_void};
+use libc::{EINVAL, EOPNOTSUPP, c_int, c_void};
 
 use super::{destroy::Destroy, to_c};
-use crate::uverbs::{ioctl::Command, linked, state::Op, uhw::Buffer, write};
+use crate::uverbs::{
+    fallback::{self, Fallback, Needs},
+    ioctl::Command,
+    linked,
+    state::Op,
+    uhw::Buffer,
+    write,
+};
 
 /// How many attributes a provider may add to one command.
 pub(super) const LINK_ROOM: usize = 24;
@@ -58,6 +65,118 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr(
         vmr.access = access;
         Ok(())
     })
+}
+
+/// What `ibv_mr_init_attr` asks to register.
+enum Source {
+    Address(*mut c_void),
+    DmaBuf { fd: c_int, offset: u64 },
+}
+
+impl Source {
+    /// The source and the I/O virtual address. EINVAL for a combination of attributes that is not allowed.
+    fn of(attr: &ibv_mr_init_attr) -> Result<(Self, u64), Errno> {
+        let has = |bit: u32| attr.comp_mask & u64::from(bit) != 0;
+        let iova = has(IBV_REG_MR_MASK_IOVA).then_some(attr.iova);
+        let (addr, offset) = (has(IBV_REG_MR_MASK_ADDR), has(IBV_REG_MR_MASK_FD_OFFSET));
+        if has(IBV_REG_MR_MASK_FD) {
+            let iova = iova.filter(|_| offset && !addr).ok_or(Errno(EINVAL))?;
+            let (fd, offset) = (attr.fd, attr.fd_offset);
+            return Ok((Source::DmaBuf { fd, offset }, iova));
+        }
+        let whole_space =
+            attr.access as u32 & IBV_ACCESS_ON_DEMAND != 0 && attr.length == usize::MAX;
+        if offset || !addr || whole_space && !attr.addr.is_null() {
+            return Err(Errno(EINVAL));
+        }
+        Ok((Source::Address(attr.addr), iova.unwrap_or(attr.addr as u64)))
+    }
+}
+
+/// Registers memory or a part of a dma-buf, as `attr` says. A kernel without the ioctl registers memory
+/// by the legacy command; there, EOPNOTSUPP for a dma-buf or a DMA handle.
+///
+/// # Safety
+/// `pd`, `vmr` and `attr` are live, and so is the DMA handle that `attr` names.
+pub unsafe extern "C" fn ibv_cmd_reg_mr_ex(
+    pd: *mut ibv_pd,
+    vmr: *mut verbs_mr,
+    attr: *mut ibv_mr_init_attr,
+) -> c_int {
+    to_c(|| {
+        // SAFETY: `pd`, `vmr` and `attr` are live.
+        let (pd, vmr, attr) = unsafe { (&mut *pd, &mut *vmr, &*attr) };
+        let (source, iova) = Source::of(attr).or_else(Errno::fail)?;
+        let dmah = (attr.comp_mask & u64::from(IBV_REG_MR_MASK_DMAH) != 0).then_some(attr.dmah);
+        let (mut lkey, mut rkey) = (0u32, 0u32);
+        let mut cmd = Command::<11>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_MR);
+        match source {
+            Source::DmaBuf { fd, offset } => {
+                cmd.u64(UVERBS_ATTR_REG_MR_FD_OFFSET, offset);
+                cmd.fd(UVERBS_ATTR_REG_MR_FD, fd);
+            }
+            Source::Address(addr) => cmd.u64(UVERBS_ATTR_REG_MR_ADDR, addr as u64),
+        }
+        cmd.u64(UVERBS_ATTR_REG_MR_IOVA, iova);
+        let handle = cmd.new_object(UVERBS_ATTR_REG_MR_HANDLE);
+        cmd.output(UVERBS_ATTR_REG_MR_RESP_LKEY, &raw mut lkey);
+        cmd.output(UVERBS_ATTR_REG_MR_RESP_RKEY, &raw mut rkey);
+        cmd.object(UVERBS_ATTR_REG_MR_PD_HANDLE, pd.handle);
+        cmd.u64(UVERBS_ATTR_REG_MR_LENGTH, attr.length as u64);
+        cmd.u32(UVERBS_ATTR_REG_MR_ACCESS_FLAGS, attr.access as u32);
+        if let Some(dmah) = dmah {
+            // SAFETY: the mask names the handle, which is live and the start of a verbs_dmah.
+            let handle = unsafe { (*dmah.cast::<verbs_dmah>()).handle };
+            cmd.object(UVERBS_ATTR_REG_MR_DMA_HANDLE, handle);
+        }
+        // SAFETY: the PD's context is open, and the keys are locals.
+        let route =
+            unsafe { fallback::execute(pd.context, Op::RegMrEx, Needs::default(), &mut cmd)? };
+        vmr.mr_type = match (route, source) {
+            (Fallback::Done, Source::DmaBuf { .. }) => IBV_MR_TYPE_DMABUF_MR,
+            (Fallback::Done, Source::Address(_)) => IBV_MR_TYPE_MR,
+            // SAFETY: the PD and the region are live.
+            (_, Source::Address(addr)) if dmah.is_none() => unsafe {
+                return reg_mr_by_write(pd, addr, attr.length, iova, attr.access, vmr);
+            },
+            _ => return Errno(EOPNOTSUPP).fail(),
+        };
+        vmr.ibv_mr.handle = cmd.created(handle);
+        vmr.ibv_mr.context = pd.context;
+        vmr.ibv_mr.lkey = lkey;
+        vmr.ibv_mr.rkey = rkey;
+        vmr.access = attr.access;
+        Ok(())
+    })
+}
+
+/// Registers memory by the legacy command, without data of the provider's.
+///
+/// # Safety
+/// `pd` is live, its context open.
+unsafe fn reg_mr_by_write(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+    vmr: *mut verbs_mr,
+) -> Result<(), Errno> {
+    let mut request = MaybeUninit::<ibv_reg_mr>::uninit();
+    let mut response = MaybeUninit::<ib_uverbs_reg_mr_resp>::uninit();
+    let (cmd, cmd_size) = (request.as_mut_ptr(), size_of::<ibv_reg_mr>());
+    let (resp, resp_size) = (response.as_mut_ptr(), size_of::<ib_uverbs_reg_mr_resp>());
+    // SAFETY: the PD is live, and both buffers are locals of the sizes given.
+    let error = unsafe {
+        ibv_cmd_reg_mr(
+            pd, addr, length, iova, access, vmr, cmd, cmd_size, resp, resp_size,
+        )
+    };
+    if error != 0 {
+        Err(Errno(error))
+    } else {
+        Ok(())
+    }
 }
 
 /// Changes what `flags` (IBV_REREG_MR_CHANGE_*) name of a memory region.

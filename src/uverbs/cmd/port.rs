@@ -23,7 +23,7 @@ use crate::uverbs::{
 pub const PORT_ATTR_V34: usize = offset_of!(ibv_port_attr, active_speed_ex);
 
 /// Queries a port. Writes the first [`PORT_ATTR_V34`] bytes of `port_attr` and no more. Returns the kernel's
-/// active_speed_ex; 0 if the kernel does not report it.
+/// active_speed_ex; `None` if the kernel lacks the ioctl and so does not report it.
 ///
 /// # Safety
 /// `context` is open; `port_attr` is writable for [`PORT_ATTR_V34`] bytes; `cmd` is the provider's
@@ -34,7 +34,7 @@ unsafe fn query(
     port_attr: *mut ibv_port_attr,
     cmd: *mut ibv_query_port,
     cmd_size: usize,
-) -> Result<u32, Errno> {
+) -> Result<Option<u32>, Errno> {
     // SAFETY: `context` is open.
     if unsafe { state(context) }.may_ioctl(Op::QueryPort) {
         let mut response = ib_uverbs_query_port_resp_ex::default();
@@ -50,7 +50,7 @@ unsafe fn query(
                 copy(port_attr, &response.legacy_resp);
                 (*port_attr).port_cap_flags2 = response.port_cap_flags2;
             }
-            return Ok(response.active_speed_ex);
+            return Ok(Some(response.active_speed_ex));
         }
     }
     let mut response = MaybeUninit::<ib_uverbs_query_port_resp>::zeroed();
@@ -66,7 +66,7 @@ unsafe fn query(
         )?;
         copy(port_attr, response.assume_init_ref());
     }
-    Ok(0)
+    Ok(None)
 }
 
 /// Copies what the legacy command reports too.
@@ -104,6 +104,42 @@ pub fn with_whole(port_attr: *mut ibv_port_attr, query: impl FnOnce() -> c_int) 
     ret
 }
 
+/// Queries a port, for providers of ABI 57 and later, whose structure has all members.
+///
+/// # Safety
+/// As the module [`cmd`](super) says.
+pub unsafe extern "C" fn ibv_cmd_query_port_whole(
+    context: *mut ibv_context,
+    port_num: u8,
+    port_attr: *mut ibv_port_attr,
+    cmd: *mut ibv_query_port,
+    cmd_size: usize,
+) -> c_int {
+    // SAFETY: `context` is open, `port_attr` and `cmd` are live.
+    to_c(|| unsafe {
+        if let Some(speed) = query(context, port_num, port_attr, cmd, cmd_size)? {
+            (*port_attr).active_speed_ex = speed;
+        }
+        Ok(())
+    })
+}
+
+/// Queries a port's speed in units of 100 Mb/s.
+///
+/// # Safety
+/// `context` is open, `speed` is writable.
+pub unsafe extern "C" fn ibv_cmd_query_port_speed(
+    context: *mut ibv_context,
+    port_num: u32,
+    speed: *mut u64,
+) -> c_int {
+    let mut cmd = Command::<2>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_PORT_SPEED);
+    cmd.u64(UVERBS_ATTR_QUERY_PORT_SPEED_PORT_NUM, port_num.into());
+    cmd.output(UVERBS_ATTR_QUERY_PORT_SPEED_RESP, speed);
+    // SAFETY: `context` is open, `speed` is writable.
+    to_c(|| unsafe { cmd.execute(context) })
+}
+
 /// Queries a port, for providers of ABI 34. Their structure may end before active_speed_ex, so that member
 /// is written only if the structure is the one given to [`with_whole`].
 ///
@@ -119,9 +155,11 @@ pub unsafe extern "C" fn ibv_cmd_query_port(
     // SAFETY: `context` is open, `port_attr` and `cmd` are live; a structure given to with_whole() has all
     // members.
     to_c(|| unsafe {
-        let active_speed_ex = query(context, port_num, port_attr, cmd, cmd_size)?;
-        if active_speed_ex != 0 && WHOLE.get() == port_attr {
-            (*port_attr).active_speed_ex = active_speed_ex;
+        let speed = query(context, port_num, port_attr, cmd, cmd_size)?;
+        if let Some(speed @ 1..) = speed
+            && WHOLE.get() == port_attr
+        {
+            (*port_attr).active_speed_ex = speed;
         }
         Ok(())
     })

@@ -8,11 +8,12 @@ use core::{
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, only, qp_write, to_c};
+use super::{destroy::Destroy, mr::LINK_ROOM, only, qp_write, to_c};
 use crate::uverbs::{
     events,
     fallback::{self, Fallback, Needs},
     ioctl::Command,
+    linked,
     state::{Op, state},
     uhw::{Buffer, Uhw},
     write,
@@ -34,6 +35,11 @@ const _: () = assert!(
         && offset_of!(ibv_qp_cap, max_recv_sge) == offset_of!(ib_uverbs_qp_cap, max_recv_sge)
         && offset_of!(ibv_qp_cap, max_inline_data) == offset_of!(ib_uverbs_qp_cap, max_inline_data)
 );
+
+/// The attributes of a QP's creation, with two for the provider's UHW data.
+const ROOM: usize = 17;
+/// The same, with the attributes of a provider's own.
+const LINKED_ROOM: usize = ROOM + LINK_ROOM;
 
 /// The handles of the objects that a QP uses; `None` for what its type does not have.
 pub(super) struct Handles {
@@ -116,15 +122,17 @@ fn has_receive_queue(attr: &ibv_qp_init_attr_ex) -> bool {
 }
 
 /// Creates a QP through ioctl, write or the extended write, whichever the kernel supports, and initialises
-/// the public structure.
+/// the public structure. `N` is [`LINKED_ROOM`] if there may be attributes in `driver`, else [`ROOM`].
 ///
 /// # Safety
-/// `context` is open; the objects that `attr` names and the provider's buffers in `uhw` are live.
-unsafe fn create(
+/// `context` is open; the objects that `attr` names and the provider's buffers in `uhw` are live; `driver` is
+/// null or the provider's live chain of command buffers.
+unsafe fn create<const N: usize>(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     uhw: &Uhw,
+    driver: *mut ibv_command_buffer,
 ) -> Result<(), Errno> {
     qp.context = context;
     // SAFETY: the objects that `attr` names are live.
@@ -135,12 +143,16 @@ unsafe fn create(
     }
     // SAFETY: `context` is open, the provider's buffers are live.
     unsafe {
-        let needs = Needs {
+        let mut needs = Needs {
             ex: with_flags || handles.rwq_ind_tbl.is_some(),
             ioctl: state(context).is_imported(),
         };
+        if N == LINKED_ROOM {
+            // A legacy command cannot carry a provider's mandatory attributes.
+            needs = linked::needs(driver, needs);
+        }
         let route = if state(context).may_ioctl(Op::CreateQp) {
-            by_ioctl(context, qp, attr, &handles, uhw, needs)
+            by_ioctl::<N>(context, qp, attr, &handles, uhw, needs, driver)
         } else {
             fallback::legacy(needs)
         };
@@ -157,15 +169,16 @@ unsafe fn create(
 /// # Safety
 /// As for [`create`].
 #[inline(always)]
-unsafe fn by_ioctl(
+unsafe fn by_ioctl<const N: usize>(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
     handles: &Handles,
     uhw: &Uhw,
     needs: Needs,
+    driver: *mut ibv_command_buffer,
 ) -> Result<Fallback, Errno> {
-    let mut cmd = Command::<17>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
+    let mut cmd = Command::<N>::new(UVERBS_OBJECT_QP, UVERBS_METHOD_QP_CREATE);
     let mut qp_num = 0u32;
     add_objects(&mut cmd, attr.qp_type, handles);
     let handle = cmd.new_object(UVERBS_ATTR_CREATE_QP_HANDLE);
@@ -183,10 +196,14 @@ unsafe fn by_ioctl(
     }
     cmd.output(UVERBS_ATTR_CREATE_QP_RESP_CAP, cap);
     cmd.output(UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &raw mut qp_num);
-    // SAFETY: `context` is open, the provider's buffers, `attr` and `qp_num` are live.
+    // SAFETY: `context` is open, the provider's buffers and chain, `attr` and `qp_num` are live.
     let route = unsafe {
         cmd.uhw(uhw);
-        fallback::execute(context, Op::CreateQp, needs, &mut cmd)
+        if N == LINKED_ROOM {
+            fallback::execute_linked(context, Op::CreateQp, needs, &mut cmd, driver)
+        } else {
+            fallback::execute(context, Op::CreateQp, needs, &mut cmd)
+        }
     };
     if route == Ok(Fallback::Done) {
         qp.handle = cmd.created(handle);
@@ -286,7 +303,7 @@ pub unsafe extern "C" fn ibv_cmd_create_qp(
         attr_ex.comp_mask = IBV_QP_INIT_ATTR_PD;
         attr_ex.pd = pd;
         // SAFETY: the PD's context is open; what `attr` names, `cmd` and `resp` are live.
-        unsafe { create(context, qp, &mut attr_ex, &uhw)? };
+        unsafe { create::<ROOM>(context, qp, &mut attr_ex, &uhw, null_mut())? };
         attr.cap = attr_ex.cap;
         Ok(())
     })
@@ -309,8 +326,19 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex(
         IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
     // SAFETY: `context` is open; `qp`, `attr_ex` and what it names, `cmd` and `resp` are live.
-    to_c(|| unsafe { create_extended(context, qp, &mut *attr_ex, SUPPORTED, &uhw) })
+    to_c(|| unsafe {
+        create_extended::<ROOM>(context, qp, &mut *attr_ex, SUPPORTED, &uhw, null_mut())
+    })
 }
+
+/// The attributes that the extended legacy command can carry.
+const SUPPORTED_EX: u32 = IBV_QP_INIT_ATTR_PD
+    | IBV_QP_INIT_ATTR_XRCD
+    | IBV_QP_INIT_ATTR_CREATE_FLAGS
+    | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
+    | IBV_QP_INIT_ATTR_IND_TABLE
+    | IBV_QP_INIT_ATTR_RX_HASH
+    | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 
 /// Creates a QP from extended attributes. The provider's part follows the extended legacy command.
 ///
@@ -325,16 +353,34 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
     resp: *mut ib_uverbs_ex_create_qp_resp,
     resp_size: usize,
 ) -> c_int {
-    const SUPPORTED: u32 = IBV_QP_INIT_ATTR_PD
-        | IBV_QP_INIT_ATTR_XRCD
-        | IBV_QP_INIT_ATTR_CREATE_FLAGS
-        | IBV_QP_INIT_ATTR_MAX_TSO_HEADER
-        | IBV_QP_INIT_ATTR_IND_TABLE
-        | IBV_QP_INIT_ATTR_RX_HASH
-        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
     let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
     // SAFETY: `context` is open; `qp`, `attr_ex` and what it names, `cmd` and `resp` are live.
-    to_c(|| unsafe { create_extended(context, qp, &mut *attr_ex, SUPPORTED, &uhw) })
+    to_c(|| unsafe {
+        create_extended::<ROOM>(context, qp, &mut *attr_ex, SUPPORTED_EX, &uhw, null_mut())
+    })
+}
+
+/// As [`ibv_cmd_create_qp_ex2`] with attributes of the provider's own: that function in provider ABI 64 and
+/// later.
+///
+/// # Safety
+/// As the module [`cmd`](super) says.
+#[allow(clippy::too_many_arguments)] // as in rdma-core's driver.h
+pub unsafe extern "C" fn ibv_cmd_create_qp_ex2_driver(
+    context: *mut ibv_context,
+    qp: *mut verbs_qp,
+    attr_ex: *mut ibv_qp_init_attr_ex,
+    cmd: *mut ibv_create_qp_ex,
+    cmd_size: usize,
+    resp: *mut ib_uverbs_ex_create_qp_resp,
+    resp_size: usize,
+    driver: *mut ibv_command_buffer,
+) -> c_int {
+    let uhw = Uhw::after(cmd, cmd_size, resp, resp_size);
+    // SAFETY: `context` is open; `qp`, `attr_ex` and what it names, `cmd`, `resp` and `driver` are live.
+    to_c(|| unsafe {
+        create_extended::<LINKED_ROOM>(context, qp, &mut *attr_ex, SUPPORTED_EX, &uhw, driver)
+    })
 }
 
 /// Creates a QP if `attr` has no more than the `supported` attributes; else EINVAL.
@@ -342,18 +388,19 @@ pub unsafe extern "C" fn ibv_cmd_create_qp_ex2(
 /// # Safety
 /// As for [`create`]; `qp` is live, and begins with an `ibv_qp`.
 #[inline(always)]
-unsafe fn create_extended(
+unsafe fn create_extended<const N: usize>(
     context: *mut ibv_context,
     qp: *mut verbs_qp,
     attr: &mut ibv_qp_init_attr_ex,
     supported: u32,
     uhw: &Uhw,
+    driver: *mut ibv_command_buffer,
 ) -> Result<(), Errno> {
     if !only(attr.comp_mask.into(), supported.into()) {
         return Errno(EINVAL).fail();
     }
     // SAFETY: `context` is open, `qp`, what `attr` names and the provider's buffers are live.
-    unsafe { create(context, &mut *qp.cast(), attr, uhw) }
+    unsafe { create::<N>(context, &mut *qp.cast(), attr, uhw, driver) }
 }
 
 /// Opens an XRC receive QP that another process has created. `vqp_sz` is the size of the provider's

@@ -1,0 +1,272 @@
+//! Where a configured provider's file is: the provider directories, and the ABIs in the file names.
+//!
+//! A provider is named `libNAME-rdmavN.so` after its provider ABI N. If there are several, the newest is
+//! preferred. The directories are searched in order, and the first that has the provider in any ABI is
+//! used.
+
+use core::ffi::CStr;
+use std::{
+    ffi::{CString, OsStr},
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::Path,
+};
+
+use super::{
+    cstring,
+    file::{ProviderFile, Start},
+};
+use crate::{
+    provider::{
+        abi,
+        identify::{Examiner, Verdict},
+    },
+    sys,
+};
+
+/// The directories of the providers, separated by colons. IBVERBS_PROVIDER_DIR at build time replaces
+/// them. If there is none, the dynamic linker searches its own path only.
+const PROVIDER_DIRS: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
+    Some(dirs) => dirs,
+    // Debian's directory, Fedora's and Alpine's.
+    None if cfg!(target_arch = "x86_64") => {
+        "/usr/lib/x86_64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
+    }
+    None if cfg!(target_arch = "aarch64") => {
+        "/usr/lib/aarch64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
+    }
+    None if cfg!(target_arch = "riscv64") => {
+        "/usr/lib/riscv64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
+    }
+    None if cfg!(target_arch = "loongarch64") => {
+        "/usr/lib/loongarch64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
+    }
+    None => "/usr/lib64/libibverbs:/usr/lib/libibverbs",
+};
+
+/// The numbers of the provider ABIs, the newest first.
+pub fn abi_numbers() -> impl Iterator<Item = u32> {
+    let numbers = abi::ALL.iter().map(|abi| abi.number);
+    // One number stands for two layouts, which are neighbours.
+    let mut last = 0;
+    numbers.filter(move |number| core::mem::replace(&mut last, *number) != *number)
+}
+
+/// The end of the file name of a provider of ABI `number`.
+pub fn suffix(number: u32) -> String {
+    format!("-rdmav{number}.so")
+}
+
+/// A file of a provider.
+pub struct Candidate {
+    pub path: CString,
+    /// The ABI in its name; `None` if the configuration names the file itself.
+    pub number: Option<u32>,
+}
+
+/// The provider directories, as they are when the configuration is read.
+#[derive(Default)]
+pub struct Directories {
+    dirs: Vec<Directory>,
+    examiner: Examiner,
+    start: Option<Start>,
+}
+
+struct Directory {
+    path: &'static [u8],
+    fd: OwnedFd,
+    /// The providers in it with their ABI numbers; `None` if it cannot be listed.
+    files: Option<Vec<(Box<[u8]>, u32)>>,
+}
+
+impl Directories {
+    /// Opens and lists the directories that exist.
+    pub fn open() -> Self {
+        let paths = PROVIDER_DIRS.split(':').filter(|path| !path.is_empty());
+        Directories {
+            dirs: paths.filter_map(Directory::open).collect(),
+            ..Directories::default()
+        }
+    }
+
+    /// The files of the provider `name` in the first directory that has one, the newest ABI first. For an
+    /// absolute name, those with that name and a suffix, or the file itself.
+    pub fn files(&self, name: &CStr) -> Vec<Candidate> {
+        let name = name.to_bytes();
+        if name.starts_with(b"/") {
+            return by_path(name);
+        }
+        let mut found = self.dirs.iter().map(|dir| dir.files(name));
+        found.find(|files| !files.is_empty()).unwrap_or_default()
+    }
+
+    /// The verdict on a file.
+    pub fn examine(&mut self, path: &CStr) -> Verdict {
+        let start = self.start.get_or_insert_with(Start::new);
+        // Relative to the directory, which saves the kernel most of the path.
+        let bytes = path.to_bytes_with_nul();
+        let relative = self.dirs.iter().find_map(|dir| {
+            let rest = bytes.strip_prefix(dir.path)?.strip_prefix(b"/")?;
+            Some((dir.fd.as_raw_fd(), CStr::from_bytes_with_nul(rest).ok()?))
+        });
+        let (dirfd, file) = relative.unwrap_or((libc::AT_FDCWD, path));
+        match ProviderFile::open(dirfd, file, start) {
+            Some(file) => {
+                let path = Path::new(OsStr::from_bytes(path.to_bytes()));
+                self.examiner.examine(&file, path)
+            }
+            None => Verdict::Unknown,
+        }
+    }
+}
+
+impl Directory {
+    fn open(path: &'static str) -> Option<Self> {
+        let name = cstring(&[path.as_bytes()]);
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        Some(Directory {
+            path: path.as_bytes(),
+            fd: sys::open(&name, flags).ok()?,
+            files: list(&name),
+        })
+    }
+
+    /// The files of the provider `name`, the newest ABI first.
+    fn files(&self, name: &[u8]) -> Vec<Candidate> {
+        let has = |number: u32| match &self.files {
+            Some(files) => files
+                .iter()
+                .any(|(file, abi)| **file == *name && *abi == number),
+            None => exists(&self.path_of(name, number)),
+        };
+        abi_numbers()
+            .filter(|number| has(*number))
+            .map(|number| Candidate {
+                path: self.path_of(name, number),
+                number: Some(number),
+            })
+            .collect()
+    }
+
+    fn path_of(&self, name: &[u8], number: u32) -> CString {
+        cstring(&[self.path, b"/lib", name, suffix(number).as_bytes()])
+    }
+}
+
+/// The providers in a directory, with the numbers in their names. `None` if it cannot be listed.
+fn list(path: &CStr) -> Option<Vec<(Box<[u8]>, u32)>> {
+    let mut dir = sys::Dir::open(path).ok()?;
+    let mut files = Vec::new();
+    while let Some(file) = dir.next_name() {
+        files.extend(parse(file.to_bytes()));
+    }
+    Some(files)
+}
+
+/// The name and the number in `libNAME-rdmavN.so`.
+fn parse(file: &[u8]) -> Option<(Box<[u8]>, u32)> {
+    let stem = file.strip_prefix(b"lib")?.strip_suffix(b".so")?;
+    let dash = stem.iter().rposition(|&c| c == b'-')?;
+    let (name, number) = stem.split_at_checked(dash)?;
+    let number = core::str::from_utf8(number.strip_prefix(b"-rdmav")?).ok()?;
+    Some((name.into(), number.parse().ok()?))
+}
+
+/// The files that an absolute name in the configuration stands for. `NAME-rdmav34.so` if there is none,
+/// for the error message.
+fn by_path(name: &[u8]) -> Vec<Candidate> {
+    let path = |number: u32| Candidate {
+        path: cstring(&[name, suffix(number).as_bytes()]),
+        number: Some(number),
+    };
+    let mut files: Vec<Candidate> = abi_numbers()
+        .map(path)
+        .filter(|file| exists(&file.path))
+        .collect();
+    let whole = cstring(&[name]);
+    if files.is_empty() && name.windows(3).any(|part| part == b".so") && is_file(&whole) {
+        files.push(Candidate {
+            path: whole,
+            number: None,
+        });
+    }
+    if files.is_empty() {
+        files.push(path(abi::V34.number));
+    }
+    files
+}
+
+/// Whether there is anything of that name, a dangling link included.
+fn exists(path: &CStr) -> bool {
+    std::fs::symlink_metadata(OsStr::from_bytes(path.to_bytes())).is_ok()
+}
+
+fn is_file(path: &CStr) -> bool {
+    sys::stat(path).is_ok_and(|st| st.st_mode & libc::S_IFMT == libc::S_IFREG)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_unique_and_the_newest_comes_first() {
+        assert_eq!(abi_numbers().collect::<Vec<_>>(), [65, 64, 59, 57, 34]);
+    }
+
+    #[test]
+    fn file_names() {
+        let parsed = |file: &str| parse(file.as_bytes()).map(|(name, abi)| (name.to_vec(), abi));
+        assert_eq!(parsed("librxe-rdmav34.so"), Some((b"rxe".to_vec(), 34)));
+        assert_eq!(
+            parsed("libmy-own-rdmav65.so"),
+            Some((b"my-own".to_vec(), 65))
+        );
+        assert_eq!(parsed("librxe-rdmav.so"), None);
+        assert_eq!(parsed("librxe-rdmav34.so.1"), None);
+        assert_eq!(parsed("libmlx5.so"), None);
+        assert_eq!(parsed("rxe-rdmav34.so"), None);
+    }
+
+    #[test]
+    fn the_newest_abi_is_preferred() {
+        let dir = std::env::temp_dir().join(format!("rs-search-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let base = dir.join("libx");
+        let name = |end: &str| format!("{}{end}", base.display());
+        let files = |name: &str| -> Vec<String> {
+            let found = by_path(name.as_bytes());
+            found
+                .iter()
+                .map(|file| file.path.to_str().unwrap().to_owned())
+                .collect()
+        };
+        let own = name("");
+        assert_eq!(files(&own), [name("-rdmav34.so")], "none exists");
+        for abi in [57, 65, 34] {
+            std::fs::write(name(&suffix(abi)), b"").unwrap();
+        }
+        let all = [
+            name("-rdmav65.so"),
+            name("-rdmav57.so"),
+            name("-rdmav34.so"),
+        ];
+        assert_eq!(files(&own), all);
+        assert_eq!(
+            files(&name("-rdmav57.so")),
+            [name("-rdmav57.so")],
+            "the file itself"
+        );
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn missing_and_odd_names_have_no_files() {
+        let dirs = Directories::open();
+        assert!(dirs.files(c"no-such-provider").is_empty());
+        assert!(dirs.files(c"").is_empty());
+        assert!(dirs.files(c"../").is_empty());
+    }
+}
