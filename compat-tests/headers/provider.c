@@ -83,9 +83,12 @@ static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t l
 {
 	static struct verbs_mr mr;
 
-	/* as before rdma-core 54, and since */
-	if (ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr) ||
-	    ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr, NULL))
+#if IBVERBS_PABI_VERSION == 34
+	/* as before rdma-core 54 */
+	if (ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr))
+		return NULL;
+#endif
+	if (ibv_cmd_reg_dmabuf_mr(pd, offset, length, iova, fd, access, &mr, NULL))
 		return NULL;
 	return &mr.ibv_mr;
 }

@@ -207,11 +207,12 @@ int pabi_commands(struct ibv_context *context, char *result, size_t size)
 	SAY("query_port %d", ibv_cmd_query_port(context, 1, &port.attr, &query_port, sizeof(query_port)));
 	SAY(" speed_ex %x canary %x\n", port.attr.active_speed_ex, port.canary);
 	SAY("reg_dmabuf_mr %d\n",
-	    ibv_cmd_reg_dmabuf_mr(&pd, 0x1000, 0x2000, 0x3000, 5, 1, &mr, driver_attrs));
+	    ibv_cmd_reg_dmabuf_mr(&pd, 0x1000, 0x2000, 0x3000, 0x705, 1, &mr, driver_attrs));
 #if IBVERBS_PABI_VERSION >= 59
 	struct verbs_create_cq_prov_attr memory = { .buffer = { .length = 0x4000, .ptr = (void *)0x70000 } };
-	struct verbs_create_cq_prov_attr dmabuf = { .buffer = { .length = 0x4000,
-								.dmabuf = { .offset = 0x100, .fd = 7 } } };
+	struct verbs_create_cq_prov_attr dmabuf = {
+		.buffer = { .length = 0x4000, .dmabuf = { .offset = 0x100, .fd = 0x707 } }
+	};
 
 	SAY("create_cq_ex %d\n", ibv_cmd_create_cq_ex(context, &cq_attr, NULL, &cq, &create_cq,
 						      sizeof(create_cq), &cq_resp, sizeof(cq_resp), 0));
@@ -256,7 +257,7 @@ int pabi_commands(struct ibv_context *context, char *result, size_t size)
 					    .access = 1,
 					    .comp_mask = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET |
 							 IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_DMAH,
-					    .fd = 6,
+					    .fd = 0x706,
 					    .fd_offset = 0x20,
 					    .iova = 0x9000,
 					    .dmah = &dmah.dmah };

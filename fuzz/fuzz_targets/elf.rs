@@ -1,7 +1,7 @@
-//! Checks whether a file is a provider, as the library does before dlopen.
+//! Reads what a file imports, as the library does before it loads a provider.
 #![no_main]
 
-use ibverbs::provider::load::elf::{ReadAt, is_provider};
+use ibverbs::provider::load::elf::{ReadAt, imports};
 use libfuzzer_sys::fuzz_target;
 use std::cell::Cell;
 
@@ -20,5 +20,7 @@ impl ReadAt for File<'_> {
 
 fuzz_target!(|bytes: &[u8]| {
     let file = File(bytes, Cell::new(0));
-    is_provider(&file, b"IBVERBS_PRIVATE_34");
+    if let Some(imports) = imports(&file) {
+        imports.mention(&file, &[b"MLX5_1.26"]);
+    }
 });

@@ -21,6 +21,19 @@ export!(default "":
     [crate::rdma_util::misc] { get_random, open_cdev, set_fd_nonblock, xorshift32 }
     [crate::rdma_util::rdmanl] { rdmanl_get_chardev, rdmanl_socket_alloc }
     [crate::uverbs::cmd::mr] { ibv_cmd_reg_dmabuf_mr_8 = reg_dmabuf_mr }
+    // Those of provider ABI 65, where they differ.
+    [crate::provider::context] {
+        _verbs_init_and_alloc_context_65 = _verbs_init_and_alloc_context::<65>,
+        verbs_uninit_context_65 = verbs_uninit_context::<65>,
+        ibv_cmd_get_context_65 = ibv_cmd_get_context_fds::<65>,
+    }
+    [crate::provider::ops] { verbs_set_ops_65 = verbs_set_ops::<65> }
+    [crate::uverbs::cmd::port] { ibv_cmd_query_port_65 = ibv_cmd_query_port_whole }
+    [crate::uverbs::cmd::cq] {
+        ibv_cmd_create_cq_ex_65 = ibv_cmd_create_cq_ex_memory,
+        ibv_cmd_create_cq_ex2_65 = ibv_cmd_create_cq_ex2_memory,
+    }
+    [crate::uverbs::cmd::qp] { ibv_cmd_create_qp_ex2_65 = ibv_cmd_create_qp_ex2_driver }
 );
 
 // A `struct verbs_device_ops`, 72 bytes. The macro RDMA_STATIC_PROVIDERS of verbs.h pads its list with it.

@@ -199,7 +199,7 @@ type Test = for<'a> fn(&Imports, &ProviderFile<'a>) -> Option<bool>;
 
 /// Applies `test` to the file at `path`; `None` if it cannot be read.
 fn with_file(path: &Path, test: Test) -> Option<bool> {
-    let mut start = Start::new();
+    let mut start = Start::default();
     let file = ProviderFile::open(AT_FDCWD, &c_string(path)?, &mut start)?;
     test(&imports(&file)?, &file)
 }
@@ -208,21 +208,24 @@ fn c_string(path: &Path) -> Option<CString> {
     CString::new(path.as_os_str().as_bytes()).ok()
 }
 
-/// The verdict on the loaded file that contains `address`, and its path.
-///
-/// # Safety
-/// `address` lies in a loaded file.
-unsafe fn of_address(address: *const c_void) -> (Verdict, OsString) {
-    let mut verdict = Verdict::Unknown;
-    // SAFETY: dladdr fills the structure if it succeeds; the name lives as long as the file is loaded.
-    let path = unsafe {
+/// The path of the loaded file that contains `address`; empty if it is unknown.
+pub(super) fn path_of(address: *const c_void) -> OsString {
+    // SAFETY: dladdr accepts any address, and fills the structure if it succeeds; the name lives as long as
+    // the file is loaded, and providers are never unloaded.
+    unsafe {
         let mut info: libc::Dl_info = core::mem::zeroed();
         if libc::dladdr(address, &mut info) == 0 || info.dli_fname.is_null() {
-            return (verdict, OsString::new());
+            return OsString::new();
         }
         OsString::from_vec(CStr::from_ptr(info.dli_fname).to_bytes().to_vec())
-    };
-    let mut start = Start::new();
+    }
+}
+
+/// The verdict on the loaded file that contains `address`, and its path.
+fn of_address(address: *const c_void) -> (Verdict, OsString) {
+    let mut verdict = Verdict::Unknown;
+    let path = path_of(address);
+    let mut start = Start::default();
     if let Some(name) = c_string(Path::new(&path))
         && let Some(file) = ProviderFile::open(AT_FDCWD, &name, &mut start)
     {
@@ -233,17 +236,11 @@ unsafe fn of_address(address: *const c_void) -> (Verdict, OsString) {
 
 /// The layout of a provider that registers as one of ABI `PABI`. `None`, with a warning on stderr, if the
 /// ABI stands for several layouts and the provider's is not known.
-///
-/// # Safety
-/// `ops` lies in a loaded file.
-pub unsafe fn of_caller<const PABI: u32>(
-    ops: *const verbs_device_ops,
-) -> Option<&'static ProviderAbi> {
+pub fn of_caller<const PABI: u32>(ops: *const verbs_device_ops) -> Option<&'static ProviderAbi> {
     if let Numbered::One(abi) = ProviderAbi::numbered(PABI) {
         return Some(abi);
     }
-    // SAFETY: `ops` lies in a loaded file, as the caller promises.
-    match unsafe { of_address(ops.cast()) } {
+    match of_address(ops.cast()) {
         (Verdict::Supported(abi), _) if abi.number == PABI => Some(abi),
         (verdict, path) => {
             warn(&path, refusal(verdict, PABI));
@@ -277,8 +274,7 @@ unsafe fn of_ambiguous_device<const PABI: u32>(
     // SAFETY: the device is alive, and every ibv_device is the start of a verbs_device.
     let ops = unsafe { (*device.cast::<verbs_device>()).ops };
     let registered = registry::abi_of(ops).filter(|abi| abi.number == PABI);
-    // SAFETY: the table of a device lies in its provider, which is loaded.
-    registered.or_else(|| unsafe { of_caller::<PABI>(ops) })
+    registered.or_else(|| of_caller::<PABI>(ops))
 }
 
 /// The refusal to report of a provider of ABI `number` that did not get a layout of that ABI.
@@ -323,8 +319,7 @@ mod tests {
 
     #[test]
     fn a_loaded_file_that_is_no_provider_is_none() {
-        // SAFETY: the address is a function's of libc.
-        let (verdict, path) = unsafe { of_address(libc::malloc as *const c_void) };
+        let (verdict, path) = of_address(libc::malloc as *const c_void);
         assert_eq!(verdict, Verdict::NoProvider);
         assert!(path.as_bytes().starts_with(b"/"));
     }

@@ -1,6 +1,9 @@
 //! In place of `identify.rs` in a static library. A provider archive refers to the functions of its own
 //! release by name, so its layout is known from the call.
 
+use core::ffi::c_void;
+use std::ffi::OsString;
+
 use ibverbs_abi::{ibv_device, verbs_device_ops};
 
 use super::abi::{Numbered, ProviderAbi};
@@ -14,19 +17,19 @@ fn numbered(number: u32) -> Option<&'static ProviderAbi> {
 }
 
 /// The layout of a provider that registers as one of ABI `PABI`.
-///
-/// # Safety
-/// None of the arguments is used.
-pub unsafe fn of_caller<const PABI: u32>(
-    _ops: *const verbs_device_ops,
-) -> Option<&'static ProviderAbi> {
+pub fn of_caller<const PABI: u32>(_ops: *const verbs_device_ops) -> Option<&'static ProviderAbi> {
     numbered(PABI)
+}
+
+/// The path of a loaded file: none, since the program contains its providers.
+pub(super) fn path_of(_address: *const c_void) -> OsString {
+    OsString::new()
 }
 
 /// The layout of a device's provider, which calls as one of ABI `PABI`.
 ///
 /// # Safety
-/// None of the arguments is used.
+/// None: the argument is not used.
 pub unsafe fn of_device<const PABI: u32>(_device: *mut ibv_device) -> Option<&'static ProviderAbi> {
     numbered(PABI)
 }

@@ -89,8 +89,7 @@ pub unsafe extern "C" fn verbs_register_driver<const PABI: u32>(ops: *const verb
     let Some(ops) = (unsafe { ops.as_ref() }) else {
         return;
     };
-    // SAFETY: `ops` lies in the calling provider, which is loaded.
-    let Some(abi) = (unsafe { identify::of_caller::<PABI>(ops) }) else {
+    let Some(abi) = identify::of_caller::<PABI>(ops) else {
         return;
     };
     while_locked(|registry| insert(&mut registry.drivers, ops, abi, registry.rank));

@@ -16,6 +16,7 @@ pub mod matrix;
 pub mod providers;
 pub mod pyverbs;
 pub mod selftest;
+pub mod provider_abis;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -37,6 +38,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(pyverbs::cases());
     cases.extend(verbs::cases());
     cases.extend(selftest::cases());
+    cases.extend(provider_abis::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

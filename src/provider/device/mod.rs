@@ -18,7 +18,7 @@ use ibverbs_abi::{
 };
 
 pub use self::list::{DeviceList, Drivers};
-use super::{matching, registry::Driver};
+use super::{identify, matching, registry::Driver};
 use crate::{
     discover::{
         SysfsDevice,
@@ -145,12 +145,39 @@ fn transport_type(node_type: ibv_node_type) -> ibv_transport_type {
 /// Offers the device to the drivers in order, first to those that list its driver id. Returns the first
 /// device that one of them allocates.
 fn try_drivers(drivers: &[Driver], found: &mut SysfsDevice) -> Option<NonNull<verbs_device>> {
-    for driver in drivers {
-        if matching::has_driver_id(driver, found)
-            && let Some(device) = try_driver(driver, found)
-        {
-            return Some(device);
-        }
+    let mut offer = |by_id: bool| {
+        drivers.iter().find_map(|driver| {
+            if by_id && !matching::has_driver_id(driver, found) {
+                return None;
+            }
+            Some((driver, try_driver(driver, found)?))
+        })
+    };
+    let (driver, device) = offer(true).or_else(|| offer(false))?;
+    log_rivals(drivers, driver, found);
+    Some(device)
+}
+
+/// Writes to the log which of several drivers of one name got the device: a vendor's and the distribution's,
+/// for example, of two provider ABIs.
+fn log_rivals(drivers: &[Driver], chosen: &Driver, device: &SysfsDevice) {
+    if !::log::log_enabled!(::log::Level::Info) {
+        return;
     }
-    drivers.iter().find_map(|driver| try_driver(driver, found))
+    let describe = |driver: &Driver| {
+        let path = identify::path_of(ptr::from_ref(driver.ops).cast());
+        let (path, number) = (path.to_string_lossy(), driver.abi.number);
+        format!("{path} (provider ABI {number})")
+    };
+    let rivals = drivers
+        .iter()
+        .filter(|driver| !ptr::eq(driver.ops, chosen.ops) && driver.name() == chosen.name());
+    for rival in rivals {
+        let device = String::from_utf8_lossy(field(&device.ibdev_name));
+        let name = chosen.name().to_string_lossy();
+        let (used, unused) = (describe(chosen), describe(rival));
+        ::log::info!(
+            "device {device}: driver {name} of {used}, which the configuration names first; not {unused}"
+        );
+    }
 }

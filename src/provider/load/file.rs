@@ -12,8 +12,8 @@ const START: usize = 6144;
 /// Memory for the start of a file, used for one file after another.
 pub struct Start(Box<[u8; START]>);
 
-impl Start {
-    pub fn new() -> Self {
+impl Default for Start {
+    fn default() -> Self {
         Start(Box::new([0; START]))
     }
 }

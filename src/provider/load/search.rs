@@ -104,7 +104,7 @@ impl Directories {
 
     /// The verdict on a file.
     pub fn examine(&mut self, path: &CStr) -> Verdict {
-        let start = self.start.get_or_insert_with(Start::new);
+        let start = self.start.get_or_insert_with(Start::default);
         // Relative to the directory, which saves the kernel most of the path.
         let bytes = path.to_bytes_with_nul();
         let relative = self.dirs.iter().find_map(|dir| {

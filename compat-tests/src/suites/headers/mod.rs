@@ -194,10 +194,11 @@ fn their_driver(source: &Path) -> Query {
         .of(source.join("infiniband"))
 }
 
-fn our_driver(cx: &Context, source: &Path) -> Query {
+/// Our headers for providers, as those of a provider ABI see them.
+fn our_driver(cx: &Context, source: &Path, abi: &str) -> Query {
     Query::new(ours(cx), &DRIVER)
         .also(source)
-        .define("IBVERBS_PABI_VERSION=34")
+        .define(&format!("IBVERBS_PABI_VERSION={abi}"))
         .of(ours(cx))
 }
 
@@ -205,7 +206,7 @@ fn facts_driver(cx: &Context) -> Verdict {
     let source = source(cx)?;
     let (theirs, mine) = (
         their_driver(&source).facts()?,
-        our_driver(cx, &source).facts()?,
+        our_driver(cx, &source, "34").facts()?,
     );
     difference::compare(
         "driver",
@@ -234,7 +235,10 @@ fn exports(cx: &Context) -> Verdict {
         .filter_map(|line| line.split_whitespace().last());
     let exported: BTreeSet<&str> = names.filter(|name| !name.starts_with("IBVERBS")).collect();
     let mut facts = our_facts(cx)?;
-    facts.extend(our_driver(cx, &source(cx)?).facts()?);
+    let source = source(cx)?;
+    for abi in ["34", "57", "59", "64", "65"] {
+        facts.extend(our_driver(cx, &source, abi).facts()?);
+    }
     let declared: BTreeSet<&str> = facts.iter().filter_map(|fact| declared(fact)).collect();
     let missing: Vec<&str> = exported
         .difference(&declared)
@@ -287,7 +291,7 @@ fn inline_sid(cx: &Context) -> Verdict {
 fn inline_driver(cx: &Context) -> Verdict {
     let source = source(cx)?;
     let headers = [DRIVER.as_slice(), &WITH_INLINE].concat();
-    let (theirs, mine) = (their_driver(&source), our_driver(cx, &source));
+    let (theirs, mine) = (their_driver(&source), our_driver(cx, &source, "34"));
     inline_functions(
         cx,
         &theirs,

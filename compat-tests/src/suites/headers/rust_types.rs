@@ -51,7 +51,10 @@ const C_ONLY: Rules = &[
         "in Rust, from a macro; crates/ibverbs-abi/tests/layout compares its slots",
     ),
     (r"empty", "in C, stands for no response"),
-    (r"IBVERBS_PABI_VERSION", "in Rust, part of the symbols"),
+    (
+        r"IBVERBS_PABI_(VERSION|RELEASE)",
+        "in Rust, part of the symbols",
+    ),
     (
         r"__VERBS_ABI_IS_EXTENDED|IBV_ALLOCATOR_USE_DEFAULT",
         "pointers",

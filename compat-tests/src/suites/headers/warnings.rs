@@ -109,7 +109,14 @@ impl Compiler<'_> {
         } else {
             &[]
         };
-        for (name, define) in [("", "-UX"), ("-debug", "-DVERBS_DEBUG")] {
+        for (name, define) in [
+            ("", "-UX"),
+            ("-debug", "-DVERBS_DEBUG"),
+            ("-57", "-DIBVERBS_PABI_VERSION=57"),
+            ("-59", "-DIBVERBS_PABI_VERSION=59"),
+            ("-64", "-DIBVERBS_PABI_VERSION=64"),
+            ("-65", "-DIBVERBS_PABI_VERSION=65"),
+        ] {
             let flags = [&STRICT[..], more, &["-O2", define, "-c", "-o", "/dev/null"]].concat();
             let verdict = self
                 .compile(&flags, &provider)
@@ -174,16 +181,39 @@ fn control(cx: &Context) -> Verdict {
     )
 }
 
-/// A provider may include verbs.h first: that must not change the size of its contexts.
+/// What a provider defines, and the sizes in bytes of its `struct verbs_context` and of its ops table.
+const LAYOUTS: [(&str, &str, u32, u32); 7] = [
+    ("-UX", "-UX", 648, 608),
+    ("-DIBVERBS_PABI_VERSION=34", "-UX", 648, 608),
+    ("-DIBVERBS_PABI_VERSION=57", "-UX", 648, 608),
+    ("-DIBVERBS_PABI_VERSION=59", "-UX", 672, 632),
+    (
+        "-DIBVERBS_PABI_VERSION=59",
+        "-DIBVERBS_PABI_RELEASE=62",
+        680,
+        648,
+    ),
+    ("-DIBVERBS_PABI_VERSION=64", "-UX", 696, 664),
+    ("-DIBVERBS_PABI_VERSION=65", "-UX", 696, 744),
+];
+
+/// The structures have the sizes of their provider ABI, also if a provider includes verbs.h first, which
+/// must not change the size of its contexts.
 fn order(cx: &Context) -> Verdict {
-    let source = "#include <infiniband/verbs.h>\n#include <infiniband/driver.h>\n\
-        _Static_assert(sizeof(struct verbs_context) == 648, \"the context of a provider of ABI 34\");\n";
-    let file = cx.write("order.c", source)?;
-    Compiler {
-        cx,
-        compiler: "gcc",
-        standard: "gnu17",
+    for (abi, release, context, ops) in LAYOUTS {
+        let source = format!(
+            "#include <infiniband/verbs.h>\n#include <infiniband/driver.h>\n\
+            _Static_assert(sizeof(struct verbs_context) == {context}, \"a provider's context\");\n\
+            _Static_assert(sizeof(struct verbs_context_ops) == {ops}, \"its ops\");\n"
+        );
+        let file = cx.write("order.c", source)?;
+        let compiler = Compiler {
+            cx,
+            compiler: "gcc",
+            standard: "gnu17",
+        };
+        let flags = ["-fsyntax-only", abi, release];
+        silent(&compiler.compile(&flags, &file.to_string_lossy())?)?;
     }
-    .compile(&["-fsyntax-only"], &file.to_string_lossy())
-    .and_then(|ended| silent(&ended))
+    Ok(())
 }

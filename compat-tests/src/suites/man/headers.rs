@@ -214,10 +214,11 @@ impl VersionMap {
             let (node, body) = (found[1].to_string(), &found[2]);
             let names = all(r"(?m)^\t\t(\w+);", body);
             for name in names.iter().chain([&node]) {
-                map.nodes
-                    .entry(name.clone())
-                    .or_default()
-                    .push(node.clone());
+                let nodes = map.nodes.entry(name.clone()).or_default();
+                // Of the provider ABIs, the first with a name has its default version.
+                if nodes.is_empty() || !node.contains("PRIVATE") {
+                    nodes.push(node.clone());
+                }
             }
             let of = if node.contains("PRIVATE") {
                 &mut map.private
