@@ -205,27 +205,27 @@ fn would_load(dirs: &mut Directories, name: &CStr) -> bool {
 /// order. Prints a warning on stderr if none can be loaded, with the reason of the last one.
 fn load(dirs: &mut Directories, name: &CStr) {
     let by_path = name.to_bytes().starts_with(b"/");
-    let mut numbers = Vec::new();
+    let mut suffixes = Vec::new();
     let mut failure = None;
     for file in dirs.files(name) {
         match load_file(dirs, &file.path) {
             Ok(()) => return,
             Err(why) => {
                 if let Reason::Linker(_) = why {
-                    numbers.extend(file.number);
+                    suffixes.extend(file.suffix);
                 }
                 failure = Some((file.path, why));
             }
         }
     }
-    if by_path || failure.is_some() && numbers.is_empty() {
+    if by_path || failure.is_some() && suffixes.is_empty() {
         return failed(failure);
     }
-    if numbers.is_empty() {
-        numbers = search::abi_numbers().collect();
+    if suffixes.is_empty() {
+        suffixes = search::suffixes().collect();
     }
-    for number in numbers {
-        let file = cstring(&[b"lib", name.to_bytes(), search::suffix(number).as_bytes()]);
+    for suffix in suffixes {
+        let file = cstring(&[b"lib", name.to_bytes(), suffix.as_bytes()]);
         match dlopen(&file) {
             Ok(()) => return,
             Err(why) => failure = Some((file, Reason::Linker(why))),

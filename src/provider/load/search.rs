@@ -19,10 +19,7 @@ use super::{
     file::{ProviderFile, Start},
 };
 use crate::{
-    provider::{
-        abi,
-        identify::{Examiner, Verdict},
-    },
+    provider::identify::{Examiner, Verdict},
     sys,
 };
 
@@ -46,24 +43,32 @@ const PROVIDER_DIRS: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
     None => "/usr/lib64/libibverbs:/usr/lib/libibverbs",
 };
 
-/// The numbers of the provider ABIs, the newest first.
-pub fn abi_numbers() -> impl Iterator<Item = u32> {
-    let numbers = abi::ALL.iter().map(|abi| abi.number);
-    // One number stands for two layouts, which are neighbours.
-    let mut last = 0;
-    numbers.filter(move |number| core::mem::replace(&mut last, *number) != *number)
+/// The numbers of the provider ABIs, the newest first, and the ends of their providers' file names.
+const SUFFIXES: [(u32, &str); 5] = [
+    (65, "-rdmav65.so"),
+    (64, "-rdmav64.so"),
+    (59, "-rdmav59.so"),
+    (57, "-rdmav57.so"),
+    (34, "-rdmav34.so"),
+];
+
+/// The ends of the file names of providers, the newest ABI first.
+pub fn suffixes() -> impl Iterator<Item = &'static str> {
+    SUFFIXES.iter().map(|(_, suffix)| *suffix)
 }
 
-/// The end of the file name of a provider of ABI `number`.
-pub fn suffix(number: u32) -> String {
-    format!("-rdmav{number}.so")
+/// The place of a number in [`SUFFIXES`]; that of an ABI that the library does not have comes last.
+fn rank(number: u32) -> usize {
+    let known = SUFFIXES.iter().position(|(known, _)| *known == number);
+    known.unwrap_or(SUFFIXES.len())
 }
 
 /// A file of a provider.
 pub struct Candidate {
     pub path: CString,
-    /// The ABI in its name; `None` if the configuration names the file itself.
-    pub number: Option<u32>,
+    /// The end of its name; `None` if the configuration names the file itself, or for an ABI that the
+    /// library does not have.
+    pub suffix: Option<&'static str>,
 }
 
 /// The provider directories, as they are when the configuration is read.
@@ -133,25 +138,34 @@ impl Directory {
         })
     }
 
-    /// The files of the provider `name`, the newest ABI first.
+    /// The files of the provider `name`, the newest ABI first, and last those of ABIs that the library does
+    /// not have, which are refused with a message.
     fn files(&self, name: &[u8]) -> Vec<Candidate> {
-        let has = |number: u32| match &self.files {
-            Some(files) => files
-                .iter()
-                .any(|(file, abi)| **file == *name && *abi == number),
-            None => exists(&self.path_of(name, number)),
+        let Some(files) = &self.files else {
+            let all = SUFFIXES.iter().map(|(number, _)| self.file(name, *number));
+            return all.filter(|file| exists(&file.path)).collect();
         };
-        abi_numbers()
-            .filter(|number| has(*number))
-            .map(|number| Candidate {
-                path: self.path_of(name, number),
-                number: Some(number),
-            })
-            .collect()
+        let here = files.iter().filter(|(file, _)| **file == *name);
+        let mut numbers: Vec<u32> = here.map(|(_, number)| *number).collect();
+        numbers.sort_by_key(|number| rank(*number));
+        let files = numbers.into_iter().map(|number| self.file(name, number));
+        files.collect()
     }
 
-    fn path_of(&self, name: &[u8], number: u32) -> CString {
-        cstring(&[self.path, b"/lib", name, suffix(number).as_bytes()])
+    fn file(&self, name: &[u8], number: u32) -> Candidate {
+        match SUFFIXES.get(rank(number)) {
+            Some((_, suffix)) => Candidate {
+                path: cstring(&[self.path, b"/lib", name, suffix.as_bytes()]),
+                suffix: Some(suffix),
+            },
+            None => {
+                let suffix = format!("-rdmav{number}.so");
+                Candidate {
+                    path: cstring(&[self.path, b"/lib", name, suffix.as_bytes()]),
+                    suffix: None,
+                }
+            }
+        }
     }
 }
 
@@ -177,23 +191,23 @@ fn parse(file: &[u8]) -> Option<(Box<[u8]>, u32)> {
 /// The files that an absolute name in the configuration stands for. `NAME-rdmav34.so` if there is none,
 /// for the error message.
 fn by_path(name: &[u8]) -> Vec<Candidate> {
-    let path = |number: u32| Candidate {
-        path: cstring(&[name, suffix(number).as_bytes()]),
-        number: Some(number),
+    let file = |suffix: &'static str| Candidate {
+        path: cstring(&[name, suffix.as_bytes()]),
+        suffix: Some(suffix),
     };
-    let mut files: Vec<Candidate> = abi_numbers()
-        .map(path)
+    let mut files: Vec<Candidate> = suffixes()
+        .map(file)
         .filter(|file| exists(&file.path))
         .collect();
     let whole = cstring(&[name]);
     if files.is_empty() && name.windows(3).any(|part| part == b".so") && is_file(&whole) {
         files.push(Candidate {
             path: whole,
-            number: None,
+            suffix: None,
         });
     }
     if files.is_empty() {
-        files.push(path(abi::V34.number));
+        files.extend(SUFFIXES.last().map(|(_, suffix)| file(suffix)));
     }
     files
 }
@@ -210,10 +224,17 @@ fn is_file(path: &CStr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::abi;
 
     #[test]
-    fn numbers_are_unique_and_the_newest_comes_first() {
-        assert_eq!(abi_numbers().collect::<Vec<_>>(), [65, 64, 59, 57, 34]);
+    fn each_abi_has_its_suffix_and_the_newest_comes_first() {
+        let mut numbers: Vec<u32> = abi::ALL.iter().map(|abi| abi.number).collect();
+        numbers.dedup();
+        assert_eq!(numbers, SUFFIXES.map(|(number, _)| number));
+        for (number, suffix) in SUFFIXES {
+            assert_eq!(suffix, format!("-rdmav{number}.so"));
+        }
+        assert!(rank(65) < rank(34) && rank(34) < rank(99));
     }
 
     #[test]
@@ -246,7 +267,7 @@ mod tests {
         let own = name("");
         assert_eq!(files(&own), [name("-rdmav34.so")], "none exists");
         for abi in [57, 65, 34] {
-            std::fs::write(name(&suffix(abi)), b"").unwrap();
+            std::fs::write(name(&format!("-rdmav{abi}.so")), b"").unwrap();
         }
         let all = [
             name("-rdmav65.so"),

@@ -56,6 +56,7 @@ fn accept(qp: &mut ibv_qp, attr: &mut ibv_qp_init_attr_ex, response: &impl Creat
 ///
 /// # Safety
 /// `context` is open, and the provider's buffers in `uhw` are live.
+#[inline(always)] // with and without attributes of the provider's, and fast in both
 pub(super) unsafe fn create(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
