@@ -1,5 +1,7 @@
 //! The cases, by suite. A suite is a module with a function that returns its cases.
 
+pub mod provider_abis;
+
 use std::collections::BTreeSet;
 
 use crate::case::Case;
@@ -25,6 +27,7 @@ pub mod view;
 /// has no uroce, and its cases are left out.
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
+    cases.extend(provider_abis::cases());
     cases.extend(capture::cases());
     cases.extend(completion::cases());
     cases.extend(matrix::cases());
