@@ -28,10 +28,9 @@ macro_rules! common {
                 ibv_cmd_create_cq,
                 ibv_cmd_destroy_cq,
                 ibv_cmd_modify_cq,
-                ibv_cmd_poll_cq,
-                ibv_cmd_req_notify_cq,
                 ibv_cmd_resize_cq,
             }
+            [crate::uverbs::cmd::cq_poll] { ibv_cmd_poll_cq, ibv_cmd_req_notify_cq }
             [crate::uverbs::cmd::device] { ibv_cmd_query_context, ibv_cmd_query_device_any }
             [crate::uverbs::cmd::dm] { ibv_cmd_alloc_dm, ibv_cmd_free_dm, ibv_cmd_reg_dm_mr }
             [crate::uverbs::cmd::flow] { ibv_cmd_create_flow, ibv_cmd_destroy_flow }

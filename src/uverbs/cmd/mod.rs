@@ -19,6 +19,7 @@ pub mod comp_channel;
 pub mod comp_cntr;
 pub mod counters;
 pub mod cq;
+pub mod cq_poll;
 mod destroy;
 pub mod device;
 pub mod dm;
