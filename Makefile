@@ -17,7 +17,7 @@ STATIC  := $(TARGET)/static-lib
 VERSION := $(shell scripts/package-field version)
 # The file name ends in the version of this project, not of rdma-core.
 REALNAME := libibverbs.so.1.$(VERSION)
-HEADERS  := $(wildcard include/infiniband/*.h)
+HEADERS  := $(patsubst include/%,%,$(shell find include -name '*.h' | sort))
 # The version that pkg-config reports: that of the interface, as rdma-core numbers it.
 API_VERSION := 1.18.65.0
 
@@ -283,13 +283,14 @@ STATIC_PROVIDERS ?= $(shell scripts/static-providers)
 # LIBDIR itself.
 OWN_DIR ?= $(LIBDIR)/libibverbs-rs
 MAN_PAGES := $(wildcard man/*.1 man/*.3 man/*.7)
-lib_files = $(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a pkgconfig/libibverbs.pc
+lib_files = $(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a \
+	pkgconfig/libibverbs.pc pkgconfig/libibverbs-ofed.pc
 page_file = man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) \
 	$(DESTDIR)$(BINDIR)/with-ibverbs-rs \
 	$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)/_with-ibverbs-rs \
-	$(addprefix $(DESTDIR)$(INCDIR)/infiniband/,$(notdir $(HEADERS))) \
+	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS)) \
 	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
@@ -312,15 +313,16 @@ ifneq ($(OWN_DIR),$(LIBDIR))
 	ln -sf libibverbs.so.1 $(DESTDIR)$(OWN_DIR)/libibverbs.so
 endif
 	install -m 644 $(STATIC)/libibverbs.a $(DESTDIR)$(LIBDIR)
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
-		-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
-		-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
-		pkgconfig/libibverbs.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/libibverbs.pc
+	for name in libibverbs libibverbs-ofed; do \
+		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
+			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
+			-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
+			pkgconfig/$$name.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit; done
 	install -m 755 $(RELEASE)/with-ibverbs-rs $(DESTDIR)$(BINDIR)
 	install -m 644 packaging/completion/with-ibverbs-rs.bash \
 		$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs
 	install -m 644 packaging/completion/_with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)
-	for header in $(HEADERS); do install -m 644 $$header $(DESTDIR)$(INCDIR)/infiniband || exit; done
+	for header in $(HEADERS); do install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
 	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
@@ -329,7 +331,8 @@ endif
 uninstall: ## remove what install installed, with the same variables
 	rm -f $(installed)
 	-rmdir $(DESTDIR)$(OWN_DIR) 2>/dev/null
-	-rmdir $(DESTDIR)$(INCDIR)/infiniband 2>/dev/null
+	-rmdir $(DESTDIR)$(INCDIR)/infiniband/ofed/infiniband $(DESTDIR)$(INCDIR)/infiniband/ofed \
+		$(DESTDIR)$(INCDIR)/infiniband 2>/dev/null
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig
 endif

@@ -177,10 +177,12 @@ enum verbs_xrcd_mask {
 /* A shared receive queue. */
 struct verbs_srq {
 	struct ibv_srq srq;
+#if !defined(INFINIBAND_OFED_H) || IBV_OFED_AFTER_VERBS /* else struct ibv_srq has them */
 	enum ibv_srq_type srq_type;
 	struct verbs_xrcd *xrcd;
 	struct ibv_cq *cq;
 	uint32_t srq_num;
+#endif
 };
 
 /* A queue pair. An extended one has VERBS_QP_EX set in comp_mask and the functions of qp_ex filled in. */

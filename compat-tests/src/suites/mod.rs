@@ -19,6 +19,7 @@ pub mod providers;
 pub mod pyverbs;
 pub mod selftest;
 pub mod provider_abis;
+pub mod ofed;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -28,6 +29,7 @@ pub mod view;
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
     cases.extend(provider_abis::cases());
+    cases.extend(ofed::cases());
     cases.extend(capture::cases());
     cases.extend(completion::cases());
     cases.extend(matrix::cases());
