@@ -207,8 +207,13 @@ impl<'a> Pair<'a> {
 fn await_ready(ready: Ready, host: &Host, port: u16, server: &mut Running) {
     match ready {
         Ready::After(seconds) => sleep(Duration::from_secs(seconds)),
-        Ready::Tcp | Ready::Cm => {
+        Ready::Tcp => {
             wait_until(SERVER_READY, || host.listens(port) || !server.is_running());
+        }
+        Ready::Cm => {
+            wait_until(SERVER_READY, || {
+                host.listens_cm(port) || !server.is_running()
+            });
         }
     }
 }

@@ -1,5 +1,10 @@
 //! What fuzz targets and benches use of the private modules. No stability is promised.
 
+/// The connection manager.
+pub mod cm {
+    pub use crate::cm::fuzz::{commands, mad};
+}
+
 /// The transport protocol of a queue pair.
 pub mod engine {
     pub use crate::engine::*;

@@ -14,5 +14,7 @@
 
 mod agent;
 mod connection;
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
 mod mad;
 pub mod ucma;

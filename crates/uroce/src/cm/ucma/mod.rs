@@ -24,10 +24,12 @@ mod bind;
 mod connect;
 mod epoll;
 mod events;
+#[cfg(any(test, feature = "internals"))]
+pub mod fake;
 mod forward;
 mod host;
 mod id;
-mod input;
+pub mod input;
 mod lifecycle;
 mod manager;
 mod messages;
@@ -40,6 +42,8 @@ mod query;
 mod resolve;
 mod system;
 mod table;
+#[cfg(test)]
+mod tests;
 mod user_memory;
 
 use core::ffi::{c_int, c_void};

@@ -1,0 +1,185 @@
+//! A host for tests and fuzz targets: one device, and processes that reserve ports beside each other.
+
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::rc::Rc;
+
+use ibverbs_abi::Errno;
+
+use super::host::{DeviceInfo, FileId, Host, Port};
+use super::input::{Command, Input};
+use super::manager::{Caller, Manager};
+use crate::cm::agent::Agent;
+#[cfg(test)]
+use crate::cm::agent::Incoming;
+use crate::engine::{Gid, Time};
+use crate::wire::gid_of;
+
+/// Ports that processes have reserved, at each address.
+type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;
+
+/// A host with one device, whose only address is `ip`.
+pub struct Fake {
+    pub ip: IpAddr,
+    pub ports: Ports,
+    pub readable: HashMap<FileId, bool>,
+    random: u32,
+}
+
+/// Frees its ports when it is dropped.
+pub struct Reserved {
+    ports: Ports,
+    own: Vec<(Port, Gid)>,
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        let mut ports = self.ports.borrow_mut();
+        for port in &self.own {
+            ports.remove(port);
+        }
+    }
+}
+
+impl Host for Fake {
+    type Reservation = Reserved;
+
+    fn devices(&mut self) -> Vec<DeviceInfo> {
+        vec![DeviceInfo {
+            node_guid: [1, 2, 3, 4, 5, 6, 7, 8],
+            index: 5,
+            ifindex: 2,
+            gids: vec![(0, [0xfe; 16]), (1, gid_of(self.ip))],
+            active_mtu: 3,
+            active: true,
+        }]
+    }
+
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+        match from {
+            Some(from) if from != self.ip => Err(Errno(libc::EADDRNOTAVAIL)),
+            _ if to.ip().is_loopback() => Ok(Ipv4Addr::LOCALHOST.into()),
+            _ if to.is_ipv4() == self.ip.is_ipv4() => Ok(self.ip),
+            _ => Err(Errno(libc::ENETUNREACH)),
+        }
+    }
+
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Reserved, Errno> {
+        let mut reserved = Reserved {
+            ports: Rc::clone(&self.ports),
+            own: Vec::new(),
+        };
+        for gid in at {
+            if !self.ports.borrow_mut().insert((port, *gid)) {
+                return Err(Errno(libc::EADDRINUSE));
+            }
+            reserved.own.push((port, *gid));
+        }
+        Ok(reserved)
+    }
+
+    fn ephemeral_ports(&mut self) -> (u16, u16) {
+        (40_000, 40_003)
+    }
+
+    fn may_use_low_ports(&mut self) -> bool {
+        false
+    }
+
+    fn bind_v6_only(&mut self) -> bool {
+        false
+    }
+
+    fn random(&mut self) -> u32 {
+        self.random = self
+            .random
+            .wrapping_mul(1_664_525)
+            .wrapping_add(1_013_904_223);
+        self.random >> 8
+    }
+
+    fn set_readable(&mut self, file: FileId, readable: bool) {
+        self.readable.insert(file, readable);
+    }
+}
+
+/// A process on a fake host.
+pub struct Process {
+    pub manager: Manager<Fake>,
+    pub now: Time,
+}
+
+impl Process {
+    /// A process with the descriptors 1 and 2, at an address.
+    pub fn new(prefix: u32, ip: IpAddr, ports: &Ports) -> Process {
+        let host = Fake {
+            ip,
+            ports: Rc::clone(ports),
+            readable: HashMap::new(),
+            random: prefix,
+        };
+        let mut manager = Manager::new(host, Agent::new(prefix, 0));
+        manager.open(1);
+        manager.open(2);
+        Process {
+            manager,
+            now: Time(1),
+        }
+    }
+
+    /// Writes a command to a descriptor. Returns the response.
+    pub fn call(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: &[u8],
+        out_len: usize,
+    ) -> Result<Vec<u8>, Errno> {
+        let mut response = Vec::new();
+        let mut respond = |bytes: &[u8]| {
+            response.extend_from_slice(bytes);
+            Ok(())
+        };
+        let mut caller = Caller {
+            out_len,
+            respond: &mut respond,
+            option: &[1, 0, 0, 0],
+            other_file: Ok(1),
+        };
+        let input = Input(input);
+        let result = self
+            .manager
+            .execute(file, command, input, &mut caller, self.now);
+        result.map(|()| response)
+    }
+}
+
+#[cfg(test)]
+impl Process {
+    /// Delivers what this process sends to another one, and the answers, until nobody sends any more.
+    pub fn exchange(&mut self, other: &mut Process) {
+        loop {
+            let sent = self.pass(other);
+            if !(other.pass(self) || sent) {
+                return;
+            }
+        }
+    }
+
+    /// Delivers what this process sends. Requests that the other one does not want are refused.
+    fn pass(&mut self, other: &mut Process) -> bool {
+        let messages = self.manager.take_outgoing();
+        for message in &messages {
+            let incoming = Incoming {
+                src: message.route.sgid,
+                dst: message.route.dgid,
+                mad: message.mad,
+            };
+            if let Some(mad) = other.manager.receive(&incoming, other.now) {
+                other.manager.refuse(&incoming, &mad);
+            }
+        }
+        !messages.is_empty()
+    }
+}
