@@ -266,6 +266,18 @@ proptest! {
 }
 
 #[test]
+fn going_up_is_seen_anywhere() {
+    for before in 0..20 {
+        for after in 0..20 {
+            let path = format!("/{}/../{}", "x".repeat(before), "y".repeat(after));
+            assert!(may_concern(path.as_bytes()), "{path}");
+            let path = format!("/{}/.._{}", "x".repeat(before + 1), "y".repeat(after));
+            assert!(!may_concern(path.as_bytes()), "{path}");
+        }
+    }
+}
+
+#[test]
 fn redirections_are_sorted() {
     let names: Vec<_> = super::REDIRECTIONS
         .iter()
