@@ -20,6 +20,7 @@ pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
     }
     match program {
         "qperf" if !server => qperf(argv, out),
+        "ucx_perftest" if !server && !found(r"(?m)^Final: +\d+ ", out) => vec!["no result".into()],
         "ibv_devinfo" => devinfo(argv, out),
         "ibv_devices" if !found(r"(?m)^\s+\S+\s+\t[0-9a-f]{16}$", out) => vec!["no device".into()],
         _ => Vec::new(),

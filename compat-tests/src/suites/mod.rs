@@ -20,6 +20,7 @@ pub mod pyverbs;
 pub mod selftest;
 pub mod provider_abis;
 pub mod ofed;
+pub mod mpi;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -37,6 +38,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(examples::cases());
     cases.extend(headers::cases());
     cases.extend(man::cases());
+    cases.extend(mpi::cases());
     cases.extend(view::cases());
     cases.extend(faults::cases());
     cases.extend(interop::cases()?);

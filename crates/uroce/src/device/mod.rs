@@ -25,7 +25,7 @@ mod background;
 mod busy_poll;
 pub mod clock;
 pub mod completion;
-mod counters;
+pub mod counters;
 pub mod events;
 pub mod fork;
 pub mod gsi;

@@ -8,6 +8,7 @@ use ibverbs_abi::{Errno, IBV_PORT_CM_SUP};
 use super::tree::{Character, File};
 use crate::config::Config;
 use crate::device::Device;
+use crate::device::counters::DeviceCounters;
 use crate::provider::port_lid;
 use crate::transport::{self, GidEntry, PortState};
 
@@ -47,6 +48,12 @@ pub fn read(file: File, configs: &[Config]) -> Result<Vec<u8>, Errno> {
             format!("{major}:{minor}\n")
         }
         File::Uevent(character) => character_uevent(character),
+        File::Counter(device, at) => {
+            format!("{}\n", counters(config(device)?).port_counters()[at].1)
+        }
+        File::HwCounter(device, at) => {
+            format!("{}\n", counters(config(device)?).hw_counters()[at].1)
+        }
         File::BoardId(_) => "uroce\n".into(),
         File::CapabilityMask(_) => format!("{IBV_PORT_CM_SUP:#010x}\n"),
         File::FirmwareVersion(_) => concat!(env!("CARGO_PKG_VERSION"), "\n").into(),
@@ -86,6 +93,12 @@ impl State {
     fn gid(&self, index: u32) -> Option<GidEntry> {
         self.gids.get(index as usize).copied().flatten()
     }
+}
+
+/// The counters of the process's open device; zeros if it is not open.
+fn counters(config: &Config) -> DeviceCounters {
+    let open = Device::find(&config.name);
+    open.map_or_else(DeviceCounters::default, |device| device.counters())
 }
 
 /// Groups of four hexadecimal digits.
@@ -149,6 +162,7 @@ mod tests {
         assert_eq!(text(File::GidType(0, 200)), Err(Errno(libc::EINVAL)));
         assert_eq!(text(File::Gid(0, 200)).unwrap(), groups(&[0; 16]));
         assert_eq!(text(File::NodeGuid(1)), Err(Errno(libc::ENODEV)));
+        assert_eq!(text(File::HwCounter(0, 15)).unwrap(), "0\n");
         let device = Character::Uverbs(1024);
         assert_eq!(text(File::CharacterNumber(device)).unwrap(), "231:1216\n");
     }

@@ -7,6 +7,8 @@
 //! Names and links are those that the kernel gives to an rxe device (drivers/infiniband/core/sysfs.c,
 //! uverbs_main.c, ucma.c).
 
+use crate::device::counters::DeviceCounters;
+
 /// IB_UVERBS_MAJOR of the kernel.
 const UVERBS_MAJOR: u32 = 231;
 /// IB_UVERBS_BASE_MINOR.
@@ -64,6 +66,8 @@ pub enum Directory {
     GidTypes(usize),
     GidNetdevs(usize),
     Pkeys(usize),
+    Counters(usize),
+    HwCounters(usize),
     /// `rdma_cm` among the miscellaneous devices.
     Misc(Character),
 }
@@ -76,10 +80,14 @@ pub enum File {
     BoardId(usize),
     CapabilityMask(usize),
     CharacterNumber(Character),
+    /// A counter of the port, by its place in `DeviceCounters::port_counters`.
+    Counter(usize, usize),
     FirmwareVersion(usize),
     Gid(usize, u32),
     GidNetdev(usize, u32),
     GidType(usize, u32),
+    /// A counter of the port, by its place in `DeviceCounters::hw_counters`.
+    HwCounter(usize, usize),
     IbdevName(usize),
     Lid(usize),
     NetdevName(usize),
@@ -334,8 +342,10 @@ impl Tree {
             Directory::Ports(d) => vec![("1", dir(Directory::Port(d)))],
             Directory::Port(d) => vec![
                 ("cap_mask", file(File::CapabilityMask(d))),
+                ("counters", dir(Directory::Counters(d))),
                 ("gid_attrs", dir(Directory::GidAttributes(d))),
                 ("gids", dir(Directory::Gids(d))),
+                ("hw_counters", dir(Directory::HwCounters(d))),
                 ("lid", file(File::Lid(d))),
                 ("lid_mask_count", text("0\n")),
                 ("link_layer", text("Ethernet\n")),
@@ -351,6 +361,20 @@ impl Tree {
                 ("types", dir(Directory::GidTypes(d))),
             ],
             Directory::Pkeys(_) => vec![("0", text("0xffff\n"))],
+            Directory::Counters(d) => {
+                let names = DeviceCounters::default()
+                    .port_counters()
+                    .into_iter()
+                    .zip(0..);
+                names
+                    .map(|((name, _), at)| (name, file(File::Counter(d, at))))
+                    .collect()
+            }
+            Directory::HwCounters(d) => {
+                let names = DeviceCounters::default().hw_counters().into_iter().zip(0..);
+                let counters = names.map(|((name, _), at)| (name, file(File::HwCounter(d, at))));
+                counters.chain([("lifespan", text("10\n"))]).collect()
+            }
             Directory::Misc(character) => vec![
                 ("abi_version", text("4\n")),
                 ("dev", file(File::CharacterNumber(character))),
