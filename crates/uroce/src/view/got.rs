@@ -10,7 +10,7 @@
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
 
@@ -80,9 +80,10 @@ struct Object {
 /// What is known about an object that was handled.
 type Handled = (usize, *const Elf64_Phdr);
 
-/// The objects that were handled, and how many had been unloaded by then.
+/// The objects that were handled, and how many had been loaded and unloaded by then.
 struct Progress {
     handled: Vec<Handled>,
+    loaded: u64,
     unloaded: u64,
 }
 
@@ -91,11 +92,12 @@ unsafe impl Send for Progress {}
 
 static PROGRESS: Mutex<Progress> = Mutex::new(Progress {
     handled: Vec::new(),
+    loaded: 0,
     unloaded: 0,
 });
 
-/// How many objects had been loaded at the last [`redirect`].
-static LOADED: AtomicUsize = AtomicUsize::new(0);
+/// As [`Progress::loaded`], for a comparison without the lock.
+static LOADED: AtomicU64 = AtomicU64::new(0);
 
 /// What one pass over the objects needs.
 struct Pass<'a> {
@@ -119,10 +121,16 @@ enum Phase {
 /// Redirects the calls of all objects that were loaded since the last call. `redirections` are sorted by
 /// name. `libc` is the address of a function of libc.
 pub fn redirect(redirections: &[Redirection], libc: usize) {
-    if loaded_since() == 0 {
+    let loaded = loaded();
+    if LOADED.load(Ordering::Acquire) == loaded {
         return;
     }
+    // Another thread may be about to redirect what this one has loaded: wait for it.
     let mut progress = PROGRESS.lock();
+    if progress.loaded == loaded {
+        return;
+    }
+    progress.loaded = loaded;
     let mut pass = Pass {
         redirections,
         libc,
@@ -137,23 +145,35 @@ pub fn redirect(redirections: &[Redirection], libc: usize) {
         // SAFETY: `visit` has the type that dl_iterate_phdr needs, and gets the pass, which outlives it.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut pass).cast()) };
     }
+    drop(progress);
+    LOADED.store(loaded, Ordering::Release);
 }
 
-/// The number of objects loaded, if that has changed since the last pass; else 0.
-fn loaded_since() -> usize {
+/// How many objects have been loaded so far.
+fn loaded() -> u64 {
     unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
         // SAFETY: dl_iterate_phdr passes a valid structure; `count` is that of the function around this.
-        unsafe { *count.cast::<usize>() = (*info).dlpi_adds as usize };
+        unsafe { *count.cast::<u64>() = (*info).dlpi_adds };
         1
     }
-    let mut count = 0_usize;
+    let mut count = 0_u64;
     // SAFETY: `first` has the type that dl_iterate_phdr needs, and gets the count, which outlives it.
     unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut count).cast()) };
-    if LOADED.swap(count, Ordering::Relaxed) == count {
-        0
-    } else {
-        count
-    }
+    count
+}
+
+/// Locks what is known of the objects, so that it is whole in a child of fork. [`after_fork`] unlocks it.
+pub fn before_fork() {
+    core::mem::forget(PROGRESS.lock());
+}
+
+/// Unlocks it in the parent and in the child.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork() {
+    // SAFETY: `before_fork` locked it in this thread, as the caller says.
+    unsafe { PROGRESS.force_unlock() };
 }
 
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, pass: *mut c_void) -> c_int {
@@ -191,8 +211,11 @@ impl Object {
     }
 
     fn has_note(&self) -> bool {
-        self.segments(libc::PT_NOTE).any(|range| {
-            // SAFETY: the segment is part of the loaded object, and readable.
+        let loaded = |range: &Range<usize>| {
+            !range.is_empty() && self.contains(range.start) && self.contains(range.end - 1)
+        };
+        self.segments(libc::PT_NOTE).filter(loaded).any(|range| {
+            // SAFETY: the segment is part of what is loaded of the object.
             let bytes =
                 unsafe { core::slice::from_raw_parts(range.start as *const u8, range.len()) };
             bytes.windows(NOTE.name.len()).any(|name| name == NOTE.name)

@@ -38,7 +38,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 pub use bypass::Bypass;
 use calls::REDIRECTIONS;
-pub use state::{FIRST_UVERBS, after_fork, before_fork};
+pub use state::FIRST_UVERBS;
 
 use crate::config::Config;
 
@@ -80,6 +80,24 @@ fn inherited_cwd() -> Option<String> {
             (nearest != path && kernel::cwd().as_deref() == Some(nearest)).then_some(path)
         }
         _ => None,
+    }
+}
+
+/// Takes the locks that a child of fork needs. [`after_fork`] releases them.
+pub fn before_fork() {
+    got::before_fork();
+    state::before_fork();
+}
+
+/// Releases them in the parent and in the child.
+///
+/// # Safety
+/// This thread has called [`before_fork`], and has not called this since.
+pub unsafe fn after_fork() {
+    // SAFETY: `before_fork` took both in this thread, as the caller says.
+    unsafe {
+        state::after_fork();
+        got::after_fork();
     }
 }
 
