@@ -6,7 +6,7 @@
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::kernel;
@@ -48,7 +48,7 @@ struct State {
     /// Configured devices that have been found, in the order of `devices.configs`.
     found: Vec<usize>,
     devices: Option<Devices>,
-    opened: Option<HashMap<c_int, Opened>>,
+    opened: Option<BTreeMap<c_int, Opened>>,
     /// The working directory, if it is a directory of the tree that the kernel does not have.
     cwd: Option<String>,
 }
