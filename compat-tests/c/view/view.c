@@ -116,6 +116,21 @@ static void character_device(void)
 	check("other-devices", !stat("/dev/null", &st) && st.st_rdev == makedev(1, 3));
 }
 
+static void connection_manager(void)
+{
+	struct stat st, path;
+	char version[8] = "";
+	int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC);
+	int file = open("/sys/class/misc/rdma_cm/abi_version", O_RDONLY);
+
+	check("cm-open", fd >= 0 && !fstat(fd, &st) && S_ISCHR(st.st_mode));
+	check("cm-stat", !stat("/dev/infiniband/rdma_cm", &path) && path.st_rdev == st.st_rdev);
+	check("cm-write", failed(write(fd, "x", 1), EINVAL));
+	check("cm-abi", read(file, version, 7) == 2 && !strcmp(version, "4\n"));
+	close(file);
+	close(fd);
+}
+
 static void status(void)
 {
 	struct stat st, link;
@@ -337,6 +352,7 @@ int main(int argc, char **argv)
 	}
 	opening();
 	character_device();
+	connection_manager();
 	status();
 	directories();
 	walking();
