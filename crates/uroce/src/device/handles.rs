@@ -50,7 +50,7 @@ pub struct ObjectCounts([AtomicU32; KINDS]);
 const INDEX_BITS: u32 = 24;
 const INDEX_MASK: u32 = (1 << INDEX_BITS) - 1;
 
-/// There is no room for another object: the device's limit, or 2^24 objects of the process.
+/// There is no room for another object: the device's limit, 2^24 objects of the process, or memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
@@ -103,6 +103,14 @@ pub unsafe fn after_fork() {
 }
 
 impl Table {
+    /// Allocates space for one more slot, or for two if there is none; also for all of them to be free, so
+    /// that [`remove`] needs no memory. False if there is no memory.
+    fn try_reserve(&mut self) -> bool {
+        let slots = self.slots.len() + 2;
+        let missing = slots.saturating_sub(self.free.len());
+        self.slots.try_reserve(2).is_ok() && self.free.try_reserve(missing).is_ok()
+    }
+
     /// The slot of a handle that is in use.
     fn slot(&mut self, handle: u32) -> Option<&mut Slot> {
         let slot = self.slots.get_mut((handle & INDEX_MASK) as usize)?;
@@ -128,6 +136,10 @@ pub fn reserve(kind: Kind, counts: &Arc<ObjectCounts>, limit: u32) -> Result<Res
         .fetch_update(Ordering::Relaxed, Ordering::Relaxed, room)
         .map_err(|_| Full)?;
     let mut table = TABLE.lock();
+    if !table.try_reserve() {
+        count.fetch_sub(1, Ordering::Relaxed);
+        return Err(Full);
+    }
     if table.slots.is_empty() {
         // So that no handle is 0.
         table.slots.push(Slot::default());

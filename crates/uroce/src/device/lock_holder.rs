@@ -81,14 +81,17 @@ pub struct InboxGuard<'a> {
 }
 
 impl Inboxes {
-    /// Allocates the buffers of all.
-    pub fn new() -> Inboxes {
-        Inboxes(core::array::from_fn(|_| Slot {
-            inbox: Mutex::new(Inbox::new()),
-            batches: AtomicU64::new(0),
-            seen: AtomicU64::new(u64::MAX),
-            seen_at: AtomicTime::new(Time(0)),
-        }))
+    /// Allocates the buffers of all. None if there is no memory.
+    pub fn try_new() -> Option<Inboxes> {
+        let slot = || {
+            Some(Slot {
+                inbox: Mutex::new(Inbox::try_new()?),
+                batches: AtomicU64::new(0),
+                seen: AtomicU64::new(u64::MAX),
+                seen_at: AtomicTime::new(Time(0)),
+            })
+        };
+        Some(Inboxes([slot()?, slot()?, slot()?, slot()?]))
     }
 
     /// An inbox; None if another thread receives.
@@ -194,7 +197,7 @@ mod tests {
 
     #[test]
     fn another_inbox_stands_in_for_one_whose_holder_is_preempted() {
-        let inboxes = Inboxes::new();
+        let inboxes = Inboxes::try_new().unwrap();
         let mut first = inboxes.try_take().unwrap();
         assert!(inboxes.try_take().is_none());
         std::thread::sleep(PREEMPTED_AFTER * 2);

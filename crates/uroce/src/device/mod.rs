@@ -174,7 +174,7 @@ impl Device {
             timers: Mutex::default(),
             deferred_sends: Mutex::default(),
             spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
-            inboxes: Inboxes::new(),
+            inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
             waker: Arc::new(Waker::new()?),
         })
@@ -424,4 +424,4 @@ extern "C" fn at_exit() {
 }
 
 #[cfg(test)]
-mod tests;
+pub mod tests;

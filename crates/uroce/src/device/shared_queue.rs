@@ -80,10 +80,11 @@ impl SharedReceiveQueue {
         }
     }
 
-    /// Adds a receive. Returns false if the queue is full.
+    /// Adds a receive. Returns false if the queue is full, or there is no memory.
     pub fn post(&self, receive: RecvWr) -> bool {
         let mut state = self.state.lock();
-        let room = state.receives.len() < state.sizes.max_wr;
+        let room =
+            state.receives.len() < state.sizes.max_wr && state.receives.try_reserve(1).is_ok();
         if room {
             state.receives.push_back(receive);
         }

@@ -30,9 +30,13 @@ impl RecvQueue {
         self.wrs.len() as u32
     }
 
-    /// Appends a WR. The caller has checked that there is room.
-    pub fn post(&mut self, wr: RecvWr) {
-        self.wrs.push_back(wr);
+    /// Appends a WR. The caller has checked that the queue is not full. False if there is no memory.
+    pub fn post(&mut self, wr: RecvWr) -> bool {
+        let reserved = self.wrs.try_reserve(1).is_ok();
+        if reserved {
+            self.wrs.push_back(wr);
+        }
+        reserved
     }
 
     /// The WR for the next message; None if the queue is empty.

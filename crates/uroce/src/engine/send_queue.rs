@@ -200,6 +200,11 @@ impl SendQueue {
         self.wqes.iter()
     }
 
+    /// Allocates space for one more WQE. False if there is no memory.
+    pub fn try_reserve(&mut self) -> bool {
+        self.wqes.try_reserve(1).is_ok()
+    }
+
     /// Appends a WQE. A message longer than 2^31 bytes fails when it becomes the oldest WQE.
     pub fn push(&mut self, wr: SendWr, mtu: u32) {
         let sum = message_len(&wr);

@@ -13,33 +13,36 @@ use crate::engine::{Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges,
 /// QP numbers have 24 bits.
 const QPN_MASK: u32 = 0xff_ffff;
 
-/// Converts a scatter/gather list.
+/// Converts a scatter/gather list. ENOMEM if there is no memory.
 ///
 /// # Safety
 /// `list` has `count` readable elements.
-pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Sges {
-    (0..count)
-        .map(|i| {
-            // SAFETY: the caller's list has `count` elements, and `i` is less than that.
-            let sge = unsafe { &*list.add(i) };
-            Sge {
-                addr: sge.addr,
-                len: sge.length,
-                lkey: sge.lkey,
-            }
-        })
-        .collect()
+pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
+    let mut sges = Sges::new();
+    sges.try_reserve_exact(count).map_err(|_| Errno(ENOMEM))?;
+    sges.extend((0..count).map(|i| {
+        // SAFETY: the caller's list has `count` elements, and `i` is less than that.
+        let sge = unsafe { &*list.add(i) };
+        Sge {
+            addr: sge.addr,
+            len: sge.length,
+            lkey: sge.lkey,
+        }
+    }));
+    Ok(sges)
 }
 
-/// Appends memory of the program to inline data.
+/// Appends memory of the program to inline data. ENOMEM if there is no memory.
 ///
 /// # Safety
 /// `len` bytes at `addr` are readable.
-pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) {
+pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) -> Result<()> {
     if len > 0 {
+        inline.try_reserve(len).map_err(|_| Errno(ENOMEM))?;
         // SAFETY: the caller passes `len` readable bytes; they are the program's and so not in `inline`.
         inline.extend_from_slice(unsafe { core::slice::from_raw_parts(addr, len) });
     }
+    Ok(())
 }
 
 /// Whether the service has the operation.
@@ -91,7 +94,8 @@ pub fn sends_in(state: QpState) -> bool {
     !matches!(state, QpState::Reset | QpState::Init | QpState::Rtr)
 }
 
-/// Checks and posts one send request. EINVAL if it is invalid, ENOMEM if the queue is full.
+/// Checks and posts one send request. EINVAL if it is invalid, ENOMEM if the queue is full or there is no
+/// memory.
 pub fn post_one(object: &Qp, wr: SendWr) -> Result<()> {
     check(object, &wr)?;
     object.check()?.post(&object.qp, |engine, host| {
@@ -175,7 +179,7 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
         request.inline = Some(unsafe { inline_data(qp, wr.sg_list, count) }?);
     } else if has_payload {
         // SAFETY: the list has `count` elements.
-        request.sges = unsafe { sges(wr.sg_list, count) };
+        request.sges = unsafe { sges(wr.sg_list, count) }?;
     }
     match qp.qp.service {
         Service::Ud => {
@@ -194,7 +198,7 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
     Ok(request)
 }
 
-/// Copies inline data. EINVAL if it is longer than `max_inline_data`.
+/// Copies inline data. EINVAL if it is longer than `max_inline_data`, ENOMEM if there is no memory.
 ///
 /// # Safety
 /// `list` has `count` readable elements, which name readable memory.
@@ -209,7 +213,7 @@ unsafe fn inline_data(qp: &QpPrivate, list: *const ibv_sge, count: usize) -> Res
         }
         let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
         // SAFETY: the elements name readable memory.
-        unsafe { append_inline(&mut inline, addr, len) };
+        unsafe { append_inline(&mut inline, addr, len) }?;
     }
     Ok(inline)
 }
@@ -299,7 +303,7 @@ unsafe fn send_op(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendOp> {
 unsafe fn atomic_write_data(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<[u8; 8]> {
     let mut data = [0; 8];
     // SAFETY: the list has `num_sge` elements, which `send_wr` has seen to be no negative number.
-    let sges = unsafe { sges(wr.sg_list, wr.num_sge as usize) };
+    let sges = unsafe { sges(wr.sg_list, wr.num_sge as usize) }?;
     if sges.iter().map(|sge| u64::from(sge.len)).sum::<u64>() != 8 {
         return Err(Errno(EINVAL));
     }
@@ -308,7 +312,7 @@ unsafe fn atomic_write_data(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<[u8; 8]>
         for sge in &sges {
             let addr = core::ptr::with_exposed_provenance(sge.addr as usize);
             // SAFETY: inline data is readable memory of the program's.
-            unsafe { append_inline(&mut inline, addr, sge.len as usize) };
+            unsafe { append_inline(&mut inline, addr, sge.len as usize) }?;
         }
         data.copy_from_slice(&inline);
     } else {
@@ -333,10 +337,10 @@ pub unsafe fn for_each_recv(
     // SAFETY: the caller's list has readable elements and ends with NULL.
     while let Some(wr) = unsafe { next.as_ref() } {
         let posted = match usize::try_from(wr.num_sge) {
-            Ok(count) if count <= max_sge => post(RecvWr {
-                wr_id: wr.wr_id,
-                // SAFETY: the element's list has `num_sge` elements.
-                sges: unsafe { sges(wr.sg_list, count) },
+            // SAFETY: the element's list has `num_sge` elements.
+            Ok(count) if count <= max_sge => unsafe { sges(wr.sg_list, count) }.and_then(|sges| {
+                let wr_id = wr.wr_id;
+                post(RecvWr { wr_id, sges })
             }),
             _ => Err(Errno(EINVAL)),
         };
@@ -381,4 +385,32 @@ pub unsafe extern "C" fn post_recv(
     };
     // SAFETY: the caller passes a live list and a writable `bad_wr`.
     unsafe { for_each_recv(wr, bad_wr, object.cap.max_recv_sge as usize, post) }.return_to_c()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::out_of_memory::without_memory;
+
+    /// Short lists need no memory; long ones are refused without.
+    #[test]
+    fn lists_without_memory_are_refused() {
+        let list = [ibv_sge {
+            addr: 0,
+            length: 1,
+            lkey: 0,
+        }; 32];
+        let bytes = [7; 200];
+        for (count, len, refused) in [(4, 64, false), (5, 65, true), (32, 200, true)] {
+            // SAFETY: the list has at least `count` elements, and `bytes` at least `len`.
+            without_memory(|| unsafe {
+                assert_eq!(sges(list.as_ptr(), count).is_err(), refused);
+                let mut inline = Inline::default();
+                assert_eq!(
+                    append_inline(&mut inline, bytes.as_ptr(), len).is_err(),
+                    refused
+                );
+            });
+        }
+    }
 }

@@ -113,7 +113,8 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
     else {
         return;
     };
-    match op {
+    let reserved = pending.wrs.try_reserve(1).map_err(|_| Errno(ENOMEM));
+    match reserved.and(op) {
         Ok(op) => pending.wrs.push(SendWr {
             wr_id,
             op,
@@ -266,6 +267,10 @@ unsafe extern "C" fn wr_bind_mw(
         let bind = mr::bind_op(mw, rkey, &*info);
         if let (Ok(bind), Some((_, pending))) = (&bind, session(qp)) {
             let rkey = bind.rkey;
+            if pending.binds.try_reserve(1).is_err() {
+                pending.error = Some(Errno(ENOMEM));
+                return;
+            }
             pending.binds.push(PendingBind { mw, rkey });
         }
         begin_wr(qp, bind.map(SendOp::BindMw));
@@ -335,7 +340,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
                 if buf.length > room {
                     return Err(Errno(EINVAL));
                 }
-                post::append_inline(&mut inline, buf.addr.cast(), buf.length);
+                post::append_inline(&mut inline, buf.addr.cast(), buf.length)?;
             }
             wr.inline = Some(inline);
             Ok(())
@@ -361,7 +366,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
             if count > object.cap.max_send_sge as usize {
                 return Err(Errno(EINVAL));
             }
-            wr.sges = post::sges(list, count);
+            wr.sges = post::sges(list, count)?;
             Ok(())
         });
     }

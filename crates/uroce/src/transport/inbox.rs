@@ -1,7 +1,9 @@
 //! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
+use std::ptr::{NonNull, slice_from_raw_parts_mut};
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
@@ -44,26 +46,32 @@ impl Inbox {
     /// Datagrams that one system call receives at most.
     pub const BATCH: usize = 8;
 
-    /// Allocates the buffers.
+    /// An inbox, for tests, which have memory.
+    #[cfg(test)]
     pub fn new() -> Inbox {
-        Inbox {
-            // Zeroed pages: those that are never received into take no memory.
-            buffers: vec![0; Inbox::BATCH * DATAGRAM_MAX].into(),
+        Inbox::try_new().unwrap()
+    }
+
+    /// An inbox; None if there is no memory for its buffers.
+    pub fn try_new() -> Option<Inbox> {
+        let layout = Layout::array::<u8>(Inbox::BATCH * DATAGRAM_MAX).ok()?;
+        // Zeroed pages: those that are never received into take no memory.
+        // SAFETY: the layout has a size. The memory is initialised, and of the layout of the slice.
+        let buffers = unsafe {
+            let start = NonNull::new(alloc_zeroed(layout))?;
+            Box::from_raw(slice_from_raw_parts_mut(start.as_ptr(), layout.size()))
+        };
+        Some(Inbox {
+            buffers,
             last_socket: 0,
             last_socket_calls: 0,
             last_ip_id: 0,
-        }
+        })
     }
 
     /// Makes the next call of [`Net::receive`] check every socket.
     pub fn poll_all_sockets(&mut self) {
         self.last_socket_calls = LAST_SOCKET_CALLS;
-    }
-}
-
-impl Default for Inbox {
-    fn default() -> Inbox {
-        Inbox::new()
     }
 }
 

@@ -1,6 +1,6 @@
 mod counters;
 mod fork;
-mod out_of_memory;
+pub mod out_of_memory;
 mod preemption;
 
 use std::time::Duration;

@@ -1,11 +1,14 @@
-//! Packets are served, or dropped, while there is no memory.
+//! Packets are served or dropped, and requests fail, while there is no memory.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::super::*;
-use super::preemption::{is_acknowledged, pair, send, two_devices};
+use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
+use crate::device::handles::Kind;
+use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
+use crate::transport::Inbox;
 
 /// The system's allocator. Fails in a thread that runs [`without_memory`].
 struct FailingAllocator;
@@ -50,7 +53,7 @@ unsafe impl GlobalAlloc for FailingAllocator {
 static ALLOCATOR: FailingAllocator = FailingAllocator;
 
 /// Calls `call` while every allocation of this thread fails. One that cannot fail aborts the process.
-fn without_memory<T>(call: impl FnOnce() -> T) -> T {
+pub fn without_memory<T>(call: impl FnOnce() -> T) -> T {
     FAILS.set(true);
     let result = call();
     FAILS.set(false);
@@ -104,4 +107,67 @@ fn a_timer_takes_the_place_of_one_that_does_not_count() {
     one.timer_at.store(later);
     without_memory(|| a.add_timer(later, one.qpn));
     assert_eq!(a.timers.lock().next(), Some(later));
+}
+
+/// Posting fails, and changes nothing; later it succeeds.
+#[test]
+fn requests_without_memory_are_refused() {
+    let (a, b) = two_devices();
+    let (one, _) = pair(&a, &b);
+    let mut inner = one.inner.lock();
+    let (connected, mut host) = inner.split(&one);
+    let limits = Limits {
+        max_send_wr: 1000,
+        max_recv_wr: 1000,
+    };
+    let mut engine = Qp::new(QpConfig {
+        limits,
+        ..*connected.config()
+    });
+    let sizes = QpChange {
+        path_mtu: Some(1024),
+        active_mtu: Some(1024),
+        ..QpChange::default()
+    };
+    engine.modify(&sizes, clock::now(), &mut host);
+    let posted = without_memory(|| {
+        (0..1000)
+            .take_while(|_| engine.post_send(send_wr(), &mut host))
+            .count()
+    });
+    assert!(posted < 1000, "nothing was allocated");
+    assert_eq!(engine.send_depth() as usize, posted);
+    assert!(engine.post_send(send_wr(), &mut host));
+    let receive = || RecvWr {
+        wr_id: 1,
+        sges: Default::default(),
+    };
+    let posted = without_memory(|| {
+        (0..1000)
+            .take_while(|_| engine.post_recv(receive(), &mut host))
+            .count()
+    });
+    assert!(posted < 1000, "nothing was allocated");
+    assert_eq!(engine.recv_depth() as usize, posted);
+    assert!(engine.post_recv(receive(), &mut host));
+}
+
+/// Opening and creating fail where they need much memory, or a table of the process grows.
+#[test]
+fn objects_without_memory_are_refused() {
+    assert!(without_memory(Inbox::try_new).is_none());
+    let counts = Arc::default();
+    let mut handles = Vec::with_capacity(1 << 16);
+    without_memory(|| {
+        while let Ok(reserved) = handles::reserve(Kind::Ah, &counts, u32::MAX) {
+            handles.push(reserved);
+        }
+    });
+    assert!(
+        handles.len() < handles.capacity(),
+        "the table does not grow"
+    );
+    // To free a handle needs no memory, nor is it counted any more.
+    without_memory(|| handles.clear());
+    assert!(handles::reserve(Kind::Ah, &counts, 1).is_ok());
 }

@@ -90,8 +90,9 @@ pub fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
 }
 
 /// Sends an empty message.
-pub fn send(device: &Device, qp: &Arc<QueuePair>) {
-    let wr = SendWr {
+/// A request that sends an empty message.
+pub fn send_wr() -> SendWr {
+    SendWr {
         wr_id: 1,
         op: SendOp::Send,
         flags: SendFlags::default(),
@@ -99,7 +100,11 @@ pub fn send(device: &Device, qp: &Arc<QueuePair>) {
         inline: None,
         ud: None,
         xrc_srqn: 0,
-    };
+    }
+}
+
+pub fn send(device: &Device, qp: &Arc<QueuePair>) {
+    let wr = send_wr();
     assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
 }
 

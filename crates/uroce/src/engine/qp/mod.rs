@@ -183,21 +183,23 @@ impl Qp {
         }
     }
 
-    /// Posts a WR to the send queue; false if the queue is full. The caller has validated state and WR
+    /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has validated state and WR
     /// (the service allows the operation, number of SGEs, length of inline data). In ERR and SQE the WR
     /// is flushed.
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
         }
-        self.requester.post(wr, self.attributes.mtu);
+        if !self.requester.post(wr, self.attributes.mtu) {
+            return false;
+        }
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(host);
         }
         true
     }
 
-    /// Posts a WR to the receive queue; false if the queue is full. In ERR the WR is flushed.
+    /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR is flushed.
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
@@ -207,8 +209,7 @@ impl Qp {
         if self.recv_depth() >= self.attributes.config.limits.max_recv_wr {
             return false;
         }
-        self.responder.recv_queue_mut().post(wr);
-        true
+        self.responder.recv_queue_mut().post(wr)
     }
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached

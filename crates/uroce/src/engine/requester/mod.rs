@@ -144,9 +144,13 @@ impl Requester {
         };
     }
 
-    /// Appends a WQE to the send queue.
-    pub fn post(&mut self, wr: SendWr, mtu: u32) {
-        self.queue.push(wr, mtu);
+    /// Appends a WQE to the send queue. False if there is no memory.
+    pub fn post(&mut self, wr: SendWr, mtu: u32) -> bool {
+        let reserved = self.queue.try_reserve();
+        if reserved {
+            self.queue.push(wr, mtu);
+        }
+        reserved
     }
 
     /// WQEs that have not completed.
