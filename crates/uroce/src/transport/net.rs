@@ -265,7 +265,8 @@ impl Net {
             self.add_receiver(&mut table, socket)?;
         }
         table.gids.clone_from(&control.gids);
-        table.ports.insert(at, PortSockets { port, sockets });
+        let port_sockets = PortSockets::new(port, sockets, &control.gids);
+        table.ports.insert(at, port_sockets);
         control.qpns.add_port(port);
         *self.table.write() = Arc::new(table);
         Ok(())
@@ -397,6 +398,7 @@ impl Net {
                 }
             }
         }
+        port.update_senders(gids);
     }
 
     /// Joins a multicast group, so that datagrams to it reach this process. Each call needs a

@@ -23,6 +23,36 @@ pub struct SocketTable {
 pub(super) struct PortSockets {
     pub port: u16,
     pub sockets: Vec<Option<Arc<Socket>>>,
+    /// As `sockets`; a second name has the socket of its address.
+    senders: Vec<Option<Arc<Socket>>>,
+}
+
+impl PortSockets {
+    /// A port with a socket for each entry of the GID table that has one.
+    pub fn new(
+        port: u16,
+        sockets: Vec<Option<Arc<Socket>>>,
+        gids: &[Option<GidAddress>],
+    ) -> PortSockets {
+        let mut new = PortSockets {
+            port,
+            sockets,
+            senders: Vec::new(),
+        };
+        new.update_senders(gids);
+        new
+    }
+
+    /// Called when `sockets` or the GID table has changed.
+    pub fn update_senders(&mut self, gids: &[Option<GidAddress>]) {
+        self.senders.clone_from(&self.sockets);
+        for (sender, entry) in self.senders.iter_mut().zip(gids) {
+            if let Some(entry) = entry.filter(|entry| entry.kind() == GidKind::SecondName) {
+                let mut sockets = self.sockets.iter().flatten();
+                *sender = sockets.find(|socket| socket.local.ip == entry.ip).cloned();
+            }
+        }
+    }
 }
 
 impl SocketTable {
@@ -30,26 +60,7 @@ impl SocketTable {
     /// has the port at its address.
     pub fn sender(&self, port: u16, gid_index: u8) -> Option<&Arc<Socket>> {
         let port = self.ports.get(self.find_port(port).ok()?)?;
-        let index = usize::from(gid_index);
-        let socket = port.sockets.get(index)?.as_ref();
-        socket.or_else(|| self.sender_of_second_name(port, index))
-    }
-
-    /// The socket of the address that an entry is a second name of; None if it is none.
-    #[cold]
-    fn sender_of_second_name<'a>(
-        &self,
-        port: &'a PortSockets,
-        index: usize,
-    ) -> Option<&'a Arc<Socket>> {
-        let entry = (*self.gids.get(index)?)?;
-        if entry.kind() != GidKind::SecondName {
-            return None;
-        }
-        let sockets = port.sockets.iter().flatten();
-        sockets
-            .into_iter()
-            .find(|socket| socket.local.ip == entry.ip)
+        port.senders.get(usize::from(gid_index))?.as_ref()
     }
 
     /// The socket with this epoll token.
