@@ -53,6 +53,46 @@ static void many(struct rig *rig)
 		CHECK(ibv_destroy_qp(qps[i]) == 0);
 }
 
+enum {
+	CROWD = 250, /* The CQ has 256 entries. */
+	ROUNDS = 60
+};
+
+/* QPs that all have work make progress at the same pace: none waits until others are done. */
+static void crowd(struct rig *rig)
+{
+	static struct ibv_qp *qps[CROWD];
+	int rounds[CROWD] = {}, done = 0, slowest;
+	struct ibv_wc wc;
+
+	for (int i = 0; i < CROWD; i++) {
+		qps[i] = make_qp(rig, IBV_QPT_RC, 0, NULL);
+		join(rig, qps[i], qps[i]);
+	}
+	for (int i = 0; i < CROWD; i++)
+		NEED(post(qps[i], rig, IBV_WR_RDMA_WRITE, 0, 32, 1024, rig->mr->rkey) == 0);
+	while (done < CROWD) {
+		int i = 0;
+
+		wc = next_wc(rig->cq);
+		NEED(wc.status == IBV_WC_SUCCESS);
+		while (qps[i]->qp_num != wc.qp_num)
+			i++;
+		if (++rounds[i] < ROUNDS) {
+			NEED(post(qps[i], rig, IBV_WR_RDMA_WRITE, 0, 32, 1024, rig->mr->rkey) == 0);
+			continue;
+		}
+		slowest = ROUNDS;
+		for (int other = 0; other < CROWD; other++)
+			slowest = rounds[other] < slowest ? rounds[other] : slowest;
+		/* One lost packet costs 20 ms. */
+		if (done++ == 0)
+			CHECK(slowest > 0);
+	}
+	for (int i = 0; i < CROWD; i++)
+		CHECK(ibv_destroy_qp(qps[i]) == 0);
+}
+
 /* In the child: inherited objects return errors; newly opened ones work. */
 static int child(struct rig *rig, struct ibv_qp *qp)
 {
@@ -246,6 +286,7 @@ void check_process(void)
 
 	set_up(&rig);
 	many(&rig);
+	crowd(&rig);
 	forks(&rig);
 	forks_with_threads(&rig);
 	leaves(&rig);
