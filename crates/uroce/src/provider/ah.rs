@@ -58,10 +58,11 @@ pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Result<*mut 
     let device = unsafe { private(context) }.check()?;
     let av = address_vector(attr, device)?;
     let reserved = handle::reserve(device, Kind::Ah)?;
+    let room = Ah::room()?;
     domain.refs.acquire();
     let mut ah = ibv_ah::zeroed();
     (ah.context, ah.pd, ah.handle) = (context, pd, reserved.handle());
-    let ah = Ah::alloc(ah, av);
+    let ah = room.fill(ah, av);
     handle::publish(reserved, Kind::Ah, ah, context);
     Ok(ah)
 }

@@ -32,6 +32,7 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
     // SAFETY: the caller passes an open context.
     let device = unsafe { private(context) }.check()?;
     let reserved = handle::reserve(device, Kind::Channel)?;
+    let room = Channel::room()?;
     let (events, fd) = device.add_channel()?;
     let public = ibv_comp_channel {
         context,
@@ -42,7 +43,7 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
         events,
         handle: reserved.handle(),
     };
-    let channel = Channel::alloc(public, private);
+    let channel = room.fill(public, private);
     handle::publish(reserved, Kind::Channel, channel, context);
     Ok(channel)
 }

@@ -76,6 +76,7 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         channel_events(attr.channel, context)?
     };
     let reserved = handle::reserve(device, Kind::Cq)?;
+    let room = Cq::room()?;
     let queue = CompletionQueue::new(CompletionQueueConfig {
         handle: reserved.handle().into(),
         capacity: attr.cqe as usize,
@@ -88,7 +89,7 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         // SAFETY: a parent domain that is not NULL is live.
         unsafe { Pd::of(attr.parent_domain) }.refs.acquire();
     }
-    let cq = Cq::alloc(
+    let cq = room.fill(
         verbs_cq::zeroed(),
         CqPrivate {
             queue: Arc::new(queue),

@@ -3,7 +3,7 @@
 //!
 //! Every verb but those of the data path makes them before it uses the private part of an object. So an
 //! object that the program has freed already, or whose handle it has changed, is refused. (The memory of a
-//! freed object must not have been used again: see [`super::object::Object::alloc`].)
+//! freed object must not have been used again: see [`super::object::Object::room`].)
 
 use std::sync::Arc;
 

@@ -100,6 +100,7 @@ pub unsafe fn reg_mr(
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
     let reserved = handle::reserve(device, Kind::Mr)?;
+    let room = Mr::room()?;
     let key = device.memory.register(MemoryRegion {
         pd: domain.handle,
         range,
@@ -113,7 +114,7 @@ pub unsafe fn reg_mr(
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.mr_type = IBV_MR_TYPE_MR;
     mr.access = access as c_int;
-    let mr = Mr::alloc(mr, ()).cast::<ibv_mr>();
+    let mr = room.fill(mr, ()).cast::<ibv_mr>();
     handle::publish(reserved, Kind::Mr, mr, context);
     Ok(mr)
 }
@@ -222,12 +223,13 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     // SAFETY: the context of a live domain is open.
     let device = unsafe { private(context) }.check()?;
     let reserved = handle::reserve(device, Kind::Mw)?;
+    let room = Mw::room()?;
     let rkey = device.memory.alloc_mw(mw_type, domain.handle);
     domain.refs.acquire();
     let mut mw = ibv_mw::zeroed();
     (mw.context, mw.pd, mw.type_) = (context, pd, type_);
     (mw.rkey, mw.handle) = (rkey, reserved.handle());
-    let mw = Mw::alloc(mw, ());
+    let mw = room.fill(mw, ());
     handle::publish(reserved, Kind::Mw, mw, context);
     Ok(mw)
 }

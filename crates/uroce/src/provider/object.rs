@@ -10,10 +10,12 @@
 use core::cell::UnsafeCell;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use ibverbs_abi::Errno;
-use libc::{EBUSY, pthread_cond_t, pthread_mutex_t};
+use libc::{EBUSY, ENOMEM, pthread_cond_t, pthread_mutex_t};
+use std::alloc::{Layout, handle_alloc_error};
 
 use super::ffi::Result;
 use crate::process;
@@ -54,7 +56,7 @@ pub struct Object<B, T> {
 /// What is allocated for an object; see [`Object::alloc`].
 #[repr(C)]
 struct Allocation<B, T> {
-    /// The generation of the process that created the object; and the room that [`Object::alloc`] names.
+    /// The generation of the process that created the object; and a word of room: see [`Object::room`].
     generation: usize,
     _room: usize,
     object: Object<B, T>,
@@ -68,25 +70,30 @@ impl<B, T> Object<B, T> {
         }
     }
 
-    /// Allocates an object. The caller owns it, and frees it with [`Object::free`].
+    /// Allocates the memory of an object, before its creation has effects that would have to be undone.
+    /// ENOMEM if there is none.
     ///
-    /// Two words of room precede it, where malloc keeps its own data of free memory. So the structure of an
+    /// Two words precede the object, where malloc keeps its own data of free memory. So the structure of an
     /// object that was just freed is still whole: a program that destroys it again gets ENOENT, where it
     /// would jump through an address of malloc's.
+    pub fn room() -> Result<Room<B, T>> {
+        // SAFETY: the layout has a size, that of the two words at least.
+        let memory = unsafe { std::alloc::alloc(Layout::new::<Allocation<B, T>>()) };
+        NonNull::new(memory.cast()).map(Room).ok_or(Errno(ENOMEM))
+    }
+
+    /// Allocates an object, and aborts the process if there is no memory.
     pub fn alloc(public: B, private: T) -> *mut B {
-        let allocation = Box::into_raw(Box::new(Allocation {
-            generation: process::generation() as usize,
-            _room: 0,
-            object: Object::new(public, private),
-        }));
-        // SAFETY: `allocation` is valid; this takes the address of a field.
-        unsafe { (&raw mut (*allocation).object).cast() }
+        match Object::room() {
+            Ok(room) => room.fill(public, private),
+            Err(_) => handle_alloc_error(Layout::new::<Allocation<B, T>>()),
+        }
     }
 
     /// The object that a public structure is the beginning of.
     ///
     /// # Safety
-    /// `public` is from [`Object::alloc`] of this type, and not freed while the reference is used.
+    /// `public` is an object of this type, and not freed while the reference is used.
     pub unsafe fn of<'a>(public: *mut B) -> &'a Object<B, T> {
         // SAFETY: the caller says that the allocation is live and of this type. What C writes to is in a
         // cell, so that a shared reference is fine.
@@ -97,7 +104,7 @@ impl<B, T> Object<B, T> {
     /// thread of the parent may have been changing it during the fork.
     ///
     /// # Safety
-    /// `public` is from [`Object::alloc`] of this type, and neither it nor a reference to it is used
+    /// `public` is an object of this type, and neither it nor a reference to it is used
     /// afterwards.
     pub unsafe fn free(public: *mut B) {
         let before = core::mem::offset_of!(Allocation<B, T>, object);
@@ -116,7 +123,7 @@ impl<B, T> Object<B, T> {
     /// as with rdma-core, which frees nothing then.
     ///
     /// # Safety
-    /// `public` is from [`Object::alloc`] of this type, and no verb is called with it from now on.
+    /// `public` is an object of this type, and no verb is called with it from now on.
     pub unsafe fn abandon(public: *mut B) {
         // SAFETY: the caller gives up the only use of the private part.
         unsafe { core::ptr::drop_in_place(&raw mut (*public.cast::<Object<B, T>>()).private) }
@@ -125,6 +132,33 @@ impl<B, T> Object<B, T> {
     /// The public structure.
     pub fn public(&self) -> *mut B {
         self.public.get()
+    }
+}
+
+/// Memory for an object; see [`Object::room`].
+pub struct Room<B, T>(NonNull<Allocation<B, T>>);
+
+impl<B, T> Room<B, T> {
+    /// Makes it an object. The caller owns it, and frees it with [`Object::free`].
+    pub fn fill(self, public: B, private: T) -> *mut B {
+        let allocation = ManuallyDrop::new(self).0.as_ptr();
+        let content = Allocation {
+            generation: process::generation() as usize,
+            _room: 0,
+            object: Object::new(public, private),
+        };
+        // SAFETY: `room` allocated it with this type's layout, and nothing else knows it.
+        unsafe {
+            allocation.write(content);
+            (&raw mut (*allocation).object).cast()
+        }
+    }
+}
+
+impl<B, T> Drop for Room<B, T> {
+    fn drop(&mut self) {
+        // SAFETY: `room` allocated it with this layout, and it was not filled.
+        unsafe { std::alloc::dealloc(self.0.as_ptr().cast(), Layout::new::<Allocation<B, T>>()) };
     }
 }
 
@@ -191,5 +225,32 @@ pub unsafe fn wait_until(
             libc::pthread_cond_wait(cond, mutex);
         }
         libc::pthread_mutex_unlock(mutex);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::tests::out_of_memory::without_memory;
+    use std::sync::Arc;
+
+    #[test]
+    fn an_object_without_memory_is_refused() {
+        type Counted = Object<u64, Arc<()>>;
+        assert_eq!(without_memory(Counted::room).err(), Some(Errno(ENOMEM)));
+        drop(Counted::room().unwrap());
+        let private = Arc::new(());
+        let object = without_room(Counted::room().unwrap(), private.clone());
+        // SAFETY: `object` was made above and is freed once.
+        unsafe {
+            assert_eq!((*object, Arc::strong_count(&private)), (7, 2));
+            Counted::free(object);
+        }
+        assert_eq!(Arc::strong_count(&private), 1);
+    }
+
+    /// To fill the room needs no memory.
+    fn without_room(room: Room<u64, Arc<()>>, private: Arc<()>) -> *mut u64 {
+        without_memory(|| room.fill(7, private))
     }
 }

@@ -6,7 +6,7 @@ use libc::{EINVAL, EOPNOTSUPP};
 use super::context::private;
 use super::ffi::Result;
 use super::handle;
-use super::object::{Object, RefCount, Zeroable};
+use super::object::{Object, RefCount, Room, Zeroable};
 use crate::device::handles::{self, Kind};
 use crate::memory::PdHandle;
 
@@ -47,12 +47,13 @@ pub unsafe fn alloc_pd(context: *mut ibv_context) -> Result<*mut ibv_pd> {
     let device = unsafe { private(context) }.check()?;
     let reserved = handle::reserve(device, Kind::Pd)?;
     let number = PdHandle(device.alloc_handle());
-    let pd = new_pd(context, reserved.handle(), number, None);
+    let pd = new_pd(Pd::room()?, context, reserved.handle(), number, None);
     handle::publish(reserved, Kind::Pd, pd, context);
     Ok(pd)
 }
 
 fn new_pd(
+    room: Room<ibv_pd, PdPrivate>,
     context: *mut ibv_context,
     public_handle: u32,
     handle: PdHandle,
@@ -61,7 +62,7 @@ fn new_pd(
     let mut public = ibv_pd::zeroed();
     (public.context, public.handle) = (context, public_handle);
     let refs = RefCount::default();
-    Pd::alloc(
+    room.fill(
         public,
         PdPrivate {
             handle,
@@ -113,7 +114,7 @@ pub unsafe fn alloc_td(
         refs: RefCount::default(),
         handle: reserved.handle(),
     };
-    let td = Td::alloc(ibv_td { context }, private);
+    let td = Td::room()?.fill(ibv_td { context }, private);
     handle::publish(reserved, Kind::Td, td, context);
     Ok(td)
 }
@@ -163,6 +164,7 @@ pub unsafe fn alloc_parent_domain(
         (Pd::of(attr.pd), td)
     };
     let reserved = handle::reserve(device, Kind::ParentDomain)?;
+    let room = Pd::room()?;
     parent.refs.acquire();
     if let Some(td) = td {
         td.refs.acquire();
@@ -171,7 +173,13 @@ pub unsafe fn alloc_parent_domain(
         pd: attr.pd,
         td: attr.td,
     };
-    let pd = new_pd(context, reserved.handle(), parent.handle, Some(parents));
+    let pd = new_pd(
+        room,
+        context,
+        reserved.handle(),
+        parent.handle,
+        Some(parents),
+    );
     handle::publish(reserved, Kind::ParentDomain, pd, context);
     Ok(pd)
 }

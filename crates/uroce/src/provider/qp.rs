@@ -8,7 +8,7 @@ use libc::{EACCES, EBUSY, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
 use super::context::{ContextPrivate, private};
 use super::ffi::Result;
-use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
+use super::object::{Object, RefCount, Room, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use super::srq::Xrcd;
 use super::wr_api::{self, WrSession};
@@ -310,6 +310,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     // SAFETY: the caller says that the objects are readable or NULL.
     unsafe { refs.check(context) }?;
     let reserved = handle::reserve(device, Kind::Qp)?;
+    let room = Qp::room()?;
     let sq_sig_all = init.sq_sig_all != 0;
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(ENOMEM));
     let qpn = device.net.alloc_qpn().map_err(errno)?;
@@ -328,6 +329,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     let qp = Arc::new(QueuePair::new(config));
     let new = NewQp {
         reserved,
+        room,
         qp: qp.clone(),
         refs,
         qp_context: init.qp_context,
@@ -346,6 +348,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
 /// What the object of a new queue pair is made of.
 struct NewQp {
     reserved: Reserved,
+    room: Room<verbs_qp, QpPrivate>,
     qp: Arc<QueuePair>,
     refs: QpRefs,
     qp_context: *mut core::ffi::c_void,
@@ -384,7 +387,7 @@ impl NewQp {
             refs: self.refs,
             qp: self.qp.clone(),
         };
-        let object = Qp::alloc(public, private);
+        let object = self.room.fill(public, private);
         // SAFETY: allocated above, known to nobody else, and never moved.
         let public = unsafe {
             let public = &raw mut (*object).u.qp;
@@ -457,6 +460,7 @@ pub unsafe fn open_qp(
     let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
     let new = NewQp {
         reserved: handle::reserve(device, Kind::Qp)?,
+        room: Qp::room()?,
         qp,
         refs,
         qp_context: if has_context {

@@ -10,7 +10,7 @@ use super::context::private;
 use super::cq::{self, Cq};
 use super::ffi::{Result, ReturnToC};
 use super::handle;
-use super::object::{Object, RefCount, Zeroable, init_event_lock, wait_until};
+use super::object::{Object, RefCount, Room, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use super::post;
 use crate::device::Device;
@@ -149,6 +149,7 @@ pub unsafe fn create_srq_ex(
         (Pd::of(init.pd), xrc)
     };
     let reserved = handle::reserve(device, Kind::Srq)?;
+    let room = Srq::room()?;
     let number = device.alloc_handle() & SRQN_MASK;
     let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
         sizes: SrqSizes {
@@ -167,7 +168,15 @@ pub unsafe fn create_srq_ex(
         xrc.cq.refs.acquire();
         xrc.xrcd.refs.acquire();
     }
-    let srq = new_srq(context, init, xrc.as_ref(), queue.clone(), device, reserved);
+    let srq = new_srq(
+        room,
+        context,
+        init,
+        xrc.as_ref(),
+        queue.clone(),
+        device,
+        reserved,
+    );
     if let Some(xrc) = &xrc {
         // From now on peers find it.
         xrc.xrcd.domain.add(&queue);
@@ -175,8 +184,9 @@ pub unsafe fn create_srq_ex(
     Ok(srq)
 }
 
-/// Allocates the object of a new queue.
+/// Makes the object of a new queue.
 fn new_srq(
+    room: Room<verbs_srq, SrqPrivate>,
     context: *mut ibv_context,
     init: &ibv_srq_init_attr_ex,
     xrc: Option<&XrcParts>,
@@ -200,7 +210,7 @@ fn new_srq(
         device: device.clone(),
         refs: RefCount::default(),
     };
-    let srq = Srq::alloc(public, private);
+    let srq = room.fill(public, private);
     // SAFETY: allocated above, known to nobody else, and never moved.
     let public = unsafe {
         let public = &raw mut (*srq).srq;
@@ -364,7 +374,7 @@ pub unsafe fn open_xrcd(
     public.comp_mask = VERBS_XRCD_HANDLE;
     public.handle = reserved.handle();
     let refs = RefCount::default();
-    let xrcd = Xrcd::alloc(public, XrcdPrivate { domain, refs });
+    let xrcd = Xrcd::room()?.fill(public, XrcdPrivate { domain, refs });
     handle::publish(reserved, Kind::Xrcd, xrcd, context);
     Ok(xrcd.cast())
 }
