@@ -40,10 +40,7 @@ impl Net {
         self.replace_table(|table| {
             let mut port = match at {
                 Ok(at) => table.ports.remove(at),
-                Err(_) => PortSockets {
-                    port: PORT,
-                    sockets: Vec::new(),
-                },
+                Err(_) => PortSockets::new(PORT, Vec::new(), &[]),
             };
             port.sockets.resize(gids, None);
             for (index, socket) in opened {
@@ -52,6 +49,7 @@ impl Net {
                     Err(_) => complete = false,
                 }
             }
+            port.update_senders(&control.gids);
             table.gids.clone_from(&control.gids);
             let (Ok(at) | Err(at)) = at;
             table.ports.insert(at, port);
