@@ -1,7 +1,5 @@
 //! The cases, by suite. A suite is a module with a function that returns its cases.
 
-pub mod provider_abis;
-
 use std::collections::BTreeSet;
 
 use crate::case::Case;
@@ -15,12 +13,12 @@ pub mod headers;
 pub mod interop;
 pub mod man;
 pub mod matrix;
+pub mod mpi;
+pub mod ofed;
+pub mod provider_abis;
 pub mod providers;
 pub mod pyverbs;
 pub mod selftest;
-pub mod provider_abis;
-pub mod ofed;
-pub mod mpi;
 pub mod symbols;
 pub mod verbs;
 pub mod view;
@@ -29,7 +27,6 @@ pub mod view;
 /// has no uroce, and its cases are left out.
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
-    cases.extend(provider_abis::cases());
     cases.extend(ofed::cases());
     cases.extend(capture::cases());
     cases.extend(completion::cases());
