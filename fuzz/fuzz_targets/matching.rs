@@ -106,7 +106,7 @@ fn drivers() -> &'static [registry::Driver] {
                 uninit_device: None,
             }));
             // SAFETY: the table and all that it points to are leaked.
-            unsafe { registry::verbs_register_driver_34(ops) };
+            unsafe { registry::verbs_register_driver::<34>(ops) };
         }
         registry::drivers()
     })
