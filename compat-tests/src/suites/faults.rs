@@ -131,12 +131,35 @@ fn all_scenes(cx: &Context) -> Verdict {
     )
 }
 
-/// An interface that, unlike the loopback interface, can lose its address.
+/// An interface that, unlike the loopback interface, can lose its address. Its link-local address must not
+/// appear during the scene, as an event. So it is there at once: duplicate address detection takes seconds, and
+/// is off until then.
 fn set_up() -> Verdict {
-    sh("ip link add ve1 mtu 9000 type veth peer name ve2
+    const DETECTION: &str = "/proc/sys/net/ipv6/conf/ve1/accept_dad";
+    sh(&format!(
+        "ip link add ve1 mtu 9000 type veth peer name ve2
+        echo 0 >{DETECTION}
         ip addr add 10.9.7.1/24 dev ve1
         ip link set ve2 up
-        ip link set ve1 up")
+        ip link set ve1 up"
+    ))?;
+    let usable = wait_until(Duration::from_secs(10), has_link_local_address);
+    ensure(usable, "ve1 has no link-local address")?;
+    Ok(fs::write(DETECTION, "1")?)
+}
+
+/// Whether ve1 has one that is not tentative. The fields: address, index, prefix length, scope, flags, name.
+fn has_link_local_address() -> bool {
+    const TENTATIVE: u32 = 0x40;
+    let usable = |line: &str| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let [address, _, _, _, flags, "ve1"] = fields.as_slice() else {
+            return false;
+        };
+        let flags = u32::from_str_radix(flags, 16).unwrap_or(TENTATIVE);
+        address.starts_with("fe80") && flags & TENTATIVE == 0
+    };
+    read("/proc/net/if_inet6".as_ref()).lines().any(usable)
 }
 
 /// As an ordinary user who may change the interfaces of this network namespace, as root of a container may.
