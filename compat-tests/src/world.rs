@@ -101,12 +101,13 @@ impl Host {
         })
     }
 
-    /// Whether a process on this host has the port of uroce's connection manager.
+    /// Whether a process on this host listens on the port of uroce's connection manager.
     pub fn listens_cm(&self, port: u16) -> bool {
         let process = self.namespace.map_or("self".into(), |id| id.to_string());
         let name = |line: &str| {
             let name = line.split_whitespace().last().unwrap_or_default();
-            name.starts_with("@uroce-cm.port.") && name.contains(&format!(".{port}."))
+            let listens = line.contains(" 00010000 ");
+            listens && name.starts_with("@uroce-cm.port.") && name.contains(&format!(".{port}."))
         };
         read(format!("/proc/{process}/net/unix").as_ref())
             .lines()

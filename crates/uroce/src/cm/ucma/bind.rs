@@ -260,7 +260,10 @@ impl<H: Host> Manager<H> {
         if !reserved {
             self.reserve(number, port)?;
         }
-        let id = self.id(number)?;
+        let id = self.ids.get_mut(number).ok_or(EINVAL)?;
+        if let Some(reserved) = &id.reservation {
+            self.host.listen(reserved)?;
+        }
         id.backlog = backlog;
         id.state = State::Listen;
         Ok(())

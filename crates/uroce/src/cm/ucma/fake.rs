@@ -79,6 +79,10 @@ impl Host for Fake {
         Ok(reserved)
     }
 
+    fn listen(&mut self, _: &Reserved) -> Result<(), Errno> {
+        Ok(())
+    }
+
     fn ephemeral_ports(&mut self) -> (u16, u16) {
         (40_000, 40_003)
     }

@@ -72,6 +72,9 @@ pub trait Host {
     /// has it at one of them.
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation, Errno>;
 
+    /// From now on peers' requests to a port that this process has reserved reach it.
+    fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;
+
     /// The numbers that are chosen from for a port number 0.
     fn ephemeral_ports(&mut self) -> (u16, u16);
 

@@ -57,16 +57,22 @@ fn owned(fd: RawFd) -> Result<OwnedFd, Errno> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Takes a name and accepts connections to it. EADDRINUSE if another socket has it.
-pub fn listen(name: &str) -> Result<OwnedFd, Errno> {
+/// Takes a name. Nobody can connect to it yet. EADDRINUSE if another socket has it.
+pub fn bind(name: &str) -> Result<OwnedFd, Errno> {
     let fd = socket()?;
     let (address, len) = address_of(name);
     // SAFETY: the address is readable for its length; `fd` is open.
-    let failed = unsafe {
-        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0
-            || libc::listen(fd.as_raw_fd(), BACKLOG) != 0
-    };
+    let failed = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 };
     if failed { Err(Errno::last()) } else { Ok(fd) }
+}
+
+/// Lets other processes connect to a socket with a name.
+pub fn listen(fd: RawFd) -> Result<(), Errno> {
+    // SAFETY: listen takes no pointers.
+    if unsafe { libc::listen(fd, BACKLOG) } != 0 {
+        return Err(Errno::last());
+    }
+    Ok(())
 }
 
 /// Connects to a name. ECONNREFUSED if nobody has it, EAGAIN if its process does not accept.

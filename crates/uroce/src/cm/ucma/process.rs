@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 use std::net::UdpSocket;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
 use super::names;
-use super::system::{InterfaceChange, Listener, System, inode_of, set_nonblocking};
+use super::system::{InterfaceChange, Listener, System, inode_of, set_nonblocking, socket_pair};
 use crate::cm::agent::{Agent, Incoming, Outgoing, PREFIXES, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
@@ -36,6 +36,11 @@ use crate::wire::ip_of;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
+/// How long a request waits for somebody to listen before it is rejected. Programs connect a second time while
+/// their peer is about to listen again (perftest), and the kernel takes longer for a connection than uroce.
+const REFUSAL_DELAY: Duration = Duration::from_millis(50);
+/// Requests that may wait so.
+const REFUSALS_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 const INCOMING_MAX: usize = 4096;
 /// Connections of other processes.
@@ -54,6 +59,8 @@ pub(super) struct State {
     /// Connections of other processes.
     connections: FxHashMap<u32, OwnedFd>,
     next_connection: u32,
+    /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
+    unwanted: VecDeque<(Time, Incoming)>,
     /// Tells the thread of this state from that of an earlier one.
     serial: u32,
 }
@@ -171,18 +178,6 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     Ok(program)
 }
 
-/// The program's end first. Only the second one is closed by exec(2) for certain.
-fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let mut fds = [-1; 2];
-    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: `fds` has room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: socketpair has just opened both, and nothing else knows them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
-}
-
 /// Starts the thread of a new state.
 fn start() -> Result<State, Errno> {
     static SERIAL: AtomicUsize = AtomicUsize::new(0);
@@ -204,6 +199,7 @@ fn start() -> Result<State, Errno> {
         next_file: 0,
         connections: FxHashMap::default(),
         next_connection: 0,
+        unwanted: VecDeque::new(),
         serial,
     })
 }
@@ -213,8 +209,11 @@ fn take_prefix(system: &mut System) -> Result<(Arc<Listener>, u32), Errno> {
     let mut last = Errno(libc::EADDRINUSE);
     for _ in 0..PREFIX_TRIES {
         let prefix = 1 + random() % PREFIXES;
-        match system.listen(&names::of_process(prefix)) {
-            Ok(listener) => return Ok((listener, prefix)),
+        match system.bind(&names::of_process(prefix)) {
+            Ok(listener) => {
+                system.start(&listener)?;
+                return Ok((listener, prefix));
+            }
             Err(error) => last = error,
         }
     }
@@ -292,8 +291,35 @@ impl State {
         let Some(request) = self.manager.receive(message, now) else {
             return;
         };
-        if passed_on || forward::forward(message, recipient) == Err(GONE) {
+        if !passed_on && forward::forward(message, recipient) != Err(GONE) {
+            return;
+        }
+        if self.unwanted.len() < REFUSALS_MAX {
+            let at = clock::after(now, REFUSAL_DELAY);
+            self.unwanted.push_back((at, message.clone()));
+        } else {
             self.manager.refuse(message, &request);
+        }
+    }
+
+    fn next_unwanted(&mut self, now: Time) -> Option<Incoming> {
+        let (at, _) = self.unwanted.front()?;
+        if *at > now {
+            return None;
+        }
+        self.unwanted.pop_front().map(|(_, message)| message)
+    }
+
+    /// Rejects the requests that have waited long enough, unless somebody listens now.
+    fn refuse_unwanted(&mut self) {
+        let now = clock::now();
+        while let Some(message) = self.next_unwanted(now) {
+            let Some(request) = self.manager.receive(&message, now) else {
+                continue;
+            };
+            if forward::forward(&message, request.recipient()) == Err(GONE) {
+                self.manager.refuse(&message, &request);
+            }
         }
     }
 
@@ -429,8 +455,9 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             state.follow_interfaces();
         }
         state.manager.handle_timeouts(clock::now());
+        state.refuse_unwanted();
         let sends = state.take_sends();
-        if state.manager.is_done() {
+        if state.manager.is_done() && state.unwanted.is_empty() {
             let devices = state.manager.host().take_devices();
             QUEUE.lock().epoll = None;
             *locked = None;
@@ -451,7 +478,8 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
 impl State {
     /// When the thread has something to do without being woken up. Tries to get port 4791 if it is due.
     fn next_wakeup(&mut self) -> Option<Time> {
-        let deadline = self.manager.deadline();
+        let refusal = self.unwanted.front().map(|(at, _)| *at);
+        let deadline = self.manager.deadline().into_iter().chain(refusal).min();
         if !WANTS_PORT.load(Ordering::Relaxed) {
             return deadline;
         }

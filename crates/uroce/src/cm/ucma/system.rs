@@ -1,7 +1,8 @@
 //! [`System`]: the host as it is.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use ibverbs_abi::Errno;
@@ -42,9 +43,11 @@ pub enum InterfaceChange {
     Gone,
 }
 
-/// A socket that has a name and is watched for connections.
+/// A socket that has a name.
 pub struct Listener {
     pub socket: OwnedFd,
+    /// Other processes can connect to it.
+    listens: AtomicBool,
 }
 
 /// The host of a process.
@@ -116,18 +119,28 @@ impl System {
         self.listeners.get(&number)?.upgrade()
     }
 
-    /// Takes a name and watches it.
-    pub fn listen(&mut self, name: &str) -> Result<Arc<Listener>, Errno> {
-        let socket = names::listen(name)?;
+    /// Takes a name.
+    pub fn bind(&mut self, name: &str) -> Result<Arc<Listener>, Errno> {
+        Ok(Arc::new(Listener {
+            socket: names::bind(name)?,
+            listens: AtomicBool::new(false),
+        }))
+    }
+
+    /// Accepts connections to a name. Does nothing if that has been done.
+    pub fn start(&mut self, listener: &Arc<Listener>) -> Result<(), Errno> {
+        if listener.listens.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        let fd = listener.socket.as_raw_fd();
+        names::listen(fd)?;
         self.next_listener = self.next_listener.wrapping_add(1);
         let number = self.next_listener;
-        self.epoll
-            .add(socket.as_raw_fd(), Token::Listener(number))?;
-        let listener = Arc::new(Listener { socket });
+        self.epoll.add(fd, Token::Listener(number))?;
         self.listeners
             .retain(|_, listener| listener.strong_count() > 0);
-        self.listeners.insert(number, Arc::downgrade(&listener));
-        Ok(listener)
+        self.listeners.insert(number, Arc::downgrade(listener));
+        Ok(())
     }
 
     fn open_devices(&mut self) -> &[OpenDevice] {
@@ -269,13 +282,19 @@ impl Host for System {
             let own = self.ports.get(&(port, *gid)).and_then(Weak::upgrade);
             let listener = match own {
                 Some(listener) => listener,
-                None => self.listen(&names::of_port(port, gid))?,
+                None => self.bind(&names::of_port(port, gid))?,
             };
             self.ports.insert((port, *gid), Arc::downgrade(&listener));
             reserved.push(listener);
         }
         self.ports.retain(|_, listener| listener.strong_count() > 0);
         Ok(reserved)
+    }
+
+    fn listen(&mut self, reserved: &Vec<Arc<Listener>>) -> Result<(), Errno> {
+        reserved
+            .iter()
+            .try_for_each(|listener| self.start(listener))
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {
@@ -341,4 +360,16 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
     // SAFETY: the descriptor is open, as it is borrowed.
     let failed = unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0;
     if failed { Err(Errno::last()) } else { Ok(()) }
+}
+
+/// Opens the two ends of a descriptor, both close-on-exec: the program's first. Fails as socketpair(2) does.
+pub fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let mut fds = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: socketpair has just opened both, and nothing else knows them.
+    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
 }
