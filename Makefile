@@ -31,8 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-badinput test-fork \
-	test-compat10 test-threads test-fuzz test-neigh test-install test-wrapper test-static \
+TESTS := lint build test-unit test-cases test-fuzz test-neigh test-install test-wrapper test-static \
 	test-packages test-uroce-devices test-self test-vm test-vm-threads \
 	test-sources test-vm-fork test-without-uroce
 ifeq ($(UROCE),0)
@@ -168,13 +167,12 @@ test-bench: test-providers test-badinput test-fork ## run test-providers, test-b
 test-providers: build ## run the vendors' providers on the C library and ours, and compare
 	$(RUNNER) providers
 
-# Every LEAKS-th case also runs under valgrind. With LEAKS=1, all of them, this takes 15 minutes.
-LEAKS ?= 8
+# Every 8th case also runs under valgrind; the others with `make test T=badinput-leaks` (15 minutes).
 test-badinput: build ## compare the C library and ours on bad configuration, sysfs, netlink and devices
-	LEAKS=$(LEAKS) compat-tests/badinput/run $(RELEASE)
+	$(RUNNER) badinput
 
 test-fork: build ## compare what a child of fork sees of registered memory: the C library and ours
-	compat-tests/fork/compare $(RELEASE)
+	$(RUNNER) fork
 
 test-vm-fork: build ## the same on a real kernel in QEMU, with Soft-RoCE
 	compat-tests/fork/vm $(RELEASE)
@@ -184,10 +182,10 @@ test-neigh: build ## compare how GIDs are resolved to MAC addresses: the C libra
 	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
 
 test-compat10: build ## compare a program bound to IBVERBS_1.0, without hardware: the C library and ours
-	compat-tests/c/compat10/run $(RELEASE)
+	$(RUNNER) compat10
 
 test-threads: build ## run many threads at once, without hardware, on the C library and ours
-	compat-tests/threads/run $(RELEASE)
+	$(RUNNER) threads
 
 test-matrix: build ## check that the tests named in MATRIX.md call every exported function
 	$(RUNNER) matrix

@@ -1,6 +1,6 @@
 /*
  * probe COMMAND...: calls parts of the library and prints the results, so that two libraries can be compared
- * under the same conditions. `run` runs it.
+ * under the same conditions.
  *
  *	list          lists the devices, twice
  *	open          opens each device, queries it, closes it

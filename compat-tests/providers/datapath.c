@@ -1,7 +1,7 @@
 /*
  * datapath DEVICE: prints the location of each function that programs call inline: the file and, for a
  * provider's file, the offset in it. Functions that the C library leaves to the provider must be at the same
- * place with ours: no code of the library runs on the data path. `run` runs it.
+ * place with ours: no code of the library runs on the data path.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

@@ -56,7 +56,7 @@ impl From<ExitStatus> for Exit {
 #[derive(Debug, Clone)]
 pub struct Ended {
     pub exit: Exit,
-    /// Standard output; with `Program::merged`, standard error too. Bytes that are not UTF-8 are replaced.
+    /// Standard output; with `Program::merged`, standard error too. Bytes that are not UTF-8 are `\xNN`.
     pub out: String,
     pub err: String,
     /// The files of libibverbs that the program and its children loaded, if `report_library` was set.
@@ -316,9 +316,19 @@ pub fn wait_until(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Reads a text file; bytes that are not UTF-8 are replaced. A file that is not there is empty.
+/// Reads a text file; a byte that is not UTF-8 becomes `\xNN`, so that comparisons see it. A file that is not
+/// there is empty.
 pub fn read(path: &Path) -> String {
-    String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
+    text_of(&fs::read(path).unwrap_or_default())
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    let mut text = String::new();
+    for chunk in bytes.utf8_chunks() {
+        text += chunk.valid();
+        text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    text
 }
 
 /// PATH, and the directories of `ip` and `rdma`, which ordinary users may not have in it.
@@ -407,6 +417,11 @@ impl WithAdded for PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_that_are_not_text_stay_distinct() {
+        assert_eq!(text_of(b"a\x80\xffb"), "a\\x80\\xffb");
+    }
 
     fn sh(name: &str, script: &str) -> Program {
         let dir =

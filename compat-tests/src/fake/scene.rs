@@ -44,6 +44,7 @@ pub struct Scene {
     as_nobody: bool,
     limits: Option<String>,
     search: Option<String>,
+    dir: Option<String>,
     undefined: bool,
     log: Option<String>,
     leaks: bool,
@@ -69,6 +70,7 @@ impl Scene {
             as_nobody: false,
             limits: None,
             search: None,
+            dir: None,
             undefined: false,
             log: None,
             leaks: false,
@@ -126,6 +128,12 @@ impl Scene {
         self
     }
 
+    /// The program's working directory.
+    pub fn dir(mut self, dir: impl Into<String>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
     /// The C library reads uninitialized memory: outputs are not compared, ours only has to exit with 0.
     pub fn undefined(mut self) -> Self {
         self.undefined = true;
@@ -172,11 +180,12 @@ impl Scene {
         self
     }
 
-    pub fn name(&self) -> &str {
-        &self.name
+    /// Whether it is marked as one to run under valgrind.
+    pub fn can_leak(&self) -> bool {
+        self.leaks
     }
 
-    /// The check of this scene: itself, `bytes` if it records, and `leaks`.
+    /// The check of this scene: itself, `bytes` if it records, and `leaks` if that is wanted.
     pub fn check(self) -> Check {
         let mut parts = vec![""];
         if self.record != Record::Nothing {
@@ -186,6 +195,25 @@ impl Scene {
             parts.push("leaks");
         }
         Check::with_parts(self.name.clone(), parts, move |cx| self.verdicts(cx))
+    }
+
+    /// The same, under valgrind only.
+    pub fn check_of_leaks(self) -> Check {
+        Check::new(self.name.clone(), move |cx| {
+            for action in &self.prepare {
+                action(cx)?;
+            }
+            self.compare_leaks(cx)
+        })
+    }
+
+    /// Prepares it, runs it on both libraries, and compares the outputs.
+    pub fn compared(&self, cx: &Context) -> Verdict {
+        for action in &self.prepare {
+            action(cx)?;
+        }
+        let c = self.run(cx, Library::C)?;
+        self.compare(&c, &self.run(cx, Library::Ours)?)
     }
 
     fn verdicts(&self, cx: &Context) -> Result<Vec<Verdict>, Failure> {
@@ -260,6 +288,9 @@ impl Scene {
             let path = format!("{}:{dir}", cx.library_dir(library).display());
             program = program.env("LD_LIBRARY_PATH", path);
         }
+        if let Some(dir) = &self.dir {
+            program = program.dir(Path::new(dir));
+        }
         if self.as_nobody {
             program = program.under(place::as_ordinary_user());
         }
@@ -290,6 +321,9 @@ impl Scene {
         let program = self.program(cx, library, &argv)?.limit(limit);
         let _ = fs::remove_file(&report);
         let ended = program.run()?;
+        if ended.exit == Exit::Code(127) {
+            return Err(Failure::skip("valgrind is missing"));
+        }
         Leaks::read(Path::new(&report))
             .ok_or_else(|| Failure::new("valgrind reported no result").with(ended.transcript()))
     }

@@ -5,10 +5,13 @@ use std::collections::BTreeSet;
 use crate::case::Case;
 use crate::rows;
 
+pub mod badinput;
 pub mod capture;
+pub mod compat10;
 pub mod completion;
 pub mod examples;
 pub mod faults;
+pub mod fork;
 pub mod headers;
 pub mod interop;
 pub mod man;
@@ -20,6 +23,7 @@ pub mod providers;
 pub mod pyverbs;
 pub mod selftest;
 pub mod symbols;
+pub mod threads;
 pub mod verbs;
 pub mod view;
 
@@ -31,6 +35,10 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(capture::cases());
     cases.extend(completion::cases());
     cases.extend(matrix::cases());
+    cases.extend(badinput::cases());
+    cases.extend(fork::cases());
+    cases.extend(compat10::cases());
+    cases.extend(threads::cases());
     cases.extend(providers::cases());
     cases.extend(examples::cases());
     cases.extend(headers::cases());

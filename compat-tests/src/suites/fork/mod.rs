@@ -1,0 +1,150 @@
+//! Which parts of registered memory a child of fork() gets, on both libraries, over the fake kernel. Both must
+//! behave the same. Where rdma-core is wrong (fork/README.md explains how), the output with our library must be
+//! that in fork/expected.
+
+use std::fs;
+use std::path::Path;
+
+use regex_lite::Regex;
+
+use crate::case::{Case, Place, Tier};
+use crate::checks::{self, Check};
+use crate::compare;
+use crate::context::{Context, Library};
+use crate::fake::SHIM;
+use crate::fake::scene::{SYS, Scene};
+use crate::fake::sysfs::{Tree, known_devices};
+use crate::normalise::replace;
+use crate::process::read;
+use crate::verdict::{Failure, Verdict, ensure};
+
+mod copies;
+mod huge;
+mod verbs;
+
+const LOG: &str = "/tmp/verbs.log";
+/// Random steps of the model, and rounds of the threads.
+const STEPS: &str = "2000";
+const ROUNDS: &str = "100";
+
+pub fn cases() -> Vec<Case> {
+    vec![
+        group("ranges", ranges()),
+        group("lazy", lazy()),
+        group("huge-pages", huge::checks()).token("huge pages"),
+        group("kernel", copies::checks()),
+        group("verbs", verbs::checks()),
+    ]
+}
+
+fn group(name: &str, list: Vec<Check>) -> Case {
+    checks::case(&format!("fork/{name}"), list)
+        .place(Place::Namespace)
+        .tier(Tier::Test)
+        .programs(&[
+            SHIM,
+            "forktest",
+            "forkhuge",
+            "forkmodel",
+            "forkverbs",
+            "forkunload",
+        ])
+        .limit(900)
+        .estimate(30)
+}
+
+/// Both libraries must print the same, and the program must end with 0.
+fn both(name: impl Into<String>, argv: &[&str]) -> Scene {
+    Scene::new(name, argv.iter().copied())
+        .limit(120)
+        .exit(0)
+        .mask(without_initialized)
+}
+
+/// Whether the kernel copies pinned pages is tested by scenes of its own.
+fn without_initialized(text: &str) -> String {
+    replace(r"(?m) initialized [0-9]$", text, "")
+}
+
+/// With our library, the output of the scene must be that in the file.
+fn expected(name: &str, file: &'static str, scene: Scene) -> Check {
+    Check::new(name, move |cx| as_expected(cx, file, &scene))
+}
+
+fn as_expected(cx: &Context, file: &str, scene: &Scene) -> Verdict {
+    let path = cx.source("fork/expected").join(file);
+    let text = read(&path);
+    ensure(!text.is_empty(), format!("{} is missing", path.display()))?;
+    if scene.run(cx, Library::C)?.text == text {
+        println!("the C library's output is the same");
+    }
+    let _ = fs::remove_file(LOG);
+    let ours = scene.run(cx, Library::Ours)?;
+    compare::same((&format!("expected/{file}"), &text), ("ours", &ours.text))
+}
+
+/// Passes if a line of the library's log matches, which is removed then.
+fn log_says(pattern: &str) -> Verdict {
+    let log = read(Path::new(LOG));
+    let _ = fs::remove_file(LOG);
+    let pattern = Regex::new(pattern).map_err(|e| e.to_string())?;
+    let found = log.lines().any(|line| pattern.is_match(line));
+    ensure(found, format!("no line of the log matches {pattern:?}")).map_err(|f| f.with(log))
+}
+
+fn ranges() -> Vec<Check> {
+    let scenes = "overlaps untracked bytes never-protected unmapped-later too-late too-late-by-release twice \
+        stack";
+    let mut list: Vec<Check> = scenes
+        .split_whitespace()
+        .map(|scene| both(scene, &["forktest", scene]).check())
+        .collect();
+    list.push(
+        both("overlaps-RDMAV_HUGEPAGES_SAFE", &["forktest", "overlaps"])
+            .env("RDMAV_HUGEPAGES_SAFE", "1")
+            .check(),
+    );
+    list.push(expected(
+        "failure",
+        "failure",
+        both("", &["forktest", "failure"]),
+    ));
+    let threads = both("", &["forktest", "threads", ROUNDS]);
+    list.push(expected("threads", "threads", threads));
+    for seed in ["1", "2", "3"] {
+        list.push(both(format!("model-seed-{seed}"), &["forkmodel", seed, STEPS]).check());
+    }
+    let holes = both("", &["forkmodel", "4", STEPS, "holes"]);
+    list.push(expected("model-with-holes", "model-with-holes", holes));
+    list
+}
+
+/// IBV_FORK_SAFE=lazy: pages are returned to children only at the next fork.
+fn lazy() -> Vec<Check> {
+    let lazy = |name: &str, argv: &[&str]| both(name, argv).env("IBV_FORK_SAFE", "lazy");
+    let after_fork = |name: &str, argv: &[&str]| lazy(name, argv).env("FORK_FIRST", "1");
+    let mut list = vec![expected(
+        "pages-are-hidden",
+        "lazy",
+        lazy("", &["forktest", "overlaps"]),
+    )];
+    for scene in [
+        "overlaps",
+        "bytes",
+        "never-protected",
+        "unmapped-later",
+        "twice",
+    ] {
+        list.push(after_fork(scene, &["forktest", scene]).check());
+    }
+    let failure = after_fork("", &["forktest", "failure"]);
+    list.push(expected("failure", "failure", failure));
+    for seed in ["1", "2", "3"] {
+        let name = format!("model-seed-{seed}");
+        list.push(after_fork(&name, &["forkmodel", seed, STEPS]).check());
+    }
+    let threads = after_fork("", &["forktest", "threads", ROUNDS]);
+    list.push(expected("threads", "threads", threads));
+    list.push(lazy("unloaded", &["forkunload"]).check());
+    list
+}
