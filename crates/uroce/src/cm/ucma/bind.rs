@@ -6,7 +6,7 @@ use ibverbs_abi::Errno;
 
 use super::address::{Address, scope_of};
 use super::host::{DeviceInfo, FileId, Host, Port};
-use super::id::{State, space};
+use super::id::{Id, State, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::resolve::wildcard_like;
@@ -225,6 +225,22 @@ impl<H: Host> Manager<H> {
         });
         self.id(number)?.reservation = Some(reserved?);
         Ok(())
+    }
+
+    /// The devices' addresses have changed: ids that listen at all of them do so at the new ones, too. Where
+    /// another process has the port, they do not.
+    pub fn addresses_changed(&mut self) {
+        let at_all = |id: &Id<_>| id.state == State::Listen && id.device.is_none();
+        let listening = self.ids.iter().filter(|(_, id)| at_all(id));
+        let ports: Vec<_> = listening.map(|(number, id)| (number, id.port)).collect();
+        for (number, port) in ports {
+            if let Some(port) = port
+                && self.reserve(number, port).is_ok()
+                && let Some(reserved) = self.ids.get(number).and_then(|id| id.reservation.as_ref())
+            {
+                let _ = self.host.listen(reserved);
+            }
+        }
     }
 
     /// An id gives up its port.

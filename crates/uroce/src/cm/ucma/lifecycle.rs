@@ -1,15 +1,19 @@
 //! What fork(2) and exit(3) do to rdma_cm.
 
 use std::sync::Once;
+use std::time::Duration;
 
 use super::forward;
 use super::process::{CONFIGS, QUEUE, STATE, known_files, send_all};
 use crate::device::clock;
 
+/// How long exit(3) waits for a thread that is executing a command.
+const EXIT_WAIT: Duration = Duration::from_millis(100);
+
 /// Registers what is done at exit(3), once per process.
 pub fn register_exit_handler() {
     static ONCE: Once = Once::new();
-    // SAFETY: `at_exit` uses statics only, blocks on no lock and does not unwind.
+    // SAFETY: `at_exit` uses statics only, blocks on no lock for long and does not unwind.
     ONCE.call_once(|| unsafe {
         libc::atexit(at_exit);
     });
@@ -18,7 +22,7 @@ pub fn register_exit_handler() {
 /// Tells the peers of all connections that they end: a program may exit without destroying its ids, which
 /// the kernel would do for it.
 extern "C" fn at_exit() {
-    let Some(mut locked) = STATE.try_lock() else {
+    let Some(mut locked) = STATE.try_lock_for(EXIT_WAIT) else {
         return;
     };
     let Some(state) = locked.as_mut() else {

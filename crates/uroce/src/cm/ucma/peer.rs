@@ -167,13 +167,14 @@ impl<H: Host> Manager<H> {
         let device = devices
             .iter()
             .position(|device| device.gid_index(&gid).is_some())?;
+        let ifindex = devices[device].ifindex;
         let random = self.host.random();
         let listening = self.ids.get_mut(listener)?;
         listening.backlog = listening.backlog.checked_sub(1)?;
         let mut id = Id::new(listening.file, 0, listening.space, kind, random);
         id.tos = listening.tos;
-        id.src = Some(Address::Ip(src));
-        id.dst = Some(Address::Ip(dst));
+        id.src = Some(Address::Ip(with_interface(src, ifindex)));
+        id.dst = Some(Address::Ip(with_interface(dst, ifindex)));
         id.device = Some(device);
         id.state = State::Connect;
         let number = self.ids.insert(id);
@@ -260,6 +261,16 @@ impl<H: Host> Manager<H> {
         };
         self.report(number, notice);
     }
+}
+
+/// A link-local address with its interface, which the IP header of a request does not name.
+fn with_interface(mut address: SocketAddr, ifindex: u32) -> SocketAddr {
+    if let SocketAddr::V6(v6) = &mut address
+        && v6.ip().is_unicast_link_local()
+    {
+        v6.set_scope_id(ifindex);
+    }
+    address
 }
 
 fn on_reply<R>(id: &mut Id<R>, rep: &Rep, modifier: u32) -> Notice {

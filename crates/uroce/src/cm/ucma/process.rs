@@ -330,6 +330,7 @@ impl State {
                 InterfaceChange::Gone => self.manager.device_removed(device, clock::now()),
             }
         }
+        self.manager.addresses_changed();
         // Port 4791 at new addresses.
         WANTS_PORT.store(true, Ordering::Relaxed);
     }
