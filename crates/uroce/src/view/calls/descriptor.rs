@@ -59,19 +59,22 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     result
 }
 
+fn is_character_device(fd: c_int) -> bool {
+    state::opened(fd).is_some_and(|opened| matches!(opened.node, Node::Character(_)))
+}
+
 /// # Safety
 /// As for write(2).
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
-    // SAFETY: the caller passes what write(2) accepts.
-    if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
-        return result.unwrap_or_else(|error| error.minus_one() as ssize_t);
-    }
-    if state::is_marked(fd)
-        && let Some(opened) = state::opened(fd)
-        && let Node::Character(_) = opened.node
-    {
-        // What uverbs answers to anything but a command.
-        return Errno(libc::EINVAL).minus_one() as ssize_t;
+    if state::is_marked(fd) {
+        // SAFETY: the caller passes what write(2) accepts.
+        if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
+            return result.unwrap_or_else(|error| error.minus_one() as ssize_t);
+        }
+        if is_character_device(fd) {
+            // What uverbs answers to anything but a command.
+            return Errno(libc::EINVAL).minus_one() as ssize_t;
+        }
     }
     // SAFETY: the caller passes what write(2) accepts.
     unsafe { real::write(fd, bytes, len) }
