@@ -28,23 +28,37 @@ pub enum Found {
     Error(i32),
 }
 
-/// Whether an absolute path can lead to the tree, judged by its text: it begins with `/sys` or `/dev`, or it
-/// has a `..` behind which it may do so.
+/// Whether an absolute path can lead to the tree, judged by its text: it begins with a directory that the
+/// tree is in, or it has a `..` behind which it may do so. Programs open other files of `/sys` and `/dev` at
+/// times when nothing may be allocated, as memory allocators do.
 pub fn may_concern(path: &[u8]) -> bool {
+    let (first, rest) = first_name(path);
+    let begins_so = match first {
+        b"" => true,
+        b"sys" => match first_name(rest) {
+            (b"" | b"class" | b"bus" | b"dev", _) => true,
+            (b"devices", rest) => first_name(rest).0 != b"system",
+            _ => false,
+        },
+        b"dev" => matches!(first_name(rest).0, b"" | b"infiniband"),
+        _ => false,
+    };
+    begins_so || goes_up(path)
+}
+
+/// The first name in a path that is not `.`, and the rest behind it; an empty name if there is none.
+fn first_name(path: &[u8]) -> (&[u8], &[u8]) {
     let mut rest = path;
     loop {
         match rest {
             [b'/', after @ ..] => rest = after,
             [b'.', b'/', ..] => rest = &rest[1..],
-            [b'.'] => return true,
+            [b'.'] => return (b"", b""),
             _ => break,
         }
     }
-    let rest_is = |name: &[u8]| {
-        let after = rest.strip_prefix(name);
-        after.is_some_and(|after| matches!(after, [] | [b'/', ..]))
-    };
-    rest.is_empty() || rest_is(b"sys") || rest_is(b"dev") || goes_up(path)
+    let end = rest.iter().position(|byte| *byte == b'/');
+    rest.split_at(end.unwrap_or(rest.len()))
 }
 
 /// Whether a path has the name `..`, which is not its first.
@@ -56,7 +70,8 @@ fn goes_up(path: &[u8]) -> bool {
     parts.any(|(at, part)| part == b"/.." && matches!(path.get(at + 3), None | Some(b'/')))
 }
 
-/// Whether two dots follow each other; eight bytes at a time, as this is the most that an ordinary call costs.
+/// Whether two dots follow each other. Takes eight bytes at a time, as this is what an ordinary call costs
+/// most for.
 fn has_two_dots(path: &[u8]) -> bool {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const DOTS: u64 = ONES * b'.' as u64;
