@@ -32,8 +32,8 @@ endif
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
 TESTS := lint build test-unit test-cases test-fuzz test-neigh test-install test-wrapper test-static \
-	test-packages test-uroce-devices test-self test-vm test-vm-threads \
-	test-sources test-vm-fork test-without-uroce
+	test-packages test-self test-vm test-vm-threads \
+	test-sources test-vm-fork
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -55,7 +55,7 @@ all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the defa
 rust:
 	@CARGO="$(CARGO)" scripts/need-rust
 
-build static deb rpm demo demo-vm lint-rust test-unit test-without-uroce: rust
+build static deb rpm demo demo-vm lint-rust test-unit: rust
 test-sanitize test-fuzz fuzz: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
@@ -217,8 +217,8 @@ test-vm-threads: build ## run many threads at once on a real kernel in QEMU: the
 test-self: ## check that test-vm detects altered libraries and kernel panics
 	compat-tests/vm/selftest
 
-test-without-uroce: ## check the library built with UROCE=0: unit tests, symbols, nothing of uroce in it
-	compat-tests/uroce/without/run
+test-without-uroce: build ## check the library built with UROCE=0: unit tests, symbols, nothing of uroce in it
+	$(RUNNER) build/without-uroce
 
 # These targets need the software device.
 ifeq ($(UROCE),0)
@@ -230,11 +230,11 @@ endif
 
 test-uroce-devices: build ## check which devices IBV_UROCE creates, and their attributes
 	scripts/install-deps uroce
-	compat-tests/uroce/devices/run $(RELEASE)
+	$(RUNNER) uroce/devices
 
-test-uroce: build ## run pyverbs, the checks of each verb, and faults on uroce
+test-uroce: build ## run pyverbs, the checks of each verb, faults, and lists of devices on uroce
 	scripts/install-deps uroce
-	$(RUNNER) uroce/verbs uroce/faults uroce/pyverbs
+	$(RUNNER) uroce/devices uroce/verbs uroce/faults uroce/pyverbs
 
 test-uroce-faults: build ## check faults on uroce: peers that die, wrong keys, queues that overrun
 	scripts/install-deps uroce

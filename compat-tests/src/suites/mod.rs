@@ -9,6 +9,7 @@ pub mod badinput;
 pub mod capture;
 pub mod compat10;
 pub mod completion;
+pub mod devices;
 pub mod examples;
 pub mod faults;
 pub mod fork;
@@ -26,6 +27,7 @@ pub mod symbols;
 pub mod threads;
 pub mod verbs;
 pub mod view;
+pub mod without;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
 /// has no uroce, and its cases are left out.
@@ -51,6 +53,8 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(verbs::cases());
     cases.extend(selftest::cases());
     cases.extend(provider_abis::cases());
+    cases.extend(devices::cases());
+    cases.extend(without::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

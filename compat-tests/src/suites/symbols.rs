@@ -37,7 +37,7 @@ fn exports(cx: &Context) -> Verdict {
     compare_exports(cx, &cx.library(Library::Ours))
 }
 
-fn compare_exports(cx: &Context, library: &Path) -> Verdict {
+pub fn compare_exports(cx: &Context, library: &Path) -> Verdict {
     let ours = exports_of(cx, library)?;
     compare::same(("exports.lst", &list(cx)), ("the library", &ours))
 }

@@ -3,7 +3,7 @@
  * differ.
  *
  * devices check NAME IFNAME: on the software device NAME, on the interface IFNAME, calls all functions that
- * query a device, a port or a GID, and checks the results. `run` runs it.
+ * query a device, a port or a GID, and checks the results. The cases uroce/devices/... run it.
  */
 #include "../verbs/check.h"
 
