@@ -60,9 +60,17 @@ fn pyverbs(cx: &Context) -> Verdict {
     let _pages = HugePages::reserve();
     let tests = unpack(cx)?;
     let all = names(cx, &tests)?;
-    cx.report("exceptions", all_match(&exceptions, &all))?;
+    if cx.selects(&format!("{}/exceptions", cx.name)) {
+        cx.report("exceptions", all_match(&exceptions, &all))?;
+    }
     let selected = |name: &String| cx.selects(&format!("{}/{name}", cx.name));
     let chosen: Vec<String> = all.into_iter().filter(selected).collect();
+    if chosen.is_empty() {
+        return ensure(
+            cx.selects(&format!("{}/exceptions", cx.name)),
+            "no test has such a name",
+        );
+    }
     let running = start(cx, &tests, &chosen)?;
     report_as_they_end(cx, &exceptions, running, &chosen)
 }
