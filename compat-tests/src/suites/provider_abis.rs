@@ -189,16 +189,16 @@ fn slots(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// The program printed at least so many `ok` lines, no `not ok`, no warning, and ended with 0.
-fn all_ok(ended: &Ended, at_least: usize) -> Verdict {
+/// The program printed at least `minimum` lines with `ok`, no `not ok`, no warning, and ended with 0.
+fn all_ok(ended: &Ended, minimum: usize) -> Verdict {
     let ok = ended
         .out
         .lines()
         .filter(|line| line.starts_with("ok "))
         .count();
     let others = ended.out.lines().count() - ok;
-    if ok < at_least || others > 0 || !ended.err.is_empty() {
-        let why = format!("{ok} checks passed, at least {at_least} were expected; {others} failed");
+    if ok < minimum || others > 0 || !ended.err.is_empty() {
+        let why = format!("{ok} checks passed, at least {minimum} were expected; {others} failed");
         return Err(Failure::new(why).with(ended.transcript()));
     }
     succeeded("the probe", ended)

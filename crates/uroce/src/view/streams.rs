@@ -103,7 +103,7 @@ impl Entry {
     }
 }
 
-/// The length of a record with a name of so many bytes, the NUL included (getdents64(2)).
+/// The length of a record whose name has `name_len` bytes, the NUL included (getdents64(2)).
 pub fn record_len(name_len: usize) -> usize {
     (core::mem::offset_of!(dirent, d_name) + name_len).next_multiple_of(8)
 }

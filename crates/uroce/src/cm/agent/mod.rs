@@ -233,7 +233,7 @@ impl Agent {
         result
     }
 
-    /// The program has destroyed the connection: the peer is told, and nothing is reported any more.
+    /// The program has destroyed the connection: the peer gets a DREQ or REJ, and no event is reported.
     pub fn destroy(&mut self, id: u32, now: Time) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;

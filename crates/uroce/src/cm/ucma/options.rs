@@ -7,7 +7,7 @@ use super::host::{FileId, Host};
 use super::id::{State, qp_type};
 use super::input::Input;
 use super::manager::{Caller, EINVAL, Manager};
-use super::query::{awaits_path, parse_sa_path};
+use super::query::{PATH_FLAGS, PATH_LEN, awaits_path, parse_sa_path};
 
 /// Levels, and options of each.
 const LEVEL_ID: u32 = 0;
@@ -18,9 +18,6 @@ const ID_AFONLY: u32 = 2;
 const ID_ACK_TIMEOUT: u32 = 3;
 const IB_PATH: u32 = 1;
 
-/// Bytes of `ib_path_rec_data`, and the flags of the path that is used.
-const PATH_LEN: usize = 72;
-const PATH_FLAGS: u32 = 1 | 2 | 8 | 32;
 /// The largest encoded ACK timeout.
 const ACK_TIMEOUT_MAX: u8 = 31;
 

@@ -22,8 +22,8 @@ const SOCKADDR_IN6: usize = 28;
 /// Bytes of `ib_user_path_rec`.
 const USER_PATH_LEN: usize = 64;
 /// Bytes of `ib_path_rec_data`, and its flags for the only path.
-const PATH_LEN: usize = 72;
-const PATH_FLAGS: u32 = 1 | 2 | 8 | 32;
+pub(super) const PATH_LEN: usize = 72;
+pub(super) const PATH_FLAGS: u32 = 1 | 2 | 8 | 32;
 /// IB_SA_EQ: the value is exact.
 const EXACT: u8 = 2;
 const PKEY: u16 = 0xffff;
