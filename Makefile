@@ -254,8 +254,7 @@ test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; 
 	compat-tests/suites/trixie
 
 test-sanitize: ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)
-	compat-tests/threads/sanitize thread
-	compat-tests/threads/sanitize address
+	compat-tests/threads/sanitize thread address
 
 test-fuzz: ## run each fuzz target for five seconds (installs cargo-fuzz if it is missing)
 	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
