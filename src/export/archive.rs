@@ -39,12 +39,17 @@ export!(default "":
 // A `struct verbs_device_ops`, 72 bytes. The macro RDMA_STATIC_PROVIDERS of verbs.h pads its list with it.
 table!("verbs_provider_none", ".rodata": ".zero 72");
 
-// The same, whose `static_providers` (at offset 24) lists the providers of rdma-core v34 to v56. A program
-// that refers to it links all their archives.
+// The same, whose `static_providers` (at offset 24) lists all providers. A program that refers to it links
+// their archives. libionic.a exists since rdma-core 60. It must be linked if it is there, and not be missed
+// otherwise, so its table is a common symbol: linkers search the archives for the definition of such a symbol,
+// and without one it is 72 zero bytes, as `verbs_provider_none` is.
 table!("verbs_provider_all", ".data.rel.ro": ".zero 24\n.quad __all_providers\n.zero 40");
 macro_rules! all_providers {
     ($($name:literal)+) => {
-        table!("__all_providers", ".data.rel.ro": $(".quad verbs_provider_", $name, "\n",)+ ".quad 0");
+        table!("__all_providers", ".data.rel.ro":
+            $(".quad verbs_provider_", $name, "\n",)+
+            ".quad verbs_provider_ionic, 0\n",
+            ".comm verbs_provider_ionic, 72, 32");
     };
 }
 all_providers!("bnxt_re" "cxgb4" "efa" "erdma" "hfi1verbs" "hns" "ipathverbs" "irdma" "mana" "mlx4" "mlx5"
