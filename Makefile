@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-fuzz test-neigh test-install test-wrapper test-static \
+TESTS := lint build test-unit test-cases test-fuzz test-neigh test-wrapper test-static \
 	test-packages test-self test-vm test-vm-threads \
 	test-sources test-vm-fork
 ifeq ($(UROCE),0)
@@ -190,8 +190,8 @@ test-threads: build ## run many threads at once, without hardware, on the C libr
 test-matrix: build ## check that the tests named in MATRIX.md call every exported function
 	$(RUNNER) matrix
 
-test-install: build static ## check make install, make uninstall, pkg-config, and make without Rust
-	compat-tests/install/run
+test-install: build ## check make install, make uninstall, pkg-config, and make without Rust
+	$(RUNNER) install
 
 test-wrapper: build ## check with-ibverbs-rs, for each way in which programs load libibverbs
 	compat-tests/wrapper/run

@@ -21,6 +21,7 @@ pub mod context;
 pub mod downloads;
 pub mod fake;
 pub mod lines;
+pub mod make;
 pub mod normalise;
 pub mod output_checks;
 pub mod pairs;

@@ -14,6 +14,7 @@ pub mod examples;
 pub mod faults;
 pub mod fork;
 pub mod headers;
+pub mod install;
 pub mod interop;
 pub mod man;
 pub mod matrix;
@@ -44,6 +45,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(providers::cases());
     cases.extend(examples::cases());
     cases.extend(headers::cases());
+    cases.extend(install::cases());
     cases.extend(man::cases());
     cases.extend(mpi::cases());
     cases.extend(view::cases());

@@ -13,9 +13,9 @@ use crate::compare;
 use crate::context::{Context, succeeded};
 use crate::fake::SHIM;
 use crate::fake::sysfs::Tree;
-use crate::paths;
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
+use crate::{make, paths};
 
 /// Values of IBV_UROCE that mean something to uroce, or that it complains about.
 const VALUES: [&str; 4] = ["1", "u=lo", "x=nosuch0", "nonsense"];
@@ -64,18 +64,7 @@ fn library(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// Runs a target of the Makefile with UROCE=0.
 fn make(cx: &Context, target_of_make: &str) -> Result<Ended, Failure> {
-    let repo = cx.paths.repo.to_string_lossy().into_owned();
-    let argv = [
-        "make",
-        "--no-print-directory",
-        "-C",
-        &repo,
-        "UROCE=0",
-        target_of_make,
-    ];
-    let program = cx.program(argv).env("CARGO_TARGET_DIR", target()).merged();
-    // Not the flags of the make that runs this program.
-    let program = program.under(["env", "-u", "MAKEFLAGS", "-u", "MAKELEVEL"]);
+    let program = make::make(cx, ["UROCE=0", target_of_make]).env("CARGO_TARGET_DIR", target());
     Ok(program.limit(Duration::from_secs(LIMIT)).run()?)
 }
 

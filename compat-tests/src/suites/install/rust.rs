@@ -1,0 +1,122 @@
+//! make without cargo, or with an old one: it says what to do before it does anything else.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::{Destination, VERSION, outcome_of_make, same, text};
+use crate::checks::Check;
+use crate::context::{Context, succeeded};
+use crate::make;
+use crate::process::Exit;
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// The Rust version that the project needs: 1.NN.
+const NEEDED: &str = env!("CARGO_PKG_RUST_VERSION");
+const OLD: &str = "1.63.0";
+const GOALS: [&str; 7] = ["all", "static", "deb", "rpm", "demo", "test", "lint-rust"];
+
+pub fn checks() -> Vec<Check> {
+    let mut all = vec![Check::new("make, without cargo", |cx| {
+        let missing = format!("{} is missing or does not run", text(nowhere(cx)));
+        refused(cx, &[cargo_is(&nowhere(cx))], &[], &missing)
+    })];
+    for goal in GOALS {
+        all.push(Check::new(
+            format!("make {goal}, with an old one"),
+            move |cx| {
+                let cargo = cargo(cx)?;
+                let reason = format!("you have {OLD} ({})", text(&cargo));
+                refused(
+                    cx,
+                    &[goal.into(), cargo_is(&cargo)],
+                    &[("OLD", OLD)],
+                    &reason,
+                )
+            },
+        ));
+    }
+    for (name, version) in enough() {
+        all.push(Check::new(format!("Rust {name} is enough"), move |cx| {
+            let cargo = cargo(cx)?;
+            let script = text(cx.source("../scripts/need-rust"));
+            let program = cx
+                .program([script])
+                .env("OLD", &version)
+                .env("CARGO", cargo);
+            succeeded("need-rust", &program.merged().run()?)
+        }));
+    }
+    all.push(Check::new(
+        "make install without cargo installs what is built",
+        without_cargo,
+    ));
+    all.push(Check::new(
+        "make install without cargo when nothing is built",
+        |cx| {
+            let missing = format!("{} is missing or does not run", text(nowhere(cx)));
+            let prefix = format!("PREFIX={}", text(cx.dir().join("nothing")));
+            let words = ["install".into(), prefix, cargo_is(&nowhere(cx))];
+            let empty = text(cx.dir().join("empty"));
+            refused(cx, &words, &[("CARGO_TARGET_DIR", &empty)], &missing)
+        },
+    ));
+    all
+}
+
+/// Versions that must not be refused.
+fn enough() -> [(String, String); 3] {
+    let minor = NEEDED
+        .strip_prefix("1.")
+        .and_then(|minor| minor.parse::<u32>().ok());
+    let newer = format!("1.{}.1-nightly", minor.unwrap_or(0) + 5);
+    [format!("{NEEDED}.0"), newer, "2.0.0".into()].map(|version| (version.clone(), version))
+}
+
+fn nowhere(cx: &Context) -> PathBuf {
+    cx.dir().join("nowhere")
+}
+
+fn cargo_is(path: &std::path::Path) -> String {
+    format!("CARGO={}", path.display())
+}
+
+/// A cargo whose version is the value of the variable OLD.
+fn cargo(cx: &Context) -> Result<PathBuf, Failure> {
+    let cargo = cx.write(
+        "cargo",
+        "#!/bin/sh\necho \"cargo ${OLD:?} (0123456 2022-08-01)\"\n",
+    )?;
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755))?;
+    Ok(cargo)
+}
+
+/// make must fail, in a few lines that give the reason and what to do.
+fn refused(cx: &Context, words: &[String], env: &[(&str, &str)], reason: &str) -> Verdict {
+    let ended = outcome_of_make(cx, words, env)?;
+    let message = format!("libibverbs-rs needs Rust {NEEDED} or later; {reason}");
+    let right = ended.exit != Exit::Code(0)
+        && ended.out.contains("rustup")
+        && ended.out.contains(&message)
+        && ended.out.lines().count() <= 5;
+    ensure(
+        right,
+        format!("exit code {}, or another message", ended.exit),
+    )
+    .map_err(|failure| failure.with(&ended.out))
+}
+
+/// sudo often has no cargo in PATH.
+fn without_cargo(cx: &Context) -> Verdict {
+    make::must_make(cx, &["build".into(), "static".into()], super::LIMIT)?;
+    let prefix = cx.dir().join("prefix");
+    let destination = Destination::new(&[("PREFIX", &prefix), ("CARGO", &nowhere(cx))]);
+    destination.install(cx)?;
+    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
+    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
+    same(
+        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
+        &version,
+    )?;
+    destination.uninstall(cx)
+}
