@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-fuzz test-neigh test-wrapper test-static \
+TESTS := lint build test-unit test-cases test-fuzz test-neigh test-static \
 	test-packages test-self test-vm test-vm-threads \
 	test-sources test-vm-fork
 ifeq ($(UROCE),0)
@@ -112,8 +112,13 @@ test: build
 	$(RUNNER) $(patterns)
 endif
 
+ifeq ($(T),)
 test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
 	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-suites test-sanitize
+else
+test-all: build
+	$(RUNNER) --all $(patterns)
+endif
 
 test-cases: build ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
 	$(RUNNER) --test $(patterns)
@@ -194,16 +199,13 @@ test-install: build ## check make install, make uninstall, pkg-config, and make 
 	$(RUNNER) install
 
 test-wrapper: build ## check with-ibverbs-rs, for each way in which programs load libibverbs
-	compat-tests/wrapper/run
+	$(RUNNER) wrapper
 
 test-packages: deb rpm ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
 	compat-tests/packages/all $(TARGET)
 
-test-wheel: build ## run test-wrapper with nixl's wheel from the registry (70 MB; not in test)
-	mkdir -p $(TARGET)/wheel
-	cd $(TARGET)/wheel && { ls ./*.whl >/dev/null 2>&1 || python3 -m pip download -q --no-deps \
-		--only-binary :all: --python-version 3.11 --platform manylinux_2_28_x86_64 nixl-cu12; }
-	compat-tests/wrapper/run $(TARGET)/wheel/*.whl
+test-wheel: build ## run test-wrapper's checks on nixl's wheel from the registry (70 MB; not in test)
+	$(RUNNER) wrapper/wheel
 
 test-static: static ## link static programs with the vendors' archives: the C library and ours
 	compat-tests/static/run $(STATIC)

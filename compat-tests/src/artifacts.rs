@@ -51,6 +51,22 @@ pub fn stage_libraries(staged: &Path) -> Result<[(Library, PathBuf); 2], String>
     Ok([(Library::Ours, ours), (Library::C, original)])
 }
 
+/// The name of with-ibverbs-rs among the programs.
+pub const WRAPPER: &str = "with-ibverbs-rs";
+
+/// Copies with-ibverbs-rs into `STAGED/bin`, if `make build` has built it: cases of `make install` build it anew.
+pub fn stage_wrapper(staged: &Path) -> Result<(), String> {
+    let file = paths::target().join("release").join(WRAPPER);
+    if !file.exists() {
+        return Ok(());
+    }
+    let bin = staged.join("bin");
+    let copied = fs::create_dir_all(&bin).and_then(|()| fs::copy(&file, bin.join(WRAPPER)));
+    copied
+        .map(drop)
+        .map_err(|e| format!("{}: {e}", file.display()))
+}
+
 fn stage_library(dir: &Path, file: &Path) -> io::Result<()> {
     fs::create_dir_all(dir)?;
     fs::copy(file, dir.join("libibverbs.so.1"))?;

@@ -73,12 +73,12 @@ impl Context {
         self.library_dir(library).join("libibverbs.so.1")
     }
 
-    /// A program of cases/programs.toml, which the case must name with `Case::programs`.
+    /// A program of cases/programs.toml, which the case must name with `Case::programs`; or with-ibverbs-rs.
     pub fn built(&self, name: &str) -> Result<String, Failure> {
         let path = self.paths.staged.join("bin").join(name);
         ensure(
             path.exists(),
-            format!("{name} is not built: the case must name it in `programs`"),
+            format!("{name} is not built: run make, or name it in the case's `programs`"),
         )?;
         Ok(path.to_string_lossy().into_owned())
     }

@@ -85,6 +85,47 @@ fn fetch(work: &Path, release: &str, name: &str) -> Result<PathBuf, String> {
     Ok(root)
 }
 
+/// The wheel of a Python package, for CPython 3.11 on x86-64, fetched by pip.
+pub fn wheel(package: &str) -> Result<PathBuf, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let cache = paths::downloads().map_err(text)?;
+    let kept = cache.join(format!("wheel-{package}"));
+    if let Some(file) = first_file(&kept) {
+        return Ok(file);
+    }
+    println!("fetching the wheel of {package}");
+    let new = cache.join(format!("wheel-{package}.new-{}", std::process::id()));
+    let status = Command::new("python3")
+        .args([
+            "-m",
+            "pip",
+            "download",
+            "-q",
+            "--no-deps",
+            "--only-binary",
+            ":all:",
+        ])
+        .args([
+            "--python-version",
+            "3.11",
+            "--platform",
+            "manylinux_2_28_x86_64",
+        ])
+        .arg("--dest")
+        .args([new.as_path(), Path::new(package)])
+        .stdin(Stdio::null())
+        .status();
+    let status = status.map_err(|e| format!("python3: {e}"))?;
+    // If another process was faster, its directory stays.
+    let moved = fs::rename(&new, &kept);
+    let _ = fs::remove_dir_all(&new);
+    first_file(&kept).ok_or_else(|| format!("pip download {package}: {status}, {moved:?}"))
+}
+
+fn first_file(dir: &Path) -> Option<PathBuf> {
+    Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
+}
+
 /// apt-get with directories of its own.
 fn apt(work: &Path) -> Command {
     let mut command = Command::new("apt-get");

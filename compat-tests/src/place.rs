@@ -5,6 +5,8 @@
 //! ordinary user is root in a user namespace of its own. Then the case's process calls `enter`, which
 //! replaces the directories that programs share.
 
+use std::ffi::CString;
+use std::path::Path;
 use std::process::Command;
 
 use crate::case::Place;
@@ -149,6 +151,32 @@ pub fn as_ordinary_user() -> Vec<String> {
         &[]
     };
     command.iter().map(|word| word.to_string()).collect()
+}
+
+pub const CAP_NET_BIND_SERVICE: u32 = 10;
+pub const CAP_NET_RAW: u32 = 13;
+
+/// Gives a file one capability, permitted and effective (struct vfs_cap_data, revision 2). Skips the case where the
+/// file system or the kernel refuses this.
+pub fn give_capability(file: &Path, capability: u32) -> Verdict {
+    let words: [u32; 5] = [0x0200_0001, 1 << capability, 0, 0, 0];
+    let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let path = CString::new(file.as_os_str().as_encoded_bytes()).map_err(|e| e.to_string())?;
+    // SAFETY: both strings end with NUL, and `data` has the length that is passed; setxattr only reads them.
+    let set = unsafe {
+        libc::setxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            data.as_ptr().cast(),
+            data.len(),
+            0,
+        )
+    };
+    if set == 0 {
+        return Ok(());
+    }
+    let error = std::io::Error::last_os_error();
+    Err(Failure::skip(format!("file capabilities: {error}")))
 }
 
 /// Runs a shell script as root of the place, for setting it up.

@@ -148,6 +148,12 @@ impl Program {
         self
     }
 
+    /// Standard error goes to a file of its own, as it does unless `merged` was called.
+    pub fn apart(mut self) -> Self {
+        self.merged = false;
+        self
+    }
+
     /// Has the dynamic linker report which libibverbs it loads.
     pub fn report_library(mut self) -> Self {
         self.report_library = true;

@@ -29,17 +29,56 @@ pub struct Options {
     pub patterns: Patterns,
 }
 
-/// The cases of the tier that the patterns select. A pattern that names a case of a longer tier selects it
-/// too.
+/// The cases that the patterns select: without patterns, all of the tier. A pattern selects cases of longer tiers
+/// only if it is the name of one, or if it matches no others.
 pub fn select<'a>(cases: &'a [Case], options: &Options) -> Vec<&'a Case> {
-    let named = !options.patterns.0.is_empty();
-    let patterns = &options.patterns;
-    let fits = |case: &&Case| {
+    let patterns = &options.patterns.0;
+    if patterns.is_empty() {
+        let fits = |case: &&Case| case.tier <= options.tier;
+        return cases.iter().filter(fits).collect();
+    }
+    let found: BTreeSet<usize> = patterns
+        .iter()
+        .flat_map(|pattern| select_by(cases, pattern, options.tier))
+        .collect();
+    found.into_iter().map(|index| &cases[index]).collect()
+}
+
+/// The indices of the cases that one pattern selects.
+fn select_by(cases: &[Case], pattern: &str, tier: Tier) -> Vec<usize> {
+    let matching = matching(cases, pattern);
+    let named = |case: &Case| case.name == pattern || case.names().contains(&pattern);
+    let fits = |index: &usize| cases[*index].tier <= tier;
+    if !matching.iter().any(fits) {
+        return matching;
+    }
+    let selected = matching
+        .into_iter()
+        .filter(|index| fits(index) || named(&cases[*index]));
+    selected.collect()
+}
+
+/// The indices of the cases of all tiers that a pattern matches.
+fn matching(cases: &[Case], pattern: &str) -> Vec<usize> {
+    let patterns = Patterns(vec![pattern.into()]);
+    let matches = |case: &Case| {
         let reports = case.members.is_empty() && patterns.name_below(&case.name);
-        (named || case.tier <= options.tier)
-            && (reports || case.names().iter().any(|n| patterns.select(n)))
+        reports || case.names().iter().any(|name| patterns.select(name))
     };
-    cases.iter().filter(fits).collect()
+    let indices = 0..cases.len();
+    indices.filter(|index| matches(&cases[*index])).collect()
+}
+
+/// How many names the patterns match in cases that are not selected, because they belong to a longer tier.
+fn left_out(cases: &[Case], selected: &[&Case], patterns: &Patterns) -> usize {
+    let count = |case: &Case| expected(case, patterns).len();
+    let all: BTreeSet<usize> = patterns
+        .0
+        .iter()
+        .flat_map(|pattern| matching(cases, pattern))
+        .collect();
+    let all: usize = all.into_iter().map(|index| count(&cases[index])).sum();
+    all - selected.iter().map(|case| count(case)).sum::<usize>()
 }
 
 /// A run: its directory, and what it found out before the first case.
@@ -60,6 +99,10 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
         return Err(format!("no case matches: {}", options.patterns.0.join(" ")));
     }
     let dir = new_directory().map_err(|e| e.to_string())?;
+    let more = left_out(cases, &selected, &options.patterns);
+    if !options.patterns.0.is_empty() && more > 0 {
+        println!("{more} more cases of these names take longer: make test-all T=... runs them");
+    }
     let run = prepare(dir, &selected, options)?;
     let timings = timings();
     let jobs = selected.iter().enumerate().map(|(index, case)| Job {
@@ -81,6 +124,7 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
 fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, String> {
     let staged = dir.join("staged");
     let libraries = artifacts::stage_libraries(&staged)?;
+    artifacts::stage_wrapper(&staged)?;
     let total: usize = selected
         .iter()
         .map(|case| expected(case, &options.patterns).len())
@@ -379,4 +423,47 @@ fn keep_timings(mut known: BTreeMap<String, Duration>, run: &Summary) -> io::Res
     let own = paths::target().join(format!("compat/.timings-{}", std::process::id()));
     fs::write(&own, serde_json::to_string_pretty(&seconds)?)?;
     fs::rename(own, paths::target().join("compat/timings.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(tier: Tier, patterns: &[&str]) -> Vec<String> {
+        let case = |name: &str, tier| Case::new(name, |_| Ok(())).tier(tier);
+        let cases = [
+            case("a/quick", Tier::Check),
+            case("a/long", Tier::All),
+            case("b/long", Tier::All).members(vec!["b/long/1".into(), "b/long/2".into()]),
+        ];
+        let patterns = Patterns(patterns.iter().map(|p| p.to_string()).collect());
+        let options = Options { tier, patterns };
+        let selected = select(&cases, &options);
+        selected.iter().map(|case| case.name.clone()).collect()
+    }
+
+    #[test]
+    fn a_pattern_selects_within_the_tier() {
+        assert_eq!(names(Tier::Test, &[]), ["a/quick"]);
+        assert_eq!(names(Tier::Test, &["a"]), ["a/quick"]);
+        assert_eq!(names(Tier::Test, &["a*g"]), ["a/long"]);
+        assert_eq!(names(Tier::All, &["a"]), ["a/quick", "a/long"]);
+    }
+
+    #[test]
+    fn a_name_selects_its_case_in_any_tier() {
+        assert_eq!(names(Tier::Check, &["a/long"]), ["a/long"]);
+        assert_eq!(names(Tier::Check, &["a", "a/long"]), ["a/quick", "a/long"]);
+        assert_eq!(
+            names(Tier::Check, &["*", "b/long/2"]),
+            ["a/quick", "b/long"]
+        );
+    }
+
+    #[test]
+    fn a_pattern_that_matches_only_longer_cases_selects_them() {
+        assert_eq!(names(Tier::Check, &["b"]), ["b/long"]);
+        assert_eq!(names(Tier::Check, &["b/long/*"]), ["b/long"]);
+        assert!(names(Tier::Check, &["c"]).is_empty());
+    }
 }

@@ -2,7 +2,6 @@
 //! (fake-uverbs); the queries of a software device; a program linked to IBVERBS_1.0 on it; programs with
 //! privileges, which ignore their caller's variables.
 
-use std::ffi::CString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,7 +11,7 @@ use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::{self, sysfs::Tree};
-use crate::place::as_ordinary_user;
+use crate::place::{CAP_NET_RAW, as_ordinary_user, give_capability};
 use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -282,36 +281,12 @@ impl Kind {
             Kind::Setuid => mode(0o4755)?,
             Kind::Setgid => mode(0o2755)?,
             Kind::FileCapability => {
-                give_capability(path.as_ref())?;
+                give_capability(path.as_ref(), CAP_NET_RAW)?;
                 return Ok(program.under(as_ordinary_user()));
             }
         }
         Ok(program)
     }
-}
-
-/// Gives a file CAP_NET_RAW, permitted and effective (struct vfs_cap_data, revision 2).
-fn give_capability(file: &Path) -> Verdict {
-    const CAP_NET_RAW: u32 = 13;
-    let words: [u32; 5] = [0x0200_0001, 1 << CAP_NET_RAW, 0, 0, 0];
-    let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    let text = |bytes: &[u8]| CString::new(bytes).map_err(|e| e.to_string());
-    let path = text(file.as_os_str().as_encoded_bytes())?;
-    // SAFETY: both strings end with NUL, and `data` has the length that is passed; setxattr only reads them.
-    let set = unsafe {
-        libc::setxattr(
-            path.as_ptr(),
-            c"security.capability".as_ptr(),
-            data.as_ptr().cast(),
-            data.len(),
-            0,
-        )
-    };
-    if set == 0 {
-        return Ok(());
-    }
-    let error = std::io::Error::last_os_error();
-    Err(Failure::skip(format!("file capabilities: {error}")))
 }
 
 /// A program with privileges lists the same with and without its caller's variables, and opens no file that they

@@ -29,6 +29,7 @@ pub mod threads;
 pub mod verbs;
 pub mod view;
 pub mod without;
+pub mod wrapper;
 
 /// All cases: those of the suites and those of the case files. With UROCE=0 in the environment, the library
 /// has no uroce, and its cases are left out.
@@ -57,6 +58,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(provider_abis::cases());
     cases.extend(devices::cases());
     cases.extend(without::cases());
+    cases.extend(wrapper::cases());
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));
