@@ -229,11 +229,10 @@ fn client_words(row: &Row) -> Result<Vec<String>, Failure> {
     let mut words = split(row.server.as_deref().unwrap_or_default())?;
     words.extend(split(added)?);
     // Only the server of ibv_xsrq_pingpong takes the number of clients.
-    if row.clients > 1
-        && words[0].ends_with("_pingpong")
-        && let Some(at) = words.iter().position(|word| word == "-c")
-    {
-        words.drain(at..(at + 2).min(words.len()));
+    if row.clients > 1 && words[0].ends_with("_pingpong") {
+        if let Some(at) = words.iter().position(|word| word == "-c") {
+            words.drain(at..(at + 2).min(words.len()));
+        }
     }
     Ok(words)
 }
@@ -257,10 +256,10 @@ fn words_on(
         words.extend([flag.into(), "1".into()]);
     }
     for at in 1..words.len() {
-        if words[at - 1] == flag
-            && let Ok(which @ 0..=2) = words[at].parse()
-        {
-            words[at] = host.gid_index(which)?.to_string();
+        if words[at - 1] == flag {
+            if let Ok(which @ 0..=2) = words[at].parse() {
+                words[at] = host.gid_index(which)?.to_string();
+            }
         }
     }
     let port = port.to_string();

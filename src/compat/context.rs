@@ -11,12 +11,15 @@ use super::types::*;
 use crate::abi::*;
 use crate::verbs;
 
+/// The bytes between a twin's context and its tag.
+const GAP: usize = offset_of!(ibv_context, abi_compat) - size_of::<ibv_context_1_0>();
+
 /// The twin of a context, as it is allocated. `ibv_create_comp_channel` is one symbol for all programs and
 /// must distinguish twins from contexts. It does so by `tag`, at the offset of a context's `abi_compat`.
 #[repr(C)]
 struct Tagged {
     context: ibv_context_1_0,
-    _gap: [u8; offset_of!(ibv_context, abi_compat) - size_of::<ibv_context_1_0>()],
+    _gap: [u8; GAP],
     tag: *mut c_void,
 }
 
@@ -65,7 +68,7 @@ pub unsafe extern "C" fn ibv_open_device_1_0(device: *mut ibv_device_1_0) -> *mu
                     num_comp_vectors: real.num_comp_vectors,
                     real_context: ptr::from_mut(real),
                 },
-                _gap: [0; _],
+                _gap: [0; GAP],
                 tag: tag(),
             },
         )
@@ -135,7 +138,7 @@ mod tests {
                     num_comp_vectors: 1,
                     real_context: context,
                 },
-                _gap: [0; _],
+                _gap: [0; GAP],
                 tag: tag(),
             };
             assert_eq!(real((&raw mut twin).cast()), context);

@@ -55,10 +55,10 @@ fn scan_checked(text: &mut &[u8], radix: u32) -> Option<(u64, bool)> {
     if let [b'-' | b'+', tail @ ..] = rest {
         rest = tail;
     }
-    if radix == 16
-        && let [b'0', b'x' | b'X', tail @ ..] = rest
-    {
-        rest = tail;
+    if radix == 16 {
+        if let [b'0', b'x' | b'X', tail @ ..] = rest {
+            rest = tail;
+        }
     }
     let mut value = 0_u64;
     let mut overflow = false;

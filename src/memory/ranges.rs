@@ -43,13 +43,12 @@ impl Deferred {
 
     /// Adds a run, and merges it with the last one if they touch. False if there is no memory.
     pub fn add(&mut self, run: Pages) -> bool {
-        if let Some(last) = self.0.last_mut()
-            && last.first <= run.end
-            && run.first <= last.end
-        {
-            last.first = last.first.min(run.first);
-            last.end = last.end.max(run.end);
-            return true;
+        if let Some(last) = self.0.last_mut() {
+            if last.first <= run.end && run.first <= last.end {
+                last.first = last.first.min(run.first);
+                last.end = last.end.max(run.end);
+                return true;
+            }
         }
         let room = self.0.try_reserve(1).is_ok();
         if room {
@@ -115,11 +114,11 @@ impl Ranges {
         let Some(place) = self.refcounts.locate(pages.first, pages.end) else {
             return self.dontfork_parts(pages, kernel);
         };
-        if place.count == 0
-            && let Err(error) = kernel.dontfork(pages)
-        {
-            self.dofork_unreferenced(pages, kernel);
-            return Err(error);
+        if place.count == 0 {
+            if let Err(error) = kernel.dontfork(pages) {
+                self.dofork_unreferenced(pages, kernel);
+                return Err(error);
+            }
         }
         self.refcounts.add_at(place, pages.first, pages.end, 1);
         Ok(())

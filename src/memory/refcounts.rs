@@ -451,7 +451,7 @@ impl Refcounts {
     /// `height` is the number of levels below them. Returns whether it did.
     fn join(&mut self, parent: usize, child: usize, height: usize) -> bool {
         let [left, right] = [child, child + 1].map(|i| self.nodes[parent].values[i] as usize);
-        let Ok([node, taken]) = self.nodes.get_disjoint_mut([left, right]) else {
+        let Some((node, taken)) = two_of(&mut self.nodes, left, right) else {
             return false;
         };
         let seam = node.len;
@@ -469,6 +469,13 @@ impl Refcounts {
         }
         true
     }
+}
+
+/// Two different nodes. `None` if one is missing, or both are the same.
+fn two_of(nodes: &mut [Node], a: usize, b: usize) -> Option<(&mut Node, &mut Node)> {
+    let (before, from) = nodes.split_at_mut_checked(a.max(b))?;
+    let (low, high) = (before.get_mut(a.min(b))?, from.first_mut()?);
+    Some(if a < b { (low, high) } else { (high, low) })
 }
 
 #[cfg(test)]

@@ -226,10 +226,10 @@ fn of_address(address: *const c_void) -> (Verdict, OsString) {
     let mut verdict = Verdict::Unknown;
     let path = path_of(address);
     let mut start = Start::default();
-    if let Some(name) = c_string(Path::new(&path))
-        && let Some(file) = ProviderFile::open(AT_FDCWD, &name, &mut start)
-    {
-        verdict = Examiner::default().examine(&file, Path::new(&path));
+    if let Some(name) = c_string(Path::new(&path)) {
+        if let Some(file) = ProviderFile::open(AT_FDCWD, &name, &mut start) {
+            verdict = Examiner::default().examine(&file, Path::new(&path));
+        }
     }
     (verdict, path)
 }

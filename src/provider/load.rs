@@ -248,11 +248,11 @@ fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), Reason> {
     }
     dlopen(path).map_err(Reason::Linker)?;
     // With providers of ABI 34 alone the log is the C library's.
-    if let Verdict::Supported(abi) = verdict
-        && abi.number != V34.number
-    {
-        let (path, number, releases) = (path.to_string_lossy(), abi.number, abi.releases);
-        log::debug!("loaded {path} (provider ABI {number}, rdma-core {releases})");
+    if let Verdict::Supported(abi) = verdict {
+        if abi.number != V34.number {
+            let (path, number, releases) = (path.to_string_lossy(), abi.number, abi.releases);
+            log::debug!("loaded {path} (provider ABI {number}, rdma-core {releases})");
+        }
     }
     Ok(())
 }

@@ -124,10 +124,10 @@ fn install_view(devices: Vec<Config>) {
 /// Shows the files of the devices from the time when the library is loaded: programs look for them before
 /// they call the library.
 extern "C" fn show_files() {
-    if let Some(value) = requested()
-        && shows_files()
-    {
-        install_view(uroce::parse_config(value.to_bytes()).devices);
+    if let Some(value) = requested() {
+        if shows_files() {
+            install_view(uroce::parse_config(value.to_bytes()).devices);
+        }
     }
 }
 

@@ -37,10 +37,9 @@ fn ipv4_header(grh: &[u8; 40]) -> &[u8; 20] {
 
 /// The checksum over an IPv4 header without options (RFC 1071): 0 if the header's checksum is right.
 fn ipv4_checksum(header: &[u8; 20]) -> u16 {
-    let (words, _) = header.as_chunks::<2>();
+    let words = header.chunks_exact(2);
     let sum: u32 = words
-        .iter()
-        .map(|w| u32::from(u16::from_be_bytes(*w)))
+        .map(|w| u32::from(u16::from_be_bytes([w[0], w[1]])))
         .sum();
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
@@ -67,11 +66,16 @@ fn mapped([a, b, c, d]: [u8; 4]) -> [u8; 16] {
 /// The source GID of a GRH or an IPv6 header; `None` for IPv4 or a message to a multicast group. As in
 /// the C library, it is in the attributes even if [`Sender::of`] rejects the header later.
 pub(super) fn source(grh: &[u8; 40]) -> Option<[u8; 16]> {
-    let (gids, _) = grh[8..].as_chunks::<16>();
-    match (is_ipv4(grh), gids) {
-        (Ok(false), &[gid, receiver]) if receiver[0] != 0xff => Some(gid),
-        _ => None,
-    }
+    let (gid, receiver) = gids(grh);
+    (is_ipv4(grh) == Ok(false) && receiver[0] != 0xff).then_some(gid)
+}
+
+/// The GIDs of the sender and the receiver in a GRH or an IPv6 header.
+fn gids(grh: &[u8; 40]) -> ([u8; 16], [u8; 16]) {
+    let (mut sender, mut receiver) = ([0; 16], [0; 16]);
+    sender.copy_from_slice(&grh[8..24]);
+    receiver.copy_from_slice(&grh[24..]);
+    (sender, receiver)
 }
 
 impl Sender {
@@ -81,11 +85,8 @@ impl Sender {
         if is_ipv4(grh)? {
             return Self::of_ipv4(ipv4_header(grh));
         }
-        let [v, t, _, _, _, _, next_header, hop_limit, addresses @ ..] = grh;
-        let (gids, _) = addresses.as_chunks::<16>();
-        let &[gid, receiver] = gids else {
-            return Err(Errno(EPROTONOSUPPORT));
-        };
+        let [v, t, _, _, _, _, next_header, hop_limit, ..] = grh;
+        let (gid, receiver) = gids(grh);
         if receiver[0] == 0xff {
             return Err(Errno(EINVAL));
         }

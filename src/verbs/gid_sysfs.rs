@@ -64,8 +64,11 @@ pub(super) unsafe fn read_entry(
         let mut name = [0; IF_NAMESIZE];
         // SAFETY: the sysfs part lives as long as the device.
         let len = unsafe {
-            let file = format_args!("ports/{port}/gid_attrs/ndevs/{index}");
-            sysfs::read_ibdev(dev, file, &mut name)
+            sysfs::read_ibdev(
+                dev,
+                format_args!("ports/{port}/gid_attrs/ndevs/{index}"),
+                &mut name,
+            )
         };
         entry.ndev_ifindex = match len {
             Ok(1..) => {
@@ -88,12 +91,11 @@ pub(super) unsafe fn read_entry(
 pub fn parse_gid(text: &[u8]) -> (Option<[u8; 16]>, bool) {
     let mut gid = [0; 16];
     let mut overflow = false;
-    let (words, _) = gid.as_chunks_mut::<2>();
-    for (word, at) in words.iter_mut().zip((0..).step_by(5)) {
+    for (word, at) in gid.chunks_exact_mut(2).zip((0..).step_by(5)) {
         let Some(group) = text.get(at..).and_then(hex16) else {
             return (None, overflow);
         };
-        *word = group.value.to_be_bytes();
+        word.copy_from_slice(&group.value.to_be_bytes());
         overflow |= group.overflow;
     }
     (Some(gid), overflow)
@@ -110,8 +112,11 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
     Errno(0).set();
     // SAFETY: `dev` is NULL or alive, as the caller promises.
     let len = unsafe {
-        let file = format_args!("ports/{port}/gid_attrs/types/{index}");
-        sysfs::read_ibdev(dev, file, &mut text)
+        sysfs::read_ibdev(
+            dev,
+            format_args!("ports/{port}/gid_attrs/types/{index}"),
+            &mut text,
+        )
     };
     match len {
         Ok(len @ 1..) => match text.get(..len)? {
@@ -127,9 +132,10 @@ unsafe fn type_is_v2(dev: *const verbs_sysfs_dev, port: u8, index: c_int) -> Opt
         // A kernel from before RoCE v2 has no directory `gid_attrs`. If it exists, only the file is
         // missing: reading a directory fails with EISDIR.
         _ => {
-            let file = format_args!("ports/{port}/gid_attrs");
             // SAFETY: `dev` is NULL or alive, as the caller promises.
-            let err = unsafe { sysfs::read_ibdev(dev, file, &mut text) };
+            let err = unsafe {
+                sysfs::read_ibdev(dev, format_args!("ports/{port}/gid_attrs"), &mut text)
+            };
             match err {
                 Err(Errno(ENOENT)) => return Some(false),
                 Ok(_) | Err(Errno(EISDIR)) => Errno(EFAULT).set(),

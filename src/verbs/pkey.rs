@@ -31,8 +31,11 @@ pub unsafe extern "C" fn ibv_query_pkey(
     // the start of a `verbs_device`.
     let len = unsafe {
         let device = (*context).device.cast::<verbs_device>();
-        let file = format_args!("ports/{port_num}/pkeys/{index}");
-        sysfs::read_ibdev((*device).sysfs, file, &mut text)
+        sysfs::read_ibdev(
+            (*device).sysfs,
+            format_args!("ports/{port_num}/pkeys/{index}"),
+            &mut text,
+        )
     };
     let Some(value) = len.ok().and_then(|len| hex16(text.get(..len)?)) else {
         return -1;

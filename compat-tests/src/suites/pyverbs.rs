@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -242,7 +243,10 @@ impl HugePages {
     /// free memory, the test says that it needs them.
     fn reserve() -> Option<Self> {
         let lock = File::options().write(true).open(HUGE_PAGES).ok()?;
-        lock.lock().ok()?;
+        // SAFETY: flock takes no pointers.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) } != 0 {
+            return None;
+        }
         let before = read(HUGE_PAGES.as_ref()).trim().parse().ok()?;
         if before >= NEEDED_PAGES {
             return None;

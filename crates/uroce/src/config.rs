@@ -84,7 +84,7 @@ fn rejection(entry: &[u8], why: impl Display) -> String {
 }
 
 fn parse_entry(entry: &[u8]) -> Result<Config, Cow<'static, str>> {
-    let entry = str::from_utf8(entry).map_err(|_| "it is not text")?;
+    let entry = core::str::from_utf8(entry).map_err(|_| "it is not text")?;
     let (name, netdev) = entry.split_once('=').ok_or_else(|| without_name(entry))?;
     if !is_device_name(name) {
         let rule = "a device's name has 1 to 63 letters, digits, '_', '-' and '.', a letter first";

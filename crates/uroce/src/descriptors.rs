@@ -261,14 +261,14 @@ impl Table {
         let errno = Errno::last();
         self.unchanged(false).for_each(cancellation::close);
         // After the others: there are free numbers now. Nothing to do if the system has no free sockets.
-        if self.unchanged(true).next().is_some()
-            && let Some(end_of_file) = open_end_of_file()
-        {
-            for fd in self.unchanged(true) {
-                // SAFETY: dup3 takes no pointers. `fd` is a copy of a descriptor of uroce.
-                unsafe { libc::dup3(end_of_file, fd, libc::O_CLOEXEC) };
+        if self.unchanged(true).next().is_some() {
+            if let Some(end_of_file) = open_end_of_file() {
+                for fd in self.unchanged(true) {
+                    // SAFETY: dup3 takes no pointers. `fd` is a copy of a descriptor of uroce.
+                    unsafe { libc::dup3(end_of_file, fd, libc::O_CLOEXEC) };
+                }
+                cancellation::close(end_of_file);
             }
-            cancellation::close(end_of_file);
         }
         self.slots.clear();
         self.first_free = END;

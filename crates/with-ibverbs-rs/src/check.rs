@@ -23,13 +23,16 @@ pub fn check(name: &OsStr, library: &Library) -> Result<i32, Stop> {
         Ok(program) => program,
         Err(why @ NotAProgram::Missing(_)) => return Err(not_a_program(name, &why)),
         Err(why) => {
-            say(&format!("verdict: none: {} {why}", name.display()));
+            say(&format!(
+                "verdict: none: {} {why}",
+                Path::new(name).display()
+            ));
             return Ok(NOT_OURS);
         }
     };
     say(&format!("program: {}", program.display()));
     let file = follow_scripts(&program)?;
-    let shown = |name| var(name).unwrap_or_else(|| "(not set)".into());
+    let shown = |name| var(name).map_or_else(|| "(not set)".into(), PathBuf::from);
     let (library_path, preload) = (shown("LD_LIBRARY_PATH"), shown("LD_PRELOAD"));
     say(&format!(
         "environment: LD_LIBRARY_PATH={} LD_PRELOAD={}",
@@ -162,7 +165,7 @@ impl Report<'_> {
             ));
         }
         for copy in &self.copies.replaceable {
-            let name = copy.file_name().unwrap_or_default().display();
+            let name = Path::new(copy.file_name().unwrap_or_default()).display();
             let directory = copy.parent().unwrap_or(Path::new("/")).display();
             say(&format!("  replaced: {name} of {directory}"));
         }

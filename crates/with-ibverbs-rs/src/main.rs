@@ -117,7 +117,7 @@ fn options(args: &[OsString]) -> Result<(Command, usize), Stop> {
             b"--" if count + 1 < args.len() => return Ok((command, count + 1)),
             b"--" => return Ok((Command::Usage, count + 1)),
             [b'-', ..] => {
-                let option = arg.display();
+                let option = Path::new(arg).display();
                 return Err(Stop(
                     FAILED,
                     format!("there is no option {option} (with-ibverbs-rs --help)"),
@@ -170,7 +170,7 @@ fn not_a_program(name: &OsStr, why: &NotAProgram) -> Stop {
     } else {
         NOT_EXECUTABLE
     };
-    Stop(status, format!("{}: {why}", name.display()))
+    Stop(status, format!("{}: {why}", Path::new(name).display()))
 }
 
 fn with_ibverbs_rs(args: &[OsString]) -> Result<i32, Stop> {

@@ -164,7 +164,7 @@ fn obstacle(copy: &Path, library: &Library) -> Option<String> {
         let ours = elf::defined_versions(&library.file).unwrap_or_default();
         let missing: Vec<_> = wanted.difference(&ours).map(String::as_str).collect();
         if !missing.is_empty() {
-            let provider = provider.file_name()?.display();
+            let provider = Path::new(provider.file_name()?).display();
             reasons.push(format!("{provider} needs {}", missing.join(" ")));
         }
     }

@@ -157,10 +157,10 @@ pub unsafe extern "C" fn ibv_cmd_query_port(
     // members.
     to_c(|| unsafe {
         let speed = query(context, port_num, port_attr, cmd, cmd_size)?;
-        if let Some(speed @ 1..) = speed
-            && WHOLE.get() == port_attr
-        {
-            (*port_attr).active_speed_ex = speed;
+        if let Some(speed @ 1..) = speed {
+            if WHOLE.get() == port_attr {
+                (*port_attr).active_speed_ex = speed;
+            }
         }
         Ok(())
     })

@@ -328,9 +328,10 @@ impl Reader {
 
 /// The type of an array's elements; another type is left alone.
 fn element(mut kind: Type) -> Type {
-    while kind.get_kind() == TypeKind::ConstantArray
-        && let Some(of) = kind.get_element_type()
-    {
+    while kind.get_kind() == TypeKind::ConstantArray {
+        let Some(of) = kind.get_element_type() else {
+            break;
+        };
         kind = of;
     }
     kind

@@ -178,10 +178,10 @@ fn read_dwarf(binary: &[u8], found: &mut Headers) -> gimli::Result<()> {
             let name = unit.name_of(&entry)?;
             if tag == DW_TAG_enumeration_type {
                 unit.read_enumerators(at, &mut found.enumerators)?;
-            } else if is_struct(tag)
-                && entry.attr(DW_AT_declaration)?.is_none()
-                && let Some(name) = name
-            {
+                continue;
+            }
+            let is_definition = is_struct(tag) && entry.attr(DW_AT_declaration)?.is_none();
+            if let Some(name) = name.filter(|_| is_definition) {
                 let mut read = CStruct {
                     union: tag == DW_TAG_union_type,
                     size: unit.size_of(at)?,
@@ -310,10 +310,10 @@ impl Unit<'_> {
     ) -> gimli::Result<()> {
         for at in self.children(Some(at))? {
             let entry = self.unit.entry(at)?;
-            if entry.tag() == DW_TAG_enumerator
-                && let Some(name) = self.name_of(&entry)?
-            {
-                into.insert(name, value_of(&entry)?);
+            if entry.tag() == DW_TAG_enumerator {
+                if let Some(name) = self.name_of(&entry)? {
+                    into.insert(name, value_of(&entry)?);
+                }
             }
         }
         Ok(())

@@ -108,10 +108,12 @@ pub unsafe fn after_fork(is_child: bool) {
     // SAFETY: `before_fork` locked it in this thread, so no other thread has a reference to the content
     // until it is unlocked here.
     unsafe {
-        if is_child && let Some(capture) = (*CURRENT.data_ptr()).take() {
-            capture.close_in_child();
-            // Its locks may be held by threads that the child does not have.
-            core::mem::forget(capture);
+        if is_child {
+            if let Some(capture) = (*CURRENT.data_ptr()).take() {
+                capture.close_in_child();
+                // Its locks may be held by threads that the child does not have.
+                core::mem::forget(capture);
+            }
         }
         CURRENT.force_unlock();
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariant: the file ends with a whole block, except while it is written.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, IntoRawFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -132,7 +132,7 @@ impl Output {
     fn rotate(&mut self) -> io::Result<()> {
         self.identity.check()?;
         std::fs::rename(&self.path, with_part(&self.path, "old"))?;
-        let _ = self.file.unlock();
+        unlock(&self.file);
         let (file, path) = open_unused(self.path.clone(), self.pid)?;
         self.identity = Identity::of(&file)?;
         (self.file, self.path, self.len) = (file, path, 0);
@@ -153,7 +153,7 @@ impl Output {
     pub fn close(self) {
         if self.identity.holds() {
             // A child may have a copy of the descriptor, which would keep the lock.
-            let _ = self.file.unlock();
+            unlock(&self.file);
         } else {
             let _ = self.file.into_raw_fd();
         }
@@ -217,9 +217,21 @@ fn open_locked(path: &Path) -> io::Result<Option<File>> {
         file = file.try_clone()?;
     }
     // A file system may know no locks: then the file is taken as it is.
-    if let Err(TryLockError::WouldBlock) = file.try_lock() {
+    if is_locked_elsewhere(&file) {
         return Ok(None);
     }
     file.set_len(0)?;
     Ok(Some(file))
+}
+
+/// Locks the file, unless another process has. `File::try_lock` needs Rust 1.89.
+fn is_locked_elsewhere(file: &File) -> bool {
+    // SAFETY: flock takes no pointers.
+    let result = unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) };
+    result != 0 && io::Error::last_os_error().kind() == io::ErrorKind::WouldBlock
+}
+
+fn unlock(file: &File) {
+    // SAFETY: flock takes no pointers.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }

@@ -78,7 +78,7 @@ impl CaptureSettings {
 
 /// A number with K, M or G (powers of 1024) behind it, or without.
 fn size(value: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(value).ok()?;
+    let text = core::str::from_utf8(value).ok()?;
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
         b'M' | b'm' => (&text[..text.len() - 1], 20),

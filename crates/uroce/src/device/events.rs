@@ -265,14 +265,14 @@ impl<R: Record> EventState<R> {
         let Some(first) = self.backlog.front().copied() else {
             return;
         };
-        if let Some(source) = self.sources.get_mut(&first.source())
-            && let Some(at) = source.waiting.iter().position(|(other, _)| *other == first)
-        {
-            source.waiting[at].1 -= 1;
-            if source.waiting[at].1 > 0 {
-                return;
+        if let Some(source) = self.sources.get_mut(&first.source()) {
+            if let Some(at) = source.waiting.iter().position(|(other, _)| *other == first) {
+                source.waiting[at].1 -= 1;
+                if source.waiting[at].1 > 0 {
+                    return;
+                }
+                source.waiting.swap_remove(at);
             }
-            source.waiting.swap_remove(at);
         }
         self.backlog.pop_front();
     }

@@ -302,11 +302,11 @@ impl Device {
             groups.remove(&ip_of(group));
             return Err(io::Error::from_raw_os_error(libc::ENOMEM));
         }
-        if members.is_empty()
-            && let Err(error) = self.net.join(group)
-        {
-            groups.remove(&ip_of(group));
-            return Err(error);
+        if members.is_empty() {
+            if let Err(error) = self.net.join(group) {
+                groups.remove(&ip_of(group));
+                return Err(error);
+            }
         }
         members.push(qp.clone());
         Ok(())

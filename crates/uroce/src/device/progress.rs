@@ -182,7 +182,7 @@ impl Device {
         let empty = &self.activity.empty_polls;
         let count = empty.load(Ordering::Relaxed).wrapping_add(1);
         empty.store(count, Ordering::Relaxed);
-        if count > EMPTY_POLLS_BEFORE_YIELD && count.is_multiple_of(YIELD_INTERVAL) {
+        if count > EMPTY_POLLS_BEFORE_YIELD && count % YIELD_INTERVAL == 0 {
             std::thread::yield_now();
         }
     }

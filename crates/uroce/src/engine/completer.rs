@@ -152,11 +152,10 @@ impl Completer {
         }
         let packet = requester.oldest_unacked();
         let interval = MIN_NAK_INTERVAL.max(requester.srtt() * 2);
-        if let Some(last) = self.last_nak
-            && last.packet == packet
-            && now.since(last.at) < interval
-        {
-            return;
+        if let Some(last) = self.last_nak {
+            if last.packet == packet && now.since(last.at) < interval {
+                return;
+            }
         }
         self.last_nak = Some(NakRetransmission { packet, at: now });
         self.counters.completer_retry_err += 1;

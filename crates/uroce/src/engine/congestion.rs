@@ -71,11 +71,11 @@ impl CongestionWindow {
 
     /// `count` packets were newly acknowledged; `next_unacked` is the packet after them.
     pub fn on_ack(&mut self, count: u64, next_unacked: u64) {
-        if let Some(undo) = self.undo.take()
-            && next_unacked >= undo.spurious_from
-        {
-            self.cwnd = undo.cwnd;
-            self.ssthresh = undo.ssthresh;
+        if let Some(undo) = self.undo.take() {
+            if next_unacked >= undo.spurious_from {
+                self.cwnd = undo.cwnd;
+                self.ssthresh = undo.ssthresh;
+            }
         }
         self.in_rto = false;
         if next_unacked < self.recover {

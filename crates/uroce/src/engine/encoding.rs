@@ -32,7 +32,7 @@ pub const fn credit_count(code: u8) -> Option<u32> {
     match code {
         0 => Some(0),
         1 => Some(1),
-        2..=30 if code.is_multiple_of(2) => Some(1 << (code / 2)),
+        2..=30 if code % 2 == 0 => Some(1 << (code / 2)),
         3..=30 => Some(3 << ((code - 3) / 2)),
         _ => None,
     }

@@ -119,10 +119,10 @@ impl ResponseQueue {
     /// Inserts the response to a duplicate request. A READ response that still waits restarts where the
     /// duplicate asks for it; any other response that still waits is not inserted a second time.
     pub fn push_duplicate(&mut self, response: Response) {
-        if let Response::Read(new) = response
-            && self.restart_read(new)
-        {
-            return;
+        if let Response::Read(new) = response {
+            if self.restart_read(new) {
+                return;
+            }
         }
         let place = self.place_after(response.psn());
         let before = place.checked_sub(1).and_then(|i| self.queue.get(i));

@@ -309,11 +309,12 @@ impl MrTable {
     pub fn unbind_all_of(&mut self, qpn: u32) {
         let mut unbound = Vec::new();
         for entry in self.entries.values_mut() {
-            if let KeyObject::Mw(mw) = &mut entry.object
-                && mw.mw_type == MwType::Type2
-                && mw.binding.is_some_and(|binding| binding.qpn == qpn)
-            {
-                unbound.push(mw.binding.take());
+            if let KeyObject::Mw(mw) = &mut entry.object {
+                if mw.mw_type == MwType::Type2
+                    && mw.binding.is_some_and(|binding| binding.qpn == qpn)
+                {
+                    unbound.push(mw.binding.take());
+                }
             }
         }
         for binding in unbound {

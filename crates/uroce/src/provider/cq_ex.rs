@@ -50,11 +50,11 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     }
     // SAFETY: the lock, or the program's promise, makes this thread the one that polls.
     let result = unsafe { advance(cq, object) };
-    if result != 0
-        && let Some(polling) = &object.polling
-    {
-        // SAFETY: locked above, by this thread.
-        unsafe { polling.unlock() };
+    if result != 0 {
+        if let Some(polling) = &object.polling {
+            // SAFETY: locked above, by this thread.
+            unsafe { polling.unlock() };
+        }
     }
     result
 }
@@ -67,11 +67,11 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
     // SAFETY: the caller passes a live queue.
     let object = unsafe { object(cq.cast()) };
-    if let Some(polling) = &object.polling
-        && object.check().is_ok()
-    {
-        // SAFETY: this thread has called start_poll, which locked it.
-        unsafe { polling.unlock() };
+    if let Some(polling) = &object.polling {
+        if object.check().is_ok() {
+            // SAFETY: this thread has called start_poll, which locked it.
+            unsafe { polling.unlock() };
+        }
     }
 }
 

@@ -55,12 +55,12 @@ fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRan
     const PAGE: u64 = 4096;
     let iova = if access & IBV_ACCESS_ZERO_BASED != 0 {
         0
-    } else if !(start as u64 ^ iova).is_multiple_of(PAGE) {
+    } else if (start as u64 ^ iova) % PAGE != 0 {
         return Err(Errno(EINVAL));
     } else {
         iova
     };
-    let no_page = len == 0 && (start as u64).is_multiple_of(PAGE);
+    let no_page = len == 0 && start as u64 % PAGE == 0;
     let fits = start.checked_add(len).is_some() && iova.checked_add(len as u64).is_some();
     if no_page || !fits {
         return Err(Errno(EINVAL));

@@ -74,7 +74,7 @@ pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
     let inline_len = wr.inline.as_ref().map(|inline| inline.len() as u64);
     let len = inline_len.unwrap_or_else(|| wr.sges.iter().map(|s| u64::from(s.len)).sum());
-    let aligned = |va: u64| va.is_multiple_of(8);
+    let aligned = |va: u64| va % 8 == 0;
     let valid = has_operation(qp.qp.service, &wr.op)
         && wr.sges.len() <= qp.cap.max_send_sge as usize
         && len <= MAX_MSG_SZ

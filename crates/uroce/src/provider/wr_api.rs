@@ -149,10 +149,10 @@ unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Res
 unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
     // SAFETY: the caller passes a live queue pair.
     let object = unsafe { object(qp.cast()) };
-    if let Some(session) = &object.wr_session
-        && object.check().is_ok()
-    {
-        session.lock.lock();
+    if let Some(session) = &object.wr_session {
+        if object.check().is_ok() {
+            session.lock.lock();
+        }
     }
 }
 

@@ -88,11 +88,11 @@ impl Net {
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
         let table = self.table();
-        if inbox.last_socket_calls < LAST_SOCKET_CALLS
-            && let Some(socket) = table.receiver(inbox.last_socket)
-        {
-            inbox.last_socket_calls += 1;
-            return self.receive_from(&table, socket, inbox, each);
+        if inbox.last_socket_calls < LAST_SOCKET_CALLS {
+            if let Some(socket) = table.receiver(inbox.last_socket) {
+                inbox.last_socket_calls += 1;
+                return self.receive_from(&table, socket, inbox, each);
+            }
         }
         inbox.last_socket_calls = 0;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS_PER_CALL];

@@ -333,10 +333,10 @@ impl Net {
         }
         match Interface::read(&mut control.rtnl, &self.config, self.ifindex) {
             Ok(mut interface) => {
-                if let Some(interface) = interface.as_mut().filter(|_| control.stand_in)
-                    && let Some(gids) = interface.stand_in_gids(&self.config)
-                {
-                    interface.gids = gids;
+                if let Some(interface) = interface.as_mut().filter(|_| control.stand_in) {
+                    if let Some(gids) = interface.stand_in_gids(&self.config) {
+                        interface.gids = gids;
+                    }
                 }
                 self.apply(control, interface.as_ref())
             }

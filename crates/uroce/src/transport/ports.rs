@@ -72,9 +72,8 @@ impl Resting {
 
     /// Ends the rest of the numbers that were freed [`REUSE_DELAY`] ago or earlier.
     fn expire(&mut self, now: Duration) {
-        while let Some(freed) = self.queue.front()
-            && now.saturating_sub(freed.at) >= REUSE_DELAY
-        {
+        let due = |freed: &Freed| now.saturating_sub(freed.at) >= REUSE_DELAY;
+        while self.queue.front().is_some_and(due) {
             self.remove(0);
         }
     }

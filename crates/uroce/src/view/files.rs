@@ -154,10 +154,10 @@ pub fn entry_type(node: &Node) -> u8 {
 
 /// What stat(2) says of a node of the tree. A directory that the kernel has, too, is the kernel's.
 pub fn stat(path: &str, node: &Node) -> libc::stat {
-    if matches!(node, Node::Directory(Directory::Above))
-        && let Some(found) = kernel::stat(path, true)
-    {
-        return found;
+    if matches!(node, Node::Directory(Directory::Above)) {
+        if let Some(found) = kernel::stat(path, true) {
+            return found;
+        }
     }
     // SAFETY: the structure consists of integers.
     let mut found: libc::stat = unsafe { core::mem::zeroed() };

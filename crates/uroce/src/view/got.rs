@@ -294,7 +294,7 @@ impl Pass<'_> {
         let found = self.redirections.binary_search_by(by_name).ok()?;
         let at = object.base.wrapping_add(relocation.r_offset as usize);
         let is_plain = kind != machine::ABSOLUTE || relocation.r_addend == 0;
-        if defined || !is_plain || !at.is_multiple_of(align_of::<usize>()) || !object.contains(at) {
+        if defined || !is_plain || at % align_of::<usize>() != 0 || !object.contains(at) {
             return None;
         }
         let redirection = &self.redirections[found];

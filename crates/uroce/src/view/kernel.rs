@@ -60,7 +60,7 @@ pub fn device_number(path: &str) -> Option<(u32, u32)> {
         len
     };
     let text = text.get(..usize::try_from(len).ok()?)?;
-    let (major, minor) = str::from_utf8(text).ok()?.trim().split_once(':')?;
+    let (major, minor) = core::str::from_utf8(text).ok()?.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 

@@ -90,10 +90,10 @@ pub fn devices() -> Devices {
     let mut state = STATE.lock();
     let missing = |index: &usize| !state.found.contains(index);
     let missing: Vec<_> = (0..state.configured.len()).filter(missing).collect();
-    if missing.is_empty()
-        && let Some(devices) = &state.devices
-    {
-        return devices.clone();
+    if missing.is_empty() {
+        if let Some(devices) = &state.devices {
+            return devices.clone();
+        }
     }
     state.find(&missing)
 }

@@ -176,11 +176,13 @@ pub unsafe fn tell(dir: *mut DIR) -> usize {
 pub unsafe fn seek(dir: *mut DIR, position: usize) {
     let seek = |stream: &mut Stream| {
         stream.position = position;
-        if position == 0
-            && let Some(opened) = state::opened(stream.fd)
-            && let Node::Directory(directory) = opened.node
-        {
-            stream.entries = entries(&opened.path, directory);
+        if position != 0 {
+            return;
+        }
+        if let Some(opened) = state::opened(stream.fd) {
+            if let Node::Directory(directory) = opened.node {
+                stream.entries = entries(&opened.path, directory);
+            }
         }
     };
     // SAFETY: what `with` requires, this function requires of its caller.

@@ -86,9 +86,9 @@ impl Reth {
 
     pub(super) fn parse(bytes: &[u8; Reth::LEN]) -> Reth {
         Reth {
-            va: u64::from_be_bytes(field::<_, 0, _>(bytes)),
-            rkey: u32::from_be_bytes(field::<_, 8, _>(bytes)),
-            len: u32::from_be_bytes(field::<_, 12, _>(bytes)),
+            va: u64::from_be_bytes(field::<{ Reth::LEN }, 0, 8>(bytes)),
+            rkey: u32::from_be_bytes(field::<{ Reth::LEN }, 8, 4>(bytes)),
+            len: u32::from_be_bytes(field::<{ Reth::LEN }, 12, 4>(bytes)),
         }
     }
 
@@ -103,10 +103,10 @@ impl AtomicEth {
 
     pub(super) fn parse(bytes: &[u8; AtomicEth::LEN]) -> AtomicEth {
         AtomicEth {
-            va: u64::from_be_bytes(field::<_, 0, _>(bytes)),
-            rkey: u32::from_be_bytes(field::<_, 8, _>(bytes)),
-            swap_add: u64::from_be_bytes(field::<_, 12, _>(bytes)),
-            compare: u64::from_be_bytes(field::<_, 20, _>(bytes)),
+            va: u64::from_be_bytes(field::<{ AtomicEth::LEN }, 0, 8>(bytes)),
+            rkey: u32::from_be_bytes(field::<{ AtomicEth::LEN }, 8, 4>(bytes)),
+            swap_add: u64::from_be_bytes(field::<{ AtomicEth::LEN }, 12, 8>(bytes)),
+            compare: u64::from_be_bytes(field::<{ AtomicEth::LEN }, 20, 8>(bytes)),
         }
     }
 

@@ -85,7 +85,7 @@ impl Flow {
         // change and on the number of bytes that follow. Computed back over these bytes, it shows the
         // change.
         let following = IPV4_HEADER - 8 + UDP_HEADER + packet.len();
-        if !following.is_multiple_of(4) {
+        if following % 4 != 0 {
             return None;
         }
         let bits = message_change(wrong, following)?.swap_bytes();

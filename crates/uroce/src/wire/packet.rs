@@ -94,7 +94,7 @@ impl Packet<'_> {
             | Operation::SendInv
             | Operation::Write
             | Operation::WriteImm
-            | Operation::ReadResponse => padded.len().is_multiple_of(4),
+            | Operation::ReadResponse => padded.len() % 4 == 0,
             Operation::AtomicWrite => payload.len() == 8 && bth.pad == 0,
             Operation::ReadRequest
             | Operation::Ack

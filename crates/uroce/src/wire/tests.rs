@@ -418,7 +418,7 @@ fn packets_of_kernel_rxe() {
     for RxePacket { hex, id, host, len } in RXE_PACKETS {
         let digits = hex.as_bytes().chunks(2);
         let bytes: Vec<u8> = digits
-            .map(|two| u8::from_str_radix(str::from_utf8(two).unwrap(), 16).unwrap())
+            .map(|two| u8::from_str_radix(core::str::from_utf8(two).unwrap(), 16).unwrap())
             .collect();
         let (udp, datagram) = bytes.split_at(8);
         let flow = Flow {

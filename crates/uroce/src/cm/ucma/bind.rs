@@ -52,11 +52,10 @@ impl<H: Host> Manager<H> {
         if self.id(number)?.state != State::Idle {
             return Err(EINVAL);
         }
-        if let Some(SocketAddr::V6(v6)) = address.ip()
-            && v6.ip().is_unicast_link_local()
-            && v6.scope_id() == 0
-        {
-            return Err(EINVAL);
+        if let Some(SocketAddr::V6(v6)) = address.ip() {
+            if v6.ip().is_unicast_link_local() && v6.scope_id() == 0 {
+                return Err(EINVAL);
+            }
         }
         let device = self.device_at(&address)?;
         if device.is_some() && self.id(number)?.space == space::IPOIB {
@@ -234,10 +233,12 @@ impl<H: Host> Manager<H> {
         let listening = self.ids.iter().filter(|(_, id)| at_all(id));
         let ports: Vec<_> = listening.map(|(number, id)| (number, id.port)).collect();
         for (number, port) in ports {
-            if let Some(port) = port
-                && self.reserve(number, port).is_ok()
-                && let Some(reserved) = self.ids.get(number).and_then(|id| id.reservation.as_ref())
-            {
+            let Some(port) = port else { continue };
+            if self.reserve(number, port).is_err() {
+                continue;
+            }
+            let id = self.ids.get(number);
+            if let Some(reserved) = id.and_then(|id| id.reservation.as_ref()) {
                 let _ = self.host.listen(reserved);
             }
         }

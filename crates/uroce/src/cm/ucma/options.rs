@@ -72,7 +72,7 @@ impl<H: Host> Manager<H> {
     }
 
     fn set_path(&mut self, number: u32, value: &[u8]) -> Result<(), Errno> {
-        if !value.len().is_multiple_of(PATH_LEN) {
+        if value.len() % PATH_LEN != 0 {
             return Err(EINVAL);
         }
         let chosen = value

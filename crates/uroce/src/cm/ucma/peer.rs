@@ -265,10 +265,10 @@ impl<H: Host> Manager<H> {
 
 /// A link-local address with its interface, which the IP header of a request does not name.
 fn with_interface(mut address: SocketAddr, ifindex: u32) -> SocketAddr {
-    if let SocketAddr::V6(v6) = &mut address
-        && v6.ip().is_unicast_link_local()
-    {
-        v6.set_scope_id(ifindex);
+    if let SocketAddr::V6(v6) = &mut address {
+        if v6.ip().is_unicast_link_local() {
+            v6.set_scope_id(ifindex);
+        }
     }
     address
 }
@@ -318,11 +318,13 @@ fn sidr_reply(rep: &SidrRep, path: Option<Path>, device: Option<DeviceInfo>) -> 
         ..DatagramParams::default()
     };
     let accepted = rep.status == sidr_status::SUCCESS;
-    if accepted && let Some(path) = path {
-        let index = device.and_then(|device| device.gid_index(&path.route.sgid));
-        params.qpn = rep.qpn;
-        params.qkey = rep.qkey;
-        params.address = index.map(|index| AddressHandle::of(&path, index));
+    if accepted {
+        if let Some(path) = path {
+            let index = device.and_then(|device| device.gid_index(&path.route.sgid));
+            params.qpn = rep.qpn;
+            params.qkey = rep.qkey;
+            params.address = index.map(|index| AddressHandle::of(&path, index));
+        }
     }
     Notice {
         kind: if accepted {

@@ -84,11 +84,11 @@ impl<H: Host> Manager<H> {
                 caller.need(8)?;
                 let paths = id.path.iter().len() as u32;
                 let mut reply = Reply::default().u32(paths).u32(0);
-                if let Some(path) = &id.path
-                    && caller.out_len - 8 > PATH_LEN
-                {
-                    let service = id.dst.map_or(0, |dst| id.service_id(&dst));
-                    reply = write_sa_path(reply.u32(PATH_FLAGS).u32(0), path, service);
+                if let Some(path) = &id.path {
+                    if caller.out_len - 8 > PATH_LEN {
+                        let service = id.dst.map_or(0, |dst| id.service_id(&dst));
+                        reply = write_sa_path(reply.u32(PATH_FLAGS).u32(0), path, service);
+                    }
                 }
                 caller.reply_some(8, reply)
             }
@@ -147,10 +147,10 @@ impl<H: Host> Manager<H> {
         if state == IBV_QPS_RTR {
             attr.rq_psn = psn;
         }
-        if attr.qp_attr_mask & IBV_QP_TIMEOUT != 0
-            && let Some(timeout) = ack_timeout
-        {
-            attr.timeout = timeout;
+        if attr.qp_attr_mask & IBV_QP_TIMEOUT != 0 {
+            if let Some(timeout) = ack_timeout {
+                attr.timeout = timeout;
+            }
         }
         caller.reply(write_qp_attr(&attr))
     }

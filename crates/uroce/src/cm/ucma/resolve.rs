@@ -124,10 +124,10 @@ impl<H: Host> Manager<H> {
             return Ok(source(device, ip.ip()));
         }
         let routed = self.host.route(None, to);
-        if let Ok(ip) = routed
-            && let Some(found) = find_device(&devices, &with_scope(ip, &to))
-        {
-            return Ok(source(found, ip));
+        if let Ok(ip) = routed {
+            if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
+                return Ok(source(found, ip));
+            }
         }
         // The route is another interface's, or leaves from another address of the device's. A device at
         // one address reaches what can be reached from there.

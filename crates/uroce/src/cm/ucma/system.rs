@@ -186,11 +186,13 @@ impl System {
         for (position, open) in self.devices.iter_mut().flatten().enumerate() {
             let gone = !interface_exists(open.device.net.ifindex());
             let gid = default_gid(&open.device);
+            let moved = open
+                .default_gid
+                .zip(gid)
+                .is_some_and(|(before, now)| before != now);
             if gone && !open.gone {
                 changes.push((position, InterfaceChange::Gone));
-            } else if let (Some(before), Some(now)) = (open.default_gid, gid)
-                && before != now
-            {
+            } else if moved {
                 changes.push((position, InterfaceChange::Address));
             }
             open.gone = gone;

@@ -84,10 +84,10 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<usize> {
-        if self.responder.yields_to_request()
-            && let Some(len) = self.next_request(now, host, buffer)
-        {
-            return Some(len);
+        if self.responder.yields_to_request() {
+            if let Some(len) = self.next_request(now, host, buffer) {
+                return Some(len);
+            }
         }
         match self.next_response(now, host, buffer) {
             None => self.next_request(now, host, buffer),

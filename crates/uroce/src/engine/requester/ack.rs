@@ -144,11 +144,11 @@ impl Requester {
         }
         self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack();
-        if let Some(probe) = self.rtt_probe
-            && self.oldest_unacked > probe.packet
-        {
-            self.rtt.on_rtt_sample(now.since(probe.sent_at));
-            self.rtt_probe = None;
+        if let Some(probe) = self.rtt_probe {
+            if self.oldest_unacked > probe.packet {
+                self.rtt.on_rtt_sample(now.since(probe.sent_at));
+                self.rtt_probe = None;
+            }
         }
         if self.next <= self.oldest_unacked {
             self.next = self.oldest_unacked;

@@ -257,11 +257,10 @@ impl Requester {
                 _ => {}
             }
         }
-        if starts
-            && self.next == self.highest_sent
-            && let Err(status) = check_sges(wqe, host)
-        {
-            return Step::Fail(status);
+        if starts && self.next == self.highest_sent {
+            if let Err(status) = check_sges(wqe, host) {
+                return Step::Fail(status);
+            }
         }
         Step::Send
     }
@@ -434,10 +433,10 @@ impl Requester {
 
     /// Starts the ack timeout and the RTO unless they run. `timeout` is the encoded attribute.
     fn start_timers(&mut self, timeout: u8, now: Time) {
-        if !self.timers.is_set(Timer::AckTimeout)
-            && let Some(wait) = encoding::ack_timeout(timeout)
-        {
-            self.timers.set(Timer::AckTimeout, now.after(wait));
+        if !self.timers.is_set(Timer::AckTimeout) {
+            if let Some(wait) = encoding::ack_timeout(timeout) {
+                self.timers.set(Timer::AckTimeout, now.after(wait));
+            }
         }
         if !self.timers.is_set(Timer::Rto) {
             self.timers.set(Timer::Rto, now.after(self.rtt.rto()));

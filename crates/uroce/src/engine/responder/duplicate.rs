@@ -73,9 +73,8 @@ impl Responder {
     }
 
     fn on_duplicate_atomic(&mut self, psn: Psn) {
-        if let Some(resource) = self.resource(psn)
-            && let SavedResult::Atomic { original_value } = resource.result
-        {
+        let result = self.resource(psn).map(|resource| resource.result);
+        if let Some(SavedResult::Atomic { original_value }) = result {
             self.responses.push_duplicate(Response::Atomic {
                 psn,
                 original_value,

@@ -137,14 +137,14 @@ impl Responder {
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
-        if payload_len > 0
-            && let Err(error) = host.write_remote(remote_key(packet, reth.rkey), va, payload)
-        {
-            // The receive WR reports the error.
-            if let Some(recv) = recv {
-                self.message = Some(InboundMessage::Send { recv, len: 0 });
+        if payload_len > 0 {
+            if let Err(error) = host.write_remote(remote_key(packet, reth.rkey), va, payload) {
+                // The receive WR reports the error.
+                if let Some(recv) = recv {
+                    self.message = Some(InboundMessage::Send { recv, len: 0 });
+                }
+                return Err(error.into());
             }
-            return Err(error.into());
         }
         let len = offset + payload_len;
         self.message = (!ends).then_some(InboundMessage::Write { reth, len });
@@ -401,5 +401,5 @@ fn check_payload_len(part: Part, len: usize, mtu: u32) -> Executed {
 }
 
 fn check_aligned(va: u64) -> Executed {
-    require(va.is_multiple_of(8))
+    require(va % 8 == 0)
 }

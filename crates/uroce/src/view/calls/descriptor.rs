@@ -16,13 +16,12 @@ use crate::view::{kernel, real, state};
 
 /// Takes note that `new` is a copy of `old`. Returns `new`.
 fn copied(old: c_int, new: c_int) -> c_int {
-    if new >= 0
-        && new != old
-        && let Some(opened) = state::opened(old)
-    {
-        let errno = Errno::last();
-        state::add(new, &opened.path, opened.node);
-        errno.set();
+    if new >= 0 && new != old {
+        if let Some(opened) = state::opened(old) {
+            let errno = Errno::last();
+            state::add(new, &opened.path, opened.node);
+            errno.set();
+        }
     }
     new
 }

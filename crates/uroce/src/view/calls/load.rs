@@ -6,7 +6,7 @@
 //! variables such as `$ORIGIN`, and the object has no DT_RPATH. Else dlopen is entered by a jump, too, and
 //! the next dlsym or ibv_get_device_list looks at what it has loaded.
 
-use core::arch::naked_asm;
+use core::arch::global_asm;
 use core::ffi::{c_char, c_int, c_void};
 
 use ibverbs_abi::Errno;
@@ -85,102 +85,107 @@ extern "C" fn look() {
     errno.set();
 }
 
-/// dlopen(3), as the module's head says.
-///
-/// # Safety
-/// As for dlopen(3).
+unsafe extern "C" {
+    /// dlopen(3), as the module's head says.
+    ///
+    /// # Safety
+    /// As for dlopen(3).
+    #[link_name = "uroce_view_dlopen"]
+    pub fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void;
+    /// dlsym(3), as the module's head says.
+    ///
+    /// # Safety
+    /// As for dlsym(3).
+    #[link_name = "uroce_view_dlsym"]
+    pub fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void;
+}
+
+/// Defines a function of assembly that no other object sees. `#[unsafe(naked)]` needs Rust 1.88.
+macro_rules! assembly {
+    ($name:literal, $($line:literal,)+ $($operand:ident = sym $path:path,)+) => {
+        global_asm!(
+            concat!(".pushsection .text.", $name, ",\"ax\",@progbits\n.p2align 4\n"),
+            concat!(".globl ", $name, "\n.hidden ", $name, "\n.type ", $name, ",@function\n"),
+            concat!($name, ":"),
+            $($line,)+
+            concat!(".size ", $name, ",.-", $name, "\n.popsection"),
+            $($operand = sym $path,)+
+        );
+    };
+}
+
 #[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
-    naked_asm!(
-        "endbr64",
-        "mov rdx, [rsp]",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {may_call}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "test al, al",
-        "jne {load}",
-        "jmp qword ptr [rip + {real}]",
-        may_call = sym may_call,
-        load = sym load,
-        real = sym real::slots::dlopen,
-    )
+assembly! {
+    "uroce_view_dlopen",
+    "endbr64",
+    "mov rdx, [rsp]",
+    "push rdi",
+    "push rsi",
+    "sub rsp, 8",
+    "call {may_call}",
+    "add rsp, 8",
+    "pop rsi",
+    "pop rdi",
+    "test al, al",
+    "jne {load}",
+    "jmp qword ptr [rip + {real}]",
+    may_call = sym may_call,
+    load = sym load,
+    real = sym real::slots::dlopen,
 }
 
-/// dlsym(3), as the module's head says.
-///
-/// # Safety
-/// As for dlsym(3).
 #[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
-        "endbr64",
-        "push rdi",
-        "push rsi",
-        "sub rsp, 8",
-        "call {look}",
-        "add rsp, 8",
-        "pop rsi",
-        "pop rdi",
-        "jmp qword ptr [rip + {real}]",
-        look = sym look,
-        real = sym real::slots::dlsym,
-    )
+assembly! {
+    "uroce_view_dlsym",
+    "endbr64",
+    "push rdi",
+    "push rsi",
+    "sub rsp, 8",
+    "call {look}",
+    "add rsp, 8",
+    "pop rsi",
+    "pop rdi",
+    "jmp qword ptr [rip + {real}]",
+    look = sym look,
+    real = sym real::slots::dlsym,
 }
 
-/// dlopen(3), as the module's head says.
-///
-/// # Safety
-/// As for dlopen(3).
 #[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void {
-    naked_asm!(
-        "hint #34",
-        "stp x29, x30, [sp, #-32]!",
-        "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "mov x2, x30",
-        "bl {may_call}",
-        "and w9, w0, #0xff",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        "cbz w9, 2f",
-        "b {load}",
-        "2:",
-        "adrp x16, {real}",
-        "ldr x16, [x16, :lo12:{real}]",
-        "br x16",
-        may_call = sym may_call,
-        load = sym load,
-        real = sym real::slots::dlopen,
-    )
+assembly! {
+    "uroce_view_dlopen",
+    "hint #34",
+    "stp x29, x30, [sp, #-32]!",
+    "mov x29, sp",
+    "stp x0, x1, [sp, #16]",
+    "mov x2, x30",
+    "bl {may_call}",
+    "and w9, w0, #0xff",
+    "ldp x0, x1, [sp, #16]",
+    "ldp x29, x30, [sp], #32",
+    "cbz w9, 2f",
+    "b {load}",
+    "2:",
+    "adrp x16, {real}",
+    "ldr x16, [x16, :lo12:{real}]",
+    "br x16",
+    may_call = sym may_call,
+    load = sym load,
+    real = sym real::slots::dlopen,
 }
 
-/// dlsym(3), as the module's head says.
-///
-/// # Safety
-/// As for dlsym(3).
 #[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void {
-    naked_asm!(
-        "hint #34",
-        "stp x29, x30, [sp, #-32]!",
-        "mov x29, sp",
-        "stp x0, x1, [sp, #16]",
-        "bl {look}",
-        "ldp x0, x1, [sp, #16]",
-        "ldp x29, x30, [sp], #32",
-        "adrp x16, {real}",
-        "ldr x16, [x16, :lo12:{real}]",
-        "br x16",
-        look = sym look,
-        real = sym real::slots::dlsym,
-    )
+assembly! {
+    "uroce_view_dlsym",
+    "hint #34",
+    "stp x29, x30, [sp, #-32]!",
+    "mov x29, sp",
+    "stp x0, x1, [sp, #16]",
+    "bl {look}",
+    "ldp x0, x1, [sp, #16]",
+    "ldp x29, x30, [sp], #32",
+    "adrp x16, {real}",
+    "ldr x16, [x16, :lo12:{real}]",
+    "br x16",
+    look = sym look,
+    real = sym real::slots::dlsym,
 }

@@ -181,7 +181,7 @@ fn walk(dirfd: c_int, path: &[u8], follow: bool) -> Target {
     if super::bypass::is_active() {
         return Target::Kernel;
     }
-    let Ok(path) = str::from_utf8(path) else {
+    let Ok(path) = core::str::from_utf8(path) else {
         return Target::Kernel;
     };
     let from = if path.starts_with('/') {
