@@ -135,6 +135,8 @@ impl Connection {
         Output::event(Event::Rejected(rej))
     }
 
+    /// Confirms at once. The kernel waits until the program disconnects or destroys its id, which it does for
+    /// programs that crash (qperf's server does, after each test). This library could not.
     fn on_dreq(&mut self, remote_qpn: u32, tid: u64, now: Time) -> Output {
         if remote_qpn != self.local_qpn {
             return Output::default();
@@ -150,7 +152,7 @@ impl Connection {
                     event: Some(Event::Disconnected),
                 };
             }
-            State::TimeWait => {
+            State::DreqReceived | State::TimeWait => {
                 self.tid = tid;
                 return Output::send(self.message(Message::Drep(self.ids)));
             }
@@ -159,6 +161,9 @@ impl Connection {
         self.cancel();
         self.tid = tid;
         self.state = State::DreqReceived;
-        Output::event(Event::Disconnected)
+        Output {
+            send: Some(self.message(Message::Drep(self.ids))),
+            event: Some(Event::Disconnected),
+        }
     }
 }

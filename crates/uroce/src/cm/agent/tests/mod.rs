@@ -97,6 +97,8 @@ struct World {
     think: Duration,
     answer_at: Option<Time>,
     disconnects: usize,
+    /// The passive program crashes when the peer has disconnected.
+    crashes: bool,
 }
 
 impl World {
@@ -111,6 +113,7 @@ impl World {
             think,
             answer_at: None,
             disconnects,
+            crashes: false,
         }
     }
 
@@ -233,7 +236,9 @@ impl World {
                 Seen::Established
             }
             Event::Disconnected => {
-                let _ = agent.act(id, |peer| peer.disconnect(now));
+                if !(self.crashes && side == 1) {
+                    let _ = agent.act(id, |peer| peer.disconnect(now));
+                }
                 Seen::Disconnected
             }
             Event::DisconnectTimeout => Seen::Timeout,
@@ -327,6 +332,17 @@ fn a_destroyed_connection_is_rejected_or_disconnected() {
     use Seen::*;
     assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
     assert!(world.agents[1].is_empty());
+}
+
+#[test]
+fn the_peer_of_a_program_that_crashes_is_confirmed() {
+    let mut world = World::new(Vec::new(), Duration::ZERO, 1);
+    world.crashes = true;
+    world.connect();
+    world.run();
+    use Seen::*;
+    assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
+    assert_eq!(world.seen[1].last(), Some(&Disconnected));
 }
 
 #[test]
