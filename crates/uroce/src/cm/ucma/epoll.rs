@@ -1,9 +1,11 @@
 //! What the thread of rdma_cm waits for.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
 
+use super::names;
+use crate::descriptors::Owned;
 use crate::device::clock;
 use crate::engine::Time;
 
@@ -43,26 +45,18 @@ impl Token {
 
 /// What the thread waits for.
 pub struct Epoll {
-    fd: OwnedFd,
-    waker: OwnedFd,
+    fd: Owned<OwnedFd>,
+    waker: Owned<OwnedFd>,
 }
 
 impl Epoll {
     /// Opens the descriptors. Fails as epoll_create1(2) and eventfd(2) do.
     pub fn new() -> Result<Epoll, Errno> {
-        // SAFETY: neither call takes pointers; each descriptor is checked, and known to nobody else.
-        let (fd, waker) = unsafe {
-            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
-            if fd < 0 {
-                return Err(Errno::last());
-            }
-            let fd = OwnedFd::from_raw_fd(fd);
-            let waker = libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK);
-            if waker < 0 {
-                return Err(Errno::last());
-            }
-            (fd, OwnedFd::from_raw_fd(waker))
-        };
+        // SAFETY: epoll_create1 takes no pointers.
+        let fd = names::open(|| unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let flags = libc::EFD_CLOEXEC | libc::EFD_NONBLOCK;
+        // SAFETY: eventfd takes no pointers.
+        let waker = names::open(|| unsafe { libc::eventfd(0, flags) })?;
         let epoll = Epoll { fd, waker };
         epoll.add(epoll.waker.as_raw_fd(), Token::Waker)?;
         Ok(epoll)

@@ -9,6 +9,7 @@ use super::host::Port;
 use super::names;
 use crate::cm::agent::{Incoming, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
+use crate::descriptors::Owned;
 use crate::sync::Mutex;
 
 /// Connections that are kept. If there are more, all are closed.
@@ -19,7 +20,7 @@ const LOW_PORTS: u16 = 1024;
 const ECONNREFUSED: Errno = Errno(libc::ECONNREFUSED);
 
 /// Connections to other processes, by the prefixes of their communication IDs.
-static CONNECTIONS: Mutex<Option<FxHashMap<u32, OwnedFd>>> = Mutex::new(None);
+static CONNECTIONS: Mutex<Option<FxHashMap<u32, Owned<OwnedFd>>>> = Mutex::new(None);
 
 /// Passes a message on to the process that it is for. ECONNREFUSED if there is none. Never blocks for long.
 pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
@@ -69,7 +70,7 @@ pub fn forward_unparsed(message: &Incoming) {
 fn send(prefix: u32, message: &Incoming, takes: impl Fn(u32) -> bool) -> Result<(), Errno> {
     let mut connections = CONNECTIONS.lock();
     let connections = connections.get_or_insert_default();
-    let taken = |fd: &OwnedFd| names::peer_user(fd.as_raw_fd()).is_some_and(&takes);
+    let taken = |fd: &Owned<OwnedFd>| names::peer_user(fd.as_raw_fd()).is_some_and(&takes);
     if let Some(fd) = connections.get(&prefix) {
         if !taken(fd) {
             return Err(ECONNREFUSED);
@@ -98,7 +99,7 @@ pub fn before_fork() {
     core::mem::forget(CONNECTIONS.lock());
 }
 
-/// Unlocks the connections in parent and child. The child closes its copies.
+/// Unlocks the connections in parent and child. The child has closed its copies (`descriptors.rs`).
 ///
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.

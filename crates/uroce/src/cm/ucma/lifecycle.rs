@@ -1,6 +1,6 @@
 //! What fork(2) and exit(3) do to rdma_cm.
 
-use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::forward;
@@ -10,13 +10,15 @@ use crate::device::clock;
 /// How long exit(3) waits for a thread that is executing a command.
 const EXIT_WAIT: Duration = Duration::from_millis(100);
 
-/// Registers what is done at exit(3), once per process.
+/// Registers what is done at exit(3), once per process. Not by std's Once: a child of fork would wait for a
+/// thread of its parent that was in it.
 pub fn register_exit_handler() {
-    static ONCE: Once = Once::new();
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
     // SAFETY: `at_exit` uses statics only, blocks on no lock for long and does not unwind.
-    ONCE.call_once(|| unsafe {
-        libc::atexit(at_exit);
-    });
+    unsafe { libc::atexit(at_exit) };
 }
 
 /// Tells the peers of all connections that they end: a program may exit without destroying its ids, which

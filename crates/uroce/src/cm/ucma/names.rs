@@ -2,6 +2,7 @@
 //! process, and one per port number and address that a process listens at. The kernel frees a name when
 //! its process ends, however it ends.
 
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
@@ -9,6 +10,7 @@ use ibverbs_abi::Errno;
 use super::host::Port;
 use crate::cm::agent::Incoming;
 use crate::cm::mad::{MAD_LEN, Mad};
+use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
 
 /// Connections that may wait to be accepted.
@@ -42,23 +44,24 @@ fn address_of(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
     (address, (before + 1 + name.len()) as libc::socklen_t)
 }
 
-fn socket() -> Result<OwnedFd, Errno> {
+fn socket() -> Result<Owned<OwnedFd>, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    owned(fd)
+    open(|| unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
 }
 
-fn owned(fd: RawFd) -> Result<OwnedFd, Errno> {
-    if fd < 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: the caller's system call has just opened it, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+/// Records the descriptor that a system call opens. Fails as the call does, and with ENOMEM.
+pub fn open(call: impl FnOnce() -> RawFd) -> Result<Owned<OwnedFd>, Errno> {
+    let opened = descriptors::open(|| match call() {
+        ..0 => Err(io::Error::last_os_error()),
+        // SAFETY: the system call has just opened it, so nothing else owns it.
+        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+    });
+    opened.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))
 }
 
 /// Takes a name. Nobody can connect to it yet. EADDRINUSE if another socket has it.
-pub fn bind(name: &str) -> Result<OwnedFd, Errno> {
+pub fn bind(name: &str) -> Result<Owned<OwnedFd>, Errno> {
     let fd = socket()?;
     let (address, len) = address_of(name);
     // SAFETY: the address is readable for its length; `fd` is open.
@@ -76,7 +79,7 @@ pub fn listen(fd: RawFd) -> Result<(), Errno> {
 }
 
 /// Connects to a name. ECONNREFUSED if nobody has it, EAGAIN if its process does not accept.
-pub fn connect(name: &str) -> Result<OwnedFd, Errno> {
+pub fn connect(name: &str) -> Result<Owned<OwnedFd>, Errno> {
     let fd = socket()?;
     let (address, len) = address_of(name);
     // SAFETY: the address is readable for its length; `fd` is open.
@@ -87,11 +90,11 @@ pub fn connect(name: &str) -> Result<OwnedFd, Errno> {
 }
 
 /// Accepts a connection; EAGAIN if there is none.
-pub fn accept(listener: RawFd) -> Result<OwnedFd, Errno> {
+pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let none = core::ptr::null_mut();
     // SAFETY: the address of the peer is not asked for.
-    owned(unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })
+    open(|| unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })
 }
 
 /// The user that has opened the other end of a connection (SO_PEERCRED); None if the kernel does not say.

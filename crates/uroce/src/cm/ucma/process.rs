@@ -26,6 +26,7 @@ use super::system::{InterfaceChange, Listener, System, inode_of, set_nonblocking
 use crate::cm::agent::{Agent, Incoming, Outgoing, PREFIXES, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
+use crate::descriptors::Owned;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::engine::Time;
@@ -57,7 +58,7 @@ pub(super) struct State {
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
     /// Connections of other processes.
-    connections: FxHashMap<u32, OwnedFd>,
+    connections: FxHashMap<u32, Owned<OwnedFd>>,
     next_connection: u32,
     /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
     unwanted: VecDeque<(Time, Incoming)>,

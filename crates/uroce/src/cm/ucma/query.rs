@@ -21,9 +21,15 @@ const STORAGE: usize = 128;
 const SOCKADDR_IN6: usize = 28;
 /// Bytes of `ib_user_path_rec`.
 const USER_PATH_LEN: usize = 64;
-/// Bytes of `ib_path_rec_data`, and its flags for the only path.
+/// Bytes of `ib_path_rec_data`.
 pub(super) const PATH_LEN: usize = 72;
-pub(super) const PATH_FLAGS: u32 = 1 | 2 | 8 | 32;
+/// Its flags, of which an only path has all four.
+const IB_PATH_GMP: u32 = 1 << 0;
+const IB_PATH_PRIMARY: u32 = 1 << 1;
+const IB_PATH_OUTBOUND: u32 = 1 << 3;
+const IB_PATH_INBOUND_REVERSE: u32 = 1 << 5;
+pub(super) const PATH_FLAGS: u32 =
+    IB_PATH_GMP | IB_PATH_PRIMARY | IB_PATH_OUTBOUND | IB_PATH_INBOUND_REVERSE;
 /// IB_SA_EQ: the value is exact.
 const EXACT: u8 = 2;
 const PKEY: u16 = 0xffff;

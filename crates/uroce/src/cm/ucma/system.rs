@@ -14,6 +14,7 @@ use super::names;
 
 use crate::cm::agent::Outgoing;
 use crate::config::Config;
+use crate::descriptors::Owned;
 use crate::device::Device;
 use crate::engine::Gid;
 use crate::random;
@@ -45,7 +46,7 @@ pub enum InterfaceChange {
 
 /// A socket that has a name.
 pub struct Listener {
-    pub socket: OwnedFd,
+    pub socket: Owned<OwnedFd>,
     /// Other processes can connect to it.
     listens: AtomicBool,
 }
@@ -66,7 +67,7 @@ pub struct System {
 
 /// The end of a descriptor's socket pair that the process keeps.
 pub struct FileEnd {
-    pub writer: OwnedFd,
+    pub writer: Owned<OwnedFd>,
     /// The program's descriptor that the last command came through.
     pub program: RawFd,
     /// A byte is in the socket.
@@ -88,7 +89,7 @@ impl System {
     }
 
     /// Keeps the other end of a descriptor.
-    pub fn add_file(&mut self, file: FileId, writer: OwnedFd, program: RawFd) {
+    pub fn add_file(&mut self, file: FileId, writer: Owned<OwnedFd>, program: RawFd) {
         let end = FileEnd {
             writer,
             program,
@@ -365,13 +366,14 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<(), Errno> {
 }
 
 /// Opens the two ends of a descriptor, both close-on-exec: the program's first. Fails as socketpair(2) does.
-pub fn socket_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
+pub fn socket_pair() -> Result<(OwnedFd, Owned<OwnedFd>), Errno> {
     let mut fds = [-1; 2];
     let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC;
-    // SAFETY: `fds` has room for two descriptors.
-    if unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0 {
-        return Err(Errno::last());
-    }
-    // SAFETY: socketpair has just opened both, and nothing else knows them.
-    Ok(unsafe { (OwnedFd::from_raw_fd(fds[0]), OwnedFd::from_raw_fd(fds[1])) })
+    let own = names::open(|| {
+        // SAFETY: `fds` has room for two descriptors.
+        let failed = unsafe { libc::socketpair(libc::AF_UNIX, kind, 0, fds.as_mut_ptr()) } != 0;
+        if failed { -1 } else { fds[1] }
+    })?;
+    // SAFETY: socketpair has just opened it, and nothing else knows it.
+    Ok((unsafe { OwnedFd::from_raw_fd(fds[0]) }, own))
 }
