@@ -332,10 +332,8 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
         room,
         qp: qp.clone(),
         refs,
-        qp_context: init.qp_context,
-        qp_type: init.qp_type,
+        init: *init,
         state: IBV_QPS_RESET,
-        cap: init.cap,
         sq_sig_all,
         extended,
     };
@@ -351,10 +349,9 @@ struct NewQp {
     room: Room<verbs_qp, QpPrivate>,
     qp: Arc<QueuePair>,
     refs: QpRefs,
-    qp_context: *mut core::ffi::c_void,
-    qp_type: ibv_qp_type,
+    /// What the program has passed; the sizes are those that the queue pair has.
+    init: ibv_qp_init_attr_ex,
     state: ibv_qp_state,
-    cap: ibv_qp_cap,
     sq_sig_all: bool,
     extended: bool,
 }
@@ -379,7 +376,7 @@ impl NewQp {
         let public = self.public(context);
         let private = QpPrivate {
             device: context_private.device.clone(),
-            cap: self.cap,
+            cap: self.init.cap,
             sq_sig_all: self.sq_sig_all,
             listener: listener.clone(),
             ah_attr: Mutex::new(None),
@@ -404,21 +401,23 @@ impl NewQp {
         public
     }
 
-    /// The public structure. Its mutex and condition are zeros, to be initialised in place.
+    /// The public structure: it names the objects that the program has passed, also those that the service has
+    /// no use for (rdma_xserver gets its protection domain from there). Mutex and condition are zeros, to be
+    /// initialised in place.
     fn public(&self, context: *mut ibv_context) -> verbs_qp {
         let mut public = verbs_qp::zeroed();
         // SAFETY: every variant of the union begins with an ibv_qp, and is zeros.
         let qp = unsafe { &mut public.u.qp };
         qp.context = context;
-        qp.qp_context = self.qp_context;
-        qp.pd = self.refs.pd;
-        qp.send_cq = self.refs.send_cq;
-        qp.recv_cq = self.refs.recv_cq;
-        qp.srq = self.refs.srq;
+        qp.qp_context = self.init.qp_context;
+        qp.pd = self.init.pd;
+        qp.send_cq = self.init.send_cq;
+        qp.recv_cq = self.init.recv_cq;
+        qp.srq = self.init.srq;
         qp.handle = self.reserved.handle();
         qp.qp_num = self.qp.qpn;
         qp.state = self.state;
-        qp.qp_type = self.qp_type;
+        qp.qp_type = self.init.qp_type;
         public
     }
 }
@@ -442,7 +441,14 @@ pub unsafe fn open_qp(
     if attr.comp_mask & REQUIRED != REQUIRED || attr.qp_type != IBV_QPT_XRC_RECV {
         return Err(Errno(EINVAL));
     }
+    let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
     let init = ibv_qp_init_attr_ex {
+        qp_context: if has_context {
+            attr.qp_context
+        } else {
+            core::ptr::null_mut()
+        },
+        qp_type: IBV_QPT_XRC_RECV,
         xrcd: attr.xrcd,
         ..ibv_qp_init_attr_ex::zeroed()
     };
@@ -457,20 +463,13 @@ pub unsafe fn open_qp(
     if !qp.xrcd.as_ref().is_some_and(in_domain) {
         return Err(Errno(EINVAL));
     }
-    let has_context = attr.comp_mask & IBV_QP_OPEN_ATTR_CONTEXT != 0;
     let new = NewQp {
         reserved: handle::reserve(device, Kind::Qp)?,
         room: Qp::room()?,
         qp,
         refs,
-        qp_context: if has_context {
-            attr.qp_context
-        } else {
-            core::ptr::null_mut()
-        },
-        qp_type: IBV_QPT_XRC_RECV,
+        init,
         state: IBV_QPS_UNKNOWN,
-        cap: ibv_qp_cap::default(),
         sq_sig_all: false,
         extended: false,
     };
