@@ -3,7 +3,9 @@
 //! A row passes if the exit codes are the expected ones, every program ended within its time limit and loaded
 //! the right library, and the output is what the program must print (`output_checks`).
 
-use std::path::Path;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -86,13 +88,16 @@ impl<'a> Pair<'a> {
         } else {
             String::new()
         };
-        let peer = &hosts.server.address;
         let start = |name: String, words: Vec<String>, host: &'a Host| {
-            let words = words_on(host, peer, port, words)?;
-            let program = cx
+            let words = words_on(host, &hosts.server, port, words)?;
+            let words = with_files(words)?;
+            let mut program = cx
                 .program_at(words, cx.dir().join(&name))
                 .envs(&row.env)
                 .report_library();
+            if row.machine.rsocket {
+                program = program.env("LD_PRELOAD", rspreload()?);
+            }
             let running = host.on_host(program).spawn()?;
             Ok::<_, Failure>(Role {
                 name,
@@ -240,7 +245,7 @@ fn client_words(row: &Row) -> Result<Vec<String>, Failure> {
 /// The command on a host: with its device, the server's address, the port, and the indices of its GIDs.
 fn words_on(
     host: &Host,
-    peer: &str,
+    server: &Host,
     port: u16,
     mut words: Vec<String>,
 ) -> Result<Vec<String>, Failure> {
@@ -265,10 +270,35 @@ fn words_on(
     let port = port.to_string();
     let replace = |word: &String| {
         word.replace("%p", &port)
-            .replace("%a", peer)
+            .replace("%a", &server.address)
+            .replace("%6", &server.address6)
+            .replace("%l", &host.address)
             .replace("%d", &host.device)
     };
     Ok(words.iter().map(replace).collect())
+}
+
+/// The library of librdmacm that replaces sockets by rsockets.
+fn rspreload() -> Result<PathBuf, Failure> {
+    let file = |dir: fs::DirEntry| dir.path().join("rsocket/librspreload.so");
+    fs::read_dir("/usr/lib")?
+        .filter_map(|dir| Some(file(dir.ok()?)))
+        .find(|file| file.exists())
+        .ok_or_else(|| Failure::skip("librspreload.so of librdmacm is not installed"))
+}
+
+/// Where programs of a row keep files. Not below the case's directory: files of the virtual machine's share
+/// cannot be mapped.
+const FILES: &str = "/run/compat-files";
+
+/// The command with `%f` replaced by a directory in which all users can write.
+fn with_files(words: Vec<String>) -> Result<Vec<String>, Failure> {
+    if !words.iter().any(|word| word.contains("%f")) {
+        return Ok(words);
+    }
+    fs::create_dir_all(FILES)?;
+    fs::set_permissions(FILES, fs::Permissions::from_mode(0o777))?;
+    Ok(words.iter().map(|word| word.replace("%f", FILES)).collect())
 }
 
 /// The program's name: the first word that names one of those that take a device, or the first word.

@@ -33,6 +33,7 @@ pub enum World {
 pub struct Host {
     pub device: String,
     pub address: String,
+    pub address6: String,
     /// The value of IBV_UROCE; none for a kernel device.
     pub config: Option<String>,
     /// The directory of libibverbs; none for the distribution's.
@@ -49,6 +50,7 @@ impl Host {
         Self {
             device: "uroce0".into(),
             address: address.into(),
+            address6: "::1".into(),
             config: Some(config.into()),
             libdir: Some(cx.library_dir(Library::Ours)),
             namespace: None,
@@ -62,6 +64,7 @@ impl Host {
         Self {
             device: device.into(),
             address: address.into(),
+            address6: "::1".into(),
             config: None,
             libdir: None,
             namespace: None,
@@ -101,8 +104,11 @@ impl Host {
         })
     }
 
-    /// Whether a process on this host listens on the port of uroce's connection manager.
+    /// Whether a process on this host listens on the port of the connection manager, the kernel's or uroce's.
     pub fn listens_cm(&self, port: u16) -> bool {
+        if self.config.is_none() {
+            return kernel_listens_cm(port);
+        }
         let process = self.namespace.map_or("self".into(), |id| id.to_string());
         let name = |line: &str| {
             let name = line.split_whitespace().last().unwrap_or_default();
@@ -168,6 +174,20 @@ impl Host {
     }
 }
 
+/// Whether a process listens on the port of the kernel's connection manager.
+fn kernel_listens_cm(port: u16) -> bool {
+    let mut command = Command::new("rdma");
+    let shown = command
+        .args(["resource", "show", "cm_id"])
+        .env("PATH", path_with_sbin())
+        .output();
+    let listens = |line: &str| {
+        let mut words = line.split_whitespace();
+        line.contains("state LISTEN") && words.any(|word| word.ends_with(&format!(":{port}")))
+    };
+    shown.is_ok_and(|shown| String::from_utf8_lossy(&shown.stdout).lines().any(listens))
+}
+
 /// Two hosts, until this value is dropped.
 #[derive(Debug)]
 pub struct Hosts {
@@ -208,6 +228,7 @@ fn veth(cx: &Context) -> Result<(Host, Host, Vec<Namespace>), Failure> {
     ))?;
     let host = |n: u32, namespace| Host {
         namespace,
+        address6: format!("fd07::{n}"),
         ..Host::on_uroce(
             cx,
             &format!("10.9.7.{n}"),

@@ -63,8 +63,10 @@ fn between(
     let hosts = rxe::make(cx, ends, impairment.netem)?;
     for member in group {
         let mut row = member.row.clone();
-        row.port = Some(*port);
-        *port += row.times;
+        if row.port.is_none() {
+            row.port = Some(*port);
+            *port += row.times;
+        }
         let own = context_of(cx, member)?;
         cx.report_as(&member.name, pairs::run(&own, &row, hosts.hosts()))?;
     }

@@ -74,7 +74,8 @@ pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<Machine, Failure> {
     sh(&format!(
         "ip link add ve{rxe} type veth peer name ve{uroce} netns {id}"
     ))?;
-    let kernel = Host::on_kernel(&format!("rxv{rxe}"), &address(rxe), &format!("ve{rxe}"));
+    let mut kernel = Host::on_kernel(&format!("rxv{rxe}"), &address(rxe), &format!("ve{rxe}"));
+    kernel.address6 = address6(rxe);
     let mut software = Host::on_uroce(
         cx,
         &address(uroce),
@@ -82,6 +83,7 @@ pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<Machine, Failure> {
         &format!("ve{uroce}"),
     );
     software.namespace = Some(id);
+    software.address6 = address6(uroce);
     let (server, client) = match ends {
         Ends::RxeUroce => (kernel, software),
         Ends::UroceRxe => (software, kernel),
@@ -112,14 +114,19 @@ fn address(n: u32) -> String {
     format!("10.9.7.{n}")
 }
 
+fn address6(n: u32) -> String {
+    format!("fd07::{n}")
+}
+
 /// Jumbo frames: the port's MTU becomes 4096. An address in duplicate address detection is not yet usable.
 /// netem gets the packets of RoCE only, not the programs' TCP connections.
 fn set_up(host: &Host, n: u32, netem: &str) -> Verdict {
     host.sh(&format!(
         "echo 0 >/proc/sys/net/ipv6/conf/ve{n}/accept_dad
          ip addr add 10.9.7.{n}/24 dev ve{n}
-         ip -6 addr add fd07::{n}/64 dev ve{n} nodad
-         ip link set ve{n} mtu 9000 up"
+         ip -6 addr add {}/64 dev ve{n} nodad
+         ip link set ve{n} mtu 9000 up",
+        address6(n)
     ))?;
     if netem.is_empty() {
         return Ok(());
