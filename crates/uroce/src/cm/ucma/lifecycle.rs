@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::forward;
-use super::process::{CONFIGS, QUEUE, STATE, known_files, send_all};
+use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files, send_all};
 use crate::device::clock;
 
 /// How long exit(3) waits for a thread that is executing a command.
@@ -27,21 +27,25 @@ extern "C" fn at_exit() {
     let Some(mut locked) = STATE.try_lock_for(EXIT_WAIT) else {
         return;
     };
-    let Some(state) = locked.as_mut() else {
-        return;
-    };
-    // The other ends of the descriptors stay open: threads that wait for events go on waiting.
-    for file in state.files.values() {
-        state.manager.close(*file, clock::now());
+    if let Some(state) = locked.as_mut() {
+        // The other ends of the descriptors stay open: threads that wait for events go on waiting.
+        for file in state.files.values() {
+            state.manager.close(*file, clock::now());
+        }
+        let sends = state.take_sends();
+        drop(locked);
+        send_all(&sends);
+    } else {
+        drop(locked);
     }
-    let sends = state.take_sends();
-    drop(locked);
-    send_all(&sends);
+    // What the thread is sending.
+    drop(SENDING.try_lock_for(EXIT_WAIT));
 }
 
 /// Takes the locks that a child of fork needs. Those of devices are taken after them.
 pub fn before_fork() {
     core::mem::forget(STATE.lock());
+    core::mem::forget(SENDING.lock());
     core::mem::forget(CONFIGS.lock());
     core::mem::forget(known_files().lock());
     core::mem::forget(QUEUE.lock());
@@ -70,6 +74,7 @@ pub unsafe fn after_fork(is_child: bool) {
         QUEUE.force_unlock();
         known_files().force_unlock();
         CONFIGS.force_unlock();
+        SENDING.force_unlock();
         STATE.force_unlock();
     }
 }

@@ -16,8 +16,8 @@
 //! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing
 //! it is noticed. A byte waits in it while there is an event to get.
 //!
-//! Lock order: the state of the process; the devices that are open. No lock is held while messages are sent
-//! and while GET_EVENT blocks.
+//! Lock order: the state of the process; that the thread is sending; the devices that are open. The first is
+//! held neither while messages are sent nor while GET_EVENT blocks.
 
 mod address;
 mod bind;

@@ -78,6 +78,9 @@ pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     messages: VecDeque::new(),
     epoll: None,
 });
+/// Held while the thread sends; taken before [`STATE`] is released. Who has seen what a message did to the state
+/// waits here until the answer is sent: a program may end as soon as it knows of an event.
+pub(super) static SENDING: Mutex<()> = Mutex::new(());
 /// The devices of the library's list.
 pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
 /// Descriptors that are open in this process or were in its parent: while there are none, none is looked
@@ -241,17 +244,18 @@ pub fn execute(
         host.use_file(other, input.u32(12) as RawFd);
     }
     let before = state.manager.deadline();
-    let result = state
-        .manager
-        .execute(file, command, input, caller, clock::now());
+    let now = clock::now();
+    let result = state.manager.execute(file, command, input, caller, now);
     let sends = state.take_sends();
     let after = state.manager.deadline();
-    let earlier = after.is_some_and(|after| before.is_none_or(|before| after < before));
-    if earlier {
+    if after.is_some_and(|after| before.is_none_or(|before| after < before)) {
         state.epoll.wake();
     }
     drop(locked);
     send_all(&sends);
+    if command == Command::GetEvent {
+        drop(SENDING.lock());
+    }
     result
 }
 
@@ -463,16 +467,18 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             let devices = state.manager.host().take_devices();
             QUEUE.lock().epoll = None;
             *locked = None;
+            let sending = SENDING.lock();
             drop(locked);
             send_all(&sends);
-            drop(sends);
+            drop((sending, sends));
             devices.into_iter().for_each(Device::close);
             return;
         }
         let until = state.next_wakeup();
+        let sending = SENDING.lock();
         drop(locked);
         send_all(&sends);
-        drop(sends);
+        drop((sending, sends));
         tokens = epoll.wait(until);
     }
 }
