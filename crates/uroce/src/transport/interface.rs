@@ -122,14 +122,17 @@ impl Interface {
     }
 
     /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all
-    /// zeros) it is derived from the host's identity and the device's name.
-    pub fn guid(&self, device: &str) -> [u8; 8] {
-        match self.link.mac() {
-            Some(mac) if mac != [0; 6] => {
+    /// zeros) it is derived from the host's identity and the device's name. That of a device at one address is
+    /// derived from the host's identity and the address: an interface may have several such devices, and
+    /// librdmacm tells devices apart by their GUIDs.
+    pub fn guid(&self, config: &Config) -> [u8; 8] {
+        match (&config.netdev, self.link.mac()) {
+            (Netdev::Address { ip, .. }, _) => host_guid(&ip.to_string()),
+            (_, Some(mac)) if mac != [0; 6] => {
                 let gid = gid_table::default_gid(mac);
                 gid[8..].try_into().unwrap_or_default()
             }
-            _ => host_guid(device),
+            _ => host_guid(&config.name),
         }
     }
 }
@@ -217,18 +220,29 @@ mod tests {
 
     #[test]
     fn guids() {
-        let guid = |mac| {
-            Interface {
+        let guid_of = |mac, netdev| {
+            let interface = Interface {
                 link: link(1500, mac),
                 gids: Vec::new(),
-            }
-            .guid("uroce0")
+            };
+            interface.guid(&Config {
+                name: "uroce0".into(),
+                netdev,
+            })
+        };
+        let guid = |mac| guid_of(mac, Netdev::Interface("eth0".into()));
+        let at = |ip: [u8; 4]| Netdev::Address {
+            ip: ip.into(),
+            scope: None,
         };
         let mac = Some([0x52, 0x54, 0, 0x12, 0x34, 0x56]);
         assert_eq!(guid(mac), [0x50, 0x54, 0, 0xff, 0xfe, 0x12, 0x34, 0x56]);
         assert_eq!(guid(None), guid(Some([0; 6])));
         assert_eq!(guid(None)[0] & 3, 2);
         assert_ne!(host_guid("uroce0"), host_guid("uroce1"));
+        let [one, two] = [1, 2].map(|n| guid_of(mac, at([10, 0, 0, n])));
+        assert!(one != two && one != guid(mac) && two != guid(mac));
+        assert_eq!(one, guid_of(mac, at([10, 0, 0, 1])));
     }
 
     #[test]

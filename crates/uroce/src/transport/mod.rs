@@ -90,17 +90,17 @@ pub fn describe(config: &Config) -> io::Result<Description> {
     let found = Interface::find(config)?;
     let gids: Vec<_> = found.gids.iter().copied().map(Some).collect();
     Ok(Description {
-        node_guid: found.guid(&config.name),
+        node_guid: found.guid(config),
         port: found.port_state(),
         gids: interface::gid_entries(&gids, found.link.index),
         netdev: found.link.name,
     })
 }
 
-/// The node GUID, in network byte order: from the interface's MAC address, or, where it has none, from the
-/// host's identity. The same in every call. Zeros if the interface is gone.
+/// The node GUID, in network byte order: from the interface's MAC address, or, where it has none and for
+/// devices at one address, from the host's identity. The same in every call. Zeros if the interface is gone.
 pub fn node_guid(config: &Config) -> [u8; 8] {
-    Interface::find(config).map_or([0; 8], |interface| interface.guid(&config.name))
+    Interface::find(config).map_or([0; 8], |interface| interface.guid(config))
 }
 
 /// The interface's index; 0 if the interface is gone.
