@@ -39,6 +39,8 @@ pub fn run(cx: &Context, row: &Row, hosts: &Hosts) -> Verdict {
         hosts.server.set_mtu(mtu)?;
         hosts.client.set_mtu(mtu)?;
     }
+    // Another row's, in the virtual machine.
+    let _ = fs::remove_dir_all(FILES);
     let port = row.port.unwrap_or(PORT);
     let pairs: Result<Vec<Pair>, Failure> = (0..row.times)
         .map(|n| Pair::start(cx, row, hosts, port + n, n))
