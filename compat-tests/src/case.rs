@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::child::Arguments;
 use crate::context::Context;
 use crate::verdict::Verdict;
 
@@ -59,6 +60,7 @@ impl Default for Needs {
 }
 
 type Body = Box<dyn Fn(&Context) -> Verdict + Send + Sync>;
+type GuestBody = Box<dyn Fn(Arguments) -> Verdict + Send + Sync>;
 
 /// One run of a process of its own, with one verdict, or with one for each of `members`.
 pub struct Case {
@@ -77,6 +79,8 @@ pub struct Case {
     /// How long it probably takes; used until a run has been recorded.
     pub estimate: Duration,
     body: Body,
+    /// What this program does in the virtual machine that the case boots.
+    guest: Option<GuestBody>,
 }
 
 impl Case {
@@ -94,7 +98,20 @@ impl Case {
             members: Vec::new(),
             estimate: Duration::from_secs(2),
             body: Box::new(body),
+            guest: None,
         }
+    }
+
+    /// What the case does, in place of what `new` was given.
+    pub fn body(mut self, body: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Self {
+        self.body = Box::new(body);
+        self
+    }
+
+    /// What this program does in the virtual machine, when the case's script starts it there with `--guest`.
+    pub fn guest(mut self, body: impl Fn(Arguments) -> Verdict + Send + Sync + 'static) -> Self {
+        self.guest = Some(Box::new(body));
+        self
     }
 
     pub fn place(mut self, place: Place) -> Self {
@@ -172,5 +189,12 @@ impl Case {
 
     pub fn run(&self, context: &Context) -> Verdict {
         (self.body)(context)
+    }
+
+    pub fn run_in_guest(&self, args: Arguments) -> Verdict {
+        match &self.guest {
+            Some(body) => body(args),
+            None => Err(format!("{} runs nothing in a virtual machine", self.name).into()),
+        }
     }
 }

@@ -33,12 +33,17 @@ impl Check {
         Self { name, parts, body }
     }
 
-    fn names(&self, group: &str) -> Vec<String> {
+    pub fn names(&self, group: &str) -> Vec<String> {
         let name = |part: &&str| match *part {
             "" => format!("{group}/{}", self.name),
             part => format!("{group}/{}/{part}", self.name),
         };
         self.parts.iter().map(name).collect()
+    }
+
+    /// Runs the check; one verdict for each of its parts.
+    pub fn verdicts(&self, cx: &Context) -> Result<Vec<Verdict>, Failure> {
+        (self.body)(cx)
     }
 
     /// Runs the check if a part of it is selected, and reports what is selected.
@@ -48,7 +53,9 @@ impl Check {
             return Ok(());
         }
         println!("== {}", names[0]);
-        let verdicts = (self.body)(cx).unwrap_or_else(|failure| vec![Err(failure); names.len()]);
+        let verdicts = self
+            .verdicts(cx)
+            .unwrap_or_else(|failure| vec![Err(failure); names.len()]);
         if verdicts.len() != names.len() {
             return Err(Failure::new(format!("{}: not one verdict each", self.name)));
         }

@@ -22,6 +22,7 @@ pub mod downloads;
 pub mod fake;
 pub mod lines;
 pub mod make;
+pub mod machine;
 pub mod normalise;
 pub mod output_checks;
 pub mod pairs;

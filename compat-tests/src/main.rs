@@ -7,7 +7,7 @@ use compat_tests::case::Tier;
 use compat_tests::child;
 use compat_tests::pattern::Patterns;
 use compat_tests::runner::{self, Options};
-use compat_tests::suites::{self, interop};
+use compat_tests::suites;
 
 const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]";
 
@@ -35,7 +35,10 @@ fn run() -> Result<bool, String> {
     }
     if args.next_if_eq("--guest").is_some() {
         let args = child::Arguments::parse(args).ok_or(USAGE)?;
-        return interop::guest::run(args)
+        let case = cases.iter().find(|case| case.name == args.name);
+        let case = case.ok_or_else(|| format!("no case {}", args.name))?;
+        return case
+            .run_in_guest(args)
             .map(|()| true)
             .map_err(|failure| format!("{failure}\n{}", failure.details));
     }

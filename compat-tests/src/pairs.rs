@@ -226,7 +226,7 @@ fn await_ready(ready: Ready, host: &Host, port: u16, server: &mut Running) {
 }
 
 /// The client's command: its own, or the server's with arguments added.
-fn client_words(row: &Row) -> Result<Vec<String>, Failure> {
+pub fn client_words(row: &Row) -> Result<Vec<String>, Failure> {
     let Some(client) = row.run.as_ref().or(row.client.as_ref()) else {
         return Err(Failure::new("the row has neither `run` nor `client`"));
     };

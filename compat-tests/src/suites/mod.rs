@@ -28,6 +28,7 @@ pub mod symbols;
 pub mod threads;
 pub mod verbs;
 pub mod view;
+pub mod vm;
 pub mod without;
 pub mod wrapper;
 
@@ -59,6 +60,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(devices::cases());
     cases.extend(without::cases());
     cases.extend(wrapper::cases());
+    cases.extend(vm::cases()?);
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
         cases.retain(|case| !case.name.starts_with("uroce/"));

@@ -88,7 +88,8 @@ fn case(tier: Tier) -> Result<Case, String> {
         .tier(tier)
         .cpu(200)
         .limit(LIMIT + 100)
-        .members(members))
+        .members(members)
+        .guest(guest::run))
 }
 
 /// A row between two hosts.

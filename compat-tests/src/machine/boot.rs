@@ -1,0 +1,164 @@
+//! Boots the virtual machine: QEMU with a distribution's kernel, whose root is a directory of this machine. What
+//! the guest changes there is discarded.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use crate::context::{Context, last_lines};
+use crate::process::{Program, path_with_sbin, read};
+use crate::verdict::Failure;
+
+/// How to boot.
+#[derive(Debug, Clone)]
+pub struct Boot {
+    /// With the modules of RDMA, and the device rxe0.
+    pub rdma: bool,
+    /// What the guest sees as its root directory.
+    pub root: PathBuf,
+    pub limit: Duration,
+}
+
+impl Default for Boot {
+    fn default() -> Self {
+        Self {
+            rdma: true,
+            root: "/".into(),
+            limit: Duration::from_secs(600),
+        }
+    }
+}
+
+/// How the machine ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// The script ended with this status, and the machine switched itself off.
+    Status(i32),
+    /// It did not get that far; why, as far as the console says it.
+    Stopped(String),
+}
+
+/// The guest's memory in MiB.
+const MEMORY: u32 = 2048;
+
+impl Boot {
+    /// Boots, and runs a bash script as root in the case's directory, which the guest shares as `$OUT`. Ends the
+    /// machine early if `hangs` returns true. The console is in the output file of QEMU.
+    pub fn run(
+        &self,
+        cx: &Context,
+        script: &str,
+        mut hangs: impl FnMut() -> bool,
+    ) -> Result<End, Failure> {
+        let boot = cx.dir().join(".boot");
+        let status = boot.join("status");
+        fs::create_dir_all(&boot)?;
+        fs::write(boot.join("script"), script)?;
+        fs::copy(cx.source("vm/setup"), boot.join("setup"))?;
+        if status.exists() {
+            fs::remove_file(&status)?;
+        }
+        let program = self.qemu(cx, &boot)?;
+        let mut running = program.spawn()?;
+        let started = Instant::now();
+        let why = loop {
+            if !running.is_running() {
+                break String::new();
+            }
+            if started.elapsed() > self.limit {
+                break format!("not finished after {} s", self.limit.as_secs());
+            }
+            if hangs() {
+                break "it hangs".into();
+            }
+            sleep(Duration::from_millis(50));
+        };
+        running.wait(Duration::ZERO)?;
+        fs::remove_file(boot.join("initrd"))?;
+        if let Ok(code) = read(&status).trim().parse() {
+            return Ok(End::Status(code));
+        }
+        let console = running.output();
+        Ok(End::Stopped(reason(why, &console)))
+    }
+
+    fn qemu(&self, cx: &Context, boot: &Path) -> Result<Program, Failure> {
+        let kernel = cx.output([cx.source("vm/fetch-kernel").to_string_lossy()])?;
+        let kernel = Path::new(kernel.trim());
+        let initrd = boot.join("initrd");
+        super::initrd::write(&initrd, kernel, &find("busybox")?, &cx.source("vm/init"))?;
+        // KVM is not the default, because some machines have a /dev/kvm that cannot run a guest.
+        let accel = std::env::var("VM_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".into());
+        let rdma = if self.rdma { "yes" } else { "no" };
+        let mut words: Vec<String> = ["qemu-system-x86_64", "-accel", &accel, "-cpu", "max"]
+            .map(String::from)
+            .to_vec();
+        words.extend(["-m".into(), MEMORY.to_string(), "-smp".into(), "2".into()]);
+        words.extend(
+            "-display none -serial stdio -monitor none -nic none -no-reboot"
+                .split(' ')
+                .map(String::from),
+        );
+        let path = |path: &Path| path.to_string_lossy().into_owned();
+        words.extend(["-kernel".into(), path(&kernel.join("vmlinuz"))]);
+        words.extend(["-initrd".into(), path(&initrd)]);
+        let line = format!("console=ttyS0 quiet panic=-1 oops=panic tsc=reliable rdma={rdma}");
+        words.extend(["-append".into(), line]);
+        words.extend(["-virtfs".into(), share(&self.root, "root,readonly=on")]);
+        words.extend(["-virtfs".into(), share(cx.dir(), "out")]);
+        Ok(cx.program(words).merged())
+    }
+}
+
+/// The options of a shared directory. A comma in the value of a QEMU option is doubled.
+fn share(dir: &Path, tag: &str) -> String {
+    let dir = dir.to_string_lossy().replace(',', ",,");
+    format!("local,path={dir},security_model=none,multidevs=remap,mount_tag={tag}")
+}
+
+/// A program in PATH or in the directories of system programs.
+fn find(name: &str) -> Result<PathBuf, Failure> {
+    let path = path_with_sbin();
+    let found = path.split(':').map(|dir| Path::new(dir).join(name));
+    found
+        .into_iter()
+        .find(|file| file.exists())
+        .ok_or_else(|| Failure::new(format!("{name} is missing: run scripts/install-deps vm")))
+}
+
+/// Why the machine stopped: what the runner knows, and what the kernel said last.
+fn reason(why: String, console: &str) -> String {
+    let telling = ["Kernel panic", "BUG:", "RIP:"];
+    let lines: Vec<&str> = console
+        .lines()
+        .map(str::trim_end)
+        .filter(|line| telling.iter().any(|text| line.contains(text)))
+        .collect();
+    let last = lines[lines.len().saturating_sub(3)..].join("; ");
+    match (why.is_empty(), last.is_empty()) {
+        (false, true) => why,
+        (false, false) => format!("{why}: {last}"),
+        (true, false) => last,
+        (true, true) => format!("no reason on the console:\n{}", last_lines(console, 10)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_the_kernels() {
+        let console =
+            "a\r\n[1] BUG: unable\r\nb\n[2] RIP: 0010:rxe\r\n[3] Kernel panic - not syncing\r\n";
+        let last = "[1] BUG: unable; [2] RIP: 0010:rxe; [3] Kernel panic - not syncing";
+        assert_eq!(reason(String::new(), console), last);
+        assert_eq!(reason("it hangs".into(), "a"), "it hangs");
+    }
+
+    #[test]
+    fn commas_are_doubled() {
+        assert!(share(Path::new("/a,b"), "out").contains("path=/a,,b,"));
+    }
+}

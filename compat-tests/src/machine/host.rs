@@ -1,0 +1,129 @@
+//! What runs on the host: boots a machine until all selected members have a verdict.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::boot::{Boot, End};
+use super::guest::{PANIC, RUNNING, STOPPED};
+use super::{Machine, Member};
+use crate::context::{Context, VERDICTS};
+use crate::process::read;
+use crate::verdict::{Failure, Finished, Verdict};
+
+/// How many machines a case may need: Soft-RoCE can panic.
+const BOOTS: u32 = 8;
+/// How many times the machine may stop in a member until that has failed.
+const STOPS: u32 = 2;
+/// How many machines may stop before their first member. Under QEMU's emulation, the kernel panics now and then
+/// while it patches its own code ("Oops: int3").
+const STARTS: u32 = 3;
+/// Until the first member starts, on a busy host.
+const BOOTING: Duration = Duration::from_secs(240);
+
+/// With this variable, the kernel of the first machine panics in the member of this name, for the self-test.
+const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
+
+pub fn run(cx: &Context, machine: Machine, members: &[Member]) -> Verdict {
+    if let Ok(name) = std::env::var(PANIC_IN) {
+        cx.write(PANIC, name)?;
+    }
+    let mut stops: BTreeMap<String, u32> = BTreeMap::new();
+    let mut starts = 0;
+    for boot in 1..=BOOTS {
+        if is_done(cx, members) {
+            return Ok(());
+        }
+        println!("boot {boot}");
+        let stopped = match start(cx, machine, members)? {
+            End::Status(0) => return Ok(()),
+            // Rust code of the case, which does the same the next time.
+            End::Status(status) => (STOPS, format!("ended with status {status}")),
+            End::Stopped(why) => (1, why),
+        };
+        let (weight, why) = stopped;
+        let running = read(&cx.dir().join(RUNNING));
+        let member = members
+            .iter()
+            .find(|member| member.names.first().is_some_and(|name| *name == running));
+        let Some(member) = member else {
+            println!("the machine did not start: {why}");
+            starts += 1;
+            if starts == STARTS {
+                return Err(format!("the machine does not start: {why}").into());
+            }
+            continue;
+        };
+        println!("the machine stopped in {running}: {why}");
+        let count = stops.entry(running.clone()).or_default();
+        *count += weight;
+        if *count >= STOPS {
+            let why = format!("the machine stopped: {why}");
+            for name in member.selected(cx) {
+                cx.report_as(name, Err(Failure::new(&why)))?;
+            }
+        }
+        let list: Vec<String> = stops.keys().cloned().collect();
+        cx.write(STOPPED, list.join("\n"))?;
+    }
+    Err(Failure::new(format!("gave up after {BOOTS} machines")))
+}
+
+/// Boots a machine for the members without a verdict.
+fn start(cx: &Context, machine: Machine, members: &[Member]) -> Result<End, Failure> {
+    let own = std::env::current_exe()?;
+    let mut words = vec![
+        own.display().to_string(),
+        "--guest".into(),
+        cx.name.clone(),
+        "$OUT".into(),
+        cx.paths.staged.display().to_string(),
+    ];
+    words.extend(cx.patterns().iter().cloned());
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+    // What the process prints is on the shared directory too, where the console may cut lines.
+    let script = format!("exec {} >>\"$OUT/guest.log\" 2>&1\n", quoted.join(" "));
+    let running = cx.dir().join(RUNNING);
+    fs::write(&running, "")?;
+    let limits: BTreeMap<&String, Duration> = members
+        .iter()
+        .filter_map(|member| Some((member.names.first()?, member.limit)))
+        .collect();
+    let boot = Boot {
+        rdma: machine.rdma,
+        limit: Duration::from_secs(super::HOURS),
+        ..Boot::default()
+    };
+    let mut now = (String::new(), Instant::now());
+    boot.run(cx, &script, || hangs(&running, &limits, &mut now))
+}
+
+/// Whether the member that runs, or the boot, takes longer than it may. Looks once in a second.
+fn hangs(
+    running: &Path,
+    limits: &BTreeMap<&String, Duration>,
+    now: &mut (String, Instant),
+) -> bool {
+    let name = read(running);
+    if name != now.0 {
+        *now = (name, Instant::now());
+    }
+    let limit = limits.get(&now.0).copied().unwrap_or(BOOTING);
+    now.1.elapsed() > limit
+}
+
+/// The names that have a verdict.
+pub fn reported(cx: &Context) -> BTreeSet<String> {
+    let text = read(&cx.dir().join(VERDICTS));
+    let finished = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Finished>(line).ok());
+    finished.map(|finished| finished.name).collect()
+}
+
+fn is_done(cx: &Context, members: &[Member]) -> bool {
+    let reported = reported(cx);
+    let mut selected = members.iter().flat_map(|member| member.selected(cx));
+    selected.all(|name| reported.contains(name))
+}

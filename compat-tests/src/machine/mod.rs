@@ -1,0 +1,135 @@
+//! Cases that run in the virtual machine: this machine's programs and libraries on a distribution's kernel with
+//! Soft-RoCE. One machine boots and runs all its members one after the other.
+//!
+//! A suite makes a `Member` of each of its cases, and `case` makes one `Case` of the members of a machine. That
+//! case's process boots the machine (`host`), in which this program runs again and reports the members (`guest`).
+//! If the kernel panics or hangs, the rest runs in a new machine. The member that was running runs once more,
+//! because Soft-RoCE can panic with either library; it has failed if the machine stops again.
+
+pub mod boot;
+pub mod guest;
+mod host;
+mod initrd;
+
+use std::time::Duration;
+
+use crate::case::{Case, Place, Tier};
+use crate::checks::Check;
+use crate::context::Context;
+use crate::verdict::{Failure, Verdict};
+
+/// A machine: how its kernel starts. Its root is this machine's file system; what changes there is discarded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    /// The name of its case. The names of its members need not be below it.
+    pub name: &'static str,
+    pub tier: Tier,
+    /// With the device rxe0 on 10.9.9.1 (GID index 1) and fd09::1 (GID index 2).
+    pub rdma: bool,
+    /// How long all members take together, in seconds.
+    pub estimate: u64,
+}
+
+/// A verdict, and why the program had to run again before it.
+pub struct Judged {
+    pub verdict: Verdict,
+    /// Empty if it ran once.
+    pub again: String,
+}
+
+impl From<Verdict> for Judged {
+    fn from(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            again: String::new(),
+        }
+    }
+}
+
+type Body = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send + Sync>;
+
+/// What runs in a machine: one case, or several with the verdicts of one run.
+pub struct Member {
+    names: Vec<String>,
+    /// The machine hangs if a member takes longer.
+    limit: Duration,
+    programs: Vec<String>,
+    body: Body,
+}
+
+/// How long a member may take, unless it says otherwise.
+const LIMIT: Duration = Duration::from_secs(400);
+
+impl Member {
+    pub fn new<J: Into<Judged>>(
+        name: impl Into<String>,
+        body: impl Fn(&Context) -> J + Send + Sync + 'static,
+    ) -> Self {
+        Self::several(vec![name.into()], move |cx| Ok(vec![body(cx).into()]))
+    }
+
+    /// A member with a verdict for each of these names. An error is the verdict of all.
+    pub fn several(
+        names: Vec<String>,
+        body: impl Fn(&Context) -> Result<Vec<Judged>, Failure> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            names,
+            limit: LIMIT,
+            programs: Vec::new(),
+            body: Box::new(body),
+        }
+    }
+
+    /// A check of a group that runs elsewhere too.
+    pub fn of_check(group: &str, check: Check) -> Self {
+        Self::several(check.names(group), move |cx| {
+            let verdicts = check.verdicts(cx)?;
+            Ok(verdicts.into_iter().map(Judged::from).collect())
+        })
+    }
+
+    /// The time limit, in seconds.
+    pub fn limit(mut self, seconds: u64) -> Self {
+        self.limit = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Programs of cases/programs.toml that it runs.
+    pub fn programs(mut self, names: &[&str]) -> Self {
+        self.programs = names.iter().map(|name| name.to_string()).collect();
+        self
+    }
+
+    fn selected<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = &'a String> {
+        self.names.iter().filter(|name| cx.selects(name))
+    }
+}
+
+/// The case of a machine.
+pub fn case(machine: Machine, members: Vec<Member>) -> Case {
+    let names = members
+        .iter()
+        .flat_map(|member| member.names.clone())
+        .collect();
+    let mut programs: Vec<&str> = members
+        .iter()
+        .flat_map(|member| member.programs.iter().map(String::as_str))
+        .collect();
+    programs.sort_unstable();
+    programs.dedup();
+    let case = Case::new(machine.name, |_| Ok(()))
+        .place(Place::Vm)
+        .tier(machine.tier)
+        .limit(HOURS)
+        .estimate(machine.estimate)
+        .programs(&programs);
+    let members = std::sync::Arc::new(members);
+    let inside = members.clone();
+    case.body(move |cx| host::run(cx, machine, &members))
+        .members(names)
+        .guest(move |args| guest::run(args, &inside))
+}
+
+/// The limit of a machine's case, in seconds. Each member has its own; this one ends a case that they do not.
+const HOURS: u64 = 3 * 3600;

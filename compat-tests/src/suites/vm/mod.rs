@@ -1,0 +1,190 @@
+//! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the world `vm`. Each runs on the C library,
+//! on ours by LD_LIBRARY_PATH, and on ours by LD_PRELOAD. Exit codes, output, and the log file must be the same, and
+//! each program must load exactly the expected library.
+
+use std::collections::BTreeSet;
+
+use crate::case::{Case, Tier};
+use crate::case_file::Row;
+use crate::compare;
+use crate::context::{Context, Library};
+use crate::machine::{self, Judged, Machine, Member};
+use crate::normalise;
+use crate::output_checks;
+use crate::rows;
+use crate::verdict::{Failure, Verdict, ensure};
+
+mod run;
+mod setting;
+
+use run::Outcome;
+
+/// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy host, and
+/// the ping-pongs for unreliable transports wait for every message.
+const TRIES: u32 = 3;
+
+pub fn cases() -> Result<Vec<Case>, String> {
+    let machine = Machine {
+        name: "vm",
+        tier: Tier::Test,
+        rdma: true,
+        estimate: 500,
+    };
+    let rows = rows::of_world("vm")?.into_iter().enumerate();
+    let members = rows.map(|(number, (group, row))| member(number as u16, &group, row));
+    Ok(vec![machine::case(machine, members.collect())])
+}
+
+fn member(number: u16, group: &str, row: Row) -> Member {
+    Member::new(format!("vm/{group}/{}", row.name), move |cx| {
+        judge(cx, &row, number)
+    })
+    .programs(&["compat10", "suid-c", "suid-ours"])
+}
+
+/// Which libibverbs a program gets, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// The distribution's, as the programs find it.
+    C,
+    /// Ours, by LD_LIBRARY_PATH.
+    Path,
+    /// Ours, by LD_PRELOAD.
+    Preload,
+}
+
+impl Variant {
+    pub fn name(self) -> &'static str {
+        match self {
+            Variant::C => "c",
+            Variant::Path => "path",
+            Variant::Preload => "preload",
+        }
+    }
+}
+
+fn judge(cx: &Context, row: &Row, number: u16) -> Judged {
+    let mut again = Vec::new();
+    let verdict = compare_variants(cx, row, number, &mut again);
+    Judged {
+        verdict,
+        again: again.join("; "),
+    }
+}
+
+/// Runs the row in all variants, and compares.
+fn compare_variants(cx: &Context, row: &Row, number: u16, again: &mut Vec<String>) -> Verdict {
+    let c = tried(cx, row, number, Variant::C, again)?;
+    let mut found = Vec::new();
+    check(cx, row, Variant::C, &c, &mut found);
+    for variant in [Variant::Path, Variant::Preload] {
+        if variant == Variant::Preload && row.machine.preload == Some(false) {
+            continue;
+        }
+        let ours = tried(cx, row, number, variant, again)?;
+        check(cx, row, variant, &ours, &mut found);
+        differences(row, variant, &c, &ours, &mut found);
+    }
+    match found.split_first() {
+        None => Ok(()),
+        Some((first, rest)) => {
+            let rest = rest.iter().map(|f| format!("{}\n{}", f.why, f.details));
+            let rest: String = rest.collect();
+            Err(first.clone().with(rest))
+        }
+    }
+}
+
+/// Runs the row until it ends as it must, but not more than three times.
+fn tried(
+    cx: &Context,
+    row: &Row,
+    number: u16,
+    variant: Variant,
+    again: &mut Vec<String>,
+) -> Result<Outcome, Failure> {
+    let mut outcome = run::row(cx, row, variant, run::port(number, variant, 0))?;
+    for attempt in 1..TRIES {
+        if outcome.exit == row.exit {
+            break;
+        }
+        again.push(format!("{}: exit code {}", variant.name(), outcome.exit));
+        outcome = run::row(cx, row, variant, run::port(number, variant, attempt))?;
+    }
+    Ok(outcome)
+}
+
+/// Adds what is wrong with one run: two equal failures must not pass.
+fn check(cx: &Context, row: &Row, variant: Variant, run: &Outcome, found: &mut Vec<Failure>) {
+    let name = variant.name();
+    if run.exit != row.exit {
+        let why = format!("{name}: exit code {}, not {}", run.exit, row.exit);
+        found.push(Failure::new(why).with(run.text()));
+    }
+    for (role, libraries) in &run.libraries {
+        if let Err(failure) = right_library(cx, variant, libraries) {
+            found.push(Failure::new(format!("{name}: {role} {failure}")));
+        }
+    }
+    if let (Some(server), Some(client)) =
+        (run.streams.get("server.out"), run.streams.get("client.out"))
+        && run.exit == "0/0"
+    {
+        let wrong = output_checks::addresses(server, client);
+        found.extend(
+            wrong
+                .into_iter()
+                .map(|why| Failure::new(format!("{name}: {why}"))),
+        );
+    }
+}
+
+/// Under valgrind, the loader reports the same library twice.
+fn right_library(cx: &Context, variant: Variant, libraries: &BTreeSet<String>) -> Verdict {
+    let ours = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let right = |file: &String| match variant {
+        Variant::C => file.starts_with("/lib/") || file.starts_with("/usr/lib/"),
+        Variant::Path | Variant::Preload => *file == ours,
+    };
+    let seen: Vec<&str> = libraries.iter().map(String::as_str).collect();
+    let seen = if seen.is_empty() {
+        "none".into()
+    } else {
+        seen.join(", ")
+    };
+    ensure(
+        libraries.len() == 1 && libraries.iter().all(right),
+        format!("ran on the wrong library: {seen}"),
+    )
+}
+
+/// Adds what differs between the C library and ours.
+fn differences(row: &Row, variant: Variant, c: &Outcome, ours: &Outcome, found: &mut Vec<Failure>) {
+    let mask = match row.machine.kind.as_deref() {
+        Some("watch") => normalise::asyncwatch,
+        Some(_) => str::to_string,
+        None if row.server.is_some() => normalise::pingpong,
+        None => str::to_string,
+    };
+    if c.exit != ours.exit {
+        let why = format!("{}: exit code {}", variant.name(), ours.exit);
+        found.push(Failure::new(format!(
+            "{why}, the C library's is {}",
+            c.exit
+        )));
+    }
+    let names: BTreeSet<&String> = c.streams.keys().chain(ours.streams.keys()).collect();
+    for name in names {
+        let (Some(theirs), Some(mine)) = (c.streams.get(name), ours.streams.get(name)) else {
+            let why = format!("{}: {name} is there on one side only", variant.name());
+            found.push(Failure::new(why));
+            continue;
+        };
+        let label = |variant: Variant| format!("{}: {name}", variant.name());
+        let same = compare::same(
+            (&label(Variant::C), &mask(theirs)),
+            (&label(variant), &mask(mine)),
+        );
+        found.extend(same.err());
+    }
+}
