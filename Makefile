@@ -31,9 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-fuzz test-neigh test-static \
-	test-packages test-self test-vm test-vm-threads \
-	test-sources test-vm-fork
+TESTS := lint build test-unit test-cases test-fuzz test-static test-packages test-sources
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -180,11 +178,13 @@ test-fork: build ## compare what a child of fork sees of registered memory: the 
 	$(RUNNER) fork
 
 test-vm-fork: build ## the same on a real kernel in QEMU, with Soft-RoCE
-	compat-tests/fork/vm $(RELEASE)
+	scripts/install-deps run test vm suites
+	$(RUNNER) vm/fork
 
-# In the virtual machine, because it needs network namespaces.
+# In the virtual machine, whose kernel has VLANs and dummy interfaces.
 test-neigh: build ## compare how GIDs are resolved to MAC addresses: the C library and ours
-	compat-tests/vm/in-guest compat-tests/neigh/compare $(RELEASE)
+	scripts/install-deps run test vm
+	$(RUNNER) neigh
 
 test-compat10: build ## compare a program bound to IBVERBS_1.0, without hardware: the C library and ours
 	$(RUNNER) compat10
@@ -210,14 +210,17 @@ test-wheel: build ## run test-wrapper's checks on nixl's wheel from the registry
 test-static: static ## link static programs with the vendors' archives: the C library and ours
 	compat-tests/static/run $(STATIC)
 
-test-vm: build ## run unmodified programs on a real kernel in QEMU: the C library and ours
-	compat-tests/vm/run
+test-vm: build ## run programs on a real kernel in QEMU, on the C library and ours; fork; threads
+	scripts/install-deps run test vm
+	$(RUNNER) vm
 
 test-vm-threads: build ## run many threads at once on a real kernel in QEMU: the C library and ours
-	compat-tests/threads/vm-run
+	scripts/install-deps run test vm
+	$(RUNNER) vm/threads
 
-test-self: ## check that test-vm detects altered libraries and kernel panics
-	compat-tests/vm/selftest
+test-self: build ## check that the tests detect altered libraries, kernel panics, and cases that end in any way
+	scripts/install-deps run test vm
+	$(RUNNER) selftest
 
 test-without-uroce: build ## check the library built with UROCE=0: unit tests, symbols, nothing of uroce in it
 	$(RUNNER) build/without-uroce

@@ -2,7 +2,7 @@
  * forktest SCENE [ROUNDS]: protects ranges of memory with ibv_dontfork_range, releases them with
  * ibv_dofork_range, and prints which pages are hidden from children of fork(). '#' is a hidden page, '.' a
  * visible one, ' ' one that is not mapped: first as /proc/self/smaps says (VmFlags dc), then as a child finds
- * when it reads the page. `compare` runs it.
+ * when it reads the page. src/suites/fork runs it.
  */
 #define _GNU_SOURCE
 #include "pages.h"

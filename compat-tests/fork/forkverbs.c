@@ -1,7 +1,7 @@
 /*
  * forkverbs DEVICE [hole]: with fork safety on, creates and destroys the objects whose memory a device
  * accesses, and prints which pages of an area are hidden from children, and how many KiB elsewhere (queues,
- * doorbells). With `hole`, a region is also moved to where a page is not mapped. `compare` runs it.
+ * doorbells). With `hole`, a region is also moved to where a page is not mapped. src/suites/fork runs it.
  */
 #define _GNU_SOURCE
 #include "pages.h"

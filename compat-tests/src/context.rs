@@ -1,6 +1,7 @@
 //! What the body of a case works with.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Instant;
 use crate::lines;
 use crate::paths::Paths;
 use crate::pattern::Patterns;
-use crate::process::{Ended, Program};
+use crate::process::{Ended, Program, read};
 use crate::verdict::{Failure, Finished, Verdict, ensure};
 
 /// The two libraries that a run compares.
@@ -38,6 +39,8 @@ pub struct Context {
     pub name: String,
     pub paths: Paths,
     patterns: Patterns,
+    /// The file to which verdicts are appended.
+    verdicts: PathBuf,
     started_programs: Cell<u32>,
     last_report: Cell<Instant>,
 }
@@ -46,6 +49,7 @@ impl Context {
     pub fn new(name: &str, paths: Paths, patterns: Patterns) -> Self {
         Self {
             name: name.into(),
+            verdicts: paths.case.join(VERDICTS),
             paths,
             patterns,
             started_programs: Cell::new(0),
@@ -112,6 +116,27 @@ impl Context {
         Ok(ended.out)
     }
 
+    /// A part of this case with a directory of its own, which reports to the same file.
+    pub fn part(&self, name: &str, dir: PathBuf) -> Self {
+        let paths = Paths {
+            case: dir,
+            ..self.paths.clone()
+        };
+        Self {
+            verdicts: self.verdicts.clone(),
+            ..Self::new(name, paths, self.patterns.clone())
+        }
+    }
+
+    /// The names that were reported.
+    pub fn reported(&self) -> BTreeSet<String> {
+        let text = read(&self.verdicts);
+        let finished = text
+            .lines()
+            .filter_map(|line| serde_json::from_str::<Finished>(line).ok());
+        finished.map(|finished| finished.name).collect()
+    }
+
     /// The patterns that select members and checks.
     pub fn patterns(&self) -> &[String] {
         &self.patterns.0
@@ -120,6 +145,11 @@ impl Context {
     /// Whether a member or a check of this case is selected.
     pub fn selects(&self, name: &str) -> bool {
         self.patterns.select(name)
+    }
+
+    /// Whether a member of this case is selected, or something that it reports.
+    pub fn concerns(&self, name: &str) -> bool {
+        self.patterns.select(name) || self.patterns.name_below(name)
     }
 
     /// Reports a member, or a check as a case of its own: `NAME/CHECK`. Its time is that since the last
@@ -142,8 +172,10 @@ impl Context {
     /// Reports a case as this says.
     pub fn append(&self, finished: &Finished) -> Verdict {
         let line = serde_json::to_string(finished).map_err(|e| e.to_string())?;
-        let path = self.dir().join(VERDICTS);
-        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&self.verdicts)?;
         file.write_all(format!("{line}\n").as_bytes())?;
         Ok(())
     }

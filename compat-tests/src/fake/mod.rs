@@ -18,12 +18,17 @@ pub const SHIM: &str = "shim";
 /// A program of cases/programs.toml that the case names, or else of the distribution, on this library and the
 /// fake kernel. Standard error is merged into standard output.
 pub fn program(cx: &Context, library: Library, argv: &[String]) -> Result<Program, Failure> {
+    let program = plain_program(cx, library, argv);
+    Ok(program.env("LD_PRELOAD", cx.built(SHIM)?))
+}
+
+/// The same without the fake kernel.
+pub fn plain_program(cx: &Context, library: Library, argv: &[String]) -> Program {
     let mut argv = argv.to_vec();
     if let Some(built) = argv.first().and_then(|name| cx.built(name).ok()) {
         argv[0] = built;
     }
-    let program = cx.program(argv).library(&cx.library_dir(library));
-    Ok(program.env("LD_PRELOAD", cx.built(SHIM)?).merged())
+    cx.program(argv).library(&cx.library_dir(library)).merged()
 }
 
 /// What the program printed, and its exit code; only the directory of the library is masked.

@@ -45,6 +45,7 @@ pub struct Scene {
     limits: Option<String>,
     search: Option<String>,
     dir: Option<String>,
+    real_kernel: bool,
     undefined: bool,
     log: Option<String>,
     leaks: bool,
@@ -71,6 +72,7 @@ impl Scene {
             limits: None,
             search: None,
             dir: None,
+            real_kernel: false,
             undefined: false,
             log: None,
             leaks: false,
@@ -131,6 +133,12 @@ impl Scene {
     /// The program's working directory.
     pub fn dir(mut self, dir: impl Into<String>) -> Self {
         self.dir = Some(dir.into());
+        self
+    }
+
+    /// On this machine's kernel, not on the fake one: in the virtual machine.
+    pub fn real_kernel(mut self, wanted: bool) -> Self {
+        self.real_kernel = wanted;
         self
     }
 
@@ -281,9 +289,12 @@ impl Scene {
 
     /// The program with all that surrounds it.
     fn program(&self, cx: &Context, library: Library, argv: &[String]) -> Result<Program, Failure> {
-        let mut program = super::program(cx, library, argv)?
-            .envs(&self.env)
-            .limit(self.limit);
+        let mut program = if self.real_kernel {
+            super::plain_program(cx, library, argv)
+        } else {
+            super::program(cx, library, argv)?
+        };
+        program = program.envs(&self.env).limit(self.limit);
         if let Some(dir) = &self.search {
             let path = format!("{}:{dir}", cx.library_dir(library).display());
             program = program.env("LD_LIBRARY_PATH", path);

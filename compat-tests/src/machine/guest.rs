@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Judged, Member, host};
+use super::{Judged, Member};
 use crate::child::Arguments;
 use crate::context::Context;
 use crate::paths::{self, Paths};
@@ -37,7 +37,7 @@ pub fn run(args: Arguments, members: &[Member]) -> Verdict {
         case: args.dir,
     };
     let cx = Context::new(&args.name, paths, args.patterns);
-    let done = host::reported(&cx);
+    let done = cx.reported();
     let stopped = read(&cx.dir().join(STOPPED));
     let stopped: BTreeSet<&str> = stopped.lines().collect();
     for member in members {
@@ -75,7 +75,7 @@ fn run_member(
         if stopped.contains(first.as_str()) {
             judged.again = "before that: the machine stopped".into();
         }
-        if cx.selects(name) && !done.contains(name) {
+        if cx.concerns(name) && !done.contains(name) {
             cx.append(&Finished {
                 seconds,
                 ..finished(name, judged)
@@ -112,11 +112,7 @@ fn context_of(cx: &Context, name: &str) -> Result<Context, Failure> {
     let dir = Path::new(OUTPUT).join(name.replace('/', "-"));
     fs::create_dir_all(&dir)?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;
-    let paths = Paths {
-        case: dir,
-        ..cx.paths.clone()
-    };
-    Ok(Context::new(name, paths, Default::default()))
+    Ok(cx.part(name, dir))
 }
 
 fn panic_if_told(cx: &Context, name: &str) -> Verdict {

@@ -1,6 +1,6 @@
 //! What runs on the host: boots a machine until all selected members have a verdict.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use super::boot::{Boot, End};
 use super::guest::{PANIC, RUNNING, STOPPED};
 use super::{Machine, Member};
-use crate::context::{Context, VERDICTS};
+use crate::context::Context;
 use crate::process::read;
-use crate::verdict::{Failure, Finished, Verdict};
+use crate::verdict::{Failure, Verdict};
 
 /// How many machines a case may need: Soft-RoCE can panic.
 const BOOTS: u32 = 8;
@@ -113,17 +113,8 @@ fn hangs(
     now.1.elapsed() > limit
 }
 
-/// The names that have a verdict.
-pub fn reported(cx: &Context) -> BTreeSet<String> {
-    let text = read(&cx.dir().join(VERDICTS));
-    let finished = text
-        .lines()
-        .filter_map(|line| serde_json::from_str::<Finished>(line).ok());
-    finished.map(|finished| finished.name).collect()
-}
-
 fn is_done(cx: &Context, members: &[Member]) -> bool {
-    let reported = reported(cx);
+    let reported = cx.reported();
     let mut selected = members.iter().flat_map(|member| member.selected(cx));
     selected.all(|name| reported.contains(name))
 }

@@ -102,7 +102,7 @@ impl Member {
     }
 
     fn selected<'a>(&'a self, cx: &'a Context) -> impl Iterator<Item = &'a String> {
-        self.names.iter().filter(|name| cx.selects(name))
+        self.names.iter().filter(|name| cx.concerns(name))
     }
 }
 

@@ -12,6 +12,9 @@ use crate::context::{Context, Library};
 use crate::process::{Ended, Exit, read};
 use crate::verdict::{Failure, Finished, Outcome, Verdict, ensure};
 
+/// The time limit of a run of the runner.
+const LIMIT: Duration = Duration::from_secs(900);
+
 /// With this variable, the runner has the cases of `fixtures`.
 const FIXTURES: &str = "COMPAT_TESTS_FIXTURES";
 
@@ -86,12 +89,21 @@ const EXPECTED: [(&str, Outcome); 14] = [
 ];
 
 /// A run of the runner in this case's directory.
-struct Inner {
-    ended: Ended,
-    outcomes: BTreeMap<String, Outcome>,
+pub struct Inner {
+    pub ended: Ended,
+    pub finished: Vec<Finished>,
 }
 
-fn run(
+impl Inner {
+    fn outcomes(&self) -> BTreeMap<&str, Outcome> {
+        let cases = self.finished.iter();
+        cases
+            .map(|case| (case.name.as_str(), case.outcome))
+            .collect()
+    }
+}
+
+pub fn run(
     cx: &Context,
     library: &Path,
     env: &[(&str, &str)],
@@ -107,14 +119,10 @@ fn run(
     for (name, value) in env {
         program = program.env(*name, value);
     }
-    let ended = program.limit(Duration::from_secs(100)).run()?;
+    let ended = program.limit(LIMIT).run()?;
     let report = read(&target.join("compat/last/report.json"));
-    let cases: Vec<Finished> = serde_json::from_str(&report).unwrap_or_default();
-    let outcomes = cases
-        .into_iter()
-        .map(|case| (case.name, case.outcome))
-        .collect();
-    Ok(Inner { ended, outcomes })
+    let finished = serde_json::from_str(&report).unwrap_or_default();
+    Ok(Inner { ended, finished })
 }
 
 fn outcomes(cx: &Context) -> Verdict {
@@ -126,12 +134,7 @@ fn outcomes(cx: &Context) -> Verdict {
             .collect()
     };
     let expected = lines(&mut EXPECTED.into_iter());
-    let got = lines(
-        &mut inner
-            .outcomes
-            .iter()
-            .map(|(name, outcome)| (name.as_str(), *outcome)),
-    );
+    let got = lines(&mut inner.outcomes().into_iter());
     compare::same(("expected", &expected), ("the report", &got))?;
     ensure(
         inner.ended.exit == Exit::Code(1),
@@ -167,8 +170,9 @@ fn must_fail(cx: &Context, library: &[u8], cases: &[&str]) -> Verdict {
         inner.ended.exit == Exit::Code(1),
         format!("the exit code is {}", inner.ended.exit),
     )?;
+    let outcomes = inner.outcomes();
     for case in cases {
-        let outcome = inner.outcomes.get(*case);
+        let outcome = outcomes.get(*case);
         ensure(
             outcome == Some(&Outcome::Failed),
             format!("{case}: {outcome:?}"),

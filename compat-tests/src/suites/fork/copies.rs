@@ -3,15 +3,15 @@
 use super::*;
 
 pub fn checks() -> Vec<Check> {
-    let mut list = copying();
+    let mut list = copying(FAKE);
     list.extend(not_copying("does-not-copy", Some("0")));
     list.extend(not_copying("does-not-report", None));
     list
 }
 
 /// The program on a kernel whose netlink reports this.
-fn on(copies: Option<&str>, name: impl Into<String>, argv: &[&str]) -> Scene {
-    let scene = both(name, argv).env("FAKE_NL", "ok");
+fn on(kernel: Kernel, copies: Option<&str>, name: impl Into<String>, argv: &[&str]) -> Scene {
+    let scene = both(kernel, name, argv).env("FAKE_NL", "ok");
     match copies {
         Some(value) => scene.env("FAKE_NL_COF", value),
         None => scene,
@@ -23,8 +23,8 @@ fn saying(scene: Scene) -> Scene {
     scene.mask(str::to_string)
 }
 
-fn copying() -> Vec<Check> {
-    let on = |name: &str, argv: &[&str]| on(Some("1"), name, argv);
+pub fn copying(kernel: Kernel) -> Vec<Check> {
+    let on = |name: &str, argv: &[&str]| on(kernel, Some("1"), name, argv);
     let overlaps = ["forktest", "overlaps"];
     let with = |variable: &str| saying(on("", &overlaps)).env(variable, "kernel");
     let too_late = saying(on("", &["forktest", "too-late"])).env("IBV_FORK_SAFE", "kernel");
@@ -42,10 +42,20 @@ fn copying() -> Vec<Check> {
     ]
 }
 
-fn not_copying(kernel: &str, copies: Option<&'static str>) -> Vec<Check> {
-    let named = |what: &str| format!("{kernel}-{what}");
-    let init = saying(on(copies, named("initialized"), &["forktest", "init"]));
-    let hidden = on(copies, named("pages-are-hidden"), &["forktest", "overlaps"]);
+fn not_copying(which: &str, copies: Option<&'static str>) -> Vec<Check> {
+    let named = |what: &str| format!("{which}-{what}");
+    let init = saying(on(
+        FAKE,
+        copies,
+        named("initialized"),
+        &["forktest", "init"],
+    ));
+    let hidden = on(
+        FAKE,
+        copies,
+        named("pages-are-hidden"),
+        &["forktest", "overlaps"],
+    );
     let parts = vec!["", "log"];
     let regions = Check::with_parts(named("no-more-regions"), parts, move |cx| {
         no_more_regions(cx, copies)
@@ -56,7 +66,7 @@ fn not_copying(kernel: &str, copies: Option<&'static str>) -> Vec<Check> {
 
 fn no_more_regions(cx: &Context, copies: Option<&str>) -> Result<Vec<Verdict>, Failure> {
     enough_memory()?;
-    let scene = on(copies, "", &["forktest", "many"])
+    let scene = on(FAKE, copies, "", &["forktest", "many"])
         .env("VERBS_LOG_LEVEL", "2")
         .env("VERBS_LOG_FILE", LOG);
     let pattern = "^libibverbs: 4096 bytes .* this process has [0-9]+, and vm.max_map_count is [0-9]+; raise it";

@@ -37,12 +37,12 @@ fn number() -> u32 {
     read(NUMBER.as_ref()).trim().parse().unwrap_or(0)
 }
 
-pub fn checks() -> Vec<Check> {
-    let without = both("", &["forkhuge", "two"]);
+pub fn checks(kernel: Kernel) -> Vec<Check> {
+    let without = both(kernel, "", &["forkhuge", "two"]);
     let file = "huge-pages-without-RDMAV_HUGEPAGES_SAFE";
     let mut list = vec![reserving("without-RDMAV_HUGEPAGES_SAFE", file, without)];
     for scene in ["parts", "two", "advised"] {
-        list.push(safe(scene, &["forkhuge", scene]));
+        list.push(safe(kernel, scene, &["forkhuge", scene]));
     }
     for (scene, file) in [
         ("into", "huge-pages-into"),
@@ -50,29 +50,33 @@ pub fn checks() -> Vec<Check> {
         ("remapped", "huge-pages-remapped"),
         ("unmapped", "huge-pages-unmapped"),
     ] {
-        let scene_of = with_variable(scene, &["forkhuge", scene]);
+        let scene_of = with_variable(kernel, scene, &["forkhuge", scene]);
         list.push(reserving(scene, file, scene_of));
     }
     for seed in ["5", "6"] {
         let name = format!("model-seed-{seed}");
-        list.push(safe(&name, &["forkmodel", seed, STEPS, "huge"]));
+        list.push(safe(
+            kernel,
+            &name,
+            &["forkmodel", seed, kernel.steps, "huge"],
+        ));
     }
-    let across = ["forkmodel", "7", STEPS, "huge", "across", "holes"];
+    let across = ["forkmodel", "7", kernel.steps, "huge", "across", "holes"];
     list.push(reserving(
         "model-with-ranges-across",
         "model-with-huge-pages-and-ranges-across",
-        with_variable("", &across),
+        with_variable(kernel, "", &across),
     ));
     list
 }
 
 /// Any value will do.
-fn with_variable(name: &str, argv: &[&str]) -> Scene {
-    both(name, argv).env("RDMAV_HUGEPAGES_SAFE", "0")
+fn with_variable(kernel: Kernel, name: &str, argv: &[&str]) -> Scene {
+    both(kernel, name, argv).env("RDMAV_HUGEPAGES_SAFE", "0")
 }
 
-fn safe(name: &str, argv: &[&str]) -> Check {
-    let scene = with_variable(name, argv);
+fn safe(kernel: Kernel, name: &str, argv: &[&str]) -> Check {
+    let scene = with_variable(kernel, name, argv);
     Check::new(name, move |cx| {
         let _reserved = Reserved::new()?;
         scene.compared(cx)

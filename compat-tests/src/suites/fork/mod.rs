@@ -21,17 +21,46 @@ use crate::verdict::{Failure, Verdict, ensure};
 mod copies;
 mod huge;
 mod verbs;
+mod vm;
+
+pub use vm::members;
 
 const LOG: &str = "/tmp/verbs.log";
-/// Random steps of the model, and rounds of the threads.
-const STEPS: &str = "2000";
-const ROUNDS: &str = "100";
+const PROGRAMS: [&str; 5] = [
+    "forktest",
+    "forkhuge",
+    "forkmodel",
+    "forkverbs",
+    "forkunload",
+];
+
+/// The kernel on which the programs run, and how much they do there.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel {
+    real: bool,
+    /// Random steps of the model.
+    steps: &'static str,
+    /// Of the threads.
+    rounds: &'static str,
+}
+
+const FAKE: Kernel = Kernel {
+    real: false,
+    steps: "2000",
+    rounds: "100",
+};
+/// The virtual machine is slower.
+const REAL: Kernel = Kernel {
+    real: true,
+    steps: "200",
+    rounds: "10",
+};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        group("ranges", ranges()),
-        group("lazy", lazy()),
-        group("huge-pages", huge::checks()).token("huge pages"),
+        group("ranges", ranges(FAKE)),
+        group("lazy", lazy(FAKE)),
+        group("huge-pages", huge::checks(FAKE)).token("huge pages"),
         group("kernel", copies::checks()),
         group("verbs", verbs::checks()),
     ]
@@ -41,21 +70,16 @@ fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(&format!("fork/{name}"), list)
         .place(Place::Namespace)
         .tier(Tier::Test)
-        .programs(&[
-            SHIM,
-            "forktest",
-            "forkhuge",
-            "forkmodel",
-            "forkverbs",
-            "forkunload",
-        ])
+        .programs(&[SHIM])
+        .programs(&PROGRAMS)
         .limit(900)
         .estimate(30)
 }
 
 /// Both libraries must print the same, and the program must end with 0.
-fn both(name: impl Into<String>, argv: &[&str]) -> Scene {
+fn both(kernel: Kernel, name: impl Into<String>, argv: &[&str]) -> Scene {
     Scene::new(name, argv.iter().copied())
+        .real_kernel(kernel.real)
         .limit(120)
         .exit(0)
         .mask(without_initialized)
@@ -85,43 +109,58 @@ fn as_expected(cx: &Context, file: &str, scene: &Scene) -> Verdict {
 
 /// Passes if a line of the library's log matches, which is removed then.
 fn log_says(pattern: &str) -> Verdict {
-    let log = read(Path::new(LOG));
-    let _ = fs::remove_file(LOG);
+    log_says_in(LOG, pattern)
+}
+
+fn log_says_in(file: &str, pattern: &str) -> Verdict {
+    let log = read(Path::new(file));
+    let _ = fs::remove_file(file);
     let pattern = Regex::new(pattern).map_err(|e| e.to_string())?;
     let found = log.lines().any(|line| pattern.is_match(line));
     ensure(found, format!("no line of the log matches {pattern:?}")).map_err(|f| f.with(log))
 }
 
-fn ranges() -> Vec<Check> {
+fn ranges(kernel: Kernel) -> Vec<Check> {
     let scenes = "overlaps untracked bytes never-protected unmapped-later too-late too-late-by-release twice \
         stack";
     let mut list: Vec<Check> = scenes
         .split_whitespace()
-        .map(|scene| both(scene, &["forktest", scene]).check())
+        .map(|scene| both(kernel, scene, &["forktest", scene]).check())
         .collect();
     list.push(
-        both("overlaps-RDMAV_HUGEPAGES_SAFE", &["forktest", "overlaps"])
-            .env("RDMAV_HUGEPAGES_SAFE", "1")
-            .check(),
+        both(
+            kernel,
+            "overlaps-RDMAV_HUGEPAGES_SAFE",
+            &["forktest", "overlaps"],
+        )
+        .env("RDMAV_HUGEPAGES_SAFE", "1")
+        .check(),
     );
     list.push(expected(
         "failure",
         "failure",
-        both("", &["forktest", "failure"]),
+        both(kernel, "", &["forktest", "failure"]),
     ));
-    let threads = both("", &["forktest", "threads", ROUNDS]);
+    let threads = both(kernel, "", &["forktest", "threads", kernel.rounds]);
     list.push(expected("threads", "threads", threads));
     for seed in ["1", "2", "3"] {
-        list.push(both(format!("model-seed-{seed}"), &["forkmodel", seed, STEPS]).check());
+        list.push(
+            both(
+                kernel,
+                format!("model-seed-{seed}"),
+                &["forkmodel", seed, kernel.steps],
+            )
+            .check(),
+        );
     }
-    let holes = both("", &["forkmodel", "4", STEPS, "holes"]);
+    let holes = both(kernel, "", &["forkmodel", "4", kernel.steps, "holes"]);
     list.push(expected("model-with-holes", "model-with-holes", holes));
     list
 }
 
 /// IBV_FORK_SAFE=lazy: pages are returned to children only at the next fork.
-fn lazy() -> Vec<Check> {
-    let lazy = |name: &str, argv: &[&str]| both(name, argv).env("IBV_FORK_SAFE", "lazy");
+fn lazy(kernel: Kernel) -> Vec<Check> {
+    let lazy = |name: &str, argv: &[&str]| both(kernel, name, argv).env("IBV_FORK_SAFE", "lazy");
     let after_fork = |name: &str, argv: &[&str]| lazy(name, argv).env("FORK_FIRST", "1");
     let mut list = vec![expected(
         "pages-are-hidden",
@@ -141,9 +180,9 @@ fn lazy() -> Vec<Check> {
     list.push(expected("failure", "failure", failure));
     for seed in ["1", "2", "3"] {
         let name = format!("model-seed-{seed}");
-        list.push(after_fork(&name, &["forkmodel", seed, STEPS]).check());
+        list.push(after_fork(&name, &["forkmodel", seed, kernel.steps]).check());
     }
-    let threads = after_fork("", &["forktest", "threads", ROUNDS]);
+    let threads = after_fork("", &["forktest", "threads", kernel.rounds]);
     list.push(expected("threads", "threads", threads));
     list.push(lazy("unloaded", &["forkunload"]).check());
     list

@@ -45,7 +45,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 fn on(name: impl Into<String>, argv: &[&str]) -> Scene {
-    both(name, argv)
+    both(FAKE, name, argv)
         .tree(Tree::all_known())
         .env("FAKE_NL", "ok")
 }

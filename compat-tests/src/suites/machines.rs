@@ -1,0 +1,50 @@
+//! The virtual machines, and which suites have members in each. Two run side by side, so they take about the same
+//! time.
+
+use super::{fork, neigh, other_projects, threads, vm};
+use crate::case::{Case, Tier};
+use crate::machine::{Machine, case};
+
+/// Programs of the distribution.
+const PROGRAMS: Machine = Machine {
+    name: "machine/programs",
+    tier: Tier::Test,
+    rdma: true,
+    estimate: 500,
+};
+
+/// What calls the library itself.
+const LIBRARY: Machine = Machine {
+    name: "machine/library",
+    tier: Tier::Test,
+    rdma: true,
+    estimate: 400,
+};
+
+/// Programs of other projects.
+const SUITES: Machine = Machine {
+    name: "machine/suites",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 1500,
+};
+
+/// Their tests in Python.
+const PYVERBS: Machine = Machine {
+    name: "machine/pyverbs",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 1200,
+};
+
+pub fn cases() -> Result<Vec<Case>, String> {
+    let mut library = fork::members();
+    library.extend(threads::members());
+    library.extend(neigh::members());
+    Ok(vec![
+        case(PROGRAMS, vm::members()?),
+        case(LIBRARY, library),
+        case(SUITES, other_projects::members()?),
+        case(PYVERBS, other_projects::pyverbs()),
+    ])
+}

@@ -1,0 +1,167 @@
+//! Other projects' tests and programs on Soft-RoCE, in the virtual machine: pyverbs, and the rows of the world
+//! `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on both libraries.
+
+use std::collections::BTreeSet;
+
+use crate::case_file::Row;
+use crate::compare;
+use crate::context::{Context, Library};
+use crate::machine::{Judged, Member};
+use crate::pattern;
+use crate::rows;
+use crate::verdict::{Failure, Verdict};
+
+mod masks;
+mod pyverbs;
+mod row;
+
+pub use pyverbs::members as pyverbs;
+use row::Outcome;
+
+/// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until they end as
+/// expected.
+const FLAKY: [(&str, &str); 6] = [
+    (
+        "pyverbs/test_cq.CQTest.test_resize_cq",
+        "It shrinks a queue right after posting sends, and expects more completions on it than fit: they may not be \
+            there yet.",
+    ),
+    (
+        "rdmacm/rping*",
+        "When the main thread closes its event channel, the other's exit(-1) may come before the main one's exit(0).",
+    ),
+    (
+        "rdmacm/mckey",
+        "The sender leaves without waiting for its sends: none or a few of its messages may have gone out.",
+    ),
+    ("rdmacm/mckey-o", "As mckey."),
+    (
+        "rdmacm/rstream-async",
+        "The client ended with EBUSY on the C library once.",
+    ),
+    (
+        "perftest/send_lat-RC-e",
+        "Its completion queue is too small for events: the kernel's log says \"rxe_cq_post: queue full\", then \
+            nobody wakes up (6 of 20 runs on the C library).",
+    ),
+];
+const TRIES: u32 = 6;
+
+/// How many times the test may run.
+fn tries(name: &str) -> u32 {
+    let varies = FLAKY.iter().any(|(flaky, _)| pattern::matches(flaky, name));
+    if varies { TRIES } else { 1 }
+}
+
+/// The programs.
+pub fn members() -> Result<Vec<Member>, String> {
+    let rows = rows::of_world("suites")?.into_iter().enumerate();
+    let member = |(number, (group, row)): (usize, (String, Row))| {
+        let name = format!("{group}/{}", row.name);
+        Member::new(format!("suites/{name}"), move |cx| {
+            judge(cx, &name, &row, number as u16)
+        })
+        .limit(1800)
+    };
+    Ok(rows.map(member).collect())
+}
+
+fn judge(cx: &Context, name: &str, row: &Row, number: u16) -> Judged {
+    let mut again = Vec::new();
+    let verdict = compare_libraries(cx, name, row, number, &mut again);
+    Judged {
+        verdict,
+        again: again.join("; "),
+    }
+}
+
+fn compare_libraries(
+    cx: &Context,
+    name: &str,
+    row: &Row,
+    number: u16,
+    again: &mut Vec<String>,
+) -> Verdict {
+    let mut runs = Vec::new();
+    let mut found = Vec::new();
+    for library in Library::BOTH {
+        let mut run = row::run(cx, row, library, number)?;
+        for _ in 1..tries(name) {
+            if run.exit == row.exit {
+                break;
+            }
+            again.push(format!("{}: ended with {}", library.name(), run.exit));
+            run = row::run(cx, row, library, number)?;
+        }
+        if run.exit != row.exit {
+            let why = format!(
+                "{}: ended with {}, not {}",
+                library.name(),
+                run.exit,
+                row.exit
+            );
+            found.push(Failure::new(why).with(run.text()));
+        }
+        found.extend(wrong_libraries(cx, library, &run));
+        runs.push(run);
+    }
+    let [c, ours] = runs.as_slice() else {
+        return Err("there are two libraries".into());
+    };
+    let (theirs, mine) = (masks::streams(name, c), masks::streams(name, ours));
+    for (stream, text) in &theirs {
+        let other = mine.get(stream).map_or("", String::as_str);
+        let (c, ours) = (format!("c: {stream}"), format!("ours: {stream}"));
+        found.extend(compare::same((&c, text), (&ours, other)).err());
+    }
+    let mut found = found.into_iter();
+    let Some(first) = found.next() else {
+        return Ok(());
+    };
+    Err(found.fold(first, |all, next| all.with(&next.why).with(next.details)))
+}
+
+/// The programs that did not load exactly the expected library.
+fn wrong_libraries(cx: &Context, library: Library, run: &Outcome) -> Vec<Failure> {
+    let ours = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let right = |files: &BTreeSet<String>| {
+        files.len() == 1
+            && files.iter().all(|file| match library {
+                Library::C => !file.starts_with("/run/"),
+                Library::Ours => *file == ours,
+            })
+    };
+    let wrong = run.libraries.iter().filter(|(_, files)| !right(files));
+    wrong
+        .map(|(role, files)| {
+            let name = library.name();
+            Failure::new(format!(
+                "{name}: {role} ran on the wrong library: {files:?}"
+            ))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flaky_test_exists() {
+        let rows = rows::of_world("suites").unwrap();
+        let names: Vec<String> = rows
+            .iter()
+            .map(|(group, row)| format!("{group}/{}", row.name))
+            .collect();
+        for (flaky, _) in FLAKY
+            .iter()
+            .filter(|(flaky, _)| !flaky.starts_with("pyverbs/"))
+        {
+            assert!(
+                names.iter().any(|name| pattern::matches(flaky, name)),
+                "{flaky}"
+            );
+        }
+        assert_eq!((tries("rdmacm/rping-6"), tries("rdmacm/ucmatose")), (6, 1));
+    }
+}
