@@ -33,6 +33,7 @@ fn member(number: u16, group: &str, row: Row) -> Member {
     Member::new(format!("vm/{group}/{}", row.name), move |cx| {
         judge(cx, &row, number)
     })
+    .limit(3600)
     .programs(&["compat10", "suid-c", "suid-ours"])
 }
 

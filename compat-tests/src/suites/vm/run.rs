@@ -17,8 +17,8 @@ use crate::process::{Exit, Program, Running, read, signal, wait_until};
 use crate::verdict::Failure;
 use crate::world::Host;
 
-/// The time limit of each program.
-const LIMIT: Duration = Duration::from_secs(60);
+/// The time limit of each program: valgrind under emulation, on a busy host.
+const LIMIT: Duration = Duration::from_secs(180);
 const SERVER_READY: Duration = Duration::from_secs(15);
 const EVENT: Duration = Duration::from_secs(5);
 
