@@ -65,7 +65,6 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(devices::cases());
     cases.extend(without::cases());
     cases.extend(wrapper::cases());
-    cases.extend(vm::cases()?);
     cases.extend(machines::cases()?);
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
