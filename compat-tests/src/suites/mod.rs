@@ -26,6 +26,7 @@ pub mod other_projects;
 pub mod provider_abis;
 pub mod providers;
 pub mod pyverbs;
+pub mod rdmacm;
 pub mod selftest;
 pub mod selftest_vm;
 pub mod symbols;
@@ -58,6 +59,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(faults::cases());
     cases.extend(interop::cases()?);
     cases.extend(pyverbs::cases());
+    cases.extend(rdmacm::cases());
     cases.extend(verbs::cases());
     cases.extend(selftest::cases());
     cases.extend(selftest_vm::cases());

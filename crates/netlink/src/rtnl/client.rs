@@ -103,6 +103,18 @@ impl RtnlClient {
         }
     }
 
+    /// Whether the kernel is asking for the link-layer address of a neighbour, or has asked without a reply.
+    /// False if it has no entry for the neighbour, and on kernels before 5.0.
+    pub fn is_unresolved(&mut self, ip: IpAddr, interface: u32) -> bool {
+        let parse = |payload: &[u8]| Some(neighbour::is_unresolved(payload, ip, interface));
+        let reply = self.request(
+            &mut neighbour::get(ip, interface),
+            libc::RTM_NEWNEIGH,
+            parse,
+        );
+        reply.is_ok_and(|reply| reply.parsed.contains(&true))
+    }
+
     /// [`RtnlClient::neighbour`], by a dump of the neighbour table.
     pub fn neighbour_by_dump(&mut self, ip: IpAddr, interface: u32) -> Option<LinkAddress> {
         let parse = |payload: &[u8]| neighbour::parse_address_of(payload, ip, interface);

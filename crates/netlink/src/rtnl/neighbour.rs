@@ -52,6 +52,16 @@ pub fn parse_address_of(payload: &[u8], ip: IpAddr, interface: u32) -> Option<Li
         .address
 }
 
+/// Whether the payload of an RTM_NEWNEIGH message is about this neighbour, and nobody has told the kernel its
+/// address: it is asking, or has asked without a reply.
+pub fn is_unresolved(payload: &[u8], ip: IpAddr, interface: u32) -> bool {
+    let state = payload
+        .get(8..10)
+        .map_or(0, |state| u16::from_ne_bytes([state[0], state[1]]));
+    let found = parse(payload).is_some_and(|found| found.ip == ip && found.interface == interface);
+    found && state & (libc::NUD_INCOMPLETE | libc::NUD_FAILED) != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +91,13 @@ mod tests {
         assert_eq!(parse_address_of(&known, there, 8), None);
         assert_eq!(parse_address_of(&known, testing::ip("10.0.0.3"), 9), None);
         let unknown = payload(&fixed, std::slice::from_ref(&dst));
+        assert!(!is_unresolved(&unknown, there, 9));
+        for state in [libc::NUD_INCOMPLETE, libc::NUD_FAILED] {
+            let mut fixed = fixed;
+            fixed[8] = state as u8;
+            let entry = payload(&fixed, std::slice::from_ref(&dst));
+            assert!(is_unresolved(&entry, there, 9) && !is_unresolved(&entry, there, 8));
+        }
         assert_eq!(parse_address_of(&unknown, there, 9), None);
         assert_eq!(parse_address_of(&payload(&fixed, &[mac]), there, 9), None);
         let long = attribute(libc::NDA_LLADDR, &[1; 33]);

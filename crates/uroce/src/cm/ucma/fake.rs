@@ -24,6 +24,8 @@ pub struct Fake {
     pub ip: IpAddr,
     pub ports: Ports,
     pub readable: HashMap<FileId, bool>,
+    /// Nobody replies to ARP.
+    pub is_alone: bool,
     random: u32,
 }
 
@@ -63,6 +65,10 @@ impl Host for Fake {
             _ if to.is_ipv4() == self.ip.is_ipv4() => Ok(self.ip),
             _ => Err(Errno(libc::ENETUNREACH)),
         }
+    }
+
+    fn awaits_neighbour(&mut self, _: u32, _: IpAddr, to: SocketAddr) -> bool {
+        self.is_alone && to.ip() != self.ip
     }
 
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Reserved, Errno> {
@@ -121,6 +127,7 @@ impl Process {
             ip,
             ports: Rc::clone(ports),
             readable: HashMap::new(),
+            is_alone: false,
             random: prefix,
         };
         let mut manager = Manager::new(host, Agent::new(prefix, 0));

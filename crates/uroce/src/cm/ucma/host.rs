@@ -68,6 +68,10 @@ pub trait Host {
     /// address, if it is given.
     fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno>;
 
+    /// Whether packets that leave through an interface from one address to another wait for the
+    /// link-layer address of the next hop. Makes the kernel ask for it.
+    fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, to: SocketAddr) -> bool;
+
     /// Reserves a port number at these addresses of this host, or at none. EADDRINUSE if another process
     /// has it at one of them.
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation, Errno>;

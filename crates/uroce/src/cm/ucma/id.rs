@@ -36,6 +36,8 @@ const RATE: u8 = 3;
 pub enum State {
     Idle,
     Bound,
+    /// The next hop is not known yet.
+    AddressQuery,
     AddressResolved,
     RouteResolved,
     /// Connected, connecting, or asked for a connection.

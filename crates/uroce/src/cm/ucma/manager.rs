@@ -10,6 +10,7 @@ use super::events::{EventType, Notice};
 use super::host::{DeviceInfo, FileId, Host, Port};
 use super::id::{Id, State};
 use super::input::{Command, Input, Reply};
+use super::neighbour::Query;
 use super::table::Table;
 use crate::cm::agent::{Agent, Outgoing};
 use crate::engine::Time;
@@ -82,6 +83,8 @@ pub struct Manager<H: Host> {
     pub(super) agent: Agent,
     pub(super) ids: Table<Id<H::Reservation>>,
     pub(super) multicasts: Table<Multicast>,
+    /// The ids that wait for neighbours.
+    pub(super) queries: Vec<Query>,
     files: FxHashMap<FileId, VecDeque<Pending>>,
     /// The ids that have each port.
     pub(super) ports: FxHashMap<Port, Vec<u32>>,
@@ -95,6 +98,7 @@ impl<H: Host> Manager<H> {
             agent,
             ids: Table::default(),
             multicasts: Table::default(),
+            queries: Vec::new(),
             files: FxHashMap::default(),
             ports: FxHashMap::default(),
         }
@@ -137,7 +141,11 @@ impl<H: Host> Manager<H> {
 
     /// When [`Manager::handle_timeouts`] is due.
     pub fn deadline(&self) -> Option<Time> {
-        self.agent.deadline()
+        self.agent
+            .deadline()
+            .into_iter()
+            .chain(self.next_query())
+            .min()
     }
 
     /// Executes a command. EAGAIN if there is no event to get. Other errors are the kernel's.
@@ -159,8 +167,8 @@ impl<H: Host> Manager<H> {
             }
             Command::BindIp => self.bind_ip(file, input),
             Command::Bind => self.bind_command(file, input),
-            Command::ResolveIp => self.resolve_ip(file, input),
-            Command::ResolveAddr => self.resolve_command(file, input),
+            Command::ResolveIp => self.resolve_ip(file, input, now),
+            Command::ResolveAddr => self.resolve_command(file, input, now),
             Command::ResolveRoute => {
                 let id = self.find_bound(file, input.u32(0))?;
                 self.resolve_route(id)
@@ -257,6 +265,7 @@ impl<H: Host> Manager<H> {
             self.agent.destroy(connection, now);
         }
         self.release_port(number, id.port);
+        self.queries.retain(|query| query.number != number);
         for multicast in &id.multicasts {
             self.multicasts.remove(*multicast);
         }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
 //! | `manager.rs`, `id.rs`, `table.rs` | ids, memberships and events of a process (pure, around a host) |
-//! | `bind.rs`, `resolve.rs`, `connect.rs` | the commands that make a connection |
+//! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
@@ -35,6 +35,7 @@ mod manager;
 mod messages;
 mod multicast;
 mod names;
+mod neighbour;
 mod options;
 mod peer;
 mod process;

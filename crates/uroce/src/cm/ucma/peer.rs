@@ -47,6 +47,7 @@ impl<H: Host> Manager<H> {
 
     /// Runs what is due.
     pub fn handle_timeouts(&mut self, now: Time) {
+        self.check_neighbours(now);
         while let Some(received) = self.agent.handle_timeout(now) {
             if let Received::Event { owner, event } = received {
                 self.on_event(owner, event);

@@ -78,8 +78,8 @@ pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     messages: VecDeque::new(),
     epoll: None,
 });
-/// Held while the thread sends; taken before [`STATE`] is released. Who has seen what a message did to the state
-/// waits here until the answer is sent: a program may end as soon as it knows of an event.
+/// Held while the thread sends; taken before [`STATE`] is released. Who has seen what a message did to the
+/// state waits here until the answer is sent: a program may end as soon as it knows of an event.
 pub(super) static SENDING: Mutex<()> = Mutex::new(());
 /// The devices of the library's list.
 pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());

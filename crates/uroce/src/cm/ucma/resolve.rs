@@ -1,6 +1,7 @@
 //! Resolving addresses and routes.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
+use std::time::Duration;
 
 use ibverbs_abi::Errno;
 
@@ -11,13 +12,15 @@ use super::host::{DeviceInfo, FileId, Host};
 use super::id::{State, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
+use super::neighbour::{Link, Query, Resolved};
 use crate::cm::agent::Route;
-use crate::engine::Gid;
+use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
 
 /// Where packets to an address leave.
 struct Source {
     device: usize,
+    ifindex: u32,
     /// The address that the program sees.
     ip: IpAddr,
     sgid: Gid,
@@ -25,7 +28,12 @@ struct Source {
 }
 
 impl<H: Host> Manager<H> {
-    pub(super) fn resolve_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn resolve_ip(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        now: Time,
+    ) -> Result<(), Errno> {
         let is_given = input.u16(0) != 0;
         let src = Address::parse(input.from(0));
         let dst = Address::parse(input.from(28)).filter(|dst| dst.ip().is_some());
@@ -34,10 +42,15 @@ impl<H: Host> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.find(file, input.u32(56))?;
-        self.resolve_address(number, src, dst)
+        self.resolve_address(number, src, dst, milliseconds(input.u32(60)), now)
     }
 
-    pub(super) fn resolve_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+    pub(super) fn resolve_command(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+        now: Time,
+    ) -> Result<(), Errno> {
         let (src_len, dst_len) = (usize::from(input.u16(8)), usize::from(input.u16(10)));
         let src = Address::parse(input.from(16)).filter(|_| src_len != 0);
         let dst = Address::parse(input.from(16 + 128)).ok_or(EINVAL)?;
@@ -45,7 +58,7 @@ impl<H: Host> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.find(file, input.u32(0))?;
-        self.resolve_address(number, src, dst)
+        self.resolve_address(number, src, dst, milliseconds(input.u32(4)), now)
     }
 
     fn resolve_address(
@@ -53,6 +66,8 @@ impl<H: Host> Manager<H> {
         number: u32,
         src: Option<Address>,
         dst: Address,
+        timeout: Duration,
+        now: Time,
     ) -> Result<(), Errno> {
         if self.id(number)?.state == State::Idle {
             let src = src.unwrap_or_else(|| wildcard_like(&dst));
@@ -84,17 +99,29 @@ impl<H: Host> Manager<H> {
             },
         };
         let flow_label = u32::from(port).wrapping_mul(31) + u32::from(to.port());
-        id.device = Some(source.device);
-        id.src = Some(Address::Ip(from));
-        id.dst = Some(dst);
-        id.route = Some(Route {
-            sgid: source.sgid,
-            dgid: source.dgid,
-            traffic_class: tos,
-            flow_label: flow_label & 0xf_ffff,
-        });
-        id.state = State::AddressResolved;
-        self.report(number, Notice::plain(EventType::AddrResolved));
+        let resolved = Resolved {
+            device: source.device,
+            src: Address::Ip(from),
+            dst,
+            route: Route {
+                sgid: source.sgid,
+                dgid: source.dgid,
+                traffic_class: tos,
+                flow_label: flow_label & 0xf_ffff,
+            },
+        };
+        let link = Link {
+            ifindex: source.ifindex,
+            from: source.ip,
+            to,
+        };
+        if self.host.awaits_neighbour(link.ifindex, link.from, link.to) {
+            self.id(number)?.state = State::AddressQuery;
+            self.queries
+                .push(Query::new(number, resolved, link, timeout, now));
+        } else {
+            self.address_resolved(number, resolved);
+        }
         Ok(())
     }
 
@@ -113,8 +140,9 @@ impl<H: Host> Manager<H> {
     ) -> Result<Source, Errno> {
         let devices = self.host.devices();
         let dgid = gid_of(to.ip());
-        let source = |device, ip| Source {
+        let source = |device: usize, ip| Source {
             device,
+            ifindex: devices.get(device).map_or(0, |device| device.ifindex),
             ip,
             sgid: gid_of(ip),
             dgid,
@@ -161,6 +189,10 @@ impl<H: Host> Manager<H> {
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }
+}
+
+fn milliseconds(count: u32) -> Duration {
+    Duration::from_millis(count.into())
 }
 
 /// The wildcard address of the same family; on the same interface, if that is given.
@@ -218,6 +250,7 @@ fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Source> {
     };
     Some(Source {
         device,
+        ifindex: devices.get(device)?.ifindex,
         ip,
         sgid: gid,
         dgid: gid,

@@ -22,6 +22,8 @@ use crate::transport;
 use crate::wire::PORT;
 
 const CAP_NET_BIND_SERVICE: u32 = 10;
+/// The discard service (RFC 863).
+const DISCARD: u16 = 9;
 /// The kernel's default range of ephemeral ports.
 const EPHEMERAL_PORTS: (u16, u16) = (32768, 60999);
 
@@ -277,6 +279,26 @@ impl Host for System {
         to.set_port(PORT);
         socket.connect(to).map_err(errno)?;
         Ok(socket.local_addr().map_err(errno)?.ip())
+    }
+
+    fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, mut to: SocketAddr) -> bool {
+        let Ok(mut rtnl) = transport::open_rtnl() else {
+            return false;
+        };
+        let hop = match rtnl.route(to.ip(), ifindex) {
+            Ok(route) if route.kind == libc::RTN_UNICAST => route.gateway.unwrap_or(to.ip()),
+            _ => return false,
+        };
+        if rtnl.neighbour(hop, ifindex).is_some() {
+            return false;
+        }
+        // A packet makes the kernel ask.
+        to.set_port(DISCARD);
+        if let Ok(socket) = UdpSocket::bind((from, 0)) {
+            let _ = socket.send_to(&[], to);
+        }
+        // An interface that needs no link-layer addresses has no such entry.
+        rtnl.is_unresolved(hop, ifindex)
     }
 
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<Listener>>, Errno> {

@@ -407,3 +407,35 @@ fn a_removed_device() {
     let destroy = [vec![0; 8], two(id, 0)].concat();
     client.call(1, Command::DestroyId, &destroy, 4).unwrap();
 }
+
+#[test]
+fn nobody_replies_to_arp() {
+    let mut client = Process::new(2, CLIENT, &Default::default());
+    client.manager.host().is_alone = true;
+    let id = create(&mut client, 1, TCP, CLIENT_UID);
+    resolve(&mut client, id, SERVER, PORT).unwrap();
+    let start = client.now;
+    assert!(next(&mut client).is_err());
+    assert_eq!(
+        resolve(&mut client, id, SERVER, PORT),
+        Err(Errno(libc::EINVAL))
+    );
+    run_timers(&mut client);
+    assert_eq!(client.now.0 - start.0, 2_000_000_000);
+    let got = next(&mut client).unwrap();
+    assert_eq!((got.id, got.event, got.status), (id, 1, -libc::ETIMEDOUT));
+    // The program may try again; this time there is a reply.
+    resolve(&mut client, id, SERVER, PORT).unwrap();
+    client.manager.host().is_alone = false;
+    run_timers(&mut client);
+    let got = next(&mut client).unwrap();
+    assert_eq!((got.id, got.event, got.status), (id, 0, 0));
+    assert_eq!(client.manager.deadline(), None);
+}
+
+fn run_timers(process: &mut Process) {
+    while let Some(deadline) = process.manager.deadline() {
+        process.now = process.now.max(deadline);
+        process.manager.handle_timeouts(process.now);
+    }
+}

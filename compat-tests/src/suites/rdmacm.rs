@@ -1,0 +1,76 @@
+//! What librdmacm's programs see when the network changes: a host that is down, another MAC address, an
+//! interface that is removed.
+
+use std::time::Duration;
+
+use crate::case::{Case, Place};
+use crate::context::{Context, last_lines};
+use crate::process::{Program, wait_until};
+use crate::verdict::{Failure, Verdict, ensure};
+use crate::world::{Host, Hosts, World};
+
+/// In it all events come. A connection request would be retransmitted for longer.
+const LIMIT: Duration = Duration::from_secs(20);
+const PORT: u16 = 7174;
+
+pub fn cases() -> Vec<Case> {
+    let case = |name: &str, test: fn(&Context) -> Verdict| {
+        let name = format!("uroce/rdmacm-events/{name}");
+        Case::new(name, test).place(Place::Namespace).limit(60)
+    };
+    vec![
+        case("host-is-down", host_is_down),
+        case("other-mac-address", other_mac_address),
+        case("interface-removed", interface_removed),
+    ]
+}
+
+/// ADDR_ERROR, as from the kernel, when nobody replies to ARP for the two seconds that the program waits.
+fn host_is_down(cx: &Context) -> Verdict {
+    let hosts = World::Veth.make(cx)?;
+    let program = program(cx, &hosts.client, "ucmatose -s 10.9.7.99 -p 7174");
+    let ended = program.limit(LIMIT).merged().run()?;
+    let event = "RDMA_CM_EVENT_ADDR_ERROR, error: -110";
+    ensure(
+        ended.out.contains(event),
+        format!("no {event}:\n{}", last_lines(&ended.out, 6)),
+    )
+}
+
+/// ADDR_CHANGE, as after the fail-over of a bond whose MAC address follows.
+fn other_mac_address(cx: &Context) -> Verdict {
+    server_sees(
+        cx,
+        "ip link set ve1 address 02:00:00:00:07:99",
+        "RDMA_CM_EVENT_ADDR_CHANGE",
+    )
+}
+
+/// DEVICE_REMOVAL, at which rping ends.
+fn interface_removed(cx: &Context) -> Verdict {
+    server_sees(cx, "ip link delete ve1", "cma detected device removal")
+}
+
+/// Whether a server that listens at the address of its device prints `message` after a change of the network.
+fn server_sees(cx: &Context, change: &str, message: &str) -> Verdict {
+    let hosts: Hosts = World::Veth.make(cx)?;
+    let server = program(cx, &hosts.server, "rping -s -a 10.9.7.1 -p 7174 -v");
+    let mut running = server.merged().spawn()?;
+    ensure(
+        wait_until(LIMIT, || hosts.server.listens_cm(PORT)),
+        "rping does not listen",
+    )?;
+    hosts.server.sh(change)?;
+    let seen = wait_until(LIMIT, || running.output().contains(message));
+    let output = running.output();
+    running.terminate();
+    running.wait(LIMIT)?;
+    if seen {
+        return Ok(());
+    }
+    Err(Failure::new(format!("the server has not printed {message:?}")).with(output))
+}
+
+fn program(cx: &Context, host: &Host, command: &str) -> Program {
+    host.on_host(cx.program(command.split(' ')))
+}
