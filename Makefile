@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-fuzz test-static test-packages test-sources
+TESTS := lint build test-unit test-cases test-packages test-sources
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -54,7 +54,6 @@ rust:
 	@CARGO="$(CARGO)" scripts/need-rust
 
 build static deb rpm demo demo-vm lint-rust test-unit: rust
-test-sanitize test-fuzz fuzz: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 build:
@@ -112,16 +111,16 @@ endif
 
 ifeq ($(T),)
 test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
-	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-suites test-sanitize
+	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-suites
 else
 test-all: build
 	$(RUNNER) --all $(patterns)
 endif
 
-test-cases: build ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
+test-cases: build cargo-fuzz ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
 	$(RUNNER) --test $(patterns)
 
-test-all-cases: build ## run all cases of compat-tests, also those that take long
+test-all-cases: build cargo-fuzz ## run all cases of compat-tests, also those that take long
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## run rustfmt, clippy, clang-format, shellcheck; check layers
@@ -207,8 +206,8 @@ test-packages: deb rpm ## install, upgrade and remove the packages in roots of D
 test-wheel: build ## run test-wrapper's checks on nixl's wheel from the registry (70 MB; not in test)
 	$(RUNNER) wrapper/wheel
 
-test-static: static ## link static programs with the vendors' archives: the C library and ours
-	compat-tests/static/run $(STATIC)
+test-static: build ## link static programs with the vendors' archives: the C library and ours
+	$(RUNNER) static
 
 test-vm: build ## run programs on a real kernel in QEMU, on the C library and ours; fork; threads
 	scripts/install-deps run test vm
@@ -258,16 +257,19 @@ test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; 
 	compat-tests/suites/run
 	compat-tests/suites/trixie
 
-test-sanitize: ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)
-	compat-tests/threads/sanitize thread address
+test-sanitize: build ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)
+	$(RUNNER) sanitizers
 
-test-fuzz: ## run each fuzz target for five seconds (installs cargo-fuzz if it is missing)
-	command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
-	fuzz/run 5
+test-fuzz: build cargo-fuzz ## run each fuzz target for five seconds (installs cargo-fuzz if it is missing)
+	$(RUNNER) fuzz
 
 FUZZ_SECONDS ?= 60
-fuzz: ## run each fuzz target for FUZZ_SECONDS (needs cargo-fuzz; not in test)
-	fuzz/run $(FUZZ_SECONDS)
+fuzz: build cargo-fuzz ## run each fuzz target for FUZZ_SECONDS (not in test)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(RUNNER) fuzz
+
+.PHONY: cargo-fuzz
+cargo-fuzz: rust
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install --locked cargo-fuzz
 
 bench: build ## measure instruction counts and times against the C library
 	scripts/install-deps build run test bench

@@ -1,0 +1,290 @@
+//! Programs of threads/, and verbs_walk of providers/, on builds of our library with ThreadSanitizer (data races) and
+//! AddressSanitizer (memory errors, leaks). valgrind's helgrind does not know locks made of futexes. There is no such
+//! build of the C library, so nothing is compared: any report of a sanitizer is a failure.
+//!
+//! They need a nightly compiler, gcc's sanitizer runtimes and, for ThreadSanitizer, the sources of std (rustup
+//! component add rust-src): it must see std's locks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use crate::case::{Case, Tier};
+use crate::checks::slug;
+use crate::context::{Context, succeeded};
+use crate::fake::SHIM;
+use crate::fake::sysfs::Tree;
+use crate::paths;
+use crate::process::{Program, read};
+use crate::verdict::{Failure, Verdict, ensure};
+
+const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
+const THREADS: &str = "4";
+const ROUNDS: &str = "10";
+const BUILD: Duration = Duration::from_secs(1200);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Thread,
+    Address,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Thread => "thread",
+            Kind::Address => "address",
+        }
+    }
+
+    /// The initial of tsan and asan, in names of libraries and functions.
+    fn initial(self) -> char {
+        match self {
+            Kind::Thread => 't',
+            Kind::Address => 'a',
+        }
+    }
+
+    /// The programs. gcc's ThreadSanitizer must compile them too; AddressSanitizer works without.
+    fn programs(self) -> [&'static str; 2] {
+        match self {
+            Kind::Thread => ["threads-tsan", "verbs_walk-tsan"],
+            Kind::Address => ["threads", "verbs_walk"],
+        }
+    }
+}
+
+pub fn cases() -> Vec<Case> {
+    [Kind::Thread, Kind::Address].map(case).into()
+}
+
+fn case(kind: Kind) -> Case {
+    let group = format!("sanitizers/{}", kind.name());
+    let mut members = vec![format!("{group}/the-library-is-watched")];
+    members.extend(runs().iter().map(|run| format!("{group}/{}", run.name)));
+    let programs = kind.programs();
+    Case::new(group, move |cx| run(cx, kind))
+        .tier(Tier::All)
+        .cpu(200)
+        .memory(3000)
+        .limit(4000)
+        .estimate(400)
+        .programs(&[SHIM, programs[0], programs[1]])
+        .members(members)
+}
+
+/// A program on the fake kernel.
+struct Run {
+    name: String,
+    /// Its number in `Kind::programs`.
+    program: usize,
+    arguments: Vec<&'static str>,
+    variable: Option<(&'static str, &'static str)>,
+}
+
+fn runs() -> Vec<Run> {
+    let mut all = Vec::new();
+    let threads = |mode, device| vec![mode, device, THREADS, ROUNDS];
+    for device in DEVICES {
+        for io in ["ENOTTY", "ok"] {
+            let variable = Some(("FAKE_IOCTL", io));
+            for mode in ["objects", "shared", "events", "cancel", "fork", "loops"] {
+                all.push(Run {
+                    name: slug(&format!("{mode}, {device}, ioctl {io}")),
+                    program: 0,
+                    arguments: threads(mode, device),
+                    variable,
+                });
+            }
+            all.push(Run {
+                name: slug(&format!("verbs_walk, {device}, ioctl {io}")),
+                program: 1,
+                arguments: vec![device],
+                variable,
+            });
+        }
+        for (kind, variable) in [("netlink", Some(("FAKE_NL", "ok"))), ("sysfs", None)] {
+            all.push(Run {
+                name: slug(&format!("list, {device}, {kind}")),
+                program: 0,
+                arguments: threads("list", device),
+                variable,
+            });
+        }
+    }
+    all
+}
+
+fn run(cx: &Context, kind: Kind) -> Verdict {
+    let dir = build(cx, kind)?;
+    let library = dir.join("libibverbs.so.1");
+    let symbols = cx.output(["nm", "-D", &text(&library)])?;
+    let watched = symbols.contains(&format!("U __{}san_", kind.initial()));
+    cx.report(
+        "the-library-is-watched",
+        ensure(watched, "it is not instrumented"),
+    )?;
+    Tree::new(DEVICES).write(&cx.dir().join("sys"))?;
+    for run in runs() {
+        if cx.selects(&format!("{}/{}", cx.name, run.name)) {
+            cx.report(&run.name, passes(cx, kind, &dir, &run))?;
+        }
+    }
+    Ok(())
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// What a command prints, if it succeeds.
+fn printed(words: &[&str]) -> Option<String> {
+    let output = Command::new(words[0]).args(&words[1..]).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).trim().to_string();
+    output.status.success().then_some(text)
+}
+
+/// The runtime of gcc's sanitizer.
+fn runtime(kind: Kind) -> Option<PathBuf> {
+    let name = format!("-print-file-name=lib{}san.so", kind.initial());
+    fs::canonicalize(printed(&["gcc", &name])?).ok()
+}
+
+/// Builds the library with the sanitizer; returns the directory with nothing but its two names.
+fn build(cx: &Context, kind: Kind) -> Result<PathBuf, Failure> {
+    let skip = |why: &str| Failure::skip(why);
+    let runtime = runtime(kind).ok_or_else(|| skip("gcc's sanitizer runtime is missing"))?;
+    let root = printed(&["rustup", "run", "nightly", "rustc", "--print", "sysroot"]);
+    let root = root.ok_or_else(|| skip("needs a nightly compiler"))?;
+    let has_std = Path::new(&root)
+        .join("lib/rustlib/src/rust/library")
+        .exists();
+    if kind == Kind::Thread && !has_std {
+        return Err(skip("needs rust-src of the nightly compiler"));
+    }
+    let host = printed(&["rustc", "-vV"]).unwrap_or_default();
+    let host = host.lines().find_map(|line| line.strip_prefix("host: "));
+    let host = host.ok_or("rustc does not name its host")?;
+    let mut words = ["rustup", "run", "nightly", "cargo", "build", "--release"].to_vec();
+    if has_std {
+        words.push("-Zbuild-std=std,panic_abort");
+    }
+    words.extend(["--target", host]);
+    let target = paths::target().join("sanitize").join(kind.name());
+    let program = cx.program(words).dir(&cx.paths.repo).merged();
+    let program = program
+        .env("CARGO_TARGET_DIR", &target)
+        .env("CARGO_PROFILE_RELEASE_LTO", "off")
+        .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+        .env("RUSTFLAGS", rust_flags(cx, kind, &runtime)?);
+    succeeded("cargo build", &program.limit(BUILD).run()?)?;
+    let dir = cx.dir().join("lib");
+    fs::create_dir_all(&dir)?;
+    let built = target.join(host).join("release/libibverbs.so");
+    fs::copy(built, dir.join("libibverbs.so.1"))?;
+    Ok(dir)
+}
+
+fn rust_flags(cx: &Context, kind: Kind, runtime: &Path) -> Result<String, Failure> {
+    let mut flags = format!(
+        "-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Clink-arg={}",
+        kind.name(),
+        text(runtime)
+    );
+    if kind == Kind::Thread {
+        let object = paths::target().join("sanitize/tsan_mem.o");
+        fs::create_dir_all(paths::target().join("sanitize"))?;
+        let source = text(&cx.source("threads/tsan_mem.c"));
+        let compile = [
+            "gcc",
+            "-O1",
+            "-fPIC",
+            "-fvisibility=hidden",
+            "-c",
+            "-o",
+            &text(&object),
+            &source,
+        ];
+        cx.output(compile)?;
+        flags += &format!(" -Clink-arg={}", text(&object));
+    }
+    Ok(flags)
+}
+
+/// Passes if the program exits with 0 and the sanitizer reports nothing.
+fn passes(cx: &Context, kind: Kind, library: &Path, run: &Run) -> Verdict {
+    let report = cx.dir().join(format!("report-{}", run.name));
+    let mut argv = vec![cx.built(kind.programs()[run.program])?];
+    argv.extend(run.arguments.iter().map(|word| word.to_string()));
+    let mut program = cx
+        .program(argv)
+        .merged()
+        .library(library)
+        .env("SYSFS_PATH", cx.dir().join("sys"))
+        .env("FAKE_NL_DEVICES", Tree::new(DEVICES).netlink())
+        .env("LIMIT", "500")
+        .limit(Duration::from_secs(300));
+    if let Some((name, value)) = run.variable {
+        program = program.env(name, value);
+    }
+    let ended = with_options(cx, kind, program, &report)?.run()?;
+    let reports = reports(cx, &report)?;
+    succeeded("the program", &ended).map_err(|failure| failure.with(&reports))?;
+    ensure(reports.is_empty(), "the sanitizer has reported errors")
+        .map_err(|failure| failure.with(&reports))
+}
+
+/// The runtime wants its part of the address space. Providers are not built for it, so what they do is not seen; the
+/// library's and the program's accesses are.
+fn with_options(
+    cx: &Context,
+    kind: Kind,
+    program: Program,
+    report: &Path,
+) -> Result<Program, Failure> {
+    let shim = cx.built(SHIM)?;
+    let log = format!("log_path={}", text(report));
+    let suppressions =
+        |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
+    Ok(match kind {
+        // Its open() stands behind the fake kernel's.
+        Kind::Thread => program
+            .env("LD_PRELOAD", shim)
+            .env(
+                "TSAN_OPTIONS",
+                format!(
+                    "{log} second_deadlock_stack=1 {}",
+                    suppressions("tsan.supp")
+                ),
+            )
+            .under(["setarch", "-R"]),
+        Kind::Address => {
+            let runtime = runtime(kind).ok_or("gcc's sanitizer runtime is missing")?;
+            program
+                .env("LD_PRELOAD", format!("{} {shim}", text(&runtime)))
+                .env("ASAN_OPTIONS", format!("{log}:detect_leaks=1"))
+                .env(
+                    "LSAN_OPTIONS",
+                    format!("{}:print_suppressions=0", suppressions("lsan.supp")),
+                )
+        }
+    })
+}
+
+/// What the sanitizer has written: a file for each process, named `REPORT.PID`.
+fn reports(cx: &Context, report: &Path) -> Result<String, Failure> {
+    let prefix = format!("{}.", text(report));
+    let mut all = String::new();
+    for entry in fs::read_dir(cx.dir())? {
+        let path = entry?.path();
+        if text(&path).starts_with(&prefix) {
+            all += &read(&path);
+        }
+    }
+    Ok(all
+        .lines()
+        .take(60)
+        .map(|line| format!("{line}\n"))
+        .collect())
+}
