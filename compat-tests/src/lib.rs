@@ -20,6 +20,7 @@ pub mod compare;
 pub mod context;
 pub mod downloads;
 pub mod fake;
+pub mod junit;
 pub mod lines;
 pub mod machine;
 pub mod make;

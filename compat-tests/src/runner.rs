@@ -17,7 +17,7 @@ use crate::process::{clear_variables, die_with_parent, read, signal};
 use crate::report::{Report, Summary};
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
-use crate::{artifacts, paths};
+use crate::{artifacts, junit, paths};
 
 /// How many runs are kept in target/compat.
 const KEPT_RUNS: usize = 4;
@@ -114,10 +114,10 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
         run.run_case(selected[index])
     });
     let summary = run.report.end();
-    let written = summary.write(&run.dir.join("report.json"));
-    written
-        .and_then(|()| keep_timings(timings, &summary))
-        .map_err(|e| e.to_string())?;
+    let written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)
+        .and_then(|()| summary.write(&run.dir.join("report.json")))
+        .and_then(|()| keep_timings(timings, &summary));
+    written.map_err(|e| e.to_string())?;
     Ok(summary)
 }
 

@@ -9,7 +9,8 @@ use super::link::{half, linked, newer, pie, rdmacm};
 use super::{Compile, text, theirs};
 use crate::case::{Case, Place};
 use crate::compare;
-use crate::context::{Context, succeeded};
+use crate::context::Context;
+use crate::machine::boot::{Boot, End};
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -107,16 +108,16 @@ fn build(cx: &Context) -> Verdict {
 /// Runs static/guest on the programs, in the machine, which shares the case's directory.
 fn boot(cx: &Context) -> Verdict {
     let guest = text(cx.source("static/guest"));
-    let command = format!("exec '{guest}' \"$OUT/programs\" >\"$OUT/guest.out\" 2>&1\n");
-    let script = cx.write("in-guest", command)?;
-    let argv = [cx.source("vm/boot"), script, cx.dir().into()].map(text);
-    let machine = cx
-        .program(argv)
-        .merged()
-        .env("VM_RDMA", "yes")
-        .env("VM_TIMEOUT", LIMIT.to_string())
-        .limit(Duration::from_secs(LIMIT + 60));
-    succeeded("the virtual machine", &machine.run()?)
+    let script = format!("exec '{guest}' \"$OUT/programs\" >\"$OUT/guest.out\" 2>&1\n");
+    let machine = Boot {
+        limit: Duration::from_secs(LIMIT),
+        ..Boot::default()
+    };
+    let end = machine.run(cx, &script, || false)?;
+    ensure(
+        end == End::Status(0),
+        format!("the virtual machine: {end:?}"),
+    )
 }
 
 /// What each program printed: static/guest writes its name in front of each line.
