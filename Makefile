@@ -123,7 +123,7 @@ test-cases: build cargo-fuzz ## run the cases of compat-tests that belong to mak
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests, also those that take long
 	$(RUNNER) --all
 
-lint: lint-rust lint-c lint-shell lint-layers ## run rustfmt, clippy, clang-format, shellcheck; check layers
+lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
 
 lint-rust:
 	$(CARGO) fmt --all --check
@@ -143,6 +143,7 @@ lint-layers:
 
 lint-shell:
 	scripts/lint-shell
+	scripts/lint-text
 
 test-unit: ## run the unit tests of the workspace
 	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
@@ -326,7 +327,8 @@ endif
 	install -m 644 packaging/completion/with-ibverbs-rs.bash \
 		$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs
 	install -m 644 packaging/completion/_with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)
-	for header in $(HEADERS); do install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
+	for header in $(HEADERS); do \
+		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
 	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done
 ifeq ($(DESTDIR),)
 	-[ "$$(id -u)" != 0 ] || ldconfig

@@ -177,7 +177,7 @@ PROVIDER_DRIVER(pabi, driver)
 
 /*
  * Calls the commands whose form differs between the ABIs, and those that newer ones have, with arguments that
- * can be told apart in the log of the fake kernel. Writes the results to `result` as text.
+ * can be distinguished in the log of the fake kernel. Writes the results to `result` as text.
  */
 int pabi_commands(struct ibv_context *context, char *result, size_t size)
 {

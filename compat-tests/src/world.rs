@@ -73,7 +73,8 @@ impl Host {
         }
     }
 
-    /// Has a program run on this host: as an ordinary user, unless it needs locked memory for a kernel device.
+    /// Has a program run on this host: as an ordinary user, unless it needs locked memory for a kernel
+    /// device.
     pub fn on_host(&self, mut program: Program) -> Program {
         if let Some(config) = &self.config {
             program = program.under(as_ordinary_user()).env("IBV_UROCE", config);

@@ -80,7 +80,7 @@ pub fn after_fork() {
 }
 
 /// Registers the driver of a provider of ABI `PABI`. NULL is ignored. So is, with a warning on stderr, a
-/// provider whose layout cannot be told ([`identify`]). Any thread may call it.
+/// provider whose layout cannot be determined ([`identify`]). Any thread may call it.
 ///
 /// # Safety
 /// `ops` and all that it points to stay valid and unchanged as long as the library is loaded.

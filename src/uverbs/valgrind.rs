@@ -1,4 +1,4 @@
-//! Tells valgrind's memcheck that the kernel has filled a buffer.
+//! Informs valgrind's memcheck that the kernel has filled a buffer.
 //!
 //! Memcheck does not follow the pointers inside a command, so it would report the kernel's outputs as
 //! uninitialised values.

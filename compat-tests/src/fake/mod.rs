@@ -1,5 +1,5 @@
-//! Running programs on the fake kernel (../fake-uverbs/README.md): the distribution's unmodified providers open
-//! devices that do not exist, and what they pass to the kernel is recorded.
+//! Running programs on the fake kernel (../fake-uverbs/README.md): the distribution's unmodified
+//! providers open devices that do not exist, and what they pass to the kernel is recorded.
 
 pub mod leaks;
 pub mod record;

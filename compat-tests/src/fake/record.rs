@@ -30,8 +30,8 @@ fn without_modify_qp(log: &str) -> String {
     kept
 }
 
-/// When the C library searches for a GID, it queries each entry twice, for the GID and for its type: identical
-/// consecutive queries become one. That is an intended difference (ARCHITECTURE.md).
+/// When the C library searches for a GID, it queries each entry twice, for the GID and for its type:
+/// identical consecutive queries become one. That is an intended difference (ARCHITECTURE.md).
 fn without_repeated_queries(log: &str) -> String {
     let mut kept = String::new();
     let mut in_search = false;

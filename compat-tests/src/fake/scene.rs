@@ -1,5 +1,6 @@
-//! A scene: one program, run in the same surroundings on the C library and on ours. Output and exit code must be
-//! equal, and if the scene asks for it, also the bytes passed to the kernel, and the leaks that valgrind finds.
+//! A scene: one program, run in the same surroundings on the C library and on ours. Output and exit code
+//! must be equal, and if the scene asks for it, also the bytes passed to the kernel, and the leaks that
+//! valgrind finds.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,8 +4,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A provider of the distribution, and a device that it matches. The match tables of siw and mana have neither
-/// names nor PCI IDs: they match only devices found by netlink.
+/// A provider of the distribution, and a device that it matches. The match tables of siw and mana have
+/// neither names nor PCI IDs: they match only devices found by netlink.
 struct Known {
     name: &'static str,
     abi: u32,

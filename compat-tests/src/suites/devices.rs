@@ -289,8 +289,9 @@ impl Kind {
     }
 }
 
-/// A program with privileges lists the same with and without its caller's variables, and opens no file that they
-/// name. The fake kernel cannot be preloaded there: what this machine has is listed, if anything.
+/// A program with privileges lists the same with and without its caller's variables, and opens no file
+/// that they name. The fake kernel cannot be preloaded there: what this machine has is listed, if
+/// anything.
 fn privileged() -> Vec<Check> {
     const VARIABLES: [(&str, &[(&str, &str)]); 4] = [
         ("IBV_UROCE", &[("IBV_UROCE", "u=lo")]),

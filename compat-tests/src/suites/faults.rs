@@ -1,6 +1,6 @@
-//! Faults on uroce, and their effects, which uroce/faults/expected has line by line: peers that die or flood,
-//! wrong keys, full queues, forged packets, an interface that goes down. A scene has a network and directories
-//! for itself, and must leave nothing behind in them.
+//! Faults on uroce, and their effects, which uroce/faults/expected has line by line: peers that die or
+//! flood, wrong keys, full queues, forged packets, an interface that goes down. A scene has a network and
+//! directories for itself, and must leave nothing behind in them.
 
 use std::fs;
 use std::io;
@@ -131,9 +131,9 @@ fn all_scenes(cx: &Context) -> Verdict {
     )
 }
 
-/// An interface that, unlike the loopback interface, can lose its address. Its link-local address must not
-/// appear during the scene, as an event. So it is there at once: duplicate address detection takes seconds, and
-/// is off until then.
+/// An interface that, unlike the loopback interface, can lose its address. Its link-local address must
+/// not appear during the scene, as an event. So it is there at once: duplicate address detection takes
+/// seconds, and is off until then.
 fn set_up() -> Verdict {
     const DETECTION: &str = "/proc/sys/net/ipv6/conf/ve1/accept_dad";
     sh(&format!(

@@ -1,10 +1,10 @@
 //! Tests call every exported function: MATRIX.md lists which test programs call which function.
 //!
-//! MATRIX.md is compared with the list of symbols, with what the programs over the fake kernel call now, under an
-//! auditor of the dynamic linker (matrix/audit.c), and with what the programs in the virtual machine called when
-//! they were recorded (matrix/vm.lst). A row fails if it names a program that does not call the function, or no
-//! program at all, unless matrix/remarks gives a reason and the test that replaces the call. matrix/rest.c calls
-//! what no other program does.
+//! MATRIX.md is compared with the list of symbols, with what the programs over the fake kernel call now,
+//! under an auditor of the dynamic linker (matrix/audit.c), and with what the programs in the virtual
+//! machine called when they were recorded (matrix/vm.lst). A row fails if it names a program that does
+//! not call the function, or no program at all, unless matrix/remarks gives a reason and the test that
+//! replaces the call. matrix/rest.c calls what no other program does.
 //!
 //! The case `matrix/calls` writes MATRIX.md as it would be now into its directory.
 
@@ -264,8 +264,8 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// Runs a program, and records its calls as made by `name`. Some providers crash without their hardware, with
-    /// any library: how the program ends does not matter.
+    /// Runs a program, and records its calls as made by `name`. Some providers crash without their
+    /// hardware, with any library: how the program ends does not matter.
     fn called(&mut self, name: &str, argv: &[&str], env: &[(&str, &str)]) -> Verdict {
         let records = self.cx.dir().join("records");
         let _ = fs::remove_dir_all(&records);

@@ -170,8 +170,9 @@ int main(void)
 {
 	struct ibv_exp_dct_init_attr attr;
 	struct ibv_exp_open_device_attr open_attr = { 0, { 0, NULL } };
-	int failed = ibv_exp_create_dct(NULL, &attr) || errno != ENOSYS || ibv_exp_ec_poll(NULL, 1) != -ENOSYS ||
-		     ibv_exp_create_mr(NULL) || ibv_exp_peer_commit_qp(NULL, NULL) != ENOSYS ||
+	int failed = ibv_exp_create_dct(NULL, &attr) || errno != ENOSYS ||
+		     ibv_exp_ec_poll(NULL, 1) != -ENOSYS || ibv_exp_create_mr(NULL) ||
+		     ibv_exp_peer_commit_qp(NULL, NULL) != ENOSYS ||
 		     ibv_exp_open_device(NULL, &open_attr) || errno != EINVAL;
 
 	open_attr.comp_mask = IBV_EXP_SET_ATTR_PEER_INFO;

@@ -1,5 +1,5 @@
-//! rdma-core's pyverbs tests on uroce, on the loopback interface. Each test must pass, or have the outcome that
-//! uroce/pyverbs.toml gives: a test that ends otherwise fails, so that file stays correct.
+//! rdma-core's pyverbs tests on uroce, on the loopback interface. Each test must pass, or have the
+//! outcome that uroce/pyverbs.toml gives: a test that ends otherwise fails, so that file stays correct.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -108,8 +108,8 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(tests)
 }
 
-/// On the device `uroce0`. Some tests run ls(1) on a directory that they find in sysfs. That program sees only
-/// what the kernel has, so the tests must not see more.
+/// On the device `uroce0`. Some tests run ls(1) on a directory that they find in sysfs. That program sees
+/// only what the kernel has, so the tests must not see more.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
     cx.program(argv)
         .under(as_ordinary_user())
@@ -232,15 +232,16 @@ fn judge(cx: &Context, exceptions: &[Exception], name: &str, got: &str) -> Verdi
     )
 }
 
-/// Huge pages that this process has reserved; given back when the value is dropped. Other runs wait until then.
+/// Huge pages that this process has reserved; given back when the value is dropped. Other runs wait until
+/// then.
 struct HugePages {
     _lock: File,
     before: u32,
 }
 
 impl HugePages {
-    /// Reserves pages if there are too few and the process has the right. If it has not, or the kernel finds no
-    /// free memory, the test says that it needs them.
+    /// Reserves pages if there are too few and the process has the right. If it has not, or the kernel
+    /// finds no free memory, the test says that it needs them.
     fn reserve() -> Option<Self> {
         let lock = File::options().write(true).open(HUGE_PAGES).ok()?;
         // SAFETY: flock takes no pointers.

@@ -1,5 +1,5 @@
-//! Checks that the runner notices what it must. It is run on a damaged library, and on cases that end in every
-//! way in which a case can end (`fixtures`).
+//! Checks that the runner notices what it must. It is run on a damaged library, and on cases that end in
+//! every way in which a case can end (`fixtures`).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Both libraries, called from many threads at once over the fake kernel: the same calls must succeed or fail with
-//! the same errno, and nothing may hang, crash or leak.
+//! Both libraries, called from many threads at once over the fake kernel: the same calls must succeed or
+//! fail with the same errno, and nothing may hang, crash or leak.
 
 use crate::case::{Case, Place, Tier};
 use crate::checks::{self, Check};
@@ -171,8 +171,8 @@ fn serial(cx: &Context, device: &str, io: &str) -> Verdict {
     ended(&ours)
 }
 
-/// Every two kinds of objects, created and destroyed at the same time, with every provider that opens a device
-/// over the fake kernel.
+/// Every two kinds of objects, created and destroyed at the same time, with every provider that opens a
+/// device over the fake kernel.
 fn pairs(cx: &Context) -> Verdict {
     Tree::all_known().write(SYS.as_ref())?;
     let mut total = 0;

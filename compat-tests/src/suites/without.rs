@@ -17,7 +17,7 @@ use crate::process::{Ended, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::{make, paths};
 
-/// Values of IBV_UROCE that mean something to uroce, or that it complains about.
+/// Values of IBV_UROCE that uroce accepts, or warns about.
 const VALUES: [&str; 4] = ["1", "u=lo", "x=nosuch0", "nonsense"];
 const LIMIT: u64 = 1200;
 

@@ -234,7 +234,7 @@ static void atomics(struct rig *rig)
 }
 
 /*
- * A datagram to our own address at this index. Its service level tells which IP header it had, and a reply
+ * A datagram to our own address at this index. Its service level shows which IP header it had, and a reply
  * reaches the sender.
  */
 static void datagram_at(struct rig *rig, const struct ibv_gid_entry *entry)

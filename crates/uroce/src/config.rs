@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_without_a_name_is_told_what_to_write() {
+    fn a_value_without_a_name_gets_a_message_that_says_what_to_write() {
         for (value, example) in [
             ("yes", "eth0"),
             ("TRUE", "eth0"),

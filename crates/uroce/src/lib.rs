@@ -63,8 +63,8 @@ pub use view::{
     redirect_new_objects,
 };
 
-/// Takes the locks that a child of fork needs. The library that embeds uroce calls this in its prepare handler
-/// (pthread_atfork(3)).
+/// Takes the locks that a child of fork needs. The library that embeds uroce calls this in its prepare
+/// handler (pthread_atfork(3)).
 pub fn before_fork() {
     view::before_fork();
     cm::ucma::before_fork();

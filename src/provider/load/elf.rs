@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn several_abis_are_told_apart_from_one() {
+    fn several_abis_are_distinguished_from_one() {
         assert_eq!(Abi::None.and(34).and(34), Abi::One(34));
         assert_eq!(Abi::None.and(34).and(57).and(34), Abi::Several);
     }

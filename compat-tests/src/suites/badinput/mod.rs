@@ -1,6 +1,6 @@
-//! The same bad input for both libraries over the fake kernel: configuration, providers, sysfs, netlink, device
-//! nodes, environment. Standard output, standard error, exit code and errno must be equal, and ours must not
-//! leak more.
+//! The same bad input for both libraries over the fake kernel: configuration, providers, sysfs, netlink,
+//! device nodes, environment. Standard output, standard error, exit code and errno must be equal, and
+//! ours must not leak more.
 
 mod config;
 mod environment;

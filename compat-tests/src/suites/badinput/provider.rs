@@ -10,7 +10,8 @@ use super::config::{MOUNT_CONF, new_conf};
 use super::{fixtures, probe};
 
 const NAMES: &str = "missing class32 othermachine badmagic executable cut0 cut10 cut64 cut1000 cut9000 text \
-    directory dangling loop fine silent says nodevice nocontext narrow nomatch notable twice unresolved future";
+    directory dangling loop fine silent says nodevice nocontext narrow nomatch notable twice unresolved \
+    future";
 
 pub fn scenes() -> Vec<Scene> {
     let mut scenes = Vec::new();

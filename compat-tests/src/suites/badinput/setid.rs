@@ -1,5 +1,6 @@
-//! Privileged (set-user-ID, set-group-ID) programs ignore some variables. The C library ignores fewer: none of a
-//! set-group-ID program's, and it opens the log. With those, ours must print what the C library prints without.
+//! Privileged (set-user-ID, set-group-ID) programs ignore some variables. The C library ignores fewer:
+//! none of a set-group-ID program's, and it opens the log. With those, ours must print what the C library
+//! prints without.
 
 use std::fs;
 use std::path::Path;

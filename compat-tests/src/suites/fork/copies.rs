@@ -69,7 +69,8 @@ fn no_more_regions(cx: &Context, copies: Option<&str>) -> Result<Vec<Verdict>, F
     let scene = on(FAKE, copies, "", &["forktest", "many"])
         .env("VERBS_LOG_LEVEL", "2")
         .env("VERBS_LOG_FILE", LOG);
-    let pattern = "^libibverbs: 4096 bytes .* this process has [0-9]+, and vm.max_map_count is [0-9]+; raise it";
+    let pattern = "^libibverbs: 4096 bytes .* this process has [0-9]+, \
+                   and vm.max_map_count is [0-9]+; raise it";
     Ok(vec![
         as_expected(cx, "no-more-regions-than-mappings", &scene),
         log_says(pattern),

@@ -1,6 +1,6 @@
-//! Which parts of registered memory a child of fork() gets, on both libraries, over the fake kernel. Both must
-//! behave the same. Where rdma-core is wrong (fork/README.md explains how), the output with our library must be
-//! that in fork/expected.
+//! Which parts of registered memory a child of fork() gets, on both libraries, over the fake kernel. Both
+//! must behave the same. Where rdma-core is wrong (fork/README.md explains how), the output with our
+//! library must be that in fork/expected.
 
 use std::fs;
 use std::path::Path;

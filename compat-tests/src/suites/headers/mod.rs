@@ -1,8 +1,9 @@
 //! include/ compared with rdma-core's headers.
 //!
-//! - What they declare to a compiler, fact by fact (`facts`), is compared in both directions with rdma-core 65
-//!   (headers/65.facts, and Debian sid's libibverbs-dev while that is version 65), with the installed
-//!   libibverbs-dev, and driver.h with rdma-core's source. Intended differences are listed in headers/expected.
+//! - What they declare to a compiler, fact by fact (`facts`), is compared in both directions with
+//!   rdma-core 65 (headers/65.facts, and Debian sid's libibverbs-dev while that is version 65), with the
+//!   installed libibverbs-dev, and driver.h with rdma-core's source. Intended differences are listed in
+//!   headers/expected.
 //! - The same is compared with the Rust types, which cbindgen writes as a C header (`rust_types`).
 //! - Every declared function is exported by the library, and every exported one is declared.
 //! - gcc and clang report no warnings, in any standard of C and C++ (`warnings`).

@@ -19,8 +19,8 @@ const STAGED: &str = "/run/uroce";
 /// The first port. Each row gets others, because the kernel keeps closed connections for a while.
 const PORT: u16 = 20_000;
 
-/// Runs the selected members of the case that `args` names, and appends their verdicts to the file that the host
-/// reads.
+/// Runs the selected members of the case that `args` names, and appends their verdicts to the file that
+/// the host reads.
 pub fn run(args: Arguments) -> Verdict {
     sh(&format!(
         "mkdir -p {STAGED} && cp -r {}/lib {STAGED}/",

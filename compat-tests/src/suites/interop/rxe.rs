@@ -64,8 +64,8 @@ impl Drop for Machine {
     }
 }
 
-/// Makes the hosts. `netem` has the arguments for the packets of RoCE; it may be empty. Before Linux 6.18, rxe
-/// works only in the first network namespace, so uroce is in another.
+/// Makes the hosts. `netem` has the arguments for the packets of RoCE; it may be empty. Before Linux
+/// 6.18, rxe works only in the first network namespace, so uroce is in another.
 pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<Machine, Failure> {
     let rxe = ends.of_rxe();
     let uroce = 3 - rxe;

@@ -1,4 +1,5 @@
-//! Commands and ioctl methods that fail: both libraries return the same, and ask the kernel for the same next.
+//! Commands and ioctl methods that fail: both libraries return the same, and ask the kernel for the same
+//! next.
 
 use crate::checks::Check;
 use crate::fake::scene::Record;

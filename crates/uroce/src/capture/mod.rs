@@ -14,8 +14,8 @@
 //! while packets are processed. What the writer cannot keep up with is not recorded, and the next packet says
 //! how many are missing.
 //!
-//! Fork: the child closes its copy of the parent's file and forgets the capture. If it opens a device, it gets
-//! a capture, a file and a thread of its own.
+//! Fork: the child closes its copy of the parent's file and forgets the capture. If it opens a device, it
+//! gets a capture, a file and a thread of its own.
 //!
 //! Not here: which packets exist. `transport` calls [`Tap::record`] for each.
 

@@ -44,8 +44,8 @@ impl Identity {
         })
     }
 
-    /// Whether the descriptor still refers to the file. Programs close descriptors that they did not open, and
-    /// then have files of their own under the same number. Async-signal-safe.
+    /// Whether the descriptor still refers to the file. Programs close descriptors that they did not
+    /// open, and then have files of their own under the same number. Async-signal-safe.
     pub fn holds(&self) -> bool {
         let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
         // SAFETY: `stat` is writable, and is read only if fstat has filled it.

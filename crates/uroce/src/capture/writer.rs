@@ -1,7 +1,7 @@
 //! A capture: its buffer, its file, and the thread that writes the one to the other.
 //!
-//! Lock order: `users`, then `output`, then `buffer`. The thread never takes `users`. `output` is locked while
-//! the file is written; `buffer` is not.
+//! Lock order: `users`, then `output`, then `buffer`. The thread never takes `users`. `output` is locked
+//! while the file is written; `buffer` is not.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 //! Queue pairs count for themselves ([`crate::engine::Counters`]); [`Device::counters`] adds them up. What no
 //! queue pair sees (packets that are dropped or cannot be sent, the link) is rare and counted in atomics.
 //!
-//! Invariant: no counter of the sum ever decreases. [`Retired`] is locked while a queue pair leaves the device,
-//! and while the sum is made.
+//! Invariant: no counter of the sum ever decreases. [`Retired`] is locked while a queue pair leaves the
+//! device, and while the sum is made.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -91,8 +91,8 @@ impl DeviceCounters {
 }
 
 impl Device {
-    /// The counters as they are now. Locks each queue pair for a moment, one after the other: not for a thread
-    /// that has one locked.
+    /// The counters as they are now. Locks each queue pair for a moment, one after the other: not for a
+    /// thread that has one locked.
     pub fn counters(&self) -> DeviceCounters {
         let retired = self.retired.lock();
         let queue_pairs: Vec<_> = self.queue_pairs.read().values().cloned().collect();

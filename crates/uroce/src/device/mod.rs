@@ -356,8 +356,8 @@ impl Device {
         members.iter().cloned().collect()
     }
 
-    /// Follows changes of the interface, counts them, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for them in
-    /// every context.
+    /// Follows changes of the interface, counts them, and raises GID_CHANGE, PORT_ACTIVE and PORT_ERR for
+    /// them in every context.
     fn apply_interface_changes(&self) {
         self.report_change(self.net.changes());
     }

@@ -109,11 +109,11 @@ fn default_entry(gid: Gid, own: bool) -> GidAddress {
     GidAddress { gid, ip }
 }
 
-/// The GIDs of a device at the address `ip` of an interface with these addresses: a link-local GID, then the
-/// address, so that the address has the index that it would have on a device of the whole interface. The
-/// link-local GID follows from `ip`, so that devices at different addresses of an interface do not compete for
-/// it, and reach each other under it. For an IPv6 address it is the interface's default GID if that is one of
-/// the addresses, because other hosts do not reach the one that follows from `ip`.
+/// The GIDs of a device at the address `ip` of an interface with these addresses: a link-local GID, then
+/// the address, so that the address has the index that it would have on a device of the whole interface.
+/// The link-local GID follows from `ip`, so that devices at different addresses of an interface do not
+/// compete for it, and reach each other under it. For an IPv6 address it is the interface's default GID
+/// if that is one of the addresses, because other hosts do not reach the one that follows from `ip`.
 pub fn of_address(mac: Option<[u8; 6]>, addresses: &[IpAddr], ip: IpAddr) -> Vec<GidAddress> {
     let gid = default_gid(mac.unwrap_or_default());
     let first = match ip {

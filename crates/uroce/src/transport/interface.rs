@@ -107,8 +107,8 @@ impl Interface {
         Ok(Some(Interface { link, gids }))
     }
 
-    /// The GIDs of a device at one address if its link-local GID follows from that address, and is not another
-    /// address of the interface. None for other devices, and without the address.
+    /// The GIDs of a device at one address if its link-local GID follows from that address, and is not
+    /// another address of the interface. None for other devices, and without the address.
     pub fn stand_in_gids(&self, config: &Config) -> Option<Vec<GidAddress>> {
         let Netdev::Address { ip, .. } = config.netdev else {
             return None;

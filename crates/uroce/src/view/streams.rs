@@ -1,7 +1,7 @@
 //! Directory streams over the tree (opendir(3)): a list of entries, taken when the stream is opened.
 //!
-//! A stream is an element of one array, so that one comparison tells these streams from libc's. The program
-//! uses a stream from one thread at a time, as readdir(3) demands.
+//! A stream is an element of one array, so that one comparison distinguishes these streams from libc's.
+//! The program uses a stream from one thread at a time, as readdir(3) demands.
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};

@@ -246,7 +246,7 @@ impl Connection {
         self.state
     }
 
-    /// The communication IDs; the remote one is 0 until the peer has told it.
+    /// The communication IDs; the remote one is 0 until the peer's first message.
     pub fn ids(&self) -> Ids {
         self.ids
     }

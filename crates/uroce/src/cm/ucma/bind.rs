@@ -18,7 +18,7 @@ const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);
 const LOW_PORTS: u16 = 1024;
 /// The most requests that an id queues, as the kernel's `max_backlog`.
 const BACKLOG_MAX: u32 = 1024;
-/// The service IDs of the port spaces in an InfiniBand address, and the bits that tell them apart.
+/// The service IDs of the port spaces in an InfiniBand address, and the bits that distinguish them.
 const IB_SPACE_MASK: u64 = 0xffff_ffff_ffff_0000;
 const IB_SPACES: [u16; 3] = [space::IB, space::TCP, space::UDP];
 

@@ -21,7 +21,7 @@ pub fn register_exit_handler() {
     unsafe { libc::atexit(at_exit) };
 }
 
-/// Tells the peers of all connections that they end: a program may exit without destroying its ids, which
+/// Notifies the peers of all connections that these end: a program may exit without destroying its ids, which
 /// the kernel would do for it.
 extern "C" fn at_exit() {
     let Some(mut locked) = STATE.try_lock_for(EXIT_WAIT) else {

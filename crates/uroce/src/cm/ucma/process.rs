@@ -37,8 +37,9 @@ use crate::wire::ip_of;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
-/// How long a request waits for somebody to listen before it is rejected. Programs connect a second time while
-/// their peer is about to listen again (perftest), and the kernel takes longer for a connection than uroce.
+/// How long a request waits for somebody to listen before it is rejected. Programs connect a second time
+/// while their peer is about to listen again (perftest), and the kernel takes longer for a connection
+/// than uroce.
 const REFUSAL_DELAY: Duration = Duration::from_millis(50);
 /// Requests that may wait so.
 const REFUSALS_MAX: usize = 256;
@@ -62,7 +63,7 @@ pub(super) struct State {
     next_connection: u32,
     /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
     unwanted: VecDeque<(Time, Incoming)>,
-    /// Tells the thread of this state from that of an earlier one.
+    /// Distinguishes the thread of this state from that of an earlier one.
     serial: u32,
 }
 
@@ -94,7 +95,7 @@ static PREFIX: AtomicU32 = AtomicU32::new(0);
 /// An interface of a device has changed since the thread last looked.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
-/// Adds a device that ids can be bound to. Devices are told apart by their names.
+/// Adds a device that ids can be bound to. Devices are identified by their names.
 pub fn configure(config: &Config) {
     let mut configs = CONFIGS.lock();
     match configs.iter_mut().find(|other| other.name == config.name) {

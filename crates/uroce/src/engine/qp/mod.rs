@@ -183,9 +183,9 @@ impl Qp {
         }
     }
 
-    /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has validated state and WR
-    /// (the service allows the operation, number of SGEs, length of inline data). In ERR and SQE the WR
-    /// is flushed.
+    /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
+    /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
+    /// In ERR and SQE the WR is flushed.
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
@@ -199,7 +199,8 @@ impl Qp {
         true
     }
 
-    /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR is flushed.
+    /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR
+    /// is flushed.
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);

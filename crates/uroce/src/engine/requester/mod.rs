@@ -404,8 +404,8 @@ impl Requester {
         self.queue.pop_front(status)
     }
 
-    /// Stops sending and draining, and removes all WQEs; returns their completions, oldest first. WQEs posted after
-    /// a move from SQE to RTS go on with the next PSN.
+    /// Stops sending and draining, and removes all WQEs; returns their completions, oldest first. WQEs
+    /// posted after a move from SQE to RTS go on with the next PSN.
     pub fn flush(&mut self) -> impl Iterator<Item = Completion> {
         self.timers = TimerTable::new();
         self.drain_end = None;
