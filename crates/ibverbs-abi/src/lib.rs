@@ -6,6 +6,8 @@
 //! this library does not know. An anonymous union or struct of C is named `u` here, or `imm` and `op` in
 //! work requests and completions. A field whose name is a Rust keyword has a `_` appended. `tests/layout`
 //! compares every type and constant with the C headers of the distribution.
+//!
+//! The man pages of the verbs say what fields and constants mean; a comment here says what they do not.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
 mod address;

@@ -11,6 +11,8 @@
 //! Parsing is pure and takes any bytes: the kernel is trusted, but a reply may come from a newer kernel than
 //! this code knows. System calls, and with them `unsafe`, are in `socket` alone.
 
+#![deny(missing_docs)]
+
 pub mod message;
 pub mod nldev;
 pub mod rtnl;

@@ -13,9 +13,13 @@ pub const HEADER_LEN: usize = 16;
 /// Bytes of `struct nlattr`.
 const ATTRIBUTE_HEADER_LEN: usize = 4;
 
+/// Message type: to be ignored.
 pub const NLMSG_NOOP: u16 = libc::NLMSG_NOOP as u16;
+/// Message type: an errno value; 0 acknowledges.
 pub const NLMSG_ERROR: u16 = libc::NLMSG_ERROR as u16;
+/// Message type: the end of a dump.
 pub const NLMSG_DONE: u16 = libc::NLMSG_DONE as u16;
+/// Message type: data were lost.
 pub const NLMSG_OVERRUN: u16 = libc::NLMSG_OVERRUN as u16;
 
 /// Flag of a request: all objects, not one.
@@ -125,7 +129,9 @@ impl Message<'_> {
 /// Whether a reply needs another datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyState {
+    /// Nothing more follows.
     Complete,
+    /// The reply continues in the next datagram.
     Incomplete,
 }
 

@@ -33,7 +33,7 @@
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets and benches drive directly; it promises no stability.
 
-#![cfg_attr(not(feature = "internals"), deny(missing_docs))]
+#![deny(missing_docs)]
 
 mod cancellation;
 mod capture;

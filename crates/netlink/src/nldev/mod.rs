@@ -139,7 +139,9 @@ fn string(value: &[u8]) -> &[u8] {
 /// The number of a device file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceNumber {
+    /// Major number.
     pub major: u32,
+    /// Minor number.
     pub minor: u32,
 }
 

@@ -25,6 +25,7 @@ pub fn get_all_like(ip: IpAddr) -> Request {
 pub struct InterfaceAddress {
     /// The interface's index.
     pub interface: u32,
+    /// The address, without its prefix.
     pub ip: IpAddr,
 }
 

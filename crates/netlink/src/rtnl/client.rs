@@ -24,6 +24,7 @@ pub struct RtnlClient {
 }
 
 impl RtnlClient {
+    /// Opens and binds the socket. Errors are those of socket(2) and bind(2).
     pub fn open() -> Result<RtnlClient, Errno> {
         let socket = Socket::open(libc::NETLINK_ROUTE, DATAGRAM_MAX)?;
         socket.bind()?;

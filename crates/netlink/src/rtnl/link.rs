@@ -56,8 +56,11 @@ impl From<[u8; 6]> for LinkAddress {
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
+    /// The interface index.
     pub index: u32,
+    /// The interface name.
     pub name: String,
+    /// The link-layer address, if the interface has one.
     pub address: Option<LinkAddress>,
     /// In bytes; 0 if the kernel does not say.
     pub mtu: u32,
@@ -65,6 +68,7 @@ pub struct Link {
     pub up: bool,
     /// Up, and with a carrier.
     pub running: bool,
+    /// The loopback interface.
     pub loopback: bool,
     /// The VLAN id, 0 to 4095; None on what is no VLAN device.
     pub vlan: Option<u16>,

@@ -28,6 +28,7 @@ pub fn get_all_like(ip: IpAddr) -> Request {
 pub struct Neighbour {
     /// The index of the interface that it is behind.
     pub interface: u32,
+    /// The neighbour's IP address.
     pub ip: IpAddr,
     /// None while the kernel does not know it.
     pub address: Option<LinkAddress>,

@@ -35,6 +35,7 @@ pub struct Route {
     pub table: u8,
     /// The length of the destination's prefix, in bits.
     pub prefix_len: u8,
+    /// The next hop; None if the destination is on the link.
     pub gateway: Option<IpAddr>,
     /// The index of the interface that packets leave through.
     pub interface: Option<u32>,

@@ -34,6 +34,7 @@ pub struct RemoteError;
 /// The R_Key of a peer's request, and where its protection domain comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteKey {
+    /// The R_Key, as in the RETH, AtomicETH or IETH.
     pub rkey: u32,
     /// The SRQ that the request's XRCETH names: the key must belong to its protection domain (annex A14).
     /// None for other services, where it must belong to the queue pair's.
@@ -56,32 +57,45 @@ pub enum XrcError {
 /// What a remote request does to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// RDMA READ.
     Read,
+    /// RDMA WRITE, and ATOMIC WRITE.
     Write,
+    /// Compare and swap, fetch and add.
     Atomic,
+    /// FLUSH to global visibility.
     FlushGlobal,
+    /// FLUSH to persistence.
     FlushPersistent,
 }
 
 /// An asynchronous event of a queue pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpEvent {
+    /// IBV_EVENT_QP_FATAL.
     Fatal,
+    /// IBV_EVENT_QP_REQ_ERR.
     RequestError,
+    /// IBV_EVENT_QP_ACCESS_ERR.
     AccessError,
+    /// IBV_EVENT_COMM_EST.
     CommunicationEstablished,
+    /// IBV_EVENT_SQ_DRAINED.
     SendQueueDrained,
+    /// IBV_EVENT_QP_LAST_WQE_REACHED.
     LastWqeReached,
 }
 
 /// The work queue whose work request a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorkQueue {
+    /// The queue pair's send queue.
     Send,
     /// The queue pair's own receive queue, or its shared receive queue.
     Recv,
     /// The XRC shared receive queue with this number; it has a completion queue of its own.
     XrcSrq {
+        /// The shared receive queue's number.
         srqn: u32,
     },
 }

@@ -8,8 +8,11 @@ use super::AddressVector;
 /// A scatter/gather element: local memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sge {
+    /// The I/O virtual address of the first byte.
     pub addr: u64,
+    /// Bytes.
     pub len: u32,
+    /// L_Key of the region.
     pub lkey: u32,
 }
 
@@ -22,9 +25,13 @@ pub type Inline = SmallVec<[u8; 64]>;
 /// A send work request, `ibv_send_wr`. The caller of [`super::Qp::post_send`] has validated it.
 #[derive(Clone, Debug)]
 pub struct SendWr {
+    /// The program's value, which the completion returns.
     pub wr_id: u64,
+    /// The operation.
     pub op: SendOp,
+    /// `send_flags`.
     pub flags: SendFlags,
+    /// The local memory, in this order.
     pub sges: Sges,
     /// Takes the place of `sges`.
     pub inline: Option<Inline>,
@@ -38,52 +45,89 @@ pub struct SendWr {
 /// `ibv_send_wr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendOp {
+    /// SEND.
     Send,
+    /// SEND with immediate.
     SendImm {
+        /// Immediate data.
         imm: u32,
     },
+    /// SEND with invalidate.
     SendInv {
+        /// The R_Key that the responder invalidates.
         rkey: u32,
     },
+    /// RDMA WRITE.
     Write {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
     },
+    /// RDMA WRITE with immediate.
     WriteImm {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
+        /// Immediate data.
         imm: u32,
     },
+    /// RDMA READ.
     Read {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
     },
+    /// Compare and swap of eight bytes.
     CmpSwap {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
+        /// The value to compare with.
         compare: u64,
+        /// The new value if they are equal.
         swap: u64,
     },
+    /// Fetch and add of eight bytes.
     FetchAdd {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
+        /// The summand.
         add: u64,
     },
+    /// ATOMIC WRITE of eight bytes (annex A19).
     AtomicWrite {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
+        /// The bytes.
         data: [u8; 8],
     },
+    /// FLUSH (annex A19).
     Flush {
+        /// Remote address.
         va: u64,
+        /// R_Key of the remote memory.
         rkey: u32,
+        /// Bytes from `va` on.
         len: u32,
+        /// PLT: visibility, persistence, or both.
         placement: u8,
+        /// SEL: the range, or the whole memory region.
         selectivity: u8,
     },
+    /// Local invalidate.
     LocalInv {
+        /// The key of the region or window.
         rkey: u32,
     },
+    /// Bind of a memory window.
     BindMw(Bind),
 }
 
@@ -96,7 +140,9 @@ pub struct Bind {
     pub rkey: u32,
     /// The L_Key of the memory region.
     pub mr_lkey: u32,
+    /// Where the window begins.
     pub addr: u64,
+    /// Bytes.
     pub len: u64,
     /// `IBV_ACCESS_*`.
     pub access: u32,
@@ -105,15 +151,20 @@ pub struct Bind {
 /// `IBV_SEND_*`, except inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SendFlags {
+    /// A successful WR has a completion.
     pub signaled: bool,
+    /// The receiver's completion raises a solicited event.
     pub solicited: bool,
+    /// Begins only when earlier READs and atomics have completed.
     pub fence: bool,
 }
 
 /// The destination of a datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct UdAddress {
+    /// The route.
     pub av: AddressVector,
+    /// The queue pair number, 24 bits.
     pub qpn: u32,
     /// With the highest bit set, the sending queue pair's Q_Key is sent instead (10.2.5).
     pub qkey: u32,
@@ -122,25 +173,34 @@ pub struct UdAddress {
 /// A receive work request, `ibv_recv_wr`.
 #[derive(Clone, Debug)]
 pub struct RecvWr {
+    /// The program's value, which the completion returns.
     pub wr_id: u64,
+    /// The memory to receive into, in this order.
     pub sges: Sges,
 }
 
 /// The completion of a work request, `ibv_wc`. The host adds `qp_num` and the time stamp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
+    /// That of the work request.
     pub wr_id: u64,
+    /// `IBV_WC_SUCCESS`, or an error.
     pub status: ibv_wc_status,
+    /// Valid for success only, as in `ibv_wc`.
     pub opcode: ibv_wc_opcode,
+    /// Bytes transferred; valid for success only.
     pub byte_len: u32,
     /// `imm_data` (network byte order) or `invalidated_rkey`, as `wc_flags` says.
     pub imm_or_rkey: u32,
+    /// UD: the sender's queue pair number.
     pub src_qpn: u32,
     /// `IBV_WC_*`.
     pub wc_flags: u32,
+    /// UD: the index of the packet's P_Key.
     pub pkey_index: u16,
     /// The service level; of a datagram, the type of its IP header (see `qp/ud.rs`).
     pub sl: u8,
+    /// `vendor_err` of `ibv_wc`.
     pub vendor_err: u32,
     /// The completion raises an event on a completion queue that is armed for solicited completions. Every
     /// error does.

@@ -16,6 +16,7 @@ use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
 
 use crate::sync::Mutex;
 
+/// Types of the relocations whose entry is the address of a function.
 #[cfg(target_arch = "x86_64")]
 mod machine {
     pub const JUMP_SLOT: u32 = 7;

@@ -56,10 +56,16 @@ pub struct Aeth {
 /// The syndrome of an [`Aeth`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AethKind {
-    /// ACK, with the encoded credit count (31: no end-to-end credits).
-    Ack { credits: u8 },
-    /// RNR NAK, with the encoded timer of 5 bits (`ibv_qp_attr.min_rnr_timer`).
-    RnrNak { timer: u8 },
+    /// ACK, with the credit count (31: no end-to-end credits).
+    Ack {
+        /// The code, 5 bits.
+        credits: u8,
+    },
+    /// RNR NAK, with the timer, encoded as in `ibv_qp_attr.min_rnr_timer`.
+    RnrNak {
+        /// The code, 5 bits.
+        timer: u8,
+    },
     /// NAK, with its code.
     Nak(NakCode),
 }

@@ -20,19 +20,31 @@ pub enum Transport {
 /// What a packet does, whatever its position in the message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operation {
+    /// SEND.
     Send,
+    /// SEND with immediate.
     SendImm,
+    /// SEND with invalidate.
     SendInv,
+    /// RDMA WRITE.
     Write,
+    /// RDMA WRITE with immediate.
     WriteImm,
+    /// RDMA READ request.
     ReadRequest,
+    /// RDMA READ response.
     ReadResponse,
     /// Acknowledge: ACK, NAK or RNR NAK.
     Ack,
+    /// ATOMIC acknowledge.
     AtomicAck,
+    /// Compare and swap.
     CmpSwap,
+    /// Fetch and add.
     FetchAdd,
+    /// FLUSH.
     Flush,
+    /// ATOMIC WRITE.
     AtomicWrite,
 }
 

@@ -32,6 +32,7 @@ pub struct Headers {
 /// A received packet. It has the headers of its opcode, and a payload of a length that the opcode permits.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
+    /// BTH and extended headers.
     pub headers: Headers,
     /// Without padding and ICRC.
     pub payload: &'a [u8],

@@ -14,6 +14,7 @@ pub enum About {
 }
 
 impl About {
+    /// Decodes the two bits of the field. The value 3 is reserved, and read as [`About::Other`].
     pub fn parse(bits: u8) -> About {
         match bits {
             0 => About::Req,
@@ -22,6 +23,7 @@ impl About {
         }
     }
 
+    /// The two bits of the field.
     pub fn bits(self) -> u8 {
         match self {
             About::Req => 0,
@@ -133,11 +135,13 @@ pub struct SidrRep {
 }
 
 impl Ids {
+    /// Writes the IDs, which all messages but REQ and the SIDR messages begin with.
     pub fn write(self, body: &mut [u8]) {
         put(body, 0, &self.local.to_be_bytes());
         put(body, 4, &self.remote.to_be_bytes());
     }
 
+    /// Writes a message that has only the IDs; returns its attribute ID.
     pub fn write_as(self, attribute: u16, body: &mut [u8]) -> u16 {
         self.write(body);
         attribute
@@ -145,6 +149,7 @@ impl Ids {
 }
 
 impl Req {
+    /// Parses the body of a REQ; None if the transport service is unknown.
     pub fn parse(body: Fields<'_>) -> Option<Req> {
         // Transport service type, and the extended one if that is 3.
         let connection = match (body.u8(43) >> 1 & 3, body.u8(51) & 7) {
@@ -184,6 +189,7 @@ impl Req {
         })
     }
 
+    /// Writes the body; returns the attribute ID.
     pub fn write(&self, body: &mut [u8]) -> u16 {
         let (service, extended) = match self.connection {
             ConnectionType::Rc => (0, 0),
@@ -218,6 +224,7 @@ impl Req {
 }
 
 impl Rep {
+    /// Parses the body of a REP.
     pub fn parse(body: Fields<'_>) -> Rep {
         Rep {
             ids: Ids {
@@ -239,6 +246,7 @@ impl Rep {
         }
     }
 
+    /// Writes the body; returns the attribute ID.
     pub fn write(&self, body: &mut [u8]) -> u16 {
         self.ids.write(body);
         let [_, high, middle, low] = self.vendor_id.to_be_bytes();
@@ -259,6 +267,7 @@ impl Rep {
 }
 
 impl Rej {
+    /// Writes the body; returns the attribute ID.
     pub fn write(&self, body: &mut [u8]) -> u16 {
         self.ids.write(body);
         body[8] = self.about.bits() << 6;
@@ -277,38 +286,46 @@ impl Rej {
 pub struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
+    /// `LEN` bytes at offset `at`.
     pub fn bytes<const LEN: usize>(self, at: usize) -> [u8; LEN] {
         let mut bytes = [0; LEN];
         bytes.copy_from_slice(&self.0[at..at + LEN]);
         bytes
     }
 
+    /// The byte at offset `at`.
     pub fn u8(self, at: usize) -> u8 {
         self.0[at]
     }
 
+    /// The 16-bit field at offset `at`.
     pub fn u16(self, at: usize) -> u16 {
         u16::from_be_bytes(self.bytes(at))
     }
 
+    /// The 24-bit field at offset `at`.
     pub fn u24(self, at: usize) -> u32 {
         let [a, b, c] = self.bytes(at);
         u32::from_be_bytes([0, a, b, c])
     }
 
+    /// The 32-bit field at offset `at`.
     pub fn u32(self, at: usize) -> u32 {
         u32::from_be_bytes(self.bytes(at))
     }
 
+    /// The 64-bit field at offset `at`.
     pub fn u64(self, at: usize) -> u64 {
         u64::from_be_bytes(self.bytes(at))
     }
 }
 
+/// Copies `bytes` to offset `at`.
 pub fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
     to[at..at + bytes.len()].copy_from_slice(bytes);
 }
 
+/// Writes a 24-bit field at offset `at`.
 pub fn put24(to: &mut [u8], at: usize, value: u32) {
     put(to, at, &value.to_be_bytes()[1..]);
 }

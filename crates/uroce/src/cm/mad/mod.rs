@@ -17,11 +17,15 @@ pub const MAD_LEN: usize = 256;
 /// A MAD, as the payload of a packet to queue pair 1.
 pub type Mad = [u8; MAD_LEN];
 
-/// Private data that messages have room for, in bytes.
+/// Bytes of private data in a REQ.
 pub const REQ_PRIVATE: usize = 92;
+/// Bytes of private data in a REP.
 pub const REP_PRIVATE: usize = 196;
+/// Bytes of private data in a REJ.
 pub const REJ_PRIVATE: usize = 148;
+/// Bytes of private data in a SIDR_REQ.
 pub const SIDR_REQ_PRIVATE: usize = 216;
+/// Bytes of private data in a SIDR_REP.
 pub const SIDR_REP_PRIVATE: usize = 136;
 
 /// Where the message begins, behind the MAD's common header.

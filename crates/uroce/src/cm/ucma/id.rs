@@ -7,18 +7,27 @@ use crate::cm::mad::ConnectionType;
 
 /// Port spaces, `rdma_ucm_port_space`.
 pub mod space {
+    /// RDMA_PS_IPOIB: multicast groups of IPoIB.
     pub const IPOIB: u16 = 0x0002;
+    /// RDMA_PS_TCP: connections.
     pub const TCP: u16 = 0x0106;
+    /// RDMA_PS_UDP: datagrams.
     pub const UDP: u16 = 0x0111;
+    /// RDMA_PS_IB: any service, with InfiniBand addresses.
     pub const IB: u16 = 0x013f;
 }
 
 /// The type of the queue pair, as in `ibv_qp_type`.
 pub mod qp_type {
+    /// IBV_QPT_RC.
     pub const RC: u8 = 2;
+    /// IBV_QPT_UC.
     pub const UC: u8 = 3;
+    /// IBV_QPT_UD.
     pub const UD: u8 = 4;
+    /// IBV_QPT_XRC_SEND.
     pub const XRC_SEND: u8 = 9;
+    /// IBV_QPT_XRC_RECV.
     pub const XRC_RECV: u8 = 10;
 }
 

@@ -113,19 +113,23 @@ impl<'a> Input<'a> {
         found.copied().unwrap_or([0; LEN])
     }
 
+    /// The byte at offset `at`.
     pub fn u8(self, at: usize) -> u8 {
         let [byte] = self.array(at);
         byte
     }
 
+    /// The 16-bit field at offset `at`, in host byte order.
     pub fn u16(self, at: usize) -> u16 {
         u16::from_ne_bytes(self.array(at))
     }
 
+    /// The 32-bit field at offset `at`, in host byte order.
     pub fn u32(self, at: usize) -> u32 {
         u32::from_ne_bytes(self.array(at))
     }
 
+    /// The 64-bit field at offset `at`, in host byte order.
     pub fn u64(self, at: usize) -> u64 {
         u64::from_ne_bytes(self.array(at))
     }
@@ -179,23 +183,28 @@ impl<'a> ConnectionParameters<'a> {
 pub struct Reply(pub Vec<u8>);
 
 impl Reply {
+    /// Appends bytes.
     pub fn bytes(mut self, bytes: &[u8]) -> Reply {
         self.0.extend_from_slice(bytes);
         self
     }
 
+    /// Appends a byte.
     pub fn u8(self, value: u8) -> Reply {
         self.bytes(&[value])
     }
 
+    /// Appends a 16-bit field in host byte order.
     pub fn u16(self, value: u16) -> Reply {
         self.bytes(&value.to_ne_bytes())
     }
 
+    /// Appends a 32-bit field in host byte order.
     pub fn u32(self, value: u32) -> Reply {
         self.bytes(&value.to_ne_bytes())
     }
 
+    /// Appends a 64-bit field in host byte order.
     pub fn u64(self, value: u64) -> Reply {
         self.bytes(&value.to_ne_bytes())
     }

@@ -29,6 +29,8 @@ pub fn padded<const LEN: usize>(offset: usize, private: &[u8]) -> Result<[u8; LE
     Ok(bytes)
 }
 
+/// The SIDR_REQ with which an id asks for a service. EINVAL without IP addresses, or if the private data do
+/// not fit.
 pub fn sidr_req_of<R>(
     id: &Id<R>,
     comm_id: u32,
@@ -45,6 +47,8 @@ pub fn sidr_req_of<R>(
     })
 }
 
+/// The REQ with which an id connects. EINVAL without IP addresses, for a datagram service, or if the private
+/// data do not fit.
 pub fn req_of<R>(
     id: &Id<R>,
     comm_id: u32,
@@ -90,6 +94,7 @@ pub fn req_of<R>(
     })
 }
 
+/// The REP with which an id accepts. The caller sets the IDs. EINVAL if the private data do not fit.
 pub fn rep_of<R>(
     id: &Id<R>,
     params: &ConnectionParameters<'_>,

@@ -152,6 +152,7 @@ pub(super) fn known_files() -> &'static Mutex<Vec<FileId>> {
     &FILES
 }
 
+/// Opens the device file: returns a new descriptor without ids. Starts the thread if there is none.
 pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     register_exit_handler();
     serve();

@@ -30,10 +30,12 @@ impl<T> Table<T> {
         (self.values.len() - 1) as u32
     }
 
+    /// The value with this number.
     pub fn get(&self, number: u32) -> Option<&T> {
         self.values.get(number as usize)?.as_ref()
     }
 
+    /// The value with this number.
     pub fn get_mut(&mut self, number: u32) -> Option<&mut T> {
         self.values.get_mut(number as usize)?.as_mut()
     }

@@ -23,7 +23,9 @@ use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 /// The addresses of a received packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
+    /// The source address.
     pub src: Gid,
+    /// The destination address.
     pub dst: Gid,
     /// The UDP port that it was sent from.
     pub src_port: u16,
@@ -37,6 +39,7 @@ pub struct Addresses {
 /// A packet to send. It is in the buffer that [`Qp::transmit`] was given, without the ICRC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transmit {
+    /// Where to send it.
     pub av: AddressVector,
     /// Determines the destination's UDP port.
     pub dest_qpn: u32,
