@@ -45,7 +45,7 @@ pub(super) const OPS: ibv_context_ops_1_0 = ibv_context_ops_1_0 {
 const ON_STACK: usize = 16;
 
 /// A work request (WR) of libibverbs 1.0, which can be converted to the current layout.
-trait WorkRequest {
+trait OldWorkRequest {
     /// The WR in the current layout.
     type Current: Copy;
 
@@ -55,7 +55,7 @@ trait WorkRequest {
     fn to_current(&self, next: *mut Self::Current) -> Self::Current;
 }
 
-impl WorkRequest for ibv_recv_wr_1_0 {
+impl OldWorkRequest for ibv_recv_wr_1_0 {
     type Current = ibv_recv_wr;
 
     fn next(&self) -> *mut Self {
@@ -72,7 +72,7 @@ impl WorkRequest for ibv_recv_wr_1_0 {
     }
 }
 
-impl WorkRequest for ibv_send_wr_1_0 {
+impl OldWorkRequest for ibv_send_wr_1_0 {
     type Current = ibv_send_wr;
 
     fn next(&self) -> *mut Self {
@@ -110,7 +110,9 @@ impl Drop for Malloced {
 /// # Safety
 ///
 /// `first` is NULL or the first WR of a list that is readable as long as the iterator is used.
-unsafe fn requests<Old: WorkRequest>(first: *mut Old) -> impl Iterator<Item = ptr::NonNull<Old>> {
+unsafe fn requests<Old: OldWorkRequest>(
+    first: *mut Old,
+) -> impl Iterator<Item = ptr::NonNull<Old>> {
     iter::successors(ptr::NonNull::new(first), |wr| {
         // SAFETY: the WR is in the list, which is readable, as the caller promises.
         ptr::NonNull::new(unsafe { wr.as_ref() }.next())
@@ -125,7 +127,7 @@ unsafe fn requests<Old: WorkRequest>(first: *mut Old) -> impl Iterator<Item = pt
 /// # Safety
 ///
 /// `first` is NULL or the first WR of a list that is readable during the call; `bad` is writable.
-unsafe fn post<Old: WorkRequest>(
+unsafe fn post<Old: OldWorkRequest>(
     first: *mut Old,
     bad: *mut *mut Old,
     replace_twins: impl Fn(&mut Old::Current),

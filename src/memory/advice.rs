@@ -1,7 +1,7 @@
 //! Applies MADV_DONTFORK and MADV_DOFORK to runs of pages, and handles the errors of madvise(2).
 
 use super::page_size;
-use super::ranges::{Deferred, Kernel, Pages};
+use super::ranges::{Deferred, MadviseCalls, Pages};
 use ibverbs_abi::Errno;
 use ibverbs_netlink::nldev;
 use libc::{EAGAIN, EINVAL, ENOMEM, c_int, c_void};
@@ -124,7 +124,7 @@ impl Madvise {
     }
 }
 
-impl Kernel for Madvise {
+impl MadviseCalls for Madvise {
     type Error = Errno;
 
     fn dontfork(&mut self, run: Pages) -> Result<(), Errno> {

@@ -8,7 +8,7 @@
 //! Man pages: ibv_fork_init(3), ibv_is_fork_initialized(3).
 
 use super::advice::Madvise;
-use super::ranges::{Deferred, Kernel, Pages, Ranges};
+use super::ranges::{Deferred, ForkRanges, MadviseCalls, Pages};
 use super::{lock::ForkLock, page_size, shortage};
 use crate::abi::{IBV_FORK_DISABLED, IBV_FORK_ENABLED, IBV_FORK_UNNEEDED, ibv_fork_status};
 use crate::env;
@@ -35,7 +35,7 @@ static MAX_DEFERRED: AtomicUsize = AtomicUsize::new(0);
 /// The value of [`MAX_DEFERRED`] with IBV_FORK_SAFE=lazy. Each run costs up to two of the 65530 mappings
 /// that a process may have by default.
 const LAZY_MAX_DEFERRED: usize = 1024;
-static RANGES: ForkLock<Ranges> = ForkLock::new(Ranges::new());
+static RANGES: ForkLock<ForkRanges> = ForkLock::new(ForkRanges::new());
 
 /// Makes fork(2) safe for a program with registered memory. Returns 0; EINVAL if memory is registered
 /// already; ENOMEM; ENOSYS if the kernel lacks MADV_DONTFORK.
@@ -172,7 +172,7 @@ pub unsafe extern "C" fn ibv_is_fork_initialized() -> ibv_fork_status {
 /// Any address is valid; memory is not accessed. The child must not access it.
 pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c_int {
     match tracking() {
-        true => change(base.addr(), size, Ranges::dontfork),
+        true => change(base.addr(), size, ForkRanges::dontfork),
         false => 0,
     }
 }
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn ibv_dontfork_range(base: *mut c_void, size: usize) -> c
 /// Any address is valid; memory is not accessed.
 pub unsafe extern "C" fn ibv_dofork_range(base: *mut c_void, size: usize) -> c_int {
     match tracking() {
-        true => change(base.addr(), size, Ranges::dofork),
+        true => change(base.addr(), size, ForkRanges::dofork),
         false => 0,
     }
 }
@@ -205,7 +205,7 @@ fn tracking() -> bool {
 fn change(
     base: usize,
     size: usize,
-    change: impl FnOnce(&mut Ranges, Pages, &mut Madvise) -> Result<(), Errno>,
+    change: impl FnOnce(&mut ForkRanges, Pages, &mut Madvise) -> Result<(), Errno>,
 ) -> c_int {
     if base == 0 {
         return 0;

@@ -1,5 +1,5 @@
 //! Fork ranges: calls for MADV_DONTFORK where a page's refcount goes from 0 to 1, and for MADV_DOFORK
-//! where it goes from 1 to 0. Pure: [`Kernel`] makes the calls.
+//! where it goes from 1 to 0. Pure: [`MadviseCalls`] makes the calls.
 //!
 //! The refcount of a page is the number of registrations that contain it. It may go below zero: as with
 //! rdma-core, ibv_dofork_range may be called for a range that was never registered (deregistering an
@@ -59,7 +59,7 @@ impl Deferred {
 }
 
 /// The calls of madvise(2).
-pub trait Kernel {
+pub trait MadviseCalls {
     /// The error of a failed registration.
     type Error;
 
@@ -70,7 +70,7 @@ pub trait Kernel {
     /// Pages for which the kernel has no mapping left go to `deferred`.
     fn dofork(&mut self, run: Pages, referenced: &dyn Fn(Pages) -> bool, deferred: &mut Deferred);
 
-    /// How many unreferenced runs may wait for their MADV_DOFORK. [`Ranges::flush_deferred`] is called
+    /// How many unreferenced runs may wait for their MADV_DOFORK. [`ForkRanges::flush_deferred`] is called
     /// when there are more. 0: none waits unless its MADV_DOFORK has failed.
     fn max_deferred(&self) -> usize;
 
@@ -79,16 +79,16 @@ pub trait Kernel {
 }
 
 /// The fork ranges of the process.
-pub struct Ranges {
+pub struct ForkRanges {
     refcounts: Refcounts,
     /// Runs whose MADV_DOFORK failed or was deferred. Their pages were unreferenced when they were added.
     deferred: Deferred,
 }
 
-impl Ranges {
+impl ForkRanges {
     /// All pages are unreferenced.
-    pub const fn new() -> Ranges {
-        Ranges {
+    pub const fn new() -> ForkRanges {
+        ForkRanges {
             refcounts: Refcounts::new(),
             deferred: Deferred::new(),
         }
@@ -98,7 +98,11 @@ impl Ranges {
     /// 0 to 1, in ascending order, each as long as possible. If that fails, it applies MADV_DOFORK to the
     /// runs so far, and no refcount changes.
     #[inline]
-    pub fn dontfork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+    pub fn dontfork<K: MadviseCalls>(
+        &mut self,
+        pages: Pages,
+        kernel: &mut K,
+    ) -> Result<(), K::Error> {
         match self.try_dontfork(pages, kernel) {
             // The deferred runs may use the mappings that this one needs.
             Err(_) if !self.deferred.0.is_empty() => {
@@ -110,7 +114,11 @@ impl Ranges {
     }
 
     #[inline]
-    fn try_dontfork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+    fn try_dontfork<K: MadviseCalls>(
+        &mut self,
+        pages: Pages,
+        kernel: &mut K,
+    ) -> Result<(), K::Error> {
         let Some(place) = self.refcounts.locate(pages.first, pages.end) else {
             return self.dontfork_parts(pages, kernel);
         };
@@ -124,8 +132,12 @@ impl Ranges {
         Ok(())
     }
 
-    /// As [`Ranges::dontfork`] for pages with different refcounts.
-    fn dontfork_parts<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+    /// As [`ForkRanges::dontfork`] for pages with different refcounts.
+    fn dontfork_parts<K: MadviseCalls>(
+        &mut self,
+        pages: Pages,
+        kernel: &mut K,
+    ) -> Result<(), K::Error> {
         if !self.refcounts.reserve() {
             return Err(kernel.out_of_memory());
         }
@@ -148,7 +160,11 @@ impl Ranges {
     /// Decrements the refcount of each page, and applies MADV_DOFORK to the runs that go from 1 to 0, or
     /// defers it.
     #[inline]
-    pub fn dofork<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) -> Result<(), K::Error> {
+    pub fn dofork<K: MadviseCalls>(
+        &mut self,
+        pages: Pages,
+        kernel: &mut K,
+    ) -> Result<(), K::Error> {
         match self.refcounts.locate(pages.first, pages.end) {
             Some(place) => {
                 self.refcounts.add_at(place, pages.first, pages.end, -1);
@@ -174,13 +190,13 @@ impl Ranges {
 
     /// Defers the MADV_DOFORK of these pages if that is enabled. False if the caller must make the call.
     #[inline]
-    fn defer<K: Kernel>(&mut self, pages: Pages, kernel: &K) -> bool {
+    fn defer<K: MadviseCalls>(&mut self, pages: Pages, kernel: &K) -> bool {
         kernel.max_deferred() > 0 && self.deferred.add(pages)
     }
 
     /// Applies MADV_DOFORK to the deferred pages that are still unreferenced. Stops at the first failure.
     #[cold]
-    pub fn flush_deferred<K: Kernel>(&mut self, kernel: &mut K) {
+    pub fn flush_deferred<K: MadviseCalls>(&mut self, kernel: &mut K) {
         while let Some(run) = self.deferred.0.pop() {
             let deferred = self.deferred.0.len();
             self.dofork_unreferenced(run, kernel);
@@ -191,7 +207,7 @@ impl Ranges {
     }
 
     /// Applies MADV_DOFORK to the unreferenced runs among these pages.
-    fn dofork_unreferenced<K: Kernel>(&mut self, pages: Pages, kernel: &mut K) {
+    fn dofork_unreferenced<K: MadviseCalls>(&mut self, pages: Pages, kernel: &mut K) {
         let mut at = pages.first;
         while let Some(run) = self.unreferenced_run(at, pages.end) {
             self.dofork_run(run, kernel);
@@ -200,7 +216,7 @@ impl Ranges {
     }
 
     /// Applies MADV_DOFORK to a run whose pages are unreferenced.
-    fn dofork_run<K: Kernel>(&mut self, run: Pages, kernel: &mut K) {
+    fn dofork_run<K: MadviseCalls>(&mut self, run: Pages, kernel: &mut K) {
         let refcounts = &self.refcounts;
         let referenced = |pages: Pages| {
             refcounts

@@ -54,7 +54,7 @@ const CONFIG_DIR: &str = match option_env!("IBV_CONFIG_DIR") {
 const LATE: u32 = u32::MAX;
 
 /// A configured provider that is not loaded yet.
-struct Configured {
+struct ConfiguredProvider {
     name: CString,
     /// `None` if the provider is loaded whatever devices are present.
     known: Option<known::Provider>,
@@ -66,7 +66,7 @@ struct Configured {
 pub struct Providers {
     configured: bool,
     /// Those that are not loaded yet.
-    deferred: Vec<Configured>,
+    deferred: Vec<ConfiguredProvider>,
 }
 
 impl Providers {
@@ -121,7 +121,7 @@ impl Providers {
 
 /// All configured providers in the order in which the C library loads them: first those of
 /// RDMAV_DRIVERS (or IBV_DRIVERS), then those of the configuration files, the last line first.
-fn configuration() -> Vec<Configured> {
+fn configuration() -> Vec<ConfiguredProvider> {
     let mut files = config::read(&cstring(&[CONFIG_DIR.as_bytes()]), &mut crate::log::print);
     files.reverse();
     let by_environment = if env::trusted() {
@@ -141,7 +141,7 @@ fn configuration() -> Vec<Configured> {
     let ranks = 1..LATE;
     let ranked = forced.chain(usual).zip(ranks);
     ranked
-        .map(|((name, known), rank)| Configured { name, known, rank })
+        .map(|((name, known), rank)| ConfiguredProvider { name, known, rank })
         .collect()
 }
 
@@ -151,7 +151,7 @@ fn names(list: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// For each of `providers`, whether it must be loaded for `devices`.
-fn needed(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
+fn needed(providers: &[ConfiguredProvider], devices: &mut [SysfsDevice]) -> Vec<bool> {
     let mut needed: Vec<bool> = providers
         .iter()
         .map(|provider| provider.known.is_none())
@@ -184,7 +184,11 @@ fn needed(providers: &[Configured], devices: &mut [SysfsDevice]) -> Vec<bool> {
 }
 
 /// Sets the entries of the known providers that pass `test`.
-fn mark(needed: &mut [bool], providers: &[Configured], test: impl Fn(known::Provider) -> bool) {
+fn mark(
+    needed: &mut [bool],
+    providers: &[ConfiguredProvider],
+    test: impl Fn(known::Provider) -> bool,
+) {
     for (needed, provider) in needed.iter_mut().zip(providers) {
         *needed |= provider.known.is_some_and(&test);
     }
@@ -308,8 +312,8 @@ mod tests {
         assert_eq!(all(":rxe;"), ["", "rxe", ""]);
     }
 
-    fn configured(names: &[&str]) -> Vec<Configured> {
-        let configured = |name: &&str| Configured {
+    fn configured(names: &[&str]) -> Vec<ConfiguredProvider> {
+        let configured = |name: &&str| ConfiguredProvider {
             name: CString::new(*name).unwrap(),
             known: known::Provider::named(name.as_bytes()),
             rank: 1,

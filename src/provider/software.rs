@@ -145,11 +145,11 @@ pub fn hide_files() -> Option<impl Drop> {
 /// The software devices of the library's list, in the order of IBV_UROCE.
 #[derive(Default)]
 pub struct SoftwareDevices {
-    configured: Vec<Configured>,
+    configured: Vec<ConfiguredDevice>,
 }
 
 /// A device that IBV_UROCE names.
-struct Configured {
+struct ConfiguredDevice {
     config: Config,
     /// N of `uverbsN`, if the process sees the device's files.
     uverbs: Option<u32>,
@@ -161,7 +161,7 @@ struct Configured {
 
 // SAFETY: any thread may use a device of the list: its reference count is atomic, and the rest of it
 // does not change.
-unsafe impl Send for Configured {}
+unsafe impl Send for ConfiguredDevice {}
 
 impl SoftwareDevices {
     /// No device.
@@ -188,7 +188,7 @@ impl SoftwareDevices {
         }
         let numbers = uroce::FIRST_UVERBS..;
         let devices = parsed.devices.into_iter().zip(numbers);
-        let configured = |(config, number)| Configured::new(config, shown.then_some(number));
+        let configured = |(config, number)| ConfiguredDevice::new(config, shown.then_some(number));
         self.configured = devices.map(configured).collect();
     }
 
@@ -198,7 +198,9 @@ impl SoftwareDevices {
         if !self.configured.is_empty() {
             uroce::redirect_new_objects();
         }
-        self.configured.iter_mut().for_each(Configured::create);
+        self.configured
+            .iter_mut()
+            .for_each(ConfiguredDevice::create);
     }
 
     /// The devices that exist. The list keeps its references.
@@ -208,9 +210,9 @@ impl SoftwareDevices {
     }
 }
 
-impl Configured {
+impl ConfiguredDevice {
     fn new(config: Config, uverbs: Option<u32>) -> Self {
-        Configured {
+        ConfiguredDevice {
             config,
             uverbs,
             device: ptr::null_mut(),

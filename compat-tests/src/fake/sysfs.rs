@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A provider of the distribution, and a device that it matches. The match tables of siw and mana have
 /// neither names nor PCI IDs: they match only devices found by netlink.
-struct Known {
+struct KnownProvider {
     name: &'static str,
     abi: u32,
     /// Vendor and device.
@@ -15,8 +15,13 @@ struct Known {
     driver: u32,
 }
 
-const fn known(name: &'static str, abi: u32, pci: Option<(u32, u32)>, driver: u32) -> Known {
-    Known {
+const fn known(
+    name: &'static str,
+    abi: u32,
+    pci: Option<(u32, u32)>,
+    driver: u32,
+) -> KnownProvider {
+    KnownProvider {
         name,
         abi,
         pci,
@@ -24,7 +29,7 @@ const fn known(name: &'static str, abi: u32, pci: Option<(u32, u32)>, driver: u3
     }
 }
 
-const KNOWN: [Known; 17] = [
+const KNOWN: [KnownProvider; 17] = [
     known("bnxt_re0", 1, Some((0x14e4, 0x1614)), 6),
     known("cxgb4_0", 3, Some((0x1425, 0x5401)), 4),
     known("efa_0", 1, Some((0x1d0f, 0xefa0)), 17),
@@ -88,7 +93,7 @@ impl Device {
         self
     }
 
-    fn known(&self) -> Option<&'static Known> {
+    fn known(&self) -> Option<&'static KnownProvider> {
         KNOWN.iter().find(|known| known.name == self.name)
     }
 

@@ -44,14 +44,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A run of the program `devices`.
-struct Run {
+struct ListRun {
     /// Both kernels' devices, or none.
     fake: bool,
     config: Option<&'static str>,
     arguments: &'static [&'static str],
 }
 
-impl Run {
+impl ListRun {
     fn list(fake: bool, config: Option<&'static str>) -> Self {
         Self {
             fake,
@@ -95,13 +95,14 @@ fn prints(program: &Program, expected: &str) -> Verdict {
     )
 }
 
-fn expect(name: &str, run: Run, text: String) -> Check {
+fn expect(name: &str, run: ListRun, text: String) -> Check {
     Check::new(name, move |cx| prints(&run.program(cx)?, &text))
 }
 
 fn lists() -> Vec<Check> {
-    let list =
-        |name: &str, fake, config, text: &str| expect(name, Run::list(fake, config), text.into());
+    let list = |name: &str, fake, config, text: &str| {
+        expect(name, ListRun::list(fake, config), text.into())
+    };
     let missing = format!(
         "{IGNORED} IBV_UROCE device 'x': there is no interface 'nosuch0'\n\
          {IGNORED} IBV_UROCE device 'y': no interface has the address 192.0.2.77\n0:"
@@ -169,13 +170,13 @@ fn lists() -> Vec<Check> {
 /// The kernel's devices have the order of the C library, that of the directory.
 fn with_kernel(name: &str, config: Option<&'static str>, start: &'static str) -> Check {
     Check::new(name, move |cx| {
-        let original = Run::list(true, None).program(cx)?;
+        let original = ListRun::list(true, None).program(cx)?;
         let listed = original.library(&cx.library_dir(Library::C)).run()?.out;
         let both = listed.contains(" rxe0") && listed.contains(" mlx5_0");
         ensure(both, format!("the C library lists {listed}"))?;
         let names = listed.strip_prefix("2:").unwrap_or_default();
         prints(
-            &Run::list(true, config).program(cx)?,
+            &ListRun::list(true, config).program(cx)?,
             &format!("{start}{names}"),
         )
     })
@@ -184,7 +185,7 @@ fn with_kernel(name: &str, config: Option<&'static str>, start: &'static str) ->
 /// Software devices pin no memory: a low RLIMIT_MEMLOCK matters only beside devices of the kernel.
 fn memlock() -> Vec<Check> {
     let limited = |name: &str, config, text: &'static str| {
-        let run = Run::list(false, config);
+        let run = ListRun::list(false, config);
         Check::new(name, move |cx| {
             let program = run.program(cx)?.under(as_ordinary_user());
             prints(&program.under(["prlimit", "--memlock=4096:4096"]), text)
@@ -203,7 +204,7 @@ fn memlock() -> Vec<Check> {
 
 /// All functions that query a device, a port or a GID. The program prints what is wrong.
 fn queries() -> Vec<Check> {
-    let query = |fake| Run {
+    let query = |fake| ListRun {
         fake,
         config: Some("u=lo"),
         arguments: &["check", "u", "lo"],

@@ -30,7 +30,7 @@ use crate::{cancellation, process};
 
 /// A descriptor that this process has opened.
 #[derive(Clone, Copy)]
-struct Entry {
+struct OpenDescriptor {
     fd: RawFd,
     device: libc::dev_t,
     inode: libc::ino_t,
@@ -40,7 +40,7 @@ struct Entry {
 
 /// An element of the table.
 enum Slot {
-    Used(Entry),
+    Used(OpenDescriptor),
     /// The index of the next free element; [`END`] if there is none.
     Free(usize),
 }
@@ -48,12 +48,12 @@ enum Slot {
 const END: usize = usize::MAX;
 
 /// The descriptors that are open.
-pub(crate) struct Table {
+pub(crate) struct DescriptorTable {
     slots: Vec<Slot>,
     first_free: usize,
 }
 
-pub(crate) static TABLE: Mutex<Table> = Mutex::new(Table {
+pub(crate) static TABLE: Mutex<DescriptorTable> = Mutex::new(DescriptorTable {
     slots: Vec::new(),
     first_free: END,
 });
@@ -206,7 +206,7 @@ impl Record {
     }
 }
 
-impl Table {
+impl DescriptorTable {
     /// Reserves memory for `count` more descriptors. ENOMEM if there is none.
     fn reserve(&mut self, count: usize) -> io::Result<()> {
         let reserved = self.slots.try_reserve(count);
@@ -216,7 +216,7 @@ impl Table {
     /// Records a descriptor. Its memory is reserved.
     fn add(&mut self, fd: RawFd, of_program: bool) -> Record {
         let (device, inode) = identity(fd).unwrap_or_default();
-        let used = Slot::Used(Entry {
+        let used = Slot::Used(OpenDescriptor {
             fd,
             device,
             inode,

@@ -30,7 +30,7 @@ impl Model<'_> {
     }
 }
 
-impl Kernel for Model<'_> {
+impl MadviseCalls for Model<'_> {
     type Error = ();
 
     fn dontfork(&mut self, run: Pages) -> Result<(), ()> {
@@ -51,7 +51,7 @@ impl Kernel for Model<'_> {
     }
 }
 
-fn has_counts(ranges: &Ranges, model: &[i32]) -> bool {
+fn has_counts(ranges: &ForkRanges, model: &[i32]) -> bool {
     let has =
         |(page, &n): (usize, &i32)| ranges.refcounts.find(page, page + 1, |c| c == n).is_some();
     model.iter().enumerate().all(has)
@@ -68,7 +68,7 @@ proptest! {
         ),
     ) {
         let (mut model, mut excluded) = ([0; PAGES], [false; PAGES]);
-        let mut ranges = Ranges::new();
+        let mut ranges = ForkRanges::new();
         for (first, len, register, unmapped) in steps {
             let holes: Vec<_> = (0..PAGES).map(|page| unmapped.contains(&page)).collect();
             let range = pages(first, (first + len).min(PAGES));
@@ -116,7 +116,7 @@ proptest! {
             (Just(regions.clone()), Just(regions).prop_shuffle())
         }),
     ) {
-        let mut ranges = Ranges::new();
+        let mut ranges = ForkRanges::new();
         let mut excluded = [false; PAGES];
         let mut kernel = Model { excluded: &mut excluded, holes: &[false; PAGES], calls: Vec::new() };
         for (first, len) in regions.0 {
@@ -134,7 +134,7 @@ proptest! {
 #[derive(Default)]
 struct Calls(Vec<(Pages, bool)>);
 
-impl Kernel for Calls {
+impl MadviseCalls for Calls {
     type Error = ();
 
     fn dontfork(&mut self, run: Pages) -> Result<(), ()> {
@@ -160,7 +160,7 @@ impl Kernel for Calls {
 
 #[test]
 fn neighbours_in_the_same_state_are_one() {
-    let mut ranges = Ranges::new();
+    let mut ranges = ForkRanges::new();
     for first in 0..1000 {
         let run = pages(first, first + 1);
         ranges.dontfork(run, &mut Calls::default()).unwrap();
@@ -175,7 +175,7 @@ fn neighbours_in_the_same_state_are_one() {
 #[test]
 fn dofork_can_query_references() {
     struct Neighbours(Vec<bool>);
-    impl Kernel for Neighbours {
+    impl MadviseCalls for Neighbours {
         type Error = ();
         fn dontfork(&mut self, _run: Pages) -> Result<(), ()> {
             Ok(())
@@ -193,7 +193,7 @@ fn dofork_can_query_references() {
         }
         fn out_of_memory(&mut self) {}
     }
-    let (mut ranges, mut kernel) = (Ranges::new(), Neighbours(Vec::new()));
+    let (mut ranges, mut kernel) = (ForkRanges::new(), Neighbours(Vec::new()));
     for first in [1, 5, 7] {
         ranges
             .dontfork(pages(first, first + 1), &mut kernel)
@@ -223,7 +223,7 @@ proptest! {
             full: bool,
             max_deferred: usize,
         }
-        impl Kernel for Full {
+        impl MadviseCalls for Full {
             type Error = ();
             fn dontfork(&mut self, run: Pages) -> Result<(), ()> {
                 self.excluded[run.first..run.end].fill(true);
@@ -241,7 +241,7 @@ proptest! {
             }
             fn out_of_memory(&mut self) {}
         }
-        let mut ranges = Ranges::new();
+        let mut ranges = ForkRanges::new();
         let mut kernel = Full { excluded: [false; PAGES], full: false, max_deferred };
         let mut live = Vec::new();
         for (first, len, index, full) in steps {
@@ -281,7 +281,7 @@ fn a_range_covers_whole_pages() {
     assert_eq!(new(0x1000, usize::MAX), None);
     assert_eq!(pages(1, 3).bytes(12), (0x1000, 0x2000));
     let mut calls = Calls::default();
-    Ranges::new()
+    ForkRanges::new()
         .dontfork(pages(top, top + 1), &mut calls)
         .unwrap();
     assert_eq!(calls.0, [(pages(top, top + 1), true)]);
@@ -289,7 +289,7 @@ fn a_range_covers_whole_pages() {
 
 #[test]
 fn what_was_never_registered_can_be_released() {
-    let (mut ranges, mut calls) = (Ranges::new(), Calls::default());
+    let (mut ranges, mut calls) = (ForkRanges::new(), Calls::default());
     ranges.dofork(pages(3, 5), &mut calls).unwrap();
     ranges.dontfork(pages(3, 5), &mut calls).unwrap();
     // No refcount goes from 0 to 1.

@@ -71,9 +71,9 @@ const C_ONLY: Rules = &[
 
 /// Passes if the types agree, but for the intended differences, all of which must exist.
 pub fn compare(cx: &Context) -> Verdict {
-    let mut rust = Side::new(&generated(cx)?)?;
+    let mut rust = Declarations::new(&generated(cx)?)?;
     rust.resolve_aliases();
-    let ours = Side::new(&Query::new(cx.paths.repo.join("include"), &HEADERS).facts()?)?;
+    let ours = Declarations::new(&Query::new(cx.paths.repo.join("include"), &HEADERS).facts()?)?;
     let mut comparison = Comparison::new(&rust, &ours)?;
     comparison.structs();
     comparison.numbers();
@@ -124,14 +124,14 @@ type Field = (i64, i64, String);
 
 /// Structs with their fields, and constants.
 #[derive(Default)]
-struct Side {
+struct Declarations {
     sizes: BTreeMap<String, i64>,
     fields: BTreeMap<String, BTreeMap<String, Field>>,
     numbers: BTreeMap<String, i128>,
     aliases: Vec<(String, String)>,
 }
 
-impl Side {
+impl Declarations {
     fn new(facts: &Facts) -> Result<Self, String> {
         let regex = |pattern| Regex::new(pattern).map_err(|e| e.to_string());
         let record = regex(r"^(?:struct|union) (\w+) size (\d+)")?;
@@ -178,8 +178,8 @@ fn number(text: &str) -> i128 {
 }
 
 struct Comparison<'a> {
-    rust: &'a Side,
-    ours: &'a Side,
+    rust: &'a Declarations,
+    ours: &'a Declarations,
     part: Regex,
     /// Structs of Rust that are parts of others.
     parts: BTreeSet<String>,
@@ -189,7 +189,7 @@ struct Comparison<'a> {
 }
 
 impl<'a> Comparison<'a> {
-    fn new(rust: &'a Side, ours: &'a Side) -> Result<Self, String> {
+    fn new(rust: &'a Declarations, ours: &'a Declarations) -> Result<Self, String> {
         let part = Regex::new(r"^(?:struct|union) (\w+)$").map_err(|e| e.to_string())?;
         let (parts, used) = (BTreeSet::new(), BTreeSet::new());
         Ok(Self {

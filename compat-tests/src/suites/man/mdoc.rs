@@ -93,7 +93,7 @@ pub fn plain(text: &str) -> String {
 
 /// Where the parser is in a page.
 #[derive(Default)]
-struct State {
+struct ParserState {
     section: String,
     /// The lines of a literal block.
     literal: Option<String>,
@@ -125,13 +125,13 @@ impl Page {
             ..Self::default()
         };
         if page.link.is_none() {
-            let mut state = State::default();
+            let mut state = ParserState::default();
             source.lines().for_each(|line| page.line(line, &mut state));
         }
         Ok(page)
     }
 
-    fn line(&mut self, line: &str, state: &mut State) {
+    fn line(&mut self, line: &str, state: &mut ParserState) {
         if let Some(text) = &mut state.literal {
             if line == ".Ed" {
                 self.literals
@@ -165,7 +165,7 @@ impl Page {
         self.mark(&tokens, &state.section);
     }
 
-    fn synopsis(&mut self, name: &str, args: &[String], state: &mut State) {
+    fn synopsis(&mut self, name: &str, args: &[String], state: &mut ParserState) {
         let first = args.first().cloned().unwrap_or_default();
         match name {
             "In" => self.headers.push(first),
@@ -279,7 +279,7 @@ mod tests {
         let text = ".Sh NAME\n.Nm f ,\n.Nm g\n.Sh SYNOPSIS\n.In x.h\n.Ft int\n.Fn f \"int a\"\n.Ft void\n\
             .Fo g\n.Fa \"int b\"\n.Fa \"int c\"\n.Fc\n.Sh SEE ALSO\n.Xr h 3 ,\n.Bd -literal\na\\e b\n.Ed\n";
         let mut page = Page::default();
-        let mut state = State::default();
+        let mut state = ParserState::default();
         text.lines().for_each(|line| page.line(line, &mut state));
         assert_eq!(page.names().into_iter().collect::<Vec<_>>(), ["f", "g"]);
         assert_eq!(page.headers, ["x.h"]);

@@ -93,7 +93,7 @@ impl Checks {
 }
 
 /// What the pages are compared with.
-struct Known {
+struct References {
     sets: Vec<Headers>,
     map: VersionMap,
 }
@@ -106,7 +106,7 @@ fn run(cx: &Context, dir: &Path, kinds: &[&str]) -> Result<Checks, Failure> {
         .iter()
         .filter(|page| page.link.is_none())
         .collect();
-    let known = Known {
+    let known = References {
         sets: Headers::sets(repo, cx.dir())?,
         map: VersionMap::read(repo)?,
     };
@@ -118,7 +118,7 @@ fn run(cx: &Context, dir: &Path, kinds: &[&str]) -> Result<Checks, Failure> {
     let mut checks = Checks::default();
     for kind in kinds {
         let checks = &mut checks;
-        let Known { sets, map } = &known;
+        let References { sets, map } = &known;
         match *kind {
             "form" => form::well_formed(dir, &pages, checks)?,
             "names" => form::names_lead_to_pages(&everything, checks),

@@ -15,7 +15,7 @@ const URGENT: usize = 1 << 20;
 const COMMENT_MAX: usize = 128;
 
 /// An interface of the file: a device.
-struct Interface {
+struct CapturedDevice {
     name: String,
     /// Packets that were not recorded since the last one that was.
     missing: u64,
@@ -25,7 +25,7 @@ struct Interface {
 pub struct Buffer {
     /// Blocks.
     bytes: Vec<u8>,
-    interfaces: Vec<Interface>,
+    interfaces: Vec<CapturedDevice>,
     /// How many of them the writer knows.
     interfaces_taken: usize,
     /// Of the packet that is being recorded; kept, so that none allocates.
@@ -71,7 +71,7 @@ impl Buffer {
     pub fn interface(&mut self, name: &str) -> u32 {
         let known = self.interfaces.iter().position(|known| known.name == name);
         let number = known.unwrap_or_else(|| {
-            self.interfaces.push(Interface {
+            self.interfaces.push(CapturedDevice {
                 name: name.into(),
                 missing: 0,
             });

@@ -64,7 +64,7 @@ unsafe impl Record for ib_uverbs_comp_event_desc {
 }
 
 /// The records of a source.
-struct Source<R> {
+struct EventSource<R> {
     /// Records pushed, modulo 2^32.
     raised: u32,
     /// How many different records the source can raise: what [`EventState::backlog`] has space for.
@@ -74,10 +74,10 @@ struct Source<R> {
 }
 
 struct EventState<R> {
-    sources: FxHashMap<u64, Source<R>>,
+    sources: FxHashMap<u64, EventSource<R>>,
     /// Records that the socket has no room for, each once.
     backlog: VecDeque<R>,
-    /// The sum of [`Source::kinds`].
+    /// The sum of [`EventSource::kinds`].
     kinds: usize,
 }
 
@@ -129,7 +129,7 @@ impl<R: Record> EventQueue<R> {
         state.backlog.reserve(missing);
         state.sources.insert(
             source,
-            Source {
+            EventSource {
                 raised: 0,
                 kinds,
                 waiting: Vec::with_capacity(kinds),

@@ -78,12 +78,12 @@ struct Slot {
     counts: Option<(Kind, Arc<ObjectCounts>)>,
 }
 
-pub(super) struct Table {
+pub(super) struct HandleTable {
     slots: Vec<Slot>,
     free: Vec<u32>,
 }
 
-pub(super) static TABLE: Mutex<Table> = Mutex::new(Table {
+pub(super) static TABLE: Mutex<HandleTable> = Mutex::new(HandleTable {
     slots: Vec::new(),
     free: Vec::new(),
 });
@@ -102,7 +102,7 @@ pub unsafe fn after_fork() {
     unsafe { TABLE.force_unlock() };
 }
 
-impl Table {
+impl HandleTable {
     /// Allocates space for one more slot, or for two if there is none; also for all of them to be free, so
     /// that [`remove`] needs no memory. False if there is no memory.
     fn try_reserve(&mut self) -> bool {

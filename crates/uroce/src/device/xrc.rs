@@ -11,7 +11,7 @@ use crate::sync::RwLock;
 
 /// A file's identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FileId {
+pub struct Inode {
     /// `st_dev`.
     pub device: u64,
     /// `st_ino`.
@@ -24,12 +24,12 @@ pub struct XrcDomain {
     /// By SRQ number.
     srqs: RwLock<HashMap<u32, Arc<SharedReceiveQueue>>>,
     /// The file that names it.
-    pub file: Option<FileId>,
+    pub file: Option<Inode>,
 }
 
 impl XrcDomain {
     /// A domain without SRQs.
-    pub fn new(file: Option<FileId>) -> XrcDomain {
+    pub fn new(file: Option<Inode>) -> XrcDomain {
         XrcDomain {
             file,
             ..XrcDomain::default()
@@ -58,7 +58,7 @@ pub struct NamedDomains(Vec<Weak<XrcDomain>>);
 
 impl NamedDomains {
     /// The open domain that the file names.
-    pub fn find(&mut self, file: FileId) -> Option<Arc<XrcDomain>> {
+    pub fn find(&mut self, file: Inode) -> Option<Arc<XrcDomain>> {
         self.0.retain(|domain| domain.strong_count() > 0);
         self.0
             .iter()

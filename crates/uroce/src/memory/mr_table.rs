@@ -92,7 +92,7 @@ enum KeyObject {
     Mw(MemoryWindow),
 }
 
-struct Entry {
+struct KeyEntry {
     /// The lower 8 bits of the key.
     key_byte: u8,
     object: KeyObject,
@@ -121,7 +121,7 @@ struct RemoteRange<'a> {
 #[derive(Default)]
 pub struct MrTable {
     /// The indices are random already and not the program's to choose, so a fast hash is enough.
-    entries: FxHashMap<u32, Entry>,
+    entries: FxHashMap<u32, KeyEntry>,
 }
 
 /// The access flag that a region or window must have for a peer's access.
@@ -175,7 +175,7 @@ impl MrTable {
 
     fn add(&mut self, key: u32, object: KeyObject) {
         let key_byte = key as u8;
-        self.entries.insert(key >> 8, Entry { key_byte, object });
+        self.entries.insert(key >> 8, KeyEntry { key_byte, object });
     }
 
     /// The region with this index, and the number of windows bound to it.
@@ -189,7 +189,7 @@ impl MrTable {
     /// The window with the index of `rkey`, and the lower byte of its current R_Key.
     fn mw_mut(&mut self, rkey: u32) -> Option<(&mut u8, &mut MemoryWindow)> {
         match self.entries.get_mut(&(rkey >> 8))? {
-            Entry {
+            KeyEntry {
                 key_byte,
                 object: KeyObject::Mw(mw),
             } => Some((key_byte, mw)),
@@ -225,7 +225,7 @@ impl MrTable {
 
     /// Removes a window, bound or not.
     pub fn remove_mw(&mut self, key: u32) {
-        if let Some(Entry {
+        if let Some(KeyEntry {
             object: KeyObject::Mw(mw),
             ..
         }) = self.entries.remove(&(key >> 8))
@@ -337,7 +337,7 @@ impl MrTable {
             });
         }
         match self.entries.get(&(sge.lkey >> 8)) {
-            Some(Entry {
+            Some(KeyEntry {
                 key_byte,
                 object: KeyObject::Mr { mr, .. },
             }) if *key_byte == sge.lkey as u8

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::device::handles::{self, Kind, Reserved};
 
 /// A public structure with a handle.
-pub trait Handled {
+pub trait HasHandle {
     /// What it can be.
     const KINDS: &'static [Kind];
 
@@ -29,7 +29,7 @@ pub trait Handled {
 
 macro_rules! handled {
     ($($of:ident $(. $inner:ident)?: $($kind:ident)|*;)*) => { $(
-        impl Handled for $of {
+        impl HasHandle for $of {
             const KINDS: &'static [Kind] = &[$(Kind::$kind),*];
 
             fn handle(&self) -> u32 {
@@ -57,7 +57,7 @@ handled! {
 ///
 /// # Safety
 /// `object` is NULL or readable.
-pub unsafe fn check<B: Handled>(object: *mut B) -> Result<u32> {
+pub unsafe fn check<B: HasHandle>(object: *mut B) -> Result<u32> {
     // librdmacm passes NULL for the protection domain of an id with an XRC target.
     if object.is_null() {
         return Err(Errno(EINVAL));
@@ -77,7 +77,7 @@ pub unsafe fn check<B: Handled>(object: *mut B) -> Result<u32> {
 ///
 /// # Safety
 /// `object` is NULL or readable.
-pub unsafe fn check_in<B: Handled>(object: *mut B, context: *mut ibv_context) -> Result<()> {
+pub unsafe fn check_in<B: HasHandle>(object: *mut B, context: *mut ibv_context) -> Result<()> {
     // SAFETY: the caller passes NULL, which `check` refuses, or a readable object.
     unsafe {
         check(object)?;
@@ -92,7 +92,10 @@ pub unsafe fn check_in<B: Handled>(object: *mut B, context: *mut ibv_context) ->
 ///
 /// # Safety
 /// `object` is NULL or readable.
-pub unsafe fn check_optional<B: Handled>(object: *mut B, context: *mut ibv_context) -> Result<()> {
+pub unsafe fn check_optional<B: HasHandle>(
+    object: *mut B,
+    context: *mut ibv_context,
+) -> Result<()> {
     if object.is_null() {
         return Ok(());
     }
@@ -105,7 +108,7 @@ pub unsafe fn check_optional<B: Handled>(object: *mut B, context: *mut ibv_conte
 ///
 /// # Safety
 /// `object` is readable.
-pub unsafe fn claim<B: Handled>(object: *mut B) -> Result<u32> {
+pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
     // SAFETY: the caller passes a readable object.
     let handle = unsafe { (*object).handle() };
     let claim = |kind: &Kind| handles::claim(*kind, handle, object.addr());

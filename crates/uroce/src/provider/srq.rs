@@ -16,7 +16,7 @@ use super::post;
 use crate::device::Device;
 use crate::device::handles::{self, Kind, Reserved};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
-use crate::device::xrc::{FileId, XrcDomain};
+use crate::device::xrc::{Inode, XrcDomain};
 
 /// The private part of a shared receive queue.
 pub struct SrqPrivate {
@@ -389,7 +389,7 @@ fn named_domain(device: &Device, fd: c_int, oflags: c_int) -> Result<Arc<XrcDoma
     }
     // SAFETY: fstat has succeeded, so it has filled the structure.
     let stat = unsafe { stat.assume_init() };
-    let file = FileId {
+    let file = Inode {
         device: stat.st_dev,
         inode: stat.st_ino,
     };

@@ -65,14 +65,14 @@ const UNEXPECTED_MAX: u8 = 4;
 const UNEXPECTED_LIMIT: u8 = 16;
 
 /// Source and destination address: Linux has a counter for each pair of them.
-type Path = (Ipv4Addr, Ipv4Addr);
+type AddressPair = (Ipv4Addr, Ipv4Addr);
 
 /// The senders that number their packets, and their last identifications.
 pub struct Senders(Box<[Sender]>);
 
 #[derive(Clone, Copy)]
 struct Sender {
-    path: Path,
+    pair: AddressPair,
     /// Of the last packet that was expected.
     last: Option<Last>,
     /// Of the last packet that was not, if none that was followed it.
@@ -111,7 +111,7 @@ impl Senders {
     /// No sender is known. Allocates all that is ever needed.
     pub fn new() -> Senders {
         let none = Sender {
-            path: (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
+            pair: (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
             last: None,
             candidate: None,
             unexpected: 0,
@@ -127,15 +127,15 @@ impl Senders {
     /// packet is not retransmitted, and is accepted for that reason.
     pub fn accepts(
         &mut self,
-        path: Path,
+        pair: AddressPair,
         found: Fragmentation,
         now: u64,
         unreliable: bool,
     ) -> bool {
-        let sender = &mut self.0[slot(path)];
-        if sender.path != path {
+        let sender = &mut self.0[slot(pair)];
+        if sender.pair != pair {
             *sender = Sender {
-                path,
+                pair,
                 last: None,
                 candidate: None,
                 unexpected: 0,
@@ -145,9 +145,9 @@ impl Senders {
     }
 
     /// Whether the packet continues the numbers of a sender that is known. Otherwise remembers nothing of it.
-    pub fn continues(&mut self, path: Path, found: Fragmentation, now: u64) -> bool {
-        let sender = &mut self.0[slot(path)];
-        let Some(last) = sender.last.filter(|_| sender.path == path) else {
+    pub fn continues(&mut self, pair: AddressPair, found: Fragmentation, now: u64) -> bool {
+        let sender = &mut self.0[slot(pair)];
+        let Some(last) = sender.last.filter(|_| sender.pair == pair) else {
             return false;
         };
         let ahead = last.precedes(found, now);
@@ -182,8 +182,8 @@ impl Sender {
     }
 }
 
-/// The place of a path in the table.
-fn slot((src, dst): Path) -> usize {
+/// The place of a pair in the table.
+fn slot((src, dst): AddressPair) -> usize {
     let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
     (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SENDERS
 }
@@ -192,7 +192,7 @@ fn slot((src, dst): Path) -> usize {
 mod tests {
     use super::*;
 
-    const PATH: Path = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+    const PAIR: AddressPair = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
 
     fn df(id: u16) -> Fragmentation {
         Fragmentation {
@@ -205,7 +205,7 @@ mod tests {
     fn accepted(senders: &mut Senders, packets: &[(u64, u16)]) -> Vec<bool> {
         packets
             .iter()
-            .map(|(now, id)| senders.accepts(PATH, df(*id), *now, false))
+            .map(|(now, id)| senders.accepts(PAIR, df(*id), *now, false))
             .collect()
     }
 
@@ -258,10 +258,10 @@ mod tests {
             id: 7010,
             dont_fragment: false,
         };
-        assert!(!senders.accepts(PATH, without, 0, false));
-        assert!(senders.continues(PATH, df(7010), 0));
-        assert!(!senders.continues(PATH, df(9010), 0));
-        let other = (PATH.1, PATH.0);
+        assert!(!senders.accepts(PAIR, without, 0, false));
+        assert!(senders.continues(PAIR, df(7010), 0));
+        assert!(!senders.continues(PAIR, df(9010), 0));
+        let other = (PAIR.1, PAIR.0);
         assert!(!senders.continues(other, df(7011), 0));
     }
 
@@ -276,11 +276,11 @@ mod tests {
     #[test]
     fn datagrams_of_an_unknown_sender_are_accepted() {
         let mut senders = Senders::new();
-        assert!(senders.accepts(PATH, df(7000), 0, true));
-        assert!(senders.accepts(PATH, df(7001), 0, true));
-        assert!(!senders.accepts(PATH, df(9000), 0, true));
+        assert!(senders.accepts(PAIR, df(7000), 0, true));
+        assert!(senders.accepts(PAIR, df(7001), 0, true));
+        assert!(!senders.accepts(PAIR, df(9000), 0, true));
         // After a long pause the sender is unknown again.
-        assert!(senders.accepts(PATH, df(60_000), 60_000, true));
+        assert!(senders.accepts(PAIR, df(60_000), 60_000, true));
     }
 
     /// A connection works after a few retransmissions, whatever its peer's identifications are.
@@ -298,7 +298,7 @@ mod tests {
                 .iter()
                 .all(|accepted| *accepted)
         );
-        assert!(!senders.accepts(PATH, df(9000), 0, false));
+        assert!(!senders.accepts(PAIR, df(9000), 0, false));
     }
 
     /// Two senders with the same place displace each other.
@@ -306,9 +306,9 @@ mod tests {
     fn senders_are_bounded() {
         let mut senders = Senders::new();
         for i in 0..10_000_u32 {
-            let path = (Ipv4Addr::from_bits(i), PATH.1);
-            assert!(!senders.accepts(path, df(7), 0, false));
-            assert!(senders.accepts(path, df(8), 0, false));
+            let pair = (Ipv4Addr::from_bits(i), PAIR.1);
+            assert!(!senders.accepts(pair, df(7), 0, false));
+            assert!(senders.accepts(pair, df(8), 0, false));
         }
         assert_eq!(senders.0.len(), SENDERS);
     }

@@ -268,13 +268,13 @@ fn attach_id_filter(socket: &Socket2, option: i32, verdicts: [u32; 2]) -> io::Re
     /// A `sock_fprog` with its padding: valgrind reports uninitialised bytes that are passed to the kernel.
     #[repr(C)]
     #[derive(Clone, Copy)]
-    struct Program {
+    struct FilterProgram {
         len: u16,
         padding: [u16; 3],
         filter: *const libc::sock_filter,
     }
-    const _: () = assert!(size_of::<Program>() == size_of::<libc::sock_fprog>());
-    let program = Program {
+    const _: () = assert!(size_of::<FilterProgram>() == size_of::<libc::sock_fprog>());
+    let program = FilterProgram {
         len: program.len() as u16,
         padding: [0; 3],
         filter: program.as_ptr(),
