@@ -22,6 +22,20 @@ pub unsafe extern "C" fn ibv_create_cq_1_0(
     channel: *mut ibv_comp_channel,
     comp_vector: c_int,
 ) -> *mut ibv_cq_1_0 {
+    let new_twin = |real: &mut ibv_cq, twin: *mut ibv_cq_1_0| {
+        real.cq_context = twin.cast();
+        ibv_cq_1_0 {
+            context,
+            cq_context,
+            handle: real.handle,
+            cqe,
+            mutex: PTHREAD_MUTEX_INITIALIZER,
+            cond: PTHREAD_COND_INITIALIZER,
+            comp_events_completed: 0,
+            async_events_completed: 0,
+            real_cq: real,
+        }
+    };
     // SAFETY: the context is open, and the channel NULL or alive; the verb returns NULL or a new CQ.
     unsafe {
         pair(
@@ -29,20 +43,7 @@ pub unsafe extern "C" fn ibv_create_cq_1_0(
                 let context = (*context).real_context;
                 verbs::cq::ibv_create_cq(context, cqe, cq_context, channel, comp_vector)
             },
-            |real: &mut ibv_cq, twin: *mut ibv_cq_1_0| {
-                real.cq_context = twin.cast();
-                ibv_cq_1_0 {
-                    context,
-                    cq_context,
-                    handle: real.handle,
-                    cqe,
-                    mutex: PTHREAD_MUTEX_INITIALIZER,
-                    cond: PTHREAD_COND_INITIALIZER,
-                    comp_events_completed: 0,
-                    async_events_completed: 0,
-                    real_cq: real,
-                }
-            },
+            new_twin,
         )
     }
 }

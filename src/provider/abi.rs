@@ -132,7 +132,7 @@ impl ProviderAbi {
     ) -> Option<&'static ProviderAbi> {
         match ProviderAbi::numbered(PABI) {
             Numbered::One(abi) => Some(abi),
-            // SAFETY: the caller makes the same promise.
+            // SAFETY: the caller passes what `ProviderAbi::of` requires.
             _ => unsafe { ProviderAbi::of(provider) },
         }
     }

@@ -206,7 +206,7 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp_size: usize,
 ) -> c_int {
     let context = V34.context(context);
-    // SAFETY: the caller makes the same promises about the context and the two buffers.
+    // SAFETY: the context is initialised, and `cmd` and `resp` are writable for their sizes, as the caller says.
     unsafe { get_context(context, cmd, cmd_size, null(), resp, resp_size) }.into_c()
 }
 
@@ -222,8 +222,8 @@ pub unsafe extern "C" fn ibv_cmd_get_context_fds<const PABI: u32>(
     resp: *mut ib_uverbs_get_context_resp,
     resp_size: usize,
 ) -> c_int {
-    // SAFETY: the context is initialised; the caller makes the same promises about the buffers and the
-    // array.
+    // SAFETY: the context is initialised, `cmd` and `resp` are writable for their sizes, and `fd_arr` is NULL
+    // or readable, as the caller says.
     unsafe {
         let Some(abi) = ProviderAbi::of_caller::<PABI>(context) else {
             return Errno(EINVAL).returned();

@@ -142,13 +142,14 @@ unsafe extern "C" fn alloc_buf(
     size: usize,
     buf: *mut *mut ibv_buf,
 ) -> *mut c_void {
+    // SAFETY: calloc accepts any size.
+    let handle = unsafe { libc::calloc(1, size_of::<ibv_buf>()) }.cast::<ibv_buf>();
+    if handle.is_null() {
+        return Errno(ENOMEM).null();
+    }
+    let mut addr = null_mut();
     // SAFETY: the caller of ibv_alloc_buf() passes a writable `buf`; the handle was allocated here.
     unsafe {
-        let handle = libc::calloc(1, size_of::<ibv_buf>()).cast::<ibv_buf>();
-        if handle.is_null() {
-            return Errno(ENOMEM).null();
-        }
-        let mut addr = null_mut();
         let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
         let ret = libc::posix_memalign(&mut addr, page, size);
         if ret != 0 {

@@ -152,7 +152,7 @@ macro_rules! modifies {
         /// # Safety
         /// `counter` is live, and its context open.
         pub unsafe extern "C" fn $name(counter: *mut ibv_comp_cntr, value: u64) -> c_int {
-            // SAFETY: the caller makes the same promises.
+            // SAFETY: the caller passes a live counter, whose context is open.
             unsafe { modify(counter, $entry, $op, value) }
         }
     )+ };
@@ -176,7 +176,7 @@ pub unsafe extern "C" fn ibv_cmd_read_comp_cntr(
     counter: *mut ibv_comp_cntr,
     value: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller makes the same promises.
+    // SAFETY: the caller passes a live counter, whose context is open, and a writable value.
     unsafe { read(counter, IB_UVERBS_COMP_CNTR_ENTRY_COMP, value) }
 }
 
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn ibv_cmd_read_err_comp_cntr(
     counter: *mut ibv_comp_cntr,
     value: *mut u64,
 ) -> c_int {
-    // SAFETY: the caller makes the same promises.
+    // SAFETY: the caller passes a live counter, whose context is open, and a writable value.
     unsafe { read(counter, IB_UVERBS_COMP_CNTR_ENTRY_ERR, value) }
 }
 

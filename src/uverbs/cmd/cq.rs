@@ -359,7 +359,7 @@ pub unsafe extern "C" fn ibv_cmd_create_cq_ex_memory(
     resp_size: usize,
     cmd_flags: u32,
 ) -> c_int {
-    // SAFETY: the caller makes the same promises; there is no chain.
+    // SAFETY: the caller passes what the other function requires; there is no chain.
     unsafe {
         ibv_cmd_create_cq_ex2_memory(
             context,

@@ -57,9 +57,11 @@ impl WorkRequest for ibv_send_wr {
         to.num_sge = self.num_sge as u32;
         to.opcode = self.opcode;
         to.send_flags = self.send_flags;
-        // SAFETY: the members of each union are integers; the QP type and the opcode say which are set.
+        // SAFETY: both members of the union are 32-bit integers.
+        to.ex.imm_data = unsafe { self.imm.imm_data };
+        // SAFETY: the caller says that the address handle of a UD request is live. All other members of the
+        // unions are integers; the QP type and the opcode say which are set.
         unsafe {
-            to.ex.imm_data = self.imm.imm_data;
             match self.opcode {
                 _ if qp_type == IBV_QPT_UD => {
                     to.wr.ud.ah = (*self.wr.ud.ah).handle;

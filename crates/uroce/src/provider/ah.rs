@@ -54,7 +54,7 @@ pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Result<*mut 
         handle::check(pd)?;
         ((*pd).context, Pd::of(pd), &*attr)
     };
-    // SAFETY: as said, the context is open.
+    // SAFETY: the domain is live, so its context is open.
     let device = unsafe { private(context) }.check()?;
     let av = address_vector(attr, device)?;
     let reserved = handle::reserve(device, Kind::Ah)?;

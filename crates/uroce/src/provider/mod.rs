@@ -10,7 +10,8 @@
 //! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
-//! | `qp.rs`, `modify.rs`, `transitions.rs` | queue pairs; attributes; state transition table (pure) |
+//! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
+//! | `modify.rs`, `transitions.rs` | attributes of queue pairs; state transition table (pure) |
 //! | `post.rs`, `wr_api.rs` | work requests: posted as lists, or built by the `ibv_wr_*` functions |
 //! | `lid.rs` | LIDs, for programs that know no GIDs |
 //!
@@ -25,6 +26,7 @@ mod cq;
 mod cq_ex;
 mod ffi;
 mod handle;
+mod init_attr;
 mod lid;
 mod modify;
 mod mr;

@@ -162,7 +162,7 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
     }
     let mut request = SendWr {
         wr_id: wr.wr_id,
-        // SAFETY: as for this function.
+        // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
         op: unsafe { send_op(qp, wr) }?,
         flags: mr::send_flags(wr.send_flags),
         sges: Sges::default(),
@@ -237,11 +237,11 @@ pub unsafe fn ud_address(ah: *mut ibv_ah, qpn: u32, qkey: u32) -> UdAddress {
 /// What `wr` points to is readable, and the objects that it names are live.
 unsafe fn send_op(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendOp> {
     // Read only where the opcode says that the program has set them.
-    // SAFETY: integers, of which any bytes are a value.
+    // SAFETY: the members are integers, for which all bytes are valid.
     let rdma = || unsafe { wr.wr.rdma };
-    // SAFETY: integers, of which any bytes are a value.
+    // SAFETY: the members are integers, for which all bytes are valid.
     let atomic = || unsafe { wr.wr.atomic };
-    // SAFETY: an integer. `invalidate_rkey` is the same bytes.
+    // SAFETY: both members, `imm_data` and `invalidate_rkey`, are 32-bit integers.
     let imm_or_rkey = || unsafe { wr.imm.imm_data };
     let (va, rkey) = match wr.opcode {
         IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_RDMA_READ | IBV_WR_ATOMIC_WRITE => {

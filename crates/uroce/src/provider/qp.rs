@@ -5,9 +5,9 @@ use std::sync::Arc;
 use ibverbs_abi::*;
 use libc::{EACCES, EBUSY, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 
-use super::attributes::{MAX_INLINE, MAX_SGE, MAX_WR};
 use super::context::{ContextPrivate, private};
 use super::ffi::Result;
+use super::init_attr::{self, has_recv_queue, has_send_queue};
 use super::object::{Object, RefCount, Room, Zeroable, init_event_lock, wait_until};
 use super::pd::Pd;
 use super::srq::Xrcd;
@@ -59,9 +59,7 @@ impl QpPrivate {
             Err(Errno(EACCES))
         }
     }
-}
 
-impl QpPrivate {
     /// Ends the queue pair, or, of an XRC target that is open several times, this object's part in it.
     /// Returns how many of its events the program has read.
     pub fn leave_device(&self) -> u32 {
@@ -194,102 +192,12 @@ pub unsafe fn create_qp_ex(
     init: *mut ibv_qp_init_attr_ex,
 ) -> Result<*mut ibv_qp> {
     // SAFETY: the caller passes readable attributes.
-    let mut ex = unsafe { copy_init_attr(init) }?;
+    let mut ex = unsafe { init_attr::copy(init) }?;
     // SAFETY: the caller passes an open context, and objects that are live or NULL.
     let qp = unsafe { create(context, &mut ex) }?;
     // SAFETY: the caller passes writable attributes.
     unsafe { (*init).cap = ex.cap };
     Ok(qp)
-}
-
-/// Copies extended attributes; no more is read than the mask says is there.
-///
-/// # Safety
-/// `init` is readable as far as its mask says.
-unsafe fn copy_init_attr(init: *mut ibv_qp_init_attr_ex) -> Result<ibv_qp_init_attr_ex> {
-    const KNOWN: u32 = IBV_QP_INIT_ATTR_PD
-        | IBV_QP_INIT_ATTR_XRCD
-        | IBV_QP_INIT_ATTR_CREATE_FLAGS
-        | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-    let mut ex = ibv_qp_init_attr_ex::zeroed();
-    // SAFETY: the plain attributes and the mask are always there, each other field if its bit is set.
-    unsafe {
-        let mask = (*init).comp_mask;
-        let flags = mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 && (*init).create_flags != 0;
-        if mask & !KNOWN != 0 || flags {
-            return Err(Errno(EOPNOTSUPP));
-        }
-        let plain = init.cast::<ibv_qp_init_attr>().read();
-        (&raw mut ex).cast::<ibv_qp_init_attr>().write(plain);
-        ex.comp_mask = mask;
-        if mask & IBV_QP_INIT_ATTR_PD != 0 {
-            ex.pd = (*init).pd;
-        }
-        if mask & IBV_QP_INIT_ATTR_XRCD != 0 {
-            ex.xrcd = (*init).xrcd;
-        }
-        if mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
-            ex.send_ops_flags = (*init).send_ops_flags;
-        }
-    }
-    Ok(ex)
-}
-
-/// The service of a queue pair type.
-fn service(qp_type: ibv_qp_type) -> Result<Service> {
-    Ok(match qp_type {
-        IBV_QPT_RC => Service::Rc,
-        IBV_QPT_UC => Service::Uc,
-        IBV_QPT_UD => Service::Ud,
-        IBV_QPT_XRC_SEND => Service::XrcSend,
-        IBV_QPT_XRC_RECV => Service::XrcRecv,
-        _ => return Err(Errno(EOPNOTSUPP)),
-    })
-}
-
-fn has_send_queue(service: Service) -> bool {
-    service != Service::XrcRecv
-}
-
-fn has_recv_queue(service: Service) -> bool {
-    matches!(service, Service::Rc | Service::Uc | Service::Ud)
-}
-
-/// EINVAL if an object that the service needs is missing, or a size is out of range. Sets the sizes of
-/// queues that do not exist to 0, and `max_inline_data` to what there is room for.
-fn check_init_attr(service: Service, init: &mut ibv_qp_init_attr_ex) -> Result<()> {
-    let has = |bit| init.comp_mask & bit != 0;
-    let (sends, receives) = (has_send_queue(service), has_recv_queue(service));
-    let complete = if sends {
-        has(IBV_QP_INIT_ATTR_PD)
-            && !init.send_cq.is_null()
-            && (!receives || !init.recv_cq.is_null())
-    } else {
-        has(IBV_QP_INIT_ATTR_XRCD) && !init.xrcd.is_null()
-    };
-    if !receives || !init.srq.is_null() {
-        (init.cap.max_recv_wr, init.cap.max_recv_sge) = (0, 0);
-    }
-    if !sends {
-        init.cap = ibv_qp_cap::default();
-    }
-    let cap = &init.cap;
-    let within_limits = cap.max_send_wr <= MAX_WR
-        && cap.max_recv_wr <= MAX_WR
-        && cap.max_send_sge <= MAX_SGE
-        && cap.max_recv_sge <= MAX_SGE
-        && cap.max_inline_data <= MAX_INLINE;
-    if complete && within_limits {
-        if sends {
-            // Room for inline data where a WQE has its SGEs, as kernel devices give it: programs use it
-            // without asking for it (rdma_xclient).
-            let sges = init.cap.max_send_sge * size_of::<ibv_sge>() as u32;
-            init.cap.max_inline_data = init.cap.max_inline_data.max(sges.min(MAX_INLINE));
-        }
-        Ok(())
-    } else {
-        Err(Errno(EINVAL))
-    }
 }
 
 /// Creates a queue pair; sets `init.cap` to what it has.
@@ -300,8 +208,8 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
     let device = context_private.check()?;
-    let service = service(init.qp_type)?;
-    check_init_attr(service, init)?;
+    let service = init_attr::service(init.qp_type)?;
+    init_attr::check(service, init)?;
     let extended = init.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0;
     if extended {
         wr_api::check_ops(service, init.send_ops_flags)?;

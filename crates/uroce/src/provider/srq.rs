@@ -293,13 +293,16 @@ pub unsafe fn get_srq_num(srq: *mut ibv_srq, number: *mut u32) -> Result<()> {
 /// # Safety
 /// `srq` is live; after success it is freed.
 pub unsafe fn destroy_srq(srq: *mut ibv_srq) -> Result<()> {
+    // SAFETY: the caller passes a readable queue, which is used further if it is live.
+    let object = unsafe {
+        handle::check(srq)?;
+        object(srq)
+    };
+    object.refs.ensure_unused()?;
     // SAFETY: the caller passes a live queue, whose references keep its XRC domain, completion queue and
     // protection domain live. It has no references itself, so only threads that acknowledge events use
     // it.
     unsafe {
-        handle::check(srq)?;
-        let object = object(srq);
-        object.refs.ensure_unused()?;
         let handle = handle::claim(srq)?;
         let public = object.public();
         let xrcd = (!(*public).xrcd.is_null()).then(|| Xrcd::of((*public).xrcd));

@@ -107,7 +107,8 @@ fn not_extended() -> ! {
 /// # Safety
 /// As for [`session`].
 unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
-    // SAFETY: as for this function; the program sets `wr_id` and `wr_flags` in the thread that calls.
+    // SAFETY: the queue pair is what `session` requires, as the caller says. The program sets `wr_id` and
+    // `wr_flags` in the thread that calls.
     let (Some((_, pending)), wr_id, wr_flags) =
         (unsafe { (session(qp), (*qp).wr_id, (*qp).wr_flags) })
     else {
@@ -133,7 +134,7 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
 /// # Safety
 /// As for [`session`].
 unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Result<()>) {
-    // SAFETY: as for this function.
+    // SAFETY: the queue pair is what `session` requires, as the caller says.
     let Some((object, pending)) = (unsafe { session(qp) }) else {
         return;
     };
