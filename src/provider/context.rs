@@ -206,7 +206,8 @@ pub unsafe extern "C" fn ibv_cmd_get_context(
     resp_size: usize,
 ) -> c_int {
     let context = V34.context(context);
-    // SAFETY: the context is initialised, and `cmd` and `resp` are writable for their sizes, as the caller says.
+    // SAFETY: the context is initialised, and `cmd` and `resp` are writable for their sizes, as the
+    // caller says.
     unsafe { get_context(context, cmd, cmd_size, null(), resp, resp_size) }.into_c()
 }
 
