@@ -41,7 +41,7 @@ pub(super) const OPS: ibv_context_ops_1_0 = ibv_context_ops_1_0 {
 };
 
 /// Lists of up to this many work requests are converted on the stack (in at most 2 KiB), longer ones in
-/// memory of malloc's.
+/// memory from malloc.
 const ON_STACK: usize = 16;
 
 /// A work request (WR) of libibverbs 1.0, which can be converted to the current layout.
@@ -95,7 +95,7 @@ impl OldWorkRequest for ibv_send_wr_1_0 {
     }
 }
 
-/// Memory of malloc's, or NULL, which is freed when this is dropped.
+/// Memory from malloc, or NULL, which is freed when this is dropped.
 struct Malloced(*mut c_void);
 
 impl Drop for Malloced {

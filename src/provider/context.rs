@@ -131,7 +131,7 @@ unsafe fn init(
 /// # Safety
 /// `context` was initialised by [`init_and_alloc`] and is not used again.
 unsafe fn uninit(context: *mut ibv_context) {
-    // SAFETY: `init_and_alloc` set `priv_` to memory of malloc's and took the device reference; both
+    // SAFETY: `init_and_alloc` set `priv_` to memory from malloc and took the device reference; both
     // are released once, because the context is not used again.
     unsafe {
         libc::free((*extended(context)).priv_.cast());

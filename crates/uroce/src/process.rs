@@ -2,10 +2,10 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks, each as the child, lie between this process and the one that loaded the library.
+/// 0 in the process that loaded the library, 1 in its children, 2 in theirs, and so on.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// A number that parent and child do not share. An object of another generation was inherited.
+/// A number that differs in parent and child. An object of another generation was inherited.
 #[inline]
 pub fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)

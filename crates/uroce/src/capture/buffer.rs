@@ -11,7 +11,7 @@ use super::pcapng::{Direction, PacketBlock};
 const BUFFER_MAX: usize = 16 << 20;
 /// This number of waiting bytes wakes the writer up at once.
 const URGENT: usize = 1 << 20;
-/// Bytes of the longest comment, and more.
+/// An upper bound of a comment's length, in bytes.
 const COMMENT_MAX: usize = 128;
 
 /// An interface of the file: a device.
@@ -26,9 +26,9 @@ pub struct Buffer {
     /// Blocks.
     bytes: Vec<u8>,
     interfaces: Vec<CapturedDevice>,
-    /// How many of them the writer knows.
+    /// How many interfaces the writer knows.
     interfaces_taken: usize,
-    /// Of the packet that is being recorded; kept, so that none allocates.
+    /// The comment of the packet that is being recorded. Kept, so that no packet allocates.
     comment: String,
     /// The thread that writes; None if there is none.
     pub writer: Option<Thread>,

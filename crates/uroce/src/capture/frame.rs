@@ -40,8 +40,8 @@ impl FrameHeaders {
 }
 
 impl Frame<'_> {
-    /// The destination port, if the file shows 4791 in its place: Wireshark takes packets to 4791 only for
-    /// RoCEv2.
+    /// The destination port, if the file shows 4791 in its place: Wireshark recognises
+    /// RoCEv2 by port 4791.
     pub fn hidden_port(&self) -> Option<u16> {
         Some(self.flow.dst_port).filter(|port| *port != PORT)
     }

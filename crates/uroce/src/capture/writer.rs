@@ -33,13 +33,13 @@ pub struct Capture {
     output: Mutex<Option<Output>>,
     /// A warning was printed.
     warned: AtomicBool,
-    /// Of the file. In a lock of its own, held for an instant only: a child of fork reads it.
+    /// The identity of the file. Its lock is held for an instant only, because a child of fork takes it.
     identity: Mutex<Option<Identity>>,
 }
 
 #[derive(Default)]
 struct Users {
-    /// Open devices.
+    /// The number of open devices.
     count: usize,
     thread: Option<JoinHandle<()>>,
 }

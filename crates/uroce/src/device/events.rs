@@ -206,7 +206,7 @@ impl<R: Record> EventQueue<R> {
                 kept.push_back(record);
             }
         }
-        // The room that they had is there still: the program only reads.
+        // There is still room for them: meanwhile the program has only read.
         while kept.front().is_some_and(|record| self.send(record)) {
             kept.pop_front();
         }

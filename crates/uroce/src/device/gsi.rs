@@ -15,7 +15,7 @@ pub const MAD_LEN: usize = 256;
 /// The Q_Key of queue pair 1 (10.2.5).
 const GSI_QKEY: u32 = 0x8001_0000;
 const PKEY: u16 = 0xffff;
-/// Of packets to other hosts; see [`crate::transport::Outbox`] for unicast.
+/// The hop limit that MADs ask for. For unicast [`crate::transport::Outbox`] sends its own.
 const HOP_LIMIT: u8 = 64;
 
 /// A MAD that a device has received.

@@ -30,7 +30,7 @@ const INBOXES: usize = 4;
 /// What threads know of the holder of a lock.
 #[derive(Default)]
 pub struct LockHolder {
-    /// A thread has waited in full since the lock was taken last: the next ones do not wait at all.
+    /// A thread has waited for the full time since the lock was last taken. The next ones do not wait.
     preempted: AtomicBool,
 }
 

@@ -76,7 +76,7 @@ pub const MAX_MULTICAST_GROUPS: usize = 8192;
 /// Queue pairs that may be attached to a multicast group.
 pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
 
-/// The queue pairs attached to a multicast group. Needs no allocation, as a packet causes it.
+/// The queue pairs attached to a multicast group. Allocates nothing, because it is called for each packet.
 type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
 
 /// A device that this process has open. Thread-safe.

@@ -38,7 +38,7 @@ const YIELD_INTERVAL: u32 = 8;
 const RECEIVE_ROUNDS: usize = 4;
 /// How many batches are received before a due timer runs although more packets are waiting.
 const MAX_ROUNDS_BEFORE_TIMER: usize = 1024;
-/// How late a poller that has received packets may leave timers.
+/// How late a poller that has received packets may run due timers.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
 /// What pollers and the background thread know of each other. The fields order no other memory access,

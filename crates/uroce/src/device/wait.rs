@@ -45,7 +45,8 @@ impl Waker {
         cancellation::write(self.eventfd.as_raw_fd(), &1u64.to_ne_bytes());
     }
 
-    /// Called by the thread itself, before it checks what it was woken up for. `readable`: the eventfd was.
+    /// Called by the thread itself, before it checks what it was woken up for. `readable`: [`readable`]
+    /// has found the eventfd readable.
     ///
     /// A waker that has set the flag may write much later, when the flag is cleared already. So a readable
     /// eventfd is read whatever the flag says, or it would stay readable. The flag is cleared last: a waker

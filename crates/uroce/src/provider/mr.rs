@@ -119,8 +119,8 @@ pub unsafe fn reg_mr(
     Ok(mr)
 }
 
-/// Changes a region; its keys stay. EBUSY while a window is bound to it. The library makes the values of
-/// ibv_rereg_mr(3) from the errno value.
+/// Changes a region; its keys stay. EBUSY while a window is bound to it. The library converts the errno
+/// value to the return values of ibv_rereg_mr(3).
 ///
 /// # Safety
 /// `vmr` is live; so is `pd`, or it is NULL, if `flags` has IBV_REREG_MR_CHANGE_PD.

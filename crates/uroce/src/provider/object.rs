@@ -74,8 +74,8 @@ impl<B, T> Object<B, T> {
     /// ENOMEM if there is none.
     ///
     /// Two words precede the object, where malloc keeps its own data of free memory. So the structure of an
-    /// object that was just freed is still whole: a program that destroys it again gets ENOENT, where it
-    /// would jump through an address of malloc's.
+    /// object that was just freed is still whole: a program that destroys it again gets ENOENT;
+    /// otherwise it would jump to an address that malloc wrote.
     pub fn room() -> Result<Room<B, T>> {
         // SAFETY: the layout has a size, that of the two words at least.
         let memory = unsafe { std::alloc::alloc(Layout::new::<Allocation<B, T>>()) };

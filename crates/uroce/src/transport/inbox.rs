@@ -346,7 +346,7 @@ impl Net {
         let now = self.opened.elapsed().as_millis() as u64;
         let mut senders = self.senders.lock();
         match arrival.socket.ids {
-            // The numbers of other senders come round to these.
+            // Senders that count reach these values too, when their numbers wrap around.
             IpIds::Low | IpIds::Any if low => senders.continues((src, dst), found, now),
             IpIds::Others | IpIds::Any if !low => {
                 let transport = packet.headers.bth.opcode.parts().map(|parts| parts.0);

@@ -73,15 +73,15 @@ pub struct Senders(Box<[Sender]>);
 #[derive(Clone, Copy)]
 struct Sender {
     pair: AddressPair,
-    /// Of the last packet that was expected.
+    /// The last expected packet.
     last: Option<Last>,
-    /// Of the last packet that was not, if none that was followed it.
+    /// The last unexpected packet, unless an expected one has followed it.
     candidate: Option<Last>,
-    /// Packets that were not expected, less those that were since.
+    /// The number of unexpected packets, less that of the expected ones since.
     unexpected: u8,
 }
 
-/// What a packet had, and when it arrived, in milliseconds.
+/// The header fields of a packet, and when it arrived, in milliseconds.
 #[derive(Clone, Copy)]
 struct Last {
     found: Fragmentation,

@@ -1,7 +1,8 @@
 //! [`QpnAllocator`]: queue pair numbers, which determine UDP ports ([`port_of`]). Pure.
 //!
 //! A number is random among those that are free, so that a peer cannot predict it. After a queue pair is
-//! destroyed its number rests, so that late packets of the old connection do not reach a new one.
+//! destroyed its number is in quarantine for a time, so that late packets of the old connection do not
+//! reach a new one.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,10 +15,10 @@ use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 const LAST_QPN: u32 = 0x7f_ffff;
 /// How long a freed number is not used again: longer than a packet stays in a network.
 const REUSE_DELAY: Duration = Duration::from_secs(60);
-/// The most numbers that rest. If more are freed, the oldest end their rest early.
-const MAX_RESTING: usize = 1 << 16;
-/// If all free numbers of the open ports rest, the one that was freed first is used again, provided that at
-/// least this many rest. If fewer rest, another port is opened.
+/// The most numbers in quarantine. If more are freed, the oldest leave it early.
+const MAX_QUARANTINED: usize = 1 << 16;
+/// If all free numbers of the open ports are in quarantine, the one that was freed first is used again,
+/// provided that at least this many are there. If there are fewer, another port is opened.
 const MIN_CYCLE: usize = 1024;
 
 /// The queue pair numbers that this process may use, by its ports, and those in use.
@@ -27,10 +28,10 @@ pub struct QpnAllocator {
     roce_port: Option<FxHashSet<u32>>,
     /// The numbers in use of each other port of this process.
     ports: BTreeMap<u16, FxHashSet<u32>>,
-    resting: Resting,
+    quarantine: Quarantine,
 }
 
-/// A number that rests.
+/// A number in quarantine.
 #[derive(Debug)]
 struct Freed {
     at: Duration,
@@ -39,7 +40,7 @@ struct Freed {
 
 /// Numbers that were freed recently, also those of ports that are closed.
 #[derive(Debug, Default)]
-struct Resting {
+struct Quarantine {
     /// Oldest first.
     queue: VecDeque<Freed>,
     numbers: FxHashSet<u32>,
@@ -47,12 +48,12 @@ struct Resting {
     of_port: FxHashMap<u16, usize>,
 }
 
-impl Resting {
+impl Quarantine {
     fn push(&mut self, number: u32, now: Duration) {
         self.queue.push_back(Freed { at: now, number });
         self.numbers.insert(number);
         *self.of_port.entry(port_of(number)).or_default() += 1;
-        if self.queue.len() > MAX_RESTING {
+        if self.queue.len() > MAX_QUARANTINED {
             self.remove(0);
         }
     }
@@ -70,7 +71,7 @@ impl Resting {
         Some(number)
     }
 
-    /// Ends the rest of the numbers that were freed [`REUSE_DELAY`] ago or earlier.
+    /// Releases the numbers that were freed [`REUSE_DELAY`] ago or earlier.
     fn expire(&mut self, now: Duration) {
         let due = |freed: &Freed| now.saturating_sub(freed.at) >= REUSE_DELAY;
         while self.queue.front().is_some_and(due) {
@@ -98,43 +99,43 @@ impl QpnAllocator {
         }
     }
 
-    /// Takes a random number that is free and does not rest. None if another port is needed. Half of the
+    /// Takes a random number that is free and not in quarantine. None if another port is needed. Half of the
     /// numbers of port 4791 stay free, so that a random draw soon finds one. `now` is the time since a moment
     /// that is the same in all calls.
     pub fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
-        self.resting.expire(now);
+        self.quarantine.expire(now);
         if let Some(used) = &mut self.roce_port {
             if used.len() > LAST_QPN as usize / 2 {
                 return None;
             }
             loop {
                 let number = random() & LAST_QPN;
-                if number >= 2 && !self.resting.contains(number) && used.insert(number) {
+                if number >= 2 && !self.quarantine.contains(number) && used.insert(number) {
                     return Some(number);
                 }
             }
         }
         let start = random();
         for (port, used) in &mut self.ports {
-            let resting = self.resting.of_port.get(port).copied().unwrap_or(0);
-            if used.len() + resting == QPNS_PER_PORT as usize {
+            let quarantined = self.quarantine.of_port.get(port).copied().unwrap_or(0);
+            if used.len() + quarantined == QPNS_PER_PORT as usize {
                 continue;
             }
             let number = (0..QPNS_PER_PORT)
                 .map(|i| first_qpn(*port) + start.wrapping_add(i) % QPNS_PER_PORT)
-                .find(|number| !used.contains(number) && !self.resting.contains(*number));
+                .find(|number| !used.contains(number) && !self.quarantine.contains(*number));
             if let Some(number) = number {
                 used.insert(number);
                 return Some(number);
             }
         }
-        self.alloc_resting()
+        self.alloc_quarantined()
     }
 
-    /// Takes the number of an open port that has rested longest, if at least [`MIN_CYCLE`] rest.
-    fn alloc_resting(&mut self) -> Option<u32> {
+    /// Takes the number of an open port that has been in quarantine longest, if at least [`MIN_CYCLE`] are there.
+    fn alloc_quarantined(&mut self) -> Option<u32> {
         let mut of_open_ports = self
-            .resting
+            .quarantine
             .queue
             .iter()
             .enumerate()
@@ -142,7 +143,7 @@ impl QpnAllocator {
             .map(|(at, _)| at);
         let first = of_open_ports.next()?;
         of_open_ports.nth(MIN_CYCLE - 2)?;
-        let number = self.resting.remove(first)?;
+        let number = self.quarantine.remove(first)?;
         self.ports.get_mut(&port_of(number))?.insert(number);
         Some(number)
     }
@@ -160,7 +161,7 @@ impl QpnAllocator {
             return None;
         }
         let idle = used.is_empty();
-        self.resting.push(number, now);
+        self.quarantine.push(number, now);
         let spare = self
             .ports
             .iter()
@@ -251,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_rests_before_it_is_used_again() {
+    fn a_freed_number_is_quarantined() {
         for port in [PORT, FIRST_PORT + 7] {
             let new = || {
                 let mut qpns = QpnAllocator::default();
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// With most numbers in use, few could rest: another port is opened.
+    /// With most numbers in use, few could be in quarantine: another port is opened.
     #[test]
     fn the_cycle_is_never_short() {
         let mut qpns = QpnAllocator::default();
@@ -291,19 +292,19 @@ mod tests {
     }
 
     #[test]
-    fn resting_numbers_are_bounded() {
+    fn quarantined_numbers_are_bounded() {
         let mut qpns = QpnAllocator::default();
         qpns.add_port(PORT);
         let mut next = 2;
-        for _ in 0..MAX_RESTING + 10 {
+        for _ in 0..MAX_QUARANTINED + 10 {
             let number = qpns.alloc(NOW, || {
                 next += 1;
                 next
             });
             qpns.free(number.unwrap(), NOW);
         }
-        assert_eq!(qpns.resting.queue.len(), MAX_RESTING);
-        assert_eq!(qpns.resting.numbers.len(), MAX_RESTING);
+        assert_eq!(qpns.quarantine.queue.len(), MAX_QUARANTINED);
+        assert_eq!(qpns.quarantine.numbers.len(), MAX_QUARANTINED);
     }
 
     proptest! {

@@ -98,8 +98,8 @@ impl Socket {
                 socket.set_multicast_if_v6(interface),
             ),
         };
-        // Not fatal: few programs use multicast, and Linux has IP_MTU_DISCOVER. (A system that gives other
-        // identifications, or no DF, is a sender that numbers its packets to its peers.)
+        // Not fatal: few programs use multicast, and Linux has IP_MTU_DISCOVER. (To its peers, a
+        // system that sets other identifications, or no DF, is a sender that numbers its packets.)
         if let Err(error) = mtu.and(multicast) {
             log::warn!("uroce: a socket option at {}: {error}", local.ip);
         }

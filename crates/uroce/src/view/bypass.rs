@@ -1,5 +1,5 @@
 //! Calls of the library itself see the kernel's files only, so that it does not find its software devices
-//! among the kernel's. In the shared library that is so by itself, because its own calls are not
+//! among the kernel's. In the shared library this needs no measure, because its own calls are not
 //! redirected. A program that contains the library as an archive has one GOT for both.
 
 use core::cell::Cell;

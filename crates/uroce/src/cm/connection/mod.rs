@@ -55,9 +55,9 @@ pub enum Event {
     },
     Established,
     Rejected(Box<Rej>),
-    /// The peer disconnects, or has answered the own DREQ.
+    /// The peer disconnects, or has answered our DREQ.
     Disconnected,
-    /// The peer has not answered the own DREQ.
+    /// The peer has not answered our DREQ.
     DisconnectTimeout,
     /// The queue pair's number may be used again.
     TimewaitExit,

@@ -173,8 +173,7 @@ impl<H: Host> Manager<H> {
             .act(connection, |peer| peer.reject(reason, private, now))
     }
 
-    /// Disconnects, or confirms that the peer has. As in the kernel, that there is nothing to disconnect
-    /// is no error.
+    /// Disconnects, or confirms that the peer has. Succeeds without a connection too, as in the kernel.
     pub(super) fn disconnect(
         &mut self,
         file: FileId,

@@ -40,8 +40,8 @@ pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
     }
 }
 
-/// Delivers a message to a process of this host, which thus gets it whatever happens to the process with port
-/// 4791. Returns false if there is no such process, or it does not take messages of this user.
+/// Delivers a message to a process of this host, so that it does not depend on the process with port 4791.
+/// Returns false if there is no such process, or it does not take messages of this user.
 pub fn deliver(message: &Incoming, recipient: Recipient) -> bool {
     let own = names::own_user();
     let takes = |user: u32| own == 0 || own == user;

@@ -164,7 +164,8 @@ pub fn receive(fd: RawFd) -> Result<Incoming, Errno> {
     })
 }
 
-/// Whether a user may pass on messages: the own one, root, and who has port 4791.
+/// Whether a user may pass on messages: the user of this process, root, and the user whose process has port
+/// 4791.
 pub fn is_trusted(user: Option<u32>) -> bool {
     match user {
         None => false,

@@ -32,7 +32,7 @@ struct OpenDevice {
     device: Arc<Device>,
     node_guid: [u8; 8],
     index: u32,
-    /// The default GID, which follows from the MAC address, as it was when last looked at.
+    /// The default GID, which follows from the MAC address, as it was when last read.
     default_gid: Option<Gid>,
     gone: bool,
 }

@@ -18,7 +18,7 @@ pub struct Resource {
 /// What is needed to respond again.
 #[derive(Clone, Copy, Debug)]
 pub enum SavedResult {
-    /// The memory is read once more.
+    /// The memory is read again.
     Read(Reth),
     Atomic {
         original_value: u64,

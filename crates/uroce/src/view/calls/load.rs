@@ -1,10 +1,10 @@
 //! dlopen(3) and dlsym(3): what a program loads later is redirected, too.
 //!
 //! libc finds out which object calls these functions by the return address: its search paths and its place
-//! in the search order count. So dlsym is entered by a jump, after a look at what has been loaded. dlopen
-//! is called, and the look follows, if the calling object makes no difference: the name is a path without
-//! variables such as `$ORIGIN`, and the object has no DT_RPATH. Else dlopen is entered by a jump, too, and
-//! the next dlsym or ibv_get_device_list looks at what it has loaded.
+//! in the search order count. So dlsym is entered by a jump, after new objects have been redirected. dlopen
+//! is called, and new objects are redirected when it returns, if the calling object makes no difference: the
+//! name is a path without variables such as `$ORIGIN`, and the object has no DT_RPATH. Otherwise dlopen is
+//! entered by a jump too, and the next dlsym or ibv_get_device_list redirects what it has loaded.
 
 use core::arch::global_asm;
 use core::ffi::{c_char, c_int, c_void};
