@@ -54,7 +54,8 @@ pub fn stage_libraries(staged: &Path) -> Result<[(Library, PathBuf); 2], String>
 /// The name of with-ibverbs-rs among the programs.
 pub const WRAPPER: &str = "with-ibverbs-rs";
 
-/// Copies with-ibverbs-rs into `STAGED/bin`, if `make build` has built it: cases of `make install` build it anew.
+/// Copies with-ibverbs-rs into `STAGED/bin`, if `make build` has built it: cases of `make install` build
+/// it anew.
 pub fn stage_wrapper(staged: &Path) -> Result<(), String> {
     let file = paths::target().join("release").join(WRAPPER);
     if !file.exists() {

@@ -156,8 +156,8 @@ pub fn as_ordinary_user() -> Vec<String> {
 pub const CAP_NET_BIND_SERVICE: u32 = 10;
 pub const CAP_NET_RAW: u32 = 13;
 
-/// Gives a file one capability, permitted and effective (struct vfs_cap_data, revision 2). Skips the case where the
-/// file system or the kernel refuses this.
+/// Gives a file one capability, permitted and effective (struct vfs_cap_data, revision 2). Skips the case
+/// where the file system or the kernel refuses this.
 pub fn give_capability(file: &Path, capability: u32) -> Verdict {
     let words: [u32; 5] = [0x0200_0001, 1 << capability, 0, 0, 0];
     let data: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();

@@ -29,8 +29,8 @@ pub struct Options {
     pub patterns: Patterns,
 }
 
-/// The cases that the patterns select: without patterns, all of the tier. A pattern selects cases of longer tiers
-/// only if it is the name of one, or if it matches no others.
+/// The cases that the patterns select: without patterns, all of the tier. A pattern selects cases of
+/// longer tiers only if it is the name of one, or if it matches no others.
 pub fn select<'a>(cases: &'a [Case], options: &Options) -> Vec<&'a Case> {
     let patterns = &options.patterns.0;
     if patterns.is_empty() {

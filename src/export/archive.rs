@@ -39,10 +39,10 @@ export!(default "":
 // A `struct verbs_device_ops`, 72 bytes. The macro RDMA_STATIC_PROVIDERS of verbs.h pads its list with it.
 table!("verbs_provider_none", ".rodata": ".zero 72");
 
-// The same, whose `static_providers` (at offset 24) lists all providers. A program that refers to it links
-// their archives. libionic.a exists since rdma-core 60. It must be linked if it is there, and not be missed
-// otherwise, so its table is a common symbol: linkers search the archives for the definition of such a symbol,
-// and without one it is 72 zero bytes, as `verbs_provider_none` is.
+// The same, whose `static_providers` (at offset 24) lists all providers. A program that refers to it
+// links their archives. libionic.a exists since rdma-core 60. It must be linked if it is there, and not
+// be missed otherwise, so its table is a common symbol: linkers search the archives for the definition of
+// such a symbol, and without one it is 72 zero bytes, as `verbs_provider_none` is.
 table!("verbs_provider_all", ".data.rel.ro": ".zero 24\n.quad __all_providers\n.zero 40");
 macro_rules! all_providers {
     ($($name:literal)+) => {

@@ -1,9 +1,10 @@
-//! `make install` and `make uninstall`, and what pkg-config reports then: under a prefix, staged with DESTDIR for a
-//! distribution's directories, and without a usable Rust. Programs are built with the flags from pkg-config,
-//! dynamically and statically, and run.
+//! `make install` and `make uninstall`, and what pkg-config reports then: under a prefix, staged with
+//! DESTDIR for a distribution's directories, and without a usable Rust. Programs are built with the flags
+//! from pkg-config, dynamically and statically, and run.
 //!
-//! `make install` builds with-ibverbs-rs for the directories that it installs to, in the runner's own build
-//! directory. So these cases run one at a time, and others take with-ibverbs-rs from where the run has staged it.
+//! `make install` builds with-ibverbs-rs for the directories that it installs to, in the runner's own
+//! build directory. So these cases run one at a time, and others take with-ibverbs-rs from where the run
+//! has staged it.
 
 mod prefix;
 mod rust;

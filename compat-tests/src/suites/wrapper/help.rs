@@ -1,5 +1,5 @@
-//! The wrapper's options; what it says of scripts; where it cannot help, and that it runs the program all the same
-//! where that works.
+//! The wrapper's options; what it says of scripts; where it cannot help, and that it runs the program all
+//! the same where that works.
 
 use std::fs;
 
@@ -248,8 +248,8 @@ fn runs<S: Into<String>>(
     Ok(plain(cx, [wrapper(cx)?].into_iter().chain(words)).apart())
 }
 
-/// Passes if the program succeeds, prints this, and if the wrapper prints one line with this warning, or nothing if
-/// it is empty.
+/// Passes if the program succeeds, prints this, and if the wrapper prints one line with this warning, or
+/// nothing if it is empty.
 pub fn warns(program: Program, warning: &str, expected: &str) -> Verdict {
     let ended = program.run()?;
     let err = &ended.err;

@@ -1,5 +1,5 @@
-//! Programs that gain privileges from their files run on the distribution's library, because the dynamic linker
-//! ignores the wrapper's variables there; one line says so.
+//! Programs that gain privileges from their files run on the distribution's library, because the dynamic
+//! linker ignores the wrapper's variables there; one line says so.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -55,7 +55,8 @@ fn program(cx: &Context, name: &str, bits: u32) -> Result<String, Failure> {
     Ok(text(path))
 }
 
-/// The wrapper in PUBLIC, run by an ordinary user who has no cache directory. It finds the library beside itself.
+/// The wrapper in PUBLIC, run by an ordinary user who has no cache directory. It finds the library beside
+/// itself.
 fn wrapped(cx: &Context, words: &[&str]) -> Program {
     let wrapper = format!("{PUBLIC}/{WRAPPER}");
     let start = ["env", "-u", "IBVERBS_RS_DIR", &wrapper];

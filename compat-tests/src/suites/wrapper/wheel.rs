@@ -215,7 +215,8 @@ fn registry(cx: &Context) -> Verdict {
         let way = Way::new(&copy, [&python, "-c", &call]);
         let name = user.rsplit('/').next().unwrap_or(&user).to_string();
         // If the bundled copy were called, it would load the distribution's providers and with them the
-        // distribution's library. Two libraries in one process can crash, so the copy is loaded but not called.
+        // distribution's library. Two libraries in one process can crash, so the copy is loaded but not
+        // called.
         let only_loads = way.env("WHERE_ONLY_LOADS", "1");
         let ended = only_loads.plain(cx)?;
         if ended.exit != Exit::Code(0) {

@@ -132,7 +132,8 @@ impl QpnAllocator {
         self.alloc_quarantined()
     }
 
-    /// Takes the number of an open port that has been in quarantine longest, if at least [`MIN_CYCLE`] are there.
+    /// Takes the number of an open port that has been in quarantine longest, if at least [`MIN_CYCLE`]
+    /// are there.
     fn alloc_quarantined(&mut self) -> Option<u32> {
         let mut of_open_ports = self
             .quarantine
