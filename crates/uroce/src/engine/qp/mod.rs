@@ -351,16 +351,19 @@ impl Qp {
         false
     }
 
+    /// The requester, for tests to inspect.
     #[cfg(test)]
     pub fn requester(&self) -> &Requester {
         &self.requester
     }
 
+    /// The completer, for tests to inspect.
     #[cfg(test)]
     pub fn completer(&self) -> &Completer {
         &self.completer
     }
 
+    /// The responder, for tests to inspect.
     #[cfg(test)]
     pub fn responder(&self) -> &Responder {
         &self.responder
