@@ -38,7 +38,7 @@ static void usage(FILE *to, const char *description)
 		"Without a host it is the server, with one it is the client.\n"
 		"  -d device  the RDMA device (default: the first one)\n"
 		"  -i port    the device's port (default: 1)\n"
-		"  -g index   index of the own GID (default: the GID that is the TCP connection's address)\n"
+		"  -g index   index of our GID (default: the GID that is the TCP connection's address)\n"
 		"  -l         address the peer by LID (the default on InfiniBand; not possible on RoCE)\n"
 		"  -p port    the TCP port for the exchange of addresses (default: 18519)\n",
 		program, description);

@@ -73,7 +73,7 @@ void check_completion(const struct ibv_wc *wc, const char *what);
 
 struct device open_device(const struct options *options, int sock);
 void close_device(struct device *device);
-/* Sends the own endpoint to the peer, and returns the peer's. */
+/* Sends our endpoint to the peer, and returns the peer's. */
 struct endpoint exchange(const struct device *device, int sock, uint32_t qpn, uint32_t psn);
 /* The address vector: the path from this port to the peer's. */
 struct ibv_ah_attr path_to(const struct device *device, uint16_t lid, const union ibv_gid *gid);

@@ -69,7 +69,7 @@ static bool is_ipv4(const union ibv_gid *gid)
 }
 
 /*
- * Chooses the own GID. The port's GID table has an entry for each IP address of the network interface, and
+ * Chooses our GID. The port's GID table has an entry for each IP address of the network interface, and
  * often two: one for RoCE v1 (an Ethernet protocol of its own, which routers do not forward) and one for RoCE
  * v2. The index therefore decides on the source address and on the protocol, and both sides have to use the
  * same protocol. Entries move when addresses come and go: search for the GID, do not rely on a fixed index.

@@ -1,9 +1,9 @@
 //! The test runner: runs programs on rdma-core's libibverbs ("the C library") and on this library, and
 //! compares what they do. README.md beside this crate says how to run a case and where a new one goes.
 //!
-//! The way of a case:
+//! How a case runs:
 //!
-//! 1. `suites` lists all cases; `rows` makes those that stand in `cases/*.toml`.
+//! 1. `suites` lists all cases; `rows` makes those of `cases/*.toml`.
 //! 2. `runner` selects by tier and pattern, has `artifacts` stage both libraries and compile the C programs
 //!    that the selected cases need, and hands the cases to `schedule`.
 //! 3. Each case runs in a process of its own (`child`), in the place that it names (`place`): a panic, a

@@ -1,4 +1,4 @@
-//! Software devices: RDMA devices that no kernel driver stands behind. `uroce` makes them, and only
+//! Software devices: RDMA devices without a kernel driver. `uroce` makes them, and only
 //! those that the environment variable IBV_UROCE names.
 //!
 //! This file is the only place of the library that knows `uroce`. A library built without the cargo

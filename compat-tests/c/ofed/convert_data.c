@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the experimental verbs pass on to today's, and return: work requests, completions, attributes and the
- * clock of a device, as a context gets and returns them whose functions stand here.
+ * What the experimental verbs pass on to today's verbs, and return: work requests, completions, attributes
+ * and the clock of a device. The functions of the context are in this file, and record their arguments.
  */
 #include <infiniband/verbs_exp.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the experimental verbs pass on to today's: device memory, tags, limits, as a context gets them whose
- * functions stand here, since no software device has them.
+ * What the experimental verbs pass on to today's verbs: device memory, tags, limits. No software device has
+ * these, so the functions of the context are in this file, and record their arguments.
  */
 #include <infiniband/verbs_exp.h>
 

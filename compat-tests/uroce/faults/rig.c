@@ -183,7 +183,7 @@ void close_end(struct end *end)
 }
 
 /*
- * Posts a request that reads from or writes to the other end's memory; the first half of the own memory is
+ * Posts a request that reads from or writes to the other end's memory; the first half of our memory is
  * sent.
  */
 int post(struct end *end, enum ibv_wr_opcode opcode, const struct address *to, uint64_t offset,

@@ -1,6 +1,6 @@
 /* Every error that a manual page lists and that can be provoked on uroce, in the order of the pages. A verb
- * that fails leaves the value in errno too. Errors that other checks provoke beside (EBUSY, EFAULT) are here
- * again, so that a page can be held against this file. */
+ * that fails leaves the value in errno too. Errors that other checks also provoke (EBUSY, EFAULT) are here
+ * again, so that a page can be compared with this file. */
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -309,7 +309,7 @@ static void shared_queues(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0);
 }
 
-/* What uroce has not at all. */
+/* What uroce does not have. */
 static void unsupported(struct rig *rig)
 {
 	struct ibv_query_device_ex_input input = { .comp_mask = 1 };
@@ -333,7 +333,7 @@ static void unsupported(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
-/* libibverbs-rs(7): verbs on a context of the parent fail with EACCES, those that only ask too. */
+/* libibverbs-rs(7): verbs on a context of the parent fail with EACCES, queries too. */
 static int in_child(struct rig *rig, struct ibv_qp *qp, struct ibv_srq *srq)
 {
 	struct ibv_values_ex values = { .comp_mask = IBV_VALUES_MASK_RAW_CLOCK };

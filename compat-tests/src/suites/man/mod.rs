@@ -29,7 +29,7 @@ const ALIASES: [&str; 3] = [
     "ibv_wr_post",
 ];
 
-/// The kinds of checks, and how many each makes at least: a check that finds nothing to check is red.
+/// The kinds of checks, and how many each makes at least: a check that finds nothing to check fails.
 const KINDS: [(&str, usize); 13] = [
     ("form", 400),
     ("names", 300),

@@ -1,6 +1,6 @@
 //! Handles: the numbers by which the process's verbs objects are known, as a kernel's `uobject` handles are.
 //!
-//! A handle stands in the public structure (`ibv_qp.handle`, ...) and in the events of the object. Whoever
+//! A handle is in the public structure (`ibv_qp.handle`, ...) and in the events of the object. Whoever
 //! gets one back, from a structure that the program may have freed or from a socket that another process
 //! may have written to, looks it up here and never takes it for an address.
 //!

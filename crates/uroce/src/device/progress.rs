@@ -176,7 +176,7 @@ impl Device {
         }
     }
 
-    /// Counts an empty poll, and yields the CPU now and then: with more threads than CPUs, the thread
+    /// Counts an empty poll, and yields the CPU at intervals: with more threads than CPUs, the thread
     /// that this one waits for may need it.
     fn on_empty_poll(&self) {
         let empty = &self.activity.empty_polls;
@@ -365,7 +365,7 @@ impl Device {
     /// Moves the timer of a queue pair that cannot be locked now.
     fn postpone_timer(&self, qp: &QueuePair, at: Time) {
         let later = clock::after(clock::now(), PREEMPTED_AFTER);
-        // If it fails, the thread that has the queue pair locked has armed the timer anew.
+        // If it fails, the thread that has the queue pair locked has armed the timer again.
         if qp.timer_at.replace(at, later) {
             self.add_timer(later, qp.qpn);
         }

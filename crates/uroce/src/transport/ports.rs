@@ -232,7 +232,7 @@ mod tests {
         assert!(qpns.alloc(later, || 0).is_some());
     }
 
-    /// Frees each number at once, as a program does that connects again and again.
+    /// Frees each number at once, as a program does that reconnects in a loop.
     fn reuse_after(qpns: &mut QpnAllocator, interval: Duration) -> (usize, Duration) {
         let (mut last, mut now, mut state) = (std::collections::HashMap::new(), NOW, 1_u32);
         let (mut numbers, mut time) = (usize::MAX, Duration::MAX);

@@ -1,5 +1,5 @@
-//! The view: what the process sees of the devices in `/dev/infiniband` and `/sys`, as if a kernel driver
-//! stood behind them. Programs look there beside the verbs: UCX, Open MPI, NCCL, hwloc, ibstat and others.
+//! The view: what the process sees of the devices in `/dev/infiniband` and `/sys`, as from a kernel
+//! driver. Programs look there in addition to using the verbs: UCX, Open MPI, NCCL, hwloc, ibstat and others.
 //!
 //! The calls of the loaded objects that take paths are redirected to this library, which answers those for
 //! paths of its devices and passes all others on. Nothing is mounted and nothing is left in the file system;

@@ -29,7 +29,7 @@ pub struct Opened {
     /// The path, without links.
     pub path: String,
     pub node: Node,
-    /// Device and inode of the file that stands behind the descriptor, by which a descriptor is recognised
+    /// Device and inode of the file that the descriptor refers to, by which a descriptor is recognised
     /// that the program has closed and the kernel has given out again.
     identity: (u64, u64),
     /// The number of directory entries that getdents64(2) has returned.

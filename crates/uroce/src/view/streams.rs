@@ -22,7 +22,7 @@ const STREAMS: usize = 256;
 pub struct Entry {
     pub name: CString,
     pub inode: u64,
-    /// DT_DIR and the like.
+    /// `DT_*`.
     pub kind: u8,
 }
 
@@ -169,7 +169,7 @@ pub unsafe fn tell(dir: *mut DIR) -> usize {
     unsafe { with(dir, |stream| stream.position) }.unwrap_or(0)
 }
 
-/// Sets the position. The beginning reads the entries anew.
+/// Sets the position. At the beginning the entries are read again.
 ///
 /// # Safety
 /// As for [`with`].

@@ -90,7 +90,7 @@ pub struct Rep {
     pub ids: Ids,
     pub vendor_id: u32,
     pub qpn: u32,
-    /// The number of an XRC target, which stands where an EE context stood.
+    /// The number of an XRC target, in the place of the EE context number.
     pub xrc_qpn: u32,
     pub starting_psn: u32,
     pub responder_resources: u8,

@@ -52,8 +52,9 @@ pub fn before_fork() {
     forward::before_fork();
 }
 
-/// Releases the locks in the parent and in the child. The child has no thread, and must not use the sockets
-/// of its parent: it closes its copies, so that names and connections end with the parent, and begins anew.
+/// Releases the locks in the parent and in the child. The child has no thread, and must not use the
+/// sockets of its parent: it closes its copies, so that names and connections end with the parent, and
+/// starts with none.
 ///
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
