@@ -218,7 +218,7 @@ test-vm-threads: build ## run many threads at once on a real kernel in QEMU: the
 	scripts/install-deps run test vm
 	$(RUNNER) vm/threads
 
-test-self: build ## check that the tests detect altered libraries, kernel panics, and cases that end in any way
+test-self: build ## check that the tests detect altered libraries, kernel panics, and failing cases
 	scripts/install-deps run test vm
 	$(RUNNER) selftest
 

@@ -1,5 +1,5 @@
-//! Boots the virtual machine: QEMU with a distribution's kernel, whose root is a directory of this machine. What
-//! the guest changes there is discarded.
+//! Boots the virtual machine: QEMU with a distribution's kernel, whose root is a directory of this
+//! machine. What the guest changes there is discarded.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,8 +43,8 @@ pub enum End {
 const MEMORY: u32 = 2048;
 
 impl Boot {
-    /// Boots, and runs a bash script as root in the case's directory, which the guest shares as `$OUT`. Ends the
-    /// machine early if `hangs` returns true. The console is in the output file of QEMU.
+    /// Boots, and runs a bash script as root in the case's directory, which the guest shares as `$OUT`.
+    /// Ends the machine early if `hangs` returns true. The console is in the output file of QEMU.
     pub fn run(
         &self,
         cx: &Context,

@@ -106,8 +106,8 @@ fn finished(name: &str, judged: &Judged) -> Finished {
     finished
 }
 
-/// A context with a directory of its own, for the output of the programs: in memory, because each write to the
-/// shared directory takes a millisecond.
+/// A context with a directory of its own, for the output of the programs: in memory, because each write
+/// to the shared directory takes a millisecond.
 fn context_of(cx: &Context, name: &str) -> Result<Context, Failure> {
     let dir = Path::new(OUTPUT).join(name.replace('/', "-"));
     fs::create_dir_all(&dir)?;

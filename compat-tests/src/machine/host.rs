@@ -16,8 +16,8 @@ use crate::verdict::{Failure, Verdict};
 const BOOTS: u32 = 8;
 /// How many times the machine may stop in a member until that has failed.
 const STOPS: u32 = 2;
-/// How many machines may stop before their first member. Under QEMU's emulation, the kernel panics now and then
-/// while it patches its own code ("Oops: int3").
+/// How many machines may stop before their first member. Under QEMU's emulation, the kernel panics now
+/// and then while it patches its own code ("Oops: int3").
 const STARTS: u32 = 3;
 /// Until the first member starts, on a busy host.
 const BOOTING: Duration = Duration::from_secs(240);

@@ -1,10 +1,11 @@
-//! Cases that run in the virtual machine: this machine's programs and libraries on a distribution's kernel with
-//! Soft-RoCE. One machine boots and runs all its members one after the other.
+//! Cases that run in the virtual machine: this machine's programs and libraries on a distribution's
+//! kernel with Soft-RoCE. One machine boots and runs all its members one after the other.
 //!
-//! A suite makes a `Member` of each of its cases, and `case` makes one `Case` of the members of a machine. That
-//! case's process boots the machine (`host`), in which this program runs again and reports the members (`guest`).
-//! If the kernel panics or hangs, the rest runs in a new machine. The member that was running runs once more,
-//! because Soft-RoCE can panic with either library; it has failed if the machine stops again.
+//! A suite makes a `Member` of each of its cases, and `case` makes one `Case` of the members of a
+//! machine. That case's process boots the machine (`host`), in which this program runs again and reports
+//! the members (`guest`). If the kernel panics or hangs, the rest runs in a new machine. The member that
+//! was running runs once more, because Soft-RoCE can panic with either library; it has failed if the
+//! machine stops again.
 
 pub mod boot;
 pub mod guest;

@@ -1,5 +1,5 @@
-//! The virtual machines, and which suites have members in each. Two run side by side, so they take about the same
-//! time.
+//! The virtual machines, and which suites have members in each. Two run side by side, so they take about
+//! the same time.
 
 use super::{fork, neigh, other_projects, threads, vm};
 use crate::case::{Case, Tier};

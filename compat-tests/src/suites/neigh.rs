@@ -1,6 +1,7 @@
-//! How GIDs are resolved to MAC addresses, by both libraries: the calls of neigh/cases, with the routes and neighbours
-//! of a network namespace that a veth pair connects to another. In the virtual machine, whose kernel has VLANs and
-//! dummy interfaces. There is no RDMA device: the rxe provider is opened on a made-up sysfs tree and neigh/shim.c.
+//! How GIDs are resolved to MAC addresses, by both libraries: the calls of neigh/cases, with the routes
+//! and neighbours of a network namespace that a veth pair connects to another. In the virtual machine,
+//! whose kernel has VLANs and dummy interfaces. There is no RDMA device: the rxe provider is opened on a
+//! made-up sysfs tree and neigh/shim.c.
 
 use std::fs;
 use std::path::Path;

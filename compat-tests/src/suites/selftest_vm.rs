@@ -1,5 +1,5 @@
-//! Checks that the cases in the virtual machine notice what they must: the C library in place of ours, unchanged and
-//! with a kernel panic in the middle, and altered.
+//! Checks that the cases in the virtual machine notice what they must: the C library in place of ours,
+//! unchanged and with a kernel panic in the middle, and altered.
 
 use std::fs;
 

@@ -26,7 +26,8 @@ pub fn mask(text: &str) -> String {
     MASKS
         .iter()
         .fold(text.to_string(), |text, (pattern, with)| {
-            // A number that follows another one is found the second time, because the blank in between is in both.
+            // A number that follows another one is found the second time, because the blank in between is
+            // in both.
             replace(pattern, &replace(pattern, &text, with), with)
         })
 }

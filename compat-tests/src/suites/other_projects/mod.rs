@@ -1,5 +1,6 @@
-//! Other projects' tests and programs on Soft-RoCE, in the virtual machine: pyverbs, and the rows of the world
-//! `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on both libraries.
+//! Other projects' tests and programs on Soft-RoCE, in the virtual machine: pyverbs, and the rows of the
+//! world `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on
+//! both libraries.
 
 use std::collections::BTreeSet;
 
@@ -18,17 +19,18 @@ mod row;
 pub use pyverbs::members as pyverbs;
 use row::Outcome;
 
-/// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until they end as
-/// expected.
+/// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until
+/// they end as expected.
 const FLAKY: [(&str, &str); 6] = [
     (
         "pyverbs/test_cq.CQTest.test_resize_cq",
-        "It shrinks a queue right after posting sends, and expects more completions on it than fit: they may not be \
-            there yet.",
+        "It shrinks a queue right after posting sends, and expects more completions on it than fit: \
+            they may not be there yet.",
     ),
     (
         "rdmacm/rping*",
-        "When the main thread closes its event channel, the other's exit(-1) may come before the main one's exit(0).",
+        "When the main thread closes its event channel, the other's exit(-1) may come before the \
+            main one's exit(0).",
     ),
     (
         "rdmacm/mckey",
@@ -41,8 +43,8 @@ const FLAKY: [(&str, &str); 6] = [
     ),
     (
         "perftest/send_lat-RC-e",
-        "Its completion queue is too small for events: the kernel's log says \"rxe_cq_post: queue full\", then \
-            nobody wakes up (6 of 20 runs on the C library).",
+        "Its completion queue is too small for events: the kernel's log says \"rxe_cq_post: queue full\", \
+            then nobody wakes up (6 of 20 runs on the C library).",
     ),
 ];
 const TRIES: u32 = 6;

@@ -1,5 +1,6 @@
-//! The unmodified tests of pyverbs. One Python process imports them once for many tests, and forks for each
-//! (suites/pyverbs_runner.py). Compared are: pass, skip or fail; the reason of a skip; the last line of the traceback.
+//! The unmodified tests of pyverbs. One Python process imports them once for many tests, and forks for
+//! each (suites/pyverbs_runner.py). Compared are: pass, skip or fail; the reason of a skip; the last line
+//! of the traceback.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,6 +1,6 @@
-//! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the world `vm`. Each runs on the C library,
-//! on ours by LD_LIBRARY_PATH, and on ours by LD_PRELOAD. Exit codes, output, and the log file must be the same, and
-//! each program must load exactly the expected library.
+//! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the world `vm`. Each runs on the
+//! C library, on ours by LD_LIBRARY_PATH, and on ours by LD_PRELOAD. Exit codes, output, and the log file
+//! must be the same, and each program must load exactly the expected library.
 
 use std::collections::BTreeSet;
 
@@ -18,8 +18,8 @@ mod setting;
 
 use run::Outcome;
 
-/// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy host, and
-/// the ping-pongs for unreliable transports wait for every message.
+/// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy
+/// host, and the ping-pongs for unreliable transports wait for every message.
 const TRIES: u32 = 3;
 
 pub fn members() -> Result<Vec<Member>, String> {

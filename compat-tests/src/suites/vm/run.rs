@@ -178,8 +178,8 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// vm/suid.c, owned by root with the set-user-ID bit. The dynamic linker reports nothing of such programs, so it
-    /// writes the library's path to file descriptor 3.
+    /// vm/suid.c, owned by root with the set-user-ID bit. The dynamic linker reports nothing of such
+    /// programs, so it writes the library's path to file descriptor 3.
     fn setuid(&self) -> Result<Outcome, Failure> {
         let which = match self.variant {
             Variant::C => "suid-c",
@@ -207,7 +207,8 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// In a terminal, so that the program does not buffer its output, while its device's port goes down and up.
+    /// In a terminal, so that the program does not buffer its output, while its device's port goes down
+    /// and up.
     fn watch(&self) -> Result<Outcome, Failure> {
         let command = format!("exec {}", self.row.run.as_deref().unwrap_or_default());
         let words = ["script", "-qefc", &command, "/dev/null"].map(String::from);

@@ -63,8 +63,8 @@ fn make_second() -> Verdict {
     ensure(made.success(), format!("make_device: {made}"))
 }
 
-/// Replaces the device's node by that of /dev/null. The right one is in /dev/char: from the start, after a second
-/// (`decoy-late`), or not at all (`decoy-only`).
+/// Replaces the device's node by that of /dev/null. The right one is in /dev/char: from the start, after
+/// a second (`decoy-late`), or not at all (`decoy-only`).
 fn decoy(when: &str) -> Verdict {
     let number = read("/sys/class/infiniband_verbs/uverbs0/dev".as_ref());
     let link = format!("/dev/char/{}", number.trim());

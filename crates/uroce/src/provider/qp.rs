@@ -309,9 +309,9 @@ impl NewQp {
         public
     }
 
-    /// The public structure: it names the objects that the program has passed, also those that the service has
-    /// no use for (rdma_xserver gets its protection domain from there). Mutex and condition are zeros, to be
-    /// initialised in place.
+    /// The public structure: it names the objects that the program has passed, also those that the
+    /// service has no use for (rdma_xserver gets its protection domain from there). Mutex and condition
+    /// are zeros, to be initialised in place.
     fn public(&self, context: *mut ibv_context) -> verbs_qp {
         let mut public = verbs_qp::zeroed();
         // SAFETY: every variant of the union begins with an ibv_qp, and is zeros.

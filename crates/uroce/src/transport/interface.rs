@@ -122,9 +122,9 @@ impl Interface {
     }
 
     /// The node GUID: the MAC address as EUI-64. Without a MAC address (the loopback interface's is all
-    /// zeros) it is derived from the host's identity and the device's name. That of a device at one address is
-    /// derived from the host's identity and the address: an interface may have several such devices, and
-    /// librdmacm tells devices apart by their GUIDs.
+    /// zeros) it is derived from the host's identity and the device's name. That of a device at one
+    /// address is derived from the host's identity and the address: an interface may have several such
+    /// devices, and librdmacm tells devices apart by their GUIDs.
     pub fn guid(&self, config: &Config) -> [u8; 8] {
         match (&config.netdev, self.link.mac()) {
             (Netdev::Address { ip, .. }, _) => host_guid(&ip.to_string()),
