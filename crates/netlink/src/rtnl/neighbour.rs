@@ -53,8 +53,8 @@ pub fn parse_address_of(payload: &[u8], ip: IpAddr, interface: u32) -> Option<Li
         .address
 }
 
-/// Whether the payload of an RTM_NEWNEIGH message is about this neighbour, and nobody has told the kernel its
-/// address: it is asking, or has asked without a reply.
+/// Whether the payload of an RTM_NEWNEIGH message is about this neighbour, and the kernel does not know its
+/// address: it waits for a reply, or has got none.
 pub fn is_unresolved(payload: &[u8], ip: IpAddr, interface: u32) -> bool {
     let state = payload
         .get(8..10)
