@@ -1,5 +1,6 @@
-//! The fuzz targets (../../fuzz/README.md), each for a few seconds on generated input, starting from the committed
-//! corpus and from what earlier runs have found. FUZZ_SECONDS in the environment is another time.
+//! The fuzz targets (../../fuzz/README.md), each for a few seconds on generated input, starting from the
+//! committed corpus and from what earlier runs have found. FUZZ_SECONDS in the environment is another
+//! time.
 
 use std::fs;
 use std::path::{Path, PathBuf};

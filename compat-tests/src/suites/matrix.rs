@@ -364,7 +364,8 @@ fn rest_checks() -> Vec<Check> {
     checks
 }
 
-/// What is newer than Debian 12's library fails on its providers as newer.expected says, or works without them.
+/// What is newer than Debian 12's library fails on its providers as newer.expected says, or works without
+/// them.
 fn newer_functions(cx: &Context, device: &str, io: &str) -> Verdict {
     let ours = Scene::new("", ["rest", "--newer", device])
         .tree(Tree::new(["rxe0", "mlx5_0"]))

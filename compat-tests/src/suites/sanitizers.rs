@@ -1,9 +1,10 @@
-//! Programs of threads/, and verbs_walk of providers/, on builds of our library with ThreadSanitizer (data races) and
-//! AddressSanitizer (memory errors, leaks). valgrind's helgrind does not know locks made of futexes. There is no such
-//! build of the C library, so nothing is compared: any report of a sanitizer is a failure.
+//! Programs of threads/, and verbs_walk of providers/, on builds of our library with ThreadSanitizer
+//! (data races) and AddressSanitizer (memory errors, leaks). valgrind's helgrind does not know locks made
+//! of futexes. There is no such build of the C library, so nothing is compared: any report of a sanitizer
+//! is a failure.
 //!
-//! They need a nightly compiler, gcc's sanitizer runtimes and, for ThreadSanitizer, the sources of std (rustup
-//! component add rust-src): it must see std's locks.
+//! They need a nightly compiler, gcc's sanitizer runtimes and, for ThreadSanitizer, the sources of std
+//! (rustup component add rust-src): it must see std's locks.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -235,8 +236,8 @@ fn passes(cx: &Context, kind: Kind, library: &Path, run: &Run) -> Verdict {
         .map_err(|failure| failure.with(&reports))
 }
 
-/// The runtime wants its part of the address space. Providers are not built for it, so what they do is not seen; the
-/// library's and the program's accesses are.
+/// The runtime wants its part of the address space. Providers are not built for it, so what they do is
+/// not seen; the library's and the program's accesses are.
 fn with_options(
     cx: &Context,
     kind: Kind,

@@ -131,8 +131,8 @@ fn said(output: &str) -> BTreeMap<String, String> {
     said
 }
 
-/// A program without providers has the same messages on uroce, on this machine; the first three lines are about the
-/// device.
+/// A program without providers has the same messages on uroce, on this machine; the first three lines are
+/// about the device.
 fn on_uroce(cx: &Context, on_rxe: &str) -> Verdict {
     let program = cx.program([text(cx.dir().join("programs/none"))]);
     let ended = program.merged().env("IBV_UROCE", "1").run()?;

@@ -1,9 +1,10 @@
-//! libibverbs.a with the vendors' unmodified provider archives and librdmacm.a, in comparison with the C library's:
+//! libibverbs.a with the vendors' unmodified provider archives and librdmacm.a, in comparison with the C
+//! library's:
 //!
-//! - It defines all names of the C library's archive that these need, and no others, in particular none of Rust or
-//!   its standard library.
-//! - Programs link with each provider alone, with all and with none; as plain executable, as static-pie, and with a
-//!   dynamic libc; and with all providers of Debian 13 and sid (`link`).
+//! - It defines all names of the C library's archive that these need, and no others, in particular none
+//!   of Rust or its standard library.
+//! - Programs link with each provider alone, with all and with none; as plain executable, as static-pie,
+//!   and with a dynamic libc; and with all providers of Debian 13 and sid (`link`).
 //! - In the virtual machine, the programs print the same as with the C library's archive (`guest`).
 
 mod guest;
@@ -163,8 +164,8 @@ impl<'a> Compile<'a> {
     }
 }
 
-/// Runs a compiler, which must succeed. (The C library's archive uses libc's name services, about which the linker
-/// warns.)
+/// Runs a compiler, which must succeed. (The C library's archive uses libc's name services, about which
+/// the linker warns.)
 fn compiled(cx: &Context, words: Vec<String>) -> Verdict {
     succeeded("gcc", &cx.program(words).merged().run()?)
 }

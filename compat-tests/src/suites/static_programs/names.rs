@@ -78,7 +78,8 @@ fn needed(cx: &Context, dirs: &[PathBuf]) -> Result<BTreeSet<String>, Failure> {
 
 fn no_others(cx: &Context) -> Verdict {
     let pattern = regex_lite::Regex::new(
-        "^(rdmacore[0-9]+_[0-9]+_|_?ibv_|mult_to_ibv_rate$|mbps_to_ibv_rate$|verbs_provider_(none|all|ionic)$)",
+        "^(rdmacore[0-9]+_[0-9]+_|_?ibv_|mult_to_ibv_rate$|mbps_to_ibv_rate$|\
+            verbs_provider_(none|all|ionic)$)",
     )
     .map_err(|e| e.to_string())?;
     let ours = defined(cx, &ours(cx)?.join("libibverbs.a"))?;
