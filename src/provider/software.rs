@@ -115,6 +115,11 @@ fn shows_files() -> bool {
     env::get(c"IBV_UROCE_VIEW").is_none_or(|value| value != c"0")
 }
 
+/// Whether processes of one host exchange packets through shared memory; IBV_UROCE_LOCAL=1 switches that on.
+fn uses_shared_memory() -> bool {
+    env::get(c"IBV_UROCE_LOCAL").is_some_and(|value| value == c"1")
+}
+
 /// Shows the files of these devices to the process, and to `ibv_read_sysfs_file`.
 fn install_view(devices: Vec<Config>) {
     uroce::install_view(devices);
@@ -178,6 +183,7 @@ impl SoftwareDevices {
             return;
         };
         start_capture();
+        uroce::enable_shared_memory(uses_shared_memory());
         let parsed = uroce::parse_config(value.to_bytes());
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);

@@ -20,6 +20,7 @@
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
+//! | `local` | packets between processes of one host through shared memory |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
 //! | `cm` | rdma_cm: the connection manager, and the commands of its device file |
@@ -27,7 +28,7 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
-//! `capture`, `engine` < `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module imports
+//! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module imports
 //! from a layer above its own (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
@@ -44,6 +45,7 @@ mod device;
 mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
+mod local;
 mod memory;
 mod process;
 mod provider;
@@ -56,6 +58,7 @@ mod wire;
 
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
+pub use device::paths::enable as enable_shared_memory;
 pub use provider::new_device;
 pub use transport::check;
 pub use view::{

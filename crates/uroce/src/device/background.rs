@@ -15,6 +15,8 @@ use crate::engine::Time;
 const MAX_BUSY_POLL: Duration = Duration::from_millis(5);
 /// How often it checks for changes of the interface while packets keep it busy.
 const INTERFACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// How soon it retries to send what had no room in a channel, if its peer does not wake it up before.
+const DEFERRED_RETRY: Duration = Duration::from_millis(1);
 /// How soon it retries to deliver events that the program has not read.
 const BACKLOG_RETRY: Duration = Duration::from_millis(10);
 
@@ -102,7 +104,7 @@ impl Device {
                 break;
             };
             let packets_before = activity.packets.load(Ordering::Relaxed);
-            self.receive(&mut inbox, false);
+            self.receive(&mut inbox, None);
             let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
             self.run_timers(&mut inbox, Duration::ZERO);
             drop(inbox);
@@ -132,6 +134,9 @@ impl Device {
         if let SleepMode::Suspended(time) = mode {
             until = until.min(clock::after(now, time));
         }
+        if self.activity.has_deferred.load(Ordering::Relaxed) {
+            until = until.min(clock::after(now, DEFERRED_RETRY));
+        }
         if backlog {
             until = until.min(clock::after(now, BACKLOG_RETRY));
         }
@@ -143,8 +148,15 @@ impl Device {
         let mut readable = Readable::default();
         if !earlier_timer && !self.activity.stop.load(Ordering::Relaxed) && until > now {
             let timeout = (until != NEVER).then(|| clock::between(now, until));
-            let sockets = (mode == SleepMode::WatchSockets).then(|| self.net.fd());
-            readable = wait::readable(&self.waker, sockets, timeout);
+            let watches = mode == SleepMode::WatchSockets;
+            let sockets = watches.then(|| self.net.fd());
+            readable.other = watches && self.prepare_sleep();
+            if !readable.other {
+                readable = wait::readable(&self.waker, sockets, timeout);
+            }
+            if watches {
+                self.end_sleep();
+            }
         }
         sleeps_until.store(Time(0));
         self.waker.clear(readable.waker);

@@ -33,6 +33,10 @@ pub struct DeviceCounters {
     pub pkey: u64,
     /// Packets received through an interface that is not the device's.
     pub interface: u64,
+    /// Packets sent through shared memory, out of all.
+    pub local_sent_pkts: u64,
+    /// Packets received through shared memory, out of all.
+    pub local_rcvd_pkts: u64,
 }
 
 impl DeviceCounters {
@@ -88,6 +92,14 @@ impl DeviceCounters {
             ("VL15_dropped", 0),
         ]
     }
+
+    /// What no kernel device has, for the log only.
+    fn local_counters(&self) -> [(&'static str, u64); 2] {
+        [
+            ("local_sent_pkts", self.local_sent_pkts),
+            ("local_rcvd_pkts", self.local_rcvd_pkts),
+        ]
+    }
 }
 
 impl Device {
@@ -101,7 +113,11 @@ impl Device {
             sum += qp.inner.lock().engine().counters();
         }
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (local_sent_pkts, local_rcvd_pkts) =
+            self.paths.as_ref().map_or((0, 0), |paths| paths.counts());
         DeviceCounters {
+            local_sent_pkts,
+            local_rcvd_pkts,
             queue_pairs: sum,
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),
@@ -135,6 +151,7 @@ impl Device {
         let text: String = hw
             .iter()
             .chain(data)
+            .chain(&counters.local_counters())
             .filter(|(_, value)| *value > 0)
             .map(|(name, value)| format!(" {name}={value}"))
             .collect();

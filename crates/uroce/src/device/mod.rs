@@ -7,6 +7,7 @@
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
 //! | `gsi.rs` | queue pair 1: management datagrams |
+//! | `paths.rs` | which way packets take: shared memory or UDP |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
@@ -31,6 +32,7 @@ pub mod fork;
 pub mod gsi;
 pub mod handles;
 mod lock_holder;
+pub mod paths;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
@@ -55,6 +57,7 @@ use smallvec::SmallVec;
 use crate::capture;
 use crate::config::Config;
 use crate::engine::{Gid, Service};
+use crate::local::Paths;
 use crate::memory::Memory;
 use crate::process;
 use crate::sync::{Mutex, RwLock};
@@ -85,6 +88,8 @@ pub struct Device {
     pub name: String,
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
+    /// Channels to processes of this host; None if they are switched off.
+    paths: Option<Paths>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -157,9 +162,11 @@ impl Device {
     }
 
     fn new(config: &Config, generation: u32) -> io::Result<Device> {
+        let net = Net::open(config)?;
         Ok(Device {
             name: config.name.clone(),
-            net: Net::open(config)?,
+            paths: paths::open(&net)?,
+            net,
             memory: Arc::default(),
             xrc_domains: Mutex::default(),
             queue_pairs: RwLock::default(),
@@ -202,6 +209,9 @@ impl Device {
         self.waker.wake();
         let _ = open.background_thread.join();
         self.send_deferred_at_exit();
+        if let Some(paths) = &self.paths {
+            paths.close();
+        }
         self.log_counters();
         // Queue pairs that the program has not destroyed hold references to the device's objects.
         self.queue_pairs.write().clear();

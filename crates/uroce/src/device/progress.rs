@@ -21,6 +21,7 @@ use lock_api::ArcMutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
+use super::paths::Path;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
@@ -88,6 +89,13 @@ impl Activity {
     }
 }
 
+/// How a poller receives.
+#[derive(Clone, Copy)]
+pub(super) struct Polling {
+    /// It looks for packets in shared memory only.
+    pub skips_sockets: bool,
+}
+
 /// A queue pair whose packets are being received: locked until what it has to send is sent.
 struct Receiving {
     qp: Arc<QueuePair>,
@@ -111,6 +119,8 @@ impl Device {
         }
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
+        inner.path = Path::default();
+        self.open_path(qp, inner.engine());
         self.send(qp, inner, now);
         result
     }
@@ -165,7 +175,12 @@ impl Device {
         let polls = activity.polls.load(Ordering::Relaxed);
         activity.polls.store(polls + 1, Ordering::Relaxed);
         self.send_deferred();
-        if self.receive(&mut inbox, true) == 0 {
+        let skips_sockets = self.skips_sockets(polls);
+        if skips_sockets && !self.has_local_packets() {
+            drop(inbox);
+            return self.on_empty_poll();
+        }
+        if self.receive(&mut inbox, Some(Polling { skips_sockets })) == 0 {
             self.run_timers(&mut inbox, Duration::ZERO);
             drop(inbox);
             self.on_empty_poll();
@@ -191,7 +206,7 @@ impl Device {
     pub(super) fn make_progress(&self, inbox: &mut InboxGuard<'_>) -> usize {
         let mut datagrams = 0;
         for _ in 0..RECEIVE_ROUNDS {
-            let batch = self.receive(inbox, false);
+            let batch = self.receive(inbox, None);
             datagrams += batch;
             // If more has arrived meanwhile, the sockets are readable.
             if batch < Inbox::BATCH {
@@ -214,22 +229,29 @@ impl Device {
     }
 
     /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls. Returns the
-    /// number of datagrams.
-    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: bool) -> usize {
+    /// number of packets in shared memory and datagrams.
+    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: Option<Polling>) -> usize {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
-        let may_defer = polling && self.activity.wakeups_suspended.load(Ordering::Relaxed);
-        self.receive_batch(inbox, may_defer)
+        let may_defer =
+            polling.is_some() && self.activity.wakeups_suspended.load(Ordering::Relaxed);
+        let skips_sockets = polling.is_some_and(|polling| polling.skips_sockets);
+        self.receive_batch(inbox, may_defer, skips_sockets)
     }
 
     /// [`Device::receive`]; `may_defer`: what the queue pairs have to send may be deferred.
-    pub(super) fn receive_batch(&self, inbox: &mut Inbox, may_defer: bool) -> usize {
+    pub(super) fn receive_batch(
+        &self,
+        inbox: &mut Inbox,
+        may_defer: bool,
+        skips_sockets: bool,
+    ) -> usize {
         let mut now = None;
         let (mut one_sided, mut packets) = (false, 0);
         let mut receiving: Option<Receiving> = None;
         let datagrams = self.with_outbox(|outbox| {
-            let datagrams = self.net.receive(inbox, &mut |packet, from| {
+            let mut each = |packet: &Packet<'_>, from: &Addresses| {
                 packets += 1;
                 let parts = packet.headers.bth.opcode.parts();
                 one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
@@ -251,7 +273,11 @@ impl Device {
                 if let Some(receiving) = &mut receiving {
                     receiving.receive(packet, from, now);
                 }
-            });
+            };
+            let mut datagrams = self.receive_locally(inbox, &mut each);
+            if !skips_sockets {
+                datagrams += self.net.receive(inbox, &mut each);
+            }
             if let Some(now) = now {
                 self.finish_receiving(&mut receiving, may_defer, now, outbox);
             }
@@ -263,6 +289,9 @@ impl Device {
         }
         let before = activity.packets.load(Ordering::Relaxed);
         activity.packets.store(before + packets, Ordering::Relaxed);
+        if !skips_sockets {
+            self.serve_paths();
+        }
         datagrams
     }
 
@@ -323,7 +352,7 @@ impl Device {
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
             inbox.poll_all_sockets();
-            if self.receive(inbox, false) == 0 {
+            if self.receive(inbox, None) == 0 {
                 break;
             }
         }

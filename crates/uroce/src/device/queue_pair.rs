@@ -10,10 +10,12 @@ use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
+use super::paths::Path;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Counters, Qp, QpConfig, QpEvent, Service};
+use crate::local::Channel;
 use crate::memory::{Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 
@@ -70,6 +72,10 @@ pub struct Inner {
     recv_completed: bool,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
+    /// The way of its packets.
+    pub path: Path,
+    /// A peer to wake up once the queue pair is unlocked: a system call.
+    wakes: Option<Arc<Channel>>,
     /// The program has destroyed the queue pair. Whoever looked it up before must not run it.
     destroyed: bool,
 }
@@ -136,6 +142,8 @@ impl QueuePair {
                 xrc_srq: None,
                 recv_completed: false,
                 send_deferred: false,
+                path: Path::default(),
+                wakes: None,
                 destroyed: false,
             })),
             holder: LockHolder::default(),
@@ -202,6 +210,20 @@ impl Inner {
                 recv_completed: &mut self.recv_completed,
             },
         )
+    }
+
+    /// Lets the thread that has the queue pair locked wake the channel's peer up when it unlocks it.
+    pub fn wake_after_unlock(&mut self, channel: Arc<Channel>) {
+        let other = self.wakes.take();
+        if let Some(other) = other.filter(|other| !Arc::ptr_eq(other, &channel)) {
+            other.wake_peer();
+        }
+        self.wakes = Some(channel);
+    }
+
+    /// The peer to wake up now.
+    pub fn take_wake(&mut self) -> Option<Arc<Channel>> {
+        self.wakes.take()
     }
 
     /// From now on [`QueuePair::lock_unless_preempted`] fails.

@@ -102,6 +102,9 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) -> bool {
+        if self.send_through_channels(qp, inner, now, outbox) {
+            return false;
+        }
         let (engine, mut host) = inner.split(qp);
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
@@ -116,12 +119,16 @@ impl Device {
     fn unlock_and_flush(
         &self,
         qp: &QueuePair,
-        inner: impl DerefMut<Target = Inner>,
+        mut inner: impl DerefMut<Target = Inner>,
         outbox: &mut Outbox,
     ) {
         self.arm_timer(qp, &inner);
+        let wake = inner.take_wake();
         let turn = (!outbox.is_empty()).then(|| qp.send_turn());
         drop(inner);
+        if let Some(channel) = wake {
+            channel.wake_peer();
+        }
         self.net.flush(outbox);
         drop(turn);
     }
@@ -167,8 +174,14 @@ impl Device {
     /// never run again.
     pub fn send_deferred_at_exit(&self) {
         let next = || self.deferred_sends.try_lock()?.pop();
-        while let Some(qp) = next() {
-            if let Some(inner) = qp.inner.try_lock() {
+        // No more than there are now: a channel may stay full.
+        let count = self
+            .deferred_sends
+            .try_lock()
+            .map_or(0, |deferred| deferred.len());
+        for qp in (0..count).map_while(|_| next()) {
+            if let Some(mut inner) = qp.inner.try_lock() {
+                inner.send_deferred = false;
                 self.send(&qp, inner, clock::now());
             }
         }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, is_low, may_follow};
-use super::net::{MONITOR_TOKEN, Net};
+use super::net::{MONITOR_TOKEN, Net, PATHS_TOKEN};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
 use crate::cancellation;
@@ -101,6 +101,10 @@ impl Net {
         for event in events.iter().take(ready.max(0) as usize) {
             if event.u64 == MONITOR_TOKEN {
                 self.monitor_readable.store(true, Ordering::Release);
+                continue;
+            }
+            if event.u64 == PATHS_TOKEN {
+                self.paths_readable.store(true, Ordering::Release);
                 continue;
             }
             inbox.last_socket = event.u64 as usize;

@@ -1,6 +1,7 @@
 //! [`Net`]: the network side of a device. It opens sockets and follows the interface.
 
 mod mad_port;
+mod paths;
 
 use std::collections::HashMap;
 use std::io;
@@ -33,6 +34,8 @@ use crate::wire::{PORT, gid_of, ip_of};
 const PORT_TRIES: u32 = 1000;
 /// The epoll token of the [`RtnlMonitor`]. Other tokens are indices into [`SocketTable::receivers`].
 pub(super) const MONITOR_TOKEN: u64 = u64::MAX;
+/// The epoll token of [`crate::local::Paths`].
+pub(super) const PATHS_TOKEN: u64 = u64::MAX - 1;
 
 /// The network side of a device in this process: its sockets, GID table, port state, and queue pair numbers.
 /// Thread-safe.
@@ -44,6 +47,8 @@ pub struct Net {
     table: RwLock<Arc<SocketTable>>,
     /// epoll has reported the monitor as readable.
     pub(super) monitor_readable: AtomicBool,
+    /// epoll has reported the paths as readable.
+    pub(super) paths_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
     pub dropped: Dropped,
     /// Packets that could not be sent.
@@ -119,6 +124,7 @@ impl Net {
             epoll,
             table: RwLock::default(),
             monitor_readable: AtomicBool::new(false),
+            paths_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             unsent: AtomicU64::new(0),
             tap,

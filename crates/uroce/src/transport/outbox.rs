@@ -1,7 +1,7 @@
 //! Sending: batches of packets in GSO buffers (UDP_SEGMENT), and sendmmsg.
 
 use std::mem::{MaybeUninit, zeroed};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -148,11 +148,7 @@ impl Net {
             buffer.closed = len < buffer.gso_size;
             (buffer.flow(), id)
         } else {
-            let ip = if av.dgid == socket.local.gid {
-                socket.local.ip
-            } else {
-                ip_of(&av.dgid)
-            };
+            let ip = destination(&socket, av);
             if ip.is_ipv4() != socket.local.ip.is_ipv4() {
                 return self.count_unsent(1);
             }
@@ -388,6 +384,15 @@ fn wait_writable(socket: &Socket) {
         tv_nsec: WAIT.subsec_nanos().into(),
     };
     cancellation::ppoll(std::slice::from_mut(&mut poll), Some(timeout));
+}
+
+/// The address that a packet goes to.
+pub(super) fn destination(socket: &Socket, av: &AddressVector) -> IpAddr {
+    if av.dgid == socket.local.gid {
+        socket.local.ip
+    } else {
+        ip_of(&av.dgid)
+    }
 }
 
 /// The UDP port that a packet goes to.

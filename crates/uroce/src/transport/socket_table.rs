@@ -63,6 +63,13 @@ impl SocketTable {
         port.senders.get(usize::from(gid_index))?.as_ref()
     }
 
+    /// The socket that is bound to an address and port.
+    pub fn socket_at(&self, ip: IpAddr, port: u16) -> Option<&Arc<Socket>> {
+        let port = self.ports.get(self.find_port(port).ok()?)?;
+        let mut sockets = port.sockets.iter().flatten();
+        sockets.find(|socket| socket.local.ip == ip)
+    }
+
     /// The socket with this epoll token.
     pub fn receiver(&self, token: usize) -> Option<&Arc<Socket>> {
         self.receivers.get(token)?.as_ref()

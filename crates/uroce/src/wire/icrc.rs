@@ -8,7 +8,7 @@ use crc32fast::Hasher;
 use super::{Bth, ICRC_LEN, gid_of};
 
 /// The fields of the IP and UDP headers that the ICRC covers, besides constant ones and lengths.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// The sender's IP address.
     pub src: IpAddr,

@@ -46,12 +46,14 @@ impl Packet<'_> {
     /// Parses a datagram, which ends with the ICRC. The ICRC is not checked here, but by
     /// [`super::Flow::check_expecting`].
     pub fn parse(datagram: &[u8]) -> Result<Packet<'_>, Malformed> {
-        let rest = datagram
-            .len()
-            .checked_sub(ICRC_LEN)
-            .and_then(|len| datagram.get(..len))
-            .ok_or(Malformed)?;
-        let mut rest = Rest(rest);
+        let len = datagram.len().checked_sub(ICRC_LEN).ok_or(Malformed)?;
+        Packet::parse_without_icrc(&datagram[..len])
+    }
+
+    /// Parses a packet that has no ICRC.
+    #[inline]
+    pub fn parse_without_icrc(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
+        let mut rest = Rest(bytes);
         let bth = Bth::parse(rest.take()?)?;
         let (transport, operation, part) = bth.opcode.parts().ok_or(Malformed)?;
         let mut headers = Headers::new(bth);

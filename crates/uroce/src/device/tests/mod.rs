@@ -1,6 +1,7 @@
 mod counters;
 mod fork;
 pub mod out_of_memory;
+mod paths;
 mod preemption;
 
 use std::time::Duration;

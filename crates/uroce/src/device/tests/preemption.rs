@@ -124,7 +124,7 @@ fn await_ack(qp: &QueuePair, mut step: impl FnMut()) {
 /// Receives, but runs no timer, so that nothing is retransmitted.
 fn receive(device: &Device) -> usize {
     device.inboxes.take().poll_all_sockets();
-    device.receive(&mut device.inboxes.take(), false)
+    device.receive(&mut device.inboxes.take(), None)
 }
 
 /// Devices without background threads.
@@ -142,7 +142,7 @@ fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     let suspended = &b.activity.wakeups_suspended;
     let take_request = || {
         let mut inbox = b.inboxes.take();
-        while b.receive_batch(&mut inbox, true) == 0 {
+        while b.receive_batch(&mut inbox, true, false) == 0 {
             inbox.poll_all_sockets();
         }
     };

@@ -6,7 +6,7 @@ mod reliable;
 mod uc;
 mod ud;
 
-use ibverbs_abi::IBV_WC_WR_FLUSH_ERR;
+use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
 use super::attributes::Attributes;
 use super::completer::Completer;
@@ -16,7 +16,7 @@ use super::responder::{self, Responder};
 use super::timer::{Timer, TimerTable};
 use super::{
     AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
-    WorkQueue,
+    UdAddress, WorkQueue,
 };
 use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 
@@ -281,6 +281,29 @@ impl Qp {
         self.counters.sent_pkts += 1;
         self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
         Some(packet)
+    }
+
+    /// Switches pacing on or off for the next calls of [`Qp::transmit`]: what carries the packets may wait
+    /// for the receiver, as a network does not.
+    pub fn set_paced(&mut self, paced: bool) {
+        self.requester.set_paced(paced);
+        self.responder.set_paced(paced);
+    }
+
+    /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
+    pub fn next_destination(&self) -> Option<&UdAddress> {
+        self.requester.next_destination()
+    }
+
+    /// The peer of a reliable connection is known to be gone: what is outstanding fails as if all retries had
+    /// been used. Without an ack timeout it stays outstanding.
+    pub fn fail_unreachable(&mut self, host: &mut impl Host) {
+        let waits = self.send_depth() > 0 && (self.state == QpState::Rts || self.sq_draining());
+        let attributes = &self.attributes;
+        if waits && attributes.config.service.is_reliable() && attributes.timeout != 0 {
+            self.completer.counters.retry_exceeded_err += 1;
+            self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, host);
+        }
     }
 
     /// A packet of that length to the peer of a connected queue pair.

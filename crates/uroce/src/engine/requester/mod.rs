@@ -21,7 +21,9 @@ use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
-use super::{Completion, Host, LocalError, QpConfig, SendOp, SendWr, Service, Time, encoding};
+use super::{
+    Completion, Host, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress, encoding,
+};
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
@@ -176,6 +178,16 @@ impl Requester {
             && self.oldest_unacked < self.next
             && self.next == self.highest_sent
             && self.unsent() < MAX_DEFERRED_PACKETS
+    }
+
+    /// Switches the pacing of unreliable services on or off.
+    pub fn set_paced(&mut self, paced: bool) {
+        self.pacer.set_paced(paced);
+    }
+
+    /// The destination of the oldest WQE, if it is a datagram.
+    pub fn next_destination(&self) -> Option<&UdAddress> {
+        self.queue.front()?.wr.ud.as_ref()
     }
 
     /// The timers that run; [`Timer::Pacing`] is not among them.

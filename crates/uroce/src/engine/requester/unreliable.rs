@@ -48,7 +48,7 @@ impl Requester {
 
     /// When the pacer allows the next packet; None if no WQE waits.
     pub fn pacing_until(&self) -> Option<Time> {
-        (!self.queue.is_empty()).then(|| self.pacer.resumes_at())
+        self.pacer.resumes_at().filter(|_| !self.queue.is_empty())
     }
 
     /// Writes the next packet of the oldest WQE of a UC queue pair into the buffer. None if the buffer

@@ -117,6 +117,11 @@ impl Responder {
         &mut self.recv_queue
     }
 
+    /// Switches the pacing of READ responses on or off.
+    pub fn set_paced(&mut self, paced: bool) {
+        self.pacer.set_paced(paced);
+    }
+
     /// Whether a response waits to be sent.
     #[cfg(test)]
     pub fn has_response(&self) -> bool {

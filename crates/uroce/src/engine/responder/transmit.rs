@@ -37,7 +37,7 @@ impl Responder {
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {
         let paced = self.responses.read_is_next();
-        paced.then(|| self.pacer.resumes_at())
+        self.pacer.resumes_at().filter(|_| paced)
     }
 
     /// Writes the next response packet into `buffer`.

@@ -1,0 +1,293 @@
+//! Which way packets take: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! others.
+//!
+//! Both ways carry the same packets, so a queue pair may change from one to the other at any time, and a
+//! reordering that this causes is repaired as on a network. A queue pair starts with UDP, unless there is a
+//! channel to its peer already.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::lock_holder::PREEMPTED_AFTER;
+use super::queue_pair::{Inner, QueuePair};
+use super::{Device, clock};
+use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
+use crate::local::{Channel, Ends, Paths};
+use crate::transport::{Inbox, Net, Outbox};
+use crate::wire::{Flow, Packet, port_of};
+
+/// A poller looks for datagrams with every poll of that number, and with the others for packets in shared
+/// memory only: that takes no system call.
+const POLLS_PER_SOCKET_POLL: u64 = 32;
+/// Batches of datagrams that are received before the first packets of a new channel.
+const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
+
+/// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Lets devices that this process opens from now on use shared memory between processes of one host, or not.
+pub fn enable(enabled: bool) {
+    ENABLED.store(enabled, Ordering::Relaxed);
+}
+
+/// The way of a queue pair's packets, as it was found last.
+#[derive(Default)]
+pub struct Path {
+    /// [`Paths::generation`] at that time; 0 before.
+    generation: u32,
+    /// Of a datagram: where it goes, and to which port.
+    destination: Option<(AddressVector, u16)>,
+    /// None: by UDP.
+    channel: Option<Arc<Channel>>,
+}
+
+/// Why a queue pair has stopped to send through a channel.
+enum Filled {
+    /// It has nothing more to send.
+    All,
+    /// The channel has no room.
+    Starved,
+    /// It has sent one datagram: the next one may have another destination.
+    Datagram,
+    /// The packet is one for UDP.
+    ByUdp,
+}
+
+impl Path {
+    fn is_for(&self, generation: u32, destination: Option<(AddressVector, u16)>) -> bool {
+        self.generation == generation && self.destination == destination
+    }
+}
+
+/// The paths of a new device. None if they are switched off, or packets are recorded: a capture has all of
+/// them.
+pub fn open(net: &Net) -> io::Result<Option<Paths>> {
+    if !ENABLED.load(Ordering::Relaxed) || net.is_recording() {
+        return Ok(None);
+    }
+    let paths = Paths::new(net.ifindex())?;
+    net.watch_paths(paths.fd())?;
+    Ok(Some(paths))
+}
+
+impl Device {
+    fn ends(&self, flow: &Flow) -> Option<Ends> {
+        let (gid, peer_gid) = self.net.gids_of(flow)?;
+        Some(Ends {
+            flow: *flow,
+            gid,
+            peer_gid,
+        })
+    }
+
+    /// The program has changed a queue pair's attributes. From RTR on, peers of this host can find this
+    /// process, and are offered a channel.
+    pub(super) fn open_path(&self, qp: &QueuePair, engine: &Qp) {
+        let Some(paths) = &self.paths else { return };
+        if !matches!(engine.state(), QpState::Rtr | QpState::Rts) {
+            return;
+        }
+        let port = port_of(qp.qpn);
+        for ip in self.net.addresses_of(port) {
+            paths.listen(ip, port);
+        }
+        if qp.service == Service::Ud {
+            return;
+        }
+        if let Some(flow) = self.flow_to_peer(qp, engine) {
+            self.offer_channel(paths, &flow);
+        }
+    }
+
+    fn offer_channel(&self, paths: &Paths, flow: &Flow) {
+        if let Some(ends) = self.ends(flow) {
+            paths.offer(ends);
+        }
+    }
+
+    fn flow_to_peer(&self, qp: &QueuePair, engine: &Qp) -> Option<Flow> {
+        let attributes = engine.attributes();
+        self.net.flow(qp.qpn, &attributes.av?, attributes.dest_qpn?)
+    }
+
+    /// The channel that the next packet of a queue pair takes; None for UDP. It may be dead.
+    fn channel_of(&self, paths: &Paths, qp: &QueuePair, inner: &mut Inner) -> Option<Arc<Channel>> {
+        let generation = paths.generation();
+        let engine = inner.engine();
+        if qp.service != Service::Ud {
+            let path = &inner.path;
+            let is_dead = path
+                .channel
+                .as_ref()
+                .is_some_and(|channel| channel.is_dead());
+            if path.is_for(generation, None) || is_dead {
+                return path.channel.clone();
+            }
+            let flow = self.flow_to_peer(qp, engine);
+            let channel = flow.and_then(|flow| paths.find(&flow));
+            inner.path = Path {
+                generation,
+                destination: None,
+                channel: channel.clone(),
+            };
+            return channel;
+        }
+        let to = engine.next_destination()?;
+        let (av, dest_qpn) = (to.av, to.qpn);
+        let destination = Some((av, port_of(dest_qpn)));
+        if !inner.path.is_for(generation, destination) {
+            let flow = self.net.flow(qp.qpn, &av, dest_qpn);
+            let channel = flow.and_then(|flow| {
+                let channel = paths.find(&flow);
+                if channel.is_none() {
+                    self.offer_channel(paths, &flow);
+                }
+                channel
+            });
+            inner.path = Path {
+                generation,
+                destination,
+                channel,
+            };
+        }
+        inner.path.channel.clone()
+    }
+
+    /// Sends through shared memory what a queue pair may send now, if its peer can be reached that way.
+    /// Returns false if the rest is to be sent by UDP.
+    pub(super) fn send_through_channels(
+        &self,
+        qp: &QueuePair,
+        inner: &mut Inner,
+        now: Time,
+        outbox: &mut Outbox,
+    ) -> bool {
+        let Some(paths) = &self.paths else {
+            return false;
+        };
+        loop {
+            let channel = self.channel_of(paths, qp, inner);
+            let (engine, mut host) = inner.split(qp);
+            engine.set_paced(true);
+            let Some(channel) = channel else { return false };
+            if channel.is_dead() {
+                engine.fail_unreachable(&mut host);
+                return false;
+            }
+            // Without the lock, by UDP: the peer accepts both.
+            let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
+                return false;
+            };
+            engine.set_paced(false);
+            let filled = loop {
+                if !sender.has_room() {
+                    break Filled::Starved;
+                }
+                let expected = engine.next_destination().map(|to| (to.av, to.qpn));
+                let buffer = outbox.buffer();
+                let Some(packet) = engine.transmit(now, &mut host, buffer) else {
+                    break Filled::All;
+                };
+                if qp.service != Service::Ud {
+                    sender.push(&buffer[..packet.len], packet.av.traffic_class);
+                    continue;
+                }
+                // The WQE that the channel was looked up for may have failed.
+                if expected != Some((packet.av, packet.dest_qpn)) {
+                    self.net.push(outbox, qp.qpn, &packet);
+                    break Filled::ByUdp;
+                }
+                sender.push(&buffer[..packet.len], packet.av.traffic_class);
+                break Filled::Datagram;
+            };
+            if sender.finish() {
+                inner.wake_after_unlock(channel);
+            }
+            match filled {
+                Filled::All => return true,
+                Filled::ByUdp => return false,
+                Filled::Datagram => {}
+                Filled::Starved => {
+                    self.defer_until_room(qp, inner);
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// A channel is full: the queue pair goes on when the peer has received from it.
+    fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) {
+        if let Some(qp) = self.queue_pair(qp.qpn) {
+            self.defer_send(&qp, inner);
+        }
+    }
+
+    /// Whether a poller may look for packets in shared memory only, this time.
+    pub(super) fn skips_sockets(&self, polls: u64) -> bool {
+        let used = self.paths.as_ref().is_some_and(Paths::is_used);
+        used && polls % POLLS_PER_SOCKET_POLL != 0
+    }
+
+    /// Whether a packet waits in shared memory.
+    pub(super) fn has_local_packets(&self) -> bool {
+        self.paths.as_ref().is_some_and(Paths::has_news)
+    }
+
+    /// Receives packets from shared memory. Returns their number.
+    pub(super) fn receive_locally(
+        &self,
+        inbox: &mut Inbox,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
+        let Some(paths) = &self.paths else { return 0 };
+        if !paths.has_news() {
+            return 0;
+        }
+        let mut count = 0;
+        if paths.take_fresh() {
+            for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
+                inbox.poll_all_sockets();
+                let datagrams = self.net.receive(inbox, each);
+                count += datagrams;
+                if datagrams == 0 {
+                    break;
+                }
+            }
+        }
+        count + paths.receive(each)
+    }
+
+    /// Handles what has come through the connections of channels, and the end of peers.
+    pub(super) fn serve_paths(&self) {
+        let Some(paths) = &self.paths else { return };
+        if self.net.take_paths_readable() {
+            paths.serve(&|flow| self.ends(flow));
+        }
+        for channel in paths.take_dead() {
+            let queue_pairs: Vec<_> = self.queue_pairs.read().values().cloned().collect();
+            for qp in queue_pairs {
+                // Otherwise it fails when it has something to send.
+                let Ok(inner) = qp.lock_unless_preempted() else {
+                    continue;
+                };
+                let used = inner.path.channel.as_ref();
+                if used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
+                    self.send(&qp, inner, clock::now());
+                }
+            }
+        }
+    }
+
+    /// The background thread is about to sleep. Returns whether it must not, as packets have come.
+    pub(super) fn prepare_sleep(&self) -> bool {
+        self.paths.as_ref().is_some_and(Paths::prepare_sleep)
+    }
+
+    /// The background thread does not sleep any more.
+    pub(super) fn end_sleep(&self) {
+        if let Some(paths) = &self.paths {
+            paths.end_sleep();
+        }
+    }
+}

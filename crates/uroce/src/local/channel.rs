@@ -1,0 +1,247 @@
+//! A channel: the shared memory between this process and one endpoint of another, and the connection that
+//! wakes the peer up and shows that it is gone.
+
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_api::MutexGuard;
+
+use super::rendezvous;
+use super::ring::{Broken, Consumer, Popped, Producer};
+use super::segment::Segment;
+use crate::descriptors::Owned;
+use crate::engine::{Addresses, Gid};
+use crate::sync::{Mutex, RawMutex};
+use crate::wire::{Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
+
+/// Packets that one call of [`Channel::receive`] takes at most.
+const PACKETS_PER_CALL: usize = 64;
+/// The hop limit in the GRH of a datagram: Linux's default, as over UDP.
+const HOP_LIMIT: u8 = 64;
+/// The queue pair of management datagrams, which come by UDP only.
+const GSI_QPN: u32 = 1;
+
+/// The two ends of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// From this process to the peer.
+    pub flow: Flow,
+    /// The GID of this process's end.
+    pub gid: Gid,
+    /// The GID of the peer's end, as the receiver of a packet sees it.
+    pub peer_gid: Gid,
+}
+
+/// A channel. Thread-safe.
+pub struct Channel {
+    ends: Ends,
+    segment: Segment,
+    connection: Owned<OwnedFd>,
+    producer: Mutex<Producer>,
+    consumer: Mutex<Consumer>,
+    /// [`Consumer::next`], for those who do not have the lock.
+    next: AtomicU32,
+    /// The peer has hung up. What it sent before is still received.
+    dead: AtomicBool,
+    /// The peer has written what no peer writes: nothing more is received.
+    broken: AtomicBool,
+    /// Packets sent and received. Written with the locks of producer and consumer.
+    sent: AtomicU64,
+    received: AtomicU64,
+}
+
+impl Channel {
+    /// A channel whose peer has agreed. None if there is no memory.
+    pub fn try_new(ends: Ends, segment: Segment, connection: Owned<OwnedFd>) -> Option<Channel> {
+        Some(Channel {
+            ends,
+            segment,
+            connection,
+            producer: Mutex::default(),
+            consumer: Mutex::new(Consumer::try_new()?),
+            next: AtomicU32::new(0),
+            dead: AtomicBool::new(false),
+            broken: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+        })
+    }
+
+    /// From this process to the peer.
+    pub fn flow(&self) -> &Flow {
+        &self.ends.flow
+    }
+
+    /// The connection's descriptor.
+    pub(super) fn fd(&self) -> RawFd {
+        self.connection.as_raw_fd()
+    }
+
+    /// Packets sent and received.
+    pub fn counts(&self) -> (u64, u64) {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        (read(&self.sent), read(&self.received))
+    }
+
+    /// Whether nothing can be sent any more.
+    #[inline]
+    pub fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// The peer is gone.
+    pub(super) fn set_dead(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a packet waits to be received.
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        let next = self.next.load(Ordering::Relaxed);
+        self.segment.incoming().has_entry(next) && !self.broken.load(Ordering::Relaxed)
+    }
+
+    /// Locks the channel for sending. None if a thread has it locked for `time`.
+    pub fn sender(&self, time: Duration) -> Option<Sender<'_>> {
+        let producer = match self.producer.try_lock() {
+            None => self.producer.try_lock_for(time)?,
+            Some(producer) => producer,
+        };
+        Some(Sender {
+            channel: self,
+            producer,
+            count: 0,
+        })
+    }
+
+    /// Wakes the peer up.
+    pub fn wake_peer(&self) {
+        rendezvous::send_byte(self.fd());
+    }
+
+    /// Passes packets to `each`. Returns their number: 0 if there are none, or another thread receives.
+    pub fn receive(&self, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) -> usize {
+        let Some(mut consumer) = self.consumer.try_lock() else {
+            return 0;
+        };
+        let mut count = 0;
+        while count < PACKETS_PER_CALL {
+            let popped = match consumer.pop(self.segment.incoming()) {
+                Ok(Some(popped)) => popped,
+                Ok(None) => break,
+                Err(Broken) => {
+                    self.broken.store(true, Ordering::Relaxed);
+                    self.hang_up();
+                    break;
+                }
+            };
+            count += 1;
+            self.deliver(&popped, each);
+            let next = consumer.next();
+            self.next.store(next, Ordering::Relaxed);
+        }
+        let received = self.received.load(Ordering::Relaxed) + count as u64;
+        self.received.store(received, Ordering::Relaxed);
+        drop(consumer);
+        if count > 0
+            && self.segment.incoming().take_starved()
+            && self.segment.outgoing().take_asleep()
+        {
+            self.wake_peer();
+        }
+        count
+    }
+
+    /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP.
+    #[inline]
+    fn deliver(&self, popped: &Popped, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) {
+        let Ok(packet) = Packet::parse_without_icrc(popped.packet) else {
+            return;
+        };
+        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
+            return;
+        }
+        let addresses = Addresses {
+            src: self.ends.peer_gid,
+            dst: self.ends.gid,
+            src_port: self.ends.flow.dst_port,
+            grh: match packet.headers.deth {
+                Some(_) => self.grh(popped),
+                None => [0; 40],
+            },
+            pkey_index: 0,
+        };
+        each(&packet, &addresses);
+    }
+
+    /// The GRH that the datagram would have had.
+    fn grh(&self, popped: &Popped) -> [u8; 40] {
+        IpHeader {
+            src: ip_of(&self.ends.peer_gid),
+            dst: ip_of(&self.ends.gid),
+            traffic_class: popped.traffic_class,
+            hop_limit: HOP_LIMIT,
+            flow_label: 0,
+            fragmentation: Fragmentation::SENT,
+            datagram_len: popped.packet.len() + ICRC_LEN,
+        }
+        .grh()
+    }
+
+    /// From now on the peer sends a wakeup with its next packet. Returns whether there is one already.
+    pub(super) fn prepare_sleep(&self) -> bool {
+        self.segment.incoming().set_asleep();
+        self.has_news()
+    }
+
+    /// Reverts [`Channel::prepare_sleep`].
+    pub(super) fn end_sleep(&self) {
+        self.segment.incoming().set_awake();
+    }
+
+    /// Ends the connection: both processes see a hang-up.
+    pub(super) fn hang_up(&self) {
+        // SAFETY: shutdown takes no pointers.
+        unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
+    }
+}
+
+/// A channel, locked for sending.
+pub struct Sender<'a> {
+    channel: &'a Channel,
+    producer: MutexGuard<'a, RawMutex, Producer>,
+    count: u64,
+}
+
+impl Sender<'_> {
+    /// Whether there is room for a packet. If there is none, the peer wakes this process up when it has made
+    /// some.
+    #[inline]
+    pub fn has_room(&mut self) -> bool {
+        self.producer
+            .has_room_or_waits(self.channel.segment.outgoing())
+    }
+
+    /// Sends a packet, without ICRC. The caller has seen that there is room.
+    #[inline]
+    pub fn push(&mut self, packet: &[u8], traffic_class: u8) {
+        self.producer
+            .push(self.channel.segment.outgoing(), packet, traffic_class);
+        self.count += 1;
+    }
+
+    /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],
+    /// without locks.
+    #[must_use]
+    pub fn finish(self) -> bool {
+        let channel = self.channel;
+        if self.count == 0 {
+            return false;
+        }
+        let sent = channel.sent.load(Ordering::Relaxed) + self.count;
+        channel.sent.store(sent, Ordering::Relaxed);
+        drop(self.producer);
+        channel.segment.outgoing().take_asleep()
+    }
+}

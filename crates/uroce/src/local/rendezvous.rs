@@ -1,0 +1,340 @@
+//! How two processes of a host meet: at an abstract unix socket whose name follows from the address and the
+//! UDP port of a queue pair. Such names belong to the network namespace, and are free again when their
+//! process ends, however it ends.
+//!
+//! The initiator connects and sends a [`Hello`] with the descriptor of the memory; the acceptor checks both
+//! and answers with one byte. From then on a byte is a wakeup, and a hang-up says that the process is gone.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+
+use super::segment::SEGMENT_LEN;
+use crate::cancellation;
+use crate::wire::{Flow, gid_of, ip_of};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 64;
+/// Wakeups that one call reads at most.
+const MESSAGES_PER_CALL: usize = 256;
+/// Changes with everything that both sides have to agree on, as the length of the memory does.
+const VERSION: u32 = 1;
+const MAGIC: [u8; 8] = *b"uroce-sm";
+const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2;
+
+/// The first message of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hello {
+    /// From the initiator to the acceptor.
+    pub flow: Flow,
+}
+
+impl Hello {
+    fn bytes(&self) -> [u8; HELLO_LEN] {
+        let mut bytes = [0; HELLO_LEN];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_ne_bytes());
+        bytes[12..16].copy_from_slice(&(SEGMENT_LEN as u32).to_ne_bytes());
+        bytes[16..32].copy_from_slice(&gid_of(self.flow.src));
+        bytes[32..48].copy_from_slice(&gid_of(self.flow.dst));
+        bytes[48..50].copy_from_slice(&self.flow.src_port.to_ne_bytes());
+        bytes[50..].copy_from_slice(&self.flow.dst_port.to_ne_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Hello> {
+        let bytes: &[u8; HELLO_LEN] = bytes.try_into().ok()?;
+        let gid = |at: usize| bytes[at..at + 16].try_into().ok();
+        let port = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
+        let flow = Flow {
+            src: ip_of(&gid(16)?),
+            dst: ip_of(&gid(32)?),
+            src_port: port(48),
+            dst_port: port(50),
+        };
+        let hello = Hello { flow };
+        // Another version, another length of the memory, or an address in two forms.
+        (hello.bytes() == *bytes).then_some(hello)
+    }
+}
+
+/// The name of a port at an address. A link-local address belongs to an interface.
+fn name(ip: IpAddr, port: u16, ifindex: u32) -> String {
+    let scope = match ip {
+        IpAddr::V6(ip) if ip.is_unicast_link_local() => ifindex,
+        _ => 0,
+    };
+    format!(
+        "uroce-channel.{port}.{:032x}.{scope}",
+        u128::from_be_bytes(gid_of(ip))
+    )
+}
+
+fn address_of(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: zeros are a valid sockaddr_un, a structure of integers.
+    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // Behind the NUL that makes it an abstract name.
+    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let before = core::mem::offset_of!(libc::sockaddr_un, sun_path);
+    (address, (before + 1 + name.len()) as libc::socklen_t)
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes no pointers.
+    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
+    owned(fd)
+}
+
+fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the caller's system call has just opened it, so nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets initiators connect to a port at an address of this process. EADDRINUSE if another socket has the name.
+pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
+    let fd = socket()?;
+    let (address, len) = address_of(&name(ip, port, ifindex));
+    // SAFETY: the address is readable for its length; listen takes no pointers.
+    let failed = unsafe {
+        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0
+            || libc::listen(fd.as_raw_fd(), BACKLOG) != 0
+    };
+    if failed {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fd)
+}
+
+/// Connects to the process that has a port at an address. ECONNREFUSED if there is none, EAGAIN if it does not
+/// accept, EPERM if it is another user's.
+pub fn connect(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
+    let fd = socket()?;
+    let (address, len) = address_of(&name(ip, port, ifindex));
+    // SAFETY: the address is readable for its length.
+    if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    check_user(fd)
+}
+
+/// Accepts a connection. EAGAIN if there is none, EPERM if it is another user's.
+pub fn accept(listener: RawFd) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let none = core::ptr::null_mut();
+    // SAFETY: the address of the peer is not asked for.
+    let fd = owned(unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })?;
+    check_user(fd)
+}
+
+/// EPERM unless the other end was opened by this process's user (SO_PEERCRED).
+fn check_user(fd: OwnedFd) -> io::Result<OwnedFd> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: libc::uid_t::MAX,
+        gid: 0,
+    };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` is writable for `len` bytes; geteuid has no preconditions.
+    let same = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &mut len,
+        ) == 0
+            && peer.uid == libc::geteuid()
+    };
+    if same {
+        Ok(fd)
+    } else {
+        Err(io::Error::from_raw_os_error(libc::EPERM))
+    }
+}
+
+/// Room for one descriptor in a control message, aligned as a `cmsghdr`.
+#[repr(C)]
+union Control {
+    bytes: [u8; 32],
+    _align: libc::cmsghdr,
+}
+
+/// Sends the first message, with the memory's descriptor. EAGAIN if there is no space.
+pub fn send_hello(fd: RawFd, hello: &Hello, memory: RawFd) -> io::Result<()> {
+    let bytes = hello.bytes();
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut control = Control { bytes: [0; 32] };
+    // SAFETY: zeros are a valid msghdr. The control message is written within `control`, which has room for
+    // it, and everything that the header points to outlives the call.
+    let sent = unsafe {
+        let mut header: libc::msghdr = core::mem::zeroed();
+        header.msg_iov = &mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
+        let message = libc::CMSG_FIRSTHDR(&header);
+        (*message).cmsg_level = libc::SOL_SOCKET;
+        (*message).cmsg_type = libc::SCM_RIGHTS;
+        (*message).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+        libc::CMSG_DATA(message)
+            .cast::<RawFd>()
+            .write_unaligned(memory);
+        libc::sendmsg(fd, &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
+    };
+    if sent == HELLO_LEN as isize {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Receives the first message. EAGAIN if it has not come yet, EINVAL if it is no [`Hello`] with a descriptor.
+pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd)> {
+    let mut bytes = [0_u8; HELLO_LEN + 1];
+    let mut vector = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    let mut control = Control { bytes: [0; 32] };
+    // SAFETY: zeros are a valid msghdr; everything that it points to is writable and outlives the call.
+    // recvmsg has filled in what is read after it. Descriptors beyond one do not fit, and the kernel drops
+    // them.
+    let (got, memory) = unsafe {
+        let mut header: libc::msghdr = core::mem::zeroed();
+        header.msg_iov = &mut vector;
+        header.msg_iovlen = 1;
+        header.msg_control = (&raw mut control).cast();
+        header.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
+        let got = libc::recvmsg(fd, &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
+        if got < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let message = libc::CMSG_FIRSTHDR(&header);
+        let has_fd = !message.is_null()
+            && (*message).cmsg_level == libc::SOL_SOCKET
+            && (*message).cmsg_type == libc::SCM_RIGHTS
+            && (*message).cmsg_len == libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
+        let memory = has_fd.then(|| libc::CMSG_DATA(message).cast::<RawFd>().read_unaligned());
+        // The kernel has just put the descriptor into this process; nothing else knows it.
+        (got as usize, memory.map(|fd| OwnedFd::from_raw_fd(fd)))
+    };
+    let hello = bytes.get(..got).and_then(Hello::parse);
+    let memory = memory.ok_or(io::ErrorKind::InvalidInput)?;
+    Ok((hello.ok_or(io::ErrorKind::InvalidInput)?, memory))
+}
+
+/// Sends one byte: the answer, or a wakeup. If there is no space, the peer has wakeups to read already.
+pub fn send_byte(fd: RawFd) {
+    cancellation::send(fd, &[1], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
+}
+
+/// What [`receive_bytes`] has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    /// The peer is there. Whether it has sent anything.
+    Bytes(bool),
+    /// The peer has closed its end, or its process has ended.
+    HangUp,
+}
+
+/// Reads the bytes that have come.
+pub fn receive_bytes(fd: RawFd) -> Received {
+    let mut any = false;
+    // A peer may send without end; what is left makes the descriptor readable again.
+    for _ in 0..MESSAGES_PER_CALL {
+        let mut bytes = [0_u8; 16];
+        // SAFETY: `bytes` is writable for its length.
+        let got = unsafe {
+            libc::recv(
+                fd,
+                bytes.as_mut_ptr().cast(),
+                bytes.len(),
+                libc::MSG_DONTWAIT,
+            )
+        };
+        if got > 0 {
+            any = true;
+            continue;
+        }
+        let error = io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) if got < 0 => Received::Bytes(any),
+            _ => Received::HangUp,
+        };
+    }
+    Received::Bytes(any)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    fn hello(port: u16) -> Hello {
+        Hello {
+            flow: Flow {
+                src: Ipv4Addr::new(127, 0, 0, 1).into(),
+                dst: "fe80::1".parse().unwrap(),
+                src_port: port,
+                dst_port: 4791,
+            },
+        }
+    }
+
+    #[test]
+    fn a_descriptor_comes_with_the_hello() {
+        let ip = Ipv4Addr::new(127, 0, 0, 9).into();
+        assert_eq!(
+            connect(ip, 1, 0).unwrap_err().raw_os_error(),
+            Some(libc::ECONNREFUSED)
+        );
+        let listener = listen(ip, 1, 0).unwrap();
+        assert!(listen(ip, 1, 0).is_err() && listen(ip, 2, 0).is_ok());
+        let ours = connect(ip, 1, 0).unwrap();
+        let theirs = accept(listener.as_raw_fd()).unwrap();
+        let would_block = receive_hello(theirs.as_raw_fd()).unwrap_err();
+        assert_eq!(would_block.kind(), io::ErrorKind::WouldBlock);
+        let (_segment, memory) = super::super::segment::Segment::create().unwrap();
+        send_hello(ours.as_raw_fd(), &hello(7), memory.as_raw_fd()).unwrap();
+        let (got, memory) = receive_hello(theirs.as_raw_fd()).unwrap();
+        assert_eq!(got, hello(7));
+        assert!(super::super::segment::Segment::open(&memory).is_ok());
+        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::Bytes(false));
+        send_byte(theirs.as_raw_fd());
+        send_byte(theirs.as_raw_fd());
+        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::Bytes(true));
+        drop(theirs);
+        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::HangUp);
+    }
+
+    #[test]
+    fn other_hellos_are_refused() {
+        let good = hello(1).bytes();
+        assert_eq!(Hello::parse(&good), Some(hello(1)));
+        assert_eq!(Hello::parse(&good[1..]), None);
+        for at in 0..16 {
+            let mut bad = good;
+            bad[at] ^= 1;
+            assert_eq!(Hello::parse(&bad), None, "{at}");
+        }
+        // A message without a descriptor.
+        let ip = Ipv4Addr::new(127, 0, 0, 10).into();
+        let listener = listen(ip, 1, 0).unwrap();
+        let ours = connect(ip, 1, 0).unwrap();
+        let theirs = accept(listener.as_raw_fd()).unwrap();
+        cancellation::send(ours.as_raw_fd(), &good, 0);
+        let refused = receive_hello(theirs.as_raw_fd()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    }
+}

@@ -1,0 +1,303 @@
+//! A ring of packets in memory that two processes share: one produces, the other consumes.
+//!
+//! An entry is one cache line: a word that says whether and how long, and the packet if it fits. A longer
+//! packet lies in the ring's data area, and its place follows from the lengths before it. The consumer
+//! spins on the word of the next entry, so a small message costs the transfer of one cache line.
+//!
+//! Invariant: producer and consumer keep their positions in memory of their own. What they read from the
+//! shared memory (the word, and how far the other side has got) may be anything: a length is checked before
+//! it is used, positions are only ever reduced modulo the ring's size, and payload is copied before anything
+//! looks at it.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::wire::MAX_HEADERS;
+
+/// Entries of a ring; a power of two.
+const ENTRIES: u32 = 512;
+/// Bytes of the data area; a power of two.
+const DATA_LEN: u32 = 256 << 10;
+/// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
+pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
+/// The longest packet that an entry has room for.
+const INLINE_MAX: usize = 8 * INLINE_WORDS;
+const INLINE_WORDS: usize = 7;
+/// Packets in the data area begin at multiples of this.
+const LINE: usize = 64;
+/// The data area that a packet occupies at most, rounded up.
+const PLACE_MAX: u32 = PACKET_MAX.next_multiple_of(LINE) as u32;
+
+const _: () = assert!(ENTRIES.is_power_of_two() && DATA_LEN.is_power_of_two());
+const _: () = assert!(PACKET_MAX <= u16::MAX as usize && DATA_LEN > 4 * PLACE_MAX);
+
+/// Alone in its cache line.
+#[repr(C, align(64))]
+struct Line<T>(T);
+
+#[repr(C, align(64))]
+struct Entry {
+    /// See [`Word`].
+    word: AtomicU64,
+    /// The packet, if it has at most [`INLINE_MAX`] bytes.
+    inline: [AtomicU64; INLINE_WORDS],
+}
+
+/// One direction of a channel, as it lies in shared memory. Zeros are an empty ring.
+#[repr(C)]
+pub struct Ring {
+    /// How far the consumer has got: a [`Position`]. Written by the consumer.
+    consumed: Line<AtomicU64>,
+    /// Set by the consumer before it sleeps; taken by the producer, which then wakes it up.
+    asleep: Line<AtomicU32>,
+    /// Set by the producer that waits for room; taken by the consumer, which then wakes it up.
+    starved: Line<AtomicU32>,
+    entries: [Entry; ENTRIES as usize],
+    data: UnsafeCell<[u8; DATA_LEN as usize]>,
+}
+
+// SAFETY: everything but `data` is atomic. Bytes of `data` are accessed through raw pointers only: the
+// producer writes those that the consumer has released, the consumer reads those that were published.
+unsafe impl Sync for Ring {}
+
+/// A place in the ring. Both parts count up and wrap around at 2^32.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Position {
+    entry: u32,
+    /// In bytes.
+    data: u32,
+}
+
+impl Position {
+    fn pack(self) -> u64 {
+        u64::from(self.data) << 32 | u64::from(self.entry)
+    }
+
+    fn unpack(packed: u64) -> Position {
+        Position {
+            entry: packed as u32,
+            data: (packed >> 32) as u32,
+        }
+    }
+
+    /// Moves behind a packet of `len` bytes. Returns the offset of its place in the data area, if it is
+    /// not in its entry.
+    fn advance(&mut self, len: usize) -> Option<usize> {
+        self.entry = self.entry.wrapping_add(1);
+        if len <= INLINE_MAX {
+            return None;
+        }
+        let place = len.next_multiple_of(LINE) as u32;
+        let before_end = DATA_LEN - self.data % DATA_LEN;
+        // A packet is contiguous: the rest of the area stays unused if it is too short.
+        if place > before_end {
+            self.data = self.data.wrapping_add(before_end);
+        }
+        let start = self.data % DATA_LEN;
+        self.data = self.data.wrapping_add(place);
+        Some(start as usize)
+    }
+}
+
+/// What an entry says of its packet: bits 0 to 31 the entry's number plus 1, which only this lap has, bits
+/// 32 to 47 the length, bits 48 to 55 the traffic class.
+struct Word(u64);
+
+impl Word {
+    fn new(entry: u32, len: usize, traffic_class: u8) -> Word {
+        let number = u64::from(entry.wrapping_add(1));
+        Word(u64::from(traffic_class) << 48 | (len as u64 & 0xffff) << 32 | number)
+    }
+
+    fn is_of(&self, entry: u32) -> bool {
+        self.0 as u32 == entry.wrapping_add(1)
+    }
+
+    fn len(&self) -> usize {
+        usize::from((self.0 >> 32) as u16)
+    }
+
+    fn traffic_class(&self) -> u8 {
+        (self.0 >> 48) as u8
+    }
+}
+
+impl Ring {
+    fn entry(&self, number: u32) -> &Entry {
+        &self.entries[(number % ENTRIES) as usize]
+    }
+
+    /// The data area from `offset` on. `len` bytes must lie in it.
+    fn data(&self, offset: usize, len: usize) -> *mut u8 {
+        assert!(offset + len <= DATA_LEN as usize);
+        // SAFETY: within the area, as just checked.
+        unsafe { self.data.get().cast::<u8>().add(offset) }
+    }
+
+    /// Whether entry `number` is there. The consumer's [`Consumer::next`] is the one to ask for.
+    #[inline]
+    pub fn has_entry(&self, number: u32) -> bool {
+        Word(self.entry(number).word.load(Ordering::Acquire)).is_of(number)
+    }
+
+    /// The consumer is about to sleep. It must check for entries afterwards.
+    pub fn set_asleep(&self) {
+        self.asleep.0.store(1, Ordering::Relaxed);
+        // The producer publishes, fences, then reads `asleep`: one of the two sees the other's store.
+        fence(Ordering::SeqCst);
+    }
+
+    /// The consumer does not sleep any more.
+    pub fn set_awake(&self) {
+        self.asleep.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether the producer has to wake the consumer up after what it has published. True once per sleep.
+    #[inline]
+    pub fn take_asleep(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.asleep.0.load(Ordering::Relaxed) != 0 && self.asleep.0.swap(0, Ordering::Relaxed) != 0
+    }
+
+    /// Whether the producer waits for the room that the consumer has made. True once per wait.
+    pub fn take_starved(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.starved.0.load(Ordering::Relaxed) != 0
+            && self.starved.0.swap(0, Ordering::Relaxed) != 0
+    }
+}
+
+/// The producer's own state.
+#[derive(Debug, Default)]
+pub struct Producer {
+    next: Position,
+    /// The consumer's position when it was last read.
+    consumed: Position,
+}
+
+impl Producer {
+    /// Whether there is room for a packet of any length.
+    #[inline]
+    pub fn has_room(&mut self, ring: &Ring) -> bool {
+        self.fits() || {
+            self.consumed = Position::unpack(ring.consumed.0.load(Ordering::Acquire));
+            self.fits()
+        }
+    }
+
+    /// [`Producer::has_room`]; if there is none, the consumer wakes this side up when it has made some.
+    pub fn has_room_or_waits(&mut self, ring: &Ring) -> bool {
+        if self.has_room(ring) {
+            return true;
+        }
+        ring.starved.0.store(1, Ordering::Relaxed);
+        // The consumer stores its position, fences, then reads `starved`.
+        fence(Ordering::SeqCst);
+        self.has_room(ring)
+    }
+
+    fn fits(&self) -> bool {
+        let entries = self.next.entry.wrapping_sub(self.consumed.entry);
+        let bytes = self.next.data.wrapping_sub(self.consumed.data);
+        // The second place is for the end of the area, if the packet does not fit there.
+        entries < ENTRIES && bytes <= DATA_LEN - 2 * PLACE_MAX
+    }
+
+    /// Adds a packet of at most [`PACKET_MAX`] bytes; a longer one is dropped. The caller has seen that
+    /// there is room.
+    #[inline]
+    pub fn push(&mut self, ring: &Ring, packet: &[u8], traffic_class: u8) {
+        let len = packet.len();
+        if len > PACKET_MAX {
+            return;
+        }
+        let number = self.next.entry;
+        let entry = ring.entry(number);
+        match self.next.advance(len) {
+            None => {
+                for (to, from) in entry.inline.iter().zip(packet.chunks(8)) {
+                    let mut bytes = [0; 8];
+                    bytes[..from.len()].copy_from_slice(from);
+                    to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+                }
+            }
+            Some(offset) => {
+                let to = ring.data(offset, len);
+                // SAFETY: `to` has room for `len` bytes, which the consumer has released. A peer that breaks
+                // that rule makes the bytes undefined, not their place.
+                unsafe { core::ptr::copy_nonoverlapping(packet.as_ptr(), to, len) };
+            }
+        }
+        let word = Word::new(number, len, traffic_class);
+        entry.word.store(word.0, Ordering::Release);
+    }
+}
+
+/// The consumer's own state.
+pub struct Consumer {
+    next: Position,
+    buffer: Box<[u8; PACKET_MAX]>,
+}
+
+/// An entry says what no producer writes: the other side is damaged or hostile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Broken;
+
+/// A packet, copied out of the ring.
+pub struct Popped<'a> {
+    pub packet: &'a [u8],
+    pub traffic_class: u8,
+}
+
+impl Consumer {
+    /// A consumer at the start of a ring. None if there is no memory.
+    pub fn try_new() -> Option<Consumer> {
+        let mut buffer = Vec::new();
+        buffer.try_reserve_exact(PACKET_MAX).ok()?;
+        buffer.resize(PACKET_MAX, 0);
+        Some(Consumer {
+            next: Position::default(),
+            buffer: buffer.into_boxed_slice().try_into().ok()?,
+        })
+    }
+
+    /// The number of the next entry.
+    pub fn next(&self) -> u32 {
+        self.next.entry
+    }
+
+    /// Takes the next packet; None if there is none.
+    #[inline]
+    pub fn pop(&mut self, ring: &Ring) -> Result<Option<Popped<'_>>, Broken> {
+        let number = self.next.entry;
+        let entry = ring.entry(number);
+        let word = Word(entry.word.load(Ordering::Acquire));
+        if !word.is_of(number) {
+            return Ok(None);
+        }
+        let len = word.len();
+        let into = self.buffer.get_mut(..len).ok_or(Broken)?;
+        match self.next.advance(len) {
+            None => {
+                for (to, from) in into.chunks_mut(8).zip(&entry.inline) {
+                    let bytes = from.load(Ordering::Relaxed).to_ne_bytes();
+                    to.copy_from_slice(&bytes[..to.len()]);
+                }
+            }
+            Some(offset) => {
+                let from = ring.data(offset, len);
+                // SAFETY: `len` bytes of the data area, which the producer has published; `into` is this
+                // process's own. A peer that still writes makes the copy's content undefined, no more.
+                unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len) };
+            }
+        }
+        ring.consumed.0.store(self.next.pack(), Ordering::Release);
+        Ok(Some(Popped {
+            packet: into,
+            traffic_class: word.traffic_class(),
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests;

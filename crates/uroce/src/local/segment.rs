@@ -1,0 +1,168 @@
+//! The memory of a channel: a memfd that both processes map. It is sealed, so that neither can cut it short
+//! under the other, which would then get SIGBUS.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr::NonNull;
+
+use super::ring::Ring;
+
+/// Who reads from and writes to which ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// Has created the memory.
+    Initiator,
+    /// Has got it from its peer.
+    Acceptor,
+}
+
+/// What lies in the memory. Zeros are two empty rings.
+#[repr(C)]
+struct Content {
+    from_initiator: Ring,
+    from_acceptor: Ring,
+}
+
+/// Bytes of a channel's memory.
+pub const SEGMENT_LEN: usize = size_of::<Content>();
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+/// A mapping of a channel's memory. Unmapped when it is dropped.
+pub struct Segment {
+    content: NonNull<Content>,
+    side: Side,
+}
+
+// SAFETY: the mapping belongs to the segment until it is dropped, and all of its content is `Sync`.
+unsafe impl Send for Segment {}
+// SAFETY: as for `Send`.
+unsafe impl Sync for Segment {}
+
+impl Segment {
+    /// Creates the memory. Returns its descriptor too, for the peer. Fails as memfd_create(2), ftruncate(2),
+    /// fcntl(2) and mmap(2).
+    pub fn create() -> io::Result<(Segment, OwnedFd)> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"uroce-channel".as_ptr(), flags) };
+        check(fd)?;
+        // SAFETY: memfd_create has just opened it, and nothing else knows it.
+        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: ftruncate and fcntl take no pointers here.
+        unsafe {
+            check(libc::ftruncate(fd.as_raw_fd(), SEGMENT_LEN as libc::off_t))?;
+            check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS))?;
+        }
+        let segment = Segment::map(fd.as_raw_fd(), Side::Initiator)?;
+        Ok((segment, fd))
+    }
+
+    /// Maps memory that the peer has created. Fails with EINVAL unless it has the right length and the seals,
+    /// and as mmap(2).
+    pub fn open(fd: &OwnedFd) -> io::Result<Segment> {
+        // SAFETY: F_GET_SEALS takes no pointer; zeros are a valid `stat`, which fstat may fill.
+        let valid = unsafe {
+            let seals = libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS);
+            let mut stat: libc::stat = core::mem::zeroed();
+            seals >= 0
+                && seals & SEALS == SEALS
+                && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) == 0
+                && libc::fstat(fd.as_raw_fd(), &mut stat) == 0
+                && stat.st_size == SEGMENT_LEN as libc::off_t
+        };
+        if !valid {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        Segment::map(fd.as_raw_fd(), Side::Acceptor)
+    }
+
+    fn map(fd: RawFd, side: Side) -> io::Result<Segment> {
+        let none = core::ptr::null_mut();
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at an address that the kernel chooses.
+        let at = unsafe { libc::mmap(none, SEGMENT_LEN, prot, libc::MAP_SHARED, fd, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let content = NonNull::new(at.cast()).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(Segment { content, side })
+    }
+
+    fn content(&self) -> &Content {
+        // SAFETY: mapped until `self` is dropped, page-aligned, and as long as `Content`, which is sealed.
+        // Every part of `Content` is atomic or an UnsafeCell, so that others may change it.
+        unsafe { self.content.as_ref() }
+    }
+
+    /// The ring that this side produces into.
+    pub fn outgoing(&self) -> &Ring {
+        match self.side {
+            Side::Initiator => &self.content().from_initiator,
+            Side::Acceptor => &self.content().from_acceptor,
+        }
+    }
+
+    /// The ring that this side consumes from.
+    pub fn incoming(&self) -> &Ring {
+        match self.side {
+            Side::Initiator => &self.content().from_acceptor,
+            Side::Acceptor => &self.content().from_initiator,
+        }
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this segment's, and no reference to it outlives the segment.
+        unsafe { libc::munmap(self.content.as_ptr().cast(), SEGMENT_LEN) };
+    }
+}
+
+fn check(result: i32) -> io::Result<()> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_sides_see_each_other() {
+        let (first, fd) = Segment::create().unwrap();
+        let second = Segment::open(&fd).unwrap();
+        drop(fd);
+        for (from, to) in [(&first, &second), (&second, &first)] {
+            assert!(!to.incoming().has_entry(0));
+            let mut producer = super::super::ring::Producer::default();
+            producer.push(from.outgoing(), b"packet", 0);
+            assert!(to.incoming().has_entry(0));
+        }
+    }
+
+    #[test]
+    fn memory_that_can_be_cut_short_is_refused() {
+        for (seals, len) in [
+            (0, SEGMENT_LEN),
+            (libc::F_SEAL_GROW | libc::F_SEAL_SEAL, SEGMENT_LEN),
+            (SEALS, SEGMENT_LEN - 1),
+            (SEALS, 0),
+            (SEALS | libc::F_SEAL_WRITE, SEGMENT_LEN),
+        ] {
+            // SAFETY: a new memfd; the other calls take no pointers.
+            let fd = unsafe {
+                let flags = libc::MFD_ALLOW_SEALING | libc::MFD_CLOEXEC;
+                let fd = libc::memfd_create(c"test".as_ptr(), flags);
+                libc::ftruncate(fd, len as libc::off_t);
+                libc::fcntl(fd, libc::F_ADD_SEALS, seals);
+                OwnedFd::from_raw_fd(fd)
+            };
+            assert!(Segment::open(&fd).is_err(), "{seals:x} {len}");
+        }
+        let file = std::fs::File::open("/proc/self/exe").unwrap();
+        assert!(Segment::open(&file.into()).is_err());
+    }
+}

@@ -1,0 +1,239 @@
+use std::net::Ipv4Addr;
+use std::thread;
+
+use super::*;
+use crate::wire::gid_of;
+
+/// Each test has an address of its own, as the names are those of the network namespace.
+fn flow(last: u8) -> Flow {
+    let ip = |host| Ipv4Addr::new(127, 88, last, host).into();
+    Flow {
+        src: ip(1),
+        dst: ip(2),
+        src_port: 4791,
+        dst_port: 61440,
+    }
+}
+
+fn ends(flow: &Flow) -> Ends {
+    Ends {
+        flow: *flow,
+        gid: gid_of(flow.src),
+        peer_gid: gid_of(flow.dst),
+    }
+}
+
+fn any_ends(flow: &Flow) -> Option<Ends> {
+    Some(ends(flow))
+}
+
+/// An ACK for queue pair 5 with this PSN, without ICRC.
+fn packet(psn: u8) -> [u8; 16] {
+    [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, psn, 31, 0, 0, 0]
+}
+
+fn send(channel: &Channel, psn: u8) -> bool {
+    let mut sender = channel.sender(Duration::ZERO).unwrap();
+    assert!(sender.has_room());
+    sender.push(&packet(psn), 0);
+    sender.finish()
+}
+
+/// The PSNs of all packets that wait.
+fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
+    let mut psns = Vec::new();
+    paths.receive(&mut |packet, addresses| {
+        assert_eq!(addresses.src, gid_of(from.src));
+        assert_eq!(addresses.dst, gid_of(from.dst));
+        assert_eq!(addresses.src_port, from.src_port);
+        assert_eq!(packet.headers.bth.dest_qpn, 5);
+        psns.push(packet.headers.bth.psn.get());
+    });
+    psns
+}
+
+/// Two devices with a channel between them, and the channels that each sends through.
+fn connected(flow: &Flow) -> ([Paths; 2], [Arc<Channel>; 2]) {
+    let (initiator, acceptor) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    acceptor.listen(flow.dst, flow.dst_port);
+    initiator.offer(ends(flow));
+    assert!(initiator.find(flow).is_none());
+    // Accepts the connection, then takes the offer.
+    acceptor.serve(&any_ends);
+    acceptor.serve(&any_ends);
+    initiator.serve(&any_ends);
+    let channels = [
+        initiator.find(flow).unwrap(),
+        acceptor.find(&reversed(flow)).unwrap(),
+    ];
+    ([initiator, acceptor], channels)
+}
+
+#[test]
+fn packets_pass_in_both_directions() {
+    let flow = flow(1);
+    let ([a, b], [to_b, to_a]) = connected(&flow);
+    assert!(a.take_fresh() && !a.take_fresh());
+    assert!(!b.has_news());
+    for psn in 0..100 {
+        assert!(!send(&to_b, psn) && !send(&to_a, psn));
+    }
+    assert!(a.has_news() && b.has_news());
+    for (paths, flow) in [(&a, reversed(&flow)), (&b, flow)] {
+        assert_eq!(received(paths, &flow), (0..64).collect::<Vec<_>>());
+        assert_eq!(received(paths, &flow), (64..100).collect::<Vec<_>>());
+        assert_eq!(paths.counts(), (100, 100));
+        assert!(!paths.has_news());
+    }
+}
+
+#[test]
+fn a_sleeping_peer_is_woken_once() {
+    let flow = flow(2);
+    let ([_a, b], [to_b, _]) = connected(&flow);
+    assert!(!b.prepare_sleep());
+    assert!(send(&to_b, 0) && !send(&to_b, 1));
+    assert!(b.prepare_sleep(), "must not sleep");
+    b.end_sleep();
+    assert!(!send(&to_b, 2));
+    let readable = || {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+        cancellation::epoll_poll(b.fd(), &mut events) > 0
+    };
+    assert!(!readable());
+    to_b.wake_peer();
+    assert!(readable());
+    b.serve(&any_ends);
+    assert!(!readable());
+}
+
+#[test]
+fn what_a_dead_peer_has_sent_is_received_before_its_end() {
+    let flow = flow(3);
+    let ([a, b], [to_b, _to_a]) = connected(&flow);
+    let generation = b.generation();
+    send(&to_b, 7);
+    a.close();
+    b.serve(&any_ends);
+    assert!(b.take_dead().is_empty());
+    assert_eq!(received(&b, &flow), [7]);
+    let dead = b.take_dead();
+    assert_eq!(dead.len(), 1);
+    assert!(dead[0].is_dead() && b.find(&reversed(&flow)).is_none());
+    assert!(b.generation() != generation && !b.is_used());
+    assert_eq!(b.counts(), (0, 1));
+}
+
+#[test]
+fn who_is_no_end_of_the_flow_gets_no_channel() {
+    let flow = flow(4);
+    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    b.listen(flow.dst, flow.dst_port);
+    a.offer(ends(&flow));
+    // The process has the address, or it would not listen; it has no such flow.
+    let other = |flow: &Flow| (flow.src == flow.dst).then(|| ends(flow));
+    b.serve(&other);
+    b.serve(&other);
+    a.serve(&any_ends);
+    assert!(a.find(&flow).is_none() && !a.is_used() && !b.is_used());
+    // It is left alone for a while.
+    a.offer(ends(&flow));
+    assert!(a.state.lock().pending.is_empty());
+    // A process that has lost the address gives its name up.
+    b.serve(&|_| None);
+    a.state.lock().unanswered.clear();
+    a.offer(ends(&flow));
+    b.serve(&|_| None);
+    assert!(b.state.lock().listeners.is_empty());
+    let c = Paths::new(1).unwrap();
+    c.listen(flow.dst, flow.dst_port);
+    assert_eq!(c.state.lock().listeners.len(), 1);
+}
+
+#[test]
+fn an_interrupted_offer_leaves_nothing() {
+    let flow = flow(5);
+    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    b.listen(flow.dst, flow.dst_port);
+    a.offer(ends(&flow));
+    b.serve(&any_ends);
+    drop(a);
+    b.serve(&any_ends);
+    // The offer was complete: the channel exists, and ends at once.
+    b.serve(&any_ends);
+    assert_eq!(b.take_dead().len(), 1);
+    // A connection without an offer.
+    let fd = rendezvous::connect(flow.dst, flow.dst_port, 1).unwrap();
+    b.serve(&any_ends);
+    assert_eq!(b.state.lock().pending.len(), 1);
+    drop(fd);
+    b.serve(&any_ends);
+    assert!(b.state.lock().pending.is_empty() && !b.is_used());
+}
+
+/// A sender that waits for room is woken up by the receiver, if it sleeps.
+#[test]
+fn room_wakes_a_sleeping_sender() {
+    let flow = flow(6);
+    let ([a, b], [to_b, _]) = connected(&flow);
+    let mut sent = 0;
+    let mut sender = to_b.sender(Duration::ZERO).unwrap();
+    while sender.has_room() {
+        sender.push(&packet(sent as u8), 0);
+        sent += 1;
+    }
+    assert!(!sender.finish());
+    assert!(!a.prepare_sleep());
+    assert_eq!(received(&b, &flow).len(), 64);
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
+    assert_eq!(cancellation::epoll_poll(a.fd(), &mut events), 1);
+    assert!(to_b.sender(Duration::ZERO).unwrap().has_room());
+}
+
+/// A packet that is none, or that is for a queue pair that gets its packets by UDP, is dropped. A length that
+/// no producer writes ends the channel.
+#[test]
+fn other_packets_are_dropped() {
+    let flow = flow(7);
+    let ([a, b], [to_b, _]) = connected(&flow);
+    let mut sender = to_b.sender(Duration::ZERO).unwrap();
+    for qpn in [[0, 0, 1], [0xff, 0xff, 0xff]] {
+        let mut packet = packet(1);
+        packet[5..8].copy_from_slice(&qpn);
+        sender.push(&packet, 0);
+    }
+    sender.push(&packet(1)[..15], 0);
+    sender.push(&[], 0);
+    drop(sender);
+    assert!(b.has_news());
+    assert_eq!(received(&b, &flow), [0_u32; 0]);
+    assert!(!b.has_news());
+    drop(a);
+}
+
+#[test]
+fn both_sides_may_work_at_once() {
+    const PACKETS: usize = 50_000;
+    let flow = flow(8);
+    let ([a, b], [to_b, to_a]) = connected(&flow);
+    let run = |paths: &Paths, channel: &Channel, from: &Flow| {
+        let (mut sent, mut got) = (0, 0);
+        while sent < PACKETS || got < PACKETS {
+            let mut sender = channel.sender(Duration::ZERO).unwrap();
+            while sent < PACKETS && sender.has_room() {
+                sender.push(&packet(sent as u8), 0);
+                sent += 1;
+            }
+            let _ = sender.finish();
+            for psn in received(paths, from) {
+                assert_eq!(psn, got as u32 & 0xff);
+                got += 1;
+            }
+            thread::yield_now();
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| run(&a, &to_b, &reversed(&flow)));
+        run(&b, &to_a, &flow);
+    });
+}

@@ -1,0 +1,62 @@
+//! What the paths through shared memory need of the network side: which addresses and ports are this process's,
+//! and which flow a packet would be of.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::RawFd;
+use std::sync::atomic::Ordering;
+
+use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
+use crate::engine::{AddressVector, Gid};
+use crate::transport::outbox::destination;
+use crate::wire::{Flow, port_of};
+
+impl Net {
+    /// Whether packets are recorded. Then all of them use UDP.
+    pub fn is_recording(&self) -> bool {
+        self.tap.is_some()
+    }
+
+    /// Makes [`Net::fd`] readable with this descriptor too; [`Net::receive`] notes that for
+    /// [`Net::take_paths_readable`].
+    pub fn watch_paths(&self, fd: RawFd) -> io::Result<()> {
+        epoll_add(&self.epoll, fd, PATHS_TOKEN)
+    }
+
+    /// Whether the descriptor of [`Net::watch_paths`] was readable since the last call.
+    pub fn take_paths_readable(&self) -> bool {
+        let readable = &self.paths_readable;
+        readable.load(Ordering::Relaxed) && readable.swap(false, Ordering::AcqRel)
+    }
+
+    /// The addresses at which this process has a port.
+    pub fn addresses_of(&self, port: u16) -> Vec<IpAddr> {
+        let table = self.table();
+        let gids = table.gids.iter().flatten().filter(|gid| has_socket(gid));
+        gids.map(|gid| gid.ip)
+            .filter(|ip| table.socket_at(*ip, port).is_some())
+            .collect()
+    }
+
+    /// The flow that a unicast packet of queue pair `qpn` would be of. None for multicast, and where the packet
+    /// could not be sent.
+    pub fn flow(&self, qpn: u32, av: &AddressVector, dest_qpn: u32) -> Option<Flow> {
+        let table = self.table();
+        let socket = table.sender(port_of(qpn), av.sgid_index)?;
+        let dst = destination(socket, av);
+        (dst.is_ipv4() == socket.local.ip.is_ipv4() && !dst.is_multicast()).then(|| Flow {
+            src: socket.local.ip,
+            dst,
+            src_port: socket.port,
+            dst_port: port_of(dest_qpn),
+        })
+    }
+
+    /// The GIDs of both ends of a flow from this process: its own, and the peer's as
+    /// [`crate::engine::Addresses`] has it. None if the source is not an address and port of this process.
+    pub fn gids_of(&self, flow: &Flow) -> Option<(Gid, Gid)> {
+        let table = self.table();
+        let socket = table.socket_at(flow.src, flow.src_port)?;
+        Some((socket.local.gid, table.sender_gid(socket, flow.dst)))
+    }
+}
