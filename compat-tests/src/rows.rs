@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::case::{Case, Place};
+use crate::case::{Case, Place, Tier};
 use crate::case_file::{self, Row};
 use crate::pairs;
 use crate::paths;
@@ -11,13 +11,25 @@ use crate::world::World;
 /// The time that a case may take beyond the time limit of its client: for setting up its world.
 const SET_UP: Duration = Duration::from_secs(40);
 
+/// The groups whose rows of the world `loopback` run through shared memory too.
+const IN_LOCAL: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
+
 /// The cases of all rows in the worlds that run a case of their own for each row. The others, which run in
 /// the virtual machine, take theirs from `of_world`.
 pub fn cases() -> Result<Vec<Case>, String> {
     let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
-    Ok(rows
+    let loopback = |(group, world, _): &&(String, String, Row)| {
+        world == "loopback" && IN_LOCAL.contains(&group.as_str())
+    };
+    let local: Vec<_> = rows.iter().filter(loopback).cloned().collect();
+    let local = local
         .into_iter()
+        .filter_map(|(group, _, row)| case(&group, "local", row));
+    Ok(rows
+        .iter()
+        .cloned()
         .filter_map(|(group, world, row)| case(&group, &world, row))
+        .chain(local)
         .collect())
 }
 
@@ -29,9 +41,13 @@ pub fn of_world(world: &str) -> Result<Vec<(String, Row)>, String> {
 }
 
 fn case(group: &str, world: &str, row: Row) -> Option<Case> {
-    let tier = row.worlds.get(world)?.tier()?;
+    let tier = match world {
+        "local" => Tier::Test.max(row.worlds.get("loopback")?.tier()?),
+        _ => row.worlds.get(world)?.tier()?,
+    };
     let hosts = match world {
         "loopback" => World::Loopback,
+        "local" => World::Local,
         "container" => World::Container,
         "veth" => World::Veth,
         _ => return None,

@@ -22,7 +22,9 @@ use crate::verdict::{Failure, Verdict, ensure};
 pub enum World {
     /// Both at 127.0.0.1, with the device on `lo`.
     Loopback,
-    /// The same with all devices that uroce finds: as in a container that has no network.
+    /// The same, through shared memory.
+    Local,
+    /// The same as Loopback with all devices that uroce finds: as in a container that has no network.
     Container,
     /// Two network namespaces, connected by a veth pair.
     Veth,
@@ -36,6 +38,8 @@ pub struct Host {
     pub address6: String,
     /// The value of IBV_UROCE; none for a kernel device.
     pub config: Option<String>,
+    /// IBV_UROCE_LOCAL is set.
+    pub shared_memory: bool,
     /// The directory of libibverbs; none for the distribution's.
     pub libdir: Option<PathBuf>,
     /// A process in its network namespace; none for that of the case.
@@ -52,6 +56,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: Some(config.into()),
+            shared_memory: false,
             libdir: Some(cx.library_dir(Library::Ours)),
             namespace: None,
             interface: interface.into(),
@@ -66,6 +71,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: None,
+            shared_memory: false,
             libdir: None,
             namespace: None,
             interface: interface.into(),
@@ -78,6 +84,9 @@ impl Host {
     pub fn on_host(&self, mut program: Program) -> Program {
         if let Some(config) = &self.config {
             program = program.under(as_ordinary_user()).env("IBV_UROCE", config);
+        }
+        if self.shared_memory {
+            program = program.env("IBV_UROCE_LOCAL", "1");
         }
         if let Some(libdir) = &self.libdir {
             program = program.library(libdir);
@@ -202,6 +211,10 @@ impl World {
     pub fn make(self, cx: &Context) -> Result<Hosts, Failure> {
         let (mut server, mut client, namespaces) = match self {
             World::Loopback => same(Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")),
+            World::Local => same(Host {
+                shared_memory: true,
+                ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
+            }),
             World::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),
             World::Veth => veth(cx)?,
         };

@@ -19,6 +19,23 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// A scene that runs the distribution's ibv_asyncwatch, not the program `faults`.
 const ASYNCWATCH: &str = "asyncwatch";
+/// Scenes that have the same effects through shared memory. The others count packets, sockets or descriptors.
+const LOCAL: [&str; 14] = [
+    "rnr",
+    "timeout-retries",
+    "killed",
+    "access",
+    "failing-request",
+    "deregistered",
+    "too-long",
+    "served",
+    "overrun",
+    "fork",
+    "child-opens",
+    "idle",
+    "exit-without-close",
+    "link",
+];
 /// Scenes that must cause no invalid memory access either.
 const UNDER_VALGRIND: [&str; 2] = ["overrun", "too-long"];
 
@@ -31,10 +48,21 @@ pub fn cases() -> Vec<Case> {
             .limit(200)
             .estimate(4)
     };
+    let local = LOCAL.map(|scene| {
+        Case::new(format!("uroce/faults-local/{scene}"), move |cx| {
+            plays(cx, scene, true)
+        })
+        .place(Place::Namespace)
+        .programs(&["faults"])
+        .cpu(200)
+        .limit(200)
+        .estimate(4)
+    });
     let mut cases: Vec<Case> = scenes(&expected(&paths::repo().join("compat-tests")))
         .into_iter()
-        .map(|scene| case(scene.clone(), plays, scene))
+        .map(|scene| case(scene.clone(), |cx, scene| plays(cx, scene, false), scene))
         .collect();
+    cases.extend(local);
     cases.extend(UNDER_VALGRIND.map(|scene| {
         let name = format!("{scene}-valgrind");
         case(name, under_valgrind, scene.into())
@@ -70,15 +98,19 @@ fn part(expected: &str, scene: &str) -> String {
         .collect()
 }
 
-/// The scene has the expected effects, and leaves nothing behind.
-fn plays(cx: &Context, scene: &str) -> Verdict {
+/// The scene has the expected effects, and leaves nothing behind; `local`: through shared memory.
+fn plays(cx: &Context, scene: &str, local: bool) -> Verdict {
     set_up()?;
     let before = traces()?;
     let got = if scene == ASYNCWATCH {
         asyncwatch(cx)?
     } else {
         let argv = vec![cx.built("faults")?, "uroce0".into(), scene.into()];
-        let ended = on_uroce(cx, argv).limit(Duration::from_secs(180)).run()?;
+        let mut program = on_uroce(cx, argv).limit(Duration::from_secs(180));
+        if local {
+            program = program.env("IBV_UROCE_LOCAL", "1");
+        }
+        let ended = program.run()?;
         print!("{}", ended.err);
         succeeded(scene, &ended)?;
         ended.out
