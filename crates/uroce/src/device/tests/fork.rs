@@ -192,26 +192,39 @@ fn the_port_is_free_while_a_child_lives() {
     let primary = |device: &Device| device.net.alloc_qpn().unwrap() < 0x80_0000;
     let device = Device::open(&config).unwrap();
     assert!(primary(&device));
-    let mut ends = [0; 2];
-    // SAFETY: `ends` has room for two descriptors.
-    let piped = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    let (mut ends, mut ready) = ([0; 2], [0; 2]);
+    // SAFETY: both have room for two descriptors.
+    let piped = unsafe {
+        libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC)
+            | libc::pipe2(ready.as_mut_ptr(), libc::O_CLOEXEC)
+    };
     assert_eq!(piped, 0);
     let child = Child::new(|| {
         let mut byte = 0u8;
-        // SAFETY: the child's copy of the pipe; one writable byte.
+        // SAFETY: the child's copies of the pipes; one byte.
         unsafe {
             libc::close(ends[1]);
+            libc::write(ready[1], (&raw const byte).cast(), 1);
             libc::read(ends[0], (&raw mut byte).cast(), 1) as i32
         }
     });
+    let mut byte = 0u8;
+    // The child has run its fork handler: on a busy host that may be later than this test goes on.
+    // SAFETY: one writable byte.
+    assert_eq!(
+        unsafe { libc::read(ready[0], (&raw mut byte).cast(), 1) },
+        1
+    );
     device.close();
     let again = Device::open(&config).unwrap();
     assert!(primary(&again), "the child holds port 4791");
     again.close();
-    // SAFETY: this test opened the pipe.
+    // SAFETY: this test opened the pipes.
     unsafe {
         libc::close(ends[1]);
         libc::close(ends[0]);
+        libc::close(ready[1]);
+        libc::close(ready[0]);
     }
     assert_eq!(child.wait(), 0);
 }
