@@ -28,8 +28,8 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
-//! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module imports
-//! from a layer above its own (`scripts/lint-layers`).
+//! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
+//! imports from a layer above its own (`scripts/lint-layers`).
 //!
 //! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
 //! fuzz targets and benches drive directly; it promises no stability.

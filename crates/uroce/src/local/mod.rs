@@ -152,8 +152,8 @@ impl Paths {
         sum
     }
 
-    /// Lets peers find this process at a port of one of its addresses. Does nothing if they can already, or if
-    /// another process has the name.
+    /// Lets peers find this process at a port of one of its addresses. Does nothing if they can already, or
+    /// if another process has the name.
     pub fn listen(&self, ip: IpAddr, port: u16) {
         let mut state = self.state.lock();
         if state

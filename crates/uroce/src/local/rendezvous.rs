@@ -97,7 +97,8 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Lets initiators connect to a port at an address of this process. EADDRINUSE if another socket has the name.
+/// Lets initiators connect to a port at an address of this process. EADDRINUSE if another socket has the
+/// name.
 pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
     let fd = socket()?;
     let (address, len) = address_of(&name(ip, port, ifindex));
@@ -112,8 +113,8 @@ pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Connects to the process that has a port at an address. ECONNREFUSED if there is none, EAGAIN if it does not
-/// accept, EPERM if it is another user's.
+/// Connects to the process that has a port at an address. ECONNREFUSED if there is none, EAGAIN if it does
+/// not accept, EPERM if it is another user's.
 pub fn connect(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
     let fd = socket()?;
     let (address, len) = address_of(&name(ip, port, ifindex));

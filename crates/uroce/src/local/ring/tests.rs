@@ -116,7 +116,7 @@ fn a_sleeping_consumer_is_woken_once() {
     assert!(!ring.take_asleep());
 }
 
-/// Two threads, with all lengths: what is read is what was written, and nobody waits for ever.
+/// Two threads, with all lengths: what is read is what was written, and both threads end.
 #[test]
 fn two_threads() {
     const PACKETS: usize = 20_000;

@@ -1,5 +1,5 @@
-//! What the paths through shared memory need of the network side: which addresses and ports are this process's,
-//! and which flow a packet would be of.
+//! What the paths through shared memory need of the network side: which addresses and ports are this
+//! process's, and which flow a packet would be of.
 
 use std::io;
 use std::net::IpAddr;
@@ -38,8 +38,8 @@ impl Net {
             .collect()
     }
 
-    /// The flow that a unicast packet of queue pair `qpn` would be of. None for multicast, and where the packet
-    /// could not be sent.
+    /// The flow that a unicast packet of queue pair `qpn` would be of. None for multicast, and where the
+    /// packet could not be sent.
     pub fn flow(&self, qpn: u32, av: &AddressVector, dest_qpn: u32) -> Option<Flow> {
         let table = self.table();
         let socket = table.sender(port_of(qpn), av.sgid_index)?;
