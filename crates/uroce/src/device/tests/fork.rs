@@ -209,12 +209,10 @@ fn the_port_is_free_while_a_child_lives() {
         }
     });
     let mut byte = 0u8;
-    // The child has run its fork handler: on a busy host that may be later than this test goes on.
     // SAFETY: one writable byte.
-    assert_eq!(
-        unsafe { libc::read(ready[0], (&raw mut byte).cast(), 1) },
-        1
-    );
+    let read = unsafe { libc::read(ready[0], (&raw mut byte).cast(), 1) };
+    // Now the child has run its fork handler. On a busy host that is later than `fork` returns here.
+    assert_eq!(read, 1);
     device.close();
     let again = Device::open(&config).unwrap();
     assert!(primary(&again), "the child holds port 4791");
