@@ -28,7 +28,7 @@ use super::{
     abi::{Numbered, ProviderAbi, SUPPORTED},
     load::{
         elf::{Abi, Imports, ReadAt, imports},
-        file::{ProviderFile, Start},
+        file::{Parts, ProviderFile},
     },
     registry,
 };
@@ -97,8 +97,8 @@ pub struct Examiner {
 }
 
 impl Examiner {
-    /// The verdict on a provider's file, which was opened by `path`.
-    pub fn examine(&mut self, file: &impl ReadAt, path: &Path) -> Verdict {
+    /// The verdict on a provider's file. `path` returns its path, which only some ABIs need.
+    pub fn examine(&mut self, file: &mut impl ReadAt, path: &dyn Fn() -> PathBuf) -> Verdict {
         let Some(imports) = imports(file) else {
             return Verdict::Unknown;
         };
@@ -110,7 +110,7 @@ impl Examiner {
         match ProviderAbi::numbered(number) {
             Numbered::One(abi) => Verdict::Supported(abi),
             Numbered::Unsupported => Verdict::Refused(Refusal::Unsupported(number)),
-            Numbered::Two(old, new) => match self.is_newer(&imports, file, path) {
+            Numbered::Two(old, new) => match self.is_newer(&imports, file, &path()) {
                 Some(false) => Verdict::Supported(old),
                 Some(true) => Verdict::Supported(new),
                 None => Verdict::Refused(Refusal::EitherOf(old, new)),
@@ -119,7 +119,7 @@ impl Examiner {
     }
 
     /// Whether a provider of ABI 59 has the newer layout; `None` if nothing shows it.
-    fn is_newer(&mut self, imports: &Imports, file: &impl ReadAt, path: &Path) -> Option<bool> {
+    fn is_newer(&mut self, imports: &Imports, file: &mut impl ReadAt, path: &Path) -> Option<bool> {
         by_names(imports, file)
             .or_else(|| by_real_name(path))
             .or_else(|| {
@@ -138,7 +138,7 @@ impl Examiner {
 }
 
 /// Whether the names in a file of provider ABI 59 are those of release 62 and later.
-fn by_names(imports: &Imports, file: &impl ReadAt) -> Option<bool> {
+fn by_names(imports: &Imports, file: &mut impl ReadAt) -> Option<bool> {
     if imports.mention(file, &SINCE_62) {
         Some(true)
     } else if imports.mention(file, &UNTIL_61) {
@@ -187,7 +187,7 @@ fn by_neighbours(dir: &Path) -> Option<bool> {
 }
 
 /// Whether a C library of provider ABI 59 has the public node of release 62.
-fn by_c_library(imports: &Imports, file: &impl ReadAt) -> Option<bool> {
+fn by_c_library(imports: &Imports, file: &mut impl ReadAt) -> Option<bool> {
     // This library has the nodes of all ABIs, and shows nothing about the providers.
     let is_c = imports.mention(file, &[b"IBVERBS_PRIVATE_59"])
         && !imports.mention(file, &[b"IBVERBS_PRIVATE_34"]);
@@ -195,13 +195,13 @@ fn by_c_library(imports: &Imports, file: &impl ReadAt) -> Option<bool> {
 }
 
 /// A test of a file.
-type Test = for<'a> fn(&Imports, &ProviderFile<'a>) -> Option<bool>;
+type Test = for<'a, 'b> fn(&Imports, &'b mut ProviderFile<'a>) -> Option<bool>;
 
 /// Applies `test` to the file at `path`; `None` if it cannot be read.
 fn with_file(path: &Path, test: Test) -> Option<bool> {
-    let mut start = Start::default();
-    let file = ProviderFile::open(AT_FDCWD, &c_string(path)?, &mut start)?;
-    test(&imports(&file)?, &file)
+    let mut parts = Parts::default();
+    let mut file = ProviderFile::open(AT_FDCWD, &c_string(path)?, &mut parts)?;
+    test(&imports(&mut file)?, &mut file)
 }
 
 fn c_string(path: &Path) -> Option<CString> {
@@ -225,10 +225,10 @@ pub(super) fn path_of(address: *const c_void) -> OsString {
 fn of_address(address: *const c_void) -> (Verdict, OsString) {
     let mut verdict = Verdict::Unknown;
     let path = path_of(address);
-    let mut start = Start::default();
+    let mut parts = Parts::default();
     if let Some(name) = c_string(Path::new(&path)) {
-        if let Some(file) = ProviderFile::open(AT_FDCWD, &name, &mut start) {
-            verdict = Examiner::default().examine(&file, Path::new(&path));
+        if let Some(mut file) = ProviderFile::open(AT_FDCWD, &name, &mut parts) {
+            verdict = Examiner::default().examine(&mut file, &|| PathBuf::from(&path));
         }
     }
     (verdict, path)

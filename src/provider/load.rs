@@ -98,7 +98,7 @@ impl Providers {
                 self.deferred.push(provider);
                 continue;
             }
-            let dirs = dirs.get_or_insert_with(Directories::open);
+            let dirs = dirs.get_or_insert_with(Directories::default);
             if needed || !would_load(dirs, &provider.name) {
                 registry::ranked(provider.rank, LATE, || load(dirs, &provider.name));
             } else {
@@ -112,7 +112,7 @@ impl Providers {
         let before = registry::count();
         let mut dirs = None;
         for provider in core::mem::take(&mut self.deferred) {
-            let dirs = dirs.get_or_insert_with(Directories::open);
+            let dirs = dirs.get_or_insert_with(Directories::default);
             registry::ranked(provider.rank, LATE, || load(dirs, &provider.name));
         }
         registry::drivers_since(before)
@@ -196,13 +196,10 @@ fn mark(
 
 /// Whether dlopen would accept the file that [`load`] tries first, as far as [`elf`] can tell.
 fn would_load(dirs: &mut Directories, name: &CStr) -> bool {
-    let files = dirs.files(name);
-    files.first().is_some_and(|file| {
-        matches!(
-            dirs.examine(&file.path),
-            Verdict::Supported(_) | Verdict::NoProvider
-        )
-    })
+    matches!(
+        dirs.examine_first(name),
+        Some(Verdict::Supported(_) | Verdict::NoProvider)
+    )
 }
 
 /// Loads a provider, which is never unloaded; its constructor registers its driver. Its files are tried in
@@ -348,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_missing_provider_would_not_load() {
-        let mut dirs = Directories::open();
+        let mut dirs = Directories::default();
         assert!(!would_load(&mut dirs, c"no-such-provider"));
         assert!(!would_load(&mut dirs, c""));
         assert!(!would_load(&mut dirs, c"/../"));

@@ -93,21 +93,14 @@ struct ProviderPart {
 }
 
 impl ProviderPart {
-    const NONE: ProviderPart = ProviderPart {
-        at: null_mut(),
-        len: 0,
-        headroom: 0,
-    };
-
-    /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`.
+    /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`. Without
+    /// a branch: most commands have both parts. An empty part's other members say nothing.
     #[inline(always)]
     fn after<T>(buffer: *mut T, len: usize) -> ProviderPart {
-        if buffer.is_null() || len <= size_of::<T>() {
-            return ProviderPart::NONE;
-        }
+        let len = if buffer.is_null() { 0 } else { len };
         ProviderPart {
             at: buffer.wrapping_add(1).cast(),
-            len: len - size_of::<T>(),
+            len: len.saturating_sub(size_of::<T>()),
             headroom: size_of::<T>(),
         }
     }

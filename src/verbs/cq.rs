@@ -128,24 +128,23 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     cq: *mut *mut ibv_cq,
     cq_context: *mut *mut c_void,
 ) -> c_int {
-    let mut event = MaybeUninit::<ib_uverbs_comp_event_desc>::uninit();
-    let size = size_of::<ib_uverbs_comp_event_desc>();
-    let source = loop {
-        // SAFETY: read() writes at most `size` bytes, which `event` has.
-        let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
-        if len != size as isize {
-            return -1;
-        }
-        // SAFETY: read() filled the event, and its member is an integer.
-        let handle = unsafe { event.assume_init() }.cq_handle;
-        // A software device has no command descriptor. This is the cheapest test for one.
-        // SAFETY: the channel is alive, so its context is open.
-        if unsafe { (*(*channel).context).cmd_fd } != -1 {
-            break address(handle);
-        }
+    // SAFETY: the channel is alive.
+    let Some(handle) = (unsafe { read_event(channel) }) else {
+        cold_path();
+        return -1;
+    };
+    // A software device has no command descriptor. This is the cheapest test for one.
+    // SAFETY: the channel is alive, so its context is open.
+    let source = if unsafe { (*(*channel).context).cmd_fd } != -1 {
+        address(handle)
+    } else {
         // SAFETY: the channel is alive.
-        if let Some(source) = unsafe { without_descriptor(channel, handle) } {
-            break source;
+        match unsafe { without_descriptor(channel, handle) } {
+            Some(source) => source,
+            None => {
+                cold_path();
+                return -1;
+            }
         }
     };
     // SAFETY: the event is about this CQ, whose destruction blocks until the event is acknowledged.
@@ -157,27 +156,56 @@ pub unsafe extern "C" fn ibv_get_cq_event(
     0
 }
 
+/// Marks the branch that calls it as an unlikely one.
+#[cold]
+#[inline]
+fn cold_path() {}
+
+/// Reads the next event of a channel: the handle of its CQ. `None` with errno set.
+///
+/// # Safety
+///
+/// `channel` is a live channel.
+#[inline]
+unsafe fn read_event(channel: *mut ibv_comp_channel) -> Option<u64> {
+    let mut event = MaybeUninit::<ib_uverbs_comp_event_desc>::uninit();
+    let size = size_of::<ib_uverbs_comp_event_desc>();
+    // SAFETY: read() writes at most `size` bytes, which `event` has.
+    let len = unsafe { libc::read((*channel).fd, event.as_mut_ptr().cast(), size) };
+    // SAFETY: read() filled the event, and its member is an integer.
+    (len == size as isize).then(|| unsafe { event.assume_init() }.cq_handle)
+}
+
 /// The CQ whose address the library passed to the kernel at creation, as the handle of its events.
 fn address(handle: u64) -> *mut ibv_cq {
     ptr::with_exposed_provenance_mut(handle as usize)
 }
 
-/// The CQ that an event of a context without a command descriptor is about. `None` if its device, a
-/// software device, knows no such CQ of the channel.
+/// The CQ that an event of a context without a command descriptor is about. Skips events that name no CQ
+/// of the channel, of a software device, and reads the next one. `None` with errno set if there is none.
 ///
 /// # Safety
 ///
 /// `channel` is a live channel.
 #[cold]
 #[inline(never)]
-unsafe fn without_descriptor(channel: *mut ibv_comp_channel, handle: u64) -> Option<*mut ibv_cq> {
-    // SAFETY: the channel is alive, so its context is open, and the function is its device's.
-    unsafe {
-        let Some(software) = software::of_context((*channel).context) else {
-            return Some(address(handle));
+unsafe fn without_descriptor(
+    channel: *mut ibv_comp_channel,
+    mut handle: u64,
+) -> Option<*mut ibv_cq> {
+    loop {
+        // SAFETY: the channel is alive, so its context is open, and the function is its device's.
+        let cq = unsafe {
+            match software::of_context((*channel).context) {
+                Some(software) => (software.cq_of_event)(channel, handle),
+                None => return Some(address(handle)),
+            }
         };
-        let cq = (software.cq_of_event)(channel, handle);
-        (!cq.is_null()).then_some(cq)
+        if !cq.is_null() {
+            return Some(cq);
+        }
+        // SAFETY: the channel is alive.
+        handle = unsafe { read_event(channel) }?;
     }
 }
 

@@ -49,24 +49,15 @@ pub unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
-    let mut desc = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
-    let size = size_of::<ib_uverbs_async_event_desc>();
-    let desc = loop {
-        // SAFETY: read() writes at most `size` bytes, which `desc` has.
-        let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
-        if len != size as isize {
-            return -1;
-        }
-        // SAFETY: read() filled it, and its members are integers.
-        let mut filled = unsafe { desc.assume_init() };
-        // A software device has no command descriptor. This is the cheapest test for one.
-        // SAFETY: the context is open.
-        let no_descriptor = unsafe { (*context).cmd_fd } == -1;
-        // SAFETY: the context is open.
-        if !no_descriptor || unsafe { translate(context, &mut filled) } {
-            break filled;
-        }
+    // SAFETY: the context is open.
+    let Some(mut desc) = (unsafe { read_event(context) }) else {
+        return -1;
     };
+    // A software device has no command descriptor. This is the cheapest test for one.
+    // SAFETY: the context is open.
+    if unsafe { (*context).cmd_fd == -1 && !without_descriptor(context, &mut desc) } {
+        return -1;
+    }
     // SAFETY: the context is open and `event` writable, as the caller promises. The element is a port
     // number, or an object's address, which the library passed to the kernel at the object's creation.
     unsafe {
@@ -84,14 +75,51 @@ pub unsafe extern "C" fn ibv_get_async_event(
     0
 }
 
+/// Reads the next asynchronous event of a context. `None` with errno set.
+///
+/// # Safety
+///
+/// `context` is an open context.
+#[inline]
+unsafe fn read_event(context: *mut ibv_context) -> Option<ib_uverbs_async_event_desc> {
+    let mut desc = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
+    let size = size_of::<ib_uverbs_async_event_desc>();
+    // SAFETY: read() writes at most `size` bytes, which `desc` has.
+    let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
+    // SAFETY: read() filled it, and its members are integers.
+    (len == size as isize).then(|| unsafe { desc.assume_init() })
+}
+
 /// For a context without a command descriptor: replaces the handle in an event of a software device by the
-/// object's address. Returns false if the event is about an object that does not exist.
+/// object's address. Events of objects that do not exist are skipped: the next one is read to `desc`.
+/// Returns false with errno set if there is none.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 #[cold]
 #[inline(never)]
+unsafe fn without_descriptor(
+    context: *mut ibv_context,
+    desc: &mut ib_uverbs_async_event_desc,
+) -> bool {
+    // SAFETY: the context is open.
+    while !unsafe { translate(context, desc) } {
+        // SAFETY: the context is open.
+        match unsafe { read_event(context) } {
+            Some(next) => *desc = next,
+            None => return false,
+        }
+    }
+    true
+}
+
+/// Replaces the handle in an event of a software device by the object's address. Returns false if the
+/// event is about an object that does not exist.
+///
+/// # Safety
+///
+/// `context` is an open context.
 unsafe fn translate(context: *mut ibv_context, desc: &mut ib_uverbs_async_event_desc) -> bool {
     // SAFETY: the context is open.
     let Some(software) = (unsafe { software::of_context(context) }) else {

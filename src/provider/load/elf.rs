@@ -5,19 +5,26 @@
 //! calls dlopen, which decides. Format: System V ABI, "ELF Header" and "Program Header"; Linux Standard
 //! Base, "Symbol Versioning".
 
+use arrayvec::ArrayVec;
+
 /// Access to the bytes of a file.
 pub trait ReadAt {
-    /// Fills `buf` with the bytes from `offset` on. `None` if the file ends before, or cannot be read.
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()>;
+    /// The `len` bytes from `offset` on. `None` if the file ends before, or cannot be read.
+    fn bytes(&mut self, offset: u64, len: usize) -> Option<&[u8]>;
 }
 
 const HEADER_LEN: usize = 64;
 const PROGRAM_HEADER_LEN: usize = 56;
 const PROGRAM_HEADERS_MAX: u16 = 64;
-const DYNAMIC_LEN: usize = 16;
-/// Limits of the dynamic entries, of the needed libraries and of their versions. No provider has nearly
-/// as many; a file with more is left to dlopen.
+/// Limits of the loaded segments, of the dynamic entries, of the needed libraries and of their versions.
+/// No provider has nearly as many; a file with more is left to dlopen.
+const SEGMENTS_MAX: usize = 16;
 const ENTRIES_MAX: u64 = 1024;
+const DYNAMIC_LEN: u64 = 16;
+/// The bytes of a version reference (Elf64_Verneed) and of one version in it (Elf64_Vernaux).
+const VERNEED_LEN: usize = 16;
+/// More than the longest name IBVERBS_PRIVATE_* has.
+const NAME_LEN: usize = 32;
 /// The limit of the string table, in bytes. That of libmlx5 has 20 KB.
 const STRINGS_MAX: u64 = 1 << 20;
 
@@ -83,59 +90,44 @@ pub enum Abi {
 impl Imports {
     /// Whether one of `names`, of symbols or symbol versions, is among those that the file imports and
     /// exports. False if the names cannot be read.
-    pub fn mention(&self, file: &impl ReadAt, names: &[&[u8]]) -> bool {
+    pub fn mention(&self, file: &mut impl ReadAt, names: &[&[u8]]) -> bool {
         let (at, len) = self.strings;
-        let mut table = vec![0; len.min(STRINGS_MAX) as usize];
         // Tables share the ends of names, so a name may begin within a longer one.
-        file.read_at(at, &mut table).is_some()
-            && table
-                .split(|&c| c == 0)
-                .any(|string| names.iter().any(|name| string.ends_with(name)))
+        file.bytes(at, len.min(STRINGS_MAX) as usize)
+            .is_some_and(|table| {
+                table
+                    .split(|&c| c == 0)
+                    .any(|string| names.iter().any(|name| string.ends_with(name)))
+            })
     }
 }
 
 /// What the file imports; `None` if it is no complete shared object for this machine, or is not understood.
-pub fn imports(file: &impl ReadAt) -> Option<Imports> {
-    let mut header = [0; HEADER_LEN];
-    file.read_at(0, &mut header)?;
+pub fn imports(file: &mut impl ReadAt) -> Option<Imports> {
+    let header = file.bytes(0, HEADER_LEN)?;
     let matches = header.starts_with(&IDENT)
-        && u16_at(&header, 16)? == ET_DYN
-        && u16_at(&header, 18)? == MACHINE
-        && usize::from(u16_at(&header, 54)?) == PROGRAM_HEADER_LEN;
-    let (at, count) = (u64_at(&header, 32)?, u16_at(&header, 56)?);
+        && u16_at(header, 16)? == ET_DYN
+        && u16_at(header, 18)? == MACHINE
+        && usize::from(u16_at(header, 54)?) == PROGRAM_HEADER_LEN;
+    let (at, count) = (u64_at(header, 32)?, u16_at(header, 56)?);
     if !matches || count == 0 || count > PROGRAM_HEADERS_MAX {
         return None;
     }
-
-    let mut segments = Segments::default();
-    let mut end = 0;
-    for index in 0..u64::from(count) {
-        let mut header = [0; PROGRAM_HEADER_LEN];
-        file.read_at(
-            at.checked_add(index * PROGRAM_HEADER_LEN as u64)?,
-            &mut header,
-        )?;
-        let segment = Segment {
-            address: u64_at(&header, 16)?,
-            offset: u64_at(&header, 8)?,
-            size: u64_at(&header, 32)?,
-        };
-        end = end.max(segment.offset.checked_add(segment.size)?);
-        match u32_at(&header, 0)? {
-            PT_LOAD => segments.load.push(segment),
-            PT_DYNAMIC => segments.dynamic = Some(segment),
-            _ => {}
-        }
-    }
-    needed(file, &segments, end)
+    let headers = file.bytes(at, usize::from(count) * PROGRAM_HEADER_LEN)?;
+    let segments = Segments::read(headers)?;
+    needed(file, &segments)
 }
 
+/// What the program headers say.
 #[derive(Default)]
 struct Segments {
-    load: Vec<Segment>,
+    load: ArrayVec<Segment, SEGMENTS_MAX>,
     dynamic: Option<Segment>,
+    /// The file offset at which the last segment ends.
+    end: u64,
 }
 
+#[derive(Clone, Copy)]
 struct Segment {
     address: u64,
     offset: u64,
@@ -143,6 +135,25 @@ struct Segment {
 }
 
 impl Segments {
+    fn read(headers: &[u8]) -> Option<Self> {
+        let mut segments = Segments::default();
+        for header in headers.chunks_exact(PROGRAM_HEADER_LEN) {
+            let segment = Segment {
+                address: u64_at(header, 16)?,
+                offset: u64_at(header, 8)?,
+                size: u64_at(header, 32)?,
+            };
+            let end = segment.offset.checked_add(segment.size)?;
+            segments.end = segments.end.max(end);
+            match u32_at(header, 0)? {
+                PT_LOAD => segments.load.try_push(segment).ok()?,
+                PT_DYNAMIC => segments.dynamic = Some(segment),
+                _ => {}
+            }
+        }
+        Some(segments)
+    }
+
     /// The file offset of a virtual address.
     fn offset(&self, address: u64) -> Option<u64> {
         self.load.iter().find_map(|segment| {
@@ -168,17 +179,16 @@ struct Dynamic {
 }
 
 /// Reads the dynamic section; `None` for an executable.
-fn dynamic(file: &impl ReadAt, segments: &Segments) -> Option<Dynamic> {
-    let section = segments.dynamic.as_ref()?;
+fn dynamic(file: &mut impl ReadAt, segments: &Segments) -> Option<Dynamic> {
+    let section = segments.dynamic?;
+    let len = section.size.min(ENTRIES_MAX * DYNAMIC_LEN) as usize;
     let mut dynamic = Dynamic::default();
-    for index in 0..(section.size / DYNAMIC_LEN as u64).min(ENTRIES_MAX) {
-        let mut entry = [0; DYNAMIC_LEN];
-        file.read_at(
-            section.offset.checked_add(index * DYNAMIC_LEN as u64)?,
-            &mut entry,
-        )?;
-        let value = u64_at(&entry, 8)?;
-        match u64_at(&entry, 0)? {
+    for entry in file
+        .bytes(section.offset, len)?
+        .chunks_exact(DYNAMIC_LEN as usize)
+    {
+        let value = u64_at(entry, 8)?;
+        match u64_at(entry, 0)? {
             0 => break,
             DT_STRTAB => dynamic.strings = segments.offset(value),
             DT_STRSZ => dynamic.strings_len = value,
@@ -191,37 +201,34 @@ fn dynamic(file: &impl ReadAt, segments: &Segments) -> Option<Dynamic> {
     Some(dynamic)
 }
 
-/// The provider ABIs among the symbol versions that the file needs (DT_VERNEED). `end` is the file offset
-/// at which its last segment ends.
-fn needed(file: &impl ReadAt, segments: &Segments, end: u64) -> Option<Imports> {
+/// The provider ABIs among the symbol versions that the file needs (DT_VERNEED).
+fn needed(file: &mut impl ReadAt, segments: &Segments) -> Option<Imports> {
     let dynamic = dynamic(file, segments)?;
     // A file without the last byte of its last segment is truncated. That byte is usually near the
     // dynamic section, so the chunk that was just read often contains it.
-    file.read_at(end.checked_sub(1)?, &mut [0])?;
+    file.bytes(segments.end.checked_sub(1)?, 1)?;
     let (strings, mut at) = (dynamic.strings?, dynamic.needs?);
     let mut abi = Abi::None;
     let mut versions = 0;
     for _ in 0..dynamic.need_count.min(ENTRIES_MAX) {
-        let mut need = [0; 16];
-        file.read_at(at, &mut need)?;
-        let mut version_at = at.checked_add(u32_at(&need, 8)?.into())?;
-        for _ in 0..u16_at(&need, 2)? {
+        let need = file.bytes(at, VERNEED_LEN)?;
+        let count = u16_at(need, 2)?;
+        let mut version_at = at.checked_add(u32_at(need, 8)?.into())?;
+        at = at.checked_add(u32_at(need, 12)?.into())?;
+        for _ in 0..count {
             versions += 1;
             if versions > ENTRIES_MAX {
                 return None;
             }
-            let mut version = [0; 16];
-            file.read_at(version_at, &mut version)?;
-            let mut name = [0; 32];
-            let name_at = strings.checked_add(u32_at(&version, 8)?.into())?;
-            file.read_at(name_at, &mut name)?;
-            let name = name.split(|&c| c == 0).next()?;
+            let version = file.bytes(version_at, VERNEED_LEN)?;
+            let name_at = strings.checked_add(u32_at(version, 8)?.into())?;
+            version_at = version_at.checked_add(u32_at(version, 12)?.into())?;
+            let name = file.bytes(name_at, NAME_LEN)?;
             if let Some(number) = name.strip_prefix(b"IBVERBS_PRIVATE_") {
+                let number = number.split(|&c| c == 0).next()?;
                 abi = abi.and(core::str::from_utf8(number).ok()?.parse().ok()?);
             }
-            version_at = version_at.checked_add(u32_at(&version, 12)?.into())?;
         }
-        at = at.checked_add(u32_at(&need, 12)?.into())?;
     }
     Some(Imports {
         abi,
@@ -257,10 +264,8 @@ mod tests {
     use super::*;
 
     impl ReadAt for Vec<u8> {
-        fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-            let rest = self.get(usize::try_from(offset).ok()?..)?;
-            buf.copy_from_slice(rest.get(..buf.len())?);
-            Some(())
+        fn bytes(&mut self, offset: u64, len: usize) -> Option<&[u8]> {
+            self.get(usize::try_from(offset).ok()?..)?.get(..len)
         }
     }
 
@@ -272,17 +277,17 @@ mod tests {
             .collect()
     }
 
-    fn abi(file: &Vec<u8>) -> Option<Abi> {
-        imports(file).map(|imports| imports.abi)
+    fn abi(file: &[u8]) -> Option<Abi> {
+        imports(&mut file.to_vec()).map(|imports| imports.abi)
     }
 
     #[test]
     fn the_distributions_providers_are_understood() {
-        for provider in installed() {
+        for mut provider in installed() {
             assert_eq!(abi(&provider), Some(Abi::One(34)));
-            let imports = imports(&provider).unwrap();
-            assert!(imports.mention(&provider, &[b"no such name", b"verbs_set_ops"]));
-            assert!(!imports.mention(&provider, &[b"verbs_set_op", b"no such name"]));
+            let imports = imports(&mut provider).unwrap();
+            assert!(imports.mention(&mut provider, &[b"no such name", b"verbs_set_ops"]));
+            assert!(!imports.mention(&mut provider, &[b"verbs_set_op", b"no such name"]));
         }
     }
 
@@ -294,11 +299,11 @@ mod tests {
 
     #[test]
     fn other_files_are_not() {
-        assert_eq!(abi(&vec![]), None);
+        assert_eq!(abi(&[]), None);
         assert_eq!(abi(&b"#!/bin/sh\n".repeat(100)), None);
         let myself = std::fs::read("/proc/self/exe").unwrap();
         assert_eq!(abi(&myself), None, "a program");
-        assert_eq!(abi(&myself[..100].to_vec()), None);
+        assert_eq!(abi(&myself[..100]), None);
         for mut provider in installed().into_iter().take(1) {
             provider.truncate(provider.len() / 2);
             assert_eq!(abi(&provider), None, "cut in half");
@@ -324,8 +329,8 @@ mod tests {
                 let len = provider.len();
                 provider[at % len] = to;
                 provider.truncate(len - cut % len);
-                if let Some(imports) = imports(&provider) {
-                    imports.mention(&provider, &[b"x"]);
+                if let Some(imports) = imports(&mut provider) {
+                    imports.mention(&mut provider, &[b"x"]);
                 }
             }
         }

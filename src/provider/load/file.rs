@@ -1,6 +1,6 @@
 //! A provider's file, of which a few parts are read.
 
-use core::{cell::Cell, ffi::CStr};
+use core::ffi::CStr;
 use std::{fs::File, os::unix::fs::FileExt};
 
 use super::elf::ReadAt;
@@ -8,13 +8,22 @@ use crate::sys;
 
 /// How many bytes of a file are read at first. Most providers' version references lie within them.
 const START: usize = 6144;
+/// How many bytes are read at least from another place.
+const CHUNK: usize = 4096;
 
-/// Memory for the start of a file, used for one file after another.
-pub struct Start(Box<[u8; START]>);
+/// Memory for the parts of a file, used for one file after another.
+pub struct Parts {
+    start: Box<[u8; START]>,
+    /// The bytes read last beyond the start.
+    chunk: Vec<u8>,
+}
 
-impl Default for Start {
+impl Default for Parts {
     fn default() -> Self {
-        Start(Box::new([0; START]))
+        Parts {
+            start: Box::new([0; START]),
+            chunk: Vec::new(),
+        }
     }
 }
 
@@ -22,57 +31,66 @@ impl Default for Start {
 pub struct ProviderFile<'a> {
     file: File,
     start: &'a [u8],
-    /// The bytes read last beyond `start`.
-    chunk: Cell<Chunk>,
+    memory: &'a mut Vec<u8>,
+    chunk: Chunk,
 }
 
-/// Some bytes of a file.
+/// Which bytes of the file are in `ProviderFile::memory`.
 #[derive(Default)]
 struct Chunk {
     offset: u64,
-    bytes: Vec<u8>,
+    len: usize,
 }
 
 impl<'a> ProviderFile<'a> {
     /// Opens `path`, relative to `dirfd` (AT_FDCWD for the working directory). `None` if it cannot be
     /// opened.
-    pub fn open(dirfd: libc::c_int, path: &CStr, start: &'a mut Start) -> Option<Self> {
+    pub fn open(dirfd: libc::c_int, path: &CStr, parts: &'a mut Parts) -> Option<Self> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         let file = File::from(sys::openat(dirfd, path, flags).ok()?);
-        let read = file.read_at(&mut start.0[..], 0).unwrap_or(0);
+        let read = file.read_at(&mut parts.start[..], 0).unwrap_or(0);
         Some(ProviderFile {
             file,
-            start: start.0.get(..read).unwrap_or_default(),
-            chunk: Cell::default(),
+            start: parts.start.get(..read).unwrap_or_default(),
+            memory: &mut parts.chunk,
+            chunk: Chunk::default(),
         })
+    }
+
+    /// Reads the chunk at `offset`, at least `len` bytes if the file has them.
+    #[inline(never)]
+    fn read_chunk(&mut self, offset: u64, len: usize) {
+        let len = len.max(CHUNK);
+        if self.memory.len() < len {
+            self.memory.resize(len, 0);
+        }
+        let memory = self.memory.get_mut(..len).unwrap_or_default();
+        let len = self.file.read_at(memory, offset).unwrap_or(0);
+        self.chunk = Chunk { offset, len };
+    }
+
+    /// The bytes of the chunk, if it has them.
+    fn in_chunk(&self, offset: u64, len: usize) -> Option<&[u8]> {
+        let chunk = self.memory.get(..self.chunk.len)?;
+        part(chunk, offset.checked_sub(self.chunk.offset)?, len)
     }
 }
 
 impl ReadAt for ProviderFile<'_> {
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Option<()> {
-        copy(self.start, offset, buf).or_else(|| {
-            let mut chunk = self.chunk.take();
-            let mut copied = offset
-                .checked_sub(chunk.offset)
-                .and_then(|at| copy(&chunk.bytes, at, buf));
-            if copied.is_none() {
-                chunk.offset = offset;
-                chunk.bytes.resize(buf.len().max(4096), 0);
-                let len = self.file.read_at(&mut chunk.bytes, offset).unwrap_or(0);
-                chunk.bytes.truncate(len);
-                copied = copy(&chunk.bytes, 0, buf);
-            }
-            self.chunk.set(chunk);
-            copied
-        })
+    #[inline]
+    fn bytes(&mut self, offset: u64, len: usize) -> Option<&[u8]> {
+        if let Some(found) = part(self.start, offset, len) {
+            return Some(found);
+        }
+        if self.in_chunk(offset, len).is_none() {
+            self.read_chunk(offset, len);
+        }
+        self.in_chunk(offset, len)
     }
 }
 
-/// Fills `buf` from `bytes` at `offset`; `None` if they end before.
-fn copy(bytes: &[u8], offset: u64, buf: &mut [u8]) -> Option<()> {
-    let from = bytes
-        .get(usize::try_from(offset).ok()?..)?
-        .get(..buf.len())?;
-    buf.copy_from_slice(from);
-    Some(())
+/// `len` of `bytes` from `offset` on; `None` if they end before.
+#[inline]
+fn part(bytes: &[u8], offset: u64, len: usize) -> Option<&[u8]> {
+    bytes.get(usize::try_from(offset).ok()?..)?.get(..len)
 }

@@ -4,19 +4,26 @@
 //! preferred. The directories are searched in order, and the first that has the provider in any ABI is
 //! used.
 
-use core::ffi::CStr;
+use core::{
+    ffi::{CStr, c_int},
+    ops::Range,
+};
 use std::{
     ffi::{CString, OsStr},
     os::{
         fd::{AsRawFd, OwnedFd},
         unix::ffi::OsStrExt,
     },
-    path::Path,
+    path::{Path, PathBuf},
+    str::Split,
 };
+
+use arrayvec::ArrayVec;
+use ibverbs_abi::Errno;
 
 use super::{
     cstring,
-    file::{ProviderFile, Start},
+    file::{Parts, ProviderFile},
 };
 use crate::{
     provider::identify::{Examiner, Verdict},
@@ -71,82 +78,171 @@ pub struct Candidate {
     pub suffix: Option<&'static str>,
 }
 
-/// The provider directories, as they are when the configuration is read.
-#[derive(Default)]
+/// The provider directories, as they are when a provider is looked for. Further ones are opened when those
+/// before do not have it.
 pub struct Directories {
-    dirs: Vec<Directory>,
+    opened: Vec<Directory>,
+    unopened: Split<'static, char>,
     examiner: Examiner,
-    start: Option<Start>,
+    parts: Option<Parts>,
+}
+
+impl Default for Directories {
+    fn default() -> Self {
+        Directories {
+            opened: Vec::new(),
+            unopened: PROVIDER_DIRS.split(':'),
+            examiner: Examiner::default(),
+            parts: None,
+        }
+    }
 }
 
 struct Directory {
     path: &'static [u8],
-    fd: OwnedFd,
-    /// The providers in it with their ABI numbers; `None` if it cannot be listed.
-    files: Option<Vec<(Box<[u8]>, u32)>>,
+    contents: Contents,
+}
+
+enum Contents {
+    Listed(sys::Dir, Files),
+    /// The directory may be searched but not listed.
+    Unlisted(OwnedFd),
+}
+
+/// The providers in a directory.
+#[derive(Default)]
+struct Files {
+    /// The names of all, one after the other.
+    names: Vec<u8>,
+    /// For each, where its name is in `names`, and the number in its file name.
+    entries: Vec<(Range<usize>, u32)>,
 }
 
 impl Directories {
-    /// Opens and lists the directories that exist.
-    pub fn open() -> Self {
-        let paths = PROVIDER_DIRS.split(':').filter(|path| !path.is_empty());
-        Directories {
-            dirs: paths.filter_map(Directory::open).collect(),
-            ..Directories::default()
+    /// The first directory that has the provider `name`.
+    fn with(&mut self, name: &[u8]) -> Option<&Directory> {
+        let mut found = self.opened.iter().position(|dir| dir.has(name));
+        while found.is_none() {
+            let path = self.unopened.next()?;
+            if let Some(dir) = Directory::open(path) {
+                found = dir.has(name).then_some(self.opened.len());
+                self.opened.push(dir);
+            }
         }
+        self.opened.get(found?)
     }
 
     /// The files of the provider `name` in the first directory that has one, the newest ABI first. For an
     /// absolute name, those with that name and a suffix, or the file itself.
-    pub fn files(&self, name: &CStr) -> Vec<Candidate> {
+    pub fn files(&mut self, name: &CStr) -> Vec<Candidate> {
         let name = name.to_bytes();
         if name.starts_with(b"/") {
             return by_path(name);
         }
-        let mut found = self.dirs.iter().map(|dir| dir.files(name));
-        found.find(|files| !files.is_empty()).unwrap_or_default()
+        self.with(name)
+            .map(|dir| dir.files(name))
+            .unwrap_or_default()
+    }
+
+    /// The verdict on the first of [`Self::files`]; `None` if there is none. It makes no path, because most
+    /// providers are only examined.
+    pub fn examine_first(&mut self, name: &CStr) -> Option<Verdict> {
+        let bytes = name.to_bytes();
+        let dir = if bytes.starts_with(b"/") {
+            None
+        } else {
+            self.with(bytes)
+        };
+        let newest = dir.and_then(|dir| Some((dir.newest(bytes)?, dir.fd(), dir.path)));
+        let Some((number, dirfd, dir)) = newest else {
+            let file = self.files(name).into_iter().next()?;
+            return Some(self.examine(&file.path));
+        };
+        let suffix = SUFFIXES.get(rank(number)).map(|(_, suffix)| suffix)?;
+        let mut file: ArrayVec<u8, { libc::NAME_MAX as usize + 1 }> = ArrayVec::new();
+        for part in [b"lib", bytes, suffix.as_bytes(), b"\0"] {
+            file.try_extend_from_slice(part).ok()?;
+        }
+        let file = CStr::from_bytes_with_nul(&file).ok()?;
+        let path = || Path::new(OsStr::from_bytes(dir)).join(OsStr::from_bytes(file.to_bytes()));
+        Some(self.examine_at(dirfd, file, &path))
     }
 
     /// The verdict on a file.
     pub fn examine(&mut self, path: &CStr) -> Verdict {
-        let start = self.start.get_or_insert_with(Start::default);
         // Relative to the directory, which saves the kernel most of the path.
         let bytes = path.to_bytes_with_nul();
-        let relative = self.dirs.iter().find_map(|dir| {
+        let relative = self.opened.iter().find_map(|dir| {
             let rest = bytes.strip_prefix(dir.path)?.strip_prefix(b"/")?;
-            Some((dir.fd.as_raw_fd(), CStr::from_bytes_with_nul(rest).ok()?))
+            Some((dir.fd(), CStr::from_bytes_with_nul(rest).ok()?))
         });
         let (dirfd, file) = relative.unwrap_or((libc::AT_FDCWD, path));
-        match ProviderFile::open(dirfd, file, start) {
-            Some(file) => {
-                let path = Path::new(OsStr::from_bytes(path.to_bytes()));
-                self.examiner.examine(&file, path)
-            }
+        let path = || PathBuf::from(OsStr::from_bytes(path.to_bytes()));
+        self.examine_at(dirfd, file, &path)
+    }
+
+    /// The verdict on a file relative to `dirfd`; `path` returns its whole path.
+    fn examine_at(&mut self, dirfd: c_int, file: &CStr, path: &dyn Fn() -> PathBuf) -> Verdict {
+        let parts = self.parts.get_or_insert_with(Parts::default);
+        match ProviderFile::open(dirfd, file, parts) {
+            Some(mut file) => self.examiner.examine(&mut file, path),
             None => Verdict::Unknown,
         }
     }
 }
 
 impl Directory {
+    /// `None` if it does not exist.
     fn open(path: &'static str) -> Option<Self> {
         let name = cstring(&[path.as_bytes()]);
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        Some(Directory {
-            path: path.as_bytes(),
-            fd: sys::open(&name, flags).ok()?,
-            files: list(&name),
-        })
+        let contents = match sys::Dir::open(&name) {
+            Ok(mut dir) => {
+                let files = Files::list(&mut dir);
+                Contents::Listed(dir, files)
+            }
+            Err(Errno(libc::ENOENT | libc::ENOTDIR)) => return None,
+            Err(_) => {
+                let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+                Contents::Unlisted(sys::open(&name, flags).ok()?)
+            }
+        };
+        let path = path.as_bytes();
+        Some(Directory { path, contents })
+    }
+
+    /// The descriptor, for openat.
+    fn fd(&self) -> c_int {
+        match &self.contents {
+            Contents::Listed(dir, _) => dir.fd(),
+            Contents::Unlisted(fd) => fd.as_raw_fd(),
+        }
+    }
+
+    /// Whether it has the provider `name`.
+    fn has(&self, name: &[u8]) -> bool {
+        match &self.contents {
+            Contents::Listed(_, files) => files.numbers(name).next().is_some(),
+            Contents::Unlisted(_) => !self.files(name).is_empty(),
+        }
+    }
+
+    /// The number of the newest ABI that the provider `name` has here; `None` if the directory is not
+    /// listed.
+    fn newest(&self, name: &[u8]) -> Option<u32> {
+        match &self.contents {
+            Contents::Listed(_, files) => files.numbers(name).min_by_key(|number| rank(*number)),
+            Contents::Unlisted(_) => None,
+        }
     }
 
     /// The files of the provider `name`, the newest ABI first, and last those of ABIs that the library does
     /// not have, which are refused with a message.
     fn files(&self, name: &[u8]) -> Vec<Candidate> {
-        let Some(files) = &self.files else {
+        let Contents::Listed(_, files) = &self.contents else {
             let all = SUFFIXES.iter().map(|(number, _)| self.file(name, *number));
             return all.filter(|file| exists(&file.path)).collect();
         };
-        let here = files.iter().filter(|(file, _)| **file == *name);
-        let mut numbers: Vec<u32> = here.map(|(_, number)| *number).collect();
+        let mut numbers: Vec<u32> = files.numbers(name).collect();
         numbers.sort_by_key(|number| rank(*number));
         let files = numbers.into_iter().map(|number| self.file(name, number));
         files.collect()
@@ -169,23 +265,39 @@ impl Directory {
     }
 }
 
-/// The providers in a directory, with the numbers in their names. `None` if it cannot be listed.
-fn list(path: &CStr) -> Option<Vec<(Box<[u8]>, u32)>> {
-    let mut dir = sys::Dir::open(path).ok()?;
-    let mut files = Vec::new();
-    while let Some(file) = dir.next_name() {
-        files.extend(parse(file.to_bytes()));
+impl Files {
+    fn list(dir: &mut sys::Dir) -> Self {
+        let mut files = Files {
+            names: Vec::with_capacity(512),
+            entries: Vec::with_capacity(32),
+        };
+        while let Some(file) = dir.next_name() {
+            if let Some((name, number)) = parse(file.to_bytes()) {
+                let start = files.names.len();
+                files.names.extend_from_slice(name);
+                files.entries.push((start..files.names.len(), number));
+            }
+        }
+        files
     }
-    Some(files)
+
+    /// The numbers of the provider `name`, in the directory's order.
+    fn numbers(&self, name: &[u8]) -> impl Iterator<Item = u32> {
+        let here = move |(at, number): &(Range<usize>, u32)| {
+            let same = at.len() == name.len() && self.names.get(at.clone()) == Some(name);
+            same.then_some(*number)
+        };
+        self.entries.iter().filter_map(here)
+    }
 }
 
 /// The name and the number in `libNAME-rdmavN.so`.
-fn parse(file: &[u8]) -> Option<(Box<[u8]>, u32)> {
+fn parse(file: &[u8]) -> Option<(&[u8], u32)> {
     let stem = file.strip_prefix(b"lib")?.strip_suffix(b".so")?;
     let dash = stem.iter().rposition(|&c| c == b'-')?;
     let (name, number) = stem.split_at_checked(dash)?;
     let number = core::str::from_utf8(number.strip_prefix(b"-rdmav")?).ok()?;
-    Some((name.into(), number.parse().ok()?))
+    Some((name, number.parse().ok()?))
 }
 
 /// The files that an absolute name in the configuration stands for. `NAME-rdmav34.so` if there is none,
@@ -285,7 +397,7 @@ mod tests {
 
     #[test]
     fn missing_and_odd_names_have_no_files() {
-        let dirs = Directories::open();
+        let mut dirs = Directories::default();
         assert!(dirs.files(c"no-such-provider").is_empty());
         assert!(dirs.files(c"").is_empty());
         assert!(dirs.files(c"../").is_empty());
