@@ -1,10 +1,11 @@
 #!/bin/sh
-# fetch-source.sh: downloads rdma-core's source package for the headers that only providers use (driver.h,
-# kern-abi.h, cmd_ioctl.h), which no binary package contains. Prints the directory of a tree with these
-# headers and the version in the file "version". Later runs find it in the cache.
+# fetch-source.sh [RELEASE]: downloads rdma-core's source package for the headers that only providers use
+# (driver.h, kern-abi.h, cmd_ioctl.h), which no binary package contains. Prints the directory of a tree with
+# these headers and the version in the file "version". Later runs find it in the cache.
 #
-# The version is that of the installed libibverbs-dev. If the mirror no longer has it (mirrors drop files of
-# old releases), it is Debian 13's, whose providers have the same ABI 34.
+# RELEASE is one of Debian's (trixie, sid). Without it, the version is that of the installed libibverbs-dev. If
+# the mirror no longer has that (mirrors drop files of old releases), it is Debian 13's, whose providers have
+# the same ABI 34.
 #
 # Environment: CACHE is the cache directory (default ~/.cache/libibverbs-rs).
 #
@@ -23,11 +24,12 @@ die() {
     exit 1
 }
 
+release=${1:-}
 version=$(dpkg-query -W -f '${source:Version}' libibverbs-dev 2>/dev/null) || version=
 [ -n "$version" ] || die 'the package libibverbs-dev is not installed: run "make deps"'
 command -v python3 >/dev/null || die 'python3 is missing: run "make deps"'
 
-headers=$cache/rdma-core-$version
+headers=$cache/rdma-core-${release:-$version}
 if [ -e "$headers/version" ]; then
     echo "$headers"
     exit
@@ -50,12 +52,16 @@ download() {
     done
 }
 
+of_debian() { download "deb-src http://deb.debian.org/debian $1 main" rdma-core; }
+
 # madison prints: libibverbs-dev | VERSION | URI SUITE/COMPONENT ARCHITECTURE Packages
 origin=$(apt-cache madison libibverbs-dev | awk -v v="$version" '$3 == v { print $5, $6 }' |
     sed 's,^\([^ ]*\) \(.*\)/\([^/]*\)$,deb-src \1 \2 \3,' | sort -u)
-if ! { [ -n "$origin" ] && download "$origin" "rdma-core=$version"; }; then
+if [ -n "$release" ]; then
+    of_debian "$release" || die "cannot download the source of rdma-core in $release: check the network and apt"
+elif ! { [ -n "$origin" ] && download "$origin" "rdma-core=$version"; }; then
     say "the source of rdma-core $version cannot be downloaded; using Debian 13's"
-    download "deb-src http://deb.debian.org/debian trixie main" rdma-core ||
+    of_debian trixie ||
         die 'cannot download the source of rdma-core: check the network and apt'
 fi
 tarball=$(echo "$work"/source/rdma-core_*.orig.tar.*)

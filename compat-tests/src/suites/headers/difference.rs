@@ -32,7 +32,7 @@ fn rules(what: &str, expected: &str) -> Result<Vec<Rule>, String> {
         let (of, side) = head
             .split_once(char::is_whitespace)
             .ok_or("expected: no side")?;
-        if of == what {
+        if of.split(',').any(|of| of == what) {
             let fact = Regex::new(&format!("^(?:{pattern})$")).map_err(|e| e.to_string())?;
             let (side, reason) = (side.trim().into(), reason.into());
             rules.push(Rule {

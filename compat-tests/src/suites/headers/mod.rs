@@ -69,6 +69,14 @@ pub fn cases() -> Vec<Case> {
             facts_installed(cx, Some("rxe,mlx5"))
         }),
         Case::new("headers/facts/driver", facts_driver).limit(300),
+        Case::new("headers/facts/driver-56", |cx| {
+            facts_driver_of(cx, "trixie", "56.", "34")
+        })
+        .limit(300),
+        Case::new("headers/facts/driver-65", |cx| {
+            facts_driver_of(cx, "sid", "65.", "65")
+        })
+        .limit(300),
         Case::new("headers/facts/selftest", selftest),
         Case::new("headers/rust-types", rust_types::compare).estimate(5),
         Case::new("headers/exports", exports).limit(300),
@@ -179,9 +187,16 @@ fn facts_installed(cx: &Context, providers: Option<&str>) -> Verdict {
     )
 }
 
-/// rdma-core's headers for providers, from its source.
+/// rdma-core's headers for providers, from the source of the installed release.
 fn source(cx: &Context) -> Result<PathBuf, Failure> {
-    let output = Command::new(cx.source("abi/fetch-source.sh")).output()?;
+    source_of(cx, None)
+}
+
+/// The same of a release of Debian.
+fn source_of(cx: &Context, release: Option<&str>) -> Result<PathBuf, Failure> {
+    let output = Command::new(cx.source("abi/fetch-source.sh"))
+        .args(release)
+        .output()?;
     if !output.status.success() {
         let why = last_lines(&String::from_utf8_lossy(&output.stderr), 3);
         return Err(Failure::skip(format!("rdma-core's source: {}", why.trim())));
@@ -189,9 +204,9 @@ fn source(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-fn their_driver(source: &Path) -> Query {
+fn their_driver(source: &Path, abi: &str) -> Query {
     Query::new(source, &DRIVER)
-        .define("IBVERBS_PABI_VERSION=34")
+        .define(&format!("IBVERBS_PABI_VERSION={abi}"))
         .of(source.join("infiniband"))
 }
 
@@ -206,7 +221,7 @@ fn our_driver(cx: &Context, source: &Path, abi: &str) -> Query {
 fn facts_driver(cx: &Context) -> Verdict {
     let source = source(cx)?;
     let (theirs, mine) = (
-        their_driver(&source).facts()?,
+        their_driver(&source, "34").facts()?,
         our_driver(cx, &source, "34").facts()?,
     );
     difference::compare(
@@ -216,6 +231,24 @@ fn facts_driver(cx: &Context) -> Verdict {
         Some(&facts_of_65(cx)),
         &expected(cx),
     )
+}
+
+/// driver.h for authors of providers of ABI `abi`, and what it includes, compared with the source of a release of
+/// Debian while that has rdma-core `version`.
+fn facts_driver_of(cx: &Context, release: &str, version: &str, abi: &str) -> Verdict {
+    let source = source_of(cx, Some(release))?;
+    let got = read(&source.join("version"));
+    if !got.starts_with(version) {
+        let why = format!("{release} has rdma-core {}, not {version}*", got.trim());
+        return Err(Failure::skip(why));
+    }
+    let what = format!("driver-{}", version.trim_end_matches('.'));
+    let (theirs, mine) = (
+        their_driver(&source, abi).facts()?,
+        our_driver(cx, &source, abi).facts()?,
+    );
+    let newer = facts_of_65(cx);
+    difference::compare(&what, &theirs, &mine, Some(&newer), &expected(cx))
 }
 
 /// A wrong fact is found.
@@ -292,7 +325,7 @@ fn inline_sid(cx: &Context) -> Verdict {
 fn inline_driver(cx: &Context) -> Verdict {
     let source = source(cx)?;
     let headers = [DRIVER.as_slice(), &WITH_INLINE].concat();
-    let (theirs, mine) = (their_driver(&source), our_driver(cx, &source, "34"));
+    let (theirs, mine) = (their_driver(&source, "34"), our_driver(cx, &source, "34"));
     inline_functions(
         cx,
         &theirs,
