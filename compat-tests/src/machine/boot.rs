@@ -103,7 +103,10 @@ impl Boot {
         let path = |path: &Path| path.to_string_lossy().into_owned();
         words.extend(["-kernel".into(), path(&kernel.join("vmlinuz"))]);
         words.extend(["-initrd".into(), path(&initrd)]);
-        let line = format!("console=ttyS0 quiet panic=-1 oops=panic tsc=reliable rdma={rdma}");
+        // no_timer_check: on a loaded machine the emulated timer may be late, and the kernel then panics.
+        let line = format!(
+            "console=ttyS0 quiet panic=-1 oops=panic tsc=reliable no_timer_check rdma={rdma}"
+        );
         words.extend(["-append".into(), line]);
         words.extend(["-virtfs".into(), share(&self.root, "root,readonly=on")]);
         words.extend(["-virtfs".into(), share(cx.dir(), "out")]);
