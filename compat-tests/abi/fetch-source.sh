@@ -3,9 +3,9 @@
 # (driver.h, kern-abi.h, cmd_ioctl.h), which no binary package contains. Prints the directory of a tree with
 # these headers and the version in the file "version". Later runs find it in the cache.
 #
-# RELEASE is one of Debian's (trixie, sid). Without it, the version is that of the installed libibverbs-dev. If
-# the mirror no longer has that (mirrors drop files of old releases), it is Debian 13's, whose providers have
-# the same ABI 34.
+# RELEASE is one of Debian's (trixie, sid). Without it, the version is that of the installed libibverbs-dev.
+# If the mirror no longer has that (mirrors drop files of old releases), it is Debian 13's, whose providers
+# have the same ABI 34.
 #
 # Environment: CACHE is the cache directory (default ~/.cache/libibverbs-rs).
 #
@@ -58,7 +58,8 @@ of_debian() { download "deb-src http://deb.debian.org/debian $1 main" rdma-core;
 origin=$(apt-cache madison libibverbs-dev | awk -v v="$version" '$3 == v { print $5, $6 }' |
     sed 's,^\([^ ]*\) \(.*\)/\([^/]*\)$,deb-src \1 \2 \3,' | sort -u)
 if [ -n "$release" ]; then
-    of_debian "$release" || die "cannot download the source of rdma-core in $release: check the network and apt"
+    of_debian "$release" ||
+        die "cannot download the source of rdma-core in $release: check the network and apt"
 elif ! { [ -n "$origin" ] && download "$origin" "rdma-core=$version"; }; then
     say "the source of rdma-core $version cannot be downloaded; using Debian 13's"
     of_debian trixie ||

@@ -78,6 +78,9 @@ pub struct Case {
     pub members: Vec<String>,
     /// How long it probably takes; used until a run has been recorded.
     pub estimate: Duration,
+    /// What the runner does before the case's process starts, outside of its place: for what needs the
+    /// network.
+    pub before: Option<fn() -> Verdict>,
     body: Body,
     /// What this program does in the virtual machine that the case boots.
     guest: Option<GuestBody>,
@@ -97,6 +100,7 @@ impl Case {
             needs: Needs::default(),
             members: Vec::new(),
             estimate: Duration::from_secs(2),
+            before: None,
             body: Box::new(body),
             guest: None,
         }
@@ -176,6 +180,12 @@ impl Case {
     /// The probable time, in seconds.
     pub fn estimate(mut self, seconds: u64) -> Self {
         self.estimate = Duration::from_secs(seconds);
+        self
+    }
+
+    /// Something to do on the host before each try. An error is the case's verdict.
+    pub fn before(mut self, action: fn() -> Verdict) -> Self {
+        self.before = Some(action);
         self
     }
 

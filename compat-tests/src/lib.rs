@@ -32,6 +32,7 @@ pub mod pattern;
 pub mod place;
 pub mod process;
 pub mod report;
+pub mod roots;
 pub mod rows;
 pub mod runner;
 pub mod schedule;

@@ -220,6 +220,9 @@ impl Run {
         if let Some((name, messages)) = broken {
             return Err(Failure::new(format!("{name} does not compile")).with(messages));
         }
+        if let Some(action) = case.before {
+            action()?;
+        }
         self.isolation.command_for(case.place)
     }
 

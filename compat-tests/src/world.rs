@@ -46,6 +46,8 @@ pub struct Host {
     pub namespace: Option<u32>,
     /// Its network interface.
     pub interface: String,
+    /// The root directory in which programs run; none for that of the machine.
+    pub root: Option<PathBuf>,
     gids: BTreeMap<u32, Ipv6Addr>,
 }
 
@@ -60,6 +62,7 @@ impl Host {
             libdir: Some(cx.library_dir(Library::Ours)),
             namespace: None,
             interface: interface.into(),
+            root: None,
             gids: BTreeMap::new(),
         }
     }
@@ -75,6 +78,7 @@ impl Host {
             libdir: None,
             namespace: None,
             interface: interface.into(),
+            root: None,
             gids: BTreeMap::new(),
         }
     }
@@ -82,6 +86,9 @@ impl Host {
     /// Has a program run on this host: as an ordinary user, unless it needs locked memory for a kernel
     /// device.
     pub fn on_host(&self, mut program: Program) -> Program {
+        if let Some(root) = &self.root {
+            program = program.under(["chroot", &root.to_string_lossy()]);
+        }
         if let Some(config) = &self.config {
             program = program.under(as_ordinary_user()).env("IBV_UROCE", config);
         }

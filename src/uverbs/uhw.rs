@@ -93,8 +93,8 @@ struct ProviderPart {
 }
 
 impl ProviderPart {
-    /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`. Without
-    /// a branch: most commands have both parts. An empty part's other members say nothing.
+    /// What a buffer of `len` bytes at `buffer`, which may be null, has behind the library's part `T`.
+    /// Without a branch: most commands have both parts. An empty part's other members say nothing.
     #[inline(always)]
     fn after<T>(buffer: *mut T, len: usize) -> ProviderPart {
         let len = if buffer.is_null() { 0 } else { len };

@@ -31,6 +31,7 @@ pub mod rdmacm;
 pub mod sanitizers;
 pub mod selftest;
 pub mod selftest_vm;
+pub mod sid;
 pub mod static_programs;
 pub mod symbols;
 pub mod threads;
@@ -69,6 +70,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(selftest::cases());
     cases.extend(selftest_vm::cases());
     cases.extend(static_programs::cases());
+    cases.extend(sid::cases());
     cases.extend(provider_abis::cases());
     cases.extend(devices::cases());
     cases.extend(without::cases());

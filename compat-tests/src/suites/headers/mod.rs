@@ -233,8 +233,8 @@ fn facts_driver(cx: &Context) -> Verdict {
     )
 }
 
-/// driver.h for authors of providers of ABI `abi`, and what it includes, compared with the source of a release of
-/// Debian while that has rdma-core `version`.
+/// driver.h for authors of providers of ABI `abi`, and what it includes, compared with the source of a
+/// release of Debian while that has rdma-core `version`.
 fn facts_driver_of(cx: &Context, release: &str, version: &str, abi: &str) -> Verdict {
     let source = source_of(cx, Some(release))?;
     let got = read(&source.join("version"));

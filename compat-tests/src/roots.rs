@@ -1,0 +1,114 @@
+//! Root directories of Debian releases, in which their programs run with their own libc. debootstrap makes
+//! one once; it is kept in the cache directory.
+//!
+//! Programs enter it by chroot(8), in a mount namespace or a virtual machine of their own. Nothing is written
+//! into the kept directory.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::paths;
+use crate::place::is_root;
+use crate::process::{path_with_sbin, read};
+use crate::verdict::{Failure, Verdict};
+
+/// A root directory.
+pub struct Root {
+    release: &'static str,
+    /// To be increased when the contents change.
+    number: u32,
+    /// The start of the version of its rdma-core.
+    version: &'static str,
+    packages: &'static str,
+}
+
+/// Debian sid with all that uses libibverbs in these tests.
+pub const SID: Root = Root {
+    release: "sid",
+    number: 1,
+    version: "65.",
+    packages: "ibverbs-utils ibverbs-providers rdmacm-utils rdma-core python3-pyverbs",
+};
+
+/// Installs the packages in a new root directory, and writes the version of its rdma-core into the file
+/// `version`.
+const MAKE: &str = r#"
+new=$1 release=$2 mirror=$3
+shift 3
+debootstrap --variant=minbase --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
+    "$release" "$new" "$mirror"
+echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/quick"
+printf '#!/bin/sh\nexit 101\n' >"$new/usr/sbin/policy-rc.d"
+chmod 755 "$new/usr/sbin/policy-rc.d"
+in_root() { chroot "$new" env -i PATH="$PATH" LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
+in_root apt-get -q -y --no-install-recommends install "$@"
+in_root apt-get clean
+in_root sh -c 'rm -rf /etc/resolv.conf /var/lib/apt/lists/*'
+in_root dpkg-query -W -f '${Version}\n' libibverbs1 >"$new/version"
+"#;
+
+impl Root {
+    /// Where it is.
+    pub fn dir(&self) -> io::Result<PathBuf> {
+        let name = format!("{}-{}", self.release, self.number);
+        Ok(paths::downloads()?.join("roots").join(name))
+    }
+
+    /// Makes it, if it is not there. Skips the case if that is not possible here, or if the release has
+    /// another rdma-core by now.
+    pub fn make(&self) -> Verdict {
+        let dir = self.dir()?;
+        let parent = dir.parent().ok_or("the root has no parent directory")?;
+        fs::create_dir_all(parent)?;
+        let lock = File::create(parent.join(format!(".lock-{}", self.release)))?;
+        // SAFETY: flock takes no pointers.
+        if unsafe { libc::flock(lock.as_raw_fd(), libc::LOCK_EX) } != 0 {
+            return Err(io::Error::last_os_error().into());
+        }
+        if !dir.exists() {
+            self.install(&dir)?;
+        }
+        let version = read(&dir.join("version"));
+        if version.starts_with(self.version) {
+            return Ok(());
+        }
+        let (release, version, wanted) = (self.release, version.trim(), self.version);
+        Err(Failure::skip(format!(
+            "{release} has rdma-core {version}, the case is for {wanted}*"
+        )))
+    }
+
+    fn install(&self, dir: &Path) -> Verdict {
+        if !is_root() {
+            return Err(Failure::skip("only root can install a root directory"));
+        }
+        let mirror = std::env::var("DEBIAN_MIRROR");
+        let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+        println!("{}: debootstrap from {mirror}", self.release);
+        let new = dir.with_extension(format!("new-{}", std::process::id()));
+        let log = dir.with_extension("log");
+        let out = File::create(&log)?;
+        let status = Command::new("sh")
+            .args(["-ec", MAKE, "make"])
+            .arg(&new)
+            .args([self.release, &mirror])
+            .args(self.packages.split(' '))
+            .env("PATH", path_with_sbin())
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out)
+            .status()?;
+        let made = if status.success() {
+            fs::rename(&new, dir)
+        } else {
+            Err(io::Error::other(format!("see {}", log.display())))
+        };
+        if made.is_err() && new.exists() {
+            fs::remove_dir_all(&new)?;
+        }
+        made.map_err(|e| Failure::skip(format!("no root directory of {}: {e}", self.release)))
+    }
+}
