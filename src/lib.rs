@@ -2,8 +2,8 @@
 //! symbols, struct layouts, files, environment variables, messages and errno values.
 //!
 //! Layers, lowest first: `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` < `provider`,
-//! `rdma_util` < `verbs` < `compat` < `export`. No module imports from a layer above its own (`make lint`
-//! checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
+//! `rdma_util` < `diagnose` < `verbs` < `compat` < `export`. No module imports from a layer above its own
+//! (`make lint` checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
 //!
 //! Inside, failing functions return `Result<T, Errno>`. The functions that C calls convert that to the
 //! C library's convention for the function: a positive errno value, or NULL or -1 with errno set.
@@ -17,6 +17,7 @@ compile_error!(
 pub use ibverbs_abi as abi;
 
 pub mod compat;
+pub mod diagnose;
 pub mod discover;
 pub mod env;
 #[cfg(all(feature = "exports", not(test)))]

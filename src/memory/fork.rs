@@ -16,6 +16,7 @@ use ibverbs_abi::{Errno, IntoC};
 use ibverbs_netlink::nldev;
 use libc::{EAGAIN, EINVAL, ENOMEM, ENOSYS, c_int, c_void};
 use std::ffi::CStr;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 /// Fork safety was not requested, and nothing is registered yet.
@@ -58,8 +59,22 @@ pub unsafe extern "C" fn ibv_fork_init() -> c_int {
         TRACKING => 0,
         _ if left_to_kernel() => 0,
         UNUSED => start().into_c(),
-        _ => EINVAL,
+        _ => {
+            if let Some(report) = WHEN_TOO_LATE.get() {
+                report();
+            }
+            EINVAL
+        }
     }
+}
+
+/// What to call when ibv_fork_init() comes too late; set by IBV_EXPLAIN.
+static WHEN_TOO_LATE: OnceLock<fn()> = OnceLock::new();
+
+/// Has `report` called when ibv_fork_init() comes too late.
+pub fn report_too_late(report: fn()) {
+    // The same at each call.
+    let _ = WHEN_TOO_LATE.set(report);
 }
 
 /// Whether IBV_FORK_SAFE=kernel is set, which is what rdma-core 51 and later do, and the kernel supports it.

@@ -24,4 +24,6 @@ mod refcounts;
 pub mod shortage;
 pub mod single_threaded;
 
-pub use fork::{ibv_dofork_range, ibv_dontfork_range, ibv_fork_init, ibv_is_fork_initialized};
+pub use fork::{
+    ibv_dofork_range, ibv_dontfork_range, ibv_fork_init, ibv_is_fork_initialized, report_too_late,
+};

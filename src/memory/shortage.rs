@@ -66,7 +66,7 @@ fn explain(verb: &str, length: usize, limit: &libc::rlimit, pinned: Option<u64>)
 }
 
 /// The VmPin line of /proc/self/status, in bytes.
-fn pinned(status: &[u8]) -> Option<u64> {
+pub fn pinned(status: &[u8]) -> Option<u64> {
     let rest = status
         .split(|&c| c == b'\n')
         .find_map(|line| line.strip_prefix(b"VmPin:"))?;

@@ -262,6 +262,11 @@ fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), Reason> {
 fn failed(failure: Option<(CString, Reason)>) {
     let Some((file, why)) = failure else { return };
     let file = OsStr::from_bytes(file.to_bytes());
+    let reason = match &why {
+        Reason::Refused(refusal) => refusal.reason(),
+        Reason::Linker(why) => why.to_string(),
+    };
+    registry::loading_failed(file.to_string_lossy().into_owned(), reason);
     match why {
         Reason::Refused(refusal) => identify::warn(file, refusal),
         Reason::Linker(why) => crate::log::print(&[

@@ -56,11 +56,14 @@ impl Driver {
 struct Registry {
     drivers: Vec<Driver>,
     rank: u32,
+    /// The files of providers that could not be loaded, with the reasons.
+    not_loaded: Vec<(String, String)>,
 }
 
 static REGISTRY: ForkLock<Registry> = ForkLock::new(Registry {
     drivers: Vec::new(),
     rank: 0,
+    not_loaded: Vec::new(),
 });
 
 /// Calls `work` with the registry. It must not call this function, nor anything outside this file.
@@ -150,6 +153,16 @@ pub fn drivers_since(count: usize) -> Vec<Driver> {
 }
 
 /// Calls `work` with the registry locked.
+/// Records that the provider `file` could not be loaded, for IBV_EXPLAIN.
+pub fn loading_failed(file: String, reason: String) {
+    while_locked(|registry| registry.not_loaded.push((file, reason)));
+}
+
+/// The files of providers that could not be loaded, with the reasons, in the order of the attempts.
+pub fn not_loaded() -> Vec<(String, String)> {
+    while_locked(|registry| registry.not_loaded.clone())
+}
+
 #[cfg(test)]
 pub fn lock_during(work: impl FnOnce()) {
     while_locked(|_| work());

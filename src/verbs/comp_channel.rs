@@ -3,7 +3,7 @@
 use libc::{EBUSY, ENOMEM, c_int};
 
 use crate::abi::*;
-use crate::{provider::software, uverbs};
+use crate::{diagnose, provider::software, uverbs};
 
 /// Creates a completion channel; `ibv_destroy_comp_channel` destroys it (ibv_create_comp_channel(3)).
 /// Returns NULL with errno set if it fails.
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
         libc::pthread_mutex_lock(mutex);
         // Out of line: this saves the normal path a few instructions.
         if (*channel).refcnt != 0 {
-            return busy((*channel).context);
+            return busy(channel);
         }
         // A software device has no command descriptor. This is the cheapest test for one.
         if (*(*channel).context).cmd_fd == -1 {
@@ -78,15 +78,18 @@ pub unsafe extern "C" fn ibv_destroy_comp_channel(channel: *mut ibv_comp_channel
 ///
 /// # Safety
 ///
-/// `context` is open, and this thread holds its mutex.
+/// `channel` is alive, and this thread holds the mutex of its open context.
 #[cold]
 #[inline(never)]
-unsafe fn busy(context: *mut ibv_context) -> c_int {
-    // SAFETY: this thread holds the mutex of the open context, as the caller promises.
+unsafe fn busy(channel: *mut ibv_comp_channel) -> c_int {
+    // SAFETY: the channel is alive and this thread holds the mutex of its open context, as the caller
+    // promises.
     let is_software = unsafe {
+        let context = (*channel).context;
         libc::pthread_mutex_unlock(&raw mut (*context).mutex);
         (*context).cmd_fd == -1
     };
+    diagnose::channel_busy(channel as usize);
     if is_software {
         Errno(EBUSY).set();
     }

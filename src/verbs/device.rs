@@ -9,13 +9,14 @@ use ibverbs_abi::Errno;
 use std::os::fd::IntoRawFd;
 
 use ibverbs_abi::{
-    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, verbs_context,
-    verbs_device, verbs_sysfs_dev,
+    _compat_ibv_port_attr, VSYSFS_READ_NODE_GUID, ibv_context, ibv_device, ibv_gid_entry,
+    verbs_context, verbs_device, verbs_sysfs_dev,
 };
 
 use super::fork::ListLock;
-use super::{cq, device_attr, port, srq};
+use super::{cq, device_attr, gid, gid_table, port, srq};
 use crate::{
+    diagnose,
     discover::{self, sysfs},
     env, log, memory,
     provider::{
@@ -57,6 +58,18 @@ static LIBRARY: LibraryOps = LibraryOps {
     compat_query_device: device_attr::ibv_query_device,
 };
 
+/// The verbs that explanations need (IBV_EXPLAIN).
+static HOOKS: diagnose::Hooks = diagnose::Hooks { query_gid };
+
+/// An entry of a port's GID table; None if it is empty or cannot be read.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn query_gid(context: *mut ibv_context, port: u8, index: u32) -> Option<ibv_gid_entry> {
+    // SAFETY: the context is open, as the caller promises.
+    unsafe { gid::entry(context, port, index, gid_table::ALL_FIELDS) }.ok()?
+}
+
 /// `ibv_query_port` with the type of its old slot in `ibv_context`. Programs built with old headers call
 /// that one; only the first 48 bytes of the attributes are written.
 unsafe extern "C" fn compat_query_port(
@@ -87,6 +100,7 @@ fn initialize(check_limit: bool) {
         memory::memlock::check_limit();
     }
     log::init();
+    diagnose::initialize();
 }
 
 impl Devices {
@@ -148,8 +162,17 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
     known.ensure_initialized();
     let (software, kernel) = match known.refresh() {
         Ok(counts) => counts,
-        Err(errno) => return errno.null(),
+        Err(errno) => {
+            diagnose::environment::no_devices(Some(errno));
+            return errno.null();
+        }
     };
+    diagnose::environment::check_providers();
+    if software + kernel == 0 {
+        diagnose::environment::no_devices(None);
+    } else if kernel > 0 {
+        diagnose::environment::check_rdma_ucm();
+    }
     let devices = known
         .software
         .devices()
@@ -295,7 +318,13 @@ pub unsafe extern "C" fn verbs_open_device(
         Some(sysfs) => {
             match discover::open_cdev(sysfs::field(&sysfs.sysfs_name), sysfs.sysfs_cdev) {
                 Some(fd) => fd.into_raw_fd(),
-                None => return ptr::null_mut(),
+                None => {
+                    diagnose::environment::not_opened(
+                        &sysfs::field(&sysfs.ibdev_name).escape_ascii().to_string(),
+                        &sysfs::field(&sysfs.sysfs_name).escape_ascii().to_string(),
+                    );
+                    return ptr::null_mut();
+                }
             }
         }
         None => -1,
@@ -335,6 +364,7 @@ unsafe fn finish(
             ibv_close_device(context);
             return errno.null();
         }
+        diagnose::attach_if_enabled(context, &HOOKS);
         context
     }
 }

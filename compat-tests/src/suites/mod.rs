@@ -11,6 +11,7 @@ pub mod compat10;
 pub mod completion;
 pub mod devices;
 pub mod examples;
+pub mod explain;
 pub mod faults;
 pub mod fork;
 pub mod fuzz;
@@ -55,6 +56,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(threads::cases());
     cases.extend(providers::cases());
     cases.extend(examples::cases());
+    cases.extend(explain::cases());
     cases.extend(headers::cases());
     cases.extend(install::cases());
     cases.extend(fuzz::cases()?);

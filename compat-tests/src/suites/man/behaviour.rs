@@ -1,10 +1,11 @@
 //! What the pages say of the programs' behaviour: environment variables, options, and messages.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::Path;
 
 use super::Checks;
-use super::headers::all;
+use super::headers::{all, regex};
 use super::interface::rust_sources;
 use super::mdoc::{Page, plain};
 use crate::verdict::Failure;
@@ -89,6 +90,58 @@ pub fn wrapper(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Fail
     );
     checks.check(options == named, why);
     Ok(())
+}
+
+/// libibverbs-rs-explain(7) lists exactly the rules of IBV_EXPLAIN, with their texts.
+pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
+    let source = fs::read_to_string(repo.join("src/diagnose/rules.rs"))?;
+    let table = source.split("\nrules! {").nth(1).unwrap_or_default();
+    let table = table.split("\nimpl Rule").next().unwrap_or_default();
+    let text = r#""((?:[^"\\]|\\.|\\\n)*)""#;
+    let rule = regex(&format!(
+        r#"(?s)\w+ "([a-z-]+)" (\w+):\s*{text},\s*{text},\s*{text};"#
+    ));
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = words(&page.source);
+    let mut names = BTreeSet::new();
+    for found in rule.captures_iter(table) {
+        let class = match &found[2] {
+            "Gid" => "GID".into(),
+            "Rnr" => "RNR".into(),
+            class => class.to_lowercase(),
+        };
+        let [what, why, advice] = [&found[3], &found[4], &found[5]].map(placeholders);
+        let name = &found[1];
+        names.insert(name.to_string());
+        let wanted = format!(".It Sy {name} {class}: {what}. Why: {why}. Do: {advice}. ");
+        let why = format!(
+            "{}: not in RULES as the sources have it: {wanted}",
+            page.file
+        );
+        checks.check(shown.contains(&words(&wanted)), why);
+    }
+    let listed = all(r"\.It Sy ([a-z-]+)", &page.source);
+    let why = format!(
+        "{}: lists {listed:?}, the sources have {names:?}",
+        page.file
+    );
+    checks.check(listed == names, why);
+    Ok(())
+}
+
+/// A text of a rule as the page has it: on one line, with names in capitals for the values.
+fn placeholders(text: &str) -> String {
+    let one_line = regex(r"\\\n\s*").replace_all(text, "").into_owned();
+    let mut shown = String::new();
+    let mut capitals = false;
+    for c in one_line.chars() {
+        match c {
+            '{' | '}' => capitals = c == '{',
+            c if capitals => shown.extend(c.to_uppercase()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 /// libibverbs-rs(7) lists exactly the messages that the sources print.

@@ -30,7 +30,7 @@ const ALIASES: [&str; 3] = [
 ];
 
 /// The kinds of checks, and how many each makes at least: a check that finds nothing to check fails.
-const KINDS: [(&str, usize); 13] = [
+const KINDS: [(&str, usize); 14] = [
     ("form", 400),
     ("names", 300),
     ("packages", 1),
@@ -44,6 +44,7 @@ const KINDS: [(&str, usize); 13] = [
     ("providers", 70),
     ("behaviour", 20),
     ("wrapper", 2),
+    ("explain", 50),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -137,6 +138,9 @@ fn run(cx: &Context, dir: &Path, kinds: &[&str]) -> Result<Checks, Failure> {
                 behaviour::messages(index, repo, checks)?;
             }
             "wrapper" => behaviour::wrapper(page(&pages, "with-ibverbs-rs")?, repo, checks)?,
+            "explain" => {
+                behaviour::explanations(page(&pages, "libibverbs-rs-explain")?, repo, checks)?;
+            }
             other => return Err(Failure::new(format!("no kind of checks {other}"))),
         }
     }

@@ -1,0 +1,125 @@
+/* Objects that are destroyed too early, too late, or by another process; and a scene that is all right. */
+#include "scenes.h"
+
+#include <sys/wait.h>
+
+static void busy(struct rig *rig)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_cq *cq;
+
+	NEED(channel && (cq = ibv_create_cq(rig->context, 16, NULL, channel, 0)));
+	CHECK(ibv_dealloc_pd(rig->pd) == EBUSY);
+	CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
+	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
+}
+
+/* The peer has no receive, so the request is outstanding. */
+static void mr_in_use(struct rig *rig)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8 };
+	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_qp *a, *b;
+	struct ibv_wc wc;
+
+	NEED(mr);
+	sge.lkey = mr->lkey;
+	connected(rig, &a, &b);
+	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
+	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	CHECK(ibv_dereg_mr(mr) == 0);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+static void ah_in_use(struct rig *rig)
+{
+	struct ibv_qp_attr attr = rtr_attr(rig, 0);
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &attr.ah_attr);
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_UD, 0, NULL);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .wr.ud = { ah, qp->qp_num, QKEY }
+	};
+
+	NEED(ah && to_init(qp) == 0 && to_rtr(rig, qp, 0) == 0 && to_rts(qp) == 0);
+	NEED(ibv_post_send(qp, &wr, &bad) == 0);
+	CHECK(ibv_destroy_ah(ah) == 0);
+	await_status(rig, IBV_WC_SUCCESS);
+	drop_qp(qp);
+}
+
+static void leak(struct rig *rig)
+{
+	CHECK(ibv_close_device(rig->context) == 0);
+	rig->context = NULL;
+}
+
+static void child_verb(struct rig *rig)
+{
+	struct ibv_qp *a, *b;
+	int status;
+
+	connected(rig, &a, &b);
+	pid_t child = fork();
+	if (child == 0) {
+		struct ibv_send_wr *bad, wr = { .opcode = IBV_WR_SEND };
+
+		_exit(ibv_post_send(a, &wr, &bad) == 0);
+	}
+	NEED(waitpid(child, &status, 0) == child);
+	CHECK(status == 0);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+static void fork_init_late(struct rig *rig)
+{
+	(void)rig;
+	CHECK(ibv_fork_init() == EINVAL);
+}
+
+/* Requests of all kinds, a full send queue that is polled, events, in all the right ways. */
+static void correct(struct rig *rig)
+{
+	const uint64_t ops = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(rig->context);
+	struct ibv_qp *a, *b, *ex = make_qp(rig, IBV_QPT_RC, ops, NULL);
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(ex);
+	struct ibv_cq *cq;
+
+	NEED(channel && (cq = ibv_create_cq(rig->context, 16, NULL, channel, 0)) && qpx);
+	connected(rig, &a, &b);
+	join(rig, ex, ex);
+	for (int i = 0; i < 100; i++) {
+		NEED(post_recv(b, rig, 1, 4096, 64) == 0);
+		NEED(post(a, rig, IBV_WR_SEND, 0, 64, 0, 0) == 0);
+		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		NEED(post(a, rig, IBV_WR_RDMA_READ, 0, 64, 128, rig->mr->rkey) == 0);
+		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+		ibv_wr_start(qpx);
+		qpx->wr_id = 1;
+		qpx->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_rdma_write(qpx, rig->mr->rkey, (uintptr_t)rig->buf);
+		ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf + 64, 8);
+		CHECK(ibv_wr_complete(qpx) == 0);
+		CHECK(next_wc(rig->cq).status == IBV_WC_SUCCESS);
+	}
+	drop_qp(a);
+	drop_qp(b);
+	drop_qp(ex);
+	CHECK(ibv_destroy_cq(cq) == 0 && ibv_destroy_comp_channel(channel) == 0);
+}
+
+const struct scene lifetime_scenes[] = {
+	{ "busy", busy },
+	{ "mr-in-use", mr_in_use },
+	{ "ah-in-use", ah_in_use },
+	{ "leak", leak },
+	{ "child-verb", child_verb },
+	{ "fork-init-late", fork_init_late },
+	{ "correct", correct },
+	{ 0 },
+};

@@ -1,0 +1,192 @@
+/* Registrations that fail, and accesses with wrong keys. */
+#include "scenes.h"
+
+#include <sys/mman.h>
+
+static void refused(struct rig *rig, void *addr, size_t length, int access)
+{
+	CHECK(ibv_reg_mr(rig->pd, addr, length, access) == NULL);
+}
+
+static char *pages(int protection)
+{
+	char *memory = mmap(NULL, 3 * 4096, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	NEED(memory != MAP_FAILED);
+	return memory;
+}
+
+static void reg_unmapped(struct rig *rig)
+{
+	char *memory = pages(PROT_READ | PROT_WRITE);
+
+	NEED(munmap(memory + 4096, 4096) == 0);
+	refused(rig, memory, 3 * 4096, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void reg_read_only(struct rig *rig)
+{
+	refused(rig, pages(PROT_READ), 4096, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void reg_access(struct rig *rig)
+{
+	refused(rig, rig->buf, SIZE, IBV_ACCESS_REMOTE_WRITE);
+}
+
+static void reg_length(struct rig *rig)
+{
+	refused(rig, rig->buf, (size_t)-1, IBV_ACCESS_LOCAL_WRITE);
+}
+
+static void create_limit(struct rig *rig)
+{
+	struct ibv_qp_init_attr attr = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 1u << 30, 1, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
+
+	CHECK(ibv_create_qp(rig->pd, &attr) == NULL);
+	CHECK(ibv_create_cq(rig->context, 1 << 30, NULL, NULL, 0) == NULL);
+}
+
+/* Sends with this key from this address, which the own side refuses. */
+static void send_with(struct rig *rig, uint32_t lkey, uint8_t *from, uint32_t length)
+{
+	struct ibv_sge sge = { (uintptr_t)from, length, lkey };
+	struct ibv_send_wr *bad, wr = { .wr_id = 5, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND };
+	struct ibv_qp *a, *b;
+
+	connected(rig, &a, &b);
+	NEED(post_recv(b, rig, 1, 4096, 4096) == 0);
+	NEED(ibv_post_send(a, &wr, &bad) == 0);
+	await_status(rig, IBV_WC_LOC_PROT_ERR);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+static void key_unknown(struct rig *rig)
+{
+	send_with(rig, rig->mr->lkey ^ 0x5a5a00, rig->buf, 8);
+}
+
+static void key_deregistered(struct rig *rig)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0);
+	uint32_t key;
+
+	NEED(mr);
+	key = mr->lkey;
+	NEED(ibv_dereg_mr(mr) == 0);
+	send_with(rig, key, rig->buf, 8);
+}
+
+static void key_pd(struct rig *rig)
+{
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	struct ibv_mr *mr;
+
+	NEED(pd && (mr = ibv_reg_mr(pd, rig->buf, SIZE, 0)));
+	send_with(rig, mr->lkey, rig->buf, 8);
+	CHECK(ibv_dereg_mr(mr) == 0 && ibv_dealloc_pd(pd) == 0);
+}
+
+static void key_range(struct rig *rig)
+{
+	send_with(rig, rig->mr->lkey, rig->buf + SIZE - 4, 8);
+}
+
+/* A receive into memory without local write access. */
+static void key_access(struct rig *rig)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, 0);
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 64 };
+	struct ibv_recv_wr *bad, wr = { .wr_id = 9, .sg_list = &sge, .num_sge = 1 };
+	struct ibv_qp *a, *b;
+
+	NEED(mr);
+	sge.lkey = mr->lkey;
+	connected(rig, &a, &b);
+	NEED(ibv_post_recv(b, &wr, &bad) == 0);
+	NEED(post(a, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
+	await_status(rig, IBV_WC_LOC_PROT_ERR);
+	drop_qp(a);
+	drop_qp(b);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+/* Writes to the peer, which refuses it. */
+static void write_to(struct rig *rig, uint32_t rkey, int64_t to)
+{
+	struct ibv_qp *a, *b;
+
+	connected(rig, &a, &b);
+	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, to, rkey) == 0);
+	await_status(rig, IBV_WC_REM_ACCESS_ERR);
+	drop_qp(a);
+	drop_qp(b);
+	while (next_event(rig) >= 0)
+		;
+}
+
+static void rkey_range(struct rig *rig)
+{
+	write_to(rig, rig->mr->rkey, SIZE);
+}
+
+static void rkey_unknown(struct rig *rig)
+{
+	write_to(rig, rig->mr->rkey ^ 0x5a5a00, 0);
+}
+
+static void rkey_access(struct rig *rig)
+{
+	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+
+	NEED(mr);
+	write_to(rig, mr->rkey, 0);
+	CHECK(ibv_dereg_mr(mr) == 0);
+}
+
+static void qp_access(struct rig *rig)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_LOCAL_WRITE };
+	struct ibv_qp *a, *b;
+
+	connected(rig, &a, &b);
+	NEED(ibv_modify_qp(b, &attr, IBV_QP_ACCESS_FLAGS) == 0);
+	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	await_status(rig, IBV_WC_REM_INV_REQ_ERR);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+static void receive_too_small(struct rig *rig)
+{
+	struct ibv_qp *a, *b;
+
+	connected(rig, &a, &b);
+	NEED(post_recv(b, rig, 1, 4096, 16) == 0);
+	NEED(post(a, rig, IBV_WR_SEND, 0, 64, 0, 0) == 0);
+	await_status(rig, IBV_WC_REM_INV_REQ_ERR);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+const struct scene memory_scenes[] = {
+	{ "reg-unmapped", reg_unmapped },
+	{ "reg-read-only", reg_read_only },
+	{ "reg-access", reg_access },
+	{ "reg-length", reg_length },
+	{ "create-limit", create_limit },
+	{ "key-unknown", key_unknown },
+	{ "key-deregistered", key_deregistered },
+	{ "key-pd", key_pd },
+	{ "key-range", key_range },
+	{ "key-access", key_access },
+	{ "rkey-range", rkey_range },
+	{ "rkey-unknown", rkey_unknown },
+	{ "rkey-access", rkey_access },
+	{ "qp-access", qp_access },
+	{ "receive-too-small", receive_too_small },
+	{ 0 },
+};

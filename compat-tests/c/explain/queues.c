@@ -1,0 +1,287 @@
+/* Queues that are full or never emptied, events that are lost, threads. */
+#include "scenes.h"
+
+#include <pthread.h>
+
+/* Posts until the queue is full, which happens after 16 requests. */
+static void fill(struct rig *rig, bool signaled)
+{
+	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
+	struct ibv_send_wr *bad, wr = { .sg_list = &sge,
+					.num_sge = 1,
+					.opcode = IBV_WR_RDMA_WRITE,
+					.send_flags = signaled ? IBV_SEND_SIGNALED : 0,
+					.wr.rdma = { (uintptr_t)rig->buf, rig->mr->rkey } };
+	struct ibv_qp_init_attr attr = {
+		.send_cq = rig->cq, .recv_cq = rig->cq, .cap = { 16, 16, 1, 1, 0 }, .qp_type = IBV_QPT_RC
+	};
+	struct ibv_qp *qp = ibv_create_qp(rig->pd, &attr);
+	int posted = 0, error;
+
+	NEED(qp);
+	join(rig, qp, qp);
+	while (!(error = ibv_post_send(qp, &wr, &bad)) && posted < 10000)
+		posted++;
+	CHECK(error == ENOMEM);
+	if (signaled)
+		await_status(rig, IBV_WC_SUCCESS);
+	drop_qp(qp);
+}
+
+static void send_queue_full(struct rig *rig)
+{
+	fill(rig, true);
+}
+
+static void never_signaled(struct rig *rig)
+{
+	fill(rig, false);
+}
+
+static void recv_queue_full(struct rig *rig)
+{
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	int error = 0;
+
+	NEED(to_init(qp) == 0);
+	for (int i = 0; i < 10000 && !error; i++)
+		error = post_recv(qp, rig, i, 0, 8);
+	CHECK(error == ENOMEM);
+	drop_qp(qp);
+}
+
+/* Two requests for a CQ of one entry: it overruns. */
+static void cq_overrun(struct rig *rig)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 1, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = { .send_cq = cq,
+					 .recv_cq = cq,
+					 .cap = { 16, 16, 1, 1, 0 },
+					 .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1 };
+	struct ibv_wc wc;
+	struct ibv_qp *qp;
+	int event;
+
+	NEED(cq && (qp = ibv_create_qp(rig->pd, &attr)));
+	join(rig, qp, qp);
+	for (int i = 0; i <= cq->cqe; i++)
+		NEED(post(qp, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	while ((event = next_event(rig)) >= 0 && event != IBV_EVENT_CQ_ERR)
+		;
+	CHECK(event == IBV_EVENT_CQ_ERR);
+	ibv_poll_cq(cq, 1, &wc);
+	drop_qp(qp);
+	CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void cq_never_polled(struct rig *rig)
+{
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_cq *other = rig->cq;
+	struct ibv_qp *a, *b;
+
+	NEED(cq);
+	rig->cq = cq;
+	connected(rig, &a, &b);
+	rig->cq = other;
+	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	drop_qp(a);
+	drop_qp(b);
+	CHECK(ibv_destroy_cq(cq) == 0);
+}
+
+static void over_limit(struct rig *rig, int num_sge, uint32_t length, unsigned flags)
+{
+	struct ibv_sge sge[64];
+	struct ibv_send_wr *bad,
+		wr = { .sg_list = sge, .num_sge = num_sge, .opcode = IBV_WR_SEND, .send_flags = flags };
+	struct ibv_qp *a, *b;
+
+	for (int i = 0; i < 64; i++)
+		sge[i] = (struct ibv_sge){ (uintptr_t)rig->buf, length, rig->mr->lkey };
+	connected(rig, &a, &b);
+	CHECK(ibv_post_send(a, &wr, &bad) != 0);
+	drop_qp(a);
+	drop_qp(b);
+}
+
+static void inline_limit(struct rig *rig)
+{
+	over_limit(rig, 1, 4000, IBV_SEND_INLINE);
+}
+
+static void sge_limit(struct rig *rig)
+{
+	over_limit(rig, 64, 1, 0);
+}
+
+/* What a request and its completion event need, with a CQ that has a channel. */
+struct notified {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *a, *b;
+};
+
+static struct notified notified(struct rig *rig)
+{
+	struct ibv_cq *other = rig->cq;
+	struct notified all = { .channel = ibv_create_comp_channel(rig->context) };
+
+	NEED(all.channel && (all.cq = ibv_create_cq(rig->context, 64, NULL, all.channel, 0)));
+	rig->cq = all.cq;
+	connected(rig, &all.a, &all.b);
+	rig->cq = other;
+	return all;
+}
+
+static void await_event(struct notified *all)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	NEED(ibv_get_cq_event(all->channel, &cq, &context) == 0);
+	ibv_ack_cq_events(cq, 1);
+}
+
+static void end(struct notified *all)
+{
+	drop_qp(all->a);
+	drop_qp(all->b);
+	CHECK(ibv_destroy_cq(all->cq) == 0);
+	CHECK(ibv_destroy_comp_channel(all->channel) == 0);
+}
+
+/* Arms the CQ after a poll of `asked` completions, and waits without another poll. */
+static void without_second_poll(struct rig *rig, int asked)
+{
+	struct notified all = notified(rig);
+	struct ibv_wc wc[2];
+
+	NEED(post_recv(all.b, rig, 1, 0, 8) == 0);
+	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
+	NEED(post(all.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	await_event(&all);
+	NEED(ibv_poll_cq(all.cq, asked, wc) == 1);
+	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
+	/* The event must not come from a request that is posted now: a receive completes, of which the CQ
+	 * knows that it was posted before. */
+	struct ibv_cq *other = ibv_create_cq(rig->context, 16, NULL, NULL, 0);
+	struct ibv_qp_init_attr attr = { .send_cq = other,
+					 .recv_cq = all.cq,
+					 .cap = { 4, 4, 1, 1, 0 },
+					 .qp_type = IBV_QPT_RC,
+					 .sq_sig_all = 1 };
+	struct ibv_qp *qp;
+
+	NEED(other && (qp = ibv_create_qp(rig->pd, &attr)));
+	join(rig, qp, qp);
+	NEED(post_recv(qp, rig, 2, 0, 8) == 0);
+	NEED(post(qp, rig, IBV_WR_SEND, 0, 8, 0, 0) == 0);
+	await_event(&all);
+	CHECK(next_wc(other).status == IBV_WC_SUCCESS);
+	drop_qp(qp);
+	CHECK(ibv_destroy_cq(other) == 0);
+	end(&all);
+}
+
+static void notify_no_poll(struct rig *rig)
+{
+	without_second_poll(rig, 2);
+}
+
+static void events_coalesced(struct rig *rig)
+{
+	without_second_poll(rig, 1);
+}
+
+static void channel_unread(struct rig *rig)
+{
+	struct notified all = notified(rig);
+	struct ibv_wc wc;
+
+	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
+	NEED(post(all.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	wc = next_wc(all.cq);
+	CHECK(wc.status == IBV_WC_SUCCESS);
+	struct pollfd fd = { .fd = all.channel->fd, .events = POLLIN };
+	CHECK(poll(&fd, 1, 2000) == 1);
+	end(&all);
+}
+
+/* Acknowledges an event after a second. */
+static void *acknowledge(void *cq)
+{
+	sleep(1);
+	ibv_ack_cq_events(cq, 1);
+	return NULL;
+}
+
+static void events_unacked(struct rig *rig)
+{
+	struct notified all = notified(rig);
+	struct ibv_wc wc;
+	struct ibv_cq *cq;
+	pthread_t thread;
+	void *context;
+
+	NEED(ibv_req_notify_cq(all.cq, 0) == 0);
+	NEED(post(all.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	NEED(ibv_get_cq_event(all.channel, &cq, &context) == 0);
+	NEED(ibv_poll_cq(cq, 1, &wc) == 1);
+	NEED(pthread_create(&thread, NULL, acknowledge, cq) == 0);
+	end(&all);
+	NEED(pthread_join(thread, NULL) == 0);
+}
+
+static void *poll_once(void *cq)
+{
+	struct ibv_poll_cq_attr attr = { 0 };
+
+	CHECK(ibv_start_poll(cq, &attr) == ENOENT);
+	return NULL;
+}
+
+/* A thread polls a CQ for one thread while another is between start_poll and end_poll. */
+static void thread_domain(struct rig *rig)
+{
+	struct ibv_cq_init_attr_ex init = { .cqe = 16,
+					    .comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
+					    .flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED };
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(rig->context, &init);
+	struct ibv_poll_cq_attr attr = { 0 };
+	struct ibv_cq *other = rig->cq;
+	struct ibv_qp *a, *b;
+	pthread_t thread;
+	int tries = 0;
+
+	NEED(cq);
+	rig->cq = ibv_cq_ex_to_cq(cq);
+	connected(rig, &a, &b);
+	rig->cq = other;
+	NEED(post(a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
+	while (ibv_start_poll(cq, &attr) && ++tries < 10000)
+		usleep(100);
+	CHECK(cq->status == IBV_WC_SUCCESS);
+	NEED(pthread_create(&thread, NULL, poll_once, cq) == 0 && pthread_join(thread, NULL) == 0);
+	ibv_end_poll(cq);
+	drop_qp(a);
+	drop_qp(b);
+	CHECK(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)) == 0);
+}
+
+const struct scene queue_scenes[] = {
+	{ "send-queue-full", send_queue_full },
+	{ "never-signaled", never_signaled },
+	{ "recv-queue-full", recv_queue_full },
+	{ "cq-overrun", cq_overrun },
+	{ "cq-never-polled", cq_never_polled },
+	{ "inline-limit", inline_limit },
+	{ "sge-limit", sge_limit },
+	{ "notify-no-poll", notify_no_poll },
+	{ "events-coalesced", events_coalesced },
+	{ "channel-unread", channel_unread },
+	{ "events-unacked", events_unacked },
+	{ "thread-domain", thread_domain },
+	{ 0 },
+};

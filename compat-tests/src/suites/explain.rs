@@ -1,0 +1,386 @@
+//! IBV_EXPLAIN (libibverbs-rs-explain(7)): each way of misusing verbs is explained, by the right rule and
+//! with the right values; correct programs are not commented on; and nothing changes but the output.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::case::{Case, Place, Tier};
+use crate::compare;
+use crate::context::{Context, Library, succeeded};
+use crate::place::as_ordinary_user;
+use crate::process::{Program, read, wait_until};
+use crate::verdict::{Failure, Verdict, ensure};
+use crate::world::World;
+
+/// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
+const SCENES: [(&str, &[&str], &str); 49] = [
+    ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
+    (
+        "gid-family",
+        &["gid-family"],
+        "the destination is fd00::7 (IPv6)",
+    ),
+    ("gid-of-ah", &["gid-family"], "(IPv4)"),
+    ("gid-no-grh", &["gid-no-grh"], "grh.sgid_index (here"),
+    ("gid-zero", &["gid-zero"], "destination GID is zero"),
+    (
+        "gid-unreachable",
+        &["gid-unreachable"],
+        "198.51.100.9 cannot be reached from lo",
+    ),
+    ("retry-exceeded", &["retry-exceeded"], "is in INIT"),
+    ("rnr-exceeded", &["rnr-exceeded"], "has posted 0 receives"),
+    (
+        "post-in-error",
+        &["post-in-error", "rnr-exceeded"],
+        "after 3 retries",
+    ),
+    ("qp-transition", &["qp-transition"], "from RESET to RTS"),
+    (
+        "qp-attr-missing",
+        &["qp-attr-missing"],
+        "IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX",
+    ),
+    (
+        "qp-attr-invalid",
+        &["qp-attr-invalid"],
+        "has IBV_QP_PATH_MTU",
+    ),
+    ("post-state", &["post-state"], "is in RESET"),
+    (
+        "mtu-differs",
+        &["mtu-differs"],
+        "path MTU is 512 here and 1024",
+    ),
+    ("psn-differs", &["psn-differs"], "sends from PSN 7"),
+    ("pair-qpn", &["pair-qpn"], "as its peer"),
+    ("reg-unmapped", &["reg-unmapped"], "12288 bytes at"),
+    ("reg-read-only", &["reg-read-only"], "is mapped r--p"),
+    (
+        "reg-access",
+        &["reg-access"],
+        "IBV_ACCESS_REMOTE_WRITE lack IBV_ACCESS_LOCAL_WRITE",
+    ),
+    ("reg-length", &["reg-length"], "18446744073709551615 bytes"),
+    (
+        "create-limit",
+        &["create-limit"],
+        "cap.max_send_wr = 1073741824",
+    ),
+    ("key-unknown", &["key-unknown"], "the local key"),
+    (
+        "key-deregistered",
+        &["key-deregistered"],
+        "has been deregistered",
+    ),
+    ("key-pd", &["key-pd"], "the queue pair has PD"),
+    ("key-range", &["key-range"], "by 4 bytes behind its end"),
+    (
+        "key-access",
+        &["key-access"],
+        "lacks IBV_ACCESS_LOCAL_WRITE",
+    ),
+    ("rkey-range", &["key-range"], "by 8 bytes behind its end"),
+    ("rkey-unknown", &["key-unknown"], "the remote key"),
+    (
+        "rkey-access",
+        &["key-access"],
+        "lacks IBV_ACCESS_REMOTE_WRITE",
+    ),
+    (
+        "qp-access",
+        &["qp-access"],
+        "lacks IBV_ACCESS_REMOTE_WRITE in its qp_access_flags",
+    ),
+    (
+        "receive-too-small",
+        &["receive-too-small"],
+        "a message of 64 bytes",
+    ),
+    (
+        "send-queue-full",
+        &["send-queue-full"],
+        "16 of 16 requests are outstanding, 16 of them signaled",
+    ),
+    (
+        "never-signaled",
+        &["never-signaled"],
+        "full with 16 of 16 requests",
+    ),
+    ("recv-queue-full", &["recv-queue-full"], "16 of 16 receives"),
+    (
+        "cq-overrun",
+        &["cq-overrun", "cq-overrun-foreseen"],
+        "requests are outstanding on the CQ",
+    ),
+    (
+        "cq-never-polled",
+        &["cq-never-polled"],
+        "1 signaled requests",
+    ),
+    (
+        "inline-limit",
+        &["inline-limit"],
+        "4000 bytes of inline data, and max_inline_data is 64",
+    ),
+    (
+        "sge-limit",
+        &["sge-limit"],
+        "64 scatter/gather elements, and max_send_sge is 4",
+    ),
+    (
+        "notify-no-poll",
+        &["notify-no-poll"],
+        "found empty, then armed",
+    ),
+    (
+        "events-coalesced",
+        &["events-coalesced"],
+        "as requested (1)",
+    ),
+    (
+        "channel-unread",
+        &["channel-unread"],
+        "was armed (times: 1)",
+    ),
+    ("events-unacked", &["events-unacked"], "1 completion events"),
+    (
+        "thread-domain",
+        &["thread-domain"],
+        "IBV_CREATE_CQ_ATTR_SINGLE_THREADED",
+    ),
+    ("busy", &["busy"], "it is still used by MR"),
+    ("mr-in-use", &["mr-in-use"], "the first with wr_id 5"),
+    (
+        "ah-in-use",
+        &["ah-in-use"],
+        "was destroyed while 1 requests",
+    ),
+    ("leak", &["leak"], "1 CQ, 1 MR, 1 PD left"),
+    (
+        "child-verb",
+        &["child-verb"],
+        "called ibv_post_send on an object",
+    ),
+    (
+        "fork-init-late",
+        &["fork-init-late"],
+        "after memory had been registered",
+    ),
+];
+
+/// The distribution's programs, as a server and a client. What is said of them is true: the client of
+/// ib_send_bw creates two CQs and destroys one.
+const PROGRAMS: [(&str, Option<&str>); 9] = [
+    ("ibv_rc_pingpong -g 1 -n 500", None),
+    ("ibv_rc_pingpong -g 1 -n 500 -e", None),
+    ("ibv_uc_pingpong -g 1 -n 100", None),
+    ("ibv_ud_pingpong -g 1 -n 100", None),
+    ("ibv_srq_pingpong -g 1 -n 100", None),
+    (
+        "ib_send_bw -F -x 1 -n 1000",
+        Some("the device is closed with 1 CQ left"),
+    ),
+    ("ib_send_lat -F -x 1 -n 300 -e", None),
+    ("ib_write_lat -F -x 1 -n 1000", None),
+    ("ib_read_bw -F -x 1 -n 1000", None),
+];
+
+type Run = fn(&Context) -> Verdict;
+
+pub fn cases() -> Vec<Case> {
+    let place = |case: Case| case.place(Place::Namespace).programs(&["explain"]);
+    let mut cases: Vec<Case> = SCENES
+        .iter()
+        .map(|scene| {
+            let name = format!("uroce/explain/{}", scene.0);
+            place(Case::new(name, move |cx| explains(cx, scene))).tier(Tier::Check)
+        })
+        .collect();
+    for (command, said) in PROGRAMS {
+        let name = command.replace(" -", "-").replace(' ', "");
+        let run = move |cx: &Context| runs(cx, command, said);
+        cases.push(place(Case::new(format!("uroce/explain/{name}"), run)).limit(120));
+    }
+    let more: [(&str, Run); 5] = [
+        ("correct", correct),
+        ("no-device", no_device),
+        ("all-scenes", all_scenes),
+        ("text", text),
+        ("bad-values", bad_values),
+    ];
+    cases.extend(more.map(|(name, run)| {
+        place(Case::new(format!("uroce/explain/{name}"), run)).tier(Tier::Check)
+    }));
+    cases
+}
+
+fn file(cx: &Context) -> PathBuf {
+    cx.dir().join("explained")
+}
+
+/// A scene, as an ordinary user, on the loopback interface.
+fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
+    Ok(cx
+        .program([cx.built("explain")?, name.into()])
+        .under(as_ordinary_user())
+        .library(&cx.library_dir(Library::Ours))
+        .env("IBV_UROCE", "uroce0=lo")
+        .env("DEVICE", "uroce0")
+        .env("IBV_EXPLAIN", explain))
+}
+
+/// What a file of IBV_EXPLAIN=json: says.
+struct Explained {
+    rules: BTreeSet<String>,
+    /// The explanations, as sentences.
+    texts: Vec<String>,
+    /// The rules of the last line.
+    counted: BTreeSet<String>,
+}
+
+fn explained(cx: &Context) -> Result<Explained, Failure> {
+    let mut found = Explained {
+        rules: BTreeSet::new(),
+        texts: Vec::new(),
+        counted: BTreeSet::new(),
+    };
+    for line in read(&file(cx)).lines() {
+        let json: serde_json::Value =
+            serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
+        if let Some(counts) = json["counts"].as_object() {
+            found.counted.extend(counts.keys().cloned());
+            continue;
+        }
+        let member = |name: &str| json[name].as_str().unwrap_or_default().to_string();
+        found.rules.insert(member("rule"));
+        let text = ["what", "why", "do"].map(member).join(". ");
+        ensure(!text.contains('{'), format!("a value is missing: {text}"))?;
+        found.texts.push(text);
+    }
+    Ok(found)
+}
+
+/// The scene causes exactly these rules. They are counted at exit, but not in a child that calls _exit(2).
+fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
+    let output = format!("json:{}", file(cx).display());
+    succeeded(name, &scene(cx, name, &output)?.run()?)?;
+    let found = explained(cx)?;
+    let list = |rules: &BTreeSet<String>| -> String {
+        rules.iter().map(|rule| format!("{rule}\n")).collect()
+    };
+    let wanted: String = rules.iter().map(|rule| format!("{rule}\n")).collect();
+    compare::same(("expected", &wanted), ("explained", &list(&found.rules)))?;
+    if *name != "child-verb" {
+        compare::same(("expected", &wanted), ("counted", &list(&found.counted)))?;
+    }
+    let first = found.texts.first().cloned().unwrap_or_default();
+    ensure(first.contains(part), format!("«{part}» is not in: {first}"))
+}
+
+/// A program that does everything right is not commented on.
+fn correct(cx: &Context) -> Verdict {
+    let output = format!("file:{}", file(cx).display());
+    succeeded("correct", &scene(cx, "correct", &output)?.run()?)?;
+    compare::same(("expected", ""), ("explained", &read(&file(cx))))
+}
+
+fn no_device(cx: &Context) -> Verdict {
+    let output = format!("json:{}", file(cx).display());
+    let program = scene(cx, "no-device", &output)?.env("IBV_UROCE", "");
+    succeeded("no-device", &program.run()?)?;
+    let rules = explained(cx)?.rules;
+    let only = rules.len() == 1;
+    ensure(
+        only && (rules.contains("no-device") || rules.contains("no-device-file")),
+        format!("explained: {rules:?}"),
+    )
+}
+
+/// The program has no scene that is not a case here.
+fn all_scenes(cx: &Context) -> Verdict {
+    let listed = scene(cx, "list", "0")?.run()?;
+    succeeded("explain list", &listed)?;
+    let sorted = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("\n");
+    let here: BTreeSet<&str> = SCENES
+        .iter()
+        .map(|scene| scene.0)
+        .chain(["correct"])
+        .collect();
+    let there: BTreeSet<&str> = listed.out.lines().collect();
+    compare::same(("cases", &sorted(here)), ("the program", &sorted(there)))
+}
+
+/// The same on stderr, once per object, and the counts at exit.
+fn text(cx: &Context) -> Verdict {
+    let ended = scene(cx, "busy", "1")?.run()?;
+    succeeded("busy", &ended)?;
+    let lines: Vec<&str> = ended.err.lines().collect();
+    let ok = matches!(
+        lines.as_slice(),
+        [pd, channel, counts]
+            if pd.starts_with("libibverbs: explain: PD 0x")
+                && pd.contains("ibv_dealloc_pd failed with errno 16 (Device or resource busy): ")
+                && pd.ends_with("[busy]")
+                && channel.starts_with("libibverbs: explain: completion channel 0x")
+                && *counts == "libibverbs: explain: counts: busy 2 (on 2 objects)"
+    );
+    ensure(ok, "the text is another").map_err(|failure| failure.with(ended.err))
+}
+
+/// Values that mean nothing, and files that cannot be written: a warning, and the program works.
+fn bad_values(cx: &Context) -> Verdict {
+    let run = |value: &str| -> Result<String, Failure> {
+        let ended = scene(cx, "busy", value)?.run()?;
+        succeeded(value, &ended)?;
+        Ok(ended.err)
+    };
+    let warned = run("yes")?;
+    let warning =
+        "libibverbs: Warning: ignoring IBV_EXPLAIN='yes': expected 1, file:PATH or json:PATH\n";
+    compare::same(("expected", warning), ("got", &warned))?;
+    for value in ["0", ""] {
+        compare::same(("expected", ""), ("got", &run(value)?))?;
+    }
+    let warned = run("json:/nonexistent/file")?;
+    let first = warned.lines().next().unwrap_or_default();
+    ensure(
+        first.starts_with(
+            "libibverbs: Warning: couldn't open the file of IBV_EXPLAIN '/nonexistent/file': ",
+        ) && warned.contains("[busy]"),
+        format!("it printed {warned}"),
+    )
+}
+
+/// A server and a client. Nothing is said of the server, and `said` of the client.
+fn runs(cx: &Context, command: &str, said: Option<&str>) -> Verdict {
+    const PORT: &str = "20000";
+    let hosts = World::Loopback.make(cx)?;
+    let program = |role: &str, address: Option<&str>| {
+        let words = command.split(' ').chain(["-p", PORT]).chain(address);
+        let explained = cx.dir().join(role);
+        cx.program(words)
+            .library(&cx.library_dir(Library::Ours))
+            .env("IBV_UROCE", "uroce0=127.0.0.1")
+            .env("IBV_EXPLAIN", format!("file:{}", explained.display()))
+    };
+    let mut server = program("server", None).spawn()?;
+    let port = PORT.parse().map_err(|_| Failure::new("PORT"))?;
+    let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(port));
+    ensure(ready, "the server does not listen")?;
+    succeeded("client", &program("client", Some("127.0.0.1")).run()?)?;
+    let exit = server.wait(Duration::from_secs(20))?;
+    succeeded("server", &server.ended(exit)?)?;
+    let explained = |role: &str| read(&cx.dir().join(role));
+    compare::same(("expected", ""), ("server", &explained("server")))?;
+    let client = explained("client");
+    match said {
+        None => compare::same(("expected", ""), ("client", &client)),
+        Some(said) => {
+            let lines: Vec<&str> = client.lines().collect();
+            let ok = matches!(lines.as_slice(), [only, _counts] if only.contains(said));
+            ensure(ok, format!("the client: {client}"))
+        }
+    }
+}

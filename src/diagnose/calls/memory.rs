@@ -1,0 +1,285 @@
+//! Wrappers of protection domains, memory regions and windows, address handles.
+
+use core::ffi::{c_int, c_void};
+
+use ibverbs_abi::*;
+
+use super::super::check::{gid, memory};
+use super::super::facts;
+use super::super::finding::{Finding, Kind, Object, Outcome};
+use super::super::shadow::{Mr, Pd};
+use super::super::wrap::original;
+use super::{aside, check_process, observe, with};
+
+pub unsafe extern "C" fn alloc_pd(context: *mut ibv_context) -> *mut ibv_pd {
+    check_process(context, "ibv_alloc_pd");
+    // SAFETY: the context is open and wrapped (see the module above).
+    let pd = unsafe { (original(context).alloc_pd)(context) };
+    add_pd(context, pd, 0, false);
+    pd
+}
+
+pub unsafe extern "C" fn alloc_parent_domain(
+    context: *mut ibv_context,
+    attr: *mut ibv_parent_domain_init_attr,
+) -> *mut ibv_pd {
+    // SAFETY: the program's attributes are readable. The context is open and wrapped (see the module above).
+    unsafe {
+        let (parent, td) = ((*attr).pd, (*attr).td);
+        let pd = (original(context).alloc_parent_domain)(context, attr);
+        add_pd(context, pd, parent as usize, !td.is_null());
+        pd
+    }
+}
+
+fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_threaded: bool) {
+    if !pd.is_null() {
+        let new = Pd {
+            context: context as usize,
+            parent,
+            single_threaded,
+        };
+        with(|world| world.add_pd(pd as usize, new));
+    }
+}
+
+pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
+    let address = pd as usize;
+    let taken = with(|world| world.pds.remove(&address)).flatten();
+    // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*pd).context).dealloc_pd)(pd) };
+    let outcome = Outcome::of(ret);
+    observe(|world| {
+        if !outcome.failed() {
+            world.reported.forget(Kind::Pd, address);
+            return Vec::new();
+        }
+        if let Some(pd) = taken {
+            world.add_pd(address, pd);
+        }
+        world.busy(Kind::Pd, address, "ibv_dealloc_pd", outcome)
+    });
+    ret
+}
+
+/// A registration has returned: records the region, or finds out why there is none. `memory` is the address
+/// and the length; None for memory that is not the process's.
+///
+/// # Safety
+/// `pd` is alive, and `mr` is NULL or the new region.
+unsafe fn registered(
+    pd: *mut ibv_pd,
+    mr: *mut ibv_mr,
+    memory: Option<(u64, u64)>,
+    iova: u64,
+    length: u64,
+    access: u32,
+    call: &'static str,
+) {
+    let outcome = Outcome::of_pointer(mr.is_null());
+    // SAFETY: the domain and the region are alive, as the caller promises.
+    let (context, keys) = unsafe {
+        let keys = mr.as_ref().map(|mr| (mr.lkey, mr.rkey));
+        ((*pd).context, keys)
+    };
+    if let Some((lkey, rkey)) = keys {
+        let region = Mr {
+            context: context as usize,
+            pd: pd as usize,
+            start: match access & IBV_ACCESS_ZERO_BASED {
+                0 => iova,
+                _ => 0,
+            },
+            length,
+            lkey,
+            rkey,
+            access,
+        };
+        with(|world| world.add_mr(mr as usize, region));
+        return;
+    }
+    let Some((addr, length)) = memory else { return };
+    let regions = with(|world| {
+        let all = world.mrs.values();
+        all.filter(|mr| mr.context == context as usize).count()
+    });
+    aside(|| {
+        // SAFETY: the context is open.
+        let pins = unsafe { (*context).cmd_fd } != -1;
+        let facts = facts::registration(addr, length, access, pins, regions.unwrap_or(0));
+        let object = Object::at(Kind::Pd, pd as usize);
+        let found = memory::registration(&facts, &object, call, &outcome);
+        observe(|_| found.into_iter().collect());
+    });
+}
+
+pub unsafe extern "C" fn reg_mr(
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    iova: u64,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
+    unsafe {
+        let context = (*pd).context;
+        check_process(context, "ibv_reg_mr");
+        let mr = (original(context).reg_mr)(pd, addr, length, iova, access);
+        let (length, access) = (length as u64, access as u32);
+        let memory = Some((addr as u64, length));
+        registered(pd, mr, memory, iova, length, access, "ibv_reg_mr");
+        mr
+    }
+}
+
+pub unsafe extern "C" fn reg_mr_ex(pd: *mut ibv_pd, attr: *mut ibv_mr_init_attr) -> *mut ibv_mr {
+    // SAFETY: the library passes complete attributes. The domain is alive, and its context is open and
+    // wrapped (see the module above).
+    unsafe {
+        let given = *attr;
+        let mr = (original((*pd).context).reg_mr_ex)(pd, attr);
+        let has = |bit: u32| given.comp_mask & u64::from(bit) != 0;
+        let (addr, length) = (given.addr as u64, given.length as u64);
+        let memory = has(IBV_REG_MR_MASK_ADDR).then_some((addr, length));
+        let iova = match has(IBV_REG_MR_MASK_IOVA) {
+            true => given.iova,
+            false => addr,
+        };
+        let access = given.access as u32;
+        registered(pd, mr, memory, iova, length, access, "ibv_reg_mr_ex");
+        mr
+    }
+}
+
+pub unsafe extern "C" fn reg_dmabuf_mr(
+    pd: *mut ibv_pd,
+    offset: u64,
+    length: usize,
+    iova: u64,
+    fd: c_int,
+    access: c_int,
+) -> *mut ibv_mr {
+    // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
+    unsafe {
+        let reg = original((*pd).context).reg_dmabuf_mr;
+        let mr = reg(pd, offset, length, iova, fd, access);
+        let (length, access) = (length as u64, access as u32);
+        registered(pd, mr, None, iova, length, access, "ibv_reg_dmabuf_mr");
+        mr
+    }
+}
+
+pub unsafe extern "C" fn rereg_mr(
+    vmr: *mut verbs_mr,
+    flags: c_int,
+    pd: *mut ibv_pd,
+    addr: *mut c_void,
+    length: usize,
+    access: c_int,
+) -> c_int {
+    // SAFETY: the region is alive, and its context is open and wrapped (see the module above). After success
+    // the provider has set the keys.
+    unsafe {
+        let context = (*vmr).ibv_mr.context;
+        let ret = (original(context).rereg_mr)(vmr, flags, pd, addr, length, access);
+        let keys = ((*vmr).ibv_mr.lkey, (*vmr).ibv_mr.rkey);
+        with(|world| {
+            if let Some(mr) = world.mrs.get_mut(&(vmr as usize)).filter(|_| ret == 0) {
+                let has = |flag: u32| flags as u32 & flag != 0;
+                (mr.lkey, mr.rkey) = keys;
+                if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
+                    (mr.start, mr.length) = (addr as u64, length as u64);
+                }
+                if has(IBV_REREG_MR_CHANGE_PD) {
+                    mr.pd = pd as usize;
+                }
+                if has(IBV_REREG_MR_CHANGE_ACCESS) {
+                    mr.access = access as u32;
+                }
+            }
+        });
+        ret
+    }
+}
+
+pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
+    let address = vmr as usize;
+    let (taken, in_use) = with(|world| world.take_mr(address)).unwrap_or_default();
+    // SAFETY: the region is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*vmr).ibv_mr.context).dereg_mr)(vmr) };
+    let outcome = Outcome::of(ret);
+    observe(|world| {
+        let Some(mr) = taken else { return Vec::new() };
+        if outcome.failed() {
+            world.add_mr(address, mr);
+            return world.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
+        }
+        world.remember_mr(address, mr);
+        in_use
+    });
+    ret
+}
+
+pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw {
+    // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
+    let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
+    if !mw.is_null() {
+        with(|world| world.mws.insert(mw as usize, pd as usize));
+    }
+    mw
+}
+
+pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
+    let address = mw as usize;
+    let taken = with(|world| world.mws.remove(&address)).flatten();
+    // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
+    if let Some(pd) = taken.filter(|_| ret != 0) {
+        with(|world| world.mws.insert(address, pd));
+    }
+    ret
+}
+
+pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *mut ibv_ah {
+    // SAFETY: the program's attributes are readable. The domain is alive, and its context is open and
+    // wrapped (see the module above).
+    unsafe {
+        let (context, given) = ((*pd).context, *attr);
+        let ah = (original(context).create_ah)(pd, attr);
+        let outcome = Outcome::of_pointer(ah.is_null());
+        let facts = aside(|| facts::address_vector(context, &given));
+        observe(|world| {
+            let object = match ah.is_null() {
+                true => Object::at(Kind::Pd, pd as usize),
+                false => Object::at(Kind::Ah, ah as usize),
+            };
+            if !ah.is_null() {
+                world.reported.forget(Kind::Ah, ah as usize);
+                world.ahs.insert(ah as usize, pd as usize);
+            }
+            let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
+            facts.iter().filter_map(vector).collect::<Vec<Finding>>()
+        });
+        ah
+    }
+}
+
+pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
+    let address = ah as usize;
+    let taken = with(|world| {
+        let found = world.ah_in_use(address);
+        (world.ahs.remove(&address), found)
+    });
+    let (taken, in_use) = taken.unwrap_or_default();
+    // SAFETY: the handle is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*ah).context).destroy_ah)(ah) };
+    observe(|world| match (ret, taken) {
+        (0, _) => in_use,
+        (_, Some(pd)) => {
+            world.ahs.insert(address, pd);
+            Vec::new()
+        }
+        _ => Vec::new(),
+    });
+    ret
+}

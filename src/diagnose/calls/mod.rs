@@ -1,0 +1,82 @@
+//! The wrappers. Each calls the provider's function with the arguments that it got, returns the result, and
+//! preserves errno; what it observes are copies.
+//!
+//! Safety, for all functions here: they have the requirements of the op that they wrap, which the program's
+//! call meets. The objects are alive, and their context is open and wrapped, because only wrapped contexts
+//! have these functions.
+
+use ibverbs_abi::*;
+
+use super::finding::Finding;
+use super::shadow::{self, World};
+
+mod build;
+mod data;
+mod memory;
+mod poll_ex;
+mod qp;
+mod queues;
+
+pub use build::BuildOps;
+pub use poll_ex::PollOps;
+
+/// The provider's ops with wrappers in place of those that are observed.
+pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
+    verbs_context_ops {
+        alloc_mw: memory::alloc_mw,
+        alloc_parent_domain: memory::alloc_parent_domain,
+        alloc_pd: memory::alloc_pd,
+        async_event: queues::async_event,
+        cq_event: queues::cq_event,
+        create_ah: memory::create_ah,
+        create_cq: queues::create_cq,
+        create_cq_ex: queues::create_cq_ex,
+        create_qp: qp::create_qp,
+        create_qp_ex: qp::create_qp_ex,
+        create_srq: queues::create_srq,
+        create_srq_ex: queues::create_srq_ex,
+        dealloc_mw: memory::dealloc_mw,
+        dealloc_pd: memory::dealloc_pd,
+        dereg_mr: memory::dereg_mr,
+        destroy_ah: memory::destroy_ah,
+        destroy_cq: queues::destroy_cq,
+        destroy_qp: qp::destroy_qp,
+        destroy_srq: queues::destroy_srq,
+        free_context: queues::free_context,
+        modify_qp: qp::modify_qp,
+        poll_cq: data::poll_cq,
+        post_recv: data::post_recv,
+        post_send: data::post_send,
+        post_srq_recv: data::post_srq_recv,
+        reg_dmabuf_mr: memory::reg_dmabuf_mr,
+        reg_mr: memory::reg_mr,
+        reg_mr_ex: memory::reg_mr_ex,
+        req_notify_cq: queues::req_notify_cq,
+        rereg_mr: memory::rereg_mr,
+        resize_cq: queues::resize_cq,
+        ..*original
+    }
+}
+
+/// Does something beside the program's call: errno is afterwards what it was before.
+fn aside<R>(work: impl FnOnce() -> R) -> R {
+    let errno = Errno::last();
+    let result = work();
+    errno.set();
+    result
+}
+
+/// Observes something; errno stays.
+fn observe(work: impl FnOnce(&mut World) -> Vec<Finding>) {
+    aside(|| shadow::observe(work));
+}
+
+/// Changes or reads the state; errno stays. None in a signal handler that interrupted this thread in here.
+fn with<R>(work: impl FnOnce(&mut World) -> R) -> Option<R> {
+    aside(|| shadow::with(work))
+}
+
+/// Reports a child of fork that calls `verb` on an object of its parent.
+fn check_process(context: *mut ibv_context, verb: &'static str) {
+    observe(|world| world.check_process(context as usize, verb));
+}

@@ -1,0 +1,152 @@
+//! Wrappers that create, change and destroy queue pairs.
+
+use core::ffi::c_int;
+use core::mem::{MaybeUninit, offset_of};
+use core::ptr;
+
+use ibverbs_abi::*;
+
+use super::super::check::memory::Size;
+use super::super::facts;
+use super::super::finding::{Kind, Outcome};
+use super::super::shadow::{Change, NewQp};
+use super::super::wrap::original;
+use super::queues::{report_unacknowledged, too_large};
+use super::{aside, build, check_process, observe, with};
+
+pub unsafe extern "C" fn create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp {
+    // SAFETY: the program's attributes are readable. The domain is alive, and its context is open and
+    // wrapped (see the module above).
+    unsafe {
+        let (context, asked) = ((*pd).context, (*attr).cap);
+        check_process(context, "ibv_create_qp");
+        let qp = (original(context).create_qp)(pd, attr);
+        created(context, pd, qp, attr, asked, "ibv_create_qp");
+        qp
+    }
+}
+
+pub unsafe extern "C" fn create_qp_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_qp_init_attr_ex,
+) -> *mut ibv_qp {
+    check_process(context, "ibv_create_qp_ex");
+    // SAFETY: the program's attributes are readable up to `comp_mask`, and further as that says; they begin
+    // as those of ibv_create_qp. The context is open and wrapped (see the module above).
+    unsafe {
+        let (asked, mask) = ((*attr).cap, (*attr).comp_mask);
+        let pd = match mask & IBV_QP_INIT_ATTR_PD {
+            0 => ptr::null_mut(),
+            _ => (*attr).pd,
+        };
+        let qp = (original(context).create_qp_ex)(context, attr);
+        created(context, pd, qp, attr.cast(), asked, "ibv_create_qp_ex");
+        if !qp.is_null() && mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
+            build::wrap(qp.cast());
+        }
+        qp
+    }
+}
+
+/// # Safety
+/// `context` is open and wrapped; `qp` is NULL or new; `attr` is readable.
+unsafe fn created(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    qp: *mut ibv_qp,
+    attr: *const ibv_qp_init_attr,
+    asked: ibv_qp_cap,
+    call: &'static str,
+) {
+    let outcome = Outcome::of_pointer(qp.is_null());
+    if qp.is_null() {
+        // SAFETY: the context is open and wrapped, as the caller promises.
+        unsafe { too_large(context, call, outcome, |device| sizes(&asked, device)) };
+        return;
+    }
+    // SAFETY: the attributes are readable and the queue pair is alive, as the caller promises.
+    let new = unsafe {
+        NewQp {
+            context: context as usize,
+            pd: pd as usize,
+            send_cq: (*attr).send_cq as usize,
+            recv_cq: (*attr).recv_cq as usize,
+            srq: (*attr).srq as usize,
+            number: (*qp).qp_num,
+            kind: (*attr).qp_type,
+            cap: (*attr).cap,
+            sig_all: (*attr).sq_sig_all != 0,
+        }
+    };
+    with(|world| world.add_qp(qp as usize, new));
+}
+
+fn sizes(asked: &ibv_qp_cap, device: &ibv_device_attr) -> Vec<Size> {
+    let size = |member, asked: u32, limit: c_int| Size {
+        member,
+        asked: asked.into(),
+        limit: limit as u64,
+    };
+    vec![
+        size("cap.max_send_wr", asked.max_send_wr, device.max_qp_wr),
+        size("cap.max_recv_wr", asked.max_recv_wr, device.max_qp_wr),
+        size("cap.max_send_sge", asked.max_send_sge, device.max_sge),
+        size("cap.max_recv_sge", asked.max_recv_sge, device.max_sge),
+    ]
+}
+
+pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int {
+    // SAFETY: the program's attributes are readable: in all releases up to `rate_limit`. The queue pair is
+    // alive, and its context is open and wrapped (see the module above).
+    unsafe {
+        let context = (*qp).context;
+        check_process(context, "ibv_modify_qp");
+        let change = copy(attr, mask as u32);
+        let ret = (original(context).modify_qp)(qp, attr, mask);
+        let outcome = Outcome::of(ret);
+        let connects = change.mask & IBV_QP_AV != 0;
+        let surroundings = match connects {
+            true => aside(|| facts::address_vector(context, &change.attr.ah_attr)),
+            false => None,
+        };
+        observe(|world| world.modified(qp as usize, &change, outcome, &surroundings));
+        ret
+    }
+}
+
+/// A copy of the attributes, without `rate_limit`, which older programs do not have.
+///
+/// # Safety
+/// `attr` is readable up to `rate_limit`.
+unsafe fn copy(attr: *const ibv_qp_attr, mask: u32) -> Change {
+    let mut copy = MaybeUninit::<ibv_qp_attr>::zeroed();
+    // SAFETY: the attributes are readable up to `rate_limit`, as the caller promises; the rest of the copy is
+    // zeros, and all members are integers and bytes.
+    unsafe {
+        let length = offset_of!(ibv_qp_attr, rate_limit);
+        ptr::copy_nonoverlapping(attr.cast::<u8>(), copy.as_mut_ptr().cast(), length);
+        let attr = copy.assume_init();
+        let dgid = attr.ah_attr.grh.dgid.raw;
+        Change { mask, attr, dgid }
+    }
+}
+
+pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    let address = qp as usize;
+    report_unacknowledged(Kind::Qp, address, "ibv_destroy_qp", || {
+        // SAFETY: the queue pair is alive (see the module above); its counter is aligned and readable.
+        unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
+    });
+    observe(|world| world.destroying_qp(address));
+    let taken = with(|world| (world.take_qp(address), world.build_ops.remove(&address)));
+    // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
+    with(|world| match taken {
+        Some((Some(qp), builds)) if ret != 0 => {
+            world.put_qp_back(address, qp);
+            world.build_ops.extend(builds.map(|ops| (address, ops)));
+        }
+        _ => world.reported.forget(Kind::Qp, address),
+    });
+    ret
+}

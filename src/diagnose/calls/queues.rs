@@ -1,0 +1,336 @@
+//! Wrappers of CQs, SRQs, events, and closing the device.
+
+use core::ffi::c_int;
+use std::thread::sleep;
+use std::time::Duration;
+
+use ibverbs_abi::*;
+
+use super::super::check::memory::{self, Size};
+use super::super::facts;
+use super::super::finding::{Kind, Object, Outcome};
+use super::super::shadow::{Cq, Srq};
+use super::super::wrap::original;
+use super::{aside, check_process, observe, poll_ex, with};
+
+/// How long another thread may take to acknowledge events, before a destruction that blocks is reported.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(10);
+
+pub unsafe extern "C" fn create_cq(
+    context: *mut ibv_context,
+    cqe: c_int,
+    channel: *mut ibv_comp_channel,
+    comp_vector: c_int,
+) -> *mut ibv_cq {
+    check_process(context, "ibv_create_cq");
+    // SAFETY: the context is open and wrapped (see the module above).
+    let cq = unsafe { (original(context).create_cq)(context, cqe, channel, comp_vector) };
+    // SAFETY: the queue is NULL or new; the channel is NULL or alive.
+    unsafe { cq_created(context, cq, cqe as u32, channel, false, "ibv_create_cq") };
+    cq
+}
+
+pub unsafe extern "C" fn create_cq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_cq_init_attr_ex,
+) -> *mut ibv_cq_ex {
+    check_process(context, "ibv_create_cq_ex");
+    // SAFETY: the program's attributes are readable up to `comp_mask`, and further as that says. The context
+    // is open and wrapped (see the module above).
+    unsafe {
+        let (cqe, channel) = ((*attr).cqe, (*attr).channel);
+        let flags = match (*attr).comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS {
+            0 => 0,
+            _ => (*attr).flags,
+        };
+        let cq = (original(context).create_cq_ex)(context, attr);
+        let single_threaded = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED != 0;
+        let call = "ibv_create_cq_ex";
+        cq_created(context, cq.cast(), cqe, channel, single_threaded, call);
+        if !cq.is_null() {
+            poll_ex::wrap(cq);
+        }
+        cq
+    }
+}
+
+/// # Safety
+/// `cq` is NULL or new, `channel` NULL or alive.
+unsafe fn cq_created(
+    context: *mut ibv_context,
+    cq: *mut ibv_cq,
+    asked: u32,
+    channel: *mut ibv_comp_channel,
+    single_threaded: bool,
+    call: &'static str,
+) {
+    let outcome = Outcome::of_pointer(cq.is_null());
+    if cq.is_null() {
+        // SAFETY: the context is open and wrapped.
+        unsafe {
+            too_large(context, call, outcome, |device| {
+                vec![cqe_size(asked, device)]
+            })
+        };
+        return;
+    }
+    // SAFETY: the queue and the channel are alive, as the caller promises.
+    let (entries, fd) = unsafe {
+        let fd = channel.as_ref().map_or(-1, |channel| channel.fd);
+        ((*cq).cqe as u32, fd)
+    };
+    let new = Cq {
+        context: context as usize,
+        entries,
+        channel: channel as usize,
+        channel_fd: fd,
+        single_threaded,
+        ..Cq::default()
+    };
+    with(|world| world.add_cq(cq as usize, new));
+}
+
+fn cqe_size(asked: u32, device: &ibv_device_attr) -> Size {
+    Size {
+        member: "cqe",
+        asked: asked.into(),
+        limit: device.max_cqe as u64,
+    }
+}
+
+/// Says which of the sizes is over the device's limit, after a creation that failed.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn too_large(
+    context: *mut ibv_context,
+    call: &'static str,
+    outcome: Outcome,
+    sizes: impl FnOnce(&ibv_device_attr) -> Vec<Size>,
+) {
+    // SAFETY: the context is open and wrapped, as the caller promises.
+    let device = aside(|| unsafe { facts::device(context) });
+    if let Some(device) = device {
+        observe(|world| {
+            let label = world.contexts.get(&(context as usize));
+            let object = Object {
+                kind: Kind::Context,
+                address: context as usize,
+                label: label
+                    .map(|opened| opened.device.clone())
+                    .unwrap_or_default(),
+            };
+            let found = memory::over_limit(&sizes(&device), &object, call, &outcome);
+            found.into_iter().collect()
+        });
+    }
+}
+
+/// Reports events of an object that are not acknowledged, so that its destruction blocks. Other threads get
+/// some time to acknowledge them. `acknowledged` reads the object's two counters.
+pub fn report_unacknowledged(
+    kind: Kind,
+    address: usize,
+    call: &'static str,
+    acknowledged: impl Fn() -> (u32, u32),
+) {
+    let missing = || {
+        let received = with(|world| world.events_of(kind, address)).unwrap_or_default();
+        let done = acknowledged();
+        let rest = |received: u64, done: u32| match (received as u32).wrapping_sub(done) {
+            // More acknowledged than were seen here.
+            rest if rest > u32::MAX / 2 => 0,
+            rest => u64::from(rest),
+        };
+        (rest(received.0, done.0), rest(received.1, done.1))
+    };
+    let mut waited = Duration::ZERO;
+    while missing() != (0, 0) && waited < ACKNOWLEDGED_WITHIN {
+        aside(|| sleep(STEP));
+        waited += STEP;
+    }
+    let (completion, asynchronous) = missing();
+    observe(|world| world.unacknowledged(kind, address, call, completion, asynchronous));
+}
+
+pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
+    let address = cq as usize;
+    report_unacknowledged(Kind::Cq, address, "ibv_destroy_cq", || {
+        // SAFETY: the queue is alive (see the module above); its counters are aligned and readable.
+        unsafe {
+            (
+                (&raw const (*cq).comp_events_completed).read_volatile(),
+                (&raw const (*cq).async_events_completed).read_volatile(),
+            )
+        }
+    });
+    let fd = with(|world| world.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
+    let readable = aside(|| facts::is_readable(fd.unwrap_or(-1)));
+    observe(|world| world.destroying_cq(address, readable));
+    let taken = with(|world| (world.cqs.remove(&address), world.poll_ops.remove(&address)));
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
+    let outcome = Outcome::of(ret);
+    observe(|world| {
+        if !outcome.failed() {
+            world.reported.forget(Kind::Cq, address);
+            return Vec::new();
+        }
+        if let Some((Some(cq), polls)) = taken {
+            world.add_cq(address, cq);
+            world.poll_ops.extend(polls.map(|ops| (address, ops)));
+        }
+        world.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
+    });
+    ret
+}
+
+pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let (ret, entries) = unsafe {
+        let ret = (original((*cq).context).resize_cq)(cq, cqe);
+        (ret, (*cq).cqe as u32)
+    };
+    with(|world| {
+        if let Some(cq) = world.cqs.get_mut(&(cq as usize)) {
+            cq.entries = entries;
+        }
+    });
+    ret
+}
+
+pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*cq).context).req_notify_cq)(cq, solicited_only) };
+    if ret == 0 {
+        with(|world| world.armed(cq as usize));
+    }
+    ret
+}
+
+pub unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    unsafe { (original((*cq).context).cq_event)(cq) };
+    observe(|world| world.completion_event(cq as usize));
+}
+
+pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_async_event) {
+    // SAFETY: the library passes an event that it has filled in. The context is open and wrapped (see the
+    // module above). All pointers of the union are at the same place.
+    let (kind, element) = unsafe {
+        (original(context).async_event)(context, event);
+        ((*event).event_type, (*event).element.cq as usize)
+    };
+    let of = match kind {
+        IBV_EVENT_CQ_ERR => Kind::Cq,
+        IBV_EVENT_QP_FATAL
+        | IBV_EVENT_QP_REQ_ERR
+        | IBV_EVENT_QP_ACCESS_ERR
+        | IBV_EVENT_COMM_EST
+        | IBV_EVENT_SQ_DRAINED
+        | IBV_EVENT_PATH_MIG
+        | IBV_EVENT_PATH_MIG_ERR
+        | IBV_EVENT_QP_LAST_WQE_REACHED => Kind::Qp,
+        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
+        _ => return,
+    };
+    observe(|world| world.async_event(of, element, kind));
+}
+
+pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
+    // SAFETY: the program's attributes are readable. The domain is alive, and its context is open and
+    // wrapped (see the module above).
+    unsafe {
+        let (context, asked) = ((*pd).context, (*attr).attr);
+        check_process(context, "ibv_create_srq");
+        let srq = (original(context).create_srq)(pd, attr);
+        srq_created(context, pd, srq, asked, (*attr).attr, "ibv_create_srq");
+        srq
+    }
+}
+
+pub unsafe extern "C" fn create_srq_ex(
+    context: *mut ibv_context,
+    attr: *mut ibv_srq_init_attr_ex,
+) -> *mut ibv_srq {
+    check_process(context, "ibv_create_srq_ex");
+    // SAFETY: the program's attributes are readable, as far as their mask says. The context is open and
+    // wrapped (see the module above).
+    unsafe {
+        let asked = (*attr).attr;
+        let srq = (original(context).create_srq_ex)(context, attr);
+        let pd = match (*attr).comp_mask & IBV_SRQ_INIT_ATTR_PD {
+            0 => core::ptr::null_mut(),
+            _ => (*attr).pd,
+        };
+        srq_created(context, pd, srq, asked, (*attr).attr, "ibv_create_srq_ex");
+        srq
+    }
+}
+
+/// # Safety
+/// `context` is open and wrapped.
+unsafe fn srq_created(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    srq: *mut ibv_srq,
+    asked: ibv_srq_attr,
+    has: ibv_srq_attr,
+    call: &'static str,
+) {
+    let outcome = Outcome::of_pointer(srq.is_null());
+    if srq.is_null() {
+        let size = |member, asked: u32, limit: c_int| Size {
+            member,
+            asked: asked.into(),
+            limit: limit as u64,
+        };
+        let sizes = |device: &ibv_device_attr| {
+            vec![
+                size("attr.max_wr", asked.max_wr, device.max_srq_wr),
+                size("attr.max_sge", asked.max_sge, device.max_srq_sge),
+            ]
+        };
+        // SAFETY: the context is open and wrapped, as the caller promises.
+        unsafe { too_large(context, call, outcome, sizes) };
+        return;
+    }
+    let new = Srq {
+        context: context as usize,
+        pd: pd as usize,
+        max: has.max_wr,
+        max_sge: has.max_sge,
+        ..Srq::default()
+    };
+    with(|world| world.add_srq(srq as usize, new));
+}
+
+pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    let address = srq as usize;
+    report_unacknowledged(Kind::Srq, address, "ibv_destroy_srq", || {
+        // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
+        unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }
+    });
+    let taken = with(|world| world.srqs.remove(&address)).flatten();
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (original((*srq).context).destroy_srq)(srq) };
+    let outcome = Outcome::of(ret);
+    observe(|world| {
+        if !outcome.failed() {
+            world.reported.forget(Kind::Srq, address);
+            return Vec::new();
+        }
+        if let Some(srq) = taken {
+            world.add_srq(address, srq);
+        }
+        world.busy(Kind::Srq, address, "ibv_destroy_srq", outcome)
+    });
+    ret
+}
+
+pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
+    observe(|world| world.closed(context as usize));
+    // SAFETY: the context is open and wrapped (see the module above).
+    unsafe { (original(context).free_context)(context) };
+}

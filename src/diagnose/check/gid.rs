@@ -1,0 +1,272 @@
+//! Address vectors of RoCE: whether source and destination fit together and can reach each other.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ibverbs_abi::*;
+
+use crate::diagnose::finding::{Finding, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+/// An entry of a port's GID table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    pub index: u32,
+    pub gid: [u8; 16],
+    /// IBV_GID_TYPE_*.
+    pub kind: u32,
+    pub interface: u32,
+}
+
+/// The kinds of addresses between which there is no way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Zero,
+    Ipv4,
+    LinkLocal,
+    Ipv6,
+    Multicast,
+}
+
+impl Kind {
+    pub fn of(gid: &[u8; 16]) -> Kind {
+        match gid {
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => Kind::Zero,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => Kind::Ipv4,
+            [0xff, ..] => Kind::Multicast,
+            [0xfe, second, ..] if second & 0xc0 == 0x80 => Kind::LinkLocal,
+            _ => Kind::Ipv6,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Zero => "empty",
+            Kind::Ipv4 => "IPv4",
+            Kind::LinkLocal => "link-local",
+            Kind::Ipv6 => "IPv6",
+            Kind::Multicast => "multicast",
+        }
+    }
+}
+
+/// A GID as an IP address.
+pub fn address(gid: &[u8; 16]) -> IpAddr {
+    match Kind::of(gid) {
+        Kind::Ipv4 => IpAddr::V4(Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15])),
+        _ => IpAddr::V6(Ipv6Addr::from(*gid)),
+    }
+}
+
+/// What is known of an address vector.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// The port's link layer is Ethernet. On InfiniBand nothing is checked.
+    pub ethernet: bool,
+    pub port: u8,
+    pub is_global: bool,
+    pub index: u32,
+    pub dgid: [u8; 16],
+    /// The port's GID table, without empty entries.
+    pub table: Vec<Entry>,
+    /// Why the routing table has no way to the destination; None if it has one or was not asked.
+    pub unreachable: Option<String>,
+    /// Name of the interface of the source GID.
+    pub interface: String,
+}
+
+impl Facts {
+    /// The source GID's entry.
+    pub fn source(&self) -> Option<&Entry> {
+        self.table.iter().find(|entry| entry.index == self.index)
+    }
+
+    /// The index that fits the destination best: an address of the same kind, RoCE v2 before v1, on the same
+    /// interface as the given index.
+    pub fn right_index(&self) -> Option<&Entry> {
+        let wanted = match Kind::of(&self.dgid) {
+            Kind::Zero | Kind::Multicast => None,
+            kind => Some(kind),
+        };
+        let interface = self.source().map(|source| source.interface);
+        self.table
+            .iter()
+            .filter(|entry| wanted.is_none_or(|kind| Kind::of(&entry.gid) == kind))
+            .max_by_key(|entry| {
+                (
+                    entry.kind == IBV_GID_TYPE_ROCE_V2,
+                    Some(entry.interface) == interface,
+                    Kind::of(&entry.gid) == Kind::Ipv4,
+                    core::cmp::Reverse(entry.index),
+                )
+            })
+    }
+
+    /// The same with RoCE v2, if the source GID is of RoCE v1.
+    pub fn same_with_v2(&self) -> Option<u32> {
+        let source = self.source()?;
+        if source.kind != IBV_GID_TYPE_ROCE_V1 {
+            return None;
+        }
+        let same = |entry: &&Entry| {
+            entry.gid == source.gid
+                && entry.kind == IBV_GID_TYPE_ROCE_V2
+                && entry.interface == source.interface
+        };
+        self.table.iter().find(same).map(|entry| entry.index)
+    }
+
+    fn right_text(&self) -> String {
+        match self.right_index() {
+            Some(entry) => format!("{} ({})", entry.index, address(&entry.gid)),
+            None => "of another port: none of this one fits".into(),
+        }
+    }
+}
+
+/// What is wrong with an address vector that `call` was given. `outcome` is what the call returned.
+pub fn vector(
+    facts: &Facts,
+    object: &Object,
+    call: &'static str,
+    outcome: &Outcome,
+) -> Option<Finding> {
+    if !facts.ethernet {
+        return None;
+    }
+    let finding = |rule| {
+        Finding::new(rule, object.clone(), call, outcome.clone())
+            .with("port", facts.port)
+            .with("index", facts.index)
+            .with("dgid", address(&facts.dgid))
+            .with("right", facts.right_text())
+    };
+    let destination = Kind::of(&facts.dgid);
+    if !facts.is_global {
+        return Some(finding(Rule::GidNoGrh));
+    }
+    if destination == Kind::Zero {
+        return Some(finding(Rule::GidZero));
+    }
+    let Some(source) = facts.source() else {
+        return Some(finding(Rule::GidEmpty));
+    };
+    let kind = Kind::of(&source.gid);
+    if destination == Kind::Multicast {
+        return None;
+    }
+    let finding = |rule| finding(rule).with("sgid", address(&source.gid));
+    if kind != destination {
+        return Some(
+            finding(Rule::GidFamily)
+                .with("sgid_kind", kind.name())
+                .with("dgid_kind", destination.name()),
+        );
+    }
+    if let Some(error) = &facts.unreachable {
+        return Some(
+            finding(Rule::GidUnreachable)
+                .with("interface", &facts.interface)
+                .with("error", error),
+        );
+    }
+    if outcome.is(libc::ETIMEDOUT) {
+        return Some(finding(Rule::RtrTimeout));
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::is_complete;
+
+    fn gid(text: &str) -> [u8; 16] {
+        match text.parse().unwrap() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped().octets(),
+            IpAddr::V6(ip) => ip.octets(),
+        }
+    }
+
+    fn entry(index: u32, text: &str, kind: u32) -> Entry {
+        Entry {
+            index,
+            gid: gid(text),
+            kind,
+            interface: 2,
+        }
+    }
+
+    fn facts(index: u32, dgid: &str) -> Facts {
+        Facts {
+            ethernet: true,
+            port: 1,
+            is_global: true,
+            index,
+            dgid: gid(dgid),
+            table: vec![
+                entry(0, "fe80::1", IBV_GID_TYPE_ROCE_V1),
+                entry(1, "fe80::1", IBV_GID_TYPE_ROCE_V2),
+                entry(2, "10.0.0.1", IBV_GID_TYPE_ROCE_V1),
+                entry(3, "10.0.0.1", IBV_GID_TYPE_ROCE_V2),
+                entry(5, "fd00::1", IBV_GID_TYPE_ROCE_V2),
+            ],
+            unreachable: None,
+            interface: "eth0".into(),
+        }
+    }
+
+    fn judge(facts: &Facts, returned: i32) -> Option<Rule> {
+        let outcome = Outcome::of(returned);
+        let finding = vector(facts, &Object::qp(1, 2), "ibv_modify_qp", &outcome)?;
+        assert!(is_complete(&finding), "{}", finding.line());
+        Some(finding.rule)
+    }
+
+    #[test]
+    fn right_vectors_are_silent() {
+        for (index, dgid) in [
+            (0, "fe80::2"),
+            (1, "fe80::2"),
+            (2, "10.0.0.2"),
+            (3, "10.0.0.2"),
+            (5, "fd00::7"),
+            (3, "ff0e::ffff:e000:1"),
+        ] {
+            assert_eq!(judge(&facts(index, dgid), 0), None, "{index} {dgid}");
+            assert_eq!(judge(&facts(index, dgid), libc::EINVAL), None);
+        }
+        let mut infiniband = facts(0, "::");
+        infiniband.ethernet = false;
+        assert_eq!(judge(&infiniband, libc::EINVAL), None);
+    }
+
+    #[test]
+    fn wrong_vectors() {
+        assert_eq!(judge(&facts(0, "10.0.0.2"), 0), Some(Rule::GidFamily));
+        assert_eq!(judge(&facts(3, "fd00::7"), 0), Some(Rule::GidFamily));
+        assert_eq!(judge(&facts(5, "fe80::7"), 0), Some(Rule::GidFamily));
+        assert_eq!(judge(&facts(4, "10.0.0.2"), 0), Some(Rule::GidEmpty));
+        assert_eq!(judge(&facts(3, "::"), 0), Some(Rule::GidZero));
+        let mut vector = facts(3, "10.0.0.2");
+        vector.unreachable = Some("Network is unreachable".into());
+        assert_eq!(judge(&vector, 0), Some(Rule::GidUnreachable));
+        vector.is_global = false;
+        assert_eq!(judge(&vector, 0), Some(Rule::GidNoGrh));
+        let timeout = judge(&facts(3, "10.0.0.2"), libc::ETIMEDOUT);
+        assert_eq!(timeout, Some(Rule::RtrTimeout));
+    }
+
+    #[test]
+    fn the_right_index() {
+        let right = |index, dgid| facts(index, dgid).right_index().map(|entry| entry.index);
+        assert_eq!(right(0, "10.0.0.2"), Some(3));
+        assert_eq!(right(3, "fe80::9"), Some(1));
+        assert_eq!(right(3, "fd00::9"), Some(5));
+        assert_eq!(right(9, "::"), Some(3));
+        let mut empty = facts(0, "fd00::1");
+        empty.table.clear();
+        assert_eq!(empty.right_index(), None);
+        assert_eq!(facts(2, "10.0.0.2").same_with_v2(), Some(3));
+        assert_eq!(facts(3, "10.0.0.2").same_with_v2(), None);
+    }
+}

@@ -1,0 +1,257 @@
+//! Memory keys: why an access with one is refused.
+
+use ibverbs_abi::*;
+
+use crate::diagnose::finding::Finding;
+use crate::diagnose::rules::Rule;
+use crate::diagnose::shadow::Mr;
+
+/// The side whose memory is accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// By lkey.
+    Local,
+    /// By rkey.
+    Remote,
+}
+
+/// An access to memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    pub side: Side,
+    pub key: u32,
+    pub addr: u64,
+    pub length: u64,
+    /// The queue pair's PD.
+    pub pd: usize,
+    /// The IBV_ACCESS_* that the region must have; 0 for reading local memory.
+    pub right: u32,
+}
+
+impl Access {
+    fn key_of(&self, mr: &Mr) -> u32 {
+        match self.side {
+            Side::Local => mr.lkey,
+            Side::Remote => mr.rkey,
+        }
+    }
+
+    fn other_key_of(&self, mr: &Mr) -> u32 {
+        match self.side {
+            Side::Local => mr.rkey,
+            Side::Remote => mr.lkey,
+        }
+    }
+}
+
+/// The reason for refusing an access, as a rule with its values; None if the access is right, as far as the
+/// regions say. `live` are the regions of the device, `dead` those that were deregistered, latest last.
+/// `same` says whether two PDs are one.
+pub fn refused<'a>(
+    access: &Access,
+    live: impl Iterator<Item = &'a Mr> + Clone,
+    mut dead: impl DoubleEndedIterator<Item = &'a Mr>,
+    same: impl Fn(usize, usize) -> bool,
+    finding: impl Fn(Rule) -> Finding,
+) -> Option<Finding> {
+    let (side, member, place) = match access.side {
+        Side::Local => ("local", "lkey", "device"),
+        Side::Remote => ("remote", "rkey", "peer"),
+    };
+    let start = |rule| {
+        finding(rule)
+            .with("side", side)
+            .with("member", member)
+            .with("place", place)
+            .with("key", hex(access.key))
+            .with("addr", format!("{:#x}", access.addr))
+            .with("length", access.length)
+    };
+    let about = |rule, mr: &Mr| start(rule).with("region", region(mr));
+    let Some(mr) = live.clone().find(|mr| access.key_of(mr) == access.key) else {
+        if let Some(mr) = dead.rfind(|mr| access.key_of(mr) == access.key) {
+            return Some(about(Rule::KeyDeregistered, mr));
+        }
+        let swapped = live
+            .clone()
+            .find(|mr| access.other_key_of(mr) == access.key);
+        return Some(match swapped {
+            Some(mr) => {
+                let other = match access.side {
+                    Side::Local => "rkey",
+                    Side::Remote => "lkey",
+                };
+                about(Rule::KeySwapped, mr).with("other", other)
+            }
+            None => start(Rule::KeyUnknown),
+        });
+    };
+    if !same(mr.pd, access.pd) {
+        return Some(
+            about(Rule::KeyPd, mr)
+                .with("mr_pd", format!("{:#x}", mr.pd))
+                .with("qp_pd", format!("{:#x}", access.pd)),
+        );
+    }
+    let (end, mr_end) = (
+        u128::from(access.addr) + u128::from(access.length),
+        u128::from(mr.start) + u128::from(mr.length),
+    );
+    if access.length != 0 && (access.addr < mr.start || end > mr_end) {
+        let (excess, at) = match access.addr < mr.start {
+            true => (u128::from(mr.start - access.addr), "before its start"),
+            false => (end - mr_end, "behind its end"),
+        };
+        return Some(
+            about(Rule::KeyRange, mr)
+                .with("excess", excess)
+                .with("end", at),
+        );
+    }
+    let lacking = access.right & !mr.access;
+    (lacking != 0).then(|| about(Rule::KeyAccess, mr).with("right", rights(lacking)))
+}
+
+/// A key as messages show it.
+pub fn hex(key: u32) -> String {
+    format!("{key:#x}")
+}
+
+/// A region as messages show it.
+pub fn region(mr: &Mr) -> String {
+    format!("{:#x}..{:#x}", mr.start, mr.start.wrapping_add(mr.length))
+}
+
+/// The names of access flags.
+pub fn rights(access: u32) -> String {
+    const NAMES: [(u32, &str); 9] = [
+        (IBV_ACCESS_LOCAL_WRITE, "IBV_ACCESS_LOCAL_WRITE"),
+        (IBV_ACCESS_REMOTE_WRITE, "IBV_ACCESS_REMOTE_WRITE"),
+        (IBV_ACCESS_REMOTE_READ, "IBV_ACCESS_REMOTE_READ"),
+        (IBV_ACCESS_REMOTE_ATOMIC, "IBV_ACCESS_REMOTE_ATOMIC"),
+        (IBV_ACCESS_MW_BIND, "IBV_ACCESS_MW_BIND"),
+        (IBV_ACCESS_ZERO_BASED, "IBV_ACCESS_ZERO_BASED"),
+        (IBV_ACCESS_ON_DEMAND, "IBV_ACCESS_ON_DEMAND"),
+        (IBV_ACCESS_HUGETLB, "IBV_ACCESS_HUGETLB"),
+        (IBV_ACCESS_RELAXED_ORDERING, "IBV_ACCESS_RELAXED_ORDERING"),
+    ];
+    if access == 0 {
+        return "0".into();
+    }
+    let mut names: Vec<String> = NAMES
+        .iter()
+        .filter(|(bit, _)| access & bit != 0)
+        .map(|(_, name)| name.to_string())
+        .collect();
+    let known = NAMES.iter().fold(0, |all, (bit, _)| all | bit);
+    if access & !known != 0 {
+        names.push(format!("{:#x}", access & !known));
+    }
+    names.join(" | ")
+}
+
+/// The access flag that an operation needs at the peer, and the one it needs for the local memory.
+pub fn rights_of(opcode: u32) -> (u32, u32) {
+    match opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM | IBV_WR_ATOMIC_WRITE => {
+            (IBV_ACCESS_REMOTE_WRITE, 0)
+        }
+        IBV_WR_RDMA_READ => (IBV_ACCESS_REMOTE_READ, IBV_ACCESS_LOCAL_WRITE),
+        IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+            (IBV_ACCESS_REMOTE_ATOMIC, IBV_ACCESS_LOCAL_WRITE)
+        }
+        _ => (0, 0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::{Object, Outcome, is_complete};
+
+    const MR: Mr = Mr {
+        context: 1,
+        pd: 10,
+        start: 0x1000,
+        length: 0x1000,
+        lkey: 7,
+        rkey: 8,
+        access: IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ,
+    };
+
+    fn judge(access: Access, live: &[Mr], dead: &[Mr]) -> Option<Rule> {
+        let finding = |rule| {
+            let outcome = Outcome::Completion(IBV_WC_LOC_PROT_ERR);
+            Finding::new(rule, Object::qp(1, 2), "ibv_poll_cq", outcome)
+        };
+        let same = |a: usize, b: usize| a == b;
+        let found = refused(&access, live.iter(), dead.iter(), same, finding)?;
+        assert!(is_complete(&found), "{}", found.line());
+        Some(found.rule)
+    }
+
+    fn local(key: u32, addr: u64, length: u64) -> Access {
+        Access {
+            side: Side::Local,
+            key,
+            addr,
+            length,
+            pd: 10,
+            right: IBV_ACCESS_LOCAL_WRITE,
+        }
+    }
+
+    #[test]
+    fn accesses_within_the_region() {
+        for (addr, length) in [(0x1000, 0x1000), (0x1fff, 1), (0x1000, 0), (0x9000, 0)] {
+            assert_eq!(judge(local(7, addr, length), &[MR], &[MR]), None);
+        }
+    }
+
+    #[test]
+    fn each_reason() {
+        assert_eq!(
+            judge(local(9, 0x1000, 1), &[MR], &[]),
+            Some(Rule::KeyUnknown)
+        );
+        assert_eq!(
+            judge(local(8, 0x1000, 1), &[MR], &[]),
+            Some(Rule::KeySwapped)
+        );
+        assert_eq!(
+            judge(local(7, 0x1000, 1), &[], &[MR]),
+            Some(Rule::KeyDeregistered)
+        );
+        assert_eq!(
+            judge(local(7, 0x1000, 0x1001), &[MR], &[]),
+            Some(Rule::KeyRange)
+        );
+        assert_eq!(judge(local(7, 0xfff, 2), &[MR], &[]), Some(Rule::KeyRange));
+        assert_eq!(
+            judge(local(7, u64::MAX, 2), &[MR], &[]),
+            Some(Rule::KeyRange)
+        );
+        let other = Access {
+            pd: 11,
+            ..local(7, 0x1000, 1)
+        };
+        assert_eq!(judge(other, &[MR], &[]), Some(Rule::KeyPd));
+        let remote = Access {
+            side: Side::Remote,
+            right: IBV_ACCESS_REMOTE_WRITE,
+            ..local(8, 0x1000, 1)
+        };
+        assert_eq!(judge(remote, &[MR], &[]), Some(Rule::KeyAccess));
+        assert_eq!(
+            judge(Access { key: 7, ..remote }, &[MR], &[]),
+            Some(Rule::KeySwapped)
+        );
+    }
+
+    #[test]
+    fn names_of_rights() {
+        assert_eq!(rights(0), "0");
+        let both = rights(IBV_ACCESS_REMOTE_WRITE | 1 << 31);
+        assert_eq!(both, "IBV_ACCESS_REMOTE_WRITE | 0x80000000");
+    }
+}

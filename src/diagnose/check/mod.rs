@@ -1,0 +1,7 @@
+//! The rules themselves: functions from facts to findings. Pure: no system calls, no lock, no `unsafe`.
+
+pub mod connection;
+pub mod gid;
+pub mod key;
+pub mod memory;
+pub mod state;

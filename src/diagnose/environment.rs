@@ -1,0 +1,303 @@
+//! Why a program finds no device, or cannot open one: what the kernel has, and which files are there.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use ibverbs_abi::Errno;
+
+use super::finding::{Finding, Kind, Object, Outcome, describe};
+use super::rules::Rule;
+use super::shadow;
+use crate::provider::{registry, software};
+
+/// What a machine has of RDMA.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Machine {
+    /// Names in /sys/class/infiniband.
+    devices: Vec<String>,
+    /// /sys/class/infiniband_verbs exists, which the module ib_uverbs makes.
+    has_uverbs: bool,
+    /// Names in /dev/infiniband.
+    files: Vec<String>,
+    /// The process is in a container, as far as that can be seen.
+    in_container: bool,
+    /// IBV_UROCE asks for a device.
+    asks_for_uroce: bool,
+}
+
+fn names(dir: &str) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let names = entries.flatten().map(|entry| entry.file_name());
+    let mut names: Vec<String> = names
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+impl Machine {
+    fn look() -> Machine {
+        let exists = |path: &str| Path::new(path).exists();
+        Machine {
+            devices: names("/sys/class/infiniband"),
+            has_uverbs: exists("/sys/class/infiniband_verbs"),
+            files: names("/dev/infiniband"),
+            in_container: exists("/.dockerenv") || exists("/run/.containerenv"),
+            asks_for_uroce: software::is_requested(),
+        }
+    }
+
+    fn has_uverbs_file(&self) -> bool {
+        self.files.iter().any(|name| name.starts_with("uverbs"))
+    }
+}
+
+/// What to say of an empty device list. Pure.
+fn empty_list(machine: &Machine, outcome: &Outcome) -> Vec<Finding> {
+    const CALL: &str = "ibv_get_device_list";
+    let finding = |rule| Finding::new(rule, Object::process(), CALL, outcome.clone());
+    let none =
+        |why: &str, todo: &str| vec![finding(Rule::NoDevice).with("why", why).with("todo", todo)];
+    let Some(device) = machine.devices.first() else {
+        return match (machine.asks_for_uroce, machine.in_container) {
+            (true, _) => none(
+                "the kernel has none, and no device of IBV_UROCE could be created",
+                "correct IBV_UROCE: it names an interface or an address that exists (ibv_uroce(7))",
+            ),
+            (_, true) => none(
+                "this container sees none in /sys/class/infiniband",
+                "start the container with the host's RDMA devices (--device=/dev/infiniband), or set \
+                 IBV_UROCE=1 for a software device",
+            ),
+            _ => none(
+                "/sys/class/infiniband has none: no adapter, or its driver is not loaded",
+                "check `lspci` and `lsmod`; for a software device set IBV_UROCE=1, or run `rdma link add \
+                 rxe0 type rxe netdev INTERFACE`",
+            ),
+        };
+    };
+    if !machine.has_uverbs {
+        return none(
+            "the kernel has devices, and the module ib_uverbs is not loaded",
+            "load it: `modprobe ib_uverbs`",
+        );
+    }
+    if !machine.has_uverbs_file() {
+        let (container, todo) = match machine.in_container {
+            true => (
+                " in this container",
+                "start the container with --device=/dev/infiniband",
+            ),
+            false => ("", "check that udev runs and that ib_uverbs is loaded"),
+        };
+        return vec![
+            finding(Rule::NoDeviceFile)
+                .with("device", device)
+                .with("path", "/dev/infiniband/uverbs*")
+                .with("container", container)
+                .with("todo", todo),
+        ];
+    }
+    // The devices are there: what is missing is a provider.
+    let driver = driver_of(device);
+    vec![
+        finding(Rule::DriverMissing)
+            .with("device", device)
+            .with("driver", driver)
+            .with("tried", tried())
+            .with(
+                "package",
+                "ibverbs-providers on Debian, libibverbs on Fedora",
+            ),
+    ]
+}
+
+/// The kernel driver of a device, by the link in sysfs; virtual devices have none.
+fn driver_of(device: &str) -> String {
+    let link = fs::read_link(format!("/sys/class/infiniband/{device}/device/driver"));
+    let name = link.ok().and_then(|path| {
+        let name = path.file_name()?;
+        Some(name.to_string_lossy().into_owned())
+    });
+    name.unwrap_or_else(|| "virtual".into())
+}
+
+/// The providers that were loaded, in the order of configuration.
+fn tried() -> String {
+    let drivers = registry::drivers();
+    let names: Vec<_> = drivers
+        .iter()
+        .map(|driver| driver.name().to_string_lossy().into_owned())
+        .collect();
+    match names.is_empty() {
+        true => "none is installed".into(),
+        false => format!("tried, in this order: {}", names.join(", ")),
+    }
+}
+
+/// ibv_get_device_list has found no device. `errno` is what it failed with, if it failed.
+pub fn no_devices(errno: Option<Errno>) {
+    if !super::is_enabled() {
+        return;
+    }
+    let kept = Errno::last();
+    let outcome = errno.map_or(Outcome::Succeeded, Outcome::Failed);
+    let found = empty_list(&Machine::look(), &outcome);
+    shadow::observe(|_| found);
+    kept.set();
+}
+
+/// What is wrong with the providers: those that were not loaded, with the reasons, and names that several
+/// have. Pure.
+fn providers(not_loaded: &[(String, String)], names: &[String]) -> Vec<Finding> {
+    let call = "ibv_get_device_list";
+    let about = |rule, label: &str, address| {
+        let object = Object {
+            kind: Kind::Provider,
+            address,
+            label: label.into(),
+        };
+        Finding::new(rule, object, call, Outcome::Succeeded)
+    };
+    let refused = not_loaded.iter().enumerate().map(|(i, (file, reason))| {
+        about(Rule::DriverRefused, file, i)
+            .with("file", file)
+            .with("reason", reason)
+    });
+    let twice = names.iter().enumerate().filter_map(|(i, name)| {
+        let count = names.iter().filter(|other| *other == name).count();
+        let first = names.iter().position(|other| other == name) == Some(i);
+        (first && count > 1).then(|| {
+            about(Rule::DriverTwice, name, i)
+                .with("provider", name)
+                .with("count", count)
+        })
+    });
+    refused.chain(twice).collect()
+}
+
+/// The device list has been made: reports what is wrong with the providers.
+pub fn check_providers() {
+    if !super::is_enabled() {
+        return;
+    }
+    let kept = Errno::last();
+    let drivers = registry::drivers();
+    let names = drivers
+        .iter()
+        .map(|driver| driver.name().to_string_lossy().into_owned());
+    let found = providers(&registry::not_loaded(), &names.collect::<Vec<_>>());
+    shadow::observe(|_| found);
+    kept.set();
+}
+
+/// ibv_open_device could not open the device's file; errno says why.
+pub fn not_opened(device: &str, file: &str) {
+    if !super::is_enabled() {
+        return;
+    }
+    let errno = Errno::last();
+    let path = format!("/dev/infiniband/{file}");
+    let outcome = Outcome::Failed(errno);
+    let object = Object {
+        kind: Kind::Context,
+        address: 0,
+        label: device.into(),
+    };
+    let finding = |rule| Finding::new(rule, object, "ibv_open_device", outcome);
+    let found = match errno.0 {
+        libc::EACCES | libc::EPERM => {
+            let owner = fs::metadata(&path).ok();
+            finding(Rule::NoPermission)
+                .with("path", &path)
+                .with("error", describe(errno))
+                .with(
+                    "owner",
+                    owner.as_ref().map_or("unknown".into(), |file| {
+                        format!("user {}, group {}", file.uid(), file.gid())
+                    }),
+                )
+                .with(
+                    "mode",
+                    owner.map_or("unknown".into(), |file| {
+                        format!("{:o}", file.mode() & 0o7777)
+                    }),
+                )
+        }
+        libc::ENOENT | libc::ENXIO | libc::ENODEV => finding(Rule::NoDeviceFile)
+            .with("device", device)
+            .with("path", &path)
+            .with("container", "")
+            .with(
+                "todo",
+                "check that udev runs; in a container, allow the file (--device)",
+            ),
+        _ => return,
+    };
+    shadow::observe(|_| vec![found]);
+    errno.set();
+}
+
+/// There are devices of the kernel: the file of librdmacm must be there too, if the program uses that.
+pub fn check_rdma_ucm() {
+    if !super::is_enabled() {
+        return;
+    }
+    let kept = Errno::last();
+    // SAFETY: the name is NUL-terminated.
+    let used = unsafe { !libc::dlsym(libc::RTLD_DEFAULT, c"rdma_create_id".as_ptr()).is_null() };
+    if !used || Path::new("/dev/infiniband/rdma_cm").exists() {
+        return kept.set();
+    }
+    let object = Object::process();
+    let call = "ibv_get_device_list";
+    let found = Finding::new(Rule::NoRdmaUcm, object, call, Outcome::Succeeded);
+    shadow::observe(|_| vec![found]);
+    kept.set();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::is_complete;
+
+    fn judge(machine: &Machine) -> (Rule, String) {
+        let found = empty_list(machine, &Outcome::Failed(Errno(libc::ENOSYS)));
+        assert!(found.iter().all(is_complete));
+        assert_eq!(found.len(), 1);
+        (found[0].rule, found[0].line())
+    }
+
+    #[test]
+    fn providers_that_were_refused_or_are_there_twice() {
+        let names = ["rxe", "mlx5", "rxe"].map(String::from);
+        let refused = [("librxe.so".to_string(), "no such file".to_string())];
+        let found = providers(&refused, &names);
+        assert!(found.iter().all(is_complete));
+        let rules: Vec<Rule> = found.iter().map(|finding| finding.rule).collect();
+        assert_eq!(rules, [Rule::DriverRefused, Rule::DriverTwice]);
+        assert!(providers(&[], &names[..2]).is_empty());
+    }
+
+    #[test]
+    fn each_reason_for_an_empty_list() {
+        let mut machine = Machine::default();
+        let (rule, line) = judge(&machine);
+        assert!(rule == Rule::NoDevice && line.contains("its driver is not loaded"));
+        machine.in_container = true;
+        assert!(judge(&machine).1.contains("--device=/dev/infiniband"));
+        machine.asks_for_uroce = true;
+        assert!(judge(&machine).1.contains("correct IBV_UROCE"));
+        machine.devices = vec!["mlx5_0".into()];
+        assert!(judge(&machine).1.contains("modprobe ib_uverbs"));
+        machine.has_uverbs = true;
+        assert_eq!(judge(&machine).0, Rule::NoDeviceFile);
+        machine.files = vec!["rdma_cm".into()];
+        assert_eq!(judge(&machine).0, Rule::NoDeviceFile);
+        machine.files.push("uverbs0".into());
+        assert_eq!(judge(&machine).0, Rule::DriverMissing);
+    }
+}

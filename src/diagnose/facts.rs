@@ -1,0 +1,201 @@
+//! What the machine says: GID table and port of a device, routes, mappings and limits of the process.
+//! Called for calls that failed, and once per connection; never for a request or a poll.
+
+use core::mem::MaybeUninit;
+use core::ptr;
+use std::fs;
+use std::sync::OnceLock;
+
+use ibverbs_abi::*;
+use ibverbs_netlink::RtnlClient;
+
+use super::check::gid::{self, Kind};
+use super::check::memory;
+use super::finding::describe;
+use super::wrap::original;
+use crate::memory::shortage;
+
+/// More GID table entries than this are not read.
+const MAX_ENTRIES: u32 = 1024;
+
+/// Verbs of a higher layer.
+pub struct Hooks {
+    /// An entry of the GID table, or None if it is empty or does not exist.
+    pub query_gid:
+        unsafe fn(context: *mut ibv_context, port: u8, index: u32) -> Option<ibv_gid_entry>,
+}
+
+static HOOKS: OnceLock<&'static Hooks> = OnceLock::new();
+
+pub fn set_hooks(hooks: &'static Hooks) {
+    // The same at each call.
+    let _ = HOOKS.set(hooks);
+}
+
+/// What an address vector means on this machine. None if the port cannot be queried.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn address_vector(context: *mut ibv_context, attr: &ibv_ah_attr) -> Option<gid::Facts> {
+    let mut port = ibv_port_attr::default();
+    // SAFETY: the context is open and wrapped, as the caller promises, and `port` is writable.
+    if unsafe { (original(context).query_port)(context, attr.port_num, &mut port) } != 0 {
+        return None;
+    }
+    // SAFETY: all members of the union have the same 16 bytes, of any value.
+    let dgid = unsafe { attr.grh.dgid.raw };
+    let mut facts = gid::Facts {
+        ethernet: u32::from(port.link_layer) == IBV_LINK_LAYER_ETHERNET,
+        port: attr.port_num,
+        is_global: attr.is_global != 0,
+        index: attr.grh.sgid_index.into(),
+        dgid,
+        table: Vec::new(),
+        unreachable: None,
+        interface: String::new(),
+    };
+    if !facts.ethernet {
+        return Some(facts);
+    }
+    let entries = (port.gid_tbl_len.max(0) as u32).min(MAX_ENTRIES);
+    if let Some(hooks) = HOOKS.get() {
+        for index in 0..entries {
+            // SAFETY: the context is open, as the caller promises.
+            if let Some(entry) = unsafe { (hooks.query_gid)(context, attr.port_num, index) } {
+                facts.table.push(gid::Entry {
+                    index,
+                    // SAFETY: all members of the union have the same 16 bytes, of any value.
+                    gid: unsafe { entry.gid.raw },
+                    kind: entry.gid_type,
+                    interface: entry.ndev_ifindex,
+                });
+            }
+        }
+    }
+    add_route(&mut facts);
+    Some(facts)
+}
+
+/// Asks the routing table for the way to the destination.
+fn add_route(facts: &mut gid::Facts) {
+    let Some(source) = facts.source() else { return };
+    let interface = source.interface;
+    let Ok(mut client) = RtnlClient::open() else {
+        return;
+    };
+    let link = client.link(interface);
+    facts.interface = link.map_or_else(|| format!("interface {interface}"), |link| link.name);
+    if !matches!(Kind::of(&facts.dgid), Kind::Ipv4 | Kind::Ipv6) {
+        return;
+    }
+    // Without an interface: with one the kernel takes any IPv4 destination for a neighbour.
+    facts.unreachable = match client.route(gid::address(&facts.dgid), 0) {
+        Err(errno @ Errno(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES)) => {
+            Some(describe(errno))
+        }
+        Ok(route) => match route.kind {
+            libc::RTN_UNREACHABLE => Some("the route is of type unreachable".into()),
+            libc::RTN_BLACKHOLE => Some("the route is of type blackhole".into()),
+            libc::RTN_PROHIBIT => Some("the route is of type prohibit".into()),
+            _ => None,
+        },
+        Err(_) => None,
+    };
+}
+
+/// What is known of a registration that failed. `pins`: the device pins the memory.
+pub fn registration(
+    addr: u64,
+    length: u64,
+    access: u32,
+    pins: bool,
+    regions: usize,
+) -> memory::Registration {
+    let mut limit = libc::rlimit {
+        rlim_cur: libc::RLIM_INFINITY,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: getrlimit writes one rlimit to `limit`, a local.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) };
+    let status = fs::read("/proc/self/status").unwrap_or_default();
+    let limited = pins && limit.rlim_cur != libc::RLIM_INFINITY && !may_lock_any(&status);
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    memory::Registration {
+        addr,
+        length,
+        access,
+        limit: limited.then_some(limit.rlim_cur),
+        pinned: shortage::pinned(&status).unwrap_or(0),
+        maps: memory::mappings(&String::from_utf8_lossy(&maps)),
+        regions,
+    }
+}
+
+/// Whether the process has CAP_IPC_LOCK, to which RLIMIT_MEMLOCK does not apply.
+fn may_lock_any(status: &[u8]) -> bool {
+    const CAP_IPC_LOCK: u64 = 14;
+    let text = String::from_utf8_lossy(status);
+    let line = text.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let set = line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    set.is_some_and(|mask| mask >> CAP_IPC_LOCK & 1 != 0)
+}
+
+/// The device's limits; None if they cannot be queried.
+///
+/// # Safety
+/// `context` is open and wrapped.
+pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
+    let mut attr = MaybeUninit::<ibv_device_attr_ex>::zeroed();
+    let size = size_of::<ibv_device_attr_ex>();
+    // SAFETY: the context is open and wrapped, as the caller promises; `attr` has `size` writable bytes,
+    // and consists of integers, for which zeros are valid.
+    unsafe {
+        let query = original(context).query_device_ex;
+        let err = query(context, ptr::null(), attr.as_mut_ptr(), size);
+        (err == 0).then(|| attr.assume_init().orig_attr)
+    }
+}
+
+/// This thread's number, as debuggers show it.
+pub fn thread() -> i32 {
+    // SAFETY: gettid has no arguments and cannot fail.
+    unsafe { libc::gettid() }
+}
+
+/// Whether a descriptor has something to read.
+pub fn is_readable(fd: i32) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, which is writable.
+    fd >= 0 && unsafe { libc::poll(&mut poll, 1, 0) } == 1 && poll.revents & libc::POLLIN != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn capabilities() {
+        assert!(may_lock_any(b"Name: x\nCapEff:\t000001ffffffffff\n"));
+        assert!(may_lock_any(b"CapEff:\t0000000000004000\n"));
+        assert!(!may_lock_any(b"CapEff:\t0000000000000000\n"));
+        assert!(!may_lock_any(b"CapEff: x\nCapPrm: 4000\n"));
+    }
+
+    #[test]
+    fn this_process_has_mappings() {
+        let here = &raw const HOOKS as u64;
+        let facts = registration(here, 1, 0, true, 0);
+        assert!(
+            facts
+                .maps
+                .iter()
+                .any(|mapping| (mapping.start..mapping.end).contains(&here))
+        );
+        assert!(thread() > 0);
+        assert!(!is_readable(-1));
+    }
+}

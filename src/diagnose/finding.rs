@@ -1,0 +1,292 @@
+//! A finding: a rule that applies to an object and a call, with the values for its texts. Pure.
+
+use core::fmt::Write as _;
+
+use ibverbs_abi::Errno;
+
+use super::rules::Rule;
+
+/// The kinds of objects that findings are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Process,
+    Context,
+    Pd,
+    Mr,
+    Mw,
+    Cq,
+    Qp,
+    Srq,
+    Ah,
+    Channel,
+    Provider,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Process => "process",
+            Kind::Context => "device",
+            Kind::Pd => "PD",
+            Kind::Mr => "MR",
+            Kind::Mw => "MW",
+            Kind::Cq => "CQ",
+            Kind::Qp => "QP",
+            Kind::Srq => "SRQ",
+            Kind::Ah => "AH",
+            Kind::Channel => "completion channel",
+            Kind::Provider => "provider",
+        }
+    }
+}
+
+/// An object. `address` tells objects apart; 0 stands for the process.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Object {
+    pub kind: Kind,
+    pub address: usize,
+    /// As messages name it: a number, or the device's name.
+    pub label: String,
+}
+
+impl Object {
+    /// An object that has no number of its own: its address names it.
+    pub fn at(kind: Kind, address: usize) -> Object {
+        Object {
+            kind,
+            address,
+            label: format!("{address:#x}"),
+        }
+    }
+
+    /// A queue pair by its number.
+    pub fn qp(address: usize, number: u32) -> Object {
+        Object {
+            kind: Kind::Qp,
+            address,
+            label: format!("{number:#x}"),
+        }
+    }
+
+    /// The process itself.
+    pub fn process() -> Object {
+        Object {
+            kind: Kind::Process,
+            address: 0,
+            label: std::process::id().to_string(),
+        }
+    }
+}
+
+/// What a call returned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The call has not returned yet.
+    Called,
+    Succeeded,
+    Failed(Errno),
+    /// A completion with this status.
+    Completion(u32),
+}
+
+impl Outcome {
+    /// 0 or an errno value.
+    pub fn of(returned: i32) -> Outcome {
+        match returned {
+            0 => Outcome::Succeeded,
+            value if value > 0 => Outcome::Failed(Errno(value)),
+            _ => Outcome::Failed(Errno::last()),
+        }
+    }
+
+    /// A result for which NULL is failure.
+    pub fn of_pointer(is_null: bool) -> Outcome {
+        match is_null {
+            true => Outcome::Failed(Errno::last()),
+            false => Outcome::Succeeded,
+        }
+    }
+
+    pub fn is(&self, errno: i32) -> bool {
+        *self == Outcome::Failed(Errno(errno))
+    }
+
+    pub fn failed(&self) -> bool {
+        matches!(self, Outcome::Failed(_))
+    }
+
+    /// As messages say it.
+    pub fn text(&self) -> String {
+        match self {
+            Outcome::Called => "called".into(),
+            Outcome::Succeeded => "succeeded".into(),
+            Outcome::Failed(errno) => {
+                format!("failed with errno {} ({})", errno.0, describe(*errno))
+            }
+            Outcome::Completion(status) => format!("reported status {status}"),
+        }
+    }
+}
+
+/// An error as strerror(3) says it, without its number.
+pub fn describe(errno: Errno) -> String {
+    let text = errno.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].into(),
+        None => text,
+    }
+}
+
+/// A rule that applies.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    pub rule: Rule,
+    pub object: Object,
+    /// The function that the program called.
+    pub call: &'static str,
+    pub outcome: Outcome,
+    /// The values for the texts' `{name}`.
+    pub values: Vec<(&'static str, String)>,
+}
+
+impl Finding {
+    pub fn new(rule: Rule, object: Object, call: &'static str, outcome: Outcome) -> Finding {
+        Finding {
+            rule,
+            object,
+            call,
+            outcome,
+            values: Vec::new(),
+        }
+    }
+
+    /// Adds a value.
+    pub fn with(mut self, name: &'static str, value: impl ToString) -> Finding {
+        self.values.push((name, value.to_string()));
+        self
+    }
+
+    /// A text of the rule, with the values. A name without a value stays as it is.
+    fn fill(&self, text: &str) -> String {
+        let mut filled = text.to_string();
+        for (name, value) in &self.values {
+            filled = filled.replace(&format!("{{{name}}}"), value);
+        }
+        filled
+    }
+
+    /// One line of text, with its newline, without the prefix of all messages of the library.
+    pub fn line(&self) -> String {
+        let text = self.rule.text();
+        let what = self.fill(text.what);
+        let (why, advice) = (self.fill(text.why), self.fill(text.advice));
+        let mut line = format!(
+            "explain: {} {}: {} {}: {what}. Why: {why}. Do: {advice}. [{}]",
+            self.object.kind.name(),
+            self.object.label,
+            self.call,
+            self.outcome.text(),
+            text.name,
+        );
+        line = line.replace(['\n', '\r'], " ");
+        line.push('\n');
+        line
+    }
+
+    /// One JSON object in a line, with its newline. `seconds` is the time since the Unix epoch.
+    pub fn json(&self, seconds: f64, pid: u32) -> String {
+        let text = self.rule.text();
+        let mut json = format!("{{\"time\":{seconds:.6},\"pid\":{pid}");
+        let mut member = |name: &str, value: &str| {
+            json.push_str(",\"");
+            json.push_str(name);
+            json.push_str("\":");
+            quote(&mut json, value);
+        };
+        member("rule", text.name);
+        member("class", text.class.name());
+        member("object", self.object.kind.name());
+        member("label", &self.object.label);
+        member("call", self.call);
+        member("outcome", &self.outcome.text());
+        member("what", &self.fill(text.what));
+        member("why", &self.fill(text.why));
+        member("do", &self.fill(text.advice));
+        json.push_str(",\"values\":{");
+        for (i, (name, value)) in self.values.iter().enumerate() {
+            json.push_str(if i == 0 { "\"" } else { ",\"" });
+            json.push_str(name);
+            json.push_str("\":");
+            quote(&mut json, value);
+        }
+        json.push_str("}}\n");
+        json
+    }
+}
+
+/// Appends a JSON string.
+pub fn quote(json: &mut String, value: &str) {
+    json.push('"');
+    for c in value.chars() {
+        match c {
+            '"' => json.push_str("\\\""),
+            '\\' => json.push_str("\\\\"),
+            '\n' => json.push_str("\\n"),
+            c if (c as u32) < 0x20 => {
+                // Writing to a String does not fail.
+                let _ = write!(json, "\\u{:04x}", c as u32);
+            }
+            c => json.push(c),
+        }
+    }
+    json.push('"');
+}
+
+/// Whether all values that a finding's texts name are there. For tests of the checks.
+#[cfg(test)]
+pub fn is_complete(finding: &Finding) -> bool {
+    let text = finding.rule.text();
+    [text.what, text.why, text.advice]
+        .iter()
+        .all(|text| !finding.fill(text).contains('{'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn finding() -> Finding {
+        let object = Object::qp(0x1000, 17);
+        let outcome = Outcome::of(libc::ENOMEM);
+        Finding::new(Rule::NeverSignaled, object, "ibv_post_send", outcome)
+            .with("outstanding", 4)
+            .with("max", "4 \"x\"\n")
+    }
+
+    #[test]
+    fn a_line_has_the_values_and_one_newline() {
+        let line = finding().line();
+        assert!(line.starts_with(
+            "explain: QP 0x11: ibv_post_send failed with errno 12 (Cannot allocate memory): "
+        ));
+        assert!(line.contains("the send queue is full with 4 of 4 \"x\"  requests"));
+        assert!(line.ends_with(". [never-signaled]\n"));
+        assert_eq!(line.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn json_escapes() {
+        let json = finding().json(1.5, 7);
+        assert!(json.starts_with("{\"time\":1.500000,\"pid\":7,\"rule\":\"never-signaled\""));
+        assert!(json.contains("\"values\":{\"outstanding\":\"4\",\"max\":\"4 \\\"x\\\"\\n\"}}"));
+        assert_eq!(json.matches('\n').count(), 1);
+    }
+
+    #[test]
+    fn completeness_is_by_the_names_in_the_texts() {
+        assert!(is_complete(&finding()));
+        let mut lacking = finding();
+        lacking.values.pop();
+        assert!(!is_complete(&lacking));
+    }
+}

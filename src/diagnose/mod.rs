@@ -1,0 +1,146 @@
+//! Help for people whose program misuses verbs, on any device: IBV_EXPLAIN says what went wrong and why
+//! (libibverbs-rs-explain(7)).
+//!
+//! If a variable asks for it, each new context gets wrappers as its ops ([`wrap`]), in the library's table
+//! and in the public slots that inline functions of verbs.h call. A wrapper calls the provider's function
+//! with the same arguments, returns its result, and preserves errno. Otherwise nothing is wrapped:
+//! [`attach_if_enabled`] is a load and a branch per opened device, and no verb has an instruction more.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `wrap.rs` | replaces a context's ops, and keeps the originals |
+//! | `calls/` | the wrappers: from C's structures to plain values |
+//! | `shadow/` | what is known of the program's objects |
+//! | `check/` | the rules: pure functions from facts to findings |
+//! | `facts.rs` | what the machine says: GID table, routes, mappings, limits |
+//! | `environment.rs` | why there is no device, or why it cannot be opened |
+//! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
+//! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use ibverbs_abi::ibv_context;
+
+use crate::{env, log, memory};
+
+mod calls;
+mod check;
+pub mod environment;
+mod facts;
+mod finding;
+mod report;
+mod rules;
+mod settings;
+mod shadow;
+mod wrap;
+
+pub use facts::Hooks;
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Reads IBV_EXPLAIN, when a program first requests the device list. A privileged program writes to stderr
+/// only.
+pub fn initialize() {
+    let Some(value) = env::get(c"IBV_EXPLAIN") else {
+        return;
+    };
+    let output = match settings::parse(value.to_bytes()) {
+        Ok(None) => return,
+        Ok(Some(output)) => output,
+        Err(why) => {
+            log::print(&[
+                b"Warning: ignoring IBV_EXPLAIN='",
+                value.to_bytes(),
+                format!("': {why}\n").as_bytes(),
+            ]);
+            return;
+        }
+    };
+    let output = match env::trusted() {
+        true => output,
+        false => settings::Output::Stderr,
+    };
+    report::open(output);
+    memory::report_too_late(fork_init_too_late);
+    if !ENABLED.swap(true, Ordering::Relaxed) {
+        // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
+        // unloaded.
+        unsafe {
+            libc::pthread_atfork(
+                Some(shadow::before_fork),
+                Some(shadow::after_fork_in_parent),
+                Some(shadow::after_fork_in_child),
+            )
+        };
+    }
+}
+
+/// Whether IBV_EXPLAIN asks for findings.
+#[inline]
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
+/// Wraps the ops of a new context, if that is asked for.
+///
+/// # Safety
+/// `context` is open and complete, and no other thread knows it yet.
+#[inline]
+pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks) {
+    if is_enabled() {
+        // SAFETY: as for this function.
+        unsafe { attach(context, hooks) };
+    }
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn attach(context: *mut ibv_context, hooks: &'static Hooks) {
+    facts::set_hooks(hooks);
+    // SAFETY: the context is open, complete and this thread's alone, as the caller promises.
+    unsafe {
+        let device = core::ffi::CStr::from_ptr((&raw const (*(*context).device).name).cast());
+        if wrap::wrap(context) {
+            let name = device.to_string_lossy().into_owned();
+            shadow::observe(|world| {
+                world.opened(context as usize, name);
+                Vec::new()
+            });
+        }
+    }
+}
+
+/// ibv_fork_init has failed because memory is registered already.
+fn fork_init_too_late() {
+    let outcome = finding::Outcome::Failed(ibverbs_abi::Errno(libc::EINVAL));
+    let object = finding::Object::process();
+    let found = finding::Finding::new(rules::Rule::ForkInitLate, object, "ibv_fork_init", outcome);
+    shadow::observe(|_| vec![found]);
+}
+
+/// ibv_destroy_comp_channel has failed because CQs use the channel.
+pub fn channel_busy(channel: usize) {
+    if is_enabled() {
+        let outcome = finding::Outcome::Failed(ibverbs_abi::Errno(libc::EBUSY));
+        shadow::observe(|world| {
+            world.busy(
+                finding::Kind::Channel,
+                channel,
+                "ibv_destroy_comp_channel",
+                outcome,
+            )
+        });
+    }
+}
+
+/// Writes the counts of all findings, when the program exits.
+extern "C" fn at_exit() {
+    if is_enabled() && report::is_open() {
+        shadow::write_summary();
+    }
+}
+
+#[used]
+// SAFETY: the dynamic linker calls the functions in this section at exit, or when it unloads the library.
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;

@@ -1,0 +1,198 @@
+//! Writes findings to stderr or a file, each (rule, object) once, and their counts at exit.
+//!
+//! Invariants: no lock of this module is held while something is written. errno does not change, and no
+//! cancellation point is added to the program's call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ibverbs_abi::Errno;
+use ibverbs_abi::disable_cancellation;
+
+use super::finding::{Finding, Kind};
+use super::rules::Rule;
+use super::settings::Output;
+use crate::log;
+
+/// What has been reported.
+pub struct Reported {
+    seen: BTreeSet<(Rule, Kind, usize)>,
+    /// How often each rule applied, and to how many objects.
+    counts: BTreeMap<Rule, (u64, u64)>,
+}
+
+impl Reported {
+    pub const fn new() -> Reported {
+        Reported {
+            seen: BTreeSet::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// Counts a finding. Returns whether it is the first of its rule for the object.
+    pub fn admit(&mut self, finding: &Finding) -> bool {
+        let object = &finding.object;
+        let first = self
+            .seen
+            .insert((finding.rule, object.kind, object.address));
+        let (times, objects) = self.counts.entry(finding.rule).or_default();
+        *times += 1;
+        *objects += u64::from(first);
+        first
+    }
+
+    /// The object is gone: another one may get its address.
+    pub fn forget(&mut self, kind: Kind, address: usize) {
+        self.seen
+            .retain(|(_, of, at)| (*of, *at) != (kind, address));
+    }
+
+    /// Returns what was reported, and begins anew.
+    pub fn take(&mut self) -> Reported {
+        core::mem::replace(self, Reported::new())
+    }
+
+    /// The counts, as the last line; None if nothing was found.
+    fn summary(&self) -> Option<String> {
+        if self.counts.is_empty() {
+            return None;
+        }
+        let each = self.counts.iter().map(|(rule, (times, objects))| {
+            let name = rule.text().name;
+            match (times, objects) {
+                (1, _) => format!("{name} 1"),
+                _ => format!("{name} {times} (on {objects} objects)"),
+            }
+        });
+        Some(each.collect::<Vec<_>>().join(", "))
+    }
+
+    /// The counts as JSON.
+    fn summary_json(&self, seconds: f64, pid: u32) -> String {
+        let each = self.counts.iter().map(|(rule, (times, objects))| {
+            let name = rule.text().name;
+            format!("\"{name}\":{{\"times\":{times},\"objects\":{objects}}}")
+        });
+        let counts = each.collect::<Vec<_>>().join(",");
+        format!("{{\"time\":{seconds:.6},\"pid\":{pid},\"counts\":{{{counts}}}}}\n")
+    }
+}
+
+/// Where findings go.
+enum Sink {
+    Stderr,
+    File(File),
+    Json(File),
+}
+
+static SINK: OnceLock<Sink> = OnceLock::new();
+
+/// Opens the output. Falls back to stderr, with a warning, if the file cannot be opened.
+pub fn open(output: Output) {
+    let file = |path: &[u8]| {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .custom_flags(libc::O_CLOEXEC)
+            .open(std::ffi::OsStr::from_bytes(path))
+            .map_err(|error| {
+                log::print(&[
+                    b"Warning: couldn't open the file of IBV_EXPLAIN '",
+                    path,
+                    format!("': {error}\n").as_bytes(),
+                ]);
+            })
+    };
+    let sink = match output {
+        Output::Stderr => Sink::Stderr,
+        Output::File(path) => file(path).map_or(Sink::Stderr, Sink::File),
+        Output::Json(path) => file(path).map_or(Sink::Stderr, Sink::Json),
+    };
+    // A second call, in a child of fork whose parent was in the first, finds the sink that is there.
+    let _ = SINK.set(sink);
+}
+
+/// Whether findings are written.
+pub fn is_open() -> bool {
+    SINK.get().is_some()
+}
+
+fn now() -> f64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0.0, |time| time.as_secs_f64())
+}
+
+/// Writes findings, a line each, whole lines at a time.
+pub fn write(findings: &[Finding]) {
+    let Some(sink) = SINK.get() else { return };
+    for finding in findings {
+        put(
+            sink,
+            || finding.line(),
+            || finding.json(now(), std::process::id()),
+        );
+    }
+}
+
+/// Writes the counts, when the program exits; nothing if there are none.
+pub fn write_summary(reported: &Reported) {
+    let (Some(sink), Some(text)) = (SINK.get(), reported.summary()) else {
+        return;
+    };
+    put(
+        sink,
+        || format!("explain: counts: {text}\n"),
+        || reported.summary_json(now(), std::process::id()),
+    );
+}
+
+fn put(sink: &Sink, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
+    let errno = Errno::last();
+    let _not_cancelled = disable_cancellation();
+    match sink {
+        Sink::Stderr => log::print(&[line().as_bytes()]),
+        // A full file system must not disturb the program: the line is lost.
+        Sink::File(file) => drop((&*file).write_all(line().as_bytes())),
+        Sink::Json(file) => drop((&*file).write_all(json().as_bytes())),
+    }
+    errno.set();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnose::finding::{Object, Outcome};
+
+    fn finding(rule: Rule, address: usize) -> Finding {
+        let object = Object::at(Kind::Qp, address);
+        Finding::new(rule, object, "call", Outcome::Succeeded)
+    }
+
+    #[test]
+    fn each_rule_once_per_object() {
+        let mut reported = Reported::new();
+        assert_eq!(reported.summary(), None);
+        assert!(reported.admit(&finding(Rule::Busy, 1)));
+        assert!(!reported.admit(&finding(Rule::Busy, 1)));
+        assert!(reported.admit(&finding(Rule::Busy, 2)));
+        assert!(reported.admit(&finding(Rule::Leak, 1)));
+        let counts = reported.summary().unwrap();
+        assert_eq!(counts, "busy 3 (on 2 objects), leak 1");
+        reported.forget(Kind::Cq, 1);
+        assert!(!reported.admit(&finding(Rule::Busy, 1)));
+        reported.forget(Kind::Qp, 1);
+        assert!(reported.admit(&finding(Rule::Busy, 1)));
+        let json = reported.summary_json(1.0, 2);
+        assert!(
+            json.contains("\"busy\":{\"times\":5,\"objects\":3}"),
+            "{json}"
+        );
+        assert!(reported.take().summary().is_some());
+        assert_eq!(reported.summary(), None);
+    }
+}

@@ -1,0 +1,375 @@
+//! Polled completions: which requests are done, and why one has failed.
+
+use ibverbs_abi::*;
+
+use super::{Cq, FirstError, Qp, Receive, Request, World};
+use crate::diagnose::finding::{Finding, Kind, Object};
+
+/// What a completion says.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Completion {
+    /// 0 if the program's CQ does not report it.
+    pub qpn: u32,
+    pub wr_id: u64,
+    pub status: u32,
+    /// Valid without error only.
+    pub opcode: u32,
+}
+
+/// The work queue that a completion is of.
+pub(super) enum Done {
+    Send(Request),
+    Receive(Receive),
+    /// The request is not known.
+    Unknown,
+}
+
+/// The statuses that only send requests have.
+const SENDS_ONLY: [u32; 9] = [
+    IBV_WC_MW_BIND_ERR,
+    IBV_WC_BAD_RESP_ERR,
+    IBV_WC_REM_INV_REQ_ERR,
+    IBV_WC_REM_ACCESS_ERR,
+    IBV_WC_REM_OP_ERR,
+    IBV_WC_RETRY_EXC_ERR,
+    IBV_WC_RNR_RETRY_EXC_ERR,
+    IBV_WC_REM_INV_RD_REQ_ERR,
+    IBV_WC_RESP_TIMEOUT_ERR,
+];
+
+/// A status as ibv_wc_status_str(3) says it.
+pub fn status_text(status: u32) -> &'static str {
+    match status {
+        IBV_WC_LOC_LEN_ERR => "local length error",
+        IBV_WC_LOC_QP_OP_ERR => "local QP operation error",
+        IBV_WC_LOC_PROT_ERR => "local protection error",
+        IBV_WC_WR_FLUSH_ERR => "flushed",
+        IBV_WC_MW_BIND_ERR => "memory bind operation error",
+        IBV_WC_BAD_RESP_ERR => "bad response error",
+        IBV_WC_LOC_ACCESS_ERR => "local access error",
+        IBV_WC_REM_INV_REQ_ERR => "remote invalid request error",
+        IBV_WC_REM_ACCESS_ERR => "remote access error",
+        IBV_WC_REM_OP_ERR => "remote operation error",
+        IBV_WC_RETRY_EXC_ERR => "transport retry counter exceeded",
+        IBV_WC_RNR_RETRY_EXC_ERR => "RNR retry counter exceeded",
+        IBV_WC_FATAL_ERR => "fatal error",
+        IBV_WC_RESP_TIMEOUT_ERR => "response timeout error",
+        _ => "error",
+    }
+}
+
+fn operation(opcode: u32) -> &'static str {
+    match opcode {
+        IBV_WR_RDMA_WRITE | IBV_WR_RDMA_WRITE_WITH_IMM => "RDMA WRITE",
+        IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV => "SEND",
+        IBV_WR_RDMA_READ => "RDMA READ",
+        IBV_WR_ATOMIC_CMP_AND_SWP => "compare and swap",
+        IBV_WR_ATOMIC_FETCH_AND_ADD => "fetch and add",
+        IBV_WR_ATOMIC_WRITE => "atomic write",
+        IBV_WR_FLUSH => "flush",
+        IBV_WR_BIND_MW => "bind",
+        IBV_WR_LOCAL_INV => "local invalidate",
+        _ => "request",
+    }
+}
+
+impl World {
+    /// A poll of a CQ has returned these completions, of as many as `asked`.
+    pub fn polled(
+        &mut self,
+        address: usize,
+        asked: u32,
+        completions: &[Completion],
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(cq) = self.cqs.get_mut(&address) else {
+            return Vec::new();
+        };
+        cq.polls += 1;
+        cq.notify.last_poll = Some((completions.len() as u32, asked));
+        cq.notify.armed_after_poll = false;
+        let context = cq.context;
+        let mut found = Vec::new();
+        for completion in completions {
+            if let Some(qp) = self.qp_of(context, address, completion) {
+                found.extend(self.completed(address, qp, completion, call));
+            }
+        }
+        found
+    }
+
+    /// A poll begins; `thread` polls. Reports another thread that is polling a CQ for one thread.
+    pub fn polling(&mut self, address: usize, thread: i32, call: &'static str) -> Vec<Finding> {
+        let Some(cq) = self.cqs.get_mut(&address) else {
+            return Vec::new();
+        };
+        if !cq.single_threaded {
+            return Vec::new();
+        }
+        let other = core::mem::replace(&mut cq.thread, thread);
+        if other == 0 || other == thread {
+            return Vec::new();
+        }
+        let object = Object::at(Kind::Cq, address);
+        let flag = "IBV_CREATE_CQ_ATTR_SINGLE_THREADED";
+        vec![super::post::overlap(
+            object, call, other, thread, "CQ", flag,
+        )]
+    }
+
+    /// The poll has ended.
+    pub fn poll_ended(&mut self, address: usize) {
+        if let Some(cq) = self.cqs.get_mut(&address) {
+            cq.thread = 0;
+        }
+    }
+
+    /// The queue pair of a completion. Without its number: the only one that has the request outstanding.
+    fn qp_of(&self, context: usize, cq: usize, completion: &Completion) -> Option<usize> {
+        if completion.qpn != 0 {
+            return self.numbers.get(&(context, completion.qpn)).copied();
+        }
+        let has = |qp: &Qp| {
+            let id = completion.wr_id;
+            qp.send_cq == cq && qp.sends.iter().any(|request| request.wr_id == id)
+                || qp.recv_cq == cq && qp.receives.iter().any(|receive| receive.wr_id == id)
+        };
+        let mut having = self.qps.iter().filter(|(_, qp)| has(qp));
+        let only = having.next()?;
+        having.next().is_none().then_some(*only.0)
+    }
+
+    fn completed(
+        &mut self,
+        cq: usize,
+        address: usize,
+        completion: &Completion,
+        call: &'static str,
+    ) -> Vec<Finding> {
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return Vec::new();
+        };
+        let done = retire(qp, cq, completion);
+        if let Done::Receive(_) = done {
+            qp.receives_completed += 1;
+            if let Some(srq) = self.srqs.get_mut(&qp.srq) {
+                srq.completed += 1;
+            }
+        }
+        match completion.status {
+            IBV_WC_SUCCESS => {
+                qp.answered += 1;
+                return Vec::new();
+            }
+            IBV_WC_WR_FLUSH_ERR => return Vec::new(),
+            _ => {}
+        }
+        if qp.first_error.is_none() {
+            qp.first_error = Some(FirstError {
+                wr_id: completion.wr_id,
+                operation: match &done {
+                    Done::Send(request) => operation(request.opcode),
+                    Done::Receive(_) => "receive",
+                    Done::Unknown => "request",
+                },
+                status: completion.status,
+            });
+        }
+        if qp.kind != IBV_QPT_UD {
+            qp.state = IBV_QPS_ERR;
+        }
+        self.explain(address, completion.status, &done, call)
+    }
+}
+
+/// Takes out the request of a completion, and those before it, which are done too.
+fn retire(qp: &mut Qp, cq: usize, completion: &Completion) -> Done {
+    let failed = completion.status != IBV_WC_SUCCESS;
+    let id = completion.wr_id;
+    let send = (qp.send_cq == cq).then(|| {
+        let mut sends = qp.sends.iter();
+        sends.position(|request| request.wr_id == id && (request.signaled || failed))
+    });
+    let receive = (qp.recv_cq == cq).then(|| {
+        let mut receives = qp.receives.iter();
+        receives.position(|receive| receive.wr_id == id)
+    });
+    let (send, receive) = (send.flatten(), receive.flatten());
+    let is_receive = if failed {
+        match (send, receive) {
+            (_, None) => send.is_none() && qp.send_cq != cq,
+            (None, _) => !SENDS_ONLY.contains(&completion.status),
+            // Both have this wr_id: only a receive can be too short.
+            _ => completion.status == IBV_WC_LOC_LEN_ERR,
+        }
+    } else {
+        completion.opcode & IBV_WC_RECV != 0
+    };
+    if is_receive {
+        let receive = receive.and_then(|at| qp.receives.remove(at));
+        return Done::Receive(receive.unwrap_or_default());
+    }
+    match send.and_then(|at| qp.sends.drain(..=at).next_back()) {
+        Some(request) => Done::Send(request),
+        None => Done::Unknown,
+    }
+}
+
+impl Cq {
+    /// Whether a completion could be lost between the last poll and arming the queue.
+    pub(super) fn polled_before(&self) -> bool {
+        self.notify.last_poll.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{mr, new_qp, receive, request, rules, world_with_qp};
+    use super::*;
+    use crate::diagnose::finding::Outcome;
+    use crate::diagnose::rules::Rule;
+    use crate::diagnose::shadow::Remote;
+
+    fn failed(world: &mut World, wr_id: u64, status: u32) -> Vec<Rule> {
+        let completion = Completion {
+            qpn: 17,
+            wr_id,
+            status,
+            opcode: 0,
+        };
+        rules(&world.polled(20, 1, &[completion], "ibv_poll_cq"))
+    }
+
+    fn world_with(requests: Vec<Request>) -> World {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        world.qps.get_mut(&30).unwrap().sends.extend(requests);
+        world
+    }
+
+    #[test]
+    fn a_completion_retires_the_unsignaled_requests_before_it() {
+        let unsignaled = |id| Request {
+            signaled: false,
+            ..request(id, 7)
+        };
+        let mut world = world_with(vec![
+            unsignaled(1),
+            request(1, 7),
+            unsignaled(2),
+            request(3, 7),
+        ]);
+        for qpn in [17, 0] {
+            let completion = Completion {
+                qpn,
+                wr_id: if qpn == 17 { 1 } else { 3 },
+                ..Completion::default()
+            };
+            assert!(world.polled(20, 1, &[completion], "x").is_empty());
+            let left = world.qps[&30].sends.len();
+            assert_eq!(left, if qpn == 17 { 2 } else { 0 });
+        }
+        assert_eq!(world.qps[&30].answered, 2);
+    }
+
+    #[test]
+    fn a_queue_pair_in_error() {
+        let mut world = world_with(vec![request(1, 7), request(2, 7)]);
+        assert_eq!(
+            failed(&mut world, 1, IBV_WC_RETRY_EXC_ERR),
+            [Rule::RetryExceeded]
+        );
+        assert_eq!(failed(&mut world, 2, IBV_WC_WR_FLUSH_ERR), []);
+        let qp = &world.qps[&30];
+        assert_eq!(qp.state, IBV_QPS_ERR);
+        assert_eq!(
+            qp.first_error.as_ref().unwrap().status,
+            IBV_WC_RETRY_EXC_ERR
+        );
+        let (posted, _) = world.posting(30, vec![request(3, 7)], 1, "x");
+        let found = world.posted(30, posted, 1, "x", Outcome::Succeeded);
+        assert_eq!(rules(&found), [Rule::PostInError]);
+    }
+
+    #[test]
+    fn local_keys() {
+        let mut world = world_with(vec![request(1, 99)]);
+        world.add_mr(40, mr(7, 8));
+        assert_eq!(
+            failed(&mut world, 1, IBV_WC_LOC_PROT_ERR),
+            [Rule::KeyUnknown]
+        );
+        world
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .receives
+            .push_back(receive(2, 8));
+        assert_eq!(
+            failed(&mut world, 2, IBV_WC_LOC_PROT_ERR),
+            [Rule::KeySwapped]
+        );
+        // The keys are right: something else is wrong, which is not known here.
+        world
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .sends
+            .push_back(request(3, 7));
+        assert_eq!(failed(&mut world, 3, IBV_WC_LOC_PROT_ERR), []);
+    }
+
+    #[test]
+    fn messages_that_are_too_long() {
+        let mut world = world_with(vec![]);
+        world
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .receives
+            .push_back(receive(2, 7));
+        assert_eq!(
+            failed(&mut world, 2, IBV_WC_LOC_LEN_ERR),
+            [Rule::ReceiveTooSmall]
+        );
+        let mut world = world_with(vec![request(1, 7)]);
+        assert_eq!(
+            failed(&mut world, 1, IBV_WC_REM_INV_REQ_ERR),
+            [Rule::ReceiveTooSmall]
+        );
+    }
+
+    #[test]
+    fn keys_of_the_peer() {
+        let write = |id, rkey| Request {
+            opcode: IBV_WR_RDMA_WRITE,
+            remote: Some(Remote {
+                addr: 0x1000,
+                rkey,
+                length: None,
+            }),
+            ..request(id, 7)
+        };
+        let mut world = world_with(vec![write(1, 8), write(2, 8), write(3, 99), write(4, 8)]);
+        world.add_mr(40, mr(7, 8));
+        let refused = |world: &mut World, id| failed(world, id, IBV_WC_REM_ACCESS_ERR);
+        // The peer is in another process.
+        assert_eq!(refused(&mut world, 1), [Rule::KeyRemote]);
+        // The peer is in this one.
+        world.add_qp(
+            31,
+            crate::diagnose::shadow::NewQp {
+                number: 18,
+                ..new_qp(18)
+            },
+        );
+        for (at, dest) in [(30, 18), (31, 17)] {
+            let connection = &mut world.qps.get_mut(&at).unwrap().connection;
+            connection.receives = true;
+            connection.dest_qpn = dest;
+        }
+        assert_eq!(refused(&mut world, 2), [Rule::QpAccess]);
+        world.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
+        assert_eq!(refused(&mut world, 3), [Rule::KeyUnknown]);
+        assert_eq!(refused(&mut world, 4), [Rule::KeyAccess]);
+    }
+}

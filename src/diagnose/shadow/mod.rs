@@ -1,0 +1,363 @@
+//! What is known of the program's objects, by their addresses, from the calls that it made.
+//!
+//! Responsible for the state, not for its interpretation: that is `check`. The files beside this one change
+//! the state, one kind of call each, and return what `check` found.
+//!
+//! Invariants: the lock around [`World`] is never held across a call of a provider. Objects that providers
+//! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
+
+mod completion;
+mod failure;
+mod modify;
+mod notify;
+mod objects;
+mod post;
+#[cfg(test)]
+pub(super) mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use ibverbs_abi::{ibv_qp_cap, ibv_qp_state, ibv_qp_type};
+
+use super::calls::{BuildOps, PollOps};
+use super::finding::{Finding, Kind, Object};
+use super::report::{self, Reported};
+use crate::memory::lock::ForkLock;
+
+pub use completion::Completion;
+pub use modify::Change;
+pub use objects::NewQp;
+
+/// More outstanding requests of a queue than this are not recorded: their completions are not seen, because
+/// the program polls by a provider's own functions.
+const MAX_RECORDED: usize = 1 << 16;
+/// How many deregistered regions are remembered.
+const MAX_DEREGISTERED: usize = 1024;
+
+/// A scatter/gather element.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sge {
+    pub addr: u64,
+    pub length: u32,
+    pub lkey: u32,
+}
+
+/// What a one-sided request accesses at the peer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Remote {
+    pub addr: u64,
+    pub rkey: u32,
+    /// In bytes; None if it is the length of the request.
+    pub length: Option<u64>,
+}
+
+/// A posted send request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    pub wr_id: u64,
+    pub opcode: u32,
+    pub signaled: bool,
+    pub inline: bool,
+    /// The bytes of inline data that builder functions have set.
+    pub inline_length: u64,
+    pub sges: Vec<Sge>,
+    pub remote: Option<Remote>,
+    /// The address handle of a UD request, or 0.
+    pub ah: usize,
+    /// Tells requests of the process apart.
+    pub serial: u64,
+}
+
+impl Request {
+    /// The bytes of its scatter/gather list or inline data.
+    pub fn length(&self) -> u64 {
+        let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
+        sges + self.inline_length
+    }
+}
+
+/// A posted receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Receive {
+    pub wr_id: u64,
+    pub sges: Vec<Sge>,
+}
+
+/// A protection domain.
+#[derive(Clone, Copy, Debug)]
+pub struct Pd {
+    pub context: usize,
+    /// Of a parent domain: the domain that it was made from. Else 0.
+    pub parent: usize,
+    /// Of a parent domain with a thread domain: the program promises that one thread at a time uses it.
+    pub single_threaded: bool,
+}
+
+/// A memory region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mr {
+    pub context: usize,
+    pub pd: usize,
+    /// The I/O virtual address, which requests use.
+    pub start: u64,
+    pub length: u64,
+    pub lkey: u32,
+    pub rkey: u32,
+    pub access: u32,
+}
+
+/// A completion queue.
+#[derive(Clone, Debug, Default)]
+pub struct Cq {
+    pub context: usize,
+    pub entries: u32,
+    pub channel: usize,
+    /// Descriptor of the channel, or -1.
+    pub channel_fd: i32,
+    pub single_threaded: bool,
+    /// How often it was polled.
+    pub polls: u64,
+    pub armed: u64,
+    pub events: u64,
+    pub async_events: u64,
+    pub notify: Notify,
+    /// The thread that is polling, or 0; only of single-threaded queues.
+    pub thread: i32,
+}
+
+/// What happened on a CQ since its last event, in the order that matters for lost events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Notify {
+    /// An event was received before.
+    pub had_event: bool,
+    /// The last poll returned this many completions, of as many as were asked for.
+    pub last_poll: Option<(u32, u32)>,
+    /// It was armed after `last_poll`, and not polled since.
+    pub armed_after_poll: bool,
+    /// Receives or signaled requests were outstanding when it was armed, so a completion could be missed.
+    pub at_risk: bool,
+    /// A request was posted since it was armed, whose completion causes the event.
+    pub posted_since: bool,
+}
+
+/// The first error of a queue pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstError {
+    pub wr_id: u64,
+    pub operation: &'static str,
+    pub status: u32,
+}
+
+/// The connection of a queue pair, as ibv_modify_qp has set it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Connection {
+    pub sgid_index: u8,
+    pub sgid: [u8; 16],
+    pub dgid: [u8; 16],
+    pub dest_qpn: u32,
+    /// In bytes.
+    pub mtu: u32,
+    pub rq_psn: u32,
+    pub sq_psn: u32,
+    pub timeout: u8,
+    pub retry_cnt: u8,
+    pub rnr_retry: u8,
+    pub min_rnr_timer: u8,
+    /// It is in RTR or later, so the members for receiving are set.
+    pub receives: bool,
+    /// It has been in RTS, so the members for sending are set.
+    pub sends: bool,
+    /// The GID index is of type RoCE v1, and this other has the same address with v2.
+    pub better_index: Option<u32>,
+}
+
+/// A queue pair.
+#[derive(Clone)]
+pub struct Qp {
+    pub context: usize,
+    pub pd: usize,
+    pub send_cq: usize,
+    pub recv_cq: usize,
+    pub srq: usize,
+    pub number: u32,
+    pub kind: ibv_qp_type,
+    pub cap: ibv_qp_cap,
+    pub sig_all: bool,
+    pub single_threaded: bool,
+    pub state: ibv_qp_state,
+    pub access: u32,
+    pub connection: Connection,
+    pub sends: VecDeque<Request>,
+    pub receives: VecDeque<Receive>,
+    /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
+    pub building: Vec<Request>,
+    pub receives_posted: u64,
+    pub receives_completed: u64,
+    pub last_receive_posted: Option<Instant>,
+    /// Completions without error, which show that the peer has answered.
+    pub answered: u64,
+    pub first_error: Option<FirstError>,
+    pub async_events: u64,
+    /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
+    pub thread: i32,
+}
+
+/// A shared receive queue.
+#[derive(Clone, Debug, Default)]
+pub struct Srq {
+    pub context: usize,
+    pub pd: usize,
+    pub max: u32,
+    pub max_sge: u32,
+    pub posted: u64,
+    pub completed: u64,
+    pub last_posted: Option<Instant>,
+    pub async_events: u64,
+}
+
+/// An open device.
+#[derive(Clone, Debug, Default)]
+pub struct Context {
+    pub device: String,
+    /// The process that opened it.
+    pub pid: u32,
+}
+
+/// All that is known.
+pub struct World {
+    pub contexts: BTreeMap<usize, Context>,
+    pub pds: BTreeMap<usize, Pd>,
+    pub mrs: BTreeMap<usize, Mr>,
+    pub deregistered: VecDeque<Mr>,
+    pub cqs: BTreeMap<usize, Cq>,
+    pub qps: BTreeMap<usize, Qp>,
+    pub srqs: BTreeMap<usize, Srq>,
+    /// The PD of each address handle and of each memory window.
+    pub ahs: BTreeMap<usize, usize>,
+    pub mws: BTreeMap<usize, usize>,
+    /// Queue pairs by context and number.
+    numbers: BTreeMap<(usize, u32), usize>,
+    serial: u64,
+    pub reported: Reported,
+    /// The provider's functions of extended queue pairs and CQs.
+    pub build_ops: BTreeMap<usize, BuildOps>,
+    pub poll_ops: BTreeMap<usize, PollOps>,
+}
+
+impl World {
+    pub const fn new() -> World {
+        World {
+            contexts: BTreeMap::new(),
+            pds: BTreeMap::new(),
+            mrs: BTreeMap::new(),
+            deregistered: VecDeque::new(),
+            cqs: BTreeMap::new(),
+            qps: BTreeMap::new(),
+            srqs: BTreeMap::new(),
+            ahs: BTreeMap::new(),
+            mws: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            serial: 0,
+            reported: Reported::new(),
+            build_ops: BTreeMap::new(),
+            poll_ops: BTreeMap::new(),
+        }
+    }
+
+    /// The queue pair as an object of messages.
+    pub fn qp_object(&self, address: usize) -> Object {
+        match self.qps.get(&address) {
+            Some(qp) => Object::qp(address, qp.number),
+            None => Object::at(Kind::Qp, address),
+        }
+    }
+
+    /// The queue pair at the other end, if it is in this process: it has the number that this one names,
+    /// and the source GID that is this one's destination, or is on the same device if the destination is
+    /// this queue pair's own address.
+    pub fn peer(&self, address: usize) -> Option<(usize, &Qp)> {
+        let qp = self.qps.get(&address)?;
+        let connection = &qp.connection;
+        if !connection.receives {
+            return None;
+        }
+        let loops_back = connection.sgid == connection.dgid;
+        let is_peer = |at: usize, peer: &Qp| {
+            peer.number == connection.dest_qpn
+                && (at != address || qp.number == connection.dest_qpn)
+                && if peer.connection.receives {
+                    peer.connection.sgid == connection.dgid
+                } else {
+                    loops_back && self.same_device(peer.context, qp.context)
+                }
+        };
+        self.qps
+            .iter()
+            .map(|(at, peer)| (*at, peer))
+            .find(|(at, peer)| is_peer(*at, peer))
+    }
+
+    fn same_device(&self, a: usize, b: usize) -> bool {
+        let device = |context| self.contexts.get(&context).map(|context| &context.device);
+        device(a) == device(b)
+    }
+
+    /// Counts signaled requests and receives outstanding on a CQ.
+    pub fn outstanding_on(&self, cq: usize) -> (usize, usize) {
+        let mut counts = (0, 0);
+        for qp in self.qps.values() {
+            if qp.send_cq == cq {
+                counts.0 += qp.sends.iter().filter(|request| request.signaled).count();
+            }
+            if qp.recv_cq == cq {
+                counts.1 += qp.receives.len();
+            }
+        }
+        counts
+    }
+}
+
+static WORLD: ForkLock<World> = ForkLock::new(World::new());
+
+/// Runs `work` with the state, and writes what it found. Does nothing in a signal handler that interrupted
+/// this thread in here.
+pub fn observe(work: impl FnOnce(&mut World) -> Vec<Finding>) {
+    let admitted = WORLD.with(|world| {
+        let mut found = work(world);
+        found.retain(|finding| world.reported.admit(finding));
+        found
+    });
+    match admitted {
+        Some(found) if !found.is_empty() => report::write(&found),
+        _ => {}
+    }
+}
+
+/// Runs `work` with the state. None in a signal handler that interrupted this thread in here.
+pub fn with<R>(work: impl FnOnce(&mut World) -> R) -> Option<R> {
+    WORLD.with(work)
+}
+
+/// Before a fork, in the parent.
+pub extern "C" fn before_fork() {
+    WORLD.prepare_fork(|_| ());
+}
+
+/// After a fork, in the parent.
+pub extern "C" fn after_fork_in_parent() {
+    WORLD.after_fork();
+}
+
+/// The counts, when the program exits or the library is unloaded.
+pub fn write_summary() {
+    if let Some(reported) = WORLD.with(|world| world.reported.take()) {
+        report::write_summary(&reported);
+    }
+}
+
+/// After a fork, in the child, which reports what it does itself.
+pub extern "C" fn after_fork_in_child() {
+    WORLD.after_fork();
+    WORLD.with(|world| world.reported.take());
+}

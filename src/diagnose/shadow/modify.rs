@@ -1,0 +1,184 @@
+//! Changes of a queue pair's attributes.
+
+use ibverbs_abi::*;
+
+use super::World;
+use crate::diagnose::check::{connection, gid, state};
+use crate::diagnose::finding::{Finding, Outcome};
+
+/// What ibv_modify_qp was called with.
+#[derive(Clone, Copy)]
+pub struct Change {
+    pub mask: u32,
+    pub attr: ibv_qp_attr,
+    /// `attr.ah_attr.grh.dgid`.
+    pub dgid: [u8; 16],
+}
+
+impl Change {
+    fn has(&self, bit: u32) -> bool {
+        self.mask & bit != 0
+    }
+
+    /// The state that the call asks for.
+    pub fn state(&self) -> Option<ibv_qp_state> {
+        self.has(IBV_QP_STATE).then_some(self.attr.qp_state)
+    }
+}
+
+/// What the call means on this machine: GID table, routing table. None if no address vector is set.
+pub type Surroundings = Option<gid::Facts>;
+
+impl World {
+    /// ibv_modify_qp has returned.
+    pub fn modified(
+        &mut self,
+        address: usize,
+        change: &Change,
+        outcome: Outcome,
+        surroundings: &Surroundings,
+    ) -> Vec<Finding> {
+        let object = self.qp_object(address);
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return Vec::new();
+        };
+        if outcome.is(libc::EINVAL) {
+            let refused = state::refused(&object, qp.kind, qp.state, change.state(), change.mask);
+            if let Some(found) = refused {
+                return vec![found];
+            }
+        }
+        let vector = |facts| gid::vector(facts, &object, "ibv_modify_qp", &outcome);
+        let mut found: Vec<Finding> = surroundings.iter().filter_map(vector).collect();
+        if outcome.failed() {
+            return found;
+        }
+        apply(qp, change, surroundings);
+        let connects = change.has(IBV_QP_STATE) && matches!(qp.state, IBV_QPS_RTR | IBV_QPS_RTS);
+        if connects && qp.kind != IBV_QPT_UD {
+            let qp = &self.qps[&address];
+            if let Some((at, peer)) = self.peer(address) {
+                found.extend(connection::pair(&object, qp, &self.qp_object(at), peer));
+            }
+        }
+        found
+    }
+}
+
+/// Records the attributes that the mask names.
+fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
+    let attr = &change.attr;
+    let connection = &mut qp.connection;
+    macro_rules! take {
+        ($($bit:ident $to:ident = $from:expr;)+) => { $(
+            if change.has($bit) {
+                connection.$to = $from;
+            }
+        )+ };
+    }
+    take! {
+        IBV_QP_PATH_MTU mtu = 128 << attr.path_mtu.min(5);
+        IBV_QP_DEST_QPN dest_qpn = attr.dest_qp_num;
+        IBV_QP_RQ_PSN rq_psn = attr.rq_psn;
+        IBV_QP_SQ_PSN sq_psn = attr.sq_psn;
+        IBV_QP_TIMEOUT timeout = attr.timeout;
+        IBV_QP_RETRY_CNT retry_cnt = attr.retry_cnt;
+        IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry;
+        IBV_QP_MIN_RNR_TIMER min_rnr_timer = attr.min_rnr_timer;
+        IBV_QP_AV sgid_index = attr.ah_attr.grh.sgid_index;
+    }
+    if change.has(IBV_QP_AV) {
+        connection.dgid = change.dgid;
+        if let Some(facts) = surroundings {
+            connection.sgid = facts.source().map_or([0; 16], |source| source.gid);
+            connection.better_index = facts.same_with_v2();
+        }
+    }
+    if change.has(IBV_QP_ACCESS_FLAGS) {
+        qp.access = attr.qp_access_flags;
+    }
+    match change.state() {
+        Some(IBV_QPS_RESET) => {
+            qp.state = IBV_QPS_RESET;
+            qp.connection = super::Connection::default();
+            qp.sends.clear();
+            qp.receives.clear();
+            qp.first_error = None;
+            qp.answered = 0;
+        }
+        Some(state) => {
+            qp.state = state;
+            qp.connection.receives |= state == IBV_QPS_RTR;
+            qp.connection.sends |= state == IBV_QPS_RTS;
+            if state == IBV_QPS_ERR {
+                // The program's own wish: what it posts from now on it expects to be flushed.
+                qp.first_error = None;
+            }
+        }
+        None => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{new_qp, rules, world_with_qp};
+    use super::*;
+    use crate::diagnose::rules::Rule;
+
+    fn change(state: ibv_qp_state, mask: u32, set: impl FnOnce(&mut ibv_qp_attr)) -> Change {
+        // SAFETY: the struct consists of integers and bytes, for which zeros are valid.
+        let mut attr: ibv_qp_attr = unsafe { core::mem::zeroed() };
+        attr.qp_state = state;
+        set(&mut attr);
+        Change {
+            mask: mask | IBV_QP_STATE,
+            attr,
+            dgid: [0; 16],
+        }
+    }
+
+    #[test]
+    fn refused_changes_change_nothing() {
+        let mut world = world_with_qp(IBV_QPS_RESET);
+        let to_rts = change(IBV_QPS_RTS, IBV_QP_SQ_PSN, |_| ());
+        let found = world.modified(30, &to_rts, Outcome::of(libc::EINVAL), &None);
+        assert_eq!(rules(&found), [Rule::QpTransition]);
+        assert_eq!(world.qps[&30].state, IBV_QPS_RESET);
+    }
+
+    #[test]
+    fn both_ends_are_compared_when_they_are_connected() {
+        let mut world = world_with_qp(IBV_QPS_INIT);
+        world.add_qp(31, new_qp(18));
+        let connect = |world: &mut World, at, dest, mtu| {
+            let mask = IBV_QP_PATH_MTU | IBV_QP_DEST_QPN;
+            let change = change(IBV_QPS_RTR, mask, |attr| {
+                attr.dest_qp_num = dest;
+                attr.path_mtu = mtu;
+            });
+            let found = world.modified(at, &change, Outcome::Succeeded, &None);
+            rules(&found)
+        };
+        assert_eq!(connect(&mut world, 30, 18, IBV_MTU_1024), []);
+        assert_eq!(connect(&mut world, 31, 17, IBV_MTU_1024), []);
+        assert_eq!(
+            connect(&mut world, 31, 17, IBV_MTU_4096),
+            [Rule::MtuDiffers]
+        );
+        assert_eq!(world.qps[&31].connection.mtu, 4096);
+        assert_eq!(connect(&mut world, 31, 17, IBV_MTU_256), [Rule::MtuDiffers]);
+    }
+
+    #[test]
+    fn reset_forgets() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        world.qps.get_mut(&30).unwrap().connection.dest_qpn = 5;
+        let reset = change(IBV_QPS_RESET, 0, |_| ());
+        assert!(
+            world
+                .modified(30, &reset, Outcome::Succeeded, &None)
+                .is_empty()
+        );
+        assert_eq!(world.qps[&30].connection.dest_qpn, 0);
+    }
+}

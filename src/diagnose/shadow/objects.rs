@@ -1,0 +1,436 @@
+//! Objects that come and go: who uses whom, what is left, what is still in use.
+//!
+//! An object leaves the state before the provider frees it, because another thread may get its address at
+//! once. If the provider refuses, it is put back.
+
+use ibverbs_abi::*;
+
+use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Srq, World};
+use crate::diagnose::check::key;
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+/// More objects than this are counted, not named.
+const MAX_NAMED: usize = 8;
+
+/// What a program creates a queue pair with.
+#[derive(Clone, Copy)]
+pub struct NewQp {
+    pub context: usize,
+    pub pd: usize,
+    pub send_cq: usize,
+    pub recv_cq: usize,
+    pub srq: usize,
+    pub number: u32,
+    pub kind: ibv_qp_type,
+    pub cap: ibv_qp_cap,
+    pub sig_all: bool,
+}
+
+/// A list for messages: the first names, and how many more there are.
+fn list(names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(MAX_NAMED);
+    let mut text = names[..names.len() - more].join(", ");
+    if more > 0 {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+impl World {
+    pub fn opened(&mut self, context: usize, device: String) {
+        let pid = std::process::id();
+        self.contexts.insert(context, Context { device, pid });
+    }
+
+    /// The device is closed: its objects are gone.
+    pub fn closed(&mut self, context: usize) -> Vec<Finding> {
+        let mut left = Vec::new();
+        let mut count = |kind: Kind, number: usize| {
+            if number > 0 {
+                left.push(format!("{number} {}", kind.name()));
+            }
+        };
+        macro_rules! drop_all {
+            ($($map:ident $kind:ident: |$value:ident| $of:expr;)+) => { $(
+                let gone: Vec<usize> = self.$map.iter()
+                    .filter(|(_, $value)| $of == context)
+                    .map(|(at, _)| *at)
+                    .collect();
+                count(Kind::$kind, gone.len());
+                for at in gone {
+                    self.$map.remove(&at);
+                    self.reported.forget(Kind::$kind, at);
+                }
+            )+ };
+        }
+        let pds: Vec<usize> = self.pds_of(context);
+        drop_all! {
+            qps Qp: |qp| qp.context;
+            cqs Cq: |cq| cq.context;
+            srqs Srq: |srq| srq.context;
+            mrs Mr: |mr| mr.context;
+            pds Pd: |pd| pd.context;
+        }
+        for (kind, map) in [(Kind::Ah, &mut self.ahs), (Kind::Mw, &mut self.mws)] {
+            let before = map.len();
+            map.retain(|_, pd| !pds.contains(pd));
+            count(kind, before - map.len());
+        }
+        self.numbers.retain(|(of, _), _| *of != context);
+        self.deregistered.retain(|mr| mr.context != context);
+        let opened = self.contexts.remove(&context).unwrap_or_default();
+        self.reported.forget(Kind::Context, context);
+        // A child that closes the device of its parent has not leaked anything.
+        if left.is_empty() || opened.pid != std::process::id() {
+            return Vec::new();
+        }
+        let object = Object {
+            kind: Kind::Context,
+            address: context,
+            label: opened.device,
+        };
+        let finding = Finding::new(Rule::Leak, object, "ibv_close_device", Outcome::Called);
+        vec![finding.with("objects", list(left))]
+    }
+
+    fn pds_of(&self, context: usize) -> Vec<usize> {
+        let of = self.pds.iter().filter(|(_, pd)| pd.context == context);
+        of.map(|(at, _)| *at).collect()
+    }
+
+    /// A child of fork that uses an object of its parent.
+    pub fn check_process(&self, context: usize, verb: &'static str) -> Vec<Finding> {
+        let pid = std::process::id();
+        match self.contexts.get(&context) {
+            Some(opened) if opened.pid != pid => {
+                let object = Object {
+                    kind: Kind::Context,
+                    address: context,
+                    label: opened.device.clone(),
+                };
+                let finding = Finding::new(Rule::ChildVerb, object, verb, Outcome::Called);
+                vec![
+                    finding
+                        .with("pid", pid)
+                        .with("parent", opened.pid)
+                        .with("verb", verb),
+                ]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The domain itself, or the one that a parent domain was made from.
+    pub fn base_pd(&self, pd: usize) -> usize {
+        match self.pds.get(&pd) {
+            Some(found) if found.parent != 0 => found.parent,
+            _ => pd,
+        }
+    }
+
+    pub fn add_pd(&mut self, address: usize, pd: Pd) {
+        self.pds.insert(address, pd);
+    }
+
+    pub fn add_mr(&mut self, address: usize, mr: Mr) {
+        self.mrs.insert(address, mr);
+    }
+
+    pub fn add_cq(&mut self, address: usize, cq: Cq) {
+        self.cqs.insert(address, cq);
+    }
+
+    pub fn add_srq(&mut self, address: usize, srq: Srq) {
+        self.srqs.insert(address, srq);
+    }
+
+    pub fn add_qp(&mut self, address: usize, new: NewQp) {
+        let single_threaded = self.pds.get(&new.pd).is_some_and(|pd| pd.single_threaded);
+        self.numbers.insert((new.context, new.number), address);
+        let qp = Qp {
+            context: new.context,
+            pd: new.pd,
+            send_cq: new.send_cq,
+            recv_cq: new.recv_cq,
+            srq: new.srq,
+            number: new.number,
+            kind: new.kind,
+            cap: new.cap,
+            sig_all: new.sig_all,
+            single_threaded,
+            state: IBV_QPS_RESET,
+            access: 0,
+            connection: Connection::default(),
+            sends: Default::default(),
+            receives: Default::default(),
+            building: Vec::new(),
+            receives_posted: 0,
+            receives_completed: 0,
+            last_receive_posted: None,
+            answered: 0,
+            first_error: None,
+            async_events: 0,
+            thread: 0,
+        };
+        self.qps.insert(address, qp);
+    }
+
+    /// Takes a queue pair out, before it is destroyed.
+    pub fn take_qp(&mut self, address: usize) -> Option<Qp> {
+        let qp = self.qps.remove(&address)?;
+        self.numbers.remove(&(qp.context, qp.number));
+        Some(qp)
+    }
+
+    /// Puts it back, because it was not destroyed.
+    pub fn put_qp_back(&mut self, address: usize, qp: Qp) {
+        self.numbers.insert((qp.context, qp.number), address);
+        self.qps.insert(address, qp);
+    }
+
+    /// The objects that use another one, as messages name them.
+    fn users(&self, kind: Kind, address: usize) -> Vec<String> {
+        let mut names = Vec::new();
+        for (at, qp) in &self.qps {
+            let uses = match kind {
+                Kind::Pd => qp.pd == address,
+                Kind::Cq => qp.send_cq == address || qp.recv_cq == address,
+                Kind::Srq => qp.srq == address,
+                _ => false,
+            };
+            if uses {
+                names.push(format!("QP {}", self.qp_object(*at).label));
+            }
+        }
+        match kind {
+            Kind::Pd => {
+                let mrs = self.mrs.values().filter(|mr| mr.pd == address);
+                names.extend(mrs.map(|mr| format!("MR {} (lkey {:#x})", key::region(mr), mr.lkey)));
+                let others = [
+                    (
+                        Kind::Srq,
+                        self.srqs.iter().map(|(at, srq)| (at, srq.pd)).collect(),
+                    ),
+                    (
+                        Kind::Ah,
+                        self.ahs.iter().map(|(at, pd)| (at, *pd)).collect(),
+                    ),
+                    (
+                        Kind::Mw,
+                        self.mws.iter().map(|(at, pd)| (at, *pd)).collect(),
+                    ),
+                    (
+                        Kind::Pd,
+                        self.pds
+                            .iter()
+                            .map(|(at, pd)| (at, pd.parent))
+                            .collect::<Vec<_>>(),
+                    ),
+                ];
+                for (kind, objects) in others {
+                    let users = objects.into_iter().filter(|(_, pd)| *pd == address);
+                    names.extend(users.map(|(at, _)| format!("{} {at:#x}", kind.name())));
+                }
+            }
+            Kind::Channel => {
+                let cqs = self.cqs.iter().filter(|(_, cq)| cq.channel == address);
+                names.extend(cqs.map(|(at, _)| format!("CQ {at:#x}")));
+            }
+            Kind::Mr => {
+                let pd = self.mrs.get(&address).map_or(0, |mr| mr.pd);
+                let windows = self.mws.iter().filter(|(_, of)| **of == pd && pd != 0);
+                names.extend(windows.map(|(at, _)| format!("one of the windows: MW {at:#x}")));
+            }
+            _ => {}
+        }
+        names
+    }
+
+    /// An object that could not be destroyed.
+    pub fn busy(
+        &self,
+        kind: Kind,
+        address: usize,
+        call: &'static str,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        if !outcome.is(libc::EBUSY) {
+            return Vec::new();
+        }
+        let users = self.users(kind, address);
+        if users.is_empty() {
+            return Vec::new();
+        }
+        let object = match kind {
+            Kind::Qp => self.qp_object(address),
+            _ => Object::at(kind, address),
+        };
+        vec![Finding::new(Rule::Busy, object, call, outcome).with("users", list(users))]
+    }
+
+    /// Takes a region out, before it is deregistered. Returns it, and what is wrong if that succeeds.
+    pub fn take_mr(&mut self, address: usize) -> (Option<Mr>, Vec<Finding>) {
+        let Some(mr) = self.mrs.remove(&address) else {
+            return (None, Vec::new());
+        };
+        let mut found = Vec::new();
+        for (at, qp) in &self.qps {
+            if qp.context != mr.context || !matches!(qp.state, IBV_QPS_RTS | IBV_QPS_SQD) {
+                continue;
+            }
+            let mut using = qp.sends.iter().filter(|request| {
+                !request.inline && request.sges.iter().any(|sge| sge.lkey == mr.lkey)
+            });
+            let count = using.clone().count();
+            if let Some(first) = using.next() {
+                let object = Object::at(Kind::Mr, address);
+                let finding =
+                    Finding::new(Rule::MrInUse, object, "ibv_dereg_mr", Outcome::Succeeded)
+                        .with("region", key::region(&mr))
+                        .with("count", count)
+                        .with("qpn", &self.qp_object(*at).label)
+                        .with("wr_id", first.wr_id);
+                found.push(finding);
+            }
+        }
+        (Some(mr), found)
+    }
+
+    /// Remembers a deregistered region.
+    pub fn remember_mr(&mut self, address: usize, mr: Mr) {
+        if self.deregistered.len() == MAX_DEREGISTERED {
+            self.deregistered.pop_front();
+        }
+        self.deregistered.push_back(mr);
+        self.reported.forget(Kind::Mr, address);
+    }
+
+    /// What is wrong if an address handle is destroyed now.
+    pub fn ah_in_use(&self, address: usize) -> Vec<Finding> {
+        let mut found = Vec::new();
+        for (at, qp) in &self.qps {
+            let mut using = qp.sends.iter().filter(|request| request.ah == address);
+            let count = using.clone().count();
+            if let Some(first) = using.next() {
+                let object = Object::at(Kind::Ah, address);
+                let finding =
+                    Finding::new(Rule::AhInUse, object, "ibv_destroy_ah", Outcome::Succeeded)
+                        .with("count", count)
+                        .with("qpn", &self.qp_object(*at).label)
+                        .with("wr_id", first.wr_id);
+                found.push(finding);
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{new_qp, request};
+    use super::*;
+    use crate::diagnose::finding::is_complete;
+
+    const PD: Pd = Pd {
+        context: 1,
+        parent: 0,
+        single_threaded: false,
+    };
+    const MR: Mr = Mr {
+        context: 1,
+        pd: 10,
+        start: 0x1000,
+        length: 0x1000,
+        lkey: 7,
+        rkey: 8,
+        access: 1,
+    };
+
+    fn world() -> World {
+        let mut world = World::new();
+        world.opened(1, "uroce0".into());
+        world.add_pd(10, PD);
+        world.add_cq(
+            20,
+            Cq {
+                context: 1,
+                channel: 50,
+                ..Cq::default()
+            },
+        );
+        world.add_qp(30, new_qp(17));
+        world.add_mr(40, MR);
+        world
+    }
+
+    fn rules(found: &[Finding]) -> Vec<Rule> {
+        assert!(found.iter().all(is_complete), "{found:?}");
+        found.iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn users_of_busy_objects_are_named() {
+        let mut world = world();
+        let busy = |world: &World, kind, at| {
+            let found = world.busy(kind, at, "call", Outcome::of(libc::EBUSY));
+            rules(&found);
+            found.first().map(|finding| finding.values[0].1.clone())
+        };
+        let users = busy(&world, Kind::Pd, 10).unwrap();
+        assert_eq!(users, "QP 0x11, MR 0x1000..0x2000 (lkey 0x7)");
+        assert_eq!(busy(&world, Kind::Cq, 20).unwrap(), "QP 0x11");
+        assert_eq!(busy(&world, Kind::Channel, 50).unwrap(), "CQ 0x14");
+        assert_eq!(busy(&world, Kind::Channel, 51), None);
+        assert!(
+            world
+                .busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO))
+                .is_empty()
+        );
+        for address in 100..110 {
+            world.add_mr(address, MR);
+        }
+        assert!(busy(&world, Kind::Pd, 10).unwrap().ends_with(" and 4 more"));
+    }
+
+    #[test]
+    fn regions_and_handles_in_use() {
+        let mut world = world();
+        assert!(world.take_mr(40).1.is_empty());
+        world.add_mr(40, MR);
+        let qp = world.qps.get_mut(&30).unwrap();
+        qp.sends.push_back(request(5, 7));
+        // A queue pair that is not connected does not access memory.
+        assert!(world.take_mr(40).1.is_empty());
+        world.add_mr(40, MR);
+        world.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
+        assert_eq!(rules(&world.take_mr(40).1), [Rule::MrInUse]);
+        assert!(world.ah_in_use(99).is_empty());
+        world.qps.get_mut(&30).unwrap().sends[0].ah = 99;
+        assert_eq!(rules(&world.ah_in_use(99)), [Rule::AhInUse]);
+    }
+
+    #[test]
+    fn what_is_left_at_close() {
+        let mut world = world();
+        let found = world.closed(1);
+        assert_eq!(rules(&found), [Rule::Leak]);
+        assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
+        assert!(world.qps.is_empty() && world.numbers.is_empty());
+        world.opened(1, "uroce0".into());
+        assert!(world.closed(1).is_empty());
+    }
+
+    #[test]
+    fn a_child_is_another_process() {
+        let mut world = world();
+        assert!(world.check_process(1, "ibv_post_send").is_empty());
+        assert!(world.check_process(2, "ibv_post_send").is_empty());
+        world.contexts.get_mut(&1).unwrap().pid += 1;
+        assert_eq!(
+            rules(&world.check_process(1, "ibv_post_send")),
+            [Rule::ChildVerb]
+        );
+        assert!(world.closed(1).is_empty());
+    }
+}

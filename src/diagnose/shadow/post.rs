@@ -1,0 +1,405 @@
+//! Posted requests and receives.
+//!
+//! Requests are recorded before the provider gets them, because another thread may poll their completions
+//! before the call returns. Those that the provider refused are taken back.
+
+use std::time::Instant;
+
+use ibverbs_abi::*;
+
+use super::{MAX_RECORDED, Receive, Request, World};
+use crate::diagnose::check::state::state_name;
+use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
+use crate::diagnose::rules::Rule;
+
+/// The requests of one call.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Posted {
+    /// Serial number of the first.
+    first: u64,
+    pub count: usize,
+}
+
+impl World {
+    /// `thread` begins to post `requests`.
+    pub fn posting(
+        &mut self,
+        address: usize,
+        mut requests: Vec<Request>,
+        thread: i32,
+        call: &'static str,
+    ) -> (Posted, Vec<Finding>) {
+        let first = self.serial;
+        self.serial += requests.len() as u64;
+        let object = self.qp_object(address);
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return (Posted::default(), Vec::new());
+        };
+        let mut found = Vec::new();
+        if qp.single_threaded {
+            if qp.thread != 0 && qp.thread != thread {
+                found.push(overlap(
+                    object,
+                    call,
+                    qp.thread,
+                    thread,
+                    "queue pair's domain",
+                    "a TD",
+                ));
+            }
+            qp.thread = thread;
+        }
+        let posted = Posted {
+            first,
+            count: requests.len(),
+        };
+        for (serial, request) in (first..).zip(&mut requests) {
+            request.serial = serial;
+            request.signaled |= qp.sig_all;
+        }
+        let signals = requests.iter().any(|request| request.signaled);
+        qp.sends.extend(requests);
+        if qp.sends.len() > MAX_RECORDED {
+            qp.sends.clear();
+        }
+        let cq = qp.send_cq;
+        if signals {
+            self.posted_to(cq);
+        }
+        (posted, found)
+    }
+
+    /// The provider has accepted the first `accepted` of the requests.
+    pub fn posted(
+        &mut self,
+        address: usize,
+        posted: Posted,
+        accepted: usize,
+        call: &'static str,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        let object = self.qp_object(address);
+        let refused = posted.first + accepted as u64..posted.first + posted.count as u64;
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return Vec::new();
+        };
+        qp.thread = 0;
+        let first_refused = qp
+            .sends
+            .iter()
+            .find(|request| request.serial == refused.start && !refused.is_empty())
+            .cloned();
+        qp.sends
+            .retain(|request| !refused.contains(&request.serial));
+        match first_refused {
+            Some(request) if outcome.failed() => {
+                self.send_refused(address, &object, &request, call, outcome)
+            }
+            _ => self.send_accepted(address, &object, call, outcome),
+        }
+    }
+
+    fn send_refused(
+        &self,
+        address: usize,
+        object: &Object,
+        request: &Request,
+        call: &'static str,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        let Some(qp) = self.qps.get(&address) else {
+            return Vec::new();
+        };
+        let finding = |rule| Finding::new(rule, object.clone(), call, outcome.clone());
+        if request.inline && request.length() > u64::from(qp.cap.max_inline_data) {
+            return vec![
+                finding(Rule::InlineLimit)
+                    .with("length", request.length())
+                    .with("max", qp.cap.max_inline_data),
+            ];
+        }
+        if request.sges.len() as u64 > u64::from(qp.cap.max_send_sge) {
+            return vec![
+                finding(Rule::SgeLimit)
+                    .with("count", request.sges.len())
+                    .with("member", "max_send_sge")
+                    .with("max", qp.cap.max_send_sge),
+            ];
+        }
+        if matches!(qp.state, IBV_QPS_RESET | IBV_QPS_INIT | IBV_QPS_RTR) {
+            return vec![post_state(finding(Rule::PostState), qp.state, call, "RTS")];
+        }
+        if !outcome.is(libc::ENOMEM) {
+            return Vec::new();
+        }
+        let signaled = qp.sends.iter().filter(|request| request.signaled).count();
+        let full = |rule| {
+            finding(rule)
+                .with("outstanding", qp.sends.len())
+                .with("max", qp.cap.max_send_wr)
+        };
+        if qp.sends.is_empty() {
+            return Vec::new();
+        }
+        if signaled == 0 {
+            return vec![full(Rule::NeverSignaled)];
+        }
+        let polled = match self.cqs.get(&qp.send_cq).map_or(0, |cq| cq.polls) {
+            0 => "never polled".into(),
+            n => format!("polled {n} times, without their completions"),
+        };
+        vec![
+            full(Rule::SendQueueFull)
+                .with("signaled", signaled)
+                .with("polled", polled),
+        ]
+    }
+
+    fn send_accepted(
+        &self,
+        address: usize,
+        object: &Object,
+        call: &'static str,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        let Some(qp) = self.qps.get(&address) else {
+            return Vec::new();
+        };
+        if let (IBV_QPS_ERR, Some(error)) = (qp.state, &qp.first_error) {
+            return vec![
+                Finding::new(Rule::PostInError, object.clone(), call, outcome)
+                    .with("wr_id", error.wr_id)
+                    .with("operation", error.operation)
+                    .with("status", error.status)
+                    .with("text", super::completion::status_text(error.status)),
+            ];
+        }
+        let Some(cq) = self.cqs.get(&qp.send_cq) else {
+            return Vec::new();
+        };
+        if qp.sends.len() < 2 && self.qps.len() < 2 {
+            return Vec::new();
+        }
+        let (outstanding, _) = self.outstanding_on(qp.send_cq);
+        if cq.entries == 0 || outstanding <= cq.entries as usize {
+            return Vec::new();
+        }
+        let object = Object::at(Kind::Cq, qp.send_cq);
+        vec![
+            Finding::new(Rule::CqOverrunForeseen, object, call, outcome)
+                .with("outstanding", outstanding)
+                .with("cqe", cq.entries),
+        ]
+    }
+
+    /// Receives were posted to a queue pair; the provider has accepted the first `accepted`. They are
+    /// recorded before, as requests are: then `outcome` is [`Outcome::Called`].
+    pub fn posting_receives(&mut self, address: usize, receives: Vec<Receive>) {
+        if let Some(qp) = self.qps.get_mut(&address) {
+            qp.receives_posted += receives.len() as u64;
+            qp.last_receive_posted = Some(Instant::now());
+            qp.receives.extend(receives);
+            if qp.receives.len() > MAX_RECORDED {
+                qp.receives.clear();
+            }
+        }
+    }
+
+    /// The provider has refused the last `refused` of them, of which the first has `sges` elements.
+    pub fn receives_refused(
+        &mut self,
+        address: usize,
+        refused: usize,
+        sges: usize,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        const CALL: &str = "ibv_post_recv";
+        let object = self.qp_object(address);
+        let Some(qp) = self.qps.get_mut(&address) else {
+            return Vec::new();
+        };
+        qp.receives_posted = qp.receives_posted.saturating_sub(refused as u64);
+        let left = qp.receives.len().saturating_sub(refused);
+        qp.receives.truncate(left);
+        let finding = |rule| Finding::new(rule, object.clone(), CALL, outcome.clone());
+        let found = if sges > qp.cap.max_recv_sge as usize {
+            finding(Rule::SgeLimit)
+                .with("count", sges)
+                .with("member", "max_recv_sge")
+                .with("max", qp.cap.max_recv_sge)
+        } else if qp.state == IBV_QPS_RESET {
+            post_state(finding(Rule::PostState), qp.state, CALL, "INIT")
+        } else if outcome.is(libc::ENOMEM) && left > 0 {
+            finding(Rule::RecvQueueFull)
+                .with("outstanding", left)
+                .with("max", qp.cap.max_recv_wr)
+        } else {
+            return Vec::new();
+        };
+        vec![found]
+    }
+
+    /// Receives were posted to a shared receive queue.
+    pub fn srq_posted(
+        &mut self,
+        address: usize,
+        accepted: usize,
+        refused_sges: Option<usize>,
+        outcome: Outcome,
+    ) -> Vec<Finding> {
+        let Some(srq) = self.srqs.get_mut(&address) else {
+            return Vec::new();
+        };
+        srq.posted += accepted as u64;
+        if accepted > 0 {
+            srq.last_posted = Some(Instant::now());
+        }
+        let Some(sges) = refused_sges.filter(|_| outcome.failed()) else {
+            return Vec::new();
+        };
+        let object = Object::at(Kind::Srq, address);
+        let finding = |rule| Finding::new(rule, object, "ibv_post_srq_recv", outcome.clone());
+        if sges > srq.max_sge as usize {
+            return vec![
+                finding(Rule::SgeLimit)
+                    .with("count", sges)
+                    .with("member", "max_sge")
+                    .with("max", srq.max_sge),
+            ];
+        }
+        if outcome.is(libc::ENOMEM) {
+            return vec![
+                finding(Rule::RecvQueueFull)
+                    .with("outstanding", srq.posted.saturating_sub(srq.completed))
+                    .with("max", srq.max),
+            ];
+        }
+        Vec::new()
+    }
+}
+
+fn post_state(finding: Finding, state: u32, verb: &str, needed: &str) -> Finding {
+    finding
+        .with("state", state_name(state))
+        .with("verb", verb)
+        .with("needed", needed)
+}
+
+/// Two threads in an object that is for one.
+pub(super) fn overlap(
+    object: Object,
+    verb: &'static str,
+    first: i32,
+    second: i32,
+    what: &'static str,
+    flag: &'static str,
+) -> Finding {
+    Finding::new(Rule::ThreadDomain, object, verb, Outcome::Called)
+        .with("first", first)
+        .with("second", second)
+        .with("verb", verb)
+        .with("what", what)
+        .with("flag", flag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{request, rules, world_with_qp};
+    use super::*;
+
+    const CALL: &str = "ibv_post_send";
+
+    fn post(world: &mut World, requests: Vec<Request>, errno: i32) -> Vec<Rule> {
+        let (posted, mut found) = world.posting(30, requests, 1, CALL);
+        let accepted = if errno == 0 { posted.count } else { 0 };
+        found.extend(world.posted(30, posted, accepted, CALL, Outcome::of(errno)));
+        rules(&found)
+    }
+
+    #[test]
+    fn accepted_requests_are_recorded_refused_ones_are_not() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        assert_eq!(post(&mut world, vec![request(1, 7), request(2, 7)], 0), []);
+        assert_eq!(world.qps[&30].sends.len(), 2);
+        let (posted, _) = world.posting(30, vec![request(3, 7), request(4, 7)], 1, CALL);
+        world.posted(30, posted, 1, CALL, Outcome::of(libc::EINVAL));
+        let ids: Vec<u64> = world.qps[&30]
+            .sends
+            .iter()
+            .map(|request| request.wr_id)
+            .collect();
+        assert_eq!(ids, [1, 2, 3]);
+    }
+
+    #[test]
+    fn full_queues() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        let unsignaled = |id| Request {
+            signaled: false,
+            ..request(id, 7)
+        };
+        assert_eq!(post(&mut world, vec![unsignaled(1), unsignaled(2)], 0), []);
+        let full = post(&mut world, vec![unsignaled(3)], libc::ENOMEM);
+        assert_eq!(full, [Rule::NeverSignaled]);
+        assert_eq!(post(&mut world, vec![request(4, 7)], 0), []);
+        let full = post(&mut world, vec![request(5, 7)], libc::ENOMEM);
+        assert_eq!(full, [Rule::SendQueueFull]);
+    }
+
+    #[test]
+    fn limits_and_states() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        let mut inline = request(1, 7);
+        inline.inline = true;
+        inline.sges[0].length = 100;
+        let refused = post(&mut world, vec![inline], libc::EINVAL);
+        assert_eq!(refused, [Rule::InlineLimit]);
+        let mut many = request(1, 7);
+        many.sges = vec![many.sges[0]; 5];
+        assert_eq!(post(&mut world, vec![many], libc::EINVAL), [Rule::SgeLimit]);
+        world.qps.get_mut(&30).unwrap().state = IBV_QPS_RTR;
+        let early = post(&mut world, vec![request(1, 7)], libc::EINVAL);
+        assert_eq!(early, [Rule::PostState]);
+        assert_eq!(post(&mut world, vec![request(1, 7)], 0), []);
+    }
+
+    #[test]
+    fn more_signaled_requests_than_entries() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        world.cqs.get_mut(&20).unwrap().entries = 2;
+        assert_eq!(post(&mut world, vec![request(1, 7), request(2, 7)], 0), []);
+        let more = post(&mut world, vec![request(3, 7)], 0);
+        assert_eq!(more, [Rule::CqOverrunForeseen]);
+    }
+
+    #[test]
+    fn threads_overlap_only_within_a_domain() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        let begin = |world: &mut World, thread| {
+            let (posted, found) = world.posting(30, vec![request(1, 7)], thread, CALL);
+            (posted, rules(&found))
+        };
+        begin(&mut world, 1);
+        assert_eq!(begin(&mut world, 2).1, []);
+        world.qps.get_mut(&30).unwrap().single_threaded = true;
+        let (posted, found) = begin(&mut world, 1);
+        assert_eq!(found, []);
+        assert_eq!(begin(&mut world, 2).1, [Rule::ThreadDomain]);
+        world.posted(30, posted, 1, CALL, Outcome::Succeeded);
+        assert_eq!(begin(&mut world, 3).1, []);
+    }
+
+    #[test]
+    fn receives() {
+        let mut world = world_with_qp(IBV_QPS_INIT);
+        world.posting_receives(30, vec![Receive::default(); 3]);
+        let refused = world.receives_refused(30, 1, 1, Outcome::of(libc::ENOMEM));
+        assert_eq!(rules(&refused), [Rule::RecvQueueFull]);
+        assert_eq!(world.qps[&30].receives_posted, 2);
+        let refused = world.receives_refused(30, 0, 9, Outcome::of(libc::EINVAL));
+        assert_eq!(rules(&refused), [Rule::SgeLimit]);
+        world.qps.get_mut(&30).unwrap().state = IBV_QPS_RESET;
+        let refused = world.receives_refused(30, 0, 1, Outcome::of(libc::EINVAL));
+        assert_eq!(rules(&refused), [Rule::PostState]);
+    }
+}

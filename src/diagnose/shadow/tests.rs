@@ -1,0 +1,102 @@
+//! What the tests of the state share: a device with a PD (10), a CQ (20) and a queue pair (30, number 17).
+
+use ibverbs_abi::*;
+
+use super::*;
+use crate::diagnose::finding::is_complete;
+use crate::diagnose::rules::Rule;
+
+pub fn new_qp(number: u32) -> NewQp {
+    NewQp {
+        context: 1,
+        pd: 10,
+        send_cq: 20,
+        recv_cq: 20,
+        srq: 0,
+        number,
+        kind: IBV_QPT_RC,
+        cap: ibv_qp_cap {
+            max_send_wr: 4,
+            max_recv_wr: 4,
+            max_send_sge: 4,
+            max_recv_sge: 4,
+            max_inline_data: 64,
+        },
+        sig_all: false,
+    }
+}
+
+pub fn world_with_qp(state: ibv_qp_state) -> World {
+    let mut world = World::new();
+    world.opened(1, "uroce0".into());
+    world.add_pd(
+        10,
+        Pd {
+            context: 1,
+            parent: 0,
+            single_threaded: false,
+        },
+    );
+    world.add_cq(
+        20,
+        Cq {
+            context: 1,
+            entries: 100,
+            ..Cq::default()
+        },
+    );
+    world.add_qp(30, new_qp(17));
+    if let Some(qp) = world.qps.get_mut(&30) {
+        qp.state = state;
+    }
+    world
+}
+
+/// A queue pair of no world.
+pub fn qp(number: u32) -> Qp {
+    let mut world = World::new();
+    world.add_qp(1, new_qp(number));
+    world.qps.remove(&1).expect("it was added")
+}
+
+pub fn mr(lkey: u32, rkey: u32) -> Mr {
+    Mr {
+        context: 1,
+        pd: 10,
+        start: 0x1000,
+        length: 0x1000,
+        lkey,
+        rkey,
+        access: IBV_ACCESS_LOCAL_WRITE,
+    }
+}
+
+/// A signaled SEND of 16 bytes.
+pub fn request(wr_id: u64, lkey: u32) -> Request {
+    Request {
+        wr_id,
+        opcode: IBV_WR_SEND,
+        signaled: true,
+        sges: receive(wr_id, lkey).sges,
+        ..Request::default()
+    }
+}
+
+pub fn receive(wr_id: u64, lkey: u32) -> Receive {
+    Receive {
+        wr_id,
+        sges: vec![Sge {
+            addr: 0x1000,
+            length: 16,
+            lkey,
+        }],
+    }
+}
+
+/// The rules of findings, whose texts have all values.
+pub fn rules(found: &[Finding]) -> Vec<Rule> {
+    for finding in found {
+        assert!(is_complete(finding), "{}", finding.line());
+    }
+    found.iter().map(|finding| finding.rule).collect()
+}

@@ -1,0 +1,73 @@
+//! Replaces the ops of a context by wrappers, and keeps the provider's.
+//!
+//! The library's part of a context ([`Private`]) moves to a larger allocation, behind whose start the
+//! original ops are. So a wrapper finds them without a lock, and a context that is not wrapped has no place
+//! for them.
+
+use core::{mem, ptr};
+
+use ibverbs_abi::{OPS, ibv_context, verbs_context_ops};
+
+use super::calls;
+use crate::provider::context::Private;
+use crate::provider::ops;
+use crate::uverbs::state::extended;
+
+/// What `verbs_context.priv` of a wrapped context points to. Allocated by malloc, as the library frees it.
+#[repr(C)]
+struct Wrapped {
+    private: Private,
+    original: verbs_context_ops,
+}
+
+/// The provider's ops of a wrapped context.
+///
+/// # Safety
+/// `context` is open and wrapped, and is not closed while the reference is used.
+pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
+    // SAFETY: `wrap` made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
+    // is closed.
+    unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).original }
+}
+
+/// Wraps a context. Returns false if there is no memory for it; the context is then unchanged.
+///
+/// # Safety
+/// `context` is open and complete, and no other thread knows it yet.
+pub unsafe fn wrap(context: *mut ibv_context) -> bool {
+    // SAFETY: malloc accepts any size. `priv_` of an open context is a `Private` of malloc's, which nobody
+    // else refers to yet, so it can be moved; the new allocation has room for it.
+    unsafe {
+        let wrapped = libc::malloc(size_of::<Wrapped>()).cast::<Wrapped>();
+        if wrapped.is_null() {
+            return false;
+        }
+        let private = &raw mut (*extended(context)).priv_;
+        let old = (*private).cast::<Private>();
+        ptr::copy_nonoverlapping(old, &raw mut (*wrapped).private, 1);
+        let original = (*old).ops;
+        (&raw mut (*wrapped).original).write(original);
+        *private = wrapped.cast();
+        libc::free(old.cast());
+        let changed = only_changed(&original, &calls::wrapped(&original));
+        ops::set_ops(context, changed.as_ptr(), 0..OPS);
+    }
+    true
+}
+
+/// The ops of `new` that differ from those of `old`; NULL for the others, so that these stay as they are.
+fn only_changed(
+    old: &verbs_context_ops,
+    new: &verbs_context_ops,
+) -> [*const core::ffi::c_void; OPS] {
+    const { assert!(size_of::<verbs_context_ops>() == OPS * size_of::<usize>()) }
+    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, as asserted above for its size.
+    let [old, mut new]: [[*const core::ffi::c_void; OPS]; 2] =
+        unsafe { [mem::transmute_copy(old), mem::transmute_copy(new)] };
+    for (new, old) in new.iter_mut().zip(old) {
+        if *new == old {
+            *new = ptr::null();
+        }
+    }
+    new
+}
