@@ -1,15 +1,18 @@
 //! compat-tests [--check | --test | --all] [--list] [PATTERN...]: runs the cases, or those whose names
-//! match a pattern. See README.md.
+//! match a pattern. See README.md. With --fake-sysfs, only makes a tree of sysfs, for use by hand and by
+//! benches/.
 
 use std::process::ExitCode;
 
 use compat_tests::case::Tier;
 use compat_tests::child;
+use compat_tests::fake::sysfs::{Device, Tree, known_devices};
 use compat_tests::pattern::Patterns;
 use compat_tests::runner::{self, Options};
 use compat_tests::suites;
 
-const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]";
+const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]
+       compat-tests --fake-sysfs DIR DEVICE...";
 
 fn main() -> ExitCode {
     match run() {
@@ -41,6 +44,9 @@ fn run() -> Result<bool, String> {
             .run_in_guest(args)
             .map(|()| true)
             .map_err(|failure| format!("{failure}\n{}", failure.details));
+    }
+    if args.next_if_eq("--fake-sysfs").is_some() {
+        return fake_sysfs(args).map(|()| true);
     }
     let mut options = Options {
         tier: Tier::Test,
@@ -75,4 +81,22 @@ fn run() -> Result<bool, String> {
     let summary = runner::run(&cases, &options)?;
     print!("{}", summary.text());
     Ok(summary.passed())
+}
+
+/// Writes a tree of sysfs with these devices for the fake kernel, and prints the value of FAKE_NL_DEVICES for
+/// it.
+fn fake_sysfs(mut args: impl Iterator<Item = String>) -> Result<(), String> {
+    let dir = args.next().ok_or(USAGE)?;
+    let devices: Vec<Device> = args.map(|name| Device::from(name.as_str())).collect();
+    if devices.is_empty() {
+        return Err(format!(
+            "no device; known are: {}\n{USAGE}",
+            known_devices().join(" ")
+        ));
+    }
+    let tree = Tree::new(devices);
+    tree.write(dir.as_ref())
+        .map_err(|e| format!("{dir}: {e}"))?;
+    println!("{}", tree.netlink());
+    Ok(())
 }

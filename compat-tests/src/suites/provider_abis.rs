@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::case::{Case, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::fake::sysfs::{Device, Tree};
 use crate::process::{Ended, Program, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -59,13 +60,8 @@ impl<'a> Bench<'a> {
         for (release, abi) in LAYOUTS {
             bench.provider(&bench.file(release, abi), release, abi)?;
         }
-        let mksys = cx
-            .source("fake-uverbs/mksys")
-            .to_string_lossy()
-            .into_owned();
-        let mut command = vec![mksys, bench.sys.to_string_lossy().into_owned()];
-        command.extend(LAYOUTS.map(|(release, _)| format!("name={}", device(release))));
-        cx.output(command)?;
+        let devices = LAYOUTS.map(|(release, _)| Device::from(device(release).as_str()));
+        Tree::new(devices).write(&bench.sys)?;
         Ok(bench)
     }
 
