@@ -44,7 +44,7 @@ pub struct Channel {
     next: AtomicU32,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
-    /// The peer has written what no peer writes: nothing more is received.
+    /// The peer has written invalid data: nothing more is received.
     broken: AtomicBool,
     /// Packets sent and received. Written with the locks of producer and consumer.
     sent: AtomicU64,

@@ -1,8 +1,9 @@
 //! Packets between processes of one host through shared memory, in place of UDP.
 //!
 //! [`Paths`] has the channels of a device. A channel carries the same packets as UDP, less the ICRC, so a
-//! packet may take either way, and the protocol of the queue pairs (`engine`) does not know which it took:
-//! any doubt is answered by using UDP. The decision who uses which channel is the device's.
+//! packet may take either way, and the protocol of the queue pairs (`engine`) does not know which it
+//! took. Where a channel cannot be used, packets take UDP. The device decides which queue pair uses which
+//! channel.
 //!
 //! | file | responsible for |
 //! |---|---|
@@ -44,7 +45,7 @@ use segment::Segment;
 const MAX_CHANNELS: usize = 1024;
 /// The most connections without a channel yet.
 const MAX_PENDING: usize = 64;
-/// How long a peer that nobody answers for is left alone.
+/// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
 /// Descriptors that one call of [`Paths::serve`] handles.
 const EVENTS: usize = 32;
@@ -85,7 +86,7 @@ struct Channels {
 struct State {
     listeners: Vec<Listener>,
     pending: Vec<Pending>,
-    /// Peers that nobody answers for, and since when.
+    /// Peers to which an offer has failed, and when.
     unanswered: FxHashMap<Flow, Instant>,
 }
 
@@ -175,7 +176,7 @@ impl Paths {
         self.channels.read().by_flow.get(flow).cloned()
     }
 
-    /// Offers a channel to a peer, unless there is one, or nobody has answered within the last second. It can
+    /// Offers a channel to a peer, unless there is one, or an offer has failed within the last second. It can
     /// be used once the peer has accepted it.
     pub fn offer(&self, ends: Ends) {
         let _no_cancellation = cancellation::disable();

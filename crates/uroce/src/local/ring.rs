@@ -1,13 +1,13 @@
 //! A ring of packets in memory that two processes share: one produces, the other consumes.
 //!
 //! An entry is one cache line: a word that says whether and how long, and the packet if it fits. A longer
-//! packet lies in the ring's data area, and its place follows from the lengths before it. The consumer
+//! packet is in the ring's data area, and its place follows from the lengths before it. The consumer
 //! spins on the word of the next entry, so a small message costs the transfer of one cache line.
 //!
 //! Invariant: producer and consumer keep their positions in memory of their own. What they read from the
 //! shared memory (the word, and how far the other side has got) may be anything: a length is checked before
-//! it is used, positions are only ever reduced modulo the ring's size, and payload is copied before anything
-//! looks at it.
+//! it is used, positions are only used modulo the ring's size, and payload is copied before it is
+//! read.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

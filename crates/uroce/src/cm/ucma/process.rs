@@ -84,8 +84,7 @@ pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
 pub(super) static SENDING: Mutex<()> = Mutex::new(());
 /// The devices of the library's list.
 pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
-/// Counts the descriptors that are open in this process or were in its parent. While it is 0, no descriptor
-/// is examined.
+/// Descriptors that are open here, or were in the parent. While it is 0, no descriptor is examined.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 /// This process does not have port 4791 at all addresses.
 static WANTS_PORT: AtomicBool = AtomicBool::new(false);
