@@ -126,6 +126,90 @@ fn first_file(dir: &Path) -> Option<PathBuf> {
     Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
 }
 
+const SOURCES: [&str; 3] = ["rdma-core", "perftest", "qperf"];
+
+/// The upstream sources of rdma-core, perftest and qperf, unpacked below one directory, with their versions in the file
+/// `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses sources and lists of its own.
+pub fn sources() -> Result<PathBuf, String> {
+    let cache = paths::downloads()
+        .map_err(|e| e.to_string())?
+        .join("sources");
+    if cache.join("complete").exists() {
+        return Ok(cache);
+    }
+    println!("fetching the sources of {}", SOURCES.join(", "));
+    if !Path::new(KEYS).exists() {
+        return Err(format!(
+            "{KEYS} is missing: run scripts/install-deps sources"
+        ));
+    }
+    let work = cache.with_extension(format!("new-{}", std::process::id()));
+    let moved = fetch_sources(&work).and_then(|root| {
+        // Another process may have been faster.
+        fs::rename(&root, &cache).or_else(|e| {
+            if cache.join("complete").exists() {
+                Ok(())
+            } else {
+                Err(e.to_string())
+            }
+        })
+    });
+    let _ = fs::remove_dir_all(&work);
+    moved.map(|()| cache)
+}
+
+fn fetch_sources(work: &Path) -> Result<PathBuf, String> {
+    let text = |e: std::io::Error| e.to_string();
+    for dir in ["lists/partial", "archives/partial", "download", "root"] {
+        fs::create_dir_all(work.join(dir)).map_err(text)?;
+    }
+    let mirror = std::env::var("DEBIAN_MIRROR");
+    let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+    let line = format!("deb-src [signed-by={KEYS}] {mirror} trixie main\n");
+    fs::write(work.join("sources.list"), line).map_err(text)?;
+    let mut download = vec!["source", "--tar-only"];
+    download.extend(SOURCES);
+    for command in [vec!["update"], download] {
+        let dir = work.join("download");
+        let status = apt(work).args(&command).current_dir(dir).status();
+        if !status.map_err(text)?.success() {
+            return Err(format!("apt-get {} failed", command.join(" ")));
+        }
+    }
+    let root = work.join("root");
+    let mut complete = String::new();
+    for name in SOURCES {
+        complete += &unpack_source(&work.join("download"), name, &root.join(name))?;
+    }
+    fs::write(root.join("complete"), complete).map_err(text)?;
+    Ok(root)
+}
+
+/// Unpacks NAME_VERSION.orig.tar.*; returns the line "NAME VERSION".
+fn unpack_source(download: &Path, name: &str, to: &Path) -> Result<String, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let prefix = format!("{name}_");
+    let files = fs::read_dir(download).map_err(text)?.flatten();
+    let tarball = files
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .find(|file| file.starts_with(&prefix) && file.contains(".orig.tar."))
+        .ok_or_else(|| format!("no source of {name}"))?;
+    fs::create_dir_all(to).map_err(text)?;
+    let unpacked = Command::new("tar")
+        .arg("-xf")
+        .arg(download.join(&tarball))
+        .arg("-C")
+        .arg(to)
+        .arg("--strip-components=1")
+        .status()
+        .map_err(text)?;
+    let version = tarball[prefix.len()..].split(".orig.tar.").next();
+    match (unpacked.success(), version) {
+        (true, Some(version)) => Ok(format!("{name} {version}\n")),
+        _ => Err(format!("{tarball} cannot be unpacked")),
+    }
+}
+
 /// apt-get with directories of its own.
 fn apt(work: &Path) -> Command {
     let mut command = Command::new("apt-get");

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
 
-use super::{Judged, Member};
+use super::{FILES, Judged, Member};
 use crate::child::Arguments;
 use crate::context::Context;
 use crate::paths::{self, Paths};
@@ -31,6 +31,10 @@ pub fn run(args: Arguments, members: &[Member]) -> Verdict {
         "mkdir -p {STAGED} && cp -r {}/. {STAGED}/",
         args.staged.display()
     ))?;
+    let files = args.dir.join(FILES);
+    if files.exists() {
+        sh(&format!("cp -a {} /run/", files.display()))?;
+    }
     let paths = Paths {
         repo: paths::repo(),
         staged: STAGED.into(),

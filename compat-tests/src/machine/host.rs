@@ -29,6 +29,13 @@ pub fn run(cx: &Context, machine: Machine, members: &[Member]) -> Verdict {
     if let Ok(name) = std::env::var(PANIC_IN) {
         cx.write(PANIC, name)?;
     }
+    if let Some(prepare) = machine.prepare {
+        let names: Vec<String> = members
+            .iter()
+            .flat_map(|member| member.names.clone())
+            .collect();
+        prepare(cx, &names)?;
+    }
     let mut stops: BTreeMap<String, u32> = BTreeMap::new();
     let mut starts = 0;
     for boot in 1..=BOOTS {

@@ -12,6 +12,7 @@ pub mod guest;
 mod host;
 mod initrd;
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::case::{Case, Place, Tier};
@@ -20,7 +21,7 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict};
 
 /// A machine: how its kernel starts. Its root is this machine's file system; what changes there is discarded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// The name of its case. The names of its members need not be below it.
     pub name: &'static str,
@@ -29,6 +30,17 @@ pub struct Machine {
     pub rdma: bool,
     /// How long all members take together, in seconds.
     pub estimate: u64,
+    /// What happens on the host before the first boot, given the names of all members. It may report some of them, and
+    /// leave files for the guest in the directory `FILES` of the case.
+    pub prepare: Option<fn(&Context, &[String]) -> Verdict>,
+}
+
+/// The directory of the case that the guest copies into its memory.
+pub const FILES: &str = "files";
+
+/// Where the guest has them.
+pub fn files_in_guest() -> PathBuf {
+    Path::new("/run").join(FILES)
 }
 
 /// A verdict, and why the program had to run again before it.

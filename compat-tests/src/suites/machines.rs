@@ -1,7 +1,7 @@
 //! The virtual machines, and which suites have members in each. Two run side by side, so they take about
 //! the same time.
 
-use super::{fork, neigh, other_projects, threads, vm};
+use super::{fork, neigh, other_projects, sources, threads, vm};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -11,6 +11,7 @@ const PROGRAMS: Machine = Machine {
     tier: Tier::Test,
     rdma: true,
     estimate: 500,
+    prepare: None,
 };
 
 /// What calls the library itself.
@@ -19,6 +20,25 @@ const LIBRARY: Machine = Machine {
     tier: Tier::Test,
     rdma: true,
     estimate: 400,
+    prepare: None,
+};
+
+/// Programs that are built here from their sources.
+const SOURCES: Machine = Machine {
+    name: "machine/sources",
+    tier: Tier::Test,
+    rdma: true,
+    estimate: 260,
+    prepare: Some(sources::prepare),
+};
+
+/// The same for pyverbs, which takes long to build.
+const SOURCES_PYVERBS: Machine = Machine {
+    name: "machine/sources-pyverbs",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 400,
+    prepare: Some(sources::prepare),
 };
 
 /// Programs of other projects.
@@ -27,6 +47,7 @@ const SUITES: Machine = Machine {
     tier: Tier::All,
     rdma: true,
     estimate: 1500,
+    prepare: None,
 };
 
 /// Their tests in Python.
@@ -35,6 +56,7 @@ const PYVERBS: Machine = Machine {
     tier: Tier::All,
     rdma: true,
     estimate: 1200,
+    prepare: None,
 };
 
 pub fn cases() -> Result<Vec<Case>, String> {
@@ -44,6 +66,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
     Ok(vec![
         case(PROGRAMS, vm::members()?),
         case(LIBRARY, library),
+        case(SOURCES, sources::members()?).token("sources"),
+        case(SOURCES_PYVERBS, sources::pyverbs_members()?).token("sources"),
         case(SUITES, other_projects::members()?),
         case(PYVERBS, other_projects::pyverbs()),
     ])

@@ -34,6 +34,7 @@ pub mod selftest;
 pub mod selftest_vm;
 pub mod sid;
 pub mod static_programs;
+pub mod sources;
 pub mod symbols;
 pub mod threads;
 pub mod verbs;

@@ -57,15 +57,19 @@ fn tries(name: &str) -> u32 {
 
 /// The programs.
 pub fn members() -> Result<Vec<Member>, String> {
-    let rows = rows::of_world("suites")?.into_iter().enumerate();
+    Ok(rows_of("suites", rows::of_world("suites")?))
+}
+
+/// The rows of this world. If the host has built programs for the machine, these run.
+pub fn rows_of(world: &str, rows: Vec<(String, Row)>) -> Vec<Member> {
     let member = |(number, (group, row)): (usize, (String, Row))| {
         let name = format!("{group}/{}", row.name);
-        Member::new(format!("suites/{name}"), move |cx| {
+        Member::new(format!("{world}/{name}"), move |cx| {
             judge(cx, &name, &row, number as u16)
         })
         .limit(1800)
     };
-    Ok(rows.map(member).collect())
+    rows.into_iter().enumerate().map(member).collect()
 }
 
 fn judge(cx: &Context, name: &str, row: &Row, number: u16) -> Judged {

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::case_file::{Ready, Row};
 use crate::context::{Context, Library};
+use crate::machine::files_in_guest;
 use crate::pairs::{client_words, split};
 use crate::place::sh;
 use crate::process::{Exit, Program, Running, read, wait_until};
@@ -123,15 +124,32 @@ impl Run<'_> {
                 .replace("%a", ADDRESS)
                 .replace("%d", "rxe0")
         };
-        let words = words.iter().map(replace).collect();
+        let mut words: Vec<String> = words.iter().map(replace).collect();
+        let mut search = Vec::new();
+        let mut python = None;
+        if self.library == Library::Ours {
+            search.push(self.cx.library_dir(Library::Ours));
+        }
+        let built = files_in_guest().join(self.library.name());
+        if built.exists() {
+            let program = built.join("bin").join(&words[0]);
+            ensure(program.exists(), format!("{} was not built", words[0]))?;
+            words[0] = program.to_string_lossy().into_owned();
+            search.push(built.join("lib"));
+            python = Some(built.join("python")).filter(|dir| dir.exists());
+        }
         let output = self
             .cx
             .dir()
             .join(format!("{}-{role}", self.library.name()));
         let mut program = self.cx.program_at(words, output).report_library();
         program = program.envs(&self.row.env);
-        if self.library == Library::Ours {
-            program = program.library(&self.cx.library_dir(Library::Ours));
+        if !search.is_empty() {
+            let dirs: Vec<_> = search.iter().map(|dir| dir.to_string_lossy()).collect();
+            program = program.env("LD_LIBRARY_PATH", dirs.join(":"));
+        }
+        if let Some(modules) = python {
+            program = program.env("PYTHONPATH", modules);
         }
         if self.row.machine.rsocket {
             program = program.env("LD_PRELOAD", rsocket()?);
