@@ -31,7 +31,7 @@ endif
 
 # What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-packages test-sources
+TESTS := lint build test-unit test-cases test-packages
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -45,7 +45,7 @@ endif
 .PHONY: test-providers test-badinput test-fork test-vm-fork test-neigh test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-packages test-wheel test-static test-vm test-vm-threads test-self
 .PHONY: test-without-uroce test-uroce-devices test-uroce test-uroce-faults test-uroce-interop test-uroce-all
-.PHONY: test-suites test-sanitize test-fuzz
+.PHONY: test-suites test-trixie test-sanitize test-fuzz
 
 all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the default)
 
@@ -111,16 +111,18 @@ endif
 
 ifeq ($(T),)
 test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
-	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-suites
+	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-trixie
 else
 test-all: build
 	$(RUNNER) --all $(patterns)
 endif
 
 test-cases: build cargo-fuzz ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
+	scripts/install-deps run test vm uroce suites sources
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests, also those that take long
+	scripts/install-deps run test vm uroce suites sources pyverbs
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
@@ -158,12 +160,12 @@ man: build ## check the manual pages: form, references, prototypes, coverage; al
 	$(RUNNER) man
 
 test-sources: build ## build Debian's programs and providers on our headers and library, and run them
-	scripts/install-deps sources
-	compat-tests/sources/run
+	scripts/install-deps run vm sources
+	$(RUNNER) sources
 
 test-sources-pyverbs: build ## the same for pyverbs (longer; not in test)
-	scripts/install-deps sources pyverbs
-	compat-tests/sources/run pyverbs
+	scripts/install-deps run vm sources pyverbs
+	$(RUNNER) sources/build/pyverbs sources/python
 
 test-bench: test-providers test-badinput test-fork ## run test-providers, test-badinput and test-fork
 
@@ -255,7 +257,11 @@ test-uroce-all: build ## run the uroce tests in full (long; not in test)
 
 test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; not in test)
 	scripts/install-deps suites run vm
-	compat-tests/suites/run
+	$(RUNNER) --all suites
+	compat-tests/suites/trixie
+
+test-trixie: build ## run Debian 13's providers on our library (not in test)
+	scripts/install-deps suites run vm
 	compat-tests/suites/trixie
 
 test-sanitize: build ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)

@@ -38,6 +38,8 @@ fn all(cx: &Context) -> Verdict {
         cx.selects(&case) && !done.contains(&case)
     };
     let chosen: Vec<&String> = names.iter().filter(wanted).collect();
+    let any = chosen.len() + done.len() > 0;
+    ensure(any, "no test has such a name")?;
     let _interface = Interface::show(cx)?;
     for names in chosen.chunks(AT_ONCE) {
         for library in Library::BOTH {

@@ -13,7 +13,7 @@ use crate::context::{Context, Library};
 use crate::machine::files_in_guest;
 use crate::pairs::{client_words, split};
 use crate::place::sh;
-use crate::process::{Exit, Program, Running, read, wait_until};
+use crate::process::{Exit, Program, Running, path_with_sbin, read, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::world::Host;
 
@@ -24,7 +24,9 @@ const SERVER_READY: Duration = Duration::from_secs(20);
 const PORT_FREE: Duration = Duration::from_secs(5);
 /// A server whose client has failed may never end.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// The addresses of rxe0.
 const ADDRESS: &str = "10.9.9.1";
+const IPV6: &str = "fd09::1";
 
 /// How a run ended.
 #[derive(Debug, Default)]
@@ -122,11 +124,14 @@ impl Run<'_> {
             word.replace("%p", &port)
                 .replace("%f", &files)
                 .replace("%a", ADDRESS)
+                .replace("%6", IPV6)
+                .replace("%l", ADDRESS)
                 .replace("%d", "rxe0")
         };
-        let mut words: Vec<String> = words.iter().map(replace).collect();
+        let words: Vec<String> = words.iter().map(replace).collect();
         let mut search = Vec::new();
         let mut python = None;
+        let mut path = path_with_sbin();
         if self.library == Library::Ours {
             search.push(self.cx.library_dir(Library::Ours));
         }
@@ -134,7 +139,7 @@ impl Run<'_> {
         if built.exists() {
             let program = built.join("bin").join(&words[0]);
             ensure(program.exists(), format!("{} was not built", words[0]))?;
-            words[0] = program.to_string_lossy().into_owned();
+            path = format!("{}:{path}", built.join("bin").display());
             search.push(built.join("lib"));
             python = Some(built.join("python")).filter(|dir| dir.exists());
         }
@@ -143,7 +148,7 @@ impl Run<'_> {
             .dir()
             .join(format!("{}-{role}", self.library.name()));
         let mut program = self.cx.program_at(words, output).report_library();
-        program = program.envs(&self.row.env);
+        program = program.envs(&self.row.env).env("PATH", path);
         if !search.is_empty() {
             let dirs: Vec<_> = search.iter().map(|dir| dir.to_string_lossy()).collect();
             program = program.env("LD_LIBRARY_PATH", dirs.join(":"));
