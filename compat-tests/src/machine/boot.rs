@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::context::{Context, last_lines};
+use crate::context::{Context, last_lines, succeeded};
+use crate::paths;
 use crate::process::{Program, path_with_sbin, read};
 use crate::verdict::Failure;
 
@@ -84,10 +85,9 @@ impl Boot {
     }
 
     fn qemu(&self, cx: &Context, boot: &Path) -> Result<Program, Failure> {
-        let kernel = cx.output([cx.source("vm/fetch-kernel").to_string_lossy()])?;
-        let kernel = Path::new(kernel.trim());
+        let kernel = kernel(cx)?;
         let initrd = boot.join("initrd");
-        super::initrd::write(&initrd, kernel, &find("busybox")?, &cx.source("vm/init"))?;
+        super::initrd::write(&initrd, &kernel, &find("busybox")?, &cx.source("vm/init"))?;
         // KVM is not the default, because some machines have a /dev/kvm that cannot run a guest.
         let accel = std::env::var("VM_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".into());
         let rdma = if self.rdma { "yes" } else { "no" };
@@ -112,6 +112,19 @@ impl Boot {
         words.extend(["-virtfs".into(), share(cx.dir(), "out")]);
         Ok(cx.program(words).merged())
     }
+}
+
+/// The directory with the kernel and its modules: in the cache of downloads, unless VM_KERNEL_DIR names another.
+fn kernel(cx: &Context) -> Result<PathBuf, Failure> {
+    let dir = match std::env::var_os("VM_KERNEL_DIR") {
+        Some(dir) => PathBuf::from(dir),
+        None => paths::downloads()?.join("kernel"),
+    };
+    let script = cx.source("vm/fetch-kernel").to_string_lossy().into_owned();
+    let fetch = cx.program([script]).env("VM_KERNEL_DIR", dir);
+    let ended = fetch.limit(Duration::from_secs(1200)).run()?;
+    succeeded("vm/fetch-kernel", &ended)?;
+    Ok(PathBuf::from(ended.out.trim()))
 }
 
 /// The options of a shared directory. A comma in the value of a QEMU option is doubled.

@@ -35,6 +35,7 @@ pub mod selftest_vm;
 pub mod sid;
 pub mod static_programs;
 pub mod sources;
+pub mod static_programs;
 pub mod symbols;
 pub mod threads;
 pub mod verbs;
