@@ -114,7 +114,8 @@ impl Boot {
     }
 }
 
-/// The directory with the kernel and its modules: in the cache of downloads, unless VM_KERNEL_DIR names another.
+/// The directory with the kernel and its modules: in the cache of downloads, unless VM_KERNEL_DIR names
+/// another.
 fn kernel(cx: &Context) -> Result<PathBuf, Failure> {
     let dir = match std::env::var_os("VM_KERNEL_DIR") {
         Some(dir) => PathBuf::from(dir),

@@ -20,7 +20,8 @@ use crate::checks::Check;
 use crate::context::Context;
 use crate::verdict::{Failure, Verdict};
 
-/// A machine: how its kernel starts. Its root is this machine's file system; what changes there is discarded.
+/// A machine: how its kernel starts. Its root is this machine's file system; what changes there is
+/// discarded.
 #[derive(Debug, Clone, Copy)]
 pub struct Machine {
     /// The name of its case. The names of its members need not be below it.
@@ -30,8 +31,8 @@ pub struct Machine {
     pub rdma: bool,
     /// How long all members take together, in seconds.
     pub estimate: u64,
-    /// What happens on the host before the first boot, given the names of all members. It may report some of them, and
-    /// leave files for the guest in the directory `FILES` of the case.
+    /// What happens on the host before the first boot, given the names of all members. It may report some
+    /// of them, and leave files for the guest in the directory `FILES` of the case.
     pub prepare: Option<fn(&Context, &[String]) -> Verdict>,
 }
 
@@ -144,5 +145,6 @@ pub fn case(machine: Machine, members: Vec<Member>) -> Case {
         .guest(move |args| guest::run(args, &inside))
 }
 
-/// The limit of a machine's case, in seconds. Each member has its own; this one ends a case that they do not.
+/// The limit of a machine's case, in seconds. Each member has its own; this one ends a case that they do
+/// not.
 const HOURS: u64 = 3 * 3600;

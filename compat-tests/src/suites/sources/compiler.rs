@@ -1,4 +1,5 @@
-//! Runs compile commands in two variants, with rdma-core's headers and with ours, and judges what the compiler says.
+//! Runs compile commands in two variants, with rdma-core's headers and with ours, and judges what the
+//! compiler says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -143,7 +144,8 @@ pub fn dependencies(file: &Path) -> Result<Vec<String>, Failure> {
     Ok(text.split_whitespace().map(String::from).collect())
 }
 
-/// Fails with new warnings, warnings about our headers, and other headers in place of ours. `base` is the source tree.
+/// Fails with new warnings, warnings about our headers, and other headers in place of ours. `base` is the
+/// source tree.
 pub fn judge(name: &str, variants: &Variants, base: &Path, include: &Path) -> Verdict {
     let (old, new) = (
         warnings(&variants.c.messages, base),

@@ -1,7 +1,8 @@
-//! Programs, librdmacm and providers from Debian's sources, unchanged, built twice: with rdma-core's headers and
-//! library, and with ours. Everything must compile and link, without a warning that the compiler does not report with
-//! rdma-core's headers. Then the rows of the world `sources` run with what was built, on Soft-RoCE in the virtual
-//! machine, and the ping-pongs on the provider that was built with our driver.h.
+//! Programs, librdmacm and providers from Debian's sources, unchanged, built twice: with rdma-core's
+//! headers and library, and with ours. Everything must compile and link, without a warning that the
+//! compiler does not report with rdma-core's headers. Then the rows of the world `sources` run with what
+//! was built, on Soft-RoCE in the virtual machine, and the ping-pongs on the provider that was built with
+//! our driver.h.
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -1,4 +1,5 @@
-//! The ping-pongs on our library, with a provider for Soft-RoCE that was built with our driver.h, and no other.
+//! The ping-pongs on our library, with a provider for Soft-RoCE that was built with our driver.h, and no
+//! other.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Builds parts of rdma-core. Its own build would compile its libibverbs too, so the compile commands are taken from
-//! cmake, and run with our header directory before all others.
+//! Builds parts of rdma-core. Its own build would compile its libibverbs too, so the compile commands are
+//! taken from cmake, and run with our header directory before all others.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -65,7 +65,8 @@ impl<'a> RdmaCore<'a> {
         )
     }
 
-    /// Configures it with these settings, unless an earlier run has. `name` is the directory of the configuration.
+    /// Configures it with these settings, unless an earlier run has. `name` is the directory of the
+    /// configuration.
     pub fn configured(build: &'a Build, name: &str, settings: &str) -> Result<Self, Failure> {
         let tree = build.sources.join("rdma-core");
         let cmake = build.out.join(name);
