@@ -129,8 +129,8 @@ fn first_file(dir: &Path) -> Option<PathBuf> {
 const SOURCES: [&str; 3] = ["rdma-core", "perftest", "qperf"];
 
 /// The upstream sources of rdma-core, perftest and qperf, unpacked below one directory, with their versions
-/// in the file
-/// `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses its own sources and lists.
+/// in the file `complete`. They are Debian 13's: mirrors no longer have Debian 12's. Apt uses its own sources
+/// and lists.
 pub fn sources() -> Result<PathBuf, String> {
     let cache = paths::downloads()
         .map_err(|e| e.to_string())?
