@@ -35,7 +35,6 @@ pub mod selftest_vm;
 pub mod sid;
 pub mod sources;
 pub mod static_programs;
-pub mod static_programs;
 pub mod symbols;
 pub mod threads;
 pub mod verbs;
