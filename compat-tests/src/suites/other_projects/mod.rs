@@ -49,8 +49,8 @@ const FLAKY: [(&str, &str); 6] = [
 ];
 const TRIES: u32 = 6;
 
-/// How many times the test may run.
-fn tries(name: &str) -> u32 {
+/// How many times the test GROUP/NAME may run until it ends as expected.
+pub fn tries(name: &str) -> u32 {
     let varies = FLAKY.iter().any(|(flaky, _)| pattern::matches(flaky, name));
     if varies { TRIES } else { 1 }
 }

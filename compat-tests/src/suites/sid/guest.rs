@@ -12,6 +12,7 @@ use crate::paths::{self, Paths};
 use crate::pattern;
 use crate::place::sh;
 use crate::process::read;
+use crate::suites::other_projects;
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::world::{Host, Hosts};
 
@@ -19,8 +20,6 @@ use crate::world::{Host, Hosts};
 const STAGED: &str = "/run/sid";
 /// The first port. Each row gets others, because the kernel keeps closed connections for a while.
 const PORT: u16 = 20_000;
-/// How many times a test of suites/flaky may run on each library until it passes.
-const TRIES: u16 = 6;
 
 /// Runs the selected tests, and appends their verdicts to the file that the host reads.
 pub fn run(args: Arguments) -> Verdict {
@@ -98,7 +97,6 @@ fn provider(cx: &Context, root: &Path) -> Verdict {
 
 fn rows(cx: &Context, root: &Path) -> Verdict {
     let refused = refused(cx)?;
-    let flaky = flaky(cx);
     let hosts = [
         hosts(cx, root, Library::C)?,
         hosts(cx, root, Library::Ours)?,
@@ -113,11 +111,7 @@ fn rows(cx: &Context, root: &Path) -> Verdict {
         }
         row.port.get_or_insert(port);
         port += row.times;
-        let tries = if flaky.iter().any(|test| pattern::matches(test, &name)) {
-            TRIES
-        } else {
-            1
-        };
+        let tries = other_projects::tries(&name);
         let [c, ours] = &hosts;
         let c = on(cx, &whole, "c", &row, c, tries)?;
         let ours = on(cx, &whole, "ours", &row, ours, tries)?;
@@ -145,16 +139,6 @@ fn hosts(cx: &Context, root: &Path, library: Library) -> Result<Hosts, Failure> 
     })
 }
 
-/// The names in suites/flaky, whose tests end differently from time to time, on the C library too:
-/// `GROUP:NAME` there.
-fn flaky(cx: &Context) -> Vec<String> {
-    let text = read(&cx.source("suites/flaky"));
-    let names = text
-        .lines()
-        .filter_map(|line| line.split_whitespace().next());
-    names.map(|name| name.replacen(':', "/", 1)).collect()
-}
-
 /// The outcome of a row on one library, of the first of these tries that passes, or of the last. The error is
 /// for what prevents all rows.
 fn on(
@@ -163,7 +147,7 @@ fn on(
     library: &str,
     row: &Row,
     hosts: &Hosts,
-    tries: u16,
+    tries: u32,
 ) -> Result<Verdict, Failure> {
     let dir = cx.dir().join(name.replace('/', "-")).join(library);
     std::fs::create_dir_all(&dir)?;
