@@ -1,7 +1,7 @@
 /*
  * threads MODE DEVICE THREADS ROUNDS [GID_INDEX]: calls the library from many threads at once. Prints for
  * each call how often it was made and how often it failed with which errno; this does not depend on the order
- * of the threads, so that two libraries can be compared. The runner and `sanitize` run it.
+ * of the threads, so that two libraries can be compared. Suites `threads` and `sanitizers` run it.
  *
  *	list     list the devices, read their attributes, free the list; open and close
  *	objects  each thread creates, uses and destroys one object of each kind, in
