@@ -142,7 +142,7 @@ const SCENES: [(&str, &[&str], &str); 49] = [
     (
         "channel-unread",
         &["channel-unread"],
-        "was armed (times: 1)",
+        "was armed (times: 2)",
     ),
     ("events-unacked", &["events-unacked"], "1 completion events"),
     (
