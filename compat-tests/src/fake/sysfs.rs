@@ -49,7 +49,10 @@ const KNOWN: [KnownProvider; 17] = [
     known("vmw_pvrdma0", 3, Some((0x15ad, 0x0820)), 10),
 ];
 
-/// One device for each provider in Debian's ibverbs-providers.
+/// The device of a provider that rdma-core has since release 60.
+const IONIC: KnownProvider = known("ionic_0", 1, Some((0x1dd8, 0x1002)), 21);
+
+/// One device for each provider in Debian 12's ibverbs-providers.
 pub fn known_devices() -> Vec<&'static str> {
     KNOWN.iter().map(|known| known.name).collect()
 }
@@ -94,7 +97,8 @@ impl Device {
     }
 
     fn known(&self) -> Option<&'static KnownProvider> {
-        KNOWN.iter().find(|known| known.name == self.name)
+        let mut known = KNOWN.iter().chain([&IONIC]);
+        known.find(|known| known.name == self.name)
     }
 
     fn abi_version(&self) -> u32 {

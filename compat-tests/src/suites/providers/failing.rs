@@ -4,7 +4,7 @@
 use crate::checks::Check;
 use crate::fake::scene::Record;
 
-use super::scene;
+use super::Release;
 
 const COMMANDS: &str = "GET_CONTEXT QUERY_DEVICE QUERY_PORT ALLOC_PD DEALLOC_PD CREATE_AH DESTROY_AH REG_MR \
     REREG_MR DEREG_MR ALLOC_MW DEALLOC_MW CREATE_COMP_CHANNEL CREATE_CQ RESIZE_CQ DESTROY_CQ CREATE_QP \
@@ -19,13 +19,14 @@ const METHODS: &str = "GET_CONTEXT QUERY_PORT CQ_CREATE CQ_DESTROY QP_CREATE QP_
     COUNTERS_DESTROY QUERY_GID_ENTRY QUERY_GID_TABLE ASYNC_EVENT_ALLOC";
 
 /// Commands by write().
-pub fn commands(device: &'static str) -> Vec<Check> {
-    each(COMMANDS, &["ENOSYS", "EIO"], device, None)
+pub fn commands(release: Release, device: &'static str) -> Vec<Check> {
+    each(release, COMMANDS, &["ENOSYS", "EIO"], device, None)
 }
 
 /// Methods by ioctl(), with the provider that uses most of them.
-pub fn methods() -> Vec<Check> {
+pub fn methods(release: Release) -> Vec<Check> {
     each(
+        release,
         METHODS,
         &["ENOTTY", "EPROTONOSUPPORT", "EIO"],
         "mlx5_0",
@@ -33,12 +34,19 @@ pub fn methods() -> Vec<Check> {
     )
 }
 
-fn each(names: &str, errors: &[&str], device: &str, ioctl: Option<&str>) -> Vec<Check> {
+fn each(
+    release: Release,
+    names: &str,
+    errors: &[&str],
+    device: &str,
+    ioctl: Option<&str>,
+) -> Vec<Check> {
     let mut checks = Vec::new();
     for name in names.split_whitespace() {
         for error in errors {
             let failure = format!("{name}={error}");
-            let scene = scene(failure.clone(), &["verbs_walk", device])
+            let scene = release
+                .scene(failure.clone(), &["verbs_walk", device])
                 .env("FAKE_FAIL", failure)
                 .record(Record::Everything);
             let scene = match ioctl {
