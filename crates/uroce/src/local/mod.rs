@@ -271,7 +271,7 @@ impl Paths {
         let Some(channel) = channels.all.iter().find(|channel| channel.fd() == fd) else {
             return false;
         };
-        if rendezvous::receive_bytes(fd) == Received::HangUp {
+        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == Received::HangUp {
             channel.set_dead();
             self.dead.store(true, Ordering::Relaxed);
         }
@@ -310,7 +310,8 @@ impl Paths {
     fn serve_pending(&self, state: &mut State, at: usize, find_ends: &FindEnds) {
         let fd = state.pending[at].fd.as_raw_fd();
         if state.pending[at].offered.is_some() {
-            match rendezvous::receive_bytes(fd) {
+            // The answer only: behind it may be the peer's end, which is that of the channel.
+            match rendezvous::receive_bytes(fd, 1) {
                 Received::Bytes(false) => return,
                 Received::Bytes(true) => {
                     let Pending { fd, offered } = state.pending.swap_remove(at);

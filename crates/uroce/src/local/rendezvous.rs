@@ -16,7 +16,7 @@ use crate::wire::{Flow, gid_of, ip_of};
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 64;
 /// Wakeups that one call reads at most.
-const MESSAGES_PER_CALL: usize = 256;
+pub const MESSAGES_PER_CALL: usize = 256;
 /// Changes with everything that both sides have to agree on, as the length of the memory does.
 const VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"uroce-sm";
@@ -248,11 +248,11 @@ pub enum Received {
     HangUp,
 }
 
-/// Reads the bytes that have come.
-pub fn receive_bytes(fd: RawFd) -> Received {
+/// Reads the bytes that have come, `limit` at most.
+pub fn receive_bytes(fd: RawFd, limit: usize) -> Received {
     let mut any = false;
     // A peer may send without end; what is left makes the descriptor readable again.
-    for _ in 0..MESSAGES_PER_CALL {
+    for _ in 0..limit {
         let mut bytes = [0_u8; 16];
         // SAFETY: `bytes` is writable for its length.
         let got = unsafe {
@@ -311,12 +311,12 @@ mod tests {
         let (got, memory) = receive_hello(theirs.as_raw_fd()).unwrap();
         assert_eq!(got, hello(7));
         assert!(super::super::segment::Segment::open(&memory).is_ok());
-        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::Bytes(false));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::Bytes(false));
         send_byte(theirs.as_raw_fd());
         send_byte(theirs.as_raw_fd());
-        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::Bytes(true));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::Bytes(true));
         drop(theirs);
-        assert_eq!(receive_bytes(ours.as_raw_fd()), Received::HangUp);
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::HangUp);
     }
 
     #[test]
