@@ -171,6 +171,24 @@ fn an_interrupted_offer_leaves_nothing() {
     assert!(b.state.lock().pending.is_empty() && !b.is_used());
 }
 
+/// A peer that accepts, sends and ends before this process looks: its packets are received.
+#[test]
+fn what_came_with_the_answer_is_received() {
+    let flow = flow(9);
+    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    b.listen(flow.dst, flow.dst_port);
+    a.offer(ends(&flow));
+    b.serve(&any_ends);
+    b.serve(&any_ends);
+    send(&b.find(&reversed(&flow)).unwrap(), 3);
+    b.close();
+    a.serve(&any_ends);
+    a.serve(&any_ends);
+    assert!(a.take_dead().is_empty());
+    assert_eq!(received(&a, &reversed(&flow)), [3]);
+    assert_eq!(a.take_dead().len(), 1);
+}
+
 /// A sender that waits for room is woken up by the receiver, if it sleeps.
 #[test]
 fn room_wakes_a_sleeping_sender() {
