@@ -71,14 +71,17 @@ fn matching(cases: &[Case], pattern: &str) -> Vec<usize> {
 
 /// How many names the patterns match in cases that are not selected, because they belong to a longer tier.
 fn left_out(cases: &[Case], selected: &[&Case], patterns: &Patterns) -> usize {
-    let count = |case: &Case| expected(case, patterns).len();
-    let all: BTreeSet<usize> = patterns
+    let matching: BTreeSet<usize> = patterns
         .0
         .iter()
         .flat_map(|pattern| matching(cases, pattern))
         .collect();
-    let all: usize = all.into_iter().map(|index| count(&cases[index])).sum();
-    all - selected.iter().map(|case| count(case)).sum::<usize>()
+    matching
+        .into_iter()
+        .map(|index| &cases[index])
+        .filter(|case| !selected.iter().any(|other| std::ptr::eq(*other, *case)))
+        .map(|case| expected(case, patterns).len())
+        .sum()
 }
 
 /// A run: its directory, and what it found out before the first case.
@@ -100,7 +103,7 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     }
     let dir = new_directory().map_err(|e| e.to_string())?;
     let more = left_out(cases, &selected, &options.patterns);
-    if !options.patterns.0.is_empty() && more > 0 {
+    if more > 0 {
         println!("{more} more cases of these names take longer: make test-all T=... runs them");
     }
     let run = prepare(dir, &selected, options)?;
@@ -432,7 +435,8 @@ fn keep_timings(mut known: BTreeMap<String, Duration>, run: &Summary) -> io::Res
 mod tests {
     use super::*;
 
-    fn names(tier: Tier, patterns: &[&str]) -> Vec<String> {
+    /// The names of the selected cases, and how many names of longer cases are left out.
+    fn selection(tier: Tier, patterns: &[&str]) -> (Vec<String>, usize) {
         let case = |name: &str, tier| Case::new(name, |_| Ok(())).tier(tier);
         let cases = [
             case("a/quick", Tier::Check),
@@ -442,7 +446,20 @@ mod tests {
         let patterns = Patterns(patterns.iter().map(|p| p.to_string()).collect());
         let options = Options { tier, patterns };
         let selected = select(&cases, &options);
-        selected.iter().map(|case| case.name.clone()).collect()
+        let names = selected.iter().map(|case| case.name.clone()).collect();
+        (names, left_out(&cases, &selected, &options.patterns))
+    }
+
+    fn names(tier: Tier, patterns: &[&str]) -> Vec<String> {
+        selection(tier, patterns).0
+    }
+
+    #[test]
+    fn longer_cases_are_counted_only_if_a_pattern_matches_them() {
+        assert_eq!(selection(Tier::Test, &[]), (vec!["a/quick".into()], 0));
+        assert_eq!(selection(Tier::Test, &["a"]), (vec!["a/quick".into()], 1));
+        assert_eq!(selection(Tier::Test, &["*"]), (vec!["a/quick".into()], 3));
+        assert_eq!(selection(Tier::All, &["*"]).1, 0);
     }
 
     #[test]
