@@ -26,6 +26,23 @@ struct Machine {
     asks_for_uroce: bool,
 }
 
+/// Continues advice: the software device of this library, if it was built with one.
+const OR_SOFTWARE: &str = if cfg!(feature = "uroce") {
+    "; for a software device set IBV_UROCE=1"
+} else {
+    ""
+};
+
+/// What to say if IBV_UROCE asks for devices and there is none: why, and what to do.
+const NO_SOFTWARE_DEVICE: (&str, &str) = if cfg!(feature = "uroce") {
+    (
+        "the kernel has none, and no device of IBV_UROCE could be created",
+        "correct IBV_UROCE: it names an interface or an address that exists (libibverbs-rs(7))",
+    )
+} else {
+    ("", "")
+};
+
 fn names(dir: &str) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
@@ -63,19 +80,20 @@ fn empty_list(machine: &Machine, outcome: &Outcome) -> Vec<Finding> {
         |why: &str, todo: &str| vec![finding(Rule::NoDevice).with("why", why).with("todo", todo)];
     let Some(device) = machine.devices.first() else {
         return match (machine.asks_for_uroce, machine.in_container) {
-            (true, _) => none(
-                "the kernel has none, and no device of IBV_UROCE could be created",
-                "correct IBV_UROCE: it names an interface or an address that exists (ibv_uroce(7))",
-            ),
+            (true, _) => none(NO_SOFTWARE_DEVICE.0, NO_SOFTWARE_DEVICE.1),
             (_, true) => none(
                 "this container sees none in /sys/class/infiniband",
-                "start the container with the host's RDMA devices (--device=/dev/infiniband), or set \
-                 IBV_UROCE=1 for a software device",
+                &format!(
+                    "start the container with the host's RDMA devices \
+                     (--device=/dev/infiniband){OR_SOFTWARE}"
+                ),
             ),
             _ => none(
                 "/sys/class/infiniband has none: no adapter, or its driver is not loaded",
-                "check `lspci` and `lsmod`; for a software device set IBV_UROCE=1, or run `rdma link add \
-                 rxe0 type rxe netdev INTERFACE`",
+                &format!(
+                    "check `lspci` and `lsmod`, or make a Soft-RoCE device with `rdma link add rxe0 \
+                     type rxe netdev INTERFACE`{OR_SOFTWARE}"
+                ),
             ),
         };
     };
@@ -289,8 +307,15 @@ mod tests {
         assert!(rule == Rule::NoDevice && line.contains("its driver is not loaded"));
         machine.in_container = true;
         assert!(judge(&machine).1.contains("--device=/dev/infiniband"));
-        machine.asks_for_uroce = true;
-        assert!(judge(&machine).1.contains("correct IBV_UROCE"));
+        assert_eq!(
+            judge(&machine).1.contains("IBV_UROCE=1"),
+            cfg!(feature = "uroce")
+        );
+        if cfg!(feature = "uroce") {
+            machine.asks_for_uroce = true;
+            assert!(judge(&machine).1.contains("correct IBV_UROCE"));
+            machine.asks_for_uroce = false;
+        }
         machine.devices = vec!["mlx5_0".into()];
         assert!(judge(&machine).1.contains("modprobe ib_uverbs"));
         machine.has_uverbs = true;
