@@ -33,6 +33,7 @@ pub mod place;
 pub mod process;
 pub mod report;
 pub mod roots;
+pub mod row_outcome;
 pub mod rows;
 pub mod runner;
 pub mod schedule;

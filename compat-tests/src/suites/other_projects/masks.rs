@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::row::Outcome;
 use crate::normalise::replace;
+use crate::row_outcome::Outcome;
 
 const MASKS: [(&str, &str); 8] = [
     // addresses, keys, queue pair and packet sequence numbers

@@ -9,6 +9,7 @@ use crate::compare;
 use crate::context::{Context, Library};
 use crate::machine::{Judged, Member};
 use crate::pattern;
+use crate::row_outcome::Outcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
 
@@ -17,7 +18,6 @@ mod pyverbs;
 mod row;
 
 pub use pyverbs::members as pyverbs;
-use row::Outcome;
 
 /// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until
 /// they end as expected.

@@ -1,6 +1,5 @@
 //! Runs a row once, with one library.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -14,7 +13,8 @@ use crate::machine::files_in_guest;
 use crate::pairs::{client_words, split};
 use crate::place::sh;
 use crate::process::{Exit, Program, Running, path_with_sbin, read, wait_until};
-use crate::verdict::{Failure, Verdict, ensure};
+use crate::row_outcome::Outcome;
+use crate::verdict::{Failure, ensure};
 use crate::world::Host;
 
 /// The time limit of a program that has none of its own.
@@ -27,34 +27,6 @@ const AFTER_FAILURE: Duration = Duration::from_secs(5);
 /// The addresses of rxe0.
 const ADDRESS: &str = "10.9.9.1";
 const IPV6: &str = "fd09::1";
-
-/// How a run ended.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The exit code, or those of server and client.
-    pub exit: String,
-    /// What was written, by `ROLE.out` and `ROLE.err`.
-    pub streams: BTreeMap<String, String>,
-    /// The files of libibverbs that each program loaded.
-    pub libraries: BTreeMap<&'static str, BTreeSet<String>>,
-}
-
-impl Outcome {
-    pub fn text(&self) -> String {
-        let written = self.streams.iter().filter(|(_, text)| !text.is_empty());
-        written
-            .map(|(name, text)| format!("{name}:\n{text}"))
-            .collect()
-    }
-
-    fn add(&mut self, role: &'static str, running: &Running, exit: Exit) -> Verdict {
-        let ended = running.ended(exit)?;
-        self.streams.insert(format!("{role}.out"), ended.out);
-        self.streams.insert(format!("{role}.err"), ended.err);
-        self.libraries.insert(role, ended.libraries);
-        Ok(())
-    }
-}
 
 /// A row on one library.
 struct Run<'a> {

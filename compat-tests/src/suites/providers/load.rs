@@ -9,28 +9,7 @@ use crate::fake::scene::SYS;
 use crate::fake::sysfs::Tree;
 use crate::verdict::{Failure, Verdict, ensure};
 
-use super::provider_files;
-
-/// The providers of Debian's ibverbs-providers.
-const PROVIDERS: [&str; 17] = [
-    "bnxt_re",
-    "cxgb4",
-    "efa",
-    "erdma",
-    "hfi1verbs",
-    "hns",
-    "ipathverbs",
-    "irdma",
-    "mana",
-    "mlx4",
-    "mlx5",
-    "mthca",
-    "ocrdma",
-    "qedr",
-    "rxe",
-    "siw",
-    "vmw_pvrdma",
-];
+use super::{PROVIDERS, provider_files};
 
 pub fn checks() -> Vec<Check> {
     let parts = vec!["", "resolved", "registered"];

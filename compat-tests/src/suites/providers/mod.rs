@@ -17,6 +17,28 @@ use crate::normalise::replace;
 use crate::roots::SID;
 use crate::verdict::{Failure, Verdict, ensure};
 
+/// The providers of Debian's ibverbs-providers, which are also the names by which its archives are registered
+/// (verbs_provider_NAME).
+pub const PROVIDERS: [&str; 17] = [
+    "bnxt_re",
+    "cxgb4",
+    "efa",
+    "erdma",
+    "hfi1verbs",
+    "hns",
+    "ipathverbs",
+    "irdma",
+    "mana",
+    "mlx4",
+    "mlx5",
+    "mthca",
+    "ocrdma",
+    "qedr",
+    "rxe",
+    "siw",
+    "vmw_pvrdma",
+];
+
 /// The devices whose providers work over the fake kernel as far as they are tested with all verbs.
 const DEVICES: [&str; 2] = ["rxe0", "mlx5_0"];
 /// How the fake kernel answers ioctls.

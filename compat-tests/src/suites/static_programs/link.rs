@@ -8,28 +8,9 @@ use super::{
 };
 use crate::checks::Check;
 use crate::context::Context;
+use crate::suites::providers::PROVIDERS;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// The names by which Debian 12's archives are registered (verbs_provider_NAME).
-const PROVIDERS: [&str; 17] = [
-    "bnxt_re",
-    "cxgb4",
-    "efa",
-    "erdma",
-    "hfi1verbs",
-    "hns",
-    "ipathverbs",
-    "irdma",
-    "mana",
-    "mlx4",
-    "mlx5",
-    "mthca",
-    "ocrdma",
-    "qedr",
-    "rxe",
-    "siw",
-    "vmw_pvrdma",
-];
 /// glibc 2.38 has names of its own for C23's functions, which Debian 12's libc lacks.
 const C23: [&str; 6] = [
     "sscanf", "strtoul", "strtol", "strtoull", "strtoll", "fscanf",

@@ -10,13 +10,12 @@ use crate::context::{Context, Library};
 use crate::machine::{Judged, Member};
 use crate::normalise;
 use crate::output_checks;
+use crate::row_outcome::Outcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod run;
 mod setting;
-
-use run::Outcome;
 
 /// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy
 /// host, and the ping-pongs for unreliable transports wait for every message.

@@ -1,6 +1,5 @@
 //! Runs a row once, with one library.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,8 @@ use crate::case_file::Row;
 use crate::context::{Context, Library};
 use crate::pairs::{client_words, split};
 use crate::place::sh;
-use crate::process::{Exit, Program, Running, read, signal, wait_until};
+use crate::process::{Program, Running, read, signal, wait_until};
+use crate::row_outcome::Outcome;
 use crate::verdict::Failure;
 use crate::world::Host;
 
@@ -21,35 +21,6 @@ use crate::world::Host;
 const LIMIT: Duration = Duration::from_secs(180);
 const SERVER_READY: Duration = Duration::from_secs(15);
 const EVENT: Duration = Duration::from_secs(5);
-
-/// How a run ended.
-#[derive(Debug, Default)]
-pub struct Outcome {
-    /// The exit code, or those of server and client.
-    pub exit: String,
-    /// What was written, by `ROLE.out`, `ROLE.err`, and `verbs.log`.
-    pub streams: BTreeMap<String, String>,
-    /// The files of libibverbs that each program loaded.
-    pub libraries: BTreeMap<&'static str, BTreeSet<String>>,
-}
-
-impl Outcome {
-    /// All that was written.
-    pub fn text(&self) -> String {
-        let streams = self.streams.iter().filter(|(_, text)| !text.is_empty());
-        streams
-            .map(|(name, text)| format!("{name}:\n{text}"))
-            .collect()
-    }
-
-    fn add(&mut self, role: &'static str, running: &Running, exit: Exit) -> Result<(), Failure> {
-        let ended = running.ended(exit)?;
-        self.streams.insert(format!("{role}.out"), ended.out);
-        self.streams.insert(format!("{role}.err"), ended.err);
-        self.libraries.insert(role, ended.libraries);
-        Ok(())
-    }
-}
 
 /// A port of its own for each run, because the kernel keeps closed connections for a while.
 pub fn port(number: u16, variant: Variant, attempt: u32) -> u16 {
