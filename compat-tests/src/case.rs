@@ -70,8 +70,6 @@ pub struct Case {
     pub tier: Tier,
     /// After this time it is killed and has failed.
     pub limit: Duration,
-    /// How many times it may run until it passes. More than once needs a reason beside it.
-    pub tries: u32,
     pub needs: Needs,
     /// The names of the cases that one run reports, if there are several: all cases of one virtual machine,
     /// for example. A member without a verdict has failed.
@@ -96,7 +94,6 @@ impl Case {
             place: Place::Host,
             tier: Tier::Test,
             limit: Duration::from_secs(120),
-            tries: 1,
             needs: Needs::default(),
             members: Vec::new(),
             estimate: Duration::from_secs(2),
@@ -135,11 +132,6 @@ impl Case {
     /// The time limit, in seconds.
     pub fn limit(mut self, seconds: u64) -> Self {
         self.limit = Duration::from_secs(seconds);
-        self
-    }
-
-    pub fn tries(mut self, tries: u32) -> Self {
-        self.tries = tries;
         self
     }
 

@@ -50,9 +50,6 @@ pub struct Row {
     pub ready: Ready,
     /// The port, for a program that has no option for it.
     pub port: Option<u16>,
-    /// How many times it may run until it passes.
-    #[serde(default = "one")]
-    pub tries: u16,
     #[serde(flatten)]
     pub machine: Machine,
 }
@@ -136,7 +133,7 @@ pub struct Machine {
 }
 
 /// All fields: with `flatten`, serde cannot refuse unknown ones itself.
-const FIELDS: [&str; 26] = [
+const FIELDS: [&str; 25] = [
     "name",
     "run",
     "server",
@@ -152,7 +149,6 @@ const FIELDS: [&str; 26] = [
     "mtu",
     "ready",
     "port",
-    "tries",
     "kind",
     "user",
     "memlock",

@@ -12,6 +12,7 @@
 //!    passed only at a second try.
 
 pub mod artifacts;
+pub mod attempt;
 pub mod case;
 pub mod case_file;
 pub mod checks;

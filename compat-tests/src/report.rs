@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::verdict::{Finished, Outcome};
 
-/// How many cases of a run may pass only at a further try; with more, the run has failed.
-pub const UNSTABLE_BUDGET: usize = 10;
+/// How many cases of a run may pass only at a second try; with more, the run has failed.
+pub const UNSTABLE_BUDGET: usize = 3;
 
 /// Collects the finished cases and prints a line for each.
 pub struct Report {
@@ -65,6 +65,19 @@ impl Report {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         state.total = state.total.saturating_sub(1);
+    }
+
+    /// What failed under this name has passed at its second try. The first one's reason and details stay.
+    pub fn passed_later(&self, name: &str) {
+        let mut state = self
+            .state
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let failed = |case: &&mut Finished| case.name == name && case.outcome == Outcome::Failed;
+        if let Some(case) = state.finished.iter_mut().find(failed) {
+            case.outcome = Outcome::Unstable;
+            println!("{}", line(case));
+        }
     }
 
     /// The end: returns the summary, and all cases by name.
@@ -144,7 +157,7 @@ impl Summary {
         }
         for case in self.of(Outcome::Unstable) {
             text += &format!(
-                "\npassed only at a further try: {}: {}\n",
+                "\npassed only at a second try: {}: {}\n",
                 case.name, case.why
             );
             text += &indented(&case.details);
@@ -161,7 +174,7 @@ impl Summary {
             String::new()
         };
         format!(
-            "\n{} passed, {} failed, {} skipped, {unstable} passed only at a further try{budget}; {}:{:02}\n",
+            "\n{} passed, {} failed, {} skipped, {unstable} passed only at a second try{budget}; {}:{:02}\n",
             self.count(Outcome::Passed) + unstable,
             self.count(Outcome::Failed),
             self.count(Outcome::Skipped),

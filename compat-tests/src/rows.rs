@@ -54,7 +54,6 @@ fn case(group: &str, world: &str, row: Row) -> Option<Case> {
     };
     let name = format!("uroce/{world}/{group}/{}", row.name);
     let limit = pairs::limit(&row) + SET_UP;
-    let tries = row.tries.into();
     // Two programs that busy-poll; several pairs at once take all that there is.
     let cpu = if row.run.is_some() {
         100
@@ -66,7 +65,6 @@ fn case(group: &str, world: &str, row: Row) -> Option<Case> {
         case.place(Place::Namespace)
             .tier(tier)
             .limit(limit.as_secs())
-            .cpu(cpu)
-            .tries(tries),
+            .cpu(cpu),
     )
 }

@@ -1,20 +1,22 @@
 //! A run: selects cases, prepares what they need, runs them, and reports.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-use std::{env, io, thread};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+use std::{env, io};
 
+use crate::attempt::{Attempt, Concluded};
 use crate::case::{Case, Tier};
 use crate::child;
-use crate::context::{VERDICTS, last_lines};
 use crate::pattern::Patterns;
 use crate::place::Isolation;
-use crate::process::{clear_variables, die_with_parent, read, signal};
-use crate::report::{Report, Summary};
+use crate::process::{clear_variables, die_with_parent, read};
+use crate::report::{Report, Summary, UNSTABLE_BUDGET};
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
 use crate::{artifacts, junit, paths};
@@ -93,6 +95,8 @@ struct Run {
     broken: BTreeMap<String, String>,
     patterns: Patterns,
     report: Report,
+    /// What has failed: the case, and the name that it reported.
+    failed: Mutex<Vec<(String, String)>>,
 }
 
 /// Runs the selected cases. The error is for what prevents the whole run.
@@ -116,6 +120,7 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     schedule::run(jobs.collect(), Resources::of_machine(), |index| {
         run.run_case(selected[index])
     });
+    run.second_tries(&selected);
     let summary = run.report.end();
     let written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)
         .and_then(|()| summary.write(&run.dir.join("report.json")))
@@ -150,11 +155,12 @@ fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, S
         broken,
         patterns,
         report: Report::new(total),
+        failed: Mutex::default(),
     })
 }
 
 /// The selected names that the case reports.
-fn expected<'a>(case: &'a Case, patterns: &Patterns) -> Vec<&'a str> {
+pub(crate) fn expected<'a>(case: &'a Case, patterns: &Patterns) -> Vec<&'a str> {
     case.names()
         .into_iter()
         .filter(|name| patterns.select(name))
@@ -162,55 +168,75 @@ fn expected<'a>(case: &'a Case, patterns: &Patterns) -> Vec<&'a str> {
 }
 
 impl Run {
-    /// Runs a case, again if it may run more than once, and reports what it reports.
+    /// Runs a case and reports what it reports; the members of a machine, which takes long, as they come.
     fn run_case(&self, case: &Case) {
-        let mut earlier: Option<Finished> = None;
-        for number in 1..=case.tries {
-            let results = self.attempt(case, number);
-            let again = results.len() == 1 && results[0].outcome == Outcome::Failed;
-            if again && number < case.tries {
-                earlier = results.into_iter().next();
-                continue;
-            }
-            for mut result in results {
-                if let (Some(first), Outcome::Passed) = (&earlier, result.outcome) {
-                    result.outcome = Outcome::Unstable;
-                    result.why = format!("try {number}; before that: {}", first.why);
-                    result.details = first.details.clone();
-                }
-                self.add(case, result);
-            }
-            return;
+        let dir = self.dir.join(directory_name(&case.name));
+        let concluded = self.attempt(case, &self.patterns, &dir, &|result| self.add(case, result));
+        if !concluded.skipped {
+            self.report.took(&case.name, concluded.seconds);
+        }
+        if concluded.sums_up {
+            self.report.withdraw();
         }
     }
 
     fn add(&self, case: &Case, result: Finished) {
+        if result.outcome == Outcome::Failed {
+            let name = result.name.clone();
+            self.failed().push((case.name.clone(), name));
+        }
         let expected = expected(case, &self.patterns).contains(&result.name.as_str());
         self.report.add(result, expected);
     }
 
-    /// One try: returns its verdicts. The members of a machine, which takes long, are reported as they come.
-    fn attempt(&self, case: &Case, number: u32) -> Vec<Finished> {
-        let started = Instant::now();
-        let dir = self.dir.join(directory_name(&case.name, number));
-        let verdict = self.ready(case).and_then(|command| {
-            fs::create_dir_all(&dir)?;
-            fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;
-            self.start(case, &command, &dir).map_err(Failure::from)
+    fn failed(&self) -> MutexGuard<'_, Vec<(String, String)>> {
+        let failed = self.failed.lock();
+        failed.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Runs the few cases that failed once more, one at a time, so that a report tells a defect that shows at
+    /// times from one that always shows. With more failures than may be unstable the run has failed anyway.
+    fn second_tries(&self, selected: &[&Case]) {
+        let failed = std::mem::take(&mut *self.failed());
+        if failed.len() > UNSTABLE_BUDGET {
+            return;
+        }
+        for case in selected {
+            let of_case = failed.iter().filter(|(owner, _)| *owner == case.name);
+            let names: Vec<String> = of_case.map(|(_, name)| name.clone()).collect();
+            if names.is_empty() {
+                continue;
+            }
+            println!("second try: {}", names.join(" "));
+            let dir = directory_name(&case.name) + "-try-2";
+            let results = RefCell::new(Vec::new());
+            let patterns = Patterns(names.clone());
+            self.attempt(case, &patterns, &self.dir.join(dir), &|result| {
+                results.borrow_mut().push(result)
+            });
+            for name in names {
+                if passed(&results.borrow(), case, &name) {
+                    self.report.passed_later(&name);
+                }
+            }
+        }
+    }
+
+    /// Runs a case's process in this directory.
+    fn attempt(
+        &self,
+        case: &Case,
+        patterns: &Patterns,
+        dir: &Path,
+        report: &dyn Fn(Finished),
+    ) -> Concluded {
+        let attempt = Attempt::new(case, patterns, dir, report);
+        let child = self.ready(case).and_then(|command| {
+            fs::create_dir_all(dir)?;
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o777))?;
+            Ok(self.start(case, &command, dir, patterns)?)
         });
-        let mut seen = Seen {
-            run: self,
-            case,
-            dir: &dir,
-            reported: BTreeSet::new(),
-            own: None,
-            more: Vec::new(),
-        };
-        let ended = match verdict {
-            Ok(mut child) => seen.follow(&mut child, started),
-            Err(failure) => Err(failure),
-        };
-        seen.conclude(ended, started)
+        attempt.run(child)
     }
 
     /// The command that starts the case's process, or why it cannot run.
@@ -229,13 +255,19 @@ impl Run {
         self.isolation.command_for(case.place)
     }
 
-    fn start(&self, case: &Case, prefix: &[String], dir: &Path) -> io::Result<Child> {
+    fn start(
+        &self,
+        case: &Case,
+        prefix: &[String],
+        dir: &Path,
+        patterns: &Patterns,
+    ) -> io::Result<Child> {
         let own = env::current_exe()?.to_string_lossy().into_owned();
         let args = child::Arguments {
             name: case.name.clone(),
             dir: dir.into(),
             staged: self.staged.clone(),
-            patterns: self.patterns.clone(),
+            patterns: patterns.clone(),
         };
         let words: Vec<String> = prefix
             .iter()
@@ -258,111 +290,21 @@ impl Run {
     }
 }
 
-/// What one try of a case has reported.
-struct Seen<'a> {
-    run: &'a Run,
-    case: &'a Case,
-    dir: &'a Path,
-    /// Names that were reported, other than the case's own.
-    reported: BTreeSet<String>,
-    own: Option<Finished>,
-    /// Verdicts that are not yet printed.
-    more: Vec<Finished>,
-}
-
-impl Seen<'_> {
-    /// Reads verdicts until the process ends, or its time does.
-    fn follow(&mut self, child: &mut Child, started: Instant) -> Result<(), Failure> {
-        let mut read_lines = 0;
-        loop {
-            let status = child.try_wait()?;
-            let text = read(&self.dir.join(VERDICTS));
-            // A line without an end is still being written.
-            let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
-            for line in complete.lines().skip(read_lines) {
-                read_lines += 1;
-                self.take(serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?);
-            }
-            if let Some(status) = status {
-                let why = format!("the case's process ended without a verdict: {status}");
-                return if self.own.is_some() {
-                    Ok(())
-                } else {
-                    Err(Failure::new(why))
-                };
-            }
-            if started.elapsed() > self.case.limit {
-                signal(-(child.id() as i32), libc::SIGKILL);
-                let _ = child.wait();
-                let limit = self.case.limit.as_secs();
-                return Err(Failure::new(format!("not finished after {limit} s")));
-            }
-            thread::sleep(Duration::from_millis(10));
+/// Whether what failed under this name passed in a second try. A case that only sums up others has no verdict
+/// of its own then.
+fn passed(results: &[Finished], case: &Case, name: &str) -> bool {
+    match results.iter().find(|result| result.name == name) {
+        Some(result) => result.outcome == Outcome::Passed,
+        None => {
+            let failed = |result: &Finished| result.outcome == Outcome::Failed;
+            name == case.name && !results.is_empty() && !results.iter().any(failed)
         }
-    }
-
-    fn take(&mut self, mut finished: Finished) {
-        finished.dir = self.dir.display().to_string();
-        if finished.name == self.case.name {
-            self.own = Some(finished);
-            return;
-        }
-        self.reported.insert(finished.name.clone());
-        // A case that may be tried again is reported when that is decided.
-        if self.case.tries > 1 {
-            self.more.push(finished);
-        } else {
-            self.run.add(self.case, finished);
-        }
-    }
-
-    /// The verdicts that are left: members without one, and the case's own, unless it only sums up others.
-    fn conclude(mut self, ended: Result<(), Failure>, started: Instant) -> Vec<Finished> {
-        let mut own = match (ended, self.own.take()) {
-            (Ok(()), Some(own)) => own,
-            (ended, _) => {
-                let log = last_lines(&read(&self.dir.join("log")), 20);
-                let failed = ended.map_err(|f| if f.skipped { f } else { f.with(log) });
-                Finished::new(&self.case.name, &failed)
-            }
-        };
-        own.seconds = started.elapsed().as_secs_f64();
-        own.dir = self.dir.display().to_string();
-        if own.outcome != Outcome::Skipped {
-            self.run.report.took(&self.case.name, own.seconds);
-        }
-        let mut rest = std::mem::take(&mut self.more);
-        let members = !self.case.members.is_empty();
-        for name in expected(self.case, &self.run.patterns) {
-            if !members || self.reported.contains(name) {
-                continue;
-            }
-            let mut missing = own.clone();
-            missing.name = name.into();
-            if own.outcome == Outcome::Passed {
-                missing.outcome = Outcome::Failed;
-                missing.why = "no verdict".into();
-            }
-            rest.push(missing);
-        }
-        let sums_up = !self.reported.is_empty() && own.outcome == Outcome::Passed;
-        if sums_up && !members {
-            self.run.report.withdraw();
-        } else if !members || (!self.reported.is_empty() && own.outcome == Outcome::Failed) {
-            rest.push(own);
-        }
-        rest
     }
 }
 
 /// The directory of a case below that of the run.
-fn directory_name(name: &str, number: u32) -> String {
-    let name = name.replace([':', ' '], "-");
-    if number == 1 {
-        name
-    } else {
-        format!("{name}-try-{number}")
-    }
+fn directory_name(name: &str) -> String {
+    name.replace([':', ' '], "-")
 }
 
 /// Creates the directory of this run in target/compat, makes `last` a link to it, and removes old ones.

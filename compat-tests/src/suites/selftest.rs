@@ -21,6 +21,7 @@ const FIXTURES: &str = "COMPAT_TESTS_FIXTURES";
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("selftest/runner/outcomes", outcomes),
+        Case::new("selftest/runner/second-try", second_try),
         Case::new("selftest/runner/no-case", no_case),
         Case::new("selftest/library/symbol-missing", symbol_missing),
         Case::new("selftest/library/not-a-library", not_a_library),
@@ -49,11 +50,14 @@ fn fixtures() -> Vec<Case> {
         })
         .limit(1),
         Case::new("fixture/passes-later", |cx| {
-            let first = !cx.dir().to_string_lossy().ends_with("-try-2");
-            ensure(!first, "the first try")
+            ensure(is_second_try(cx), "the first try")
+        }),
+        Case::new("fixture/passes-later-too", |cx| {
+            cx.report_as("fixture/later/1", Ok(()))?;
+            let verdict = ensure(is_second_try(cx), "the first try");
+            cx.report_as("fixture/later/2", verdict)
         })
-        .tries(2),
-        Case::new("fixture/never-passes", |_| Err(Failure::new("again"))).tries(2),
+        .members(vec!["fixture/later/1".into(), "fixture/later/2".into()]),
         Case::new("fixture/reports", |cx| {
             cx.report("one", Ok(()))?;
             cx.report("two", Err(Failure::new("wrong")))
@@ -70,20 +74,25 @@ fn fixtures() -> Vec<Case> {
     ]
 }
 
-/// What the fixtures must be reported as.
-const EXPECTED: [(&str, Outcome); 14] = [
+fn is_second_try(cx: &Context) -> bool {
+    cx.dir().to_string_lossy().ends_with("-try-2")
+}
+
+/// What the fixtures must be reported as when all run: too many fail for a second try.
+const EXPECTED: [(&str, Outcome); 15] = [
     ("fixture/broken-machine", Outcome::Failed),
     ("fixture/broken/1", Outcome::Passed),
     ("fixture/broken/2", Outcome::Failed),
     ("fixture/fails", Outcome::Failed),
     ("fixture/hangs", Outcome::Failed),
     ("fixture/is-skipped", Outcome::Skipped),
+    ("fixture/later/1", Outcome::Passed),
+    ("fixture/later/2", Outcome::Failed),
     ("fixture/member/1", Outcome::Passed),
     ("fixture/member/2", Outcome::Failed),
-    ("fixture/never-passes", Outcome::Failed),
     ("fixture/panics", Outcome::Failed),
     ("fixture/passes", Outcome::Passed),
-    ("fixture/passes-later", Outcome::Unstable),
+    ("fixture/passes-later", Outcome::Failed),
     ("fixture/reports/one", Outcome::Passed),
     ("fixture/reports/two", Outcome::Failed),
 ];
@@ -100,6 +109,27 @@ impl Inner {
         cases
             .map(|case| (case.name.as_str(), case.outcome))
             .collect()
+    }
+
+    /// Exactly these cases were reported so, and the runner ended with this code.
+    fn reported(&self, expected: &[(&str, Outcome)], code: i32) -> Verdict {
+        let lines = |cases: &mut dyn Iterator<Item = (&str, Outcome)>| -> String {
+            cases
+                .map(|(name, outcome)| format!("{name} {outcome:?}\n"))
+                .collect()
+        };
+        let expected = lines(&mut expected.iter().copied());
+        let got = lines(&mut self.outcomes().into_iter());
+        compare::same(("expected", &expected), ("the report", &got))?;
+        ensure(
+            self.ended.exit == Exit::Code(code),
+            format!("the exit code is {}", self.ended.exit),
+        )
+    }
+
+    fn says(&self, text: &str) -> Verdict {
+        let printed = self.ended.out.contains(text);
+        ensure(printed, format!("not printed: {text}"))
     }
 }
 
@@ -128,27 +158,42 @@ pub fn run(
 fn outcomes(cx: &Context) -> Verdict {
     let library = cx.library_dir(Library::Ours);
     let inner = run(cx, &library, &[(FIXTURES, "1")], &["fixture"])?;
-    let lines = |cases: &mut dyn Iterator<Item = (&str, Outcome)>| -> String {
-        cases
-            .map(|(name, outcome)| format!("{name} {outcome:?}\n"))
-            .collect()
-    };
-    let expected = lines(&mut EXPECTED.into_iter());
-    let got = lines(&mut inner.outcomes().into_iter());
-    compare::same(("expected", &expected), ("the report", &got))?;
-    ensure(
-        inner.ended.exit == Exit::Code(1),
-        format!("the exit code is {}", inner.ended.exit),
+    inner.reported(&EXPECTED, 1)?;
+    inner.says("make test T='fixture/fails'")?;
+    inner.says("skipped fixture/is-skipped: not here")?;
+    inner.says("not finished after 1 s")
+}
+
+/// A few failures get a second try: what passes then is listed, and the run has passed unless something
+/// failed twice.
+fn second_try(cx: &Context) -> Verdict {
+    let library = cx.library_dir(Library::Ours);
+    let fixtures = [(FIXTURES, "1")];
+    let unstable = [
+        ("fixture/later/1", Outcome::Passed),
+        ("fixture/later/2", Outcome::Unstable),
+        ("fixture/passes-later", Outcome::Unstable),
+    ];
+    let inner = run(
+        cx,
+        &library,
+        &fixtures,
+        &["fixture/passes-later", "fixture/later"],
     )?;
-    let says = |text: &str| {
-        ensure(
-            inner.ended.out.contains(text),
-            format!("not printed: {text}"),
-        )
-    };
-    says("make test T='fixture/fails'")?;
-    says("skipped fixture/is-skipped: not here")?;
-    says("not finished after 1 s")
+    inner.reported(&unstable, 0)?;
+    inner.says("passed only at a second try: fixture/later/2: the first try")?;
+    inner.says("2 passed only at a second try (3 allowed)")?;
+    let twice = [
+        ("fixture/fails", Outcome::Failed),
+        ("fixture/passes-later", Outcome::Unstable),
+    ];
+    let inner = run(
+        cx,
+        &library,
+        &fixtures,
+        &["fixture/passes-later", "fixture/fails"],
+    )?;
+    inner.reported(&twice, 1)
 }
 
 /// A pattern that selects nothing is an error, not an empty run that passes.

@@ -1,0 +1,144 @@
+//! One try of a case: reads the verdicts of its process while it runs, and what is to be said at its end.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::case::Case;
+use crate::context::{VERDICTS, last_lines};
+use crate::pattern::Patterns;
+use crate::process::{read, signal};
+use crate::runner::expected;
+use crate::verdict::{Failure, Finished, Outcome};
+
+/// A case's process, while it runs.
+pub struct Attempt<'a> {
+    case: &'a Case,
+    patterns: &'a Patterns,
+    dir: &'a Path,
+    /// Called with each verdict, as it comes.
+    report: &'a dyn Fn(Finished),
+    started: Instant,
+    /// Names that were reported, other than the case's own.
+    reported: BTreeSet<String>,
+    own: Option<Finished>,
+}
+
+/// How a case's process ended.
+pub struct Concluded {
+    pub seconds: f64,
+    pub skipped: bool,
+    /// It passed and has reported others in its place.
+    pub sums_up: bool,
+}
+
+impl<'a> Attempt<'a> {
+    /// `dir` is the case's directory; `patterns` select what it runs.
+    pub fn new(
+        case: &'a Case,
+        patterns: &'a Patterns,
+        dir: &'a Path,
+        report: &'a dyn Fn(Finished),
+    ) -> Self {
+        Self {
+            case,
+            patterns,
+            dir,
+            report,
+            started: Instant::now(),
+            reported: BTreeSet::new(),
+            own: None,
+        }
+    }
+
+    /// Waits for the process that was started, or failed to start, and reports what the case has to report.
+    pub fn run(mut self, child: Result<Child, Failure>) -> Concluded {
+        let ended = child.and_then(|mut child| self.follow(&mut child));
+        self.conclude(ended)
+    }
+
+    /// Reads verdicts until the process ends, or its time does.
+    fn follow(&mut self, child: &mut Child) -> Result<(), Failure> {
+        let mut read_lines = 0;
+        loop {
+            let status = child.try_wait()?;
+            let text = read(&self.dir.join(VERDICTS));
+            // A line without an end is still being written.
+            let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
+            for line in complete.lines().skip(read_lines) {
+                read_lines += 1;
+                self.take(serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?);
+            }
+            if let Some(status) = status {
+                let why = format!("the case's process ended without a verdict: {status}");
+                return if self.own.is_some() {
+                    Ok(())
+                } else {
+                    Err(Failure::new(why))
+                };
+            }
+            if self.started.elapsed() > self.case.limit {
+                signal(-(child.id() as i32), libc::SIGKILL);
+                let _ = child.wait();
+                let limit = self.case.limit.as_secs();
+                return Err(Failure::new(format!("not finished after {limit} s")));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn take(&mut self, mut finished: Finished) {
+        finished.dir = self.dir.display().to_string();
+        if finished.name == self.case.name {
+            self.own = Some(finished);
+            return;
+        }
+        self.reported.insert(finished.name.clone());
+        (self.report)(finished);
+    }
+
+    /// Reports what is left: members without a verdict, and the case's own, unless it only sums up others.
+    fn conclude(mut self, ended: Result<(), Failure>) -> Concluded {
+        let mut own = match (ended, self.own.take()) {
+            (Ok(()), Some(own)) => own,
+            (ended, _) => {
+                let log = last_lines(&read(&self.dir.join("log")), 20);
+                let failed = ended.map_err(|f| if f.skipped { f } else { f.with(log) });
+                Finished::new(&self.case.name, &failed)
+            }
+        };
+        own.seconds = self.started.elapsed().as_secs_f64();
+        own.dir = self.dir.display().to_string();
+        let members = !self.case.members.is_empty();
+        let names = expected(self.case, self.patterns);
+        for name in names.iter().filter(|_| members) {
+            if !self.reported.contains(*name) {
+                (self.report)(missing(name, &own));
+            }
+        }
+        let sums_up = !self.reported.is_empty() && own.outcome == Outcome::Passed;
+        let concluded = Concluded {
+            seconds: own.seconds,
+            skipped: own.outcome == Outcome::Skipped,
+            sums_up: sums_up && !members,
+        };
+        let members_failed = !self.reported.is_empty() && own.outcome == Outcome::Failed;
+        if members_failed || !members && !sums_up {
+            (self.report)(own);
+        }
+        concluded
+    }
+}
+
+/// The verdict of a member that has reported none, from that of its case.
+fn missing(name: &str, own: &Finished) -> Finished {
+    let mut missing = own.clone();
+    missing.name = name.into();
+    if own.outcome == Outcome::Passed {
+        missing.outcome = Outcome::Failed;
+        missing.why = "no verdict".into();
+    }
+    missing
+}
