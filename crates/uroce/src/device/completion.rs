@@ -159,6 +159,11 @@ impl CompletionQueue {
         });
     }
 
+    /// Whether the program has polled all entries.
+    pub fn is_empty(&self) -> bool {
+        self.len.load(Ordering::Acquire) == 0
+    }
+
     /// Removes up to `max` completions, oldest first, and calls with the index and entry of each.
     /// Returns their number.
     pub fn poll(&self, max: usize, mut each: impl FnMut(usize, &Cqe)) -> usize {

@@ -121,6 +121,16 @@ impl Inboxes {
     }
 }
 
+impl Inboxes {
+    /// Waits until every thread that receives has ended its batch, for `time` at most.
+    pub fn await_batches(&self, time: Duration) {
+        let end = clock::after(clock::now(), time);
+        for slot in &self.0 {
+            drop(slot.inbox.try_lock_for(clock::between(clock::now(), end)));
+        }
+    }
+}
+
 impl Slot {
     fn guard<'a>(&'a self, inbox: MutexGuard<'a, RawMutex, Inbox>) -> InboxGuard<'a> {
         let mut guard = InboxGuard {
@@ -193,6 +203,25 @@ mod tests {
         assert!(!take());
         assert_eq!(waits.get(), 2);
         drop(held);
+    }
+
+    /// The holder ends its batch while another thread waits for that.
+    #[test]
+    fn a_batch_is_waited_for() {
+        let inboxes = Inboxes::try_new().unwrap();
+        inboxes.await_batches(Duration::ZERO);
+        let done = AtomicBool::new(false);
+        let held = inboxes.try_take().unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                inboxes.await_batches(Duration::from_secs(60));
+                done.load(Ordering::SeqCst)
+            });
+            inboxes.await_batches(Duration::from_millis(1));
+            done.store(true, Ordering::SeqCst);
+            drop(held);
+            assert!(waiting.join().unwrap());
+        });
     }
 
     #[test]

@@ -49,6 +49,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
@@ -78,6 +79,8 @@ use xrc::NamedDomains;
 pub const MAX_MULTICAST_GROUPS: usize = 8192;
 /// Queue pairs that may be attached to a multicast group.
 pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
+/// How long exit(3) waits for threads that receive.
+const EXIT_WAIT: Duration = Duration::from_millis(50);
 
 /// The queue pairs attached to a multicast group. Allocates nothing, because it is called for each packet.
 type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
@@ -410,14 +413,15 @@ impl Device {
     }
 }
 
-/// Lets the process send deferred packets when it exits: a program may exit as soon as it has its last
-/// message, without destroying anything, and its peers wait for the ACK. Called with [`OPEN_DEVICES`]
+/// Lets the process send ACKs when it exits, deferred ones and those of packets that a thread is receiving: a
+/// program may exit as soon as it has its last message, without destroying anything, and its peers wait for
+/// the ACK. Called with [`OPEN_DEVICES`]
 /// locked, so that a fork never finds the handler half registered.
 fn register_exit_handler() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: `at_exit` uses statics only, blocks on no lock and does not unwind, so it may run at
-        // exit.
+        // SAFETY: `at_exit` uses statics only, waits for no lock without a limit and does not unwind, so it
+        // may run at exit.
         unsafe { libc::atexit(at_exit) };
     }
 }
@@ -426,6 +430,7 @@ extern "C" fn at_exit() {
     if let Some(open_devices) = OPEN_DEVICES.try_lock() {
         for open in open_devices.iter() {
             if open.device.owned_by_this_process() {
+                open.device.inboxes.await_batches(EXIT_WAIT);
                 open.device.send_deferred_at_exit();
             }
         }

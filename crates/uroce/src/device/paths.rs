@@ -72,7 +72,7 @@ pub fn open(net: &Net) -> io::Result<Option<Paths>> {
 }
 
 impl Device {
-    fn ends(&self, flow: &Flow) -> Option<Ends> {
+    pub(super) fn ends(&self, flow: &Flow) -> Option<Ends> {
         let (gid, peer_gid) = self.net.gids_of(flow)?;
         Some(Ends {
             flow: *flow,
@@ -116,16 +116,17 @@ impl Device {
         let generation = paths.generation();
         let engine = inner.engine();
         if qp.service != Service::Ud {
-            let path = &inner.path;
-            let is_dead = path
-                .channel
-                .as_ref()
-                .is_some_and(|channel| channel.is_dead());
-            if path.is_for(generation, None) || is_dead {
-                return path.channel.clone();
+            if inner.path.is_for(generation, None) {
+                return inner.path.channel.clone();
             }
             let flow = self.flow_to_peer(qp, engine);
-            let channel = flow.and_then(|flow| paths.find(&flow));
+            let found = flow.and_then(|flow| paths.find(&flow));
+            // A queue pair keeps the channel of a peer that is gone: it is not of whoever comes next.
+            let old = inner.path.channel.take();
+            let channel = match old.filter(|old| old.is_dead()) {
+                Some(old) if old.has_ended() || found.is_none() => Some(old),
+                _ => found,
+            };
             inner.path = Path {
                 generation,
                 destination: None,
@@ -172,7 +173,9 @@ impl Device {
             engine.set_paced(true);
             let Some(channel) = channel else { return false };
             if channel.is_dead() {
-                engine.fail_unreachable(&mut host);
+                if channel.has_ended() {
+                    self.fail_unreachable(qp, inner);
+                }
                 return false;
             }
             // Without the lock, by UDP: the peer accepts both.
@@ -213,6 +216,22 @@ impl Device {
                     return true;
                 }
             }
+        }
+    }
+
+    /// The peer is gone, and all that it had sent is received: what is outstanding fails, but not before the
+    /// program has read the completions that it has. Many programs end once they have those that they
+    /// count, with others outstanding; their peers may be gone then. Until then the packets take UDP, and
+    /// fail by timers.
+    fn fail_unreachable(&self, qp: &QueuePair, inner: &mut Inner) {
+        let (engine, mut host) = inner.split(qp);
+        if !engine.can_fail_unreachable() {
+            return;
+        }
+        if !qp.has_unread_completions() {
+            engine.fail_unreachable(&mut host);
+        } else if let Some(qp) = self.queue_pair(qp.qpn) {
+            self.defer_send(&qp, inner);
         }
     }
 
@@ -258,12 +277,24 @@ impl Device {
         count + paths.receive(each)
     }
 
-    /// Handles what has come through the connections of channels, and the end of peers.
-    pub(super) fn serve_paths(&self) {
+    /// Whether a peer has hung up, and what it had sent may not be received yet.
+    pub(super) fn has_dead_peers(&self) -> bool {
+        self.paths.as_ref().is_some_and(Paths::has_dead)
+    }
+
+    /// Handles what has come through the connections of channels. `drained`: all datagrams were received that
+    /// came before a peer hung up, so that such peers have ended once their channels are empty.
+    pub(super) fn serve_paths(&self, drained: bool) {
         let Some(paths) = &self.paths else { return };
         if self.net.take_paths_readable() {
             paths.serve(&|flow| self.ends(flow));
         }
+        if drained {
+            self.end_dead_peers(paths);
+        }
+    }
+
+    fn end_dead_peers(&self, paths: &Paths) {
         for channel in paths.take_dead() {
             let queue_pairs: Vec<_> = self.queue_pairs.read().values().cloned().collect();
             for qp in queue_pairs {

@@ -250,6 +250,11 @@ impl Device {
         let mut now = None;
         let (mut one_sided, mut packets) = (false, 0);
         let mut receiving: Option<Receiving> = None;
+        let has_dead_peers = !skips_sockets && self.has_dead_peers();
+        if has_dead_peers {
+            inbox.poll_all_sockets();
+        }
+        let mut drained = false;
         let datagrams = self.with_outbox(|outbox| {
             let mut each = |packet: &Packet<'_>, from: &Addresses| {
                 packets += 1;
@@ -274,14 +279,16 @@ impl Device {
                     receiving.receive(packet, from, now);
                 }
             };
-            let mut datagrams = self.receive_locally(inbox, &mut each);
+            let mut count = self.receive_locally(inbox, &mut each);
             if !skips_sockets {
-                datagrams += self.net.receive(inbox, &mut each);
+                let datagrams = self.net.receive(inbox, &mut each);
+                drained = has_dead_peers && datagrams < Inbox::BATCH;
+                count += datagrams;
             }
             if let Some(now) = now {
                 self.finish_receiving(&mut receiving, may_defer, now, outbox);
             }
-            datagrams
+            count
         });
         let activity = &self.activity;
         if one_sided {
@@ -290,7 +297,7 @@ impl Device {
         let before = activity.packets.load(Ordering::Relaxed);
         activity.packets.store(before + packets, Ordering::Relaxed);
         if !skips_sockets {
-            self.serve_paths();
+            self.serve_paths(drained);
         }
         datagrams
     }

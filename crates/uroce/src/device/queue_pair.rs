@@ -165,6 +165,12 @@ impl QueuePair {
         }
     }
 
+    /// Whether a completion queue of it has entries that the program has not polled yet.
+    pub fn has_unread_completions(&self) -> bool {
+        let queues = [&self.send_cq, &self.recv_cq];
+        queues.into_iter().flatten().any(|cq| !cq.is_empty())
+    }
+
     /// Reserves the right to send, so that packets leave in PSN order. The caller has `inner` locked, and
     /// unlocks it before it sends: a system call is where a thread is most likely to be preempted. None if
     /// the thread that is sending is taken for preempted: then packets leave out of order, which only

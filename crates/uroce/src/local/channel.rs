@@ -44,6 +44,8 @@ pub struct Channel {
     next: AtomicU32,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
+    /// The peer is gone, and all that it had sent is received.
+    ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
     broken: AtomicBool,
     /// Packets sent and received. Written with the locks of producer and consumer.
@@ -62,6 +64,7 @@ impl Channel {
             consumer: Mutex::new(Consumer::try_new()?),
             next: AtomicU32::new(0),
             dead: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -93,6 +96,16 @@ impl Channel {
     /// The peer is gone.
     pub(super) fn set_dead(&self) {
         self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the peer is gone for good: nothing that it has sent is left.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
+    }
+
+    /// All that the dead channel carried is received, and no other channel leads to the peer.
+    pub(super) fn set_ended(&self) {
+        self.ended.store(true, Ordering::Relaxed);
     }
 
     /// Whether a packet waits to be received.

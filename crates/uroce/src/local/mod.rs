@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `ring.rs` | packets in one direction: one producer, one consumer |
 //! | `segment.rs` | the memory of two rings, which both processes map |
+//! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
@@ -16,6 +17,7 @@
 //! more than the content of packets, which are checked as those of the network are.
 
 mod channel;
+mod offers;
 mod rendezvous;
 mod ring;
 mod segment;
@@ -23,32 +25,23 @@ mod segment;
 mod tests;
 
 use std::io;
-use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
 pub use channel::{Channel, Ends};
 
-use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
 use crate::wire::{Flow, Packet};
-use rendezvous::{Hello, Received};
+use offers::State;
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
-/// The most connections without a channel yet.
-const MAX_PENDING: usize = 64;
-/// After a failed offer, no other is made to a peer for this long.
-const RETRY: Duration = Duration::from_secs(1);
-/// Descriptors that one call of [`Paths::serve`] handles.
-const EVENTS: usize = 32;
 
 /// Returns both ends of a flow from this process. None if the flow's source is not an address and port that
 /// this process has.
@@ -80,27 +73,6 @@ struct Channels {
     all: Arc<Vec<Arc<Channel>>>,
     /// The one to send to a peer by.
     by_flow: FxHashMap<Flow, Arc<Channel>>,
-}
-
-#[derive(Default)]
-struct State {
-    listeners: Vec<Listener>,
-    pending: Vec<Pending>,
-    /// Peers to which an offer has failed, and when.
-    unanswered: FxHashMap<Flow, Instant>,
-}
-
-struct Listener {
-    ip: IpAddr,
-    port: u16,
-    fd: Owned<OwnedFd>,
-}
-
-/// A connection without a channel yet.
-struct Pending {
-    fd: Owned<OwnedFd>,
-    /// What the initiator has offered. None: the acceptor waits for that.
-    offered: Option<(Ends, Segment)>,
 }
 
 impl Paths {
@@ -153,205 +125,30 @@ impl Paths {
         sum
     }
 
-    /// Lets peers find this process at a port of one of its addresses. Does nothing if they can already, or
-    /// if another process has the name.
-    pub fn listen(&self, ip: IpAddr, port: u16) {
-        let mut state = self.state.lock();
-        if state
-            .listeners
-            .iter()
-            .any(|other| (other.ip, other.port) == (ip, port))
-        {
-            return;
-        }
-        let opened = descriptors::open(|| rendezvous::listen(ip, port, self.ifindex));
-        match opened.and_then(|fd| self.watch(&fd).map(|()| fd)) {
-            Ok(fd) => state.listeners.push(Listener { ip, port, fd }),
-            Err(error) => log::debug!("uroce: no channels to {ip} port {port}: {error}"),
-        }
-    }
-
-    /// The channel to send to a peer by.
+    /// The channel to send to a peer by. None if there is none, or the peer has hung up.
     pub fn find(&self, flow: &Flow) -> Option<Arc<Channel>> {
-        self.channels.read().by_flow.get(flow).cloned()
-    }
-
-    /// Offers a channel to a peer, unless there is one, or an offer has failed within the last second. It can
-    /// be used once the peer has accepted it.
-    pub fn offer(&self, ends: Ends) {
-        let _no_cancellation = cancellation::disable();
-        let flow = &ends.flow;
-        let mut state = self.state.lock();
-        let is_offered = |pending: &Pending| {
-            let offered = pending.offered.as_ref();
-            offered.is_some_and(|(ends, _)| ends.flow == *flow)
-        };
-        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS
-            || state.pending.len() >= MAX_PENDING
-            || state.pending.iter().any(is_offered)
-            || state
-                .unanswered
-                .get(flow)
-                .is_some_and(|at| at.elapsed() < RETRY)
-            || self.find(flow).is_some()
-        {
-            return;
-        }
-        match self.connect(ends) {
-            Ok(pending) => state.pending.push(pending),
-            Err(error) => {
-                if error.raw_os_error() != Some(libc::ECONNREFUSED) {
-                    log::debug!("uroce: no channel to {}: {error}", flow.dst);
-                }
-                state.unanswered.retain(|_, at| at.elapsed() < RETRY);
-                state.unanswered.insert(*flow, Instant::now());
-            }
-        }
-    }
-
-    fn connect(&self, ends: Ends) -> io::Result<Pending> {
-        let Flow { dst, dst_port, .. } = ends.flow;
-        let fd = descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex))?;
-        let mut segment = None;
-        let memory = descriptors::open(|| {
-            let (created, memory) = Segment::create()?;
-            segment = Some(created);
-            Ok(memory)
-        })?;
-        let hello = Hello { flow: ends.flow };
-        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
-        self.watch(&fd)?;
-        let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Pending {
-            fd,
-            offered: Some((ends, segment)),
-        })
-    }
-
-    /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
-    fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
-        let fd = fd.as_raw_fd();
-        let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
-            u64: fd as u64,
-        };
-        // SAFETY: the event is readable during the call.
-        let result = unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
-        if result == 0 {
-            Ok(())
-        } else {
-            Err(io::Error::last_os_error())
-        }
-    }
-
-    /// Handles what has come through the connections: offers, answers, wakeups, hang-ups. Does not block.
-    pub fn serve(&self, find_ends: &FindEnds) {
-        let _no_cancellation = cancellation::disable();
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let ready = cancellation::epoll_poll(self.fd(), &mut events);
-        for event in events.iter().take(ready.max(0) as usize) {
-            let fd = event.u64 as RawFd;
-            if self.serve_channel(fd) {
-                continue;
-            }
-            let mut state = self.state.lock();
-            let state = &mut *state;
-            let is_fd = |owned: &Owned<OwnedFd>| owned.as_raw_fd() == fd;
-            if let Some(listener) = state.listeners.iter().position(|other| is_fd(&other.fd)) {
-                self.accept(state, listener, find_ends);
-            } else if let Some(at) = state.pending.iter().position(|other| is_fd(&other.fd)) {
-                self.serve_pending(state, at, find_ends);
-            }
-        }
-    }
-
-    /// Reads wakeups of a channel, and whether the peer has hung up. False if no channel has the descriptor.
-    fn serve_channel(&self, fd: RawFd) -> bool {
         let channels = self.channels.read();
-        let Some(channel) = channels.all.iter().find(|channel| channel.fd() == fd) else {
+        let found = channels.by_flow.get(flow);
+        found.filter(|channel| !channel.is_dead()).cloned()
+    }
+
+    /// Whether there is a channel to a peer that has not hung up. Asks the kernel: a process that has its
+    /// address and port now may be another one.
+    fn is_connected(&self, flow: &Flow) -> bool {
+        let Some(channel) = self.find(flow) else {
             return false;
         };
-        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == Received::HangUp {
-            channel.set_dead();
-            self.dead.store(true, Ordering::Relaxed);
+        if rendezvous::has_hung_up(channel.fd()) {
+            self.on_hang_up(&channel);
+            return false;
         }
         true
     }
 
-    /// Accepts the connections of a listener, which is closed if this process has lost its address or port.
-    fn accept(&self, state: &mut State, listener: usize, find_ends: &FindEnds) {
-        let Listener { ip, port, ref fd } = state.listeners[listener];
-        let own = Flow {
-            src: ip,
-            src_port: port,
-            dst: ip,
-            dst_port: port,
-        };
-        let listening = fd.as_raw_fd();
-        if find_ends(&own).is_none() {
-            state.listeners.swap_remove(listener);
-            return;
-        }
-        for _ in 0..EVENTS {
-            let accepted = descriptors::open(|| rendezvous::accept(listening));
-            let fd = match accepted {
-                Ok(fd) => fd,
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-                Err(_) => return,
-            };
-            if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
-                let offered = None;
-                state.pending.push(Pending { fd, offered });
-            }
-        }
-    }
-
-    /// A connection without a channel is readable. Anything unexpected ends it: the packets use UDP.
-    fn serve_pending(&self, state: &mut State, at: usize, find_ends: &FindEnds) {
-        let fd = state.pending[at].fd.as_raw_fd();
-        if state.pending[at].offered.is_some() {
-            // The answer only: behind it may be the peer's end, which is that of the channel.
-            match rendezvous::receive_bytes(fd, 1) {
-                Received::Bytes(false) => return,
-                Received::Bytes(true) => {
-                    let Pending { fd, offered } = state.pending.swap_remove(at);
-                    if let Some((ends, segment)) = offered {
-                        self.add(ends, segment, fd);
-                    }
-                }
-                Received::HangUp => {
-                    let Pending { offered, .. } = state.pending.swap_remove(at);
-                    if let Some((ends, _)) = offered {
-                        state.unanswered.insert(ends.flow, Instant::now());
-                    }
-                }
-            }
-            return;
-        }
-        let mut hello = None;
-        let memory = descriptors::open(|| {
-            let (received, memory) = rendezvous::receive_hello(fd)?;
-            hello = Some(received);
-            Ok(memory)
-        });
-        if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
-            return;
-        }
-        let Pending { fd, .. } = state.pending.swap_remove(at);
-        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
-            return;
-        }
-        let (Ok(memory), Some(Hello { flow })) = (memory, hello) else {
-            return;
-        };
-        let ends = find_ends(&reversed(&flow));
-        let segment = Segment::open(&memory).ok();
-        if let (Some(ends), Some(segment)) = (ends, segment) {
-            let raw = fd.as_raw_fd();
-            if self.add(ends, segment, fd) {
-                rendezvous::send_byte(raw);
-            }
-        }
+    fn on_hang_up(&self, channel: &Channel) {
+        channel.set_dead();
+        self.dead.store(true, Ordering::Relaxed);
+        self.changed();
     }
 
     /// Adds a channel that both sides have agreed on. False if there is no memory.
@@ -371,7 +168,11 @@ impl Paths {
         let mut all = Vec::clone(&channels.all);
         all.push(Arc::clone(&channel));
         channels.all = Arc::new(all);
-        channels.by_flow.entry(ends.flow).or_insert(channel);
+        let used = channels.by_flow.entry(ends.flow);
+        let used = used.or_insert_with(|| Arc::clone(&channel));
+        if used.is_dead() {
+            *used = channel;
+        }
         self.count.store(channels.all.len(), Ordering::Release);
         self.fresh.store(true, Ordering::Release);
         self.changed();
@@ -423,17 +224,33 @@ impl Paths {
         count
     }
 
-    /// Removes the channels of peers that are gone, once all that they had sent is received.
+    /// Whether a peer has hung up whose channels are still there.
+    pub fn has_dead(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+
+    /// Removes the channels of peers that are gone, once all that came by any channel of the peer is
+    /// received. They have ended, unless the peer has another channel that it has not hung up.
     pub fn take_dead(&self) -> Vec<Arc<Channel>> {
-        if !self.dead.load(Ordering::Relaxed) {
+        if !self.has_dead() {
             return Vec::new();
         }
         let mut channels = self.channels.write();
-        let is_drained = |channel: &Arc<Channel>| channel.is_dead() && !channel.has_news();
-        let (removed, kept): (Vec<_>, Vec<_>) = channels.all.iter().cloned().partition(is_drained);
+        let all = Arc::clone(&channels.all);
+        let of_peer = |flow: &Flow| {
+            let flow = *flow;
+            all.iter().filter(move |other| *other.flow() == flow)
+        };
+        let is_drained = |channel: &Arc<Channel>| {
+            channel.is_dead() && !of_peer(channel.flow()).any(|other| other.has_news())
+        };
+        let (removed, kept): (Vec<_>, Vec<_>) = all.iter().cloned().partition(is_drained);
         let left = kept.iter().any(|channel| channel.is_dead());
         channels.all = Arc::new(kept);
         for channel in &removed {
+            if of_peer(channel.flow()).all(|other| other.is_dead()) {
+                channel.set_ended();
+            }
             let (sent, received) = channel.counts();
             self.sent.fetch_add(sent, Ordering::Relaxed);
             self.received.fetch_add(received, Ordering::Relaxed);
@@ -460,10 +277,15 @@ impl Paths {
         removed
     }
 
-    /// From now on peers send wakeups with their next packets. Returns whether packets are there already.
+    /// From now on peers send wakeups with their next packets. Returns whether packets are there already, or
+    /// a peer is gone.
     pub fn prepare_sleep(&self) -> bool {
         if !self.is_used() {
             return false;
+        }
+        // What the peer had sent is to be received, and its queue pairs fail then.
+        if self.has_dead() {
+            return true;
         }
         let channels = self.channels.read();
         let news = |any: bool, channel: &Arc<Channel>| any | channel.prepare_sleep();
@@ -482,15 +304,5 @@ impl Paths {
     pub fn close(&self) {
         let channels = self.channels.read();
         channels.all.iter().for_each(|channel| channel.hang_up());
-    }
-}
-
-/// The flow in the other direction.
-fn reversed(flow: &Flow) -> Flow {
-    Flow {
-        src: flow.dst,
-        dst: flow.src,
-        src_port: flow.dst_port,
-        dst_port: flow.src_port,
     }
 }

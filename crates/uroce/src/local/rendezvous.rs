@@ -239,6 +239,18 @@ pub fn send_byte(fd: RawFd) {
     cancellation::send(fd, &[1], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
 
+/// Whether the peer has closed its end, or its process has ended. Reads nothing.
+pub fn has_hung_up(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLRDHUP,
+        revents: 0,
+    };
+    // SAFETY: one element, writable; the call does not block.
+    let ready = unsafe { libc::poll(&mut poll, 1, 0) };
+    ready > 0 && poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0
+}
+
 /// What [`receive_bytes`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
@@ -315,7 +327,11 @@ mod tests {
         send_byte(theirs.as_raw_fd());
         send_byte(theirs.as_raw_fd());
         assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::Bytes(true));
+        send_byte(theirs.as_raw_fd());
+        assert!(!has_hung_up(ours.as_raw_fd()));
         drop(theirs);
+        assert!(has_hung_up(ours.as_raw_fd()));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 1), Received::Bytes(true));
         assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::HangUp);
     }
 

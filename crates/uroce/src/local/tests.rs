@@ -1,7 +1,11 @@
 use std::net::Ipv4Addr;
 use std::thread;
+use std::time::Duration;
 
+use super::offers::reversed;
+use super::rendezvous;
 use super::*;
+use crate::cancellation;
 use crate::wire::gid_of;
 
 /// Each test has an address of its own, as the names are those of the network namespace.
@@ -187,6 +191,61 @@ fn what_came_with_the_answer_is_received() {
     assert!(a.take_dead().is_empty());
     assert_eq!(received(&a, &reversed(&flow)), [3]);
     assert_eq!(a.take_dead().len(), 1);
+}
+
+/// A peer that is gone has another channel, from which packets are still to be received: only then has it
+/// ended. A peer that keeps the other channel has not.
+#[test]
+fn a_peer_ends_when_its_last_channel_is_empty() {
+    for both in [true, false] {
+        let flow = flow(if both { 11 } else { 12 });
+        let ([a, b], [first, to_a]) = connected(&flow);
+        let (mine, theirs) = connect_again(&a, &b, &flow);
+        send(&theirs, 7);
+        send(&to_a, 6);
+        to_a.hang_up();
+        if both {
+            theirs.hang_up();
+        }
+        a.serve(&any_ends);
+        assert!(a.has_dead() && a.take_dead().is_empty());
+        let mut psns = received(&a, &reversed(&flow));
+        psns.sort();
+        assert_eq!(psns, [6, 7]);
+        let removed = a.take_dead();
+        assert_eq!(removed.len(), if both { 2 } else { 1 });
+        assert_eq!((first.has_ended(), mine.has_ended()), (both, both));
+        assert_eq!(a.find(&flow).is_none(), both);
+    }
+}
+
+/// One more channel between two devices, as if both had offered one at the same time: both ends of it.
+fn connect_again(a: &Paths, b: &Paths, flow: &Flow) -> (Arc<Channel>, Arc<Channel>) {
+    let pending = a.connect(ends(flow)).unwrap();
+    a.state.lock().pending.push(pending);
+    b.serve(&any_ends);
+    b.serve(&any_ends);
+    a.serve(&any_ends);
+    let last = |paths: &Paths| Arc::clone(paths.channels.read().all.last().unwrap());
+    (last(a), last(b))
+}
+
+/// A queue pair that is connected now belongs to the process that has the port now.
+#[test]
+fn a_channel_is_not_found_once_its_peer_has_hung_up() {
+    let flow = flow(13);
+    let ([a, b], [to_b, _]) = connected(&flow);
+    let generation = a.generation();
+    b.close();
+    assert!(a.find(&flow).is_some() && !to_b.is_dead());
+    // Before its hang-up is served.
+    a.offer(ends(&flow));
+    assert!(a.find(&flow).is_none() && to_b.is_dead());
+    assert_ne!(a.generation(), generation);
+    assert!(!to_b.has_ended());
+    assert!(a.prepare_sleep(), "its packets are to be received first");
+    assert_eq!(a.take_dead().len(), 1);
+    assert!(to_b.has_ended());
 }
 
 /// A sender that waits for room is woken up by the receiver, if it sleeps.

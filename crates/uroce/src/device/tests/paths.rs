@@ -2,8 +2,9 @@
 
 use std::time::Instant;
 
-use super::preemption::{is_acknowledged, pair, send};
+use super::preemption::{connect, is_acknowledged, pair, queue_pair_with, send};
 use super::*;
+use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::paths;
 use crate::device::queue_pair::QueuePair;
 use crate::engine::QpState;
@@ -105,4 +106,83 @@ fn the_end_of_the_peer_fails_what_is_outstanding() {
         // The ack timeout is 537 ms, and there are 7 retries.
         assert!(start.elapsed() < Duration::from_millis(3700));
     }
+}
+
+/// The peer acknowledges and ends before this process looks. A timer that runs between, as every other use
+/// of the queue pair, must not fail it: the ACK is in shared memory.
+#[test]
+fn an_ack_that_came_before_the_end_of_the_peer_counts() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let (one, _other) = pair(&a, &b);
+    exchange(&a, &b, &one);
+    connect_channel(&a, &b);
+    exchange(&a, &b, &one);
+    send(&a, &one);
+    until(|| {
+        make_progress(&b);
+        a.has_local_packets()
+    });
+    b.paths.as_ref().unwrap().close();
+    a.paths.as_ref().unwrap().serve(&|flow| a.ends(flow));
+    assert!(a.has_dead_peers());
+    a.send(&one, one.inner.lock(), clock::now());
+    until(|| {
+        make_progress(&a);
+        !a.paths.as_ref().unwrap().is_used()
+    });
+    assert!(is_acknowledged(&one));
+    assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
+    assert_eq!(a.counters().queue_pairs.retry_exceeded_err, 0);
+}
+
+fn completion_queue(device: &Device) -> Arc<CompletionQueue> {
+    let (events, _file) = AsyncEvents::new(device.waker.clone()).unwrap();
+    Arc::new(CompletionQueue::new(CompletionQueueConfig {
+        handle: 1,
+        capacity: 16,
+        channel: None,
+        events: Arc::new(events),
+        timestamps: false,
+        ignore_overrun: false,
+    }))
+}
+
+/// Programs end when they have the completions that they count, with other requests outstanding, as
+/// ibv_srq_pingpong. A peer that has ended before must not make one of those fail before the program has
+/// read the others.
+#[test]
+fn a_request_fails_after_the_program_has_read_its_completions() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let cq = completion_queue(&a);
+    let (one, other) = (
+        queue_pair_with(&a, Some(cq.clone())),
+        queue_pair_with(&b, None),
+    );
+    connect(&a, &one, &other);
+    connect(&b, &other, &one);
+    let read = || {
+        let mut statuses = Vec::new();
+        cq.poll(1, |_, entry| statuses.push(entry.completion.status));
+        statuses
+    };
+    exchange(&a, &b, &one);
+    connect_channel(&a, &b);
+    exchange(&a, &b, &one);
+    send(&a, &one);
+    b.paths.as_ref().unwrap().close();
+    until(|| {
+        make_progress(&a);
+        !a.paths.as_ref().unwrap().is_used()
+    });
+    for _ in 0..2 {
+        assert!(a.send_deferred());
+        assert_eq!(one.inner.lock().engine().state(), QpState::Rts);
+        assert_eq!(read(), [IBV_WC_SUCCESS]);
+    }
+    assert_eq!(read(), [0; 0]);
+    assert!(a.send_deferred());
+    assert_eq!(read(), [IBV_WC_RETRY_EXC_ERR]);
+    assert_eq!(one.inner.lock().engine().state(), QpState::Err);
 }

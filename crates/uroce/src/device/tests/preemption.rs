@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::completion::CompletionQueue;
 use super::super::queue_pair::QueuePairConfig;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
@@ -15,6 +16,11 @@ use crate::wire::Psn;
 
 /// An RC queue pair without completion queues.
 fn queue_pair(device: &Device) -> Arc<QueuePair> {
+    queue_pair_with(device, None)
+}
+
+/// An RC queue pair with this completion queue for sends.
+pub fn queue_pair_with(device: &Device, send_cq: Option<Arc<CompletionQueue>>) -> Arc<QueuePair> {
     let limits = Limits {
         max_send_wr: 16,
         max_recv_wr: 16,
@@ -28,7 +34,7 @@ fn queue_pair(device: &Device) -> Arc<QueuePair> {
             has_srq: false,
         },
         pd: Some(PdHandle(1)),
-        send_cq: None,
+        send_cq,
         recv_cq: None,
         srq: None,
         xrcd: None,
@@ -39,7 +45,7 @@ fn queue_pair(device: &Device) -> Arc<QueuePair> {
 }
 
 /// Moves the queue pair to RTS, and posts its receives.
-fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
+pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
     let change = |state| QpChange {
         state: Some(state),
         ..QpChange::default()
@@ -89,7 +95,6 @@ pub fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
     (one, other)
 }
 
-/// Sends an empty message.
 /// A request that sends an empty message.
 pub fn send_wr() -> SendWr {
     SendWr {

@@ -295,12 +295,17 @@ impl Qp {
         self.requester.next_destination()
     }
 
+    /// Whether [`Qp::fail_unreachable`] does anything.
+    pub fn can_fail_unreachable(&self) -> bool {
+        let waits = self.send_depth() > 0 && (self.state == QpState::Rts || self.sq_draining());
+        let attributes = &self.attributes;
+        waits && attributes.config.service.is_reliable() && attributes.timeout != 0
+    }
+
     /// The peer of a reliable connection is known to be gone: what is outstanding fails as if all retries had
     /// been used. Without an ack timeout it stays outstanding.
     pub fn fail_unreachable(&mut self, host: &mut impl Host) {
-        let waits = self.send_depth() > 0 && (self.state == QpState::Rts || self.sq_draining());
-        let attributes = &self.attributes;
-        if waits && attributes.config.service.is_reliable() && attributes.timeout != 0 {
+        if self.can_fail_unreachable() {
             self.completer.counters.retry_exceeded_err += 1;
             self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, host);
         }

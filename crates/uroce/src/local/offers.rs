@@ -1,0 +1,255 @@
+//! Offering channels to peers, and accepting theirs, over connections (`rendezvous.rs`).
+//!
+//! Whatever goes wrong here ends the connection only: the packets use UDP.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+use super::rendezvous::{self, Hello, Received};
+use super::segment::Segment;
+use super::{Ends, FindEnds, MAX_CHANNELS, Paths};
+use crate::cancellation;
+use crate::descriptors::{self, Owned};
+use crate::wire::Flow;
+
+/// The most connections without a channel yet.
+const MAX_PENDING: usize = 64;
+/// After a failed offer, no other is made to a peer for this long.
+const RETRY: Duration = Duration::from_secs(1);
+/// Descriptors that one call of [`Paths::serve`] handles.
+const EVENTS: usize = 32;
+
+/// Connections that are no channel yet, and what they come from.
+#[derive(Default)]
+pub struct State {
+    /// Where peers connect to.
+    pub listeners: Vec<Listener>,
+    pub pending: Vec<Pending>,
+    /// Peers to which an offer has failed, and when.
+    pub unanswered: FxHashMap<Flow, Instant>,
+}
+
+pub struct Listener {
+    ip: IpAddr,
+    port: u16,
+    fd: Owned<OwnedFd>,
+}
+
+/// A connection without a channel yet.
+pub struct Pending {
+    fd: Owned<OwnedFd>,
+    /// What the initiator has offered. None: the acceptor waits for that.
+    offered: Option<(Ends, Segment)>,
+}
+
+impl Paths {
+    /// Lets peers find this process at a port of one of its addresses. Does nothing if they can already, or
+    /// if another process has the name.
+    pub fn listen(&self, ip: IpAddr, port: u16) {
+        let mut state = self.state.lock();
+        if state
+            .listeners
+            .iter()
+            .any(|other| (other.ip, other.port) == (ip, port))
+        {
+            return;
+        }
+        let opened = descriptors::open(|| rendezvous::listen(ip, port, self.ifindex));
+        match opened.and_then(|fd| self.watch(&fd).map(|()| fd)) {
+            Ok(fd) => state.listeners.push(Listener { ip, port, fd }),
+            Err(error) => log::debug!("uroce: no channels to {ip} port {port}: {error}"),
+        }
+    }
+
+    /// Offers a channel to a peer, unless there is one, or an offer has failed within the last second. It can
+    /// be used once the peer has accepted it.
+    pub fn offer(&self, ends: Ends) {
+        let _no_cancellation = cancellation::disable();
+        let flow = &ends.flow;
+        let mut state = self.state.lock();
+        let is_offered = |pending: &Pending| {
+            let offered = pending.offered.as_ref();
+            offered.is_some_and(|(ends, _)| ends.flow == *flow)
+        };
+        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS
+            || state.pending.len() >= MAX_PENDING
+            || state.pending.iter().any(is_offered)
+            || state
+                .unanswered
+                .get(flow)
+                .is_some_and(|at| at.elapsed() < RETRY)
+            || self.is_connected(flow)
+        {
+            return;
+        }
+        match self.connect(ends) {
+            Ok(pending) => state.pending.push(pending),
+            Err(error) => {
+                if error.raw_os_error() != Some(libc::ECONNREFUSED) {
+                    log::debug!("uroce: no channel to {}: {error}", flow.dst);
+                }
+                state.unanswered.retain(|_, at| at.elapsed() < RETRY);
+                state.unanswered.insert(*flow, Instant::now());
+            }
+        }
+    }
+
+    pub(super) fn connect(&self, ends: Ends) -> io::Result<Pending> {
+        let Flow { dst, dst_port, .. } = ends.flow;
+        let fd = descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex))?;
+        let mut segment = None;
+        let memory = descriptors::open(|| {
+            let (created, memory) = Segment::create()?;
+            segment = Some(created);
+            Ok(memory)
+        })?;
+        let hello = Hello { flow: ends.flow };
+        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
+        self.watch(&fd)?;
+        let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Pending {
+            fd,
+            offered: Some((ends, segment)),
+        })
+    }
+
+    /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
+    fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
+        let fd = fd.as_raw_fd();
+        let mut event = libc::epoll_event {
+            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            u64: fd as u64,
+        };
+        // SAFETY: the event is readable during the call.
+        let result = unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Handles what has come through the connections: offers, answers, wakeups, hang-ups. Does not block.
+    pub fn serve(&self, find_ends: &FindEnds) {
+        let _no_cancellation = cancellation::disable();
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let ready = cancellation::epoll_poll(self.fd(), &mut events);
+        for event in events.iter().take(ready.max(0) as usize) {
+            let fd = event.u64 as RawFd;
+            if self.serve_channel(fd) {
+                continue;
+            }
+            let mut state = self.state.lock();
+            let state = &mut *state;
+            let is_fd = |owned: &Owned<OwnedFd>| owned.as_raw_fd() == fd;
+            if let Some(listener) = state.listeners.iter().position(|other| is_fd(&other.fd)) {
+                self.accept(state, listener, find_ends);
+            } else if let Some(at) = state.pending.iter().position(|other| is_fd(&other.fd)) {
+                self.serve_pending(state, at, find_ends);
+            }
+        }
+    }
+
+    /// Reads wakeups of a channel, and whether the peer has hung up. False if no channel has the descriptor.
+    fn serve_channel(&self, fd: RawFd) -> bool {
+        let channels = self.channels.read();
+        let Some(channel) = channels.all.iter().find(|channel| channel.fd() == fd) else {
+            return false;
+        };
+        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == Received::HangUp {
+            self.on_hang_up(channel);
+        }
+        true
+    }
+
+    /// Accepts the connections of a listener, which is closed if this process has lost its address or port.
+    fn accept(&self, state: &mut State, listener: usize, find_ends: &FindEnds) {
+        let Listener { ip, port, ref fd } = state.listeners[listener];
+        let own = Flow {
+            src: ip,
+            src_port: port,
+            dst: ip,
+            dst_port: port,
+        };
+        let listening = fd.as_raw_fd();
+        if find_ends(&own).is_none() {
+            state.listeners.swap_remove(listener);
+            return;
+        }
+        for _ in 0..EVENTS {
+            let accepted = descriptors::open(|| rendezvous::accept(listening));
+            let fd = match accepted {
+                Ok(fd) => fd,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
+                Err(_) => return,
+            };
+            if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
+                let offered = None;
+                state.pending.push(Pending { fd, offered });
+            }
+        }
+    }
+
+    /// A connection without a channel is readable. Anything unexpected ends it: the packets use UDP.
+    fn serve_pending(&self, state: &mut State, at: usize, find_ends: &FindEnds) {
+        let fd = state.pending[at].fd.as_raw_fd();
+        if state.pending[at].offered.is_some() {
+            // The answer only: behind it may be the peer's end, which is that of the channel.
+            match rendezvous::receive_bytes(fd, 1) {
+                Received::Bytes(false) => return,
+                Received::Bytes(true) => {
+                    let Pending { fd, offered } = state.pending.swap_remove(at);
+                    if let Some((ends, segment)) = offered {
+                        self.add(ends, segment, fd);
+                    }
+                }
+                Received::HangUp => {
+                    let Pending { offered, .. } = state.pending.swap_remove(at);
+                    if let Some((ends, _)) = offered {
+                        state.unanswered.insert(ends.flow, Instant::now());
+                    }
+                }
+            }
+            return;
+        }
+        let mut hello = None;
+        let memory = descriptors::open(|| {
+            let (received, memory) = rendezvous::receive_hello(fd)?;
+            hello = Some(received);
+            Ok(memory)
+        });
+        if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
+            return;
+        }
+        let Pending { fd, .. } = state.pending.swap_remove(at);
+        if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
+            return;
+        }
+        let (Ok(memory), Some(Hello { flow })) = (memory, hello) else {
+            return;
+        };
+        let ends = find_ends(&reversed(&flow));
+        let segment = Segment::open(&memory).ok();
+        if let (Some(ends), Some(segment)) = (ends, segment) {
+            let raw = fd.as_raw_fd();
+            if self.add(ends, segment, fd) {
+                rendezvous::send_byte(raw);
+            }
+        }
+    }
+}
+
+/// The flow in the other direction.
+pub fn reversed(flow: &Flow) -> Flow {
+    Flow {
+        src: flow.dst,
+        dst: flow.src,
+        src_port: flow.dst_port,
+        dst_port: flow.src_port,
+    }
+}
