@@ -7,10 +7,8 @@ use libc::{c_int, c_uint, c_void};
 use super::twin::forward;
 use super::types::*;
 use crate::abi::*;
-use crate::verbs::{
-    self,
-    event::{Subject, subject},
-};
+use crate::provider::event::{Subject, subject};
+use crate::verbs::{self};
 
 /// Replaces the real object of an event by its twin.
 ///

@@ -12,7 +12,7 @@ use ibverbs_netlink::RtnlClient;
 use super::check::gid::{self, Kind};
 use super::check::memory;
 use super::finding::describe;
-use super::wrap::original;
+use super::wrap::provider;
 use crate::memory::shortage;
 
 /// More GID table entries than this are not read.
@@ -39,7 +39,7 @@ pub fn set_hooks(hooks: &'static Hooks) {
 pub unsafe fn address_vector(context: *mut ibv_context, attr: &ibv_ah_attr) -> Option<gid::Facts> {
     let mut port = ibv_port_attr::default();
     // SAFETY: the context is open and wrapped, as the caller promises, and `port` is writable.
-    if unsafe { (original(context).query_port)(context, attr.port_num, &mut port) } != 0 {
+    if unsafe { (provider(context).query_port)(context, attr.port_num, &mut port) } != 0 {
         return None;
     }
     // SAFETY: all members of the union have the same 16 bytes, of any value.
@@ -150,7 +150,7 @@ pub unsafe fn device(context: *mut ibv_context) -> Option<ibv_device_attr> {
     // SAFETY: the context is open and wrapped, as the caller promises; `attr` has `size` writable bytes,
     // and consists of integers, for which zeros are valid.
     unsafe {
-        let query = original(context).query_device_ex;
+        let query = provider(context).query_device_ex;
         let err = query(context, ptr::null(), attr.as_mut_ptr(), size);
         (err == 0).then(|| attr.assume_init().orig_attr)
     }

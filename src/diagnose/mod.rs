@@ -1,5 +1,5 @@
 //! Help for people whose program misuses verbs, on any device: IBV_EXPLAIN says what went wrong and why
-//! (libibverbs-rs-explain(7)).
+//! (libibverbs-rs-explain(7)); IBV_FAULTS makes things go wrong (libibverbs-rs-faults(7)).
 //!
 //! If a variable asks for it, each new context gets wrappers as its ops ([`wrap`]), in the library's table
 //! and in the public slots that inline functions of verbs.h call. A wrapper calls the provider's function
@@ -8,6 +8,7 @@
 //!
 //! | file | what is in it |
 //! |---|---|
+//! | `faults/` | IBV_FAULTS |
 //! | `wrap.rs` | replaces a context's ops, and keeps the originals |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
@@ -27,6 +28,7 @@ mod calls;
 mod check;
 pub mod environment;
 mod facts;
+pub mod faults;
 mod finding;
 mod report;
 mod rules;
@@ -37,10 +39,18 @@ mod wrap;
 pub use facts::Hooks;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
+/// A variable asks for wrappers.
+static WRAPS: AtomicBool = AtomicBool::new(false);
 
-/// Reads IBV_EXPLAIN, when a program first requests the device list. A privileged program writes to stderr
-/// only.
+/// Reads IBV_EXPLAIN and IBV_FAULTS, when a program first requests the device list.
 pub fn initialize() {
+    initialize_explain();
+    faults::initialize();
+    WRAPS.store(is_enabled() || faults::is_enabled(), Ordering::Relaxed);
+}
+
+/// Reads IBV_EXPLAIN. A privileged program writes to stderr only.
+fn initialize_explain() {
     let Some(value) = env::get(c"IBV_EXPLAIN") else {
         return;
     };
@@ -87,7 +97,7 @@ pub fn is_enabled() -> bool {
 /// `context` is open and complete, and no other thread knows it yet.
 #[inline]
 pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks) {
-    if is_enabled() {
+    if WRAPS.load(Ordering::Relaxed) {
         // SAFETY: as for this function.
         unsafe { attach(context, hooks) };
     }
@@ -97,10 +107,20 @@ pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks
 #[inline(never)]
 unsafe fn attach(context: *mut ibv_context, hooks: &'static Hooks) {
     facts::set_hooks(hooks);
+    let asked = wrap::Asked {
+        explain: is_enabled(),
+        faults: faults::is_enabled(),
+    };
     // SAFETY: the context is open, complete and this thread's alone, as the caller promises.
     unsafe {
         let device = core::ffi::CStr::from_ptr((&raw const (*(*context).device).name).cast());
-        if wrap::wrap(context) {
+        if !wrap::wrap(context, asked) {
+            return;
+        }
+        if asked.faults {
+            faults::opened(context);
+        }
+        if asked.explain {
             let name = device.to_string_lossy().into_owned();
             shadow::observe(|world| {
                 world.opened(context as usize, name);

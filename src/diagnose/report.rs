@@ -14,7 +14,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ibverbs_abi::Errno;
 use ibverbs_abi::disable_cancellation;
 
-use super::finding::{Finding, Kind};
+use super::finding::{Finding, Kind, quote};
 use super::rules::Rule;
 use super::settings::Output;
 use crate::log;
@@ -149,6 +149,21 @@ pub fn write_summary(reported: &Reported) {
         || format!("explain: counts: {text}\n"),
         || reported.summary_json(now(), std::process::id()),
     );
+}
+
+/// Writes that a rule of IBV_FAULTS has applied: its number, its action, and to what.
+pub fn write_fault(rule: u32, action: &str, what: &str) {
+    let Some(sink) = SINK.get() else { return };
+    let json = || {
+        let (seconds, pid) = (now(), std::process::id());
+        let mut json =
+            format!("{{\"time\":{seconds:.6},\"pid\":{pid},\"fault\":{rule},\"action\":");
+        quote(&mut json, action);
+        json.push_str(",\"what\":");
+        quote(&mut json, what);
+        json + "}\n"
+    };
+    put(sink, || format!("faults: rule {rule}: {what}\n"), json);
 }
 
 fn put(sink: &Sink, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {

@@ -8,7 +8,7 @@ use core::{mem, ptr};
 
 use ibverbs_abi::{OPS, ibv_context, verbs_context_ops};
 
-use super::calls;
+use super::{calls, faults};
 use crate::provider::context::Private;
 use crate::provider::ops;
 use crate::uverbs::state::extended;
@@ -18,9 +18,18 @@ use crate::uverbs::state::extended;
 struct Wrapped {
     private: Private,
     original: verbs_context_ops,
+    provider: verbs_context_ops,
 }
 
-/// The provider's ops of a wrapped context.
+/// What a context is wrapped for.
+#[derive(Clone, Copy)]
+pub struct Asked {
+    pub explain: bool,
+    pub faults: bool,
+}
+
+/// The ops of a wrapped context that the wrappers of IBV_EXPLAIN observe: the provider's, or those that
+/// inject faults.
 ///
 /// # Safety
 /// `context` is open and wrapped, and is not closed while the reference is used.
@@ -30,11 +39,21 @@ pub unsafe fn original<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
     unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).original }
 }
 
+/// The provider's ops of a wrapped context.
+///
+/// # Safety
+/// `context` is open and wrapped, and is not closed while the reference is used.
+pub unsafe fn provider<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
+    // SAFETY: `wrap` made `priv_` of a wrapped context point to a `Wrapped`, which lives until the context
+    // is closed.
+    unsafe { &(*(*extended(context)).priv_.cast::<Wrapped>()).provider }
+}
+
 /// Wraps a context. Returns false if there is no memory for it; the context is then unchanged.
 ///
 /// # Safety
 /// `context` is open and complete, and no other thread knows it yet.
-pub unsafe fn wrap(context: *mut ibv_context) -> bool {
+pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
     // SAFETY: malloc accepts any size. `priv_` of an open context is a `Private` of malloc's, which nobody
     // else refers to yet, so it can be moved; the new allocation has room for it.
     unsafe {
@@ -45,11 +64,20 @@ pub unsafe fn wrap(context: *mut ibv_context) -> bool {
         let private = &raw mut (*extended(context)).priv_;
         let old = (*private).cast::<Private>();
         ptr::copy_nonoverlapping(old, &raw mut (*wrapped).private, 1);
-        let original = (*old).ops;
+        let provider = (*old).ops;
+        let original = match asked.faults {
+            true => faults::wrapped(&provider),
+            false => provider,
+        };
+        let outermost = match asked.explain {
+            true => calls::wrapped(&original),
+            false => original,
+        };
+        (&raw mut (*wrapped).provider).write(provider);
         (&raw mut (*wrapped).original).write(original);
         *private = wrapped.cast();
         libc::free(old.cast());
-        let changed = only_changed(&original, &calls::wrapped(&original));
+        let changed = only_changed(&provider, &outermost);
         ops::set_ops(context, changed.as_ptr(), 0..OPS);
     }
     true

@@ -7,6 +7,7 @@ pub mod config;
 pub mod context;
 pub mod device;
 pub mod dmabuf;
+pub mod event;
 #[cfg_attr(feature = "static", path = "identify_static.rs")]
 pub mod identify;
 #[cfg(not(feature = "static"))]

@@ -1,7 +1,8 @@
 //! In place of `software.rs` in a library that is built without `uroce`: no software device exists, and
 //! IBV_UROCE is not read.
 
-use ibverbs_abi::{ibv_context, ibv_device, verbs_software_ops};
+use ibverbs_abi::{ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_software_ops};
+use ibverbs_faults::{Action, Facts};
 
 /// Always `None`: no device is a software device.
 ///
@@ -20,6 +21,15 @@ pub unsafe fn of_device<'a>(_device: *mut ibv_device) -> Option<&'a verbs_softwa
 pub unsafe fn of_context<'a>(_context: *mut ibv_context) -> Option<&'a verbs_software_ops> {
     None
 }
+
+/// Does nothing: without software devices there are no packets.
+pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
+
+/// Does nothing.
+///
+/// # Safety
+/// None; `unsafe` because `software.rs` needs it.
+pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
 
 /// Does nothing.
 pub fn before_fork() {}

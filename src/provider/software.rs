@@ -8,11 +8,13 @@
 use core::ffi::CStr;
 use core::ptr;
 use core::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::OnceLock;
 
 use ibverbs_abi::{
-    ibv_context, ibv_device, verbs_context_ops, verbs_device, verbs_device_ops,
-    verbs_software_core, verbs_software_ops,
+    ib_uverbs_async_event_desc, ibv_context, ibv_device, verbs_context_ops, verbs_device,
+    verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
+use ibverbs_faults::{Action, Facts};
 use uroce::{CaptureSettings, Config};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
@@ -97,6 +99,50 @@ pub fn before_fork() {
 pub unsafe fn after_fork(is_child: bool) {
     // SAFETY: `before_fork` called uroce's in this thread.
     unsafe { uroce::after_fork(is_child) };
+}
+
+/// Decides which action of IBV_FAULTS applies to a received packet, if one does.
+type PacketFaults = fn(&Facts) -> Option<Action>;
+
+static PACKET_FAULTS: OnceLock<PacketFaults> = OnceLock::new();
+
+/// Software devices that are opened from now on ask `decide` about each packet that they receive.
+pub fn set_packet_faults(decide: PacketFaults) {
+    // The same at each call.
+    let _ = PACKET_FAULTS.set(decide);
+    uroce::set_packet_hook(packet_fault);
+}
+
+fn packet_fault(packet: &uroce::PacketFacts<'_>) -> Option<uroce::PacketFault> {
+    let facts = Facts {
+        device: packet.device,
+        qpn: Some(packet.qpn),
+        opcode: Some(packet.operation),
+        size: Some(packet.len),
+        call: None,
+        takes_receive: packet.takes_receive,
+    };
+    match PACKET_FAULTS.get()?(&facts)? {
+        Action::Drop => Some(uroce::PacketFault::Drop),
+        Action::Corrupt => Some(uroce::PacketFault::Corrupt),
+        Action::Duplicate => Some(uroce::PacketFault::Duplicate),
+        Action::Delay(by) => Some(uroce::PacketFault::Delay(by)),
+        Action::Rnr => Some(uroce::PacketFault::ReceiverNotReady),
+        _ => None,
+    }
+}
+
+/// Raises an async event of a software device. Does nothing if the context is of another device.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn raise_event(context: *mut ibv_context, event: &ib_uverbs_async_event_desc) {
+    // SAFETY: the context is open, as the caller promises, and the function is its device's.
+    unsafe {
+        if let Some(software) = of_context(context) {
+            (software.raise_event)(context, event);
+        }
+    }
 }
 
 /// The value of IBV_UROCE, if it asks for devices. A privileged program gets none.

@@ -7,37 +7,8 @@ use libc::c_int;
 
 use super::sync::acknowledge_events;
 use crate::abi::*;
+use crate::provider::event::{Subject, subject};
 use crate::provider::{ops::ops, software};
-
-/// The kind of object that an event affects, which says which member of its union is valid.
-#[derive(Debug, PartialEq, Eq, Clone, Copy)]
-pub(crate) enum Subject {
-    Cq,
-    Qp,
-    Srq,
-    Wq,
-    /// A port, or the whole device (then the port number has no meaning). Unknown events are handled as
-    /// these.
-    Port,
-}
-
-/// The kind of object that events of a type affect.
-pub(crate) const fn subject(event_type: ibv_event_type) -> Subject {
-    match event_type {
-        IBV_EVENT_CQ_ERR => Subject::Cq,
-        IBV_EVENT_QP_FATAL
-        | IBV_EVENT_QP_REQ_ERR
-        | IBV_EVENT_QP_ACCESS_ERR
-        | IBV_EVENT_COMM_EST
-        | IBV_EVENT_SQ_DRAINED
-        | IBV_EVENT_PATH_MIG
-        | IBV_EVENT_PATH_MIG_ERR
-        | IBV_EVENT_QP_LAST_WQE_REACHED => Subject::Qp,
-        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Subject::Srq,
-        IBV_EVENT_WQ_FATAL => Subject::Wq,
-        _ => Subject::Port,
-    }
-}
 
 /// Waits for an asynchronous event of a context (ibv_get_async_event(3)). Blocks in read(), a
 /// cancellation point; no lock is held there. Returns 0, or -1 with errno set.
@@ -153,25 +124,5 @@ pub unsafe extern "C" fn ibv_ack_async_event(event: *mut ibv_async_event) {
             Subject::Wq => acknowledge_events!((*element).wq, ibv_wq, events_completed, 1),
             Subject::Port => {}
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_event_has_its_subject() {
-        use Subject::*;
-        // In the order of enum ibv_event_type, then values outside it.
-        let subjects = [
-            Cq, Qp, Qp, Qp, Qp, Qp, Qp, Qp, Port, Port, Port, Port, Port, Port, Srq, Srq, Qp, Port,
-            Port, Wq, Port,
-        ];
-        for (event, expected) in (0..).zip(subjects) {
-            assert_eq!(subject(event), expected, "event {event}");
-        }
-        assert_eq!(subject(21), Port);
-        assert_eq!(subject(u32::MAX), Port);
     }
 }

@@ -16,6 +16,7 @@ pub mod faults;
 pub mod fork;
 pub mod fuzz;
 pub mod headers;
+pub mod injection;
 pub mod install;
 pub mod interop;
 pub mod machines;
@@ -58,6 +59,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(providers::cases());
     cases.extend(examples::cases());
     cases.extend(explain::cases());
+    cases.extend(injection::cases());
     cases.extend(headers::cases());
     cases.extend(install::cases());
     cases.extend(fuzz::cases()?);

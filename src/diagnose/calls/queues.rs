@@ -12,6 +12,7 @@ use super::super::finding::{Kind, Object, Outcome};
 use super::super::shadow::{Cq, Srq};
 use super::super::wrap::original;
 use super::{aside, check_process, observe, poll_ex, with};
+use crate::provider::event::{Subject, subject};
 
 /// How long another thread may take to acknowledge events, before a destruction that blocks is reported.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(500);
@@ -222,18 +223,11 @@ pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_
         (original(context).async_event)(context, event);
         ((*event).event_type, (*event).element.cq as usize)
     };
-    let of = match kind {
-        IBV_EVENT_CQ_ERR => Kind::Cq,
-        IBV_EVENT_QP_FATAL
-        | IBV_EVENT_QP_REQ_ERR
-        | IBV_EVENT_QP_ACCESS_ERR
-        | IBV_EVENT_COMM_EST
-        | IBV_EVENT_SQ_DRAINED
-        | IBV_EVENT_PATH_MIG
-        | IBV_EVENT_PATH_MIG_ERR
-        | IBV_EVENT_QP_LAST_WQE_REACHED => Kind::Qp,
-        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
-        _ => return,
+    let of = match subject(kind) {
+        Subject::Cq => Kind::Cq,
+        Subject::Qp => Kind::Qp,
+        Subject::Srq => Kind::Srq,
+        Subject::Wq | Subject::Port => return,
     };
     observe(|world| world.async_event(of, element, kind));
 }

@@ -8,6 +8,10 @@ use super::Checks;
 use super::headers::{all, regex};
 use super::interface::rust_sources;
 use super::mdoc::{Page, plain};
+use ibverbs_faults::{
+    ACTIONS, CALLS, COMPLETION_OPCODES, EVENTS, KEYS, Key, PACKET_OPCODES, STATUSES,
+};
+
 use crate::verdict::Failure;
 
 const WRAPPER: &str = "crates/with-ibverbs-rs";
@@ -127,6 +131,50 @@ pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(),
     );
     checks.check(listed == names, why);
     Ok(())
+}
+
+/// libibverbs-rs-faults(7) lists the actions, keys and names of the table that the rules are parsed by.
+pub fn faults(page: &Page, checks: &mut Checks) {
+    let tagged = all(r"\.It Sy ([a-z-]+)\n", &page.source);
+    let actions = ACTIONS.iter().map(|action| action.name);
+    let known: BTreeSet<String> = actions
+        .chain(KEYS.iter().map(|key| key.name))
+        .map(String::from)
+        .collect();
+    let why = format!("{}: lists {tagged:?}, the table has {known:?}", page.file);
+    checks.check(tagged == known, why);
+    for action in &ACTIONS {
+        let names = |keys: &[Key]| {
+            let name = |key: &Key| {
+                KEYS.iter()
+                    .find(|entry| entry.key == *key)
+                    .map(|entry| entry.name)
+            };
+            keys.iter().filter_map(name).collect::<Vec<_>>().join(" ")
+        };
+        let (needs, takes) = (names(action.needs), names(action.takes));
+        let row = format!(".It {} Ta {needs} Ta {takes}\n", action.name).replace("Ta  Ta", "Ta Ta");
+        let why = format!("{}: the table has the row {row}", page.file);
+        checks.check(page.source.contains(&row), why);
+    }
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown = words(&page.source);
+    let first = |table: &[(&'static str, u32)]| table.iter().map(|(name, _)| *name).collect();
+    let lists: [(&str, Vec<&str>); 5] = [
+        ("opcode of packets", PACKET_OPCODES.to_vec()),
+        ("opcode of completions", first(&COMPLETION_OPCODES)),
+        ("status", first(&STATUSES)),
+        ("type", first(&EVENTS)),
+        ("call", CALLS.to_vec()),
+    ];
+    for (what, names) in lists {
+        let wanted = format!(".It Sy {what} {}.", names.join(", "));
+        let why = format!(
+            "{}: not in RULE VALUES as the table has it: {wanted}",
+            page.file
+        );
+        checks.check(shown.contains(&wanted), why);
+    }
 }
 
 /// A text of a rule as the page has it: on one line, with names in capitals for the values.

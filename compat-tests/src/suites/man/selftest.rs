@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Page, regular expression, what replaces each of its matches, and the beginning of the message.
-const SPOILED: [(&str, &str, &str, &str); 15] = [
+const SPOILED: [(&str, &str, &str, &str); 16] = [
     (
         "ibv_query_port_speed.3",
         r"uint64_t \*port_speed",
@@ -98,6 +98,12 @@ const SPOILED: [(&str, &str, &str, &str); 15] = [
         "IBVERBS_RS_DIR",
         "IBVERBS_DIR",
         "with-ibverbs-rs.1: ENVIRONMENT lists",
+    ),
+    (
+        "libibverbs-rs-faults.7",
+        "resp-timeout-err",
+        "resp-timeout",
+        "libibverbs-rs-faults.7: not in RULE VALUES",
     ),
 ];
 /// A page that is removed.

@@ -29,6 +29,9 @@ pub struct verbs_software_ops {
         context: *mut ibv_context,
         event: *const ib_uverbs_async_event_desc,
     ) -> *mut c_void,
+    /// Raises an async event, whose element is the handle of a CQ, QP or SRQ, or a port number.
+    pub raise_event:
+        unsafe extern "C" fn(context: *mut ibv_context, event: *const ib_uverbs_async_event_desc),
     /// Writes an entry of the GID table. Returns 0 or an errno value: ENODATA for an empty entry, EINVAL for
     /// a port or index that does not exist.
     pub query_gid: unsafe extern "C" fn(

@@ -22,8 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use ibverbs_abi::{
-    Errno, IBV_EVENT_GID_CHANGE, IBV_EVENT_PORT_ACTIVE, IBV_EVENT_PORT_ERR,
-    ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc,
+    Errno, IBV_EVENT_CLIENT_REREGISTER, IBV_EVENT_DEVICE_FATAL, IBV_EVENT_DEVICE_SPEED_CHANGE,
+    IBV_EVENT_GID_CHANGE, IBV_EVENT_LID_CHANGE, IBV_EVENT_PKEY_CHANGE, IBV_EVENT_PORT_ACTIVE,
+    IBV_EVENT_PORT_ERR, IBV_EVENT_SM_CHANGE, ib_uverbs_async_event_desc, ib_uverbs_comp_event_desc,
 };
 use rustc_hash::FxHashMap;
 
@@ -43,14 +44,22 @@ pub unsafe trait Record: Copy + PartialEq {
 
 /// The source of a context's records that are about no object. No object has this handle.
 pub const PORT: u64 = 0;
-/// The number of different ones: GID_CHANGE, PORT_ACTIVE, PORT_ERR.
+/// The number of different ones that a device raises: GID_CHANGE, PORT_ACTIVE, PORT_ERR.
 pub const PORT_RECORDS: usize = 3;
 
 // SAFETY: a u64 and two u32, without padding between or behind them.
 unsafe impl Record for ib_uverbs_async_event_desc {
     fn source(&self) -> u64 {
         match self.event_type {
-            IBV_EVENT_GID_CHANGE | IBV_EVENT_PORT_ACTIVE | IBV_EVENT_PORT_ERR => PORT,
+            IBV_EVENT_DEVICE_FATAL
+            | IBV_EVENT_PORT_ACTIVE
+            | IBV_EVENT_PORT_ERR
+            | IBV_EVENT_LID_CHANGE
+            | IBV_EVENT_PKEY_CHANGE
+            | IBV_EVENT_SM_CHANGE
+            | IBV_EVENT_CLIENT_REREGISTER
+            | IBV_EVENT_GID_CHANGE
+            | IBV_EVENT_DEVICE_SPEED_CHANGE => PORT,
             _ => self.element,
         }
     }

@@ -6,6 +6,7 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
+//! | `receiving.rs`, `faults.rs` | a batch of packets; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | which way packets take: shared memory or UDP |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
@@ -28,6 +29,7 @@ pub mod clock;
 pub mod completion;
 pub mod counters;
 pub mod events;
+pub mod faults;
 pub mod fork;
 pub mod gsi;
 pub mod handles;
@@ -36,6 +38,7 @@ pub mod paths;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
+mod receiving;
 mod sending;
 pub mod shared_queue;
 mod timers;
@@ -67,6 +70,7 @@ use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
 use counters::Retired;
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
+use faults::Faults;
 use handles::ObjectCounts;
 use lock_holder::Inboxes;
 use progress::Activity;
@@ -93,6 +97,8 @@ pub struct Device {
     pub net: Net,
     /// Channels to processes of this host; None if they are switched off.
     paths: Option<Paths>,
+    /// Faults of packets; None if there are none.
+    faults: Option<Faults>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -169,6 +175,7 @@ impl Device {
         Ok(Device {
             name: config.name.clone(),
             paths: paths::open(&net)?,
+            faults: Faults::open(),
             net,
             memory: Arc::default(),
             xrc_domains: Mutex::default(),

@@ -17,18 +17,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use lock_api::ArcMutexGuard;
-
 use super::clock::{AtomicTime, NEVER};
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::paths::Path;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
-use super::{Device, clock};
+use super::receiving::{Batch, Receiving};
+use super::{Device, clock, faults};
 use crate::engine::{Addresses, Qp, Time};
-use crate::sync::RawMutex;
-use crate::transport::{GSI_QPN, Inbox, Outbox};
-use crate::wire::{MULTICAST_QPN, Packet};
+use crate::transport::{Inbox, Outbox};
+use crate::wire::Packet;
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
 /// [`YIELD_INTERVAL`]th.
@@ -96,12 +94,6 @@ pub(super) struct Polling {
     pub skips_sockets: bool,
 }
 
-/// A queue pair whose packets are being received: locked until what it has to send is sent.
-struct Receiving {
-    qp: Arc<QueuePair>,
-    inner: ArcMutexGuard<RawMutex, Inner>,
-}
-
 impl Device {
     /// Lets `work` change a queue pair, and sends what it has to send then. What was deferred is sent
     /// before `work` is called.
@@ -154,6 +146,12 @@ impl Device {
         }
         qp.timer_at.store(at);
         self.add_timer(at, qp.qpn);
+        self.wake_before(at);
+    }
+
+    /// A timer was added that is due at this time: wakes the background thread up if that would sleep past
+    /// it.
+    pub(super) fn wake_before(&self, at: Time) {
         // See `Activity::sleeps_until`.
         fence(Ordering::SeqCst);
         // While wakeups are suspended, the thread wakes up often enough by itself, and pollers run
@@ -247,63 +245,47 @@ impl Device {
         may_defer: bool,
         skips_sockets: bool,
     ) -> usize {
-        let mut now = None;
-        let (mut one_sided, mut packets) = (false, 0);
-        let mut receiving: Option<Receiving> = None;
         let has_dead_peers = !skips_sockets && self.has_dead_peers();
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
-        let mut drained = false;
-        let datagrams = self.with_outbox(|outbox| {
-            let mut each = |packet: &Packet<'_>, from: &Addresses| {
-                packets += 1;
-                let parts = packet.headers.bth.opcode.parts();
-                one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
-                let now = *now.get_or_insert_with(clock::now);
-                let qpn = packet.headers.bth.dest_qpn;
-                if qpn == GSI_QPN {
-                    self.receive_mad(packet, from);
-                    return;
-                }
-                if qpn == MULTICAST_QPN {
-                    self.finish_receiving(&mut receiving, may_defer, now, outbox);
-                    self.deliver_multicast(packet, from, now, outbox);
-                    return;
-                }
-                if receiving.as_ref().is_none_or(|other| other.qp.qpn != qpn) {
-                    self.finish_receiving(&mut receiving, may_defer, now, outbox);
-                    receiving = self.queue_pair(qpn).and_then(Receiving::new);
-                }
-                if let Some(receiving) = &mut receiving {
-                    receiving.receive(packet, from, now);
-                }
+        let (local, by_udp) = self.with_outbox(|outbox| {
+            let mut batch = Batch::new(self, outbox, may_defer);
+            let counts = match &self.faults {
+                None => self.receive_all(inbox, skips_sockets, &mut |packet, from| {
+                    batch.deliver(packet, from);
+                }),
+                Some(faults) => self.receive_all(inbox, skips_sockets, &mut |packet, from| {
+                    faults.receive(&mut batch, packet, from);
+                }),
             };
-            let mut count = self.receive_locally(inbox, &mut each);
-            if !skips_sockets {
-                let datagrams = self.net.receive(inbox, &mut each);
-                drained = has_dead_peers && datagrams < Inbox::BATCH;
-                count += datagrams;
-            }
-            if let Some(now) = now {
-                self.finish_receiving(&mut receiving, may_defer, now, outbox);
-            }
-            count
+            batch.finish();
+            counts
         });
-        let activity = &self.activity;
-        if one_sided {
-            activity.one_sided.store(true, Ordering::Relaxed);
-        }
-        let before = activity.packets.load(Ordering::Relaxed);
-        activity.packets.store(before + packets, Ordering::Relaxed);
+        let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
             self.serve_paths(drained);
         }
-        datagrams
+        local + by_udp
+    }
+
+    /// Receives a batch of packets of each way that they take. Returns how many came through shared memory
+    /// (and by UDP before those of a new channel), and how many by UDP.
+    fn receive_all(
+        &self,
+        inbox: &mut Inbox,
+        skips_sockets: bool,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> (usize, usize) {
+        let local = self.receive_locally(inbox, each);
+        match skips_sockets {
+            true => (local, 0),
+            false => (local, self.net.receive(inbox, each)),
+        }
     }
 
     /// Delivers a multicast datagram to each queue pair that is attached to its group.
-    fn deliver_multicast(
+    pub(super) fn deliver_multicast(
         &self,
         packet: &Packet<'_>,
         from: &Addresses,
@@ -324,7 +306,7 @@ impl Device {
     /// If the run has completed a receive, sending is deferred where it may be, until the program polls
     /// again or posts its reply, which then goes out with the ACK. The program gets its message sooner by
     /// the time of a system call.
-    fn finish_receiving(
+    pub(super) fn finish_receiving(
         &self,
         receiving: &mut Option<Receiving>,
         may_defer: bool,
@@ -372,8 +354,9 @@ impl Device {
                 .store(timers.next().unwrap_or(NEVER));
             drop(timers);
             let Some(due) = due else { return };
-            if let Some(qp) = self.queue_pair(due.qpn) {
-                self.run_timer(&qp, due.at);
+            match self.queue_pair(due.qpn) {
+                Some(qp) => self.run_timer(&qp, due.at),
+                None => self.deliver_delayed(now),
             }
         }
     }
@@ -415,26 +398,13 @@ impl Device {
             let queue_pairs = self.queue_pairs.read();
             timers.retain(|deadline| {
                 let qp = queue_pairs.get(&deadline.qpn);
-                qp.is_some_and(|qp| qp.timer_at.load() == deadline.at)
+                deadline.qpn == faults::TIMER_QPN
+                    || qp.is_some_and(|qp| qp.timer_at.load() == deadline.at)
             });
             let _ = timers.add(at, qpn);
         }
         self.activity
             .next_timer
             .store(timers.next().unwrap_or(NEVER));
-    }
-}
-
-impl Receiving {
-    /// None if the queue pair is destroyed, or another thread has it locked and is taken for preempted: its
-    /// packets are dropped.
-    fn new(qp: Arc<QueuePair>) -> Option<Receiving> {
-        let inner = qp.lock_unless_preempted().ok()?;
-        Some(Receiving { qp, inner })
-    }
-
-    fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
-        let (engine, mut host) = self.inner.split(&self.qp);
-        engine.receive(packet, from, now, &mut host);
     }
 }

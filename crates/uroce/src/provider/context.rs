@@ -72,6 +72,7 @@ static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
     destroy_comp_channel,
     cq_of_event,
     object_of_event,
+    raise_event,
     query_gid,
     query_gid_table,
     query_pkey,
@@ -299,12 +300,26 @@ unsafe extern "C" fn object_of_event(
         | IBV_EVENT_QP_ACCESS_ERR
         | IBV_EVENT_COMM_EST
         | IBV_EVENT_SQ_DRAINED
+        | IBV_EVENT_PATH_MIG
+        | IBV_EVENT_PATH_MIG_ERR
         | IBV_EVENT_QP_LAST_WQE_REACHED => Kind::Qp,
-        IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
+        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
         _ => return null_mut(),
     };
     let found = handles::object_of_event(kind, event.element);
     found.map_or(null_mut(), core::ptr::with_exposed_provenance_mut)
+}
+
+/// Raises an event that the library injects.
+unsafe extern "C" fn raise_event(
+    context: *mut ibv_context,
+    event: *const ib_uverbs_async_event_desc,
+) {
+    // SAFETY: the library passes an open context and a readable event.
+    let (context, event) = unsafe { (private(context), *event) };
+    if context.device.owned_by_this_process() {
+        context.events.push(event);
+    }
 }
 
 /// The software ops that return a [`Result`].

@@ -75,13 +75,18 @@ impl Qp {
         }
         self.state = QpState::Err;
         self.flush_sends(host);
-        self.responder.flush(|queue, completion| {
-            let _ = host.complete(queue, completion);
-        });
+        self.flush_receives(host);
         let config = &self.attributes.config;
         if config.has_srq || config.service == Service::XrcRecv {
             host.event(QpEvent::LastWqeReached);
         }
+    }
+
+    /// Flushes the receive queue.
+    pub(super) fn flush_receives(&mut self, host: &mut impl Host) {
+        self.responder.flush(|queue, completion| {
+            let _ = host.complete(queue, completion);
+        });
     }
 
     /// Flushes the send queue.

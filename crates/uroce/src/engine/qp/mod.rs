@@ -11,6 +11,7 @@ use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 use super::attributes::Attributes;
 use super::completer::Completer;
 use super::counters::Counters;
+use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::timer::{Timer, TimerTable};
@@ -214,6 +215,23 @@ impl Qp {
             return false;
         }
         self.responder.recv_queue_mut().post(wr)
+    }
+
+    /// [`Qp::receive`] as if no receive was posted: a SEND or a WRITE with immediate gets an RNR NAK. Injects
+    /// faults. Receives of XRC are not affected.
+    pub fn receive_without_receives(
+        &mut self,
+        packet: &Packet,
+        from: &Addresses,
+        now: Time,
+        host: &mut impl Host,
+    ) {
+        let queue = core::mem::replace(self.responder.recv_queue_mut(), RecvQueue::new(false));
+        self.receive(packet, from, now, host);
+        self.responder.recv_queue_mut().restore(queue);
+        if self.state == QpState::Err {
+            self.flush_receives(host);
+        }
     }
 
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached

@@ -1,0 +1,498 @@
+//! IBV_FAULTS (libibverbs-rs-faults(7)): each action and each selector has its effect, and no other; what was
+//! injected is logged; errors in rules are refused with their place.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ibverbs_faults::{CALLS, EVENTS, STATUSES};
+
+use crate::case::{Case, Place, Tier};
+use crate::compare;
+use crate::context::{Context, Library, succeeded};
+use crate::place::as_ordinary_user;
+use crate::process::{Program, read, wait_until};
+use crate::verdict::{Failure, Verdict, ensure};
+use crate::world::World;
+
+/// ENOSPC: no verb of uroce returns it here by itself.
+const ERRNO: i32 = 28;
+
+/// Rules, a scene of c/inject, how many faults are logged, and what it prints.
+type Row = (
+    &'static str,
+    &'static str,
+    &'static str,
+    usize,
+    &'static [Printed],
+);
+
+/// What a scene prints: a value of this name.
+enum Printed {
+    Is(&'static str, u64),
+    AtLeast(&'static str, u64),
+}
+
+use Printed::{AtLeast, Is};
+
+/// Packets are lost, damaged, doubled, late, or find no receive, and all messages arrive.
+const EFFECTS: [Row; 27] = [
+    (
+        "drop",
+        "drop:opcode=send,count=3",
+        "send 8 64",
+        3,
+        &[AtLeast("completer_retry_err", 1)],
+    ),
+    (
+        "drop-ack",
+        "drop:opcode=ack,count=1",
+        "send 1 64",
+        1,
+        &[AtLeast("duplicate_request", 1)],
+    ),
+    (
+        "corrupt",
+        "corrupt:opcode=send,count=2",
+        "send 8 64",
+        2,
+        &[Is("rx_icrc_encapsulated", 2)],
+    ),
+    (
+        "duplicate",
+        "duplicate:opcode=send,count=4",
+        "send 8 64",
+        4,
+        &[AtLeast("duplicate_request", 4)],
+    ),
+    (
+        "delay",
+        "delay:time=8ms,opcode=send,count=4",
+        "send 4 64",
+        4,
+        &[AtLeast("ms", 32)],
+    ),
+    (
+        "rnr",
+        "rnr:count=2",
+        "send 8 64",
+        2,
+        &[Is("send_rnr_err", 2), Is("rcvd_rnr_err", 2)],
+    ),
+    (
+        "slow-cq",
+        "slow-cq:time=50ms,count=3",
+        "polls 5",
+        3,
+        &[AtLeast("ms", 150)],
+    ),
+    (
+        "none",
+        "seed=1",
+        "send 8 64",
+        0,
+        &[Is("rx_icrc_encapsulated", 0), Is("send_rnr_err", 0)],
+    ),
+    // Selectors, each with what it selects and with what it does not.
+    ("p-0", "duplicate:opcode=send,p=0", "send 8 64", 0, &[]),
+    (
+        "p-1",
+        "duplicate:opcode=send,p=100%,count=8",
+        "send 8 64",
+        8,
+        &[],
+    ),
+    (
+        "count",
+        "duplicate:opcode=send,count=5",
+        "send 8 64",
+        5,
+        &[],
+    ),
+    (
+        "after",
+        "fail:call=reg_mr,errno=EIO,after=3",
+        "calls 8",
+        6,
+        &[],
+    ),
+    (
+        "from",
+        "fail:call=reg_mr,errno=EIO,from=60m",
+        "calls 8",
+        0,
+        &[],
+    ),
+    ("from-past", "slow-cq:time=1ms,from=1ns", "polls 4", 4, &[]),
+    ("to", "fail:call=reg_mr,errno=EIO,to=1ns", "calls 8", 0, &[]),
+    ("to-future", "slow-cq:time=1ms,to=60m", "polls 4", 4, &[]),
+    (
+        "device",
+        "slow-cq:time=1ms,device=uroce0",
+        "polls 4",
+        4,
+        &[],
+    ),
+    (
+        "device-other",
+        "slow-cq:time=1ms,device=uroce1",
+        "polls 4",
+        0,
+        &[],
+    ),
+    ("qpn-other", "duplicate:qpn=2", "send 8 64", 0, &[]),
+    (
+        "opcode-prefix",
+        "duplicate:opcode=se*,count=2",
+        "send 8 64",
+        2,
+        &[],
+    ),
+    (
+        "opcode-other",
+        "duplicate:opcode=write",
+        "send 8 64",
+        0,
+        &[],
+    ),
+    // A packet has 12 bytes of headers and 4 of ICRC.
+    (
+        "size",
+        "duplicate:size=116,opcode=send,count=2",
+        "send 8 100",
+        2,
+        &[],
+    ),
+    (
+        "size-range",
+        "duplicate:size=100-120,opcode=send,count=2",
+        "send 8 100",
+        2,
+        &[],
+    ),
+    (
+        "size-less",
+        "duplicate:size=-115,opcode=send",
+        "send 8 100",
+        0,
+        &[],
+    ),
+    (
+        "size-more",
+        "duplicate:size=117-,opcode=send",
+        "send 8 100",
+        0,
+        &[],
+    ),
+    (
+        "size-of-memory",
+        "fail:call=reg_mr,errno=EIO,size=66",
+        "calls 8",
+        1,
+        &[],
+    ),
+    // The first rule that applies counts.
+    (
+        "order",
+        "slow-cq:time=1ms,count=1; slow-cq:time=40ms,count=1",
+        "polls 3",
+        2,
+        &[AtLeast("ms", 41)],
+    ),
+];
+
+/// Texts that are refused, and what the warning says.
+const REFUSED: [(&str, &str); 5] = [
+    ("drip", "column 1: unknown action 'drip'; there are: drop, "),
+    (
+        "drop; delay:time=5",
+        "column 18: expected a time such as 5ms, found '5'",
+    ),
+    (
+        "drop:p=0.1,status=fatal-err",
+        "column 12: drop has no key 'status'; it takes: p, count, ",
+    ),
+    (
+        "fail:call=close,errno=EIO",
+        "column 11: 'close' matches none of: alloc_dm, ",
+    ),
+    ("@/nonexistent", "/nonexistent: No such file or directory"),
+];
+
+pub fn cases() -> Vec<Case> {
+    let place = |case: Case| {
+        case.place(Place::Namespace)
+            .programs(&["inject"])
+            .tier(Tier::Check)
+    };
+    let mut cases: Vec<Case> = EFFECTS
+        .iter()
+        .map(|row| {
+            place(Case::new(format!("uroce/inject/{}", row.0), move |cx| {
+                has_effect(cx, row)
+            }))
+        })
+        .collect();
+    type Run = fn(&Context) -> Verdict;
+    let more: [(&str, Run); 10] = [
+        ("retry-exceeded", retry_exceeded),
+        ("rnr-exceeded", rnr_exceeded),
+        ("statuses", statuses),
+        ("calls", calls),
+        ("events", events),
+        ("seed", seed),
+        ("refused", refused),
+        ("rule-file", rule_file),
+        ("explained", explained),
+        ("off", off),
+    ];
+    cases.extend(
+        more.map(|(name, run)| place(Case::new(format!("uroce/inject/{name}"), run).limit(120))),
+    );
+    for (name, local) in [("pingpong", false), ("pingpong-local", true)] {
+        let run = move |cx: &Context| pingpong(cx, local);
+        cases.push(place(
+            Case::new(format!("uroce/inject/{name}"), run).limit(120),
+        ));
+    }
+    cases
+}
+
+fn log(cx: &Context) -> PathBuf {
+    cx.dir().join("verbs.log")
+}
+
+/// A scene, as an ordinary user, on the loopback interface.
+fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
+    let words = command.split(' ').map(Into::into);
+    Ok(cx
+        .program([cx.built("inject")?].into_iter().chain(words))
+        .under(as_ordinary_user())
+        .library(&cx.library_dir(Library::Ours))
+        .env("IBV_UROCE", "uroce0=lo")
+        .env("DEVICE", "uroce0")
+        .env("VERBS_LOG_LEVEL", "2")
+        .env("VERBS_LOG_FILE", log(cx))
+        .env("IBV_FAULTS", rules))
+}
+
+/// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
+fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
+    let _ = std::fs::remove_file(log(cx));
+    let ended = scene(cx, command, rules)?.run()?;
+    succeeded(&format!("{command} with {rules}"), &ended)?;
+    let logged = read(&log(cx));
+    let faults = logged
+        .lines()
+        .filter(|line| line.contains("fault of rule "));
+    Ok((ended.out, faults.count()))
+}
+
+fn has_effect(cx: &Context, (_, rules, command, count, printed): &Row) -> Verdict {
+    let (out, faults) = run(cx, command, rules)?;
+    let why = format!("{faults} faults are logged, expected {count}");
+    ensure(faults == *count, why).map_err(|failure| failure.with(read(&log(cx))))?;
+    for value in *printed {
+        let (Is(name, wanted) | AtLeast(name, wanted)) = value;
+        let line = out
+            .lines()
+            .find_map(|line| line.strip_prefix(&format!("{name}=")));
+        let found: u64 = line.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
+        let ok = match value {
+            Is(..) => found == *wanted,
+            AtLeast(..) => (*wanted..u64::MAX).contains(&found),
+        };
+        ensure(ok, format!("{name} is {found}, expected {wanted}"))?;
+    }
+    Ok(())
+}
+
+/// Without any SEND that arrives, the retries are exhausted; without any receive, the RNR retries.
+fn retry_exceeded(cx: &Context) -> Verdict {
+    run(cx, "status 12", "drop:opcode=send").map(drop)
+}
+
+fn rnr_exceeded(cx: &Context) -> Verdict {
+    run(cx, "status 13", "rnr").map(drop)
+}
+
+/// Each status, of a send, a receive, and with an extended CQ.
+fn statuses(cx: &Context) -> Verdict {
+    for (name, number) in STATUSES {
+        let (_, faults) = run(
+            cx,
+            &format!("status {number}"),
+            &format!("wc:status={name},opcode=send,count=1"),
+        )?;
+        ensure(faults == 1, format!("{name}: {faults} faults are logged"))?;
+    }
+    run(
+        cx,
+        "status-recv 19",
+        "wc:status=fatal-err,opcode=recv,count=1,size=64",
+    )?;
+    run(
+        cx,
+        "status-ex 11",
+        "wc:status=rem-op-err,opcode=send,count=1",
+    )
+    .map(drop)
+}
+
+/// Each verb fails once.
+fn calls(cx: &Context) -> Verdict {
+    for call in CALLS {
+        let rule = format!("fail:call={call},errno=ENOSPC,after=1,count=1");
+        let (_, faults) = run(cx, &format!("call {call} {ERRNO}"), &rule)?;
+        ensure(faults == 1, format!("{call}: {faults} faults are logged"))?;
+    }
+    // A pattern, and a number in place of a name.
+    run(
+        cx,
+        "call create_ah 4000",
+        "fail:call=create_a*,errno=4000,after=1,count=1",
+    )
+    .map(drop)
+}
+
+/// Each event, when there is an object that it is about.
+fn events(cx: &Context) -> Verdict {
+    for (name, number) in EVENTS {
+        let moves_to_error = matches!(name, "qp-fatal" | "device-fatal");
+        let (from, rule) = match moves_to_error {
+            true => (300, format!("event:type={name},from=300ms,device=uroce0")),
+            false => (0, format!("event:type={name}")),
+        };
+        run(cx, &format!("event {number} {from}"), &rule)?;
+    }
+    Ok(())
+}
+
+/// The same seed has the same faults, another one has others.
+fn seed(cx: &Context) -> Verdict {
+    let failed = |seed: &str| -> Result<String, Failure> {
+        Ok(run(
+            cx,
+            "calls 64",
+            &format!("seed={seed};fail:call=reg_mr,errno=EIO,p=0.4,after=1"),
+        )?
+        .0)
+    };
+    let first = failed("5")?;
+    let both = first.contains('x') && first.contains('.');
+    ensure(both, format!("not some of the calls failed: {first}"))?;
+    compare::same(("first", &first), ("second", &failed("5")?))?;
+    ensure(first != failed("6")?, "the seed has no effect")
+}
+
+fn refused(cx: &Context) -> Verdict {
+    for (rules, why) in REFUSED {
+        let ended = scene(cx, "calls 4", rules)?.run()?;
+        succeeded(rules, &ended)?;
+        let start = format!("libibverbs: Warning: ignoring IBV_FAULTS: {why}");
+        let ok = ended.err.starts_with(&start) && ended.err.lines().count() == 1;
+        ensure(ok, format!("{rules}: it printed {}", ended.err))?;
+        compare::same(("expected", "....\n"), ("calls", &ended.out))?;
+    }
+    Ok(())
+}
+
+fn rule_file(cx: &Context) -> Verdict {
+    let file = cx.dir().join("rules");
+    let value = format!("@{}", file.display());
+    std::fs::write(
+        &file,
+        "# two failures\nfail:call=reg_mr,errno=EIO, after=1, count=2\n",
+    )?;
+    compare::same(
+        ("expected", "xx..\n"),
+        ("calls", &run(cx, "calls 4", &value)?.0),
+    )?;
+    std::fs::write(&file, "drop\n  fail:call=reg_mr\n")?;
+    let ended = scene(cx, "calls 4", &value)?.run()?;
+    let why = "line 2, column 3: fail needs errno=, a name such as ENOMEM or a number\n";
+    ensure(
+        ended.err.ends_with(why),
+        format!("it printed {}", ended.err),
+    )
+}
+
+/// With IBV_EXPLAIN, faults are reported where it writes, and explained as if they were real.
+fn explained(cx: &Context) -> Verdict {
+    let rules = "wc:status=rnr-retry-exc-err,opcode=send,count=1";
+    let ended = scene(cx, "status 13", rules)?
+        .env("IBV_EXPLAIN", "1")
+        .run()?;
+    succeeded("status 13", &ended)?;
+    let injected = "libibverbs: faults: rule 1: wc status=rnr-retry-exc-err: uroce0, QP ";
+    let ok = ended.err.contains(injected) && ended.err.contains("[rnr-exceeded]");
+    ensure(ok, format!("it printed {}", ended.err))?;
+    let file = cx.dir().join("json");
+    let json = format!("json:{}", file.display());
+    let program = scene(cx, "calls 2", "fail:call=reg_mr,errno=EIO,after=1,count=1")?;
+    succeeded("calls 2", &program.env("IBV_EXPLAIN", json).run()?)?;
+    let text = read(&file);
+    let fault = text
+        .lines()
+        .find(|line| line.contains("\"fault\":1"))
+        .unwrap_or_default();
+    let parsed: serde_json::Value =
+        serde_json::from_str(fault).map_err(|error| format!("{error}: {text}"))?;
+    let what = "fail errno=EIO: uroce0, ibv_reg_mr, 64 bytes";
+    ensure(parsed["what"] == what, format!("the fault is {fault}"))
+}
+
+/// Values that ask for nothing.
+fn off(cx: &Context) -> Verdict {
+    for value in ["", "0", "1"] {
+        let ended = scene(cx, "calls 4", value)?.run()?;
+        succeeded(value, &ended)?;
+        compare::same(("expected", "....\n"), ("calls", &ended.out))?;
+        compare::same(("expected", ""), ("stderr", &ended.err))?;
+    }
+    Ok(())
+}
+
+/// Two processes, of which the server loses packets in both ways that they can take.
+fn pingpong(cx: &Context, local: bool) -> Verdict {
+    const PORT: &str = "20000";
+    let hosts = World::Loopback.make(cx)?;
+    let rules = "seed=3;drop:p=2%;duplicate:p=2%;corrupt:p=1%;delay:time=300us,p=2%;rnr:p=1%";
+    let program = |address: Option<&str>| {
+        let words = "ibv_rc_pingpong -g 1 -n 300 -p"
+            .split(' ')
+            .chain([PORT])
+            .chain(address);
+        let program = cx
+            .program(words)
+            .library(&cx.library_dir(Library::Ours))
+            .env("IBV_UROCE", "uroce0=127.0.0.1")
+            .env("IBV_UROCE_LOCAL", if local { "1" } else { "0" })
+            .env("VERBS_LOG_LEVEL", "3");
+        match address {
+            None => program
+                .env("VERBS_LOG_FILE", log(cx))
+                .env("IBV_FAULTS", rules),
+            Some(_) => program,
+        }
+    };
+    let mut server = program(None).spawn()?;
+    let port = PORT.parse().map_err(|_| Failure::new("PORT"))?;
+    let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(port));
+    ensure(ready, "the server does not listen")?;
+    succeeded("client", &program(Some("127.0.0.1")).run()?)?;
+    let exit = server.wait(Duration::from_secs(30))?;
+    succeeded("server", &server.ended(exit)?)?;
+    let log = read(&log(cx));
+    for action in ["drop", "duplicate", "corrupt", "delay", "rnr"] {
+        let injected = log
+            .lines()
+            .any(|line| line.contains(&format!(": {action}: uroce0, QP ")));
+        ensure(injected, format!("no packet has the fault {action}"))
+            .map_err(|failure| failure.with(&log))?;
+    }
+    let counted = log.contains(" local_rcvd_pkts=");
+    ensure(
+        counted == local,
+        format!("packets through shared memory: {counted}"),
+    )
+}

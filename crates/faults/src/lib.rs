@@ -1,0 +1,29 @@
+//! Fault rules: what the value of IBV_FAULTS means, and which rule applies to what happens. Pure: no I/O, no
+//! clock, no unsafe. libibverbs-rs-faults(7) describes the syntax.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `table.rs` | actions, keys, and the names that values can have |
+//! | `rule.rs` | a rule, and its text |
+//! | `parse.rs`, `value.rs` | from text to rules; the values of keys |
+//! | `set.rs` | the rules that are in force, and how often each has applied |
+//!
+//! Not here: what an action does. That is `src/diagnose/faults` of the library, and for packets
+//! `crates/uroce`.
+
+#![forbid(unsafe_code)]
+#![deny(missing_docs)]
+
+mod parse;
+mod rule;
+mod set;
+mod table;
+mod value;
+
+pub use parse::{Error, Parsed, parse};
+pub use rule::{Action, Pattern, Rule};
+pub use set::{Applied, Facts, Listed, RuleSet};
+pub use table::{
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, EVENTS, KEYS, Key, KeyEntry, PACKET_OPCODES,
+    Point, STATUSES, errno_name, name_of,
+};

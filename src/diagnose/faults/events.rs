@@ -1,0 +1,122 @@
+//! The thread that raises asynchronous events when their time has come. A process has it while IBV_FAULTS is
+//! set and a device was opened.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use ibverbs_faults::{Action, Applied};
+
+use super::{RULES, log_injected, now, objects};
+
+/// When events are due of objects that do not exist yet.
+const RETRY: Duration = Duration::from_millis(10);
+/// Bytes of the thread's stack.
+const STACK: usize = 256 << 10;
+
+/// The process whose thread runs, or 0.
+static RUNS_IN: AtomicU32 = AtomicU32::new(0);
+/// A futex word: it changes when rules or objects do.
+static CHANGES: AtomicU32 = AtomicU32::new(0);
+
+/// Starts the thread, unless it runs.
+pub fn start() {
+    let pid = std::process::id();
+    if RUNS_IN.swap(pid, Ordering::Relaxed) != pid && spawn().is_err() {
+        RUNS_IN.store(0, Ordering::Relaxed);
+        log::warn!("IBV_FAULTS: no thread could be started, so no events are raised");
+    }
+}
+
+/// With all signals blocked but those that an instruction of the thread causes: the program's threads handle
+/// the others.
+fn spawn() -> std::io::Result<()> {
+    const SYNCHRONOUS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+    let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are writable; each call initialises the set that the next one reads.
+    unsafe {
+        libc::sigfillset(blocked.as_mut_ptr());
+        for signal in SYNCHRONOUS {
+            libc::sigdelset(blocked.as_mut_ptr(), signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr());
+    }
+    let thread = std::thread::Builder::new()
+        .name("ibverbs-faults".into())
+        .stack_size(STACK)
+        .spawn(run);
+    // SAFETY: the first pthread_sigmask has initialised `before`.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
+    }
+    thread.map(drop)
+}
+
+/// Rules or objects have changed: the thread looks at the rules again.
+pub fn rules_changed() {
+    CHANGES.fetch_add(1, Ordering::Release);
+    // SAFETY: the word is a static; FUTEX_WAKE takes no further pointer.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            CHANGES.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            1,
+        );
+    }
+}
+
+/// Blocks until [`rules_changed`] or for `time`.
+fn wait(seen: u32, time: Option<Duration>) {
+    let timeout = time.map(|time| libc::timespec {
+        tv_sec: time.as_secs().min(1 << 30) as i64,
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    let timeout = timeout
+        .as_ref()
+        .map_or(core::ptr::null(), core::ptr::from_ref);
+    // SAFETY: the word is a static, and `timeout` is NULL or readable.
+    unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            CHANGES.as_ptr(),
+            libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG,
+            seen,
+            timeout,
+        );
+    }
+}
+
+fn run() {
+    loop {
+        let seen = CHANGES.load(Ordering::Acquire);
+        let due = RULES.with(|rules| rules.due(now())).unwrap_or_default();
+        for (number, rule) in due {
+            let Action::Event { kind, .. } = rule.action else {
+                continue;
+            };
+            let raised = objects::raise(kind, &rule);
+            if raised.is_empty() {
+                continue;
+            }
+            RULES.with(|rules| rules.raised(number, now()));
+            let applied = Applied {
+                number,
+                action: rule.action,
+            };
+            for about in raised {
+                log_injected(&applied, &about);
+            }
+        }
+        let until = RULES.with(|rules| rules.until_due(now())).flatten();
+        wait(
+            seen,
+            until.map(|time| if time.is_zero() { RETRY } else { time }),
+        );
+    }
+}
+
+/// The child has no such thread.
+pub fn after_fork_in_child() {
+    RUNS_IN.store(0, Ordering::Relaxed);
+}

@@ -1,0 +1,235 @@
+//! IBV_FAULTS: makes calls fail, completions have errors, events be raised and packets be lost, as rules say
+//! (libibverbs-rs-faults(7)).
+//!
+//! The wrappers here stand in for the provider's functions, below those of IBV_EXPLAIN, which so explains
+//! what was injected too. Rules and which of them applies: crate `ibverbs-faults`. Faults of packets:
+//! crate `uroce`, which asks [`decide`].
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `calls.rs` | verbs that fail |
+//! | `data.rs` | posting and polling |
+//! | `objects.rs` | which objects the program has |
+//! | `events.rs` | the thread that raises events when their time has come |
+//!
+//! Locks: `RULES` is taken last, also while a provider holds locks of its own, and is not held across a call.
+//! `OBJECTS` is held while a queue pair is moved to ERR, so that it is not destroyed meanwhile; no provider
+//! is called back with it.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use ibverbs_abi::{Errno, ibv_context};
+use ibverbs_faults::{Action, Applied, Facts, Parsed, Point, RuleSet, parse};
+
+use super::report;
+use crate::memory::lock::ForkLock;
+use crate::provider::software;
+use crate::{env, log as messages};
+
+mod calls;
+mod data;
+mod events;
+mod objects;
+
+pub use calls::wrapped;
+pub use objects::opened;
+
+/// Larger rule files are refused.
+const MAX_FILE: u64 = 1 << 20;
+
+static ENABLED: AtomicBool = AtomicBool::new(false);
+static RULES: ForkLock<RuleSet> = ForkLock::new(RuleSet::new());
+/// A bit for each [`Point`] that a rule is for, so that others cost no lock.
+static POINTS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether IBV_FAULTS is set.
+#[inline]
+pub fn is_enabled() -> bool {
+    ENABLED.load(Ordering::Relaxed)
+}
+
+/// Reads IBV_FAULTS, when a program first requests the device list. A privileged program has no faults.
+pub fn initialize() {
+    let Some(value) = env::get(c"IBV_FAULTS").filter(|_| env::trusted()) else {
+        return;
+    };
+    let value = value.to_bytes();
+    if matches!(value, b"" | b"0") {
+        return;
+    }
+    let parsed = match value {
+        b"1" => Ok(Parsed::default()),
+        _ => read(value),
+    };
+    match parsed {
+        Ok(parsed) => enable(parsed),
+        Err(why) => {
+            messages::print(&[b"Warning: ignoring IBV_FAULTS: ", why.as_bytes(), b"\n"]);
+        }
+    }
+}
+
+/// The rules of a value: `@FILE`, or the rules themselves.
+fn read(value: &[u8]) -> Result<Parsed, String> {
+    let Some(path) = value.strip_prefix(b"@") else {
+        return parse(value).map_err(|error| error.to_string());
+    };
+    let name = path.escape_ascii();
+    let path = std::ffi::OsStr::from_bytes(path);
+    let text = match fs::metadata(path) {
+        Ok(file) if file.len() > MAX_FILE => {
+            return Err(format!("{name}: more than {MAX_FILE} bytes"));
+        }
+        Ok(_) => fs::read(path),
+        Err(error) => Err(error),
+    };
+    let text = text.map_err(|error| format!("{name}: {error}"))?;
+    parse(&text).map_err(|error| format!("{name}: {error}"))
+}
+
+fn enable(parsed: Parsed) {
+    if ENABLED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    now();
+    // SAFETY: the handlers use statics only and do not unwind; libc removes them when this library is
+    // unloaded.
+    unsafe {
+        libc::pthread_atfork(
+            Some(before_fork),
+            Some(after_fork_in_parent),
+            Some(after_fork_in_child),
+        )
+    };
+    add(parsed);
+    software::set_packet_faults(|facts| decide(Point::Packet, facts));
+}
+
+/// Puts rules into force.
+fn add(parsed: Parsed) {
+    change(|rules| {
+        if let Some(seed) = parsed.seed {
+            rules.set_seed(seed);
+        }
+        for rule in parsed.rules {
+            rules.add(rule, now());
+        }
+    });
+}
+
+/// Changes the rules.
+fn change<R>(work: impl FnOnce(&mut RuleSet) -> R) -> Option<R> {
+    let result = RULES.with(|rules| {
+        let result = work(rules);
+        let all = [
+            Point::Packet,
+            Point::Completion,
+            Point::Call,
+            Point::Poll,
+            Point::Time,
+        ];
+        let bits = all.into_iter().filter(|point| rules.has(*point));
+        let bits = bits.fold(0, |bits, point| bits | 1 << point as u32);
+        POINTS.store(bits, Ordering::Relaxed);
+        result
+    });
+    events::rules_changed();
+    result
+}
+
+/// The time since the rules were read.
+fn now() -> Duration {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed()
+}
+
+/// Whether there are rules for a point.
+fn has(point: Point) -> bool {
+    POINTS.load(Ordering::Relaxed) & 1 << point as u32 != 0
+}
+
+/// The action that applies to what happens, if one does; it is logged. errno stays.
+fn decide(point: Point, facts: &Facts) -> Option<Action> {
+    if !has(point) {
+        return None;
+    }
+    let errno = Errno::last();
+    let applied = RULES
+        .with(|rules| rules.decide(point, facts, now()))
+        .flatten();
+    if let Some(applied) = &applied {
+        log_injected(applied, &described(facts));
+    }
+    errno.set();
+    applied.map(|applied| applied.action)
+}
+
+/// What a fault is about, in words.
+fn described(facts: &Facts) -> String {
+    let mut text = facts.device.to_string();
+    if let Some(call) = facts.call {
+        text += &format!(", ibv_{call}");
+    }
+    if let Some(qpn) = facts.qpn {
+        text += &format!(", QP {qpn:#x}");
+    }
+    if let Some(opcode) = facts.opcode {
+        text += &format!(", {opcode}");
+    }
+    if let Some(size) = facts.size {
+        text += &format!(", {size} bytes");
+    }
+    text
+}
+
+/// Logs a fault: in the verbs log, and where IBV_EXPLAIN writes, if that is set.
+fn log_injected(applied: &Applied, about: &str) {
+    let Applied { number, action } = applied;
+    let name = action.entry().name;
+    let detail = match action {
+        Action::Completion(status) => {
+            let name = ibverbs_faults::name_of(&ibverbs_faults::STATUSES, *status);
+            format!(" status={name}")
+        }
+        Action::Fail { errno, .. } => format!(" errno={}", ibverbs_faults::errno_name(*errno)),
+        Action::Event { kind, .. } => {
+            let name = ibverbs_faults::name_of(&ibverbs_faults::EVENTS, *kind);
+            format!(" type={name}")
+        }
+        _ => String::new(),
+    };
+    log::warn!("fault of rule {number}: {name}{detail}: {about}");
+    if super::is_enabled() {
+        report::write_fault(*number, name, &format!("{name}{detail}: {about}"));
+    }
+}
+
+/// The name of a context's device.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a str {
+    // SAFETY: an open context holds a reference to its device, whose name ends with NUL.
+    let name = unsafe { core::ffi::CStr::from_ptr((&raw const (*(*context).device).name).cast()) };
+    name.to_str().unwrap_or("")
+}
+
+extern "C" fn before_fork() {
+    objects::prepare_fork();
+    RULES.prepare_fork(|_| ());
+}
+
+extern "C" fn after_fork_in_parent() {
+    RULES.after_fork();
+    objects::after_fork();
+}
+
+extern "C" fn after_fork_in_child() {
+    RULES.after_fork();
+    objects::after_fork();
+    events::after_fork_in_child();
+}

@@ -1,0 +1,242 @@
+//! Which contexts, queue pairs, CQs and SRQs the program has: what events can be raised of, and which queue
+//! pair a completion is of.
+//!
+//! Invariant: an object is here only while it is alive. It is removed before the provider destroys it, with
+//! the lock held, and put back if that fails.
+
+use std::collections::BTreeMap;
+
+use ibverbs_abi::*;
+use ibverbs_faults::Rule;
+
+use super::super::wrap::provider;
+use super::{device_name, events};
+use crate::memory::lock::ForkLock;
+use crate::provider::event::{Subject, subject};
+use crate::provider::software;
+
+/// An object of the program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Object {
+    pub kind: Kind,
+    pub context: usize,
+    pub address: usize,
+    /// The number of a queue pair, or 0.
+    pub qpn: u32,
+    /// What events name it by, on a software device.
+    pub handle: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Cq,
+    Qp,
+    Srq,
+}
+
+/// An open device.
+struct Context {
+    device: String,
+    /// PORT_ERR was raised, and not PORT_ACTIVE since.
+    port_down: bool,
+}
+
+struct Objects {
+    contexts: BTreeMap<usize, Context>,
+    /// By address.
+    objects: BTreeMap<usize, Object>,
+    /// Queue pairs by context and number.
+    numbers: BTreeMap<(usize, u32), usize>,
+}
+
+static OBJECTS: ForkLock<Objects> = ForkLock::new(Objects {
+    contexts: BTreeMap::new(),
+    objects: BTreeMap::new(),
+    numbers: BTreeMap::new(),
+});
+
+/// A device was opened, and has the wrappers of this module.
+///
+/// # Safety
+/// `context` is open.
+pub unsafe fn opened(context: *mut ibv_context) {
+    // SAFETY: the context is open, as the caller promises.
+    let device = unsafe { device_name(context) }.to_string();
+    let new = Context {
+        device,
+        port_down: false,
+    };
+    OBJECTS.with(|all| all.contexts.insert(context as usize, new));
+    events::start();
+}
+
+/// A device is about to be closed.
+pub fn closing(context: *mut ibv_context) {
+    let context = context as usize;
+    OBJECTS.with(|all| {
+        all.contexts.remove(&context);
+        all.objects.retain(|_, object| object.context != context);
+        all.numbers.retain(|(of, _), _| *of != context);
+    });
+}
+
+pub fn add(object: Object) {
+    OBJECTS.with(|all| all.add(object));
+    events::rules_changed();
+}
+
+/// Removes an object, before it is destroyed.
+pub fn remove(address: usize) -> Option<Object> {
+    let removed = OBJECTS.with(|all| {
+        let removed = all.objects.remove(&address)?;
+        all.numbers.remove(&(removed.context, removed.qpn));
+        Some(removed)
+    });
+    removed.flatten()
+}
+
+impl Objects {
+    fn add(&mut self, object: Object) {
+        if object.kind == Kind::Qp {
+            let number = (object.context, object.qpn);
+            self.numbers.insert(number, object.address);
+        }
+        self.objects.insert(object.address, object);
+    }
+
+    fn is_of(&self, context: usize, rule: &Rule) -> bool {
+        let Some(context) = self.contexts.get(&context) else {
+            return false;
+        };
+        rule.device
+            .as_ref()
+            .is_none_or(|name| *name == context.device)
+    }
+
+    /// The objects of a kind that a rule is for.
+    fn matching(&self, kind: Kind, rule: &Rule) -> Vec<Object> {
+        let fits = |object: &&Object| {
+            object.kind == kind
+                && rule.qpn.is_none_or(|qpn| object.qpn == qpn)
+                && self.is_of(object.context, rule)
+        };
+        self.objects.values().filter(fits).copied().collect()
+    }
+}
+
+/// Moves a queue pair to ERR, as a device does that reports an error of it.
+///
+/// # Safety
+/// `qp` is alive, and its context is open and wrapped.
+unsafe fn fail(qp: *mut ibv_qp) {
+    let mut attr = core::mem::MaybeUninit::<ibv_qp_attr>::zeroed();
+    // SAFETY: all members are integers and bytes, for which zeros are valid; the queue pair is alive and its
+    // context wrapped, as the caller promises.
+    unsafe {
+        (*attr.as_mut_ptr()).qp_state = IBV_QPS_ERR;
+        (provider((*qp).context).modify_qp)(qp, attr.as_mut_ptr(), IBV_QP_STATE as i32);
+    }
+}
+
+/// Moves the queue pair of a completion to ERR, if the program has not destroyed it.
+pub fn fail_qp(context: *mut ibv_context, qpn: u32) {
+    OBJECTS.with(|all| {
+        if let Some(address) = all.numbers.get(&(context as usize, qpn)) {
+            // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so; its
+            // context is wrapped, because only those of wrapped contexts are in the table.
+            unsafe { fail(*address as *mut ibv_qp) };
+        }
+    });
+}
+
+/// Raises the event of a rule for everything that the rule is for. Returns for what, in words; empty if the
+/// program has no such object now.
+pub fn raise(kind: ibv_event_type, rule: &Rule) -> Vec<String> {
+    let raised = OBJECTS.with(|all| match subject(kind) {
+        Subject::Port => all.raise_of_port(kind, rule),
+        Subject::Cq => all.raise_of(Kind::Cq, kind, rule),
+        Subject::Qp => all.raise_of(Kind::Qp, kind, rule),
+        Subject::Srq => all.raise_of(Kind::Srq, kind, rule),
+        // Work queues are not in the table, and no rule has their event.
+        Subject::Wq => Vec::new(),
+    });
+    raised.unwrap_or_default()
+}
+
+impl Objects {
+    fn raise_of_port(&mut self, kind: ibv_event_type, rule: &Rule) -> Vec<String> {
+        let mut raised = Vec::new();
+        let is_meant = |at: &usize| rule.qpn.is_none() && self.is_of(*at, rule);
+        let contexts: Vec<usize> = self.contexts.keys().copied().filter(is_meant).collect();
+        for context in contexts {
+            if kind == IBV_EVENT_DEVICE_FATAL {
+                self.fail_all(context);
+            }
+            let event = ib_uverbs_async_event_desc {
+                element: 1,
+                event_type: kind,
+                reserved: 0,
+            };
+            // SAFETY: the context is in the table, so it is open, and the lock keeps it so.
+            unsafe { software::raise_event(context as *mut ibv_context, &event) };
+            if let Some(of) = self.contexts.get_mut(&context) {
+                of.port_down = match kind {
+                    IBV_EVENT_PORT_ERR => true,
+                    IBV_EVENT_PORT_ACTIVE => false,
+                    _ => of.port_down,
+                };
+                raised.push(of.device.clone());
+            }
+        }
+        raised
+    }
+
+    fn fail_all(&self, context: usize) {
+        let of = |object: &&Object| object.kind == Kind::Qp && object.context == context;
+        for object in self.objects.values().filter(of) {
+            // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so.
+            unsafe { fail(object.address as *mut ibv_qp) };
+        }
+    }
+
+    fn raise_of(&self, kind: Kind, event: ibv_event_type, rule: &Rule) -> Vec<String> {
+        let mut raised = Vec::new();
+        for object in self.matching(kind, rule) {
+            if event == IBV_EVENT_QP_FATAL {
+                // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so.
+                unsafe { fail(object.address as *mut ibv_qp) };
+            }
+            let desc = ib_uverbs_async_event_desc {
+                element: object.handle.into(),
+                event_type: event,
+                reserved: 0,
+            };
+            // SAFETY: the object's context is open while the object is in the table.
+            unsafe { software::raise_event(object.context as *mut ibv_context, &desc) };
+            let device = self.contexts.get(&object.context).map(|of| &of.device[..]);
+            let device = device.unwrap_or_default();
+            raised.push(match kind {
+                Kind::Qp => format!("{device}, QP {:#x}", object.qpn),
+                _ => format!("{device}, {kind:?} {:#x}", object.address),
+            });
+        }
+        raised
+    }
+}
+
+/// Whether the port of a context's device is down, by an event that was raised.
+pub fn is_port_down(context: *mut ibv_context) -> bool {
+    let down = OBJECTS.with(|all| {
+        let context = all.contexts.get(&(context as usize));
+        context.is_some_and(|context| context.port_down)
+    });
+    down.unwrap_or(false)
+}
+
+pub fn prepare_fork() {
+    OBJECTS.prepare_fork(|_| ());
+}
+
+pub fn after_fork() {
+    OBJECTS.after_fork();
+}
