@@ -1,7 +1,7 @@
 //! `libibverbs.so.1` in Rust: a drop-in replacement for rdma-core's RDMA verbs library, with the same
 //! symbols, struct layouts, files, environment variables, messages and errno values.
 //!
-//! Layers, lowest first: `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` < `provider`,
+//! Layers, lowest first: `arch`, `sys`, `env`, `log` < `discover`, `memory`, `neigh`, `uverbs` < `provider`,
 //! `rdma_util` < `diagnose` < `verbs` < `compat` < `export`. No module imports from a layer above its own
 //! (`make lint` checks it), and only `export` defines C symbols. See ARCHITECTURE.md.
 //!
@@ -15,6 +15,9 @@ compile_error!(
 );
 
 pub use ibverbs_abi as abi;
+
+#[macro_use]
+mod arch;
 
 pub mod compat;
 pub mod diagnose;

@@ -187,9 +187,10 @@ pub struct ibv_recv_wr_1_0 {
     pub num_sge: c_int,
 }
 
-// The offsets and sizes that are compiled into 1.0 programs.
-#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
+// The offsets and sizes that are compiled into 1.0 programs. Those of libc's types differ between
+// architectures.
 const _: () = {
+    const LOCKS: usize = size_of::<pthread_mutex_t>() + size_of::<pthread_cond_t>();
     assert!(size_of::<ibv_device_1_0>() == 40);
     assert!(offset_of!(ibv_context_ops_1_0, poll_cq) == 7 * 8);
     assert!(offset_of!(ibv_context_ops_1_0, req_notify_cq) == 8 * 8);
@@ -204,11 +205,11 @@ const _: () = {
     assert!(offset_of!(ibv_mr_1_0, lkey) == 20);
     assert!(offset_of!(ibv_mr_1_0, real_mr) == 32);
     assert!(offset_of!(ibv_cq_1_0, cqe) == 20);
-    assert!(offset_of!(ibv_cq_1_0, real_cq) == 120);
+    assert!(offset_of!(ibv_cq_1_0, real_cq) == 32 + LOCKS);
     assert!(offset_of!(ibv_srq_1_0, handle) == 24);
-    assert!(offset_of!(ibv_srq_1_0, real_srq) == 128);
+    assert!(offset_of!(ibv_srq_1_0, real_srq) == 40 + LOCKS);
     assert!(offset_of!(ibv_qp_1_0, qp_num) == 52);
-    assert!(offset_of!(ibv_qp_1_0, real_qp) == 160);
+    assert!(offset_of!(ibv_qp_1_0, real_qp) == 72 + LOCKS);
     assert!(size_of::<ibv_qp_init_attr_1_0>() == 64);
     assert!(offset_of!(ibv_ah_1_0, real_ah) == 24);
     assert!(offset_of!(ibv_send_wr_1_0, imm_data) == 36);

@@ -5,27 +5,8 @@
 //! list them, and `libibverbs.map` alone decides what is exported in which node. The label, its `.symver`
 //! and the jump are in one asm block, so neither codegen units nor LTO can separate them.
 //!
-//! `bind!`, `export_bss!` and `node_markers!` are defined in `versions.rs` for the shared library, and in
+//! `jump!` is the architecture's (`crate::arch`). `bind!`, `export_bss!` and `node_markers!` are defined in `versions.rs` for the shared library, and in
 //! `plain.rs` for a static library, which has no symbol versions.
-
-#[cfg(target_arch = "x86_64")]
-macro_rules! jump {
-    () => {
-        "jmp {imp}\n"
-    };
-}
-#[cfg(any(target_arch = "aarch64", target_arch = "loongarch64"))]
-macro_rules! jump {
-    () => {
-        "b {imp}\n"
-    };
-}
-#[cfg(target_arch = "riscv64")]
-macro_rules! jump {
-    () => {
-        "tail {imp}\n"
-    };
-}
 
 /// Defines a function symbol: the label `$label`, its `.symver` line, and a jump to `$imp`.
 macro_rules! entry {

@@ -1,6 +1,6 @@
-//! The two C-variadic functions. Stable Rust cannot define variadic functions, so assembly builds
-//! the `va_list` of the System V x86-64 ABI (section 3.5.7) and calls a Rust function with its address. A
-//! `va_list` is an array of one element, which C passes as a pointer too.
+//! The two C-variadic functions. Stable Rust cannot define variadic functions, so assembly (`variadic!` of
+//! `crate::arch`) builds a `va_list` and calls a Rust function with its address. C too passes the address:
+//! a `va_list` is an array on x86-64, and a structure too large for registers on arm64.
 
 use core::ffi::{c_char, c_int, c_void};
 use ibverbs_abi::Errno;
@@ -8,9 +8,6 @@ use ibverbs_abi::Errno;
 use ibverbs_abi::{verbs_context, verbs_sysfs_dev};
 
 use crate::{discover::sysfs, log};
-
-#[cfg(not(target_arch = "x86_64"))]
-compile_error!("the variadic functions are written for x86-64 only");
 
 /// A `va_list` argument.
 type VaList = *mut c_void;
@@ -20,68 +17,16 @@ unsafe extern "C" {
     fn vasprintf(out: *mut *mut c_char, format: *const c_char, ap: VaList) -> c_int;
 }
 
-/// Defines a function with `fixed` integer or pointer arguments before the `...`; `$ap` is the register of
-/// the argument after them, `$label` the name in assembly. `#[unsafe(naked)]` needs Rust 1.88.
-macro_rules! variadic {
-    ($(#[$doc:meta])* pub fn $name:ident = $label:literal,
-     fixed = $fixed:literal, ap = $ap:literal => $imp:path) => {
-        unsafe extern "C" {
-            $(#[$doc])*
-            #[link_name = $label]
-            pub fn $name();
-        }
-        core::arch::global_asm!(
-            concat!(".pushsection .text.", $label, ",\"ax\",@progbits\n.p2align 4\n"),
-            concat!(".globl ", $label, "\n.hidden ", $label, "\n.type ", $label, ",@function\n"),
-            concat!($label, ":"),
-            ".cfi_startproc",
-            "sub rsp, 216",
-            ".cfi_def_cfa_offset 224",
-            "mov [rsp], rdi",
-            "mov [rsp+8], rsi",
-            "mov [rsp+16], rdx",
-            "mov [rsp+24], rcx",
-            "mov [rsp+32], r8",
-            "mov [rsp+40], r9",
-            "test al, al",
-            "je 2f",
-            "movaps [rsp+48], xmm0",
-            "movaps [rsp+64], xmm1",
-            "movaps [rsp+80], xmm2",
-            "movaps [rsp+96], xmm3",
-            "movaps [rsp+112], xmm4",
-            "movaps [rsp+128], xmm5",
-            "movaps [rsp+144], xmm6",
-            "movaps [rsp+160], xmm7",
-            "2:",
-            "mov dword ptr [rsp+176], {gp_offset}",
-            "mov dword ptr [rsp+180], 48", // fp_offset
-            "lea rax, [rsp+224]",
-            "mov [rsp+184], rax", // overflow_arg_area
-            "mov [rsp+192], rsp", // reg_save_area
-            concat!("lea ", $ap, ", [rsp+176]"),
-            "call {imp}",
-            "add rsp, 216",
-            ".cfi_def_cfa_offset 8",
-            "ret",
-            ".cfi_endproc",
-            concat!(".size ", $label, ",.-", $label, "\n.popsection"),
-            gp_offset = const 8 * $fixed,
-            imp = sym $imp,
-        );
-    };
-}
-
 variadic!(
     /// `void __verbs_log(struct verbs_context *, uint32_t level, const char *format, ...)` writes a
     /// provider's message to the verbs log.
-    pub fn __verbs_log = "ibverbs_rs_verbs_log", fixed = 3, ap = "rcx" => verbs_vlog
+    pub fn __verbs_log = "ibverbs_rs_verbs_log", fixed = 3 => verbs_vlog
 );
 variadic!(
     /// `int ibv_read_ibdev_sysfs_file(char *, size_t, struct verbs_sysfs_dev *, const char *format,
     /// ...)` reads a file of the device's sysfs directory (ibv_read_ibdev_sysfs_file(3)).
     pub fn ibv_read_ibdev_sysfs_file = "ibverbs_rs_read_ibdev_sysfs_file",
-    fixed = 4, ap = "r8" => read_ibdev_sysfs_file_v
+    fixed = 4 => read_ibdev_sysfs_file_v
 );
 
 /// Formats a message and writes it to the verbs log. Preserves errno.

@@ -3,7 +3,7 @@
 use libloading::Library;
 
 /// Its path in Debian and Ubuntu.
-const PATH: &str = "/usr/lib/x86_64-linux-gnu/libibverbs.so.1";
+const PATH: &str = concat!("/usr/lib/", multiarch!(), "/libibverbs.so.1");
 
 /// Loads the C library.
 pub(crate) fn library() -> Library {

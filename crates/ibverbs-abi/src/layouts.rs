@@ -46,7 +46,7 @@ pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
 
 const SLOT: usize = size_of::<usize>();
 
-/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64). Newer releases only insert
+/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64, 656 on arm64). Newer releases only insert
 /// slots at the front, so everything from `query_port` on keeps its distance from the end.
 pub const VSZ_V34: usize = size_of::<verbs_context>();
 /// The size in the first provider ABI 59 (v59 to v61): three slots more.
@@ -57,7 +57,7 @@ pub const VSZ_V62: usize = VSZ_V59 + SLOT;
 pub const VSZ_V64: usize = VSZ_V62 + 2 * SLOT;
 
 /// Offset of `comp_mask` in [`verbs_qp`] of v34 to v43, of v44, and of v45 and later: it follows
-/// [`ibv_qp_ex`], which grew by a slot each time (344, 352, 360 bytes on x86-64).
+/// [`ibv_qp_ex`], which grew by a slot each time (344, 352, 360 bytes on x86-64, 8 more on arm64).
 pub const VERBS_QP_COMP_MASK_OFFSETS: [usize; 3] = {
     let newest = size_of::<ibv_qp_ex>();
     [newest - 2 * SLOT, newest - SLOT, newest]

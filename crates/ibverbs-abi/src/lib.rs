@@ -10,6 +10,16 @@
 //! The man pages of the verbs say what fields and constants mean; a comment here says what they do not.
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 
+#[cfg(not(all(
+    target_os = "linux",
+    target_pointer_width = "64",
+    target_endian = "little"
+)))]
+compile_error!(
+    "libibverbs-rs supports 64-bit little-endian Linux only: its layouts are those of LP64, and it reads \
+     ELF files and kernel structures in little-endian byte order"
+);
+
 mod address;
 mod cancellation;
 mod errno;

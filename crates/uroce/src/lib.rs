@@ -9,6 +9,7 @@
 //!
 //! | module | responsible for |
 //! |---|---|
+//! | `arch` | what depends on the CPU architecture |
 //! | `cancellation` | system calls that pthread_cancel(3) does not interrupt |
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured. Pure |
@@ -27,7 +28,7 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
+//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
 //! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
 //! imports from a layer above its own (`scripts/lint-layers`).
 //!
@@ -36,6 +37,8 @@
 
 #![deny(missing_docs)]
 
+#[macro_use]
+mod arch;
 mod cancellation;
 mod capture;
 mod cm;

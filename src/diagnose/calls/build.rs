@@ -14,10 +14,6 @@ use super::super::finding::Outcome;
 use super::super::shadow::{Remote, Request, Sge};
 use super::{check_process, observe, with};
 
-/// The places of `comp_mask`, the oldest first: without the two newest functions, with `wr_atomic_write`,
-/// with both.
-const COMP_MASK_OFFSETS: [usize; 3] = [344, 352, 360];
-
 /// Defines the provider's functions ([`BuildOps`]), and for each a wrapper that records a request or a part
 /// of one, and then calls it. `$new` functions begin a request, `$part` functions add to the last.
 macro_rules! builders {
@@ -181,8 +177,8 @@ unsafe fn list_of<'a, T>(list: *const T, count: usize) -> &'a [T] {
 /// `qp` is alive and extended.
 unsafe fn has(qp: *mut ibv_qp_ex, function: &str) -> bool {
     let needed = match function {
-        "wr_flush" => COMP_MASK_OFFSETS[2],
-        "wr_atomic_write" => COMP_MASK_OFFSETS[1],
+        "wr_flush" => VERBS_QP_COMP_MASK_OFFSETS[2],
+        "wr_atomic_write" => VERBS_QP_COMP_MASK_OFFSETS[1],
         _ => return true,
     };
     let is_mask = |offset: &usize| {
@@ -191,7 +187,7 @@ unsafe fn has(qp: *mut ibv_qp_ex, function: &str) -> bool {
         let word = unsafe { qp.cast::<u64>().byte_add(*offset).read() };
         word & !u64::from(VERBS_QP_XRCD) == u64::from(VERBS_QP_EX)
     };
-    COMP_MASK_OFFSETS
+    VERBS_QP_COMP_MASK_OFFSETS
         .iter()
         .find(|at| is_mask(at))
         .is_some_and(|at| *at >= needed)

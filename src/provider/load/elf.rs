@@ -7,6 +7,8 @@
 
 use arrayvec::ArrayVec;
 
+use crate::arch::ELF_MACHINE;
+
 /// Access to the bytes of a file.
 pub trait ReadAt {
     /// The `len` bytes from `offset` on. `None` if the file ends before, or cannot be read.
@@ -39,32 +41,8 @@ const DT_FLAGS_1: u64 = 0x6fff_fffb;
 /// Marks a position-independent executable, which has the type ET_DYN too but which dlopen rejects.
 const DF_1_PIE: u64 = 0x0800_0000;
 
-/// The identification of files for this machine's dynamic linker: 64 bits, native byte order, version 1.
-const IDENT: [u8; 7] = [
-    0x7f,
-    b'E',
-    b'L',
-    b'F',
-    2,
-    if cfg!(target_endian = "little") { 1 } else { 2 },
-    1,
-];
-
-const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
-    62
-} else if cfg!(target_arch = "aarch64") {
-    183
-} else if cfg!(target_arch = "riscv64") {
-    243
-} else if cfg!(target_arch = "loongarch64") {
-    258
-} else if cfg!(target_arch = "powerpc64") {
-    21
-} else if cfg!(target_arch = "s390x") {
-    22
-} else {
-    0 // Unknown machine: no file passes, so each is dlopened.
-};
+/// The identification of files for this machine's dynamic linker: 64 bits, little-endian, version 1.
+const IDENT: [u8; 7] = *b"\x7fELF\x02\x01\x01";
 
 /// What a complete shared object for this machine imports from libibverbs.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,7 +85,7 @@ pub fn imports(file: &mut impl ReadAt) -> Option<Imports> {
     let header = file.bytes(0, HEADER_LEN)?;
     let matches = header.starts_with(&IDENT)
         && u16_at(header, 16)? == ET_DYN
-        && u16_at(header, 18)? == MACHINE
+        && u16_at(header, 18)? == ELF_MACHINE
         && usize::from(u16_at(header, 54)?) == PROGRAM_HEADER_LEN;
     let (at, count) = (u64_at(header, 32)?, u16_at(header, 56)?);
     if !matches || count == 0 || count > PROGRAM_HEADERS_MAX {
@@ -270,7 +248,7 @@ mod tests {
     }
 
     fn installed() -> Vec<Vec<u8>> {
-        let dir = std::fs::read_dir("/usr/lib/x86_64-linux-gnu/libibverbs")
+        let dir = std::fs::read_dir(concat!("/usr/lib/", multiarch!(), "/libibverbs"))
             .into_iter()
             .flatten();
         dir.map(|entry| std::fs::read(entry.unwrap().path()).unwrap())

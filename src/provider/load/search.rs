@@ -35,19 +35,11 @@ use crate::{
 const PROVIDER_DIRS: &str = match option_env!("IBVERBS_PROVIDER_DIR") {
     Some(dirs) => dirs,
     // Debian's directory, Fedora's and Alpine's.
-    None if cfg!(target_arch = "x86_64") => {
-        "/usr/lib/x86_64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
-    }
-    None if cfg!(target_arch = "aarch64") => {
-        "/usr/lib/aarch64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
-    }
-    None if cfg!(target_arch = "riscv64") => {
-        "/usr/lib/riscv64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
-    }
-    None if cfg!(target_arch = "loongarch64") => {
-        "/usr/lib/loongarch64-linux-gnu/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
-    }
-    None => "/usr/lib64/libibverbs:/usr/lib/libibverbs",
+    None => concat!(
+        "/usr/lib/",
+        multiarch!(),
+        "/libibverbs:/usr/lib64/libibverbs:/usr/lib/libibverbs"
+    ),
 };
 
 /// The numbers of the provider ABIs, the newest first, and the ends of their providers' file names.

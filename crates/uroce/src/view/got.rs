@@ -14,21 +14,8 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
 
+use crate::arch;
 use crate::sync::Mutex;
-
-/// Types of the relocations whose entry is the address of a function.
-#[cfg(target_arch = "x86_64")]
-mod machine {
-    pub const JUMP_SLOT: u32 = 7;
-    pub const GLOB_DAT: u32 = 6;
-    pub const ABSOLUTE: u32 = 1;
-}
-#[cfg(target_arch = "aarch64")]
-mod machine {
-    pub const JUMP_SLOT: u32 = 1026;
-    pub const GLOB_DAT: u32 = 1025;
-    pub const ABSOLUTE: u32 = 257;
-}
 
 const DT_NULL: i64 = 0;
 const DT_PLTRELSZ: i64 = 2;
@@ -279,7 +266,7 @@ impl Pass<'_> {
         relocation: &Elf64_Rela,
     ) -> Option<(usize, usize)> {
         let (symbol, kind) = ((relocation.r_info >> 32) as usize, relocation.r_info as u32);
-        let kinds = [machine::JUMP_SLOT, machine::GLOB_DAT, machine::ABSOLUTE];
+        let kinds = [arch::JUMP_SLOT, arch::GLOB_DAT, arch::ABSOLUTE];
         if symbol == 0 || !kinds.contains(&kind) {
             return None;
         }
@@ -294,7 +281,7 @@ impl Pass<'_> {
         let by_name = |redirection: &Redirection| redirection.name.cmp(name);
         let found = self.redirections.binary_search_by(by_name).ok()?;
         let at = object.base.wrapping_add(relocation.r_offset as usize);
-        let is_plain = kind != machine::ABSOLUTE || relocation.r_addend == 0;
+        let is_plain = kind != arch::ABSOLUTE || relocation.r_addend == 0;
         if defined || !is_plain || at % align_of::<usize>() != 0 || !object.contains(at) {
             return None;
         }
@@ -309,7 +296,7 @@ impl Pass<'_> {
     fn is_libcs(&self, object: &Object, kind: u32, at: usize, first: usize) -> bool {
         // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
         let value = unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed);
-        let is_unbound = kind == machine::JUMP_SLOT && object.contains(value);
+        let is_unbound = kind == arch::JUMP_SLOT && object.contains(value);
         is_unbound
             || self.libc_ranges.iter().any(|range| range.contains(&value))
             || value != 0 && value == first

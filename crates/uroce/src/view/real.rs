@@ -72,7 +72,7 @@ macro_rules! originals {
     };
 }
 
-// Variadic functions take their third argument in the same register as others do, on x86-64 and arm64.
+// Variadic functions take their third argument in the same register as others do (`crate::arch`).
 originals! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1;
     fn openat(dirfd: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int, -1;

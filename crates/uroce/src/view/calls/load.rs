@@ -102,90 +102,27 @@ unsafe extern "C" {
 
 /// Defines a function of assembly that no other object sees. `#[unsafe(naked)]` needs Rust 1.88.
 macro_rules! assembly {
-    ($name:literal, $($line:literal,)+ $($operand:ident = sym $path:path,)+) => {
+    ($name:literal, $lines:expr, $($operand:ident = sym $path:path,)+) => {
         global_asm!(
             concat!(".pushsection .text.", $name, ",\"ax\",@progbits\n.p2align 4\n"),
             concat!(".globl ", $name, "\n.hidden ", $name, "\n.type ", $name, ",@function\n"),
             concat!($name, ":"),
-            $($line,)+
+            $lines,
             concat!(".size ", $name, ",.-", $name, "\n.popsection"),
             $($operand = sym $path,)+
         );
     };
 }
 
-#[cfg(target_arch = "x86_64")]
 assembly! {
-    "uroce_view_dlopen",
-    "endbr64",
-    "mov rdx, [rsp]",
-    "push rdi",
-    "push rsi",
-    "sub rsp, 8",
-    "call {may_call}",
-    "add rsp, 8",
-    "pop rsi",
-    "pop rdi",
-    "test al, al",
-    "jne {load}",
-    "jmp qword ptr [rip + {real}]",
+    "uroce_view_dlopen", dlopen_entry!(),
     may_call = sym may_call,
     load = sym load,
     real = sym real::slots::dlopen,
 }
 
-#[cfg(target_arch = "x86_64")]
 assembly! {
-    "uroce_view_dlsym",
-    "endbr64",
-    "push rdi",
-    "push rsi",
-    "sub rsp, 8",
-    "call {look}",
-    "add rsp, 8",
-    "pop rsi",
-    "pop rdi",
-    "jmp qword ptr [rip + {real}]",
-    look = sym look,
-    real = sym real::slots::dlsym,
-}
-
-#[cfg(target_arch = "aarch64")]
-assembly! {
-    "uroce_view_dlopen",
-    "hint #34",
-    "stp x29, x30, [sp, #-32]!",
-    "mov x29, sp",
-    "stp x0, x1, [sp, #16]",
-    "mov x2, x30",
-    "bl {may_call}",
-    "and w9, w0, #0xff",
-    "ldp x0, x1, [sp, #16]",
-    "ldp x29, x30, [sp], #32",
-    "cbz w9, 2f",
-    "b {load}",
-    "2:",
-    "adrp x16, {real}",
-    "ldr x16, [x16, :lo12:{real}]",
-    "br x16",
-    may_call = sym may_call,
-    load = sym load,
-    real = sym real::slots::dlopen,
-}
-
-#[cfg(target_arch = "aarch64")]
-assembly! {
-    "uroce_view_dlsym",
-    "hint #34",
-    "stp x29, x30, [sp, #-32]!",
-    "mov x29, sp",
-    "stp x0, x1, [sp, #16]",
-    "bl {look}",
-    "ldp x0, x1, [sp, #16]",
-    "ldp x29, x30, [sp], #32",
-    "adrp x16, {real}",
-    "ldr x16, [x16, :lo12:{real}]",
-    "br x16",
+    "uroce_view_dlsym", dlsym_entry!(),
     look = sym look,
     real = sym real::slots::dlsym,
 }

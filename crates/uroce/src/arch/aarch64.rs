@@ -1,0 +1,50 @@
+//! arm64, little-endian.
+
+/// `R_AARCH64_JUMP_SLOT`.
+pub const JUMP_SLOT: u32 = 1026;
+/// `R_AARCH64_GLOB_DAT`.
+pub const GLOB_DAT: u32 = 1025;
+/// `R_AARCH64_ABS64`.
+pub const ABSOLUTE: u32 = 257;
+
+/// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
+/// `{load}` if that returned true, else to where `{real}` points.
+macro_rules! dlopen_entry {
+    () => {
+        concat!(
+            "hint #34\n",
+            "stp x29, x30, [sp, #-32]!\n",
+            "mov x29, sp\n",
+            "stp x0, x1, [sp, #16]\n",
+            "mov x2, x30\n",
+            "bl {may_call}\n",
+            "and w9, w0, #0xff\n",
+            "ldp x0, x1, [sp, #16]\n",
+            "ldp x29, x30, [sp], #32\n",
+            "cbz w9, 2f\n",
+            "b {load}\n",
+            "2:\n",
+            "adrp x16, {real}\n",
+            "ldr x16, [x16, :lo12:{real}]\n",
+            "br x16\n",
+        )
+    };
+}
+
+/// The instructions of dlsym: calls `{look}`, then jumps to where `{real}` points, with the arguments.
+macro_rules! dlsym_entry {
+    () => {
+        concat!(
+            "hint #34\n",
+            "stp x29, x30, [sp, #-32]!\n",
+            "mov x29, sp\n",
+            "stp x0, x1, [sp, #16]\n",
+            "bl {look}\n",
+            "ldp x0, x1, [sp, #16]\n",
+            "ldp x29, x30, [sp], #32\n",
+            "adrp x16, {real}\n",
+            "ldr x16, [x16, :lo12:{real}]\n",
+            "br x16\n",
+        )
+    };
+}

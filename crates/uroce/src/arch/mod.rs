@@ -1,0 +1,31 @@
+//! The CPU architecture: the only module of this crate with a `cfg` for it.
+//!
+//! An architecture is a file here that defines:
+//!
+//! | name | what it is |
+//! |---|---|
+//! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
+//! | `dlopen_entry!()`, `dlsym_entry!()` | the instructions of two functions that `view` puts in the GOT |
+//!
+//! Its ABI of procedure calls must pass the third argument of a variadic function in the same register as
+//! that of any other function, because `view` calls open(2) as a function of three arguments.
+//!
+//! The layouts in shared memory and in packets have explicit byte orders and sizes. The order of accesses to
+//! shared memory is stated by atomic operations (`local::ring`), and not left to the architecture.
+
+#[cfg(target_arch = "aarch64")]
+#[macro_use]
+mod aarch64;
+#[cfg(target_arch = "aarch64")]
+pub use aarch64::*;
+
+#[cfg(target_arch = "x86_64")]
+#[macro_use]
+mod x86_64;
+#[cfg(target_arch = "x86_64")]
+pub use x86_64::*;
+
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+compile_error!(
+    "uroce supports x86-64 and arm64: src/arch/mod.rs says what another architecture defines"
+);

@@ -1,0 +1,46 @@
+//! x86-64.
+
+/// `R_X86_64_JUMP_SLOT`.
+pub const JUMP_SLOT: u32 = 7;
+/// `R_X86_64_GLOB_DAT`.
+pub const GLOB_DAT: u32 = 6;
+/// `R_X86_64_64`.
+pub const ABSOLUTE: u32 = 1;
+
+/// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
+/// `{load}` if that returned true, else to where `{real}` points.
+macro_rules! dlopen_entry {
+    () => {
+        concat!(
+            "endbr64\n",
+            "mov rdx, [rsp]\n",
+            "push rdi\n",
+            "push rsi\n",
+            "sub rsp, 8\n",
+            "call {may_call}\n",
+            "add rsp, 8\n",
+            "pop rsi\n",
+            "pop rdi\n",
+            "test al, al\n",
+            "jne {load}\n",
+            "jmp qword ptr [rip + {real}]\n",
+        )
+    };
+}
+
+/// The instructions of dlsym: calls `{look}`, then jumps to where `{real}` points, with the arguments.
+macro_rules! dlsym_entry {
+    () => {
+        concat!(
+            "endbr64\n",
+            "push rdi\n",
+            "push rsi\n",
+            "sub rsp, 8\n",
+            "call {look}\n",
+            "add rsp, 8\n",
+            "pop rsi\n",
+            "pop rdi\n",
+            "jmp qword ptr [rip + {real}]\n",
+        )
+    };
+}
