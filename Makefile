@@ -12,7 +12,9 @@ ZSH_COMPLETION_DIR  ?= $(PREFIX)/share/zsh/site-functions
 DESTDIR ?=
 
 TARGET  := $(or $(CARGO_TARGET_DIR),target)
-RELEASE := $(TARGET)/release
+# For another target than this machine, cargo builds below a directory with the target's name.
+RELEASE := $(TARGET)$(addprefix /,$(CARGO_BUILD_TARGET))/release
+ARM64   := $(TARGET)/arm64
 STATIC  := $(TARGET)/static-lib
 VERSION := $(shell scripts/package-field version)
 # The file name ends in the version of this project, not of rdma-core.
@@ -38,6 +40,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
+.PHONY: arm64 deb-arm64
 .PHONY: all rust build static examples deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
@@ -53,7 +56,7 @@ all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the defa
 rust:
 	@CARGO="$(CARGO)" scripts/need-rust
 
-build static deb rpm demo demo-vm lint-rust test-unit: rust
+build static deb rpm arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 build:
@@ -77,6 +80,18 @@ deb: ## build Debian packages in target/deb and check them with lintian
 rpm: ## build rpm packages in target/rpm and check them with rpmlint
 	scripts/install-deps build packages
 	packaging/build-rpm $(TARGET)/rpm
+
+arm64: ## build target/arm64/libibverbs.so.1, libibverbs.a and with-ibverbs-rs for arm64 on x86-64
+	scripts/install-deps build arm64
+	scripts/arm64 make build static
+	ln -sf aarch64-unknown-linux-gnu/release/libibverbs.so $(ARM64)/libibverbs.so.1
+	ln -sf aarch64-unknown-linux-gnu/release/with-ibverbs-rs $(ARM64)/with-ibverbs-rs
+	ln -sf static-lib/libibverbs.a $(ARM64)/libibverbs.a
+
+deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and check them with lintian
+	scripts/install-deps packages
+	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 packaging/build-deb /target/deb
+	packaging/lintian $(ARM64)/deb
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -7,6 +7,7 @@ macro_rules! jump {
     };
 }
 
+#[cfg(any(test, not(feature = "static")))]
 macro_rules! multiarch {
     () => {
         "aarch64-linux-gnu"
@@ -14,6 +15,7 @@ macro_rules! multiarch {
 }
 
 /// `EM_AARCH64`.
+#[cfg(any(test, not(feature = "static")))]
 pub const ELF_MACHINE: u16 = 183;
 
 /// A CPU may read two words that a device has written in the opposite order.

@@ -6,7 +6,7 @@
 //! | name | what it is |
 //! |---|---|
 //! | `jump!()` | the instruction that jumps to `{imp}` anywhere in the library, as text |
-//! | `variadic!` | a C function with `...`: passes the address of a `va_list`, by the ABI of procedure calls |
+//! | `variadic!` | a C function with `...`: passes the address of a `va_list` |
 //! | `ELF_MACHINE` | `e_machine` in the header of its ELF files |
 //! | `multiarch!()` | Debian's directory of its libraries below /usr/lib, as a literal |
 //! | `DEVICE_WRITES_ARE_ORDERED` | whether the CPU sees what a device writes in the order of the writes |

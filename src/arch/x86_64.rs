@@ -7,6 +7,7 @@ macro_rules! jump {
     };
 }
 
+#[cfg(any(test, not(feature = "static")))]
 macro_rules! multiarch {
     () => {
         "x86_64-linux-gnu"
@@ -14,6 +15,7 @@ macro_rules! multiarch {
 }
 
 /// `EM_X86_64`.
+#[cfg(any(test, not(feature = "static")))]
 pub const ELF_MACHINE: u16 = 62;
 
 pub const DEVICE_WRITES_ARE_ORDERED: bool = true;

@@ -5,8 +5,9 @@
 //! list them, and `libibverbs.map` alone decides what is exported in which node. The label, its `.symver`
 //! and the jump are in one asm block, so neither codegen units nor LTO can separate them.
 //!
-//! `jump!` is the architecture's (`crate::arch`). `bind!`, `export_bss!` and `node_markers!` are defined in `versions.rs` for the shared library, and in
-//! `plain.rs` for a static library, which has no symbol versions.
+//! `jump!` is the architecture's (`crate::arch`). `bind!`, `export_bss!` and `node_markers!` are defined in
+//! `versions.rs` for the shared library, and in `plain.rs` for a static library, which has no symbol
+//! versions.
 
 /// Defines a function symbol: the label `$label`, its `.symver` line, and a jump to `$imp`.
 macro_rules! entry {

@@ -46,8 +46,8 @@ pub const SLOTS_MASTER: [u8; 93] = slots(OpsLayout::MASTER);
 
 const SLOT: usize = size_of::<usize>();
 
-/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64, 656 on arm64). Newer releases only insert
-/// slots at the front, so everything from `query_port` on keeps its distance from the end.
+/// `sizeof(struct verbs_context)` of provider ABIs 34 and 57 (648 on x86-64, 656 on arm64). Newer releases
+/// only insert slots at the front, so everything from `query_port` on keeps its distance from the end.
 pub const VSZ_V34: usize = size_of::<verbs_context>();
 /// The size in the first provider ABI 59 (v59 to v61): three slots more.
 pub const VSZ_V59: usize = VSZ_V34 + 3 * SLOT;

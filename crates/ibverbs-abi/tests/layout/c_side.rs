@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs,
+    env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -79,7 +79,7 @@ pub fn read(
         .args([&source, Path::new("-o"), &binary]));
 
     let mut found = Headers::default();
-    for line in run(&mut Command::new(&binary)).lines() {
+    for line in run(&mut of_target(&binary)).lines() {
         let (name, value) = line.split_once(' ').expect("name and value");
         found
             .macros
@@ -94,8 +94,21 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
 
+/// A program that gcc has compiled. For another machine, RUN_WITH names an emulator.
+fn of_target(binary: &Path) -> Command {
+    match env::var_os("RUN_WITH") {
+        None => Command::new(binary),
+        Some(emulator) => {
+            let mut command = Command::new(emulator);
+            command.arg(binary);
+            command
+        }
+    }
+}
+
+/// gcc, or CC, which compiles for the machine that the test was built for.
 fn gcc(include: Option<&Path>) -> Command {
-    let mut gcc = Command::new("gcc");
+    let mut gcc = Command::new(env::var_os("CC").unwrap_or_else(|| "gcc".into()));
     gcc.args(["-w", "-std=gnu11"]);
     if let Some(include) = include {
         gcc.arg("-I").arg(include);
