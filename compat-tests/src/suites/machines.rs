@@ -1,7 +1,7 @@
 //! The virtual machines, and which suites have members in each. Two run side by side, so they take about
 //! the same time.
 
-use super::{fork, neigh, other_projects, sources, threads, vm};
+use super::{fork, neigh, other_projects, sid, sources, threads, vm};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -59,6 +59,24 @@ const PYVERBS: Machine = Machine {
     prepare: None,
 };
 
+/// Debian sid's programs.
+const SID_PROGRAMS: Machine = Machine {
+    name: "machine/sid-programs",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 600,
+    prepare: Some(sid::prepare),
+};
+
+/// Debian sid's tests in Python.
+const SID_PYVERBS: Machine = Machine {
+    name: "machine/sid-pyverbs",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 1200,
+    prepare: Some(sid::prepare),
+};
+
 pub fn cases() -> Result<Vec<Case>, String> {
     let mut library = fork::members();
     library.extend(threads::members());
@@ -69,6 +87,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
         case(SOURCES, sources::members()?).token("sources"),
         case(SOURCES_PYVERBS, sources::pyverbs_members()?).token("sources"),
         case(SUITES, other_projects::members()?),
-        case(PYVERBS, other_projects::pyverbs()),
+        case(PYVERBS, other_projects::pyverbs::members()),
+        case(SID_PROGRAMS, sid::members()?),
+        case(SID_PYVERBS, sid::pyverbs()),
     ])
 }

@@ -75,7 +75,6 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(selftest::cases());
     cases.extend(selftest_vm::cases());
     cases.extend(static_programs::cases());
-    cases.extend(sid::cases());
     cases.extend(provider_abis::cases());
     cases.extend(devices::cases());
     cases.extend(without::cases());

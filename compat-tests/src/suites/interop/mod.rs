@@ -139,13 +139,8 @@ pub fn members(tier: Tier) -> Result<Vec<Member>, String> {
     Ok(members)
 }
 
+/// Boots the virtual machine. It shares the case's directory, and so the file of verdicts.
 fn boot(cx: &Context) -> Verdict {
-    boot_for(cx, LIMIT)
-}
-
-/// Boots the virtual machine for at most `limit` seconds. It shares the case's directory, and so the file of
-/// verdicts.
-pub fn boot_for(cx: &Context, limit: u64) -> Verdict {
     let own = env::current_exe()?;
     let mut words = vec![
         own.display().to_string(),
@@ -167,8 +162,8 @@ pub fn boot_for(cx: &Context, limit: u64) -> Verdict {
         .program(argv)
         .merged()
         .env("VM_RDMA", "yes")
-        .env("VM_TIMEOUT", limit.to_string())
-        .limit(std::time::Duration::from_secs(limit + 60));
+        .env("VM_TIMEOUT", LIMIT.to_string())
+        .limit(std::time::Duration::from_secs(LIMIT + 60));
     succeeded("the virtual machine", &machine.run()?)
 }
 

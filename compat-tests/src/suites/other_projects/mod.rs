@@ -13,11 +13,10 @@ use crate::row_outcome::Outcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
 
-mod masks;
-mod pyverbs;
-mod row;
+pub mod pyverbs;
 
-pub use pyverbs::members as pyverbs;
+mod masks;
+mod row;
 
 /// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until
 /// they end as expected.

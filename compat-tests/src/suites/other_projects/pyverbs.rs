@@ -11,27 +11,68 @@ use super::{masks, tries};
 use crate::context::{Context, Library, last_lines, succeeded};
 use crate::machine::Member;
 use crate::place::sh;
-use crate::process::{Program, read};
+use crate::process::{Exit, Program, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
-const TESTS: &str = "/usr/share/doc/rdma-core/tests";
+const TESTS: &str = "usr/share/doc/rdma-core/tests";
 const PYTHON: &str = "/usr/bin/python3";
+const RUNNER: &str = "pyverbs_runner.py";
 /// How many tests run on one library before they run on the other. If the machine stops, these run again.
 const AT_ONCE: usize = 70;
 /// Fewer tests than this mean that most were not found.
 const AT_LEAST: usize = 250;
 /// Its device's node in sysfs.
-const DEVICE: &str = "/sys/devices/virtual/infiniband/rxe0";
+const DEVICE: &str = "sys/devices/virtual/infiniband/rxe0";
 
 pub fn members() -> Vec<Member> {
+    let all = |cx: &Context| {
+        let here = Place {
+            root: "/".into(),
+            ours: cx.library_dir(Library::Ours),
+        };
+        all(cx, &here)
+    };
     vec![Member::new("suites/pyverbs", all).limit(5400)]
 }
 
+/// Where the tests run, in the virtual machine. The case's directory has the same path there.
+pub struct Place {
+    /// The root directory: that of the machine, or one that has its devices.
+    pub root: PathBuf,
+    /// The directory of the library under test, as seen in that root directory.
+    pub ours: PathBuf,
+}
+
+impl Place {
+    /// A file of this root directory.
+    fn path(&self, file: &str) -> PathBuf {
+        self.root.join(file)
+    }
+
+    /// Python with these arguments, in the directory of the tests.
+    fn python<S: Into<String>>(
+        &self,
+        cx: &Context,
+        tests: &Path,
+        args: impl IntoIterator<Item = S>,
+    ) -> Program {
+        let words = [PYTHON, "-B"].map(String::from).into_iter();
+        let program = cx.program(words.chain(args.into_iter().map(Into::into)));
+        if self.root == Path::new("/") {
+            return program.dir(tests);
+        }
+        let enter = ["env", "-C", &tests.to_string_lossy()].map(String::from);
+        program
+            .under(enter)
+            .under(["chroot", &self.root.to_string_lossy()])
+    }
+}
+
 /// Reports each test as a case; passes itself if there were enough.
-fn all(cx: &Context) -> Verdict {
-    let tests = unpack(cx)?;
-    let names = names(cx, &tests)?;
+pub fn all(cx: &Context, place: &Place) -> Verdict {
+    let tests = unpack(cx, place)?;
+    let names = names(cx, place, &tests)?;
     let done = cx.reported();
     let wanted = |name: &&String| {
         let case = format!("{}/{name}", cx.name);
@@ -40,40 +81,48 @@ fn all(cx: &Context) -> Verdict {
     let chosen: Vec<&String> = names.iter().filter(wanted).collect();
     let any = chosen.len() + done.len() > 0;
     ensure(any, "no test has such a name")?;
-    let _interface = Interface::show(cx)?;
+    let _interface = Interface::show(cx, place)?;
     for names in chosen.chunks(AT_ONCE) {
         for library in Library::BOTH {
-            run(cx, &tests, library, names)?;
+            run(cx, place, &tests, library, names)?;
         }
         for name in names {
-            cx.report(name, compare(cx, name))?;
+            cx.report(name, compare(cx, place, name))?;
         }
     }
     Ok(())
 }
 
-fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
-    if !Path::new(TESTS).exists() {
-        let why = format!("{TESTS} is missing: run scripts/install-deps suites");
+/// The tests and their runner, uncompressed.
+fn unpack(cx: &Context, place: &Place) -> Result<PathBuf, Failure> {
+    let package = place.path(TESTS);
+    if !package.exists() {
+        let why = format!(
+            "{} is missing: run scripts/install-deps suites",
+            package.display()
+        );
         return Err(Failure::skip(why));
     }
     let tests = cx.dir().join("tests");
     sh(&format!(
-        "mkdir {0} && cp {TESTS}/* {0}/ && gunzip -qf {0}/*.gz",
-        tests.display()
+        "mkdir {tests} && cp {package}/* {tests}/ && gunzip -qf {tests}/*.gz && cp {runner} {tests}/",
+        tests = tests.display(),
+        package = package.display(),
+        runner = cx.source("suites").join(RUNNER).display()
     ))?;
     Ok(tests)
 }
 
-/// All tests: MODULE.CLASS.TEST.
-fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
-    let argv = [PYTHON, "-B", "run_tests.py", "--list-tests"];
-    let listed = cx
-        .program(argv)
-        .dir(tests)
+/// All tests: MODULE.CLASS.TEST. Python 3.12 and newer exit with 5, because none was run.
+fn names(cx: &Context, place: &Place, tests: &Path) -> Result<Vec<String>, Failure> {
+    let listed = place
+        .python(cx, tests, ["run_tests.py", "--list-tests"])
         .limit(Duration::from_secs(200))
         .run()?;
-    succeeded("run_tests.py --list-tests", &listed)?;
+    let exit = &listed.exit;
+    let ended = [Exit::Code(0), Exit::Code(5)].contains(exit);
+    ensure(ended, format!("run_tests.py --list-tests: {exit}"))
+        .map_err(|f| f.with(last_lines(&listed.err, 20)))?;
     let lines = listed.out.lines();
     let names: Vec<String> = lines
         .filter_map(|line| line.trim().strip_prefix("tests."))
@@ -90,7 +139,7 @@ fn results(cx: &Context, name: &str, library: Library) -> PathBuf {
 }
 
 /// Runs these tests. The head of pyverbs_runner.py describes the files.
-fn run(cx: &Context, tests: &Path, library: Library, names: &[&String]) -> Verdict {
+fn run(cx: &Context, place: &Place, tests: &Path, library: Library, names: &[&String]) -> Verdict {
     let mut list = String::new();
     let mut flaky = String::new();
     for name in names {
@@ -103,24 +152,15 @@ fn run(cx: &Context, tests: &Path, library: Library, names: &[&String]) -> Verdi
     fs::create_dir_all(cx.dir().join("in"))?;
     cx.write("in/flaky", flaky)?;
     let list = cx.write("in/names", list)?;
-    let runner = cx.source("suites/pyverbs_runner.py");
-    let words = [
-        PYTHON,
-        &runner.to_string_lossy(),
-        library.name(),
-        &list.to_string_lossy(),
-    ]
-    .map(String::from);
-    let mut program: Program = cx
-        .program(words)
-        .dir(tests)
+    let mut program = place
+        .python(cx, tests, [RUNNER, library.name(), &list.to_string_lossy()])
         .env("OUT", cx.dir())
         .env("PYVERBS_REPORT", "-")
         .limit(Duration::from_secs(2400));
     if library == Library::Ours {
-        program = program.library(&cx.library_dir(library));
+        program = program.library(&place.ours);
     }
-    succeeded("pyverbs_runner.py", &program.run()?)
+    succeeded(RUNNER, &program.run()?)
 }
 
 /// The outcome of a test with one library.
@@ -144,7 +184,7 @@ impl Outcome {
     }
 }
 
-fn compare(cx: &Context, name: &str) -> Verdict {
+fn compare(cx: &Context, place: &Place, name: &str) -> Verdict {
     let c = Outcome::of(cx, name, Library::C);
     let ours = Outcome::of(cx, name, Library::Ours);
     // A test that does not end with either library is no comparison.
@@ -153,7 +193,8 @@ fn compare(cx: &Context, name: &str) -> Verdict {
     let described = |outcome: &Outcome| format!("{} ({})", outcome.exit, outcome.reason);
     let why = format!("ours: {}, c: {}", described(&ours), described(&c));
     ensure(described(&ours) == described(&c), why).map_err(|f| f.with(&ours.err))?;
-    let own = cx.library(Library::Ours).to_string_lossy().into_owned();
+    let own = place.ours.join("libibverbs.so.1");
+    let own = own.to_string_lossy().into_owned();
     let on_c = c.libraries.iter().all(|file| !file.starts_with("/run/"));
     ensure(
         on_c && c.libraries.len() == 1,
@@ -166,21 +207,23 @@ fn compare(cx: &Context, name: &str) -> Verdict {
 }
 
 /// The device's network interface in sysfs, where the tests search for it: only hardware has it there.
-struct Interface;
+struct Interface(PathBuf);
 
 impl Interface {
-    fn show(cx: &Context) -> Result<Self, Failure> {
+    fn show(cx: &Context, place: &Place) -> Result<Self, Failure> {
         let added = cx.dir().join("sysfs");
         fs::create_dir_all(added.join("device/net/rd0"))?;
-        let lower = format!("lowerdir={}:{DEVICE}", added.display());
-        sh(&format!("mount -t overlay -o {lower} overlay {DEVICE}"))?;
-        Ok(Self)
+        let device = place.path(DEVICE);
+        let node = device.display();
+        let lower = format!("lowerdir={}:{node}", added.display());
+        sh(&format!("mount -t overlay -o {lower} overlay {node}"))?;
+        Ok(Self(device))
     }
 }
 
 impl Drop for Interface {
     fn drop(&mut self) {
-        if let Err(failure) = sh(&format!("umount {DEVICE}")) {
+        if let Err(failure) = sh(&format!("umount {}", self.0.display())) {
             println!("{failure}");
         }
     }

@@ -2,20 +2,24 @@
 //! on our library as on sid's C library. The provider ABI is 65; extended queue pairs included.
 //!
 //! The programs are those of the case files, in sid's root directory. What does not pass on sid's C library
-//! either must fail in the same way, and is listed in `sid.toml`.
+//! either must fail in the same way, and is listed in `suites/sid.toml`. Sid's tests of pyverbs are compared
+//! one by one: pass, skip or fail, with the reason.
 
-pub mod guest;
+mod guest;
+
+use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::case::{Case, Place, Tier};
 use crate::case_file::{Machine, Row};
 use crate::context::Context;
+use crate::machine::{FILES, Member};
+use crate::paths;
+use crate::pattern;
 use crate::process::read;
 use crate::roots::SID;
 use crate::rows;
-use crate::suites::interop;
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::Verdict;
 
 /// A test that fails on sid's C library.
 #[derive(Debug, Deserialize)]
@@ -33,29 +37,56 @@ struct List {
     refused: Vec<Refused>,
 }
 
-/// The time that a machine may take, in seconds. Beside other work, emulation is several times slower.
-const LIMIT: u64 = 3600;
+/// The first port. Each row gets others, because the kernel keeps closed connections for a while.
+const PORT: u16 = 20_000;
+/// The time limit of a row's programs, in seconds. Two emulated machines beside other work take long: the
+/// ping-pong of 1 MB messages needed more than 40 s.
+const PROGRAM_LIMIT: u64 = 200;
+/// The time limit of a row that may run six times on each library, in seconds.
+const ROW_LIMIT: u64 = 3600;
+const PYVERBS_LIMIT: u64 = 5400;
 
-pub fn cases() -> Vec<Case> {
-    vec![
-        Case::new("sid/programs", boot)
-            .before(|| SID.make())
-            .place(Place::Vm)
-            .tier(Tier::All)
-            .cpu(200)
-            .limit(LIMIT + 100)
-            .estimate(600)
-            .guest(guest::run),
-    ]
+/// Makes the root directory on the host, and tells the guest where it is.
+pub fn prepare(cx: &Context, _members: &[String]) -> Verdict {
+    SID.make()?;
+    std::fs::create_dir_all(cx.dir().join(FILES))?;
+    let file = PathBuf::from(FILES).join(guest::ROOT);
+    cx.write(&file.to_string_lossy(), SID.dir()?.display().to_string())?;
+    Ok(())
 }
 
-fn boot(cx: &Context) -> Verdict {
-    cx.write("root", SID.dir()?.display().to_string())?;
-    interop::boot_for(cx, LIMIT)
+/// Sid's programs.
+pub fn members() -> Result<Vec<Member>, String> {
+    let mut members = vec![
+        Member::new("sid/programs/devices", |cx| {
+            guest::same_output(cx, &["ibv_devices"])
+        }),
+        Member::new("sid/programs/devinfo", |cx| {
+            guest::same_output(cx, &["ibv_devinfo", "-v"])
+        }),
+        Member::new("sid/programs/provider", guest::provider),
+    ];
+    let refused = refused()?;
+    let mut port = PORT;
+    for (name, mut row) in chosen_rows()? {
+        row.port.get_or_insert(port);
+        port += row.times;
+        row.limit = Some(row.limit.unwrap_or(0).max(PROGRAM_LIMIT));
+        let listed = refused.iter().any(|r| pattern::matches(&r.tests, &name));
+        let whole = format!("sid/programs/{name}");
+        let body = move |cx: &Context| guest::row(cx, &name, &row, listed);
+        members.push(Member::new(whole, body).limit(ROW_LIMIT));
+    }
+    Ok(members)
+}
+
+/// Sid's tests in Python.
+pub fn pyverbs() -> Vec<Member> {
+    vec![Member::new("sid/pyverbs", guest::pyverbs).limit(PYVERBS_LIMIT)]
 }
 
 /// The rows of the case files that run here, with their names.
-fn chosen_rows() -> Result<Vec<(String, Row)>, Failure> {
+fn chosen_rows() -> Result<Vec<(String, Row)>, String> {
     let mut chosen = Vec::new();
     for (world, wanted) in [("vm", "pingpong"), ("suites", "rdmacm")] {
         for (group, row) in rows::of_world(world)? {
@@ -68,8 +99,8 @@ fn chosen_rows() -> Result<Vec<(String, Row)>, Failure> {
     Ok(chosen)
 }
 
-fn refused(cx: &Context) -> Result<Vec<Refused>, Failure> {
-    let text = read(&cx.source("suites/sid.toml"));
+fn refused() -> Result<Vec<Refused>, String> {
+    let text = read(&paths::repo().join("compat-tests/suites/sid.toml"));
     let list: List = toml::from_str(&text).map_err(|e| e.to_string())?;
     Ok(list.refused)
 }
@@ -89,5 +120,16 @@ mod tests {
         assert!(count("pingpong/") > 30);
         assert!(count("rdmacm/") > 30);
         assert!(rows.iter().any(|(name, _)| name == "pingpong/rc-N-e"));
+    }
+
+    #[test]
+    fn each_refused_test_exists() {
+        let rows = chosen_rows().unwrap();
+        for refused in refused().unwrap() {
+            let matches = rows
+                .iter()
+                .any(|(name, _)| pattern::matches(&refused.tests, name));
+            assert!(matches, "{}", refused.tests);
+        }
     }
 }
