@@ -336,13 +336,38 @@ pub const fn software_defaults() -> &'static verbs_context_ops {
     &SOFTWARE_DEFAULTS
 }
 
+/// The ops that have a public slot, with its offset in bytes from the `ibv_context`: what [`PUBLIC`] has, without
+/// the ops that have none.
+static WITH_SLOT: [(u8, i16); PUBLIC_SLOTS] = {
+    let mut pairs = [(0, NOWHERE); PUBLIC_SLOTS];
+    let (mut op, mut count) = (0, 0);
+    while op < OPS {
+        if PUBLIC[op] != NOWHERE {
+            pairs[count] = (op as u8, PUBLIC[op]);
+            count += 1;
+        }
+        op += 1;
+    }
+    assert!(count == PUBLIC_SLOTS);
+    pairs
+};
+const PUBLIC_SLOTS: usize = 62;
+
 /// Sets all ops of a context.
 ///
 /// # Safety
 /// `context` is initialised, and no other thread uses its ops during the call.
 pub unsafe fn set_all(context: *mut ibv_context, table: &verbs_context_ops) {
-    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, and slot i is op i.
-    unsafe { set_ops(context, ptr::from_ref(table).cast(), 0..OPS) }
+    let functions = ptr::from_ref(table).cast::<*const c_void>();
+    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, and slot i is op i; the context has the
+    // public slots of every op.
+    unsafe {
+        (*private_mut(context)).ops = *table;
+        for (op, at) in &WITH_SLOT {
+            let function = *functions.add(usize::from(*op));
+            *context.byte_offset(isize::from(*at)).cast() = function;
+        }
+    }
 }
 
 /// Copies the ops of the public slots that newer layouts have in front of ABI 34's to these slots.

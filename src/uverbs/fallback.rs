@@ -58,6 +58,23 @@ pub unsafe fn execute<const N: usize>(
         if !state(context).may_ioctl(op) {
             return legacy(needs);
         }
+        send(context, op, needs, command)
+    }
+}
+
+/// As [`execute`] for a caller that has just seen that the kernel may have the ioctl.
+///
+/// # Safety
+/// As for [`execute`].
+#[inline(always)]
+pub unsafe fn send<const N: usize>(
+    context: *mut ibv_context,
+    op: Op,
+    needs: Needs,
+    command: &mut Command<N>,
+) -> Result<Fallback, Errno> {
+    // SAFETY: `context` is open, and the attributes are valid.
+    unsafe {
         match command.execute(context) {
             Ok(()) => Ok(Fallback::Done),
             Err(error) => after_failure(context, op, needs, error),

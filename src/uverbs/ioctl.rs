@@ -8,7 +8,7 @@ use core::mem::{MaybeUninit, size_of};
 use ibverbs_abi::*;
 use libc::{EINVAL, c_int};
 
-use super::{state::state, uhw::Uhw, valgrind};
+use super::{Status, state::state, uhw::Uhw, valgrind};
 
 /// An attribute's index in its command.
 #[derive(Clone, Copy)]
@@ -201,6 +201,16 @@ impl<const N: usize> Command<N> {
         // SAFETY: the attributes follow the header (repr(C), checked below), and push() and append() have
         // written `len` of them; `context` is open, and what they point to is valid.
         unsafe { submit(context, (&raw mut *self).cast(), len) }
+    }
+
+    /// As [`Command::execute`].
+    ///
+    /// # Safety
+    /// As for [`Command::execute`].
+    #[inline(always)]
+    pub(super) unsafe fn status(&mut self, context: *mut ibv_context) -> Status {
+        // SAFETY: `context` is open, and what the attributes point to is valid.
+        unsafe { self.execute(context) }.into()
     }
 }
 

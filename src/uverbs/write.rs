@@ -8,6 +8,7 @@ use core::mem::{MaybeUninit, size_of};
 use ibverbs_abi::*;
 
 use super::{
+    Status,
     ioctl::Command,
     state::state,
     uhw::{Buffer, Uhw},
@@ -24,12 +25,25 @@ const EX_HEADER: usize = size_of::<ex_hdr>();
 ///
 /// # Safety
 /// `context` is open; `request.at` and, unless null, `response.at` are valid for their lengths.
+#[inline(always)]
 pub unsafe fn execute<Q, R>(
     context: *mut ibv_context,
     method: u32,
     request: Buffer<Cmd<Q>>,
     response: Buffer<R>,
 ) -> Result<(), Errno> {
+    // SAFETY: `context` is open, request and response are valid for their lengths.
+    unsafe { plain(context, method, request, response) }.result()
+}
+
+/// # Safety
+/// As for [`execute`].
+unsafe fn plain<Q, R>(
+    context: *mut ibv_context,
+    method: u32,
+    request: Buffer<Cmd<Q>>,
+    response: Buffer<R>,
+) -> Status {
     // SAFETY: `request` is valid, and a payload with a response begins with the u64 for its address.
     unsafe {
         if !response.at.is_null() {
@@ -41,7 +55,7 @@ pub unsafe fn execute<Q, R>(
     let (core_request_len, core_response_len) = (request.core_len(), response.core_len());
     // SAFETY: `context` is open, request and response are valid for their lengths.
     unsafe {
-        execute_sized(
+        plain_sized(
             context,
             method,
             request.cast(),
@@ -139,6 +153,7 @@ pub unsafe fn execute_ex_uhw<Q, R>(
 ///
 /// # Safety
 /// As for [`execute`].
+#[inline(always)]
 pub unsafe fn execute_sized(
     context: *mut ibv_context,
     method: u32,
@@ -147,6 +162,30 @@ pub unsafe fn execute_sized(
     response: Buffer<u8>,
     core_response_len: usize,
 ) -> Result<(), Errno> {
+    // SAFETY: `context` is open, request and response are valid for their lengths.
+    unsafe {
+        plain_sized(
+            context,
+            method,
+            request,
+            core_request_len,
+            response,
+            core_response_len,
+        )
+    }
+    .result()
+}
+
+/// # Safety
+/// As for [`execute_sized`].
+unsafe fn plain_sized(
+    context: *mut ibv_context,
+    method: u32,
+    request: Buffer<ib_uverbs_cmd_hdr>,
+    core_request_len: usize,
+    response: Buffer<u8>,
+    core_response_len: usize,
+) -> Status {
     // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
         if state(context).writes_by_ioctl() {
@@ -176,6 +215,7 @@ pub unsafe fn execute_sized(
 ///
 /// # Safety
 /// As for [`execute`].
+#[inline(always)]
 pub unsafe fn execute_ex<Q, R>(
     context: *mut ibv_context,
     method: u32,
@@ -214,6 +254,7 @@ pub unsafe fn execute_ex_request<Q>(
 ///
 /// # Safety
 /// As for [`execute`].
+#[inline(always)]
 pub unsafe fn execute_ex_sized(
     context: *mut ibv_context,
     method: u32,
@@ -222,6 +263,30 @@ pub unsafe fn execute_ex_sized(
     response: Buffer<u8>,
     core_response_len: usize,
 ) -> Result<(), Errno> {
+    // SAFETY: `context` is open, request and response are valid for their lengths.
+    unsafe {
+        extended_sized(
+            context,
+            method,
+            request,
+            core_request_len,
+            response,
+            core_response_len,
+        )
+    }
+    .result()
+}
+
+/// # Safety
+/// As for [`execute_ex_sized`].
+unsafe fn extended_sized(
+    context: *mut ibv_context,
+    method: u32,
+    request: Buffer<ex_hdr>,
+    core_request_len: usize,
+    response: Buffer<u8>,
+    core_response_len: usize,
+) -> Status {
     let method = method | IB_USER_VERBS_CMD_FLAG_EXTENDED;
     // SAFETY: `context` is open; the request begins with the header, which an ioctl does not carry.
     unsafe {
@@ -261,21 +326,17 @@ pub unsafe fn execute_ex_sized(
 /// # Safety
 /// As for [`execute`].
 #[inline(always)]
-unsafe fn send(
-    context: *mut ibv_context,
-    request: Buffer<u8>,
-    response: Buffer<u8>,
-) -> Result<(), Errno> {
+unsafe fn send(context: *mut ibv_context, request: Buffer<u8>, response: Buffer<u8>) -> Status {
     // SAFETY: the request is readable for its length, and the response, whose address the request has,
     // is writable for the length that the header gives.
     let written = unsafe { libc::write((*context).cmd_fd, request.at.cast(), request.len) };
     if written != request.len as isize {
-        return Err(Errno::last());
+        return Status::failed();
     }
     if !response.at.is_null() {
         valgrind::make_mem_defined(response.at as u64, response.len);
     }
-    Ok(())
+    Status::OK
 }
 
 /// Sends a legacy command inside an ioctl. The request is without its header, which has no use there.
@@ -289,7 +350,7 @@ unsafe fn invoke_write(
     core_request_len: usize,
     response: Buffer<u8>,
     core_response_len: usize,
-) -> Result<(), Errno> {
+) -> Status {
     let mut cmd = Command::<5>::new(UVERBS_OBJECT_DEVICE, UVERBS_METHOD_INVOKE_WRITE);
     cmd.u64(UVERBS_ATTR_WRITE_CMD, method.into());
     // SAFETY: request and response are valid for their lengths, of which the library's parts are a
@@ -309,6 +370,6 @@ unsafe fn invoke_write(
             let uhw = response.skip(core_response_len);
             cmd.output_bytes(UVERBS_ATTR_UHW_OUT, uhw.at, uhw.len);
         }
-        cmd.execute(context)
+        cmd.status(context)
     }
 }

@@ -134,24 +134,50 @@ pub unsafe extern "C" fn ibv_get_cq_event(
         return -1;
     };
     // A software device has no command descriptor. This is the cheapest test for one.
-    // SAFETY: the channel is alive, so its context is open.
-    let source = if unsafe { (*(*channel).context).cmd_fd } != -1 {
-        address(handle)
-    } else {
-        // SAFETY: the channel is alive.
-        match unsafe { without_descriptor(channel, handle) } {
-            Some(source) => source,
-            None => {
-                cold_path();
-                return -1;
-            }
+    // SAFETY: the channel is alive, so its context is open; `cq` and `cq_context` are writable.
+    unsafe {
+        if (*(*channel).context).cmd_fd == -1 {
+            return event_without_descriptor(channel, handle, cq, cq_context);
         }
-    };
-    // SAFETY: the event is about this CQ, whose destruction blocks until the event is acknowledged.
+        deliver(address(handle), cq, cq_context);
+    }
+    0
+}
+
+/// Reports an event of this CQ to the program and to its provider.
+///
+/// # Safety
+///
+/// An event of the CQ is not acknowledged, so the CQ is alive; `cq` and `cq_context` are writable.
+#[inline(always)]
+unsafe fn deliver(source: *mut ibv_cq, cq: *mut *mut ibv_cq, cq_context: *mut *mut c_void) {
+    // SAFETY: the CQ's destruction blocks until the event is acknowledged.
     unsafe {
         *cq = source;
         *cq_context = (*source).cq_context;
         (ops((*source).context).cq_event)(source);
+    }
+}
+
+/// The rest of [`ibv_get_cq_event`] for a context without a command descriptor.
+///
+/// # Safety
+///
+/// As for [`ibv_get_cq_event`].
+#[cold]
+#[inline(never)]
+unsafe fn event_without_descriptor(
+    channel: *mut ibv_comp_channel,
+    handle: u64,
+    cq: *mut *mut ibv_cq,
+    cq_context: *mut *mut c_void,
+) -> c_int {
+    // SAFETY: the channel is alive; `cq` and `cq_context` are writable.
+    unsafe {
+        match without_descriptor(channel, handle) {
+            Some(source) => deliver(source, cq, cq_context),
+            None => return -1,
+        }
     }
     0
 }
@@ -159,7 +185,7 @@ pub unsafe extern "C" fn ibv_get_cq_event(
 /// Marks the branch that calls it as an unlikely one.
 #[cold]
 #[inline]
-fn cold_path() {}
+pub(super) fn cold_path() {}
 
 /// Reads the next event of a channel: the handle of its CQ. `None` with errno set.
 ///
@@ -187,8 +213,6 @@ fn address(handle: u64) -> *mut ibv_cq {
 /// # Safety
 ///
 /// `channel` is a live channel.
-#[cold]
-#[inline(never)]
 unsafe fn without_descriptor(
     channel: *mut ibv_comp_channel,
     mut handle: u64,

@@ -167,11 +167,8 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
             return errno.null();
         }
     };
-    diagnose::environment::check_providers();
-    if software + kernel == 0 {
-        diagnose::environment::no_devices(None);
-    } else if kernel > 0 {
-        diagnose::environment::check_rdma_ucm();
+    if diagnose::is_enabled() {
+        explain_list(software, kernel);
     }
     let devices = known
         .software
@@ -193,6 +190,17 @@ pub unsafe extern "C" fn ibv_get_device_list(num_devices: *mut c_int) -> *mut *m
         *num_devices += 1;
     }
     array
+}
+
+/// Explains what is missing when the list has these numbers of devices (IBV_EXPLAIN).
+#[cold]
+fn explain_list(software: usize, kernel: usize) {
+    diagnose::environment::check_providers();
+    if software + kernel == 0 {
+        diagnose::environment::no_devices(None);
+    } else if kernel > 0 {
+        diagnose::environment::check_rdma_ucm();
+    }
 }
 
 /// Frees a device list and releases its references to the devices (ibv_get_device_list(3)). Open contexts

@@ -5,6 +5,7 @@ use core::ptr;
 
 use libc::c_int;
 
+use super::cq::cold_path;
 use super::sync::acknowledge_events;
 use crate::abi::*;
 use crate::provider::event::{Subject, subject};
@@ -20,13 +21,17 @@ pub unsafe extern "C" fn ibv_get_async_event(
     context: *mut ibv_context,
     event: *mut ibv_async_event,
 ) -> c_int {
+    let mut desc = MaybeUninit::uninit();
     // SAFETY: the context is open.
-    let Some(mut desc) = (unsafe { read_event(context) }) else {
+    if unsafe { !read_event(context, &mut desc) } {
+        cold_path();
         return -1;
-    };
+    }
+    // SAFETY: `read_event` filled it.
+    let desc = unsafe { desc.assume_init_mut() };
     // A software device has no command descriptor. This is the cheapest test for one.
     // SAFETY: the context is open.
-    if unsafe { (*context).cmd_fd == -1 && !without_descriptor(context, &mut desc) } {
+    if unsafe { (*context).cmd_fd == -1 && !without_descriptor(context, desc) } {
         return -1;
     }
     // SAFETY: the context is open and `event` writable, as the caller promises. The element is a port
@@ -46,19 +51,20 @@ pub unsafe extern "C" fn ibv_get_async_event(
     0
 }
 
-/// Reads the next asynchronous event of a context. `None` with errno set.
+/// Reads the next asynchronous event of a context to `desc`. Returns false with errno set if that fails.
 ///
 /// # Safety
 ///
 /// `context` is an open context.
 #[inline]
-unsafe fn read_event(context: *mut ibv_context) -> Option<ib_uverbs_async_event_desc> {
-    let mut desc = MaybeUninit::<ib_uverbs_async_event_desc>::uninit();
+unsafe fn read_event(
+    context: *mut ibv_context,
+    desc: &mut MaybeUninit<ib_uverbs_async_event_desc>,
+) -> bool {
     let size = size_of::<ib_uverbs_async_event_desc>();
     // SAFETY: read() writes at most `size` bytes, which `desc` has.
     let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
-    // SAFETY: read() filled it, and its members are integers.
-    (len == size as isize).then(|| unsafe { desc.assume_init() })
+    len == size as isize
 }
 
 /// For a context without a command descriptor: replaces the handle in an event of a software device by the
@@ -76,11 +82,13 @@ unsafe fn without_descriptor(
 ) -> bool {
     // SAFETY: the context is open.
     while !unsafe { translate(context, desc) } {
+        let mut next = MaybeUninit::uninit();
         // SAFETY: the context is open.
-        match unsafe { read_event(context) } {
-            Some(next) => *desc = next,
-            None => return false,
+        if unsafe { !read_event(context, &mut next) } {
+            return false;
         }
+        // SAFETY: `read_event` filled it.
+        *desc = unsafe { next.assume_init() };
     }
     true
 }

@@ -5,6 +5,7 @@ use libc::c_int;
 use super::dispatch::dispatch;
 use super::sync;
 use crate::abi::*;
+use crate::memory::single_threaded::is_single_threaded;
 use crate::provider::ops::ops;
 use crate::uverbs::state::state;
 
@@ -22,9 +23,11 @@ pub unsafe extern "C" fn ibv_create_srq(
     // other thread knows yet.
     unsafe {
         let context = (*pd).context;
-        let locked = state(context).lock_srqs();
-        let srq = (ops(context).create_srq)(pd, srq_init_attr);
-        drop(locked);
+        let srq = if is_single_threaded() {
+            (ops(context).create_srq)(pd, srq_init_attr)
+        } else {
+            create_locked(context, pd, srq_init_attr)
+        };
         if !srq.is_null() {
             (*srq).context = context;
             (*srq).srq_context = (*srq_init_attr).srq_context;
@@ -33,6 +36,24 @@ pub unsafe extern "C" fn ibv_create_srq(
             sync::init(&raw mut (*srq).mutex, &raw mut (*srq).cond);
         }
         srq
+    }
+}
+
+/// The provider's op, while no other thread's creates or destroys an SRQ of the context.
+///
+/// # Safety
+///
+/// As for [`ibv_create_srq`]; `context` is that of `pd`.
+#[inline(never)]
+unsafe fn create_locked(
+    context: *mut ibv_context,
+    pd: *mut ibv_pd,
+    attr: *mut ibv_srq_init_attr,
+) -> *mut ibv_srq {
+    // SAFETY: the context is open and has every op; the op has the same requirements on its arguments.
+    unsafe {
+        let _locked = state(context).lock_srqs();
+        (ops(context).create_srq)(pd, attr)
     }
 }
 
@@ -56,6 +77,22 @@ pub unsafe extern "C" fn ibv_destroy_srq(srq: *mut ibv_srq) -> c_int {
     // SAFETY: the SRQ is alive, so its context is open, and stays open after the SRQ is gone.
     unsafe {
         let context = (*srq).context;
+        if is_single_threaded() {
+            return (ops(context).destroy_srq)(srq);
+        }
+        destroy_locked(context, srq)
+    }
+}
+
+/// As [`create_locked`].
+///
+/// # Safety
+///
+/// As for [`ibv_destroy_srq`]; `context` is that of `srq`.
+#[inline(never)]
+unsafe fn destroy_locked(context: *mut ibv_context, srq: *mut ibv_srq) -> c_int {
+    // SAFETY: the context is open and has every op, and it stays open after the SRQ is gone.
+    unsafe {
         let _locked = state(context).lock_srqs();
         (ops(context).destroy_srq)(srq)
     }

@@ -200,12 +200,12 @@ unsafe fn by_ioctl<const N: usize>(
     let route = unsafe {
         cmd.uhw(uhw);
         fallback::execute_linked(context, Op::CreateCq, needs, &mut cmd, driver)
-    };
-    if route == Ok(Fallback::Done) {
+    }?;
+    if route == Fallback::Done {
         cq.handle = cmd.created(handle);
         cq.cqe = cqe as c_int;
     }
-    route
+    Ok(route)
 }
 
 /// # Safety

@@ -73,7 +73,7 @@ impl Destroy {
         let mut cmd = Command::<1>::new(self.object, self.method);
         cmd.object(self.handle, handle);
         // SAFETY: `context` is open, and the command has no pointers.
-        unsafe { fallback::execute(context, self.op, Needs::default(), &mut cmd) }
+        unsafe { fallback::send(context, self.op, Needs::default(), &mut cmd) }
     }
 
     /// # Safety
@@ -107,12 +107,12 @@ impl Destroy {
             cmd.output(response, &raw mut reported);
             cmd.object(self.handle, handle);
             // SAFETY: `context` is open, and the only output is a local.
-            unsafe { fallback::execute(context, self.op, Needs::default(), &mut cmd) }
+            unsafe { fallback::send(context, self.op, Needs::default(), &mut cmd) }
         } else {
             Ok(Fallback::Write)
         };
         let result = match route {
-            Ok(Fallback::Done) => Ok(()),
+            Ok(Fallback::Done) => return Ok(Some(reported)),
             // SAFETY: `context` is open, and the command's response is an `R`.
             Ok(_) => unsafe { self.by_write_with_events(context, handle, &mut reported) },
             Err(errno) => Err(errno),

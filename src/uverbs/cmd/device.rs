@@ -81,12 +81,12 @@ unsafe fn get_context_by_ioctl(
             cmd.input(UVERBS_ATTR_GET_CONTEXT_FD_ARR, fds.arr.cast(), len);
         }
         cmd.uhw(uhw);
-        let route = fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd);
-        if route == Ok(Fallback::Done) {
+        let route = fallback::execute(context, Op::GetContext, Needs::default(), &mut cmd)?;
+        if route == Fallback::Done {
             (*context).num_comp_vectors = num_comp_vectors as c_int;
             self::core_support(context).store(core_support, Ordering::Relaxed);
         }
-        route
+        Ok(route)
     }
 }
 
@@ -166,29 +166,44 @@ pub unsafe extern "C" fn ibv_cmd_query_device_any(
     resp: *mut ib_uverbs_ex_query_device_resp,
     resp_size: *mut usize,
 ) -> c_int {
-    let mut own = MaybeUninit::<ib_uverbs_ex_query_device_resp>::uninit();
-    let mut own_size = size_of::<ib_uverbs_ex_query_device_resp>();
     to_c(|| {
         // SAFETY: `input` is null or live.
         let unknown_input = unsafe { !input.is_null() && (*input).comp_mask != 0 };
         if unknown_input || attr_size < BASIC {
             return Err(Errno(EINVAL));
         }
-        let (resp, resp_size) = if resp.is_null() {
-            (own.as_mut_ptr(), &raw mut own_size)
-        } else {
-            (resp, resp_size)
-        };
-        // SAFETY: `context` is open; `attr` and `resp` are writable for their sizes.
-        unsafe { query(context, attr, attr_size, resp, &mut *resp_size) }
+        // SAFETY: `context` is open; `attr` and, unless null, `resp` are writable for their sizes.
+        unsafe {
+            if resp.is_null() {
+                return query_alone(context, attr, attr_size);
+            }
+            query(context, attr, attr_size, resp, &mut *resp_size)
+        }
     })
+}
+
+/// As [`query`], for a provider that does not want the response. Out of line, because the response needs much
+/// of the stack.
+///
+/// # Safety
+/// As for [`query`].
+#[inline(never)]
+unsafe fn query_alone(
+    context: *mut ibv_context,
+    attr: *mut ibv_device_attr_ex,
+    attr_size: usize,
+) -> Result<(), Errno> {
+    let mut resp = MaybeUninit::<ib_uverbs_ex_query_device_resp>::uninit();
+    let mut resp_size = size_of::<ib_uverbs_ex_query_device_resp>();
+    // SAFETY: `context` is open; `attr` is writable for `attr_size` bytes, and the response is a local.
+    unsafe { query(context, attr, attr_size, resp.as_mut_ptr(), &mut resp_size) }
 }
 
 /// Queries the device into `resp`, of `resp_size` bytes, and copies what `attr` has room for.
 ///
 /// # Safety
 /// `context` is open; `attr` is writable for `attr_size` bytes, `resp` for `resp_size`.
-#[inline(never)] // inlined, each access selects between the two responses anew
+#[inline(always)]
 unsafe fn query(
     context: *mut ibv_context,
     attr: *mut ibv_device_attr_ex,

@@ -36,6 +36,7 @@ pub mod port;
 pub mod post;
 pub mod qp;
 pub mod qp_attr;
+mod qp_handles;
 mod qp_write;
 pub mod rwq_ind;
 pub mod srq;

@@ -20,23 +20,24 @@ pub unsafe extern "C" fn ibv_cmd_alloc_mw(
     resp_size: usize,
 ) -> c_int {
     to_c(|| {
-        // SAFETY: `pd` is live, `cmd` begins with the request.
-        let (context, request) = unsafe { ((*pd).context, &mut (*cmd).core_payload) };
+        // SAFETY: `cmd` begins with the request.
+        let request = unsafe { &mut (*cmd).core_payload };
         // SAFETY: `pd` is live.
         request.pd_handle = unsafe { (*pd).handle };
         request.mw_type = mw_type as u8;
         request.reserved = [0; 3];
-        // SAFETY: `context` is open; `cmd` and `resp` have these sizes; `mw` is live.
+        // SAFETY: `pd` is live, so its context is open; `cmd` and `resp` have these sizes; `mw` is live.
         let (mw, response) = unsafe {
             write::execute(
-                context,
+                (*pd).context,
                 IB_USER_VERBS_CMD_ALLOC_MW,
                 Buffer::of_provider(cmd, cmd_size),
                 Buffer::of_provider(resp, resp_size),
             )?;
             (&mut *mw, &*resp)
         };
-        mw.context = context;
+        // SAFETY: `pd` is live.
+        mw.context = unsafe { (*pd).context };
         mw.pd = pd;
         mw.rkey = response.rkey;
         mw.handle = response.mw_handle;

@@ -8,9 +8,9 @@ use core::{
 use ibverbs_abi::*;
 use libc::{EINVAL, EOPNOTSUPP, c_int};
 
-use super::{destroy::Destroy, mr::LINK_ROOM, only, qp_write, to_c};
+use super::{destroy::Destroy, mr::LINK_ROOM, only, qp_handles::Handles, qp_write, to_c};
 use crate::uverbs::{
-    events,
+    Status, events,
     fallback::{self, Fallback, Needs},
     ioctl::Command,
     linked,
@@ -41,92 +41,13 @@ const ROOM: usize = 17;
 /// The same, with the attributes of a provider's own.
 const LINKED_ROOM: usize = ROOM + LINK_ROOM;
 
-/// The handles of the objects that a QP uses; `None` for what its type does not have.
-pub(super) struct Handles {
-    /// The PD's, or the XRC domain's for IBV_QPT_XRC_RECV.
-    pub pd: u32,
-    pub send_cq: Option<u32>,
-    pub recv_cq: Option<u32>,
-    pub srq: Option<u32>,
-    pub rwq_ind_tbl: Option<u32>,
-}
-
-impl Handles {
-    /// The handles of what `attr` names. EINVAL for a combination that its QP type does not allow.
-    ///
-    /// # Safety
-    /// The objects that `attr` must name for its QP type are live.
-    #[inline(always)]
-    unsafe fn of(attr: &mut ibv_qp_init_attr_ex) -> Result<Self, Errno> {
-        let mut handles = Handles {
-            pd: 0,
-            send_cq: None,
-            recv_cq: None,
-            // SAFETY: `srq` is null or live.
-            srq: unsafe { attr.srq.as_ref() }.map(|srq| srq.handle),
-            rwq_ind_tbl: None,
-        };
-        match attr.qp_type {
-            IBV_QPT_XRC_RECV => {
-                if attr.comp_mask & IBV_QP_INIT_ATTR_XRCD == 0 {
-                    return Errno(EINVAL).fail();
-                }
-                // SAFETY: comp_mask says that `xrcd` is there; providers allocate a verbs_xrcd.
-                handles.pd = unsafe { (*attr.xrcd.cast::<verbs_xrcd>()).handle };
-            }
-            IBV_QPT_RC | IBV_QPT_UD | IBV_QPT_UC | IBV_QPT_RAW_PACKET | IBV_QPT_XRC_SEND
-            | IBV_QPT_DRIVER => {
-                if attr.comp_mask & IBV_QP_INIT_ATTR_PD == 0 {
-                    return Errno(EINVAL).fail();
-                }
-                // SAFETY: comp_mask says that `pd` is there.
-                handles.pd = unsafe { (*attr.pd).handle };
-                if attr.comp_mask & IBV_QP_INIT_ATTR_IND_TABLE != 0 {
-                    if has_receive_queue(attr) {
-                        return Errno(EINVAL).fail();
-                    }
-                    // SAFETY: comp_mask says that `rwq_ind_tbl` is there.
-                    handles.rwq_ind_tbl =
-                        Some(unsafe { (*attr.rwq_ind_tbl).ind_tbl_handle as u32 });
-                    // A QP that only receives needs no send CQ.
-                    if attr.cap.max_send_wr != 0 {
-                        // SAFETY: a QP with a send queue names its CQ.
-                        handles.send_cq = Some(unsafe { (*attr.send_cq).handle });
-                    }
-                } else {
-                    // SAFETY: a QP with a send queue names its CQ.
-                    handles.send_cq = Some(unsafe { (*attr.send_cq).handle });
-                    if attr.qp_type != IBV_QPT_XRC_SEND {
-                        // SAFETY: a QP with a receive queue names its CQ.
-                        handles.recv_cq = Some(unsafe { (*attr.recv_cq).handle });
-                    }
-                }
-                if attr.qp_type == IBV_QPT_XRC_SEND {
-                    attr.cap.max_recv_wr = 0;
-                    attr.cap.max_recv_sge = 0;
-                }
-            }
-            _ => return Errno(EINVAL).fail(),
-        }
-        Ok(handles)
-    }
-}
-
-/// Whether `attr` asks for a receive queue or an SRQ, which a QP with an indirection table cannot have.
-#[inline(always)]
-fn has_receive_queue(attr: &ibv_qp_init_attr_ex) -> bool {
-    attr.cap.max_recv_wr != 0
-        || attr.cap.max_recv_sge != 0
-        || !attr.recv_cq.is_null()
-        || !attr.srq.is_null()
-}
-
 /// Creates a QP through ioctl, write or the extended write, whichever the kernel supports, and initialises
 /// the public structure. `N` is [`LINKED_ROOM`] if there may be attributes in `driver`, else [`ROOM`].
 ///
 /// # Safety
 /// `context` is open; the objects that `attr` names and the provider's buffers in `uhw` are live; `driver` is
 /// null or the provider's live chain of command buffers.
+#[inline(always)]
 unsafe fn create<const N: usize>(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
@@ -135,35 +56,99 @@ unsafe fn create<const N: usize>(
     driver: *mut ibv_command_buffer,
 ) -> Result<(), Errno> {
     qp.context = context;
+    // SAFETY: `context` is open, what `attr` names, the provider's buffers and its chain are live.
+    let status = unsafe {
+        if state(context).may_ioctl(Op::CreateQp) {
+            create_by_ioctl::<N>(context, qp, attr, uhw, driver)
+        } else {
+            create_by_write::<N>(context, qp, attr, uhw, driver)
+        }
+    };
+    status.result()
+}
+
+/// What the commands need to know of `attr`. EINVAL if no command can carry it.
+///
+/// # Safety
+/// As for [`create`].
+#[inline(always)]
+unsafe fn examine<const N: usize>(
+    context: *mut ibv_context,
+    attr: &mut ibv_qp_init_attr_ex,
+    driver: *mut ibv_command_buffer,
+) -> Result<(Handles, Needs), Errno> {
     // SAFETY: the objects that `attr` names are live.
     let handles = unsafe { Handles::of(attr)? };
     let with_flags = attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0;
     if with_flags && attr.create_flags & !CREATE_FLAGS != 0 {
         return Errno(EINVAL).fail();
     }
-    // SAFETY: `context` is open, the provider's buffers are live.
+    let mut needs = Needs {
+        ex: with_flags || handles.rwq_ind_tbl.is_some(),
+        // SAFETY: `context` is open.
+        ioctl: unsafe { state(context) }.is_imported(),
+    };
+    if N == LINKED_ROOM {
+        // A legacy command cannot carry a provider's mandatory attributes.
+        // SAFETY: the provider's chain is live.
+        needs = unsafe { linked::needs(driver, needs) };
+    }
+    Ok((handles, needs))
+}
+
+/// The ioctl, and a legacy command if the kernel lacks it. The two are functions out of line: in one, the
+/// compiler keeps what each needs on the stack.
+///
+/// # Safety
+/// As for [`create`].
+#[inline(never)]
+unsafe fn create_by_ioctl<const N: usize>(
+    context: *mut ibv_context,
+    qp: &mut ibv_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    uhw: &Uhw,
+    driver: *mut ibv_command_buffer,
+) -> Status {
+    // SAFETY: `context` is open, what `attr` names, the provider's buffers and its chain are live.
     unsafe {
-        let mut needs = Needs {
-            ex: with_flags || handles.rwq_ind_tbl.is_some(),
-            ioctl: state(context).is_imported(),
+        let route = match examine::<N>(context, attr, driver) {
+            Ok((handles, needs)) => by_ioctl::<N>(context, qp, attr, &handles, uhw, needs, driver),
+            Err(errno) => return Err(errno).into(),
         };
-        if N == LINKED_ROOM {
-            // A legacy command cannot carry a provider's mandatory attributes.
-            needs = linked::needs(driver, needs);
-        }
-        let route = if state(context).may_ioctl(Op::CreateQp) {
-            by_ioctl::<N>(context, qp, attr, &handles, uhw, needs, driver)
-        } else {
-            fallback::legacy(needs)
-        };
-        match route? {
-            Fallback::Done => {}
-            Fallback::Write => qp_write::create(context, qp, attr, &handles, uhw)?,
-            Fallback::WriteEx => qp_write::create_ex(context, qp, attr, &handles, uhw)?,
+        match route {
+            Ok(Fallback::Done) => initialise(qp, attr),
+            Ok(_) => return create_by_write::<N>(context, qp, attr, uhw, driver),
+            Err(errno) => return Err(errno).into(),
         }
     }
-    initialise(qp, attr);
-    Ok(())
+    Status::OK
+}
+
+/// The legacy command, plain or extended.
+///
+/// # Safety
+/// As for [`create`].
+#[inline(never)]
+unsafe fn create_by_write<const N: usize>(
+    context: *mut ibv_context,
+    qp: &mut ibv_qp,
+    attr: &mut ibv_qp_init_attr_ex,
+    uhw: &Uhw,
+    driver: *mut ibv_command_buffer,
+) -> Status {
+    let mut create = || {
+        // SAFETY: `context` is open, what `attr` names, the provider's buffers and its chain are live.
+        unsafe {
+            let (handles, needs) = examine::<N>(context, attr, driver)?;
+            match fallback::legacy(needs)? {
+                Fallback::WriteEx => qp_write::create_ex(context, qp, attr, handles, uhw)?,
+                _ => qp_write::create(context, qp, attr, &handles, uhw)?,
+            }
+        }
+        initialise(qp, attr);
+        Ok(())
+    };
+    create().into()
 }
 
 /// # Safety
@@ -202,14 +187,14 @@ unsafe fn by_ioctl<const N: usize>(
         if N == LINKED_ROOM {
             fallback::execute_linked(context, Op::CreateQp, needs, &mut cmd, driver)
         } else {
-            fallback::execute(context, Op::CreateQp, needs, &mut cmd)
+            fallback::send(context, Op::CreateQp, needs, &mut cmd)
         }
-    };
-    if route == Ok(Fallback::Done) {
+    }?;
+    if route == Fallback::Done {
         qp.handle = cmd.created(handle);
         qp.qp_num = qp_num;
     }
-    route
+    Ok(route)
 }
 
 /// Adds the handles of the PD or XRC domain, of the indirection table and of the CQs.

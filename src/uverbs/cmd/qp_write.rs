@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::qp::Handles;
+use super::qp_handles::Handles;
 use crate::uverbs::{kernel_abi, uhw::Uhw, write};
 
 /// The response to the legacy command, which depends on the version of the kernel's ABI.
@@ -67,7 +67,7 @@ pub(super) unsafe fn create(
     // SAFETY: `context` is open, the provider's buffers are live, and the response is of the kernel's ABI.
     unsafe {
         match kernel_abi() {
-            3 | 4 => create_old(context, qp, attr, handles, uhw),
+            3 | 4 => create_old(context, qp, attr, *handles, uhw),
             _ => create_as::<ib_uverbs_create_qp_resp>(context, qp, attr, handles, uhw),
         }
     }
@@ -83,14 +83,14 @@ unsafe fn create_old(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
-    handles: &Handles,
+    handles: Handles,
     uhw: &Uhw,
 ) -> Result<(), Errno> {
     // SAFETY: `context` is open, the provider's buffers are live, and the response is of the kernel's ABI.
     unsafe {
         match kernel_abi() {
-            3 => create_as::<ibv_create_qp_resp_v3>(context, qp, attr, handles, uhw),
-            _ => create_as::<ibv_create_qp_resp_v4>(context, qp, attr, handles, uhw),
+            3 => create_as::<ibv_create_qp_resp_v3>(context, qp, attr, &handles, uhw),
+            _ => create_as::<ibv_create_qp_resp_v4>(context, qp, attr, &handles, uhw),
         }
     }
 }
@@ -137,7 +137,7 @@ pub(super) unsafe fn create_ex(
     context: *mut ibv_context,
     qp: &mut ibv_qp,
     attr: &mut ibv_qp_init_attr_ex,
-    handles: &Handles,
+    handles: Handles,
     uhw: &Uhw,
 ) -> Result<(), Errno> {
     let create_flags = if attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS != 0 {

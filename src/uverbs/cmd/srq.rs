@@ -119,14 +119,14 @@ unsafe fn by_ioctl(
     // SAFETY: the context is open, the provider's buffers are live, the outputs outlive the command.
     let route = unsafe {
         cmd.uhw(uhw);
-        fallback::execute(srq.context, Op::CreateSrq, needs, &mut cmd)
-    };
-    if route == Ok(Fallback::Done) {
+        fallback::send(srq.context, Op::CreateSrq, needs, &mut cmd)
+    }?;
+    if route == Fallback::Done {
         srq.handle = cmd.created(handle);
         attr.attr.max_wr = max_wr;
         attr.attr.max_sge = max_sge;
     }
-    route
+    Ok(route)
 }
 
 /// Adds the attributes that only XRC and tag-matching SRQs have.
@@ -334,6 +334,8 @@ pub unsafe extern "C" fn ibv_cmd_modify_srq(
 ///
 /// # Safety
 /// As for [`ibv_cmd_modify_srq`].
+#[cold]
+#[inline(never)]
 unsafe fn modify_v3(
     srq: &ibv_srq,
     attr: &ibv_srq_attr,
@@ -425,13 +427,28 @@ pub unsafe extern "C" fn ibv_cmd_destroy_srq(srq: *mut ibv_srq) -> c_int {
         )?;
         if let Some(reported) = reported {
             let acknowledged = || (*srq).events_completed == reported.events_reported;
-            // The thread that acknowledges the events may create an SRQ first.
             if !events::are_acknowledged(&raw mut (*srq).mutex, acknowledged) {
-                state((*srq).context).srq_lock.unlocked(|| {
-                    events::wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, acknowledged);
-                });
+                wait_unlocked(srq, reported.events_reported);
             }
         }
         Ok(())
     })
+}
+
+/// Blocks until the program has acknowledged `reported` events of the SRQ. The thread that acknowledges them
+/// may create an SRQ first, so other threads' SRQ commands run meanwhile.
+///
+/// # Safety
+/// `srq` is live, and its context open.
+#[cold]
+#[inline(never)]
+unsafe fn wait_unlocked(srq: *mut ibv_srq, reported: u32) {
+    // SAFETY: `srq` is live and its context open; the mutex and condition were initialised with the SRQ and
+    // guard the count.
+    unsafe {
+        state((*srq).context).srq_lock.unlocked(|| {
+            let acknowledged = || (*srq).events_completed == reported;
+            events::wait(&raw mut (*srq).mutex, &raw mut (*srq).cond, acknowledged);
+        });
+    }
 }

@@ -89,14 +89,14 @@ unsafe fn create_by_ioctl(
         };
         cmd.uhw(uhw);
         fallback::execute(context, Op::CreateWq, needs, &mut cmd)
-    };
-    if route == Ok(Fallback::Done) {
+    }?;
+    if route == Fallback::Done {
         wq.handle = cmd.created(handle);
         wq.wq_num = wq_num;
         attr.max_wr = max_wr;
         attr.max_sge = max_sge;
     }
-    route
+    Ok(route)
 }
 
 /// # Safety
