@@ -6,9 +6,9 @@
 
 use ibverbs_abi::{
     RDMA_DRIVER_BNXT_RE, RDMA_DRIVER_CXGB4, RDMA_DRIVER_EFA, RDMA_DRIVER_ERDMA, RDMA_DRIVER_HFI1,
-    RDMA_DRIVER_HNS, RDMA_DRIVER_IRDMA, RDMA_DRIVER_MANA, RDMA_DRIVER_MLX4, RDMA_DRIVER_MLX5,
-    RDMA_DRIVER_MTHCA, RDMA_DRIVER_OCRDMA, RDMA_DRIVER_QEDR, RDMA_DRIVER_QIB, RDMA_DRIVER_RXE,
-    RDMA_DRIVER_SIW, RDMA_DRIVER_UNKNOWN, RDMA_DRIVER_VMW_PVRDMA,
+    RDMA_DRIVER_HNS, RDMA_DRIVER_IONIC, RDMA_DRIVER_IRDMA, RDMA_DRIVER_MANA, RDMA_DRIVER_MLX4,
+    RDMA_DRIVER_MLX5, RDMA_DRIVER_MTHCA, RDMA_DRIVER_OCRDMA, RDMA_DRIVER_QEDR, RDMA_DRIVER_QIB,
+    RDMA_DRIVER_RXE, RDMA_DRIVER_SIW, RDMA_DRIVER_UNKNOWN, RDMA_DRIVER_VMW_PVRDMA,
 };
 
 use super::matching::pci_id;
@@ -55,7 +55,7 @@ const QLOGIC: u16 = 0x1077;
 const INTEL: u16 = 0x8086;
 const MTHCA_DEVICES: &[u16] = &[0x5a44, 0x6278, 0x6282, 0x5e8c, 0x6274];
 
-static KNOWN: [Known; 17] = [
+static KNOWN: [Known; 18] = [
     Known {
         name: "bnxt_re",
         driver_id: RDMA_DRIVER_BNXT_RE,
@@ -93,6 +93,12 @@ static KNOWN: [Known; 17] = [
         name: "hns",
         driver_id: RDMA_DRIVER_HNS,
         pci: &[vendor(0x19e5)],
+        ..NOTHING
+    },
+    Known {
+        name: "ionic",
+        driver_id: RDMA_DRIVER_IONIC,
+        pci: &[vendor(0x1dd8)],
         ..NOTHING
     },
     Known {
@@ -299,6 +305,7 @@ mod tests {
         assert_eq!(pci(INTEL, 0x1592), ["irdma"]);
         assert_eq!(pci(QLOGIC, 0x7322), ["ipathverbs"]);
         assert_eq!(pci(QLOGIC, 0x1656), ["qedr"]);
+        assert_eq!(pci(0x1dd8, 0x1002), ["ionic"]);
         assert_eq!(pci(0x1234, 1), [] as [&str; 0]);
         let vmbus = "vmbus:3daf2e8ca732094bab99bd1f1c86b501";
         assert_eq!(candidates(RDMA_DRIVER_UNKNOWN, "x", vmbus), ["mlx4"]);

@@ -336,8 +336,8 @@ pub const fn software_defaults() -> &'static verbs_context_ops {
     &SOFTWARE_DEFAULTS
 }
 
-/// The ops that have a public slot, with its offset in bytes from the `ibv_context`: what [`PUBLIC`] has, without
-/// the ops that have none.
+/// The ops that have a public slot, with its offset in bytes from the `ibv_context`: [`PUBLIC`] without the
+/// ops that have none.
 static WITH_SLOT: [(u8, i16); PUBLIC_SLOTS] = {
     let mut pairs = [(0, NOWHERE); PUBLIC_SLOTS];
     let (mut op, mut count) = (0, 0);
@@ -359,8 +359,8 @@ const PUBLIC_SLOTS: usize = 62;
 /// `context` is initialised, and no other thread uses its ops during the call.
 pub unsafe fn set_all(context: *mut ibv_context, table: &verbs_context_ops) {
     let functions = ptr::from_ref(table).cast::<*const c_void>();
-    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, and slot i is op i; the context has the
-    // public slots of every op.
+    // SAFETY: a `verbs_context_ops` consists of OPS function pointers, and slot i is op i; the context has
+    // the public slots of every op.
     unsafe {
         (*private_mut(context)).ops = *table;
         for (op, at) in &WITH_SLOT {
