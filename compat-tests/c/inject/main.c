@@ -350,6 +350,35 @@ static void event(struct rig *rig, char **argv)
 	drop(rig, a, b);
 }
 
+/* Registers memory until that fails, or until it succeeds; for 30 s. */
+static void register_until(struct rig *rig, bool succeeds)
+{
+	double end = milliseconds() + 30000;
+	bool done = false;
+
+	while (!done && milliseconds() < end) {
+		struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_LOCAL_WRITE);
+
+		done = !mr == !succeeds;
+		if (mr)
+			CHECK(ibv_dereg_mr(mr) == 0);
+		usleep(1000);
+	}
+	CHECK(done);
+}
+
+/* changes: registering memory succeeds, then fails, then succeeds again, as the rules change. */
+static void changes(struct rig *rig, char **argv)
+{
+	(void)argv;
+	for (int i = 0; i < 3; i++) {
+		register_until(rig, i != 1);
+		puts(i == 1 ? "fails" : "works");
+		fflush(stdout);
+	}
+	tear_down(rig);
+}
+
 /* polls N: polls an empty CQ that often. */
 static void polls(struct rig *rig, char **argv)
 {
@@ -377,6 +406,7 @@ int main(int argc, char **argv)
 		{ "calls", calls, 1 },
 		{ "event", event, 2 },
 		{ "polls", polls, 1 },
+		{ "changes", changes, 0 },
 	};
 	struct rig rig;
 

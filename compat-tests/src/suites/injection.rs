@@ -10,7 +10,7 @@ use crate::case::{Case, Place, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::place::as_ordinary_user;
-use crate::process::{Program, read, wait_until};
+use crate::process::{Program, Running, read, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 use crate::world::World;
 
@@ -233,7 +233,7 @@ pub fn cases() -> Vec<Case> {
         })
         .collect();
     type Run = fn(&Context) -> Verdict;
-    let more: [(&str, Run); 10] = [
+    let more: [(&str, Run); 11] = [
         ("retry-exceeded", retry_exceeded),
         ("rnr-exceeded", rnr_exceeded),
         ("statuses", statuses),
@@ -242,6 +242,7 @@ pub fn cases() -> Vec<Case> {
         ("seed", seed),
         ("refused", refused),
         ("rule-file", rule_file),
+        ("changed-file", changed_file),
         ("explained", explained),
         ("off", off),
     ];
@@ -414,6 +415,38 @@ fn rule_file(cx: &Context) -> Verdict {
         ended.err.ends_with(why),
         format!("it printed {}", ended.err),
     )
+}
+
+/// The rules of a file that changes while the program runs. A file with an error changes nothing.
+fn changed_file(cx: &Context) -> Verdict {
+    const LIMIT: Duration = Duration::from_secs(20);
+    let file = cx.dir().join("rules");
+    let replace = |text: &str| -> Verdict {
+        let new = cx.write("new-rules", text)?;
+        Ok(std::fs::rename(new, &file)?)
+    };
+    replace("# none\n")?;
+    let program = scene(cx, "changes", &format!("@{}", file.display()))?.merged();
+    let mut running = program.spawn()?;
+    let says = |running: &Running, text: &str| {
+        let found = wait_until(LIMIT, || running.output().ends_with(text));
+        ensure(
+            found,
+            format!("it does not say {text}: {}", running.output()),
+        )
+    };
+    says(&running, "works\n")?;
+    replace("fail:call=reg_mr,errno=ENOMEM\n")?;
+    says(&running, "fails\n")?;
+    replace("fail:call=reg_mr\n")?;
+    let why = "column 1: fail needs errno=, a name such as ENOMEM or a number\n";
+    says(&running, why)?;
+    replace("")?;
+    let exit = running.wait(LIMIT)?;
+    let ended = running.ended(exit)?;
+    succeeded("changes", &ended)?;
+    let ok = ended.out.ends_with("number\nworks\n");
+    ensure(ok, format!("it printed {}", ended.out))
 }
 
 /// With IBV_EXPLAIN, faults are reported where it writes, and explained as if they were real.

@@ -1,11 +1,12 @@
-//! The thread that raises asynchronous events when their time has come. A process has it while IBV_FAULTS is
-//! set and a device was opened.
+//! The thread that raises asynchronous events when their time has come, and reads the file of rules again. A
+//! process has it while IBV_FAULTS is set and a device was opened.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ibverbs_faults::{Action, Applied};
 
+use super::file::{INTERVAL, Watched};
 use super::{RULES, log_injected, now, objects};
 
 /// When events are due of objects that do not exist yet.
@@ -88,7 +89,11 @@ fn wait(seen: u32, time: Option<Duration>) {
 }
 
 fn run() {
+    let mut file = Watched::new();
     loop {
+        if let Some(file) = &mut file {
+            file.reread();
+        }
         let seen = CHANGES.load(Ordering::Acquire);
         let due = RULES.with(|rules| rules.due(now())).unwrap_or_default();
         for (number, rule) in due {
@@ -109,10 +114,9 @@ fn run() {
             }
         }
         let until = RULES.with(|rules| rules.until_due(now())).flatten();
-        wait(
-            seen,
-            until.map(|time| if time.is_zero() { RETRY } else { time }),
-        );
+        let until = until.map(|time| if time.is_zero() { RETRY } else { time });
+        let reread = file.as_ref().map(|_| INTERVAL);
+        wait(seen, until.into_iter().chain(reread).min());
     }
 }
 

@@ -11,14 +11,13 @@
 //! | `data.rs` | posting and polling |
 //! | `objects.rs` | which objects the program has |
 //! | `events.rs` | the thread that raises events when their time has come |
+//! | `file.rs` | the file of rules, which is read again when it changes |
 //!
 //! Locks: `RULES` is taken last, also while a provider holds locks of its own, and is not held across a call.
 //! `OBJECTS` is held while a queue pair is moved to ERR, so that it is not destroyed meanwhile; no provider
 //! is called back with it.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -33,13 +32,11 @@ use crate::{env, log as messages};
 mod calls;
 mod data;
 mod events;
+mod file;
 mod objects;
 
 pub use calls::wrapped;
 pub use objects::opened;
-
-/// Larger rule files are refused.
-const MAX_FILE: u64 = 1 << 20;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static RULES: ForkLock<RuleSet> = ForkLock::new(RuleSet::new());
@@ -75,20 +72,10 @@ pub fn initialize() {
 
 /// The rules of a value: `@FILE`, or the rules themselves.
 fn read(value: &[u8]) -> Result<Parsed, String> {
-    let Some(path) = value.strip_prefix(b"@") else {
-        return parse(value).map_err(|error| error.to_string());
-    };
-    let name = path.escape_ascii();
-    let path = std::ffi::OsStr::from_bytes(path);
-    let text = match fs::metadata(path) {
-        Ok(file) if file.len() > MAX_FILE => {
-            return Err(format!("{name}: more than {MAX_FILE} bytes"));
-        }
-        Ok(_) => fs::read(path),
-        Err(error) => Err(error),
-    };
-    let text = text.map_err(|error| format!("{name}: {error}"))?;
-    parse(&text).map_err(|error| format!("{name}: {error}"))
+    match value.strip_prefix(b"@") {
+        Some(path) => file::open(path),
+        None => parse(value).map_err(|error| error.to_string()),
+    }
 }
 
 fn enable(parsed: Parsed) {
@@ -105,13 +92,14 @@ fn enable(parsed: Parsed) {
             Some(after_fork_in_child),
         )
     };
-    add(parsed);
+    set(parsed);
     software::set_packet_faults(|facts| decide(Point::Packet, facts));
 }
 
-/// Puts rules into force.
-fn add(parsed: Parsed) {
+/// Puts rules into force, in place of those that are.
+fn set(parsed: Parsed) {
     change(|rules| {
+        rules.clear();
         if let Some(seed) = parsed.seed {
             rules.set_seed(seed);
         }

@@ -15,10 +15,11 @@ mod post;
 #[cfg(test)]
 pub(super) mod tests;
 
+use core::ops::Deref;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use ibverbs_abi::{ibv_qp_cap, ibv_qp_state, ibv_qp_type};
+use ibverbs_abi::ibv_qp_state;
 
 use super::calls::{BuildOps, PollOps};
 use super::finding::{Finding, Kind, Object};
@@ -172,18 +173,10 @@ pub struct Connection {
     pub better_index: Option<u32>,
 }
 
-/// A queue pair.
+/// A queue pair. It derefs to what it was created with, which does not change.
 #[derive(Clone)]
 pub struct Qp {
-    pub context: usize,
-    pub pd: usize,
-    pub send_cq: usize,
-    pub recv_cq: usize,
-    pub srq: usize,
-    pub number: u32,
-    pub kind: ibv_qp_type,
-    pub cap: ibv_qp_cap,
-    pub sig_all: bool,
+    created: NewQp,
     pub single_threaded: bool,
     pub state: ibv_qp_state,
     pub access: u32,
@@ -201,6 +194,14 @@ pub struct Qp {
     pub async_events: u64,
     /// The thread that is posting a send, or 0; only of single-threaded queue pairs.
     pub thread: i32,
+}
+
+impl Deref for Qp {
+    type Target = NewQp;
+
+    fn deref(&self) -> &NewQp {
+        &self.created
+    }
 }
 
 /// A shared receive queue.

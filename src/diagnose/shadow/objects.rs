@@ -149,15 +149,7 @@ impl World {
         let single_threaded = self.pds.get(&new.pd).is_some_and(|pd| pd.single_threaded);
         self.numbers.insert((new.context, new.number), address);
         let qp = Qp {
-            context: new.context,
-            pd: new.pd,
-            send_cq: new.send_cq,
-            recv_cq: new.recv_cq,
-            srq: new.srq,
-            number: new.number,
-            kind: new.kind,
-            cap: new.cap,
-            sig_all: new.sig_all,
+            created: new,
             single_threaded,
             state: IBV_QPS_RESET,
             access: 0,
