@@ -233,6 +233,7 @@ mod tests {
             "fail:call=create_*,errno=ENOMEM",
             "fail:call=reg_mr,errno=4000,size=4096",
             "event:type=port-err,every=100us,count=4",
+            "event:type=port-err,count=18446744073709551615",
             "slow-cq:time=1500ns,p=0.5",
         ] {
             let rule = one(text);

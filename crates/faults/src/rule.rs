@@ -182,7 +182,8 @@ impl fmt::Display for Rule {
         if self.probability < CERTAIN {
             keys.push(format!("p={}", self.probability as f64 / CERTAIN as f64));
         }
-        if self.count < u64::MAX {
+        // An event's count is 1 unless the text says otherwise.
+        if self.count < u64::MAX || matches!(self.action, Action::Event { .. }) {
             keys.push(format!("count={}", self.count));
         }
         if self.after > 0 {
