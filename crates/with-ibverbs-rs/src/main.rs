@@ -19,7 +19,7 @@ mod verdict;
 mod wheels;
 
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::{CStr, OsStr, OsString, c_char, c_int};
 use std::io::{Write, stderr, stdout};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -195,11 +195,17 @@ fn with_ibverbs_rs(args: &[OsString]) -> Result<i32, Stop> {
     }
 }
 
-/// The C `main`: glibc has stored the arguments for `env::args_os` before it runs.
+/// The C `main`. `env::args_os` would be empty before glibc 2.34 if the program is linked with a newer one,
+/// as that of `make dist` is: the constructor that stores the arguments does not run there.
 #[cfg_attr(not(test), unsafe(export_name = "main"))]
 #[cfg_attr(test, expect(dead_code, reason = "the test harness has the `main`"))]
-extern "C" fn entry() -> i32 {
-    let args: Vec<OsString> = env::args_os().skip(1).collect();
+extern "C" fn entry(argc: c_int, argv: *const *const c_char) -> i32 {
+    let count = usize::try_from(argc).unwrap_or(0);
+    // SAFETY: C calls main with `argc` strings at `argv`, which live as long as the process.
+    let argument = |i| unsafe { CStr::from_ptr(*argv.add(i)) };
+    let args: Vec<OsString> = (1..count)
+        .map(|i| OsStr::from_bytes(argument(i).to_bytes()).into())
+        .collect();
     with_ibverbs_rs(&args).unwrap_or_else(|Stop(status, why)| {
         warn(&why);
         status
