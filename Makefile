@@ -41,7 +41,8 @@ endif
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: arm64 deb-arm64
-.PHONY: all rust build static examples deb rpm help demo demo-vm deps install uninstall clean bench bench-fork
+.PHONY: all rust build static examples deb rpm dist help demo demo-vm deps install uninstall clean
+.PHONY: bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-sources test-sources-pyverbs test-bench
@@ -56,7 +57,7 @@ all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the defa
 rust:
 	@CARGO="$(CARGO)" scripts/need-rust
 
-build static deb rpm arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
+build static deb rpm dist arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 build:
@@ -92,6 +93,9 @@ deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and chec
 	scripts/install-deps packages
 	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 packaging/build-deb /target/deb
 	packaging/lintian $(ARM64)/deb
+
+dist: ## make the prebuilt archive and the Python wheel for glibc 2.28 and later in target/dist
+	packaging/build-dist $(TARGET)/dist
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)
