@@ -33,6 +33,14 @@ pub const SID: Root = Root {
     packages: "ibverbs-utils ibverbs-providers rdmacm-utils rdma-core python3-pyverbs",
 };
 
+/// Debian 11, whose glibc (2.31) is the oldest that Debian's mirrors have, with programs and a compiler.
+pub const BULLSEYE: Root = Root {
+    release: "bullseye",
+    number: 1,
+    version: "33.",
+    packages: "ibverbs-utils ibverbs-providers gcc libc6-dev pkg-config",
+};
+
 /// Installs the packages in a new root directory, and writes the version of its rdma-core into the file
 /// `version`.
 const MAKE: &str = r#"

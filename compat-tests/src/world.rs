@@ -86,11 +86,12 @@ impl Host {
     /// Has a program run on this host: as an ordinary user, unless it needs locked memory for a kernel
     /// device.
     pub fn on_host(&self, mut program: Program) -> Program {
-        if let Some(root) = &self.root {
-            program = program.under(["chroot", &root.to_string_lossy()]);
-        }
         if let Some(config) = &self.config {
             program = program.under(as_ordinary_user()).env("IBV_UROCE", config);
+        }
+        // Only root may change the root directory, so this comes in front of the command for the user.
+        if let Some(root) = &self.root {
+            program = program.under(["chroot", &root.to_string_lossy()]);
         }
         if self.shared_memory {
             program = program.env("IBV_UROCE_LOCAL", "1");

@@ -10,6 +10,7 @@ pub mod capture;
 pub mod compat10;
 pub mod completion;
 pub mod devices;
+pub mod dist;
 pub mod examples;
 pub mod explain;
 pub mod faults;
@@ -77,6 +78,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(static_programs::cases());
     cases.extend(provider_abis::cases());
     cases.extend(devices::cases());
+    cases.extend(dist::cases()?);
     cases.extend(without::cases());
     cases.extend(wrapper::cases());
     cases.extend(machines::cases()?);

@@ -1,0 +1,339 @@
+//! The files of the archive and those beside it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::PathBuf;
+
+use regex_lite::Regex;
+use serde::Deserialize;
+
+use super::{LIMIT, NAME, archive, made, make_dist, text, unpacked};
+use crate::case::{Case, Tier};
+use crate::checks::{self, Check};
+use crate::compare;
+use crate::context::{Context, succeeded};
+use crate::process::read;
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// The newest glibc whose symbols may be used: that of RHEL 8.
+const GLIBC: (u32, u32) = (2, 28);
+
+pub fn case() -> Case {
+    checks::case(
+        "dist/archive",
+        vec![
+            Check::new("checksums", checksums),
+            Check::new("one top directory", one_directory),
+            Check::new("what make install installs", files),
+            Check::new("no newer symbols than glibc 2.28", glibc_versions),
+            Check::new("symbols of the static archive", static_archive),
+            Check::new("no file names the build's directories", no_directories),
+            Check::new("the wrapper finds the library", wrapper),
+            Check::new("components are those that are linked", components),
+            Check::new("components have licences and checksums", facts),
+        ],
+    )
+    .before(make_dist)
+    .tier(Tier::All)
+    .limit(LIMIT)
+    .cpu(200)
+    .memory(2000)
+    .estimate(300)
+}
+
+/// SHA256SUMS lists every other file, with its sum.
+fn checksums(cx: &Context) -> Verdict {
+    let sums = text(made().join("SHA256SUMS"));
+    let check = cx.program(["sha256sum", "--check", "--strict", &sums]);
+    succeeded("sha256sum", &check.dir(&made()).run()?)?;
+    let listed: BTreeSet<String> = read(sums.as_ref())
+        .lines()
+        .filter_map(|line| Some(line.split_once("  ")?.1.to_string()))
+        .collect();
+    let mut present = BTreeSet::new();
+    for entry in fs::read_dir(made())? {
+        present.insert(entry?.file_name().to_string_lossy().into_owned());
+    }
+    present.remove("SHA256SUMS");
+    ensure(
+        listed == present && listed.len() >= 4,
+        format!("listed: {listed:?}, present: {present:?}"),
+    )
+}
+
+fn one_directory(cx: &Context) -> Verdict {
+    let list = cx.output(["tar", "--zstd", "-tf", &text(archive())])?;
+    let inside = |name: &&str| !name.starts_with(&format!("{NAME}/"));
+    let others: Vec<&str> = list.lines().filter(inside).collect();
+    ensure(others.is_empty(), format!("outside of {NAME}: {others:?}"))
+}
+
+/// The files that `make -n install` would install, and the documents.
+fn files(cx: &Context) -> Verdict {
+    let top = unpacked(cx)?;
+    let list = cx.output(["find", &text(&top), "!", "-type", "d", "-printf", "%P\\n"])?;
+    let found: BTreeSet<&str> = list.lines().collect();
+    let version = env!("CARGO_PKG_VERSION");
+    let library = format!("lib/libibverbs.so.1.{version}");
+    let mut wanted: BTreeSet<String> = [
+        library.as_str(),
+        "lib/libibverbs.so.1",
+        "lib/libibverbs.so",
+        "lib/libibverbs.a",
+        "lib/libibverbs-rs/libibverbs.so.1",
+        "lib/libibverbs-rs/libibverbs.so",
+        "lib/pkgconfig/libibverbs.pc",
+        "lib/pkgconfig/libibverbs-ofed.pc",
+        "bin/with-ibverbs-rs",
+        "share/bash-completion/completions/with-ibverbs-rs",
+        "share/zsh/site-functions/_with-ibverbs-rs",
+        "share/doc/libibverbs-rs/README.md",
+        "share/doc/libibverbs-rs/CHANGELOG.md",
+        "share/doc/libibverbs-rs/LICENSE-MIT",
+        "share/doc/libibverbs-rs/LICENSE-APACHE",
+    ]
+    .map(String::from)
+    .into();
+    let headers = cx.source("../include");
+    let list = cx.output(["find", &text(&headers), "-name", "*.h", "-printf", "%P\\n"])?;
+    wanted.extend(list.lines().map(|name| format!("include/{name}")));
+    for entry in fs::read_dir(cx.source("../man"))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if let Some(section @ ("1" | "3" | "7")) = name.rsplit('.').next() {
+            wanted.insert(format!("share/man/man{section}/{name}"));
+        }
+    }
+    let lines = |names: &mut dyn Iterator<Item = &str>| -> String {
+        names.map(|name| format!("{name}\n")).collect()
+    };
+    compare::same(
+        ("wanted", &lines(&mut wanted.iter().map(String::as_str))),
+        ("found", &lines(&mut found.into_iter())),
+    )
+}
+
+/// The programs and shared libraries of the archive and of the wheel.
+fn binaries(cx: &Context) -> Result<Vec<PathBuf>, Failure> {
+    let top = unpacked(cx)?;
+    let wheel = cx.dir().join("wheel");
+    if !wheel.exists() {
+        let found = cx.output(["find", &text(made()), "-name", "*.whl"])?;
+        let file = found.lines().next().ok_or("there is no wheel")?;
+        cx.output(["python3", "-m", "zipfile", "-e", file, &text(&wheel)])?;
+    }
+    Ok(vec![
+        top.join("lib/libibverbs.so.1"),
+        top.join("bin/with-ibverbs-rs"),
+        wheel.join("libibverbs_rs/lib/libibverbs.so.1"),
+        wheel.join("libibverbs_rs/lib/libload_here.so"),
+        wheel.join("libibverbs_rs/bin/with-ibverbs-rs"),
+    ])
+}
+
+fn glibc_versions(cx: &Context) -> Verdict {
+    let node = Regex::new(r"\bGLIBC_(\d+)\.(\d+)(\.\d+)?\b").map_err(|e| e.to_string())?;
+    for file in binaries(cx)? {
+        let headers = cx.output(["objdump", "-p", &text(&file)])?;
+        let references = headers.split("Version References:").nth(1);
+        let references = references.ok_or_else(|| format!("{}: no references", file.display()))?;
+        let number = |digits: &str| digits.parse().unwrap_or(u32::MAX);
+        let newest = node
+            .captures_iter(references)
+            .map(|found| (number(&found[1]), number(&found[2])))
+            .max();
+        println!("{}: {newest:?}", file.display());
+        let newest = newest.ok_or_else(|| format!("{} needs no glibc", file.display()))?;
+        ensure(
+            newest <= GLIBC,
+            format!("{} needs GLIBC_{}.{}", file.display(), newest.0, newest.1),
+        )?;
+    }
+    Ok(())
+}
+
+/// What libibverbs.a leaves undefined, programs link with the libc of their own machine: glibc 2.28 has it,
+/// or its libc_nonshared.a. The names of libnl are for the programs that use them, and weak ones may be
+/// absent.
+fn static_archive(cx: &Context) -> Verdict {
+    let top = unpacked(cx)?;
+    let nm = |kind: &str| {
+        cx.output(["nm", kind, &text(top.join("lib/libibverbs.a"))])
+            .map(|list| {
+                let name = |line: &str| {
+                    let mut words = line.split_whitespace().rev();
+                    let (name, kind) = (words.next()?, words.next()?);
+                    (kind.to_lowercase() != "w").then(|| name.to_string())
+                };
+                list.lines().filter_map(name).collect::<BTreeSet<_>>()
+            })
+    };
+    let defined = nm("--defined-only")?;
+    let stub = crate::paths::target().join("dist-target/glibc-2.28/symbols");
+    let glibc: BTreeSet<String> = read(&stub)
+        .lines()
+        .filter_map(|line| Some(line.rsplit_once(' ')?.1.to_string()))
+        .collect();
+    ensure(
+        glibc.len() > 1500,
+        "the list of glibc's symbols is too short",
+    )?;
+    let known = |name: &str| {
+        let nonshared = [
+            "stat",
+            "stat64",
+            "fstat",
+            "fstat64",
+            "lstat",
+            "lstat64",
+            "fstatat64",
+        ];
+        defined.contains(name)
+            || glibc.contains(name)
+            || nonshared.contains(&name)
+            || name.starts_with("nl")
+            || name.starts_with("rtnl_")
+            || name.starts_with("_Unwind_")
+            || name.starts_with("verbs_provider_")
+            || name == "atexit"
+            || name == "_GLOBAL_OFFSET_TABLE_"
+            || name == "__tls_get_addr"
+    };
+    let undefined = nm("--undefined-only")?;
+    let newer: Vec<_> = undefined.iter().filter(|name| !known(name)).collect();
+    ensure(
+        newer.is_empty() && undefined.len() > 50,
+        format!("{} undefined, unknown: {newer:?}", undefined.len()),
+    )
+}
+
+fn no_directories(cx: &Context) -> Verdict {
+    let home = std::env::var("CARGO_HOME").or_else(|_| {
+        let home = std::env::var("HOME");
+        home.map(|home| format!("{home}/.cargo"))
+    });
+    let home = home.map_err(|e| format!("HOME: {e}"))?;
+    let names = [
+        text(crate::paths::repo()),
+        text(crate::paths::target()),
+        home,
+    ];
+    for name in names {
+        for place in [unpacked(cx)?, cx.dir().join("wheel")] {
+            binaries(cx)?;
+            let found = cx.program(["grep", "-rlaF", &name, &text(&place)]).run()?;
+            ensure(
+                found.out.is_empty(),
+                format!("{name} is named in {}", found.out.trim()),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn wrapper(cx: &Context) -> Verdict {
+    let top = unpacked(cx)?;
+    let version = cx.output([text(top.join("bin/with-ibverbs-rs")), "--version".into()])?;
+    let library = text(top.join("lib/libibverbs-rs/libibverbs.so.1"));
+    let last = version.lines().last().unwrap_or_default();
+    compare::same(("expected", &format!("library: {library}")), ("got", last))
+}
+
+#[derive(Deserialize)]
+struct Bill {
+    components: Vec<Component>,
+}
+
+#[derive(Deserialize)]
+struct Component {
+    name: String,
+    version: String,
+    #[serde(default)]
+    licenses: Vec<serde_json::Value>,
+    #[serde(default)]
+    hashes: Vec<Hash>,
+}
+
+#[derive(Deserialize)]
+struct Hash {
+    alg: String,
+    content: String,
+}
+
+fn bill() -> Result<Bill, Failure> {
+    let file = made().join(format!("{NAME}.cdx.json"));
+    Ok(serde_json::from_str(&read(&file)).map_err(|e| format!("{}: {e}", file.display()))?)
+}
+
+/// The same crates as `cargo tree` shows.
+fn components(cx: &Context) -> Verdict {
+    const TREE: &str = "tree --locked --offline -p libibverbs-rs -p with-ibverbs-rs \
+        -e normal,no-proc-macro --prefix none --target x86_64-unknown-linux-gnu";
+    let argv = ["cargo"].into_iter().chain(TREE.split_whitespace());
+    let tree = cx.program(argv).dir(&cx.paths.repo).run()?;
+    succeeded("cargo tree", &tree)?;
+    let crates: BTreeSet<String> = tree
+        .out
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.split_whitespace();
+            Some(format!(
+                "{} {}\n",
+                words.next()?,
+                words.next()?.strip_prefix('v')?
+            ))
+        })
+        .filter(|name| !name.starts_with("libibverbs-rs "))
+        .collect();
+    let listed: BTreeSet<String> = bill()?
+        .components
+        .iter()
+        .map(|component| format!("{} {}\n", component.name, component.version))
+        .collect();
+    let join = |names: BTreeSet<String>| names.into_iter().collect::<String>();
+    ensure(crates.len() > 10, "cargo tree shows too few crates")?;
+    compare::same(("cargo tree", &join(crates)), ("listed", &join(listed)))
+}
+
+#[derive(Deserialize)]
+struct Lock {
+    package: Vec<Locked>,
+}
+
+#[derive(Deserialize)]
+struct Locked {
+    name: String,
+    version: String,
+    checksum: Option<String>,
+}
+
+/// Each component has a licence, and those from the registry the checksum that Cargo.lock has.
+fn facts(cx: &Context) -> Verdict {
+    let lock: Lock =
+        toml::from_str(&read(&cx.source("../Cargo.lock"))).map_err(|e| e.to_string())?;
+    let sums: BTreeMap<(String, String), String> = lock
+        .package
+        .into_iter()
+        .filter_map(|package| Some(((package.name, package.version), package.checksum?)))
+        .collect();
+    let mut with_sum = 0;
+    for component in bill()?.components {
+        let name = component.name.clone();
+        ensure(
+            !component.licenses.is_empty(),
+            format!("{name}: no licence"),
+        )?;
+        let listed = component.hashes.first();
+        let listed = listed.map(|hash| (hash.alg.as_str(), hash.content.as_str()));
+        let sum = sums.get(&(component.name, component.version));
+        let expected = sum.map(|sum| ("SHA-256", sum.as_str()));
+        ensure(
+            listed == expected,
+            format!("{name}: {listed:?}, not {expected:?}"),
+        )?;
+        with_sum += u32::from(sum.is_some());
+    }
+    ensure(
+        with_sum > 5,
+        format!("{with_sum} components have a checksum"),
+    )
+}

@@ -1,0 +1,195 @@
+//! The archive in CI: the step of the action setup-uroce as a runner of GitHub or Forgejo executes it, and
+//! the variant for GitLab. Then a ping-pong runs with nothing but the variables that they set.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{LIMIT, NAME, made, make_dist, text};
+use crate::case::{Case, Place, Tier};
+use crate::checks::{self, Check};
+use crate::context::{Context, succeeded};
+use crate::process::{Program, Running, read, wait_until};
+use crate::verdict::{Failure, Verdict, ensure};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const PORT: u16 = 20_080;
+
+pub fn case() -> Case {
+    let all = vec![
+        Check::new("action, from a release", |cx| {
+            let (_server, url) = forge(cx)?;
+            passes(cx, action(cx, "release")?.env("RELEASES", url), "release")
+        }),
+        Check::new("action, from a directory", |cx| {
+            let step = action(cx, "directory")?.env("FROM", made());
+            passes(cx, step, "directory")
+        }),
+        Check::new("a changed archive is refused", refused),
+        Check::new("GitLab", gitlab),
+        Check::new("GitLab: the template's script", template),
+    ];
+    checks::case("dist/ci", all)
+        .before(make_dist)
+        .place(Place::Namespace)
+        .tier(Tier::All)
+        .limit(LIMIT)
+        .estimate(30)
+}
+
+/// The commands of a YAML file below this line, up to the next line that is not indented further.
+fn block(file: &Path, head: &str) -> Result<String, Failure> {
+    let contents = read(file);
+    let lines: Vec<&str> = contents.lines().collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let at = lines
+        .iter()
+        .position(|line| line.trim() == head)
+        .ok_or_else(|| format!("{} has no line {head:?}", file.display()))?;
+    let own = indent(lines[at]);
+    let below = lines[at + 1..].iter().take_while(|line| indent(line) > own);
+    Ok(below
+        .map(|line| format!("{}\n", line.trim_start()))
+        .collect())
+}
+
+/// The files as a release of the forge has them, served by HTTP; the server, and the URL of the releases.
+fn forge(cx: &Context) -> Result<(Running, String), Failure> {
+    let dir = cx.dir().join("forge");
+    let release = dir.join(format!("v{VERSION}"));
+    if !release.exists() {
+        fs::create_dir_all(&dir)?;
+        cx.output(["cp", "-r", &text(made()), &text(&release)])?;
+    }
+    let port = PORT.to_string();
+    let words = ["python3", "-m", "http.server", "--bind", "127.0.0.1", &port];
+    let server = cx.program(words).dir(&dir).spawn()?;
+    let listens = || std::net::TcpStream::connect(("127.0.0.1", PORT)).is_ok();
+    ensure(
+        wait_until(Duration::from_secs(20), listens),
+        "the HTTP server does not start",
+    )?;
+    Ok((server, format!("http://127.0.0.1:{PORT}")))
+}
+
+/// A home directory of this name, in which nothing is installed.
+fn home(cx: &Context, name: &str) -> Result<PathBuf, Failure> {
+    let home = cx.dir().join(name);
+    fs::create_dir_all(&home)?;
+    Ok(home)
+}
+
+/// The action's step, with the environment that a runner gives it.
+fn action(cx: &Context, name: &str) -> Result<Program, Failure> {
+    let path = cx.source("../.github/actions/setup-uroce");
+    let script = block(&path.join("action.yml"), "run: |")?;
+    let home = home(cx, name)?;
+    let program = cx.program(["bash", "-eo", "pipefail", "-c", &script]);
+    Ok(program
+        .env("GITHUB_ACTION_PATH", path)
+        .env("GITHUB_ENV", home.join("github-env"))
+        .env("GITHUB_PATH", home.join("github-path"))
+        .env("HOME", &home)
+        .env("VERSION", VERSION)
+        .env("DEVICES", "uroce0=lo")
+        .env("FROM", ""))
+}
+
+/// Runs the step, and then a ping-pong with the variables that it added.
+fn passes(cx: &Context, step: Program, name: &str) -> Verdict {
+    let ended = step.run()?;
+    succeeded("the action's step", &ended)?;
+    ensure(
+        ended.err.contains("setup-uroce: device uroce0"),
+        "its self-test did not find uroce0",
+    )
+    .map_err(|failure| failure.with(&ended.err))?;
+    let home = home(cx, name)?;
+    let bin = read(&home.join("github-path"));
+    let wrapper = Path::new(bin.trim()).join("with-ibverbs-rs");
+    ensure(wrapper.exists(), format!("no {}", wrapper.display()))?;
+    ping_pong(cx, &variables(&read(&home.join("github-env"))))
+}
+
+fn variables(lines: &str) -> BTreeMap<String, String> {
+    let pairs = lines.lines().filter_map(|line| line.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
+}
+
+fn ping_pong(cx: &Context, variables: &BTreeMap<String, String>) -> Verdict {
+    ensure(
+        variables.contains_key("IBV_UROCE") && variables.contains_key("LD_LIBRARY_PATH"),
+        format!("variables: {variables:?}"),
+    )?;
+    let words = ["ibv_rc_pingpong", "-d", "uroce0", "-g", "1", "-n", "100"];
+    let program = |more: Option<&str>| cx.program(words.into_iter().chain(more)).envs(variables);
+    let mut server = program(None).spawn()?;
+    let mut client = program(Some("127.0.0.1")).run()?;
+    // The server listens after it has set up its queue pair.
+    let client_passes = || {
+        if !client.ok() {
+            client = program(Some("127.0.0.1")).run().unwrap_or(client.clone());
+        }
+        client.ok() || !server.is_running()
+    };
+    wait_until(Duration::from_secs(20), client_passes);
+    succeeded("the client", &client)?;
+    let exit = server.wait(Duration::from_secs(20))?;
+    succeeded("the server", &server.ended(exit)?)
+}
+
+fn refused(cx: &Context) -> Verdict {
+    let dir = cx.dir().join("changed");
+    cx.output(["cp", "-r", &text(made()), &text(&dir)])?;
+    let archive = dir.join(format!("{NAME}.tar.zst"));
+    let mut bytes = fs::read(&archive)?;
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&archive, bytes)?;
+    let ended = action(cx, "refused")?.env("FROM", &dir).run()?;
+    ensure(!ended.ok(), "the changed archive was installed")?;
+    ensure(
+        ended.err.contains("does not have the checksum"),
+        "another message",
+    )
+    .map_err(|failure| failure.with(&ended.err))?;
+    let installed = home(cx, "refused")?.join(".local");
+    ensure(!installed.exists(), "something was installed")
+}
+
+/// setup-uroce prints the variables, for other CI systems.
+fn gitlab(cx: &Context) -> Verdict {
+    let script = text(cx.source("../packaging/ci/setup-uroce"));
+    let from = text(made());
+    let words = [&script, "--from", &from, "--version", VERSION];
+    let program = cx.program(words.into_iter().chain(["--devices", "uroce0=lo"]));
+    let ended = program.env("HOME", home(cx, "shell")?).run()?;
+    succeeded("setup-uroce", &ended)?;
+    ping_pong(cx, &variables(&ended.out))
+}
+
+/// The commands of gitlab.yml, with the variables that a job has; `env` prints what the job's script gets.
+fn template(cx: &Context) -> Verdict {
+    let (_server, url) = forge(cx)?;
+    let file = cx.source("../packaging/ci/gitlab.yml");
+    let commands: String = block(&file, "before_script:")?
+        .lines()
+        .map(|line| format!("{}\n", line.trim_start_matches("- ")))
+        .collect();
+    let home = home(cx, "gitlab")?;
+    let program = cx.program(["bash", "-eo", "pipefail", "-c", &format!("{commands}env")]);
+    let ended = program
+        .env("HOME", &home)
+        .env("UROCE_FROM", format!("{url}/v{VERSION}"))
+        .env("UROCE_VERSION", VERSION)
+        .env("UROCE_DEVICES", "uroce0=lo")
+        .dir(&home)
+        .run()?;
+    succeeded("the template's commands", &ended)?;
+    let mut all = variables(&ended.out);
+    all.retain(|name, _| name == "IBV_UROCE" || name == "LD_LIBRARY_PATH" || name == "PATH");
+    ping_pong(cx, &all)
+}

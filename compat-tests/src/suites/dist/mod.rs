@@ -1,0 +1,73 @@
+//! What `make dist` makes: the prebuilt archive, its list of components, the Python wheel and the checksums.
+//! The archive has what `make install` installs, runs on an old glibc, and serves jobs of CI systems.
+
+mod archive;
+mod ci;
+mod old_glibc;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+
+use crate::case::Case;
+use crate::context::{Context, last_lines};
+use crate::paths;
+use crate::process::{clear_variables, read};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// The name of the archive, and of the directory in it.
+const NAME: &str = concat!("libibverbs-rs-", env!("CARGO_PKG_VERSION"), "-x86_64");
+
+/// The time limit of a case in seconds. It includes `make dist`, which builds the library three times.
+const LIMIT: u64 = 3600;
+
+pub fn cases() -> Result<Vec<Case>, String> {
+    Ok(vec![archive::case(), old_glibc::case()?, ci::case()])
+}
+
+/// Where `make dist` leaves what it makes.
+fn made() -> PathBuf {
+    paths::target().join("dist")
+}
+
+fn archive() -> PathBuf {
+    made().join(format!("{NAME}.tar.zst"))
+}
+
+/// Runs `make dist`, once for all cases of a run. What it builds with stays, so that a later run is quick.
+fn make_dist() -> Verdict {
+    static MADE: OnceLock<Verdict> = OnceLock::new();
+    MADE.get_or_init(|| {
+        let log = paths::target().join("dist.log");
+        let out = fs::File::create(&log)?;
+        let mut command = Command::new("make");
+        command
+            .args(["--no-print-directory", "dist"])
+            .current_dir(paths::repo())
+            .env_remove("MAKEFLAGS")
+            .env_remove("MAKELEVEL")
+            .stdin(Stdio::null())
+            .stdout(out.try_clone()?)
+            .stderr(out);
+        clear_variables(&mut command);
+        let status = command.status()?;
+        ensure(status.success(), format!("make dist: {status}"))
+            .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
+    })
+    .clone()
+}
+
+/// Unpacks the archive in the case's directory, once; returns its top directory.
+fn unpacked(cx: &Context) -> Result<PathBuf, Failure> {
+    let dir = cx.dir().join(NAME);
+    if !dir.exists() {
+        let (file, to) = (text(archive()), text(cx.dir()));
+        cx.output(["tar", "--zstd", "-xf", &file, "-C", &to])?;
+    }
+    Ok(dir)
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    path.as_ref().to_string_lossy().into_owned()
+}
