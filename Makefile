@@ -40,7 +40,7 @@ endif
 
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
-.PHONY: arm64 deb-arm64
+.PHONY: arm64 deb-arm64 test-orderings
 .PHONY: all rust build static examples deb rpm dist help demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
@@ -137,11 +137,11 @@ test-all: build
 endif
 
 test-cases: build cargo-fuzz ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
-	scripts/install-deps run test vm uroce suites sources
+	scripts/install-deps run test vm arm64 uroce suites sources
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests, also those that take long
-	scripts/install-deps run test vm uroce suites sources pyverbs
+	scripts/install-deps run test vm arm64 uroce suites sources pyverbs
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
@@ -168,6 +168,11 @@ lint-shell:
 
 test-unit: ## run the unit tests of the workspace
 	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
+
+# In a build directory of its own: rustc's flag concerns all crates.
+test-orderings: rust ## try all orders of memory accesses in the rings that processes share (loom)
+	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 $(CARGO) test -p uroce --lib \
+		--target-dir $(TARGET)/loom local::ring::model
 
 test-abi: build ## compare symbols and their versions with the C library (test-unit compares layouts)
 	$(RUNNER) symbols

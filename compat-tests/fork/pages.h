@@ -17,7 +17,12 @@ int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 
 /* Distance between the pages that are shown. */
-static size_t page = 4096;
+static size_t page;
+
+__attribute__((constructor)) static void set_page(void)
+{
+	page = sysconf(_SC_PAGESIZE);
+}
 
 /* Calls a function for each mapping in /proc/self/smaps. */
 static void each_mapping(void (*call)(unsigned long from, unsigned long till, const char *flags, void *arg),

@@ -11,6 +11,15 @@ use crate::paths;
 use crate::process::{Program, path_with_sbin, read};
 use crate::verdict::Failure;
 
+/// The processor and the kernel of a machine, and what its initial RAM disk runs.
+#[derive(Debug, Clone)]
+pub enum Hardware {
+    /// This machine's architecture, with the kernel of vm/fetch-kernel and this machine's busybox.
+    Native,
+    /// arm64. The directory of its kernel has `vmlinuz` and `mods`, as that of vm/fetch-kernel.
+    Arm64 { kernel: PathBuf, busybox: PathBuf },
+}
+
 /// How to boot.
 #[derive(Debug, Clone)]
 pub struct Boot {
@@ -19,6 +28,9 @@ pub struct Boot {
     /// What the guest sees as its root directory.
     pub root: PathBuf,
     pub limit: Duration,
+    pub hardware: Hardware,
+    /// The interface `eth0` is one end of a cable: QEMU's option for the other end (`-netdev socket`).
+    pub cable: Option<String>,
 }
 
 impl Default for Boot {
@@ -27,6 +39,8 @@ impl Default for Boot {
             rdma: true,
             root: "/".into(),
             limit: Duration::from_secs(600),
+            hardware: Hardware::Native,
+            cable: None,
         }
     }
 }
@@ -85,32 +99,65 @@ impl Boot {
     }
 
     fn qemu(&self, cx: &Context, boot: &Path) -> Result<Program, Failure> {
-        let kernel = kernel(cx)?;
+        let (kernel, busybox) = match &self.hardware {
+            Hardware::Native => (kernel(cx)?, find("busybox")?),
+            Hardware::Arm64 { kernel, busybox } => (kernel.clone(), busybox.clone()),
+        };
         let initrd = boot.join("initrd");
-        super::initrd::write(&initrd, &kernel, &find("busybox")?, &cx.source("vm/init"))?;
-        // KVM is not the default, because some machines have a /dev/kvm that cannot run a guest.
-        let accel = std::env::var("VM_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".into());
-        let rdma = if self.rdma { "yes" } else { "no" };
-        let mut words: Vec<String> = ["qemu-system-x86_64", "-accel", &accel, "-cpu", "max"]
-            .map(String::from)
-            .to_vec();
+        super::initrd::write(&initrd, &kernel, &busybox, &cx.source("vm/init"))?;
+        let mut words = self.hardware.words();
         words.extend(["-m".into(), MEMORY.to_string(), "-smp".into(), "2".into()]);
         words.extend(
-            "-display none -serial stdio -monitor none -nic none -no-reboot"
+            "-display none -serial stdio -monitor none -no-reboot"
                 .split(' ')
                 .map(String::from),
         );
+        match &self.cable {
+            None => words.extend(["-nic".into(), "none".into()]),
+            Some(other_end) => words.extend([
+                "-netdev".into(),
+                format!("socket,id=cable,{other_end}"),
+                "-device".into(),
+                "virtio-net-pci,netdev=cable,romfile=".into(),
+            ]),
+        }
         let path = |path: &Path| path.to_string_lossy().into_owned();
         words.extend(["-kernel".into(), path(&kernel.join("vmlinuz"))]);
         words.extend(["-initrd".into(), path(&initrd)]);
-        // no_timer_check: on a loaded machine the emulated timer may be late, and the kernel then panics.
+        let rdma = if self.rdma { "yes" } else { "no" };
         let line = format!(
-            "console=ttyS0 quiet panic=-1 oops=panic tsc=reliable no_timer_check rdma={rdma}"
+            "{} quiet panic=-1 oops=panic rdma={rdma}",
+            self.hardware.kernel_options()
         );
         words.extend(["-append".into(), line]);
         words.extend(["-virtfs".into(), share(&self.root, "root,readonly=on")]);
         words.extend(["-virtfs".into(), share(cx.dir(), "out")]);
         Ok(cx.program(words).merged())
+    }
+}
+
+impl Hardware {
+    /// QEMU's program, and its options for the processor.
+    fn words(&self) -> Vec<String> {
+        // KVM is not the default, because some machines have a /dev/kvm that cannot run a guest.
+        let accel = std::env::var("VM_ACCEL").unwrap_or_else(|_| "tcg,thread=multi".into());
+        let line = match self {
+            Hardware::Native => format!("qemu-system-x86_64 -accel {accel} -cpu max"),
+            // By default, pointer authentication is computed as the architecture says, which takes long.
+            Hardware::Arm64 { .. } => {
+                "qemu-system-aarch64 -machine virt -accel tcg,thread=multi -cpu max,pauth-impdef=on"
+                    .into()
+            }
+        };
+        line.split(' ').map(String::from).collect()
+    }
+
+    fn kernel_options(&self) -> &'static str {
+        match self {
+            // no_timer_check: on a loaded machine the emulated timer may be late, and the kernel then panics.
+            Hardware::Native => "console=ttyS0 tsc=reliable no_timer_check",
+            Hardware::Arm64 { .. } => "console=ttyAMA0",
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::case::Case;
 use crate::rows;
 
+pub mod arm64;
 pub mod badinput;
 pub mod capture;
 pub mod compat10;
@@ -49,6 +50,7 @@ pub mod wrapper;
 /// has no uroce, and its cases are left out.
 pub fn all() -> Result<Vec<Case>, String> {
     let mut cases = symbols::cases();
+    cases.extend(arm64::cases());
     cases.extend(ofed::cases());
     cases.extend(capture::cases());
     cases.extend(completion::cases());

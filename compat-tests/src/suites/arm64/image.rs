@@ -1,0 +1,199 @@
+//! The arm64 machine: Debian 13's programs and kernels for arm64, unpacked once and kept in the cache.
+//! Nothing of it runs while it is made: the packages are unpacked, not configured.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use crate::machine::boot::Hardware;
+use crate::paths;
+use crate::place::is_root;
+use crate::process::path_with_sbin;
+use crate::verdict::{Failure, Verdict};
+
+/// To be increased when the contents change.
+const NUMBER: u32 = 1;
+
+/// A kernel of Debian.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kernel {
+    /// Pages of 4 KiB.
+    Pages4,
+    /// Pages of 16 KiB.
+    Pages16,
+}
+
+impl Kernel {
+    /// Its directory in the image.
+    fn name(self) -> &'static str {
+        match self {
+            Kernel::Pages4 => "kernel",
+            Kernel::Pages16 => "kernel-16k",
+        }
+    }
+
+    /// The package that depends on the newest one.
+    fn package(self) -> &'static str {
+        match self {
+            Kernel::Pages4 => "linux-image-arm64",
+            Kernel::Pages16 => "linux-image-arm64-16k",
+        }
+    }
+}
+
+/// What the programs' directory has.
+const PACKAGES: &str = "bash busybox-static coreutils diffutils grep ibverbs-providers ibverbs-utils \
+    iproute2 libc-bin mawk perftest sed util-linux";
+
+/// Defines `apt`, which works on arm64 packages, in the root directory where the library is built. It keeps
+/// there, in /guest, what it downloads.
+const COMMON: &str = r#"
+new=$1 build=$2
+shift 2
+rm -rf "$new" "$build/guest"
+mkdir -p "$new" "$build/guest/partial"
+: >"$build/guest/status"
+apt() {
+    local command=$1
+    shift
+    chroot "$build" env -i PATH=/usr/bin:/usr/sbin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+        sh -c 'cd /guest && exec "$@"' apt "$command" -q -o APT::Architecture=arm64 \
+        -o APT::Architectures::=arm64 -o Dir::State::status=/guest/status \
+        -o Dir::Cache::archives=/guest -o APT::Sandbox::User= "$@"
+}
+apt apt-get update
+"#;
+
+/// Unpacks the packages into the directory `root`.
+const PROGRAMS: &str = r#"
+apt apt-get -y --no-install-recommends --download-only install "$@"
+mkdir "$new/root"
+for deb in "$build"/guest/*.deb; do dpkg -x "$deb" "$new/root"; done
+mkdir -p "$new/root/mnt"
+rm -rf "$build/guest"
+"#;
+
+/// Takes the kernel, and the modules that vm/fetch-kernel takes, out of the package that `$1` depends on.
+const KERNEL: &str = r#"
+kernel=$(apt apt-cache depends "$1" | awk '/ Depends: linux-image-/ && !n++ {print $2}')
+apt apt-get download "$kernel"
+root=$new/unpacked
+dpkg -x "$build"/guest/linux-image-*.deb "$root"
+rm -rf "$build/guest"
+[ -d "$root/lib/modules" ] || ln -s usr/lib "$root/lib"
+version=$(ls "$root/lib/modules")
+cp "$root"/boot/vmlinuz-* "$new/vmlinuz"
+mkdir "$new/mods"
+depmod -b "$root" "$version"
+: >"$new/none.conf"
+for m in virtio_pci virtio_net 9p 9pnet_virtio overlay dummy veth ipv6 crc32_generic ib_uverbs rdma_rxe \
+    rdma_ucm; do
+    modprobe -C "$new/none.conf" -d "$root" -S "$version" --show-depends "$m"
+done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' >"$new/list"
+while read -r m; do
+    name=$(basename "$m")
+    name=${name%.ko*}.ko
+    case $m in
+    *.xz) xz -dc "$m" ;;
+    *.zst) zstd -qdc "$m" ;;
+    *) cat "$m" ;;
+    esac >"$new/mods/$name"
+    echo "$name" >>"$new/mods/order"
+done <"$new/list"
+grep -q /rdma_rxe.ko "$new/list"
+rm -r "$root" "$new/list" "$new/none.conf"
+"#;
+
+/// The directory that the machine has as its root.
+pub fn root() -> io::Result<PathBuf> {
+    Ok(dir("root")?.join("root"))
+}
+
+/// The processor and the kernel.
+pub fn hardware(kernel: Kernel) -> io::Result<Hardware> {
+    Ok(Hardware::Arm64 {
+        kernel: dir(kernel.name())?,
+        busybox: root()?.join("usr/bin/busybox"),
+    })
+}
+
+/// Makes the programs' directory and the kernel's, if they are not there. Skips the case if that is not
+/// possible.
+pub fn make(kernel: Kernel) -> Verdict {
+    let parent = paths::downloads()?.join("roots");
+    fs::create_dir_all(&parent)?;
+    let lock = File::create(parent.join(".lock-arm64-image"))?;
+    lock_file(&lock)?;
+    let missing: Vec<(&str, String, &str)> = [
+        ("root", PACKAGES.to_string(), PROGRAMS),
+        (kernel.name(), kernel.package().to_string(), KERNEL),
+    ]
+    .into_iter()
+    .filter(|(name, ..)| dir(name).is_ok_and(|dir| !dir.exists()))
+    .collect();
+    let build = build_root()?;
+    for (name, packages, script) in missing {
+        make_part(name, &packages, script, &build)?;
+    }
+    Ok(())
+}
+
+fn dir(name: &str) -> io::Result<PathBuf> {
+    let parent = paths::downloads()?.join("roots");
+    Ok(parent.join(format!("arm64-{name}-{NUMBER}")))
+}
+
+/// Until it is closed. Another runner may make the same.
+fn lock_file(file: &File) -> io::Result<()> {
+    use std::os::fd::AsRawFd;
+    // SAFETY: flock takes no pointers.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// The root directory of scripts/arm64, in which the library is built; its apt knows arm64. It is made if it
+/// is not there. Skips the case if that is not possible.
+pub fn build_root() -> Result<PathBuf, Failure> {
+    if !is_root() {
+        return Err(Failure::skip(
+            "only root can build for arm64 in a root directory",
+        ));
+    }
+    let output = Command::new(paths::repo().join("scripts/arm64"))
+        .arg("--root")
+        .stdin(Stdio::null())
+        .output()?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::skip("no root directory to build in").with(why));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
+
+fn make_part(name: &str, packages: &str, script: &str, build: &std::path::Path) -> Verdict {
+    let to = dir(name)?;
+    println!("{}: downloading", to.display());
+    let new = to.with_extension("new");
+    let log = to.with_extension("log");
+    let out = File::create(&log)?;
+    let status = Command::new("bash")
+        .args(["-ec", &format!("{COMMON}{script}"), "make"])
+        .args([new.as_path(), build])
+        .args(packages.split_whitespace())
+        .env("PATH", path_with_sbin())
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .status()?;
+    if !status.success() {
+        return Err(Failure::skip(format!(
+            "no arm64 machine: see {}",
+            log.display()
+        )));
+    }
+    fs::rename(&new, &to)?;
+    Ok(())
+}

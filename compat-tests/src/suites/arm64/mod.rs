@@ -1,0 +1,234 @@
+//! The library on arm64: built with Debian 13's cross compiler (scripts/arm64), and run in a machine that
+//! QEMU emulates, with Debian 13's kernel and programs for arm64 (arm64/guest). Emulated processors order
+//! memory accesses more strictly than real ones, so these cases do not test the memory order.
+
+mod image;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use image::Kernel;
+
+use super::symbols::compare_exports;
+use crate::artifacts;
+use crate::case::{Case, Place, Tier};
+use crate::context::{Context, succeeded};
+use crate::lines;
+use crate::machine::boot::{Boot, End};
+use crate::place::sh;
+use crate::process::{Ended, read};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// Below the directory of make arm64.
+const LIBRARY: &str = "aarch64-unknown-linux-gnu/release/libibverbs.so";
+/// The time to build the library, beside other work. It is built once.
+const BUILD_LIMIT: Duration = Duration::from_secs(2400);
+/// The time that a machine may take, in seconds. Beside other work, emulation is several times slower.
+const LIMIT: u64 = 2400;
+
+/// The checks of a set of arm64/guest, and where they run.
+struct Set {
+    name: &'static str,
+    tier: Tier,
+    kernel: Kernel,
+    /// Programs of cases/programs.toml.
+    programs: &'static [&'static str],
+    /// At least this many checks are reported.
+    checks: usize,
+    /// On an idle machine, in seconds.
+    estimate: u64,
+}
+
+const SETS: [Set; 3] = [
+    Set {
+        name: "short",
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &["lookup", "variadic"],
+        checks: 20,
+        estimate: 200,
+    },
+    Set {
+        name: "long",
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &["verbs", "threads"],
+        checks: 35,
+        estimate: 600,
+    },
+    Set {
+        name: "fork_safety",
+        tier: Tier::All,
+        kernel: Kernel::Pages16,
+        programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
+        checks: 17,
+        estimate: 200,
+    },
+];
+
+pub fn cases() -> Vec<Case> {
+    let machines = SETS.iter().map(|set| {
+        Case::new(format!("arm64/{}", set.name), |cx| run(cx, set))
+            .place(Place::Vm)
+            .tier(set.tier)
+            .before(match set.kernel {
+                Kernel::Pages4 => || image::make(Kernel::Pages4),
+                Kernel::Pages16 => || image::make(Kernel::Pages16),
+            })
+            .cpu(150)
+            .token("arm64")
+            .limit(BUILD_LIMIT.as_secs() + LIMIT + 100)
+            .estimate(set.estimate)
+    });
+    let layouts = Case::new("arm64/layouts", layouts)
+        .tier(Tier::Test)
+        .before(|| image::build_root().map(drop))
+        .cpu(150)
+        .token("arm64")
+        .limit(1800)
+        .estimate(120);
+    let library = Case::new("arm64/library", library)
+        .tier(Tier::Test)
+        .before(|| image::build_root().map(drop))
+        .cpu(150)
+        .token("arm64")
+        .limit(BUILD_LIMIT.as_secs() + 900)
+        .estimate(120);
+    machines.chain([layouts, library]).collect()
+}
+
+/// Builds the library for arm64. Its symbols are those of the list, each is found, and the entries that are
+/// written in assembly pass their arguments on; qemu-user runs the programs.
+fn library(cx: &Context) -> Verdict {
+    let library = build(cx)?;
+    cx.report("exports", compare_exports(cx, &library))?;
+    let all = artifacts::sources()?;
+    let inside = format!("/target/{LIBRARY}");
+    for (name, last) in [
+        ("lookup", Some("compat-tests/symbols/exports.lst")),
+        ("variadic", None),
+    ] {
+        let source = all.get(name).ok_or("cases/programs.toml lacks it")?;
+        compile(cx, name, source)?;
+        let program = format!("/target/{name}");
+        let log = "env VERBS_LOG_LEVEL=1 VERBS_LOG_FILE=/tmp/verbs.log qemu-aarch64".split(' ');
+        let words = log.chain([program.as_str(), inside.as_str()]).chain(last);
+        let ended = in_build_root(cx, words, Duration::from_secs(300))?;
+        cx.report(name, succeeded(name, &ended))?;
+    }
+    Ok(())
+}
+
+/// Builds the library for arm64, and returns its file.
+fn build(cx: &Context) -> Result<PathBuf, Failure> {
+    let ended = in_build_root(cx, ["make", "build"], BUILD_LIMIT)?;
+    succeeded("make build, for arm64", &ended)?;
+    Ok(built().join(LIBRARY))
+}
+
+/// The layout tests of ibverbs-abi, built for arm64 and emulated, with Debian 13's headers for arm64.
+fn layouts(cx: &Context) -> Verdict {
+    let fetch = cx
+        .source("abi/fetch-source.sh")
+        .to_string_lossy()
+        .into_owned();
+    let headers = cx.output([fetch, "trixie".into()])?;
+    let copy = built().join("rdma-core");
+    sh(&format!(
+        "mkdir -p {0} && cp -r {1}/. {0}/",
+        copy.display(),
+        headers.trim()
+    ))?;
+    let words = "env RDMA_CORE_HEADERS=/target/rdma-core cargo test -p ibverbs-abi --test layout";
+    let ended = in_build_root(cx, words.split(' '), Duration::from_secs(1500))?;
+    succeeded("the layout tests", &ended)?;
+    ensure(
+        ended.out.contains("test result: ok. 3 passed"),
+        "not all three tests ran",
+    )
+}
+
+/// Runs a command where the library is built for arm64 (scripts/arm64).
+fn in_build_root<S: Into<String>>(
+    cx: &Context,
+    words: impl IntoIterator<Item = S>,
+    limit: Duration,
+) -> Result<Ended, Failure> {
+    let script = cx.paths.repo.join("scripts/arm64");
+    let script = script.to_string_lossy().into_owned();
+    let argv = [script]
+        .into_iter()
+        .chain(words.into_iter().map(Into::into));
+    Ok(cx.program(argv).merged().limit(limit).run()?)
+}
+
+fn run(cx: &Context, set: &Set) -> Verdict {
+    let library = build(cx)?;
+    stage(cx, set, &library)?;
+    let boot = Boot {
+        root: image::root()?,
+        hardware: image::hardware(set.kernel)?,
+        limit: Duration::from_secs(LIMIT),
+        ..Boot::default()
+    };
+    let script = format!(
+        "exec bash \"$OUT/files/guest\" {} \"$OUT/files\" >\"$OUT/checks\" 2>&1\n",
+        set.name
+    );
+    let end = boot.run(cx, &script, || false)?;
+    let checks = lines::parse(&read(&cx.dir().join("checks")));
+    let count = checks.len();
+    for (name, verdict) in checks {
+        cx.report(&name, verdict)?;
+    }
+    match end {
+        End::Status(_) => ensure(
+            count >= set.checks,
+            format!("{count} checks, at least {} were expected", set.checks),
+        ),
+        End::Stopped(why) => Err(Failure::new(format!("the machine stopped: {why}"))),
+    }
+}
+
+/// The directory of make arm64.
+fn built() -> PathBuf {
+    crate::paths::target().join("arm64")
+}
+
+/// Puts what the machine needs into the case's directory, which it sees.
+fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
+    let files = cx.dir().join("files");
+    fs::create_dir_all(files.join("lib"))?;
+    fs::copy(library, files.join("lib/libibverbs.so.1"))?;
+    fs::copy(cx.source("arm64/guest"), files.join("guest"))?;
+    fs::copy(cx.source("symbols/exports.lst"), files.join("exports.lst"))?;
+    let all = artifacts::sources()?;
+    for name in set.programs {
+        let source = all
+            .get(*name)
+            .ok_or("cases/programs.toml has no such program")?;
+        compile(cx, name, source)?;
+        fs::copy(built().join(name), files.join(name))?;
+    }
+    Ok(())
+}
+
+/// Compiles a program for arm64, with the headers of rdma-core there.
+fn compile(cx: &Context, name: &str, source: &artifacts::Source) -> Verdict {
+    let inside = |path: &String| format!("compat-tests/{path}");
+    let words = ["sh", "-c", "exec aarch64-linux-gnu-gcc $*", "gcc"].map(String::from);
+    let arguments = (artifacts::FLAGS.iter().map(|flag| flag.to_string()))
+        .chain(
+            source
+                .include
+                .iter()
+                .map(|dir| format!("-I{}", inside(dir))),
+        )
+        .chain(source.sources.iter().map(inside))
+        .chain(source.flags.iter().cloned())
+        .chain(["-o".into(), format!("/target/{name}")]);
+    let words = words.into_iter().chain(arguments);
+    let ended = in_build_root(cx, words, Duration::from_secs(300))?;
+    succeeded(&format!("compiling {name} for arm64"), &ended)
+}
