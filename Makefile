@@ -130,7 +130,7 @@ endif
 
 ifeq ($(T),)
 test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
-	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-trixie
+	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-trixie test-orderings
 else
 test-all: build
 	$(RUNNER) --all $(patterns)

@@ -10,12 +10,15 @@
 //! read.
 
 use core::cell::UnsafeCell;
+#[cfg(not(loom))]
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::wire::MAX_HEADERS;
 
-/// Entries of a ring; a power of two.
-const ENTRIES: u32 = 512;
+/// Entries of a ring; a power of two. The model has few, so that it is soon full.
+const ENTRIES: u32 = if cfg!(loom) { 2 } else { 512 };
 /// Bytes of the data area; a power of two.
 const DATA_LEN: u32 = 256 << 10;
 /// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
@@ -299,5 +302,7 @@ impl Consumer {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod model;
+#[cfg(all(test, not(loom)))]
 mod tests;
