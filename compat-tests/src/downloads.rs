@@ -122,6 +122,35 @@ pub fn wheel(package: &str) -> Result<PathBuf, String> {
     first_file(&kept).ok_or_else(|| format!("pip download {package}: {status}, {moved:?}"))
 }
 
+/// A directory for PYTHONPATH with these packages of the Python index (`NAME==VERSION`), installed by pip.
+pub fn python_packages(cached_as: &str, packages: &[&str]) -> Result<PathBuf, String> {
+    let text = |e: std::io::Error| e.to_string();
+    let cache = paths::downloads().map_err(text)?;
+    let kept = cache.join(format!("python-{cached_as}"));
+    if kept.exists() {
+        return Ok(kept);
+    }
+    println!("fetching {}", packages.join(", "));
+    let new = cache.join(format!("python-{cached_as}.new-{}", std::process::id()));
+    let status = Command::new("python3")
+        .args(["-m", "pip", "install", "-q", "--no-compile", "--target"])
+        .arg(&new)
+        .args(packages)
+        .stdin(Stdio::null())
+        .status();
+    let status = status.map_err(|e| format!("python3: {e}"))?;
+    // If another process was faster, its directory stays.
+    let moved = status.success().then(|| fs::rename(&new, &kept));
+    let _ = fs::remove_dir_all(&new);
+    if kept.exists() {
+        return Ok(kept);
+    }
+    Err(format!(
+        "pip install {}: {status}, {moved:?}",
+        packages.join(" ")
+    ))
+}
+
 fn first_file(dir: &Path) -> Option<PathBuf> {
     Some(fs::read_dir(dir).ok()?.next()?.ok()?.path())
 }

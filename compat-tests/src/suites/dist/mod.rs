@@ -4,6 +4,7 @@
 mod archive;
 mod ci;
 mod old_glibc;
+mod schemas;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,12 @@ const NAME: &str = concat!("libibverbs-rs-", env!("CARGO_PKG_VERSION"), "-x86_64
 const LIMIT: u64 = 3600;
 
 pub fn cases() -> Result<Vec<Case>, String> {
-    Ok(vec![archive::case(), old_glibc::case()?, ci::case()])
+    Ok(vec![
+        archive::case(),
+        old_glibc::case()?,
+        ci::case(),
+        schemas::case(),
+    ])
 }
 
 /// Where `make dist` leaves what it makes.

@@ -1,0 +1,129 @@
+//! Files that other programs read, checked against the schemas of these programs: the Kubernetes manifests,
+//! the workflows, the action, the GitLab template, and the list of components.
+
+use std::time::Duration;
+
+use super::{LIMIT, NAME, made, make_dist, text};
+use crate::case::{Case, Tier};
+use crate::checks::{self, Check};
+use crate::context::{Context, succeeded};
+use crate::downloads;
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// The validators, with the schemas in them.
+const PACKAGES: [&str; 3] = [
+    "kubernetes-validate==1.37.0",
+    "check-jsonschema==0.39.0",
+    "cyclonedx-python-lib[json-validation]==11.12.0",
+];
+/// The oldest release of Kubernetes that the manifests are for, and the newest whose schema is known.
+const KUBERNETES: [&str; 2] = ["1.31", "1.37"];
+
+pub fn case() -> Case {
+    let file = |name: &str, schema: &'static str, file: &'static str| {
+        Check::new(name, move |cx| {
+            let path = text(cx.source("..").join(file));
+            conforms(cx, &["--builtin-schema", schema, &path])
+        })
+    };
+    let all = vec![
+        Check::new("kubernetes", kubernetes),
+        Check::new("a wrong manifest is noticed", wrong),
+        file(
+            "action",
+            "vendor.github-actions",
+            ".github/actions/setup-uroce/action.yml",
+        ),
+        file(
+            "workflow-ci",
+            "vendor.github-workflows",
+            ".github/workflows/ci.yml",
+        ),
+        file(
+            "workflow-release",
+            "vendor.github-workflows",
+            ".github/workflows/release.yml",
+        ),
+        file("gitlab", "vendor.gitlab-ci", "packaging/ci/gitlab.yml"),
+        Check::new("components", components),
+    ];
+    checks::case("dist/schemas", all)
+        .before(|| {
+            make_dist()?;
+            packages().map(drop)
+        })
+        .tier(Tier::All)
+        .limit(LIMIT)
+        .estimate(30)
+}
+
+fn packages() -> Result<String, Failure> {
+    let dir = downloads::python_packages("schemas-1", &PACKAGES).map_err(Failure::skip)?;
+    Ok(text(dir))
+}
+
+fn conforms(cx: &Context, arguments: &[&str]) -> Verdict {
+    let words = ["python3", "-m", "check_jsonschema"];
+    let program = cx.program(words.iter().chain(arguments).copied());
+    succeeded(
+        "check-jsonschema",
+        &program.env("PYTHONPATH", packages()?).merged().run()?,
+    )
+}
+
+/// Each item of a list is checked, without properties that the schema does not know.
+const VALIDATE: &str = "
+import sys, yaml, kubernetes_validate
+release, path = sys.argv[1:]
+items = yaml.safe_load(open(path))['items']
+for item in items:
+    kubernetes_validate.validate(item, release, strict=True)
+print(len(items), 'items')
+";
+
+fn validate(cx: &Context, release: &str, path: &str) -> Result<crate::process::Ended, Failure> {
+    let program = cx.program(["python3", "-c", VALIDATE, release, path]);
+    // The schema of a release has megabytes.
+    let program = program.limit(Duration::from_secs(600));
+    Ok(program.env("PYTHONPATH", packages()?).run()?)
+}
+
+fn manifest(cx: &Context) -> String {
+    text(cx.source("../packaging/kubernetes/ib-write-bw.yaml"))
+}
+
+fn kubernetes(cx: &Context) -> Verdict {
+    for release in KUBERNETES {
+        let ended = validate(cx, release, &manifest(cx))?;
+        succeeded(release, &ended)?;
+        ensure(
+            ended.out == "3 items\n",
+            format!("{release}: {}", ended.out),
+        )?;
+    }
+    Ok(())
+}
+
+fn wrong(cx: &Context) -> Verdict {
+    let contents = crate::process::read(manifest(cx).as_ref());
+    let changed = contents.replace("readOnlyRootFilesystem", "readOnlyRoot");
+    ensure(changed != contents, "nothing was changed")?;
+    let file = text(cx.write("wrong.yaml", changed)?);
+    let ended = validate(cx, KUBERNETES[0], &file)?;
+    let noticed = !ended.ok() && ended.err.contains("readOnlyRoot");
+    ensure(noticed, "it was accepted").map_err(|failure| failure.with(ended.err))
+}
+
+/// Prints what is wrong with a list of components.
+const CYCLONEDX: &str = "
+import sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+sys.exit(JsonStrictValidator(SchemaVersion.V1_5).validate_str(open(sys.argv[1]).read()))
+";
+
+fn components(cx: &Context) -> Verdict {
+    let bill = text(made().join(format!("{NAME}.cdx.json")));
+    let program = cx.program(["python3", "-c", CYCLONEDX, &bill]);
+    succeeded("CycloneDX", &program.env("PYTHONPATH", packages()?).run()?)
+}
