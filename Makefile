@@ -31,9 +31,9 @@ FEATURES := --no-default-features --features exports
 CRATES   += --exclude uroce
 endif
 
-# What runs the cases of compat-tests, and the rest of the tests, which are not yet cases.
+# What runs the cases of compat-tests.
 RUNNER = $(CARGO) run -q -p compat-tests --
-TESTS := lint build test-unit test-cases test-packages
+TESTS := lint build test-unit test-cases
 ifeq ($(UROCE),0)
 TESTS := $(filter-out test-uroce%,$(TESTS))
 endif
@@ -108,11 +108,13 @@ demo: ## run ibv_devinfo, ibv_rc_pingpong and ib_write_bw on uroce, the software
 demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 	scripts/install-deps build run vm
 	$(MAKE) --no-print-directory build
-	compat-tests/vm/demo
+	$(RUNNER) --vm compat-tests/vm/demo-guest $(abspath $(RELEASE))
 
 # T selects cases by their names: make test T='symbols uroce/*/rc-e'.
 T ?=
 patterns = $(foreach pattern,$(T),'$(pattern)')
+# What the cases packages/* test.
+packages = $(if $(findstring packages,$(T)),deb rpm)
 
 check: rust build ## lint, unit tests, and the cases that need neither network nor virtual machine (minutes)
 ifeq ($(T),)
@@ -124,24 +126,24 @@ ifeq ($(T),)
 test: rust deps ## install missing packages, then run all tests below but those marked "not in test"
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 else
-test: build
+test: build $(packages)
 	$(RUNNER) $(patterns)
 endif
 
 ifeq ($(T),)
 test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
-	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-trixie test-orderings
+	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-orderings
 else
-test-all: build
+test-all: build $(packages)
 	$(RUNNER) --all $(patterns)
 endif
 
-test-cases: build cargo-fuzz ## run the cases of compat-tests that belong to make test (T=NAME: some of them)
-	scripts/install-deps run test vm arm64 uroce suites sources
+test-cases: build cargo-fuzz deb rpm ## run the cases of compat-tests that belong to make test
+	scripts/install-deps run test vm arm64 uroce suites sources packages
 	$(RUNNER) --test $(patterns)
 
-test-all-cases: build cargo-fuzz ## run all cases of compat-tests, also those that take long
-	scripts/install-deps run test vm arm64 uroce suites sources pyverbs
+test-all-cases: build cargo-fuzz deb rpm ## run all cases of compat-tests, also those that take long
+	scripts/install-deps run test vm arm64 uroce suites sources pyverbs packages
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
@@ -227,8 +229,9 @@ test-install: build ## check make install, make uninstall, pkg-config, and make 
 test-wrapper: build ## check with-ibverbs-rs, for each way in which programs load libibverbs
 	$(RUNNER) wrapper
 
-test-packages: deb rpm ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
-	compat-tests/packages/all $(TARGET)
+test-packages: build deb rpm ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
+	scripts/install-deps run vm packages
+	$(RUNNER) packages
 
 test-wheel: build ## run test-wrapper's checks on nixl's wheel from the registry (70 MB; not in test)
 	$(RUNNER) wrapper/wheel
@@ -280,13 +283,12 @@ test-uroce-all: build ## run the uroce tests in full (long; not in test)
 	$(RUNNER) --all uroce
 
 test-suites: build ## run pyverbs, librdmacm's programs, perftest, qperf (long; not in test)
-	scripts/install-deps suites run vm
-	$(RUNNER) --all suites
-	compat-tests/suites/trixie
+	scripts/install-deps test suites run vm
+	$(RUNNER) --all suites trixie providers/trixie
 
-test-trixie: build ## run Debian 13's providers on our library (not in test)
-	scripts/install-deps suites run vm
-	compat-tests/suites/trixie
+test-trixie: build ## run Debian 13's providers and programs on our library (not in test)
+	scripts/install-deps test suites run vm
+	$(RUNNER) --all trixie providers/trixie
 
 test-sanitize: build ## run thread and provider tests under sanitizers (needs nightly Rust; not in test)
 	$(RUNNER) sanitizers

@@ -288,7 +288,7 @@ static void put_vendor_context(int fd, struct ib_uverbs_ioctl_hdr *hdr, unsigned
 	put(hdr, id, answer, vendor_context(fd, answer, sizeof(answer)));
 }
 
-/* Number of GIDs of port 1, the default of mksys. */
+/* Number of GIDs of port 1, that of src/fake/sysfs.rs. */
 #define GIDS 3
 
 /* Whether this queries a GID that does not exist. */

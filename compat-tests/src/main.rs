@@ -1,23 +1,26 @@
 //! compat-tests [--check | --test | --all] [--list] [PATTERN...]: runs the cases, or those whose names
-//! match a pattern. See README.md. With --fake-sysfs, only makes a tree of sysfs, for use by hand and by
-//! benches/.
+//! match a pattern. See README.md.
+//!
+//! For use by hand, by benches/ and by demonstrations: --fake-sysfs only makes a tree of sysfs, --vm runs a
+//! command in the virtual machine.
 
 use std::process::ExitCode;
 
 use compat_tests::case::Tier;
 use compat_tests::child;
 use compat_tests::fake::sysfs::{Device, Tree, known_devices};
+use compat_tests::machine::command;
 use compat_tests::pattern::Patterns;
 use compat_tests::runner::{self, Options};
 use compat_tests::suites;
 
 const USAGE: &str = "usage: compat-tests [--check | --test | --all] [--list] [PATTERN...]
-       compat-tests --fake-sysfs DIR DEVICE...";
+       compat-tests --fake-sysfs DIR DEVICE...
+       compat-tests --vm COMMAND...";
 
 fn main() -> ExitCode {
     match run() {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(code) => code,
         Err(message) => {
             eprintln!("compat-tests: {message}");
             ExitCode::from(2)
@@ -25,7 +28,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run() -> Result<bool, String> {
+fn run() -> Result<ExitCode, String> {
     let mut args = std::env::args().skip(1).peekable();
     let cases = suites::all()?;
     if args.next_if_eq("--child").is_some() {
@@ -33,7 +36,7 @@ fn run() -> Result<bool, String> {
         let case = cases.iter().find(|case| case.name == args.name);
         let case = case.ok_or_else(|| format!("no case {}", args.name))?;
         return child::run(case, args)
-            .map(|()| true)
+            .map(|()| ExitCode::SUCCESS)
             .map_err(|failure| failure.to_string());
     }
     if args.next_if_eq("--guest").is_some() {
@@ -42,11 +45,14 @@ fn run() -> Result<bool, String> {
         let case = case.ok_or_else(|| format!("no case {}", args.name))?;
         return case
             .run_in_guest(args)
-            .map(|()| true)
+            .map(|()| ExitCode::SUCCESS)
             .map_err(|failure| format!("{failure}\n{}", failure.details));
     }
     if args.next_if_eq("--fake-sysfs").is_some() {
-        return fake_sysfs(args).map(|()| true);
+        return fake_sysfs(args).map(|()| ExitCode::SUCCESS);
+    }
+    if args.next_if_eq("--vm").is_some() {
+        return in_machine(&args.collect::<Vec<_>>());
     }
     let mut options = Options {
         tier: Tier::Test,
@@ -61,7 +67,7 @@ fn run() -> Result<bool, String> {
             "--list" => list = true,
             "--help" | "-h" => {
                 println!("{USAGE}");
-                return Ok(true);
+                return Ok(ExitCode::SUCCESS);
             }
             word if word.starts_with("--") => {
                 return Err(format!("unknown option {word}\n{USAGE}"));
@@ -76,11 +82,24 @@ fn run() -> Result<bool, String> {
                 .filter(|n| options.patterns.select(n))
                 .for_each(|n| println!("{n}"));
         }
-        return Ok(true);
+        return Ok(ExitCode::SUCCESS);
     }
     let summary = runner::run(&cases, &options)?;
     print!("{}", summary.text());
-    Ok(summary.passed())
+    Ok(if summary.passed() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Runs a command in the virtual machine, and ends as it does.
+fn in_machine(words: &[String]) -> Result<ExitCode, String> {
+    if words.is_empty() {
+        return Err(USAGE.into());
+    }
+    let code = command::run(words).map_err(|failure| format!("{failure}\n{}", failure.details))?;
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
 /// Writes a tree of sysfs with these devices for the fake kernel, and prints the value of FAKE_NL_DEVICES for

@@ -23,6 +23,9 @@ pub struct Root {
     /// The start of the version of its rdma-core.
     version: &'static str,
     packages: &'static str,
+    /// Packages that stay in apt's cache, so that they can be installed again without the network. If there
+    /// are none, apt's lists are removed too.
+    kept: &'static str,
 }
 
 /// Debian sid with all that uses libibverbs in these tests.
@@ -31,6 +34,28 @@ pub const SID: Root = Root {
     number: 1,
     version: "65.",
     packages: "ibverbs-utils ibverbs-providers rdmacm-utils rdma-core python3-pyverbs",
+    kept: "",
+};
+
+/// What the tests of our packages need: everything that depends on libibverbs1, and a compiler.
+const DEPENDENTS: &str = "ibverbs-utils ibverbs-providers rdmacm-utils librdmacm-dev libibverbs-dev perftest \
+    qperf python3-pyverbs iproute2 gcc libc6-dev pkg-config";
+const REPLACED: &str = "libibverbs1 libibverbs-dev";
+
+pub const BOOKWORM: Root = Root {
+    release: "bookworm",
+    number: 1,
+    version: "44.",
+    packages: DEPENDENTS,
+    kept: REPLACED,
+};
+
+pub const TRIXIE: Root = Root {
+    release: "trixie",
+    number: 1,
+    version: "56.",
+    packages: DEPENDENTS,
+    kept: REPLACED,
 };
 
 /// Debian 11, whose glibc (2.31) is the oldest that Debian's mirrors have, with programs and a compiler.
@@ -39,13 +64,14 @@ pub const BULLSEYE: Root = Root {
     number: 1,
     version: "33.",
     packages: "ibverbs-utils ibverbs-providers gcc libc6-dev pkg-config",
+    kept: "",
 };
 
 /// Installs the packages in a new root directory, and writes the version of its rdma-core into the file
 /// `version`.
 const MAKE: &str = r#"
-new=$1 release=$2 mirror=$3
-shift 3
+new=$1 release=$2 mirror=$3 kept=$4
+shift 4
 debootstrap --variant=minbase --keyring=/usr/share/keyrings/debian-archive-keyring.gpg \
     "$release" "$new" "$mirror"
 echo force-unsafe-io >"$new/etc/dpkg/dpkg.cfg.d/quick"
@@ -54,7 +80,12 @@ chmod 755 "$new/usr/sbin/policy-rc.d"
 in_root() { chroot "$new" env -i PATH="$PATH" LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@"; }
 in_root apt-get -q -y --no-install-recommends install "$@"
 in_root apt-get clean
-in_root sh -c 'rm -rf /etc/resolv.conf /var/lib/apt/lists/*'
+if [ -n "$kept" ]; then
+    in_root apt-get -q -y --download-only --reinstall install $kept
+else
+    in_root sh -c 'rm -rf /var/lib/apt/lists/*'
+fi
+rm -f "$new/etc/resolv.conf"
 in_root dpkg-query -W -f '${Version}\n' libibverbs1 >"$new/version"
 "#;
 
@@ -63,6 +94,10 @@ impl Root {
     pub fn dir(&self) -> io::Result<PathBuf> {
         let name = format!("{}-{}", self.release, self.number);
         Ok(paths::downloads()?.join("roots").join(name))
+    }
+
+    pub fn release(&self) -> &'static str {
+        self.release
     }
 
     /// Makes it, if it is not there. Skips the case if that is not possible here, or if the release has
@@ -102,8 +137,8 @@ impl Root {
         let status = Command::new("sh")
             .args(["-ec", MAKE, "make"])
             .arg(&new)
-            .args([self.release, &mirror])
-            .args(self.packages.split(' '))
+            .args([self.release, &mirror, self.kept])
+            .args(self.packages.split_whitespace())
             .env("PATH", path_with_sbin())
             .stdin(Stdio::null())
             .stdout(out.try_clone()?)

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::context::{Context, last_lines, succeeded};
-use crate::paths;
+use super::kernel;
+use crate::context::{Context, last_lines};
 use crate::process::{Program, path_with_sbin, read};
-use crate::verdict::Failure;
+use crate::verdict::{Failure, Verdict};
 
 /// The processor and the kernel of a machine, and what its initial RAM disk runs.
 #[derive(Debug, Clone)]
 pub enum Hardware {
-    /// This machine's architecture, with the kernel of vm/fetch-kernel and this machine's busybox.
+    /// This machine's architecture, with the kernel of `kernel::dir` and this machine's busybox.
     Native,
-    /// arm64. The directory of its kernel has `vmlinuz` and `mods`, as that of vm/fetch-kernel.
+    /// arm64. The directory of its kernel has `vmlinuz` and `mods`, as that of `kernel::dir`.
     Arm64 { kernel: PathBuf, busybox: PathBuf },
 }
 
@@ -54,6 +54,21 @@ pub enum End {
     Stopped(String),
 }
 
+/// What one start of QEMU came to.
+enum Start {
+    /// The script has run, or was running.
+    Ended(End),
+    /// The machine stopped before it ran the script, for this reason.
+    Failed(String),
+}
+
+/// How many times a machine is started until it runs the script. Under QEMU's emulation, the kernel panics
+/// now and then while it patches its own code ("Oops: int3").
+const STARTS: u32 = 3;
+/// The time until it runs the script, on a busy host.
+const BOOTING: Duration = Duration::from_secs(240);
+/// The file of the case's directory with what the guest's part of a case prints.
+const GUEST_LOG: &str = "guest.log";
 /// The guest's memory in MiB.
 const MEMORY: u32 = 2048;
 
@@ -67,24 +82,78 @@ impl Boot {
         mut hangs: impl FnMut() -> bool,
     ) -> Result<End, Failure> {
         let boot = cx.dir().join(".boot");
-        let status = boot.join("status");
         fs::create_dir_all(&boot)?;
         fs::write(boot.join("script"), script)?;
         fs::copy(cx.source("vm/setup"), boot.join("setup"))?;
-        if status.exists() {
-            fs::remove_file(&status)?;
+        for _ in 1..STARTS {
+            match self.start(cx, &boot, &mut hangs)? {
+                Start::Ended(end) => return Ok(end),
+                Start::Failed(why) => println!("the machine does not start: {why}"),
+            }
         }
-        let program = self.qemu(cx, &boot)?;
-        let mut running = program.spawn()?;
-        let started = Instant::now();
+        match self.start(cx, &boot, &mut hangs)? {
+            Start::Ended(end) => Ok(end),
+            Start::Failed(why) => Err(format!("the machine does not start: {why}").into()),
+        }
+    }
+
+    /// Boots, and runs the guest's part of this case (`Case::guest`). What it prints is in the file
+    /// `guest.log`.
+    pub fn run_guest_part(
+        &self,
+        cx: &Context,
+        hangs: impl FnMut() -> bool,
+    ) -> Result<End, Failure> {
+        let own = std::env::current_exe()?;
+        let mut words = vec![
+            own.display().to_string(),
+            "--guest".into(),
+            cx.name.clone(),
+            "$OUT".into(),
+            cx.paths.staged.display().to_string(),
+        ];
+        words.extend(cx.patterns().iter().cloned());
+        let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
+        // Not on the console, which may cut lines.
+        let script = format!("exec {} >>\"$OUT/{GUEST_LOG}\" 2>&1\n", quoted.join(" "));
+        self.run(cx, &script, hangs)
+    }
+
+    /// The same; the part must end with 0.
+    pub fn must_run_guest_part(&self, cx: &Context) -> Verdict {
+        let why = match self.run_guest_part(cx, || false)? {
+            End::Status(0) => return Ok(()),
+            End::Status(status) => format!("the guest's part ended with status {status}"),
+            End::Stopped(why) => format!("the machine stopped: {why}"),
+        };
+        let log = read(&cx.dir().join(GUEST_LOG));
+        Err(Failure::new(why).with(last_lines(&log, 30)))
+    }
+
+    /// Runs QEMU once.
+    fn start(
+        &self,
+        cx: &Context,
+        boot: &Path,
+        hangs: &mut impl FnMut() -> bool,
+    ) -> Result<Start, Failure> {
+        let (status, script) = (boot.join("status"), boot.join("started"));
+        for file in [&status, &script] {
+            if file.exists() {
+                fs::remove_file(file)?;
+            }
+        }
+        let mut running = self.qemu(cx, boot)?.spawn()?;
+        let begin = Instant::now();
         let why = loop {
             if !running.is_running() {
                 break String::new();
             }
-            if started.elapsed() > self.limit {
-                break format!("not finished after {} s", self.limit.as_secs());
+            let limit = if script.exists() { self.limit } else { BOOTING };
+            if begin.elapsed() > limit {
+                break format!("not finished after {} s", limit.as_secs());
             }
-            if hangs() {
+            if script.exists() && hangs() {
                 break "it hangs".into();
             }
             sleep(Duration::from_millis(50));
@@ -92,15 +161,19 @@ impl Boot {
         running.wait(Duration::ZERO)?;
         fs::remove_file(boot.join("initrd"))?;
         if let Ok(code) = read(&status).trim().parse() {
-            return Ok(End::Status(code));
+            return Ok(Start::Ended(End::Status(code)));
         }
-        let console = running.output();
-        Ok(End::Stopped(reason(why, &console)))
+        let why = reason(why, &running.output());
+        if script.exists() {
+            Ok(Start::Ended(End::Stopped(why)))
+        } else {
+            Ok(Start::Failed(why))
+        }
     }
 
     fn qemu(&self, cx: &Context, boot: &Path) -> Result<Program, Failure> {
         let (kernel, busybox) = match &self.hardware {
-            Hardware::Native => (kernel(cx)?, find("busybox")?),
+            Hardware::Native => (kernel::dir()?, find("busybox")?),
             Hardware::Arm64 { kernel, busybox } => (kernel.clone(), busybox.clone()),
         };
         let initrd = boot.join("initrd");
@@ -159,20 +232,6 @@ impl Hardware {
             Hardware::Arm64 { .. } => "console=ttyAMA0",
         }
     }
-}
-
-/// The directory with the kernel and its modules: in the cache of downloads, unless VM_KERNEL_DIR names
-/// another.
-fn kernel(cx: &Context) -> Result<PathBuf, Failure> {
-    let dir = match std::env::var_os("VM_KERNEL_DIR") {
-        Some(dir) => PathBuf::from(dir),
-        None => paths::downloads()?.join("kernel"),
-    };
-    let script = cx.source("vm/fetch-kernel").to_string_lossy().into_owned();
-    let fetch = cx.program([script]).env("VM_KERNEL_DIR", dir);
-    let ended = fetch.limit(Duration::from_secs(1200)).run()?;
-    succeeded("vm/fetch-kernel", &ended)?;
-    Ok(PathBuf::from(ended.out.trim()))
 }
 
 /// The options of a shared directory. A comma in the value of a QEMU option is doubled.

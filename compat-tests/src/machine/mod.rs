@@ -8,9 +8,11 @@
 //! machine stops again.
 
 pub mod boot;
+pub mod command;
 pub mod guest;
 mod host;
 mod initrd;
+pub mod kernel;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

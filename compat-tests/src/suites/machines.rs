@@ -1,7 +1,8 @@
 //! The virtual machines, and which suites have members in each. Two run side by side, so they take about
 //! the same time.
 
-use super::{fork, neigh, other_projects, sid, sources, threads, vm};
+use super::releases::{SID, TRIXIE};
+use super::{fork, neigh, other_projects, sources, threads, vm};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -65,7 +66,7 @@ const SID_PROGRAMS: Machine = Machine {
     tier: Tier::All,
     rdma: true,
     estimate: 600,
-    prepare: Some(sid::prepare),
+    prepare: Some(|cx, _| SID.prepare(cx)),
 };
 
 /// Debian sid's tests in Python.
@@ -74,7 +75,16 @@ const SID_PYVERBS: Machine = Machine {
     tier: Tier::All,
     rdma: true,
     estimate: 1200,
-    prepare: Some(sid::prepare),
+    prepare: Some(|cx, _| SID.prepare(cx)),
+};
+
+/// Debian 13's programs.
+const TRIXIE_PROGRAMS: Machine = Machine {
+    name: "machine/trixie-programs",
+    tier: Tier::All,
+    rdma: true,
+    estimate: 600,
+    prepare: Some(|cx, _| TRIXIE.prepare(cx)),
 };
 
 pub fn cases() -> Result<Vec<Case>, String> {
@@ -88,7 +98,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
         case(SOURCES_PYVERBS, sources::pyverbs_members()?).token("sources"),
         case(SUITES, other_projects::members()?),
         case(PYVERBS, other_projects::pyverbs::members()),
-        case(SID_PROGRAMS, sid::members()?),
-        case(SID_PYVERBS, sid::pyverbs()),
+        case(SID_PROGRAMS, SID.members()?),
+        case(SID_PYVERBS, SID.pyverbs()),
+        case(TRIXIE_PROGRAMS, TRIXIE.members()?),
     ])
 }

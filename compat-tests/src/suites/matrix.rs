@@ -2,14 +2,16 @@
 //!
 //! MATRIX.md is compared with the list of symbols, with what the programs over the fake kernel call now,
 //! under an auditor of the dynamic linker (matrix/audit.c), and with what the programs in the virtual
-//! machine called when they were recorded (matrix/vm.lst). A row fails if it names a program that does
-//! not call the function, or no program at all, unless matrix/remarks gives a reason and the test that
-//! replaces the call. matrix/rest.c calls what no other program does.
+//! machine called when they were recorded (matrix/vm.lst, by the case `matrix/recorded-in-vm`). A row fails
+//! if it names a program that does not call the function, or no program at all, unless matrix/remarks gives a
+//! reason and the test that replaces the call. matrix/rest.c calls what no other program does.
 //!
 //! The case `matrix/calls` writes MATRIX.md as it would be now into its directory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use regex_lite::Regex;
 
@@ -20,6 +22,7 @@ use crate::context::{Context, Library};
 use crate::fake::scene::{Record, SYS, Scene};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::fake::{self, SHIM};
+use crate::machine::boot::{Boot, End};
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -52,10 +55,20 @@ pub fn cases() -> Vec<Case> {
             .programs(&programs),
         rest.programs(&[SHIM, "rest"]),
     ];
-    cases
+    let mut cases: Vec<Case> = cases
         .into_iter()
         .map(|case| case.tier(Tier::Check))
-        .collect()
+        .collect();
+    let in_vm = Case::new("matrix/recorded-in-vm", recorded_in_vm);
+    let programs = ["audit", "threads", "compat10"];
+    cases.push(
+        in_vm
+            .place(Place::Vm)
+            .tier(Tier::All)
+            .programs(&programs)
+            .limit(1300),
+    );
+    cases
 }
 
 /// A row of MATRIX.md.
@@ -176,6 +189,77 @@ fn calls_in_vm(cx: &Context) -> Verdict {
     claims_are_true(&claims(&rows(cx)?, |row| &row.on_vm), &recorded)
 }
 
+/// The programs in the virtual machine make the calls of MATRIX.md. The script matrix/guest runs them there.
+fn recorded_in_vm(cx: &Context) -> Verdict {
+    let files = cx.dir().join("in");
+    fs::create_dir(&files)?;
+    fs::copy(cx.library(Library::Ours), files.join("libibverbs.so.1"))?;
+    for (program, name) in [
+        ("audit", "audit.so"),
+        ("threads", "threads"),
+        ("compat10", "compat10"),
+    ] {
+        fs::copy(cx.built(program)?, files.join(name))?;
+    }
+    let boot = Boot {
+        limit: Duration::from_secs(1200),
+        ..Boot::default()
+    };
+    let end = boot.run(cx, &read(&cx.source("matrix/guest")), || false)?;
+    ensure(end == End::Status(0), format!("the machine: {end:?}"))?;
+    let mut made = Calls::new();
+    for (program, directory) in recorded_programs(&cx.dir().join("records"))? {
+        made.extend(marked(&directory, &program)?);
+    }
+    let lines = made
+        .iter()
+        .map(|(symbol, program)| format!("{symbol} {program}\n"));
+    cx.write("vm.lst", lines.collect::<String>())?;
+    claims_are_true(&claims(&rows(cx)?, |row| &row.on_vm), &made)
+}
+
+/// The programs of which there are records, and the directories with these. A program's name may contain `/`.
+fn recorded_programs(records: &Path) -> Result<Vec<(String, PathBuf)>, Failure> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(records)? {
+        let path = entry?.path();
+        if !path.is_dir() {
+            continue;
+        }
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let below = recorded_programs(&path)?;
+        found.extend(
+            below
+                .into_iter()
+                .map(|(program, dir)| (format!("{name}/{program}"), dir)),
+        );
+        found.push((name, path));
+    }
+    Ok(found)
+}
+
+/// The functions that are marked in the auditor's records of a program.
+fn marked(directory: &Path, program: &str) -> Result<Calls, Failure> {
+    let mut made = Calls::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            continue;
+        }
+        for line in read(&path).lines() {
+            let mut fields = line.split_whitespace();
+            if let (Some(symbol), Some("1")) = (fields.next(), fields.next()) {
+                made.insert((symbol.into(), program.into()));
+            }
+        }
+    }
+    Ok(made)
+}
+
 /// Lines of matrix/remarks: pattern of symbols, remark, test.
 fn remark_lines(cx: &Context) -> Vec<[String; 3]> {
     let text = read(&cx.source("matrix/remarks"));
@@ -280,14 +364,7 @@ impl<'a> Recorder<'a> {
             program = program.env(*variable, value);
         }
         program.run()?;
-        for entry in fs::read_dir(records)? {
-            for line in read(&entry?.path()).lines() {
-                let mut fields = line.split_whitespace();
-                if let (Some(symbol), Some("1")) = (fields.next(), fields.next()) {
-                    self.made.insert((symbol.into(), name.into()));
-                }
-            }
-        }
+        self.made.extend(marked(&records, name)?);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ use regex_lite::Regex;
 use crate::case::{Case, Place, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
+use crate::machine::boot::{Boot, End};
 use crate::process::{Ended, read};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -339,14 +340,15 @@ fn rxe(cx: &Context) -> Verdict {
             ));
         }
     }
-    let script = commands.join(" && ");
-    let in_guest = cx.source("vm/in-guest").display().to_string();
-    let ended = cx
-        .program([in_guest, "sh".into(), "-c".into(), script])
-        .env("VM_RDMA", "yes")
-        .limit(std::time::Duration::from_secs(500))
-        .run()?;
-    succeeded("the programs in the virtual machine", &ended)?;
-    let passed = ended.out.matches("checks passed").count();
+    let script = format!("{{ {}; }} >\"$OUT/output\" 2>&1", commands.join(" && "));
+    let boot = Boot {
+        limit: std::time::Duration::from_secs(500),
+        ..Boot::default()
+    };
+    let end = boot.run(cx, &script, || false)?;
+    let output = read(&cx.dir().join("output"));
+    ensure(end == End::Status(0), format!("the machine: {end:?}"))
+        .map_err(|failure| failure.with(&output))?;
+    let passed = output.matches("checks passed").count();
     ensure(passed == 4, format!("{passed} of 4 programs have passed"))
 }

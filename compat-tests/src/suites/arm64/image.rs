@@ -74,7 +74,7 @@ mkdir -p "$new/root/mnt"
 rm -rf "$build/guest"
 "#;
 
-/// Takes the kernel, and the modules that vm/fetch-kernel takes, out of the package that `$1` depends on.
+/// Takes the kernel, and the modules that `machine::kernel` takes, out of the package that `$1` depends on.
 const KERNEL: &str = r#"
 kernel=$(apt apt-cache depends "$1" | awk '/ Depends: linux-image-/ && !n++ {print $2}')
 apt apt-get download "$kernel"

@@ -129,10 +129,8 @@ fn build(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// The layout tests of ibverbs-abi, built for arm64 and emulated, with Debian 13's headers for arm64.
 fn layouts(cx: &Context) -> Verdict {
-    let fetch = cx
-        .source("abi/fetch-source.sh")
-        .to_string_lossy()
-        .into_owned();
+    let fetch = cx.paths.repo.join("scripts/fetch-headers");
+    let fetch = fetch.to_string_lossy().into_owned();
     let headers = cx.output([fetch, "trixie".into()])?;
     let copy = built().join("rdma-core");
     sh(&format!(

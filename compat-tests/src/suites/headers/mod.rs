@@ -194,7 +194,7 @@ fn source(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// The same of a release of Debian.
 fn source_of(cx: &Context, release: Option<&str>) -> Result<PathBuf, Failure> {
-    let output = Command::new(cx.source("abi/fetch-source.sh"))
+    let output = Command::new(cx.paths.repo.join("scripts/fetch-headers"))
         .args(release)
         .output()?;
     if !output.status.success() {

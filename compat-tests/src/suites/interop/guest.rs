@@ -4,8 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Ends, GIDS, GIDS_GROUP, Impairment, Member, members, name_of, rxe};
-use crate::case::Tier;
+use super::{Ends, GIDS, GIDS_GROUP, Impairment, Member, TEST, rxe};
 use crate::child::Arguments;
 use crate::context::{Context, Library};
 use crate::lines;
@@ -19,9 +18,9 @@ const STAGED: &str = "/run/uroce";
 /// The first port. Each row gets others, because the kernel keeps closed connections for a while.
 const PORT: u16 = 20_000;
 
-/// Runs the selected members of the case that `args` names, and appends their verdicts to the file that
+/// Runs the selected members of the case, and appends their verdicts to the file that
 /// the host reads.
-pub fn run(args: Arguments) -> Verdict {
+pub fn run(args: Arguments, members: &[Member]) -> Verdict {
     sh(&format!(
         "mkdir -p {STAGED} && cp -r {}/lib {STAGED}/",
         args.staged.display()
@@ -31,13 +30,8 @@ pub fn run(args: Arguments) -> Verdict {
         staged: STAGED.into(),
         case: args.dir,
     };
-    let tier = if args.name == name_of(Tier::Test) {
-        Tier::Test
-    } else {
-        Tier::All
-    };
     let cx = Context::new(&args.name, paths, args.patterns);
-    let mut chosen = members(tier)?;
+    let mut chosen = members.to_vec();
     chosen.retain(|member| cx.selects(&member.name));
     let mut rest = chosen.as_slice();
     let mut port = PORT;
@@ -89,7 +83,7 @@ fn context_of(cx: &Context, member: &Member) -> Result<Context, Failure> {
 fn gids(cx: &Context) -> Verdict {
     let name = |check: &str| format!("{GIDS_GROUP}/{check}");
     let selected = GIDS.iter().any(|check| cx.selects(&name(check)));
-    if cx.name != name_of(Tier::Test) || !selected {
+    if cx.name != TEST || !selected {
         return Ok(());
     }
     let script = cx.source("uroce/devices/gids-guest").display().to_string();

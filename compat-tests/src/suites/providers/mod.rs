@@ -1,10 +1,11 @@
 //! The distribution's unmodified providers on both libraries, over the fake kernel: all of them load and
 //! register, match their devices and open them, and each control verb returns the same result and passes the
-//! same bytes to the kernel. Debian sid's providers, of another ABI, do so on sid's C library and on ours.
+//! same bytes to the kernel. The providers of Debian 13 (another layout of the same ABI) and of Debian sid
+//! (another ABI) do so on the C library of their release and on ours.
 
 mod failing;
 mod load;
-mod sid;
+mod other;
 
 use crate::case::{Case, Place, Tier};
 use crate::checks::{self, Check};
@@ -14,7 +15,7 @@ use crate::fake::scene::{Record, SYS, Scene};
 use crate::fake::sysfs::{Device, Tree, known_devices};
 use crate::fake::{self, SHIM};
 use crate::normalise::replace;
-use crate::roots::SID;
+use crate::roots::{Root, SID, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The providers of Debian's ibverbs-providers, which are also the names by which its archives are registered
@@ -49,7 +50,9 @@ const IOCTLS: [&str; 3] = ["ENOTTY", "ok", "nowrite"];
 enum Release {
     /// This machine's: of rdma-core 44.0 on Debian 12.
     Installed,
-    /// Debian sid's, in its root directory.
+    /// Debian 13's, of rdma-core 56.1, in its root directory.
+    Trixie,
+    /// Debian sid's, of rdma-core 65, in its root directory.
     Sid,
 }
 
@@ -64,8 +67,10 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(release.group("failing-ioctls", failing::methods(release)));
     // What fails is reported as in release 44, which differs in errno and in unwritten attributes.
-    cases.extend(of_release(Release::Sid));
-    cases.push(Release::Sid.group("load", sid::load()));
+    for release in [Release::Trixie, Release::Sid] {
+        cases.extend(of_release(release));
+        cases.push(release.group("load", other::load(release)));
+    }
     cases
 }
 
@@ -82,18 +87,30 @@ fn of_release(release: Release) -> Vec<Case> {
 
 impl Release {
     fn group(self, name: &str, checks: Vec<Check>) -> Case {
-        let sid = self == Release::Sid;
-        let suite = if sid { "providers/sid" } else { "providers" };
+        let (suite, tier) = match self {
+            Release::Installed => ("providers", Tier::Check),
+            Release::Trixie => ("providers/trixie", Tier::All),
+            Release::Sid => ("providers/sid", Tier::Test),
+        };
         let case = checks::case(&format!("{suite}/{name}"), checks)
             .place(Place::Namespace)
-            .tier(if sid { Tier::Test } else { Tier::Check })
+            .tier(tier)
             .programs(&[SHIM, "load_all", "verbs_walk", "datapath"])
             .limit(600)
             .estimate(10);
-        if sid {
-            case.before(|| SID.make())
-        } else {
-            case
+        match self {
+            Release::Installed => case,
+            Release::Trixie => case.before(|| TRIXIE.make()),
+            Release::Sid => case.before(|| SID.make()),
+        }
+    }
+
+    /// The root directory with its programs, if they are not this machine's.
+    fn root(self) -> Option<&'static Root> {
+        match self {
+            Release::Installed => None,
+            Release::Trixie => Some(&TRIXIE),
+            Release::Sid => Some(&SID),
         }
     }
 
@@ -117,18 +134,19 @@ impl Release {
         let scene = Scene::new(name, argv.iter().copied())
             .tree(tree)
             .env("IBV_SHOW_WARNINGS", "1");
-        match self {
-            Release::Installed => scene.mask_c(intended),
-            Release::Sid => scene.in_namespace(sid::enter()).mask_c(sid::intended),
+        let scene = scene.mask_c(intended);
+        match self.root() {
+            None => scene,
+            Some(root) => scene.in_namespace(other::enter(root)),
         }
     }
 }
 
-/// Two intended differences (ARCHITECTURE.md): rdma-core 44 does not know event 20 yet, and our
+/// Two intended differences (ARCHITECTURE.md): rdma-core 44 and 56 do not know event 20 yet, and our
 /// ibv_create_srq_ex is the library's, which lets one SRQ command at a time reach the provider.
 fn intended(text: &str) -> String {
     let text = replace(
-        r"(?m)^verbs_context\.create_srq_ex: lib.*rdmav34.so .*$",
+        r"(?m)^verbs_context\.create_srq_ex: lib.*rdmav[0-9]+.so .*$",
         text,
         "verbs_context.create_srq_ex: the library",
     );

@@ -110,10 +110,7 @@ fn provider_tree() -> PathBuf {
     if let Some(tree) = env::var_os("RDMA_CORE_HEADERS").filter(is_set) {
         return tree.into();
     }
-    let script = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../compat-tests/abi/fetch-source.sh"
-    );
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/fetch-headers");
     PathBuf::from(c_side::run(&mut Command::new(script)).trim())
 }
 

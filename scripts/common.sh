@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions and variables that the project's scripts share. To be sourced.
 
-REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 TARGET_DIR=${CARGO_TARGET_DIR:-$REPO/target}
 # A relative CARGO_TARGET_DIR is relative to where cargo runs; make runs it in the top directory.
 [[ $TARGET_DIR == /* ]] || TARGET_DIR=$REPO/$TARGET_DIR

@@ -1,0 +1,97 @@
+//! The Debian packages in root directories of Debian 12 and 13, and the rpm packages in one with an rpm
+//! database: installed in place of the distribution's library, upgraded, and removed, which must restore
+//! everything. The distribution's programs run in the virtual machine with that root directory, on the C
+//! library and on ours.
+//!
+//! `make deb rpm` builds the packages. What runs in the roots is described in packages/README.md.
+
+use std::path::PathBuf;
+
+use crate::case::{Case, Place};
+use crate::context::{Context, last_lines};
+use crate::machine::kernel;
+use crate::make;
+use crate::paths;
+use crate::process::Ended;
+use crate::roots::{BOOKWORM, Root, TRIXIE};
+use crate::verdict::{Failure, Verdict, ensure};
+
+mod debian;
+mod programs;
+mod rpm;
+
+pub fn cases() -> Vec<Case> {
+    // On the host, whose build directory it needs; it changes nothing but its own directory.
+    let rpm = Case::new("packages/rpm", rpm::run)
+        .limit(1800)
+        .estimate(60)
+        .token(make::TOKEN);
+    vec![
+        debian(&BOOKWORM).before(|| prepare(&BOOKWORM)),
+        debian(&TRIXIE).before(|| prepare(&TRIXIE)),
+        rpm,
+    ]
+}
+
+fn debian(root: &'static Root) -> Case {
+    let name = format!("packages/{}", root.release());
+    Case::new(name, move |cx| debian::run(cx, root))
+        .place(Place::Root)
+        .memory(5000)
+        .limit(3600)
+        .estimate(500)
+}
+
+/// Fetches what the case needs from the network, which its place does not have.
+fn prepare(root: &Root) -> Verdict {
+    root.make()?;
+    kernel::make()
+}
+
+/// The built packages of a kind, `deb` or `rpm`, whose names start with this.
+fn built(kind: &str, start: &str) -> Result<Vec<PathBuf>, Failure> {
+    let dir = paths::target().join(kind);
+    let mut found: Vec<PathBuf> = std::fs::read_dir(&dir)
+        .map_err(|e| format!("{}: {e}: run make {kind}", dir.display()))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with(start) && name.ends_with(&format!(".{kind}"))
+        })
+        .collect();
+    found.sort();
+    Ok(found)
+}
+
+/// Passes if the command ended with 0.
+fn ended_well(ended: &Ended) -> Verdict {
+    let why = format!("exit code {}", ended.exit);
+    ensure(ended.ok(), why).map_err(|failure| failure.with(last_words(ended)))
+}
+
+fn last_words(ended: &Ended) -> String {
+    last_lines(&format!("{}{}", ended.out, ended.err), 30)
+}
+
+/// Passes if the command printed nothing and ended with 0.
+fn silent(ended: &Ended) -> Verdict {
+    ended_well(ended)?;
+    ensure(
+        ended.out.is_empty() && ended.err.is_empty(),
+        "it says something",
+    )
+    .map_err(|failure| failure.with(last_words(ended)))
+}
+
+/// The lines, sorted.
+fn sorted(text: &str) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// Reports a comparison of two texts.
+fn same(cx: &Context, name: &str, expected: &str, got: &str) -> Verdict {
+    let verdict = crate::compare::same(("expected", expected), ("found", got));
+    cx.report(name, verdict)
+}
