@@ -132,10 +132,14 @@ impl World {
         if !outcome.is(libc::ENOMEM) {
             return Vec::new();
         }
-        let signaled = qp.sends.iter().filter(|request| request.signaled).count();
+        // Earlier ones have completed: a software device frees the slot of an unsignaled request then.
+        let capacity = qp.cap.max_send_wr as usize;
+        let outstanding = qp.sends.iter().rev().take(capacity);
+        let count = outstanding.len();
+        let signaled = outstanding.filter(|request| request.signaled).count();
         let full = |rule| {
             finding(rule)
-                .with("outstanding", qp.sends.len())
+                .with("outstanding", count)
                 .with("max", qp.cap.max_send_wr)
         };
         if qp.sends.is_empty() {
@@ -344,6 +348,22 @@ mod tests {
         assert_eq!(post(&mut world, vec![request(4, 7)], 0), []);
         let full = post(&mut world, vec![request(5, 7)], libc::ENOMEM);
         assert_eq!(full, [Rule::SendQueueFull]);
+    }
+
+    /// Nothing shows that an unsignaled request has completed, but the queue holds no more than its capacity.
+    #[test]
+    fn completed_requests_are_not_counted_as_outstanding() {
+        let mut world = world_with_qp(IBV_QPS_RTS);
+        world.qps.get_mut(&30).unwrap().created.cap.max_send_wr = 2;
+        let sends = (1..4).map(|id| Request {
+            signaled: id == 1,
+            ..request(id, 7)
+        });
+        assert_eq!(post(&mut world, sends.collect(), 0), []);
+        let (posted, _) = world.posting(30, vec![request(4, 7)], 0, CALL);
+        let found = world.posted(30, posted, 0, CALL, Outcome::of(libc::ENOMEM));
+        assert_eq!(rules(&found), [Rule::NeverSignaled]);
+        assert!(found[0].values.contains(&("outstanding", "2".into())));
     }
 
     #[test]
