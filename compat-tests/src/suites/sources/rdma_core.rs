@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::Build;
 use super::compiler::{self, Job, Variants, WithDependencies, judge, shell_words};
 use crate::context::Library;
+use crate::process::read;
 use crate::verdict::{Failure, Verdict};
 
 /// Programs, with their source.
@@ -40,7 +41,10 @@ const CM_PROGRAMS: [&str; 13] = [
     "udpong",
 ];
 
-/// An entry of cmake's compile_commands.json.
+/// What cmake writes into the directory of a configuration.
+const COMMANDS: &str = "compile_commands.json";
+
+/// An entry of it.
 #[derive(Debug, Deserialize)]
 struct Entry {
     directory: PathBuf,
@@ -53,6 +57,13 @@ pub struct RdmaCore<'a> {
     build: &'a Build,
     tree: PathBuf,
     entries: Vec<Entry>,
+}
+
+/// Whether this directory has cmake's configuration of that tree, and not of one in another cache.
+fn is_configured(cmake: &Path, tree: &Path) -> bool {
+    let home = format!("CMAKE_HOME_DIRECTORY:INTERNAL={}", tree.display());
+    let cache = read(&cmake.join("CMakeCache.txt"));
+    cache.lines().any(|line| line == home) && cmake.join(COMMANDS).exists()
 }
 
 impl<'a> RdmaCore<'a> {
@@ -71,8 +82,10 @@ impl<'a> RdmaCore<'a> {
         let tree = build.sources.join("rdma-core");
         let cmake = build.out.join(name);
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let commands = cmake.join("compile_commands.json");
-        if !commands.exists() {
+        if !is_configured(&cmake, &tree) {
+            if cmake.exists() {
+                fs::remove_dir_all(&cmake)?;
+            }
             let mut words = ["cmake", "-S", &text(&tree), "-B", &text(&cmake)]
                 .map(String::from)
                 .to_vec();
@@ -84,7 +97,7 @@ impl<'a> RdmaCore<'a> {
         // headers that it generates from the kernel's
         let generate = ["cmake", "--build", &text(&cmake), "--target", "kern-abi"];
         compiler::run(&generate.map(String::from), &build.out)?;
-        let json = fs::read_to_string(commands)?;
+        let json = fs::read_to_string(cmake.join(COMMANDS))?;
         let entries = serde_json::from_str(&json).map_err(|e| e.to_string())?;
         Ok(Self {
             build,
