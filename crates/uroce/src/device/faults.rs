@@ -120,16 +120,8 @@ impl Faults {
     /// The packets whose time has come, the earliest first.
     fn take_due(&self, now: Time) -> Vec<Delayed> {
         let mut delayed = self.delayed.lock();
-        let mut due: Vec<Delayed> = Vec::new();
-        let mut later = Vec::new();
-        for packet in delayed.drain(..) {
-            let list = if packet.at <= now {
-                &mut due
-            } else {
-                &mut later
-            };
-            list.push(packet);
-        }
+        let all = delayed.drain(..);
+        let (mut due, later): (Vec<_>, Vec<_>) = all.partition(|packet| packet.at <= now);
         *delayed = later;
         // Stable: packets of the same time stay in order.
         due.sort_by_key(|packet| packet.at);

@@ -119,9 +119,7 @@ impl Inboxes {
             }
         }
     }
-}
 
-impl Inboxes {
     /// Waits until every thread that receives has ended its batch, for `time` at most.
     pub fn await_batches(&self, time: Duration) {
         let end = clock::after(clock::now(), time);

@@ -422,8 +422,7 @@ impl Device {
 
 /// Lets the process send ACKs when it exits, deferred ones and those of packets that a thread is receiving: a
 /// program may exit as soon as it has its last message, without destroying anything, and its peers wait for
-/// the ACK. Called with [`OPEN_DEVICES`]
-/// locked, so that a fork never finds the handler half registered.
+/// the ACK. Called with [`OPEN_DEVICES`] locked, so that a fork never finds the handler half registered.
 fn register_exit_handler() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if !REGISTERED.swap(true, Ordering::Relaxed) {

@@ -84,16 +84,24 @@ fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
     }
 }
 
+/// Calls [`receive`] in a thread of its own.
+fn receive_in_thread(
+    ring: &Arc<Ring>,
+    count: u32,
+    room: &Arc<Wakeup>,
+    sleep: Option<&Arc<Wakeup>>,
+) -> thread::JoinHandle<()> {
+    let (ring, room, sleep) = (ring.clone(), room.clone(), sleep.cloned());
+    thread::spawn(move || receive(&ring, count, &room, sleep.as_deref()))
+}
+
 /// A published packet is there as a whole, and its entry is not written again before it was taken out.
 #[test]
 fn packets_are_complete() {
     loom::model(|| {
         let ring = ring();
-        let room = Arc::new(Wakeup::default());
-        let receiver = {
-            let (ring, room) = (ring.clone(), room.clone());
-            thread::spawn(move || receive(&ring, 3, &room, None))
-        };
+        let room = Arc::default();
+        let receiver = receive_in_thread(&ring, 3, &room, None);
         let mut producer = Producer::default();
         for number in 0..3 {
             while !producer.has_room(&ring) {
@@ -112,11 +120,8 @@ fn packets_are_complete() {
 fn no_wakeup_is_lost_by_the_consumer() {
     loom::model(|| {
         let ring = ring();
-        let (room, sleep) = (Arc::new(Wakeup::default()), Arc::new(Wakeup::default()));
-        let receiver = {
-            let (ring, room, sleep) = (ring.clone(), room.clone(), sleep.clone());
-            thread::spawn(move || receive(&ring, 1, &room, Some(&sleep)))
-        };
+        let (room, sleep) = (Arc::default(), Arc::<Wakeup>::default());
+        let receiver = receive_in_thread(&ring, 1, &room, Some(&sleep));
         let mut producer = Producer::default();
         assert!(producer.has_room(&ring));
         producer.push(&ring, &packet(0), 0);
@@ -132,11 +137,8 @@ fn no_wakeup_is_lost_by_the_consumer() {
 fn no_wakeup_is_lost_by_the_producer() {
     loom::model(|| {
         let ring = ring();
-        let room = Arc::new(Wakeup::default());
-        let receiver = {
-            let (ring, room) = (ring.clone(), room.clone());
-            thread::spawn(move || receive(&ring, 3, &room, None))
-        };
+        let room = Arc::default();
+        let receiver = receive_in_thread(&ring, 3, &room, None);
         let mut producer = Producer::default();
         for number in 0..3 {
             while !producer.has_room_or_waits(&ring) {
