@@ -53,7 +53,7 @@ pub fn init() {
     }
     FILE_.store(file, Ordering::Release);
     LEVEL.store(level, Ordering::Release);
-    if log::set_logger(&Sink).is_ok() {
+    if log::set_logger(&VerbsLog).is_ok() {
         log::set_max_level(match level {
             VERBS_LOG_ERR => log::LevelFilter::Error,
             VERBS_LOG_WARN => log::LevelFilter::Warn,
@@ -98,9 +98,9 @@ pub fn print(parts: &[&[u8]]) {
 }
 
 /// Writes the `log` crate's records to the verbs log.
-struct Sink;
+struct VerbsLog;
 
-impl log::Log for Sink {
+impl log::Log for VerbsLog {
     fn enabled(&self, metadata: &log::Metadata) -> bool {
         enabled(verbs_level(metadata.level()))
     }

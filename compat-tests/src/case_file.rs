@@ -1,8 +1,8 @@
 //! The case files, `cases/*.toml`: programs to run, with what is expected of them. README.md describes the
 //! fields.
 //!
-//! A file has groups of rows. What a row does not say, its group's `default` says. In one world, what
-//! `on.WORLD` says of it comes first, then `on.uroce` in the worlds of uroce.
+//! A file has groups of rows. What a row does not say, its group's `default` says. In one testbed, what
+//! `on.TESTBED` says of it comes first, then `on.uroce` in the testbeds of uroce.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use toml::{Table, Value};
 
 use crate::case::Tier;
 
-/// A row, as it is in one world.
+/// A row, as it is in one testbed.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Row {
     pub name: String,
@@ -24,10 +24,10 @@ pub struct Row {
     pub client: Option<String>,
     /// The exit code, or those of server and client: `0/0`.
     pub exit: String,
-    /// Where it runs: the shortest tier for each world.
+    /// Where it runs: the shortest tier for each testbed.
     #[serde(rename = "where")]
-    pub worlds: BTreeMap<String, When>,
-    /// Other values in some worlds.
+    pub testbeds: BTreeMap<String, When>,
+    /// Other values in some testbeds.
     #[serde(default)]
     pub on: BTreeMap<String, Table>,
     #[serde(default)]
@@ -51,14 +51,14 @@ pub struct Row {
     /// The port, for a program that has no option for it.
     pub port: Option<u16>,
     #[serde(flatten)]
-    pub machine: Machine,
+    pub machine: MachineState,
 }
 
 fn one() -> u16 {
     1
 }
 
-/// The tier of a row in a world; `never` takes back what the group's default says.
+/// The tier of a row in a testbed; `never` takes back what the group's default says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
@@ -108,7 +108,7 @@ impl TryFrom<String> for Ready {
 /// How the virtual machine is during the case.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
-pub struct Machine {
+pub struct MachineState {
     /// `watch`: in a terminal, while the port of its device goes down and up; `setuid`: vm/suid.c, owned by
     /// root with the set-user-ID bit, with `run` as its arguments.
     pub kind: Option<String>,
@@ -176,7 +176,7 @@ struct Group {
     cases: Vec<Table>,
 }
 
-/// The rows of all case files in a directory, as (group, world, row).
+/// The rows of all case files in a directory, as (group, testbed, row).
 pub fn read_all(dir: &Path) -> Result<Vec<(String, String, Row)>, String> {
     let entries = fs::read_dir(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     let mut files: Vec<_> = entries
@@ -193,7 +193,7 @@ pub fn read_all(dir: &Path) -> Result<Vec<(String, String, Row)>, String> {
     Ok(rows)
 }
 
-/// The rows of a case file, once for each world in which they run.
+/// The rows of a case file, once for each testbed in which they run.
 pub fn parse(text: &str) -> Result<Vec<(String, String, Row)>, String> {
     let file: File = toml::from_str(text).map_err(|e| e.to_string())?;
     let mut rows = Vec::new();
@@ -202,30 +202,30 @@ pub fn parse(text: &str) -> Result<Vec<(String, String, Row)>, String> {
             let mut merged = group.default.clone();
             merge(&mut merged, case);
             let name = merged.get("name").map(Value::to_string).unwrap_or_default();
-            for (world, row) in in_worlds(merged).map_err(|e| format!("{name}: {e}"))? {
-                rows.push((group.name.clone(), world, row));
+            for (testbed, row) in in_testbeds(merged).map_err(|e| format!("{name}: {e}"))? {
+                rows.push((group.name.clone(), testbed, row));
             }
         }
     }
     Ok(rows)
 }
 
-/// The row in each world that it names.
-fn in_worlds(row: Table) -> Result<Vec<(String, Row)>, String> {
+/// The row in each testbed that it names.
+fn in_testbeds(row: Table) -> Result<Vec<(String, Row)>, String> {
     let names = row
         .get("where")
         .and_then(Value::as_table)
         .ok_or("no `where`")?
         .clone();
     let mut rows = Vec::new();
-    for world in names.keys() {
+    for testbed in names.keys() {
         let mut own = row.clone();
         let on = own
             .remove("on")
             .unwrap_or_else(|| Value::Table(Table::new()));
         let on = on.as_table().ok_or("`on` is not a table")?;
-        let uroce = UROCE.contains(&world.as_str()).then_some("uroce");
-        for key in uroce.into_iter().chain([world.as_str()]) {
+        let uroce = UROCE.contains(&testbed.as_str()).then_some("uroce");
+        for key in uroce.into_iter().chain([testbed.as_str()]) {
             if let Some(other) = on.get(key) {
                 merge(
                     &mut own,
@@ -238,17 +238,17 @@ fn in_worlds(row: Table) -> Result<Vec<(String, Row)>, String> {
         }
         let own: Row = Value::Table(own).try_into().map_err(|e| format!("{e}"))?;
         if own
-            .worlds
-            .get(world)
+            .testbeds
+            .get(testbed)
             .is_some_and(|when| when.tier().is_some())
         {
-            rows.push((world.clone(), own));
+            rows.push((testbed.clone(), own));
         }
     }
     Ok(rows)
 }
 
-/// The worlds to which `on.uroce` applies.
+/// The testbeds to which `on.uroce` applies.
 pub const UROCE: [&str; 5] = ["loopback", "container", "veth", "interop", "interop-lossy"];
 
 /// Puts the values of `over` into `table`; tables in it are merged.
@@ -280,11 +280,11 @@ cases = [
 "#;
 
     #[test]
-    fn rows_have_defaults_and_other_values_in_some_worlds() {
+    fn rows_have_defaults_and_other_values_in_some_testbeds() {
         let rows = parse(TEXT).unwrap();
         let names: Vec<_> = rows
             .iter()
-            .map(|(_, world, row)| format!("{world}/{}", row.name))
+            .map(|(_, testbed, row)| format!("{testbed}/{}", row.name))
             .collect();
         assert_eq!(names, ["loopback/a", "vm/a", "vm/b"]);
         let [(_, _, on_uroce), (_, _, on_vm), (_, _, b)] = rows.as_slice() else {
@@ -314,15 +314,15 @@ cases = [
         let rows = read_all(&dir).unwrap();
         assert!(rows.len() > 500, "{} rows", rows.len());
         let mut seen = std::collections::BTreeSet::new();
-        for (group, world, row) in rows {
+        for (group, testbed, row) in rows {
             assert!(
                 row.run.is_some() != row.client.is_some() || row.kind_is_setuid(),
                 "{}",
                 row.name
             );
             assert!(
-                seen.insert((world.clone(), group, row.name.clone())),
-                "{world}: {} twice",
+                seen.insert((testbed.clone(), group, row.name.clone())),
+                "{testbed}: {} twice",
                 row.name
             );
         }

@@ -5,14 +5,14 @@ use crate::case::Case;
 use crate::context::Context;
 use crate::verdict::{Failure, Verdict};
 
-type Body = Box<dyn Fn(&Context) -> Result<Vec<Verdict>, Failure> + Send + Sync>;
+type ChecksBody = Box<dyn Fn(&Context) -> Result<Vec<Verdict>, Failure> + Send + Sync>;
 
 /// A check, which returns one verdict for each of its parts.
 pub struct Check {
     name: String,
     /// An empty text is the check itself.
     parts: Vec<&'static str>,
-    body: Body,
+    body: ChecksBody,
 }
 
 impl Check {

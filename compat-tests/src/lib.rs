@@ -39,5 +39,5 @@ pub mod rows;
 pub mod runner;
 pub mod schedule;
 pub mod suites;
+pub mod testbed;
 pub mod verdict;
-pub mod world;

@@ -13,8 +13,8 @@ use crate::case_file::{Ready, Row};
 use crate::context::{Context, last_lines};
 use crate::output_checks;
 use crate::process::{Ended, Exit, Running, wait_until};
+use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict};
-use crate::world::{Host, Hosts, World};
 
 /// The port of the first server. The case has its network for itself.
 const PORT: u16 = 20_000;
@@ -27,9 +27,9 @@ pub fn limit(row: &Row) -> Duration {
     Duration::from_secs(row.limit.unwrap_or(40))
 }
 
-/// Runs the row in a world of its own.
-pub fn run_in(cx: &Context, row: &Row, world: World) -> Verdict {
-    let hosts = world.make(cx)?;
+/// Runs the row in a testbed of its own.
+pub fn run_in(cx: &Context, row: &Row, testbed: Testbed) -> Verdict {
+    let hosts = testbed.make(cx)?;
     run(cx, row, &hosts)
 }
 

@@ -97,7 +97,7 @@ pub fn enter(host: &Paths) -> Result<Paths, Failure> {
 
 /// The new /tmp is filled before it hides the old one, in which the source tree may be.
 const ENTER: &str = r#"
-new=$1/world
+new=$1/root
 mkdir -p "$new"
 mount -n -t tmpfs -o mode=1777 tmpfs "$new"
 mkdir "$new/case" "$new/staged" "$new/repo"

@@ -7,7 +7,7 @@ use crate::verdict::Verdict;
 
 /// How a run ended.
 #[derive(Debug, Default)]
-pub struct Outcome {
+pub struct RowOutcome {
     /// The exit code, or those of server and client.
     pub exit: String,
     /// What was written, by `ROLE.out`, `ROLE.err`, and `verbs.log`.
@@ -16,7 +16,7 @@ pub struct Outcome {
     pub libraries: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
-impl Outcome {
+impl RowOutcome {
     /// All that was written.
     pub fn text(&self) -> String {
         let streams = self.streams.iter().filter(|(_, text)| !text.is_empty());

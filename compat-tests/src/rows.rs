@@ -6,20 +6,20 @@ use crate::case::{Case, Place, Tier};
 use crate::case_file::{self, Row};
 use crate::pairs;
 use crate::paths;
-use crate::world::World;
+use crate::testbed::Testbed;
 
-/// The time that a case may take beyond the time limit of its client: for setting up its world.
+/// The time that a case may take beyond the time limit of its client: for setting up its testbed.
 const SET_UP: Duration = Duration::from_secs(40);
 
-/// The groups whose rows of the world `loopback` run through shared memory too.
+/// The groups whose rows of the testbed `loopback` run through shared memory too.
 const IN_LOCAL: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
-/// The cases of all rows in the worlds that run a case of their own for each row. The others, which run in
-/// the virtual machine, take theirs from `of_world`.
+/// The cases of all rows in the testbeds that run a case of their own for each row. The others, which run in
+/// the virtual machine, take theirs from `of_testbed`.
 pub fn cases() -> Result<Vec<Case>, String> {
     let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
-    let loopback = |(group, world, _): &&(String, String, Row)| {
-        world == "loopback" && IN_LOCAL.contains(&group.as_str())
+    let loopback = |(group, testbed, _): &&(String, String, Row)| {
+        testbed == "loopback" && IN_LOCAL.contains(&group.as_str())
     };
     let local: Vec<_> = rows.iter().filter(loopback).cloned().collect();
     let local = local
@@ -28,31 +28,31 @@ pub fn cases() -> Result<Vec<Case>, String> {
     Ok(rows
         .iter()
         .cloned()
-        .filter_map(|(group, world, row)| case(&group, &world, row))
+        .filter_map(|(group, testbed, row)| case(&group, &testbed, row))
         .chain(local)
         .collect())
 }
 
-/// The rows that run in this world, with the names of their groups.
-pub fn of_world(world: &str) -> Result<Vec<(String, Row)>, String> {
+/// The rows that run in this testbed, with the names of their groups.
+pub fn of_testbed(testbed: &str) -> Result<Vec<(String, Row)>, String> {
     let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
-    let in_world = rows.into_iter().filter(|(_, name, _)| name == world);
-    Ok(in_world.map(|(group, _, row)| (group, row)).collect())
+    let in_testbed = rows.into_iter().filter(|(_, name, _)| name == testbed);
+    Ok(in_testbed.map(|(group, _, row)| (group, row)).collect())
 }
 
-fn case(group: &str, world: &str, row: Row) -> Option<Case> {
-    let tier = match world {
-        "local" => Tier::Test.max(row.worlds.get("loopback")?.tier()?),
-        _ => row.worlds.get(world)?.tier()?,
+fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
+    let tier = match testbed {
+        "local" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
+        _ => row.testbeds.get(testbed)?.tier()?,
     };
-    let hosts = match world {
-        "loopback" => World::Loopback,
-        "local" => World::Local,
-        "container" => World::Container,
-        "veth" => World::Veth,
+    let hosts = match testbed {
+        "loopback" => Testbed::Loopback,
+        "local" => Testbed::Local,
+        "container" => Testbed::Container,
+        "veth" => Testbed::Veth,
         _ => return None,
     };
-    let name = format!("uroce/{world}/{group}/{}", row.name);
+    let name = format!("uroce/{testbed}/{group}/{}", row.name);
     let limit = pairs::limit(&row) + SET_UP;
     // Two programs that busy-poll; several pairs at once take all that there is.
     let cpu = if row.run.is_some() {

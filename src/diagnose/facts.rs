@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 use ibverbs_abi::*;
 use ibverbs_netlink::RtnlClient;
 
-use super::check::gid::{self, Kind};
+use super::check::gid::{self, AddressKind};
 use super::check::memory;
 use super::finding::describe;
 use super::wrap::provider;
@@ -62,7 +62,7 @@ pub unsafe fn address_vector(context: *mut ibv_context, attr: &ibv_ah_attr) -> O
         for index in 0..entries {
             // SAFETY: the context is open, as the caller promises.
             if let Some(entry) = unsafe { (hooks.query_gid)(context, attr.port_num, index) } {
-                facts.table.push(gid::Entry {
+                facts.table.push(gid::GidEntry {
                     index,
                     // SAFETY: all members of the union have the same 16 bytes, of any value.
                     gid: unsafe { entry.gid.raw },
@@ -85,7 +85,10 @@ fn add_route(facts: &mut gid::Facts) {
     };
     let link = client.link(interface);
     facts.interface = link.map_or_else(|| format!("interface {interface}"), |link| link.name);
-    if !matches!(Kind::of(&facts.dgid), Kind::Ipv4 | Kind::Ipv6) {
+    if !matches!(
+        AddressKind::of(&facts.dgid),
+        AddressKind::Ipv4 | AddressKind::Ipv6
+    ) {
         return;
     }
     // Without an interface: with one the kernel takes any IPv4 destination for a neighbour.

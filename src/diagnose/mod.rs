@@ -122,8 +122,8 @@ unsafe fn attach(context: *mut ibv_context, hooks: &'static Hooks) {
         }
         if asked.explain {
             let name = device.to_string_lossy().into_owned();
-            shadow::observe(|world| {
-                world.opened(context as usize, name);
+            shadow::observe(|shadow| {
+                shadow.opened(context as usize, name);
                 Vec::new()
             });
         }
@@ -142,8 +142,8 @@ fn fork_init_too_late() {
 pub fn channel_busy(channel: usize) {
     if is_enabled() {
         let outcome = finding::Outcome::Failed(ibverbs_abi::Errno(libc::EBUSY));
-        shadow::observe(|world| {
-            world.busy(
+        shadow::observe(|shadow| {
+            shadow.busy(
                 finding::Kind::Channel,
                 channel,
                 "ibv_destroy_comp_channel",

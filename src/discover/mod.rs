@@ -222,7 +222,7 @@ fn accessible(device: &SysfsDevice) -> bool {
 /// `device` is NULL, or points to a device that is valid and unchanged during the call.
 pub unsafe fn node_guid(device: *const ibverbs_abi::verbs_sysfs_dev) -> Option<u64> {
     let mut value = [0; 24];
-    // SAFETY: `device` is NULL or valid, by this function's contract, which is also read_ibdev's.
+    // SAFETY: `device` is NULL or valid, as the caller promises, which is also read_ibdev's.
     let len = unsafe { sysfs::read_ibdev(device, format_args!("node_guid"), &mut value) }.ok()?;
     value::guid(value.get(..len).unwrap_or_default())
 }

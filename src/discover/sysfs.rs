@@ -81,7 +81,7 @@ pub unsafe fn read_ibdev(
     file: fmt::Arguments,
     buf: &mut [u8],
 ) -> Result<usize, Errno> {
-    // SAFETY: `dev` is NULL or valid, by this function's contract.
+    // SAFETY: `dev` is NULL or valid, as the caller promises.
     match unsafe { dev.as_ref() } {
         Some(dev) => read_file(field(&dev.ibdev_path), file, buf),
         None => {
@@ -130,7 +130,7 @@ pub unsafe extern "C" fn ibv_read_sysfs_file(
     buf: *mut c_char,
     size: size_t,
 ) -> c_int {
-    // SAFETY: two C strings, and `size` writable bytes at `buf`, by this function's contract.
+    // SAFETY: two C strings, and `size` writable bytes at `buf`, as the caller promises.
     unsafe {
         read_path(
             CStr::from_ptr(dir).to_bytes(),
@@ -151,12 +151,12 @@ pub unsafe fn read_ibdev_path(
     sysfs_dev: *const verbs_sysfs_dev,
     path: &CStr,
 ) -> c_int {
-    // SAFETY: `sysfs_dev` is NULL or valid, by this function's contract.
+    // SAFETY: `sysfs_dev` is NULL or valid, as the caller promises.
     let Some(dev) = (unsafe { sysfs_dev.as_ref() }) else {
         Errno(libc::EINVAL).set();
         return -1;
     };
-    // SAFETY: `buf` is writable for `size` bytes, by this function's contract.
+    // SAFETY: `buf` is writable for `size` bytes, as the caller promises.
     unsafe { read_path(field(&dev.ibdev_path), path, buf, size) }
 }
 
@@ -189,7 +189,7 @@ unsafe fn read_path(dir: &[u8], file: &CStr, buf: *mut c_char, size: size_t) -> 
     let buf = if buf.is_null() {
         &mut [][..]
     } else {
-        // SAFETY: not NULL, so writable for `size` bytes and not shared, by this function's contract.
+        // SAFETY: not NULL, so writable for `size` bytes and not shared, as the caller promises.
         unsafe { slice::from_raw_parts_mut(buf.cast::<u8>(), size) }
     };
     let mut path = StackPath::new().push(dir).push(b"/").push(file.to_bytes());

@@ -28,7 +28,7 @@ use super::{
     abi::{Numbered, ProviderAbi, SUPPORTED},
     load::{
         elf::{Abi, Imports, ReadAt, imports},
-        file::{Parts, ProviderFile},
+        file::{FileBuffer, ProviderFile},
     },
     registry,
 };
@@ -199,7 +199,7 @@ type Test = for<'a, 'b> fn(&Imports, &'b mut ProviderFile<'a>) -> Option<bool>;
 
 /// Applies `test` to the file at `path`; `None` if it cannot be read.
 fn with_file(path: &Path, test: Test) -> Option<bool> {
-    let mut parts = Parts::default();
+    let mut parts = FileBuffer::default();
     let mut file = ProviderFile::open(AT_FDCWD, &c_string(path)?, &mut parts)?;
     test(&imports(&mut file)?, &mut file)
 }
@@ -225,7 +225,7 @@ pub(super) fn path_of(address: *const c_void) -> OsString {
 fn of_address(address: *const c_void) -> (Verdict, OsString) {
     let mut verdict = Verdict::Unknown;
     let path = path_of(address);
-    let mut parts = Parts::default();
+    let mut parts = FileBuffer::default();
     if let Some(name) = c_string(Path::new(&path)) {
         if let Some(mut file) = ProviderFile::open(AT_FDCWD, &name, &mut parts) {
             verdict = Examiner::default().examine(&mut file, &|| PathBuf::from(&path));

@@ -212,7 +212,7 @@ fn load(dirs: &mut Directories, name: &CStr) {
         match load_file(dirs, &file.path) {
             Ok(()) => return,
             Err(why) => {
-                if let Reason::Linker(_) = why {
+                if let NotLoaded::Linker(_) = why {
                     suffixes.extend(file.suffix);
                 }
                 failure = Some((file.path, why));
@@ -229,25 +229,25 @@ fn load(dirs: &mut Directories, name: &CStr) {
         let file = cstring(&[b"lib", name.to_bytes(), suffix.as_bytes()]);
         match dlopen(&file) {
             Ok(()) => return,
-            Err(why) => failure = Some((file, Reason::Linker(why))),
+            Err(why) => failure = Some((file, NotLoaded::Linker(why))),
         }
     }
     failed(failure);
 }
 
 /// Why a provider's file was not loaded.
-enum Reason {
+enum NotLoaded {
     Refused(Refusal),
     Linker(libloading::Error),
 }
 
 /// Loads a file, unless it is known not to fit.
-fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), Reason> {
+fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), NotLoaded> {
     let verdict = dirs.examine(path);
     if let Verdict::Refused(refusal) = verdict {
-        return Err(Reason::Refused(refusal));
+        return Err(NotLoaded::Refused(refusal));
     }
-    dlopen(path).map_err(Reason::Linker)?;
+    dlopen(path).map_err(NotLoaded::Linker)?;
     // With providers of ABI 34 alone the log is the C library's.
     if let Verdict::Supported(abi) = verdict {
         if abi.number != V34.number {
@@ -259,17 +259,17 @@ fn load_file(dirs: &mut Directories, path: &CStr) -> Result<(), Reason> {
 }
 
 /// Prints the warning that a provider was not loaded.
-fn failed(failure: Option<(CString, Reason)>) {
+fn failed(failure: Option<(CString, NotLoaded)>) {
     let Some((file, why)) = failure else { return };
     let file = OsStr::from_bytes(file.to_bytes());
     let reason = match &why {
-        Reason::Refused(refusal) => refusal.reason(),
-        Reason::Linker(why) => why.to_string(),
+        NotLoaded::Refused(refusal) => refusal.reason(),
+        NotLoaded::Linker(why) => why.to_string(),
     };
     registry::loading_failed(file.to_string_lossy().into_owned(), reason);
     match why {
-        Reason::Refused(refusal) => identify::warn(file, refusal),
-        Reason::Linker(why) => crate::log::print(&[
+        NotLoaded::Refused(refusal) => identify::warn(file, refusal),
+        NotLoaded::Linker(why) => crate::log::print(&[
             b"Warning: couldn't load driver '",
             file.as_bytes(),
             b"': ",

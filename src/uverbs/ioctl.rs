@@ -12,7 +12,7 @@ use super::{Status, state::state, uhw::Uhw, valgrind};
 
 /// An attribute's index in its command.
 #[derive(Clone, Copy)]
-pub struct Slot(usize);
+pub struct AttrIndex(usize);
 
 /// A command with room for `N` attributes, laid out as the kernel reads it.
 #[repr(C)]
@@ -46,11 +46,11 @@ impl<const N: usize> Command<N> {
     }
 
     #[inline(always)]
-    fn push(&mut self, id: u32, len: usize, data: u64) -> Slot {
+    fn push(&mut self, id: u32, len: usize, data: u64) -> AttrIndex {
         let slot = self.len;
         if len > u16::MAX as usize || slot >= N {
             self.malformed = true;
-            return Slot(usize::MAX);
+            return AttrIndex(usize::MAX);
         }
         self.attrs[slot].write(ib_uverbs_attr {
             attr_id: id as u16,
@@ -60,7 +60,7 @@ impl<const N: usize> Command<N> {
             data,
         });
         self.len = slot + 1;
-        Slot(slot)
+        AttrIndex(slot)
     }
 
     /// An existing object, by its handle.
@@ -71,13 +71,13 @@ impl<const N: usize> Command<N> {
 
     /// The object (or file descriptor) that the command creates; [`Command::created`] returns its handle.
     #[inline(always)]
-    pub fn new_object(&mut self, id: u32) -> Slot {
+    pub fn new_object(&mut self, id: u32) -> AttrIndex {
         self.push(id, 0, 0)
     }
 
     /// A file descriptor; none for -1.
     #[inline(always)]
-    pub fn fd(&mut self, id: u32, fd: c_int) -> Option<Slot> {
+    pub fn fd(&mut self, id: u32, fd: c_int) -> Option<AttrIndex> {
         (fd != -1).then(|| self.push(id, 0, fd as i64 as u64))
     }
 
@@ -98,7 +98,7 @@ impl<const N: usize> Command<N> {
     /// # Safety
     /// `data` is readable for `len` bytes until the command is executed.
     #[inline(always)]
-    pub unsafe fn input(&mut self, id: u32, data: *const u8, len: usize) -> Slot {
+    pub unsafe fn input(&mut self, id: u32, data: *const u8, len: usize) -> AttrIndex {
         // SAFETY: `data` is readable for `len` bytes.
         let data = unsafe { inline_data(data, len) };
         self.push(id, len, data)
@@ -151,7 +151,7 @@ impl<const N: usize> Command<N> {
 
     /// Lets a kernel ignore the attribute if it does not know it.
     #[inline(always)]
-    pub fn optional(&mut self, slot: Option<Slot>) {
+    pub fn optional(&mut self, slot: Option<AttrIndex>) {
         if let Some(attr) = slot.and_then(|slot| self.attr(slot)) {
             attr.flags &= !(UVERBS_ATTR_F_MANDATORY as u16);
         }
@@ -159,12 +159,12 @@ impl<const N: usize> Command<N> {
 
     /// The handle of the object that the executed command created.
     #[inline(always)]
-    pub fn created(&mut self, slot: Slot) -> u32 {
+    pub fn created(&mut self, slot: AttrIndex) -> u32 {
         self.attr(slot).map_or(0, |attr| attr.data as u32)
     }
 
     #[inline(always)]
-    fn attr(&mut self, slot: Slot) -> Option<&mut ib_uverbs_attr> {
+    fn attr(&mut self, slot: AttrIndex) -> Option<&mut ib_uverbs_attr> {
         // SAFETY: the first `len` attributes are those that push() has written.
         (slot.0 < self.len).then(|| unsafe { self.attrs[slot.0].assume_init_mut() })
     }

@@ -169,19 +169,19 @@ mod tests {
     use super::*;
 
     #[repr(C)]
-    struct Request {
+    struct TestRequest {
         core: [u32; 4],
         provider: [u32; 2],
     }
 
     #[test]
     fn a_request_ends_where_the_providers_part_begins() {
-        let mut buffer = Request {
+        let mut buffer = TestRequest {
             core: [0; 4],
             provider: [7, 8],
         };
         let whole = (&raw mut buffer).cast::<[u32; 4]>();
-        let uhw = Uhw::after(whole, size_of::<Request>(), null_mut::<u8>(), 0);
+        let uhw = Uhw::after(whole, size_of::<TestRequest>(), null_mut::<u8>(), 0);
         assert_eq!(
             uhw.input(),
             Some((whole.wrapping_add(1).cast::<u8>().cast_const(), 8))
@@ -208,12 +208,12 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_headroom_is_refused() {
-        let mut buffer = Request {
+        let mut buffer = TestRequest {
             core: [0; 4],
             provider: [7, 8],
         };
         let whole = (&raw mut buffer).cast::<[u32; 4]>();
-        let uhw = Uhw::after(whole, size_of::<Request>(), null_mut::<u8>(), 0);
+        let uhw = Uhw::after(whole, size_of::<TestRequest>(), null_mut::<u8>(), 0);
         let mut own = MaybeUninit::<[u32; 5]>::uninit();
         assert!(uhw.request(&mut own).is_err());
     }

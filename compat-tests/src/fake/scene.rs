@@ -243,7 +243,7 @@ impl Scene {
         Ok(verdicts)
     }
 
-    fn compare(&self, c: &Outcome, ours: &Outcome) -> Verdict {
+    fn compare(&self, c: &SceneOutcome, ours: &SceneOutcome) -> Verdict {
         for (library, outcome) in [("the C library", c), ("ours", ours)] {
             ensure(
                 outcome.exit != Exit::Timeout,
@@ -263,7 +263,7 @@ impl Scene {
     }
 
     /// Runs the program once, without comparing.
-    pub fn run(&self, cx: &Context, library: Library) -> Result<Outcome, Failure> {
+    pub fn run(&self, cx: &Context, library: Library) -> Result<SceneOutcome, Failure> {
         let mut program = self.program(cx, library, &self.argv)?;
         if self.record != Record::Nothing {
             fs::write(LOG, "")?;
@@ -281,7 +281,7 @@ impl Scene {
             .into_iter()
             .flatten()
             .fold(text, |text, mask| mask(&text));
-        Ok(Outcome {
+        Ok(SceneOutcome {
             exit: ended.exit,
             text,
             bytes: record::comparable(&read(LOG.as_ref()), self.record),
@@ -343,7 +343,7 @@ impl Scene {
 
 /// What a run did.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct SceneOutcome {
     pub exit: Exit,
     /// Output, exit code and log.
     pub text: String,

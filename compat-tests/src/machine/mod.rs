@@ -62,7 +62,7 @@ impl From<Verdict> for Judged {
     }
 }
 
-type Body = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send + Sync>;
+type MachineBody = Box<dyn Fn(&Context) -> Result<Vec<Judged>, Failure> + Send + Sync>;
 
 /// What runs in a machine: one case, or several with the verdicts of one run.
 pub struct Member {
@@ -70,7 +70,7 @@ pub struct Member {
     /// The machine hangs if a member takes longer.
     limit: Duration,
     programs: Vec<String>,
-    body: Body,
+    body: MachineBody,
 }
 
 /// How long a member may take, unless it says otherwise.

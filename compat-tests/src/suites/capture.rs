@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::case::{Case, Place};
 use crate::context::{Context, Library, succeeded};
 use crate::process::{Ended, Program, wait_until};
+use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::{Hosts, World};
 
 pub fn cases() -> Vec<Case> {
     let case = |case: Case| case.place(Place::Namespace);
@@ -81,7 +81,7 @@ fn reads(cx: &Context) -> Verdict {
 /// A process that is killed leaves a file of whole packets.
 fn killed(cx: &Context) -> Verdict {
     let bandwidth = ["ib_send_bw", "-F", "-x", "1", "-D", "30", "-p", PORT];
-    let hosts = World::Loopback.make(cx)?;
+    let hosts = Testbed::Loopback.make(cx)?;
     let server = uroce(cx, &bandwidth, "server").spawn()?;
     await_server(&hosts)?;
     let mut client = uroce(cx, &[&bandwidth[..], &["127.0.0.1"]].concat(), "client").spawn()?;
@@ -208,7 +208,7 @@ fn pair(
     argv: &[&str],
     program: impl Fn(&[&str], &str) -> Program,
 ) -> Result<[Ended; 2], Failure> {
-    let hosts = World::Loopback.make(cx)?;
+    let hosts = Testbed::Loopback.make(cx)?;
     let mut server = program(argv, "server").spawn()?;
     await_server(&hosts)?;
     let client = program(&[argv, &["127.0.0.1"]].concat(), "client").run()?;

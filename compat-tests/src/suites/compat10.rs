@@ -5,7 +5,7 @@ use crate::case::{Case, Place, Tier};
 use crate::checks::{self, Check};
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
-use crate::fake::scene::{Outcome, Record, Scene};
+use crate::fake::scene::{Record, Scene, SceneOutcome};
 use crate::fake::sysfs::Tree;
 use crate::process::Exit;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -46,7 +46,7 @@ fn results(cx: &Context, io: &'static str) -> Result<Vec<Verdict>, Failure> {
     Ok([c, ours].iter().map(no_wrong_result).collect())
 }
 
-fn no_wrong_result(outcome: &Outcome) -> Verdict {
+fn no_wrong_result(outcome: &SceneOutcome) -> Verdict {
     let wrong = outcome.text.lines().any(|line| line.ends_with("NO"));
     let why = format!("exit code {}, or a wrong result", outcome.exit);
     ensure(outcome.exit == Exit::Code(0) && !wrong, why).map_err(|f| f.with(&outcome.text))

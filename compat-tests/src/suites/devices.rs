@@ -251,20 +251,24 @@ fn compat10(cx: &Context) -> Verdict {
 
 /// The ways in which a program has more privileges than its caller.
 #[derive(Debug, Clone, Copy)]
-enum Kind {
+enum Privilege {
     Setuid,
     Setgid,
     FileCapability,
 }
 
-impl Kind {
-    const ALL: [Kind; 3] = [Kind::Setuid, Kind::Setgid, Kind::FileCapability];
+impl Privilege {
+    const ALL: [Privilege; 3] = [
+        Privilege::Setuid,
+        Privilege::Setgid,
+        Privilege::FileCapability,
+    ];
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Setuid => "setuid",
-            Kind::Setgid => "setgid",
-            Kind::FileCapability => "file-capability",
+            Privilege::Setuid => "setuid",
+            Privilege::Setgid => "setgid",
+            Privilege::FileCapability => "file-capability",
         }
     }
 
@@ -279,9 +283,9 @@ impl Kind {
         let nobody = Some(65534);
         std::os::unix::fs::chown(&path, nobody, nobody)?;
         match self {
-            Kind::Setuid => mode(0o4755)?,
-            Kind::Setgid => mode(0o2755)?,
-            Kind::FileCapability => {
+            Privilege::Setuid => mode(0o4755)?,
+            Privilege::Setgid => mode(0o2755)?,
+            Privilege::FileCapability => {
                 give_capability(path.as_ref(), CAP_NET_RAW)?;
                 return Ok(program.under(as_ordinary_user()));
             }
@@ -314,7 +318,7 @@ fn privileged() -> Vec<Check> {
         ),
     ];
     let mut all = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Privilege::ALL {
         for (what, variables) in VARIABLES {
             let name = format!("{what} of a {} program", kind.name());
             all.push(Check::new(name, move |cx| ignores(cx, kind, variables)));
@@ -323,7 +327,7 @@ fn privileged() -> Vec<Check> {
     all
 }
 
-fn ignores(cx: &Context, kind: Kind, variables: &[(&str, &str)]) -> Verdict {
+fn ignores(cx: &Context, kind: Privilege, variables: &[(&str, &str)]) -> Verdict {
     Tree::new(["rxe0", "mlx5_0"]).write(SYS.as_ref())?;
     fs::create_dir_all(OPEN)?;
     fs::set_permissions(OPEN, fs::Permissions::from_mode(0o777))?;

@@ -6,8 +6,8 @@ use crate::case_file::{self, Row};
 use crate::context::{Context, Library, succeeded};
 use crate::pairs;
 use crate::process::read;
+use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::World;
 
 const PROGRAMS: [&str; 5] = ["rc_send", "ud", "one_sided", "events", "xrc"];
 
@@ -15,11 +15,11 @@ pub fn cases() -> Vec<Case> {
     let mut cases = vec![Case::new("examples/make", make).tier(Tier::Test)];
     for program in PROGRAMS {
         cases.extend([
-            pair("loopback", Tier::Check, program, World::Loopback),
-            pair("container", Tier::Test, program, World::Container),
-            pair("veth", Tier::Test, program, World::Veth),
+            pair("loopback", Tier::Check, program, Testbed::Loopback),
+            pair("container", Tier::Test, program, Testbed::Container),
+            pair("veth", Tier::Test, program, Testbed::Veth),
             on_uroce("uroce/loopback/examples", "lid", program, move |cx| {
-                passes(cx, program, "-l", World::Loopback)
+                passes(cx, program, "-l", Testbed::Loopback)
             })
             .tier(Tier::Check),
         ]);
@@ -57,8 +57,8 @@ fn on_uroce(
         .cpu(100)
 }
 
-fn pair(world: &str, tier: Tier, program: &'static str, hosts: World) -> Case {
-    let group = format!("uroce/{world}/examples");
+fn pair(testbed: &str, tier: Tier, program: &'static str, hosts: Testbed) -> Case {
+    let group = format!("uroce/{testbed}/examples");
     on_uroce(&group, "gid", program, move |cx| {
         passes(cx, program, "", hosts)
     })
@@ -66,7 +66,7 @@ fn pair(world: &str, tier: Tier, program: &'static str, hosts: World) -> Case {
 }
 
 /// A server and its client must end with 0, and say so.
-fn passes(cx: &Context, program: &str, arguments: &str, hosts: World) -> Verdict {
+fn passes(cx: &Context, program: &str, arguments: &str, hosts: Testbed) -> Verdict {
     let row = row(cx, program, arguments, "0/0", arguments == "-l")?;
     pairs::run_in(cx, &row, hosts)?;
     for side in ["server", "client"] {
@@ -82,7 +82,7 @@ fn passes(cx: &Context, program: &str, arguments: &str, hosts: World) -> Verdict
 /// Both sides must fail with this message.
 fn fails(cx: &Context, arguments: &str, message: &str) -> Verdict {
     let row = row(cx, "rc_send", arguments, "1/1", false)?;
-    pairs::run_in(cx, &row, World::Loopback)?;
+    pairs::run_in(cx, &row, Testbed::Loopback)?;
     for side in ["server", "client"] {
         let err = read(&cx.dir().join(format!("{side}.err")));
         let verdict = ensure(

@@ -10,8 +10,8 @@ use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::place::as_ordinary_user;
 use crate::process::{Program, read, wait_until};
+use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::World;
 
 /// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
 const SCENES: [(&str, &[&str], &str); 49] = [
@@ -187,7 +187,7 @@ const PROGRAMS: [(&str, Option<&str>); 9] = [
     ("ib_read_bw -F -x 1 -n 1000", None),
 ];
 
-type Run = fn(&Context) -> Verdict;
+type CaseBody = fn(&Context) -> Verdict;
 
 pub fn cases() -> Vec<Case> {
     let place = |case: Case| case.place(Place::Namespace).programs(&["explain"]);
@@ -203,7 +203,7 @@ pub fn cases() -> Vec<Case> {
         let run = move |cx: &Context| runs(cx, command, said);
         cases.push(place(Case::new(format!("uroce/explain/{name}"), run)).limit(120));
     }
-    let more: [(&str, Run); 5] = [
+    let more: [(&str, CaseBody); 5] = [
         ("correct", correct),
         ("no-device", no_device),
         ("all-scenes", all_scenes),
@@ -356,7 +356,7 @@ fn bad_values(cx: &Context) -> Verdict {
 /// A server and a client. Nothing is said of the server, and `said` of the client.
 fn runs(cx: &Context, command: &str, said: Option<&str>) -> Verdict {
     const PORT: &str = "20000";
-    let hosts = World::Loopback.make(cx)?;
+    let hosts = Testbed::Loopback.make(cx)?;
     let program = |role: &str, address: Option<&str>| {
         let words = command.split(' ').chain(["-p", PORT]).chain(address);
         let explained = cx.dir().join(role);

@@ -11,8 +11,8 @@ use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::place::as_ordinary_user;
 use crate::process::{Program, Running, read, wait_until};
+use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::World;
 
 /// ENOSPC: no verb of uroce returns it here by itself.
 const ERRNO: i32 = 28;
@@ -232,8 +232,8 @@ pub fn cases() -> Vec<Case> {
             }))
         })
         .collect();
-    type Run = fn(&Context) -> Verdict;
-    let more: [(&str, Run); 11] = [
+    type CaseBody = fn(&Context) -> Verdict;
+    let more: [(&str, CaseBody); 11] = [
         ("retry-exceeded", retry_exceeded),
         ("rnr-exceeded", rnr_exceeded),
         ("statuses", statuses),
@@ -488,7 +488,7 @@ fn off(cx: &Context) -> Verdict {
 /// Two processes, of which the server loses packets in both ways that they can take.
 fn pingpong(cx: &Context, local: bool) -> Verdict {
     const PORT: &str = "20000";
-    let hosts = World::Loopback.make(cx)?;
+    let hosts = Testbed::Loopback.make(cx)?;
     let rules = "seed=3;drop:p=2%;duplicate:p=2%;corrupt:p=1%;delay:time=300us,p=2%;rnr:p=1%";
     let program = |address: Option<&str>| {
         let words = "ibv_rc_pingpong -g 1 -n 300 -p"

@@ -15,8 +15,8 @@ use crate::machine::{Judged, Member};
 use crate::paths;
 use crate::place::sh;
 use crate::process::{Running, read};
+use crate::testbed::Namespace;
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::Namespace;
 
 /// The GIDs of the device: addresses of the interfaces in `LINK` and `REST`.
 const GIDS: [&str; 11] = [

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::case::{Case, Place};
 use crate::context::{Context, last_lines};
 use crate::process::{Program, wait_until};
+use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::{Host, Hosts, World};
 
 /// In it all events come. A connection request would be retransmitted for longer.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
 
 /// ADDR_ERROR, as from the kernel, when nobody replies to ARP for the two seconds that the program waits.
 fn host_is_down(cx: &Context) -> Verdict {
-    let hosts = World::Veth.make(cx)?;
+    let hosts = Testbed::Veth.make(cx)?;
     let program = program(cx, &hosts.client, "ucmatose -s 10.9.7.99 -p 7174");
     let ended = program.limit(LIMIT).merged().run()?;
     let event = "RDMA_CM_EVENT_ADDR_ERROR, error: -110";
@@ -53,7 +53,7 @@ fn interface_removed(cx: &Context) -> Verdict {
 
 /// Whether a server that listens at the address of its device prints `message` after a change of the network.
 fn server_sees(cx: &Context, change: &str, message: &str) -> Verdict {
-    let hosts: Hosts = World::Veth.make(cx)?;
+    let hosts: Hosts = Testbed::Veth.make(cx)?;
     let server = program(cx, &hosts.server, "rping -s -a 10.9.7.1 -p 7174 -v");
     let mut running = server.merged().spawn()?;
     ensure(

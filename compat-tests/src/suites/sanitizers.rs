@@ -26,41 +26,43 @@ const ROUNDS: &str = "10";
 const BUILD: Duration = Duration::from_secs(1200);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SanitizerKind {
     Thread,
     Address,
 }
 
-impl Kind {
+impl SanitizerKind {
     fn name(self) -> &'static str {
         match self {
-            Kind::Thread => "thread",
-            Kind::Address => "address",
+            SanitizerKind::Thread => "thread",
+            SanitizerKind::Address => "address",
         }
     }
 
     /// The initial of tsan and asan, in names of libraries and functions.
     fn initial(self) -> char {
         match self {
-            Kind::Thread => 't',
-            Kind::Address => 'a',
+            SanitizerKind::Thread => 't',
+            SanitizerKind::Address => 'a',
         }
     }
 
     /// The programs. gcc's ThreadSanitizer must compile them too; AddressSanitizer works without.
     fn programs(self) -> [&'static str; 2] {
         match self {
-            Kind::Thread => ["threads-tsan", "verbs_walk-tsan"],
-            Kind::Address => ["threads", "verbs_walk"],
+            SanitizerKind::Thread => ["threads-tsan", "verbs_walk-tsan"],
+            SanitizerKind::Address => ["threads", "verbs_walk"],
         }
     }
 }
 
 pub fn cases() -> Vec<Case> {
-    [Kind::Thread, Kind::Address].map(case).into()
+    [SanitizerKind::Thread, SanitizerKind::Address]
+        .map(case)
+        .into()
 }
 
-fn case(kind: Kind) -> Case {
+fn case(kind: SanitizerKind) -> Case {
     let group = format!("sanitizers/{}", kind.name());
     let mut members = vec![format!("{group}/the-library-is-watched")];
     members.extend(runs().iter().map(|run| format!("{group}/{}", run.name)));
@@ -76,29 +78,29 @@ fn case(kind: Kind) -> Case {
 }
 
 /// A program on the fake kernel.
-struct Run {
+struct SanitizedProgram {
     name: String,
-    /// Its number in `Kind::programs`.
+    /// Its number in `SanitizerKind::programs`.
     program: usize,
     arguments: Vec<&'static str>,
     variable: Option<(&'static str, &'static str)>,
 }
 
-fn runs() -> Vec<Run> {
+fn runs() -> Vec<SanitizedProgram> {
     let mut all = Vec::new();
     let threads = |mode, device| vec![mode, device, THREADS, ROUNDS];
     for device in DEVICES {
         for io in ["ENOTTY", "ok"] {
             let variable = Some(("FAKE_IOCTL", io));
             for mode in ["objects", "shared", "events", "cancel", "fork", "loops"] {
-                all.push(Run {
+                all.push(SanitizedProgram {
                     name: slug(&format!("{mode}, {device}, ioctl {io}")),
                     program: 0,
                     arguments: threads(mode, device),
                     variable,
                 });
             }
-            all.push(Run {
+            all.push(SanitizedProgram {
                 name: slug(&format!("verbs_walk, {device}, ioctl {io}")),
                 program: 1,
                 arguments: vec![device],
@@ -106,7 +108,7 @@ fn runs() -> Vec<Run> {
             });
         }
         for (kind, variable) in [("netlink", Some(("FAKE_NL", "ok"))), ("sysfs", None)] {
-            all.push(Run {
+            all.push(SanitizedProgram {
                 name: slug(&format!("list, {device}, {kind}")),
                 program: 0,
                 arguments: threads("list", device),
@@ -117,7 +119,7 @@ fn runs() -> Vec<Run> {
     all
 }
 
-fn run(cx: &Context, kind: Kind) -> Verdict {
+fn run(cx: &Context, kind: SanitizerKind) -> Verdict {
     let dir = build(cx, kind)?;
     let library = dir.join("libibverbs.so.1");
     let symbols = cx.output(["nm", "-D", &text(&library)])?;
@@ -147,13 +149,13 @@ fn printed(words: &[&str]) -> Option<String> {
 }
 
 /// The runtime of gcc's sanitizer.
-fn runtime(kind: Kind) -> Option<PathBuf> {
+fn runtime(kind: SanitizerKind) -> Option<PathBuf> {
     let name = format!("-print-file-name=lib{}san.so", kind.initial());
     fs::canonicalize(printed(&["gcc", &name])?).ok()
 }
 
 /// Builds the library with the sanitizer; returns the directory with nothing but its two names.
-fn build(cx: &Context, kind: Kind) -> Result<PathBuf, Failure> {
+fn build(cx: &Context, kind: SanitizerKind) -> Result<PathBuf, Failure> {
     let skip = |why: &str| Failure::skip(why);
     let runtime = runtime(kind).ok_or_else(|| skip("gcc's sanitizer runtime is missing"))?;
     let root = printed(&["rustup", "run", "nightly", "rustc", "--print", "sysroot"]);
@@ -161,7 +163,7 @@ fn build(cx: &Context, kind: Kind) -> Result<PathBuf, Failure> {
     let has_std = Path::new(&root)
         .join("lib/rustlib/src/rust/library")
         .exists();
-    if kind == Kind::Thread && !has_std {
+    if kind == SanitizerKind::Thread && !has_std {
         return Err(skip("needs rust-src of the nightly compiler"));
     }
     let host = printed(&["rustc", "-vV"]).unwrap_or_default();
@@ -187,13 +189,13 @@ fn build(cx: &Context, kind: Kind) -> Result<PathBuf, Failure> {
     Ok(dir)
 }
 
-fn rust_flags(cx: &Context, kind: Kind, runtime: &Path) -> Result<String, Failure> {
+fn rust_flags(cx: &Context, kind: SanitizerKind, runtime: &Path) -> Result<String, Failure> {
     let mut flags = format!(
         "-Zsanitizer={} -Cunsafe-allow-abi-mismatch=sanitizer -Clink-arg={}",
         kind.name(),
         text(runtime)
     );
-    if kind == Kind::Thread {
+    if kind == SanitizerKind::Thread {
         let object = paths::target().join("sanitize/tsan_mem.o");
         fs::create_dir_all(paths::target().join("sanitize"))?;
         let source = text(&cx.source("threads/tsan_mem.c"));
@@ -214,7 +216,7 @@ fn rust_flags(cx: &Context, kind: Kind, runtime: &Path) -> Result<String, Failur
 }
 
 /// Passes if the program exits with 0 and the sanitizer reports nothing.
-fn passes(cx: &Context, kind: Kind, library: &Path, run: &Run) -> Verdict {
+fn passes(cx: &Context, kind: SanitizerKind, library: &Path, run: &SanitizedProgram) -> Verdict {
     let report = cx.dir().join(format!("report-{}", run.name));
     let mut argv = vec![cx.built(kind.programs()[run.program])?];
     argv.extend(run.arguments.iter().map(|word| word.to_string()));
@@ -240,7 +242,7 @@ fn passes(cx: &Context, kind: Kind, library: &Path, run: &Run) -> Verdict {
 /// not seen; the library's and the program's accesses are.
 fn with_options(
     cx: &Context,
-    kind: Kind,
+    kind: SanitizerKind,
     program: Program,
     report: &Path,
 ) -> Result<Program, Failure> {
@@ -250,7 +252,7 @@ fn with_options(
         |file: &str| format!("suppressions={}", text(&cx.source("threads").join(file)));
     Ok(match kind {
         // Its open() stands behind the fake kernel's.
-        Kind::Thread => program
+        SanitizerKind::Thread => program
             .env("LD_PRELOAD", shim)
             .env(
                 "TSAN_OPTIONS",
@@ -260,7 +262,7 @@ fn with_options(
                 ),
             )
             .under(["setarch", "-R"]),
-        Kind::Address => {
+        SanitizerKind::Address => {
             let runtime = runtime(kind).ok_or("gcc's sanitizer runtime is missing")?;
             program
                 .env("LD_PRELOAD", format!("{} {shim}", text(&runtime)))

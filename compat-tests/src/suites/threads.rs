@@ -6,7 +6,7 @@ use crate::checks::{self, Check};
 use crate::compare;
 use crate::context::{Context, Library};
 use crate::fake::SHIM;
-use crate::fake::scene::{Outcome, SYS, Scene};
+use crate::fake::scene::{SYS, Scene, SceneOutcome};
 use crate::fake::sysfs::{Tree, known_devices};
 use crate::machine::Member;
 use crate::process::Exit;
@@ -127,7 +127,7 @@ fn compared(cx: &Context, argv: &[String; 5], variable: (&str, &str)) -> Verdict
 }
 
 /// Compares what was printed, and requires that ours ended with 0.
-fn same(mut expected: String, ours: Outcome) -> Verdict {
+fn same(mut expected: String, ours: SceneOutcome) -> Verdict {
     let mut got = ours.text.clone();
     // With the C library, children may hang on a lock that another thread held during fork.
     let failed = |line: &str| line.contains("children ") && line.contains(" failed");
@@ -145,7 +145,7 @@ fn without_children(text: &str) -> String {
     kept.map(|line| format!("{line}\n")).collect()
 }
 
-fn ended(ours: &Outcome) -> Verdict {
+fn ended(ours: &SceneOutcome) -> Verdict {
     ensure(
         ours.exit == Exit::Code(0),
         format!("ours: exit code {}", ours.exit),
@@ -159,7 +159,7 @@ fn serial(cx: &Context, device: &str, io: &str) -> Verdict {
     let argv = ["srq_serial", device].map(String::from);
     let scene = on(Tree::new(DEVICES), &argv, ("FAKE_IOCTL", io));
     let (c, ours) = (scene.run(cx, Library::C)?, scene.run(cx, Library::Ours)?);
-    let says = |outcome: &Outcome, line: &str| outcome.text.lines().any(|l| l == line);
+    let says = |outcome: &SceneOutcome, line: &str| outcome.text.lines().any(|l| l == line);
     let why = |who| format!("{who} did not print what was expected");
     ensure(says(&c, "create during destroy: yes"), why("the C library"))
         .map_err(|failure| failure.with(&c.text))?;

@@ -39,7 +39,7 @@ struct OpenDescriptor {
 }
 
 /// An element of the table.
-enum Slot {
+enum DescriptorSlot {
     Used(OpenDescriptor),
     /// The index of the next free element; [`END`] if there is none.
     Free(usize),
@@ -49,7 +49,7 @@ const END: usize = usize::MAX;
 
 /// The descriptors that are open.
 pub(crate) struct DescriptorTable {
-    slots: Vec<Slot>,
+    slots: Vec<DescriptorSlot>,
     first_free: usize,
 }
 
@@ -216,7 +216,7 @@ impl DescriptorTable {
     /// Records a descriptor. Its memory is reserved.
     fn add(&mut self, fd: RawFd, of_program: bool) -> Record {
         let (device, inode) = identity(fd).unwrap_or_default();
-        let used = Slot::Used(OpenDescriptor {
+        let used = DescriptorSlot::Used(OpenDescriptor {
             fd,
             device,
             inode,
@@ -225,7 +225,7 @@ impl DescriptorTable {
         let index = match self.slots.get_mut(self.first_free) {
             Some(slot) => {
                 let index = self.first_free;
-                if let Slot::Free(next) = core::mem::replace(slot, used) {
+                if let DescriptorSlot::Free(next) = core::mem::replace(slot, used) {
                     self.first_free = next;
                 }
                 index
@@ -242,14 +242,14 @@ impl DescriptorTable {
     }
 
     fn remove(&mut self, index: usize) {
-        self.slots[index] = Slot::Free(self.first_free);
+        self.slots[index] = DescriptorSlot::Free(self.first_free);
         self.first_free = index;
     }
 
     /// The descriptors that are the same as when they were recorded.
     fn unchanged(&self, of_program: bool) -> impl Iterator<Item = RawFd> {
         self.slots.iter().filter_map(move |slot| match slot {
-            Slot::Used(entry) if entry.of_program == of_program => {
+            DescriptorSlot::Used(entry) if entry.of_program == of_program => {
                 (identity(entry.fd) == Some((entry.device, entry.inode))).then_some(entry.fd)
             }
             _ => None,

@@ -27,7 +27,7 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork(is_child: bool) {
-    // SAFETY: `before_fork` locked the pool in this thread (this function's contract), so no other thread
+    // SAFETY: `before_fork` locked the pool in this thread, as the caller promises, so no other thread
     // has a reference to its content until it is unlocked here.
     unsafe {
         if is_child {

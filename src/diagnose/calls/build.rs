@@ -11,7 +11,7 @@ use ibverbs_abi::*;
 
 use super::super::facts;
 use super::super::finding::Outcome;
-use super::super::shadow::{Remote, Request, Sge};
+use super::super::shadow::{Remote, SendRequest, Sge};
 use super::{check_process, observe, with};
 
 /// Defines the provider's functions ([`BuildOps`]), and for each a wrapper that records a request or a part
@@ -34,10 +34,10 @@ macro_rules! builders {
         $(unsafe extern "C" fn $new(qp: *mut ibv_qp_ex, $($arg: $ty),*) {
             // SAFETY: the queue pair is alive, and this thread builds requests in it (see the module above).
             let (wr_id, flags) = unsafe { ((*qp).wr_id, (*qp).wr_flags) };
-            let request: Request = $request;
-            with(|world| {
-                if let Some(known) = world.qps.get_mut(&(qp as usize)) {
-                    known.building.push(Request {
+            let request: SendRequest = $request;
+            with(|shadow| {
+                if let Some(known) = shadow.qps.get_mut(&(qp as usize)) {
+                    known.building.push(SendRequest {
                         wr_id,
                         signaled: flags & IBV_SEND_SIGNALED != 0,
                         ..request
@@ -52,8 +52,8 @@ macro_rules! builders {
         })+
 
         $(unsafe extern "C" fn $part(qp: *mut ibv_qp_ex, $($parg: $pty),*) {
-            with(|world| {
-                let known = world.qps.get_mut(&(qp as usize));
+            with(|shadow| {
+                let known = shadow.qps.get_mut(&(qp as usize));
                 if let Some($last) = known.and_then(|known| known.building.last_mut()) {
                     $change
                 }
@@ -97,19 +97,19 @@ macro_rules! builders {
 }
 
 /// A request of an operation that accesses the peer's memory.
-fn remote(opcode: u32, rkey: u32, addr: u64, length: Option<u64>) -> Request {
-    Request {
+fn remote(opcode: u32, rkey: u32, addr: u64, length: Option<u64>) -> SendRequest {
+    SendRequest {
         opcode,
         remote: Some(Remote { addr, rkey, length }),
-        ..Request::default()
+        ..SendRequest::default()
     }
 }
 
 /// A request of another operation.
-fn local(opcode: u32) -> Request {
-    Request {
+fn local(opcode: u32) -> SendRequest {
+    SendRequest {
         opcode,
-        ..Request::default()
+        ..SendRequest::default()
     }
 }
 
@@ -204,11 +204,11 @@ pub unsafe fn wrap(qp: *mut ibv_qp_ex) {
     }
     // SAFETY: the queue pair is extended and this thread's alone, as the caller promises.
     let ops = unsafe { replace(qp) };
-    with(|world| world.build_ops.insert(qp as usize, ops));
+    with(|shadow| shadow.build_ops.insert(qp as usize, ops));
 }
 
 fn ops(qp: *mut ibv_qp_ex) -> BuildOps {
-    with(|world| world.build_ops.get(&(qp as usize)).copied())
+    with(|shadow| shadow.build_ops.get(&(qp as usize)).copied())
         .flatten()
         .unwrap_or_default()
 }
@@ -218,8 +218,8 @@ unsafe extern "C" fn wr_start(qp: *mut ibv_qp_ex) {
         // SAFETY: the function is the provider's for this queue pair.
         unsafe { start(qp) };
     }
-    with(|world| {
-        if let Some(qp) = world.qps.get_mut(&(qp as usize)) {
+    with(|shadow| {
+        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
             qp.building.clear();
         }
     });
@@ -235,12 +235,12 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     check_process(unsafe { (*qp).qp_base.context }, CALL);
     let thread = facts::thread();
     let mut posted = Default::default();
-    observe(|world| {
-        let list = world
+    observe(|shadow| {
+        let list = shadow
             .qps
             .get_mut(&address)
             .map(|qp| core::mem::take(&mut qp.building));
-        let (these, found) = world.posting(address, list.unwrap_or_default(), thread, CALL);
+        let (these, found) = shadow.posting(address, list.unwrap_or_default(), thread, CALL);
         posted = these;
         found
     });
@@ -248,13 +248,13 @@ unsafe extern "C" fn wr_complete(qp: *mut ibv_qp_ex) -> c_int {
     let ret = unsafe { complete(qp) };
     let outcome = Outcome::of(ret);
     let accepted = if ret == 0 { posted.count } else { 0 };
-    observe(|world| world.posted(address, posted, accepted, CALL, outcome));
+    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
     ret
 }
 
 unsafe extern "C" fn wr_abort(qp: *mut ibv_qp_ex) {
-    with(|world| {
-        if let Some(qp) = world.qps.get_mut(&(qp as usize)) {
+    with(|shadow| {
+        if let Some(qp) = shadow.qps.get_mut(&(qp as usize)) {
             qp.building.clear();
         }
     });

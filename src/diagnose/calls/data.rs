@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 
 use super::super::facts;
 use super::super::finding::Outcome;
-use super::super::shadow::{Completion, Receive, Remote, Request, Sge};
+use super::super::shadow::{Completion, Receive, Remote, SendRequest, Sge};
 use super::super::wrap::original;
 use super::{observe, with};
 
@@ -35,7 +35,11 @@ unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Vec<Sge> {
 ///
 /// # Safety
 /// The list ends with NULL, and its requests are readable.
-unsafe fn requests(mut wr: *const ibv_send_wr, kind: ibv_qp_type, max_sge: u32) -> Vec<Request> {
+unsafe fn requests(
+    mut wr: *const ibv_send_wr,
+    kind: ibv_qp_type,
+    max_sge: u32,
+) -> Vec<SendRequest> {
     let mut found = Vec::new();
     // SAFETY: the caller promises a readable list. The opcode and the type of the queue pair say which
     // members of the unions are valid.
@@ -62,7 +66,7 @@ unsafe fn requests(mut wr: *const ibv_send_wr, kind: ibv_qp_type, max_sge: u32) 
                 IBV_QPT_UD => given.wr.ud.ah as usize,
                 _ => 0,
             };
-            found.push(Request {
+            found.push(SendRequest {
                 wr_id: given.wr_id,
                 opcode: given.opcode,
                 signaled: given.send_flags & IBV_SEND_SIGNALED != 0,
@@ -70,7 +74,7 @@ unsafe fn requests(mut wr: *const ibv_send_wr, kind: ibv_qp_type, max_sge: u32) 
                 sges: sges(given.sg_list, given.num_sge, max_sge),
                 remote,
                 ah,
-                ..Request::default()
+                ..SendRequest::default()
             });
             wr = given.next;
         }
@@ -101,8 +105,8 @@ pub unsafe extern "C" fn post_send(
     // its requests. The queue pair is alive, and its context is open and wrapped (see the module above).
     unsafe {
         let context = (*qp).context;
-        let known = with(|world| {
-            let qp = world.qps.get(&address);
+        let known = with(|shadow| {
+            let qp = shadow.qps.get(&address);
             qp.map(|qp| (qp.kind, qp.cap.max_send_sge))
         });
         let Some((kind, max_sge)) = known.flatten() else {
@@ -111,9 +115,9 @@ pub unsafe extern "C" fn post_send(
         let list = requests(wr, kind, max_sge);
         let thread = facts::thread();
         let mut posted = Default::default();
-        observe(|world| {
-            let mut found = world.check_process(context as usize, CALL);
-            let (these, overlaps) = world.posting(address, list, thread, CALL);
+        observe(|shadow| {
+            let mut found = shadow.check_process(context as usize, CALL);
+            let (these, overlaps) = shadow.posting(address, list, thread, CALL);
             posted = these;
             found.extend(overlaps);
             found
@@ -125,7 +129,7 @@ pub unsafe extern "C" fn post_send(
             _ if bad_wr.is_null() => 0,
             _ => count_before!(wr.cast_const(), *bad_wr),
         };
-        observe(|world| world.posted(address, posted, accepted, CALL, outcome));
+        observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
         ret
     }
 }
@@ -159,15 +163,15 @@ pub unsafe extern "C" fn post_recv(
     // its receives. The queue pair is alive, and its context is open and wrapped (see the module above).
     unsafe {
         let context = (*qp).context;
-        let max_sge = with(|world| world.qps.get(&address).map(|qp| qp.cap.max_recv_sge));
+        let max_sge = with(|shadow| shadow.qps.get(&address).map(|qp| qp.cap.max_recv_sge));
         let list = match max_sge.flatten() {
             Some(max) => receives(wr, max),
             None => Vec::new(),
         };
         let count = list.len();
-        observe(|world| {
-            world.posting_receives(address, list);
-            world.check_process(context as usize, "ibv_post_recv")
+        observe(|shadow| {
+            shadow.posting_receives(address, list);
+            shadow.check_process(context as usize, "ibv_post_recv")
         });
         let ret = (original(context).post_recv)(qp, wr, bad_wr);
         if ret != 0 {
@@ -179,7 +183,7 @@ pub unsafe extern "C" fn post_recv(
             let accepted = count_before!(wr.cast_const(), bad);
             let sges = bad.as_ref().map_or(0, |bad| bad.num_sge.max(0) as usize);
             let refused = count.saturating_sub(accepted);
-            observe(|world| world.receives_refused(address, refused, sges, outcome));
+            observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
         }
         ret
     }
@@ -207,9 +211,9 @@ pub unsafe extern "C" fn post_srq_recv(
             _ => count_before!(wr.cast_const(), bad),
         };
         let sges = bad.as_ref().map(|bad| bad.num_sge.max(0) as usize);
-        observe(|world| {
-            let mut found = world.check_process(context as usize, "ibv_post_srq_recv");
-            found.extend(world.srq_posted(srq as usize, accepted, sges, outcome));
+        observe(|shadow| {
+            let mut found = shadow.check_process(context as usize, "ibv_post_srq_recv");
+            found.extend(shadow.srq_posted(srq as usize, accepted, sges, outcome));
             found
         });
         ret
@@ -224,9 +228,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     // as many as it returns. The queue is alive, and its context is open and wrapped (see the module above).
     unsafe {
         let context = (*cq).context;
-        observe(|world| {
-            let mut found = world.check_process(context as usize, CALL);
-            found.extend(world.polling(address, thread, CALL));
+        observe(|shadow| {
+            let mut found = shadow.check_process(context as usize, CALL);
+            found.extend(shadow.polling(address, thread, CALL));
             found
         });
         let count = (original(context).poll_cq)(cq, num_entries, wc);
@@ -241,9 +245,9 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
             opcode: wc.opcode,
         };
         let completions: Vec<Completion> = got.iter().map(completion).collect();
-        observe(|world| {
-            world.poll_ended(address);
-            world.polled(address, num_entries as u32, &completions, CALL)
+        observe(|shadow| {
+            shadow.poll_ended(address);
+            shadow.polled(address, num_entries as u32, &completions, CALL)
         });
         count
     }

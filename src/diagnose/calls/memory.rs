@@ -39,25 +39,25 @@ fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_thre
             parent,
             single_threaded,
         };
-        with(|world| world.add_pd(pd as usize, new));
+        with(|shadow| shadow.add_pd(pd as usize, new));
     }
 }
 
 pub unsafe extern "C" fn dealloc_pd(pd: *mut ibv_pd) -> c_int {
     let address = pd as usize;
-    let taken = with(|world| world.pds.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.pds.remove(&address)).flatten();
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*pd).context).dealloc_pd)(pd) };
     let outcome = Outcome::of(ret);
-    observe(|world| {
+    observe(|shadow| {
         if !outcome.failed() {
-            world.reported.forget(Kind::Pd, address);
+            shadow.reported.forget(Kind::Pd, address);
             return Vec::new();
         }
         if let Some(pd) = taken {
-            world.add_pd(address, pd);
+            shadow.add_pd(address, pd);
         }
-        world.busy(Kind::Pd, address, "ibv_dealloc_pd", outcome)
+        shadow.busy(Kind::Pd, address, "ibv_dealloc_pd", outcome)
     });
     ret
 }
@@ -95,12 +95,12 @@ unsafe fn registered(
             rkey,
             access,
         };
-        with(|world| world.add_mr(mr as usize, region));
+        with(|shadow| shadow.add_mr(mr as usize, region));
         return;
     }
     let Some((addr, length)) = memory else { return };
-    let regions = with(|world| {
-        let all = world.mrs.values();
+    let regions = with(|shadow| {
+        let all = shadow.mrs.values();
         all.filter(|mr| mr.context == context as usize).count()
     });
     aside(|| {
@@ -183,8 +183,8 @@ pub unsafe extern "C" fn rereg_mr(
         let context = (*vmr).ibv_mr.context;
         let ret = (original(context).rereg_mr)(vmr, flags, pd, addr, length, access);
         let keys = ((*vmr).ibv_mr.lkey, (*vmr).ibv_mr.rkey);
-        with(|world| {
-            if let Some(mr) = world.mrs.get_mut(&(vmr as usize)).filter(|_| ret == 0) {
+        with(|shadow| {
+            if let Some(mr) = shadow.mrs.get_mut(&(vmr as usize)).filter(|_| ret == 0) {
                 let has = |flag: u32| flags as u32 & flag != 0;
                 (mr.lkey, mr.rkey) = keys;
                 if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
@@ -204,17 +204,17 @@ pub unsafe extern "C" fn rereg_mr(
 
 pub unsafe extern "C" fn dereg_mr(vmr: *mut verbs_mr) -> c_int {
     let address = vmr as usize;
-    let (taken, in_use) = with(|world| world.take_mr(address)).unwrap_or_default();
+    let (taken, in_use) = with(|shadow| shadow.take_mr(address)).unwrap_or_default();
     // SAFETY: the region is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*vmr).ibv_mr.context).dereg_mr)(vmr) };
     let outcome = Outcome::of(ret);
-    observe(|world| {
+    observe(|shadow| {
         let Some(mr) = taken else { return Vec::new() };
         if outcome.failed() {
-            world.add_mr(address, mr);
-            return world.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
+            shadow.add_mr(address, mr);
+            return shadow.busy(Kind::Mr, address, "ibv_dereg_mr", outcome);
         }
-        world.remember_mr(address, mr);
+        shadow.remember_mr(address, mr);
         in_use
     });
     ret
@@ -224,18 +224,18 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
     if !mw.is_null() {
-        with(|world| world.mws.insert(mw as usize, pd as usize));
+        with(|shadow| shadow.mws.insert(mw as usize, pd as usize));
     }
     mw
 }
 
 pub unsafe extern "C" fn dealloc_mw(mw: *mut ibv_mw) -> c_int {
     let address = mw as usize;
-    let taken = with(|world| world.mws.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.mws.remove(&address)).flatten();
     // SAFETY: the window is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*mw).context).dealloc_mw)(mw) };
     if let Some(pd) = taken.filter(|_| ret != 0) {
-        with(|world| world.mws.insert(address, pd));
+        with(|shadow| shadow.mws.insert(address, pd));
     }
     ret
 }
@@ -248,14 +248,14 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
         let ah = (original(context).create_ah)(pd, attr);
         let outcome = Outcome::of_pointer(ah.is_null());
         let facts = aside(|| facts::address_vector(context, &given));
-        observe(|world| {
+        observe(|shadow| {
             let object = match ah.is_null() {
                 true => Object::at(Kind::Pd, pd as usize),
                 false => Object::at(Kind::Ah, ah as usize),
             };
             if !ah.is_null() {
-                world.reported.forget(Kind::Ah, ah as usize);
-                world.ahs.insert(ah as usize, pd as usize);
+                shadow.reported.forget(Kind::Ah, ah as usize);
+                shadow.ahs.insert(ah as usize, pd as usize);
             }
             let vector = |facts| gid::vector(facts, &object, "ibv_create_ah", &outcome);
             facts.iter().filter_map(vector).collect::<Vec<Finding>>()
@@ -266,17 +266,17 @@ pub unsafe extern "C" fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> *
 
 pub unsafe extern "C" fn destroy_ah(ah: *mut ibv_ah) -> c_int {
     let address = ah as usize;
-    let taken = with(|world| {
-        let found = world.ah_in_use(address);
-        (world.ahs.remove(&address), found)
+    let taken = with(|shadow| {
+        let found = shadow.ah_in_use(address);
+        (shadow.ahs.remove(&address), found)
     });
     let (taken, in_use) = taken.unwrap_or_default();
     // SAFETY: the handle is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*ah).context).destroy_ah)(ah) };
-    observe(|world| match (ret, taken) {
+    observe(|shadow| match (ret, taken) {
         (0, _) => in_use,
         (_, Some(pd)) => {
-            world.ahs.insert(address, pd);
+            shadow.ahs.insert(address, pd);
             Vec::new()
         }
         _ => Vec::new(),

@@ -8,7 +8,7 @@
 use ibverbs_abi::*;
 
 use super::finding::Finding;
-use super::shadow::{self, World};
+use super::shadow::{self, Shadow};
 
 mod build;
 mod data;
@@ -67,16 +67,16 @@ fn aside<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Observes something; errno stays.
-fn observe(work: impl FnOnce(&mut World) -> Vec<Finding>) {
+fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
     aside(|| shadow::observe(work));
 }
 
 /// Changes or reads the state; errno stays. None in a signal handler that interrupted this thread in here.
-fn with<R>(work: impl FnOnce(&mut World) -> R) -> Option<R> {
+fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
     aside(|| shadow::with(work))
 }
 
 /// Reports a child of fork that calls `verb` on an object of its parent.
 fn check_process(context: *mut ibv_context, verb: &'static str) {
-    observe(|world| world.check_process(context as usize, verb));
+    observe(|shadow| shadow.check_process(context as usize, verb));
 }

@@ -30,7 +30,7 @@ pub unsafe fn wrap(cq: *mut ibv_cq_ex) {
         end: cq_ref.end_poll,
     };
     // Without a place for the functions, or without functions, nothing is replaced.
-    if ops.start.is_some() && with(|world| world.poll_ops.insert(cq as usize, ops)).is_some() {
+    if ops.start.is_some() && with(|shadow| shadow.poll_ops.insert(cq as usize, ops)).is_some() {
         cq_ref.start_poll = Some(start_poll);
         cq_ref.next_poll = ops.next.map(|_| next_poll as _);
         cq_ref.end_poll = ops.end.map(|_| end_poll as _);
@@ -38,7 +38,7 @@ pub unsafe fn wrap(cq: *mut ibv_cq_ex) {
 }
 
 fn ops(cq: *mut ibv_cq_ex) -> Option<PollOps> {
-    with(|world| world.poll_ops.get(&(cq as usize)).copied()).flatten()
+    with(|shadow| shadow.poll_ops.get(&(cq as usize)).copied()).flatten()
 }
 
 unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr) -> c_int {
@@ -49,11 +49,11 @@ unsafe extern "C" fn start_poll(cq: *mut ibv_cq_ex, attr: *mut ibv_poll_cq_attr)
     // SAFETY: the queue is alive (see the module above).
     check_process(unsafe { (*cq).context }, CALL);
     let thread = facts::thread();
-    observe(|world| world.polling(cq as usize, thread, CALL));
+    observe(|shadow| shadow.polling(cq as usize, thread, CALL));
     // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
     let ret = unsafe { start(cq, attr) };
     if ret != 0 {
-        with(|world| world.poll_ended(cq as usize));
+        with(|shadow| shadow.poll_ended(cq as usize));
     }
     // SAFETY: the queue is alive, and this thread polls it.
     unsafe { polled(cq, ret, CALL) };
@@ -72,7 +72,7 @@ unsafe extern "C" fn next_poll(cq: *mut ibv_cq_ex) -> c_int {
 }
 
 unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
-    with(|world| world.poll_ended(cq as usize));
+    with(|shadow| shadow.poll_ended(cq as usize));
     if let Some(end) = ops(cq).and_then(|ops| ops.end) {
         // SAFETY: the function is the provider's for this queue, and gets the program's argument.
         unsafe { end(cq) };
@@ -84,7 +84,7 @@ unsafe extern "C" fn end_poll(cq: *mut ibv_cq_ex) {
 unsafe fn polled(cq: *mut ibv_cq_ex, ret: c_int, call: &'static str) {
     if ret != 0 {
         if ret == libc::ENOENT {
-            observe(|world| world.polled(cq as usize, 1, &[], call));
+            observe(|shadow| shadow.polled(cq as usize, 1, &[], call));
         }
         return;
     }
@@ -102,5 +102,5 @@ unsafe fn polled(cq: *mut ibv_cq_ex, ret: c_int, call: &'static str) {
             },
         }
     };
-    observe(|world| world.polled(cq as usize, 1, &[completion], call));
+    observe(|shadow| shadow.polled(cq as usize, 1, &[completion], call));
 }

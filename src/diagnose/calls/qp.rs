@@ -78,7 +78,7 @@ unsafe fn created(
             sig_all: (*attr).sq_sig_all != 0,
         }
     };
-    with(|world| world.add_qp(qp as usize, new));
+    with(|shadow| shadow.add_qp(qp as usize, new));
 }
 
 fn sizes(asked: &ibv_qp_cap, device: &ibv_device_attr) -> Vec<Size> {
@@ -109,7 +109,7 @@ pub unsafe extern "C" fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask
             true => aside(|| facts::address_vector(context, &change.attr.ah_attr)),
             false => None,
         };
-        observe(|world| world.modified(qp as usize, &change, outcome, &surroundings));
+        observe(|shadow| shadow.modified(qp as usize, &change, outcome, &surroundings));
         ret
     }
 }
@@ -137,16 +137,16 @@ pub unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
         // SAFETY: the queue pair is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*qp).events_completed).read_volatile()) }
     });
-    observe(|world| world.destroying_qp(address));
-    let taken = with(|world| (world.take_qp(address), world.build_ops.remove(&address)));
+    observe(|shadow| shadow.destroying_qp(address));
+    let taken = with(|shadow| (shadow.take_qp(address), shadow.build_ops.remove(&address)));
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*qp).context).destroy_qp)(qp) };
-    with(|world| match taken {
+    with(|shadow| match taken {
         Some((Some(qp), builds)) if ret != 0 => {
-            world.put_qp_back(address, qp);
-            world.build_ops.extend(builds.map(|ops| (address, ops)));
+            shadow.put_qp_back(address, qp);
+            shadow.build_ops.extend(builds.map(|ops| (address, ops)));
         }
-        _ => world.reported.forget(Kind::Qp, address),
+        _ => shadow.reported.forget(Kind::Qp, address),
     });
     ret
 }

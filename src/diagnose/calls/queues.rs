@@ -89,7 +89,7 @@ unsafe fn cq_created(
         single_threaded,
         ..Cq::default()
     };
-    with(|world| world.add_cq(cq as usize, new));
+    with(|shadow| shadow.add_cq(cq as usize, new));
 }
 
 fn cqe_size(asked: u32, device: &ibv_device_attr) -> Size {
@@ -113,8 +113,8 @@ pub unsafe fn too_large(
     // SAFETY: the context is open and wrapped, as the caller promises.
     let device = aside(|| unsafe { facts::device(context) });
     if let Some(device) = device {
-        observe(|world| {
-            let label = world.contexts.get(&(context as usize));
+        observe(|shadow| {
+            let label = shadow.contexts.get(&(context as usize));
             let object = Object {
                 kind: Kind::Context,
                 address: context as usize,
@@ -137,7 +137,7 @@ pub fn report_unacknowledged(
     acknowledged: impl Fn() -> (u32, u32),
 ) {
     let missing = || {
-        let received = with(|world| world.events_of(kind, address)).unwrap_or_default();
+        let received = with(|shadow| shadow.events_of(kind, address)).unwrap_or_default();
         let done = acknowledged();
         let rest = |received: u64, done: u32| match (received as u32).wrapping_sub(done) {
             // More acknowledged than were seen here.
@@ -152,7 +152,7 @@ pub fn report_unacknowledged(
         waited += STEP;
     }
     let (completion, asynchronous) = missing();
-    observe(|world| world.unacknowledged(kind, address, call, completion, asynchronous));
+    observe(|shadow| shadow.unacknowledged(kind, address, call, completion, asynchronous));
 }
 
 pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
@@ -166,23 +166,28 @@ pub unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
             )
         }
     });
-    let fd = with(|world| world.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
+    let fd = with(|shadow| shadow.cqs.get(&address).map_or(-1, |cq| cq.channel_fd));
     let readable = aside(|| facts::is_readable(fd.unwrap_or(-1)));
-    observe(|world| world.destroying_cq(address, readable));
-    let taken = with(|world| (world.cqs.remove(&address), world.poll_ops.remove(&address)));
+    observe(|shadow| shadow.destroying_cq(address, readable));
+    let taken = with(|shadow| {
+        (
+            shadow.cqs.remove(&address),
+            shadow.poll_ops.remove(&address),
+        )
+    });
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).destroy_cq)(cq) };
     let outcome = Outcome::of(ret);
-    observe(|world| {
+    observe(|shadow| {
         if !outcome.failed() {
-            world.reported.forget(Kind::Cq, address);
+            shadow.reported.forget(Kind::Cq, address);
             return Vec::new();
         }
         if let Some((Some(cq), polls)) = taken {
-            world.add_cq(address, cq);
-            world.poll_ops.extend(polls.map(|ops| (address, ops)));
+            shadow.add_cq(address, cq);
+            shadow.poll_ops.extend(polls.map(|ops| (address, ops)));
         }
-        world.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
+        shadow.busy(Kind::Cq, address, "ibv_destroy_cq", outcome)
     });
     ret
 }
@@ -193,8 +198,8 @@ pub unsafe extern "C" fn resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int {
         let ret = (original((*cq).context).resize_cq)(cq, cqe);
         (ret, (*cq).cqe as u32)
     };
-    with(|world| {
-        if let Some(cq) = world.cqs.get_mut(&(cq as usize)) {
+    with(|shadow| {
+        if let Some(cq) = shadow.cqs.get_mut(&(cq as usize)) {
             cq.entries = entries;
         }
     });
@@ -205,7 +210,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*cq).context).req_notify_cq)(cq, solicited_only) };
     if ret == 0 {
-        with(|world| world.armed(cq as usize));
+        with(|shadow| shadow.armed(cq as usize));
     }
     ret
 }
@@ -213,7 +218,7 @@ pub unsafe extern "C" fn req_notify_cq(cq: *mut ibv_cq, solicited_only: c_int) -
 pub unsafe extern "C" fn cq_event(cq: *mut ibv_cq) {
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     unsafe { (original((*cq).context).cq_event)(cq) };
-    observe(|world| world.completion_event(cq as usize));
+    observe(|shadow| shadow.completion_event(cq as usize));
 }
 
 pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_async_event) {
@@ -229,7 +234,7 @@ pub unsafe extern "C" fn async_event(context: *mut ibv_context, event: *mut ibv_
         Subject::Srq => Kind::Srq,
         Subject::Wq | Subject::Port => return,
     };
-    observe(|world| world.async_event(of, element, kind));
+    observe(|shadow| shadow.async_event(of, element, kind));
 }
 
 pub unsafe extern "C" fn create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq {
@@ -297,7 +302,7 @@ unsafe fn srq_created(
         max_sge: has.max_sge,
         ..Srq::default()
     };
-    with(|world| world.add_srq(srq as usize, new));
+    with(|shadow| shadow.add_srq(srq as usize, new));
 }
 
 pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
@@ -306,25 +311,25 @@ pub unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
         // SAFETY: the queue is alive (see the module above); its counter is aligned and readable.
         unsafe { (0, (&raw const (*srq).events_completed).read_volatile()) }
     });
-    let taken = with(|world| world.srqs.remove(&address)).flatten();
+    let taken = with(|shadow| shadow.srqs.remove(&address)).flatten();
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
     let ret = unsafe { (original((*srq).context).destroy_srq)(srq) };
     let outcome = Outcome::of(ret);
-    observe(|world| {
+    observe(|shadow| {
         if !outcome.failed() {
-            world.reported.forget(Kind::Srq, address);
+            shadow.reported.forget(Kind::Srq, address);
             return Vec::new();
         }
         if let Some(srq) = taken {
-            world.add_srq(address, srq);
+            shadow.add_srq(address, srq);
         }
-        world.busy(Kind::Srq, address, "ibv_destroy_srq", outcome)
+        shadow.busy(Kind::Srq, address, "ibv_destroy_srq", outcome)
     });
     ret
 }
 
 pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
-    observe(|world| world.closed(context as usize));
+    observe(|shadow| shadow.closed(context as usize));
     // SAFETY: the context is open and wrapped (see the module above).
     unsafe { (original(context).free_context)(context) };
 }

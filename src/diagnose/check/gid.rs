@@ -9,7 +9,7 @@ use crate::diagnose::rules::Rule;
 
 /// An entry of a port's GID table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct GidEntry {
     pub index: u32,
     pub gid: [u8; 16],
     /// IBV_GID_TYPE_*.
@@ -19,7 +19,7 @@ pub struct Entry {
 
 /// The kinds of addresses between which there is no way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum AddressKind {
     Zero,
     Ipv4,
     LinkLocal,
@@ -27,32 +27,32 @@ pub enum Kind {
     Multicast,
 }
 
-impl Kind {
-    pub fn of(gid: &[u8; 16]) -> Kind {
+impl AddressKind {
+    pub fn of(gid: &[u8; 16]) -> AddressKind {
         match gid {
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => Kind::Zero,
-            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => Kind::Ipv4,
-            [0xff, ..] => Kind::Multicast,
-            [0xfe, second, ..] if second & 0xc0 == 0x80 => Kind::LinkLocal,
-            _ => Kind::Ipv6,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => AddressKind::Zero,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => AddressKind::Ipv4,
+            [0xff, ..] => AddressKind::Multicast,
+            [0xfe, second, ..] if second & 0xc0 == 0x80 => AddressKind::LinkLocal,
+            _ => AddressKind::Ipv6,
         }
     }
 
     fn name(self) -> &'static str {
         match self {
-            Kind::Zero => "empty",
-            Kind::Ipv4 => "IPv4",
-            Kind::LinkLocal => "link-local",
-            Kind::Ipv6 => "IPv6",
-            Kind::Multicast => "multicast",
+            AddressKind::Zero => "empty",
+            AddressKind::Ipv4 => "IPv4",
+            AddressKind::LinkLocal => "link-local",
+            AddressKind::Ipv6 => "IPv6",
+            AddressKind::Multicast => "multicast",
         }
     }
 }
 
 /// A GID as an IP address.
 pub fn address(gid: &[u8; 16]) -> IpAddr {
-    match Kind::of(gid) {
-        Kind::Ipv4 => IpAddr::V4(Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15])),
+    match AddressKind::of(gid) {
+        AddressKind::Ipv4 => IpAddr::V4(Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15])),
         _ => IpAddr::V6(Ipv6Addr::from(*gid)),
     }
 }
@@ -67,7 +67,7 @@ pub struct Facts {
     pub index: u32,
     pub dgid: [u8; 16],
     /// The port's GID table, without empty entries.
-    pub table: Vec<Entry>,
+    pub table: Vec<GidEntry>,
     /// Why the routing table has no way to the destination; None if it has one or was not asked.
     pub unreachable: Option<String>,
     /// Name of the interface of the source GID.
@@ -76,26 +76,26 @@ pub struct Facts {
 
 impl Facts {
     /// The source GID's entry.
-    pub fn source(&self) -> Option<&Entry> {
+    pub fn source(&self) -> Option<&GidEntry> {
         self.table.iter().find(|entry| entry.index == self.index)
     }
 
     /// The index that fits the destination best: an address of the same kind, RoCE v2 before v1, on the same
     /// interface as the given index.
-    pub fn right_index(&self) -> Option<&Entry> {
-        let wanted = match Kind::of(&self.dgid) {
-            Kind::Zero | Kind::Multicast => None,
+    pub fn right_index(&self) -> Option<&GidEntry> {
+        let wanted = match AddressKind::of(&self.dgid) {
+            AddressKind::Zero | AddressKind::Multicast => None,
             kind => Some(kind),
         };
         let interface = self.source().map(|source| source.interface);
         self.table
             .iter()
-            .filter(|entry| wanted.is_none_or(|kind| Kind::of(&entry.gid) == kind))
+            .filter(|entry| wanted.is_none_or(|kind| AddressKind::of(&entry.gid) == kind))
             .max_by_key(|entry| {
                 (
                     entry.kind == IBV_GID_TYPE_ROCE_V2,
                     Some(entry.interface) == interface,
-                    Kind::of(&entry.gid) == Kind::Ipv4,
+                    AddressKind::of(&entry.gid) == AddressKind::Ipv4,
                     core::cmp::Reverse(entry.index),
                 )
             })
@@ -107,7 +107,7 @@ impl Facts {
         if source.kind != IBV_GID_TYPE_ROCE_V1 {
             return None;
         }
-        let same = |entry: &&Entry| {
+        let same = |entry: &&GidEntry| {
             entry.gid == source.gid
                 && entry.kind == IBV_GID_TYPE_ROCE_V2
                 && entry.interface == source.interface
@@ -140,18 +140,18 @@ pub fn vector(
             .with("dgid", address(&facts.dgid))
             .with("right", facts.right_text())
     };
-    let destination = Kind::of(&facts.dgid);
+    let destination = AddressKind::of(&facts.dgid);
     if !facts.is_global {
         return Some(finding(Rule::GidNoGrh));
     }
-    if destination == Kind::Zero {
+    if destination == AddressKind::Zero {
         return Some(finding(Rule::GidZero));
     }
     let Some(source) = facts.source() else {
         return Some(finding(Rule::GidEmpty));
     };
-    let kind = Kind::of(&source.gid);
-    if destination == Kind::Multicast {
+    let kind = AddressKind::of(&source.gid);
+    if destination == AddressKind::Multicast {
         return None;
     }
     let finding = |rule| finding(rule).with("sgid", address(&source.gid));
@@ -187,8 +187,8 @@ mod tests {
         }
     }
 
-    fn entry(index: u32, text: &str, kind: u32) -> Entry {
-        Entry {
+    fn entry(index: u32, text: &str, kind: u32) -> GidEntry {
+        GidEntry {
             index,
             gid: gid(text),
             kind,

@@ -11,7 +11,7 @@ use ibverbs_abi::*;
 use ibverbs_faults::{Action, Facts, Point};
 
 use super::super::wrap::provider;
-use super::objects::{self, Kind, Object};
+use super::objects::{self, FaultObject, FaultObjectKind};
 use super::{data, decide, device_name, has};
 
 /// What a failing verb returns.
@@ -183,8 +183,8 @@ failing! {
 /// `cq` is NULL or new.
 unsafe fn cq_created(context: *mut ibv_context, cq: *mut ibv_cq) {
     if !cq.is_null() {
-        objects::add(Object {
-            kind: Kind::Cq,
+        objects::add(FaultObject {
+            kind: FaultObjectKind::Cq,
             context: context as usize,
             address: cq as usize,
             qpn: 0,
@@ -211,8 +211,8 @@ unsafe fn qp_created(context: *mut ibv_context, qp: *mut ibv_qp) {
     if !qp.is_null() {
         // SAFETY: the queue pair is alive, as the caller promises.
         let (qpn, handle) = unsafe { ((*qp).qp_num, (*qp).handle) };
-        objects::add(Object {
-            kind: Kind::Qp,
+        objects::add(FaultObject {
+            kind: FaultObjectKind::Qp,
             context: context as usize,
             address: qp as usize,
             qpn,
@@ -225,8 +225,8 @@ unsafe fn qp_created(context: *mut ibv_context, qp: *mut ibv_qp) {
 /// `srq` is NULL or new.
 unsafe fn srq_created(context: *mut ibv_context, srq: *mut ibv_srq) {
     if !srq.is_null() {
-        objects::add(Object {
-            kind: Kind::Srq,
+        objects::add(FaultObject {
+            kind: FaultObjectKind::Srq,
             context: context as usize,
             address: srq as usize,
             qpn: 0,

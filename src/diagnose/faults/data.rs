@@ -123,7 +123,7 @@ fn fail_qp(context: *mut ibv_context, qpn: u32) {
 
 /// The provider's polling functions of an extended CQ.
 #[derive(Clone)]
-pub struct Polling {
+pub struct PollFunctions {
     start: Option<unsafe extern "C" fn(*mut ibv_cq_ex, *mut ibv_poll_cq_attr) -> c_int>,
     next: Option<unsafe extern "C" fn(*mut ibv_cq_ex) -> c_int>,
     end: Option<unsafe extern "C" fn(*mut ibv_cq_ex)>,
@@ -131,7 +131,7 @@ pub struct Polling {
     failed: Vec<u32>,
 }
 
-static POLLING: ForkLock<BTreeMap<usize, Polling>> = ForkLock::new(BTreeMap::new());
+static POLLING: ForkLock<BTreeMap<usize, PollFunctions>> = ForkLock::new(BTreeMap::new());
 
 /// Replaces the polling functions of a new CQ. Those that are NULL stay NULL.
 ///
@@ -140,7 +140,7 @@ static POLLING: ForkLock<BTreeMap<usize, Polling>> = ForkLock::new(BTreeMap::new
 pub unsafe fn wrap_polling(cq: *mut ibv_cq_ex) {
     // SAFETY: the queue is alive and this thread's alone, as the caller promises.
     let functions = unsafe { &mut *cq };
-    let polling = Polling {
+    let polling = PollFunctions {
         start: functions.start_poll,
         next: functions.next_poll,
         end: functions.end_poll,
@@ -157,18 +157,18 @@ pub unsafe fn wrap_polling(cq: *mut ibv_cq_ex) {
 }
 
 /// Forgets the functions of a CQ that is about to be destroyed.
-pub fn take_polling(cq: usize) -> Option<Polling> {
+pub fn take_polling(cq: usize) -> Option<PollFunctions> {
     POLLING.with(|all| all.remove(&cq)).flatten()
 }
 
 /// The CQ was not destroyed.
-pub fn put_polling_back(cq: usize, polling: Option<Polling>) {
+pub fn put_polling_back(cq: usize, polling: Option<PollFunctions>) {
     if let Some(polling) = polling {
         POLLING.with(|all| all.insert(cq, polling));
     }
 }
 
-fn of<T>(cq: *mut ibv_cq_ex, read: impl FnOnce(&mut Polling) -> T) -> Option<T> {
+fn of<T>(cq: *mut ibv_cq_ex, read: impl FnOnce(&mut PollFunctions) -> T) -> Option<T> {
     POLLING
         .with(|all| all.get_mut(&(cq as usize)).map(read))
         .flatten()

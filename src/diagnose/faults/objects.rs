@@ -17,8 +17,8 @@ use crate::provider::software;
 
 /// An object of the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Object {
-    pub kind: Kind,
+pub struct FaultObject {
+    pub kind: FaultObjectKind,
     pub context: usize,
     pub address: usize,
     /// The number of a queue pair, or 0.
@@ -28,23 +28,23 @@ pub struct Object {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum FaultObjectKind {
     Cq,
     Qp,
     Srq,
 }
 
 /// An open device.
-struct Context {
+struct FaultContext {
     device: String,
     /// PORT_ERR was raised, and not PORT_ACTIVE since.
     port_down: bool,
 }
 
 struct Objects {
-    contexts: BTreeMap<usize, Context>,
+    contexts: BTreeMap<usize, FaultContext>,
     /// By address.
-    objects: BTreeMap<usize, Object>,
+    objects: BTreeMap<usize, FaultObject>,
     /// Queue pairs by context and number.
     numbers: BTreeMap<(usize, u32), usize>,
 }
@@ -62,7 +62,7 @@ static OBJECTS: ForkLock<Objects> = ForkLock::new(Objects {
 pub unsafe fn opened(context: *mut ibv_context) {
     // SAFETY: the context is open, as the caller promises.
     let device = unsafe { device_name(context) }.to_string();
-    let new = Context {
+    let new = FaultContext {
         device,
         port_down: false,
     };
@@ -80,13 +80,13 @@ pub fn closing(context: *mut ibv_context) {
     });
 }
 
-pub fn add(object: Object) {
+pub fn add(object: FaultObject) {
     OBJECTS.with(|all| all.add(object));
     events::rules_changed();
 }
 
 /// Removes an object, before it is destroyed.
-pub fn remove(address: usize) -> Option<Object> {
+pub fn remove(address: usize) -> Option<FaultObject> {
     let removed = OBJECTS.with(|all| {
         let removed = all.objects.remove(&address)?;
         all.numbers.remove(&(removed.context, removed.qpn));
@@ -96,8 +96,8 @@ pub fn remove(address: usize) -> Option<Object> {
 }
 
 impl Objects {
-    fn add(&mut self, object: Object) {
-        if object.kind == Kind::Qp {
+    fn add(&mut self, object: FaultObject) {
+        if object.kind == FaultObjectKind::Qp {
             let number = (object.context, object.qpn);
             self.numbers.insert(number, object.address);
         }
@@ -114,8 +114,8 @@ impl Objects {
     }
 
     /// The objects of a kind that a rule is for.
-    fn matching(&self, kind: Kind, rule: &Rule) -> Vec<Object> {
-        let fits = |object: &&Object| {
+    fn matching(&self, kind: FaultObjectKind, rule: &Rule) -> Vec<FaultObject> {
+        let fits = |object: &&FaultObject| {
             object.kind == kind
                 && rule.qpn.is_none_or(|qpn| object.qpn == qpn)
                 && self.is_of(object.context, rule)
@@ -154,9 +154,9 @@ pub fn fail_qp(context: *mut ibv_context, qpn: u32) {
 pub fn raise(kind: ibv_event_type, rule: &Rule) -> Vec<String> {
     let raised = OBJECTS.with(|all| match subject(kind) {
         Subject::Port => all.raise_of_port(kind, rule),
-        Subject::Cq => all.raise_of(Kind::Cq, kind, rule),
-        Subject::Qp => all.raise_of(Kind::Qp, kind, rule),
-        Subject::Srq => all.raise_of(Kind::Srq, kind, rule),
+        Subject::Cq => all.raise_of(FaultObjectKind::Cq, kind, rule),
+        Subject::Qp => all.raise_of(FaultObjectKind::Qp, kind, rule),
+        Subject::Srq => all.raise_of(FaultObjectKind::Srq, kind, rule),
         // Work queues are not in the table, and no rule has their event.
         Subject::Wq => Vec::new(),
     });
@@ -192,14 +192,15 @@ impl Objects {
     }
 
     fn fail_all(&self, context: usize) {
-        let of = |object: &&Object| object.kind == Kind::Qp && object.context == context;
+        let of =
+            |object: &&FaultObject| object.kind == FaultObjectKind::Qp && object.context == context;
         for object in self.objects.values().filter(of) {
             // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so.
             unsafe { fail(object.address as *mut ibv_qp) };
         }
     }
 
-    fn raise_of(&self, kind: Kind, event: ibv_event_type, rule: &Rule) -> Vec<String> {
+    fn raise_of(&self, kind: FaultObjectKind, event: ibv_event_type, rule: &Rule) -> Vec<String> {
         let mut raised = Vec::new();
         for object in self.matching(kind, rule) {
             if event == IBV_EVENT_QP_FATAL {
@@ -216,7 +217,7 @@ impl Objects {
             let device = self.contexts.get(&object.context).map(|of| &of.device[..]);
             let device = device.unwrap_or_default();
             raised.push(match kind {
-                Kind::Qp => format!("{device}, QP {:#x}", object.qpn),
+                FaultObjectKind::Qp => format!("{device}, QP {:#x}", object.qpn),
                 _ => format!("{device}, {kind:?} {:#x}", object.address),
             });
         }

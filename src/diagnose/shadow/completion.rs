@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Cq, FirstError, Qp, Receive, Request, World};
+use super::{Cq, FirstError, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object};
 
 /// What a completion says.
@@ -18,7 +18,7 @@ pub struct Completion {
 
 /// The work queue that a completion is of.
 pub(super) enum Done {
-    Send(Request),
+    Send(SendRequest),
     Receive(Receive),
     /// The request is not known.
     Unknown,
@@ -73,7 +73,7 @@ fn operation(opcode: u32) -> &'static str {
     }
 }
 
-impl World {
+impl Shadow {
     /// A poll of a CQ has returned these completions, of as many as `asked`.
     pub fn polled(
         &mut self,
@@ -224,35 +224,35 @@ impl Cq {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{mr, new_qp, receive, request, rules, world_with_qp};
+    use super::super::tests::{mr, new_qp, receive, request, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::finding::Outcome;
     use crate::diagnose::rules::Rule;
     use crate::diagnose::shadow::Remote;
 
-    fn failed(world: &mut World, wr_id: u64, status: u32) -> Vec<Rule> {
+    fn failed(shadow: &mut Shadow, wr_id: u64, status: u32) -> Vec<Rule> {
         let completion = Completion {
             qpn: 17,
             wr_id,
             status,
             opcode: 0,
         };
-        rules(&world.polled(20, 1, &[completion], "ibv_poll_cq"))
+        rules(&shadow.polled(20, 1, &[completion], "ibv_poll_cq"))
     }
 
-    fn world_with(requests: Vec<Request>) -> World {
-        let mut world = world_with_qp(IBV_QPS_RTS);
-        world.qps.get_mut(&30).unwrap().sends.extend(requests);
-        world
+    fn shadow_with(requests: Vec<SendRequest>) -> Shadow {
+        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+        shadow.qps.get_mut(&30).unwrap().sends.extend(requests);
+        shadow
     }
 
     #[test]
     fn a_completion_retires_the_unsignaled_requests_before_it() {
-        let unsignaled = |id| Request {
+        let unsignaled = |id| SendRequest {
             signaled: false,
             ..request(id, 7)
         };
-        let mut world = world_with(vec![
+        let mut shadow = shadow_with(vec![
             unsignaled(1),
             request(1, 7),
             unsignaled(2),
@@ -264,83 +264,83 @@ mod tests {
                 wr_id: if qpn == 17 { 1 } else { 3 },
                 ..Completion::default()
             };
-            assert!(world.polled(20, 1, &[completion], "x").is_empty());
-            let left = world.qps[&30].sends.len();
+            assert!(shadow.polled(20, 1, &[completion], "x").is_empty());
+            let left = shadow.qps[&30].sends.len();
             assert_eq!(left, if qpn == 17 { 2 } else { 0 });
         }
-        assert_eq!(world.qps[&30].answered, 2);
+        assert_eq!(shadow.qps[&30].answered, 2);
     }
 
     #[test]
     fn a_queue_pair_in_error() {
-        let mut world = world_with(vec![request(1, 7), request(2, 7)]);
+        let mut shadow = shadow_with(vec![request(1, 7), request(2, 7)]);
         assert_eq!(
-            failed(&mut world, 1, IBV_WC_RETRY_EXC_ERR),
+            failed(&mut shadow, 1, IBV_WC_RETRY_EXC_ERR),
             [Rule::RetryExceeded]
         );
-        assert_eq!(failed(&mut world, 2, IBV_WC_WR_FLUSH_ERR), []);
-        let qp = &world.qps[&30];
+        assert_eq!(failed(&mut shadow, 2, IBV_WC_WR_FLUSH_ERR), []);
+        let qp = &shadow.qps[&30];
         assert_eq!(qp.state, IBV_QPS_ERR);
         assert_eq!(
             qp.first_error.as_ref().unwrap().status,
             IBV_WC_RETRY_EXC_ERR
         );
-        let (posted, _) = world.posting(30, vec![request(3, 7)], 1, "x");
-        let found = world.posted(30, posted, 1, "x", Outcome::Succeeded);
+        let (posted, _) = shadow.posting(30, vec![request(3, 7)], 1, "x");
+        let found = shadow.posted(30, posted, 1, "x", Outcome::Succeeded);
         assert_eq!(rules(&found), [Rule::PostInError]);
     }
 
     #[test]
     fn local_keys() {
-        let mut world = world_with(vec![request(1, 99)]);
-        world.add_mr(40, mr(7, 8));
+        let mut shadow = shadow_with(vec![request(1, 99)]);
+        shadow.add_mr(40, mr(7, 8));
         assert_eq!(
-            failed(&mut world, 1, IBV_WC_LOC_PROT_ERR),
+            failed(&mut shadow, 1, IBV_WC_LOC_PROT_ERR),
             [Rule::KeyUnknown]
         );
-        world
+        shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .receives
             .push_back(receive(2, 8));
         assert_eq!(
-            failed(&mut world, 2, IBV_WC_LOC_PROT_ERR),
+            failed(&mut shadow, 2, IBV_WC_LOC_PROT_ERR),
             [Rule::KeySwapped]
         );
         // The keys are right: something else is wrong, which is not known here.
-        world
+        shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .sends
             .push_back(request(3, 7));
-        assert_eq!(failed(&mut world, 3, IBV_WC_LOC_PROT_ERR), []);
+        assert_eq!(failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR), []);
     }
 
     #[test]
     fn messages_that_are_too_long() {
-        let mut world = world_with(vec![]);
-        world
+        let mut shadow = shadow_with(vec![]);
+        shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .receives
             .push_back(receive(2, 7));
         assert_eq!(
-            failed(&mut world, 2, IBV_WC_LOC_LEN_ERR),
+            failed(&mut shadow, 2, IBV_WC_LOC_LEN_ERR),
             [Rule::ReceiveTooSmall]
         );
-        let mut world = world_with(vec![request(1, 7)]);
+        let mut shadow = shadow_with(vec![request(1, 7)]);
         assert_eq!(
-            failed(&mut world, 1, IBV_WC_REM_INV_REQ_ERR),
+            failed(&mut shadow, 1, IBV_WC_REM_INV_REQ_ERR),
             [Rule::ReceiveTooSmall]
         );
     }
 
     #[test]
     fn keys_of_the_peer() {
-        let write = |id, rkey| Request {
+        let write = |id, rkey| SendRequest {
             opcode: IBV_WR_RDMA_WRITE,
             remote: Some(Remote {
                 addr: 0x1000,
@@ -349,13 +349,13 @@ mod tests {
             }),
             ..request(id, 7)
         };
-        let mut world = world_with(vec![write(1, 8), write(2, 8), write(3, 99), write(4, 8)]);
-        world.add_mr(40, mr(7, 8));
-        let refused = |world: &mut World, id| failed(world, id, IBV_WC_REM_ACCESS_ERR);
+        let mut shadow = shadow_with(vec![write(1, 8), write(2, 8), write(3, 99), write(4, 8)]);
+        shadow.add_mr(40, mr(7, 8));
+        let refused = |shadow: &mut Shadow, id| failed(shadow, id, IBV_WC_REM_ACCESS_ERR);
         // The peer is in another process.
-        assert_eq!(refused(&mut world, 1), [Rule::KeyRemote]);
+        assert_eq!(refused(&mut shadow, 1), [Rule::KeyRemote]);
         // The peer is in this one.
-        world.add_qp(
+        shadow.add_qp(
             31,
             crate::diagnose::shadow::NewQp {
                 number: 18,
@@ -363,13 +363,13 @@ mod tests {
             },
         );
         for (at, dest) in [(30, 18), (31, 17)] {
-            let connection = &mut world.qps.get_mut(&at).unwrap().connection;
+            let connection = &mut shadow.qps.get_mut(&at).unwrap().connection;
             connection.receives = true;
             connection.dest_qpn = dest;
         }
-        assert_eq!(refused(&mut world, 2), [Rule::QpAccess]);
-        world.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
-        assert_eq!(refused(&mut world, 3), [Rule::KeyUnknown]);
-        assert_eq!(refused(&mut world, 4), [Rule::KeyAccess]);
+        assert_eq!(refused(&mut shadow, 2), [Rule::QpAccess]);
+        shadow.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
+        assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
+        assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
     }
 }

@@ -3,13 +3,13 @@
 use ibverbs_abi::*;
 
 use super::completion::Done;
-use super::{Mr, Qp, Request, World};
+use super::{Mr, Qp, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::{Finding, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-impl World {
+impl Shadow {
     /// Why a request has failed.
     pub(super) fn explain(
         &self,
@@ -108,7 +108,7 @@ impl World {
         object: &Object,
         qp: &Qp,
         peer: Option<&Qp>,
-        request: &Request,
+        request: &SendRequest,
         status: u32,
         call: &'static str,
     ) -> Vec<Finding> {
@@ -203,11 +203,11 @@ fn too_small(
 
 /// The length of the oldest outstanding message that consumes a receive.
 fn oldest_message(peer: &Qp) -> Option<u64> {
-    let consumes = |request: &&Request| {
+    let consumes = |request: &&SendRequest| {
         matches!(
             request.opcode,
             IBV_WR_SEND | IBV_WR_SEND_WITH_IMM | IBV_WR_SEND_WITH_INV
         )
     };
-    peer.sends.iter().find(consumes).map(Request::length)
+    peer.sends.iter().find(consumes).map(SendRequest::length)
 }

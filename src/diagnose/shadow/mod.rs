@@ -3,7 +3,7 @@
 //! Responsible for the state, not for its interpretation: that is `check`. The files beside this one change
 //! the state, one kind of call each, and return what `check` found.
 //!
-//! Invariants: the lock around [`World`] is never held across a call of a provider. Objects that providers
+//! Invariants: the lock around [`Shadow`] is never held across a call of a provider. Objects that providers
 //! create by verbs of their own (mlx5dv and the like) are not known here: a lookup may find nothing.
 
 mod completion;
@@ -55,7 +55,7 @@ pub struct Remote {
 
 /// A posted send request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
+pub struct SendRequest {
     pub wr_id: u64,
     pub opcode: u32,
     pub signaled: bool,
@@ -70,7 +70,7 @@ pub struct Request {
     pub serial: u64,
 }
 
-impl Request {
+impl SendRequest {
     /// The bytes of its scatter/gather list or inline data.
     pub fn length(&self) -> u64 {
         let sges: u64 = self.sges.iter().map(|sge| u64::from(sge.length)).sum();
@@ -181,10 +181,10 @@ pub struct Qp {
     pub state: ibv_qp_state,
     pub access: u32,
     pub connection: Connection,
-    pub sends: VecDeque<Request>,
+    pub sends: VecDeque<SendRequest>,
     pub receives: VecDeque<Receive>,
     /// Requests of ibv_wr_* functions between ibv_wr_start and ibv_wr_complete.
-    pub building: Vec<Request>,
+    pub building: Vec<SendRequest>,
     pub receives_posted: u64,
     pub receives_completed: u64,
     pub last_receive_posted: Option<Instant>,
@@ -225,8 +225,8 @@ pub struct Context {
     pub pid: u32,
 }
 
-/// All that is known.
-pub struct World {
+/// The shadow: all that is known of the objects of the process.
+pub struct Shadow {
     pub contexts: BTreeMap<usize, Context>,
     pub pds: BTreeMap<usize, Pd>,
     pub mrs: BTreeMap<usize, Mr>,
@@ -246,9 +246,9 @@ pub struct World {
     pub poll_ops: BTreeMap<usize, PollOps>,
 }
 
-impl World {
-    pub const fn new() -> World {
-        World {
+impl Shadow {
+    pub const fn new() -> Shadow {
+        Shadow {
             contexts: BTreeMap::new(),
             pds: BTreeMap::new(),
             mrs: BTreeMap::new(),
@@ -319,14 +319,14 @@ impl World {
     }
 }
 
-static WORLD: ForkLock<World> = ForkLock::new(World::new());
+static SHADOW: ForkLock<Shadow> = ForkLock::new(Shadow::new());
 
 /// Runs `work` with the state, and writes what it found. Does nothing in a signal handler that interrupted
 /// this thread in here.
-pub fn observe(work: impl FnOnce(&mut World) -> Vec<Finding>) {
-    let admitted = WORLD.with(|world| {
-        let mut found = work(world);
-        found.retain(|finding| world.reported.admit(finding));
+pub fn observe(work: impl FnOnce(&mut Shadow) -> Vec<Finding>) {
+    let admitted = SHADOW.with(|shadow| {
+        let mut found = work(shadow);
+        found.retain(|finding| shadow.reported.admit(finding));
         found
     });
     match admitted {
@@ -336,29 +336,29 @@ pub fn observe(work: impl FnOnce(&mut World) -> Vec<Finding>) {
 }
 
 /// Runs `work` with the state. None in a signal handler that interrupted this thread in here.
-pub fn with<R>(work: impl FnOnce(&mut World) -> R) -> Option<R> {
-    WORLD.with(work)
+pub fn with<R>(work: impl FnOnce(&mut Shadow) -> R) -> Option<R> {
+    SHADOW.with(work)
 }
 
 /// Before a fork, in the parent.
 pub extern "C" fn before_fork() {
-    WORLD.prepare_fork(|_| ());
+    SHADOW.prepare_fork(|_| ());
 }
 
 /// After a fork, in the parent.
 pub extern "C" fn after_fork_in_parent() {
-    WORLD.after_fork();
+    SHADOW.after_fork();
 }
 
 /// The counts, when the program exits or the library is unloaded.
 pub fn write_summary() {
-    if let Some(reported) = WORLD.with(|world| world.reported.take()) {
+    if let Some(reported) = SHADOW.with(|shadow| shadow.reported.take()) {
         report::write_summary(&reported);
     }
 }
 
 /// After a fork, in the child, which reports what it does itself.
 pub extern "C" fn after_fork_in_child() {
-    WORLD.after_fork();
-    WORLD.with(|world| world.reported.take());
+    SHADOW.after_fork();
+    SHADOW.with(|shadow| shadow.reported.take());
 }

@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::World;
+use super::Shadow;
 use crate::diagnose::check::{connection, gid, state};
 use crate::diagnose::finding::{Finding, Outcome};
 
@@ -29,7 +29,7 @@ impl Change {
 /// What the call means on this machine: GID table, routing table. None if no address vector is set.
 pub type Surroundings = Option<gid::Facts>;
 
-impl World {
+impl Shadow {
     /// ibv_modify_qp has returned.
     pub fn modified(
         &mut self,
@@ -121,7 +121,7 @@ fn apply(qp: &mut super::Qp, change: &Change, surroundings: &Surroundings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{new_qp, rules, world_with_qp};
+    use super::super::tests::{new_qp, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::rules::Rule;
 
@@ -139,46 +139,49 @@ mod tests {
 
     #[test]
     fn refused_changes_change_nothing() {
-        let mut world = world_with_qp(IBV_QPS_RESET);
+        let mut shadow = shadow_with_qp(IBV_QPS_RESET);
         let to_rts = change(IBV_QPS_RTS, IBV_QP_SQ_PSN, |_| ());
-        let found = world.modified(30, &to_rts, Outcome::of(libc::EINVAL), &None);
+        let found = shadow.modified(30, &to_rts, Outcome::of(libc::EINVAL), &None);
         assert_eq!(rules(&found), [Rule::QpTransition]);
-        assert_eq!(world.qps[&30].state, IBV_QPS_RESET);
+        assert_eq!(shadow.qps[&30].state, IBV_QPS_RESET);
     }
 
     #[test]
     fn both_ends_are_compared_when_they_are_connected() {
-        let mut world = world_with_qp(IBV_QPS_INIT);
-        world.add_qp(31, new_qp(18));
-        let connect = |world: &mut World, at, dest, mtu| {
+        let mut shadow = shadow_with_qp(IBV_QPS_INIT);
+        shadow.add_qp(31, new_qp(18));
+        let connect = |shadow: &mut Shadow, at, dest, mtu| {
             let mask = IBV_QP_PATH_MTU | IBV_QP_DEST_QPN;
             let change = change(IBV_QPS_RTR, mask, |attr| {
                 attr.dest_qp_num = dest;
                 attr.path_mtu = mtu;
             });
-            let found = world.modified(at, &change, Outcome::Succeeded, &None);
+            let found = shadow.modified(at, &change, Outcome::Succeeded, &None);
             rules(&found)
         };
-        assert_eq!(connect(&mut world, 30, 18, IBV_MTU_1024), []);
-        assert_eq!(connect(&mut world, 31, 17, IBV_MTU_1024), []);
+        assert_eq!(connect(&mut shadow, 30, 18, IBV_MTU_1024), []);
+        assert_eq!(connect(&mut shadow, 31, 17, IBV_MTU_1024), []);
         assert_eq!(
-            connect(&mut world, 31, 17, IBV_MTU_4096),
+            connect(&mut shadow, 31, 17, IBV_MTU_4096),
             [Rule::MtuDiffers]
         );
-        assert_eq!(world.qps[&31].connection.mtu, 4096);
-        assert_eq!(connect(&mut world, 31, 17, IBV_MTU_256), [Rule::MtuDiffers]);
+        assert_eq!(shadow.qps[&31].connection.mtu, 4096);
+        assert_eq!(
+            connect(&mut shadow, 31, 17, IBV_MTU_256),
+            [Rule::MtuDiffers]
+        );
     }
 
     #[test]
     fn reset_forgets() {
-        let mut world = world_with_qp(IBV_QPS_RTS);
-        world.qps.get_mut(&30).unwrap().connection.dest_qpn = 5;
+        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+        shadow.qps.get_mut(&30).unwrap().connection.dest_qpn = 5;
         let reset = change(IBV_QPS_RESET, 0, |_| ());
         assert!(
-            world
+            shadow
                 .modified(30, &reset, Outcome::Succeeded, &None)
                 .is_empty()
         );
-        assert_eq!(world.qps[&30].connection.dest_qpn, 0);
+        assert_eq!(shadow.qps[&30].connection.dest_qpn, 0);
     }
 }

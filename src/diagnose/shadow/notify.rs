@@ -2,11 +2,11 @@
 
 use ibverbs_abi::*;
 
-use super::{Notify, World};
+use super::{Notify, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-impl World {
+impl Shadow {
     /// ibv_req_notify_cq has returned 0.
     pub fn armed(&mut self, address: usize) {
         let (sends, receives) = self.outstanding_on(address);
@@ -188,65 +188,65 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{receive, request, rules, world_with_qp};
+    use super::super::tests::{receive, request, rules, shadow_with_qp};
     use super::*;
     use crate::diagnose::shadow::Completion;
 
-    fn world() -> World {
-        let mut world = world_with_qp(IBV_QPS_RTS);
-        world
+    fn shadow() -> Shadow {
+        let mut shadow = shadow_with_qp(IBV_QPS_RTS);
+        shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .receives
             .push_back(receive(1, 7));
-        world
+        shadow
     }
 
-    fn poll(world: &mut World, asked: u32, count: usize) {
+    fn poll(shadow: &mut Shadow, asked: u32, count: usize) {
         let completions = vec![Completion::default(); count];
-        world.polled(20, asked, &completions, "ibv_poll_cq");
+        shadow.polled(20, asked, &completions, "ibv_poll_cq");
     }
 
-    fn event(world: &mut World) -> Vec<Rule> {
-        let found = world.completion_event(20);
+    fn event(shadow: &mut Shadow) -> Vec<Rule> {
+        let found = shadow.completion_event(20);
         rules(&found)
     }
 
     #[test]
     fn polling_after_arming_is_right() {
-        let mut world = world();
-        world.armed(20);
-        assert_eq!(event(&mut world), []);
-        world.armed(20);
-        poll(&mut world, 2, 1);
-        assert_eq!(event(&mut world), []);
-        poll(&mut world, 2, 0);
-        world.armed(20);
-        poll(&mut world, 2, 0);
-        assert_eq!(event(&mut world), []);
+        let mut shadow = shadow();
+        shadow.armed(20);
+        assert_eq!(event(&mut shadow), []);
+        shadow.armed(20);
+        poll(&mut shadow, 2, 1);
+        assert_eq!(event(&mut shadow), []);
+        poll(&mut shadow, 2, 0);
+        shadow.armed(20);
+        poll(&mut shadow, 2, 0);
+        assert_eq!(event(&mut shadow), []);
     }
 
     #[test]
     fn not_polling_after_arming_is_wrong() {
-        let mut world = world();
-        poll(&mut world, 2, 0);
-        world.armed(20);
-        assert_eq!(event(&mut world), [Rule::NotifyNoPoll]);
-        poll(&mut world, 1, 1);
-        world.armed(20);
-        assert_eq!(event(&mut world), [Rule::EventsCoalesced]);
+        let mut shadow = shadow();
+        poll(&mut shadow, 2, 0);
+        shadow.armed(20);
+        assert_eq!(event(&mut shadow), [Rule::NotifyNoPoll]);
+        poll(&mut shadow, 1, 1);
+        shadow.armed(20);
+        assert_eq!(event(&mut shadow), [Rule::EventsCoalesced]);
     }
 
     #[test]
     fn a_request_that_is_posted_after_arming_causes_the_event() {
-        let mut world = world();
-        poll(&mut world, 1, 1);
-        world.armed(20);
-        world.posting(30, vec![request(1, 7)], 1, "ibv_post_send");
-        assert_eq!(event(&mut world), []);
+        let mut shadow = shadow();
+        poll(&mut shadow, 1, 1);
+        shadow.armed(20);
+        shadow.posting(30, vec![request(1, 7)], 1, "ibv_post_send");
+        assert_eq!(event(&mut shadow), []);
         // Nothing is outstanding when the CQ is armed: nothing can be missed.
-        let mut idle = world_with_qp(IBV_QPS_RTS);
+        let mut idle = shadow_with_qp(IBV_QPS_RTS);
         poll(&mut idle, 1, 1);
         idle.armed(20);
         assert_eq!(event(&mut idle), []);
@@ -254,39 +254,42 @@ mod tests {
 
     #[test]
     fn overrun_and_events_at_the_end() {
-        let mut world = world();
-        let found = world.async_event(Kind::Cq, 20, IBV_EVENT_CQ_ERR);
+        let mut shadow = shadow();
+        let found = shadow.async_event(Kind::Cq, 20, IBV_EVENT_CQ_ERR);
         assert_eq!(rules(&found), [Rule::CqOverrun]);
-        assert_eq!(world.events_of(Kind::Cq, 20), (0, 1));
+        assert_eq!(shadow.events_of(Kind::Cq, 20), (0, 1));
         assert!(
-            world
+            shadow
                 .async_event(Kind::Qp, 30, IBV_EVENT_COMM_EST)
                 .is_empty()
         );
-        assert_eq!(world.events_of(Kind::Qp, 30), (0, 1));
-        let found = world.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", 2, 1);
+        assert_eq!(shadow.events_of(Kind::Qp, 30), (0, 1));
+        let found = shadow.unacknowledged(Kind::Cq, 20, "ibv_destroy_cq", 2, 1);
         assert_eq!(rules(&found), [Rule::EventsUnacked, Rule::EventsUnacked]);
-        assert!(world.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
-        assert!(world.destroying_cq(20, true).is_empty());
-        world.armed(20);
-        assert!(world.destroying_cq(20, true).is_empty());
-        world.armed(20);
-        assert_eq!(rules(&world.destroying_cq(20, true)), [Rule::ChannelUnread]);
-        assert!(world.destroying_cq(20, false).is_empty());
+        assert!(shadow.unacknowledged(Kind::Qp, 30, "x", 0, 0).is_empty());
+        assert!(shadow.destroying_cq(20, true).is_empty());
+        shadow.armed(20);
+        assert!(shadow.destroying_cq(20, true).is_empty());
+        shadow.armed(20);
+        assert_eq!(
+            rules(&shadow.destroying_cq(20, true)),
+            [Rule::ChannelUnread]
+        );
+        assert!(shadow.destroying_cq(20, false).is_empty());
     }
 
     #[test]
     fn a_cq_that_was_never_polled() {
-        let mut world = world();
-        assert!(world.destroying_qp(30).is_empty());
-        world
+        let mut shadow = shadow();
+        assert!(shadow.destroying_qp(30).is_empty());
+        shadow
             .qps
             .get_mut(&30)
             .unwrap()
             .sends
             .push_back(request(1, 7));
-        assert_eq!(rules(&world.destroying_qp(30)), [Rule::CqNeverPolled]);
-        poll(&mut world, 1, 0);
-        assert!(world.destroying_qp(30).is_empty());
+        assert_eq!(rules(&shadow.destroying_qp(30)), [Rule::CqNeverPolled]);
+        poll(&mut shadow, 1, 0);
+        assert!(shadow.destroying_qp(30).is_empty());
     }
 }

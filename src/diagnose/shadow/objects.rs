@@ -5,7 +5,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Srq, World};
+use super::{Connection, Context, Cq, MAX_DEREGISTERED, Mr, Pd, Qp, Shadow, Srq};
 use crate::diagnose::check::key;
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
@@ -37,7 +37,7 @@ fn list(names: Vec<String>) -> String {
     text
 }
 
-impl World {
+impl Shadow {
     pub fn opened(&mut self, context: usize, device: String) {
         let pid = std::process::id();
         self.contexts.insert(context, Context { device, pid });
@@ -339,11 +339,11 @@ mod tests {
         access: 1,
     };
 
-    fn world() -> World {
-        let mut world = World::new();
-        world.opened(1, "uroce0".into());
-        world.add_pd(10, PD);
-        world.add_cq(
+    fn shadow() -> Shadow {
+        let mut shadow = Shadow::new();
+        shadow.opened(1, "uroce0".into());
+        shadow.add_pd(10, PD);
+        shadow.add_cq(
             20,
             Cq {
                 context: 1,
@@ -351,9 +351,9 @@ mod tests {
                 ..Cq::default()
             },
         );
-        world.add_qp(30, new_qp(17));
-        world.add_mr(40, MR);
-        world
+        shadow.add_qp(30, new_qp(17));
+        shadow.add_mr(40, MR);
+        shadow
     }
 
     fn rules(found: &[Finding]) -> Vec<Rule> {
@@ -363,66 +363,70 @@ mod tests {
 
     #[test]
     fn users_of_busy_objects_are_named() {
-        let mut world = world();
-        let busy = |world: &World, kind, at| {
-            let found = world.busy(kind, at, "call", Outcome::of(libc::EBUSY));
+        let mut shadow = shadow();
+        let busy = |shadow: &Shadow, kind, at| {
+            let found = shadow.busy(kind, at, "call", Outcome::of(libc::EBUSY));
             rules(&found);
             found.first().map(|finding| finding.values[0].1.clone())
         };
-        let users = busy(&world, Kind::Pd, 10).unwrap();
+        let users = busy(&shadow, Kind::Pd, 10).unwrap();
         assert_eq!(users, "QP 0x11, MR 0x1000..0x2000 (lkey 0x7)");
-        assert_eq!(busy(&world, Kind::Cq, 20).unwrap(), "QP 0x11");
-        assert_eq!(busy(&world, Kind::Channel, 50).unwrap(), "CQ 0x14");
-        assert_eq!(busy(&world, Kind::Channel, 51), None);
+        assert_eq!(busy(&shadow, Kind::Cq, 20).unwrap(), "QP 0x11");
+        assert_eq!(busy(&shadow, Kind::Channel, 50).unwrap(), "CQ 0x14");
+        assert_eq!(busy(&shadow, Kind::Channel, 51), None);
         assert!(
-            world
+            shadow
                 .busy(Kind::Pd, 10, "call", Outcome::of(libc::EIO))
                 .is_empty()
         );
         for address in 100..110 {
-            world.add_mr(address, MR);
+            shadow.add_mr(address, MR);
         }
-        assert!(busy(&world, Kind::Pd, 10).unwrap().ends_with(" and 4 more"));
+        assert!(
+            busy(&shadow, Kind::Pd, 10)
+                .unwrap()
+                .ends_with(" and 4 more")
+        );
     }
 
     #[test]
     fn regions_and_handles_in_use() {
-        let mut world = world();
-        assert!(world.take_mr(40).1.is_empty());
-        world.add_mr(40, MR);
-        let qp = world.qps.get_mut(&30).unwrap();
+        let mut shadow = shadow();
+        assert!(shadow.take_mr(40).1.is_empty());
+        shadow.add_mr(40, MR);
+        let qp = shadow.qps.get_mut(&30).unwrap();
         qp.sends.push_back(request(5, 7));
         // A queue pair that is not connected does not access memory.
-        assert!(world.take_mr(40).1.is_empty());
-        world.add_mr(40, MR);
-        world.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
-        assert_eq!(rules(&world.take_mr(40).1), [Rule::MrInUse]);
-        assert!(world.ah_in_use(99).is_empty());
-        world.qps.get_mut(&30).unwrap().sends[0].ah = 99;
-        assert_eq!(rules(&world.ah_in_use(99)), [Rule::AhInUse]);
+        assert!(shadow.take_mr(40).1.is_empty());
+        shadow.add_mr(40, MR);
+        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_RTS;
+        assert_eq!(rules(&shadow.take_mr(40).1), [Rule::MrInUse]);
+        assert!(shadow.ah_in_use(99).is_empty());
+        shadow.qps.get_mut(&30).unwrap().sends[0].ah = 99;
+        assert_eq!(rules(&shadow.ah_in_use(99)), [Rule::AhInUse]);
     }
 
     #[test]
     fn what_is_left_at_close() {
-        let mut world = world();
-        let found = world.closed(1);
+        let mut shadow = shadow();
+        let found = shadow.closed(1);
         assert_eq!(rules(&found), [Rule::Leak]);
         assert_eq!(found[0].values[0].1, "1 QP, 1 CQ, 1 MR, 1 PD");
-        assert!(world.qps.is_empty() && world.numbers.is_empty());
-        world.opened(1, "uroce0".into());
-        assert!(world.closed(1).is_empty());
+        assert!(shadow.qps.is_empty() && shadow.numbers.is_empty());
+        shadow.opened(1, "uroce0".into());
+        assert!(shadow.closed(1).is_empty());
     }
 
     #[test]
     fn a_child_is_another_process() {
-        let mut world = world();
-        assert!(world.check_process(1, "ibv_post_send").is_empty());
-        assert!(world.check_process(2, "ibv_post_send").is_empty());
-        world.contexts.get_mut(&1).unwrap().pid += 1;
+        let mut shadow = shadow();
+        assert!(shadow.check_process(1, "ibv_post_send").is_empty());
+        assert!(shadow.check_process(2, "ibv_post_send").is_empty());
+        shadow.contexts.get_mut(&1).unwrap().pid += 1;
         assert_eq!(
-            rules(&world.check_process(1, "ibv_post_send")),
+            rules(&shadow.check_process(1, "ibv_post_send")),
             [Rule::ChildVerb]
         );
-        assert!(world.closed(1).is_empty());
+        assert!(shadow.closed(1).is_empty());
     }
 }

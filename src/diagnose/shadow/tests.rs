@@ -26,10 +26,10 @@ pub fn new_qp(number: u32) -> NewQp {
     }
 }
 
-pub fn world_with_qp(state: ibv_qp_state) -> World {
-    let mut world = World::new();
-    world.opened(1, "uroce0".into());
-    world.add_pd(
+pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
+    let mut shadow = Shadow::new();
+    shadow.opened(1, "uroce0".into());
+    shadow.add_pd(
         10,
         Pd {
             context: 1,
@@ -37,7 +37,7 @@ pub fn world_with_qp(state: ibv_qp_state) -> World {
             single_threaded: false,
         },
     );
-    world.add_cq(
+    shadow.add_cq(
         20,
         Cq {
             context: 1,
@@ -45,18 +45,18 @@ pub fn world_with_qp(state: ibv_qp_state) -> World {
             ..Cq::default()
         },
     );
-    world.add_qp(30, new_qp(17));
-    if let Some(qp) = world.qps.get_mut(&30) {
+    shadow.add_qp(30, new_qp(17));
+    if let Some(qp) = shadow.qps.get_mut(&30) {
         qp.state = state;
     }
-    world
+    shadow
 }
 
-/// A queue pair of no world.
+/// A queue pair that no shadow knows.
 pub fn qp(number: u32) -> Qp {
-    let mut world = World::new();
-    world.add_qp(1, new_qp(number));
-    world.qps.remove(&1).expect("it was added")
+    let mut shadow = Shadow::new();
+    shadow.add_qp(1, new_qp(number));
+    shadow.qps.remove(&1).expect("it was added")
 }
 
 pub fn mr(lkey: u32, rkey: u32) -> Mr {
@@ -72,13 +72,13 @@ pub fn mr(lkey: u32, rkey: u32) -> Mr {
 }
 
 /// A signaled SEND of 16 bytes.
-pub fn request(wr_id: u64, lkey: u32) -> Request {
-    Request {
+pub fn request(wr_id: u64, lkey: u32) -> SendRequest {
+    SendRequest {
         wr_id,
         opcode: IBV_WR_SEND,
         signaled: true,
         sges: receive(wr_id, lkey).sges,
-        ..Request::default()
+        ..SendRequest::default()
     }
 }
 

@@ -99,14 +99,14 @@ pub fn imports(file: &mut impl ReadAt) -> Option<Imports> {
 /// What the program headers say.
 #[derive(Default)]
 struct Segments {
-    load: ArrayVec<Segment, SEGMENTS_MAX>,
-    dynamic: Option<Segment>,
+    load: ArrayVec<LoadSegment, SEGMENTS_MAX>,
+    dynamic: Option<LoadSegment>,
     /// The file offset at which the last segment ends.
     end: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Segment {
+struct LoadSegment {
     address: u64,
     offset: u64,
     size: u64,
@@ -116,7 +116,7 @@ impl Segments {
     fn read(headers: &[u8]) -> Option<Self> {
         let mut segments = Segments::default();
         for header in headers.chunks_exact(PROGRAM_HEADER_LEN) {
-            let segment = Segment {
+            let segment = LoadSegment {
                 address: u64_at(header, 16)?,
                 offset: u64_at(header, 8)?,
                 size: u64_at(header, 32)?,

@@ -12,15 +12,15 @@ const START: usize = 6144;
 const CHUNK: usize = 4096;
 
 /// Memory for the parts of a file, used for one file after another.
-pub struct Parts {
+pub struct FileBuffer {
     start: Box<[u8; START]>,
     /// The bytes read last beyond the start.
     chunk: Vec<u8>,
 }
 
-impl Default for Parts {
+impl Default for FileBuffer {
     fn default() -> Self {
-        Parts {
+        FileBuffer {
             start: Box::new([0; START]),
             chunk: Vec::new(),
         }
@@ -45,7 +45,7 @@ struct Chunk {
 impl<'a> ProviderFile<'a> {
     /// Opens `path`, relative to `dirfd` (AT_FDCWD for the working directory). `None` if it cannot be
     /// opened.
-    pub fn open(dirfd: libc::c_int, path: &CStr, parts: &'a mut Parts) -> Option<Self> {
+    pub fn open(dirfd: libc::c_int, path: &CStr, parts: &'a mut FileBuffer) -> Option<Self> {
         let flags = libc::O_RDONLY | libc::O_CLOEXEC;
         let file = File::from(sys::openat(dirfd, path, flags).ok()?);
         let read = file.read_at(&mut parts.start[..], 0).unwrap_or(0);

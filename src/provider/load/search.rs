@@ -23,7 +23,7 @@ use ibverbs_abi::Errno;
 
 use super::{
     cstring,
-    file::{Parts, ProviderFile},
+    file::{FileBuffer, ProviderFile},
 };
 use crate::{
     provider::identify::{Examiner, Verdict},
@@ -76,7 +76,7 @@ pub struct Directories {
     opened: Vec<Directory>,
     unopened: Split<'static, char>,
     examiner: Examiner,
-    parts: Option<Parts>,
+    parts: Option<FileBuffer>,
 }
 
 impl Default for Directories {
@@ -175,7 +175,7 @@ impl Directories {
 
     /// The verdict on a file relative to `dirfd`; `path` returns its whole path.
     fn examine_at(&mut self, dirfd: c_int, file: &CStr, path: &dyn Fn() -> PathBuf) -> Verdict {
-        let parts = self.parts.get_or_insert_with(Parts::default);
+        let parts = self.parts.get_or_insert_with(FileBuffer::default);
         match ProviderFile::open(dirfd, file, parts) {
             Some(mut file) => self.examiner.examine(&mut file, path),
             None => Verdict::Unknown,

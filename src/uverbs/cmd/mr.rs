@@ -68,12 +68,12 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr(
 }
 
 /// What `ibv_mr_init_attr` asks to register.
-enum Source {
+enum MrSource {
     Address(*mut c_void),
     DmaBuf { fd: c_int, offset: u64 },
 }
 
-impl Source {
+impl MrSource {
     /// The source and the I/O virtual address. EINVAL for a combination of attributes that is not allowed.
     fn of(attr: &ibv_mr_init_attr) -> Result<(Self, u64), Errno> {
         let has = |bit: u32| attr.comp_mask & u64::from(bit) != 0;
@@ -82,14 +82,17 @@ impl Source {
         if has(IBV_REG_MR_MASK_FD) {
             let iova = iova.filter(|_| offset && !addr).ok_or(Errno(EINVAL))?;
             let (fd, offset) = (attr.fd, attr.fd_offset);
-            return Ok((Source::DmaBuf { fd, offset }, iova));
+            return Ok((MrSource::DmaBuf { fd, offset }, iova));
         }
         let whole_space =
             attr.access as u32 & IBV_ACCESS_ON_DEMAND != 0 && attr.length == usize::MAX;
         if offset || !addr || whole_space && !attr.addr.is_null() {
             return Err(Errno(EINVAL));
         }
-        Ok((Source::Address(attr.addr), iova.unwrap_or(attr.addr as u64)))
+        Ok((
+            MrSource::Address(attr.addr),
+            iova.unwrap_or(attr.addr as u64),
+        ))
     }
 }
 
@@ -106,16 +109,16 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr_ex(
     to_c(|| {
         // SAFETY: `pd`, `vmr` and `attr` are live.
         let (pd, vmr, attr) = unsafe { (&mut *pd, &mut *vmr, &*attr) };
-        let (source, iova) = Source::of(attr).or_else(Errno::fail)?;
+        let (source, iova) = MrSource::of(attr).or_else(Errno::fail)?;
         let dmah = (attr.comp_mask & u64::from(IBV_REG_MR_MASK_DMAH) != 0).then_some(attr.dmah);
         let (mut lkey, mut rkey) = (0u32, 0u32);
         let mut cmd = Command::<11>::new(UVERBS_OBJECT_MR, UVERBS_METHOD_REG_MR);
         match source {
-            Source::DmaBuf { fd, offset } => {
+            MrSource::DmaBuf { fd, offset } => {
                 cmd.u64(UVERBS_ATTR_REG_MR_FD_OFFSET, offset);
                 cmd.fd(UVERBS_ATTR_REG_MR_FD, fd);
             }
-            Source::Address(addr) => cmd.u64(UVERBS_ATTR_REG_MR_ADDR, addr as u64),
+            MrSource::Address(addr) => cmd.u64(UVERBS_ATTR_REG_MR_ADDR, addr as u64),
         }
         cmd.u64(UVERBS_ATTR_REG_MR_IOVA, iova);
         let handle = cmd.new_object(UVERBS_ATTR_REG_MR_HANDLE);
@@ -133,10 +136,10 @@ pub unsafe extern "C" fn ibv_cmd_reg_mr_ex(
         let route =
             unsafe { fallback::execute(pd.context, Op::RegMrEx, Needs::default(), &mut cmd)? };
         vmr.mr_type = match (route, source) {
-            (Fallback::Done, Source::DmaBuf { .. }) => IBV_MR_TYPE_DMABUF_MR,
-            (Fallback::Done, Source::Address(_)) => IBV_MR_TYPE_MR,
+            (Fallback::Done, MrSource::DmaBuf { .. }) => IBV_MR_TYPE_DMABUF_MR,
+            (Fallback::Done, MrSource::Address(_)) => IBV_MR_TYPE_MR,
             // SAFETY: the PD and the region are live.
-            (_, Source::Address(addr)) if dmah.is_none() => unsafe {
+            (_, MrSource::Address(addr)) if dmah.is_none() => unsafe {
                 return reg_mr_by_write(pd, addr, attr.length, iova, attr.access, vmr);
             },
             _ => return Errno(EOPNOTSUPP).fail(),

@@ -3,21 +3,21 @@
 use crate::fake::scene::Scene;
 use crate::fake::sysfs::{Device, Tree};
 
-use super::{Group, fixtures, probe, probe_on};
+use super::{SceneGroup, fixtures, probe, probe_on};
 
 /// Commands that fail when a device has gone.
 const GONE: &str = "DESTROY_CQ=EIO,DESTROY_QP=EIO,DESTROY_SRQ=EIO,DEALLOC_PD=EIO,DEREG_MR=EIO,DESTROY_AH=EIO,\
     CLOSE_XRCD=EIO,DEALLOC_MW=EIO,EX_DESTROY_WQ=EIO,EX_DESTROY_FLOW=EIO,EX_DESTROY_RWQ_IND_TBL=EIO,\
     DETACH_MCAST=EIO";
 
-pub fn groups() -> Vec<Group> {
+pub fn groups() -> Vec<SceneGroup> {
     vec![
-        Group::new("warnings", warnings()),
-        Group::new("fork-safety", fork_safety()),
-        Group::new("drivers", drivers()),
-        Group::new("log", log()),
-        Group::new("device-gone", device_gone()),
-        Group::new("limits", limits()),
+        SceneGroup::new("warnings", warnings()),
+        SceneGroup::new("fork-safety", fork_safety()),
+        SceneGroup::new("drivers", drivers()),
+        SceneGroup::new("log", log()),
+        SceneGroup::new("device-gone", device_gone()),
+        SceneGroup::new("limits", limits()),
     ]
 }
 

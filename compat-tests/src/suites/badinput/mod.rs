@@ -24,13 +24,13 @@ use crate::fake::sysfs::Tree;
 const LEAKS: usize = 8;
 
 /// Some scenes with something in common.
-struct Group {
+struct SceneGroup {
     name: String,
     place: Place,
     scenes: Vec<Scene>,
 }
 
-impl Group {
+impl SceneGroup {
     fn new(name: impl Into<String>, scenes: Vec<Scene>) -> Self {
         Self {
             name: name.into(),
@@ -46,20 +46,20 @@ impl Group {
     }
 }
 
-fn groups() -> Vec<Group> {
+fn groups() -> Vec<SceneGroup> {
     let mut groups = vec![
-        Group::new("config", config::scenes()),
-        Group::new("provider", provider::scenes()),
+        SceneGroup::new("config", config::scenes()),
+        SceneGroup::new("provider", provider::scenes()),
     ];
     groups.extend(sysfs::groups());
     groups.extend([
-        Group::new("sysfs-path", paths::scenes()),
-        Group::new("netlink", netlink::scenes()),
-        Group::new("node", node::faked()),
-        Group::new("real-node", node::real()).on_real_root(),
+        SceneGroup::new("sysfs-path", paths::scenes()),
+        SceneGroup::new("netlink", netlink::scenes()),
+        SceneGroup::new("node", node::faked()),
+        SceneGroup::new("real-node", node::real()).on_real_root(),
     ]);
     groups.extend(environment::groups());
-    groups.push(Group::new("loops", loops::scenes()));
+    groups.push(SceneGroup::new("loops", loops::scenes()));
     groups
 }
 

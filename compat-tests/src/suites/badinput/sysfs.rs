@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::fake::scene::{SYS, Scene};
 
-use super::{Group, probe_on};
+use super::{SceneGroup, probe_on};
 
 /// Faults of every file.
 const EVERYWHERE: &str = "missing empty newline newlines huge digits word garbage nul nul-behind bare crlf \
@@ -73,17 +73,17 @@ const EMPTY_IS_UNDEFINED: [&str; 6] = [
     "ABI",
 ];
 
-pub fn groups() -> Vec<Group> {
-    let mut groups: Vec<Group> = FILES
+pub fn groups() -> Vec<SceneGroup> {
+    let mut groups: Vec<SceneGroup> = FILES
         .iter()
         .map(|(device, file, more)| files(device, file, more))
         .collect();
-    groups.push(Group::new("sysfs-trees", trees()));
+    groups.push(SceneGroup::new("sysfs-trees", trees()));
     groups
 }
 
 /// Every fault of one file.
-fn files(device: &'static str, file: &'static str, more: &str) -> Group {
+fn files(device: &'static str, file: &'static str, more: &str) -> SceneGroup {
     let faults = EVERYWHERE.split_whitespace().chain(more.split_whitespace());
     let scene = |fault: &str| {
         let how = fault.to_string();
@@ -100,7 +100,7 @@ fn files(device: &'static str, file: &'static str, more: &str) -> Group {
         scene
     };
     let name = format!("sysfs-{device}-{}", file.replace('/', "-"));
-    Group::new(name, faults.map(scene).collect())
+    SceneGroup::new(name, faults.map(scene).collect())
 }
 
 fn warning(devices: &[&str], name: impl Into<String>, command: &str) -> Scene {

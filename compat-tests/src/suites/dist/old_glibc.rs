@@ -12,8 +12,8 @@ use crate::place::sh;
 use crate::process::Program;
 use crate::roots::BULLSEYE;
 use crate::rows;
+use crate::testbed::{Host, Hosts};
 use crate::verdict::{Verdict, ensure};
-use crate::world::{Host, Hosts};
 
 /// Rows of the case files whose programs Debian 11 has. Its perftest is linked with libmlx5 of provider ABI
 /// 33, which this library does not serve.
@@ -42,7 +42,7 @@ pub fn case() -> Result<Case, String> {
 
 /// The rows of `ROWS`, with their names.
 fn rows_of_case_files() -> Result<Vec<(String, Row)>, String> {
-    let all = rows::of_world("loopback")?;
+    let all = rows::of_testbed("loopback")?;
     let named = all
         .into_iter()
         .map(|(group, row)| (format!("{group}/{}", row.name), row));

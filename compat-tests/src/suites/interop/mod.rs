@@ -120,13 +120,13 @@ impl Member {
 /// The members of this tier. Those with the same hosts follow one another. Of all that runs with
 /// impairments, make test runs some with all impairments at once.
 pub fn members(tier: Tier) -> Result<Vec<Member>, String> {
-    let clean = rows::of_world("interop")?;
-    let lossy = rows::of_world("interop-lossy")?;
-    let tier_of = |row: &Row, world: &str| row.worlds.get(world).and_then(|when| when.tier());
+    let clean = rows::of_testbed("interop")?;
+    let lossy = rows::of_testbed("interop-lossy")?;
+    let tier_of = |row: &Row, testbed: &str| row.testbeds.get(testbed).and_then(|when| when.tier());
     let mut members = Vec::new();
     for impairment in [NONE, LOSS, REORDER, DUPLICATE, ALL] {
         for ends in [Ends::RxeUroce, Ends::UroceRxe] {
-            let (rows, world) = if impairment == NONE {
+            let (rows, testbed) = if impairment == NONE {
                 (&clean, "interop")
             } else {
                 (&lossy, "interop-lossy")
@@ -137,7 +137,7 @@ pub fn members(tier: Tier) -> Result<Vec<Member>, String> {
                 let row_tier = if every {
                     Some(Tier::All)
                 } else {
-                    tier_of(row, world)
+                    tier_of(row, testbed)
                 };
                 if row_tier != Some(tier) {
                     continue;
@@ -172,8 +172,8 @@ mod tests {
         };
         let (test, rest) = (names(Tier::Test), names(Tier::All));
         assert!(test.iter().all(|name| !rest.contains(name)));
-        let clean = 2 * rows::of_world("interop").unwrap().len();
-        let lossy = 2 * 4 * rows::of_world("interop-lossy").unwrap().len();
+        let clean = 2 * rows::of_testbed("interop").unwrap().len();
+        let lossy = 2 * 4 * rows::of_testbed("interop-lossy").unwrap().len();
         assert_eq!(test.len() + rest.len(), clean + lossy);
         assert!(test.contains(&"uroce/interop/uroce-rxe-all/perftest/read_bw-RC".into()));
         assert!(rest.contains(&"uroce/interop-rest/rxe-uroce-loss/perftest/read_bw-RC".into()));

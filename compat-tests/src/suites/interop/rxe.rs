@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::context::Context;
 use crate::place::sh;
 use crate::process::wait_until;
+use crate::testbed::{Host, Hosts, Namespace};
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::{Host, Hosts, Namespace};
 
 /// Which device is at which end: server, client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,12 +34,12 @@ impl Ends {
 }
 
 /// The hosts. rxe and its interface are removed when this value is dropped; the other interface with them.
-pub struct Machine {
+pub struct RxeHosts {
     hosts: Hosts,
     rxe: u32,
 }
 
-impl Machine {
+impl RxeHosts {
     pub fn hosts(&self) -> &Hosts {
         &self.hosts
     }
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-impl Drop for Machine {
+impl Drop for RxeHosts {
     fn drop(&mut self) {
         let n = self.rxe;
         if let Err(failure) = sh(&format!("rdma link delete rxv{n}; ip link delete ve{n}")) {
@@ -66,7 +66,7 @@ impl Drop for Machine {
 
 /// Makes the hosts. `netem` has the arguments for the packets of RoCE; it may be empty. Before Linux
 /// 6.18, rxe works only in the first network namespace, so uroce is in another.
-pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<Machine, Failure> {
+pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<RxeHosts, Failure> {
     let rxe = ends.of_rxe();
     let uroce = 3 - rxe;
     let namespace = Namespace::new()?;
@@ -89,7 +89,7 @@ pub fn make(cx: &Context, ends: Ends, netem: &str) -> Result<Machine, Failure> {
         Ends::UroceRxe => (software, kernel),
     };
     // From here on, an error removes what was made.
-    let mut machine = Machine {
+    let mut machine = RxeHosts {
         hosts: Hosts {
             server,
             client,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::normalise::replace;
-use crate::row_outcome::Outcome;
+use crate::row_outcome::RowOutcome;
 
 const MASKS: [(&str, &str); 8] = [
     // addresses, keys, queue pair and packet sequence numbers
@@ -33,7 +33,7 @@ pub fn mask(text: &str) -> String {
 }
 
 /// What the programs of a test wrote, masked, by the name of the stream.
-pub fn streams(test: &str, run: &Outcome) -> BTreeMap<String, String> {
+pub fn streams(test: &str, run: &RowOutcome) -> BTreeMap<String, String> {
     let masked = run
         .streams
         .iter()

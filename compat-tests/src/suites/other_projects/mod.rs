@@ -1,5 +1,5 @@
 //! Other projects' tests and programs on Soft-RoCE, in the virtual machine: pyverbs, and the rows of the
-//! world `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on
+//! testbed `suites` (librdmacm's programs, perftest, qperf). Each must have the same outcome and output on
 //! both libraries.
 
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use crate::compare;
 use crate::context::{Context, Library};
 use crate::machine::{Judged, Member};
 use crate::pattern;
-use crate::row_outcome::Outcome;
+use crate::row_outcome::RowOutcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict};
 
@@ -56,14 +56,14 @@ pub fn tries(name: &str) -> u32 {
 
 /// The programs.
 pub fn members() -> Result<Vec<Member>, String> {
-    Ok(rows_of("suites", rows::of_world("suites")?))
+    Ok(rows_of("suites", rows::of_testbed("suites")?))
 }
 
-/// The rows of this world. If the host has built programs for the machine, these run.
-pub fn rows_of(world: &str, rows: Vec<(String, Row)>) -> Vec<Member> {
+/// The rows of this testbed. If the host has built programs for the machine, these run.
+pub fn rows_of(testbed: &str, rows: Vec<(String, Row)>) -> Vec<Member> {
     let member = |(number, (group, row)): (usize, (String, Row))| {
         let name = format!("{group}/{}", row.name);
-        Member::new(format!("{world}/{name}"), move |cx| {
+        Member::new(format!("{testbed}/{name}"), move |cx| {
             judge(cx, &name, &row, number as u16)
         })
         .limit(1800)
@@ -127,7 +127,7 @@ fn compare_libraries(
 }
 
 /// The programs that did not load exactly the expected library.
-fn wrong_libraries(cx: &Context, library: Library, run: &Outcome) -> Vec<Failure> {
+fn wrong_libraries(cx: &Context, library: Library, run: &RowOutcome) -> Vec<Failure> {
     let ours = cx.library(Library::Ours).to_string_lossy().into_owned();
     let right = |files: &BTreeSet<String>| {
         files.len() == 1
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn each_flaky_test_exists() {
-        let rows = rows::of_world("suites").unwrap();
+        let rows = rows::of_testbed("suites").unwrap();
         let names: Vec<String> = rows
             .iter()
             .map(|(group, row)| format!("{group}/{}", row.name))

@@ -27,7 +27,7 @@ const DEVICE: &str = "sys/devices/virtual/infiniband/rxe0";
 
 pub fn members() -> Vec<Member> {
     let all = |cx: &Context| {
-        let here = Place {
+        let here = PyverbsPlace {
             root: "/".into(),
             ours: cx.library_dir(Library::Ours),
         };
@@ -37,14 +37,14 @@ pub fn members() -> Vec<Member> {
 }
 
 /// Where the tests run, in the virtual machine. The case's directory has the same path there.
-pub struct Place {
+pub struct PyverbsPlace {
     /// The root directory: that of the machine, or one that has its devices.
     pub root: PathBuf,
     /// The directory of the library under test, as seen in that root directory.
     pub ours: PathBuf,
 }
 
-impl Place {
+impl PyverbsPlace {
     /// A file of this root directory.
     fn path(&self, file: &str) -> PathBuf {
         self.root.join(file)
@@ -70,7 +70,7 @@ impl Place {
 }
 
 /// Reports each test as a case; passes itself if there were enough.
-pub fn all(cx: &Context, place: &Place) -> Verdict {
+pub fn all(cx: &Context, place: &PyverbsPlace) -> Verdict {
     let tests = unpack(cx, place)?;
     let names = names(cx, place, &tests)?;
     let done = cx.reported();
@@ -94,7 +94,7 @@ pub fn all(cx: &Context, place: &Place) -> Verdict {
 }
 
 /// The tests and their runner, uncompressed.
-fn unpack(cx: &Context, place: &Place) -> Result<PathBuf, Failure> {
+fn unpack(cx: &Context, place: &PyverbsPlace) -> Result<PathBuf, Failure> {
     let package = place.path(TESTS);
     if !package.exists() {
         let why = format!(
@@ -114,7 +114,7 @@ fn unpack(cx: &Context, place: &Place) -> Result<PathBuf, Failure> {
 }
 
 /// All tests: MODULE.CLASS.TEST. Python 3.12 and newer exit with 5, because none was run.
-fn names(cx: &Context, place: &Place, tests: &Path) -> Result<Vec<String>, Failure> {
+fn names(cx: &Context, place: &PyverbsPlace, tests: &Path) -> Result<Vec<String>, Failure> {
     let listed = place
         .python(cx, tests, ["run_tests.py", "--list-tests"])
         .limit(Duration::from_secs(200))
@@ -139,7 +139,13 @@ fn results(cx: &Context, name: &str, library: Library) -> PathBuf {
 }
 
 /// Runs these tests. The head of pyverbs_runner.py describes the files.
-fn run(cx: &Context, place: &Place, tests: &Path, library: Library, names: &[&String]) -> Verdict {
+fn run(
+    cx: &Context,
+    place: &PyverbsPlace,
+    tests: &Path,
+    library: Library,
+    names: &[&String],
+) -> Verdict {
     let mut list = String::new();
     let mut flaky = String::new();
     for name in names {
@@ -164,14 +170,14 @@ fn run(cx: &Context, place: &Place, tests: &Path, library: Library, names: &[&St
 }
 
 /// The outcome of a test with one library.
-struct Outcome {
+struct PyverbsOutcome {
     exit: String,
     reason: String,
     libraries: BTreeSet<String>,
     err: String,
 }
 
-impl Outcome {
+impl PyverbsOutcome {
     fn of(cx: &Context, name: &str, library: Library) -> Self {
         let dir = results(cx, name, library);
         let text = |file: &str| read(&dir.join(file));
@@ -184,13 +190,13 @@ impl Outcome {
     }
 }
 
-fn compare(cx: &Context, place: &Place, name: &str) -> Verdict {
-    let c = Outcome::of(cx, name, Library::C);
-    let ours = Outcome::of(cx, name, Library::Ours);
+fn compare(cx: &Context, place: &PyverbsPlace, name: &str) -> Verdict {
+    let c = PyverbsOutcome::of(cx, name, Library::C);
+    let ours = PyverbsOutcome::of(cx, name, Library::Ours);
     // A test that does not end with either library is no comparison.
     let ends = ["pass", "skip", "fail", "error"].contains(&c.exit.as_str());
     ensure(ends, format!("c: ended with {:?}", c.exit)).map_err(|f| f.with(&c.err))?;
-    let described = |outcome: &Outcome| format!("{} ({})", outcome.exit, outcome.reason);
+    let described = |outcome: &PyverbsOutcome| format!("{} ({})", outcome.exit, outcome.reason);
     let why = format!("ours: {}, c: {}", described(&ours), described(&c));
     ensure(described(&ours) == described(&c), why).map_err(|f| f.with(&ours.err))?;
     let own = place.ours.join("libibverbs.so.1");
@@ -210,7 +216,7 @@ fn compare(cx: &Context, place: &Place, name: &str) -> Verdict {
 struct Interface(PathBuf);
 
 impl Interface {
-    fn show(cx: &Context, place: &Place) -> Result<Self, Failure> {
+    fn show(cx: &Context, place: &PyverbsPlace) -> Result<Self, Failure> {
         let added = cx.dir().join("sysfs");
         fs::create_dir_all(added.join("device/net/rd0"))?;
         let device = place.path(DEVICE);

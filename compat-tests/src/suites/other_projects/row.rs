@@ -13,9 +13,9 @@ use crate::machine::files_in_guest;
 use crate::pairs::{client_words, split};
 use crate::place::sh;
 use crate::process::{Exit, Program, Running, path_with_sbin, read, wait_until};
-use crate::row_outcome::Outcome;
+use crate::row_outcome::RowOutcome;
+use crate::testbed::Host;
 use crate::verdict::{Failure, ensure};
-use crate::world::Host;
 
 /// The time limit of a program that has none of its own.
 const LIMIT: u64 = 120;
@@ -29,7 +29,7 @@ const ADDRESS: &str = "10.9.9.1";
 const IPV6: &str = "fd09::1";
 
 /// A row on one library.
-struct Run<'a> {
+struct RowRun<'a> {
     cx: &'a Context,
     row: &'a Row,
     library: Library,
@@ -38,8 +38,8 @@ struct Run<'a> {
 }
 
 /// `number` selects a port that only this row uses.
-pub fn run(cx: &Context, row: &Row, library: Library, number: u16) -> Result<Outcome, Failure> {
-    let run = Run {
+pub fn run(cx: &Context, row: &Row, library: Library, number: u16) -> Result<RowOutcome, Failure> {
+    let run = RowRun {
         cx,
         row,
         library,
@@ -59,9 +59,9 @@ pub fn run(cx: &Context, row: &Row, library: Library, number: u16) -> Result<Out
     run.run()
 }
 
-impl Run<'_> {
-    fn run(&self) -> Result<Outcome, Failure> {
-        let mut outcome = Outcome::default();
+impl RowRun<'_> {
+    fn run(&self) -> Result<RowOutcome, Failure> {
+        let mut outcome = RowOutcome::default();
         wait_until(PORT_FREE, || !self.listens());
         let mut server = match &self.row.server {
             Some(command) => Some(self.program("server", split(command)?)?.spawn()?),

@@ -4,7 +4,7 @@
 use crate::checks::Check;
 use crate::fake::scene::Record;
 
-use super::Release;
+use super::ProviderSource;
 
 const COMMANDS: &str = "GET_CONTEXT QUERY_DEVICE QUERY_PORT ALLOC_PD DEALLOC_PD CREATE_AH DESTROY_AH REG_MR \
     REREG_MR DEREG_MR ALLOC_MW DEALLOC_MW CREATE_COMP_CHANNEL CREATE_CQ RESIZE_CQ DESTROY_CQ CREATE_QP \
@@ -19,12 +19,12 @@ const METHODS: &str = "GET_CONTEXT QUERY_PORT CQ_CREATE CQ_DESTROY QP_CREATE QP_
     COUNTERS_DESTROY QUERY_GID_ENTRY QUERY_GID_TABLE ASYNC_EVENT_ALLOC";
 
 /// Commands by write().
-pub fn commands(release: Release, device: &'static str) -> Vec<Check> {
+pub fn commands(release: ProviderSource, device: &'static str) -> Vec<Check> {
     each(release, COMMANDS, &["ENOSYS", "EIO"], device, None)
 }
 
 /// Methods by ioctl(), with the provider that uses most of them.
-pub fn methods(release: Release) -> Vec<Check> {
+pub fn methods(release: ProviderSource) -> Vec<Check> {
     each(
         release,
         METHODS,
@@ -35,7 +35,7 @@ pub fn methods(release: Release) -> Vec<Check> {
 }
 
 fn each(
-    release: Release,
+    release: ProviderSource,
     names: &str,
     errors: &[&str],
     device: &str,

@@ -47,7 +47,7 @@ const IOCTLS: [&str; 3] = ["ENOTTY", "ok", "nowrite"];
 
 /// Whose providers run, and on whose C library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Release {
+enum ProviderSource {
     /// This machine's: of rdma-core 44.0 on Debian 12.
     Installed,
     /// Debian 13's, of rdma-core 56.1, in its root directory.
@@ -57,7 +57,7 @@ enum Release {
 }
 
 pub fn cases() -> Vec<Case> {
-    let release = Release::Installed;
+    let release = ProviderSource::Installed;
     let mut cases = of_release(release);
     cases.push(release.group("load", load::checks()));
     cases.push(release.group("old-kernels", old_kernels(release)));
@@ -67,14 +67,14 @@ pub fn cases() -> Vec<Case> {
     }
     cases.push(release.group("failing-ioctls", failing::methods(release)));
     // What fails is reported as in release 44, which differs in errno and in unwritten attributes.
-    for release in [Release::Trixie, Release::Sid] {
+    for release in [ProviderSource::Trixie, ProviderSource::Sid] {
         cases.extend(of_release(release));
         cases.push(release.group("load", other::load(release)));
     }
     cases
 }
 
-fn of_release(release: Release) -> Vec<Case> {
+fn of_release(release: ProviderSource) -> Vec<Case> {
     let group = |name: &str, checks| release.group(name, checks);
     let mut cases = vec![
         group("matching", matching(release)),
@@ -85,12 +85,12 @@ fn of_release(release: Release) -> Vec<Case> {
     cases
 }
 
-impl Release {
+impl ProviderSource {
     fn group(self, name: &str, checks: Vec<Check>) -> Case {
         let (suite, tier) = match self {
-            Release::Installed => ("providers", Tier::Check),
-            Release::Trixie => ("providers/trixie", Tier::All),
-            Release::Sid => ("providers/sid", Tier::Test),
+            ProviderSource::Installed => ("providers", Tier::Check),
+            ProviderSource::Trixie => ("providers/trixie", Tier::All),
+            ProviderSource::Sid => ("providers/sid", Tier::Test),
         };
         let case = checks::case(&format!("{suite}/{name}"), checks)
             .place(Place::Namespace)
@@ -99,25 +99,25 @@ impl Release {
             .limit(600)
             .estimate(10);
         match self {
-            Release::Installed => case,
-            Release::Trixie => case.before(|| TRIXIE.make()),
-            Release::Sid => case.before(|| SID.make()),
+            ProviderSource::Installed => case,
+            ProviderSource::Trixie => case.before(|| TRIXIE.make()),
+            ProviderSource::Sid => case.before(|| SID.make()),
         }
     }
 
     /// The root directory with its programs, if they are not this machine's.
     fn root(self) -> Option<&'static Root> {
         match self {
-            Release::Installed => None,
-            Release::Trixie => Some(&TRIXIE),
-            Release::Sid => Some(&SID),
+            ProviderSource::Installed => None,
+            ProviderSource::Trixie => Some(&TRIXIE),
+            ProviderSource::Sid => Some(&SID),
         }
     }
 
     /// A device for each provider.
     fn devices(self) -> Vec<&'static str> {
         let mut devices = known_devices();
-        devices.extend((self == Release::Sid).then_some("ionic_0"));
+        devices.extend((self == ProviderSource::Sid).then_some("ionic_0"));
         devices
     }
 
@@ -157,7 +157,7 @@ fn intended(text: &str) -> String {
     )
 }
 
-fn matching(release: Release) -> Vec<Check> {
+fn matching(release: ProviderSource) -> Vec<Check> {
     let without_ids = |text: &str| replace(r":[0-9]+(:[0-9]+:[0-9]+(,|$))", text, ":-$1");
     let mut scenes = vec![
         release.scene("17-devices-sysfs", &["ibv_devices"]),
@@ -198,7 +198,7 @@ fn matching(release: Release) -> Vec<Check> {
 }
 
 /// All control verbs of a device, on kernels with and without ioctl and netlink.
-fn verbs(release: Release, device: &'static str) -> Vec<Check> {
+fn verbs(release: ProviderSource, device: &'static str) -> Vec<Check> {
     let mut scenes = Vec::new();
     for io in IOCTLS {
         for nl in ["EPROTONOSUPPORT", "ok"] {
@@ -235,7 +235,11 @@ fn verbs(release: Release, device: &'static str) -> Vec<Check> {
 }
 
 /// ibv_post_send and ibv_poll_cq call the provider's functions, without the library in between.
-fn inline_verbs(release: Release, cx: &Context, device: &str) -> Result<Vec<Verdict>, Failure> {
+fn inline_verbs(
+    release: ProviderSource,
+    cx: &Context,
+    device: &str,
+) -> Result<Vec<Verdict>, Failure> {
     release.tree().write(SYS.as_ref())?;
     let scene = release.scene("datapath", &["datapath", device]);
     let (c, ours) = (scene.run(cx, Library::C)?, scene.run(cx, Library::Ours)?);
@@ -254,7 +258,7 @@ fn inline_verbs(release: Release, cx: &Context, device: &str) -> Result<Vec<Verd
 }
 
 /// Programs that list devices, and functions that need none.
-fn strings(release: Release) -> Vec<Check> {
+fn strings(release: ProviderSource) -> Vec<Check> {
     let two = |name, argv: &[&str]| release.on(Tree::new(DEVICES), name, argv).check();
     vec![
         two("devinfo-l", &["ibv_devinfo", "-l"]),
@@ -267,7 +271,7 @@ fn strings(release: Release) -> Vec<Check> {
 }
 
 /// Kernels with older versions of the uverbs ABI.
-fn old_kernels(release: Release) -> Vec<Check> {
+fn old_kernels(release: ProviderSource) -> Vec<Check> {
     let mut checks = Vec::new();
     for abi in [3, 4, 5] {
         for device in DEVICES {
@@ -280,7 +284,7 @@ fn old_kernels(release: Release) -> Vec<Check> {
 }
 
 /// The other providers, as far as they work without hardware.
-fn others(release: Release) -> Vec<Check> {
+fn others(release: ProviderSource) -> Vec<Check> {
     let all = release.devices().into_iter();
     let scenes = all
         .filter(|device| !DEVICES.contains(device))
@@ -290,7 +294,7 @@ fn others(release: Release) -> Vec<Check> {
                 release
                     .scene(device, &["ibv_devinfo", "-v", "-d", device])
                     .record(Record::Everything)
-            } else if device == "irdma0" && release == Release::Sid {
+            } else if device == "irdma0" && release == ProviderSource::Sid {
                 // Its provider passes three members of REG_MR's data on without setting them.
                 release.scene(device, &["verbs_walk", device])
             } else {

@@ -1,7 +1,7 @@
 //! The providers of another Debian release on the release's C library and on ours: programs run in its root
 //! directory.
 
-use super::Release;
+use super::ProviderSource;
 use crate::artifacts;
 use crate::checks::Check;
 use crate::compare;
@@ -24,13 +24,13 @@ pub fn enter(root: &Root) -> String {
     )
 }
 
-pub fn load(release: Release) -> Vec<Check> {
+pub fn load(release: ProviderSource) -> Vec<Check> {
     let parts = vec!["", "resolved", "registered"];
     vec![Check::with_parts("all", parts, move |cx| all(release, cx))]
 }
 
 /// All providers load with all symbols resolved, register, and match.
-fn all(release: Release, cx: &Context) -> Result<Vec<Verdict>, Failure> {
+fn all(release: ProviderSource, cx: &Context) -> Result<Vec<Verdict>, Failure> {
     let root = release.root().ok_or("it has no root directory")?;
     let wanted = release.devices().len();
     let dir = artifacts::library_dir()?.join("libibverbs");

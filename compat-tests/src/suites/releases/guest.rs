@@ -14,8 +14,8 @@ use crate::pairs;
 use crate::place::sh;
 use crate::process::read;
 use crate::suites::other_projects::{self, pyverbs};
+use crate::testbed::{Host, Hosts};
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::{Host, Hosts};
 
 /// The file that names the root directory.
 pub const ROOT: &str = "root";
@@ -117,7 +117,7 @@ pub fn provider(cx: &Context, provider: &str) -> Verdict {
 
 /// All tests of pyverbs.
 pub fn pyverbs(cx: &Context) -> Verdict {
-    let place = pyverbs::Place {
+    let place = pyverbs::PyverbsPlace {
         root: InMachine::get(cx)?.dir.clone(),
         ours: ours(),
     };

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
-use crate::case_file::{Machine, Row};
+use crate::case_file::{MachineState, Row};
 use crate::context::Context;
 use crate::machine::{FILES, Member};
 use crate::paths;
@@ -126,10 +126,10 @@ impl Release {
 /// The rows of the case files that run here, with their names.
 fn chosen_rows() -> Result<Vec<(String, Row)>, String> {
     let mut chosen = Vec::new();
-    for (world, wanted) in [("vm", "pingpong"), ("suites", "rdmacm")] {
-        for (group, row) in rows::of_world(world)? {
+    for (testbed, wanted) in [("vm", "pingpong"), ("suites", "rdmacm")] {
+        for (group, row) in rows::of_testbed(testbed)? {
             // What needs a machine in another state says nothing about the provider.
-            if group == wanted && row.machine == Machine::default() {
+            if group == wanted && row.machine == MachineState::default() {
                 chosen.push((format!("{group}/{}", row.name), row));
             }
         }

@@ -1,6 +1,6 @@
 //! Programs, librdmacm and providers from Debian's sources, unchanged, built twice: with rdma-core's
 //! headers and library, and with ours. Everything must compile and link, without a warning that the
-//! compiler does not report with rdma-core's headers. Then the rows of the world `sources` run with what
+//! compiler does not report with rdma-core's headers. Then the rows of the testbed `sources` run with what
 //! was built, on Soft-RoCE in the virtual machine, and the ping-pongs on the provider that was built with
 //! our driver.h.
 
@@ -181,7 +181,7 @@ pub fn members() -> Result<Vec<Member>, String> {
     let mut members: Vec<Member> = Part::IN_TEST.map(built).into();
     members.extend(other_projects::rows_of(
         "sources",
-        rows::of_world("sources")?,
+        rows::of_testbed("sources")?,
     ));
     members.extend(provider::members());
     Ok(members)
@@ -190,7 +190,7 @@ pub fn members() -> Result<Vec<Member>, String> {
 /// The same for pyverbs.
 pub fn pyverbs_members() -> Result<Vec<Member>, String> {
     let mut members = vec![built(Part::Pyverbs)];
-    let rows = rows::of_world("sources-pyverbs")?;
+    let rows = rows::of_testbed("sources-pyverbs")?;
     members.extend(other_projects::rows_of("sources", rows));
     Ok(members)
 }

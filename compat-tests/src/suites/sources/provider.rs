@@ -9,8 +9,8 @@ use std::time::Duration;
 use crate::context::{Context, Library};
 use crate::machine::{Member, files_in_guest};
 use crate::process::{Exit, Program, read, wait_until};
+use crate::testbed::Host;
 use crate::verdict::{Failure, Verdict, ensure};
-use crate::world::Host;
 
 const PROGRAMS: [(&str, &str); 6] = [
     ("rc", "ibv_rc_pingpong -g 1 -n 100"),

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{
-    Compile, Release, compiled, ours, provider_libraries, providers_in, rdmacm_flags, text, theirs,
+    Compile, DebianRelease, compiled, ours, provider_libraries, providers_in, rdmacm_flags, text,
+    theirs,
 };
 use crate::checks::Check;
 use crate::context::Context;
@@ -140,7 +141,7 @@ pub fn rdmacm(cx: &Context, name: &str, library: PathBuf) -> Result<PathBuf, Fai
 
 /// With all providers of Debian 13.
 pub fn newer(cx: &Context) -> Result<PathBuf, Failure> {
-    let release = Release::debian_13()?;
+    let release = DebianRelease::debian_13()?;
     let libraries = provider_libraries(cx, &release.lib)?;
     let group = ["-Wl,--start-group", "-libverbs"].map(String::from);
     let words = group.into_iter().chain(libraries);
@@ -150,7 +151,7 @@ pub fn newer(cx: &Context) -> Result<PathBuf, Failure> {
 
 /// The 18 providers of rdma-core 65 are there, ionic's functions among them.
 fn sid(cx: &Context) -> Result<[Verdict; 2], Failure> {
-    let release = Release::sid()?;
+    let release = DebianRelease::sid()?;
     let libraries = provider_libraries(cx, &release.lib)?;
     let verbs = || [String::from("-libverbs")];
     let words = verbs().into_iter().chain(libraries).chain(verbs());
@@ -169,7 +170,7 @@ fn sid(cx: &Context) -> Result<[Verdict; 2], Failure> {
 fn with_release(
     cx: &Context,
     name: &str,
-    release: &Release,
+    release: &DebianRelease,
     libraries: Vec<String>,
 ) -> Result<PathBuf, Failure> {
     let program = cx.dir().join(name);

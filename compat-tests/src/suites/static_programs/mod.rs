@@ -49,12 +49,12 @@ fn theirs() -> Result<PathBuf, Failure> {
 }
 
 /// The packages of another release of Debian: the directory of its archives, and that of its headers.
-struct Release {
+struct DebianRelease {
     lib: PathBuf,
     include: PathBuf,
 }
 
-impl Release {
+impl DebianRelease {
     fn fetch(release: &str, package: &str, cached_as: &str) -> Result<Self, Failure> {
         let root = downloads::package(release, package, cached_as).map_err(Failure::skip)?;
         let dir = library_dir()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use super::{Release, defined, ours, text, theirs};
+use super::{DebianRelease, defined, ours, text, theirs};
 use crate::checks::Check;
 use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -22,11 +22,14 @@ pub fn checks() -> Vec<Check> {
         Check::new("no other names", no_others),
         Check::new("verbs_provider_all is in a separate member", members),
         Check::new("names that Debian 13's archives need", |cx| {
-            let dirs = [Release::debian_13()?.lib, Release::debian_13_rdmacm()?.lib];
+            let dirs = [
+                DebianRelease::debian_13()?.lib,
+                DebianRelease::debian_13_rdmacm()?.lib,
+            ];
             needed_are_defined(cx, &dirs, 90)
         }),
         Check::new("names that sid's archives need", |cx| {
-            needed_are_defined(cx, &[Release::sid()?.lib], 90)
+            needed_are_defined(cx, &[DebianRelease::sid()?.lib], 90)
         }),
     ]
 }

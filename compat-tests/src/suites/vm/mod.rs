@@ -1,4 +1,4 @@
-//! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the world `vm`. Each runs on the
+//! Unmodified programs on Soft-RoCE, in the virtual machine: the rows of the testbed `vm`. Each runs on the
 //! C library, on ours by LD_LIBRARY_PATH, and on ours by LD_PRELOAD. Exit codes, output, and the log file
 //! must be the same, and each program must load exactly the expected library.
 
@@ -10,7 +10,7 @@ use crate::context::{Context, Library};
 use crate::machine::{Judged, Member};
 use crate::normalise;
 use crate::output_checks;
-use crate::row_outcome::Outcome;
+use crate::row_outcome::RowOutcome;
 use crate::rows;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -22,7 +22,7 @@ mod setting;
 const TRIES: u32 = 3;
 
 pub fn members() -> Result<Vec<Member>, String> {
-    let rows = rows::of_world("vm")?.into_iter().enumerate();
+    let rows = rows::of_testbed("vm")?.into_iter().enumerate();
     let member =
         |(number, (group, row)): (usize, (String, Row))| member(number as u16, &group, row);
     Ok(rows.map(member).collect())
@@ -96,7 +96,7 @@ fn tried(
     number: u16,
     variant: Variant,
     again: &mut Vec<String>,
-) -> Result<Outcome, Failure> {
+) -> Result<RowOutcome, Failure> {
     let mut outcome = run::row(cx, row, variant, run::port(number, variant, 0))?;
     for attempt in 1..TRIES {
         if outcome.exit == row.exit {
@@ -109,7 +109,7 @@ fn tried(
 }
 
 /// Adds what is wrong with one run: two equal failures must not pass.
-fn check(cx: &Context, row: &Row, variant: Variant, run: &Outcome, found: &mut Vec<Failure>) {
+fn check(cx: &Context, row: &Row, variant: Variant, run: &RowOutcome, found: &mut Vec<Failure>) {
     let name = variant.name();
     if run.exit != row.exit {
         let why = format!("{name}: exit code {}, not {}", run.exit, row.exit);
@@ -153,7 +153,13 @@ fn right_library(cx: &Context, variant: Variant, libraries: &BTreeSet<String>) -
 }
 
 /// Adds what differs between the C library and ours.
-fn differences(row: &Row, variant: Variant, c: &Outcome, ours: &Outcome, found: &mut Vec<Failure>) {
+fn differences(
+    row: &Row,
+    variant: Variant,
+    c: &RowOutcome,
+    ours: &RowOutcome,
+    found: &mut Vec<Failure>,
+) {
     let mask = match row.machine.kind.as_deref() {
         Some("watch") => normalise::asyncwatch,
         Some(_) => str::to_string,

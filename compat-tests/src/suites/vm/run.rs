@@ -13,9 +13,9 @@ use crate::context::{Context, Library};
 use crate::pairs::{client_words, split};
 use crate::place::sh;
 use crate::process::{Program, Running, read, signal, wait_until};
-use crate::row_outcome::Outcome;
+use crate::row_outcome::RowOutcome;
+use crate::testbed::Host;
 use crate::verdict::Failure;
-use crate::world::Host;
 
 /// The time limit of each program: valgrind under emulation, on a busy host.
 const LIMIT: Duration = Duration::from_secs(180);
@@ -28,7 +28,7 @@ pub fn port(number: u16, variant: Variant, attempt: u32) -> u16 {
 }
 
 /// A row in one variant.
-struct Run<'a> {
+struct VariantRun<'a> {
     cx: &'a Context,
     row: &'a Row,
     variant: Variant,
@@ -36,13 +36,13 @@ struct Run<'a> {
     dir: PathBuf,
 }
 
-pub fn row(cx: &Context, row: &Row, variant: Variant, port: u16) -> Result<Outcome, Failure> {
+pub fn row(cx: &Context, row: &Row, variant: Variant, port: u16) -> Result<RowOutcome, Failure> {
     let dir = cx.dir().join(format!("{}-{port}", variant.name()));
     for dir in [&dir, &dir.join("own")] {
         fs::create_dir_all(dir)?;
         fs::set_permissions(dir, fs::Permissions::from_mode(0o1777))?;
     }
-    let run = Run {
+    let run = VariantRun {
         cx,
         row,
         variant,
@@ -64,7 +64,7 @@ pub fn row(cx: &Context, row: &Row, variant: Variant, port: u16) -> Result<Outco
     Ok(outcome)
 }
 
-impl Run<'_> {
+impl VariantRun<'_> {
     fn log(&self) -> PathBuf {
         self.dir.join("own/verbs.log")
     }
@@ -116,20 +116,20 @@ impl Run<'_> {
         }
     }
 
-    fn one(&self) -> Result<Outcome, Failure> {
+    fn one(&self) -> Result<RowOutcome, Failure> {
         let words = split(self.row.run.as_deref().unwrap_or_default())?;
         let program = self.program("program", words);
         let mut running = program.spawn()?;
         let exit = running.wait(LIMIT)?;
-        let mut outcome = Outcome {
+        let mut outcome = RowOutcome {
             exit: exit.to_string(),
-            ..Outcome::default()
+            ..RowOutcome::default()
         };
         outcome.add("program", &running, exit)?;
         Ok(outcome)
     }
 
-    fn pair(&self) -> Result<Outcome, Failure> {
+    fn pair(&self) -> Result<RowOutcome, Failure> {
         let words = split(self.row.server.as_deref().unwrap_or_default())?;
         let mut server = self.program("server", words).spawn()?;
         let host = Host::on_kernel("rxe0", "127.0.0.1", "lo");
@@ -140,9 +140,9 @@ impl Run<'_> {
         let mut client = self.program("client", client_words(self.row)?).spawn()?;
         let client_exit = client.wait(LIMIT)?;
         let server_exit = server.wait(LIMIT)?;
-        let mut outcome = Outcome {
+        let mut outcome = RowOutcome {
             exit: format!("{server_exit}/{client_exit}"),
-            ..Outcome::default()
+            ..RowOutcome::default()
         };
         outcome.add("server", &server, server_exit)?;
         outcome.add("client", &client, client_exit)?;
@@ -151,7 +151,7 @@ impl Run<'_> {
 
     /// vm/suid.c, owned by root with the set-user-ID bit. The dynamic linker reports nothing of such
     /// programs, so it writes the library's path to file descriptor 3.
-    fn setuid(&self) -> Result<Outcome, Failure> {
+    fn setuid(&self) -> Result<RowOutcome, Failure> {
         let which = match self.variant {
             Variant::C => "suid-c",
             Variant::Path | Variant::Preload => "suid-ours",
@@ -168,9 +168,9 @@ impl Run<'_> {
             .under(["sh", "-c", &redirect, "sh"]);
         let mut running = program.spawn()?;
         let exit = running.wait(LIMIT)?;
-        let mut outcome = Outcome {
+        let mut outcome = RowOutcome {
             exit: exit.to_string(),
-            ..Outcome::default()
+            ..RowOutcome::default()
         };
         outcome.add("program", &running, exit)?;
         let seen = read(&libraries).lines().map(String::from).collect();
@@ -180,7 +180,7 @@ impl Run<'_> {
 
     /// In a terminal, so that the program does not buffer its output, while its device's port goes down
     /// and up.
-    fn watch(&self) -> Result<Outcome, Failure> {
+    fn watch(&self) -> Result<RowOutcome, Failure> {
         let command = format!("exec {}", self.row.run.as_deref().unwrap_or_default());
         let words = ["script", "-qefc", &command, "/dev/null"].map(String::from);
         let program = self.program("program", words.to_vec());
@@ -199,9 +199,9 @@ impl Run<'_> {
             signal(id, libc::SIGTERM);
         }
         let exit = running.wait(LIMIT)?;
-        let mut outcome = Outcome {
+        let mut outcome = RowOutcome {
             exit: exit.to_string(),
-            ..Outcome::default()
+            ..RowOutcome::default()
         };
         outcome.add("program", &running, exit)?;
         Ok(outcome)

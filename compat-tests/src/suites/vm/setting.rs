@@ -6,7 +6,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::case_file::Machine;
+use crate::case_file::MachineState;
 use crate::place::sh;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict, ensure};
@@ -22,7 +22,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    pub fn new(machine: &Machine) -> Result<Self, Failure> {
+    pub fn new(machine: &MachineState) -> Result<Self, Failure> {
         let mut setting = Self {
             second: false,
             away: false,
@@ -32,7 +32,7 @@ impl Setting {
         Ok(setting)
     }
 
-    fn make(&mut self, machine: &Machine) -> Verdict {
+    fn make(&mut self, machine: &MachineState) -> Verdict {
         if let Some(mode) = &machine.mode {
             let bits = u32::from_str_radix(mode, 8).map_err(|e| format!("mode {mode}: {e}"))?;
             fs::set_permissions(NODE, fs::Permissions::from_mode(bits))?;

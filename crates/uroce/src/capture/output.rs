@@ -12,7 +12,7 @@ use super::pcapng;
 use super::settings::{CaptureSettings, with_part};
 
 /// An open file of a capture.
-pub struct Output {
+pub struct CaptureFile {
     file: File,
     identity: Identity,
     path: PathBuf,
@@ -68,17 +68,17 @@ impl Identity {
     }
 }
 
-impl Output {
+impl CaptureFile {
     /// Opens the file of the process `pid`. What it contained is lost, unless another process is writing to
     /// it: then this process's file has the process ID in its name. Writes nothing yet: that is for a thread
     /// that blocks SIGXFSZ.
-    pub fn open(settings: &CaptureSettings, pid: u32) -> io::Result<Output> {
+    pub fn open(settings: &CaptureSettings, pid: u32) -> io::Result<CaptureFile> {
         let mut header = Vec::new();
         let application = format!("libibverbs-rs {}, process {pid}", env!("CARGO_PKG_VERSION"));
         pcapng::section(&mut header, &application);
         let (file, path) = open_unused(settings.path(pid), pid)?;
         let identity = Identity::of(&file)?;
-        Ok(Output {
+        Ok(CaptureFile {
             file,
             identity,
             path,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::buffer::{Buffer, Taken};
 use super::frame::Frame;
-use super::output::{Identity, Output};
+use super::output::{CaptureFile, Identity};
 use super::pcapng::Direction;
 use super::settings::CaptureSettings;
 use crate::sync::Mutex;
@@ -30,7 +30,7 @@ pub struct Capture {
     buffer: Mutex<Buffer>,
     users: Mutex<Users>,
     /// None before the first device is opened, and after a failure.
-    output: Mutex<Option<Output>>,
+    output: Mutex<Option<CaptureFile>>,
     /// A warning was printed.
     warned: AtomicBool,
     /// The identity of the file. Its lock is held for an instant only, because a child of fork takes it.
@@ -112,7 +112,7 @@ impl Capture {
     fn open_output(&self) -> io::Result<()> {
         let mut output = self.output.lock();
         if output.is_none() {
-            let opened = Output::open(&self.settings, self.pid)?;
+            let opened = CaptureFile::open(&self.settings, self.pid)?;
             log::info!("uroce: packets are recorded in {}", opened.path().display());
             *self.identity.lock() = Some(opened.identity());
             *output = Some(opened);
@@ -198,7 +198,7 @@ impl Capture {
     }
 
     /// Records nothing any more. Prints a warning, once per process.
-    fn fail(&self, output: &mut Option<Output>, error: &io::Error) {
+    fn fail(&self, output: &mut Option<CaptureFile>, error: &io::Error) {
         self.buffer.lock().fail();
         *self.identity.lock() = None;
         let (start, path) = match output.take() {
@@ -252,7 +252,7 @@ impl Drop for Capture {
     }
 }
 
-fn write(output: &mut Output, taken: &Taken) -> io::Result<()> {
+fn write(output: &mut CaptureFile, taken: &Taken) -> io::Result<()> {
     for name in &taken.interfaces {
         output.add_interface(name)?;
     }

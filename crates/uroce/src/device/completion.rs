@@ -33,7 +33,7 @@ enum Armed {
     Any,
 }
 
-struct Ring {
+struct CqRing {
     entries: VecDeque<Cqe>,
     capacity: usize,
     armed: Armed,
@@ -42,7 +42,7 @@ struct Ring {
 
 /// A completion queue. Thread-safe.
 pub struct CompletionQueue {
-    ring: Mutex<Ring>,
+    ring: Mutex<CqRing>,
     /// The ring's length: an empty queue is polled without taking the lock.
     len: AtomicUsize,
     /// See [`CompletionQueueConfig::handle`].
@@ -86,7 +86,7 @@ impl CompletionQueue {
             channel.add_source(config.handle, 1);
         }
         CompletionQueue {
-            ring: Mutex::new(Ring {
+            ring: Mutex::new(CqRing {
                 entries: VecDeque::new(),
                 capacity: config.capacity,
                 armed: Armed::No,

@@ -15,7 +15,7 @@ use crate::sync::Mutex;
 /// What a handle stands for, in the order in which closing a context destroys objects: each kind uses
 /// objects of later kinds only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ObjectKind {
     /// `ibv_qp`.
     Qp,
     /// `ibv_ah`.
@@ -40,7 +40,7 @@ pub enum Kind {
     Td,
 }
 
-const KINDS: usize = Kind::Td as usize + 1;
+const KINDS: usize = ObjectKind::Td as usize + 1;
 
 /// How many objects of each kind a device has.
 #[derive(Default)]
@@ -58,7 +58,7 @@ pub struct Full;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Registered {
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// Its handle.
     pub handle: u32,
     /// The address of its public structure.
@@ -70,16 +70,16 @@ pub struct Registered {
 }
 
 #[derive(Default)]
-struct Slot {
+struct HandleSlot {
     /// The upper bits of the present handle, or of the next one if the slot is free.
     use_number: u8,
     object: Option<Registered>,
     /// Set from [`reserve`] to [`remove`].
-    counts: Option<(Kind, Arc<ObjectCounts>)>,
+    counts: Option<(ObjectKind, Arc<ObjectCounts>)>,
 }
 
 pub(super) struct HandleTable {
-    slots: Vec<Slot>,
+    slots: Vec<HandleSlot>,
     free: Vec<u32>,
 }
 
@@ -112,24 +112,28 @@ impl HandleTable {
     }
 
     /// The slot of a handle that is in use.
-    fn slot(&mut self, handle: u32) -> Option<&mut Slot> {
+    fn slot(&mut self, handle: u32) -> Option<&mut HandleSlot> {
         let slot = self.slots.get_mut((handle & INDEX_MASK) as usize)?;
         let present = slot.counts.is_some() && u32::from(slot.use_number) == handle >> INDEX_BITS;
         present.then_some(slot)
     }
 
     /// The object of this handle, if it is of this kind.
-    fn object(&mut self, kind: Kind, handle: u32) -> Option<&mut Registered> {
+    fn object(&mut self, kind: ObjectKind, handle: u32) -> Option<&mut Registered> {
         let object = self.slot(handle)?.object.as_mut()?;
         (object.kind == kind).then_some(object)
     }
 }
 
 /// A handle of an object that is being created. Dropped, it is free again.
-pub struct Reserved(u32);
+pub struct ReservedHandle(u32);
 
 /// Takes a handle for a new object. Fails if the device has `limit` objects of the kind already.
-pub fn reserve(kind: Kind, counts: &Arc<ObjectCounts>, limit: u32) -> Result<Reserved, Full> {
+pub fn reserve(
+    kind: ObjectKind,
+    counts: &Arc<ObjectCounts>,
+    limit: u32,
+) -> Result<ReservedHandle, Full> {
     let count = &counts.0[kind as usize];
     let room = |count| (count < limit).then_some(count + 1);
     count
@@ -142,12 +146,12 @@ pub fn reserve(kind: Kind, counts: &Arc<ObjectCounts>, limit: u32) -> Result<Res
     }
     if table.slots.is_empty() {
         // So that no handle is 0.
-        table.slots.push(Slot::default());
+        table.slots.push(HandleSlot::default());
     }
     let index = match table.free.pop() {
         Some(index) => index,
         None if table.slots.len() <= INDEX_MASK as usize => {
-            table.slots.push(Slot::default());
+            table.slots.push(HandleSlot::default());
             (table.slots.len() - 1) as u32
         }
         None => {
@@ -157,17 +161,19 @@ pub fn reserve(kind: Kind, counts: &Arc<ObjectCounts>, limit: u32) -> Result<Res
     };
     let slot = &mut table.slots[index as usize];
     slot.counts = Some((kind, counts.clone()));
-    Ok(Reserved(index | u32::from(slot.use_number) << INDEX_BITS))
+    Ok(ReservedHandle(
+        index | u32::from(slot.use_number) << INDEX_BITS,
+    ))
 }
 
-impl Reserved {
+impl ReservedHandle {
     /// The handle.
     pub fn handle(&self) -> u32 {
         self.0
     }
 
     /// Makes the handle stand for an object, which is initialised: from now on others find it.
-    pub fn publish(self, kind: Kind, object: usize, context: usize) {
+    pub fn publish(self, kind: ObjectKind, object: usize, context: usize) {
         let handle = self.0;
         if let Some(slot) = TABLE.lock().slot(handle) {
             slot.object = Some(Registered {
@@ -182,7 +188,7 @@ impl Reserved {
     }
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedHandle {
     fn drop(&mut self) {
         remove(self.0);
     }
@@ -203,14 +209,14 @@ pub fn remove(handle: u32) {
 }
 
 /// Whether `handle` is that of the object at `object`, which is not being destroyed.
-pub fn is_live(kind: Kind, handle: u32, object: usize) -> bool {
+pub fn is_live(kind: ObjectKind, handle: u32, object: usize) -> bool {
     let mut table = TABLE.lock();
     let found = table.object(kind, handle);
     found.is_some_and(|found| found.object == object && !found.claimed)
 }
 
 /// Begins the destruction of an object. Of several threads that destroy the same object, one gets true.
-pub fn claim(kind: Kind, handle: u32, object: usize) -> bool {
+pub fn claim(kind: ObjectKind, handle: u32, object: usize) -> bool {
     let mut table = TABLE.lock();
     match table.object(kind, handle) {
         Some(found) if found.object == object && !found.claimed => {
@@ -222,13 +228,13 @@ pub fn claim(kind: Kind, handle: u32, object: usize) -> bool {
 }
 
 /// The address of the object that an event is about, whose destruction may have begun.
-pub fn object_of_event(kind: Kind, handle: u64) -> Option<usize> {
+pub fn object_of_event(kind: ObjectKind, handle: u64) -> Option<usize> {
     let handle = u32::try_from(handle).ok()?;
     let mut table = TABLE.lock();
     table.object(kind, handle).map(|found| found.object)
 }
 
-/// The objects of a context, in the order of [`Kind`].
+/// The objects of a context, in the order of [`ObjectKind`].
 pub fn of_context(context: usize) -> Vec<Registered> {
     let table = TABLE.lock();
     let all = table.slots.iter().filter_map(|slot| slot.object);
@@ -243,7 +249,7 @@ mod tests {
 
     const UNLIMITED: u32 = u32::MAX;
 
-    fn add(kind: Kind, object: usize, context: usize) -> u32 {
+    fn add(kind: ObjectKind, object: usize, context: usize) -> u32 {
         let reserved = reserve(kind, &Arc::default(), UNLIMITED).unwrap();
         let handle = reserved.handle();
         reserved.publish(kind, object, context);
@@ -252,63 +258,66 @@ mod tests {
 
     #[test]
     fn only_the_right_handle_finds_an_object() {
-        let handle = add(Kind::Cq, 0x1000, 1);
+        let handle = add(ObjectKind::Cq, 0x1000, 1);
         assert_ne!(handle, 0);
-        assert!(is_live(Kind::Cq, handle, 0x1000));
-        assert!(!is_live(Kind::Qp, handle, 0x1000));
-        assert!(!is_live(Kind::Cq, handle, 0x1008));
-        assert!(!is_live(Kind::Cq, handle ^ 1 << INDEX_BITS, 0x1000));
-        assert!(!is_live(Kind::Cq, INDEX_MASK, 0x1000));
+        assert!(is_live(ObjectKind::Cq, handle, 0x1000));
+        assert!(!is_live(ObjectKind::Qp, handle, 0x1000));
+        assert!(!is_live(ObjectKind::Cq, handle, 0x1008));
+        assert!(!is_live(ObjectKind::Cq, handle ^ 1 << INDEX_BITS, 0x1000));
+        assert!(!is_live(ObjectKind::Cq, INDEX_MASK, 0x1000));
         assert_eq!(
-            object_of_event(Kind::Cq, handle.into()),
+            object_of_event(ObjectKind::Cq, handle.into()),
             Some(0x1000),
             "an event"
         );
-        assert_eq!(object_of_event(Kind::Cq, 0x4141_4141_4141_4141), None);
-        assert_eq!(object_of_event(Kind::Cq, u64::from(handle) | 1 << 32), None);
-        assert_eq!(object_of_event(Kind::Cq, 0), None);
+        assert_eq!(object_of_event(ObjectKind::Cq, 0x4141_4141_4141_4141), None);
+        assert_eq!(
+            object_of_event(ObjectKind::Cq, u64::from(handle) | 1 << 32),
+            None
+        );
+        assert_eq!(object_of_event(ObjectKind::Cq, 0), None);
         remove(handle);
-        assert!(!is_live(Kind::Cq, handle, 0x1000));
-        let again = add(Kind::Cq, 0x1000, 1);
+        assert!(!is_live(ObjectKind::Cq, handle, 0x1000));
+        let again = add(ObjectKind::Cq, 0x1000, 1);
         assert_ne!(again, handle, "a handle that is used again at once");
         remove(handle);
-        assert!(is_live(Kind::Cq, again, 0x1000));
+        assert!(is_live(ObjectKind::Cq, again, 0x1000));
         remove(again);
     }
 
     #[test]
     fn destruction_begins_once() {
-        let handle = add(Kind::Qp, 0x2000, 2);
-        assert!(!claim(Kind::Qp, handle, 0x2008));
-        assert!(claim(Kind::Qp, handle, 0x2000));
-        assert!(!claim(Kind::Qp, handle, 0x2000));
-        assert!(!is_live(Kind::Qp, handle, 0x2000));
+        let handle = add(ObjectKind::Qp, 0x2000, 2);
+        assert!(!claim(ObjectKind::Qp, handle, 0x2008));
+        assert!(claim(ObjectKind::Qp, handle, 0x2000));
+        assert!(!claim(ObjectKind::Qp, handle, 0x2000));
+        assert!(!is_live(ObjectKind::Qp, handle, 0x2000));
         // Events that the program has read before are delivered.
-        assert_eq!(object_of_event(Kind::Qp, handle.into()), Some(0x2000));
+        assert_eq!(object_of_event(ObjectKind::Qp, handle.into()), Some(0x2000));
         remove(handle);
-        assert_eq!(object_of_event(Kind::Qp, handle.into()), None);
+        assert_eq!(object_of_event(ObjectKind::Qp, handle.into()), None);
     }
 
     #[test]
     fn limits_are_per_device_and_kind() {
         let counts = Arc::default();
-        let first = reserve(Kind::Pd, &counts, 1).unwrap();
-        assert_eq!(reserve(Kind::Pd, &counts, 1).err(), Some(Full));
-        drop(reserve(Kind::Td, &counts, 1).unwrap());
-        drop(reserve(Kind::Pd, &Arc::default(), 1).unwrap());
+        let first = reserve(ObjectKind::Pd, &counts, 1).unwrap();
+        assert_eq!(reserve(ObjectKind::Pd, &counts, 1).err(), Some(Full));
+        drop(reserve(ObjectKind::Td, &counts, 1).unwrap());
+        drop(reserve(ObjectKind::Pd, &Arc::default(), 1).unwrap());
         drop(first);
-        assert!(reserve(Kind::Pd, &counts, 1).is_ok());
+        assert!(reserve(ObjectKind::Pd, &counts, 1).is_ok());
     }
 
     #[test]
     fn objects_of_a_context_come_in_the_order_of_their_kinds() {
         let context = 0x3333;
         let (pd, qp) = (
-            add(Kind::Pd, 0x3000, context),
-            add(Kind::Qp, 0x3100, context),
+            add(ObjectKind::Pd, 0x3000, context),
+            add(ObjectKind::Qp, 0x3100, context),
         );
-        let other = add(Kind::Qp, 0x3200, 0x3334);
-        let unpublished = reserve(Kind::Mr, &Arc::default(), UNLIMITED).unwrap();
+        let other = add(ObjectKind::Qp, 0x3200, 0x3334);
+        let unpublished = reserve(ObjectKind::Mr, &Arc::default(), UNLIMITED).unwrap();
         let found: Vec<u32> = of_context(context).iter().map(|o| o.handle).collect();
         assert_eq!(found, [qp, pd]);
         drop(unpublished);

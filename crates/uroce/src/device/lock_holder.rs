@@ -63,9 +63,9 @@ impl LockHolder {
 
 /// What a thread must hold to receive: normally the first inbox, so that packets are handled in the order
 /// of their arrival. Each of the others stands in while the holders of all before it are preempted.
-pub struct Inboxes([Slot; INBOXES]);
+pub struct Inboxes([InboxSlot; INBOXES]);
 
-struct Slot {
+struct InboxSlot {
     inbox: Mutex<Inbox>,
     /// Counts the batches that were received through it. Written by the holder.
     batches: AtomicU64,
@@ -84,7 +84,7 @@ impl Inboxes {
     /// Allocates the buffers of all. None if there is no memory.
     pub fn try_new() -> Option<Inboxes> {
         let slot = || {
-            Some(Slot {
+            Some(InboxSlot {
                 inbox: Mutex::new(Inbox::try_new()?),
                 batches: AtomicU64::new(0),
                 seen: AtomicU64::new(u64::MAX),
@@ -129,7 +129,7 @@ impl Inboxes {
     }
 }
 
-impl Slot {
+impl InboxSlot {
     fn guard<'a>(&'a self, inbox: MutexGuard<'a, RawMutex, Inbox>) -> InboxGuard<'a> {
         let mut guard = InboxGuard {
             inbox,

@@ -33,7 +33,7 @@ pub fn enable(enabled: bool) {
 
 /// The way of a queue pair's packets, as it was found last.
 #[derive(Default)]
-pub struct Path {
+pub struct QpPath {
     /// [`Paths::generation`] at that time; 0 before.
     generation: u32,
     /// Of a datagram: where it goes, and to which port.
@@ -54,7 +54,7 @@ enum Filled {
     ByUdp,
 }
 
-impl Path {
+impl QpPath {
     fn is_for(&self, generation: u32, destination: Option<(AddressVector, u16)>) -> bool {
         self.generation == generation && self.destination == destination
     }
@@ -127,7 +127,7 @@ impl Device {
                 Some(old) if old.has_ended() || found.is_none() => Some(old),
                 _ => found,
             };
-            inner.path = Path {
+            inner.path = QpPath {
                 generation,
                 destination: None,
                 channel: channel.clone(),
@@ -146,7 +146,7 @@ impl Device {
                 }
                 channel
             });
-            inner.path = Path {
+            inner.path = QpPath {
                 generation,
                 destination,
                 channel,

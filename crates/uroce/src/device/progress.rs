@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use super::clock::{AtomicTime, NEVER};
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
-use super::paths::Path;
+use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::receiving::{Batch, Receiving};
@@ -111,7 +111,7 @@ impl Device {
         }
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
-        inner.path = Path::default();
+        inner.path = QpPath::default();
         self.open_path(qp, inner.engine());
         self.send(qp, inner, now);
         result

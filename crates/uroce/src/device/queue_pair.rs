@@ -10,7 +10,7 @@ use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
-use super::paths::Path;
+use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
@@ -73,7 +73,7 @@ pub struct Inner {
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
     /// The way of its packets.
-    pub path: Path,
+    pub path: QpPath,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
     /// The program has destroyed the queue pair. Whoever looked it up before must not run it.
@@ -142,7 +142,7 @@ impl QueuePair {
                 xrc_srq: None,
                 recv_completed: false,
                 send_deferred: false,
-                path: Path::default(),
+                path: QpPath::default(),
                 wakes: None,
                 destroyed: false,
             })),

@@ -37,7 +37,7 @@ use crate::descriptors::{self, Owned};
 use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
 use crate::wire::{Flow, Packet};
-use offers::State;
+use offers::Offers;
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.
@@ -61,7 +61,7 @@ pub struct Paths {
     fresh: AtomicBool,
     /// There is a dead channel.
     dead: AtomicBool,
-    state: Mutex<State>,
+    state: Mutex<Offers>,
     /// What removed channels have counted.
     sent: AtomicU64,
     received: AtomicU64,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-use super::rendezvous::{self, Hello, Received};
+use super::rendezvous::{self, Hello, HelloBytes};
 use super::segment::Segment;
 use super::{Ends, FindEnds, MAX_CHANNELS, Paths};
 use crate::cancellation;
@@ -26,10 +26,10 @@ const EVENTS: usize = 32;
 
 /// Connections that are no channel yet, and what they come from.
 #[derive(Default)]
-pub struct State {
+pub struct Offers {
     /// Where peers connect to.
     pub listeners: Vec<Listener>,
-    pub pending: Vec<Pending>,
+    pub pending: Vec<PendingConnection>,
     /// Peers to which an offer has failed, and when.
     pub unanswered: FxHashMap<Flow, Instant>,
 }
@@ -41,7 +41,7 @@ pub struct Listener {
 }
 
 /// A connection without a channel yet.
-pub struct Pending {
+pub struct PendingConnection {
     fd: Owned<OwnedFd>,
     /// What the initiator has offered. None: the acceptor waits for that.
     offered: Option<(Ends, Segment)>,
@@ -72,7 +72,7 @@ impl Paths {
         let _no_cancellation = cancellation::disable();
         let flow = &ends.flow;
         let mut state = self.state.lock();
-        let is_offered = |pending: &Pending| {
+        let is_offered = |pending: &PendingConnection| {
             let offered = pending.offered.as_ref();
             offered.is_some_and(|(ends, _)| ends.flow == *flow)
         };
@@ -99,7 +99,7 @@ impl Paths {
         }
     }
 
-    pub(super) fn connect(&self, ends: Ends) -> io::Result<Pending> {
+    pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
         let Flow { dst, dst_port, .. } = ends.flow;
         let fd = descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex))?;
         let mut segment = None;
@@ -112,7 +112,7 @@ impl Paths {
         rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
         self.watch(&fd)?;
         let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Pending {
+        Ok(PendingConnection {
             fd,
             offered: Some((ends, segment)),
         })
@@ -161,14 +161,14 @@ impl Paths {
         let Some(channel) = channels.all.iter().find(|channel| channel.fd() == fd) else {
             return false;
         };
-        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == Received::HangUp {
+        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == HelloBytes::HangUp {
             self.on_hang_up(channel);
         }
         true
     }
 
     /// Accepts the connections of a listener, which is closed if this process has lost its address or port.
-    fn accept(&self, state: &mut State, listener: usize, find_ends: &FindEnds) {
+    fn accept(&self, state: &mut Offers, listener: usize, find_ends: &FindEnds) {
         let Listener { ip, port, ref fd } = state.listeners[listener];
         let own = Flow {
             src: ip,
@@ -190,26 +190,26 @@ impl Paths {
             };
             if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
                 let offered = None;
-                state.pending.push(Pending { fd, offered });
+                state.pending.push(PendingConnection { fd, offered });
             }
         }
     }
 
     /// A connection without a channel is readable. Anything unexpected ends it: the packets use UDP.
-    fn serve_pending(&self, state: &mut State, at: usize, find_ends: &FindEnds) {
+    fn serve_pending(&self, state: &mut Offers, at: usize, find_ends: &FindEnds) {
         let fd = state.pending[at].fd.as_raw_fd();
         if state.pending[at].offered.is_some() {
             // The answer only: behind it may be the peer's end, which is that of the channel.
             match rendezvous::receive_bytes(fd, 1) {
-                Received::Bytes(false) => return,
-                Received::Bytes(true) => {
-                    let Pending { fd, offered } = state.pending.swap_remove(at);
+                HelloBytes::Bytes(false) => return,
+                HelloBytes::Bytes(true) => {
+                    let PendingConnection { fd, offered } = state.pending.swap_remove(at);
                     if let Some((ends, segment)) = offered {
                         self.add(ends, segment, fd);
                     }
                 }
-                Received::HangUp => {
-                    let Pending { offered, .. } = state.pending.swap_remove(at);
+                HelloBytes::HangUp => {
+                    let PendingConnection { offered, .. } = state.pending.swap_remove(at);
                     if let Some((ends, _)) = offered {
                         state.unanswered.insert(ends.flow, Instant::now());
                     }
@@ -226,7 +226,7 @@ impl Paths {
         if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
             return;
         }
-        let Pending { fd, .. } = state.pending.swap_remove(at);
+        let PendingConnection { fd, .. } = state.pending.swap_remove(at);
         if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
             return;
         }

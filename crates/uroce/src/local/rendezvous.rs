@@ -253,7 +253,7 @@ pub fn has_hung_up(fd: RawFd) -> bool {
 
 /// What [`receive_bytes`] has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum HelloBytes {
     /// The peer is there. Whether it has sent anything.
     Bytes(bool),
     /// The peer has closed its end, or its process has ended.
@@ -261,7 +261,7 @@ pub enum Received {
 }
 
 /// Reads the bytes that have come, `limit` at most.
-pub fn receive_bytes(fd: RawFd, limit: usize) -> Received {
+pub fn receive_bytes(fd: RawFd, limit: usize) -> HelloBytes {
     let mut any = false;
     // A peer may send without end; what is left makes the descriptor readable again.
     for _ in 0..limit {
@@ -281,11 +281,11 @@ pub fn receive_bytes(fd: RawFd, limit: usize) -> Received {
         }
         let error = io::Error::last_os_error();
         return match error.raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR) if got < 0 => Received::Bytes(any),
-            _ => Received::HangUp,
+            Some(libc::EAGAIN | libc::EINTR) if got < 0 => HelloBytes::Bytes(any),
+            _ => HelloBytes::HangUp,
         };
     }
-    Received::Bytes(any)
+    HelloBytes::Bytes(any)
 }
 
 #[cfg(test)]
@@ -323,16 +323,16 @@ mod tests {
         let (got, memory) = receive_hello(theirs.as_raw_fd()).unwrap();
         assert_eq!(got, hello(7));
         assert!(super::super::segment::Segment::open(&memory).is_ok());
-        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::Bytes(false));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::Bytes(false));
         send_byte(theirs.as_raw_fd());
         send_byte(theirs.as_raw_fd());
-        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::Bytes(true));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::Bytes(true));
         send_byte(theirs.as_raw_fd());
         assert!(!has_hung_up(ours.as_raw_fd()));
         drop(theirs);
         assert!(has_hung_up(ours.as_raw_fd()));
-        assert_eq!(receive_bytes(ours.as_raw_fd(), 1), Received::Bytes(true));
-        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), Received::HangUp);
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 1), HelloBytes::Bytes(true));
+        assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::HangUp);
     }
 
     #[test]

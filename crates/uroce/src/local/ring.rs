@@ -39,7 +39,7 @@ const _: () = assert!(PACKET_MAX <= u16::MAX as usize && DATA_LEN > 4 * PLACE_MA
 struct Line<T>(T);
 
 #[repr(C, align(64))]
-struct Entry {
+struct RingEntry {
     /// See [`Word`].
     word: AtomicU64,
     /// The packet, if it has at most [`INLINE_MAX`] bytes.
@@ -55,7 +55,7 @@ pub struct Ring {
     asleep: Line<AtomicU32>,
     /// Set by the producer that waits for room; taken by the consumer, which then wakes it up.
     starved: Line<AtomicU32>,
-    entries: [Entry; ENTRIES as usize],
+    entries: [RingEntry; ENTRIES as usize],
     data: UnsafeCell<[u8; DATA_LEN as usize]>,
 }
 
@@ -126,7 +126,7 @@ impl Word {
 }
 
 impl Ring {
-    fn entry(&self, number: u32) -> &Entry {
+    fn entry(&self, number: u32) -> &RingEntry {
         &self.entries[(number % ENTRIES) as usize]
     }
 

@@ -18,18 +18,18 @@ pub enum Side {
 
 /// What lies in the memory. Zeros are two empty rings.
 #[repr(C)]
-struct Content {
+struct Rings {
     from_initiator: Ring,
     from_acceptor: Ring,
 }
 
 /// Bytes of a channel's memory.
-pub const SEGMENT_LEN: usize = size_of::<Content>();
+pub const SEGMENT_LEN: usize = size_of::<Rings>();
 const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 
 /// A mapping of a channel's memory. Unmapped when it is dropped.
 pub struct Segment {
-    content: NonNull<Content>,
+    content: NonNull<Rings>,
     side: Side,
 }
 
@@ -88,9 +88,9 @@ impl Segment {
         Ok(Segment { content, side })
     }
 
-    fn content(&self) -> &Content {
-        // SAFETY: mapped until `self` is dropped, page-aligned, and as long as `Content`, which is sealed.
-        // Every part of `Content` is atomic or an UnsafeCell, so that others may change it.
+    fn content(&self) -> &Rings {
+        // SAFETY: mapped until `self` is dropped, page-aligned, and as long as `Rings`, which is sealed.
+        // Every part of `Rings` is atomic or an UnsafeCell, so that others may change it.
         unsafe { self.content.as_ref() }
     }
 

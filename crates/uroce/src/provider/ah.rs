@@ -11,7 +11,7 @@ use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::qp;
 use crate::device::Device;
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::engine::{AddressVector, Service};
 
 /// An address handle; its private part is the resolved address vector.
@@ -57,13 +57,13 @@ pub unsafe fn create_ah(pd: *mut ibv_pd, attr: *mut ibv_ah_attr) -> Result<*mut 
     // SAFETY: the domain is live, so its context is open.
     let device = unsafe { private(context) }.check()?;
     let av = address_vector(attr, device)?;
-    let reserved = handle::reserve(device, Kind::Ah)?;
+    let reserved = handle::reserve(device, ObjectKind::Ah)?;
     let room = Ah::room()?;
     domain.refs.acquire();
     let mut ah = ibv_ah::zeroed();
     (ah.context, ah.pd, ah.handle) = (context, pd, reserved.handle());
     let ah = room.fill(ah, av);
-    handle::publish(reserved, Kind::Ah, ah, context);
+    handle::publish(reserved, ObjectKind::Ah, ah, context);
     Ok(ah)
 }
 

@@ -11,7 +11,7 @@ use super::handle;
 use super::object::Object;
 use crate::cancellation;
 use crate::device::events::CompletionEvents;
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 
 /// The private part of a completion channel.
 pub struct ChannelPrivate {
@@ -22,7 +22,7 @@ pub struct ChannelPrivate {
 }
 
 /// A completion channel.
-pub type Channel = Object<ibv_comp_channel, ChannelPrivate>;
+pub type CompChannel = Object<ibv_comp_channel, ChannelPrivate>;
 
 /// Creates a channel. Its `fd` is the program's to read from and is closed by [`destroy_comp_channel`].
 ///
@@ -31,8 +31,8 @@ pub type Channel = Object<ibv_comp_channel, ChannelPrivate>;
 pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_comp_channel> {
     // SAFETY: the caller passes an open context.
     let device = unsafe { private(context) }.check()?;
-    let reserved = handle::reserve(device, Kind::Channel)?;
-    let room = Channel::room()?;
+    let reserved = handle::reserve(device, ObjectKind::Channel)?;
+    let room = CompChannel::room()?;
     let (events, fd) = device.add_channel()?;
     let public = ibv_comp_channel {
         context,
@@ -44,7 +44,7 @@ pub unsafe fn create_comp_channel(context: *mut ibv_context) -> Result<*mut ibv_
         handle: reserved.handle(),
     };
     let channel = room.fill(public, private);
-    handle::publish(reserved, Kind::Channel, channel, context);
+    handle::publish(reserved, ObjectKind::Channel, channel, context);
     Ok(channel)
 }
 
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
     // SAFETY: the caller passes a live channel of an open context.
     let (device, object, fd) = unsafe {
         let device = &private((*channel).context).device;
-        (device, Channel::of(channel), (*channel).fd)
+        (device, CompChannel::of(channel), (*channel).fd)
     };
     if device.owned_by_this_process() {
         device.remove_channel(&object.events);
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
     // nobody uses either any more.
     unsafe {
         libc::close(fd);
-        Channel::free(channel);
+        CompChannel::free(channel);
     }
 }
 
@@ -78,12 +78,12 @@ pub unsafe extern "C" fn destroy_comp_channel(channel: *mut ibv_comp_channel) {
 /// `channel` is live.
 pub unsafe extern "C" fn cq_of_event(channel: *mut ibv_comp_channel, handle: u64) -> *mut ibv_cq {
     // SAFETY: the caller passes a live channel.
-    let (object, context) = unsafe { (Channel::of(channel), (*channel).context) };
+    let (object, context) = unsafe { (CompChannel::of(channel), (*channel).context) };
     // SAFETY: the context of a live channel is open.
     if unsafe { private(context) }.device.owned_by_this_process() {
         object.events.flush_backlog();
     }
-    let found = handles::object_of_event(Kind::Cq, handle);
+    let found = handles::object_of_event(ObjectKind::Cq, handle);
     let cq: *mut ibv_cq = found.map_or(null_mut(), core::ptr::with_exposed_provenance_mut);
     // SAFETY: destroying a queue blocks until the events that were read are acknowledged, so one that is
     // found by its handle exists.

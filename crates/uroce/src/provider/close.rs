@@ -7,14 +7,14 @@ use core::ffi::c_void;
 use ibverbs_abi::*;
 
 use super::ah::Ah;
-use super::channel::Channel;
+use super::channel::CompChannel;
 use super::cq::Cq;
 use super::mr::{Mr, Mw};
 use super::pd::{Pd, Td};
 use super::qp::Qp;
 use super::srq::{Srq, Xrcd};
 use crate::device::Device;
-use crate::device::handles::{self, Kind, Registered};
+use crate::device::handles::{self, ObjectKind, Registered};
 
 /// Ends all objects of a context; in a child of the process that opened it, forgets them.
 ///
@@ -49,18 +49,22 @@ unsafe fn close(object: &Registered, device: &Device) {
 ///
 /// # Safety
 /// `public` is a live object of this kind and device.
-unsafe fn leave_device(kind: Kind, public: *mut c_void, device: &Device) {
+unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
     // SAFETY: the caller passes a live object, whose kind says of which type it is.
     unsafe {
         match kind {
-            Kind::Qp => drop(Qp::of(public.cast()).leave_device()),
-            Kind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
+            ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
+            ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
             // Its windows were of this context, and are gone.
-            Kind::Mr => drop(device.memory.deregister((*public.cast::<ibv_mr>()).lkey)),
-            Kind::Srq => drop(Srq::of(public.cast()).leave_device()),
-            Kind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
-            Kind::Channel => device.remove_channel(&Channel::of(public.cast()).events),
-            Kind::Ah | Kind::Xrcd | Kind::ParentDomain | Kind::Pd | Kind::Td => {}
+            ObjectKind::Mr => drop(device.memory.deregister((*public.cast::<ibv_mr>()).lkey)),
+            ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
+            ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
+            ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
+            ObjectKind::Ah
+            | ObjectKind::Xrcd
+            | ObjectKind::ParentDomain
+            | ObjectKind::Pd
+            | ObjectKind::Td => {}
         }
     }
 }
@@ -69,20 +73,20 @@ unsafe fn leave_device(kind: Kind, public: *mut c_void, device: &Device) {
 ///
 /// # Safety
 /// `public` is an object of this kind, and no verb is called with it from now on.
-unsafe fn abandon(kind: Kind, public: *mut c_void) {
+unsafe fn abandon(kind: ObjectKind, public: *mut c_void) {
     // SAFETY: the caller gives up the object, whose kind says of which type it is.
     unsafe {
         match kind {
-            Kind::Qp => Qp::abandon(public.cast()),
-            Kind::Ah => Ah::abandon(public.cast()),
-            Kind::Mw => Mw::abandon(public.cast()),
-            Kind::Mr => Mr::abandon(public.cast()),
-            Kind::Srq => Srq::abandon(public.cast()),
-            Kind::Cq => Cq::abandon(public.cast()),
-            Kind::Channel => Channel::abandon(public.cast()),
-            Kind::Xrcd => Xrcd::abandon(public.cast()),
-            Kind::Pd | Kind::ParentDomain => Pd::abandon(public.cast()),
-            Kind::Td => Td::abandon(public.cast()),
+            ObjectKind::Qp => Qp::abandon(public.cast()),
+            ObjectKind::Ah => Ah::abandon(public.cast()),
+            ObjectKind::Mw => Mw::abandon(public.cast()),
+            ObjectKind::Mr => Mr::abandon(public.cast()),
+            ObjectKind::Srq => Srq::abandon(public.cast()),
+            ObjectKind::Cq => Cq::abandon(public.cast()),
+            ObjectKind::Channel => CompChannel::abandon(public.cast()),
+            ObjectKind::Xrcd => Xrcd::abandon(public.cast()),
+            ObjectKind::Pd | ObjectKind::ParentDomain => Pd::abandon(public.cast()),
+            ObjectKind::Td => Td::abandon(public.cast()),
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::cm::ucma;
 use crate::config::Config;
 use crate::device::Device;
 use crate::device::events::AsyncEvents;
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::transport;
 
 /// The private part of a device of the library's list.
@@ -294,7 +294,7 @@ unsafe extern "C" fn object_of_event(
         context.events.flush_backlog();
     }
     let kind = match event.event_type {
-        IBV_EVENT_CQ_ERR => Kind::Cq,
+        IBV_EVENT_CQ_ERR => ObjectKind::Cq,
         IBV_EVENT_QP_FATAL
         | IBV_EVENT_QP_REQ_ERR
         | IBV_EVENT_QP_ACCESS_ERR
@@ -302,8 +302,8 @@ unsafe extern "C" fn object_of_event(
         | IBV_EVENT_SQ_DRAINED
         | IBV_EVENT_PATH_MIG
         | IBV_EVENT_PATH_MIG_ERR
-        | IBV_EVENT_QP_LAST_WQE_REACHED => Kind::Qp,
-        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => Kind::Srq,
+        | IBV_EVENT_QP_LAST_WQE_REACHED => ObjectKind::Qp,
+        IBV_EVENT_SRQ_ERR | IBV_EVENT_SRQ_LIMIT_REACHED => ObjectKind::Srq,
         _ => return null_mut(),
     };
     let found = handles::object_of_event(kind, event.element);

@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
 
 use super::attributes::MAX_CQE;
-use super::channel::Channel;
+use super::channel::CompChannel;
 use super::context::{completion_vectors, private};
 use super::cq_ex;
 use super::ffi::{Result, ReturnToC};
@@ -18,7 +18,7 @@ use crate::cancellation;
 use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
 use crate::device::events::CompletionEvents;
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
@@ -75,7 +75,7 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         handle::check_optional(attr.parent_domain, context)?;
         channel_events(attr.channel, context)?
     };
-    let reserved = handle::reserve(device, Kind::Cq)?;
+    let reserved = handle::reserve(device, ObjectKind::Cq)?;
     let room = Cq::room()?;
     let queue = CompletionQueue::new(CompletionQueueConfig {
         handle: reserved.handle().into(),
@@ -109,7 +109,7 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
         (*public).handle = reserved.handle();
         init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
     }
-    handle::publish(reserved, Kind::Cq, cq, context);
+    handle::publish(reserved, ObjectKind::Cq, cq, context);
     Ok(cq)
 }
 
@@ -129,7 +129,7 @@ unsafe fn channel_events(
         if (*channel).context != context {
             return Err(Errno(EINVAL));
         }
-        Ok(Some(Channel::of(channel).events.clone()))
+        Ok(Some(CompChannel::of(channel).events.clone()))
     }
 }
 

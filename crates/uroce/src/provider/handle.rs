@@ -13,12 +13,12 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 use super::attributes;
 use super::ffi::Result;
 use crate::device::Device;
-use crate::device::handles::{self, Kind, Reserved};
+use crate::device::handles::{self, ObjectKind, ReservedHandle};
 
 /// A public structure with a handle.
 pub trait HasHandle {
     /// What it can be.
-    const KINDS: &'static [Kind];
+    const KINDS: &'static [ObjectKind];
 
     /// Its handle.
     fn handle(&self) -> u32;
@@ -30,7 +30,7 @@ pub trait HasHandle {
 macro_rules! handled {
     ($($of:ident $(. $inner:ident)?: $($kind:ident)|*;)*) => { $(
         impl HasHandle for $of {
-            const KINDS: &'static [Kind] = &[$(Kind::$kind),*];
+            const KINDS: &'static [ObjectKind] = &[$(ObjectKind::$kind),*];
 
             fn handle(&self) -> u32 {
                 self.handle
@@ -64,7 +64,7 @@ pub unsafe fn check<B: HasHandle>(object: *mut B) -> Result<u32> {
     }
     // SAFETY: not NULL, so the caller says that it is readable.
     let handle = unsafe { (*object).handle() };
-    let is_live = |kind: &Kind| handles::is_live(*kind, handle, object.addr());
+    let is_live = |kind: &ObjectKind| handles::is_live(*kind, handle, object.addr());
     if B::KINDS.iter().any(is_live) {
         Ok(handle)
     } else {
@@ -111,7 +111,7 @@ pub unsafe fn check_optional<B: HasHandle>(
 pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
     // SAFETY: the caller passes a readable object.
     let handle = unsafe { (*object).handle() };
-    let claim = |kind: &Kind| handles::claim(*kind, handle, object.addr());
+    let claim = |kind: &ObjectKind| handles::claim(*kind, handle, object.addr());
     if B::KINDS.iter().any(claim) {
         Ok(handle)
     } else {
@@ -120,22 +120,29 @@ pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
 }
 
 /// A handle for a new object. ENOMEM if the device has as many of its kind as it reports to allow.
-pub fn reserve(device: &Arc<Device>, kind: Kind) -> Result<Reserved> {
+pub fn reserve(device: &Arc<Device>, kind: ObjectKind) -> Result<ReservedHandle> {
     let limit = match kind {
-        Kind::Qp => attributes::MAX_QP,
-        Kind::Ah => attributes::MAX_AH,
-        Kind::Mw => attributes::MAX_MW,
-        Kind::Mr => attributes::MAX_MR,
-        Kind::Srq => attributes::MAX_SRQ,
-        Kind::Cq => attributes::MAX_CQ,
-        Kind::Pd => attributes::MAX_PD,
-        Kind::Channel | Kind::Xrcd | Kind::ParentDomain | Kind::Td => u32::MAX,
+        ObjectKind::Qp => attributes::MAX_QP,
+        ObjectKind::Ah => attributes::MAX_AH,
+        ObjectKind::Mw => attributes::MAX_MW,
+        ObjectKind::Mr => attributes::MAX_MR,
+        ObjectKind::Srq => attributes::MAX_SRQ,
+        ObjectKind::Cq => attributes::MAX_CQ,
+        ObjectKind::Pd => attributes::MAX_PD,
+        ObjectKind::Channel | ObjectKind::Xrcd | ObjectKind::ParentDomain | ObjectKind::Td => {
+            u32::MAX
+        }
     };
     handles::reserve(kind, &device.objects, limit).map_err(|handles::Full| Errno(ENOMEM))
 }
 
 /// Makes the handle known as that of `object`, which is initialised and has it.
-pub fn publish<B>(reserved: Reserved, kind: Kind, object: *mut B, context: *mut ibv_context) {
+pub fn publish<B>(
+    reserved: ReservedHandle,
+    kind: ObjectKind,
+    object: *mut B,
+    context: *mut ibv_context,
+) {
     // Events and closing contexts make a pointer from the address again.
     reserved.publish(kind, object.expose_provenance(), context.addr());
 }

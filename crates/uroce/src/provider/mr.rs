@@ -11,7 +11,7 @@ use super::handle;
 use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{post, qp};
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
@@ -99,7 +99,7 @@ pub unsafe fn reg_mr(
     // The copies make pointers from this integer again.
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
-    let reserved = handle::reserve(device, Kind::Mr)?;
+    let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
     let key = device.memory.register(MemoryRegion {
         pd: domain.handle,
@@ -115,7 +115,7 @@ pub unsafe fn reg_mr(
     mr.mr_type = IBV_MR_TYPE_MR;
     mr.access = access as c_int;
     let mr = room.fill(mr, ()).cast::<ibv_mr>();
-    handle::publish(reserved, Kind::Mr, mr, context);
+    handle::publish(reserved, ObjectKind::Mr, mr, context);
     Ok(mr)
 }
 
@@ -222,7 +222,7 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     };
     // SAFETY: the context of a live domain is open.
     let device = unsafe { private(context) }.check()?;
-    let reserved = handle::reserve(device, Kind::Mw)?;
+    let reserved = handle::reserve(device, ObjectKind::Mw)?;
     let room = Mw::room()?;
     let rkey = device.memory.alloc_mw(mw_type, domain.handle);
     domain.refs.acquire();
@@ -230,7 +230,7 @@ pub unsafe fn alloc_mw(pd: *mut ibv_pd, type_: ibv_mw_type) -> Result<*mut ibv_m
     (mw.context, mw.pd, mw.type_) = (context, pd, type_);
     (mw.rkey, mw.handle) = (rkey, reserved.handle());
     let mw = room.fill(mw, ());
-    handle::publish(reserved, Kind::Mw, mw, context);
+    handle::publish(reserved, ObjectKind::Mw, mw, context);
     Ok(mw)
 }
 

@@ -7,7 +7,7 @@ use super::context::private;
 use super::ffi::Result;
 use super::handle;
 use super::object::{Object, RefCount, Room, Zeroable};
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::memory::PdHandle;
 
 /// The private part of a protection domain.
@@ -45,10 +45,10 @@ pub type Td = Object<ibv_td, TdPrivate>;
 pub unsafe fn alloc_pd(context: *mut ibv_context) -> Result<*mut ibv_pd> {
     // SAFETY: the caller passes an open context.
     let device = unsafe { private(context) }.check()?;
-    let reserved = handle::reserve(device, Kind::Pd)?;
+    let reserved = handle::reserve(device, ObjectKind::Pd)?;
     let number = PdHandle(device.alloc_handle());
     let pd = new_pd(Pd::room()?, context, reserved.handle(), number, None);
-    handle::publish(reserved, Kind::Pd, pd, context);
+    handle::publish(reserved, ObjectKind::Pd, pd, context);
     Ok(pd)
 }
 
@@ -109,13 +109,13 @@ pub unsafe fn alloc_td(
     if comp_mask != 0 {
         return Err(Errno(EINVAL));
     }
-    let reserved = handle::reserve(device, Kind::Td)?;
+    let reserved = handle::reserve(device, ObjectKind::Td)?;
     let private = TdPrivate {
         refs: RefCount::default(),
         handle: reserved.handle(),
     };
     let td = Td::room()?.fill(ibv_td { context }, private);
-    handle::publish(reserved, Kind::Td, td, context);
+    handle::publish(reserved, ObjectKind::Td, td, context);
     Ok(td)
 }
 
@@ -163,7 +163,7 @@ pub unsafe fn alloc_parent_domain(
         let td = (!attr.td.is_null()).then(|| Td::of(attr.td));
         (Pd::of(attr.pd), td)
     };
-    let reserved = handle::reserve(device, Kind::ParentDomain)?;
+    let reserved = handle::reserve(device, ObjectKind::ParentDomain)?;
     let room = Pd::room()?;
     parent.refs.acquire();
     if let Some(td) = td {
@@ -180,6 +180,6 @@ pub unsafe fn alloc_parent_domain(
         parent.handle,
         Some(parents),
     );
-    handle::publish(reserved, Kind::ParentDomain, pd, context);
+    handle::publish(reserved, ObjectKind::ParentDomain, pd, context);
     Ok(pd)
 }

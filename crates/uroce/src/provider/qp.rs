@@ -14,7 +14,7 @@ use super::srq::Xrcd;
 use super::wr_api::{self, WrSession};
 use super::{cq, handle, srq};
 use crate::device::Device;
-use crate::device::handles::{self, Kind, Reserved};
+use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::queue_pair::{QpListener, QueuePair, QueuePairConfig};
 use crate::engine::{Limits, QpConfig, Service};
 use crate::sync::Mutex;
@@ -217,7 +217,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
     let refs = QpRefs::new(service, init);
     // SAFETY: the caller says that the objects are readable or NULL.
     unsafe { refs.check(context) }?;
-    let reserved = handle::reserve(device, Kind::Qp)?;
+    let reserved = handle::reserve(device, ObjectKind::Qp)?;
     let room = Qp::room()?;
     let sq_sig_all = init.sq_sig_all != 0;
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(ENOMEM));
@@ -253,7 +253,7 @@ unsafe fn create(context: *mut ibv_context, init: &mut ibv_qp_init_attr_ex) -> R
 
 /// What the object of a new queue pair is made of.
 struct NewQp {
-    reserved: Reserved,
+    reserved: ReservedHandle,
     room: Room<verbs_qp, QpPrivate>,
     qp: Arc<QueuePair>,
     refs: QpRefs,
@@ -304,7 +304,7 @@ impl NewQp {
             public
         };
         // Whole, so events and other threads may find it from now on.
-        handle::publish(self.reserved, Kind::Qp, public, context);
+        handle::publish(self.reserved, ObjectKind::Qp, public, context);
         self.qp.listeners.lock().push(listener);
         public
     }
@@ -372,7 +372,7 @@ pub unsafe fn open_qp(
         return Err(Errno(EINVAL));
     }
     let new = NewQp {
-        reserved: handle::reserve(device, Kind::Qp)?,
+        reserved: handle::reserve(device, ObjectKind::Qp)?,
         room: Qp::room()?,
         qp,
         refs,

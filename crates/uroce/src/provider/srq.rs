@@ -14,7 +14,7 @@ use super::object::{Object, RefCount, Room, Zeroable, init_event_lock, wait_unti
 use super::pd::Pd;
 use super::post;
 use crate::device::Device;
-use crate::device::handles::{self, Kind, Reserved};
+use crate::device::handles::{self, ObjectKind, ReservedHandle};
 use crate::device::shared_queue::{SharedReceiveQueue, SrqConfig, SrqSizes};
 use crate::device::xrc::{Inode, XrcDomain};
 
@@ -148,7 +148,7 @@ pub unsafe fn create_srq_ex(
         });
         (Pd::of(init.pd), xrc)
     };
-    let reserved = handle::reserve(device, Kind::Srq)?;
+    let reserved = handle::reserve(device, ObjectKind::Srq)?;
     let room = Srq::room()?;
     let number = device.alloc_handle() & SRQN_MASK;
     let queue = Arc::new(SharedReceiveQueue::new(SrqConfig {
@@ -192,7 +192,7 @@ fn new_srq(
     xrc: Option<&XrcParts>,
     queue: Arc<SharedReceiveQueue>,
     device: &Arc<Device>,
-    reserved: Reserved,
+    reserved: ReservedHandle,
 ) -> *mut ibv_srq {
     let mut public = verbs_srq::zeroed();
     public.srq.context = context;
@@ -217,7 +217,7 @@ fn new_srq(
         init_event_lock(&raw mut (*public).mutex, &raw mut (*public).cond);
         public
     };
-    handle::publish(reserved, Kind::Srq, public, context);
+    handle::publish(reserved, ObjectKind::Srq, public, context);
     public
 }
 
@@ -371,14 +371,14 @@ pub unsafe fn open_xrcd(
     } else {
         named_domain(device, attr.fd, attr.oflags)?
     };
-    let reserved = handle::reserve(device, Kind::Xrcd)?;
+    let reserved = handle::reserve(device, ObjectKind::Xrcd)?;
     let mut public = verbs_xrcd::zeroed();
     public.xrcd.context = context;
     public.comp_mask = VERBS_XRCD_HANDLE;
     public.handle = reserved.handle();
     let refs = RefCount::default();
     let xrcd = Xrcd::room()?.fill(public, XrcdPrivate { domain, refs });
-    handle::publish(reserved, Kind::Xrcd, xrcd, context);
+    handle::publish(reserved, ObjectKind::Xrcd, xrcd, context);
     Ok(xrcd.cast())
 }
 

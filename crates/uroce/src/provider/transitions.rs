@@ -7,14 +7,14 @@ use crate::engine::{QpState, Service};
 
 /// The attributes of a transition, as masks of `IBV_QP_*`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct Transition {
     /// Those that must be in the mask.
     pub required: u32,
     /// Those that may be in the mask.
     pub optional: u32,
 }
 
-const NO_ATTRIBUTES: Rule = Rule {
+const NO_ATTRIBUTES: Transition = Transition {
     required: 0,
     optional: 0,
 };
@@ -26,7 +26,7 @@ const PEER: u32 = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 const MIGRATION: u32 = IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE;
 
 /// The rule of a transition; None if it does not exist.
-pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
+pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Transition> {
     use QpState::*;
     use Service::*;
     let datagram = service == Ud;
@@ -49,7 +49,7 @@ pub fn rule(service: Service, from: QpState, to: QpState) -> Option<Rule> {
     } else {
         IBV_QP_ACCESS_FLAGS | MIGRATION | rnr_timer
     };
-    let rule = |required, optional| Some(Rule { required, optional });
+    let rule = |required, optional| Some(Transition { required, optional });
     match (from, to) {
         (Reset, Reset) => Some(NO_ATTRIBUTES),
         (Reset, Init) => rule(IBV_QP_PKEY_INDEX | IBV_QP_PORT | access, 0),

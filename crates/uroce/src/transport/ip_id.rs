@@ -68,10 +68,10 @@ const UNEXPECTED_LIMIT: u8 = 16;
 type AddressPair = (Ipv4Addr, Ipv4Addr);
 
 /// The senders that number their packets, and their last identifications.
-pub struct Senders(Box<[Sender]>);
+pub struct Senders(Box<[IpIdCounter]>);
 
 #[derive(Clone, Copy)]
-struct Sender {
+struct IpIdCounter {
     pair: AddressPair,
     /// The last expected packet.
     last: Option<Last>,
@@ -110,7 +110,7 @@ impl Last {
 impl Senders {
     /// No sender is known. Allocates all that is ever needed.
     pub fn new() -> Senders {
-        let none = Sender {
+        let none = IpIdCounter {
             pair: (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
             last: None,
             candidate: None,
@@ -134,7 +134,7 @@ impl Senders {
     ) -> bool {
         let sender = &mut self.0[slot(pair)];
         if sender.pair != pair {
-            *sender = Sender {
+            *sender = IpIdCounter {
                 pair,
                 last: None,
                 candidate: None,
@@ -158,7 +158,7 @@ impl Senders {
     }
 }
 
-impl Sender {
+impl IpIdCounter {
     fn accepts(&mut self, packet: Last, unreliable: bool) -> bool {
         let Last { found, at } = packet;
         let ahead = |last: &Option<Last>| last.is_some_and(|last| last.precedes(found, at));

@@ -13,7 +13,7 @@ use crate::provider::port_lid;
 use crate::transport::{self, GidEntry, PortState};
 
 /// The state of a device.
-struct State {
+struct DeviceState {
     netdev: String,
     node_guid: [u8; 8],
     port: PortState,
@@ -22,14 +22,14 @@ struct State {
 
 /// Reads the state of a device: that of the process's open device, or, if it is not open, what it would
 /// have. Indices of GIDs are those that the verbs report.
-fn state(config: &Config) -> Result<State, Errno> {
+fn state(config: &Config) -> Result<DeviceState, Errno> {
     let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::ENODEV));
     let found = transport::describe(config).map_err(errno)?;
     let (port, gids) = match Device::find(&config.name) {
         Some(device) => (device.net.port_state(), device.net.gids()),
         None => (found.port, found.gids),
     };
-    Ok(State {
+    Ok(DeviceState {
         netdev: found.netdev,
         node_guid: found.node_guid,
         port,
@@ -89,7 +89,7 @@ pub fn read(file: File, configs: &[Config]) -> Result<Vec<u8>, Errno> {
     Ok(text.into_bytes())
 }
 
-impl State {
+impl DeviceState {
     fn gid(&self, index: u32) -> Option<GidEntry> {
         self.gids.get(index as usize).copied().flatten()
     }

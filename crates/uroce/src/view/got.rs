@@ -60,7 +60,7 @@ const NOTE: Note = Note {
 static OWN_NOTE: Note = NOTE;
 
 /// A loaded object.
-struct Object {
+struct LoadedObject {
     base: usize,
     headers: &'static [Elf64_Phdr],
 }
@@ -170,7 +170,7 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, pass: *mut c_void)
     let (info, pass) = unsafe { (&*info, &mut *pass.cast::<Pass>()) };
     // SAFETY: the object has this many program headers, as long as it is loaded.
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
-    let object = Object {
+    let object = LoadedObject {
         base: info.dlpi_addr as usize,
         headers,
     };
@@ -181,7 +181,7 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, pass: *mut c_void)
     0
 }
 
-impl Object {
+impl LoadedObject {
     fn segments(&self, kind: u32) -> impl Iterator<Item = Range<usize>> {
         let of_kind = self
             .headers
@@ -216,7 +216,7 @@ impl Object {
 }
 
 impl Pass<'_> {
-    fn survey(&mut self, object: &Object, unloaded: u64) {
+    fn survey(&mut self, object: &LoadedObject, unloaded: u64) {
         if self.progress.unloaded != unloaded {
             self.progress.unloaded = unloaded;
             self.progress.handled.clear();
@@ -229,7 +229,7 @@ impl Pass<'_> {
         }
     }
 
-    fn redirect(&mut self, object: &Object) {
+    fn redirect(&mut self, object: &LoadedObject) {
         if self.progress.handled.contains(&object.handled()) {
             return;
         }
@@ -252,7 +252,7 @@ impl Pass<'_> {
     }
 
     /// The entries of an object's GOT to write, and what to write. None if there are none.
-    fn entries(&self, object: &Object, tables: &Tables) -> Option<Vec<(usize, usize)>> {
+    fn entries(&self, object: &LoadedObject, tables: &Tables) -> Option<Vec<(usize, usize)>> {
         let relocations = tables.relocations.iter().flat_map(|table| table.iter());
         let found = relocations.filter_map(|relocation| self.entry(object, tables, relocation));
         let entries: Vec<_> = found.collect();
@@ -261,7 +261,7 @@ impl Pass<'_> {
 
     fn entry(
         &self,
-        object: &Object,
+        object: &LoadedObject,
         tables: &Tables,
         relocation: &Elf64_Rela,
     ) -> Option<(usize, usize)> {
@@ -293,7 +293,7 @@ impl Pass<'_> {
 
     /// Whether an entry is what the dynamic linker makes it: not bound yet (it points into the object
     /// itself), a function of libc, or `first`, the first definition that the program has.
-    fn is_libcs(&self, object: &Object, kind: u32, at: usize, first: usize) -> bool {
+    fn is_libcs(&self, object: &LoadedObject, kind: u32, at: usize, first: usize) -> bool {
         // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
         let value = unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed);
         let is_unbound = kind == arch::JUMP_SLOT && object.contains(value);
@@ -311,7 +311,7 @@ struct Tables {
 }
 
 impl Tables {
-    fn of(object: &Object) -> Option<Tables> {
+    fn of(object: &LoadedObject) -> Option<Tables> {
         let dynamic = object.segments(libc::PT_DYNAMIC).next()?;
         let pairs = dynamic.len() / 16;
         // SAFETY: the segment is an array of pairs of words, in the loaded object.
@@ -352,14 +352,14 @@ impl Tables {
 }
 
 /// The pages that become read-only after relocation (RELRO), as the dynamic linker rounds them.
-fn read_only_pages(object: &Object, page: usize) -> Vec<Range<usize>> {
+fn read_only_pages(object: &LoadedObject, page: usize) -> Vec<Range<usize>> {
     let relro = object.segments(libc::PT_GNU_RELRO);
     relro
         .map(|range| range.start & !(page - 1)..range.end & !(page - 1))
         .collect()
 }
 
-fn is_writable(object: &Object, at: usize) -> bool {
+fn is_writable(object: &LoadedObject, at: usize) -> bool {
     object.headers.iter().any(|header| {
         let start = object.base.wrapping_add(header.p_vaddr as usize);
         header.p_type == libc::PT_LOAD
@@ -368,7 +368,7 @@ fn is_writable(object: &Object, at: usize) -> bool {
     })
 }
 
-fn write_entries(object: &Object, entries: &[(usize, usize)]) {
+fn write_entries(object: &LoadedObject, entries: &[(usize, usize)]) {
     // SAFETY: sysconf takes no pointers.
     let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
     let closed = read_only_pages(object, page);

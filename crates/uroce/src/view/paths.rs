@@ -120,7 +120,7 @@ fn concerns(tree: &Tree, path: &str) -> bool {
 }
 
 /// The state of a walk.
-struct Walk<'a, L> {
+struct PathWalk<'a, L> {
     tree: &'a Tree,
     links: &'a L,
     /// Where the walk is: absolute, without links.
@@ -149,7 +149,7 @@ pub fn walk(tree: &Tree, links: &impl Links, from: &str, path: &str, follow: boo
     let is_relative = !path.starts_with('/');
     let start = if is_relative { from } else { "/" };
     let node = tree.node(start);
-    let mut walk = Walk {
+    let mut walk = PathWalk {
         tree,
         links,
         at: start.to_owned(),
@@ -163,7 +163,7 @@ pub fn walk(tree: &Tree, links: &impl Links, from: &str, path: &str, follow: boo
     walk.run(follow || must_be_directory, must_be_directory)
 }
 
-impl<L: Links> Walk<'_, L> {
+impl<L: Links> PathWalk<'_, L> {
     fn push(&mut self, path: &str) {
         let names = path.split('/').rev();
         let names = names.filter(|name| !name.is_empty() && *name != ".");

@@ -10,9 +10,9 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use ibverbs_abi::Errno;
 use libc::{DIR, FILE, mode_t, size_t, ssize_t};
 
-type Entry = libc::dirent;
-type EntryList = *mut *mut *mut Entry;
-type Text = *const c_char;
+type Dirent = libc::dirent;
+type DirentList = *mut *mut *mut Dirent;
+type CStrPtr = *const c_char;
 type Stat = libc::stat;
 type Statx = libc::statx;
 
@@ -100,21 +100,26 @@ originals! {
     fn fdopendir(fd: c_int) -> *mut DIR, null_mut();
     fn closedir(dir: *mut DIR) -> c_int, -1;
     fn readdir(dir: *mut DIR) -> *mut libc::dirent, null_mut();
-    fn readdir_r(dir: *mut DIR, entry: *mut Entry, result: *mut *mut Entry) -> c_int, libc::ENOSYS;
+    fn readdir_r(dir: *mut DIR, entry: *mut Dirent, result: *mut *mut Dirent) -> c_int, libc::ENOSYS;
     fn rewinddir(dir: *mut DIR) -> (), Default::default();
     fn seekdir(dir: *mut DIR, position: libc::c_long) -> (), Default::default();
     fn telldir(dir: *mut DIR) -> libc::c_long, -1;
     fn dirfd(dir: *mut DIR) -> c_int, -1;
     fn getdents64(fd: c_int, buf: *mut c_void, len: size_t) -> ssize_t, -1;
-    fn scandir(path: Text, list: EntryList, filter: Option<Filter>, compare: Option<Compare>) -> c_int, -1;
-    fn scandirat(
-        dirfd: c_int,
-        path: Text,
-        list: EntryList,
+    fn scandir(
+        path: CStrPtr,
+        list: DirentList,
         filter: Option<Filter>,
         compare: Option<Compare>,
     ) -> c_int, -1;
-    fn glob(pattern: Text, flags: c_int, on_error: *const c_void, found: *mut libc::glob_t) -> c_int, -1;
+    fn scandirat(
+        dirfd: c_int,
+        path: CStrPtr,
+        list: DirentList,
+        filter: Option<Filter>,
+        compare: Option<Compare>,
+    ) -> c_int, -1;
+    fn glob(pattern: CStrPtr, flags: c_int, on_error: *const c_void, found: *mut libc::glob_t) -> c_int, -1;
     fn nftw(path: *const c_char, visitor: NftwVisitor, descriptors: c_int, flags: c_int) -> c_int, -1;
     fn ftw(path: *const c_char, visitor: FtwVisitor, descriptors: c_int) -> c_int, -1;
     fn chdir(path: *const c_char) -> c_int, -1;
@@ -141,7 +146,7 @@ pub fn is_readable(path: *const c_char) -> bool {
 /// # Safety
 /// `path` is a C string that does not change during the use of the reference, or not [`is_readable`].
 pub unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: the path is readable, so it is a C string, by this function's contract.
+    // SAFETY: the path is readable, so it is a C string, as the caller promises.
     is_readable(path).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
 }
 

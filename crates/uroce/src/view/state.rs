@@ -43,7 +43,7 @@ pub struct Devices {
     pub tree: Arc<Tree>,
 }
 
-struct State {
+struct ViewState {
     configured: Vec<Config>,
     /// Configured devices that have been found, in the order of `devices.configs`.
     found: Vec<usize>,
@@ -53,7 +53,7 @@ struct State {
     cwd: Option<String>,
 }
 
-static STATE: Mutex<State> = Mutex::new(State {
+static STATE: Mutex<ViewState> = Mutex::new(ViewState {
     configured: Vec::new(),
     found: Vec::new(),
     devices: None,
@@ -61,7 +61,7 @@ static STATE: Mutex<State> = Mutex::new(State {
     cwd: None,
 });
 
-/// A bit for each descriptor: whether it may be in `State::opened`.
+/// A bit for each descriptor: whether it may be in `ViewState::opened`.
 static MARKS: [AtomicU64; DESCRIPTOR_MAX / 64] = [const { AtomicU64::new(0) }; DESCRIPTOR_MAX / 64];
 /// Whether relative paths may concern the tree.
 static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
@@ -98,7 +98,7 @@ pub fn devices() -> Devices {
     state.find(&missing)
 }
 
-impl State {
+impl ViewState {
     fn find(&mut self, missing: &[usize]) -> Devices {
         let is_first = self.devices.is_none();
         let mut known = self.devices.take().unwrap_or_default();

@@ -19,7 +19,7 @@ const STREAMS: usize = 256;
 
 /// An entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     pub name: CString,
     pub inode: u64,
     /// `DT_*`.
@@ -29,24 +29,24 @@ pub struct Entry {
 /// An open stream.
 struct Stream {
     fd: c_int,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     position: usize,
     /// What readdir has returned last.
     current: dirent,
 }
 
 /// An element of the array of streams.
-struct Slot {
+struct StreamSlot {
     used: AtomicBool,
     stream: UnsafeCell<Option<Stream>>,
 }
 
 // SAFETY: the content of a used slot is accessed only through the DIR pointer that one `open` has returned,
 // by one thread at a time, as readdir(3) demands of the program.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for StreamSlot {}
 
-static SLOTS: [Slot; STREAMS] = [const {
-    Slot {
+static SLOTS: [StreamSlot; STREAMS] = [const {
+    StreamSlot {
         used: AtomicBool::new(false),
         stream: UnsafeCell::new(None),
     }
@@ -54,32 +54,30 @@ static SLOTS: [Slot; STREAMS] = [const {
 
 /// The entries of the directory at `path`: those of the tree, and those of the kernel's directory if it has
 /// one there.
-pub fn entries(path: &str, directory: Directory) -> Vec<Entry> {
+pub fn entries(path: &str, directory: Directory) -> Vec<DirectoryEntry> {
     let join = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
     let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
     let mut found = vec![
-        Entry::new(".", files::inode(path), libc::DT_DIR),
-        Entry::new("..", files::inode(above), libc::DT_DIR),
+        DirectoryEntry::new(".", files::inode(path), libc::DT_DIR),
+        DirectoryEntry::new("..", files::inode(above), libc::DT_DIR),
     ];
     let own = state::devices().tree.entries(path, directory);
-    found.extend(
-        own.iter().map(|(name, node)| {
-            Entry::new(name, files::inode(&join(name)), files::entry_type(node))
-        }),
-    );
+    found.extend(own.iter().map(|(name, node)| {
+        DirectoryEntry::new(name, files::inode(&join(name)), files::entry_type(node))
+    }));
     if paths::is_shared(&Node::Directory(directory)) {
         for (name, inode, kind) in kernel::entries(path) {
             if !found.iter().any(|entry| entry.name == name) {
-                found.push(Entry { name, inode, kind });
+                found.push(DirectoryEntry { name, inode, kind });
             }
         }
     }
     found
 }
 
-impl Entry {
-    fn new(name: &str, inode: u64, kind: u8) -> Entry {
-        Entry {
+impl DirectoryEntry {
+    fn new(name: &str, inode: u64, kind: u8) -> DirectoryEntry {
+        DirectoryEntry {
             // Names of the tree have no NUL.
             name: CString::new(name).unwrap_or_default(),
             inode,
@@ -110,22 +108,22 @@ pub fn record_len(name_len: usize) -> usize {
 
 /// Makes a stream of a descriptor, which it then owns.
 pub fn open(fd: c_int, path: &str, directory: Directory) -> Result<*mut DIR, Errno> {
-    let free = |slot: &&Slot| !slot.used.swap(true, Ordering::Acquire);
+    let free = |slot: &&StreamSlot| !slot.used.swap(true, Ordering::Acquire);
     let slot = SLOTS.iter().find(free).ok_or(Errno(EMFILE))?;
     let stream = Stream {
         fd,
         entries: entries(path, directory),
         position: 0,
-        current: Entry::new("", 0, 0).to_dirent(0),
+        current: DirectoryEntry::new("", 0, 0).to_dirent(0),
     };
     // SAFETY: the slot was free, and `used` keeps other threads from it now.
     unsafe { *slot.stream.get() = Some(stream) };
     Ok(core::ptr::from_ref(slot).cast_mut().cast())
 }
 
-fn slot(dir: *mut DIR) -> Option<&'static Slot> {
+fn slot(dir: *mut DIR) -> Option<&'static StreamSlot> {
     let offset = dir.addr().wrapping_sub((&raw const SLOTS).addr());
-    SLOTS.get(offset / size_of::<Slot>())
+    SLOTS.get(offset / size_of::<StreamSlot>())
 }
 
 /// Whether `dir` is a stream of [`open`].
@@ -139,7 +137,7 @@ pub fn is_ours(dir: *mut DIR) -> bool {
 /// # Safety
 /// `dir` is from [`open`], not closed, and used by no other thread.
 unsafe fn with<T>(dir: *mut DIR, action: impl FnOnce(&mut Stream) -> T) -> Option<T> {
-    // SAFETY: the stream is used by this thread only, by this function's contract.
+    // SAFETY: the stream is used by this thread only, as the caller promises.
     slot(dir)
         .and_then(|slot| unsafe { (*slot.stream.get()).as_mut() })
         .map(action)
@@ -204,7 +202,7 @@ pub unsafe fn descriptor(dir: *mut DIR) -> c_int {
 /// As for [`with`], and `dir` is not used again.
 pub unsafe fn close(dir: *mut DIR) -> Option<c_int> {
     let slot = slot(dir)?;
-    // SAFETY: the stream is used by this thread only, by this function's contract.
+    // SAFETY: the stream is used by this thread only, as the caller promises.
     let stream = unsafe { (*slot.stream.get()).take() }?;
     slot.used.store(false, Ordering::Release);
     Some(stream.fd)

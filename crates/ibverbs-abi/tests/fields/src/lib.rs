@@ -11,7 +11,7 @@ use syn::{Fields, GenericArgument, Item, PathArguments, Type, Visibility, parse_
 type Field = (syn::Ident, Type);
 
 #[derive(Default)]
-struct Found {
+struct Declarations {
     structs: Vec<(syn::Ident, bool, Vec<Field>)>,
     generic: HashMap<String, Vec<Field>>,
     aliases: Vec<(syn::Ident, Type)>,
@@ -21,7 +21,7 @@ struct Found {
 #[proc_macro]
 pub fn every(_: TokenStream) -> TokenStream {
     let crate_dir = env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR");
-    let mut found = Found::default();
+    let mut found = Declarations::default();
     read_dir(&Path::new(&crate_dir).join("src"), &mut found);
 
     let mut types = Vec::new();
@@ -74,7 +74,7 @@ pub fn every(_: TokenStream) -> TokenStream {
     .into()
 }
 
-fn read_dir(dir: &Path, found: &mut Found) {
+fn read_dir(dir: &Path, found: &mut Declarations) {
     for entry in fs::read_dir(dir).expect("the sources can be listed") {
         let path = entry.expect("the sources can be listed").path();
         if path.is_dir() {
@@ -90,7 +90,7 @@ fn read_dir(dir: &Path, found: &mut Found) {
     }
 }
 
-fn read_item(item: Item, found: &mut Found) {
+fn read_item(item: Item, found: &mut Declarations) {
     match item {
         Item::Struct(item) if is_c(&item.attrs) => {
             let fields = named(&item.fields);

@@ -15,9 +15,9 @@ use rustc_hash::FxHashMap;
 
 pub use route::{Incoming, Outgoing, Route};
 
-use super::connection::{Connection, Event, Output, State};
+use super::connection::{Connection, Effects, Event, State};
 use super::mad::{
-    About, CmMad, Ids, Mad, Message, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
+    About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
     reason, sidr_status,
 };
 use crate::engine::{Gid, Time};
@@ -47,7 +47,7 @@ pub enum Received {
     Resolution { req: Box<SidrReq>, mad: CmMad },
 }
 
-struct Entry {
+struct AgentEntry {
     connection: Connection,
     route: Route,
     /// Who gets the events; None after the program has destroyed it.
@@ -68,7 +68,7 @@ struct Remote {
 pub struct Agent {
     prefix: u32,
     next_index: u32,
-    entries: FxHashMap<u32, Entry>,
+    entries: FxHashMap<u32, AgentEntry>,
     /// Connections by the peer's GUID and communication ID.
     remote_ids: FxHashMap<(u64, Gid, u32), u32>,
     /// Connections by the peer's GUID and queue pair.
@@ -185,7 +185,7 @@ impl Agent {
         }
         self.entries.insert(
             id,
-            Entry {
+            AgentEntry {
                 connection,
                 route,
                 owner: Some(owner),
@@ -247,7 +247,7 @@ impl Agent {
 
     /// Rejects a request, of which nothing is remembered.
     pub fn reject_request(&mut self, req: &Req, tid: u64, route: Route, reason: u16) {
-        let message = Message::Rej(Box::new(Rej {
+        let message = CmMessage::Rej(Box::new(Rej {
             ids: Ids {
                 local: 0,
                 remote: req.local_id,
@@ -262,7 +262,7 @@ impl Agent {
 
     /// Answers that nobody offers the service.
     pub fn reject_resolution(&mut self, req: &SidrReq, tid: u64, route: Route) {
-        let message = Message::SidrRep(Box::new(SidrRep {
+        let message = CmMessage::SidrRep(Box::new(SidrRep {
             request_id: req.request_id,
             status: sidr_status::UNSUPPORTED,
             qpn: 0,
@@ -273,7 +273,7 @@ impl Agent {
         self.send(tid, route, message);
     }
 
-    fn send(&mut self, tid: u64, route: Route, message: Message) {
+    fn send(&mut self, tid: u64, route: Route, message: CmMessage) {
         let mad = CmMad {
             tid,
             modifier: 0,
@@ -286,8 +286,8 @@ impl Agent {
     /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
     pub fn receive(&mut self, from: &Incoming, mad: CmMad, now: Time) -> Received {
         match mad.message.clone() {
-            Message::Req(req) => self.on_req(from, req, mad, now),
-            Message::SidrReq(req) => {
+            CmMessage::Req(req) => self.on_req(from, req, mad, now),
+            CmMessage::SidrReq(req) => {
                 let known = self.resolutions.get(&(from.src, req.request_id));
                 if let Some(entry) = known.and_then(|id| self.entries.get(id)) {
                     let answer = entry.connection.on_repeated_sidr_req();
@@ -298,7 +298,7 @@ impl Agent {
                 }
                 Received::Resolution { req, mad }
             }
-            Message::Rej(rej) if rej.reason == reason::TIMEOUT => {
+            CmMessage::Rej(rej) if rej.reason == reason::TIMEOUT => {
                 let remote = rej.info.unwrap_or_default();
                 let found = self.remote_ids.get(&(remote, from.src, rej.ids.local));
                 match found.copied() {
@@ -306,15 +306,15 @@ impl Agent {
                     None => self.on_reply(from, rej.ids, mad, now),
                 }
             }
-            Message::Rej(rej) => self.on_reply(from, rej.ids, mad, now),
-            Message::Rep(rep) => self.on_rep(from, &rep, mad, now),
-            Message::SidrRep(rep) => self.step(rep.request_id, mad, now),
-            Message::Mra { ids, .. }
-            | Message::Rtu(ids)
-            | Message::Drep(ids)
-            | Message::Lap(ids)
-            | Message::Apr(ids) => self.on_reply(from, ids, mad, now),
-            Message::Dreq { ids, .. } => {
+            CmMessage::Rej(rej) => self.on_reply(from, rej.ids, mad, now),
+            CmMessage::Rep(rep) => self.on_rep(from, &rep, mad, now),
+            CmMessage::SidrRep(rep) => self.step(rep.request_id, mad, now),
+            CmMessage::Mra { ids, .. }
+            | CmMessage::Rtu(ids)
+            | CmMessage::Drep(ids)
+            | CmMessage::Lap(ids)
+            | CmMessage::Apr(ids) => self.on_reply(from, ids, mad, now),
+            CmMessage::Dreq { ids, .. } => {
                 if !self.is_of(ids, from) {
                     // The connection is forgotten: the peer may forget it too.
                     let swapped = Ids {
@@ -322,7 +322,7 @@ impl Agent {
                         remote: ids.local,
                     };
                     let route = Route::back(from.src, from.dst);
-                    self.send(mad.tid, route, Message::Drep(swapped));
+                    self.send(mad.tid, route, CmMessage::Drep(swapped));
                     return Received::Handled;
                 }
                 self.step(ids.remote, mad, now)
@@ -340,8 +340,8 @@ impl Agent {
 
     fn on_reply(&mut self, from: &Incoming, ids: Ids, mad: CmMad, now: Time) -> Received {
         let about_req = match &mad.message {
-            Message::Mra { about, .. } => *about == About::Req,
-            Message::Rej(rej) => rej.about == About::Req && rej.reason != reason::TIMEOUT,
+            CmMessage::Mra { about, .. } => *about == About::Req,
+            CmMessage::Rej(rej) => rej.about == About::Req && rej.reason != reason::TIMEOUT,
             _ => false,
         };
         // The answer to a late copy of a REQ that the peer has accepted since.
@@ -413,7 +413,7 @@ impl Agent {
         self.run(id, |connection| connection.receive(mad, now))
     }
 
-    fn run(&mut self, id: u32, step: impl FnOnce(&mut Connection) -> Output) -> Received {
+    fn run(&mut self, id: u32, step: impl FnOnce(&mut Connection) -> Effects) -> Received {
         let Some(entry) = self.entries.get_mut(&id) else {
             return Received::Handled;
         };

@@ -5,7 +5,7 @@ use std::time::Duration;
 use ibverbs_abi::Errno;
 
 use super::super::mad::{
-    About, CmMad, ConnectionType, Mad, Message, REJ_PRIVATE, Rej, Rep, SIDR_REP_PRIVATE, SidrRep,
+    About, CmMad, CmMessage, ConnectionType, Mad, REJ_PRIVATE, Rej, Rep, SIDR_REP_PRIVATE, SidrRep,
     reason, sidr_status,
 };
 use super::{Connection, Event, State, after};
@@ -31,7 +31,7 @@ impl Connection {
         let mad = CmMad {
             tid: self.tid,
             modifier,
-            message: Message::Rep(Box::new(rep)),
+            message: CmMessage::Rep(Box::new(rep)),
         }
         .bytes();
         self.state = State::RepSent;
@@ -45,7 +45,7 @@ impl Connection {
             return Err(WRONG_STATE);
         }
         self.state = State::Established;
-        Ok(self.message(Message::Rtu(self.ids)))
+        Ok(self.message(CmMessage::Rtu(self.ids)))
     }
 
     /// The first packet of the peer has arrived before its RTU. Returns the event to report. EISCONN if the
@@ -79,7 +79,7 @@ impl Connection {
         };
         let replied = matches!(self.state, State::RepSent | State::MraRepReceived);
         let info = (reason == reason::TIMEOUT).then_some(self.own_guid);
-        let mad = self.message(Message::Rej(Box::new(Rej {
+        let mad = self.message(CmMessage::Rej(Box::new(Rej {
             ids: self.ids,
             about,
             reason,
@@ -106,7 +106,7 @@ impl Connection {
         let mad = CmMad {
             tid: self.tid,
             modifier,
-            message: Message::SidrRep(Box::new(rep)),
+            message: CmMessage::SidrRep(Box::new(rep)),
         }
         .bytes();
         self.answer = Some(mad);
@@ -120,7 +120,7 @@ impl Connection {
             State::Established => {
                 // A transaction of its own: the request's may be the peer's.
                 self.tid = self.tid.wrapping_add(1 << 32);
-                let mad = self.message(Message::Dreq {
+                let mad = self.message(CmMessage::Dreq {
                     ids: self.ids,
                     remote_qpn: self.remote_qpn,
                 });
@@ -130,7 +130,7 @@ impl Connection {
             }
             State::DreqReceived => {
                 self.enter_timewait(now);
-                Ok(self.message(Message::Drep(self.ids)))
+                Ok(self.message(CmMessage::Drep(self.ids)))
             }
             _ => Err(WRONG_STATE),
         }

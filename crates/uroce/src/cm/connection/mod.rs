@@ -12,7 +12,7 @@ mod receive;
 mod timeout;
 
 use super::mad::{
-    About, CmMad, ConnectionType, Ids, Mad, Message, Rej, Rep, Req, SidrRep, SidrReq,
+    About, CmMad, CmMessage, ConnectionType, Ids, Mad, Rej, Rep, Req, SidrRep, SidrReq,
 };
 use crate::engine::Time;
 
@@ -69,23 +69,23 @@ pub enum Event {
 
 /// What a step has caused.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Output {
+pub struct Effects {
     /// The message to send.
     pub send: Option<Mad>,
     /// The event to report.
     pub event: Option<Event>,
 }
 
-impl Output {
-    fn send(mad: Mad) -> Output {
-        Output {
+impl Effects {
+    fn send(mad: Mad) -> Effects {
+        Effects {
             send: Some(mad),
             event: None,
         }
     }
 
-    fn event(event: Event) -> Output {
-        Output {
+    fn event(event: Event) -> Effects {
+        Effects {
             send: None,
             event: Some(event),
         }
@@ -152,7 +152,7 @@ impl Connection {
             retries: req.max_cm_retries,
             ..Connection::new(State::ReqSent, ids, tid, req.service_id, req.connection)
         };
-        let message = Message::Req(Box::new(req));
+        let message = CmMessage::Req(Box::new(req));
         let mad = CmMad {
             tid,
             modifier,
@@ -186,7 +186,7 @@ impl Connection {
                 ConnectionType::Rc,
             )
         };
-        let mad = connection.message(Message::SidrReq(Box::new(req)));
+        let mad = connection.message(CmMessage::SidrReq(Box::new(req)));
         connection.retransmit(mad, now);
         (connection, mad)
     }
@@ -261,7 +261,7 @@ impl Connection {
         self.deadline
     }
 
-    fn message(&self, message: Message) -> Mad {
+    fn message(&self, message: CmMessage) -> Mad {
         CmMad {
             tid: self.tid,
             modifier: 0,
@@ -271,7 +271,7 @@ impl Connection {
     }
 
     fn mra(&self, about: About) -> Mad {
-        self.message(Message::Mra {
+        self.message(CmMessage::Mra {
             ids: self.ids,
             about,
             timeout: MRA_TIMEOUT,

@@ -1,34 +1,34 @@
 //! What messages of the peer do to a connection.
 
 use super::super::mad::{
-    About, CmMad, ConnectionType, Ids, Mad, Message, REJ_PRIVATE, Rej, Rep, reason,
+    About, CmMad, CmMessage, ConnectionType, Ids, Mad, REJ_PRIVATE, Rej, Rep, reason,
 };
-use super::{Connection, Event, Output, State, after, decode_time};
+use super::{Connection, Effects, Event, State, after, decode_time};
 use crate::engine::Time;
 
 impl Connection {
     /// Handles a message for this connection.
-    pub fn receive(&mut self, mad: CmMad, now: Time) -> Output {
+    pub fn receive(&mut self, mad: CmMad, now: Time) -> Effects {
         match mad.message {
-            Message::Rep(rep) => self.on_rep(rep, mad.modifier),
-            Message::Rtu(_) => match self.communication_established() {
-                Ok(event) => Output::event(event),
-                Err(_) => Output::default(),
+            CmMessage::Rep(rep) => self.on_rep(rep, mad.modifier),
+            CmMessage::Rtu(_) => match self.communication_established() {
+                Ok(event) => Effects::event(event),
+                Err(_) => Effects::default(),
             },
-            Message::Mra { about, timeout, .. } => {
+            CmMessage::Mra { about, timeout, .. } => {
                 self.on_mra(about, timeout, now);
-                Output::default()
+                Effects::default()
             }
-            Message::Rej(rej) => self.on_rej(rej, now),
-            Message::Dreq { remote_qpn, .. } => self.on_dreq(remote_qpn, mad.tid, now),
-            Message::Drep(_) => match self.state {
+            CmMessage::Rej(rej) => self.on_rej(rej, now),
+            CmMessage::Dreq { remote_qpn, .. } => self.on_dreq(remote_qpn, mad.tid, now),
+            CmMessage::Drep(_) => match self.state {
                 State::DreqSent | State::DreqReceived => {
                     self.enter_timewait(now);
-                    Output::event(Event::Disconnected)
+                    Effects::event(Event::Disconnected)
                 }
-                _ => Output::default(),
+                _ => Effects::default(),
             },
-            Message::Lap(ids) if self.state == State::Established => {
+            CmMessage::Lap(ids) if self.state == State::Established => {
                 let ids = Ids {
                     local: self.ids.local,
                     remote: ids.local,
@@ -36,23 +36,23 @@ impl Connection {
                 let answer = CmMad {
                     tid: mad.tid,
                     modifier: 0,
-                    message: Message::Apr(ids),
+                    message: CmMessage::Apr(ids),
                 };
-                Output::send(answer.bytes())
+                Effects::send(answer.bytes())
             }
-            Message::SidrRep(rep) if self.state == State::SidrReqSent => {
+            CmMessage::SidrRep(rep) if self.state == State::SidrReqSent => {
                 self.cancel();
                 self.state = State::Idle;
-                Output::event(Event::SidrReply {
+                Effects::event(Event::SidrReply {
                     rep,
                     modifier: mad.modifier,
                 })
             }
-            Message::Req(_)
-            | Message::SidrReq(_)
-            | Message::SidrRep(_)
-            | Message::Lap(_)
-            | Message::Apr(_) => Output::default(),
+            CmMessage::Req(_)
+            | CmMessage::SidrReq(_)
+            | CmMessage::SidrRep(_)
+            | CmMessage::Lap(_)
+            | CmMessage::Apr(_) => Effects::default(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Connection {
             State::RepSent | State::MraRepReceived => {
                 self.retransmission.as_ref().map(|sent| sent.mad)
             }
-            State::TimeWait => Some(self.message(Message::Rej(Box::new(Rej {
+            State::TimeWait => Some(self.message(CmMessage::Rej(Box::new(Rej {
                 ids: self.ids,
                 about: About::Req,
                 reason: reason::STALE_CONNECTION,
@@ -79,7 +79,7 @@ impl Connection {
         self.answer
     }
 
-    fn on_rep(&mut self, rep: Box<Rep>, modifier: u32) -> Output {
+    fn on_rep(&mut self, rep: Box<Rep>, modifier: u32) -> Effects {
         match self.state {
             State::ReqSent | State::MraReqReceived => {
                 self.cancel();
@@ -90,11 +90,11 @@ impl Connection {
                     rep.qpn
                 };
                 self.state = State::RepReceived;
-                Output::event(Event::Reply { rep, modifier })
+                Effects::event(Event::Reply { rep, modifier })
             }
-            State::RepReceived => Output::send(self.mra(About::Rep)),
-            State::Established => Output::send(self.message(Message::Rtu(self.ids))),
-            _ => Output::default(),
+            State::RepReceived => Effects::send(self.mra(About::Rep)),
+            State::Established => Effects::send(self.message(CmMessage::Rtu(self.ids))),
+            _ => Effects::default(),
         }
     }
 
@@ -115,7 +115,7 @@ impl Connection {
         }
     }
 
-    fn on_rej(&mut self, rej: Box<Rej>, now: Time) -> Output {
+    fn on_rej(&mut self, rej: Box<Rej>, now: Time) -> Effects {
         match self.state {
             State::ReqSent
             | State::MraReqReceived
@@ -130,16 +130,16 @@ impl Connection {
                 }
             }
             State::DreqSent | State::RepReceived | State::Established => self.enter_timewait(now),
-            _ => return Output::default(),
+            _ => return Effects::default(),
         }
-        Output::event(Event::Rejected(rej))
+        Effects::event(Event::Rejected(rej))
     }
 
     /// Confirms at once. The kernel waits until the program disconnects or destroys its id, which it does for
     /// programs that crash (qperf's server does, after each test). This library could not.
-    fn on_dreq(&mut self, remote_qpn: u32, tid: u64, now: Time) -> Output {
+    fn on_dreq(&mut self, remote_qpn: u32, tid: u64, now: Time) -> Effects {
         if remote_qpn != self.local_qpn {
-            return Output::default();
+            return Effects::default();
         }
         match self.state {
             State::RepSent | State::MraRepReceived | State::Established => {}
@@ -147,22 +147,22 @@ impl Connection {
                 // Both ends disconnect at the same time: each confirms the other's DREQ.
                 self.tid = tid;
                 self.enter_timewait(now);
-                return Output {
-                    send: Some(self.message(Message::Drep(self.ids))),
+                return Effects {
+                    send: Some(self.message(CmMessage::Drep(self.ids))),
                     event: Some(Event::Disconnected),
                 };
             }
             State::DreqReceived | State::TimeWait => {
                 self.tid = tid;
-                return Output::send(self.message(Message::Drep(self.ids)));
+                return Effects::send(self.message(CmMessage::Drep(self.ids)));
             }
-            _ => return Output::default(),
+            _ => return Effects::default(),
         }
         self.cancel();
         self.tid = tid;
         self.state = State::DreqReceived;
-        Output {
-            send: Some(self.message(Message::Drep(self.ids))),
+        Effects {
+            send: Some(self.message(CmMessage::Drep(self.ids))),
             event: Some(Event::Disconnected),
         }
     }

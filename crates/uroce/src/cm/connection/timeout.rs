@@ -1,23 +1,23 @@
 //! What happens when a connection's deadline has come.
 
 use super::super::mad::{REJ_PRIVATE, reason};
-use super::{Connection, Event, Output, State, after};
+use super::{Connection, Effects, Event, State, after};
 use crate::engine::Time;
 
 impl Connection {
     /// The time of [`Connection::deadline`] has come: retransmits, gives up, or leaves TimeWait.
-    pub fn handle_timeout(&mut self, now: Time) -> Output {
+    pub fn handle_timeout(&mut self, now: Time) -> Effects {
         if self.deadline.is_none_or(|deadline| now < deadline) {
-            return Output::default();
+            return Effects::default();
         }
         if self.state == State::TimeWait {
             self.deadline = None;
             self.state = State::Idle;
-            return Output::event(Event::TimewaitExit);
+            return Effects::event(Event::TimewaitExit);
         }
         let Some(mut sent) = self.retransmission.take() else {
             self.deadline = None;
-            return Output::default();
+            return Effects::default();
         };
         if now >= sent.give_up_at {
             return self.give_up(now);
@@ -26,21 +26,21 @@ impl Connection {
         self.deadline = Some(after(now, sent.interval).min(sent.give_up_at));
         let mad = sent.mad;
         self.retransmission = Some(sent);
-        Output::send(mad)
+        Effects::send(mad)
     }
 
-    fn give_up(&mut self, now: Time) -> Output {
+    fn give_up(&mut self, now: Time) -> Effects {
         match self.state {
             State::DreqSent => {
                 self.enter_timewait(now);
-                Output::event(Event::DisconnectTimeout)
+                Effects::event(Event::DisconnectTimeout)
             }
             State::ReqSent | State::MraReqReceived | State::RepSent | State::MraRepReceived => {
                 // The peer may have got the message, and only its answers are lost.
                 let rej = self.reject(reason::TIMEOUT, [0; REJ_PRIVATE], now).ok();
                 self.cancel();
                 self.state = State::Idle;
-                Output {
+                Effects {
                     send: rej,
                     event: Some(Event::Unreachable),
                 }
@@ -48,7 +48,7 @@ impl Connection {
             _ => {
                 self.cancel();
                 self.state = State::Idle;
-                Output::event(Event::Unreachable)
+                Effects::event(Event::Unreachable)
             }
         }
     }

@@ -76,7 +76,7 @@ const APR_UNSUPPORTED: u8 = 2;
 
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Message {
+pub enum CmMessage {
     Req(Box<Req>),
     /// The receiver needs more time: up to 4.096 µs · 2^`timeout`.
     Mra {
@@ -108,7 +108,7 @@ pub struct CmMad {
     pub tid: u64,
     /// Attribute modifier: part of the options of enhanced connection establishment.
     pub modifier: u32,
-    pub message: Message,
+    pub message: CmMessage,
 }
 
 /// Whom a message is for.
@@ -132,33 +132,33 @@ impl CmMad {
             remote: body.u32(4),
         };
         let message = match u16::from_be_bytes([mad[16], mad[17]]) {
-            REQ => Message::Req(Box::new(Req::parse(body)?)),
-            MRA => Message::Mra {
+            REQ => CmMessage::Req(Box::new(Req::parse(body)?)),
+            MRA => CmMessage::Mra {
                 ids,
                 about: About::parse(body.u8(8) >> 6),
                 timeout: body.u8(9) >> 3,
             },
-            REJ => Message::Rej(Box::new(Rej {
+            REJ => CmMessage::Rej(Box::new(Rej {
                 ids,
                 about: About::parse(body.u8(8) >> 6),
                 reason: body.u16(10),
                 info: (body.u8(9) >> 1 >= 8).then(|| body.u64(12)),
                 private: body.bytes(84),
             })),
-            REP => Message::Rep(Box::new(Rep::parse(body))),
-            RTU => Message::Rtu(ids),
-            DREQ => Message::Dreq {
+            REP => CmMessage::Rep(Box::new(Rep::parse(body))),
+            RTU => CmMessage::Rtu(ids),
+            DREQ => CmMessage::Dreq {
                 ids,
                 remote_qpn: body.u24(8),
             },
-            DREP => Message::Drep(ids),
-            SIDR_REQ => Message::SidrReq(Box::new(SidrReq {
+            DREP => CmMessage::Drep(ids),
+            SIDR_REQ => CmMessage::SidrReq(Box::new(SidrReq {
                 request_id: body.u32(0),
                 pkey: body.u16(4),
                 service_id: body.u64(8),
                 private: body.bytes(16),
             })),
-            SIDR_REP => Message::SidrRep(Box::new(SidrRep {
+            SIDR_REP => CmMessage::SidrRep(Box::new(SidrRep {
                 request_id: body.u32(0),
                 status: body.u8(4),
                 qpn: body.u24(8),
@@ -166,8 +166,8 @@ impl CmMad {
                 qkey: body.u32(20),
                 private: body.bytes(96),
             })),
-            LAP => Message::Lap(ids),
-            APR => Message::Apr(ids),
+            LAP => CmMessage::Lap(ids),
+            APR => CmMessage::Apr(ids),
             _ => return None,
         };
         let header = Fields(mad);
@@ -186,8 +186,8 @@ impl CmMad {
         put(&mut mad, 20, &self.modifier.to_be_bytes());
         let body = &mut mad[BODY..];
         let attribute = match &self.message {
-            Message::Req(req) => req.write(body),
-            Message::Mra {
+            CmMessage::Req(req) => req.write(body),
+            CmMessage::Mra {
                 ids,
                 about,
                 timeout,
@@ -197,23 +197,23 @@ impl CmMad {
                 body[9] = timeout << 3;
                 MRA
             }
-            Message::Rej(rej) => rej.write(body),
-            Message::Rep(rep) => rep.write(body),
-            Message::Rtu(ids) => ids.write_as(RTU, body),
-            Message::Dreq { ids, remote_qpn } => {
+            CmMessage::Rej(rej) => rej.write(body),
+            CmMessage::Rep(rep) => rep.write(body),
+            CmMessage::Rtu(ids) => ids.write_as(RTU, body),
+            CmMessage::Dreq { ids, remote_qpn } => {
                 ids.write(body);
                 put24(body, 8, *remote_qpn);
                 DREQ
             }
-            Message::Drep(ids) => ids.write_as(DREP, body),
-            Message::SidrReq(req) => {
+            CmMessage::Drep(ids) => ids.write_as(DREP, body),
+            CmMessage::SidrReq(req) => {
                 put(body, 0, &req.request_id.to_be_bytes());
                 put(body, 4, &req.pkey.to_be_bytes());
                 put(body, 8, &req.service_id.to_be_bytes());
                 put(body, 16, &req.private);
                 SIDR_REQ
             }
-            Message::SidrRep(rep) => {
+            CmMessage::SidrRep(rep) => {
                 put(body, 0, &rep.request_id.to_be_bytes());
                 body[4] = rep.status;
                 put24(body, 8, rep.qpn);
@@ -222,8 +222,8 @@ impl CmMad {
                 put(body, 96, &rep.private);
                 SIDR_REP
             }
-            Message::Lap(ids) => ids.write_as(LAP, body),
-            Message::Apr(ids) => {
+            CmMessage::Lap(ids) => ids.write_as(LAP, body),
+            CmMessage::Apr(ids) => {
                 body[9] = APR_UNSUPPORTED;
                 ids.write_as(APR, body)
             }
@@ -235,17 +235,17 @@ impl CmMad {
     /// Whom it is for.
     pub fn recipient(&self) -> Recipient {
         match &self.message {
-            Message::Req(req) => Recipient::Service(req.service_id),
-            Message::SidrReq(req) => Recipient::Service(req.service_id),
-            Message::SidrRep(rep) => Recipient::Id(rep.request_id),
-            Message::Rej(rej) => Recipient::Id(rej.ids.remote),
-            Message::Rep(rep) => Recipient::Id(rep.ids.remote),
-            Message::Mra { ids, .. }
-            | Message::Rtu(ids)
-            | Message::Dreq { ids, .. }
-            | Message::Drep(ids)
-            | Message::Lap(ids)
-            | Message::Apr(ids) => Recipient::Id(ids.remote),
+            CmMessage::Req(req) => Recipient::Service(req.service_id),
+            CmMessage::SidrReq(req) => Recipient::Service(req.service_id),
+            CmMessage::SidrRep(rep) => Recipient::Id(rep.request_id),
+            CmMessage::Rej(rej) => Recipient::Id(rej.ids.remote),
+            CmMessage::Rep(rep) => Recipient::Id(rep.ids.remote),
+            CmMessage::Mra { ids, .. }
+            | CmMessage::Rtu(ids)
+            | CmMessage::Dreq { ids, .. }
+            | CmMessage::Drep(ids)
+            | CmMessage::Lap(ids)
+            | CmMessage::Apr(ids) => Recipient::Id(ids.remote),
         }
     }
 }

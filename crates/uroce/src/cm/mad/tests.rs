@@ -15,7 +15,7 @@ fn private<const LEN: usize>() -> impl Strategy<Value = [u8; LEN]> {
     any::<u8>().prop_map(|seed| std::array::from_fn(|i| seed.wrapping_mul(i as u8)))
 }
 
-fn req() -> impl Strategy<Value = Message> {
+fn req() -> impl Strategy<Value = CmMessage> {
     let kinds = prop_oneof![
         Just(ConnectionType::Rc),
         Just(ConnectionType::Uc),
@@ -23,7 +23,7 @@ fn req() -> impl Strategy<Value = Message> {
     ];
     let numbers = any::<([u32; 4], [u64; 2], [u8; 14], [Gid; 2], [bool; 2], u16)>();
     (numbers, kinds, private()).prop_map(|((a, b, c, gids, flags, pkey), connection, private)| {
-        Message::Req(Box::new(Req {
+        CmMessage::Req(Box::new(Req {
             local_id: a[0],
             vendor_id: a[1] >> 8,
             service_id: b[0],
@@ -55,10 +55,10 @@ fn req() -> impl Strategy<Value = Message> {
     })
 }
 
-fn rep() -> impl Strategy<Value = Message> {
+fn rep() -> impl Strategy<Value = CmMessage> {
     let numbers = any::<([u32; 4], u64, [u8; 4], [bool; 2])>();
     (ids(), numbers, private()).prop_map(|(ids, (a, ca_guid, c, flags), private)| {
-        Message::Rep(Box::new(Rep {
+        CmMessage::Rep(Box::new(Rep {
             ids,
             vendor_id: a[0] >> 8,
             qpn: a[1] >> 8,
@@ -76,20 +76,20 @@ fn rep() -> impl Strategy<Value = Message> {
     })
 }
 
-fn message() -> impl Strategy<Value = Message> {
+fn message() -> impl Strategy<Value = CmMessage> {
     let rej = (ids(), about(), any::<(u16, Option<u64>)>(), private());
     let sidr_req = (any::<(u32, u16, u64)>(), private());
     let sidr_rep = (any::<(u32, u8, u32, u64, u32)>(), private());
     prop_oneof![
         req(),
         rep(),
-        (ids(), about(), 0_u8..32).prop_map(|(ids, about, timeout)| Message::Mra {
+        (ids(), about(), 0_u8..32).prop_map(|(ids, about, timeout)| CmMessage::Mra {
             ids,
             about,
             timeout
         }),
         rej.prop_map(|(ids, about, (reason, info), private)| {
-            Message::Rej(Box::new(Rej {
+            CmMessage::Rej(Box::new(Rej {
                 ids,
                 about,
                 reason,
@@ -97,13 +97,13 @@ fn message() -> impl Strategy<Value = Message> {
                 private,
             }))
         }),
-        ids().prop_map(Message::Rtu),
-        (ids(), 0_u32..1 << 24).prop_map(|(ids, remote_qpn)| Message::Dreq { ids, remote_qpn }),
-        ids().prop_map(Message::Drep),
-        ids().prop_map(Message::Lap),
-        ids().prop_map(Message::Apr),
+        ids().prop_map(CmMessage::Rtu),
+        (ids(), 0_u32..1 << 24).prop_map(|(ids, remote_qpn)| CmMessage::Dreq { ids, remote_qpn }),
+        ids().prop_map(CmMessage::Drep),
+        ids().prop_map(CmMessage::Lap),
+        ids().prop_map(CmMessage::Apr),
         sidr_req.prop_map(|((request_id, pkey, service_id), private)| {
-            Message::SidrReq(Box::new(SidrReq {
+            CmMessage::SidrReq(Box::new(SidrReq {
                 request_id,
                 pkey,
                 service_id,
@@ -111,7 +111,7 @@ fn message() -> impl Strategy<Value = Message> {
             }))
         }),
         sidr_rep.prop_map(|((request_id, status, qpn, service_id, qkey), private)| {
-            Message::SidrRep(Box::new(SidrRep {
+            CmMessage::SidrRep(Box::new(SidrRep {
                 request_id,
                 status,
                 qpn: qpn >> 8,
@@ -181,7 +181,7 @@ fn a_req_has_its_fields_where_the_specification_says() {
     let mad = CmMad {
         tid: 0x9192_9394_9596_9798,
         modifier: 0,
-        message: Message::Req(Box::new(req)),
+        message: CmMessage::Req(Box::new(req)),
     };
     let bytes = mad.bytes();
     let at = |offset: usize, len: usize| &bytes[offset..offset + len];

@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use ibverbs_abi::Errno;
 
 use super::address::{Address, scope_of};
-use super::host::{DeviceInfo, FileId, Host, Port};
-use super::id::{Id, State, space};
+use super::host::{CmHost, DeviceInfo, FileId, Port};
+use super::id::{Id, IdState, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::resolve::wildcard_like;
@@ -22,7 +22,7 @@ const BACKLOG_MAX: u32 = 1024;
 const IB_SPACE_MASK: u64 = 0xffff_ffff_ffff_0000;
 const IB_SPACES: [u16; 3] = [space::IB, space::TCP, space::UDP];
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn bind_ip(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
         let address = Address::parse(input.from(8)).ok_or(EINVAL)?;
         if address.ip().is_none() {
@@ -49,7 +49,7 @@ impl<H: Host> Manager<H> {
         address: Address,
         reserve: bool,
     ) -> Result<(), Errno> {
-        if self.id(number)?.state != State::Idle {
+        if self.id(number)?.state != IdState::Idle {
             return Err(EINVAL);
         }
         if let Some(SocketAddr::V6(v6)) = address.ip() {
@@ -80,7 +80,7 @@ impl<H: Host> Manager<H> {
                 id.src = Some(address.with_port(port.number));
                 id.dst.get_or_insert(wildcard_like(&address));
                 id.device = device;
-                id.state = State::Bound;
+                id.state = IdState::Bound;
                 Ok(())
             }
             Err(error) => {
@@ -184,7 +184,7 @@ impl<H: Host> Manager<H> {
                 continue;
             };
             let Some(taken) = other.src else { continue };
-            if other.state != State::Listen && reuse && other.reuse_address {
+            if other.state != IdState::Listen && reuse && other.reuse_address {
                 continue;
             }
             if own.family_only && other.family_only && !address.same_family(&taken) {
@@ -229,7 +229,7 @@ impl<H: Host> Manager<H> {
     /// The devices' addresses have changed: ids that listen at all of them do so at the new ones, too. Where
     /// another process has the port, they do not.
     pub fn addresses_changed(&mut self) {
-        let at_all = |id: &Id<_>| id.state == State::Listen && id.device.is_none();
+        let at_all = |id: &Id<_>| id.state == IdState::Listen && id.device.is_none();
         let listening = self.ids.iter().filter(|(_, id)| at_all(id));
         let ports: Vec<_> = listening.map(|(number, id)| (number, id.port)).collect();
         for (number, port) in ports {
@@ -261,12 +261,12 @@ impl<H: Host> Manager<H> {
             backlog @ 1..BACKLOG_MAX => backlog,
             _ => BACKLOG_MAX,
         };
-        if self.id(number)?.state == State::Idle {
+        if self.id(number)?.state == IdState::Idle {
             let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
             self.bind(number, Address::Ip(any), true)?;
         }
         let id = self.id(number)?;
-        if id.state != State::Bound {
+        if id.state != IdState::Bound {
             return Err(EINVAL);
         }
         let port = id.port.ok_or(EINVAL)?;
@@ -282,7 +282,7 @@ impl<H: Host> Manager<H> {
             self.host.listen(reserved)?;
         }
         id.backlog = backlog;
-        id.state = State::Listen;
+        id.state = IdState::Listen;
         Ok(())
     }
 }

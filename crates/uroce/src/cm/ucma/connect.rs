@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use ibverbs_abi::Errno;
 
-use super::host::{FileId, Host};
-use super::id::{QpAttributes, State, UDP_QKEY, qp_type};
+use super::host::{CmHost, FileId};
+use super::id::{IdState, QpAttributes, UDP_QKEY, qp_type};
 use super::input::{ConnectionParameters, Input};
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::messages::{CM_RETRIES, RESPONSE_TIMEOUT, padded, rep_of, req_of, sidr_req_of};
@@ -18,7 +18,7 @@ const SIDR_TIMEOUT: Duration = Duration::from_millis(1 << (RESPONSE_TIMEOUT - 8)
 /// `IB_EVENT_COMM_EST`.
 const COMM_EST: u32 = 4;
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn connect(
         &mut self,
         file: FileId,
@@ -34,7 +34,7 @@ impl<H: Host> Manager<H> {
         let comm_id = self.agent.alloc_id()?;
         let tid = u64::from(self.host.random()) << 32 | u64::from(comm_id);
         let id = self.id(number)?;
-        let (State::RouteResolved, Some(path)) = (id.state, id.path) else {
+        let (IdState::RouteResolved, Some(path)) = (id.state, id.path) else {
             return Err(EINVAL);
         };
         id.qpn = params.qpn & 0xff_ffff;
@@ -57,7 +57,7 @@ impl<H: Host> Manager<H> {
             };
             Connection::connect(req, id.options, tid, now)
         };
-        id.state = State::Connect;
+        id.state = IdState::Connect;
         id.connection = Some(comm_id);
         self.agent.start(number, connection, path.route, mad);
         Ok(())
@@ -73,7 +73,7 @@ impl<H: Host> Manager<H> {
         let number = self.find_bound(file, input.u32(280))?;
         let guid = self.device_of(number).ok_or(ENODEV)?.node_guid;
         let id = self.id(number)?;
-        if id.state != State::Connect {
+        if id.state != IdState::Connect {
             return Err(EINVAL);
         }
         if params.valid {

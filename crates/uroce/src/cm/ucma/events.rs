@@ -1,9 +1,9 @@
 //! The events of ids (`rdma_ucm_event_resp`).
 
-use super::host::Host;
-use super::id::{Path, UDP_QKEY};
-use super::input::Reply;
-use super::manager::{EVENT_LEN, Manager, Pending};
+use super::host::CmHost;
+use super::id::{PathRecord, UDP_QKEY};
+use super::input::ReplyWriter;
+use super::manager::{EVENT_LEN, Manager, PendingEvent};
 use crate::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
@@ -70,7 +70,7 @@ pub struct AddressHandle {
 
 impl AddressHandle {
     /// The address handle of a path.
-    pub fn of(path: &Path, sgid_index: u8) -> AddressHandle {
+    pub fn of(path: &PathRecord, sgid_index: u8) -> AddressHandle {
         AddressHandle {
             dgid: path.route.dgid,
             flow_label: path.route.flow_label,
@@ -82,7 +82,7 @@ impl AddressHandle {
     }
 
     /// Appends the structure, 32 bytes.
-    pub fn write(&self, to: Reply) -> Reply {
+    pub fn write(&self, to: ReplyWriter) -> ReplyWriter {
         to.bytes(&self.dgid)
             .u32(self.flow_label)
             .u8(self.sgid_index)
@@ -127,7 +127,7 @@ impl Notice {
 
 fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
     const PARAMETERS: usize = 20;
-    let head = Reply::default()
+    let head = ReplyWriter::default()
         .u64(uid)
         .u32(number)
         .u32(notice.kind as u32)
@@ -169,7 +169,7 @@ fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
     bytes
 }
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     /// Reports an event of an id. Nothing is reported for a requested connection that the program has not
     /// accepted: it does not know the id yet.
     pub(super) fn report(&mut self, number: u32, notice: Notice) {
@@ -179,7 +179,7 @@ impl<H: Host> Manager<H> {
         let (file, bytes) = (id.file, bytes_of(id.uid, number, &notice));
         self.push_event(
             file,
-            Pending {
+            PendingEvent {
                 id: number,
                 multicast: None,
                 request: None,
@@ -201,7 +201,7 @@ impl<H: Host> Manager<H> {
         let (file, bytes) = (id.file, bytes_of(id.uid, request, &notice));
         self.push_event(
             file,
-            Pending {
+            PendingEvent {
                 id: listener,
                 multicast: None,
                 request: Some(request),
@@ -229,7 +229,7 @@ impl<H: Host> Manager<H> {
         let (file, bytes) = (id.file, bytes_of(joined.uid, multicast, &notice));
         self.push_event(
             file,
-            Pending {
+            PendingEvent {
                 id: number,
                 multicast: Some(multicast),
                 request: None,

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ibverbs_abi::Errno;
 
-use super::host::{DeviceInfo, FileId, Host, Port};
+use super::host::{CmHost, DeviceInfo, FileId, Port};
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use crate::cm::agent::Agent;
@@ -30,12 +30,12 @@ pub struct Fake {
 }
 
 /// Frees its ports when it is dropped.
-pub struct Reserved {
+pub struct ReservedPorts {
     ports: Ports,
     own: Vec<(Port, Gid)>,
 }
 
-impl Drop for Reserved {
+impl Drop for ReservedPorts {
     fn drop(&mut self) {
         let mut ports = self.ports.borrow_mut();
         for port in &self.own {
@@ -44,8 +44,8 @@ impl Drop for Reserved {
     }
 }
 
-impl Host for Fake {
-    type Reservation = Reserved;
+impl CmHost for Fake {
+    type Reservation = ReservedPorts;
 
     fn devices(&mut self) -> Vec<DeviceInfo> {
         vec![DeviceInfo {
@@ -71,8 +71,8 @@ impl Host for Fake {
         self.is_alone && to.ip() != self.ip
     }
 
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Reserved, Errno> {
-        let mut reserved = Reserved {
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<ReservedPorts, Errno> {
+        let mut reserved = ReservedPorts {
             ports: Rc::clone(&self.ports),
             own: Vec::new(),
         };
@@ -85,7 +85,7 @@ impl Host for Fake {
         Ok(reserved)
     }
 
-    fn listen(&mut self, _: &Reserved) -> Result<(), Errno> {
+    fn listen(&mut self, _: &ReservedPorts) -> Result<(), Errno> {
         Ok(())
     }
 

@@ -104,7 +104,7 @@ pub fn before_fork() {
 /// # Safety
 /// This thread has called [`before_fork`], and has not called this since.
 pub unsafe fn after_fork(is_child: bool) {
-    // SAFETY: `before_fork` locked it in this thread, as this function's contract says, so nothing else has a
+    // SAFETY: `before_fork` locked it in this thread, as the caller promises, so nothing else has a
     // reference to the connections.
     unsafe {
         if is_child {

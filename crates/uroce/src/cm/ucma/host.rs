@@ -57,7 +57,7 @@ impl Port {
 pub type FileId = u64;
 
 /// The host.
-pub trait Host {
+pub trait CmHost {
     /// Keeps a port number from other processes until it is dropped.
     type Reservation;
 

@@ -42,7 +42,7 @@ const RATE: u8 = 3;
 
 /// What has been done with an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum IdState {
     Idle,
     Bound,
     /// The next hop is not known yet.
@@ -59,7 +59,7 @@ pub enum State {
 
 /// A path to a peer, as a path record describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
+pub struct PathRecord {
     pub route: Route,
     /// As in `ibv_qp_attr.path_mtu`.
     pub mtu: u8,
@@ -93,13 +93,13 @@ pub struct Id<R> {
     pub backlog: u32,
     pub space: u16,
     pub qp_type: u8,
-    pub state: State,
+    pub state: IdState,
     pub src: Option<Address>,
     pub dst: Option<Address>,
-    /// The position in [`super::host::Host::devices`].
+    /// The position in [`super::host::CmHost::devices`].
     pub device: Option<usize>,
     pub route: Option<Route>,
-    pub path: Option<Path>,
+    pub path: Option<PathRecord>,
     /// The communication ID.
     pub connection: Option<u32>,
     pub attributes: QpAttributes,
@@ -132,7 +132,7 @@ impl<R> Id<R> {
             backlog: 0,
             space,
             qp_type,
-            state: State::Idle,
+            state: IdState::Idle,
             src: None,
             dst: None,
             device: None,
@@ -184,8 +184,8 @@ impl<R> Id<R> {
     }
 
     /// The path that a route over the device's port has.
-    pub fn path_of(&self, route: Route, active_mtu: u8) -> Path {
-        Path {
+    pub fn path_of(&self, route: Route, active_mtu: u8) -> PathRecord {
+        PathRecord {
             route,
             mtu: active_mtu,
             hop_limit: HOP_LIMIT,

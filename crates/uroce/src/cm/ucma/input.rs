@@ -180,43 +180,43 @@ impl<'a> ConnectionParameters<'a> {
 
 /// A structure that is being written, field by field.
 #[derive(Default)]
-pub struct Reply(pub Vec<u8>);
+pub struct ReplyWriter(pub Vec<u8>);
 
-impl Reply {
+impl ReplyWriter {
     /// Appends bytes.
-    pub fn bytes(mut self, bytes: &[u8]) -> Reply {
+    pub fn bytes(mut self, bytes: &[u8]) -> ReplyWriter {
         self.0.extend_from_slice(bytes);
         self
     }
 
     /// Appends a byte.
-    pub fn u8(self, value: u8) -> Reply {
+    pub fn u8(self, value: u8) -> ReplyWriter {
         self.bytes(&[value])
     }
 
     /// Appends a 16-bit field in host byte order.
-    pub fn u16(self, value: u16) -> Reply {
+    pub fn u16(self, value: u16) -> ReplyWriter {
         self.bytes(&value.to_ne_bytes())
     }
 
     /// Appends a 32-bit field in host byte order.
-    pub fn u32(self, value: u32) -> Reply {
+    pub fn u32(self, value: u32) -> ReplyWriter {
         self.bytes(&value.to_ne_bytes())
     }
 
     /// Appends a 64-bit field in host byte order.
-    pub fn u64(self, value: u64) -> Reply {
+    pub fn u64(self, value: u64) -> ReplyWriter {
         self.bytes(&value.to_ne_bytes())
     }
 
     /// Zeros up to an offset.
-    pub fn pad_to(mut self, len: usize) -> Reply {
+    pub fn pad_to(mut self, len: usize) -> ReplyWriter {
         self.0.resize(len, 0);
         self
     }
 
     /// A socket address in a field of `len` bytes.
-    pub fn address(mut self, address: Option<&super::address::Address>, len: usize) -> Reply {
+    pub fn address(mut self, address: Option<&super::address::Address>, len: usize) -> ReplyWriter {
         let at = self.0.len();
         self.0.resize(at + len, 0);
         if let Some(address) = address {

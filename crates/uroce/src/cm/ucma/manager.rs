@@ -7,11 +7,11 @@ use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 use super::events::{EventType, Notice};
-use super::host::{DeviceInfo, FileId, Host, Port};
-use super::id::{Id, State};
-use super::input::{Command, Input, Reply};
+use super::host::{CmHost, DeviceInfo, FileId, Port};
+use super::id::{Id, IdState};
+use super::input::{Command, Input, ReplyWriter};
 use super::neighbour::Query;
-use super::table::Table;
+use super::table::NumberTable;
 use crate::cm::agent::{Agent, Outgoing};
 use crate::engine::Time;
 
@@ -33,7 +33,7 @@ pub struct Multicast {
 }
 
 /// An event that the program has not read.
-pub struct Pending {
+pub struct PendingEvent {
     /// Whose event it is.
     pub id: u32,
     /// The membership that it is about.
@@ -57,12 +57,12 @@ pub struct Caller<'a> {
 
 impl Caller<'_> {
     /// Copies a response of a fixed length. ENOSPC if the buffer is shorter.
-    pub fn reply(&mut self, reply: Reply) -> Result<(), Errno> {
+    pub fn reply(&mut self, reply: ReplyWriter) -> Result<(), Errno> {
         self.reply_some(reply.0.len(), reply)
     }
 
     /// Copies as much of the response as fits the buffer. ENOSPC if that is less than `min` bytes.
-    pub fn reply_some(&mut self, min: usize, reply: Reply) -> Result<(), Errno> {
+    pub fn reply_some(&mut self, min: usize, reply: ReplyWriter) -> Result<(), Errno> {
         self.need(min)?;
         (self.respond)(&reply.0[..self.out_len.min(reply.0.len())])
     }
@@ -78,26 +78,26 @@ impl Caller<'_> {
 }
 
 /// All that a process has opened of rdma_cm.
-pub struct Manager<H: Host> {
+pub struct Manager<H: CmHost> {
     pub(super) host: H,
     pub(super) agent: Agent,
-    pub(super) ids: Table<Id<H::Reservation>>,
-    pub(super) multicasts: Table<Multicast>,
+    pub(super) ids: NumberTable<Id<H::Reservation>>,
+    pub(super) multicasts: NumberTable<Multicast>,
     /// The ids that wait for neighbours.
     pub(super) queries: Vec<Query>,
-    files: FxHashMap<FileId, VecDeque<Pending>>,
+    files: FxHashMap<FileId, VecDeque<PendingEvent>>,
     /// The ids that have each port.
     pub(super) ports: FxHashMap<Port, Vec<u32>>,
 }
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     /// A manager without files.
     pub fn new(host: H, agent: Agent) -> Manager<H> {
         Manager {
             host,
             agent,
-            ids: Table::default(),
-            multicasts: Table::default(),
+            ids: NumberTable::default(),
+            multicasts: NumberTable::default(),
             queries: Vec::new(),
             files: FxHashMap::default(),
             ports: FxHashMap::default(),
@@ -163,7 +163,7 @@ impl<H: Host> Manager<H> {
                 caller.need(4)?;
                 let id = self.find_any(file, input.u32(8))?;
                 let reported = self.destroy(id, now);
-                caller.reply(Reply::default().u32(reported))
+                caller.reply(ReplyWriter::default().u32(reported))
             }
             Command::BindIp => self.bind_ip(file, input),
             Command::Bind => self.bind_command(file, input),
@@ -196,7 +196,7 @@ impl<H: Host> Manager<H> {
     pub(super) fn find(&self, file: FileId, number: u32) -> Result<u32, Errno> {
         let number = self.find_any(file, number)?;
         match self.ids.get(number) {
-            Some(id) if id.state == State::Removed => Err(Errno(libc::EIO)),
+            Some(id) if id.state == IdState::Removed => Err(Errno(libc::EIO)),
             _ => Ok(number),
         }
     }
@@ -249,7 +249,7 @@ impl<H: Host> Manager<H> {
         let random = self.host.random();
         let id = Id::new(file, input.u64(0), port_space, kind, random);
         let number = self.ids.insert(id);
-        let result = caller.reply(Reply::default().u32(number));
+        let result = caller.reply(ReplyWriter::default().u32(number));
         if result.is_err() {
             self.destroy(number, now);
         }
@@ -279,7 +279,7 @@ impl<H: Host> Manager<H> {
     pub(super) fn drop_events(
         &mut self,
         file: FileId,
-        which: impl Fn(&Pending) -> bool,
+        which: impl Fn(&PendingEvent) -> bool,
     ) -> Vec<u32> {
         let Some(events) = self.files.get_mut(&file) else {
             return Vec::new();
@@ -300,7 +300,7 @@ impl<H: Host> Manager<H> {
     }
 
     /// Adds an event to the queue of a file.
-    pub(super) fn push_event(&mut self, file: FileId, event: Pending) {
+    pub(super) fn push_event(&mut self, file: FileId, event: PendingEvent) {
         let Some(events) = self.files.get_mut(&file) else {
             return;
         };
@@ -317,7 +317,7 @@ impl<H: Host> Manager<H> {
             self.host.set_readable(file, false);
             return Err(Errno(libc::EAGAIN));
         };
-        caller.reply_some(EVENT_LEN_MIN, Reply(event.bytes.to_vec()))?;
+        caller.reply_some(EVENT_LEN_MIN, ReplyWriter(event.bytes.to_vec()))?;
         let Some(event) = events.pop_front() else {
             return Ok(());
         };
@@ -355,7 +355,7 @@ impl<H: Host> Manager<H> {
             }
         }
         let reported = self.id(number)?.events_reported;
-        caller.reply(Reply::default().u32(reported))
+        caller.reply(ReplyWriter::default().u32(reported))
     }
 
     /// The interface of a device has got another MAC address (bonding): reports it for the ids that are
@@ -374,7 +374,7 @@ impl<H: Host> Manager<H> {
             let Some(id) = self.ids.get_mut(number) else {
                 continue;
             };
-            id.state = State::Removed;
+            id.state = IdState::Removed;
             if let Some(connection) = id.connection.take() {
                 self.agent.destroy(connection, now);
             }
@@ -382,12 +382,12 @@ impl<H: Host> Manager<H> {
     }
 
     fn ids_of(&self, device: usize) -> Vec<u32> {
-        let bound = |id: &Id<_>| id.device == Some(device) && id.state != State::Removed;
+        let bound = |id: &Id<_>| id.device == Some(device) && id.state != IdState::Removed;
         let found = self.ids.iter().filter(|(_, id)| bound(id));
         found.map(|(number, _)| number).collect()
     }
 
-    fn take_events(&mut self, file: FileId, number: u32) -> Vec<Pending> {
+    fn take_events(&mut self, file: FileId, number: u32) -> Vec<PendingEvent> {
         let Some(events) = self.files.get_mut(&file) else {
             return Vec::new();
         };

@@ -6,7 +6,7 @@ use ibverbs_abi::Errno;
 
 use super::address::Address;
 use super::host::DeviceInfo;
-use super::id::{Id, Path, qp_type};
+use super::id::{Id, PathRecord, qp_type};
 use super::input::ConnectionParameters;
 use super::manager::EINVAL;
 use crate::cm::mad::{
@@ -53,7 +53,7 @@ pub fn req_of<R>(
     id: &Id<R>,
     comm_id: u32,
     params: &ConnectionParameters<'_>,
-    path: &Path,
+    path: &PathRecord,
     device: &DeviceInfo,
 ) -> Result<Req, Errno> {
     let dst = id.dst.ok_or(EINVAL)?;

@@ -6,9 +6,9 @@ use ibverbs_abi::Errno;
 
 use super::address::Address;
 use super::events::AddressHandle;
-use super::host::{FileId, Host};
-use super::id::{HOP_LIMIT, State, qp_type};
-use super::input::{Input, Reply};
+use super::host::{CmHost, FileId};
+use super::id::{HOP_LIMIT, IdState, qp_type};
+use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, EINVAL, ENODEV, Manager, Multicast};
 use crate::wire::gid_of;
 
@@ -16,7 +16,7 @@ use crate::wire::gid_of;
 const FULL_MEMBER: u16 = 0;
 const SEND_ONLY: u16 = 1;
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn join_ip(
         &mut self,
         file: FileId,
@@ -55,7 +55,9 @@ impl<H: Host> Manager<H> {
         let id = self.id(number)?;
         let group = address.ip().filter(|group| group.ip().is_multicast());
         let group: SocketAddr = group.ok_or(EINVAL)?;
-        if !matches!(id.state, State::Bound | State::AddressResolved) || id.qp_type != qp_type::UD {
+        if !matches!(id.state, IdState::Bound | IdState::AddressResolved)
+            || id.qp_type != qp_type::UD
+        {
             return Err(EINVAL);
         }
         let src = id.src.ok_or(EINVAL)?;
@@ -74,7 +76,7 @@ impl<H: Host> Manager<H> {
             uid,
             events_reported: 0,
         });
-        if let Err(error) = caller.reply(Reply::default().u32(multicast)) {
+        if let Err(error) = caller.reply(ReplyWriter::default().u32(multicast)) {
             self.multicasts.remove(multicast);
             return Err(error);
         }
@@ -98,6 +100,6 @@ impl<H: Host> Manager<H> {
         self.multicasts.remove(number);
         self.id(owner)?.multicasts.retain(|other| *other != number);
         self.drop_events(file, |event| event.multicast == Some(number));
-        caller.reply(Reply::default().u32(reported))
+        caller.reply(ReplyWriter::default().u32(reported))
     }
 }

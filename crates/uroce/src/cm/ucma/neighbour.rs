@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::address::Address;
 use super::events::{EventType, Notice};
-use super::host::Host;
-use super::id::State;
+use super::host::CmHost;
+use super::id::IdState;
 use super::manager::Manager;
 use crate::cm::agent::Route;
 use crate::engine::Time;
@@ -17,7 +17,7 @@ const INTERVALS: (Duration, Duration) = (Duration::from_millis(2), Duration::fro
 
 /// What a resolved address gives an id.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Resolved {
+pub(super) struct ResolvedAddress {
     pub device: usize,
     pub src: Address,
     pub dst: Address,
@@ -26,7 +26,7 @@ pub(super) struct Resolved {
 
 /// The link between a device and a peer.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Link {
+pub(super) struct NextHop {
     pub ifindex: u32,
     /// The address that packets leave from.
     pub from: IpAddr,
@@ -36,15 +36,21 @@ pub(super) struct Link {
 /// An id that waits for a neighbour.
 pub(super) struct Query {
     pub number: u32,
-    pub resolved: Resolved,
-    link: Link,
+    pub resolved: ResolvedAddress,
+    link: NextHop,
     next: Time,
     interval: Duration,
     give_up_at: Time,
 }
 
 impl Query {
-    pub fn new(number: u32, resolved: Resolved, link: Link, timeout: Duration, now: Time) -> Query {
+    pub fn new(
+        number: u32,
+        resolved: ResolvedAddress,
+        link: NextHop,
+        timeout: Duration,
+        now: Time,
+    ) -> Query {
         let give_up_at = after(now, timeout);
         Query {
             number,
@@ -61,7 +67,7 @@ fn after(now: Time, time: Duration) -> Time {
     Time(now.0.saturating_add(time.as_nanos() as u64))
 }
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     /// When [`Manager::check_neighbours`] is due.
     pub(super) fn next_query(&self) -> Option<Time> {
         self.queries.iter().map(|query| query.next).min()
@@ -71,7 +77,7 @@ impl<H: Host> Manager<H> {
     pub(super) fn check_neighbours(&mut self, now: Time) {
         for query in std::mem::take(&mut self.queries) {
             let state = self.ids.get(query.number).map(|id| id.state);
-            if state != Some(State::AddressQuery) {
+            if state != Some(IdState::AddressQuery) {
                 continue;
             }
             if now < query.next {
@@ -93,13 +99,13 @@ impl<H: Host> Manager<H> {
             query.next = after(now, query.interval).min(query.give_up_at);
             self.queries.push(query);
         } else if let Some(id) = self.ids.get_mut(query.number) {
-            id.state = State::Bound;
+            id.state = IdState::Bound;
             let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
             self.report(query.number, notice);
         }
     }
 
-    pub(super) fn address_resolved(&mut self, number: u32, resolved: Resolved) {
+    pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {
         let Some(id) = self.ids.get_mut(number) else {
             return;
         };
@@ -107,7 +113,7 @@ impl<H: Host> Manager<H> {
         id.src = Some(resolved.src);
         id.dst = Some(resolved.dst);
         id.route = Some(resolved.route);
-        id.state = State::AddressResolved;
+        id.state = IdState::AddressResolved;
         self.report(number, Notice::plain(EventType::AddrResolved));
     }
 }

@@ -3,8 +3,8 @@
 use ibverbs_abi::Errno;
 
 use super::events::{EventType, Notice};
-use super::host::{FileId, Host};
-use super::id::{State, qp_type};
+use super::host::{CmHost, FileId};
+use super::id::{IdState, qp_type};
 use super::input::Input;
 use super::manager::{Caller, EINVAL, Manager};
 use super::query::{PATH_FLAGS, PATH_LEN, awaits_path, parse_sa_path};
@@ -21,7 +21,7 @@ const IB_PATH: u32 = 1;
 /// The largest encoded ACK timeout.
 const ACK_TIMEOUT_MAX: u8 = 31;
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn set_option(
         &mut self,
         file: FileId,
@@ -38,7 +38,7 @@ impl<H: Host> Manager<H> {
             (LEVEL_ID, ID_REUSEADDR) => {
                 let reuse = int(value)? != 0;
                 let id = self.id(number)?;
-                if !reuse && id.state != State::Idle {
+                if !reuse && id.state != IdState::Idle {
                     return Err(EINVAL);
                 }
                 id.reuse_address = reuse;
@@ -46,7 +46,7 @@ impl<H: Host> Manager<H> {
             (LEVEL_ID, ID_AFONLY) => {
                 let only = int(value)? != 0;
                 let id = self.id(number)?;
-                if !matches!(id.state, State::Idle | State::Bound) {
+                if !matches!(id.state, IdState::Idle | IdState::Bound) {
                     return Err(EINVAL);
                 }
                 id.family_only = only;
@@ -84,7 +84,7 @@ impl<H: Host> Manager<H> {
             return Err(EINVAL);
         }
         id.path = Some(parse_sa_path(record, id).ok_or(EINVAL)?);
-        id.state = State::RouteResolved;
+        id.state = IdState::RouteResolved;
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }

@@ -6,18 +6,18 @@ use super::address::Address;
 use super::events::{
     AddressHandle, ConnectionParams, DatagramParams, EventType, Notice, Parameters,
 };
-use super::host::{DeviceInfo, Host, Port};
-use super::id::{HOP_LIMIT, Id, Path, QpAttributes, State, qp_type};
+use super::host::{CmHost, DeviceInfo, Port};
+use super::id::{HOP_LIMIT, Id, IdState, PathRecord, QpAttributes, qp_type};
 use super::manager::Manager;
 use super::messages::{IP_HEADER, parse_ip_header};
 use crate::cm::agent::{Incoming, Received, Route};
 use crate::cm::connection::Event;
 use crate::cm::mad::{
-    CmMad, ConnectionType, Message, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
+    CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
 use crate::engine::{Gid, Time};
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.
     pub fn receive(&mut self, from: &Incoming, now: Time) -> Option<CmMad> {
         let mad = CmMad::parse(&from.mad)?;
@@ -36,11 +36,11 @@ impl<H: Host> Manager<H> {
     pub fn refuse(&mut self, from: &Incoming, mad: &CmMad) {
         let route = Route::back(from.src, from.dst);
         match &mad.message {
-            Message::Req(req) => {
+            CmMessage::Req(req) => {
                 self.agent
                     .reject_request(req, mad.tid, route, reason::INVALID_SERVICE_ID);
             }
-            Message::SidrReq(req) => self.agent.reject_resolution(req, mad.tid, route),
+            CmMessage::SidrReq(req) => self.agent.reject_resolution(req, mad.tid, route),
             _ => {}
         }
     }
@@ -85,7 +85,7 @@ impl<H: Host> Manager<H> {
         let (number, device) = self.add_requested(listener, from.dst, src, dst, requested)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
-        id.path = Some(Path {
+        id.path = Some(PathRecord {
             route,
             mtu: req.path_mtu,
             hop_limit: HOP_LIMIT,
@@ -177,7 +177,7 @@ impl<H: Host> Manager<H> {
         id.src = Some(Address::Ip(with_interface(src, ifindex)));
         id.dst = Some(Address::Ip(with_interface(dst, ifindex)));
         id.device = Some(device);
-        id.state = State::Connect;
+        id.state = IdState::Connect;
         let number = self.ids.insert(id);
         Some((number, devices.into_iter().nth(device)?))
     }
@@ -199,7 +199,7 @@ impl<H: Host> Manager<H> {
     fn offers(&self, service_id: u64) -> bool {
         self.owners(service_id).iter().any(|owner| {
             let id = self.ids.get(*owner);
-            id.is_some_and(|id| id.state == State::Listen)
+            id.is_some_and(|id| id.state == IdState::Listen)
         })
     }
 
@@ -214,7 +214,11 @@ impl<H: Host> Manager<H> {
         let (peer, own) = parse_ip_header(header)?;
         let own = SocketAddr::new(own, service_id as u16);
         let found = self.owners(service_id).iter().copied().find(|owner| {
-            let Some(id) = self.ids.get(*owner).filter(|id| id.state == State::Listen) else {
+            let Some(id) = self
+                .ids
+                .get(*owner)
+                .filter(|id| id.state == IdState::Listen)
+            else {
                 return false;
             };
             match id.src.and_then(|src| src.ip()) {
@@ -236,8 +240,8 @@ impl<H: Host> Manager<H> {
             return;
         };
         let expected = match event {
-            Event::TimewaitExit => State::Disconnect,
-            _ => State::Connect,
+            Event::TimewaitExit => IdState::Disconnect,
+            _ => IdState::Connect,
         };
         if id.state != expected {
             return;
@@ -248,7 +252,7 @@ impl<H: Host> Manager<H> {
             Event::Established => Notice::plain(EventType::Established),
             Event::Rejected(rej) => rejected(&rej),
             Event::Disconnected | Event::DisconnectTimeout => {
-                id.state = State::Disconnect;
+                id.state = IdState::Disconnect;
                 let late = event == Event::DisconnectTimeout;
                 let status = if late { -libc::ETIMEDOUT } else { 0 };
                 Notice::failed(EventType::Disconnected, status)
@@ -313,7 +317,7 @@ fn rejected(rej: &Rej) -> Notice {
     }
 }
 
-fn sidr_reply(rep: &SidrRep, path: Option<Path>, device: Option<DeviceInfo>) -> Notice {
+fn sidr_reply(rep: &SidrRep, path: Option<PathRecord>, device: Option<DeviceInfo>) -> Notice {
     let mut params = DatagramParams {
         private: rep.private.to_vec(),
         ..DatagramParams::default()

@@ -22,7 +22,7 @@ use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
 use super::names;
-use super::system::{InterfaceChange, Listener, System, inode_of, set_nonblocking, socket_pair};
+use super::system::{InterfaceChange, NamedSocket, System, inode_of, set_nonblocking, socket_pair};
 use crate::cm::agent::{Agent, Incoming, Outgoing, PREFIXES, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
@@ -50,11 +50,11 @@ const CONNECTIONS_MAX: usize = 1024;
 /// How many prefixes are tried.
 const PREFIX_TRIES: usize = 64;
 
-pub(super) struct State {
+pub(super) struct ProcessState {
     pub(super) manager: Manager<System>,
     epoll: Arc<Epoll>,
     /// The name of this process.
-    _name: Arc<Listener>,
+    _name: Arc<NamedSocket>,
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
@@ -74,7 +74,7 @@ pub(super) struct Queue {
     pub(super) epoll: Option<Arc<Epoll>>,
 }
 
-pub(super) static STATE: Mutex<Option<Box<State>>> = Mutex::new(None);
+pub(super) static STATE: Mutex<Option<Box<ProcessState>>> = Mutex::new(None);
 pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     messages: VecDeque::new(),
     epoll: None,
@@ -184,7 +184,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 }
 
 /// Starts the thread of a new state.
-fn start() -> Result<State, Errno> {
+fn start() -> Result<ProcessState, Errno> {
     static SERIAL: AtomicUsize = AtomicUsize::new(0);
     let epoll = Arc::new(Epoll::new()?);
     let mut system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
@@ -196,7 +196,7 @@ fn start() -> Result<State, Errno> {
     QUEUE.lock().epoll = Some(Arc::clone(&epoll));
     WANTS_PORT.store(true, Ordering::Relaxed);
     PREFIX.store(prefix, Ordering::Relaxed);
-    Ok(State {
+    Ok(ProcessState {
         manager: Manager::new(system, Agent::new(prefix, random())),
         epoll,
         _name: name,
@@ -210,7 +210,7 @@ fn start() -> Result<State, Errno> {
 }
 
 /// Takes a prefix for communication IDs that no other process of the network namespace has.
-fn take_prefix(system: &mut System) -> Result<(Arc<Listener>, u32), Errno> {
+fn take_prefix(system: &mut System) -> Result<(Arc<NamedSocket>, u32), Errno> {
     let mut last = Errno(libc::EADDRINUSE);
     for _ in 0..PREFIX_TRIES {
         let prefix = 1 + random() % PREFIXES;
@@ -263,7 +263,7 @@ pub fn execute(
 /// A message, and the device that sends it.
 pub(super) type Send = (Arc<Device>, u8, Outgoing);
 
-impl State {
+impl ProcessState {
     pub(super) fn take_sends(&mut self) -> Vec<Send> {
         let messages = self.manager.take_outgoing();
         let system = self.manager.host();
@@ -484,7 +484,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
     }
 }
 
-impl State {
+impl ProcessState {
     /// When the thread has something to do without being woken up. Tries to get port 4791 if it is due.
     fn next_wakeup(&mut self) -> Option<Time> {
         let refusal = self.unwanted.front().map(|(at, _)| *at);

@@ -4,9 +4,9 @@ use ibverbs_abi::*;
 
 use super::address::{Address, IbAddress};
 use super::events::AddressHandle;
-use super::host::{DeviceInfo, FileId, Host};
-use super::id::{Id, Path, State, UDP_QKEY, qp_type, space};
-use super::input::{Input, Reply};
+use super::host::{CmHost, DeviceInfo, FileId};
+use super::id::{Id, IdState, PathRecord, UDP_QKEY, qp_type, space};
+use super::input::{Input, ReplyWriter};
 use super::manager::{Caller, EINVAL, ENODEV, Manager};
 use crate::cm::connection;
 use crate::wire::gid_of;
@@ -39,7 +39,7 @@ const QUERY_ADDRESS: u32 = 0;
 const QUERY_PATH: u32 = 1;
 const QUERY_GID: u32 = 2;
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn query_route(
         &mut self,
         file: FileId,
@@ -51,7 +51,7 @@ impl<H: Host> Manager<H> {
         let device = self.device_of(number);
         let id = self.id(number)?;
         let guid = device.as_ref().map_or([0; 8], |device| device.node_guid);
-        let mut reply = Reply::default().bytes(&guid);
+        let mut reply = ReplyWriter::default().bytes(&guid);
         let paths = u32::from(device.is_some() && id.path.is_some());
         if device.is_some() {
             reply = match &id.path {
@@ -89,7 +89,7 @@ impl<H: Host> Manager<H> {
             QUERY_PATH => {
                 caller.need(8)?;
                 let paths = id.path.iter().len() as u32;
-                let mut reply = Reply::default().u32(paths).u32(0);
+                let mut reply = ReplyWriter::default().u32(paths).u32(0);
                 if let Some(path) = &id.path {
                     if caller.out_len - 8 > PATH_LEN {
                         let service = id.dst.map_or(0, |dst| id.service_id(&dst));
@@ -252,7 +252,7 @@ fn ah_attr(address: &AddressHandle) -> ib_uverbs_ah_attr {
     }
 }
 
-fn write_qp_attr(attr: &ib_uverbs_qp_attr) -> Reply {
+fn write_qp_attr(attr: &ib_uverbs_qp_attr) -> ReplyWriter {
     let grh = &attr.ah_attr.grh;
     let address = AddressHandle {
         dgid: grh.dgid,
@@ -263,7 +263,7 @@ fn write_qp_attr(attr: &ib_uverbs_qp_attr) -> Reply {
         sl: attr.ah_attr.sl,
     };
     let has_address = attr.qp_attr_mask & IBV_QP_AV != 0;
-    let reply = Reply::default()
+    let reply = ReplyWriter::default()
         .u32(attr.qp_attr_mask)
         .u32(attr.qp_state)
         .u32(0)
@@ -302,9 +302,9 @@ fn write_addresses(
     device: Option<&DeviceInfo>,
     src: Option<Address>,
     dst: Option<Address>,
-) -> Reply {
+) -> ReplyWriter {
     let len = |address: &Option<Address>| address.map_or(0, |address| address.len() as u16);
-    Reply::default()
+    ReplyWriter::default()
         .bytes(&device.map_or([0; 8], |device| device.node_guid))
         .u8(device.is_some().into())
         .u8(0)
@@ -318,7 +318,7 @@ fn write_addresses(
 }
 
 /// `ib_user_path_rec`.
-fn write_user_path(reply: Reply, path: &Path) -> Reply {
+fn write_user_path(reply: ReplyWriter, path: &PathRecord) -> ReplyWriter {
     reply
         .bytes(&path.route.dgid)
         .bytes(&path.route.sgid)
@@ -343,7 +343,7 @@ fn write_user_path(reply: Reply, path: &Path) -> Reply {
 }
 
 /// An `ib_user_path_rec` of which only the ends and the partition are known.
-fn write_user_gids<R>(reply: Reply, id: &Id<R>) -> Reply {
+fn write_user_gids<R>(reply: ReplyWriter, id: &Id<R>) -> ReplyWriter {
     let gid = |address: Option<Address>| address.map_or([0; 16], |address| address.gid());
     let at = reply.0.len();
     reply
@@ -355,7 +355,7 @@ fn write_user_gids<R>(reply: Reply, id: &Id<R>) -> Reply {
 }
 
 /// The path record of subnet administration (15.2.5.16), 64 bytes.
-fn write_sa_path(reply: Reply, path: &Path, service_id: u64) -> Reply {
+fn write_sa_path(reply: ReplyWriter, path: &PathRecord, service_id: u64) -> ReplyWriter {
     let hop_and_flow = path.route.flow_label << 8 | u32::from(path.hop_limit);
     let selected = |value: u8| EXACT << 6 | value & 0x3f;
     reply
@@ -376,13 +376,13 @@ fn write_sa_path(reply: Reply, path: &Path, service_id: u64) -> Reply {
 }
 
 /// The path of a record of subnet administration that the program sets for an id.
-pub(super) fn parse_sa_path<R>(record: &[u8], id: &Id<R>) -> Option<Path> {
+pub(super) fn parse_sa_path<R>(record: &[u8], id: &Id<R>) -> Option<PathRecord> {
     let route = id.route?;
     let &[_, f0, f1, hop_limit] = record.get(44..)?.first_chunk::<4>()?;
     let &[traffic_class, _, _, _, _, sl, mtu, rate, lifetime] =
         record.get(48..)?.first_chunk::<9>()?;
     let low = u32::from_be_bytes([0, record.get(44)? & 0xf, f0, f1]);
-    Some(Path {
+    Some(PathRecord {
         route: crate::cm::agent::Route {
             traffic_class,
             flow_label: low,
@@ -398,5 +398,5 @@ pub(super) fn parse_sa_path<R>(record: &[u8], id: &Id<R>) -> Option<Path> {
 
 /// Whether the id may be given a path now.
 pub(super) fn awaits_path<R>(id: &Id<R>) -> bool {
-    id.state == State::AddressResolved
+    id.state == IdState::AddressResolved
 }

@@ -8,17 +8,17 @@ use ibverbs_abi::Errno;
 use super::address::{Address, scope_of};
 use super::bind::{find_device, is_v4};
 use super::events::{EventType, Notice};
-use super::host::{DeviceInfo, FileId, Host};
-use super::id::{State, space};
+use super::host::{CmHost, DeviceInfo, FileId};
+use super::id::{IdState, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
-use super::neighbour::{Link, Query, Resolved};
+use super::neighbour::{NextHop, Query, ResolvedAddress};
 use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
 
 /// Where packets to an address leave.
-struct Source {
+struct Egress {
     device: usize,
     ifindex: u32,
     /// The address that the program sees.
@@ -27,7 +27,7 @@ struct Source {
     dgid: Gid,
 }
 
-impl<H: Host> Manager<H> {
+impl<H: CmHost> Manager<H> {
     pub(super) fn resolve_ip(
         &mut self,
         file: FileId,
@@ -69,13 +69,13 @@ impl<H: Host> Manager<H> {
         timeout: Duration,
         now: Time,
     ) -> Result<(), Errno> {
-        if self.id(number)?.state == State::Idle {
+        if self.id(number)?.state == IdState::Idle {
             let src = src.unwrap_or_else(|| wildcard_like(&dst));
             self.bind(number, src, false)?;
         }
         let id = self.id(number)?;
         let bound = id.src.ok_or(EINVAL)?;
-        if id.state != State::Bound || !bound.same_family(&dst) {
+        if id.state != IdState::Bound || !bound.same_family(&dst) {
             return Err(EINVAL);
         }
         let Some(to) = dst.ip() else {
@@ -99,7 +99,7 @@ impl<H: Host> Manager<H> {
             },
         };
         let flow_label = u32::from(port).wrapping_mul(31) + u32::from(to.port());
-        let resolved = Resolved {
+        let resolved = ResolvedAddress {
             device: source.device,
             src: Address::Ip(from),
             dst,
@@ -110,13 +110,13 @@ impl<H: Host> Manager<H> {
                 flow_label: flow_label & 0xf_ffff,
             },
         };
-        let link = Link {
+        let link = NextHop {
             ifindex: source.ifindex,
             from: source.ip,
             to,
         };
         if self.host.awaits_neighbour(link.ifindex, link.from, link.to) {
-            self.id(number)?.state = State::AddressQuery;
+            self.id(number)?.state = IdState::AddressQuery;
             self.queries
                 .push(Query::new(number, resolved, link, timeout, now));
         } else {
@@ -137,10 +137,10 @@ impl<H: Host> Manager<H> {
         device: Option<usize>,
         bound: &Address,
         to: SocketAddr,
-    ) -> Result<Source, Errno> {
+    ) -> Result<Egress, Errno> {
         let devices = self.host.devices();
         let dgid = gid_of(to.ip());
-        let source = |device: usize, ip| Source {
+        let source = |device: usize, ip| Egress {
             device,
             ifindex: devices.get(device).map_or(0, |device| device.ifindex),
             ip,
@@ -176,7 +176,7 @@ impl<H: Host> Manager<H> {
     pub(super) fn resolve_route(&mut self, number: u32) -> Result<(), Errno> {
         let device = self.device_of(number).ok_or(ENODEV)?;
         let id = self.id(number)?;
-        let (State::AddressResolved, Some(route)) = (id.state, id.route) else {
+        let (IdState::AddressResolved, Some(route)) = (id.state, id.route) else {
             return Err(EINVAL);
         };
         let tos = id.tos.unwrap_or(0);
@@ -185,7 +185,7 @@ impl<H: Host> Manager<H> {
             ..route
         };
         id.path = Some(id.path_of(route, device.active_mtu));
-        id.state = State::RouteResolved;
+        id.state = IdState::RouteResolved;
         self.report(number, Notice::plain(EventType::RouteResolved));
         Ok(())
     }
@@ -235,7 +235,7 @@ fn addresses_like(device: &DeviceInfo, to: &SocketAddr) -> Vec<IpAddr> {
 
 /// The way to the loopback address when no device has it: the first device reaches itself. The program
 /// sees the loopback address at both ends.
-fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Source> {
+fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Egress> {
     let active = devices.iter().position(|device| device.active);
     let device = active.unwrap_or(0);
     let gids = &devices.get(device)?.gids;
@@ -248,7 +248,7 @@ fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Source> {
     } else {
         Ipv6Addr::LOCALHOST.into()
     };
-    Some(Source {
+    Some(Egress {
         device,
         ifindex: devices.get(device)?.ifindex,
         ip,

@@ -9,7 +9,7 @@ use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
-use super::host::{DeviceInfo, FileId, Host, Port};
+use super::host::{CmHost, DeviceInfo, FileId, Port};
 use super::names;
 
 use crate::cm::agent::Outgoing;
@@ -28,7 +28,7 @@ const DISCARD: u16 = 9;
 const EPHEMERAL_PORTS: (u16, u16) = (32768, 60999);
 
 /// A device that is open for rdma_cm.
-struct OpenDevice {
+struct CmDevice {
     device: Arc<Device>,
     node_guid: [u8; 8],
     index: u32,
@@ -47,7 +47,7 @@ pub enum InterfaceChange {
 }
 
 /// A socket that has a name.
-pub struct Listener {
+pub struct NamedSocket {
     pub socket: Owned<OwnedFd>,
     /// Other processes can connect to it.
     listens: AtomicBool,
@@ -58,11 +58,11 @@ pub struct System {
     epoll: Arc<Epoll>,
     /// The configured devices.
     configs: Vec<Config>,
-    devices: Option<Vec<OpenDevice>>,
+    devices: Option<Vec<CmDevice>>,
     /// Names of ports that this process has: several ids may share them.
-    ports: FxHashMap<(Port, Gid), Weak<Listener>>,
+    ports: FxHashMap<(Port, Gid), Weak<NamedSocket>>,
     /// What has a name, by the number in its [`Token`].
-    listeners: FxHashMap<u32, Weak<Listener>>,
+    listeners: FxHashMap<u32, Weak<NamedSocket>>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
 }
@@ -118,20 +118,20 @@ impl System {
     }
 
     /// The listener of this number.
-    pub fn listener(&self, number: u32) -> Option<Arc<Listener>> {
+    pub fn listener(&self, number: u32) -> Option<Arc<NamedSocket>> {
         self.listeners.get(&number)?.upgrade()
     }
 
     /// Takes a name.
-    pub fn bind(&mut self, name: &str) -> Result<Arc<Listener>, Errno> {
-        Ok(Arc::new(Listener {
+    pub fn bind(&mut self, name: &str) -> Result<Arc<NamedSocket>, Errno> {
+        Ok(Arc::new(NamedSocket {
             socket: names::bind(name)?,
             listens: AtomicBool::new(false),
         }))
     }
 
     /// Accepts connections to a name. Does nothing if that has been done.
-    pub fn start(&mut self, listener: &Arc<Listener>) -> Result<(), Errno> {
+    pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<(), Errno> {
         if listener.listens.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl System {
         Ok(())
     }
 
-    fn open_devices(&mut self) -> &[OpenDevice] {
+    fn open_devices(&mut self) -> &[CmDevice] {
         let configs = &self.configs;
         self.devices.get_or_insert_with(|| {
             configs
@@ -157,7 +157,7 @@ impl System {
                     });
                     let device = device.ok()?;
                     device.net.claim_mad_port();
-                    Some(OpenDevice {
+                    Some(CmDevice {
                         default_gid: default_gid(&device),
                         gone: false,
                         device,
@@ -233,7 +233,7 @@ fn gid_index(device: &Device, gid: &Gid) -> Option<u8> {
     index.and_then(|index| u8::try_from(index).ok())
 }
 
-fn info_of(open: &OpenDevice) -> DeviceInfo {
+fn info_of(open: &CmDevice) -> DeviceInfo {
     let net = &open.device.net;
     let gids = net.gids();
     let present = gids
@@ -257,8 +257,8 @@ fn info_of(open: &OpenDevice) -> DeviceInfo {
     }
 }
 
-impl Host for System {
-    type Reservation = Vec<Arc<Listener>>;
+impl CmHost for System {
+    type Reservation = Vec<Arc<NamedSocket>>;
 
     fn devices(&mut self) -> Vec<DeviceInfo> {
         self.open_devices().iter().map(info_of).collect()
@@ -301,7 +301,7 @@ impl Host for System {
         rtnl.is_unresolved(hop, ifindex)
     }
 
-    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<Listener>>, Errno> {
+    fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>, Errno> {
         let mut reserved = Vec::new();
         for gid in at {
             let own = self.ports.get(&(port, *gid)).and_then(Weak::upgrade);
@@ -316,7 +316,7 @@ impl Host for System {
         Ok(reserved)
     }
 
-    fn listen(&mut self, reserved: &Vec<Arc<Listener>>) -> Result<(), Errno> {
+    fn listen(&mut self, reserved: &Vec<Arc<NamedSocket>>) -> Result<(), Errno> {
         reserved
             .iter()
             .try_for_each(|listener| self.start(listener))

@@ -4,22 +4,22 @@
 use std::collections::BTreeSet;
 
 /// Values by number.
-pub struct Table<T> {
+pub struct NumberTable<T> {
     values: Vec<Option<T>>,
     /// The numbers below `values.len()` that are free.
     free: BTreeSet<u32>,
 }
 
-impl<T> Default for Table<T> {
-    fn default() -> Table<T> {
-        Table {
+impl<T> Default for NumberTable<T> {
+    fn default() -> NumberTable<T> {
+        NumberTable {
             values: Vec::new(),
             free: BTreeSet::new(),
         }
     }
 }
 
-impl<T> Table<T> {
+impl<T> NumberTable<T> {
     /// Adds a value and returns its number.
     pub fn insert(&mut self, value: T) -> u32 {
         if let Some(number) = self.free.pop_first() {

@@ -2,7 +2,7 @@ use std::io::Error;
 use std::time::Instant;
 
 use super::*;
-use crate::device::handles::{self, Kind};
+use crate::device::handles::{self, ObjectKind};
 use crate::{capture, descriptors, random};
 
 /// Registers the handlers as the library does. Not at load, because other tests do not need them.
@@ -73,7 +73,7 @@ fn use_device(config: &Config) -> i32 {
     let Ok(device) = Device::open(config) else {
         return 1;
     };
-    let Ok(reserved) = handles::reserve(Kind::Pd, &device.objects, 1) else {
+    let Ok(reserved) = handles::reserve(ObjectKind::Pd, &device.objects, 1) else {
         return 2;
     };
     drop(reserved);

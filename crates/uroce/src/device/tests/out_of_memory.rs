@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::*;
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
-use crate::device::handles::Kind;
+use crate::device::handles::ObjectKind;
 use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
 use crate::transport::Inbox;
 
@@ -159,7 +159,7 @@ fn objects_without_memory_are_refused() {
     let counts = Arc::default();
     let mut handles = Vec::with_capacity(1 << 16);
     without_memory(|| {
-        while let Ok(reserved) = handles::reserve(Kind::Ah, &counts, u32::MAX) {
+        while let Ok(reserved) = handles::reserve(ObjectKind::Ah, &counts, u32::MAX) {
             handles.push(reserved);
         }
     });
@@ -169,5 +169,5 @@ fn objects_without_memory_are_refused() {
     );
     // To free a handle needs no memory, nor is it counted any more.
     without_memory(|| handles.clear());
-    assert!(handles::reserve(Kind::Ah, &counts, 1).is_ok());
+    assert!(handles::reserve(ObjectKind::Ah, &counts, 1).is_ok());
 }

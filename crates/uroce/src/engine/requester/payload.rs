@@ -5,7 +5,7 @@ use crate::engine::{Host, LocalError};
 use crate::wire::{AtomicEth, Feth, Headers, Part, Reth};
 
 /// What [`extend_headers`] found out about a packet.
-pub struct Content {
+pub struct PacketContent {
     /// The packet number after it. Not simply the next one for a READ request, which stands for all its
     /// responses.
     pub next_packet: u64,
@@ -19,7 +19,7 @@ pub fn extend_headers(
     mtu: u32,
     part: Part,
     headers: &mut Headers,
-) -> Content {
+) -> PacketContent {
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
     let remaining = wqe.len - offset;
     let starts = matches!(part, Part::First | Part::Only);
@@ -94,7 +94,7 @@ pub fn extend_headers(
         }
         SendOp::LocalInv { .. } | SendOp::BindMw(_) => {}
     }
-    Content {
+    PacketContent {
         next_packet,
         payload_len: payload_len as usize,
     }

@@ -17,7 +17,7 @@ use crate::wire::Psn;
 
 /// What a message does.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum MessageKind {
     Send { imm: bool },
     Write { imm: bool },
     Read,
@@ -29,7 +29,7 @@ enum Kind {
 
 #[derive(Clone, Debug)]
 struct Transfer {
-    kind: Kind,
+    kind: MessageKind,
     len: u32,
     fence: bool,
     signaled: bool,
@@ -65,15 +65,15 @@ struct Case {
     messages: [Vec<Transfer>; 2],
 }
 
-fn kind() -> impl Strategy<Value = Kind> {
+fn kind() -> impl Strategy<Value = MessageKind> {
     prop_oneof![
-        4 => any::<bool>().prop_map(|imm| Kind::Send { imm }),
-        4 => any::<bool>().prop_map(|imm| Kind::Write { imm }),
-        3 => Just(Kind::Read),
-        1 => Just(Kind::Add),
-        1 => Just(Kind::Swap),
-        1 => Just(Kind::AtomicWrite),
-        1 => Just(Kind::Flush),
+        4 => any::<bool>().prop_map(|imm| MessageKind::Send { imm }),
+        4 => any::<bool>().prop_map(|imm| MessageKind::Write { imm }),
+        3 => Just(MessageKind::Read),
+        1 => Just(MessageKind::Add),
+        1 => Just(MessageKind::Swap),
+        1 => Just(MessageKind::AtomicWrite),
+        1 => Just(MessageKind::Flush),
     ]
 }
 
@@ -232,7 +232,10 @@ fn expected(side: usize, area: u64, index: u64, len: u32) -> Vec<u8> {
 
 impl Transfer {
     fn consumes_recv_wqe(&self) -> bool {
-        matches!(self.kind, Kind::Send { .. } | Kind::Write { imm: true })
+        matches!(
+            self.kind,
+            MessageKind::Send { .. } | MessageKind::Write { imm: true }
+        )
     }
 
     /// The WR of the message. `swaps`: compare-and-swaps before it.
@@ -243,22 +246,22 @@ impl Transfer {
         let sent = sge(place(SENT, index), self.len);
         let word = sge(place(RESPONSE, index), 8);
         let (kind, sge) = match self.kind {
-            Kind::Send { imm: true } => (SendOp::SendImm { imm }, sent),
-            Kind::Send { imm: false } => (SendOp::Send, sent),
-            Kind::Write { imm: true } => (SendOp::WriteImm { va, rkey, imm }, sent),
-            Kind::Write { imm: false } => (SendOp::Write { va, rkey }, sent),
-            Kind::Read => {
+            MessageKind::Send { imm: true } => (SendOp::SendImm { imm }, sent),
+            MessageKind::Send { imm: false } => (SendOp::Send, sent),
+            MessageKind::Write { imm: true } => (SendOp::WriteImm { va, rkey, imm }, sent),
+            MessageKind::Write { imm: false } => (SendOp::Write { va, rkey }, sent),
+            MessageKind::Read => {
                 let va = BASE + place(READ, index);
                 (
                     SendOp::Read { va, rkey },
                     sge(place(RESPONSE, index), self.len),
                 )
             }
-            Kind::Add => {
+            MessageKind::Add => {
                 let va = BASE + COUNTER;
                 (SendOp::FetchAdd { va, rkey, add: 1 }, word)
             }
-            Kind::Swap => {
+            MessageKind::Swap => {
                 let va = BASE + CHAIN;
                 let (compare, swap) = (swaps, swaps + 1);
                 (
@@ -271,12 +274,12 @@ impl Transfer {
                     word,
                 )
             }
-            Kind::AtomicWrite => {
+            MessageKind::AtomicWrite => {
                 let data = (index + 1).to_ne_bytes();
                 let va = BASE + WORD;
                 (SendOp::AtomicWrite { va, rkey, data }, word)
             }
-            Kind::Flush => (
+            MessageKind::Flush => (
                 SendOp::Flush {
                     va,
                     rkey,
@@ -287,18 +290,22 @@ impl Transfer {
                 word,
             ),
         };
-        let inline = self.inline && self.len < 300 && matches!(self.kind, Kind::Send { .. });
+        let inline = self.inline && self.len < 300 && matches!(self.kind, MessageKind::Send { .. });
         let half = sge.len / 2;
         let sges = match self.kind {
             _ if inline => vec![],
-            Kind::Send { .. } | Kind::Write { .. } | Kind::Read if sge.len > 3 => vec![
-                Sge { len: half, ..sge },
-                Sge {
-                    addr: sge.addr + u64::from(half),
-                    len: sge.len - half,
-                    ..sge
-                },
-            ],
+            MessageKind::Send { .. } | MessageKind::Write { .. } | MessageKind::Read
+                if sge.len > 3 =>
+            {
+                vec![
+                    Sge { len: half, ..sge },
+                    Sge {
+                        addr: sge.addr + u64::from(half),
+                        len: sge.len - half,
+                        ..sge
+                    },
+                ]
+            }
             _ => vec![sge],
         };
         let mut request = send_wr(index, kind, &sges);
@@ -380,7 +387,9 @@ fn play(case: &Case) -> Network {
             Act::Send(side, index) => {
                 let messages = &case.messages[side];
                 let swaps = messages[..index].iter();
-                let swaps = swaps.filter(|m| matches!(m.kind, Kind::Swap)).count();
+                let swaps = swaps
+                    .filter(|m| matches!(m.kind, MessageKind::Swap))
+                    .count();
                 let request = messages[index].request(side, index as u64, swaps as u64);
                 network.post_send(side, request);
             }

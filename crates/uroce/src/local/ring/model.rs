@@ -19,7 +19,7 @@ fn ring() -> Arc<Ring> {
         (&raw mut (*ring).asleep).write(Line(AtomicU32::new(0)));
         (&raw mut (*ring).starved).write(Line(AtomicU32::new(0)));
         for i in 0..ENTRIES as usize {
-            (&raw mut (*ring).entries[i]).write(Entry {
+            (&raw mut (*ring).entries[i]).write(RingEntry {
                 word: AtomicU64::new(0),
                 inline: core::array::from_fn(|_| AtomicU64::new(0)),
             });

@@ -8,7 +8,7 @@ use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, size_t, ssize_t};
 
 use super::link::check_room;
-use super::{Target, find, root_changed};
+use super::{PathTarget, find, root_changed};
 use crate::cancellation;
 use crate::cm::ucma;
 use crate::view::tree::{Directory, Node};
@@ -114,10 +114,10 @@ pub unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     // SAFETY: the caller passes what chdir(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => entered(real::chdir(path)),
-            Target::KernelAt(path) => entered(real::chdir(path.as_ptr())),
-            Target::Ours(path, node) => enter(&path, &node),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => entered(real::chdir(path)),
+            PathTarget::KernelAt(path) => entered(real::chdir(path.as_ptr())),
+            PathTarget::Ours(path, node) => enter(&path, &node),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }

@@ -6,10 +6,10 @@ use core::ptr::null_mut;
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, DIR, O_CLOEXEC, O_DIRECTORY, O_RDONLY, dirent, size_t, ssize_t};
 
-use super::{Target, find};
+use super::{PathTarget, find};
 use crate::cancellation;
 use crate::view::real::{Compare, Filter};
-use crate::view::streams::{self, Entry};
+use crate::view::streams::{self, DirectoryEntry};
 use crate::view::tree::{Directory, Node};
 use crate::view::{files, real, state};
 
@@ -36,10 +36,10 @@ pub unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {
     // SAFETY: the caller passes what opendir(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::opendir(path),
-            Target::KernelAt(path) => real::opendir(path.as_ptr()),
-            Target::Ours(path, node) => open_stream(&path, &node),
-            Target::Error(errno) => errno.null(),
+            PathTarget::Kernel => real::opendir(path),
+            PathTarget::KernelAt(path) => real::opendir(path.as_ptr()),
+            PathTarget::Ours(path, node) => open_stream(&path, &node),
+            PathTarget::Error(errno) => errno.null(),
         }
     }
 }
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn getdents64(fd: c_int, buf: *mut c_void, len: size_t) ->
 /// # Safety
 /// As for scandir(3).
 unsafe fn scan(
-    entries: &[Entry],
+    entries: &[DirectoryEntry],
     list: *mut *mut *mut dirent,
     filter: Option<Filter>,
     compare: Option<Compare>,
@@ -262,13 +262,13 @@ pub unsafe extern "C" fn scandir(
     // SAFETY: the caller passes what scandir(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::scandir(path, list, filter, compare),
-            Target::KernelAt(path) => real::scandir(path.as_ptr(), list, filter, compare),
-            Target::Ours(path, node) => match directory_of(&node) {
+            PathTarget::Kernel => real::scandir(path, list, filter, compare),
+            PathTarget::KernelAt(path) => real::scandir(path.as_ptr(), list, filter, compare),
+            PathTarget::Ours(path, node) => match directory_of(&node) {
                 Ok(directory) => scan(&streams::entries(&path, directory), list, filter, compare),
                 Err(errno) => errno.minus_one(),
             },
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -285,13 +285,13 @@ pub unsafe extern "C" fn scandirat(
     // SAFETY: the caller passes what scandirat(3) accepts.
     unsafe {
         match find(dirfd, path, true) {
-            Target::Kernel => real::scandirat(dirfd, path, list, filter, compare),
-            Target::KernelAt(path) => real::scandir(path.as_ptr(), list, filter, compare),
-            Target::Ours(path, node) => match directory_of(&node) {
+            PathTarget::Kernel => real::scandirat(dirfd, path, list, filter, compare),
+            PathTarget::KernelAt(path) => real::scandir(path.as_ptr(), list, filter, compare),
+            PathTarget::Ours(path, node) => match directory_of(&node) {
                 Ok(directory) => scan(&streams::entries(&path, directory), list, filter, compare),
                 Err(errno) => errno.minus_one(),
             },
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }

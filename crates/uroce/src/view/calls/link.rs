@@ -7,7 +7,7 @@ use std::ffi::CString;
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, size_t, ssize_t};
 
-use super::{Target, find};
+use super::{PathTarget, find};
 use crate::view::tree::Node;
 use crate::view::{files, real};
 
@@ -20,7 +20,7 @@ unsafe fn put_target(node: &Node, buf: *mut c_char, len: size_t) -> ssize_t {
     if len == 0 {
         return Errno(libc::EINVAL).minus_one() as ssize_t;
     }
-    // SAFETY: the buffer is writable for its length, by this function's contract.
+    // SAFETY: the buffer is writable for its length, as the caller promises.
     let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
     files::copy_target(target, buf) as ssize_t
 }
@@ -31,10 +31,10 @@ pub unsafe extern "C" fn readlink(path: *const c_char, buf: *mut c_char, len: si
     // SAFETY: the caller passes what readlink(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, false) {
-            Target::Kernel => real::readlink(path, buf, len),
-            Target::KernelAt(path) => real::readlink(path.as_ptr(), buf, len),
-            Target::Ours(_, node) => put_target(&node, buf, len),
-            Target::Error(errno) => errno.minus_one() as ssize_t,
+            PathTarget::Kernel => real::readlink(path, buf, len),
+            PathTarget::KernelAt(path) => real::readlink(path.as_ptr(), buf, len),
+            PathTarget::Ours(_, node) => put_target(&node, buf, len),
+            PathTarget::Error(errno) => errno.minus_one() as ssize_t,
         }
     }
 }
@@ -50,10 +50,10 @@ pub unsafe extern "C" fn readlinkat(
     // SAFETY: the caller passes what readlinkat(2) accepts.
     unsafe {
         match find(dirfd, path, false) {
-            Target::Kernel => real::readlinkat(dirfd, path, buf, len),
-            Target::KernelAt(path) => real::readlinkat(AT_FDCWD, path.as_ptr(), buf, len),
-            Target::Ours(_, node) => put_target(&node, buf, len),
-            Target::Error(errno) => errno.minus_one() as ssize_t,
+            PathTarget::Kernel => real::readlinkat(dirfd, path, buf, len),
+            PathTarget::KernelAt(path) => real::readlinkat(AT_FDCWD, path.as_ptr(), buf, len),
+            PathTarget::Ours(_, node) => put_target(&node, buf, len),
+            PathTarget::Error(errno) => errno.minus_one() as ssize_t,
         }
     }
 }
@@ -128,10 +128,10 @@ pub unsafe extern "C" fn realpath(path: *const c_char, resolved: *mut c_char) ->
     // SAFETY: the caller passes what realpath(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::realpath(path, resolved),
-            Target::KernelAt(path) => real::realpath(path.as_ptr(), resolved),
-            Target::Ours(path, _) => put_path(&path, resolved),
-            Target::Error(errno) => errno.null(),
+            PathTarget::Kernel => real::realpath(path, resolved),
+            PathTarget::KernelAt(path) => real::realpath(path.as_ptr(), resolved),
+            PathTarget::Ours(path, _) => put_path(&path, resolved),
+            PathTarget::Error(errno) => errno.null(),
         }
     }
 }

@@ -128,7 +128,7 @@ redirections! {
 }
 
 /// What a path of a call leads to.
-enum Target {
+enum PathTarget {
     /// Not to the tree: the call goes to libc as it is.
     Kernel,
     /// Not to the tree: the call goes to libc with this path.
@@ -149,10 +149,10 @@ const HAS_DEV: u8 = 2;
 /// # Safety
 /// `path` is NULL, another address that the kernel answers with EFAULT, or a C string.
 #[inline]
-unsafe fn find(dirfd: c_int, path: *const c_char, follow: bool) -> Target {
-    // SAFETY: a readable path is a C string, by this function's contract.
+unsafe fn find(dirfd: c_int, path: *const c_char, follow: bool) -> PathTarget {
+    // SAFETY: a readable path is a C string, as the caller promises.
     let Some(bytes) = (unsafe { real::bytes(path) }) else {
-        return Target::Kernel;
+        return PathTarget::Kernel;
     };
     let may_concern = match bytes.first() {
         Some(b'/') => paths::may_concern(bytes),
@@ -161,7 +161,7 @@ unsafe fn find(dirfd: c_int, path: *const c_char, follow: bool) -> Target {
         None => false,
     };
     if !may_concern {
-        return Target::Kernel;
+        return PathTarget::Kernel;
     }
     find_slowly(dirfd, bytes, follow)
 }
@@ -169,7 +169,7 @@ unsafe fn find(dirfd: c_int, path: *const c_char, follow: bool) -> Target {
 /// The rest of [`find`].
 #[cold]
 #[inline(never)]
-fn find_slowly(dirfd: c_int, path: &[u8], follow: bool) -> Target {
+fn find_slowly(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
     let errno = Errno::last();
     let _no_cancellation = cancellation::disable();
     let target = walk(dirfd, path, follow);
@@ -177,12 +177,12 @@ fn find_slowly(dirfd: c_int, path: &[u8], follow: bool) -> Target {
     target
 }
 
-fn walk(dirfd: c_int, path: &[u8], follow: bool) -> Target {
+fn walk(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
     if super::bypass::is_active() {
-        return Target::Kernel;
+        return PathTarget::Kernel;
     }
     let Ok(path) = core::str::from_utf8(path) else {
-        return Target::Kernel;
+        return PathTarget::Kernel;
     };
     let from = if path.starts_with('/') {
         Some("/".to_owned())
@@ -192,28 +192,28 @@ fn walk(dirfd: c_int, path: &[u8], follow: bool) -> Target {
         state::opened(dirfd).map(|opened| opened.path)
     };
     let Some(from) = from else {
-        return Target::Kernel;
+        return PathTarget::Kernel;
     };
     let tree = state::devices().tree;
     match paths::walk(&tree, &KernelLinks, &from, path, follow) {
-        Found::Ours(path, _) if !is_in_root(&path) => Target::Kernel,
-        Found::Ours(path, node) => Target::Ours(path, node),
+        Found::Ours(path, _) if !is_in_root(&path) => PathTarget::Kernel,
+        Found::Ours(path, node) => PathTarget::Ours(path, node),
         Found::Kernel if state::virtual_cwd().is_some() && dirfd == libc::AT_FDCWD => {
             kernel_at(path, &from)
         }
-        Found::Kernel => Target::Kernel,
+        Found::Kernel => PathTarget::Kernel,
         Found::KernelAt(path) => kernel_at(&path, "/"),
-        Found::Error(errno) => Target::Error(Errno(errno)),
+        Found::Error(errno) => PathTarget::Error(Errno(errno)),
     }
 }
 
-fn kernel_at(path: &str, from: &str) -> Target {
+fn kernel_at(path: &str, from: &str) -> PathTarget {
     let whole = if path.starts_with('/') {
         path.to_owned()
     } else {
         format!("{from}/{path}")
     };
-    CString::new(whole).map_or(Target::Kernel, Target::KernelAt)
+    CString::new(whole).map_or(PathTarget::Kernel, PathTarget::KernelAt)
 }
 
 /// Whether the root directory has the directory that a path of the tree is in.

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, FILE, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY, mode_t};
 
-use super::{Target, find, or_minus_one};
+use super::{PathTarget, find, or_minus_one};
 use crate::cancellation;
 use crate::view::files;
 use crate::view::real;
@@ -37,10 +37,10 @@ pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -
     // SAFETY: the caller passes what open(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, follows(flags)) {
-            Target::Kernel => real::open(path, flags, mode),
-            Target::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
-            Target::Ours(path, node) => open_node(&path, &node, flags),
-            Target::Error(errno) => missing(errno, flags),
+            PathTarget::Kernel => real::open(path, flags, mode),
+            PathTarget::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
+            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
+            PathTarget::Error(errno) => missing(errno, flags),
         }
     }
 }
@@ -56,10 +56,10 @@ pub unsafe extern "C" fn openat(
     // SAFETY: the caller passes what openat(2) accepts.
     unsafe {
         match find(dirfd, path, follows(flags)) {
-            Target::Kernel => real::openat(dirfd, path, flags, mode),
-            Target::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
-            Target::Ours(path, node) => open_node(&path, &node, flags),
-            Target::Error(errno) => missing(errno, flags),
+            PathTarget::Kernel => real::openat(dirfd, path, flags, mode),
+            PathTarget::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
+            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
+            PathTarget::Error(errno) => missing(errno, flags),
         }
     }
 }
@@ -72,10 +72,10 @@ pub unsafe extern "C" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the caller passes what open(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, follows(flags)) {
-            Target::Kernel => real::__open_2(path, flags),
-            Target::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
-            Target::Ours(path, node) => open_node(&path, &node, flags),
-            Target::Error(errno) => missing(errno, flags),
+            PathTarget::Kernel => real::__open_2(path, flags),
+            PathTarget::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
+            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
+            PathTarget::Error(errno) => missing(errno, flags),
         }
     }
 }
@@ -88,10 +88,10 @@ pub unsafe extern "C" fn __openat_2(dirfd: c_int, path: *const c_char, flags: c_
     // SAFETY: the caller passes what openat(2) accepts.
     unsafe {
         match find(dirfd, path, follows(flags)) {
-            Target::Kernel => real::__openat_2(dirfd, path, flags),
-            Target::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
-            Target::Ours(path, node) => open_node(&path, &node, flags),
-            Target::Error(errno) => missing(errno, flags),
+            PathTarget::Kernel => real::__openat_2(dirfd, path, flags),
+            PathTarget::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
+            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
+            PathTarget::Error(errno) => missing(errno, flags),
         }
     }
 }
@@ -103,10 +103,10 @@ pub unsafe extern "C" fn creat(path: *const c_char, mode: mode_t) -> c_int {
     // SAFETY: the caller passes what creat(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::creat(path, mode),
-            Target::KernelAt(path) => real::creat(path.as_ptr(), mode),
-            Target::Ours(path, node) => open_node(&path, &node, FLAGS),
-            Target::Error(errno) => missing(errno, FLAGS),
+            PathTarget::Kernel => real::creat(path, mode),
+            PathTarget::KernelAt(path) => real::creat(path.as_ptr(), mode),
+            PathTarget::Ours(path, node) => open_node(&path, &node, FLAGS),
+            PathTarget::Error(errno) => missing(errno, FLAGS),
         }
     }
 }
@@ -125,7 +125,7 @@ fn open_for_stream(found: Result<(String, Node), Errno>, mode: &CStr) -> Result<
 /// # Safety
 /// `mode` is a C string.
 unsafe fn stream(found: Result<(String, Node), Errno>, mode: *const c_char) -> *mut FILE {
-    // SAFETY: the mode is a C string, by this function's contract.
+    // SAFETY: the mode is a C string, as the caller promises.
     let fd = match open_for_stream(found, unsafe { CStr::from_ptr(mode) }) {
         Ok(fd) => fd,
         Err(errno) => return errno.null(),
@@ -145,10 +145,10 @@ pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut
     // SAFETY: the caller passes what fopen(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::fopen(path, mode),
-            Target::KernelAt(path) => real::fopen(path.as_ptr(), mode),
-            Target::Ours(path, node) => stream(Ok((path, node)), mode),
-            Target::Error(errno) => stream(Err(errno), mode),
+            PathTarget::Kernel => real::fopen(path, mode),
+            PathTarget::KernelAt(path) => real::fopen(path.as_ptr(), mode),
+            PathTarget::Ours(path, node) => stream(Ok((path, node)), mode),
+            PathTarget::Error(errno) => stream(Err(errno), mode),
         }
     }
 }
@@ -166,10 +166,10 @@ pub unsafe extern "C" fn freopen(
     // SAFETY: the caller passes what freopen(3) accepts.
     unsafe {
         let found = match find(AT_FDCWD, path, true) {
-            Target::Kernel => return real::freopen(path, mode, file),
-            Target::KernelAt(path) => return real::freopen(path.as_ptr(), mode, file),
-            Target::Ours(path, node) => Ok((path, node)),
-            Target::Error(errno) => Err(errno),
+            PathTarget::Kernel => return real::freopen(path, mode, file),
+            PathTarget::KernelAt(path) => return real::freopen(path.as_ptr(), mode, file),
+            PathTarget::Ours(path, node) => Ok((path, node)),
+            PathTarget::Error(errno) => Err(errno),
         };
         match open_for_stream(found, CStr::from_ptr(mode)) {
             Ok(fd) => {

@@ -5,7 +5,7 @@ use core::ffi::{c_char, c_int, c_void};
 use ibverbs_abi::Errno;
 use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, size_t, ssize_t, statx as Statx};
 
-use super::{Target, find};
+use super::{PathTarget, find};
 use crate::cancellation;
 use crate::view::tree::Node;
 use crate::view::{files, real, state};
@@ -17,7 +17,7 @@ type Stat = libc::stat;
 unsafe fn put(path: &str, node: &Node, buf: *mut Stat) -> c_int {
     let errno = Errno::last();
     let _no_cancellation = cancellation::disable();
-    // SAFETY: the buffer is writable, by this function's contract.
+    // SAFETY: the buffer is writable, as the caller promises.
     unsafe { buf.write(files::stat(path, node)) };
     errno.set();
     0
@@ -29,10 +29,10 @@ pub unsafe extern "C" fn stat(path: *const c_char, buf: *mut Stat) -> c_int {
     // SAFETY: the caller passes what stat(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::stat(path, buf),
-            Target::KernelAt(path) => real::stat(path.as_ptr(), buf),
-            Target::Ours(path, node) => put(&path, &node, buf),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::stat(path, buf),
+            PathTarget::KernelAt(path) => real::stat(path.as_ptr(), buf),
+            PathTarget::Ours(path, node) => put(&path, &node, buf),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -43,10 +43,10 @@ pub unsafe extern "C" fn lstat(path: *const c_char, buf: *mut Stat) -> c_int {
     // SAFETY: the caller passes what lstat(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, false) {
-            Target::Kernel => real::lstat(path, buf),
-            Target::KernelAt(path) => real::lstat(path.as_ptr(), buf),
-            Target::Ours(path, node) => put(&path, &node, buf),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::lstat(path, buf),
+            PathTarget::KernelAt(path) => real::lstat(path.as_ptr(), buf),
+            PathTarget::Ours(path, node) => put(&path, &node, buf),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -77,10 +77,10 @@ pub unsafe extern "C" fn fstatat(
             return put(&path, &node, buf);
         }
         match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            Target::Kernel => real::fstatat(dirfd, path, buf, flags),
-            Target::KernelAt(path) => real::fstatat(AT_FDCWD, path.as_ptr(), buf, flags),
-            Target::Ours(path, node) => put(&path, &node, buf),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::fstatat(dirfd, path, buf, flags),
+            PathTarget::KernelAt(path) => real::fstatat(AT_FDCWD, path.as_ptr(), buf, flags),
+            PathTarget::Ours(path, node) => put(&path, &node, buf),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -93,7 +93,7 @@ unsafe fn itself(dirfd: c_int, path: *const c_char, flags: c_int) -> Option<(Str
     if flags & AT_EMPTY_PATH == 0 || !state::is_marked(dirfd) {
         return None;
     }
-    // SAFETY: a readable path is a C string, by this function's contract.
+    // SAFETY: a readable path is a C string, as the caller promises.
     let path = unsafe { real::bytes(path) };
     let opened = state::opened(dirfd).filter(|_| path.is_none_or(<[u8]>::is_empty))?;
     Some((opened.path, opened.node))
@@ -122,10 +122,10 @@ pub unsafe extern "C" fn statx(
             return put(&path, &node);
         }
         match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            Target::Kernel => real::statx(dirfd, path, flags, mask, buf),
-            Target::KernelAt(path) => real::statx(AT_FDCWD, path.as_ptr(), flags, mask, buf),
-            Target::Ours(path, node) => put(&path, &node),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::statx(dirfd, path, flags, mask, buf),
+            PathTarget::KernelAt(path) => real::statx(AT_FDCWD, path.as_ptr(), flags, mask, buf),
+            PathTarget::Ours(path, node) => put(&path, &node),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -191,10 +191,10 @@ pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: the caller passes what access(2) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::access(path, mode),
-            Target::KernelAt(path) => real::access(path.as_ptr(), mode),
-            Target::Ours(path, node) => permitted(&path, &node, mode),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::access(path, mode),
+            PathTarget::KernelAt(path) => real::access(path.as_ptr(), mode),
+            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -205,10 +205,10 @@ pub unsafe extern "C" fn euidaccess(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: the caller passes what euidaccess(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Kernel => real::euidaccess(path, mode),
-            Target::KernelAt(path) => real::euidaccess(path.as_ptr(), mode),
-            Target::Ours(path, node) => permitted(&path, &node, mode),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::euidaccess(path, mode),
+            PathTarget::KernelAt(path) => real::euidaccess(path.as_ptr(), mode),
+            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -227,10 +227,10 @@ pub unsafe extern "C" fn faccessat(
             return permitted(&path, &node, mode);
         }
         match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            Target::Kernel => real::faccessat(dirfd, path, mode, flags),
-            Target::KernelAt(path) => real::faccessat(AT_FDCWD, path.as_ptr(), mode, flags),
-            Target::Ours(path, node) => permitted(&path, &node, mode),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::faccessat(dirfd, path, mode, flags),
+            PathTarget::KernelAt(path) => real::faccessat(AT_FDCWD, path.as_ptr(), mode, flags),
+            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
+            PathTarget::Error(errno) => errno.minus_one(),
         }
     }
 }
@@ -246,10 +246,10 @@ macro_rules! attribute_functions {
                 // SAFETY: the caller passes what the function of libc accepts.
                 unsafe {
                     match find(AT_FDCWD, path, $follow) {
-                        Target::Kernel => real::$name(path, $($arg),*),
-                        Target::KernelAt(path) => real::$name(path.as_ptr(), $($arg),*),
-                        Target::Ours(..) => $ours,
-                        Target::Error(errno) => errno.minus_one() as ssize_t,
+                        PathTarget::Kernel => real::$name(path, $($arg),*),
+                        PathTarget::KernelAt(path) => real::$name(path.as_ptr(), $($arg),*),
+                        PathTarget::Ours(..) => $ours,
+                        PathTarget::Error(errno) => errno.minus_one() as ssize_t,
                     }
                 }
             }

@@ -10,7 +10,7 @@ use libc::{AT_FDCWD, DIR, dirent};
 
 use super::directory::{closedir, name, opendir, readdir};
 use super::stat::{lstat, stat};
-use super::{Target, find};
+use super::{PathTarget, find};
 use crate::view::real::{self, FtwVisitor, NftwVisitor};
 use crate::view::{paths, state};
 
@@ -48,7 +48,7 @@ enum Visitor {
     Ftw(FtwVisitor),
 }
 
-struct Walk {
+struct TreeWalk {
     visitor: Visitor,
     flags: c_int,
     /// The file system of the start.
@@ -57,7 +57,7 @@ struct Walk {
     visited: HashSet<(u64, u64)>,
 }
 
-impl Walk {
+impl TreeWalk {
     fn visit(&self, path: &CStr, found: &libc::stat, kind: c_int, level: c_int) -> c_int {
         let slash = path.to_bytes().iter().rposition(|byte| *byte == b'/');
         let mut ftw = Ftw {
@@ -80,7 +80,7 @@ impl Walk {
         // SAFETY: the path is a C string, and the structure writable.
         unsafe {
             if self.flags & FTW_PHYS == 0 && stat(path.as_ptr(), &mut found) == 0 {
-                return (Walk::kind_of(&found), found);
+                return (TreeWalk::kind_of(&found), found);
             }
             if lstat(path.as_ptr(), &mut found) != 0 {
                 return (FTW_NS, found);
@@ -90,7 +90,7 @@ impl Walk {
         match is_link {
             true if self.flags & FTW_PHYS == 0 => (FTW_SLN, found),
             true => (FTW_SL, found),
-            false => (Walk::kind_of(&found), found),
+            false => (TreeWalk::kind_of(&found), found),
         }
     }
 
@@ -191,9 +191,9 @@ fn read_names(dir: *mut DIR) -> Vec<CString> {
 /// # Safety
 /// `path` is a C string.
 unsafe fn walk(path: *const c_char, visitor: Visitor, flags: c_int) -> c_int {
-    // SAFETY: the path is a C string, by this function's contract.
+    // SAFETY: the path is a C string, as the caller promises.
     let start = unsafe { CStr::from_ptr(path) };
-    let mut walk = Walk {
+    let mut walk = TreeWalk {
         visitor,
         flags,
         device: 0,
@@ -216,9 +216,11 @@ pub unsafe extern "C" fn nftw(
     // SAFETY: the caller passes what nftw(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, flags & FTW_PHYS == 0) {
-            Target::Ours(..) if flags & FTW_CHDIR == 0 => walk(path, Visitor::Nftw(visitor), flags),
-            Target::KernelAt(path) => real::nftw(path.as_ptr(), visitor, descriptors, flags),
-            Target::Error(errno) => errno.minus_one(),
+            PathTarget::Ours(..) if flags & FTW_CHDIR == 0 => {
+                walk(path, Visitor::Nftw(visitor), flags)
+            }
+            PathTarget::KernelAt(path) => real::nftw(path.as_ptr(), visitor, descriptors, flags),
+            PathTarget::Error(errno) => errno.minus_one(),
             _ => real::nftw(path, visitor, descriptors, flags),
         }
     }
@@ -234,10 +236,10 @@ pub unsafe extern "C" fn ftw(
     // SAFETY: the caller passes what ftw(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, true) {
-            Target::Ours(..) => walk(path, Visitor::Ftw(visitor), 0),
-            Target::KernelAt(path) => real::ftw(path.as_ptr(), visitor, descriptors),
-            Target::Error(errno) => errno.minus_one(),
-            Target::Kernel => real::ftw(path, visitor, descriptors),
+            PathTarget::Ours(..) => walk(path, Visitor::Ftw(visitor), 0),
+            PathTarget::KernelAt(path) => real::ftw(path.as_ptr(), visitor, descriptors),
+            PathTarget::Error(errno) => errno.minus_one(),
+            PathTarget::Kernel => real::ftw(path, visitor, descriptors),
         }
     }
 }

@@ -84,7 +84,7 @@ enum Seen {
 }
 
 /// Two programs and the network between them.
-struct World {
+struct Simulation {
     agents: [Agent; 2],
     ids: [Option<u32>; 2],
     seen: [Vec<Seen>; 2],
@@ -101,9 +101,9 @@ struct World {
     crashes: bool,
 }
 
-impl World {
-    fn new(fates: Vec<u8>, think: Duration, disconnects: usize) -> World {
-        World {
+impl Simulation {
+    fn new(fates: Vec<u8>, think: Duration, disconnects: usize) -> Simulation {
+        Simulation {
             agents: [Agent::new(1, 0), Agent::new(2, 0)],
             ids: [None; 2],
             seen: [Vec::new(), Vec::new()],
@@ -263,43 +263,43 @@ impl World {
 
 #[test]
 fn a_connection_without_loss() {
-    let mut world = World::new(Vec::new(), Duration::ZERO, 1);
-    world.connect();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 1);
+    simulation.connect();
+    simulation.run();
     use Seen::*;
-    assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
+    assert_eq!(simulation.seen[0], [Reply, Disconnected, TimewaitExit]);
     assert_eq!(
-        world.seen[1],
+        simulation.seen[1],
         [Request, Established, Disconnected, TimewaitExit]
     );
     // REQ, REP, RTU, DREQ, DREP take a millisecond each; then TimeWait.
-    assert!(world.now.0 < 10_000_000 + decode_time(17).as_nanos() as u64);
-    world.destroy_all();
-    assert!(world.agents.iter().all(Agent::is_empty));
+    assert!(simulation.now.0 < 10_000_000 + decode_time(17).as_nanos() as u64);
+    simulation.destroy_all();
+    assert!(simulation.agents.iter().all(Agent::is_empty));
 }
 
 #[test]
 fn nobody_answers() {
-    let mut world = World::new(vec![0; 10_000], Duration::ZERO, 1);
-    world.connect();
-    world.run();
-    assert_eq!(world.seen, [vec![Seen::Unreachable], vec![]]);
+    let mut simulation = Simulation::new(vec![0; 10_000], Duration::ZERO, 1);
+    simulation.connect();
+    simulation.run();
+    assert_eq!(simulation.seen, [vec![Seen::Unreachable], vec![]]);
     // Sixteen response timeouts.
     let timeout = decode_time(20) + decode_time(17);
-    assert!(world.now.0 >= 16 * timeout.as_nanos() as u64);
-    world.destroy_all();
-    assert!(world.agents[0].is_empty());
+    assert!(simulation.now.0 >= 16 * timeout.as_nanos() as u64);
+    simulation.destroy_all();
+    assert!(simulation.agents[0].is_empty());
 }
 
 #[test]
 fn a_program_that_thinks_for_a_minute_before_it_accepts() {
-    let mut world = World::new(Vec::new(), Duration::from_secs(60), 1);
-    world.connect();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::from_secs(60), 1);
+    simulation.connect();
+    simulation.run();
     use Seen::*;
-    assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
+    assert_eq!(simulation.seen[0], [Reply, Disconnected, TimewaitExit]);
     assert_eq!(
-        world.seen[1],
+        simulation.seen[1],
         [Request, Established, Disconnected, TimewaitExit]
     );
 }
@@ -307,74 +307,74 @@ fn a_program_that_thinks_for_a_minute_before_it_accepts() {
 #[test]
 fn a_destroyed_connection_is_rejected_or_disconnected() {
     // The active end destroys its connection before the passive one answers.
-    let mut world = World::new(Vec::new(), Duration::from_secs(1), 0);
-    world.connect();
-    world.step();
-    world.now = Time(2_000_000);
-    world.step();
-    assert_eq!(world.seen[1], [Seen::Request]);
-    let id = world.ids[0].unwrap();
-    world.agents[0].destroy(id, world.now);
-    world.transmit();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::from_secs(1), 0);
+    simulation.connect();
+    simulation.step();
+    simulation.now = Time(2_000_000);
+    simulation.step();
+    assert_eq!(simulation.seen[1], [Seen::Request]);
+    let id = simulation.ids[0].unwrap();
+    simulation.agents[0].destroy(id, simulation.now);
+    simulation.transmit();
+    simulation.run();
     assert_eq!(
-        world.seen[1],
+        simulation.seen[1],
         [Seen::Request, Seen::Rejected(reason::TIMEOUT)]
     );
     // The passive one destroys an established connection.
-    let mut world = World::new(Vec::new(), Duration::ZERO, 0);
-    world.connect();
-    world.run();
-    let id = world.ids[1].unwrap();
-    world.agents[1].destroy(id, world.now);
-    world.transmit();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 0);
+    simulation.connect();
+    simulation.run();
+    let id = simulation.ids[1].unwrap();
+    simulation.agents[1].destroy(id, simulation.now);
+    simulation.transmit();
+    simulation.run();
     use Seen::*;
-    assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
-    assert!(world.agents[1].is_empty());
+    assert_eq!(simulation.seen[0], [Reply, Disconnected, TimewaitExit]);
+    assert!(simulation.agents[1].is_empty());
 }
 
 #[test]
 fn the_peer_of_a_program_that_crashes_is_confirmed() {
-    let mut world = World::new(Vec::new(), Duration::ZERO, 1);
-    world.crashes = true;
-    world.connect();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 1);
+    simulation.crashes = true;
+    simulation.connect();
+    simulation.run();
     use Seen::*;
-    assert_eq!(world.seen[0], [Reply, Disconnected, TimewaitExit]);
-    assert_eq!(world.seen[1].last(), Some(&Disconnected));
+    assert_eq!(simulation.seen[0], [Reply, Disconnected, TimewaitExit]);
+    assert_eq!(simulation.seen[1].last(), Some(&Disconnected));
 }
 
 #[test]
 fn a_request_for_the_same_queue_pair_is_stale() {
-    let mut world = World::new(Vec::new(), Duration::ZERO, 0);
-    world.connect();
-    world.run();
-    let first = world.ids[0].unwrap();
-    world.seen = [Vec::new(), Vec::new()];
-    world.agents[0].remove(first);
-    world.agents[0].deadlines.clear();
-    world.connect();
-    world.run();
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 0);
+    simulation.connect();
+    simulation.run();
+    let first = simulation.ids[0].unwrap();
+    simulation.seen = [Vec::new(), Vec::new()];
+    simulation.agents[0].remove(first);
+    simulation.agents[0].deadlines.clear();
+    simulation.connect();
+    simulation.run();
     let stale = Seen::Rejected(reason::STALE_CONNECTION);
-    assert_eq!(world.seen[0], [stale, Seen::TimewaitExit]);
+    assert_eq!(simulation.seen[0], [stale, Seen::TimewaitExit]);
     // The old connection ends: its peer does not know it any more.
-    assert_eq!(world.seen[1], [Seen::Disconnected, Seen::TimewaitExit]);
+    assert_eq!(simulation.seen[1], [Seen::Disconnected, Seen::TimewaitExit]);
 }
 
 #[test]
 fn messages_of_strangers_change_nothing() {
-    let mut world = World::new(Vec::new(), Duration::ZERO, 0);
-    world.connect();
-    world.run();
-    let ids = world.agents[1]
-        .connection(world.ids[1].unwrap())
+    let mut simulation = Simulation::new(Vec::new(), Duration::ZERO, 0);
+    simulation.connect();
+    simulation.run();
+    let ids = simulation.agents[1]
+        .connection(simulation.ids[1].unwrap())
         .unwrap()
         .ids();
     let forged = CmMad {
         tid: 1,
         modifier: 0,
-        message: Message::Dreq {
+        message: CmMessage::Dreq {
             ids: Ids {
                 local: ids.remote,
                 remote: ids.local,
@@ -387,9 +387,9 @@ fn messages_of_strangers_change_nothing() {
         dst: GIDS[1],
         mad: forged.bytes(),
     };
-    let received = world.agents[1].receive(&message, forged, world.now);
+    let received = simulation.agents[1].receive(&message, forged, simulation.now);
     assert_eq!(received, Received::Handled);
-    let connection = world.agents[1].connection(ids.local).unwrap();
+    let connection = simulation.agents[1].connection(ids.local).unwrap();
     assert_eq!(connection.state(), State::Established);
 }
 
@@ -401,24 +401,24 @@ proptest! {
         think in 0_u64..3000,
         disconnects in 1_usize..4,
     ) {
-        let mut world = World::new(fates, Duration::from_millis(think), disconnects);
-        world.connect();
-        world.run();
+        let mut simulation = Simulation::new(fates, Duration::from_millis(think), disconnects);
+        simulation.connect();
+        simulation.run();
         use Seen::*;
         let ended = |seen: &Seen| matches!(seen, Disconnected | Timeout);
-        for seen in &world.seen {
+        for seen in &simulation.seen {
             let ends = seen.iter().filter(|seen| ended(seen)).count();
-            prop_assert_eq!(ends, 1, "{:?}", world.seen);
-            prop_assert_eq!(seen.last(), Some(&TimewaitExit), "{:?}", world.seen);
+            prop_assert_eq!(ends, 1, "{:?}", simulation.seen);
+            prop_assert_eq!(seen.last(), Some(&TimewaitExit), "{:?}", simulation.seen);
         }
-        prop_assert_eq!(world.seen[0].first(), Some(&Reply));
-        prop_assert_eq!(world.seen[1].first(), Some(&Request));
-        let count = |side: usize, what| world.seen[side].iter().filter(|seen| **seen == what).count();
+        prop_assert_eq!(simulation.seen[0].first(), Some(&Reply));
+        prop_assert_eq!(simulation.seen[1].first(), Some(&Request));
+        let count = |side: usize, what| simulation.seen[side].iter().filter(|seen| **seen == what).count();
         prop_assert_eq!(count(0, Reply), 1);
         prop_assert!(count(1, Established) <= 1);
-        world.destroy_all();
-        prop_assert!(world.agents.iter().all(Agent::is_empty));
-        prop_assert!(world.agents.iter().all(|agent| agent.remote_ids.is_empty()
+        simulation.destroy_all();
+        prop_assert!(simulation.agents.iter().all(Agent::is_empty));
+        prop_assert!(simulation.agents.iter().all(|agent| agent.remote_ids.is_empty()
             && agent.remote_qpns.is_empty()
             && agent.deadlines.is_empty()));
     }
@@ -429,17 +429,17 @@ proptest! {
         fates in prop::collection::vec(0_u8..110, 0..12),
         steps in 0_usize..12,
     ) {
-        let mut world = World::new(fates, Duration::from_millis(10), 1);
-        world.connect();
+        let mut simulation = Simulation::new(fates, Duration::from_millis(10), 1);
+        simulation.connect();
         for _ in 0..steps {
-            world.now = Time(world.now.0 + 100_000_000);
-            world.step();
-            world.transmit();
+            simulation.now = Time(simulation.now.0 + 100_000_000);
+            simulation.step();
+            simulation.transmit();
         }
-        world.destroy_all();
+        simulation.destroy_all();
         // A request that was on the way has arrived since.
-        world.destroy_all();
-        prop_assert!(world.agents.iter().all(Agent::is_empty));
+        simulation.destroy_all();
+        prop_assert!(simulation.agents.iter().all(Agent::is_empty));
     }
 
     /// Any message in any state: no panic, and the timers stay those of existing connections.
@@ -447,31 +447,31 @@ proptest! {
     fn any_message_in_any_state(
         messages in prop::collection::vec((any::<u8>(), any::<u64>(), 0_u8..12), 0..40),
     ) {
-        let mut world = World::new(Vec::new(), Duration::from_millis(10), 0);
-        world.connect();
-        world.run();
+        let mut simulation = Simulation::new(Vec::new(), Duration::from_millis(10), 0);
+        simulation.connect();
+        simulation.run();
         for (seed, bits, attribute) in messages {
             let side = usize::from(seed & 1);
             let mut mad = [0; crate::cm::mad::MAD_LEN];
             mad[24..].fill_with(|| (bits >> 8) as u8);
             mad[..4].copy_from_slice(&[1, 7, 2, 3]);
             mad[17] = 0x10 + attribute;
-            let own = world.ids[side].unwrap_or_default();
-            let other = world.ids[1 - side].unwrap_or_default();
+            let own = simulation.ids[side].unwrap_or_default();
+            let other = simulation.ids[1 - side].unwrap_or_default();
             mad[24..28].copy_from_slice(&other.to_be_bytes());
             mad[28..32].copy_from_slice(&own.to_be_bytes());
             if seed & 2 != 0 {
                 mad[32] = bits as u8;
             }
             let message = Incoming { src: GIDS[1 - side], dst: GIDS[side], mad };
-            world.now = Time(world.now.0 + bits % 1_000_000_000);
+            simulation.now = Time(simulation.now.0 + bits % 1_000_000_000);
             if let Some(parsed) = CmMad::parse(&message.mad) {
-                let _ = world.agents[side].receive(&message, parsed, world.now);
+                let _ = simulation.agents[side].receive(&message, parsed, simulation.now);
             }
-            world.agents[side].take_outgoing();
-            while world.agents[side].handle_timeout(world.now).is_some() {}
+            simulation.agents[side].take_outgoing();
+            while simulation.agents[side].handle_timeout(simulation.now).is_some() {}
         }
-        for agent in &mut world.agents {
+        for agent in &mut simulation.agents {
             let current = agent.deadlines.iter().all(|(at, id)| {
                 let entry = agent.entries.get(id);
                 entry.and_then(|entry| entry.connection.deadline()) == Some(*at)

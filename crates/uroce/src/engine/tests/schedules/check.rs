@@ -75,8 +75,8 @@ fn check_receives(
         prop_assert_eq!(completion.wr_id, number as u64);
         prop_assert_eq!(completion.byte_len, message.len);
         let (opcode, imm) = match message.kind {
-            Kind::Write { .. } => (IBV_WC_RECV_RDMA_WITH_IMM, true),
-            Kind::Send { imm } => (IBV_WC_RECV, imm),
+            MessageKind::Write { .. } => (IBV_WC_RECV_RDMA_WITH_IMM, true),
+            MessageKind::Send { imm } => (IBV_WC_RECV, imm),
             _ => unreachable!(),
         };
         prop_assert_eq!(completion.opcode, opcode);
@@ -102,7 +102,7 @@ fn check_atomics(
     let word = |network: &mut Network, side, offset| {
         u64::from_ne_bytes(bytes(network, side, offset, 8).try_into().unwrap())
     };
-    for (kind, at) in [(Kind::Add, COUNTER), (Kind::Swap, CHAIN)] {
+    for (kind, at) in [(MessageKind::Add, COUNTER), (MessageKind::Swap, CHAIN)] {
         let same = |message: &Transfer| {
             core::mem::discriminant(&message.kind) == core::mem::discriminant(&kind)
         };
@@ -119,8 +119,12 @@ fn check_atomics(
             prop_assert_eq!(got, number as u64);
         }
     }
-    let changes =
-        |message: &&Transfer| matches!(message.kind, Kind::Add | Kind::Swap | Kind::AtomicWrite);
+    let changes = |message: &&Transfer| {
+        matches!(
+            message.kind,
+            MessageKind::Add | MessageKind::Swap | MessageKind::AtomicWrite
+        )
+    };
     let least = messages[..done].iter().filter(changes).count() as u64;
     let most = messages.iter().filter(changes).count() as u64;
     prop_assert!((least..=most).contains(&network.sides[1 - side].host.atomics));
@@ -129,7 +133,7 @@ fn check_atomics(
 
 fn check_read_data(messages: &[Transfer], network: &mut Network, side: usize, done: usize) {
     for (index, message) in messages[..done].iter().enumerate() {
-        if matches!(message.kind, Kind::Read) {
+        if matches!(message.kind, MessageKind::Read) {
             let got = bytes(network, side, place(RESPONSE, index as u64), message.len);
             assert!(got == expected(1 - side, READ, index as u64, message.len));
         }
@@ -142,7 +146,7 @@ fn check_written(messages: &[Transfer], network: &mut Network, side: usize) {
     let mut word = 0;
     for (index, message) in messages.iter().enumerate() {
         match message.kind {
-            Kind::Write { .. } => {
+            MessageKind::Write { .. } => {
                 slots[index % 3][..message.len as usize].copy_from_slice(&expected(
                     side,
                     SENT,
@@ -150,7 +154,7 @@ fn check_written(messages: &[Transfer], network: &mut Network, side: usize) {
                     message.len,
                 ));
             }
-            Kind::AtomicWrite => word = index as u64 + 1,
+            MessageKind::AtomicWrite => word = index as u64 + 1,
             _ => {}
         }
     }

@@ -1,4 +1,4 @@
-//! The worlds of uroce: two hosts, each with an address, a network namespace, a device and a library.
+//! The testbeds of uroce: two hosts, each with an address, a network namespace, a device and a library.
 //!
 //! Each case makes its own, in the namespaces that are its own (`place`). Kernel devices exist only in the
 //! virtual machine.
@@ -19,7 +19,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// How two hosts are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum World {
+pub enum Testbed {
     /// Both at 127.0.0.1, with the device on `lo`.
     Loopback,
     /// The same, through shared memory.
@@ -214,17 +214,17 @@ pub struct Hosts {
     pub namespaces: Vec<Namespace>,
 }
 
-impl World {
-    /// Sets up the hosts of this world, in the namespaces of the case.
+impl Testbed {
+    /// Sets up the hosts of this testbed, in the namespaces of the case.
     pub fn make(self, cx: &Context) -> Result<Hosts, Failure> {
         let (mut server, mut client, namespaces) = match self {
-            World::Loopback => same(Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")),
-            World::Local => same(Host {
+            Testbed::Loopback => same(Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")),
+            Testbed::Local => same(Host {
                 shared_memory: true,
                 ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
             }),
-            World::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),
-            World::Veth => veth(cx)?,
+            Testbed::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),
+            Testbed::Veth => veth(cx)?,
         };
         server.read_gids(cx)?;
         client.read_gids(cx)?;
