@@ -15,7 +15,7 @@ use ibverbs_abi::{
     verbs_device_ops, verbs_software_core, verbs_software_ops,
 };
 use ibverbs_faults::{Action, Facts};
-use uroce::{CaptureSettings, Config};
+use uroce::{CaptureSettings, Config, SharedMemoryPeers};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
 use super::{device, ops};
@@ -161,9 +161,13 @@ fn shows_files() -> bool {
     env::get(c"IBV_UROCE_VIEW").is_none_or(|value| value != c"0")
 }
 
-/// Whether processes of one host exchange packets through shared memory; IBV_UROCE_LOCAL=1 switches that on.
-fn uses_shared_memory() -> bool {
-    env::get(c"IBV_UROCE_LOCAL").is_some_and(|value| value == c"1")
+/// With which processes of its host this one exchanges packets through shared memory (IBV_UROCE_LOCAL).
+fn shared_memory_peers() -> Option<SharedMemoryPeers> {
+    match env::get(c"IBV_UROCE_LOCAL")?.to_bytes() {
+        b"1" => Some(SharedMemoryPeers::SameUser),
+        b"any" => Some(SharedMemoryPeers::AnyUser),
+        _ => None,
+    }
 }
 
 /// Shows the files of these devices to the process, and to `ibv_read_sysfs_file`.
@@ -229,7 +233,7 @@ impl SoftwareDevices {
             return;
         };
         start_capture();
-        uroce::enable_shared_memory(uses_shared_memory());
+        uroce::enable_shared_memory(shared_memory_peers());
         let parsed = uroce::parse_config(value.to_bytes());
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);

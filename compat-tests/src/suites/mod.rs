@@ -37,6 +37,7 @@ pub mod releases;
 pub mod sanitizers;
 pub mod selftest;
 pub mod selftest_vm;
+pub mod shared_memory;
 pub mod sources;
 pub mod static_programs;
 pub mod symbols;
@@ -77,6 +78,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(verbs::cases());
     cases.extend(sanitizers::cases());
     cases.extend(selftest::cases());
+    cases.extend(shared_memory::cases());
     cases.extend(selftest_vm::cases());
     cases.extend(static_programs::cases());
     cases.extend(packages::cases());

@@ -13,7 +13,7 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
-use crate::local::{Channel, Ends, Paths};
+use crate::local::{Channel, Ends, Paths, Peers};
 use crate::transport::{Inbox, Net, Outbox};
 use crate::wire::{Flow, Packet, port_of};
 
@@ -25,10 +25,14 @@ const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on use shared memory.
 static ENABLED: AtomicBool = AtomicBool::new(false);
+/// With [`Peers::AnyUser`].
+static ANY_USER: AtomicBool = AtomicBool::new(false);
 
-/// Lets devices that this process opens from now on use shared memory between processes of one host, or not.
-pub fn enable(enabled: bool) {
-    ENABLED.store(enabled, Ordering::Relaxed);
+/// Lets devices that this process opens from now on use shared memory with these processes of its host; with
+/// None by UDP only.
+pub fn enable(peers: Option<Peers>) {
+    ANY_USER.store(peers == Some(Peers::AnyUser), Ordering::Relaxed);
+    ENABLED.store(peers.is_some(), Ordering::Relaxed);
 }
 
 /// The way of a queue pair's packets, as it was found last.
@@ -66,7 +70,11 @@ pub fn open(net: &Net) -> io::Result<Option<Paths>> {
     if !ENABLED.load(Ordering::Relaxed) || net.is_recording() {
         return Ok(None);
     }
-    let paths = Paths::new(net.ifindex())?;
+    let peers = match ANY_USER.load(Ordering::Relaxed) {
+        true => Peers::AnyUser,
+        false => Peers::SameUser,
+    };
+    let paths = Paths::new(net.ifindex(), peers)?;
     net.watch_paths(paths.fd())?;
     Ok(Some(paths))
 }

@@ -13,8 +13,8 @@
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
-//! Trust: the peer has the same user ID. It can still be damaged, so nothing that it writes is trusted for
-//! more than the content of packets, which are checked as those of the network are.
+//! Trust: nothing that a peer writes is trusted for more than the content of packets, which are checked as
+//! those of the network are. [`Peers`] says who may be one.
 
 mod channel;
 mod offers;
@@ -43,6 +43,15 @@ use segment::Segment;
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
 
+/// With whose processes this one shares memory. Both must agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peers {
+    /// Those with its own effective user ID.
+    SameUser,
+    /// All that do the same.
+    AnyUser,
+}
+
 /// Returns both ends of a flow from this process. None if the flow's source is not an address and port that
 /// this process has.
 pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
@@ -52,6 +61,7 @@ pub struct Paths {
     epoll: Owned<OwnedFd>,
     /// The index of the device's interface.
     ifindex: u32,
+    peers: Peers,
     channels: RwLock<Channels>,
     /// How many there are.
     count: AtomicUsize,
@@ -77,7 +87,7 @@ struct Channels {
 
 impl Paths {
     /// A device without channels. Fails as epoll_create1(2).
-    pub fn new(ifindex: u32) -> io::Result<Paths> {
+    pub fn new(ifindex: u32, peers: Peers) -> io::Result<Paths> {
         let epoll = descriptors::open(|| {
             // SAFETY: epoll_create1 has no preconditions.
             let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -90,6 +100,7 @@ impl Paths {
         Ok(Paths {
             epoll,
             ifindex,
+            peers,
             channels: RwLock::default(),
             count: AtomicUsize::new(0),
             generation: AtomicU32::new(1),

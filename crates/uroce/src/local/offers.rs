@@ -101,7 +101,8 @@ impl Paths {
 
     pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
         let Flow { dst, dst_port, .. } = ends.flow;
-        let fd = descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex))?;
+        let fd =
+            descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex, self.peers))?;
         let mut segment = None;
         let memory = descriptors::open(|| {
             let (created, memory) = Segment::create()?;
@@ -182,7 +183,7 @@ impl Paths {
             return;
         }
         for _ in 0..EVENTS {
-            let accepted = descriptors::open(|| rendezvous::accept(listening));
+            let accepted = descriptors::open(|| rendezvous::accept(listening, self.peers));
             let fd = match accepted {
                 Ok(fd) => fd,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,

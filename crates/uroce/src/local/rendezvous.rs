@@ -9,6 +9,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
 use crate::wire::{Flow, gid_of, ip_of};
@@ -114,28 +115,31 @@ pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
 }
 
 /// Connects to the process that has a port at an address. ECONNREFUSED if there is none, EAGAIN if it does
-/// not accept, EPERM if it is another user's.
-pub fn connect(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
+/// not accept, EPERM if it is none of `peers`.
+pub fn connect(ip: IpAddr, port: u16, ifindex: u32, peers: Peers) -> io::Result<OwnedFd> {
     let fd = socket()?;
     let (address, len) = address_of(&name(ip, port, ifindex));
     // SAFETY: the address is readable for its length.
     if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
         return Err(io::Error::last_os_error());
     }
-    check_user(fd)
+    check_user(fd, peers)
 }
 
-/// Accepts a connection. EAGAIN if there is none, EPERM if it is another user's.
-pub fn accept(listener: RawFd) -> io::Result<OwnedFd> {
+/// Accepts a connection. EAGAIN if there is none, EPERM if it is of none of `peers`.
+pub fn accept(listener: RawFd, peers: Peers) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let none = core::ptr::null_mut();
     // SAFETY: the address of the peer is not asked for.
     let fd = owned(unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })?;
-    check_user(fd)
+    check_user(fd, peers)
 }
 
-/// EPERM unless the other end was opened by this process's user (SO_PEERCRED).
-fn check_user(fd: OwnedFd) -> io::Result<OwnedFd> {
+/// EPERM unless the other end was opened by one of `peers` (SO_PEERCRED).
+fn check_user(fd: OwnedFd, peers: Peers) -> io::Result<OwnedFd> {
+    if peers == Peers::AnyUser {
+        return Ok(fd);
+    }
     let mut peer = libc::ucred {
         pid: 0,
         uid: libc::uid_t::MAX,
@@ -309,13 +313,15 @@ mod tests {
     fn a_descriptor_comes_with_the_hello() {
         let ip = Ipv4Addr::new(127, 0, 0, 9).into();
         assert_eq!(
-            connect(ip, 1, 0).unwrap_err().raw_os_error(),
+            connect(ip, 1, 0, Peers::SameUser)
+                .unwrap_err()
+                .raw_os_error(),
             Some(libc::ECONNREFUSED)
         );
         let listener = listen(ip, 1, 0).unwrap();
         assert!(listen(ip, 1, 0).is_err() && listen(ip, 2, 0).is_ok());
-        let ours = connect(ip, 1, 0).unwrap();
-        let theirs = accept(listener.as_raw_fd()).unwrap();
+        let ours = connect(ip, 1, 0, Peers::SameUser).unwrap();
+        let theirs = accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
         let would_block = receive_hello(theirs.as_raw_fd()).unwrap_err();
         assert_eq!(would_block.kind(), io::ErrorKind::WouldBlock);
         let (_segment, memory) = super::super::segment::Segment::create().unwrap();
@@ -348,8 +354,8 @@ mod tests {
         // A message without a descriptor.
         let ip = Ipv4Addr::new(127, 0, 0, 10).into();
         let listener = listen(ip, 1, 0).unwrap();
-        let ours = connect(ip, 1, 0).unwrap();
-        let theirs = accept(listener.as_raw_fd()).unwrap();
+        let ours = connect(ip, 1, 0, Peers::SameUser).unwrap();
+        let theirs = accept(listener.as_raw_fd(), Peers::SameUser).unwrap();
         cancellation::send(ours.as_raw_fd(), &good, 0);
         let refused = receive_hello(theirs.as_raw_fd()).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);

@@ -31,6 +31,10 @@ fn any_ends(flow: &Flow) -> Option<Ends> {
     Some(ends(flow))
 }
 
+fn paths() -> Paths {
+    Paths::new(1, Peers::SameUser).unwrap()
+}
+
 /// An ACK for queue pair 5 with this PSN, without ICRC.
 fn packet(psn: u8) -> [u8; 16] {
     [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, psn, 31, 0, 0, 0]
@@ -58,7 +62,7 @@ fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
 
 /// Two devices with a channel between them, and the channels that each sends through.
 fn connected(flow: &Flow) -> ([Paths; 2], [Arc<Channel>; 2]) {
-    let (initiator, acceptor) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    let (initiator, acceptor) = (paths(), paths());
     acceptor.listen(flow.dst, flow.dst_port);
     initiator.offer(ends(flow));
     assert!(initiator.find(flow).is_none());
@@ -131,7 +135,7 @@ fn what_a_dead_peer_has_sent_is_received_before_its_end() {
 #[test]
 fn who_is_no_end_of_the_flow_gets_no_channel() {
     let flow = flow(4);
-    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    let (a, b) = (paths(), paths());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     // The process has the address, or it would not listen; it has no such flow.
@@ -149,7 +153,7 @@ fn who_is_no_end_of_the_flow_gets_no_channel() {
     a.offer(ends(&flow));
     b.serve(&|_| None);
     assert!(b.state.lock().listeners.is_empty());
-    let c = Paths::new(1).unwrap();
+    let c = paths();
     c.listen(flow.dst, flow.dst_port);
     assert_eq!(c.state.lock().listeners.len(), 1);
 }
@@ -157,7 +161,7 @@ fn who_is_no_end_of_the_flow_gets_no_channel() {
 #[test]
 fn an_interrupted_offer_leaves_nothing() {
     let flow = flow(5);
-    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    let (a, b) = (paths(), paths());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     b.serve(&any_ends);
@@ -167,7 +171,7 @@ fn an_interrupted_offer_leaves_nothing() {
     b.serve(&any_ends);
     assert_eq!(b.take_dead().len(), 1);
     // A connection without an offer.
-    let fd = rendezvous::connect(flow.dst, flow.dst_port, 1).unwrap();
+    let fd = rendezvous::connect(flow.dst, flow.dst_port, 1, Peers::SameUser).unwrap();
     b.serve(&any_ends);
     assert_eq!(b.state.lock().pending.len(), 1);
     drop(fd);
@@ -179,7 +183,7 @@ fn an_interrupted_offer_leaves_nothing() {
 #[test]
 fn what_came_with_the_answer_is_received() {
     let flow = flow(9);
-    let (a, b) = (Paths::new(1).unwrap(), Paths::new(1).unwrap());
+    let (a, b) = (paths(), paths());
     b.listen(flow.dst, flow.dst_port);
     a.offer(ends(&flow));
     b.serve(&any_ends);

@@ -8,13 +8,14 @@ use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::paths;
 use crate::device::queue_pair::QueuePair;
 use crate::engine::QpState;
+use crate::local::Peers;
 
 /// Two devices without background threads that use shared memory, or not.
 fn two_devices(local: bool) -> (Device, Device) {
-    paths::enable(local);
+    paths::enable(local.then_some(Peers::SameUser));
     let new = |name| Device::new(&loopback(name), process::generation()).unwrap();
     let devices = (new("a"), new("b"));
-    paths::enable(false);
+    paths::enable(None);
     devices
 }
 

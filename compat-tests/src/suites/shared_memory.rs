@@ -1,0 +1,137 @@
+//! Which processes exchange packets of uroce through shared memory: also those of other containers of a pod,
+//! and those of other users if both allow it.
+
+use std::time::Duration;
+
+use crate::case::{Case, Place};
+use crate::context::{Context, Library, succeeded};
+use crate::place::{ORDINARY, can_change_user};
+use crate::process::{Program, read, wait_until};
+use crate::testbed::{Hosts, Testbed};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// The port of the server.
+const PORT: u16 = 20_000;
+/// The counter, as the verbs log has it.
+const COUNTER: &str = "local_sent_pkts=";
+const USERS: [u64; 2] = [ORDINARY, ORDINARY - 1];
+
+pub fn cases() -> Vec<Case> {
+    let case = |name: &str, run: fn(&Context) -> Verdict| {
+        Case::new(format!("uroce/local/{name}"), run)
+            .place(Place::Namespace)
+            .cpu(200)
+    };
+    vec![
+        case("pid-namespace", pid_namespace),
+        case("seccomp", seccomp).programs(&["no-ptrace"]),
+        case("one-user", |cx| users(cx, ["1", "1"], true, true)),
+        case("other-user", |cx| users(cx, ["1", "1"], false, false)),
+        case("other-user-any", |cx| {
+            users(cx, ["any", "any"], false, true)
+        }),
+        case("other-user-one-any", |cx| {
+            users(cx, ["any", "1"], false, false)
+        }),
+    ]
+}
+
+/// Containers of a pod have one network namespace, and a PID namespace each.
+fn pid_namespace(cx: &Context) -> Verdict {
+    runs(cx, true, |program, role| {
+        let program = program.env("IBV_UROCE_LOCAL", "1");
+        match role {
+            Role::Server => program.under(["unshare", "--pid", "--fork", "--kill-child", "--"]),
+            Role::Client => program,
+        }
+    })
+}
+
+/// A container's filter that refuses access to memory of other processes.
+fn seccomp(cx: &Context) -> Verdict {
+    let filter = cx.built("no-ptrace")?;
+    runs(cx, true, |program, _| {
+        program.env("IBV_UROCE_LOCAL", "1").under([filter.clone()])
+    })
+}
+
+/// Server and client with these values of IBV_UROCE_LOCAL, as one user or as two.
+fn users(cx: &Context, values: [&str; 2], one: bool, shared: bool) -> Verdict {
+    if !can_change_user() {
+        return Err(Failure::skip("needs root"));
+    }
+    runs(cx, shared, |program, role| {
+        let (value, user) = match role {
+            Role::Server => (values[0], USERS[0]),
+            Role::Client => (values[1], USERS[usize::from(!one)]),
+        };
+        let ids = [format!("--reuid={user}"), format!("--regid={user}")];
+        let command = ["setpriv".into()].into_iter().chain(ids);
+        let program = program.env("IBV_UROCE_LOCAL", value);
+        program.under(command.chain(["--clear-groups".into()]))
+    })
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Role {
+    Server,
+    Client,
+}
+
+/// Exchanges messages, through shared memory or by UDP. `change` makes the program of a role.
+fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -> Verdict {
+    let hosts = Testbed::Loopback.make(cx)?;
+    let program = |argv: &[&str], role| {
+        let program = cx
+            .program(argv.iter().copied())
+            .library(&cx.library_dir(Library::Ours))
+            .env("IBV_UROCE", "uroce0=lo")
+            .env("VERBS_LOG_LEVEL", "3")
+            .env("VERBS_LOG_FILE", log_of(role));
+        change(program, role)
+    };
+    let port = PORT.to_string();
+    let argv = ["ibv_rc_pingpong", "-g", "1", "-n", "1000", "-p", &port];
+    let mut server = program(&argv, Role::Server).spawn()?;
+    await_server(&hosts)?;
+    let argv = [&argv[..], &["127.0.0.1"]].concat();
+    let client = program(&argv, Role::Client).run()?;
+    succeeded("client", &client)?;
+    let exit = server.wait(Duration::from_secs(20))?;
+    let server = server.ended(exit)?;
+    succeeded("server", &server)?;
+    for role in [Role::Server, Role::Client] {
+        let sent = sent_locally(&read(log_of(role).as_ref()))?;
+        ensure(
+            (sent > 0) == shared,
+            format!("{role:?}: {sent} packets through shared memory"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The verbs log of a role's program, in the case's own /tmp: every user can write there.
+fn log_of(role: Role) -> &'static str {
+    match role {
+        Role::Server => "/tmp/server.log",
+        Role::Client => "/tmp/client.log",
+    }
+}
+
+fn await_server(hosts: &Hosts) -> Verdict {
+    let ready = wait_until(Duration::from_secs(20), || hosts.server.listens(PORT));
+    ensure(ready, "the server does not listen")
+}
+
+/// The value of [`COUNTER`] at the end of the program; counters that are 0 are not logged.
+fn sent_locally(log: &str) -> Result<u64, Failure> {
+    let line = log
+        .lines()
+        .find(|line| line.contains("counters of uroce0:"));
+    let line = line.ok_or_else(|| Failure::new("the log has no counters").with(log))?;
+    let value = line.split(' ').find_map(|word| word.strip_prefix(COUNTER));
+    value.map_or(Ok(0), |digits| {
+        let wrong = || Failure::new(format!("{COUNTER}{digits}"));
+        digits.parse().map_err(|_| wrong())
+    })
+}
