@@ -33,6 +33,7 @@ impl Device {
             let backlog = !self.retry_events() || !all_sent;
             let by_packet = self.sleep(policy.sleep_mode(), backlog);
             all_sent = self.send_deferred();
+            self.retry_unreachable();
             let total_polls = activity.polls.load(Ordering::Relaxed);
             let polls = total_polls.wrapping_sub(polls_seen);
             polls_seen = total_polls;

@@ -7,7 +7,7 @@
 //! | held by a preempted thread | what the others do |
 //! |---|---|
 //! | an inbox | receive through another one ([`Inboxes`]) |
-//! | a queue pair | drop its packets, as a network may; serve the other queue pairs |
+//! | a queue pair | keep its packets (`missed.rs`); serve the other queue pairs |
 //! | the send turn of a queue pair | of a reliable service: send out of order, which the peer repairs |
 
 use std::ops::{Deref, DerefMut};

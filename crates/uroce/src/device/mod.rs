@@ -34,6 +34,7 @@ pub mod fork;
 pub mod gsi;
 pub mod handles;
 mod lock_holder;
+mod missed;
 pub mod paths;
 mod progress;
 mod qp_host;
@@ -121,6 +122,8 @@ pub struct Device {
     timers: Mutex<Timers>,
     /// Queue pairs that have something to send, which was deferred.
     deferred_sends: Mutex<Vec<Arc<QueuePair>>>,
+    /// Queue pairs whose peer is gone, which fail once the program has read their completions.
+    unreachable: Mutex<Vec<Arc<QueuePair>>>,
     /// For threads without memory for an outbox of their own.
     spare_outbox: Mutex<Outbox>,
     /// Held by the thread that receives.
@@ -190,6 +193,7 @@ impl Device {
             generation,
             timers: Mutex::default(),
             deferred_sends: Mutex::default(),
+            unreachable: Mutex::default(),
             spare_outbox: Mutex::new(Outbox::try_new().ok_or(io::ErrorKind::OutOfMemory)?),
             inboxes: Inboxes::try_new().ok_or(io::ErrorKind::OutOfMemory)?,
             activity: Activity::new(),
@@ -226,6 +230,7 @@ impl Device {
         // Queue pairs that the program has not destroyed hold references to the device's objects.
         self.queue_pairs.write().clear();
         self.deferred_sends.lock().clear();
+        self.unreachable.lock().clear();
         self.multicast_groups.write().clear();
     }
 

@@ -7,10 +7,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use super::lock_holder::PREEMPTED_AFTER;
-use super::queue_pair::{Inner, QueuePair};
+use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
 use crate::local::{Channel, Ends, Paths, Peers};
@@ -232,14 +232,58 @@ impl Device {
     /// count, with others outstanding; their peers may be gone then. Until then the packets take UDP, and
     /// fail by timers.
     fn fail_unreachable(&self, qp: &QueuePair, inner: &mut Inner) {
-        let (engine, mut host) = inner.split(qp);
-        if !engine.can_fail_unreachable() {
+        // Otherwise the thread that delivers what was missed sends, too.
+        if !inner.engine().can_fail_unreachable() || qp.missed.any() {
             return;
         }
+        if qp.has_unread_completions() {
+            self.await_reading(qp, inner);
+            // The program may have read the last one before it could see that it is waited for.
+            fence(Ordering::SeqCst);
+        }
         if !qp.has_unread_completions() {
+            let (engine, mut host) = inner.split(qp);
             engine.fail_unreachable(&mut host);
-        } else if let Some(qp) = self.queue_pair(qp.qpn) {
-            self.defer_send(&qp, inner);
+        }
+    }
+
+    /// Tries again when the program polls for the next completion, or is about to block until it comes.
+    fn await_reading(&self, qp: &QueuePair, inner: &mut Inner) {
+        if inner.is_unreachable {
+            return;
+        }
+        if let Some(qp) = self.queue_pair(qp.qpn) {
+            inner.is_unreachable = true;
+            self.add_unreachable(qp);
+        }
+    }
+
+    /// Without memory, the queue pair's timers decide.
+    fn add_unreachable(&self, qp: Arc<QueuePair>) {
+        let mut unreachable = self.unreachable.lock();
+        if unreachable.try_reserve(1).is_ok() {
+            unreachable.push(qp);
+            self.activity.has_unreachable.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Fails the queue pairs whose peer is gone, if the program has read their completions meanwhile.
+    pub(super) fn retry_unreachable(&self) {
+        let has_unreachable = &self.activity.has_unreachable;
+        if !has_unreachable.load(Ordering::Relaxed) {
+            return;
+        }
+        has_unreachable.store(false, Ordering::Relaxed);
+        let queue_pairs = core::mem::take(&mut *self.unreachable.lock());
+        for qp in queue_pairs {
+            match qp.lock_unless_preempted() {
+                Ok(mut inner) => {
+                    inner.is_unreachable = false;
+                    self.send(&qp, inner, clock::now());
+                }
+                Err(Unavailable::Preempted) => self.add_unreachable(qp),
+                Err(Unavailable::Destroyed) => {}
+            }
         }
     }
 

@@ -57,6 +57,8 @@ pub struct Activity {
     pub(super) wakeups_suspended: AtomicBool,
     /// There may be queue pairs in [`Device::deferred_sends`].
     pub(super) has_deferred: AtomicBool,
+    /// There may be queue pairs in [`Device::unreachable`].
+    pub(super) has_unreachable: AtomicBool,
     /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake.
     ///
     /// The thread stores this, fences, then reads [`Activity::next_timer`]. Whoever adds a timer stores
@@ -80,6 +82,7 @@ impl Activity {
             event_expected: AtomicBool::new(false),
             wakeups_suspended: AtomicBool::new(false),
             has_deferred: AtomicBool::new(false),
+            has_unreachable: AtomicBool::new(false),
             sleeps_until: AtomicTime::new(Time(0)),
             next_timer: AtomicTime::new(NEVER),
             stop: AtomicBool::new(false),
@@ -109,6 +112,8 @@ impl Device {
             self.send(qp, inner, now);
             inner = qp.inner.lock();
         }
+        // What came before the change must not come after it.
+        inner.receive_missed(qp);
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
         inner.path = QpPath::default();
@@ -173,6 +178,7 @@ impl Device {
         let polls = activity.polls.load(Ordering::Relaxed);
         activity.polls.store(polls + 1, Ordering::Relaxed);
         self.send_deferred();
+        self.retry_unreachable();
         let skips_sockets = self.skips_sockets(polls);
         if skips_sockets && !self.has_local_packets() {
             drop(inbox);
@@ -220,7 +226,8 @@ impl Device {
     pub fn expect_event(&self) {
         let activity = &self.activity;
         activity.event_expected.store(true, Ordering::Relaxed);
-        if activity.wakeups_suspended.load(Ordering::Relaxed) {
+        let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
+        if suspended || activity.has_unreachable.load(Ordering::Relaxed) {
             activity.wakeups_suspended.store(false, Ordering::Relaxed);
             self.waker.wake();
         }
@@ -293,7 +300,7 @@ impl Device {
         outbox: &mut Outbox,
     ) {
         for qp in self.attached_to(&from.dst) {
-            let mut receiving = Receiving::new(qp);
+            let mut receiving = Receiving::new(self, qp, packet, from);
             if let Some(receiving) = &mut receiving {
                 receiving.receive(packet, from, now);
             }

@@ -10,6 +10,7 @@ use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
 use super::events::AsyncEvents;
 use super::lock_holder::LockHolder;
+use super::missed::Missed;
 use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
@@ -72,6 +73,8 @@ pub struct Inner {
     recv_completed: bool,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
     pub send_deferred: bool,
+    /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
+    pub is_unreachable: bool,
     /// The way of its packets.
     pub path: QpPath,
     /// A peer to wake up once the queue pair is unlocked: a system call.
@@ -117,6 +120,8 @@ pub struct QueuePair {
     pub inner: Arc<Mutex<Inner>>,
     /// Of `inner`.
     pub holder: LockHolder,
+    /// Packets that came while `inner` could not be locked.
+    pub missed: Missed,
     /// See [`QueuePair::send_turn`].
     send_turn: Mutex<()>,
     send_turn_holder: LockHolder,
@@ -142,17 +147,20 @@ impl QueuePair {
                 xrc_srq: None,
                 recv_completed: false,
                 send_deferred: false,
+                is_unreachable: false,
                 path: QpPath::default(),
                 wakes: None,
                 destroyed: false,
             })),
             holder: LockHolder::default(),
+            missed: Missed::default(),
             send_turn: Mutex::default(),
             send_turn_holder: LockHolder::default(),
         }
     }
 
-    /// Locks the queue pair for a thread that has looked it up or waited for it.
+    /// Locks the queue pair for a thread that has looked it up or waited for it, and delivers what it has
+    /// missed.
     pub fn lock_unless_preempted(&self) -> Result<ArcMutexGuard<RawMutex, Inner>, Unavailable> {
         let inner = self.holder.lock(
             || self.inner.try_lock_arc(),
@@ -161,7 +169,10 @@ impl QueuePair {
         match inner {
             None => Err(Unavailable::Preempted),
             Some(inner) if inner.destroyed => Err(Unavailable::Destroyed),
-            Some(inner) => Ok(inner),
+            Some(mut inner) => {
+                inner.receive_missed(self);
+                Ok(inner)
+            }
         }
     }
 

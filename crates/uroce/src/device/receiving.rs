@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use lock_api::ArcMutexGuard;
 
-use super::queue_pair::{Inner, QueuePair};
+use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{Addresses, Time};
 use crate::sync::RawMutex;
@@ -19,11 +19,22 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// None if the queue pair is destroyed, or another thread has it locked and is taken for preempted: its
-    /// packets are dropped.
-    pub(super) fn new(qp: Arc<QueuePair>) -> Option<Receiving> {
-        let inner = qp.lock_unless_preempted().ok()?;
-        Some(Receiving { qp, inner })
+    /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked
+    /// and is taken for preempted: then the packet is kept.
+    pub(super) fn new(
+        device: &Device,
+        qp: Arc<QueuePair>,
+        packet: &Packet<'_>,
+        from: &Addresses,
+    ) -> Option<Receiving> {
+        match qp.lock_unless_preempted() {
+            Ok(inner) => Some(Receiving { qp, inner }),
+            Err(Unavailable::Preempted) => {
+                device.keep_missed(&qp, packet, from);
+                None
+            }
+            Err(Unavailable::Destroyed) => None,
+        }
     }
 
     pub(super) fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
@@ -102,7 +113,8 @@ impl<'a> Batch<'a> {
             .is_none_or(|other| other.qp.qpn != qpn)
         {
             device.finish_receiving(&mut self.receiving, may_defer, now, self.outbox);
-            self.receiving = device.queue_pair(qpn).and_then(Receiving::new);
+            let qp = device.queue_pair(qpn);
+            self.receiving = qp.and_then(|qp| Receiving::new(device, qp, packet, from));
         }
         self.receiving.as_mut().map(|receiving| (receiving, now))
     }

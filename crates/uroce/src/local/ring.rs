@@ -116,6 +116,11 @@ impl Word {
         self.0 as u32 == entry.wrapping_add(1)
     }
 
+    /// Whether the word is of this entry, or of one in a later lap.
+    fn is_of_or_after(&self, entry: u32) -> bool {
+        (self.0 as u32).wrapping_sub(entry.wrapping_add(1)) < 1 << 31
+    }
+
     fn len(&self) -> usize {
         usize::from((self.0 >> 32) as u16)
     }
@@ -137,10 +142,11 @@ impl Ring {
         unsafe { self.data.get().cast::<u8>().add(offset) }
     }
 
-    /// Whether entry `number` is there. The consumer's [`Consumer::next`] is the one to ask for.
+    /// Whether entry `number` is there, or has been. The consumer's [`Consumer::next`] is the one to ask for.
+    /// A thread that knows only an older number learns at least that something has come since.
     #[inline]
     pub fn has_entry(&self, number: u32) -> bool {
-        Word(self.entry(number).word.load(Ordering::Acquire)).is_of(number)
+        Word(self.entry(number).word.load(Ordering::Acquire)).is_of_or_after(number)
     }
 
     /// The consumer is about to sleep. It must check for entries afterwards.

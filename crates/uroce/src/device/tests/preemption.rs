@@ -172,6 +172,35 @@ fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     });
 }
 
+/// A thread is preempted with a queue pair locked. The packets that come meanwhile, of which the peer sends
+/// none again, are delivered in their order when the thread has run on.
+#[test]
+fn what_a_locked_queue_pair_misses_is_delivered_later() {
+    const MESSAGES: usize = 3;
+    let (a, b) = two_devices();
+    let (one, other) = pair(&a, &b);
+    let guard = other.inner.lock();
+    for _ in 0..MESSAGES {
+        send(&a, &one);
+        let start = Instant::now();
+        while receive(&b) == 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "no packet");
+        }
+    }
+    assert!(other.missed.any() && !b.send_deferred());
+    drop(guard);
+    assert!(b.send_deferred() && !other.missed.any());
+    await_ack(&one, || {
+        receive(&a);
+    });
+    let counters = b.counters().queue_pairs;
+    assert_eq!(
+        (counters.out_of_seq_request, counters.duplicate_request),
+        (0, 0)
+    );
+    assert_eq!(a.counters().queue_pairs.rcvd_seq_err, 0);
+}
+
 /// A poller is preempted in a system call that sends, with the inbox and the send turn.
 #[test]
 fn the_background_thread_stands_in_for_a_preempted_poller() {

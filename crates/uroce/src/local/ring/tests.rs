@@ -21,6 +21,23 @@ fn pop(consumer: &mut Consumer, ring: &Ring) -> Option<Vec<u8>> {
     Some(popped.packet.to_vec())
 }
 
+/// A thread that reads the consumer's position without its lock may know an old one.
+#[test]
+fn an_entry_of_a_later_lap_is_news() {
+    let ring = ring();
+    let (mut producer, mut consumer) = (Producer::default(), Consumer::try_new().unwrap());
+    for _ in 0..ENTRIES {
+        assert!(producer.has_room(&ring));
+        producer.push(&ring, b"packet", 6);
+        assert!(pop(&mut consumer, &ring).is_some());
+    }
+    let next = consumer.next();
+    assert!(!ring.has_entry(next));
+    producer.push(&ring, b"packet", 6);
+    assert!(ring.has_entry(next) && ring.has_entry(next - ENTRIES));
+    assert!(!ring.has_entry(next + ENTRIES));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -36,6 +53,10 @@ proptest! {
         let mut consumer = Consumer::try_new().unwrap();
         consumer.next = position;
         ring.consumed.0.store(position.pack(), Ordering::Relaxed);
+        for before in 1..=ENTRIES {
+            let number = start.wrapping_sub(before);
+            ring.entry(number).word.store(Word::new(number, 0, 0).0, Ordering::Relaxed);
+        }
         let mut expected = VecDeque::new();
         for (seed, (len, pushes, pops)) in steps.into_iter().enumerate() {
             for i in 0..pushes {

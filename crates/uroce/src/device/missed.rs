@@ -1,0 +1,115 @@
+//! Packets that came for a queue pair while a thread had it locked that is taken for preempted. They are
+//! kept, and delivered in their order by the thread that locks the queue pair next.
+//!
+//! A peer may have sent its last ACK before it ended. If that were dropped, nobody would send it again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::queue_pair::{Inner, QueuePair};
+use super::{Device, clock};
+use crate::engine::Addresses;
+use crate::sync::Mutex;
+use crate::wire::{Headers, Packet};
+
+/// Packets that a queue pair keeps at most. More are dropped, as by a full socket buffer.
+const MAX_MISSED: usize = 256;
+
+/// A packet, copied.
+struct Kept {
+    headers: Headers,
+    payload: Vec<u8>,
+    from: Addresses,
+}
+
+impl Kept {
+    /// None if there is no memory.
+    fn try_new(packet: &Packet<'_>, from: &Addresses) -> Option<Kept> {
+        let mut payload = Vec::new();
+        payload.try_reserve_exact(packet.payload.len()).ok()?;
+        payload.extend_from_slice(packet.payload);
+        Some(Kept {
+            headers: packet.headers,
+            payload,
+            from: *from,
+        })
+    }
+}
+
+/// The packets that a queue pair has missed, in the order of their arrival.
+#[derive(Default)]
+pub struct Missed {
+    /// There are some. Written with `packets` locked.
+    any: AtomicBool,
+    packets: Mutex<Vec<Kept>>,
+}
+
+impl Missed {
+    /// Whether packets wait for a thread that locks the queue pair.
+    #[inline]
+    pub fn any(&self) -> bool {
+        self.any.load(Ordering::Acquire)
+    }
+
+    /// Adds a packet, unless there are too many or there is no memory. Returns whether it is the first.
+    fn keep(&self, packet: &Packet<'_>, from: &Addresses) -> bool {
+        let mut packets = self.packets.lock();
+        if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
+            return false;
+        }
+        let Some(kept) = Kept::try_new(packet, from) else {
+            return false;
+        };
+        packets.push(kept);
+        self.any.store(true, Ordering::Release);
+        packets.len() == 1
+    }
+
+    fn take(&self) -> Vec<Kept> {
+        let mut packets = self.packets.lock();
+        self.any.store(false, Ordering::Release);
+        core::mem::take(&mut packets)
+    }
+}
+
+impl Inner {
+    /// Delivers what the queue pair has missed.
+    #[inline]
+    pub fn receive_missed(&mut self, qp: &QueuePair) {
+        if qp.missed.any() {
+            self.receive_kept(qp);
+        }
+    }
+
+    #[cold]
+    fn receive_kept(&mut self, qp: &QueuePair) {
+        let now = clock::now();
+        for kept in qp.missed.take() {
+            let packet = Packet {
+                headers: kept.headers,
+                payload: &kept.payload,
+            };
+            let (engine, mut host) = self.split(qp);
+            engine.receive(&packet, &kept.from, now, &mut host);
+        }
+    }
+}
+
+impl Device {
+    /// Keeps a packet for a queue pair that cannot be locked now. Pollers and the background thread try to
+    /// lock it until they can.
+    #[cold]
+    pub(super) fn keep_missed(&self, qp: &Arc<QueuePair>, packet: &Packet<'_>, from: &Addresses) {
+        if !qp.missed.keep(packet, from) {
+            return;
+        }
+        let mut deferred = self.deferred_sends.lock();
+        // Without memory, the next packet's thread delivers it.
+        if deferred.try_reserve(1).is_ok() {
+            deferred.push(qp.clone());
+        }
+        drop(deferred);
+        self.activity.has_deferred.store(true, Ordering::Relaxed);
+        self.waker.wake();
+    }
+}
