@@ -2,6 +2,7 @@
 #include <dirent.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #include "check.h"
@@ -232,8 +233,15 @@ enum {
 	LAST = 16
 };
 
-/* Receives the parent's messages and exits after the last one without closing anything. */
-static void take_and_leave(int in, int out)
+enum way {
+	EXIT,            /* exit(3) without closing anything */
+	UNDERSCORE_EXIT, /* _exit(2) without closing anything */
+	EXIT_GROUP,      /* the system call, which no library notices, behind ibv_destroy_qp() */
+	WAYS
+};
+
+/* Receives the parent's messages and ends after the last one. */
+static void take_and_leave(int in, int out, enum way way)
 {
 	struct ibv_qp *qp;
 	struct rig rig;
@@ -248,13 +256,19 @@ static void take_and_leave(int in, int out)
 	NEED(write(out, "", 1) == 1);
 	for (int i = 0; i < LAST; i++)
 		NEED(next_wc(rig.cq).status == IBV_WC_SUCCESS);
-	exit(0);
+	if (way == EXIT)
+		exit(0);
+	if (way == EXIT_GROUP) {
+		NEED(ibv_destroy_qp(qp) == 0);
+		syscall(SYS_exit_group, 0);
+	}
+	_exit(0);
 }
 
-/* Received messages are acknowledged even if the program exits at once. */
+/* Received messages are acknowledged even if the program ends at once. */
 static void leaves(struct rig *rig)
 {
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 20 * WAYS; i++) {
 		struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
 		int there[2], back[2], status;
 		uint32_t peer;
@@ -265,7 +279,7 @@ static void leaves(struct rig *rig)
 		fflush(stdout);
 		pid = fork();
 		if (pid == 0)
-			take_and_leave(there[0], back[1]);
+			take_and_leave(there[0], back[1], i % WAYS);
 		NEED(read(back[0], &peer, 4) == 4 && write(there[1], &qp->qp_num, 4) == 4);
 		NEED(to_init(qp) == 0 && to_rtr(rig, qp, peer) == 0 && to_rts(qp) == 0);
 		NEED(read(back[0], &ready, 1) == 1);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
 use super::clock::NEVER;
 use super::wait::{self, Readable};
-use super::{Device, clock};
+use super::{Device, clock, exit};
 use crate::engine::Time;
 
 /// How long the thread busy-polls at most before it returns to its other duties.
@@ -32,6 +32,7 @@ impl Device {
         while !activity.stop.load(Ordering::Relaxed) {
             let backlog = !self.retry_events() || !all_sent;
             let by_packet = self.sleep(policy.sleep_mode(), backlog);
+            exit::serve();
             all_sent = self.send_deferred();
             self.retry_unreachable();
             let total_polls = activity.polls.load(Ordering::Relaxed);

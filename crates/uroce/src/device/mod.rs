@@ -29,6 +29,7 @@ pub mod clock;
 pub mod completion;
 pub mod counters;
 pub mod events;
+pub mod exit;
 pub mod faults;
 pub mod fork;
 pub mod gsi;
@@ -51,15 +52,13 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use crate::capture;
 use crate::config::Config;
 use crate::engine::{Gid, Service};
 use crate::local::Paths;
@@ -84,8 +83,6 @@ use xrc::NamedDomains;
 pub const MAX_MULTICAST_GROUPS: usize = 8192;
 /// Queue pairs that may be attached to a multicast group.
 pub const MAX_QPS_PER_MULTICAST_GROUP: usize = 56;
-/// How long exit(3) waits for threads that receive.
-const EXIT_WAIT: Duration = Duration::from_millis(50);
 
 /// The queue pairs attached to a multicast group. Allocates nothing, because it is called for each packet.
 type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
@@ -150,7 +147,7 @@ impl Device {
     /// does, or as [`crate::check`].
     pub fn open(config: &Config) -> io::Result<Arc<Device>> {
         let mut open_devices = OPEN_DEVICES.lock();
-        register_exit_handler();
+        exit::register();
         let generation = process::generation();
         // Devices that a parent process opened: leaked, as their threads and sockets are the parent's.
         let inherited = |open: &OpenDevice| open.device.generation != generation;
@@ -423,30 +420,6 @@ impl Device {
         }
         all_sent
     }
-}
-
-/// Lets the process send ACKs when it exits, deferred ones and those of packets that a thread is receiving: a
-/// program may exit as soon as it has its last message, without destroying anything, and its peers wait for
-/// the ACK. Called with [`OPEN_DEVICES`] locked, so that a fork never finds the handler half registered.
-fn register_exit_handler() {
-    static REGISTERED: AtomicBool = AtomicBool::new(false);
-    if !REGISTERED.swap(true, Ordering::Relaxed) {
-        // SAFETY: `at_exit` uses statics only, waits for no lock without a limit and does not unwind, so it
-        // may run at exit.
-        unsafe { libc::atexit(at_exit) };
-    }
-}
-
-extern "C" fn at_exit() {
-    if let Some(open_devices) = OPEN_DEVICES.try_lock() {
-        for open in open_devices.iter() {
-            if open.device.owned_by_this_process() {
-                open.device.inboxes.await_batches(EXIT_WAIT);
-                open.device.send_deferred_at_exit();
-            }
-        }
-    }
-    capture::flush_at_exit();
 }
 
 #[cfg(test)]

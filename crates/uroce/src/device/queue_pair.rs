@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use ibverbs_abi::*;
 use lock_api::{ArcMutexGuard, MutexGuard};
@@ -194,6 +195,19 @@ impl QueuePair {
             || self.send_turn.try_lock(),
             |time| self.send_turn.try_lock_for(time),
         )
+    }
+
+    /// Waits until what other threads have taken from the queue pair is sent, for at most `limit`. The caller
+    /// does not have `inner` locked.
+    pub fn wait_until_sent(&self, limit: Duration) {
+        drop(self.send_turn.try_lock_for(limit));
+    }
+
+    /// Whether a thread waits, or has waited, for the send turn that another one has.
+    #[cfg(test)]
+    pub fn is_sender_awaited(&self) -> bool {
+        // SAFETY: the lock is only examined.
+        unsafe { self.send_turn.raw() }.is_contended()
     }
 
     /// Raises an async event for every listener.

@@ -9,11 +9,16 @@ use std::cell::RefCell;
 use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::Time;
 use crate::transport::Outbox;
+
+/// How long a thread of the program waits for another one that is sending. Such a thread may have been
+/// preempted; on a busy host, for hundreds of milliseconds.
+const SEND_WAIT: Duration = Duration::from_millis(500);
 
 thread_local! {
     static OUTBOX: RefCell<Option<Outbox>> = const { RefCell::new(None) };
@@ -61,8 +66,9 @@ impl Device {
     }
 
     /// Ends a queue pair that the program destroys: waits for the thread that is running it, sends what
-    /// was deferred, as its peer may be waiting for an ACK, and lets no thread run it from now on. Another
-    /// thread may still send packets that it has taken from the queue pair before.
+    /// was deferred, and lets no thread run it from now on. Then waits until other threads have sent what
+    /// they had taken from the queue pair before, for at most [`SEND_WAIT`]: its peer may be waiting for an
+    /// ACK, which is lost if the program ends now.
     pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
         while inner.send_deferred {
@@ -71,6 +77,8 @@ impl Device {
             inner = qp.inner.lock();
         }
         inner.destroy();
+        drop(inner);
+        qp.wait_until_sent(SEND_WAIT);
     }
 
     /// [`Device::send`], through this thread's outbox.

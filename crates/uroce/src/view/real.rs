@@ -131,6 +131,7 @@ originals! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, -1;
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, -1;
     fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t, -1;
+    fn _exit(status: c_int) -> (), Default::default();
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, null_mut();
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void, null_mut();
 }

@@ -1,17 +1,17 @@
-//! What fork(2) and exit(3) do to rdma_cm.
+//! What fork(2), exit(3) and _exit(2) do to rdma_cm.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::forward;
 use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files, send_all};
-use crate::device::clock;
+use crate::device::{clock, exit};
 
 /// How long exit(3) waits for a thread that is executing a command.
 const EXIT_WAIT: Duration = Duration::from_millis(100);
 
-/// Registers what is done at exit(3), once per process. Not by std's Once: a child of fork would wait for a
-/// thread of its parent that was in it.
+/// Registers what is done at exit(3) and _exit(2), once per process. Not by std's Once: a child of fork would
+/// wait for a thread of its parent that was in it.
 pub fn register_exit_handler() {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if REGISTERED.swap(true, Ordering::Relaxed) {
@@ -19,11 +19,16 @@ pub fn register_exit_handler() {
     }
     // SAFETY: `at_exit` uses statics only, blocks on no lock for long and does not unwind.
     unsafe { libc::atexit(at_exit) };
+    exit::set_other_handler(end_connections);
+}
+
+extern "C" fn at_exit() {
+    end_connections();
 }
 
 /// Notifies the peers of all connections that these end: a program may exit without destroying its ids, which
 /// the kernel would do for it.
-extern "C" fn at_exit() {
+fn end_connections() {
     let Some(mut locked) = STATE.try_lock_for(EXIT_WAIT) else {
         return;
     };

@@ -220,6 +220,27 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     b.close();
 }
 
+/// A thread has built an ACK and is about to send it. A program that has destroyed the queue pair may end, so
+/// the destroy waits.
+#[test]
+fn a_destroy_waits_for_the_thread_that_sends() {
+    let b = Device::new(&loopback("destroyed-b"), process::generation()).unwrap();
+    let (one, _other) = pair(&b, &b);
+    let turn = one.send_turn().unwrap();
+    std::thread::scope(|scope| {
+        let destroy = scope.spawn(|| b.remove_queue_pair(&one));
+        loop {
+            let finished = destroy.is_finished();
+            if one.is_sender_awaited() {
+                break;
+            }
+            assert!(!finished, "it has not waited");
+            std::thread::yield_now();
+        }
+        drop(turn);
+    });
+}
+
 /// A thread is preempted with a queue pair locked, the inbox and a deferred packet: the other queue pairs
 /// are served, and this one when the thread runs on.
 #[test]

@@ -1,12 +1,14 @@
 //! The functions that redirected calls reach, one for each function of libc that takes a path, or a
 //! descriptor that may lead to the tree. Each of them decides whether the call concerns the tree
-//! ([`find`]), and else passes it on with its arguments and errno unchanged.
+//! ([`find`]), and else passes it on with its arguments and errno unchanged. And `_exit`, before which
+//! devices send what their peers wait for.
 //!
 //! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call
 //! that does not concern the tree takes no lock and allocates nothing.
 
 mod descriptor;
 mod directory;
+mod exit;
 mod link;
 mod load;
 mod open;
@@ -43,6 +45,7 @@ macro_rules! redirections {
 }
 
 redirections! {
+    "_Exit" => exit::_exit;
     "__fxstat" => stat::__fxstat;
     "__fxstat64" => stat::__fxstat;
     "__fxstatat" => stat::__fxstatat;
@@ -59,6 +62,7 @@ redirections! {
     "__realpath_chk" => link::__realpath_chk;
     "__xstat" => stat::__xstat;
     "__xstat64" => stat::__xstat;
+    "_exit" => exit::_exit;
     "access" => stat::access;
     "canonicalize_file_name" => link::canonicalize_file_name;
     "chdir" => descriptor::chdir;
