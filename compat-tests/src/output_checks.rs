@@ -8,7 +8,7 @@ pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
     let program = argv
         .first()
         .map_or("", |path| path.rsplit('/').next().unwrap_or(path));
-    if program.ends_with("_pingpong") {
+    if is_ibv_pingpong(program) {
         return pingpong(argv, out);
     }
     if is_perftest(program) {
@@ -21,10 +21,16 @@ pub fn program(argv: &[String], out: &str, server: bool) -> Vec<String> {
     match program {
         "qperf" if !server => qperf(argv, out),
         "ucx_perftest" if !server && !found(r"(?m)^Final: +\d+ ", out) => vec!["no result".into()],
+        "fi_pingpong" => fi_pingpong(argv, out),
+        "fio" => fio(argv, out, server),
         "ibv_devinfo" => devinfo(argv, out),
         "ibv_devices" if !found(r"(?m)^\s+\S+\s+\t[0-9a-f]{16}$", out) => vec!["no device".into()],
         _ => Vec::new(),
     }
+}
+
+fn is_ibv_pingpong(program: &str) -> bool {
+    program.starts_with("ibv_") && program.ends_with("_pingpong")
 }
 
 fn is_perftest(program: &str) -> bool {
@@ -140,6 +146,36 @@ fn rows(out: &str) -> Vec<(u64, Vec<f64>)> {
     row.captures_iter(out).filter_map(parse).collect()
 }
 
+/// Requires that all messages of the largest size were acknowledged: 1 MiB, if no size was requested.
+fn fi_pingpong(argv: &[String], out: &str) -> Vec<String> {
+    let count = number(argv, &["-I"], 10);
+    let size = match number(argv, &["-S"], 1 << 20) {
+        1024 => "1k",
+        1_048_576 => "1m",
+        _ => return vec!["a size that this check does not know".into()],
+    };
+    if found(&format!(r"(?m)^{size} +{count} +={count} "), out) {
+        return Vec::new();
+    }
+    vec![format!("no {count} messages of {size}")]
+}
+
+/// Requires that the job ended without an error, and that the client has transferred all.
+fn fio(argv: &[String], out: &str, server: bool) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if !found(r"(?m): err= 0: pid=\d+", out) {
+        wrong.push("the job has an error".into());
+    }
+    let mib = option(argv, &["--size"])
+        .and_then(|size| size.strip_suffix('m')?.parse::<u64>().ok())
+        .unwrap_or(0);
+    let transferred = format!(r"\bio=({}KiB|{mib}\.0MiB)", mib * 1024);
+    if !server && !found(&transferred, out) {
+        wrong.push(format!("not {mib} MiB transferred"));
+    }
+    wrong
+}
+
 /// Requires a value other than 0 for each test.
 fn qperf(argv: &[String], out: &str) -> Vec<String> {
     if argv
@@ -253,6 +289,29 @@ mod tests {
         );
         assert_eq!(check("qperf x rc_bw", "").len(), 1);
         assert!(check("qperf x quit", "").is_empty());
+    }
+
+    #[test]
+    fn fio_must_transfer_all() {
+        let out =
+            "client: (groupid=0, jobs=1): err= 0: pid=9: x\n  WRITE: bw=1MiB/s, io=4096KiB (1)\n";
+        assert!(check("fio --size=4m", out).is_empty());
+        assert_eq!(check("fio --size=40m", out).len(), 1);
+        let large = out.replace("4096KiB", "40.0MiB");
+        assert!(check("fio --size=40m", &large).is_empty());
+        assert_eq!(
+            check("fio --size=4m", &out.replace("err= 0", "err= 5")).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn fi_pingpong_must_exchange_the_largest_messages() {
+        let out =
+            "bytes   #sent\n64      10     =10     1k  0.1s\n1m      10     =10     20m  0.1s\n";
+        assert!(check("fi_pingpong -e msg", out).is_empty());
+        assert_eq!(check("fi_pingpong -I 100", out).len(), 1);
+        assert_eq!(check("fi_pingpong -S 1024", out).len(), 1);
     }
 
     #[test]

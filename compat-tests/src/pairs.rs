@@ -204,10 +204,9 @@ impl<'a> Pair<'a> {
 
     /// Whether both sides print both addresses: all ping-pongs but the one for XRC do.
     fn are_pingpongs(&self) -> bool {
-        self.row
-            .server
-            .as_ref()
-            .is_some_and(|s| s.contains("_pingpong") && !s.contains("xsrq"))
+        self.row.server.as_ref().is_some_and(|s| {
+            s.starts_with("ibv_") && s.contains("_pingpong") && !s.contains("xsrq")
+        })
     }
 }
 
@@ -253,7 +252,7 @@ fn words_on(
     mut words: Vec<String>,
 ) -> Result<Vec<String>, Failure> {
     let program = program_of(&words).to_string();
-    let pingpong = program.ends_with("_pingpong");
+    let pingpong = program.starts_with("ibv_") && program.ends_with("_pingpong");
     // The option for the GID index is -x in perftest, -g in the ping-pong programs.
     let flag = if pingpong { "-g" } else { "-x" };
     if pingpong && !words.iter().any(|word| word == "-d") {
