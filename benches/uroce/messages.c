@@ -1,6 +1,6 @@
 /*
  * messages DEVICE send|write|read SIZE NUMBER: transfers NUMBER messages between two QPs of this process, one
- * after the other, busy-polling. Both ends are counted. ./run runs it under callgrind and strace.
+ * after the other, busy-polling. Both ends are counted. benches/uroce/run runs it under callgrind and strace.
  */
 #include "../../compat-tests/uroce/faults/rig.h"
 

@@ -1,7 +1,7 @@
 /*
  * forkhuge SCENE: as forktest, with huge pages of 2 MiB. Each is shown as four characters, by the first base
- * page of each quarter. The label ends with the KiB that are hidden from children in total. ../compare runs
- * it.
+ * page of each quarter. The label ends with the total of KiB that are hidden from children. src/suites/fork
+ * runs it.
  */
 #define _GNU_SOURCE
 #include "pages.h"

@@ -1,6 +1,6 @@
 /*
- * forkunload: protects pages, releases some, unloads the library, and prints what a child gets. ../compare
- * runs it.
+ * forkunload: protects pages, releases some, unloads the library, and prints what a child gets.
+ * src/suites/fork runs it.
  */
 #define _GNU_SOURCE
 #include "pages.h"

@@ -1,7 +1,7 @@
 /*
  * rest DEVICE: calls the exported functions that no other program over the fake kernel calls: those that only
  * other vendors' providers, librdmacm or very old programs use. Its output and the bytes passed to the kernel
- * must be the same on the C library. `check` runs it.
+ * must be the same on the C library. src/suites/matrix.rs runs it.
  *
  * rest --newer DEVICE: calls the functions that Debian 12's library does not have, to be compared with
  * newer.expected. No provider here supports them, so the output shows how they fail.

@@ -1,7 +1,7 @@
 /*
  * resolve: reads lines "SGID-INDEX DGID", calls ibv_resolve_eth_l2_from_gid on the device rxe0, and prints
- * one line for each: the return value, the MAC address (a buffer of 7 bytes that are 0xee before; the last
- * one must not change), the VLAN ID, and whether it took long. src/suites/neigh.rs runs it.
+ * one line for each: the return value, the MAC address (in a buffer of 7 bytes of 0xee, the last of which
+ * must not change), the VLAN ID, and whether it took long. src/suites/neigh.rs runs it.
  */
 #include <arpa/inet.h>
 #include <errno.h>

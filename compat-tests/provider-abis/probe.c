@@ -1,8 +1,10 @@
 /*
- * probe slots DEVICE RELEASE      opens a device of provider.c and calls every verb that its provider ABI
- * has; checks that the right op is called, with the right arguments probe commands DEVICE RELEASE   calls the
- * commands whose form differs between the ABIs, and prints the results probe two DEVICE DEVICE         opens
- * two devices, of two provider ABIs, and uses both at once
+ * Tests of devices of provider.c:
+ *
+ *	probe slots DEVICE RELEASE     calls every verb that the provider ABI has, and checks that the
+ *	                               right op is called, with the right arguments
+ *	probe commands DEVICE RELEASE  calls the commands whose form differs between the ABIs
+ *	probe two DEVICE DEVICE        uses two devices of different provider ABIs at once
  *
  * Prints "ok NAME" or "not ok NAME" for each check.
  */

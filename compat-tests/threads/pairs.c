@@ -1,6 +1,6 @@
 /*
- * pairs DEVICE ROUNDS [KIND [KIND]]: which objects may two threads create and destroy at the same time on one
- * context? For each pair of kinds two threads, one each, create and destroy ROUNDS objects, in a child
+ * pairs DEVICE ROUNDS [KIND [KIND]]: tests which objects two threads may create and destroy at the same time
+ * on one context. For each pair of kinds two threads, one each, create and destroy ROUNDS objects, in a child
  * process; a child that crashes (a provider that changes a table without its lock corrupts the heap) is
  * reported. Kinds that the device does not have are left out. Runs on the fake kernel (../fake-uverbs); the
  * library must make every pair safe. Exit status 1 if a child died.

@@ -1,13 +1,12 @@
 /*
- * srq_serial DEVICE: does the library let one SRQ command at a time reach a provider, per context? Runs on
- * the fake kernel (../fake-uverbs). Prints two lines:
+ * srq_serial DEVICE: checks that the library lets only one SRQ command at a time per context reach a
+ * provider. Runs on the fake kernel (../fake-uverbs). Prints two lines:
  *
- *   create during destroy: yes or no. A thread is stopped in the kernel command of ibv_destroy_srq until
- * another one has sent that of ibv_create_srq, or for a second. libmlx5 changes a table without its lock
- * after that command, so the answer must be "no". It is "yes" on the C library.
- *
- *   create before acknowledge: ok. A destroy that waits for events to be acknowledged lets others create
- * SRQs.
+ * - "create during destroy: yes" or "no". A thread is stopped in the kernel command of ibv_destroy_srq until
+ *   another one has sent that of ibv_create_srq, or for a second. libmlx5 changes a table without its lock
+ *   after that command, so the answer must be "no". It is "yes" on the C library.
+ * - "create before acknowledge: ok": a destroy that waits for events to be acknowledged lets other threads
+ *   create SRQs.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

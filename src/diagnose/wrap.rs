@@ -54,32 +54,37 @@ pub unsafe fn provider<'a>(context: *mut ibv_context) -> &'a verbs_context_ops {
 /// # Safety
 /// `context` is open and complete, and no other thread knows it yet.
 pub unsafe fn wrap(context: *mut ibv_context, asked: Asked) -> bool {
-    // SAFETY: malloc accepts any size. `priv_` of an open context is a `Private` of malloc's, which nobody
-    // else refers to yet, so it can be moved; the new allocation has room for it.
+    // SAFETY: the context is open, so its `priv_` points to the library's `Private`, which is readable.
+    let (private, provider) = unsafe {
+        let private = &raw mut (*extended(context)).priv_;
+        (private, (*(*private).cast::<Private>()).ops)
+    };
+    let original = match asked.faults {
+        true => faults::wrapped(&provider),
+        false => provider,
+    };
+    let outermost = match asked.explain {
+        true => calls::wrapped(&original),
+        false => original,
+    };
+    // SAFETY: malloc accepts any size. Nobody else refers to the `Private`, which malloc allocated, because
+    // no other thread knows the context yet. So it can be moved; the new allocation has room for it.
     unsafe {
         let wrapped = libc::malloc(size_of::<Wrapped>()).cast::<Wrapped>();
         if wrapped.is_null() {
             return false;
         }
-        let private = &raw mut (*extended(context)).priv_;
         let old = (*private).cast::<Private>();
         ptr::copy_nonoverlapping(old, &raw mut (*wrapped).private, 1);
-        let provider = (*old).ops;
-        let original = match asked.faults {
-            true => faults::wrapped(&provider),
-            false => provider,
-        };
-        let outermost = match asked.explain {
-            true => calls::wrapped(&original),
-            false => original,
-        };
         (&raw mut (*wrapped).provider).write(provider);
         (&raw mut (*wrapped).original).write(original);
         *private = wrapped.cast();
         libc::free(old.cast());
-        let changed = only_changed(&provider, &outermost);
-        ops::set_ops(context, changed.as_ptr(), 0..OPS);
     }
+    let changed = only_changed(&provider, &outermost);
+    // SAFETY: the context is open, and the caller promises that no other thread uses its ops; `changed` has
+    // OPS slots, each NULL or a function of its op's type.
+    unsafe { ops::set_ops(context, changed.as_ptr(), 0..OPS) };
     true
 }
 

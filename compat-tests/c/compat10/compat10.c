@@ -3,7 +3,7 @@
  * libibverbs 1.0, sends messages of each kind to itself and prints the results. Numbers that differ from run
  * to run (QPs, keys, addresses) are checked, not printed.
  *
- * The fake kernel moves_data no data: there, requests are posted without waiting for completions, and events
+ * The fake kernel moves no data: there, requests are posted without waiting for completions, and events
  * come from the shim.
  *
  * -x also calls the cases in which the C library writes out of bounds, leaves memory uninitialized or

@@ -1,4 +1,4 @@
-/* Objects that are destroyed too early, too late, or by another process; and a scene that is all right. */
+/* Objects that are destroyed too early, too late, or by another process; and a scene without a mistake. */
 #include "scenes.h"
 
 #include <sys/wait.h>

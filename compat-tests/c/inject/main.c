@@ -1,6 +1,6 @@
 /*
- * inject SCENE [ARGUMENT...]: does something that rules of IBV_FAULTS disturb, and prints or checks what came
- * of it. The test case sets the rules. Exits with 0 if what the scene checks is so.
+ * inject SCENE [ARGUMENT...]: does something that rules of IBV_FAULTS disturb, and prints or checks the
+ * result. The test case sets the rules. Exits with 0 if the scene's checks pass.
  */
 #define _GNU_SOURCE
 #include "../../uroce/verbs/check.h"

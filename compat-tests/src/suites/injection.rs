@@ -1,10 +1,14 @@
 //! IBV_FAULTS (libibverbs-rs-faults(7)): each action and each selector has its effect, and no other; what was
 //! injected is logged; errors in rules are refused with their place.
 
+mod effects;
+
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ibverbs_faults::{CALLS, EVENTS, STATUSES};
+
+use effects::{EFFECTS, Effect, Printed};
 
 use crate::case::{Case, Place, Tier};
 use crate::compare;
@@ -16,189 +20,6 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// ENOSPC: no verb of uroce returns it here by itself.
 const ERRNO: i32 = 28;
-
-/// Rules, a scene of c/inject, how many faults are logged, and what it prints.
-type Row = (
-    &'static str,
-    &'static str,
-    &'static str,
-    usize,
-    &'static [Printed],
-);
-
-/// What a scene prints: a value of this name.
-enum Printed {
-    Is(&'static str, u64),
-    AtLeast(&'static str, u64),
-}
-
-use Printed::{AtLeast, Is};
-
-/// Packets are lost, damaged, doubled, late, or find no receive, and all messages arrive.
-const EFFECTS: [Row; 27] = [
-    (
-        "drop",
-        "drop:opcode=send,count=3",
-        "send 8 64",
-        3,
-        &[AtLeast("completer_retry_err", 1)],
-    ),
-    (
-        "drop-ack",
-        "drop:opcode=ack,count=1",
-        "send 1 64",
-        1,
-        &[AtLeast("duplicate_request", 1)],
-    ),
-    (
-        "corrupt",
-        "corrupt:opcode=send,count=2",
-        "send 8 64",
-        2,
-        &[Is("rx_icrc_encapsulated", 2)],
-    ),
-    (
-        "duplicate",
-        "duplicate:opcode=send,count=4",
-        "send 8 64",
-        4,
-        &[AtLeast("duplicate_request", 4)],
-    ),
-    (
-        "delay",
-        "delay:time=8ms,opcode=send,count=4",
-        "send 4 64",
-        4,
-        &[AtLeast("ms", 32)],
-    ),
-    (
-        "rnr",
-        "rnr:count=2",
-        "send 8 64",
-        2,
-        &[Is("send_rnr_err", 2), Is("rcvd_rnr_err", 2)],
-    ),
-    (
-        "slow-cq",
-        "slow-cq:time=50ms,count=3",
-        "polls 5",
-        3,
-        &[AtLeast("ms", 150)],
-    ),
-    (
-        "none",
-        "seed=1",
-        "send 8 64",
-        0,
-        &[Is("rx_icrc_encapsulated", 0), Is("send_rnr_err", 0)],
-    ),
-    // Selectors, each with what it selects and with what it does not.
-    ("p-0", "duplicate:opcode=send,p=0", "send 8 64", 0, &[]),
-    (
-        "p-1",
-        "duplicate:opcode=send,p=100%,count=8",
-        "send 8 64",
-        8,
-        &[],
-    ),
-    (
-        "count",
-        "duplicate:opcode=send,count=5",
-        "send 8 64",
-        5,
-        &[],
-    ),
-    (
-        "after",
-        "fail:call=reg_mr,errno=EIO,after=3",
-        "calls 8",
-        6,
-        &[],
-    ),
-    (
-        "from",
-        "fail:call=reg_mr,errno=EIO,from=60m",
-        "calls 8",
-        0,
-        &[],
-    ),
-    ("from-past", "slow-cq:time=1ms,from=1ns", "polls 4", 4, &[]),
-    ("to", "fail:call=reg_mr,errno=EIO,to=1ns", "calls 8", 0, &[]),
-    ("to-future", "slow-cq:time=1ms,to=60m", "polls 4", 4, &[]),
-    (
-        "device",
-        "slow-cq:time=1ms,device=uroce0",
-        "polls 4",
-        4,
-        &[],
-    ),
-    (
-        "device-other",
-        "slow-cq:time=1ms,device=uroce1",
-        "polls 4",
-        0,
-        &[],
-    ),
-    ("qpn-other", "duplicate:qpn=2", "send 8 64", 0, &[]),
-    (
-        "opcode-prefix",
-        "duplicate:opcode=se*,count=2",
-        "send 8 64",
-        2,
-        &[],
-    ),
-    (
-        "opcode-other",
-        "duplicate:opcode=write",
-        "send 8 64",
-        0,
-        &[],
-    ),
-    // A packet has 12 bytes of headers and 4 of ICRC.
-    (
-        "size",
-        "duplicate:size=116,opcode=send,count=2",
-        "send 8 100",
-        2,
-        &[],
-    ),
-    (
-        "size-range",
-        "duplicate:size=100-120,opcode=send,count=2",
-        "send 8 100",
-        2,
-        &[],
-    ),
-    (
-        "size-less",
-        "duplicate:size=-115,opcode=send",
-        "send 8 100",
-        0,
-        &[],
-    ),
-    (
-        "size-more",
-        "duplicate:size=117-,opcode=send",
-        "send 8 100",
-        0,
-        &[],
-    ),
-    (
-        "size-of-memory",
-        "fail:call=reg_mr,errno=EIO,size=66",
-        "calls 8",
-        1,
-        &[],
-    ),
-    // The first rule that applies counts.
-    (
-        "order",
-        "slow-cq:time=1ms,count=1; slow-cq:time=40ms,count=1",
-        "polls 3",
-        2,
-        &[AtLeast("ms", 41)],
-    ),
-];
 
 /// Texts that are refused, and what the warning says.
 const REFUSED: [(&str, &str); 5] = [
@@ -227,7 +48,7 @@ pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = EFFECTS
         .iter()
         .map(|row| {
-            place(Case::new(format!("uroce/inject/{}", row.0), move |cx| {
+            place(Case::new(format!("uroce/inject/{}", row.name), move |cx| {
                 has_effect(cx, row)
             }))
         })
@@ -288,19 +109,19 @@ fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Fail
     Ok((ended.out, faults.count()))
 }
 
-fn has_effect(cx: &Context, (_, rules, command, count, printed): &Row) -> Verdict {
-    let (out, faults) = run(cx, command, rules)?;
-    let why = format!("{faults} faults are logged, expected {count}");
-    ensure(faults == *count, why).map_err(|failure| failure.with(read(&log(cx))))?;
-    for value in *printed {
-        let (Is(name, wanted) | AtLeast(name, wanted)) = value;
+fn has_effect(cx: &Context, effect: &Effect) -> Verdict {
+    let (out, faults) = run(cx, effect.scene, effect.rules)?;
+    let why = format!("{faults} faults are logged, expected {}", effect.logged);
+    ensure(faults == effect.logged, why).map_err(|failure| failure.with(read(&log(cx))))?;
+    for value in effect.printed {
+        let (Printed::Is(name, wanted) | Printed::AtLeast(name, wanted)) = value;
         let line = out
             .lines()
             .find_map(|line| line.strip_prefix(&format!("{name}=")));
         let found: u64 = line.and_then(|text| text.parse().ok()).unwrap_or(u64::MAX);
         let ok = match value {
-            Is(..) => found == *wanted,
-            AtLeast(..) => (*wanted..u64::MAX).contains(&found),
+            Printed::Is(..) => found == *wanted,
+            Printed::AtLeast(..) => (*wanted..u64::MAX).contains(&found),
         };
         ensure(ok, format!("{name} is {found}, expected {wanted}"))?;
     }
@@ -485,7 +306,7 @@ fn off(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two processes, of which the server loses packets in both ways that they can take.
+/// Two processes. The server loses packets, by UDP or through shared memory.
 fn pingpong(cx: &Context, local: bool) -> Verdict {
     const PORT: &str = "20000";
     let hosts = Testbed::Loopback.make(cx)?;

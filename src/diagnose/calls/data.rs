@@ -31,6 +31,53 @@ unsafe fn sges(list: *const ibv_sge, count: c_int, max: u32) -> Vec<Sge> {
     list.iter().map(copy).collect()
 }
 
+/// What a request accesses at the peer; None for a SEND or a local operation.
+///
+/// # Safety
+/// `wr` is a whole request: the member of its union that the opcode selects is set.
+unsafe fn remote(wr: &ibv_send_wr) -> Option<Remote> {
+    // SAFETY: each member is read for the opcodes that select it, as the caller promises.
+    let (addr, rkey, length) = unsafe {
+        match wr.opcode {
+            IBV_WR_RDMA_WRITE
+            | IBV_WR_RDMA_WRITE_WITH_IMM
+            | IBV_WR_RDMA_READ
+            | IBV_WR_ATOMIC_WRITE => (wr.wr.rdma.remote_addr, wr.wr.rdma.rkey, None),
+            IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => {
+                (wr.wr.atomic.remote_addr, wr.wr.atomic.rkey, Some(8))
+            }
+            _ => return None,
+        }
+    };
+    Some(Remote { addr, rkey, length })
+}
+
+/// A request, of a queue pair of type `kind` with at most `max_sge` SGEs per request.
+///
+/// # Safety
+/// `wr` is a whole request of such a queue pair, and its scatter/gather list is readable.
+unsafe fn request(wr: &ibv_send_wr, kind: ibv_qp_type, max_sge: u32) -> SendRequest {
+    let ah = match kind {
+        // SAFETY: a request of a UD queue pair has this member of the union.
+        IBV_QPT_UD => unsafe { wr.wr.ud.ah as usize },
+        _ => 0,
+    };
+    // SAFETY: the scatter/gather list is readable, as the caller promises.
+    let sges = unsafe { sges(wr.sg_list, wr.num_sge, max_sge) };
+    // SAFETY: the request is whole, as the caller promises.
+    let remote = unsafe { remote(wr) };
+    SendRequest {
+        wr_id: wr.wr_id,
+        opcode: wr.opcode,
+        signaled: wr.send_flags & IBV_SEND_SIGNALED != 0,
+        inline: wr.send_flags & IBV_SEND_INLINE != 0,
+        sges,
+        remote,
+        ah,
+        ..SendRequest::default()
+    }
+}
+
 /// The requests of a list.
 ///
 /// # Safety
@@ -41,43 +88,11 @@ unsafe fn requests(
     max_sge: u32,
 ) -> Vec<SendRequest> {
     let mut found = Vec::new();
-    // SAFETY: the caller promises a readable list. The opcode and the type of the queue pair say which
-    // members of the unions are valid.
-    unsafe {
-        while !wr.is_null() {
-            let given = &*wr;
-            let remote = match given.opcode {
-                IBV_WR_RDMA_WRITE
-                | IBV_WR_RDMA_WRITE_WITH_IMM
-                | IBV_WR_RDMA_READ
-                | IBV_WR_ATOMIC_WRITE => Some(Remote {
-                    addr: given.wr.rdma.remote_addr,
-                    rkey: given.wr.rdma.rkey,
-                    length: None,
-                }),
-                IBV_WR_ATOMIC_CMP_AND_SWP | IBV_WR_ATOMIC_FETCH_AND_ADD => Some(Remote {
-                    addr: given.wr.atomic.remote_addr,
-                    rkey: given.wr.atomic.rkey,
-                    length: Some(8),
-                }),
-                _ => None,
-            };
-            let ah = match kind {
-                IBV_QPT_UD => given.wr.ud.ah as usize,
-                _ => 0,
-            };
-            found.push(SendRequest {
-                wr_id: given.wr_id,
-                opcode: given.opcode,
-                signaled: given.send_flags & IBV_SEND_SIGNALED != 0,
-                inline: given.send_flags & IBV_SEND_INLINE != 0,
-                sges: sges(given.sg_list, given.num_sge, max_sge),
-                remote,
-                ah,
-                ..SendRequest::default()
-            });
-            wr = given.next;
-        }
+    // SAFETY: the list ends with NULL, and its requests are readable, as the caller promises.
+    while let Some(given) = unsafe { wr.as_ref() } {
+        // SAFETY: the request is the program's for a queue pair of this type, with a readable list.
+        found.push(unsafe { request(given, kind, max_sge) });
+        wr = given.next;
     }
     found
 }
@@ -101,37 +116,38 @@ pub unsafe extern "C" fn post_send(
 ) -> c_int {
     const CALL: &str = "ibv_post_send";
     let address = qp as usize;
-    // SAFETY: the program's list ends with NULL and is readable; after a failure `bad_wr` points to one of
-    // its requests. The queue pair is alive, and its context is open and wrapped (see the module above).
-    unsafe {
-        let context = (*qp).context;
-        let known = with(|shadow| {
-            let qp = shadow.qps.get(&address);
-            qp.map(|qp| (qp.kind, qp.cap.max_send_sge))
-        });
-        let Some((kind, max_sge)) = known.flatten() else {
-            return (original(context).post_send)(qp, wr, bad_wr);
-        };
-        let list = requests(wr, kind, max_sge);
-        let thread = facts::thread();
-        let mut posted = Default::default();
-        observe(|shadow| {
-            let mut found = shadow.check_process(context as usize, CALL);
-            let (these, overlaps) = shadow.posting(address, list, thread, CALL);
-            posted = these;
-            found.extend(overlaps);
-            found
-        });
-        let ret = (original(context).post_send)(qp, wr, bad_wr);
-        let outcome = Outcome::of(ret);
-        let accepted = match ret {
-            0 => posted.count,
-            _ if bad_wr.is_null() => 0,
-            _ => count_before!(wr.cast_const(), *bad_wr),
-        };
-        observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
-        ret
-    }
+    // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
+    let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_send) };
+    let known = with(|shadow| {
+        let qp = shadow.qps.get(&address);
+        qp.map(|qp| (qp.kind, qp.cap.max_send_sge))
+    });
+    let Some((kind, max_sge)) = known.flatten() else {
+        // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
+        return unsafe { post(qp, wr, bad_wr) };
+    };
+    // SAFETY: the program's list ends with NULL and is readable.
+    let list = unsafe { requests(wr, kind, max_sge) };
+    let thread = facts::thread();
+    let mut posted = Default::default();
+    observe(|shadow| {
+        let mut found = shadow.check_process(context as usize, CALL);
+        let (these, overlaps) = shadow.posting(address, list, thread, CALL);
+        posted = these;
+        found.extend(overlaps);
+        found
+    });
+    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
+    let ret = unsafe { post(qp, wr, bad_wr) };
+    let outcome = Outcome::of(ret);
+    let accepted = match ret {
+        0 => posted.count,
+        _ if bad_wr.is_null() => 0,
+        // SAFETY: the list is still readable; after a failure `bad_wr` points to one of its requests.
+        _ => unsafe { count_before!(wr.cast_const(), *bad_wr) },
+    };
+    observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
+    ret
 }
 
 /// The receives of a list.
@@ -159,33 +175,44 @@ pub unsafe extern "C" fn post_recv(
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
     let address = qp as usize;
-    // SAFETY: the program's list ends with NULL and is readable; after a failure `bad_wr` points to one of
-    // its receives. The queue pair is alive, and its context is open and wrapped (see the module above).
+    // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
+    let (context, post) = unsafe { ((*qp).context, original((*qp).context).post_recv) };
+    let max_sge = with(|shadow| shadow.qps.get(&address).map(|qp| qp.cap.max_recv_sge));
+    let list = match max_sge.flatten() {
+        // SAFETY: the program's list ends with NULL and is readable.
+        Some(max) => unsafe { receives(wr, max) },
+        None => Vec::new(),
+    };
+    let count = list.len();
+    observe(|shadow| {
+        shadow.posting_receives(address, list);
+        shadow.check_process(context as usize, "ibv_post_recv")
+    });
+    // SAFETY: the function is the provider's for this queue pair, and gets the program's arguments.
+    let ret = unsafe { post(qp, wr, bad_wr) };
+    if ret != 0 {
+        let outcome = Outcome::of(ret);
+        // SAFETY: the list is still readable; after a failure `bad_wr` points to one of its receives.
+        let (accepted, sges) = unsafe { rejected(wr, bad_wr) };
+        let refused = count.saturating_sub(accepted);
+        observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
+    }
+    ret
+}
+
+/// How many receives of a list are before the one that was refused, and the number of its SGEs.
+///
+/// # Safety
+/// The list ends with NULL and is readable; `bad_wr` is NULL or points to one of its receives.
+unsafe fn rejected(wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> (usize, usize) {
+    // SAFETY: both are readable, as the caller promises.
     unsafe {
-        let context = (*qp).context;
-        let max_sge = with(|shadow| shadow.qps.get(&address).map(|qp| qp.cap.max_recv_sge));
-        let list = match max_sge.flatten() {
-            Some(max) => receives(wr, max),
-            None => Vec::new(),
+        let bad = match bad_wr.is_null() {
+            true => wr,
+            false => *bad_wr,
         };
-        let count = list.len();
-        observe(|shadow| {
-            shadow.posting_receives(address, list);
-            shadow.check_process(context as usize, "ibv_post_recv")
-        });
-        let ret = (original(context).post_recv)(qp, wr, bad_wr);
-        if ret != 0 {
-            let outcome = Outcome::of(ret);
-            let bad = match bad_wr.is_null() {
-                true => wr,
-                false => *bad_wr,
-            };
-            let accepted = count_before!(wr.cast_const(), bad);
-            let sges = bad.as_ref().map_or(0, |bad| bad.num_sge.max(0) as usize);
-            let refused = count.saturating_sub(accepted);
-            observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
-        }
-        ret
+        let sges = bad.as_ref().map_or(0, |bad| bad.num_sge.max(0) as usize);
+        (count_before!(wr.cast_const(), bad), sges)
     }
 }
 
@@ -224,31 +251,30 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     const CALL: &str = "ibv_poll_cq";
     let address = cq as usize;
     let thread = facts::thread();
-    // SAFETY: the program's array has room for `num_entries` completions, of which the provider has filled in
-    // as many as it returns. The queue is alive, and its context is open and wrapped (see the module above).
-    unsafe {
-        let context = (*cq).context;
-        observe(|shadow| {
-            let mut found = shadow.check_process(context as usize, CALL);
-            found.extend(shadow.polling(address, thread, CALL));
-            found
-        });
-        let count = (original(context).poll_cq)(cq, num_entries, wc);
-        let got = match usize::try_from(count) {
-            Ok(0) | Err(_) => &[],
-            Ok(count) => slice::from_raw_parts(wc, count),
-        };
-        let completion = |wc: &ibv_wc| Completion {
-            qpn: wc.qp_num,
-            wr_id: wc.wr_id,
-            status: wc.status,
-            opcode: wc.opcode,
-        };
-        let completions: Vec<Completion> = got.iter().map(completion).collect();
-        observe(|shadow| {
-            shadow.poll_ended(address);
-            shadow.polled(address, num_entries as u32, &completions, CALL)
-        });
-        count
-    }
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    let (context, poll) = unsafe { ((*cq).context, original((*cq).context).poll_cq) };
+    observe(|shadow| {
+        let mut found = shadow.check_process(context as usize, CALL);
+        found.extend(shadow.polling(address, thread, CALL));
+        found
+    });
+    // SAFETY: the function is the provider's for this queue, and gets the program's arguments.
+    let count = unsafe { poll(cq, num_entries, wc) };
+    let got = match usize::try_from(count) {
+        Ok(0) | Err(_) => &[],
+        // SAFETY: the provider has filled in as many completions of the program's array as it returns.
+        Ok(count) => unsafe { slice::from_raw_parts(wc, count) },
+    };
+    let completion = |wc: &ibv_wc| Completion {
+        qpn: wc.qp_num,
+        wr_id: wc.wr_id,
+        status: wc.status,
+        opcode: wc.opcode,
+    };
+    let completions: Vec<Completion> = got.iter().map(completion).collect();
+    observe(|shadow| {
+        shadow.poll_ended(address);
+        shadow.polled(address, num_entries as u32, &completions, CALL)
+    });
+    count
 }

@@ -158,7 +158,7 @@ impl Buffer {
     }
 }
 
-/// What the file cannot say about a packet otherwise.
+/// What only a comment can say about a packet.
 fn comment(text: &mut String, frame: &Frame, note: Option<&str>) {
     text.clear();
     if let Some(port) = frame.hidden_port() {

@@ -11,8 +11,8 @@
 //!
 //! A process has one capture, of all its devices. A thread that sends or receives copies the packet into a
 //! buffer; a thread of the capture writes the buffer to the file. So no system call of the capture is made
-//! while packets are processed. What the writer cannot keep up with is not recorded, and the next packet says
-//! how many are missing.
+//! while packets are processed. Packets beyond what the writer can keep up with are not recorded; the next
+//! recorded packet has their number.
 //!
 //! Fork: the child closes its copy of the parent's file and forgets the capture. If it opens a device, it
 //! gets a capture, a file and a thread of its own.

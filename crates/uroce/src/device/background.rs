@@ -26,7 +26,7 @@ impl Device {
         let activity = &self.activity;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let mut policy = WakeupPolicy::new(cpus);
-        let mut check_interface_at = clock::after(clock::now(), INTERFACE_CHECK_INTERVAL);
+        let mut check_interface_at = clock::now().after(INTERFACE_CHECK_INTERVAL);
         let mut all_sent = true;
         let mut polls_seen = activity.polls.load(Ordering::Relaxed);
         while !activity.stop.load(Ordering::Relaxed) {
@@ -54,7 +54,7 @@ impl Device {
             let now = clock::now();
             if now >= check_interface_at {
                 self.apply_interface_changes();
-                check_interface_at = clock::after(now, INTERFACE_CHECK_INTERVAL);
+                check_interface_at = now.after(INTERFACE_CHECK_INTERVAL);
             }
         }
     }
@@ -98,8 +98,8 @@ impl Device {
         let preemptions = wait::preemptions();
         let polls = activity.polls.load(Ordering::Relaxed);
         let begin = clock::now();
-        let end = clock::after(begin, MAX_BUSY_POLL);
-        let (mut until, mut result) = (clock::after(begin, time), BusyPoll::Empty);
+        let end = begin.after(MAX_BUSY_POLL);
+        let (mut until, mut result) = (begin.after(time), BusyPoll::Empty);
         loop {
             // If a poller has the inbox, that one takes the packets.
             let Some(mut inbox) = self.inboxes.try_take() else {
@@ -113,7 +113,7 @@ impl Device {
             let now = clock::now();
             if packets > 0 {
                 result = BusyPoll::Received;
-                until = clock::after(now, time);
+                until = now.after(time);
             }
             let stop = activity.stop.load(Ordering::Relaxed)
                 || activity.polls.load(Ordering::Relaxed) != polls
@@ -134,13 +134,13 @@ impl Device {
         let now = clock::now();
         let mut until = self.activity.next_timer.load();
         if let SleepMode::Suspended(time) = mode {
-            until = until.min(clock::after(now, time));
+            until = until.min(now.after(time));
         }
         if self.activity.has_deferred.load(Ordering::Relaxed) {
-            until = until.min(clock::after(now, DEFERRED_RETRY));
+            until = until.min(now.after(DEFERRED_RETRY));
         }
         if backlog {
-            until = until.min(clock::after(now, BACKLOG_RETRY));
+            until = until.min(now.after(BACKLOG_RETRY));
         }
         let sleeps_until = &self.activity.sleeps_until;
         sleeps_until.store(until);
@@ -149,7 +149,7 @@ impl Device {
         let earlier_timer = self.activity.next_timer.load() < until;
         let mut readable = Readable::default();
         if !earlier_timer && !self.activity.stop.load(Ordering::Relaxed) && until > now {
-            let timeout = (until != NEVER).then(|| clock::between(now, until));
+            let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
             let sockets = watches.then(|| self.net.fd());
             readable.other = watches && self.prepare_sleep();

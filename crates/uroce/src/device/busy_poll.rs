@@ -11,7 +11,6 @@
 
 use std::time::Duration;
 
-use super::clock;
 use crate::engine::Time;
 
 /// Consecutive redundant wakeups before the thread stops watching the sockets.
@@ -163,7 +162,7 @@ impl WakeupPolicy {
     /// How long the thread is to busy-poll for the next packet before it sleeps. None: not at all.
     pub fn busy_poll_time(&mut self, wakeup: Wakeup, now: Time) -> Option<Duration> {
         if wakeup.polls > 0 || wakeup.raced_poller || wakeup.event_expected {
-            self.poller_absent_from = clock::after(now, POLLER_ABSENT);
+            self.poller_absent_from = now.after(POLLER_ABSENT);
         }
         let few = (1..=BUSY_POLL_MAX_PACKETS).contains(&wakeup.packets);
         if !self.may_busy_poll || !few || now < self.not_before.max(self.poller_absent_from) {
@@ -186,7 +185,7 @@ impl WakeupPolicy {
             }
             BusyPoll::Empty => self.skip = (self.skip * 2).clamp(1, MAX_SKIPPED_WAKEUPS),
             BusyPoll::Preempted => {
-                self.not_before = clock::after(now, self.preempted_for);
+                self.not_before = now.after(self.preempted_for);
                 self.preempted_for = (self.preempted_for * 2).min(PREEMPTED_MAX);
             }
         }
@@ -312,7 +311,7 @@ mod tests {
         };
         for poller in [TAKEN, polled, raced, expected] {
             assert_eq!(policy.busy_poll_time(poller, now), None);
-            let absent = clock::after(now, POLLER_ABSENT);
+            let absent = now.after(POLLER_ABSENT);
             assert_eq!(policy.busy_poll_time(RECEIVED, Time(absent.0 - 1)), None);
             assert_eq!(policy.busy_poll_time(RECEIVED, absent), Some(BUSY_POLL));
             now = absent;
@@ -335,7 +334,7 @@ mod tests {
         let mut now = Time(5);
         for factor in [1, 2, 4] {
             policy.on_busy_poll(BusyPoll::Preempted, now);
-            let until = clock::after(now, PREEMPTED_MIN * factor);
+            let until = now.after(PREEMPTED_MIN * factor);
             assert_eq!(policy.busy_poll_time(RECEIVED, Time(until.0 - 1)), None);
             assert_eq!(policy.busy_poll_time(RECEIVED, until), Some(BUSY_POLL));
             now = until;

@@ -1,7 +1,6 @@
 //! The device's clock: CLOCK_MONOTONIC, in nanoseconds.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use crate::engine::Time;
 
@@ -23,17 +22,6 @@ pub fn now() -> Time {
 /// Nanoseconds since 1970 (CLOCK_REALTIME), for wallclock timestamps of completions.
 pub fn wallclock_ns() -> u64 {
     read(libc::CLOCK_REALTIME)
-}
-
-/// The time that is `by` after `time`; the end of time if that overflows.
-pub fn after(time: Time, by: Duration) -> Time {
-    let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-    Time(time.0.saturating_add(by))
-}
-
-/// The time from `earlier` to `later`; zero if they are the other way round.
-pub fn between(earlier: Time, later: Time) -> Duration {
-    Duration::from_nanos(later.0.saturating_sub(earlier.0))
 }
 
 /// A time that never comes.

@@ -1,7 +1,7 @@
-//! Faults of received packets (IBV_FAULTS), of both ways that packets take.
+//! Faults of received packets (IBV_FAULTS), whether they come by UDP or through shared memory.
 //!
-//! Responsible for carrying faults out. Which packet has which fault is the library's decision
-//! ([`PacketHook`]). A device that is opened without a hook has none, and one test per batch more.
+//! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
+//! Without a hook a device injects none, at the cost of one test per batch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -14,15 +14,15 @@ use crate::sync::Mutex;
 use crate::transport::Outbox;
 use crate::wire::{Headers, Operation, Packet, Part, Transport};
 
-/// The entry of delayed packets in the device's timers: no queue pair has this number.
+/// Delayed packets have this key among the device's timers: it is no queue pair's number.
 pub(super) const TIMER_QPN: u32 = 0;
-/// More packets than this are not delayed, but dropped, as a network's full queue does.
+/// Packets delayed at a time. Further ones are dropped, as by a full queue in a network.
 const MAX_DELAYED: usize = 1 << 16;
 
-/// What the library gets to know of a received packet.
+/// What the hook is passed about a received packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
-    /// The name of the device that has received it.
+    /// The name of the device that received it.
     pub device: &'a str,
     /// The number of the queue pair that it is for.
     pub qpn: u32,
@@ -30,31 +30,32 @@ pub struct PacketFacts<'a> {
     pub operation: &'static str,
     /// Bytes from the BTH to the ICRC.
     pub len: u64,
-    /// It takes a receive of the queue pair, or of its shared receive queue.
+    /// The packet consumes a receive WR of the queue pair or of its SRQ.
     pub takes_receive: bool,
 }
 
-/// What happens to a packet.
+/// A fault of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketFault {
     /// It is lost.
     Drop,
-    /// It has a wrong ICRC, so it is counted and dropped.
+    /// Its ICRC is wrong: it is counted and dropped.
     Corrupt,
     /// It arrives twice.
     Duplicate,
-    /// It arrives so much later.
+    /// It arrives this much later.
     Delay(Duration),
-    /// It finds no receive.
+    /// It finds no receive WR.
     ReceiverNotReady,
 }
 
-/// Decides about each received packet; None if it has no fault.
+/// Returns the fault of a received packet; None if it has none.
 pub type PacketHook = fn(&PacketFacts<'_>) -> Option<PacketFault>;
 
 static HOOK: OnceLock<PacketHook> = OnceLock::new();
 
-/// Devices that this process opens from now on ask `hook` about each packet. Later calls have no effect.
+/// Devices that this process opens from now on call `hook` for each received packet. Only the first call has
+/// an effect.
 pub fn set_packet_hook(hook: PacketHook) {
     let _ = HOOK.set(hook);
 }
@@ -75,7 +76,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Those of a new device; None if no hook is set.
+    /// The faults of a new device; None if no hook is set.
     pub(super) fn open() -> Option<Faults> {
         HOOK.get().map(|hook| Faults {
             hook: *hook,
@@ -83,7 +84,7 @@ impl Faults {
         })
     }
 
-    /// Delivers a packet with the fault that it has, if it has one.
+    /// Delivers a packet, with its fault if it has one.
     pub(super) fn receive(&self, batch: &mut Batch<'_>, packet: &Packet<'_>, from: &Addresses) {
         let device = batch.device;
         match (self.hook)(&facts(device, packet)) {
@@ -102,7 +103,7 @@ impl Faults {
     }
 
     fn delay(&self, device: &Device, packet: &Packet<'_>, from: &Addresses, by: Duration) {
-        let at = clock::after(clock::now(), by);
+        let at = clock::now().after(by);
         let mut delayed = self.delayed.lock();
         if delayed.len() < MAX_DELAYED {
             delayed.push(Delayed {

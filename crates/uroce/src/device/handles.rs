@@ -1,8 +1,8 @@
 //! Handles: the numbers by which the process's verbs objects are known, as a kernel's `uobject` handles are.
 //!
-//! A handle is in the public structure (`ibv_qp.handle`, ...) and in the events of the object. Whoever
-//! gets one back, from a structure that the program may have freed or from a socket that another process
-//! may have written to, looks it up here and never takes it for an address.
+//! A handle is in the public structure (`ibv_qp.handle`, ...) and in the events of the object. A handle that
+//! comes back is looked up here and never used as an address: the program may have freed the structure that
+//! it was read from, and another process may have written to the socket.
 //!
 //! The table is the process's, not a device's: an event says which table to look in only by its handle.
 //! Its lock is held across a fork, so that a child can destroy what it has inherited.

@@ -122,9 +122,9 @@ impl Inboxes {
 
     /// Waits until every thread that receives has ended its batch, for `time` at most.
     pub fn await_batches(&self, time: Duration) {
-        let end = clock::after(clock::now(), time);
+        let end = clock::now().after(time);
         for slot in &self.0 {
-            drop(slot.inbox.try_lock_for(clock::between(clock::now(), end)));
+            drop(slot.inbox.try_lock_for(end.since(clock::now())));
         }
     }
 }
@@ -149,7 +149,7 @@ impl InboxSlot {
             self.seen.store(batches, Ordering::Release);
             return false;
         }
-        clock::between(self.seen_at.load(), now) >= PREEMPTED_AFTER
+        now.since(self.seen_at.load()) >= PREEMPTED_AFTER
     }
 }
 

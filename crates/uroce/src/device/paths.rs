@@ -1,7 +1,7 @@
-//! Which way packets take: through shared memory to processes of this host ([`crate::local`]), by UDP to all
+//! The path of packets: through shared memory to processes of this host ([`crate::local`]), by UDP to all
 //! others.
 //!
-//! Both ways carry the same packets, so a queue pair may change from one to the other at any time, and a
+//! Both paths carry the same packets. So a queue pair may change from one to the other at any time, and a
 //! reordering that this causes is repaired as on a network. A queue pair starts with UDP, unless there is a
 //! channel to its peer already.
 
@@ -17,8 +17,8 @@ use crate::local::{Channel, Ends, Paths, Peers};
 use crate::transport::{Inbox, Net, Outbox};
 use crate::wire::{Flow, Packet, port_of};
 
-/// A poller looks for datagrams with every poll of that number, and with the others for packets in shared
-/// memory only: that takes no system call.
+/// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
+/// which takes no system call.
 const POLLS_PER_SOCKET_POLL: u64 = 32;
 /// Batches of datagrams that are received before the first packets of a new channel.
 const MAX_ROUNDS_BEFORE_CHANNEL: usize = 64;
@@ -35,7 +35,7 @@ pub fn enable(peers: Option<Peers>) {
     ENABLED.store(peers.is_some(), Ordering::Relaxed);
 }
 
-/// The way of a queue pair's packets, as it was found last.
+/// The path of a queue pair's packets, as of the last lookup.
 #[derive(Default)]
 pub struct QpPath {
     /// [`Paths::generation`] at that time; 0 before.
@@ -46,7 +46,7 @@ pub struct QpPath {
     channel: Option<Arc<Channel>>,
 }
 
-/// Why a queue pair has stopped to send through a channel.
+/// Why a queue pair stopped sending through a channel.
 enum Filled {
     /// It has nothing more to send.
     All,
@@ -129,7 +129,8 @@ impl Device {
             }
             let flow = self.flow_to_peer(qp, engine);
             let found = flow.and_then(|flow| paths.find(&flow));
-            // A queue pair keeps the channel of a peer that is gone: it is not of whoever comes next.
+            // A queue pair keeps the channel of a peer that is gone, and does not take that of a later
+            // process with the same address and port.
             let old = inner.path.channel.take();
             let channel = match old.filter(|old| old.is_dead()) {
                 Some(old) if old.has_ended() || found.is_none() => Some(old),
@@ -163,8 +164,8 @@ impl Device {
         inner.path.channel.clone()
     }
 
-    /// Sends through shared memory what a queue pair may send now, if its peer can be reached that way.
-    /// Returns false if the rest is to be sent by UDP.
+    /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
+    /// false if the rest is to be sent by UDP.
     pub(super) fn send_through_channels(
         &self,
         qp: &QueuePair,
@@ -287,14 +288,14 @@ impl Device {
         }
     }
 
-    /// A channel is full: the queue pair goes on when the peer has received from it.
+    /// A channel is full: the queue pair continues when the peer has received from it.
     fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) {
         if let Some(qp) = self.queue_pair(qp.qpn) {
             self.defer_send(&qp, inner);
         }
     }
 
-    /// Whether a poller may look for packets in shared memory only, this time.
+    /// Whether a poller may skip the sockets at this poll, and check shared memory only.
     pub(super) fn skips_sockets(&self, polls: u64) -> bool {
         let used = self.paths.as_ref().is_some_and(Paths::is_used);
         used && polls % POLLS_PER_SOCKET_POLL != 0
@@ -362,7 +363,7 @@ impl Device {
         }
     }
 
-    /// The background thread is about to sleep. Returns whether it must not, as packets have come.
+    /// The background thread is about to sleep. Returns true if it must not, because packets have arrived.
     pub(super) fn prepare_sleep(&self) -> bool {
         self.paths.as_ref().is_some_and(Paths::prepare_sleep)
     }

@@ -61,7 +61,7 @@ pub struct Activity {
     pub(super) has_unreachable: AtomicBool,
     /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake.
     ///
-    /// The thread stores this, fences, then reads [`Activity::next_timer`]. Whoever adds a timer stores
+    /// The thread stores this, fences, then reads [`Activity::next_timer`]. A thread that adds a timer stores
     /// `next_timer`, fences, then reads this. So one of the two sees the other's store, and no timer is
     /// missed.
     pub(super) sleeps_until: AtomicTime,
@@ -276,8 +276,9 @@ impl Device {
         local + by_udp
     }
 
-    /// Receives a batch of packets of each way that they take. Returns how many came through shared memory
-    /// (and by UDP before those of a new channel), and how many by UDP.
+    /// Receives a batch of packets from shared memory and one from the sockets. Returns the number of each.
+    /// Datagrams that were received before the first packets of a new channel count with those from shared
+    /// memory.
     fn receive_all(
         &self,
         inbox: &mut Inbox,
@@ -310,9 +311,9 @@ impl Device {
 
     /// Sends what a queue pair has to send after a run of packets: one ACK covers them all.
     ///
-    /// If the run has completed a receive, sending is deferred where it may be, until the program polls
-    /// again or posts its reply, which then goes out with the ACK. The program gets its message sooner by
-    /// the time of a system call.
+    /// If the run has completed a receive, sending is deferred where it may be, until the program polls again
+    /// or posts its reply, which then goes out with the ACK. So the program gets its message one system call
+    /// earlier.
     pub(super) fn finish_receiving(
         &self,
         receiving: &mut Option<Receiving>,
@@ -343,7 +344,7 @@ impl Device {
     /// descheduled.
     pub(super) fn run_timers(&self, inbox: &mut InboxGuard<'_>, slack: Duration) {
         let next = self.activity.next_timer.load();
-        if next == NEVER || clock::now() < clock::after(next, slack) {
+        if next == NEVER || clock::now() < next.after(slack) {
             return;
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
@@ -390,7 +391,7 @@ impl Device {
 
     /// Moves the timer of a queue pair that cannot be locked now.
     fn postpone_timer(&self, qp: &QueuePair, at: Time) {
-        let later = clock::after(clock::now(), PREEMPTED_AFTER);
+        let later = clock::now().after(PREEMPTED_AFTER);
         // If it fails, the thread that has the queue pair locked has armed the timer again.
         if qp.timer_at.replace(at, later) {
             self.add_timer(later, qp.qpn);

@@ -52,7 +52,7 @@ pub struct QpListener {
 }
 
 impl QpListener {
-    /// A listener that has got no event yet.
+    /// A listener that no event was raised for yet.
     pub fn new(handle: u64, events: Arc<AsyncEvents>) -> QpListener {
         events.add_source(handle, QP_EVENTS);
         QpListener { handle, events }
@@ -76,11 +76,11 @@ pub struct Inner {
     pub send_deferred: bool,
     /// The queue pair is in the list of those whose peer is gone ([`super::Device`]).
     pub is_unreachable: bool,
-    /// The way of its packets.
+    /// The path of its packets.
     pub path: QpPath,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
-    /// The program has destroyed the queue pair. Whoever looked it up before must not run it.
+    /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
 }
 

@@ -61,7 +61,7 @@ impl Waker {
     }
 }
 
-/// What [`readable`] has found.
+/// What [`readable`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
     /// The waker's eventfd is readable.
@@ -70,8 +70,8 @@ pub struct Readable {
     pub other: bool,
 }
 
-/// Blocks until the waker or the other descriptor is readable, a signal arrives, or the timeout ends;
-/// without a timeout, as long as it takes. Returns which of the two is readable.
+/// Blocks until the waker or the other descriptor is readable, a signal arrives, or the timeout ends. Without
+/// a timeout it blocks without limit. Returns which of the two is readable.
 pub fn readable(waker: &Waker, other: Option<RawFd>, timeout: Option<Duration>) -> Readable {
     let poll = |fd| libc::pollfd {
         fd,

@@ -2,7 +2,7 @@
 //!
 //! The fields have the names and meanings of the kernel's Soft-RoCE (`hw_counters` of rxe in sysfs), which
 //! counts per device. Here each part of a queue pair counts for itself, under the queue pair's lock, so that
-//! no two threads write one cache line; whoever wants the device's sum adds them up.
+//! no two threads write one cache line; `device::counters` adds them up.
 
 use std::ops::AddAssign;
 

@@ -61,12 +61,13 @@ pub struct Time(pub u64);
 
 impl Time {
     /// `wait` later. Saturates at the end of the clock, 584 years after its origin.
-    fn after(self, wait: Duration) -> Time {
-        Time(self.0.saturating_add(wait.as_nanos() as u64))
+    pub fn after(self, wait: Duration) -> Time {
+        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        Time(self.0.saturating_add(wait))
     }
 
     /// The time since `earlier`; zero if `earlier` is later than `self`.
-    fn since(self, earlier: Time) -> Duration {
+    pub fn since(self, earlier: Time) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 }

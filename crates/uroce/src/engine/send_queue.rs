@@ -49,7 +49,7 @@ pub enum OpClass {
     Local,
 }
 
-/// How far a WQE has got.
+/// The progress of a WQE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WqeState {
     Pending,

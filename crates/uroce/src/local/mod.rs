@@ -1,9 +1,8 @@
 //! Packets between processes of one host through shared memory, in place of UDP.
 //!
-//! [`Paths`] has the channels of a device. A channel carries the same packets as UDP, less the ICRC, so a
-//! packet may take either way, and the protocol of the queue pairs (`engine`) does not know which it
-//! took. Where a channel cannot be used, packets take UDP. The device decides which queue pair uses which
-//! channel.
+//! [`Paths`] has the channels of a device. A channel carries the same packets as UDP, without the ICRC. So a
+//! packet may take either path, and the protocol of the queue pairs (`engine`) does not know which it took.
+//! Where a channel cannot be used, packets take UDP. The device decides which queue pair uses which channel.
 //!
 //! | file | responsible for |
 //! |---|---|
@@ -63,7 +62,7 @@ pub struct Paths {
     ifindex: u32,
     peers: Peers,
     channels: RwLock<Channels>,
-    /// How many there are.
+    /// The number of channels.
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
     generation: AtomicU32,
@@ -79,9 +78,9 @@ pub struct Paths {
 
 #[derive(Default)]
 struct Channels {
-    /// Those to receive from.
+    /// Channels to receive from.
     all: Arc<Vec<Arc<Channel>>>,
-    /// The one to send to a peer by.
+    /// The channel to send to a peer through.
     by_flow: FxHashMap<Flow, Arc<Channel>>,
 }
 
@@ -136,7 +135,7 @@ impl Paths {
         sum
     }
 
-    /// The channel to send to a peer by. None if there is none, or the peer has hung up.
+    /// The channel to send to a peer through. None if there is none, or the peer has hung up.
     pub fn find(&self, flow: &Flow) -> Option<Arc<Channel>> {
         let channels = self.channels.read();
         let found = channels.by_flow.get(flow);

@@ -24,7 +24,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// Descriptors that one call of [`Paths::serve`] handles.
 const EVENTS: usize = 32;
 
-/// Connections that are no channel yet, and what they come from.
+/// Connections without a channel yet, the listeners that accept them, and offers that failed.
 #[derive(Default)]
 pub struct Offers {
     /// Where peers connect to.

@@ -1,13 +1,13 @@
 //! A ring of packets in memory that two processes share: one produces, the other consumes.
 //!
-//! An entry is one cache line: a word that says whether and how long, and the packet if it fits. A longer
-//! packet is in the ring's data area, and its place follows from the lengths before it. The consumer
-//! spins on the word of the next entry, so a small message costs the transfer of one cache line.
+//! An entry is one cache line: a word that says whether a packet is there and how long it is, and the packet
+//! itself if it fits. A longer packet is in the ring's data area, and its place follows from the lengths
+//! before it. The consumer spins on the word of the next entry, so a small message costs the transfer of one
+//! cache line.
 //!
 //! Invariant: producer and consumer keep their positions in memory of their own. What they read from the
-//! shared memory (the word, and how far the other side has got) may be anything: a length is checked before
-//! it is used, positions are only used modulo the ring's size, and payload is copied before it is
-//! read.
+//! shared memory (the word, and the other side's position) may be anything: a length is checked before it is
+//! used, positions are only used modulo the ring's size, and payload is copied before it is read.
 
 use core::cell::UnsafeCell;
 #[cfg(not(loom))]
@@ -49,7 +49,7 @@ struct RingEntry {
 /// One direction of a channel, as it lies in shared memory. Zeros are an empty ring.
 #[repr(C)]
 pub struct Ring {
-    /// How far the consumer has got: a [`Position`]. Written by the consumer.
+    /// The consumer's [`Position`]. Written by the consumer.
     consumed: Line<AtomicU64>,
     /// Set by the consumer before it sleeps; taken by the producer, which then wakes it up.
     asleep: Line<AtomicU32>,
@@ -248,7 +248,7 @@ pub struct Consumer {
     buffer: Box<[u8; PACKET_MAX]>,
 }
 
-/// An entry says what no producer writes: the other side is damaged or hostile.
+/// An entry has a value that no producer writes: the other side is damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 

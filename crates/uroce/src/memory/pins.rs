@@ -33,7 +33,7 @@ impl Pins {
         })
     }
 
-    /// Blocks while the region is pinned. The caller has not the table locked.
+    /// Blocks while the region is pinned. The caller does not have the table locked.
     pub fn wait_for(&self, mr_index: u32) {
         let mut regions = self.regions();
         while regions.contains(&mr_index) {

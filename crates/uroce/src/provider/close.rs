@@ -1,6 +1,6 @@
-//! What closing a context does to the objects that the program has not destroyed: the kernel destroys
-//! them. Their memory is not freed, as rdma-core does not free it either, but nothing that a peer sends
-//! reaches them any more, and they hold nothing of the device.
+//! What closing a context does to the objects that the program has not destroyed: the kernel destroys them.
+//! Their memory is not freed, as rdma-core does not free it either, but peers no longer reach them, and they
+//! hold no references to the device.
 
 use core::ffi::c_void;
 

@@ -23,7 +23,7 @@ use crate::process;
 /// A public structure of verbs.h for which all zeros are a valid value.
 ///
 /// # Safety
-/// They are: the structure has no references and no other types that forbid zero.
+/// All zeros are a valid value: the structure has no references and no other types that forbid zero.
 pub unsafe trait Zeroable: Sized {
     /// The structure with all bytes zero.
     fn zeroed() -> Self {
@@ -170,17 +170,17 @@ impl<B, T> Deref for Object<B, T> {
     }
 }
 
-/// How many objects use an object.
+/// The number of objects that use an object.
 #[derive(Default)]
 pub struct RefCount(AtomicU32);
 
 impl RefCount {
-    /// One object more uses it.
+    /// One more object uses it.
     pub fn acquire(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// One object less uses it.
+    /// One object fewer uses it.
     pub fn release(&self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -262,7 +262,7 @@ mod tests {
             };
             let slow = Duration::from_millis(100);
             assert!(reuse_after(&mut new(), slow).1 >= REUSE_DELAY);
-            // Faster than one number in 15 ms: all others come first.
+            // More than one number per 15 ms: all others are used first.
             let (numbers, _) = reuse_after(&mut new(), Duration::from_millis(1));
             assert!(numbers >= QPNS_PER_PORT as usize, "{numbers}");
         }

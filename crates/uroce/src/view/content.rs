@@ -1,4 +1,4 @@
-//! What the files of the tree say, from the state of the device at the moment of reading. The formats are
+//! The contents of the tree's files, from the state of the device at the moment of reading. The formats are
 //! those of the kernel's drivers/infiniband/core/sysfs.c.
 
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Descriptors for files of the tree, and what stat(2) says of them.
+//! Descriptors for files of the tree, and what stat(2) reports about them.
 //!
 //! A descriptor is a real one, so that poll(2), dup(2), fork(2) and read(2) work on it: behind it is an
 //! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be
@@ -152,7 +152,7 @@ pub fn entry_type(node: &Node) -> u8 {
     }
 }
 
-/// What stat(2) says of a node of the tree. A directory that the kernel has, too, is the kernel's.
+/// What stat(2) reports about a node of the tree. A directory that the kernel has, too, is the kernel's.
 pub fn stat(path: &str, node: &Node) -> libc::stat {
     if matches!(node, Node::Directory(Directory::Above)) {
         if let Some(found) = kernel::stat(path, true) {

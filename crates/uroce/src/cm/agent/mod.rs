@@ -1,5 +1,5 @@
-//! The communication manager of a process: its connections by their communication IDs, their timers, and
-//! which of them a message is for. Pure: messages and the time go in; messages and events come out.
+//! The communication manager of a process: a table of connections by communication ID, their timers, and the
+//! dispatch of messages to them. Pure: messages and the time go in; messages and events come out.
 //!
 //! A communication ID is unique on the host: its upper bits are the process's prefix, so that the process
 //! with port 4791 finds out from a message which process it is for ([`prefix_of`]).
@@ -37,7 +37,7 @@ pub fn prefix_of(id: u32) -> u32 {
 /// What a received message is about.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// Nothing is left to do.
+    /// It was handled; there is no event to report.
     Handled,
     /// The owner of a connection gets an event.
     Event { owner: u32, event: Event },
@@ -109,8 +109,8 @@ impl Agent {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Whether it has no connection, not even one that the program has destroyed and the peer has not
-    /// confirmed.
+    /// Whether it has no connection. One that the program has destroyed counts until the peer has confirmed
+    /// that.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -224,7 +224,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The program has got a packet of the peer before its RTU.
+    /// The program received a packet of the peer before the peer's RTU.
     pub fn communication_established(&mut self, id: u32) -> Result<Event, Errno> {
         let entry = self.entries.get_mut(&id).ok_or(Errno(libc::EINVAL))?;
         let before = entry.connection.deadline();
@@ -429,7 +429,7 @@ impl Agent {
         }
     }
 
-    /// Runs the connection whose deadline is first, if that has come. None if none is due.
+    /// Handles the timeout of the connection with the earliest deadline. None if none is due.
     pub fn handle_timeout(&mut self, now: Time) -> Option<Received> {
         let (at, id) = *self.deadlines.first()?;
         (at <= now).then(|| self.run(id, |connection| connection.handle_timeout(now)))

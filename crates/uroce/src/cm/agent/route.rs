@@ -1,9 +1,9 @@
-//! Messages on their way, and the ends of it.
+//! Messages to send, messages that were received, and the route between the two ends.
 
 use crate::cm::mad::Mad;
 use crate::engine::Gid;
 
-/// The two ends of a path, by their GIDs, and what packets on it have.
+/// The GIDs of both ends, and the GRH fields of packets between them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     pub sgid: Gid,
@@ -31,7 +31,7 @@ pub struct Outgoing {
     pub mad: Mad,
 }
 
-/// A message that has arrived.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incoming {
     /// The sender's GID.

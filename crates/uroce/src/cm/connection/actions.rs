@@ -8,7 +8,7 @@ use super::super::mad::{
     About, CmMad, CmMessage, ConnectionType, Mad, REJ_PRIVATE, Rej, Rep, SIDR_REP_PRIVATE, SidrRep,
     reason, sidr_status,
 };
-use super::{Connection, Event, State, after};
+use super::{Connection, Event, State};
 use crate::engine::Time;
 
 /// How long a DREQ is retransmitted for a connection that the program has destroyed.
@@ -136,8 +136,9 @@ impl Connection {
         }
     }
 
-    /// Ends it for the program. Returns the message to send, if the peer is to know. Afterwards nothing is
-    /// reported; the caller keeps it as long as [`Connection::deadline`] is not None.
+    /// Ends the connection for the program: no event is reported from now on. Returns the message to send, if
+    /// the peer has to be notified. The caller keeps the connection as long as [`Connection::deadline`] is
+    /// not None.
     pub fn destroy(&mut self, now: Time) -> Option<Mad> {
         let private = [0; REJ_PRIVATE];
         match self.state {
@@ -179,7 +180,7 @@ impl Connection {
 
     fn limit_linger(&mut self, now: Time) {
         if let Some(retransmission) = &mut self.retransmission {
-            retransmission.give_up_at = retransmission.give_up_at.min(after(now, LINGER));
+            retransmission.give_up_at = retransmission.give_up_at.min(now.after(LINGER));
         }
     }
 }

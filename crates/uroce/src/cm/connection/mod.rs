@@ -67,7 +67,7 @@ pub enum Event {
     },
 }
 
-/// What a step has caused.
+/// The effects of a step: what the caller has to send and to report.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Effects {
     /// The message to send.
@@ -128,10 +128,6 @@ pub struct Connection {
 /// A time of the specification's encoding: 4.096 µs · 2^n.
 pub fn decode_time(n: u8) -> Duration {
     Duration::from_nanos(4096 << n.min(31))
-}
-
-fn after(time: Time, by: Duration) -> Time {
-    Time(time.0.saturating_add(by.as_nanos() as u64))
 }
 
 impl Connection {
@@ -287,9 +283,9 @@ impl Connection {
             mad,
             interval,
             interval_max,
-            give_up_at: after(now, whole),
+            give_up_at: now.after(whole),
         });
-        self.deadline = Some(after(now, interval));
+        self.deadline = Some(now.after(interval));
     }
 
     fn cancel(&mut self) {
@@ -300,6 +296,6 @@ impl Connection {
     fn enter_timewait(&mut self, now: Time) {
         self.retransmission = None;
         self.state = State::TimeWait;
-        self.deadline = Some(after(now, decode_time(self.timewait)));
+        self.deadline = Some(now.after(decode_time(self.timewait)));
     }
 }

@@ -3,7 +3,7 @@
 use super::super::mad::{
     About, CmMad, CmMessage, ConnectionType, Ids, Mad, REJ_PRIVATE, Rej, Rep, reason,
 };
-use super::{Connection, Effects, Event, State, after, decode_time};
+use super::{Connection, Effects, Event, State, decode_time};
 use crate::engine::Time;
 
 impl Connection {
@@ -106,11 +106,11 @@ impl Connection {
             _ => return,
         };
         let wait = decode_time(timeout) + decode_time(self.timewait);
-        let until = after(now, wait);
+        let until = now.after(wait);
         self.deadline = Some(until);
         if let Some(retransmission) = &mut self.retransmission {
             retransmission.interval = retransmission.interval_max;
-            let response = after(until, retransmission.interval_max);
+            let response = until.after(retransmission.interval_max);
             retransmission.give_up_at = retransmission.give_up_at.max(response);
         }
     }
@@ -135,8 +135,9 @@ impl Connection {
         Effects::event(Event::Rejected(rej))
     }
 
-    /// Confirms at once. The kernel waits until the program disconnects or destroys its id, which it does for
-    /// programs that crash (qperf's server does, after each test). This library could not.
+    /// Confirms a DREQ at once. The kernel waits until the program disconnects or destroys its id, and
+    /// destroys the id itself if the program crashes (qperf's server does, after each test). This library
+    /// cannot do that.
     fn on_dreq(&mut self, remote_qpn: u32, tid: u64, now: Time) -> Effects {
         if remote_qpn != self.local_qpn {
             return Effects::default();

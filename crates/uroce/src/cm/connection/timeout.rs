@@ -1,7 +1,7 @@
-//! What happens when a connection's deadline has come.
+//! What happens when a connection's deadline passes.
 
 use super::super::mad::{REJ_PRIVATE, reason};
-use super::{Connection, Effects, Event, State, after};
+use super::{Connection, Effects, Event, State};
 use crate::engine::Time;
 
 impl Connection {
@@ -23,7 +23,7 @@ impl Connection {
             return self.give_up(now);
         }
         sent.interval = (sent.interval * 2).min(sent.interval_max);
-        self.deadline = Some(after(now, sent.interval).min(sent.give_up_at));
+        self.deadline = Some(now.after(sent.interval).min(sent.give_up_at));
         let mad = sent.mad;
         self.retransmission = Some(sent);
         Effects::send(mad)
@@ -36,7 +36,7 @@ impl Connection {
                 Effects::event(Event::DisconnectTimeout)
             }
             State::ReqSent | State::MraReqReceived | State::RepSent | State::MraRepReceived => {
-                // The peer may have got the message, and only its answers are lost.
+                // The peer may have received the message, and only its answers were lost.
                 let rej = self.reject(reason::TIMEOUT, [0; REJ_PRIVATE], now).ok();
                 self.cancel();
                 self.state = State::Idle;

@@ -98,7 +98,7 @@ impl Epoll {
     pub fn wait(&self, until: Option<Time>) -> Vec<Token> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; 32];
         let timeout = until.map_or(-1, |until| {
-            let wait = clock::between(clock::now(), until);
+            let wait = until.since(clock::now());
             wait.as_micros().div_ceil(1000).min(1 << 30) as i32
         });
         let len = events.len() as i32;

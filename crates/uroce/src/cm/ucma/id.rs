@@ -40,7 +40,7 @@ pub const HOP_LIMIT: u8 = 64;
 /// The rate of a route: 10 Gbit/s.
 const RATE: u8 = 3;
 
-/// What has been done with an id.
+/// The state of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdState {
     Idle,
@@ -87,7 +87,7 @@ pub struct Id<R> {
     pub file: FileId,
     /// What events name it by; 0 for a requested connection that is not accepted yet.
     pub uid: u64,
-    /// Events that the program has got.
+    /// Events that the program has read.
     pub events_reported: u32,
     /// Requests that may still be queued.
     pub backlog: u32,

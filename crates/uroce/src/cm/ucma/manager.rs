@@ -77,7 +77,7 @@ impl Caller<'_> {
     }
 }
 
-/// All that a process has opened of rdma_cm.
+/// The rdma_cm files of a process, with their ids, multicast memberships and events.
 pub struct Manager<H: CmHost> {
     pub(super) host: H,
     pub(super) agent: Agent,
@@ -256,7 +256,7 @@ impl<H: CmHost> Manager<H> {
         result
     }
 
-    /// Destroys an id. Returns how many of its events the program has got.
+    /// Destroys an id. Returns how many of its events the program has read.
     pub(super) fn destroy(&mut self, number: u32, now: Time) -> u32 {
         let Some(id) = self.ids.remove(number) else {
             return 0;
@@ -358,8 +358,8 @@ impl<H: CmHost> Manager<H> {
         caller.reply(ReplyWriter::default().u32(reported))
     }
 
-    /// The interface of a device has got another MAC address (bonding): reports it for the ids that are
-    /// bound to the device.
+    /// The MAC address of a device's interface has changed (bonding): reports it for the ids that are bound
+    /// to the device.
     pub fn address_changed(&mut self, device: usize) {
         for number in self.ids_of(device) {
             self.report(number, Notice::plain(EventType::AddrChange));

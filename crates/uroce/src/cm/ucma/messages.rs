@@ -1,4 +1,4 @@
-//! The messages that an id sends, from what the program has said (12.6, annex A11.6).
+//! The messages that an id sends, from the parameters of the program's commands (12.6, annex A11.6).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

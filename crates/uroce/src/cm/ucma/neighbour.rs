@@ -12,10 +12,12 @@ use super::manager::Manager;
 use crate::cm::agent::Route;
 use crate::engine::Time;
 
-/// The first and the longest time until the neighbour table is read again.
-const INTERVALS: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(50));
+/// The first interval between two reads of the neighbour table. It doubles up to [`INTERVAL_MAX`].
+const INTERVAL_MIN: Duration = Duration::from_millis(2);
+/// The longest interval between two reads of the neighbour table.
+const INTERVAL_MAX: Duration = Duration::from_millis(50);
 
-/// What a resolved address gives an id.
+/// What address resolution sets in an id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedAddress {
     pub device: usize,
@@ -24,7 +26,7 @@ pub(super) struct ResolvedAddress {
     pub route: Route,
 }
 
-/// The link between a device and a peer.
+/// The neighbour to resolve: the interface, and the addresses of both ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NextHop {
     pub ifindex: u32,
@@ -51,20 +53,16 @@ impl Query {
         timeout: Duration,
         now: Time,
     ) -> Query {
-        let give_up_at = after(now, timeout);
+        let give_up_at = now.after(timeout);
         Query {
             number,
             resolved,
             link,
-            next: after(now, INTERVALS.0).min(give_up_at),
-            interval: INTERVALS.0,
+            next: now.after(INTERVAL_MIN).min(give_up_at),
+            interval: INTERVAL_MIN,
             give_up_at,
         }
     }
-}
-
-fn after(now: Time, time: Duration) -> Time {
-    Time(now.0.saturating_add(time.as_nanos() as u64))
 }
 
 impl<H: CmHost> Manager<H> {
@@ -95,8 +93,8 @@ impl<H: CmHost> Manager<H> {
         {
             self.address_resolved(query.number, query.resolved);
         } else if now < query.give_up_at {
-            query.interval = (query.interval * 2).min(INTERVALS.1);
-            query.next = after(now, query.interval).min(query.give_up_at);
+            query.interval = (query.interval * 2).min(INTERVAL_MAX);
+            query.next = now.after(query.interval).min(query.give_up_at);
             self.queries.push(query);
         } else if let Some(id) = self.ids.get_mut(query.number) {
             id.state = IdState::Bound;

@@ -1,4 +1,4 @@
-//! What peers do: requests, answers, and that there is no answer.
+//! Requests and answers of peers, and timeouts when there is no answer.
 
 use std::net::SocketAddr;
 

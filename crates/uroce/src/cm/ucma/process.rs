@@ -41,7 +41,7 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
 /// while their peer is about to listen again (perftest), and the kernel takes longer for a connection
 /// than uroce.
 const REFUSAL_DELAY: Duration = Duration::from_millis(50);
-/// Requests that may wait so.
+/// The most requests that wait in this way.
 const REFUSALS_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 const INCOMING_MAX: usize = 4096;
@@ -79,8 +79,9 @@ pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
     messages: VecDeque::new(),
     epoll: None,
 });
-/// Held while the thread sends; taken before [`STATE`] is released. Who has seen what a message did to the
-/// state waits here until the answer is sent: a program may end as soon as it knows of an event.
+/// Held while the thread sends; taken before [`STATE`] is released. A thread that has seen the effect of a
+/// message on the state waits here until the answer is sent, because a program may end as soon as it has an
+/// event.
 pub(super) static SENDING: Mutex<()> = Mutex::new(());
 /// The devices of the library's list.
 pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
@@ -280,7 +281,7 @@ impl ProcessState {
             .collect()
     }
 
-    /// Handles a message. `passed_on`: another process has got it, and has found that it is for this one.
+    /// Handles a message. `passed_on`: another process received it, and passed it on to this one.
     fn receive(&mut self, message: &Incoming, passed_on: bool) {
         let now = clock::now();
         let Some(recipient) = CmMad::parse(&message.mad).map(|mad| mad.recipient()) else {
@@ -301,7 +302,7 @@ impl ProcessState {
             return;
         }
         if self.unwanted.len() < REFUSALS_MAX {
-            let at = clock::after(now, REFUSAL_DELAY);
+            let at = now.after(REFUSAL_DELAY);
             self.unwanted.push_back((at, message.clone()));
         } else {
             self.manager.refuse(message, &request);
@@ -485,7 +486,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
 }
 
 impl ProcessState {
-    /// When the thread has something to do without being woken up. Tries to get port 4791 if it is due.
+    /// When the thread has to wake up by itself. Tries to get port 4791 if that is due.
     fn next_wakeup(&mut self) -> Option<Time> {
         let refusal = self.unwanted.front().map(|(at, _)| *at);
         let deadline = self.manager.deadline().into_iter().chain(refusal).min();
@@ -494,7 +495,7 @@ impl ProcessState {
         }
         let complete = self.manager.host().claim_ports();
         WANTS_PORT.store(!complete, Ordering::Relaxed);
-        let next = (!complete).then(|| clock::after(clock::now(), CLAIM_INTERVAL));
+        let next = (!complete).then(|| clock::now().after(CLAIM_INTERVAL));
         deadline.into_iter().chain(next).min()
     }
 }

@@ -1,4 +1,4 @@
-//! What the program asks about an id: addresses, the device, paths, attributes for its queue pair.
+//! Queries of an id: addresses, the device, paths, attributes for its queue pair.
 
 use ibverbs_abi::*;
 
@@ -23,7 +23,7 @@ const SOCKADDR_IN6: usize = 28;
 const USER_PATH_LEN: usize = 64;
 /// Bytes of `ib_path_rec_data`.
 pub(super) const PATH_LEN: usize = 72;
-/// Its flags, of which an only path has all four.
+/// Its flags. If there is only one path, all four are set.
 const IB_PATH_GMP: u32 = 1 << 0;
 const IB_PATH_PRIMARY: u32 = 1 << 1;
 const IB_PATH_OUTBOUND: u32 = 1 << 3;
@@ -162,7 +162,7 @@ impl<H: CmHost> Manager<H> {
     }
 }
 
-/// The attributes before there is a connection, and of datagram services.
+/// The attributes of an id without a connection, or of a datagram service.
 fn unconnected(kind: u8, port_space: u16) -> ib_uverbs_qp_attr {
     let (mask, qkey) = match (kind, port_space) {
         (qp_type::UD, space::IPOIB) => (IBV_QP_QKEY, 0),
@@ -176,7 +176,8 @@ fn unconnected(kind: u8, port_space: u16) -> ib_uverbs_qp_attr {
     }
 }
 
-/// The attributes for a transition to `state`. EINVAL if the connection has not come as far.
+/// The attributes for a transition to `state`. EINVAL if the connection is not in the state that this
+/// requires.
 fn connected<R>(
     state: u32,
     cm_state: connection::State,

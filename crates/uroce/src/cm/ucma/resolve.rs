@@ -17,7 +17,7 @@ use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
 
-/// Where packets to an address leave.
+/// The device and the source address of packets to an address.
 struct Egress {
     device: usize,
     ifindex: u32,
@@ -131,7 +131,7 @@ impl<H: CmHost> Manager<H> {
         Ok(())
     }
 
-    /// The device and address that packets to `to` leave from. ENODEV if they leave from none of a device.
+    /// The device and address that packets to `to` leave from. ENODEV if that address belongs to no device.
     fn find_source(
         &mut self,
         device: Option<usize>,
@@ -233,8 +233,8 @@ fn addresses_like(device: &DeviceInfo, to: &SocketAddr) -> Vec<IpAddr> {
         .collect()
 }
 
-/// The way to the loopback address when no device has it: the first device reaches itself. The program
-/// sees the loopback address at both ends.
+/// The path to the loopback address when no device has it: the first device reaches itself. The program sees
+/// the loopback address at both ends.
 fn loopback(devices: &[DeviceInfo], to: &SocketAddr) -> Option<Egress> {
     let active = devices.iter().position(|device| device.active);
     let device = active.unwrap_or(0);

@@ -86,7 +86,7 @@ fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno>
     process.call(1, Command::Accept, &padded(input, 296), 0)
 }
 
-/// An event that a program has got.
+/// An event that a program has read.
 #[derive(Debug, PartialEq, Eq)]
 struct Got {
     uid: u64,
@@ -192,7 +192,7 @@ fn a_connection_from_both_ends() {
         assert_eq!(kinds(process), [15]);
         assert!(!process.manager.host().readable[&1]);
     }
-    // Events of the connection that the program has got, as DESTROY_ID reports them.
+    // Events of the connection that the program has read, as DESTROY_ID reports them.
     let destroy = [vec![0; 8], two(id, 0)].concat();
     let reported = client.call(1, Command::DestroyId, &destroy, 4).unwrap();
     assert_eq!(reported, 5_u32.to_ne_bytes());

@@ -103,7 +103,7 @@ fn a_timer_takes_the_place_of_one_that_does_not_count() {
     // Entries that have been replaced by earlier ones, until there is no space.
     while without_memory(|| timers.add(at, one.qpn)) {}
     drop(timers);
-    let later = clock::after(at, Duration::from_secs(1));
+    let later = at.after(Duration::from_secs(1));
     one.timer_at.store(later);
     without_memory(|| a.add_timer(later, one.qpn));
     assert_eq!(a.timers.lock().next(), Some(later));

@@ -41,7 +41,7 @@ fn an_entry_of_a_later_lap_is_news() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Packets come out as they went in, whatever their lengths are and whoever is ahead.
+    /// Packets come out as they went in, whatever their lengths are and whichever side is ahead.
     #[test]
     fn packets_come_in_order(
         steps in prop::collection::vec((0..=PACKET_MAX, 0..40_usize, 0..40_usize), 1..80),

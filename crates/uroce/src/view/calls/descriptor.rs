@@ -79,9 +79,9 @@ pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> 
     unsafe { real::write(fd, bytes, len) }
 }
 
-/// Goes to a directory of the tree: the kernel's, if it has that, too. Else the kernel's working directory
-/// becomes the nearest one above that exists, so that calls that are not redirected meet no directory of
-/// the program's.
+/// Changes to a directory of the tree. The kernel's working directory becomes the same one if the kernel has
+/// it, else the nearest one above that exists. So calls that are not redirected act on no directory of the
+/// program's.
 fn enter(path: &str, node: &Node) -> c_int {
     let _no_cancellation = cancellation::disable();
     let Node::Directory(directory) = node else {

@@ -139,7 +139,7 @@ enum PathTarget {
     KernelAt(CString),
     /// To a node of the tree, at this path.
     Ours(String, Node),
-    /// Nowhere.
+    /// To nothing: the call fails with this errno value.
     Error(Errno),
 }
 

@@ -88,12 +88,12 @@ struct Simulation {
     agents: [Agent; 2],
     ids: [Option<u32>; 2],
     seen: [Vec<Seen>; 2],
-    /// Messages on the way: when each arrives, at whom.
+    /// Messages in flight: the time of arrival, and the receiving side.
     network: Vec<(Time, usize, Incoming)>,
     now: Time,
-    /// What happens to the next messages: each takes one.
+    /// What happens to the next messages: each message consumes one element.
     fates: Vec<u8>,
-    /// The passive program takes so long for its answer.
+    /// How long the passive program takes to answer.
     think: Duration,
     answer_at: Option<Time>,
     disconnects: usize,
@@ -208,7 +208,7 @@ impl Simulation {
                 let accepted =
                     self.agents[side].accept_request(OWNERS[1], &req, tid, route, GUIDS[1]);
                 self.ids[1] = Some(accepted.unwrap());
-                self.answer_at = Some(Time(self.now.0 + self.think.as_nanos() as u64));
+                self.answer_at = Some(self.now.after(self.think));
             }
             Received::Resolution { .. } => panic!(),
             Received::Event { owner, event } => {
