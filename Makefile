@@ -67,7 +67,7 @@ build:
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
 		$(CARGO) build --release -p with-ibverbs-rs
 
-static: ## build target/static-lib/libibverbs.a, for use with the distribution's provider archives
+static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
 
 examples: build ## build the programs in examples/ in target/examples
@@ -82,7 +82,7 @@ rpm: ## build rpm packages in target/rpm and check them with rpmlint
 	scripts/install-deps build packages
 	packaging/build-rpm $(TARGET)/rpm
 
-arm64: ## build target/arm64/libibverbs.so.1, libibverbs.a and with-ibverbs-rs for arm64 on x86-64
+arm64: ## build the library, the static library and with-ibverbs-rs for arm64 in target/arm64
 	scripts/install-deps build arm64
 	scripts/arm64 make build static
 	ln -sf aarch64-unknown-linux-gnu/release/libibverbs.so $(ARM64)/libibverbs.so.1
@@ -94,7 +94,7 @@ deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and chec
 	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 packaging/build-deb /target/deb
 	packaging/lintian $(ARM64)/deb
 
-dist: ## make the prebuilt archive and the Python wheel for glibc 2.28 and later in target/dist
+dist: ## make the prebuilt archive and the Python wheel, for glibc 2.28, in target/dist
 	packaging/build-dist $(TARGET)/dist
 
 help: ## list the targets
@@ -116,7 +116,7 @@ patterns = $(foreach pattern,$(T),'$(pattern)')
 # What the cases packages/* test.
 packages = $(if $(findstring packages,$(T)),deb rpm)
 
-check: rust build ## lint, unit tests, and the cases that need neither network nor virtual machine (minutes)
+check: rust build ## lint, unit tests, and the cases that need only this machine (minutes)
 ifeq ($(T),)
 	$(MAKE) --no-print-directory lint test-unit
 endif
@@ -131,18 +131,18 @@ test: build $(packages)
 endif
 
 ifeq ($(T),)
-test-all: rust deps ## the same, and what takes long: all cases, suites, sanitizers
+test-all: rust deps ## the same, and what takes longer: all cases, suites, sanitizers
 	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-orderings
 else
 test-all: build $(packages)
 	$(RUNNER) --all $(patterns)
 endif
 
-test-cases: build cargo-fuzz deb rpm ## run the cases of compat-tests that belong to make test
+test-cases: build cargo-fuzz deb rpm ## run the cases of compat-tests that make test runs
 	scripts/install-deps run test vm arm64 uroce suites sources packages
 	$(RUNNER) --test $(patterns)
 
-test-all-cases: build cargo-fuzz deb rpm ## run all cases of compat-tests, also those that take long
+test-all-cases: build cargo-fuzz deb rpm ## run all cases of compat-tests
 	scripts/install-deps run test vm arm64 uroce suites sources pyverbs packages
 	$(RUNNER) --all
 
@@ -176,13 +176,13 @@ test-orderings: rust ## try all orders of memory accesses in the rings that proc
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 $(CARGO) test -p uroce --lib \
 		--target-dir $(TARGET)/loom local::ring::model
 
-test-abi: build ## compare symbols and their versions with the C library (test-unit compares layouts)
+test-abi: build ## compare symbols and versions with the C library (test-unit compares layouts)
 	$(RUNNER) symbols
 
 test-headers: build ## compare include/ with rdma-core's headers, and compile it with all warnings
 	$(RUNNER) headers
 
-man: build ## check the manual pages: form, references, prototypes, coverage; altered pages are detected
+man: build ## check the manual pages: form, references, prototypes, coverage
 	$(RUNNER) man
 
 test-sources: build ## build Debian's programs and providers on our headers and library, and run them

@@ -39,9 +39,9 @@ pub struct Needs {
     pub cpu: u32,
     /// Memory in MiB.
     pub memory: u64,
-    /// Names of things of which there is one: `apt`, for example.
+    /// Names of resources that one case at a time uses: `apt`, for example.
     pub tokens: Vec<&'static str>,
-    /// Nothing else may run beside it.
+    /// No other case may run meanwhile.
     pub alone: bool,
     /// Programs of cases/programs.toml, which are compiled before it starts.
     pub programs: Vec<String>,
@@ -74,7 +74,7 @@ pub struct Case {
     /// The names of the cases that one run reports, if there are several: all cases of one virtual machine,
     /// for example. A member without a verdict has failed.
     pub members: Vec<String>,
-    /// How long it probably takes; used until a run has been recorded.
+    /// The estimated duration; used until a run has been recorded.
     pub estimate: Duration,
     /// What the runner does before the case's process starts, outside of its place: for what needs the
     /// network.
@@ -169,7 +169,7 @@ impl Case {
         self
     }
 
-    /// The probable time, in seconds.
+    /// The estimated duration, in seconds.
     pub fn estimate(mut self, seconds: u64) -> Self {
         self.estimate = Duration::from_secs(seconds);
         self

@@ -1,4 +1,4 @@
-//! Runs cases beside each other, as far as the machine has what they need.
+//! Runs cases in parallel, as far as the machine has what they need.
 
 use std::collections::BTreeSet;
 use std::sync::mpsc;

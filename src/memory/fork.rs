@@ -1,7 +1,7 @@
 //! Fork safety: `ibv_fork_init`, `ibv_dontfork_range` and `ibv_dofork_range`.
 //!
 //! A device writes to the physical pages of registered memory. After fork(2) parent and child share them
-//! copy-on-write. If the parent writes first, it gets the copy, and the device goes on writing to a page
+//! copy-on-write. If the parent writes first, it gets the copy, and the device keeps writing to a page
 //! that now belongs to the child. So registered pages have MADV_DONTFORK as long as a registration
 //! contains them.
 //!

@@ -51,7 +51,7 @@ fn split_field(text: &[u8]) -> (&[u8], Option<&[u8]>) {
 }
 
 /// Reads every regular file of `dir` and returns the providers' names in the order of their lines.
-/// Calls `warn` once for each file or line that is wrong, and goes on with the next one.
+/// Calls `warn` once for each file or line that is wrong, and continues with the next one.
 pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
     let mut names = Vec::new();
     let Ok(mut entries) = sys::Dir::open(dir) else {

@@ -182,7 +182,7 @@ fn with_kernel(name: &str, config: Option<&'static str>, start: &'static str) ->
     })
 }
 
-/// Software devices pin no memory: a low RLIMIT_MEMLOCK matters only beside devices of the kernel.
+/// Software devices pin no memory: a low RLIMIT_MEMLOCK matters only if there are devices of the kernel.
 fn memlock() -> Vec<Check> {
     let limited = |name: &str, config, text: &'static str| {
         let run = ListRun::list(false, config);

@@ -65,7 +65,7 @@ fn pair(testbed: &str, tier: Tier, program: &'static str, hosts: Testbed) -> Cas
     .tier(tier)
 }
 
-/// A server and its client must end with 0, and say so.
+/// A server and its client must print that they succeeded, and exit with 0.
 fn passes(cx: &Context, program: &str, arguments: &str, hosts: Testbed) -> Verdict {
     let row = row(cx, program, arguments, "0/0", arguments == "-l")?;
     pairs::run_in(cx, &row, hosts)?;

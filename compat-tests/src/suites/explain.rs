@@ -170,7 +170,7 @@ const SCENES: [(&str, &[&str], &str); 49] = [
     ),
 ];
 
-/// The distribution's programs, as a server and a client. What is said of them is true: the client of
+/// The distribution's programs, as a server and a client. The findings are true: the client of
 /// ib_send_bw creates two CQs and destroys one.
 const PROGRAMS: [(&str, Option<&str>); 9] = [
     ("ibv_rc_pingpong -g 1 -n 500", None),
@@ -353,7 +353,7 @@ fn bad_values(cx: &Context) -> Verdict {
     )
 }
 
-/// A server and a client. Nothing is said of the server, and `said` of the client.
+/// A server and a client. There is no finding about the server, and `said` is found about the client.
 fn runs(cx: &Context, command: &str, said: Option<&str>) -> Verdict {
     const PORT: &str = "20000";
     let hosts = Testbed::Loopback.make(cx)?;

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Ports that QP numbers encode, beside 4791. */
+/* Ports that QP numbers encode, other than 4791. */
 enum {
 	FIRST_PORT = 61440,
 	PORTS = 2047

@@ -41,7 +41,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A message of this type, with `flags` beside NLM_F_REQUEST, and the family's fixed part.
+    /// A message of this type, with `flags` in addition to NLM_F_REQUEST, and the family's fixed part.
     pub(crate) fn new(kind: u16, flags: u16, fixed: &[u8]) -> Request {
         let mut bytes = ArrayVec::new();
         for part in [

@@ -58,7 +58,7 @@ pub fn wrapped(original: &verbs_context_ops) -> verbs_context_ops {
     }
 }
 
-/// Does something beside the program's call: errno is afterwards what it was before.
+/// Does something in addition to the program's call, and preserves errno.
 fn aside<R>(work: impl FnOnce() -> R) -> R {
     let errno = Errno::last();
     let result = work();

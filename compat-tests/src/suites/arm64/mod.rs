@@ -22,9 +22,9 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// Below the directory of make arm64.
 const LIBRARY: &str = "aarch64-unknown-linux-gnu/release/libibverbs.so";
-/// The time to build the library, beside other work. It is built once.
+/// The time to build the library on a busy machine. It is built once.
 const BUILD_LIMIT: Duration = Duration::from_secs(2400);
-/// The time that a machine may take, in seconds. Beside other work, emulation is several times slower.
+/// The time that a machine may take, in seconds. On a busy host, emulation is several times slower.
 const LIMIT: u64 = 2400;
 
 /// The checks of a set of arm64/guest, and where they run.

@@ -77,7 +77,7 @@ fn no_more_regions(cx: &Context, copies: Option<&str>) -> Result<Vec<Verdict>, F
     ])
 }
 
-/// That many regions must not use up the machine's memory.
+/// This number of regions must fit the machine's memory.
 fn enough_memory() -> Verdict {
     let count = read("/proc/sys/vm/max_map_count".as_ref());
     if count.trim().parse::<u64>().unwrap_or(0) > 300_000 {

@@ -75,7 +75,7 @@ fn variables() -> Vec<Check> {
     ]
 }
 
-/// A command that fails for want of memory. Where memory is registered, the log says why.
+/// A command that fails with ENOMEM. Where memory is registered, the log has the reason.
 fn failing(command: &'static str) -> Check {
     let registers = command == "REG_MR" || command == "REREG_MR";
     let parts = if registers { vec!["", "log"] } else { vec![""] };

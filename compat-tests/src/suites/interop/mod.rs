@@ -1,6 +1,6 @@
 //! uroce against the kernel's Soft-RoCE ("rxe", on the C library), in the virtual machine: each as server
 //! and as client, also with packets lost, reordered and duplicated. And uroce's GID tables, ports and
-//! events beside those of rxe on the same interfaces.
+//! events compared with those of rxe on the same interfaces.
 //!
 //! A virtual machine runs all members of a case: this program starts there again (`guest`).
 

@@ -58,7 +58,7 @@ struct List {
 
 /// The first port. Each row gets others, because the kernel keeps closed connections for a while.
 const PORT: u16 = 20_000;
-/// The time limit of a row's programs, in seconds. Two emulated machines beside other work take long: the
+/// The time limit of a row's programs, in seconds. Two emulated machines are slow on a busy host: the
 /// ping-pong of 1 MB messages needed more than 40 s.
 const PROGRAM_LIMIT: u64 = 200;
 /// The time limit of a row that may run six times on each library, in seconds.

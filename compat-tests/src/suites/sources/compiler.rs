@@ -90,7 +90,7 @@ pub fn run(words: &[String], directory: &Path) -> Result<String, Failure> {
     Err(Failure::new(format!("{command}: {}", output.status)).with(shown))
 }
 
-/// Compiles all, beside each other.
+/// Compiles all, in parallel.
 pub fn compile(jobs: &[Job]) -> Result<Variants, Failure> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());

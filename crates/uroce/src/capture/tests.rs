@@ -340,7 +340,7 @@ fn a_file_that_cannot_be_opened() {
     assert!(Tap::of(capture(Path::new("/dev/null"), "", ""), "one").is_none());
 }
 
-/// A file that cannot grow, as on a full disk, has whole packets, and recording goes on nowhere.
+/// A file that cannot grow, as on a full disk, has whole packets, and nothing more is recorded.
 #[test]
 fn a_full_disk_ends_the_capture() {
     // SAFETY: the name is NUL-terminated; the new descriptor is owned by `memory` alone.

@@ -39,7 +39,7 @@ pub struct Completer {
     /// Late timeouts in a row that consumed no retry.
     late_timeouts: u8,
     last_nak: Option<NakRetransmission>,
-    pub(super) counters: Counters,
+    counters: Counters,
 }
 
 /// The last retransmission that a sequence-error NAK caused.
@@ -74,6 +74,16 @@ impl Completer {
             counters: self.counters,
             ..Completer::default()
         };
+    }
+
+    /// What this part has counted since it was created, or since the last [`Self::take_counters`].
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// [`Self::counters`], which begin at 0 again.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
     }
 
     /// A packet from the peer's responder. Acknowledges what it covers and returns what else it

@@ -52,7 +52,7 @@ pub enum Node {
 /// A directory. The numbers are indices of [`Tree::devices`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// Its entries are the attachments below it, beside what the kernel has there.
+    /// Its entries are the attachments below it, and what the kernel has there.
     Above,
     /// The device that stands for an interface without hardware.
     Parent(usize),

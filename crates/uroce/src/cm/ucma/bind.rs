@@ -169,7 +169,7 @@ impl<H: CmHost> Manager<H> {
         Err(EADDRNOTAVAIL)
     }
 
-    /// Whether an id may have a port beside those of this process that have it. EADDRINUSE if one has the
+    /// Whether an id may have a port that other ids of this process have. EADDRINUSE if one has the
     /// same address, EADDRNOTAVAIL if one of the two is a wildcard.
     fn check_port(&self, number: u32, port: Port, reuse: bool) -> Result<(), Errno> {
         let owners = self.ports.get(&port).map_or(&[][..], Vec::as_slice);

@@ -1,4 +1,4 @@
-//! A host for tests and fuzz targets: one device, and processes that reserve ports beside each other.
+//! A host for tests and fuzz targets: one device, and processes that compete for ports.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};

@@ -81,18 +81,17 @@ impl Qp {
     /// What the queue pair has counted since it was created.
     pub fn counters(&self) -> Counters {
         let mut sum = self.counters;
-        sum += self.completer.counters;
-        sum += self.responder.counters;
+        sum += self.completer.counters();
+        sum += self.responder.counters();
         sum
     }
 
     /// [`Qp::counters`], which begin at 0 again.
     pub fn take_counters(&mut self) -> Counters {
-        let counters = self.counters();
-        self.counters = Counters::default();
-        self.completer.counters = Counters::default();
-        self.responder.counters = Counters::default();
-        counters
+        let mut sum = std::mem::take(&mut self.counters);
+        sum += self.completer.take_counters();
+        sum += self.responder.take_counters();
+        sum
     }
 
     /// The caller defers [`Qp::transmit`] although there may be an ACK to send.
@@ -324,7 +323,7 @@ impl Qp {
     /// been used. Without an ack timeout it stays outstanding.
     pub fn fail_unreachable(&mut self, host: &mut impl Host) {
         if self.can_fail_unreachable() {
-            self.completer.counters.retry_exceeded_err += 1;
+            self.counters.retry_exceeded_err += 1;
             self.fail_oldest_send(IBV_WC_RETRY_EXC_ERR, host);
         }
     }

@@ -78,7 +78,7 @@ impl Qp {
         if host.complete(WorkQueue::Recv, completion).is_err() {
             return self.enter_fatal_error(host);
         }
-        self.responder.counters.rdma_recvs += 1;
+        self.counters.rdma_recvs += 1;
     }
 
     /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,

@@ -75,7 +75,7 @@ pub struct Responder {
     responses: ResponseQueue,
     /// Paces READ responses.
     pacer: Pacer,
-    pub(super) counters: Counters,
+    counters: Counters,
 }
 
 impl Responder {
@@ -100,6 +100,16 @@ impl Responder {
     pub fn start(&mut self, psn: Psn) {
         self.epsn = psn;
         self.ack_psn = psn - 1;
+    }
+
+    /// What this part has counted since it was created, or since the last [`Self::take_counters`].
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// [`Self::counters`], which begin at 0 again.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.counters)
     }
 
     /// The PSN of the next request packet (ePSN).

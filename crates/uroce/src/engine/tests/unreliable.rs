@@ -256,7 +256,7 @@ fn operations_that_a_service_lacks_fail() {
             (network.sides[0].qp.state(), network.packets_sent[0]),
             (QpState::Sqe, 0)
         );
-        // Receiving goes on, and sending after the move to RTS.
+        // Receiving continues, and sending after the move to RTS.
         network.set_state(0, QpState::Rts);
         network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
         let mut second = send_wr(2, SendOp::Send, &[sge(0, 900)]);
@@ -387,7 +387,7 @@ fn invalid_datagrams_are_dropped() {
     }
 }
 
-/// Pacing goes on in SQD for a WQE that was started.
+/// Pacing continues in SQD for a WQE that was started.
 #[test]
 fn unreliable_requests_are_paced() {
     for drain in [false, true] {
