@@ -76,7 +76,7 @@ impl Refusal {
     }
 }
 
-/// Names that files of rdma-core 62 and 63 have among their imports and exports, and older ones have not.
+/// Names that files of rdma-core 62 and 63 have among their imports and exports, and older ones do not.
 const SINCE_62: [&[u8]; 5] = [
     b"ibv_cmd_query_port_speed",
     b"ibv_cmd_export_dmabuf_fd",

@@ -315,7 +315,7 @@ pub unsafe fn set_ops(
 /// The library's part of a context, for writing.
 ///
 /// # Safety
-/// `context` is initialised, but for its ops.
+/// `context` is initialised, except for its ops.
 unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private {
     // SAFETY: the context is initialised, so it has a `verbs_context` with `priv_`.
     unsafe { (*extended(context)).priv_.cast() }
@@ -324,7 +324,7 @@ unsafe fn private_mut(context: *mut ibv_context) -> *mut super::context::Private
 /// Gives a new context the default ops.
 ///
 /// # Safety
-/// `context` is initialised, but for its ops, and no other thread knows it.
+/// `context` is initialised, except for its ops, and no other thread knows it.
 pub unsafe fn set_defaults(context: *mut ibv_context) {
     // SAFETY: the context is initialised and new, so no other thread uses its ops.
     unsafe { set_all(context, &DEFAULTS) }

@@ -57,9 +57,9 @@ fn subject(fact: &str) -> String {
     fact.split(' ').take(words).collect::<Vec<_>>().join(" ")
 }
 
-/// Passes if the facts are equal, but for what `expected` lists for `what`. `newer` are the facts of a newer
-/// release of rdma-core: ours may have facts from it that theirs lack, or that have changed. A rule that
-/// matches no difference is a failure too.
+/// Passes if the facts are equal, except for what `expected` lists for `what`. `newer` are the facts of a
+/// newer release of rdma-core: ours may have facts from it that theirs lack, or that have changed. A rule
+/// that matches no difference is a failure too.
 pub fn compare(
     what: &str,
     theirs: &Facts,

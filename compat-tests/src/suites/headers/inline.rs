@@ -56,7 +56,7 @@ pub struct Interface {
     pub with_context: BTreeSet<String>,
 }
 
-/// Compares the inline functions of two sets of headers, but for `skipped`, and reports each optimization.
+/// Compares the inline functions of two sets of headers, except for `skipped`, and reports each optimization.
 pub fn compare(
     cx: &Context,
     ours: &Side,

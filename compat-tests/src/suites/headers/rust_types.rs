@@ -69,7 +69,7 @@ const C_ONLY: Rules = &[
     ),
 ];
 
-/// Passes if the types agree, but for the intended differences, all of which must exist.
+/// Passes if the types agree, except for the intended differences, all of which must exist.
 pub fn compare(cx: &Context) -> Verdict {
     let mut rust = Declarations::new(&generated(cx)?)?;
     rust.resolve_aliases();

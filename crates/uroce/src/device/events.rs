@@ -10,7 +10,7 @@
 //! object has raised the same one, so that its space is reserved when the object is created. The backlog
 //! is sent when the program reads an event through the library, and by the background thread.
 //!
-//! Invariants: records are read in the order in which they were pushed, but for equal ones, which count
+//! Invariants: records are read in the order in which they were pushed, except for equal ones, which count
 //! where the first is. So once one is in the backlog, all later ones go there, until it is empty. And once
 //! [`EventQueue::close_source`] has returned, nothing delivers a record about the object.
 

@@ -198,7 +198,7 @@ fn what_came_with_the_answer_is_received() {
 }
 
 /// A peer that is gone has another channel, from which packets are still to be received: only then has it
-/// ended. A peer that keeps the other channel has not.
+/// ended. A peer that keeps the other channel has not ended.
 #[test]
 fn a_peer_ends_when_its_last_channel_is_empty() {
     for both in [true, false] {

@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(Arc::strong_count(&private), 1);
     }
 
-    /// To fill the room needs no memory.
+    /// Filling the allocation needs no memory.
     fn without_room(room: Room<u64, Arc<()>>, private: Arc<()>) -> *mut u64 {
         without_memory(|| room.fill(7, private))
     }

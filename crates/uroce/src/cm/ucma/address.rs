@@ -130,7 +130,7 @@ impl Address {
         self.len() == other.len()
     }
 
-    /// Whether two addresses are equal but for the port. Link-local ones must be of the same interface.
+    /// Whether two addresses are equal except for the port. Link-local ones must be of the same interface.
     pub fn same_host(&self, other: &Address) -> bool {
         match (self, other) {
             (Address::Ip(a), Address::Ip(b)) => a.ip() == b.ip() && scope_of(a) == scope_of(b),

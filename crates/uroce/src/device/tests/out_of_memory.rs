@@ -167,7 +167,7 @@ fn objects_without_memory_are_refused() {
         handles.len() < handles.capacity(),
         "the table does not grow"
     );
-    // To free a handle needs no memory, nor is it counted any more.
+    // Freeing a handle needs no memory, and the handle no longer counts.
     without_memory(|| handles.clear());
     assert!(handles::reserve(ObjectKind::Ah, &counts, 1).is_ok());
 }
