@@ -98,7 +98,7 @@ pub fn is_enabled() -> bool {
 #[inline]
 pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks) {
     if WRAPS.load(Ordering::Relaxed) {
-        // SAFETY: as for this function.
+        // SAFETY: the context is open and complete, and no other thread knows it, as the caller promises.
         unsafe { attach(context, hooks) };
     }
 }

@@ -58,7 +58,7 @@ impl<T> ListLock<T> {
 
     /// Called in the child by the thread that forked. If another thread of the parent held the lock, leaks
     /// the value, which may be inconsistent, and begins with a new one. If this thread holds it, nothing
-    /// changes: it goes on.
+    /// changes: it continues.
     pub fn after_fork_in_child(&'static self) {
         if self.owner.load(Ordering::Relaxed) == this_thread() {
             return;

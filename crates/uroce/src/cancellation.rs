@@ -32,7 +32,7 @@ pub fn point() {
 /// `messages` has `count` elements, which point to memory of the lengths that they give.
 pub unsafe fn recvmmsg(fd: RawFd, messages: *mut libc::mmsghdr, count: u32, flags: c_int) -> c_int {
     let no_timeout = null_mut::<libc::timespec>();
-    // SAFETY: what recvmmsg requires, this function requires of its caller.
+    // SAFETY: the caller passes `count` valid elements; a NULL timeout means none.
     unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, no_timeout) as c_int }
 }
 
@@ -41,7 +41,7 @@ pub unsafe fn recvmmsg(fd: RawFd, messages: *mut libc::mmsghdr, count: u32, flag
 /// # Safety
 /// `messages` has `count` elements, which point to memory of the lengths that they give.
 pub unsafe fn sendmmsg(fd: RawFd, messages: *mut libc::mmsghdr, count: u32, flags: c_int) -> c_int {
-    // SAFETY: what sendmmsg requires, this function requires of its caller.
+    // SAFETY: the caller passes `count` valid elements.
     unsafe { libc::syscall(libc::SYS_sendmmsg, fd, messages, count, flags) as c_int }
 }
 

@@ -35,7 +35,7 @@ pub struct Segment {
 
 // SAFETY: the mapping belongs to the segment until it is dropped, and all of its content is `Sync`.
 unsafe impl Send for Segment {}
-// SAFETY: as for `Send`.
+// SAFETY: shared references reach the content only, all of which is `Sync`.
 unsafe impl Sync for Segment {}
 
 impl Segment {

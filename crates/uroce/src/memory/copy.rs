@@ -25,8 +25,9 @@ pub fn write(to: &MrSlice, from: &[u8]) {
     debug_assert_eq!(to.len, from.len());
     let len = to.len.min(from.len());
     let head_len = len.saturating_sub(TAIL_LEN);
-    // SAFETY: as in `read` for the pages and the lock; the table handed out `to` for writing only if the
-    // region's access flags allow it. The atomic store's address was checked for alignment.
+    // SAFETY: `to` lies in a region whose pages were present at registration and whose access flags allow
+    // writing; it borrows the table's lock, which keeps the region registered. `from` is uroce's own. The
+    // atomic store's address was checked for alignment.
     unsafe {
         core::ptr::copy(from.as_ptr(), to.ptr, head_len);
         fence(Ordering::Release);
@@ -45,8 +46,9 @@ pub fn write(to: &MrSlice, from: &[u8]) {
 /// The eight bytes as an atomic integer; None if they are not aligned in the program's memory.
 fn atomic_u64<'a>(slice: &'a MrSlice) -> Option<&'a AtomicU64> {
     let ptr = slice.ptr.cast::<u64>();
-    // SAFETY: present, registered and writable as in `write`; eight bytes and aligned, as checked here. A
-    // program that accesses them without atomics while the device does races with the device.
+    // SAFETY: eight aligned bytes, as checked here, in a writable region, whose pages were present at
+    // registration. The slice borrows the table's lock, which keeps the region registered. A program that
+    // accesses them without atomics at the same time races with the device.
     (slice.len == 8 && ptr.is_aligned()).then(|| unsafe { AtomicU64::from_ptr(ptr) })
 }
 

@@ -107,8 +107,8 @@ fn not_extended() -> ! {
 /// # Safety
 /// As for [`session`].
 unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
-    // SAFETY: the queue pair is what `session` requires, as the caller says. The program sets `wr_id` and
-    // `wr_flags` in the thread that calls.
+    // SAFETY: the queue pair is live and extended, and this thread has called `wr_start`, as the caller says.
+    // The program sets `wr_id` and `wr_flags` in this thread.
     let (Some((_, pending)), wr_id, wr_flags) =
         (unsafe { (session(qp), (*qp).wr_id, (*qp).wr_flags) })
     else {
@@ -134,7 +134,7 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
 /// # Safety
 /// As for [`session`].
 unsafe fn set_last(qp: *mut ibv_qp_ex, set: impl FnOnce(&mut SendWr, &Qp) -> Result<()>) {
-    // SAFETY: the queue pair is what `session` requires, as the caller says.
+    // SAFETY: the queue pair is live and extended, and this thread has called `wr_start`, as the caller says.
     let Some((object, pending)) = (unsafe { session(qp) }) else {
         return;
     };
@@ -321,7 +321,8 @@ unsafe extern "C" fn wr_set_xrc_srqn(qp: *mut ibv_qp_ex, srqn: u32) {
 
 unsafe extern "C" fn wr_set_inline_data(qp: *mut ibv_qp_ex, addr: *mut c_void, length: usize) {
     let one = ibv_data_buf { addr, length };
-    // SAFETY: as for the list function, with a list of one element.
+    // SAFETY: the caller passes a live extended queue pair, has called `wr_start` in this thread, and passes
+    // `length` readable bytes at `addr`; `one` is a list of one element.
     unsafe { wr_set_inline_data_list(qp, 1, &one) }
 }
 

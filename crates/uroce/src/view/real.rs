@@ -61,7 +61,7 @@ macro_rules! originals {
                     return $missing;
                 }
                 // SAFETY: dlsym has found the function by its name, and C declares it with this type.
-                // What the function requires, this one requires of its caller.
+                // The caller passes arguments that the function accepts.
                 unsafe {
                     let function: unsafe extern "C" fn($($ty),*) -> $ret =
                         core::mem::transmute(found);

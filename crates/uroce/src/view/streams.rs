@@ -154,7 +154,7 @@ pub unsafe fn next(dir: *mut DIR) -> Option<*mut dirent> {
         stream.position += 1;
         Some(&raw mut stream.current)
     };
-    // SAFETY: what `with` requires, this function requires of its caller.
+    // SAFETY: the caller passes an open stream of `open` that no other thread uses.
     unsafe { with(dir, next) }.flatten()
 }
 
@@ -163,7 +163,7 @@ pub unsafe fn next(dir: *mut DIR) -> Option<*mut dirent> {
 /// # Safety
 /// As for [`with`].
 pub unsafe fn tell(dir: *mut DIR) -> usize {
-    // SAFETY: what `with` requires, this function requires of its caller.
+    // SAFETY: the caller passes an open stream of `open` that no other thread uses.
     unsafe { with(dir, |stream| stream.position) }.unwrap_or(0)
 }
 
@@ -183,7 +183,7 @@ pub unsafe fn seek(dir: *mut DIR, position: usize) {
             }
         }
     };
-    // SAFETY: what `with` requires, this function requires of its caller.
+    // SAFETY: the caller passes an open stream of `open` that no other thread uses.
     unsafe { with(dir, seek) };
 }
 
@@ -192,7 +192,7 @@ pub unsafe fn seek(dir: *mut DIR, position: usize) {
 /// # Safety
 /// As for [`with`].
 pub unsafe fn descriptor(dir: *mut DIR) -> c_int {
-    // SAFETY: what `with` requires, this function requires of its caller.
+    // SAFETY: the caller passes an open stream of `open` that no other thread uses.
     unsafe { with(dir, |stream| stream.fd) }.unwrap_or(-1)
 }
 

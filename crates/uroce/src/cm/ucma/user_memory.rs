@@ -26,7 +26,8 @@ pub fn read_into(at: usize, to: &mut [u8]) -> Result<(), Errno> {
         Ok(got) if got == len => Ok(()),
         Ok(_) => Err(EFAULT),
         Err(_) if is_forbidden() => {
-            // SAFETY: as a read by the program itself: it has passed the address.
+            // SAFETY: the program has passed the address for reading. A fault is the program's, as with
+            // a read of its own.
             unsafe { core::ptr::copy_nonoverlapping(at as *const u8, to.as_mut_ptr(), len) };
             Ok(())
         }
@@ -48,7 +49,8 @@ pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
         Ok(put) if put == bytes.len() => Ok(()),
         Ok(_) => Err(EFAULT),
         Err(_) if is_forbidden() => {
-            // SAFETY: as a write by the program itself: it has passed the address for the response.
+            // SAFETY: the program has passed the address for the response. A fault is the program's, as
+            // with a write of its own.
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
             Ok(())
         }

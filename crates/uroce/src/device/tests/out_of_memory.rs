@@ -31,7 +31,7 @@ unsafe impl GlobalAlloc for FailingAllocator {
         if fails() {
             return core::ptr::null_mut();
         }
-        // SAFETY: what alloc requires, this function requires of its caller.
+        // SAFETY: the caller passes a layout whose size is not zero.
         unsafe { System.alloc(layout) }
     }
 
@@ -39,12 +39,12 @@ unsafe impl GlobalAlloc for FailingAllocator {
         if fails() {
             return core::ptr::null_mut();
         }
-        // SAFETY: what realloc requires, this function requires of its caller.
+        // SAFETY: `ptr` is of the system's allocator, with this layout; the caller passes a valid size.
         unsafe { System.realloc(ptr, layout, size) }
     }
 
     unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
-        // SAFETY: what dealloc requires, this function requires of its caller.
+        // SAFETY: `ptr` is of the system's allocator, with this layout, and the caller gives it up.
         unsafe { System.dealloc(ptr, layout) }
     }
 }
