@@ -72,14 +72,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// A row of MATRIX.md.
-struct Row {
+struct MatrixRow {
     symbol: String,
     on_fake: Vec<String>,
     on_vm: Vec<String>,
     remark: String,
 }
 
-fn rows(cx: &Context) -> Result<Vec<Row>, Failure> {
+fn rows(cx: &Context) -> Result<Vec<MatrixRow>, Failure> {
     let text = fs::read_to_string(cx.paths.repo.join("MATRIX.md"))?;
     let row = Regex::new(r"(?m)^\| `([^`]*)` \| ([^ ]*) \| (.*) \| (.*) \| (.*) \|$");
     let row = row.map_err(|e| e.to_string())?;
@@ -89,9 +89,9 @@ fn rows(cx: &Context) -> Result<Vec<Row>, Failure> {
             .map(String::from)
             .collect()
     };
-    let rows: Vec<Row> = row
+    let rows: Vec<MatrixRow> = row
         .captures_iter(&text)
-        .map(|found| Row {
+        .map(|found| MatrixRow {
             symbol: format!("{}@{}", &found[1], &found[2]),
             on_fake: list(&found[3]),
             on_vm: list(&found[4]),
@@ -144,7 +144,7 @@ fn rows_are_complete(cx: &Context) -> Verdict {
 fn each_symbol_has_a_test(cx: &Context) -> Verdict {
     let rows = rows(cx)?;
     let without =
-        |row: &&Row| row.on_fake.is_empty() && row.on_vm.is_empty() && row.remark.is_empty();
+        |row: &&MatrixRow| row.on_fake.is_empty() && row.on_vm.is_empty() && row.remark.is_empty();
     let missing: Vec<&str> = rows
         .iter()
         .filter(without)
@@ -174,8 +174,8 @@ fn claims_are_true(claims: &Calls, facts: &Calls) -> Verdict {
     ensure(wrong.is_empty(), why).map_err(|failure| failure.with(wrong.join("\n")))
 }
 
-fn claims(rows: &[Row], of: impl Fn(&Row) -> &Vec<String>) -> Calls {
-    let pairs = |row: &Row| {
+fn claims(rows: &[MatrixRow], of: impl Fn(&MatrixRow) -> &Vec<String>) -> Calls {
+    let pairs = |row: &MatrixRow| {
         of(row)
             .iter()
             .map(|program| (row.symbol.clone(), program.clone()))

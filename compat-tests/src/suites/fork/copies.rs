@@ -10,7 +10,7 @@ pub fn checks() -> Vec<Check> {
 }
 
 /// The program on a kernel whose netlink reports this.
-fn on(kernel: Kernel, copies: Option<&str>, name: impl Into<String>, argv: &[&str]) -> Scene {
+fn on(kernel: ForkKernel, copies: Option<&str>, name: impl Into<String>, argv: &[&str]) -> Scene {
     let scene = both(kernel, name, argv).env("FAKE_NL", "ok");
     match copies {
         Some(value) => scene.env("FAKE_NL_COF", value),
@@ -23,7 +23,7 @@ fn saying(scene: Scene) -> Scene {
     scene.mask(str::to_string)
 }
 
-pub fn copying(kernel: Kernel) -> Vec<Check> {
+pub fn copying(kernel: ForkKernel) -> Vec<Check> {
     let on = |name: &str, argv: &[&str]| on(kernel, Some("1"), name, argv);
     let overlaps = ["forktest", "overlaps"];
     let with = |variable: &str| saying(on("", &overlaps)).env(variable, "kernel");

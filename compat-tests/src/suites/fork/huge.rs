@@ -37,7 +37,7 @@ fn number() -> u32 {
     read(NUMBER.as_ref()).trim().parse().unwrap_or(0)
 }
 
-pub fn checks(kernel: Kernel) -> Vec<Check> {
+pub fn checks(kernel: ForkKernel) -> Vec<Check> {
     let without = both(kernel, "", &["forkhuge", "two"]);
     let file = "huge-pages-without-RDMAV_HUGEPAGES_SAFE";
     let mut list = vec![reserving("without-RDMAV_HUGEPAGES_SAFE", file, without)];
@@ -71,11 +71,11 @@ pub fn checks(kernel: Kernel) -> Vec<Check> {
 }
 
 /// Any value will do.
-fn with_variable(kernel: Kernel, name: &str, argv: &[&str]) -> Scene {
+fn with_variable(kernel: ForkKernel, name: &str, argv: &[&str]) -> Scene {
     both(kernel, name, argv).env("RDMAV_HUGEPAGES_SAFE", "0")
 }
 
-fn safe(kernel: Kernel, name: &str, argv: &[&str]) -> Check {
+fn safe(kernel: ForkKernel, name: &str, argv: &[&str]) -> Check {
     let scene = with_variable(kernel, name, argv);
     Check::new(name, move |cx| {
         let _reserved = Reserved::new()?;

@@ -36,7 +36,7 @@ const PROGRAMS: [&str; 5] = [
 
 /// The kernel on which the programs run, and how much they do there.
 #[derive(Debug, Clone, Copy)]
-pub struct Kernel {
+pub struct ForkKernel {
     real: bool,
     /// Random steps of the model.
     steps: &'static str,
@@ -44,13 +44,13 @@ pub struct Kernel {
     rounds: &'static str,
 }
 
-const FAKE: Kernel = Kernel {
+const FAKE: ForkKernel = ForkKernel {
     real: false,
     steps: "2000",
     rounds: "100",
 };
 /// The virtual machine is slower.
-const REAL: Kernel = Kernel {
+const REAL: ForkKernel = ForkKernel {
     real: true,
     steps: "200",
     rounds: "10",
@@ -77,7 +77,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
 }
 
 /// Both libraries must print the same, and the program must end with 0.
-fn both(kernel: Kernel, name: impl Into<String>, argv: &[&str]) -> Scene {
+fn both(kernel: ForkKernel, name: impl Into<String>, argv: &[&str]) -> Scene {
     Scene::new(name, argv.iter().copied())
         .real_kernel(kernel.real)
         .limit(120)
@@ -120,7 +120,7 @@ fn log_says_in(file: &str, pattern: &str) -> Verdict {
     ensure(found, format!("no line of the log matches {pattern:?}")).map_err(|f| f.with(log))
 }
 
-fn ranges(kernel: Kernel) -> Vec<Check> {
+fn ranges(kernel: ForkKernel) -> Vec<Check> {
     let scenes = "overlaps untracked bytes never-protected unmapped-later too-late too-late-by-release twice \
         stack";
     let mut list: Vec<Check> = scenes
@@ -159,7 +159,7 @@ fn ranges(kernel: Kernel) -> Vec<Check> {
 }
 
 /// IBV_FORK_SAFE=lazy: pages are returned to children only at the next fork.
-fn lazy(kernel: Kernel) -> Vec<Check> {
+fn lazy(kernel: ForkKernel) -> Vec<Check> {
     let lazy = |name: &str, argv: &[&str]| both(kernel, name, argv).env("IBV_FORK_SAFE", "lazy");
     let after_fork = |name: &str, argv: &[&str]| lazy(name, argv).env("FORK_FIRST", "1");
     let mut list = vec![expected(

@@ -47,7 +47,7 @@ pub struct Side<'a> {
 
 /// What the program calls and replaces.
 #[derive(Debug, Default)]
-pub struct Interface {
+pub struct HeaderInterface {
     inlines: Vec<Function>,
     externs: Vec<Function>,
     /// The operations in each struct.
@@ -65,7 +65,7 @@ pub fn compare(
     define: &[&str],
     headers: &[&str],
 ) -> Verdict {
-    let interface = Interface::common(theirs.facts, ours.facts, skipped);
+    let interface = HeaderInterface::common(theirs.facts, ours.facts, skipped);
     let source = cx.write("inline.c", interface.source(headers))?;
     for optimise in ["-O0", "-O2"] {
         let run = |who: &str, side: &Side| -> Result<String, Failure> {
@@ -181,7 +181,7 @@ impl Function {
     }
 }
 
-impl Interface {
+impl HeaderInterface {
     /// The functions of theirs that ours have too.
     fn common(theirs: &Facts, ours: &Facts, skipped: &[&str]) -> Self {
         let name_of = |fact: &str| fact.split(' ').nth(2).unwrap_or_default().to_string();
@@ -361,7 +361,7 @@ mod tests {
             .filter(|fact| !fact.contains(" g "))
             .cloned()
             .collect();
-        let interface = Interface::common(&theirs, &ours, &[]);
+        let interface = HeaderInterface::common(&theirs, &ours, &[]);
         assert_eq!(interface.inlines.len(), 1);
         assert!(interface.with_context.contains("s"));
         let op = Function {

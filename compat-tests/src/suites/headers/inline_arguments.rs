@@ -1,9 +1,9 @@
 //! The arguments with which the generated program of `inline` calls a function.
 
-use super::inline::{Function, Interface};
+use super::inline::{Function, HeaderInterface};
 
 /// C statements that prepare the arguments, and the arguments.
-pub fn values(interface: &Interface, function: &Function) -> (String, Vec<String>) {
+pub fn values(interface: &HeaderInterface, function: &Function) -> (String, Vec<String>) {
     let mut lines = String::new();
     let mut values = Vec::new();
     let builds_command = function
@@ -40,7 +40,7 @@ fn pointed_struct(kind: &str) -> Option<&str> {
 }
 
 /// C statements that make an object of `place` with which a call leads somewhere.
-pub fn prepare(interface: &Interface, of: &str, place: &str) -> String {
+pub fn prepare(interface: &HeaderInterface, of: &str, place: &str) -> String {
     let object = format!("((struct {of} *){place})");
     let mut lines = String::new();
     let mut add = |line: String| lines += &format!("\t{line};\n");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Ends, GIDS, GIDS_GROUP, Impairment, Member, TEST, rxe};
+use super::{Ends, GIDS, GIDS_GROUP, Impairment, InteropMember, TEST, rxe};
 use crate::child::Arguments;
 use crate::context::{Context, Library};
 use crate::lines;
@@ -20,7 +20,7 @@ const PORT: u16 = 20_000;
 
 /// Runs the selected members of the case, and appends their verdicts to the file that
 /// the host reads.
-pub fn run(args: Arguments, members: &[Member]) -> Verdict {
+pub fn run(args: Arguments, members: &[InteropMember]) -> Verdict {
     sh(&format!(
         "mkdir -p {STAGED} && cp -r {}/lib {STAGED}/",
         args.staged.display()
@@ -36,8 +36,9 @@ pub fn run(args: Arguments, members: &[Member]) -> Verdict {
     let mut rest = chosen.as_slice();
     let mut port = PORT;
     while let Some(first) = rest.first() {
-        let same =
-            |member: &Member| member.ends == first.ends && member.impairment == first.impairment;
+        let same = |member: &InteropMember| {
+            member.ends == first.ends && member.impairment == first.impairment
+        };
         let count = rest.iter().take_while(|member| same(member)).count();
         let (group, others) = rest.split_at(count);
         between(&cx, first.ends, first.impairment, group, &mut port)?;
@@ -51,7 +52,7 @@ fn between(
     cx: &Context,
     ends: Ends,
     impairment: Impairment,
-    group: &[Member],
+    group: &[InteropMember],
     port: &mut u16,
 ) -> Verdict {
     let hosts = rxe::make(cx, ends, impairment.netem)?;
@@ -68,7 +69,7 @@ fn between(
 }
 
 /// A context with a directory of its own, for the output of the programs.
-fn context_of(cx: &Context, member: &Member) -> Result<Context, Failure> {
+fn context_of(cx: &Context, member: &InteropMember) -> Result<Context, Failure> {
     let dir: PathBuf = cx.dir().join(member.name.replace('/', "-"));
     fs::create_dir_all(&dir)?;
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o777))?;

@@ -79,7 +79,7 @@ fn rest_name(hosts: &str) -> String {
     format!("uroce/interop-rest/{hosts}")
 }
 
-fn case(name: &str, members: Vec<Member>) -> Case {
+fn case(name: &str, members: Vec<InteropMember>) -> Case {
     let mut names: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
     if name == TEST {
         names.extend(GIDS.map(|check| format!("{GIDS_GROUP}/{check}")));
@@ -103,14 +103,14 @@ fn case(name: &str, members: Vec<Member>) -> Case {
 
 /// A row between two hosts.
 #[derive(Debug, Clone)]
-pub struct Member {
+pub struct InteropMember {
     pub name: String,
     pub ends: Ends,
     pub impairment: Impairment,
     pub row: Row,
 }
 
-impl Member {
+impl InteropMember {
     /// The hosts and what happens between them, as names have it.
     fn hosts(&self) -> String {
         format!("{}{}", self.ends.name(), self.impairment.name)
@@ -119,7 +119,7 @@ impl Member {
 
 /// The members of this tier. Those with the same hosts follow one another. Of all that runs with
 /// impairments, make test runs some with all impairments at once.
-pub fn members(tier: Tier) -> Result<Vec<Member>, String> {
+pub fn members(tier: Tier) -> Result<Vec<InteropMember>, String> {
     let clean = rows::of_testbed("interop")?;
     let lossy = rows::of_testbed("interop-lossy")?;
     let tier_of = |row: &Row, testbed: &str| row.testbeds.get(testbed).and_then(|when| when.tier());
@@ -142,7 +142,7 @@ pub fn members(tier: Tier) -> Result<Vec<Member>, String> {
                 if row_tier != Some(tier) {
                     continue;
                 }
-                let mut member = Member {
+                let mut member = InteropMember {
                     name: String::new(),
                     ends,
                     impairment,

@@ -73,12 +73,12 @@ pub fn compiles(source: &str, flags: &[String]) -> Result<String, Failure> {
 }
 
 /// A C source that must compile, and the failure to report if it does not.
-pub type Part = (String, String);
+pub type HeaderPart = (String, String);
 
 /// Compiles C sources: all at once, which is much faster, then in halves to find the one that fails.
 pub fn check_compiles(
     prefix: &str,
-    parts: &[Part],
+    parts: &[HeaderPart],
     flags: &[String],
     checks: &mut Checks,
 ) -> Result<(), Failure> {

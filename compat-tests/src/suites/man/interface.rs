@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::headers::{Headers, Part, VersionMap, all, check_compiles, compiles, regex};
+use super::headers::{HeaderPart, Headers, VersionMap, all, check_compiles, compiles, regex};
 use super::mdoc::{Page, Prototype};
 use super::{ALIASES, Checks};
 use crate::verdict::Failure;
@@ -88,7 +88,7 @@ pub fn prototypes(
             .iter()
             .map(|header| format!("#include <{header}>\n"))
             .collect();
-        let mut parts: Vec<Part> = Vec::new();
+        let mut parts: Vec<HeaderPart> = Vec::new();
         for page in pages {
             let source: String = page
                 .prototypes

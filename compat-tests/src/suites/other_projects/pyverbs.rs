@@ -81,7 +81,7 @@ pub fn all(cx: &Context, place: &PyverbsPlace) -> Verdict {
     let chosen: Vec<&String> = names.iter().filter(wanted).collect();
     let any = chosen.len() + done.len() > 0;
     ensure(any, "no test has such a name")?;
-    let _interface = Interface::show(cx, place)?;
+    let _interface = VethInterface::show(cx, place)?;
     for names in chosen.chunks(AT_ONCE) {
         for library in Library::BOTH {
             run(cx, place, &tests, library, names)?;
@@ -213,9 +213,9 @@ fn compare(cx: &Context, place: &PyverbsPlace, name: &str) -> Verdict {
 }
 
 /// The device's network interface in sysfs, where the tests search for it: only hardware has it there.
-struct Interface(PathBuf);
+struct VethInterface(PathBuf);
 
-impl Interface {
+impl VethInterface {
     fn show(cx: &Context, place: &PyverbsPlace) -> Result<Self, Failure> {
         let added = cx.dir().join("sysfs");
         fs::create_dir_all(added.join("device/net/rd0"))?;
@@ -227,7 +227,7 @@ impl Interface {
     }
 }
 
-impl Drop for Interface {
+impl Drop for VethInterface {
     fn drop(&mut self) {
         if let Err(failure) = sh(&format!("umount {}", self.0.display())) {
             println!("{failure}");

@@ -65,7 +65,7 @@ impl Variants {
 }
 
 /// A source to compile.
-pub struct Job {
+pub struct CompileJob {
     pub library: Library,
     pub source: String,
     pub object: PathBuf,
@@ -91,7 +91,7 @@ pub fn run(words: &[String], directory: &Path) -> Result<String, Failure> {
 }
 
 /// Compiles all, in parallel.
-pub fn compile(jobs: &[Job]) -> Result<Variants, Failure> {
+pub fn compile(jobs: &[CompileJob]) -> Result<Variants, Failure> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::new());
     let work = || {

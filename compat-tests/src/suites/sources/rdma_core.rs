@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::Build;
-use super::compiler::{self, Job, Variants, WithDependencies, judge, shell_words};
+use super::compiler::{self, CompileJob, Variants, WithDependencies, judge, shell_words};
 use crate::context::Library;
 use crate::process::read;
 use crate::verdict::{Failure, Verdict};
@@ -123,7 +123,7 @@ impl<'a> RdmaCore<'a> {
                 if let Some(dir) = object.parent() {
                     fs::create_dir_all(dir)?;
                 }
-                jobs.push(Job {
+                jobs.push(CompileJob {
                     library,
                     source: source.clone(),
                     words: self.words(library, &words, at, &object),

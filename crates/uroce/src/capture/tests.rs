@@ -18,7 +18,7 @@ use crate::wire::{Flow, Fragmentation};
 
 /// A packet as a reader sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Packet {
+pub struct RecordedPacket {
     /// The interface's name.
     pub interface: String,
     pub at: Duration,
@@ -32,7 +32,7 @@ pub struct Packet {
 }
 
 /// The packets of a file, which has whole blocks only.
-pub fn read(path: &Path) -> Vec<Packet> {
+pub fn read(path: &Path) -> Vec<RecordedPacket> {
     let file = fs::File::open(path).unwrap();
     // The writer has not started yet.
     if file.metadata().unwrap().len() == 0 {
@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Vec<Packet> {
                 names.push(name);
             }
             Block::EnhancedPacket(block) => {
-                let mut packet = Packet {
+                let mut packet = RecordedPacket {
                     interface: names[block.interface_id as usize].clone(),
                     at: block.timestamp,
                     data: block.data.to_vec(),
@@ -84,14 +84,14 @@ pub fn read(path: &Path) -> Vec<Packet> {
 }
 
 /// A directory that is removed at the end of a test.
-pub struct Directory(PathBuf);
+pub struct TempDirectory(PathBuf);
 
-impl Directory {
-    pub fn new(test: &str) -> Directory {
+impl TempDirectory {
+    pub fn new(test: &str) -> TempDirectory {
         let name = format!("uroce-capture-{}-{test}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
-        Directory(path)
+        TempDirectory(path)
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
@@ -108,7 +108,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for TempDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }
@@ -203,7 +203,7 @@ fn a_udp_checksum_is_never_zero() {
 
 #[test]
 fn a_file_has_what_was_recorded() {
-    let directory = Directory::new("content");
+    let directory = TempDirectory::new("content");
     let capture = directory.capture("a.pcapng", "");
     let taps = ["one", "two", "one"].map(|name| Tap::of(capture.clone(), name).unwrap());
     let datagram = [7; 21];
@@ -245,7 +245,7 @@ fn a_file_has_what_was_recorded() {
 
 #[test]
 fn a_part_of_each_packet() {
-    let directory = Directory::new("snaplen");
+    let directory = TempDirectory::new("snaplen");
     let file = directory.file("a");
     let tap = Tap::of(capture(&file, "", "100"), "one").unwrap();
     for len in [20, 72, 73, 4096] {
@@ -264,7 +264,7 @@ fn a_part_of_each_packet() {
 /// Without another packet, and without closing anything: a process that hangs can be killed.
 #[test]
 fn packets_reach_the_file_soon() {
-    let directory = Directory::new("soon");
+    let directory = TempDirectory::new("soon");
     let (file, tap) = (directory.file("a"), directory.tap("a", "one"));
     for count in 1..=3 {
         tap.record(at(count), Direction::Sent, &frame(V4, 4791, &[0; 16]), None);
@@ -280,7 +280,7 @@ fn packets_reach_the_file_soon() {
 
 #[test]
 fn the_newest_packets_stay_within_the_limit() {
-    let directory = Directory::new("limit");
+    let directory = TempDirectory::new("limit");
     let [file, old] = ["a.pcapng", "a.old.pcapng"].map(|name| directory.file(name));
     let limit = 100 << 10;
     let capture = directory.capture("a.pcapng", "100K");
@@ -310,7 +310,7 @@ fn the_newest_packets_stay_within_the_limit() {
 
 #[test]
 fn a_file_in_use_is_left_alone() {
-    let directory = Directory::new("in-use");
+    let directory = TempDirectory::new("in-use");
     let first = directory.tap("a.pcapng", "one");
     let second = directory.tap("a.pcapng", "two");
     for (i, tap) in (0..).zip([&first, &second]) {
@@ -329,7 +329,7 @@ fn a_file_in_use_is_left_alone() {
 
 #[test]
 fn a_file_that_cannot_be_opened() {
-    let directory = Directory::new("unwritable");
+    let directory = TempDirectory::new("unwritable");
     fs::create_dir(directory.file("directory")).unwrap();
     for name in ["directory", "missing/a"] {
         let capture = directory.capture(name, "");
@@ -378,7 +378,7 @@ fn a_full_disk_ends_the_capture() {
 /// A program may close all descriptors, and get the number for a file of its own.
 #[test]
 fn a_file_of_the_program_is_not_written() {
-    let directory = Directory::new("foreign");
+    let directory = TempDirectory::new("foreign");
     let capture = directory.capture("a", "");
     let tap = Tap::of(capture.clone(), "one").unwrap();
     capture.flush_at_exit();
@@ -399,7 +399,7 @@ fn a_file_of_the_program_is_not_written() {
 
 #[test]
 fn a_child_closes_its_copy() {
-    let directory = Directory::new("fork");
+    let directory = TempDirectory::new("fork");
     let capture = directory.capture("a", "");
     let tap = Tap::of(capture.clone(), "one").unwrap();
     capture.flush_at_exit();
@@ -423,7 +423,7 @@ fn a_child_closes_its_copy() {
 /// What the writer cannot keep up with is missing, and the next packet of the device says how much.
 #[test]
 fn missing_packets_are_counted() {
-    let directory = Directory::new("missing");
+    let directory = TempDirectory::new("missing");
     let mut buffer = Buffer::new();
     let interfaces = ["one", "two"].map(|name| buffer.interface(name));
     let datagram = vec![0; 60_000];

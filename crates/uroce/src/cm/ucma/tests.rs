@@ -88,7 +88,7 @@ fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno>
 
 /// An event that a program has read.
 #[derive(Debug, PartialEq, Eq)]
-struct Got {
+struct ReadEvent {
     uid: u64,
     id: u32,
     event: u32,
@@ -96,10 +96,10 @@ struct Got {
     bytes: Vec<u8>,
 }
 
-fn next(process: &mut Process) -> Result<Got, Errno> {
+fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
     let bytes = process.call(1, Command::GetEvent, &[0; 8], EVENT_LEN)?;
     let input = Input(&bytes);
-    Ok(Got {
+    Ok(ReadEvent {
         uid: input.u64(0),
         id: input.u32(8),
         event: input.u32(12),

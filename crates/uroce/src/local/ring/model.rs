@@ -31,12 +31,12 @@ fn ring() -> Arc<Ring> {
 
 /// What a process waits for in poll(2), and the byte that its peer sends to wake it up.
 #[derive(Default)]
-struct Wakeup {
+struct WakeupByte {
     sent: Mutex<bool>,
     arrived: Condvar,
 }
 
-impl Wakeup {
+impl WakeupByte {
     fn send(&self) {
         *self.sent.lock().unwrap() = true;
         self.arrived.notify_one();
@@ -60,7 +60,7 @@ fn packet(number: u32) -> [u8; 12] {
 
 /// Receives `count` packets, in their order and complete, and wakes up a producer that waits for room.
 /// Sleeps between them if `sleep` is given.
-fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
+fn receive(ring: &Ring, count: u32, room: &WakeupByte, sleep: Option<&WakeupByte>) {
     let mut consumer = Consumer::try_new().unwrap();
     let mut received = 0;
     while received < count {
@@ -88,8 +88,8 @@ fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
 fn receive_in_thread(
     ring: &Arc<Ring>,
     count: u32,
-    room: &Arc<Wakeup>,
-    sleep: Option<&Arc<Wakeup>>,
+    room: &Arc<WakeupByte>,
+    sleep: Option<&Arc<WakeupByte>>,
 ) -> thread::JoinHandle<()> {
     let (ring, room, sleep) = (ring.clone(), room.clone(), sleep.cloned());
     thread::spawn(move || receive(&ring, count, &room, sleep.as_deref()))
@@ -120,7 +120,7 @@ fn packets_are_complete() {
 fn no_wakeup_is_lost_by_the_consumer() {
     loom::model(|| {
         let ring = ring();
-        let (room, sleep) = (Arc::default(), Arc::<Wakeup>::default());
+        let (room, sleep) = (Arc::default(), Arc::<WakeupByte>::default());
         let receiver = receive_in_thread(&ring, 1, &room, Some(&sleep));
         let mut producer = Producer::default();
         assert!(producer.has_room(&ring));

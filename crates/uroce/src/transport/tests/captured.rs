@@ -4,10 +4,10 @@ use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
 
 use super::*;
-use crate::capture::tests::{Directory, Packet as Recorded, read};
+use crate::capture::tests::{RecordedPacket, TempDirectory, read};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN};
 
-fn recorded_net(directory: &Directory, name: &str, address: u8) -> Net {
+fn recorded_net(directory: &TempDirectory, name: &str, address: u8) -> Net {
     let config = Config {
         name: name.into(),
         netdev: Netdev::Address {
@@ -20,7 +20,7 @@ fn recorded_net(directory: &Directory, name: &str, address: u8) -> Net {
 
 /// The datagram of a recorded IPv4 packet, and whether its ICRC is right for the recorded header and the
 /// given destination port.
-fn datagram_of(packet: &Recorded, dst_port: u16) -> (&[u8], bool) {
+fn datagram_of(packet: &RecordedPacket, dst_port: u16) -> (&[u8], bool) {
     let (header, datagram) = packet.data.split_at(28);
     let word = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
     let address = |at: usize| Ipv4Addr::from(*header[at..].first_chunk::<4>().unwrap());
@@ -41,7 +41,7 @@ fn datagram_of(packet: &Recorded, dst_port: u16) -> (&[u8], bool) {
 /// A batch that the kernel segments, to a port other than 4791.
 #[test]
 fn both_ends_record_the_same_packets() {
-    let directory = Directory::new("transport");
+    let directory = TempDirectory::new("transport");
     let a = recorded_net(&directory, "a", 81);
     let _owner = alone(82);
     let b = recorded_net(&directory, "b", 82);
@@ -82,7 +82,7 @@ fn both_ends_record_the_same_packets() {
 /// Packets that are dropped are recorded with the reason.
 #[test]
 fn dropped_packets_are_recorded() {
-    let directory = Directory::new("dropped");
+    let directory = TempDirectory::new("dropped");
     let (net, peer) = (recorded_net(&directory, "a", 83), alone(84));
     let stranger = UdpSocket::bind("127.1.77.84:0").unwrap();
     let (here, there) = (peer.alloc_qpn().unwrap(), net.alloc_qpn().unwrap());

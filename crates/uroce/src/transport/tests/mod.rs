@@ -101,10 +101,10 @@ fn push(
     net.push(outbox, src_qpn, &packet);
 }
 
-type Got = (Headers, Vec<u8>, Addresses);
+type ReceivedPacket = (Headers, Vec<u8>, Addresses);
 
 /// Receives `count` packets, or as many as come in ten seconds.
-fn receive(net: &Net, count: usize) -> Vec<Got> {
+fn receive(net: &Net, count: usize) -> Vec<ReceivedPacket> {
     let mut inbox = Inbox::new();
     let (mut got, start) = (Vec::new(), Instant::now());
     while got.len() < count && start.elapsed() < Duration::from_secs(10) {
