@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::cmsg::{self, ControlBuffer, RecvMeta};
-use super::ip_id::{IpIds, LAST_LOW_ID, is_low, may_follow};
+use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
 use super::net::{MONITOR_TOKEN, Net, PATHS_TOKEN};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
@@ -347,7 +347,7 @@ impl Net {
         if low && is_low(found, len) && may_follow(found.id, previous) {
             return arrival.socket.ids != IpIds::Others;
         }
-        let now = self.opened.elapsed().as_millis() as u64;
+        let now = Millis(self.opened.elapsed().as_millis() as u64);
         let mut senders = self.senders.lock();
         match arrival.socket.ids {
             // Senders that count reach these values too, when their numbers wrap around.

@@ -51,11 +51,10 @@ const SKIPPED: u16 = 128;
 /// How far a packet may be behind the last one: a sender with several CPUs reorders its packets.
 const REORDERED: u16 = 64;
 /// Linux also skips a random number of identifications, less than the clock ticks since the sender's last
-/// packet. The most ticks in a millisecond:
+/// packet. This is the most ticks in a millisecond.
 const TICKS_PER_MS: u64 = 1;
-/// After a longer pause, in milliseconds, the next number is unknown: the sender may have skipped a quarter
-/// of all.
-const LONGEST_PAUSE: u64 = 1 << 14;
+/// After a longer pause the next number is unknown: the sender may have skipped a quarter of all.
+const LONGEST_PAUSE: Millis = Millis(1 << 14);
 /// After this many packets in a row whose identifications were not expected, a sender is taken to be
 /// unpredictable, and all its identifications are accepted: else its packets would never pass. It must be
 /// less than the usual `retry_cnt`, 7.
@@ -63,6 +62,17 @@ const UNEXPECTED_MAX: u8 = 4;
 /// The counter of unexpected packets does not grow beyond this. Each expected packet decrements it, so an
 /// unpredictable sender is checked again after 12 more expected packets than unexpected ones.
 const UNEXPECTED_LIMIT: u8 = 16;
+
+/// A time in milliseconds since the device was opened, or a difference of two such times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// The time since `earlier`; zero if `earlier` is later than `self`.
+    fn since(self, earlier: Millis) -> Millis {
+        Millis(self.0.saturating_sub(earlier.0))
+    }
+}
 
 /// Source and destination address: Linux has a counter for each pair of them.
 type AddressPair = (Ipv4Addr, Ipv4Addr);
@@ -81,28 +91,28 @@ struct IpIdCounter {
     unexpected: u8,
 }
 
-/// The header fields of a packet, and when it arrived, in milliseconds.
+/// The header fields of a packet, and when it arrived.
 #[derive(Clone, Copy)]
 struct Last {
     found: Fragmentation,
-    at: u64,
+    at: Millis,
 }
 
 impl Last {
     /// Whether the next packet of the sender may have these values at that time.
-    fn precedes(&self, found: Fragmentation, now: u64) -> bool {
-        let pause = now.saturating_sub(self.at);
+    fn precedes(&self, found: Fragmentation, now: Millis) -> bool {
+        let pause = now.since(self.at);
         let ahead = found.id.wrapping_sub(self.found.id);
         found.dont_fragment == self.found.dont_fragment
             && pause <= LONGEST_PAUSE
-            && u64::from(ahead) <= u64::from(SKIPPED) + pause * TICKS_PER_MS
+            && u64::from(ahead) <= u64::from(SKIPPED) + pause.0 * TICKS_PER_MS
     }
 
     /// Whether the sender may have sent a packet with these values shortly before.
-    fn follows(&self, found: Fragmentation, now: u64) -> bool {
+    fn follows(&self, found: Fragmentation, now: Millis) -> bool {
         let behind = self.found.id.wrapping_sub(found.id);
         found.dont_fragment == self.found.dont_fragment
-            && now.saturating_sub(self.at) <= LONGEST_PAUSE
+            && now.since(self.at) <= LONGEST_PAUSE
             && behind <= REORDERED
     }
 }
@@ -119,8 +129,7 @@ impl Senders {
         Senders(vec![none; SENDERS].into())
     }
 
-    /// Whether to accept a packet that arrived at `now` (in milliseconds) and whose ICRC is right for
-    /// `found`.
+    /// Whether to accept a packet that arrived at `now` and whose ICRC is right for `found`.
     ///
     /// The first packet of a sender that is not known, or that has paused for long, is not accepted, but
     /// the next one is that continues its number. Reliable services retransmit the first. `unreliable`: the
@@ -129,7 +138,7 @@ impl Senders {
         &mut self,
         pair: AddressPair,
         found: Fragmentation,
-        now: u64,
+        now: Millis,
         unreliable: bool,
     ) -> bool {
         let sender = &mut self.0[slot(pair)];
@@ -145,7 +154,7 @@ impl Senders {
     }
 
     /// Whether the packet continues the numbers of a sender that is known. Otherwise remembers nothing of it.
-    pub fn continues(&mut self, pair: AddressPair, found: Fragmentation, now: u64) -> bool {
+    pub fn continues(&mut self, pair: AddressPair, found: Fragmentation, now: Millis) -> bool {
         let sender = &mut self.0[slot(pair)];
         let Some(last) = sender.last.filter(|_| sender.pair == pair) else {
             return false;
@@ -171,7 +180,7 @@ impl IpIdCounter {
         } else if !self.last.is_some_and(|last| last.follows(found, at)) {
             let known = self
                 .last
-                .is_some_and(|last| at.saturating_sub(last.at) <= LONGEST_PAUSE);
+                .is_some_and(|last| at.since(last.at) <= LONGEST_PAUSE);
             self.candidate = Some(packet);
             self.unexpected = (self.unexpected + 1).min(UNEXPECTED_LIMIT);
             return self.unexpected > UNEXPECTED_MAX || unreliable && !known;
@@ -205,7 +214,7 @@ mod tests {
     fn accepted(senders: &mut Senders, packets: &[(u64, u16)]) -> Vec<bool> {
         packets
             .iter()
-            .map(|(now, id)| senders.accepts(PAIR, df(*id), *now, false))
+            .map(|(now, id)| senders.accepts(PAIR, df(*id), Millis(*now), false))
             .collect()
     }
 
@@ -258,11 +267,11 @@ mod tests {
             id: 7010,
             dont_fragment: false,
         };
-        assert!(!senders.accepts(PAIR, without, 0, false));
-        assert!(senders.continues(PAIR, df(7010), 0));
-        assert!(!senders.continues(PAIR, df(9010), 0));
+        assert!(!senders.accepts(PAIR, without, Millis(0), false));
+        assert!(senders.continues(PAIR, df(7010), Millis(0)));
+        assert!(!senders.continues(PAIR, df(9010), Millis(0)));
         let other = (PAIR.1, PAIR.0);
-        assert!(!senders.continues(other, df(7011), 0));
+        assert!(!senders.continues(other, df(7011), Millis(0)));
     }
 
     #[test]
@@ -276,11 +285,11 @@ mod tests {
     #[test]
     fn datagrams_of_an_unknown_sender_are_accepted() {
         let mut senders = Senders::new();
-        assert!(senders.accepts(PAIR, df(7000), 0, true));
-        assert!(senders.accepts(PAIR, df(7001), 0, true));
-        assert!(!senders.accepts(PAIR, df(9000), 0, true));
+        assert!(senders.accepts(PAIR, df(7000), Millis(0), true));
+        assert!(senders.accepts(PAIR, df(7001), Millis(0), true));
+        assert!(!senders.accepts(PAIR, df(9000), Millis(0), true));
         // After a long pause the sender is unknown again.
-        assert!(senders.accepts(PAIR, df(60_000), 60_000, true));
+        assert!(senders.accepts(PAIR, df(60_000), Millis(60_000), true));
     }
 
     /// A connection works after a few retransmissions, whatever its peer's identifications are.
@@ -298,7 +307,7 @@ mod tests {
                 .iter()
                 .all(|accepted| *accepted)
         );
-        assert!(!senders.accepts(PAIR, df(9000), 0, false));
+        assert!(!senders.accepts(PAIR, df(9000), Millis(0), false));
     }
 
     /// Two senders with the same place displace each other.
@@ -307,8 +316,8 @@ mod tests {
         let mut senders = Senders::new();
         for i in 0..10_000_u32 {
             let pair = (Ipv4Addr::from_bits(i), PAIR.1);
-            assert!(!senders.accepts(pair, df(7), 0, false));
-            assert!(senders.accepts(pair, df(8), 0, false));
+            assert!(!senders.accepts(pair, df(7), Millis(0), false));
+            assert!(senders.accepts(pair, df(8), Millis(0), false));
         }
         assert_eq!(senders.0.len(), SENDERS);
     }

@@ -2,7 +2,7 @@
 
 use std::net::Ipv4Addr;
 
-use super::super::ip_id::{LAST_LOW_ID, Senders, is_low};
+use super::super::ip_id::{LAST_LOW_ID, Millis, Senders, is_low};
 use crate::wire::{Flow, Fragmentation, PORT};
 
 const SRC: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -92,8 +92,8 @@ fn no_damage_to_packets_of_a_sender_that_numbers_them_passes() {
     for len in LENS {
         let mut senders = Senders::new();
         let mut id = 0xfff0_u16.wrapping_add(len as u16);
-        senders.accepts(path, numbered(id), 0, false);
-        let mut now = 0;
+        senders.accepts(path, numbered(id), Millis(0), false);
+        let mut now = Millis(0);
         let mut packet = packet(len, numbered(id));
         each_damage(len, |bits| {
             flip(&mut packet, bits);
@@ -104,7 +104,7 @@ fn no_damage_to_packets_of_a_sender_that_numbers_them_passes() {
                 for (pause, unreliable) in [(0, false), (0, true), (1, false), (20, true)] {
                     id = id.wrapping_add(1);
                     assert!(senders.accepts(path, numbered(id), now, false));
-                    now += pause;
+                    now.0 += pause;
                     let damaged = Fragmentation {
                         id: id.wrapping_add(1) ^ change,
                         ..found
