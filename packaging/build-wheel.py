@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""build-wheel DIST OUT: makes the Python wheel in OUT from the files that packaging/build-dist has staged.
+"""build-wheel.py DIST OUT: makes the Python wheel in OUT from the files that packaging/build-dist has staged.
 
 DIST is the build directory of build-dist. The wheel is for every CPython 3 on x86-64 with glibc 2.28 or later
 (manylinux_2_28). The same input gives the same bytes.
