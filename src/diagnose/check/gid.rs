@@ -17,7 +17,7 @@ pub struct GidEntry {
     pub interface: u32,
 }
 
-/// The kinds of addresses between which there is no way.
+/// The kinds of addresses. Packets do not pass between addresses of different kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     Zero,

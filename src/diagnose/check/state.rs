@@ -90,7 +90,7 @@ pub fn refused(
             .with("type", type_name(kind))
     };
     let Some((required, optional)) = masks(kind, from, to) else {
-        return Some(finding(Rule::QpTransition).with("next", next_on_way(from, to)));
+        return Some(finding(Rule::QpTransition).with("next", next_state_towards(from, to)));
     };
     // The kernel ignores the attributes of the half that an XRC queue pair does not have.
     let ignored = match kind {
@@ -107,7 +107,7 @@ pub fn refused(
 }
 
 /// The state to go to first.
-fn next_on_way(from: ibv_qp_state, to: ibv_qp_state) -> &'static str {
+fn next_state_towards(from: ibv_qp_state, to: ibv_qp_state) -> &'static str {
     match (from, to) {
         (IBV_QPS_RESET, _) => "INIT",
         (IBV_QPS_INIT, _) => "RTR",

@@ -154,13 +154,13 @@ fn try_drivers(drivers: &[Driver], found: &mut SysfsDevice) -> Option<NonNull<ve
         })
     };
     let (driver, device) = offer(true).or_else(|| offer(false))?;
-    log_rivals(drivers, driver, found);
+    log_drivers_of_same_name(drivers, driver, found);
     Some(device)
 }
 
 /// Writes to the log which of several drivers of one name got the device: a vendor's and the distribution's,
 /// for example, of two provider ABIs.
-fn log_rivals(drivers: &[Driver], chosen: &Driver, device: &SysfsDevice) {
+fn log_drivers_of_same_name(drivers: &[Driver], chosen: &Driver, device: &SysfsDevice) {
     if !::log::log_enabled!(::log::Level::Info) {
         return;
     }

@@ -28,7 +28,7 @@ pub const PORT_ATTR_V34: usize = offset_of!(ibv_port_attr, active_speed_ex);
 /// # Safety
 /// `context` is open; `port_attr` is writable for [`PORT_ATTR_V34`] bytes; `cmd` is the provider's
 /// live structure of `cmd_size` bytes.
-#[inline(always)] // one of the two callers is on the way of every ibv_query_port()
+#[inline(always)] // every ibv_query_port() goes through one of the two callers
 unsafe fn query(
     context: *mut ibv_context,
     port_num: u8,

@@ -1,4 +1,4 @@
-//! Packets on their way from the threads that send and receive to the writer.
+//! Packets that threads have recorded and the writer has not written yet.
 
 use std::fmt::Write;
 use std::thread::Thread;

@@ -8,7 +8,7 @@
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
 //! | `receiving.rs`, `faults.rs` | a batch of packets; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
-//! | `paths.rs` | which way packets take: shared memory or UDP |
+//! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |

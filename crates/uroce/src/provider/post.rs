@@ -1,4 +1,4 @@
-//! Posting lists of work requests, and the checks that all ways of posting share.
+//! Posting lists of work requests, and the checks that they share with the `ibv_wr_*` functions.
 
 use ibverbs_abi::*;
 use libc::{EINVAL, ENOMEM, c_int};

@@ -437,7 +437,7 @@ proptest! {
             simulation.transmit();
         }
         simulation.destroy_all();
-        // A request that was on the way has arrived since.
+        // A request that was in flight has arrived since.
         simulation.destroy_all();
         prop_assert!(simulation.agents.iter().all(Agent::is_empty));
     }
