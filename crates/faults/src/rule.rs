@@ -27,7 +27,7 @@ impl Pattern {
         }
     }
 
-    /// Whether a name has it.
+    /// Whether the pattern matches the name.
     pub fn matches(&self, name: &str) -> bool {
         match self.is_prefix {
             true => name.starts_with(&self.text),

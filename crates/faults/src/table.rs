@@ -21,42 +21,42 @@ pub enum Point {
 /// A key of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// How long.
+    /// `time`: the delay.
     Time,
-    /// Status of a completion.
+    /// `status` of a completion.
     Status,
-    /// Verb.
+    /// `call`: the verb.
     Call,
-    /// errno value.
+    /// `errno`: the value that the verb fails with.
     Errno,
-    /// Type of an asynchronous event.
+    /// `type` of an asynchronous event.
     Type,
-    /// Interval of events.
+    /// `every`: the interval between events.
     Every,
-    /// Probability.
+    /// `p`: the probability that the rule applies.
     P,
-    /// How often at most.
+    /// `count`: the most times that the rule applies.
     Count,
-    /// How many matches are skipped first.
+    /// `after`: the number of matches to skip first.
     After,
-    /// From when on.
+    /// `from`: the time from which on the rule applies.
     From,
-    /// Until when.
+    /// `to`: the time before which the rule applies.
     To,
-    /// Device name.
+    /// `device`: its name.
     Device,
-    /// Queue pair number.
+    /// `qpn`: the queue pair number.
     Qpn,
-    /// Operation.
+    /// `opcode`: the operation.
     Opcode,
-    /// Bytes.
+    /// `size`: the length in bytes.
     Size,
 }
 
 /// An action.
 #[derive(Debug)]
 pub struct ActionEntry {
-    /// As it is written.
+    /// Its name in rules.
     pub name: &'static str,
     /// Where it applies.
     pub point: Point,
@@ -69,9 +69,9 @@ pub struct ActionEntry {
 /// A key.
 #[derive(Debug)]
 pub struct KeyEntry {
-    /// Which.
+    /// The key.
     pub key: Key,
-    /// As it is written.
+    /// Its name in rules.
     pub name: &'static str,
     /// What its value is.
     pub value: &'static str,

@@ -36,7 +36,7 @@ fn family(ip: IpAddr) -> u8 {
     }
 }
 
-/// The IP address in an attribute; None if the value has not the length of the family's addresses.
+/// The IP address in an attribute; None if the value does not have the length of the family's addresses.
 fn ip(family: u8, octets: &[u8]) -> Option<IpAddr> {
     match family.into() {
         libc::AF_INET => Some(Ipv4Addr::from(<[u8; 4]>::try_from(octets).ok()?).into()),

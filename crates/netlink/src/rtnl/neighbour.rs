@@ -54,7 +54,7 @@ pub fn parse_address_of(payload: &[u8], ip: IpAddr, interface: u32) -> Option<Li
 }
 
 /// Whether the payload of an RTM_NEWNEIGH message is about this neighbour, and the kernel does not know its
-/// address: it waits for a reply, or has got none.
+/// address: it waits for a reply, or has received none.
 pub fn is_unresolved(payload: &[u8], ip: IpAddr, interface: u32) -> bool {
     let state = payload
         .get(8..10)
