@@ -2,7 +2,7 @@
  * events: sleeping instead of polling. The client sends a message every 50 ms; the server sleeps in poll(2)
  * until there is an event.
  *
- *   Completion event    A completion has come into a queue that was armed by ibv_req_notify_cq. One event per
+ *   Completion event    A completion was added to a queue that was armed by ibv_req_notify_cq. One event per
  *                       arming: then arm again.
  *   Asynchronous event  Something has happened to a device, port, queue pair or other object. Here a shared
  *                       receive queue runs low, and the server refills it.

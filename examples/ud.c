@@ -5,13 +5,15 @@
  * names the destination (address handle, queue pair number, Q_Key), so one queue pair serves any number of
  * peers.
  *
- *   Address handle   The path to the destination's port. The client makes it from what the server has sent
- * over TCP. The server makes it from the completion of the request. Q_Key            A packet is dropped
- * unless its Q_Key is the receiver's. Here the server chooses one at random, and sends it over TCP. Size A
- * message is one packet, so it is not larger than the path MTU. Receive buffer   The first 40 bytes are for
- * the global route header, even if the packet has none. On RoCE over IPv4, the IPv4 header is in the last 20
- * of these. Loss             Datagrams can be lost, and here the client sends a request again if no answer
- * comes. It numbers them, to recognise a late answer.
+ * - Address handle: the path to the destination's port. The client makes it from what the server has sent
+ *   over TCP. The server makes it from the completion of the request.
+ * - Q_Key: a packet is dropped unless its Q_Key is the receiver's. Here the server chooses one at random, and
+ *   sends it over TCP.
+ * - Size: a message is one packet, so it is not larger than the path MTU.
+ * - Receive buffer: the first 40 bytes are for the global route header, even if the packet has none. On RoCE
+ *   over IPv4, the IPv4 header is in the last 20 of these.
+ * - Loss: datagrams can be lost. Here the client sends a request again if no answer comes. It numbers the
+ *   requests, to recognise a late answer.
  */
 #include <endian.h>
 #include <inttypes.h>

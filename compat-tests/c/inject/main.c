@@ -308,7 +308,7 @@ static void call(struct rig *rig, char **argv)
 	CHECK(failed == 1);
 }
 
-/* calls N: registers memory that often, and prints which calls failed. */
+/* calls N: registers memory N times, and prints which calls failed. */
 static void calls(struct rig *rig, char **argv)
 {
 	for (int i = 0; i < atoi(argv[0]); i++) {
@@ -379,7 +379,7 @@ static void changes(struct rig *rig, char **argv)
 	tear_down(rig);
 }
 
-/* polls N: polls an empty CQ that often. */
+/* polls N: polls an empty CQ N times. */
 static void polls(struct rig *rig, char **argv)
 {
 	double begin = milliseconds();
