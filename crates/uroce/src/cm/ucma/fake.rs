@@ -178,7 +178,7 @@ impl Process {
         }
     }
 
-    /// Delivers what this process sends. Requests that the other one does not want are refused.
+    /// Delivers what this process sends. Requests that the other one does not want are rejected.
     fn pass(&mut self, other: &mut Process) -> bool {
         let messages = self.manager.take_outgoing();
         for message in &messages {
@@ -188,7 +188,7 @@ impl Process {
                 mad: message.mad,
             };
             if let Some(mad) = other.manager.receive(&incoming, other.now) {
-                other.manager.refuse(&incoming, &mad);
+                other.manager.reject_unwanted(&incoming, &mad);
             }
         }
         !messages.is_empty()

@@ -33,7 +33,7 @@ impl<H: CmHost> Manager<H> {
     }
 
     /// Rejects a request that no process of the host wants.
-    pub fn refuse(&mut self, from: &Incoming, mad: &CmMad) {
+    pub fn reject_unwanted(&mut self, from: &Incoming, mad: &CmMad) {
         let route = Route::back(from.src, from.dst);
         match &mad.message {
             CmMessage::Req(req) => {

@@ -40,9 +40,9 @@ const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
 /// How long a request waits for somebody to listen before it is rejected. Programs connect a second time
 /// while their peer is about to listen again (perftest), and the kernel takes longer for a connection
 /// than uroce.
-const REFUSAL_DELAY: Duration = Duration::from_millis(50);
+const REJECT_DELAY: Duration = Duration::from_millis(50);
 /// The most requests that wait in this way.
-const REFUSALS_MAX: usize = 256;
+const UNWANTED_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 const INCOMING_MAX: usize = 4096;
 /// Connections of other processes.
@@ -301,11 +301,11 @@ impl ProcessState {
         if !passed_on && forward::forward(message, recipient) != Err(GONE) {
             return;
         }
-        if self.unwanted.len() < REFUSALS_MAX {
-            let at = now.after(REFUSAL_DELAY);
+        if self.unwanted.len() < UNWANTED_MAX {
+            let at = now.after(REJECT_DELAY);
             self.unwanted.push_back((at, message.clone()));
         } else {
-            self.manager.refuse(message, &request);
+            self.manager.reject_unwanted(message, &request);
         }
     }
 
@@ -318,14 +318,14 @@ impl ProcessState {
     }
 
     /// Rejects the requests that have waited long enough, unless somebody listens now.
-    fn refuse_unwanted(&mut self) {
+    fn reject_overdue(&mut self) {
         let now = clock::now();
         while let Some(message) = self.next_unwanted(now) {
             let Some(request) = self.manager.receive(&message, now) else {
                 continue;
             };
             if forward::forward(&message, request.recipient()) == Err(GONE) {
-                self.manager.refuse(&message, &request);
+                self.manager.reject_unwanted(&message, &request);
             }
         }
     }
@@ -463,7 +463,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             state.follow_interfaces();
         }
         state.manager.handle_timeouts(clock::now());
-        state.refuse_unwanted();
+        state.reject_overdue();
         let sends = state.take_sends();
         if state.manager.is_done() && state.unwanted.is_empty() {
             let devices = state.manager.host().take_devices();
@@ -488,8 +488,8 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
 impl ProcessState {
     /// When the thread has to wake up by itself. Tries to get port 4791 if that is due.
     fn next_wakeup(&mut self) -> Option<Time> {
-        let refusal = self.unwanted.front().map(|(at, _)| *at);
-        let deadline = self.manager.deadline().into_iter().chain(refusal).min();
+        let reject_at = self.unwanted.front().map(|(at, _)| *at);
+        let deadline = self.manager.deadline().into_iter().chain(reject_at).min();
         if !WANTS_PORT.load(Ordering::Relaxed) {
             return deadline;
         }

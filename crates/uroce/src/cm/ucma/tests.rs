@@ -204,8 +204,8 @@ fn rejections() {
     let id = resolved(&mut client, TCP);
     connect(&mut client, id, 0).unwrap();
     client.exchange(&mut server);
-    let refused = next(&mut client).unwrap();
-    assert_eq!((refused.event, refused.status), (8, 8), "nobody listens");
+    let rejected = next(&mut client).unwrap();
+    assert_eq!((rejected.event, rejected.status), (8, 8), "nobody listens");
     listen(&mut server, TCP);
     let id = resolved(&mut client, TCP);
     connect(&mut client, id, 0).unwrap();
