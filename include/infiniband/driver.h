@@ -121,7 +121,10 @@ enum {
 	VERBS_LOG_DEBUG
 };
 
-/* Writes a message to VERBS_LOG_FILE, by default stderr, if its level is enabled. Arguments as for printf. */
+/*
+ * Writes a message to the file VERBS_LOG_FILE, if its level is enabled (VERBS_LOG_LEVEL). Without the
+ * variable there is no log. Arguments as for printf.
+ */
 void __verbs_log(struct verbs_context *ctx, uint32_t level, const char *fmt, ...);
 
 /* The format; and the arguments after it, or 0, which printf ignores, so that the list is never empty. */
