@@ -1,10 +1,9 @@
-//! The end of the process: packets that its peers wait for are sent before. A program may end as soon as it
-//! has its last message, without destroying anything; with a kernel device, the ACK of that message is sent
-//! nevertheless.
+//! The end of the process: before it, packets are sent that its peers wait for. A program may end as soon as
+//! it has its last message, without destroying anything; with a kernel device, the ACK of that message is
+//! sent nevertheless.
 //!
-//! At exit(3), the calling thread does this. `_exit(2)` is called in signal handlers, too, so its caller does
-//! no more than to ask a background thread, and to wait for that for a limited time. A process that is killed
-//! sends nothing.
+//! At exit(3), the calling thread does this. `_exit(2)` may be called in a signal handler, so its caller only
+//! asks a background thread, and waits for it for a limited time. A process that is killed sends nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -23,12 +22,12 @@ const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 /// The process that has registered the handler last. A child of vfork(2) has this variable, too, but another
 /// process ID.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
-/// How far an `_exit(2)` is: one of the following values.
+/// The progress of an `_exit(2)`: one of the following values.
 static STAGE: AtomicU32 = AtomicU32::new(NOT_CALLED);
 const NOT_CALLED: u32 = 0;
 const CALLED: u32 = 1;
 const DONE: u32 = 2;
-/// What else is done at the end: rdma_cm's.
+/// What else is done at the end: the handler of rdma_cm.
 static OTHER_HANDLER: Mutex<Option<fn()>> = Mutex::new(None);
 
 /// Lets this process end as the head of the module says. Called with [`OPEN_DEVICES`] locked, so that a fork
@@ -47,7 +46,8 @@ pub(super) fn register() {
 /// Adds what is to be done at `_exit(2)` besides sending packets. It blocks on no lock for long. All calls
 /// pass the same function.
 pub fn set_other_handler(handler: fn()) {
-    // A lock that is taken, or that was while the process was forked, is one under which it is being set.
+    // A lock that cannot be taken is held by a thread that sets the handler, or was when the process was
+    // forked.
     if let Some(mut other) = OTHER_HANDLER.try_lock() {
         *other = Some(handler);
     }

@@ -1,7 +1,7 @@
-//! Packets that came for a queue pair while a thread had it locked that is taken for preempted. They are
-//! kept, and delivered in their order by the thread that locks the queue pair next.
+//! Packets that arrive for a queue pair while its lock is held by a thread that is taken for preempted. They
+//! are kept, and the next thread that locks the queue pair delivers them in order.
 //!
-//! A peer may have sent its last ACK before it ended. If that were dropped, nobody would send it again.
+//! They are not dropped, because a peer may end after its last ACK: nobody would retransmit it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::engine::Addresses;
 use crate::sync::Mutex;
 use crate::wire::{Headers, Packet};
 
-/// Packets that a queue pair keeps at most. More are dropped, as by a full socket buffer.
+/// The most packets that a queue pair keeps. Further ones are dropped, as by a full socket buffer.
 const MAX_MISSED: usize = 256;
 
 /// A packet, copied.
@@ -39,7 +39,7 @@ impl Kept {
 /// The packets that a queue pair has missed, in the order of their arrival.
 #[derive(Default)]
 pub struct Missed {
-    /// There are some. Written with `packets` locked.
+    /// `packets` is not empty. Written with `packets` locked.
     any: AtomicBool,
     packets: Mutex<Vec<Kept>>,
 }

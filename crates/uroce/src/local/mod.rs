@@ -42,12 +42,12 @@ use segment::Segment;
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
 
-/// With whose processes this one shares memory. Both must agree.
+/// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
-    /// Those with its own effective user ID.
+    /// Those with the same effective user ID.
     SameUser,
-    /// All that do the same.
+    /// Those of any user that allow it too.
     AnyUser,
 }
 

@@ -143,7 +143,7 @@ impl Ring {
     }
 
     /// Whether entry `number` is there, or has been. The consumer's [`Consumer::next`] is the one to ask for.
-    /// A thread that knows only an older number learns at least that something has come since.
+    /// A thread that has an older number learns at least that packets have arrived since.
     #[inline]
     pub fn has_entry(&self, number: u32) -> bool {
         Word(self.entry(number).word.load(Ordering::Acquire)).is_of_or_after(number)
