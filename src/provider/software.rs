@@ -161,7 +161,7 @@ fn shows_files() -> bool {
     env::get(c"IBV_UROCE_VIEW").is_none_or(|value| value != c"0")
 }
 
-/// With which processes of its host this one exchanges packets through shared memory (IBV_UROCE_LOCAL).
+/// The processes of this host that exchange packets with this one through shared memory (IBV_UROCE_LOCAL).
 fn shared_memory_peers() -> Option<SharedMemoryPeers> {
     match env::get(c"IBV_UROCE_LOCAL")?.to_bytes() {
         b"1" => Some(SharedMemoryPeers::SameUser),
