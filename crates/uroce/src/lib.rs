@@ -39,6 +39,7 @@
 
 #[macro_use]
 mod arch;
+mod bypass;
 mod cancellation;
 mod capture;
 mod cm;
@@ -59,6 +60,7 @@ mod transport;
 mod view;
 mod wire;
 
+pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
@@ -67,8 +69,7 @@ pub use local::Peers as SharedMemoryPeers;
 pub use provider::new_device;
 pub use transport::check;
 pub use view::{
-    Bypass as ViewBypass, FIRST_UVERBS, install as install_view, read_file as read_view_file,
-    redirect_new_objects,
+    FIRST_UVERBS, install as install_view, read_file as read_view_file, redirect_new_objects,
 };
 
 /// Takes the locks that a child of fork needs. The library that embeds uroce calls this in its prepare

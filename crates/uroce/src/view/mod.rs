@@ -15,11 +15,9 @@
 //! | `kernel.rs`, `real.rs` | what is asked of the kernel; libc's own functions |
 //! | `got.rs` | the redirection |
 //! | `calls/` | the functions that calls are redirected to |
-//! | `bypass.rs` | calls of the library itself |
 //!
 //! Not redirected: system calls that a program makes without libc, and statically linked programs.
 
-mod bypass;
 mod calls;
 mod content;
 mod files;
@@ -36,7 +34,6 @@ mod tree;
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
-pub use bypass::Bypass;
 use calls::REDIRECTIONS;
 pub use state::FIRST_UVERBS;
 

@@ -29,7 +29,7 @@ impl<H: CmHost> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.find(file, input.u32(36))?;
-        self.bind(number, address, true)
+        self.bind_anywhere(number, address)
     }
 
     pub(super) fn bind_command(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
@@ -38,11 +38,11 @@ impl<H: CmHost> Manager<H> {
             return Err(EINVAL);
         }
         let number = self.find(file, input.u32(0))?;
-        self.bind(number, address, true)
+        self.bind_anywhere(number, address)
     }
 
-    /// Binds an id to an address of a device or a wildcard address, and to a port number. `reserve`: no
-    /// other process may have the number.
+    /// Binds an id to an address of a device of uroce or a wildcard address, and to a port number. `reserve`:
+    /// no other process may have the number.
     pub(super) fn bind(
         &mut self,
         number: u32,
@@ -257,13 +257,10 @@ impl<H: CmHost> Manager<H> {
 
     pub(super) fn listen(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
         let number = self.find(file, input.u32(0))?;
-        let backlog = match input.u32(4) {
-            backlog @ 1..BACKLOG_MAX => backlog,
-            _ => BACKLOG_MAX,
-        };
+        let backlog = backlog_of(input);
         if self.id(number)?.state == IdState::Idle {
             let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
-            self.bind(number, Address::Ip(any), true)?;
+            self.bind_anywhere(number, Address::Ip(any))?;
         }
         let id = self.id(number)?;
         if id.state != IdState::Bound {
@@ -277,6 +274,7 @@ impl<H: CmHost> Manager<H> {
         if !reserved {
             self.reserve(number, port)?;
         }
+        self.listen_in_kernel(number, backlog)?;
         let id = self.ids.get_mut(number).ok_or(EINVAL)?;
         if let Some(reserved) = &id.reservation {
             self.host.listen(reserved)?;
@@ -284,6 +282,14 @@ impl<H: CmHost> Manager<H> {
         id.backlog = backlog;
         id.state = IdState::Listen;
         Ok(())
+    }
+}
+
+/// The requests that LISTEN lets an id queue.
+pub(super) fn backlog_of(input: Input<'_>) -> u32 {
+    match input.u32(4) {
+        backlog @ 1..BACKLOG_MAX => backlog,
+        _ => BACKLOG_MAX,
     }
 }
 

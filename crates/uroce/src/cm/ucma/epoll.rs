@@ -20,6 +20,8 @@ pub enum Token {
     Connection(u32),
     /// The program's descriptor, by the number of its socket.
     File(u32),
+    /// The kernel has an event for the program's descriptor of this number.
+    Kernel(u32),
 }
 
 impl Token {
@@ -29,6 +31,7 @@ impl Token {
             Token::Listener(number) => 1 << 32 | u64::from(number),
             Token::Connection(number) => 2 << 32 | u64::from(number),
             Token::File(number) => 3 << 32 | u64::from(number),
+            Token::Kernel(number) => 4 << 32 | u64::from(number),
         }
     }
 
@@ -38,6 +41,7 @@ impl Token {
             1 => Token::Listener(number),
             2 => Token::Connection(number),
             3 => Token::File(number),
+            4 => Token::Kernel(number),
             _ => Token::Waker,
         }
     }

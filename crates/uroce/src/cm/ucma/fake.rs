@@ -3,11 +3,12 @@
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use ibverbs_abi::Errno;
 
-use super::host::{CmHost, DeviceInfo, FileId, Port};
+use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::{Command, Input};
 use super::manager::{Caller, Manager};
 use crate::cm::agent::Agent;
@@ -26,6 +27,10 @@ pub struct Fake {
     pub readable: HashMap<FileId, bool>,
     /// Nobody replies to ARP.
     pub is_alone: bool,
+    /// In place of the kernel's rdma_cm: another process, which has the device of another interface.
+    pub kernel: Option<Box<Process>>,
+    /// What the kernel has written to the program.
+    response: Vec<u8>,
     random: u32,
 }
 
@@ -59,10 +64,15 @@ impl CmHost for Fake {
     }
 
     fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+        let kernel = self.kernel.as_ref().map(|kernel| kernel.ip());
+        let own = kernel.filter(|ip| same_network(*ip, to.ip()));
+        let own = own.unwrap_or(self.ip);
         match from {
-            Some(from) if from != self.ip => Err(Errno(libc::EADDRNOTAVAIL)),
+            Some(from) if from != self.ip && Some(from) != kernel => {
+                Err(Errno(libc::EADDRNOTAVAIL))
+            }
             _ if to.ip().is_loopback() => Ok(Ipv4Addr::LOCALHOST.into()),
-            _ if to.is_ipv4() == self.ip.is_ipv4() => Ok(self.ip),
+            _ if to.is_ipv4() == own.is_ipv4() => Ok(own),
             _ => Err(Errno(libc::ENETUNREACH)),
         }
     }
@@ -109,8 +119,46 @@ impl CmHost for Fake {
         self.random >> 8
     }
 
+    fn kernel(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: Vec<u8>,
+        buffer: Buffer<'_>,
+    ) -> Result<(), Errno> {
+        let kernel = self.kernel.as_mut().ok_or(Errno(libc::ENODEV))?;
+        match buffer {
+            Buffer::Program(len) => self.response = kernel.call(file, command, &input, len)?,
+            Buffer::Response(bytes) => {
+                let response = kernel.call(file, command, &input, bytes.len())?;
+                bytes[..response.len()].copy_from_slice(&response);
+            }
+            Buffer::Option(value) => {
+                kernel.call_with_option(file, command, &input, 0, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kernel_descriptor(&mut self, _: FileId) -> Option<RawFd> {
+        self.kernel.is_some().then_some(0)
+    }
+
+    fn close_kernel(&mut self, file: FileId) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.manager.close(file, kernel.now);
+        }
+    }
+
     fn set_readable(&mut self, file: FileId, readable: bool) {
         self.readable.insert(file, readable);
+    }
+}
+
+fn same_network(a: IpAddr, b: IpAddr) -> bool {
+    match (a, b) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => a.octets()[..3] == b.octets()[..3],
+        _ => false,
     }
 }
 
@@ -128,6 +176,8 @@ impl Process {
             ports: Rc::clone(ports),
             readable: HashMap::new(),
             is_alone: false,
+            kernel: None,
+            response: Vec::new(),
             random: prefix,
         };
         let mut manager = Manager::new(host, Agent::new(prefix, 0));
@@ -139,6 +189,10 @@ impl Process {
         }
     }
 
+    fn ip(&self) -> IpAddr {
+        self.manager.host.ip
+    }
+
     /// Writes a command to a descriptor. Returns the response.
     pub fn call(
         &mut self,
@@ -146,6 +200,17 @@ impl Process {
         command: Command,
         input: &[u8],
         out_len: usize,
+    ) -> Result<Vec<u8>, Errno> {
+        self.call_with_option(file, command, input, out_len, &[1, 0, 0, 0])
+    }
+
+    fn call_with_option(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: &[u8],
+        out_len: usize,
+        option: &[u8],
     ) -> Result<Vec<u8>, Errno> {
         let mut response = Vec::new();
         let mut respond = |bytes: &[u8]| {
@@ -155,13 +220,14 @@ impl Process {
         let mut caller = Caller {
             out_len,
             respond: &mut respond,
-            option: &[1, 0, 0, 0],
+            option,
             other_file: Ok(1),
         };
         let input = Input(input);
         let result = self
             .manager
             .execute(file, command, input, &mut caller, self.now);
+        response.append(&mut self.manager.host().response);
         result.map(|()| response)
     }
 }

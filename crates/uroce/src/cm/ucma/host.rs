@@ -1,9 +1,11 @@
 //! What the commands need of the host: devices, routes, port numbers of other processes.
 
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
 
 use ibverbs_abi::Errno;
 
+use super::input::Command;
 use crate::engine::Gid;
 
 /// A device, as an id that is bound to it needs it.
@@ -56,6 +58,16 @@ impl Port {
 /// A descriptor of the program, as the host knows it.
 pub type FileId = u64;
 
+/// What a command to the kernel refers to besides its structure.
+pub enum Buffer<'a> {
+    /// The program's buffer for the response, whose address is in the structure: its length.
+    Program(usize),
+    /// The buffer for the response.
+    Response(&'a mut [u8]),
+    /// The value of an option.
+    Option(&'a [u8]),
+}
+
 /// The host.
 pub trait CmHost {
     /// Keeps a port number from other processes until it is dropped.
@@ -90,6 +102,23 @@ pub trait CmHost {
 
     /// A random number.
     fn random(&mut self) -> u32;
+
+    /// Writes a command with this structure to the kernel's rdma_cm, through a descriptor that belongs to
+    /// the program's; opens it first. ENODEV if the kernel has no rdma_cm; EAGAIN if it has no event to get;
+    /// other errors are the kernel's.
+    fn kernel(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: Vec<u8>,
+        buffer: Buffer<'_>,
+    ) -> Result<(), Errno>;
+
+    /// The descriptor that [`CmHost::kernel`] writes to.
+    fn kernel_descriptor(&mut self, file: FileId) -> Option<RawFd>;
+
+    /// Closes that descriptor, and with it all ids that the kernel has for it.
+    fn close_kernel(&mut self, file: FileId);
 
     /// Makes a descriptor of the program readable, or not.
     fn set_readable(&mut self, file: FileId, readable: bool);

@@ -57,6 +57,27 @@ pub enum IdState {
     Removed,
 }
 
+/// Whose devices an id can be used with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Devices {
+    /// uroce's.
+    Uroce,
+    /// The kernel's: its rdma_cm has the id, under this number.
+    Kernel(u32),
+    /// Both, as the id has a wildcard address: the kernel has a counterpart of this number.
+    Both(u32),
+}
+
+impl Devices {
+    /// The kernel's number of the id or of its counterpart.
+    pub fn in_kernel(self) -> Option<u32> {
+        match self {
+            Devices::Uroce => None,
+            Devices::Kernel(number) | Devices::Both(number) => Some(number),
+        }
+    }
+}
+
 /// A path to a peer, as a path record describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRecord {
@@ -120,6 +141,9 @@ pub struct Id<R> {
     pub vendor_id: u32,
     pub options: u32,
     pub multicasts: Vec<u32>,
+    pub devices: Devices,
+    /// The options of the id that the program has set: their names and values.
+    pub settings: Vec<(u32, Vec<u8>)>,
 }
 
 impl<R> Id<R> {
@@ -153,6 +177,8 @@ impl<R> Id<R> {
             vendor_id: 0,
             options: 0,
             multicasts: Vec::new(),
+            devices: Devices::Uroce,
+            settings: Vec::new(),
         }
     }
 

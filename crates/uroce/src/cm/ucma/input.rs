@@ -61,6 +61,12 @@ impl Command {
         })
     }
 
+    /// Its number.
+    pub fn number(self) -> u32 {
+        let found = (0..COMMANDS).find(|number| Command::of(*number) == Some(self));
+        found.unwrap_or(COMMANDS)
+    }
+
     /// The length of its structure, in bytes.
     pub fn len(self) -> usize {
         use Command::*;
@@ -88,6 +94,22 @@ impl Command {
         match self {
             Command::Connect | Command::Accept => Some(self.len() - 8),
             _ => None,
+        }
+    }
+
+    /// Where the number of the id is in the structure; None if it names no id.
+    pub fn id_at(self) -> Option<usize> {
+        use Command::*;
+        match self {
+            CreateId | GetEvent | LeaveMcast => None,
+            Bind | ResolveAddr | ResolveRoute | Listen | Reject | Disconnect | Notify => Some(0),
+            DestroyId | QueryRoute | Query | InitQpAttr | MigrateId | SetOption => Some(8),
+            JoinMcast => Some(16),
+            BindIp => Some(36),
+            JoinIpMcast => Some(44),
+            ResolveIp => Some(56),
+            Connect => Some(272),
+            Accept => Some(280),
         }
     }
 

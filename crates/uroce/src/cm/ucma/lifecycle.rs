@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::forward;
-use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files, send_all};
+use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files};
+use super::send::send_all;
 use crate::device::{clock, exit};
 
 /// How long exit(3) waits for a thread that is executing a command.

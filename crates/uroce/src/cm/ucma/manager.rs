@@ -28,6 +28,8 @@ const EVENT_LEN_MIN: usize = 324;
 /// A membership in a multicast group.
 pub struct Multicast {
     pub id: u32,
+    /// The kernel's number, if the id is the kernel's.
+    pub kernel: Option<u32>,
     pub uid: u64,
     pub events_reported: u32,
 }
@@ -121,6 +123,7 @@ impl<H: CmHost> Manager<H> {
 
     /// The program has closed a descriptor: destroys its ids.
     pub fn close(&mut self, file: FileId, now: Time) {
+        self.host.close_kernel(file);
         let of_file = self.ids.iter().filter(|(_, id)| id.file == file);
         let ids: Vec<u32> = of_file.map(|(number, _)| number).collect();
         for id in ids {
@@ -157,6 +160,9 @@ impl<H: CmHost> Manager<H> {
         caller: &mut Caller<'_>,
         now: Time,
     ) -> Result<(), Errno> {
+        if let Some(executed) = self.execute_in_kernel(file, command, input, caller) {
+            return executed;
+        }
         match command {
             Command::CreateId => self.create_id(file, input, caller, now),
             Command::DestroyId => {
@@ -264,6 +270,9 @@ impl<H: CmHost> Manager<H> {
         if let Some(connection) = id.connection {
             self.agent.destroy(connection, now);
         }
+        if let Some(kernel) = id.devices.in_kernel() {
+            self.destroy_in_kernel(id.file, kernel);
+        }
         self.release_port(number, id.port);
         self.queries.retain(|query| query.number != number);
         for multicast in &id.multicasts {
@@ -345,11 +354,14 @@ impl<H: CmHost> Manager<H> {
         let from = caller.other_file?;
         let number = self.find(from, input.u32(8))?;
         if from != file {
+            self.migrate_in_kernel(number, from, file)?;
             self.id(number)?.file = file;
             let moved = self.take_events(from, number);
             for event in moved {
-                if let Some(id) = event.request.and_then(|at| self.ids.get_mut(at)) {
-                    id.file = file;
+                if let Some(request) = event.request {
+                    // If the kernel has no memory for it, the program's next command for the id fails.
+                    let _ = self.migrate_in_kernel(request, from, file);
+                    self.id(request)?.file = file;
                 }
                 self.push_event(file, event);
             }

@@ -6,11 +6,13 @@
 //! | `input.rs`, `address.rs` | commands and socket addresses as bytes (pure) |
 //! | `manager.rs`, `id.rs`, `table.rs` | ids, memberships and events of a process (pure, around a host) |
 //! | `bind.rs`, `resolve.rs`, `neighbour.rs`, `connect.rs` | the commands that make a connection |
+//! | `kernel.rs`, `kernel_file.rs` | ids on the kernel's devices (pure); the kernel's device file |
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
 //! | `system.rs`, `names.rs`, `forward.rs` | the host: devices, routes, port numbers, other processes |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
+//! | `send.rs` | sending messages |
 //! | `user_memory.rs` | reading and writing the program's memory |
 //!
 //! A descriptor is one end of a pair of sockets, so that poll(2) and epoll(7) work on it, and that closing
@@ -30,6 +32,8 @@ mod forward;
 mod host;
 mod id;
 pub mod input;
+mod kernel;
+mod kernel_file;
 mod lifecycle;
 mod manager;
 mod messages;
@@ -41,6 +45,7 @@ mod peer;
 mod process;
 mod query;
 mod resolve;
+mod send;
 mod system;
 mod table;
 #[cfg(test)]

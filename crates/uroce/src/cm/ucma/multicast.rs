@@ -71,18 +71,32 @@ impl<H: CmHost> Manager<H> {
             traffic_class: id.tos.unwrap_or(0),
             sl: 0,
         };
+        let multicast = self.add_multicast(number, uid)?;
+        caller
+            .reply(ReplyWriter::default().u32(multicast))
+            .inspect_err(|_| self.remove_multicast(multicast))?;
+        self.report_join(number, multicast, handle);
+        Ok(())
+    }
+
+    /// Adds a membership of an id. Returns its number.
+    pub(super) fn add_multicast(&mut self, number: u32, uid: u64) -> Result<u32, Errno> {
         let multicast = self.multicasts.insert(Multicast {
             id: number,
+            kernel: None,
             uid,
             events_reported: 0,
         });
-        if let Err(error) = caller.reply(ReplyWriter::default().u32(multicast)) {
-            self.multicasts.remove(multicast);
-            return Err(error);
-        }
         self.id(number)?.multicasts.push(multicast);
-        self.report_join(number, multicast, handle);
-        Ok(())
+        Ok(multicast)
+    }
+
+    /// Removes a membership.
+    pub(super) fn remove_multicast(&mut self, multicast: u32) {
+        let removed = self.multicasts.remove(multicast);
+        if let Some(id) = removed.and_then(|removed| self.ids.get_mut(removed.id)) {
+            id.multicasts.retain(|other| *other != multicast);
+        }
     }
 
     pub(super) fn leave(
@@ -97,8 +111,10 @@ impl<H: CmHost> Manager<H> {
         let owner = multicast.id;
         self.find(file, owner)?;
         let reported = multicast.events_reported;
-        self.multicasts.remove(number);
-        self.id(owner)?.multicasts.retain(|other| *other != number);
+        if let Some(kernel) = multicast.kernel {
+            self.leave_in_kernel(file, kernel)?;
+        }
+        self.remove_multicast(number);
         self.drop_events(file, |event| event.multicast == Some(number));
         caller.reply(ReplyWriter::default().u32(reported))
     }

@@ -68,7 +68,10 @@ impl<H: CmHost> Manager<H> {
             }
             _ => return Err(Errno(libc::ENOSYS)),
         }
-        Ok(())
+        let id = self.id(number)?;
+        id.settings.retain(|(name, _)| *name != input.u32(16));
+        id.settings.push((input.u32(16), value.to_vec()));
+        self.set_in_kernel(number, input, value)
     }
 
     fn set_path(&mut self, number: u32, value: &[u8]) -> Result<(), Errno> {

@@ -6,7 +6,6 @@
 //! soon as that is free.
 
 use std::collections::VecDeque;
-use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -22,8 +21,9 @@ use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
 use super::names;
+use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, NamedSocket, System, inode_of, set_nonblocking, socket_pair};
-use crate::cm::agent::{Agent, Incoming, Outgoing, PREFIXES, prefix_of};
+use crate::cm::agent::{Agent, Incoming, PREFIXES, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
 use crate::descriptors::Owned;
@@ -33,7 +33,6 @@ use crate::engine::Time;
 use crate::random::random;
 use crate::sync::Mutex;
 use crate::thread;
-use crate::wire::ip_of;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
@@ -44,7 +43,7 @@ const REJECT_DELAY: Duration = Duration::from_millis(50);
 /// The most requests that wait in this way.
 const UNWANTED_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
-const INCOMING_MAX: usize = 4096;
+pub(super) const INCOMING_MAX: usize = 4096;
 /// Connections of other processes.
 const CONNECTIONS_MAX: usize = 1024;
 /// How many prefixes are tried.
@@ -88,10 +87,10 @@ pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
 /// Descriptors that are open here, or were in the parent. While it is 0, no descriptor is examined.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 /// This process does not have port 4791 at all addresses.
-static WANTS_PORT: AtomicBool = AtomicBool::new(false);
+pub(super) static WANTS_PORT: AtomicBool = AtomicBool::new(false);
 
 /// The prefix of this process's communication IDs; 0 before it has one.
-static PREFIX: AtomicU32 = AtomicU32::new(0);
+pub(super) static PREFIX: AtomicU32 = AtomicU32::new(0);
 /// An interface of a device has changed since the thread last looked.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
@@ -177,7 +176,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     state.epoll.add(writer.as_raw_fd(), Token::File(number))?;
     state.files.insert(number, file);
     let raw = program.as_raw_fd();
-    state.manager.host().add_file(file, writer, raw);
+    state.manager.host().add_file(file, number, writer, raw);
     state.manager.open(file);
     known_files().lock().push(file);
     OPEN_FILES.fetch_add(1, Ordering::Relaxed);
@@ -261,26 +260,7 @@ pub fn execute(
     result
 }
 
-/// A message, and the device that sends it.
-pub(super) type Send = (Arc<Device>, u8, Outgoing);
-
 impl ProcessState {
-    pub(super) fn take_sends(&mut self) -> Vec<Send> {
-        let messages = self.manager.take_outgoing();
-        let system = self.manager.host();
-        if !messages.is_empty() && WANTS_PORT.load(Ordering::Relaxed) {
-            // Answers come to port 4791.
-            WANTS_PORT.store(!system.claim_ports(), Ordering::Relaxed);
-        }
-        messages
-            .into_iter()
-            .filter_map(|message| {
-                let (device, index) = system.sender(&message)?;
-                Some((device, index, message))
-            })
-            .collect()
-    }
-
     /// Handles a message. `passed_on`: another process received it, and passed it on to this one.
     fn receive(&mut self, message: &Incoming, passed_on: bool) {
         let now = clock::now();
@@ -380,6 +360,12 @@ impl ProcessState {
         }
     }
 
+    fn take_kernel_events(&mut self, number: u32) {
+        if let Some(file) = self.files.get(&number) {
+            self.manager.take_kernel_events(*file);
+        }
+    }
+
     fn close_file(&mut self, number: u32) {
         let Some(file) = self.files.remove(&number) else {
             return;
@@ -393,51 +379,6 @@ impl ProcessState {
 
 /// The other process has ended, or nobody has the name.
 const GONE: Errno = Errno(libc::ECONNREFUSED);
-
-pub(super) fn send_all(sends: &[Send]) {
-    for (device, sgid_index, message) in sends {
-        let Outgoing { route, mad } = message;
-        if !deliver_on_host(message) {
-            device.send_mad(*sgid_index, route.dgid, route.traffic_class, mad);
-        }
-    }
-}
-
-/// Delivers a message to a process of this host without the network. Returns false if it is for another
-/// host, or cannot be delivered so.
-fn deliver_on_host(outgoing: &Outgoing) -> bool {
-    let Outgoing { route, mad } = outgoing;
-    let Some(recipient) = CmMad::parse(mad).map(|mad| mad.recipient()) else {
-        return false;
-    };
-    // Only this host's own addresses can be bound to.
-    if UdpSocket::bind((ip_of(&route.dgid), 0)).is_err() {
-        return false;
-    }
-    let message = Incoming {
-        src: route.sgid,
-        dst: route.dgid,
-        mad: *mad,
-    };
-    match recipient {
-        Recipient::Id(id) if prefix_of(id) == PREFIX.load(Ordering::Relaxed) => enqueue(message),
-        _ => forward::deliver(&message, recipient),
-    }
-}
-
-/// Leaves a message to the thread. Returns false if there is none.
-fn enqueue(message: Incoming) -> bool {
-    let mut queue = QUEUE.lock();
-    let Some(epoll) = queue.epoll.clone() else {
-        return false;
-    };
-    if queue.messages.len() < INCOMING_MAX {
-        queue.messages.push_back(message);
-    }
-    drop(queue);
-    epoll.wake();
-    true
-}
 
 /// The thread's main function.
 fn run(epoll: &Arc<Epoll>, serial: u32) {
@@ -453,6 +394,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
                 Token::Listener(number) => state.accept(number),
                 Token::Connection(number) => state.read_connection(number),
                 Token::File(number) => state.close_file(number),
+                Token::Kernel(number) => state.take_kernel_events(number),
             }
         }
         let messages = std::mem::take(&mut QUEUE.lock().messages);

@@ -69,6 +69,10 @@ impl<H: CmHost> Manager<H> {
         timeout: Duration,
         now: Time,
     ) -> Result<(), Errno> {
+        if let Some(resolving) = self.resolve_in_kernel(number, src, dst, timeout) {
+            return resolving;
+        }
+        self.leave_kernel(number);
         if self.id(number)?.state == IdState::Idle {
             let src = src.unwrap_or_else(|| wildcard_like(&dst));
             self.bind(number, src, false)?;
@@ -210,7 +214,8 @@ pub(super) fn wildcard_like(dst: &Address) -> Address {
     }
 }
 
-fn with_scope(ip: IpAddr, to: &SocketAddr) -> SocketAddr {
+/// An address for packets to `to`, on the same interface if that is link-local.
+pub(super) fn with_scope(ip: IpAddr, to: &SocketAddr) -> SocketAddr {
     match ip {
         IpAddr::V6(v6) => SocketAddrV6::new(v6, 0, 0, scope_of(to)).into(),
         IpAddr::V4(_) => SocketAddr::new(ip, 0),

@@ -9,8 +9,10 @@ use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
-use super::host::{CmHost, DeviceInfo, FileId, Port};
-use super::names;
+use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
+use super::input::Command;
+use super::kernel_file::KernelFile;
+use super::{kernel_file, names};
 
 use crate::cm::agent::Outgoing;
 use crate::config::Config;
@@ -74,6 +76,9 @@ pub struct FileEnd {
     pub program: RawFd,
     /// A byte is in the socket.
     pub readable: bool,
+    /// The number in its tokens.
+    number: u32,
+    kernel: KernelFile,
 }
 
 impl System {
@@ -90,12 +95,14 @@ impl System {
         }
     }
 
-    /// Keeps the other end of a descriptor.
-    pub fn add_file(&mut self, file: FileId, writer: Owned<OwnedFd>, program: RawFd) {
+    /// Keeps the other end of a descriptor, whose tokens have this number.
+    pub fn add_file(&mut self, file: FileId, number: u32, writer: Owned<OwnedFd>, program: RawFd) {
         let end = FileEnd {
             writer,
             program,
             readable: false,
+            number,
+            kernel: KernelFile::Unused,
         };
         self.files.insert(file, end);
     }
@@ -346,6 +353,29 @@ impl CmHost for System {
 
     fn random(&mut self) -> u32 {
         random::random()
+    }
+
+    fn kernel(
+        &mut self,
+        file: FileId,
+        command: Command,
+        input: Vec<u8>,
+        buffer: Buffer<'_>,
+    ) -> Result<(), Errno> {
+        let end = self.files.get_mut(&file).ok_or(Errno(libc::EBADF))?;
+        let fd = end.kernel.open(&self.epoll, end.number)?;
+        kernel_file::write(fd, command, input, buffer)
+    }
+
+    fn kernel_descriptor(&mut self, file: FileId) -> Option<RawFd> {
+        let end = self.files.get_mut(&file)?;
+        end.kernel.open(&self.epoll, end.number).ok()
+    }
+
+    fn close_kernel(&mut self, file: FileId) {
+        if let Some(end) = self.files.get_mut(&file) {
+            end.kernel = KernelFile::Absent;
+        }
     }
 
     fn set_readable(&mut self, file: FileId, readable: bool) {

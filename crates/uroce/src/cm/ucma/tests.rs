@@ -7,14 +7,14 @@ use super::input::Command;
 use super::manager::EVENT_LEN;
 use super::*;
 
-const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
-const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
-const TCP: u16 = 0x0106;
-const UDP: u16 = 0x0111;
-const PORT: u16 = 7471;
-const SERVER_UID: u64 = 0x1111;
-const CHILD_UID: u64 = 0x2222;
-const CLIENT_UID: u64 = 0x3333;
+pub(super) const SERVER: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
+pub(super) const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 2));
+pub(super) const TCP: u16 = 0x0106;
+pub(super) const UDP: u16 = 0x0111;
+pub(super) const PORT: u16 = 7471;
+pub(super) const SERVER_UID: u64 = 0x1111;
+pub(super) const CHILD_UID: u64 = 0x2222;
+pub(super) const CLIENT_UID: u64 = 0x3333;
 
 fn pair() -> (Process, Process) {
     let server = Process::new(1, SERVER, &Default::default());
@@ -22,7 +22,7 @@ fn pair() -> (Process, Process) {
     (server, client)
 }
 
-fn sockaddr(ip: IpAddr, port: u16) -> Vec<u8> {
+pub(super) fn sockaddr(ip: IpAddr, port: u16) -> Vec<u8> {
     let IpAddr::V4(v4) = ip else { panic!() };
     let mut bytes = vec![2, 0];
     bytes.extend(port.to_be_bytes());
@@ -31,12 +31,12 @@ fn sockaddr(ip: IpAddr, port: u16) -> Vec<u8> {
     bytes
 }
 
-fn padded(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
+pub(super) fn padded(mut bytes: Vec<u8>, len: usize) -> Vec<u8> {
     bytes.resize(len, 0);
     bytes
 }
 
-fn create(process: &mut Process, file: u64, space: u16, uid: u64) -> u32 {
+pub(super) fn create(process: &mut Process, file: u64, space: u16, uid: u64) -> u32 {
     let mut input = uid.to_ne_bytes().to_vec();
     input.extend([0; 8]);
     input.extend(space.to_ne_bytes());
@@ -44,18 +44,28 @@ fn create(process: &mut Process, file: u64, space: u16, uid: u64) -> u32 {
     u32::from_ne_bytes(response.unwrap().try_into().unwrap())
 }
 
-fn bind(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>, Errno> {
+pub(super) fn bind(
+    process: &mut Process,
+    id: u32,
+    ip: IpAddr,
+    port: u16,
+) -> Result<Vec<u8>, Errno> {
     let mut input = id.to_ne_bytes().to_vec();
     input.extend([16, 0, 0, 0]);
     input.extend(sockaddr(ip, port));
     process.call(1, Command::Bind, &padded(input, 136), 0)
 }
 
-fn two(first: u32, second: u32) -> Vec<u8> {
+pub(super) fn two(first: u32, second: u32) -> Vec<u8> {
     [first.to_ne_bytes(), second.to_ne_bytes()].concat()
 }
 
-fn resolve(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<u8>, Errno> {
+pub(super) fn resolve(
+    process: &mut Process,
+    id: u32,
+    ip: IpAddr,
+    port: u16,
+) -> Result<Vec<u8>, Errno> {
     let mut input = two(id, 2000);
     input.extend([0, 0, 16, 0, 0, 0, 0, 0]);
     input = padded(input, 16 + 128);
@@ -64,7 +74,7 @@ fn resolve(process: &mut Process, id: u32, ip: IpAddr, port: u16) -> Result<Vec<
 }
 
 /// `rdma_ucm_conn_param` with private data of a length.
-fn parameters(qpn: u32, private: u8) -> Vec<u8> {
+pub(super) fn parameters(qpn: u32, private: u8) -> Vec<u8> {
     let mut bytes = two(qpn, 0);
     bytes.extend(vec![0xab; private.into()]);
     bytes = padded(bytes, 8 + 256);
@@ -72,14 +82,14 @@ fn parameters(qpn: u32, private: u8) -> Vec<u8> {
     bytes
 }
 
-fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn connect(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
     // Each id has a queue pair of its own.
     let mut input = parameters(0x1234 + id, private);
     input.extend(two(id, 0));
     process.call(1, Command::Connect, &padded(input, 288), 0)
 }
 
-fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
+pub(super) fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno> {
     let mut input = CHILD_UID.to_ne_bytes().to_vec();
     input.extend(parameters(0x5678, private));
     input.extend(two(id, 0));
@@ -88,15 +98,15 @@ fn accept(process: &mut Process, id: u32, private: u8) -> Result<Vec<u8>, Errno>
 
 /// An event that a program has read.
 #[derive(Debug, PartialEq, Eq)]
-struct ReadEvent {
-    uid: u64,
-    id: u32,
-    event: u32,
-    status: i32,
-    bytes: Vec<u8>,
+pub(super) struct ReadEvent {
+    pub uid: u64,
+    pub id: u32,
+    pub event: u32,
+    pub status: i32,
+    pub bytes: Vec<u8>,
 }
 
-fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
+pub(super) fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
     let bytes = process.call(1, Command::GetEvent, &[0; 8], EVENT_LEN)?;
     let input = Input(&bytes);
     Ok(ReadEvent {
@@ -108,7 +118,7 @@ fn next(process: &mut Process) -> Result<ReadEvent, Errno> {
     })
 }
 
-fn kinds(process: &mut Process) -> Vec<u32> {
+pub(super) fn kinds(process: &mut Process) -> Vec<u32> {
     std::iter::from_fn(|| next(process).ok())
         .map(|got| got.event)
         .collect()
@@ -130,7 +140,7 @@ fn resolved(client: &mut Process, space: u16) -> u32 {
     id
 }
 
-fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>, Errno> {
+pub(super) fn init_qp_attr(process: &mut Process, id: u32, state: u32) -> Result<Vec<u8>, Errno> {
     let input = [vec![0; 8], two(id, state)].concat();
     process.call(1, Command::InitQpAttr, &input, 144)
 }

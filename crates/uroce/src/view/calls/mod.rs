@@ -182,7 +182,7 @@ fn find_slowly(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
 }
 
 fn walk(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
-    if super::bypass::is_active() {
+    if crate::bypass::is_active() {
         return PathTarget::Kernel;
     }
     let Ok(path) = core::str::from_utf8(path) else {

@@ -288,7 +288,7 @@ pub unsafe extern "C" fn glob(
         }
         _ => state::tracks_cwd(),
     };
-    if !may_concern || flags & GLOB_ALTDIRFUNC != 0 || super::super::bypass::is_active() {
+    if !may_concern || flags & GLOB_ALTDIRFUNC != 0 || crate::bypass::is_active() {
         // SAFETY: the caller passes what glob(3) accepts.
         return unsafe { real::glob(pattern, flags, on_error, found) };
     }
