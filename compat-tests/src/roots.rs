@@ -18,6 +18,8 @@ use crate::verdict::{Failure, Verdict};
 /// A root directory.
 pub struct Root {
     release: &'static str,
+    /// What distinguishes it from other root directories of the release, in its name.
+    variant: &'static str,
     /// To be increased when the contents change.
     number: u32,
     /// The start of the version of its rdma-core.
@@ -31,6 +33,7 @@ pub struct Root {
 /// Debian sid with all that uses libibverbs in these tests.
 pub const SID: Root = Root {
     release: "sid",
+    variant: "",
     number: 1,
     version: "65.",
     packages: "ibverbs-utils ibverbs-providers rdmacm-utils rdma-core python3-pyverbs",
@@ -44,6 +47,7 @@ const REPLACED: &str = "libibverbs1 libibverbs-dev";
 
 pub const BOOKWORM: Root = Root {
     release: "bookworm",
+    variant: "",
     number: 1,
     version: "44.",
     packages: DEPENDENTS,
@@ -52,15 +56,27 @@ pub const BOOKWORM: Root = Root {
 
 pub const TRIXIE: Root = Root {
     release: "trixie",
+    variant: "",
     number: 1,
     version: "56.",
     packages: DEPENDENTS,
     kept: REPLACED,
 };
 
+/// Debian 13's UCX. Its ucx_perftest needs mpirun.
+pub const TRIXIE_UCX: Root = Root {
+    release: "trixie",
+    variant: "-ucx",
+    number: 1,
+    version: "56.",
+    packages: "ucx-utils openmpi-bin libibverbs1 ibverbs-providers",
+    kept: "",
+};
+
 /// Debian 11, whose glibc (2.31) is the oldest that Debian's mirrors have, with programs and a compiler.
 pub const BULLSEYE: Root = Root {
     release: "bullseye",
+    variant: "",
     number: 1,
     version: "33.",
     packages: "ibverbs-utils ibverbs-providers gcc libc6-dev pkg-config",
@@ -92,7 +108,7 @@ in_root dpkg-query -W -f '${Version}\n' libibverbs1 >"$new/version"
 impl Root {
     /// Where it is.
     pub fn dir(&self) -> io::Result<PathBuf> {
-        let name = format!("{}-{}", self.release, self.number);
+        let name = format!("{}{}-{}", self.release, self.variant, self.number);
         Ok(paths::downloads()?.join("roots").join(name))
     }
 

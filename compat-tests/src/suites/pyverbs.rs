@@ -72,8 +72,49 @@ fn pyverbs(cx: &Context) -> Verdict {
             "no test has such a name",
         );
     }
-    let running = start(cx, &tests, &chosen)?;
-    report_as_they_end(cx, &exceptions, running, &chosen)
+    for way in [Way::Verbs, Way::RdmaCm] {
+        let names: Vec<String> = chosen
+            .iter()
+            .filter(|name| way.runs(name))
+            .cloned()
+            .collect();
+        if !names.is_empty() {
+            let running = start(cx, &tests, way, &names)?;
+            report_as_they_end(cx, &exceptions, running, &names)?;
+        }
+    }
+    Ok(())
+}
+
+/// How tests see the device.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// By verbs only. Some tests run ls(1) on a directory that they find in sysfs. That program sees only
+    /// what the kernel has, so the tests must not see more.
+    Verbs,
+    /// In sysfs, too, where the tests of rdma_cm find the interface's name. ls(1) loads the library.
+    RdmaCm,
+}
+
+impl Way {
+    fn runs(self, name: &str) -> bool {
+        name.starts_with("test_rdmacm.") == (self == Way::RdmaCm)
+    }
+
+    fn set(self, cx: &Context, program: Program) -> Program {
+        match self {
+            Way::Verbs => program.env("IBV_UROCE_VIEW", "0"),
+            Way::RdmaCm => program.env("LD_PRELOAD", cx.library(Library::Ours)),
+        }
+    }
+
+    /// The file with the names of the tests.
+    fn list(self) -> &'static str {
+        match self {
+            Way::Verbs => "in/names",
+            Way::RdmaCm => "in/names-rdmacm",
+        }
+    }
 }
 
 fn exceptions(cx: &Context) -> Result<Vec<Exception>, Failure> {
@@ -108,14 +149,12 @@ fn unpack(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(tests)
 }
 
-/// On the device `uroce0`. Some tests run ls(1) on a directory that they find in sysfs. That program sees
-/// only what the kernel has, so the tests must not see more.
+/// On the device `uroce0`.
 fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
     cx.program(argv)
         .under(as_ordinary_user())
         .library(&cx.library_dir(Library::Ours))
         .env("IBV_UROCE", "uroce0=lo")
-        .env("IBV_UROCE_VIEW", "0")
         .env("HOME", cx.dir())
         .dir(tests)
 }
@@ -123,7 +162,8 @@ fn on_uroce(cx: &Context, argv: Vec<String>, tests: &Path) -> Program {
 /// All tests: MODULE.CLASS.TEST.
 fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
     let argv = ["/usr/bin/python3", "-B", "run_tests.py", "--list-tests"];
-    let listed = on_uroce(cx, argv.map(String::from).to_vec(), tests).run()?;
+    let listed = on_uroce(cx, argv.map(String::from).to_vec(), tests);
+    let listed = Way::Verbs.set(cx, listed).run()?;
     succeeded("run_tests.py --list-tests", &listed)?;
     let names: Vec<String> = listed
         .out
@@ -137,13 +177,13 @@ fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
 }
 
 /// Starts suites/pyverbs_runner.py, whose head describes the files.
-fn start(cx: &Context, tests: &Path, names: &[String]) -> Result<Running, Failure> {
+fn start(cx: &Context, tests: &Path, way: Way, names: &[String]) -> Result<Running, Failure> {
     let lines: String = names
         .iter()
         .map(|name| format!("pyverbs:{name}\n"))
         .collect();
-    fs::create_dir(cx.dir().join("in"))?;
-    let list = cx.write("in/names", lines)?;
+    fs::create_dir_all(cx.dir().join("in"))?;
+    let list = cx.write(way.list(), lines)?;
     cx.write("in/flaky", "")?;
     for name in names {
         let dir = results(cx, name);
@@ -157,7 +197,8 @@ fn start(cx: &Context, tests: &Path, names: &[String]) -> Result<Running, Failur
         "uroce".into(),
         list.to_string_lossy().into_owned(),
     ];
-    let program = on_uroce(cx, argv, tests)
+    let program = way
+        .set(cx, on_uroce(cx, argv, tests))
         .env("OUT", cx.dir())
         .env("PYVERBS_ARGS", "--dev uroce0")
         .env("PYVERBS_REPORT", "-")
