@@ -10,6 +10,11 @@ pub mod engine {
     pub use crate::engine::*;
 }
 
+/// Channels in shared memory.
+pub mod local {
+    pub use crate::local::fuzz::channel;
+}
+
 /// RoCEv2 packets.
 pub mod wire {
     pub use crate::wire::*;

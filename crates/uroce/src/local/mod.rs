@@ -16,6 +16,8 @@
 //! those of the network are. [`Peers`] says who may be one.
 
 mod channel;
+#[cfg(any(test, feature = "internals"))]
+pub mod fuzz;
 mod offers;
 mod rendezvous;
 mod ring;

@@ -149,6 +149,19 @@ impl Ring {
         Word(self.entry(number).word.load(Ordering::Acquire)).is_of_or_after(number)
     }
 
+    /// Writes entry `number` as no producer would: with any length, and as many bytes of `packet` as fit.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn forge_entry(&self, number: u32, len: u16, packet: &[u8]) {
+        let entry = self.entry(number);
+        for (to, from) in entry.inline.iter().zip(packet.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..from.len()].copy_from_slice(from);
+            to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+        let word = Word::new(number, len.into(), 0);
+        entry.word.store(word.0, Ordering::Release);
+    }
+
     /// The consumer is about to sleep. It must check for entries afterwards.
     pub fn set_asleep(&self) {
         self.asleep.0.store(1, Ordering::Relaxed);

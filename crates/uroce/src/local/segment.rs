@@ -94,6 +94,18 @@ impl Segment {
         unsafe { self.content.as_ref() }
     }
 
+    /// Writes bytes from `at` on, up to the end of the memory, whatever lies there.
+    #[cfg(any(test, feature = "internals"))]
+    pub fn overwrite(&self, at: usize, bytes: &[u8]) {
+        let len = bytes.len().min(SEGMENT_LEN.saturating_sub(at));
+        // SAFETY: `len` bytes at `at` lie in the mapping, as just computed, and `Rings` may change at any
+        // time.
+        unsafe {
+            let to = self.content.as_ptr().cast::<u8>().add(at.min(SEGMENT_LEN));
+            core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
+        }
+    }
+
     /// The ring that this side produces into.
     pub fn outgoing(&self) -> &Ring {
         match self.side {

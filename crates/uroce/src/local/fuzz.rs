@@ -1,0 +1,167 @@
+//! What a fuzz target drives: a peer that writes anything into the memory of a channel while both ends use it.
+
+use std::net::Ipv4Addr;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
+
+use super::ring::PACKET_MAX;
+use super::segment::{SEGMENT_LEN, Segment};
+use super::{Channel, Ends};
+use crate::descriptors;
+use crate::engine::Addresses;
+use crate::wire::{Flow, Packet, gid_of};
+
+/// Packets that one step sends at most: more than a ring holds.
+const MAX_SENT: usize = 640;
+/// Packets that one call of [`Channel::receive`] passes on at most.
+const MAX_RECEIVED: usize = 64;
+
+/// Two ends of a channel, and a third mapping of its memory.
+struct Fixture {
+    ends: [Channel; 2],
+    hostile: Segment,
+    /// The next entry that is written to as if it were published, of each ring.
+    forged: [u32; 2],
+}
+
+impl Fixture {
+    fn new() -> Option<Fixture> {
+        let (first, memory) = Segment::create().ok()?;
+        let (second, hostile) = (Segment::open(&memory).ok()?, Segment::open(&memory).ok()?);
+        let connections = UnixDatagram::pair().ok()?;
+        let (first_end, second_end) = ends();
+        let channel = |ends, segment, connection: UnixDatagram| {
+            let connection = descriptors::open(|| Ok(OwnedFd::from(connection))).ok()?;
+            Channel::try_new(ends, segment, connection)
+        };
+        Some(Fixture {
+            ends: [
+                channel(first_end, first, connections.0)?,
+                channel(second_end, second, connections.1)?,
+            ],
+            hostile,
+            forged: [0; 2],
+        })
+    }
+
+    /// Sends copies of a packet until the ring is full, `count` at most.
+    fn send(&self, end: usize, packet: &[u8], count: usize) {
+        let Some(mut sender) = self.ends[end].sender(Duration::ZERO) else {
+            return;
+        };
+        for _ in 0..count.min(MAX_SENT) {
+            if !sender.has_room() {
+                break;
+            }
+            sender.push(packet, 3);
+        }
+        let _ = sender.finish();
+    }
+
+    /// Receives, and checks what the memory cannot change: who the packets are from, and their bounds. Returns
+    /// how many entries were taken.
+    fn receive(&self, end: usize) -> usize {
+        let channel = &self.ends[end];
+        let mut passed = 0;
+        let count = channel.receive(&mut |packet: &Packet<'_>, from: &Addresses| {
+            passed += 1;
+            assert!(packet.payload.len() <= PACKET_MAX);
+            assert_eq!(from.src_port, channel.flow().dst_port);
+        });
+        assert!(passed <= count && count <= MAX_RECEIVED);
+        count
+    }
+
+    /// Writes what a producer would write, but for any length, and a packet in the entry.
+    fn forge(&mut self, ring: usize, len: u16, packet: &[u8]) {
+        let ring_of = [self.hostile.outgoing(), self.hostile.incoming()];
+        ring_of[ring].forge_entry(self.forged[ring], len, packet);
+        self.forged[ring] = self.forged[ring].wrapping_add(1);
+    }
+}
+
+fn ends() -> (Ends, Ends) {
+    let ip = |host| Ipv4Addr::new(127, 0, 0, host).into();
+    let ends = |src, src_port, dst, dst_port| Ends {
+        flow: Flow {
+            src: ip(src),
+            dst: ip(dst),
+            src_port,
+            dst_port,
+        },
+        gid: gid_of(ip(src)),
+        peer_gid: gid_of(ip(dst)),
+    };
+    (ends(1, 4791, 2, 61440), ends(2, 61440, 1, 4791))
+}
+
+/// The bytes as steps: an end sends, receives or sleeps, or something is written into the shared memory.
+pub fn channel(mut data: &[u8]) {
+    let Some(mut fixture) = Fixture::new() else {
+        return;
+    };
+    while let [kind, len, rest @ ..] = data {
+        let (input, rest) = rest.split_at(usize::from(*len).min(rest.len()));
+        data = rest;
+        let end = usize::from(kind >> 7);
+        match kind & 7 {
+            0 | 1 => fixture.send(end, input, 1 + 16 * usize::from(kind >> 3 & 0xf)),
+            2 | 3 => {
+                fixture.receive(end);
+            }
+            4 => {
+                let _ = fixture.ends[end].prepare_sleep();
+                fixture.ends[end].end_sleep();
+            }
+            5 => {
+                let long = input.repeat(1 + PACKET_MAX / input.len().max(1));
+                fixture.send(end, &long[..long.len().min(PACKET_MAX)], 8);
+            }
+            6 => {
+                let (head, packet) = input.split_at(input.len().min(2));
+                let len = head.iter().fold(0, |len, byte| len << 8 | u16::from(*byte));
+                fixture.forge(end, len, packet);
+            }
+            _ => {
+                let (head, bytes) = input.split_at(input.len().min(4));
+                let at = head.iter().fold(0, |at, byte| at << 8 | usize::from(*byte));
+                fixture.hostile.overwrite(at % SEGMENT_LEN, bytes);
+            }
+        }
+    }
+    // Whatever was written, an end has taken all entries after one lap.
+    for end in [0, 1] {
+        let mut calls = (0..MAX_SENT).map(|_| fixture.receive(end));
+        assert!(calls.any(|count| count == 0));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn any_bytes(data in prop::collection::vec(any::<u8>(), 0..2000)) {
+            super::channel(&data);
+        }
+
+        #[test]
+        fn many_steps(
+            steps in prop::collection::vec(
+                (any::<u8>(), prop::collection::vec(any::<u8>(), 0..60)),
+                0..60,
+            ),
+        ) {
+            let mut data = Vec::new();
+            for (kind, input) in steps {
+                data.extend([kind, input.len() as u8]);
+                data.extend(input);
+            }
+            super::channel(&data);
+        }
+    }
+}
