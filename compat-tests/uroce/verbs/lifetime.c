@@ -42,17 +42,25 @@ static void many_events(struct rig *rig)
 	rig->cq = plain;
 }
 
-/* Writes bytes that are no event to each event socket but the program's own ends. */
+/* An option of a socket, -1 for another file. */
+static int option(int fd, int name)
+{
+	socklen_t len = sizeof(int);
+	int value;
+
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) == 0 ? value : -1;
+}
+
+/* Writes bytes that are no event to each socket of uroce but the program's own ends: event sockets, and the
+ * connections of channels to peers in shared memory. */
 static void forge(struct rig *rig, int own)
 {
 	uint64_t pointer[2] = { 0x4141414141414141, 0 };
 
 	for (int fd = 3; fd < 64; fd++) {
-		socklen_t len = sizeof(int);
-		int type;
+		int type = option(fd, SO_TYPE), listens = option(fd, SO_ACCEPTCONN);
 
-		if (fd != own && fd != rig->context->async_fd &&
-		    getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_SEQPACKET) {
+		if (fd != own && fd != rig->context->async_fd && type == SOCK_SEQPACKET && !listens) {
 			NEED(send(fd, pointer, 8, MSG_DONTWAIT) == 8);
 			NEED(send(fd, pointer, 16, MSG_DONTWAIT) == 16);
 		}
