@@ -1,4 +1,4 @@
-//! What a fuzz target drives: a peer that writes anything into the memory of a channel while both ends use it.
+//! What a fuzz target drives: a peer writes anything into the memory of a channel while both ends use it.
 
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -59,8 +59,8 @@ impl Fixture {
         let _ = sender.finish();
     }
 
-    /// Receives, and checks what the memory cannot change: who the packets are from, and their bounds. Returns
-    /// how many entries were taken.
+    /// Receives, and checks what the memory cannot change: who the packets are from, and their bounds.
+    /// Returns how many entries were taken.
     fn receive(&self, end: usize) -> usize {
         let channel = &self.ends[end];
         let mut passed = 0;
