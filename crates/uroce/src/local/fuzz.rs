@@ -12,9 +12,9 @@ use crate::descriptors;
 use crate::engine::Addresses;
 use crate::wire::{Flow, Packet, gid_of};
 
-/// Packets that one step sends at most: more than a ring holds.
+/// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
-/// Packets that one call of [`Channel::receive`] passes on at most.
+/// The most packets that one call of [`Channel::receive`] passes on.
 const MAX_RECEIVED: usize = 64;
 
 /// Two ends of a channel, and a third mapping of its memory.
@@ -73,7 +73,7 @@ impl Fixture {
         count
     }
 
-    /// Writes what a producer would write, but for any length, and a packet in the entry.
+    /// Writes what a producer would write, with any length, and a packet in the entry.
     fn forge(&mut self, ring: usize, len: u16, packet: &[u8]) {
         let ring_of = [self.hostile.outgoing(), self.hostile.incoming()];
         ring_of[ring].forge_entry(self.forged[ring], len, packet);
