@@ -6,12 +6,12 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::linker::{SearchResult, search_results};
+use crate::linker::{Listing, SearchResult, listing};
 use crate::own_library::Library;
 use crate::program::NotAProgram;
 use crate::wheels::Copies;
 use crate::{
-    NO_SUCH_PROGRAM, Settings, Stop, not_a_program, privilege, program, say, var, verdict,
+    NO_SUCH_PROGRAM, Settings, Stop, elf, not_a_program, privilege, program, say, var, verdict,
 };
 
 /// Exit status if the program would load another libibverbs, or none.
@@ -71,6 +71,14 @@ fn follow_scripts(program: &Path) -> Result<PathBuf, Stop> {
     }
 }
 
+/// What a program would load with our library.
+struct Outcome {
+    /// Our library, and no other libibverbs.
+    ours: bool,
+    /// What our library lacks. The dynamic linker then refuses to start the program.
+    missing: Vec<String>,
+}
+
 struct Report<'a> {
     ld: PathBuf,
     file: PathBuf,
@@ -88,7 +96,13 @@ impl Report<'_> {
             ));
             return Ok(NOT_OURS);
         }
-        let ours = self.with_our_library()?;
+        let Outcome { ours, missing } = self.with_our_library()?;
+        if let Some(missing) = missing.first() {
+            say(&format!(
+                "verdict: none: the program would not start: {missing}"
+            ));
+            return Ok(NOT_OURS);
+        }
         if ours {
             say(&format!(
                 "verdict: libibverbs-rs, {}",
@@ -100,13 +114,14 @@ impl Report<'_> {
         Ok(if ours { 0 } else { NOT_OURS })
     }
 
-    fn search_results(&self, library_path: &OsStr, preload: &OsStr) -> Vec<SearchResult> {
-        search_results(&self.ld, &self.file, library_path, preload)
+    fn listing(&self, library_path: &OsStr, preload: &OsStr) -> Listing {
+        listing(&self.ld, &self.file, library_path, preload)
     }
 
     fn by_itself(&self) {
         let library_path = var("LD_LIBRARY_PATH").unwrap_or_default();
-        let found = self.search_results(&library_path, &var("LD_PRELOAD").unwrap_or_default());
+        let preload = var("LD_PRELOAD").unwrap_or_default();
+        let found = self.listing(&library_path, &preload).libibverbs;
         say("by itself:");
         if found.is_empty() {
             say(
@@ -131,10 +146,8 @@ impl Report<'_> {
 
     /// What dlopen would find: preloading searches the same places.
     fn by_name(&self, name: &str, library_path: &OsStr) {
-        let found = self.search_results(
-            library_path,
-            &crate::prepended(OsString::from(name), "LD_PRELOAD"),
-        );
+        let preload = crate::prepended(OsString::from(name), "LD_PRELOAD");
+        let found = self.listing(library_path, &preload).libibverbs;
         match found.first() {
             Some(SearchResult {
                 file: Some(file),
@@ -148,15 +161,16 @@ impl Report<'_> {
         }
     }
 
-    /// Whether the program would load our library and no other libibverbs.
-    fn with_our_library(&self) -> Result<bool, Stop> {
+    /// What the program would load with our library.
+    fn with_our_library(&self) -> Result<Outcome, Stop> {
         let Settings {
             library_path,
             preload,
         } = Settings::new(self.library, &self.copies)?;
-        let found = self.search_results(&library_path, &preload);
+        let listing = self.listing(&library_path, &preload);
+        let found = &listing.libibverbs;
         say("with with-ibverbs-rs:");
-        for found in &found {
+        for found in found {
             self.line(found);
         }
         for copy in &self.copies.kept {
@@ -172,7 +186,33 @@ impl Report<'_> {
         let all = found
             .iter()
             .all(|found| found.file.as_deref().is_some_and(|file| self.is_ours(file)));
-        Ok(all && self.copies.kept.is_empty())
+        // What another libibverbs defines is not missing.
+        let missing = if all {
+            self.missing_versions(&listing.files)
+        } else {
+            Vec::new()
+        };
+        Ok(Outcome {
+            ours: all && self.copies.kept.is_empty(),
+            missing,
+        })
+    }
+
+    /// The symbol versions of libibverbs that the program or a library needs and our library does not define,
+    /// as sentences. A program that is linked with a vendor's driver needs its release's private version.
+    fn missing_versions(&self, libraries: &[PathBuf]) -> Vec<String> {
+        let Some(defined) = elf::defined_versions(&self.library.file) else {
+            return Vec::new();
+        };
+        let files = std::iter::once(&self.file).chain(libraries);
+        let missing = files.filter_map(|file| {
+            let wanted = elf::wanted_versions(file)?;
+            let missing: Vec<_> = wanted.difference(&defined).map(String::as_str).collect();
+            let (file, missing) = (file.display(), missing.join(", "));
+            (!missing.is_empty())
+                .then(|| format!("{file} needs {missing}, which libibverbs-rs does not have"))
+        });
+        missing.collect()
     }
 
     fn line(&self, found: &SearchResult) {

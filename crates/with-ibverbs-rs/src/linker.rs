@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The outcome of the search for a libibverbs that a program needs or preloads.
@@ -19,13 +19,17 @@ pub struct SearchResult {
     pub needed_by: String,
 }
 
-/// Each libibverbs that the dynamic linker would load with these values of LD_LIBRARY_PATH and LD_PRELOAD.
-pub fn search_results(
-    ld: &Path,
-    file: &Path,
-    library_path: &OsStr,
-    preload: &OsStr,
-) -> Vec<SearchResult> {
+/// What the dynamic linker would load for a program.
+#[derive(Debug, PartialEq, Default)]
+pub struct Listing {
+    /// Each libibverbs.
+    pub libibverbs: Vec<SearchResult>,
+    /// All libraries that were found, libibverbs among them. The program itself is not listed.
+    pub files: Vec<PathBuf>,
+}
+
+/// What the dynamic linker would load with these values of LD_LIBRARY_PATH and LD_PRELOAD.
+pub fn listing(ld: &Path, file: &Path, library_path: &OsStr, preload: &OsStr) -> Listing {
     let mut list = Command::new(ld);
     list.arg("--list").arg(file).stdin(Stdio::null());
     list.env("LD_LIBRARY_PATH", library_path)
@@ -33,7 +37,7 @@ pub fn search_results(
         .env("LD_DEBUG", "libs,files");
     list.env_remove("LD_DEBUG_OUTPUT");
     list.output().map_or_else(
-        |_| Vec::new(),
+        |_| Listing::default(),
         |output| {
             parse(
                 &String::from_utf8_lossy(&output.stderr),
@@ -85,7 +89,7 @@ impl<'a> Searches<'a> {
     }
 }
 
-/// The file of each libibverbs. Lines are `NAME => FILE (0x...)`, `NAME => not found`, or `FILE (0x...)`.
+/// The file of each library. Lines are `NAME => FILE (0x...)`, `NAME => not found`, or `FILE (0x...)`.
 fn listed_files(list: &str) -> BTreeMap<&str, Option<&str>> {
     let mut files = BTreeMap::new();
     for line in list.lines().filter_map(|line| line.strip_prefix('\t')) {
@@ -97,24 +101,29 @@ fn listed_files(list: &str) -> BTreeMap<&str, Option<&str>> {
             _ => {}
         }
     }
-    files.retain(|name, _| {
-        name.rsplit('/')
-            .next()
-            .is_some_and(|name| name.starts_with("libibverbs"))
-    });
     files
 }
 
-fn parse(log: &str, list: &str) -> Vec<SearchResult> {
+fn is_libibverbs(name: &str) -> bool {
+    let base = name.rsplit('/').next();
+    base.is_some_and(|base| base.starts_with("libibverbs"))
+}
+
+fn parse(log: &str, list: &str) -> Listing {
     let searches = Searches::read(log);
+    let listed = listed_files(list);
     let text = |text: Option<&&str>| text.copied().unwrap_or_default().to_owned();
-    let found = |(name, file): (&str, Option<&str>)| SearchResult {
+    let found = |(&name, &file): (&&str, &Option<&str>)| SearchResult {
         name: name.to_owned(),
         file: file.map(str::to_owned),
         why: text(searches.why.get(name)),
         needed_by: text(searches.needed_by.get(name)),
     };
-    listed_files(list).into_iter().map(found).collect()
+    let libibverbs = listed.iter().filter(|(name, _)| is_libibverbs(name));
+    Listing {
+        libibverbs: libibverbs.map(found).collect(),
+        files: listed.values().flatten().map(PathBuf::from).collect(),
+    }
 }
 
 #[cfg(test)]
@@ -164,7 +173,15 @@ mod tests {
                 "./runpath",
             ),
         ];
-        assert_eq!(parse(LOG, list), expected);
-        assert_eq!(parse("", "nonsense"), []);
+        let listing = parse(LOG, list);
+        assert_eq!(listing.libibverbs, expected);
+        let files = [
+            "/lib64/ld-linux-x86-64.so.2",
+            "/own/libibverbs.so.1",
+            "/lib/libc.so.6",
+            "/a/b c/libibverbs.so.1",
+        ];
+        assert_eq!(listing.files, files.map(PathBuf::from));
+        assert_eq!(parse("", "nonsense"), Listing::default());
     }
 }

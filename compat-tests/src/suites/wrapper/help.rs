@@ -6,7 +6,7 @@ use std::fs;
 use super::{WORK, busybox, check, copy, mode, ours, plain, says, script, text, wrapped, wrapper};
 use crate::checks::Check;
 use crate::compare;
-use crate::context::{Context, Library};
+use crate::context::{Context, Library, succeeded};
 use crate::process::{Exit, Program};
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -139,6 +139,18 @@ fn programs_without_help() -> Vec<Check> {
                 Ok(musl)
             },
         ),
+        check(
+            "a program that needs another version",
+            1,
+            "verdict: none: .* /tmp/case/needs-33 needs IBVERBS_PRIVATE_33, which libibverbs-rs does not",
+            |cx| needs_private_33(cx, "needs-33", false),
+        ),
+        check(
+            "a program whose library needs another version",
+            1,
+            "verdict: none: .* /tmp/case/libneeds-33.so needs IBVERBS_PRIVATE_33,",
+            |cx| needs_private_33(cx, "by-library", true),
+        ),
         check("no program", 1, "neither a script nor an ELF", |cx| {
             text_file(cx, 0o755)
         }),
@@ -175,6 +187,27 @@ fn files_that_are_no_programs() -> Vec<Check> {
             |cx| library(cx, 0o644),
         ),
     ]
+}
+
+/// A program that needs the private names of rdma-core before release 36, by itself or by a library.
+fn needs_private_33(cx: &Context, name: &str, by_library: bool) -> Result<String, Failure> {
+    let script = r#"
+cd "$1"; mkdir -p old
+echo 'IBVERBS_PRIVATE_33 { global: ibv_private; };' >old/map
+echo 'int ibv_private(void) { return 0; }' >old/private.c
+echo 'int ibv_private(void); int call(void) { return ibv_private(); }' >call.c
+echo 'int call(void); int main(void) { return call(); }' >main.c
+gcc -shared -fPIC -Wl,-soname,libibverbs.so.1,--version-script=old/map -o old/libibverbs.so.1 old/private.c
+case $3 in
+true)
+    gcc -shared -fPIC -o libneeds-33.so call.c old/libibverbs.so.1
+    gcc -Wl,-rpath,"$1" -Wl,-rpath-link,old -o "$2" main.c libneeds-33.so ;;
+*) gcc -o "$2" main.c call.c old/libibverbs.so.1 ;;
+esac"#;
+    let (dir, by_library) = (text(cx.dir()), by_library.to_string());
+    let made = cx.program(["sh", "-ec", script, "make", &dir, name, &by_library]);
+    succeeded("gcc", &made.run()?)?;
+    Ok(text(cx.dir().join(name)))
 }
 
 fn text_file(cx: &Context, bits: u32) -> Result<String, Failure> {
