@@ -9,8 +9,8 @@ use libfuzzer_sys::{
     arbitrary::{Result, Unstructured},
     fuzz_target,
 };
-use uroce::internals::engine::{self, *};
-use uroce::internals::wire::{
+use uroce::engine::{self, *};
+use uroce::wire::{
     Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
     Reth,
 };
@@ -145,7 +145,7 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
     let Some((_, operation, part)) = opcode.parts() else {
         return Ok(vec![]);
     };
-    use uroce::internals::wire::{Operation::*, Part};
+    use uroce::wire::{Operation::*, Part};
     if service == Service::Ud {
         headers.deth = Some(Deth { qkey: script.int_in_range(0..=1)?, src_qpn: 3 });
     }

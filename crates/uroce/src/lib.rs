@@ -2,6 +2,10 @@
 //! It speaks RoCEv2 (InfiniBand transport over UDP port 4791); its peers are other uroce processes,
 //! the kernel's Soft-RoCE, or RNICs.
 //!
+//! Tools that parse, check or make RoCEv2 packets use two public modules, which do no I/O: [`wire`], the
+//! packets, and [`engine`], the protocol of a queue pair. `examples/` has a program for each. They follow
+//! Semantic Versioning: before 1.0, an incompatible change increases the second number of the version.
+//!
 //! The library that embeds it uses this crate's root only: [`parse_config`] reads `IBV_UROCE`,
 //! [`check`] says whether a configured device can exist on this host now, and [`new_device`] makes the
 //! `verbs_device` through whose ops table the library does everything else. [`install_view`] makes programs
@@ -32,8 +36,8 @@
 //! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
 //! imports from a layer above its own (`scripts/lint-layers`).
 //!
-//! The modules are private. The cargo feature `internals` re-exports, in the module of that name, what
-//! fuzz targets and benches drive directly; it promises no stability.
+//! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
+//! fuzz targets drive directly; it promises no stability.
 
 #![deny(missing_docs)]
 
@@ -46,7 +50,7 @@ mod cm;
 mod config;
 mod descriptors;
 mod device;
-mod engine;
+pub mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod local;
@@ -58,7 +62,7 @@ mod sync;
 mod thread;
 mod transport;
 mod view;
-mod wire;
+pub mod wire;
 
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};

@@ -59,7 +59,6 @@ impl Flow {
     /// Over IPv4 the identification and the "don't fragment" flag are not known: the check passes if the
     /// ICRC is right for any value of both, and returns these values. This leaves 15 of the 32 bits to
     /// detect errors: the caller must also check that the sender may have used these values.
-    #[cfg(any(test, feature = "internals"))]
     pub fn check(&self, datagram: &[u8]) -> Option<Fragmentation> {
         self.check_expecting(datagram, 0)
     }

@@ -73,7 +73,6 @@ impl Qp {
     }
 
     /// The attributes that never change.
-    #[cfg(any(test, feature = "internals"))]
     pub fn config(&self) -> &QpConfig {
         &self.attributes.config
     }
