@@ -41,7 +41,8 @@ endif
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: arm64 deb-arm64 test-orderings
-.PHONY: all rust build static examples deb rpm dist help demo demo-vm deps install uninstall clean
+.PHONY: all rust build static examples deb rpm dist docs help
+.PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
@@ -96,6 +97,14 @@ deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and chec
 
 dist: ## make the prebuilt archive and the Python wheel, for glibc 2.28, in target/dist
 	packaging/build-dist $(TARGET)/dist
+
+# mdBook without its server.
+MDBOOK = mdbook@0.5.4
+docs: rust ## render guides, manual pages and other documents as a site in target/docs (installs mdBook)
+	scripts/install-deps man
+	@command -v mdbook >/dev/null || \
+		$(CARGO) install --locked --no-default-features --features search $(MDBOOK)
+	scripts/build-docs $(TARGET)/docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-20s  %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -19,7 +19,7 @@ const PORT: u16 = 20_080;
 pub fn case() -> Case {
     let all = vec![
         Check::new("action, from a release", |cx| {
-            let (_server, url) = forge(cx)?;
+            let (_server, url) = forge(cx, PORT)?;
             passes(cx, action(cx, "release")?.env("RELEASES", url), "release")
         }),
         Check::new("action, from a directory", |cx| {
@@ -54,23 +54,24 @@ fn block(file: &Path, head: &str) -> Result<String, Failure> {
         .collect())
 }
 
-/// The files as a release of the forge has them, served by HTTP; the server, and the URL of the releases.
-fn forge(cx: &Context) -> Result<(Running, String), Failure> {
+/// The files as a release of the forge has them, served by HTTP at this port; the server, and the URL of the
+/// releases.
+pub(in crate::suites) fn forge(cx: &Context, number: u16) -> Result<(Running, String), Failure> {
     let dir = cx.dir().join("forge");
     let release = dir.join(format!("v{VERSION}"));
     if !release.exists() {
         fs::create_dir_all(&dir)?;
         cx.output(["cp", "-r", &text(made()), &text(&release)])?;
     }
-    let port = PORT.to_string();
+    let port = number.to_string();
     let words = ["python3", "-m", "http.server", "--bind", "127.0.0.1", &port];
     let server = cx.program(words).dir(&dir).spawn()?;
-    let listens = || std::net::TcpStream::connect(("127.0.0.1", PORT)).is_ok();
+    let listens = || std::net::TcpStream::connect(("127.0.0.1", number)).is_ok();
     ensure(
         wait_until(Duration::from_secs(20), listens),
         "the HTTP server does not start",
     )?;
-    Ok((server, format!("http://127.0.0.1:{PORT}")))
+    Ok((server, format!("http://127.0.0.1:{number}")))
 }
 
 /// A home directory of this name, in which nothing is installed.
@@ -173,7 +174,7 @@ fn gitlab(cx: &Context) -> Verdict {
 
 /// The commands of gitlab.yml, with the variables that a job has; `env` prints what the job's script gets.
 fn template(cx: &Context) -> Verdict {
-    let (_server, url) = forge(cx)?;
+    let (_server, url) = forge(cx, PORT)?;
     let file = cx.source("../packaging/ci/gitlab.yml");
     let commands: String = block(&file, "before_script:")?
         .lines()

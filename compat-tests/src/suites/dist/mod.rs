@@ -2,9 +2,10 @@
 //! The archive has what `make install` installs, runs on an old glibc, and serves jobs of CI systems.
 
 mod archive;
-mod ci;
+pub(super) mod ci;
 mod old_glibc;
 mod schemas;
+pub(super) mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,7 @@ use crate::verdict::{Failure, Verdict, ensure};
 const NAME: &str = concat!("libibverbs-rs-", env!("CARGO_PKG_VERSION"), "-x86_64");
 
 /// The time limit of a case in seconds. It includes `make dist`, which builds the library three times.
-const LIMIT: u64 = 3600;
+pub(super) const LIMIT: u64 = 3600;
 
 pub fn cases() -> Result<Vec<Case>, String> {
     Ok(vec![
@@ -29,6 +30,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         old_glibc::case()?,
         ci::case(),
         schemas::case(),
+        wheel::case(),
     ])
 }
 
@@ -42,26 +44,28 @@ fn archive() -> PathBuf {
 }
 
 /// Runs `make dist`, once for all cases of a run. What it builds with stays, so that a later run is quick.
-fn make_dist() -> Verdict {
+pub(super) fn make_dist() -> Verdict {
     static MADE: OnceLock<Verdict> = OnceLock::new();
-    MADE.get_or_init(|| {
-        let log = paths::target().join("dist.log");
-        let out = fs::File::create(&log)?;
-        let mut command = Command::new("make");
-        command
-            .args(["--no-print-directory", "dist"])
-            .current_dir(paths::repo())
-            .env_remove("MAKEFLAGS")
-            .env_remove("MAKELEVEL")
-            .stdin(Stdio::null())
-            .stdout(out.try_clone()?)
-            .stderr(out);
-        clear_variables(&mut command);
-        let status = command.status()?;
-        ensure(status.success(), format!("make dist: {status}"))
-            .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
-    })
-    .clone()
+    MADE.get_or_init(|| make("dist")).clone()
+}
+
+/// Runs `make TARGET` in the source tree. Its output is in target/TARGET.log.
+fn make(target: &str) -> Verdict {
+    let log = paths::target().join(format!("{target}.log"));
+    let out = fs::File::create(&log)?;
+    let mut command = Command::new("make");
+    command
+        .args(["--no-print-directory", target])
+        .current_dir(paths::repo())
+        .env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
+        .stdin(Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out);
+    clear_variables(&mut command);
+    let status = command.status()?;
+    ensure(status.success(), format!("make {target}: {status}"))
+        .map_err(|failure| failure.with(last_lines(&read(&log), 30)))
 }
 
 /// Unpacks the archive in the case's directory, once; returns its top directory.

@@ -9,7 +9,7 @@ use crate::case_file::Row;
 use crate::context::{Context, succeeded};
 use crate::pairs;
 use crate::place::sh;
-use crate::process::Program;
+use crate::process::{Exit, Program};
 use crate::roots::BULLSEYE;
 use crate::rows;
 use crate::testbed::{Host, Hosts};
@@ -79,7 +79,7 @@ fn run(cx: &Context, rows: &[(String, Row)]) -> Verdict {
 
 /// Makes the kept directory the root of programs, read-only, with this place's /tmp: the case's files have
 /// the same names inside.
-fn enter(kept: &Path) -> Verdict {
+pub(super) fn enter(kept: &Path) -> Verdict {
     let kept = text(kept);
     sh(&format!(
         "mkdir {ROOT}
@@ -90,7 +90,7 @@ fn enter(kept: &Path) -> Verdict {
 }
 
 /// A program in that root.
-fn inside<S: Into<String>>(cx: &Context, words: impl IntoIterator<Item = S>) -> Program {
+pub(super) fn inside<S: Into<String>>(cx: &Context, words: impl IntoIterator<Item = S>) -> Program {
     cx.program(words).under(["chroot", ROOT])
 }
 
@@ -110,7 +110,12 @@ fn check(cx: &Context, top: &Path) -> Verdict {
     succeeded("--check", &ended)?;
     let library = text(top.join("lib/libibverbs-rs/libibverbs.so.1"));
     ensure(ended.out.contains(&library), "it does not name the library")
-        .map_err(|failure| failure.with(ended.out))
+        .map_err(|failure| failure.with(ended.out))?;
+    let refused = inside(cx, [&wrapper, "--check", "ibv_devinfo"]).run()?;
+    let why = "needs IBVERBS_PRIVATE_33, which libibverbs-rs does not have";
+    let says = refused.exit == Exit::Code(1) && refused.out.contains(why);
+    ensure(says, "it does not say that ibv_devinfo would not start")
+        .map_err(|failure| failure.with(refused.out))
 }
 
 const SOURCE: &str = "#include <infiniband/verbs.h>

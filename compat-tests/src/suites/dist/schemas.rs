@@ -29,6 +29,7 @@ pub fn case() -> Case {
     let all = vec![
         Check::new("kubernetes", kubernetes),
         Check::new("a wrong manifest is noticed", wrong),
+        Check::new("kustomize", kustomize),
         file(
             "action",
             "vendor.github-actions",
@@ -112,6 +113,75 @@ fn wrong(cx: &Context) -> Verdict {
     let ended = validate(cx, KUBERNETES[0], &file)?;
     let noticed = !ended.ok() && ended.err.contains("readOnlyRoot");
     ensure(noticed, "it was accepted").map_err(|failure| failure.with(ended.err))
+}
+
+/// Each workload in the output of kustomize conforms, and has what the component adds; prints their kinds.
+const RENDERED: &str = "
+import sys, yaml, kubernetes_validate
+release, path = sys.argv[1:]
+kinds = []
+for item in yaml.safe_load_all(open(path)):
+    kubernetes_validate.validate(item, release, strict=True)
+    if item['kind'] == 'Service':
+        continue
+    pod = item['spec'].get('template', item)['spec']
+    (container,) = pod['containers']
+    names = {variable['name'] for variable in container['env']}
+    assert container['image'] and names == {'IBV_UROCE', 'LD_LIBRARY_PATH'}, container
+    assert container['volumeMounts'] == [{'name': 'uroce', 'mountPath': '/uroce'}], container
+    assert [each['name'] for each in pod['initContainers']] == ['libibverbs-rs'], pod
+    assert pod['volumes'] == [{'name': 'uroce', 'emptyDir': {}}], pod
+    kinds.append(item['kind'])
+print(*sorted(kinds))
+";
+
+/// Workloads of the kinds that the example does not have.
+const MORE: &str = "
+apiVersion: v1
+kind: Pod
+metadata: { name: pod, labels: { libibverbs-rs/uroce: 'true' } }
+spec: { containers: [{ name: rdma, image: image }] }
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: { name: set, labels: { libibverbs-rs/uroce: 'true' } }
+spec:
+  serviceName: set
+  selector: { matchLabels: { app: set } }
+  template:
+    metadata: { labels: { app: set } }
+    spec: { containers: [{ name: rdma, image: image }] }
+";
+
+/// The example with the component, and workloads of further kinds.
+fn kustomize(cx: &Context) -> Verdict {
+    let copy = text(cx.dir().join("kustomize"));
+    let from = text(cx.source("../packaging/kubernetes"));
+    cx.output(["cp", "-r", &from, &copy])?;
+    cx.write("kustomize/example/more.yaml", MORE)?;
+    let path = "kustomize/example/kustomization.yaml";
+    let listed = crate::process::read(&cx.dir().join(path));
+    cx.write(
+        path,
+        listed.replace("client.yaml]", "client.yaml, more.yaml]"),
+    )?;
+    let example = format!("{copy}/example");
+    let Ok(rendered) = cx.program(["kubectl", "kustomize", &example]).run() else {
+        return Err(Failure::skip("kubectl is not installed"));
+    };
+    succeeded("kubectl kustomize", &rendered)?;
+    let file = text(cx.write("rendered.yaml", &rendered.out)?);
+    for release in KUBERNETES {
+        let program = cx.program(["python3", "-c", RENDERED, release, &file]);
+        let program = program.limit(Duration::from_secs(600));
+        let ended = program.env("PYTHONPATH", packages()?).run()?;
+        succeeded(release, &ended)?;
+        ensure(
+            ended.out == "Deployment Job Pod StatefulSet\n",
+            format!("{release}: {}", ended.out),
+        )?;
+    }
+    Ok(())
 }
 
 /// Prints what is wrong with a list of components.
