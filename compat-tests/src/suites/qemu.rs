@@ -51,11 +51,14 @@ impl Machine {
 
     /// Executes a command of QEMU's human monitor. Returns what it prints.
     fn command(&self, command: &str) -> Result<String, Failure> {
-        ensure(
-            wait_until(LIMIT, || self.monitor.exists()),
-            "QEMU has no monitor",
-        )?;
-        let mut stream = UnixStream::connect(&self.monitor)?;
+        let mut connected = None;
+        // QEMU's socket has a name before it listens.
+        let connect = || {
+            connected = UnixStream::connect(&self.monitor).ok();
+            connected.is_some()
+        };
+        wait_until(LIMIT, connect);
+        let mut stream = connected.ok_or("QEMU has no monitor")?;
         stream.set_read_timeout(Some(LIMIT))?;
         read_prompt(&mut stream)?;
         stream.write_all(format!("{command}\n").as_bytes())?;
