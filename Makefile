@@ -41,7 +41,7 @@ endif
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: arm64 deb-arm64 test-orderings
-.PHONY: all rust build static examples deb rpm dist docs help
+.PHONY: all rust build static examples deb deb-src rpm dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
@@ -78,6 +78,10 @@ examples: build ## build the programs in examples/ in target/examples
 deb: ## build Debian packages in target/deb and check them with lintian
 	scripts/install-deps build packages
 	packaging/build-deb $(TARGET)/deb
+
+deb-src: rust ## make Debian's source package in target/deb-src, which builds offline
+	scripts/install-deps packages
+	packaging/build-deb-src $(TARGET)/deb-src
 
 rpm: ## build rpm packages in target/rpm and check them with rpmlint
 	scripts/install-deps build packages

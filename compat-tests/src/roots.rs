@@ -83,6 +83,16 @@ pub const BULLSEYE: Root = Root {
     kept: "",
 };
 
+/// Debian 13 with what our source package's Build-Depends names, and programs to run on what is built.
+pub const TRIXIE_BUILD: Root = Root {
+    release: "trixie",
+    variant: "-build",
+    number: 1,
+    version: "56.",
+    packages: "cargo rustc lld debhelper dpkg-dev build-essential ibverbs-utils ibverbs-providers",
+    kept: "",
+};
+
 /// Installs the packages in a new root directory, and writes the version of its rdma-core into the file
 /// `version`.
 const MAKE: &str = r#"

@@ -5,6 +5,7 @@ mod archive;
 pub(super) mod ci;
 mod old_glibc;
 mod schemas;
+mod source_deb;
 pub(super) mod wheel;
 
 use std::fs;
@@ -30,6 +31,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         old_glibc::case()?,
         ci::case(),
         schemas::case(),
+        source_deb::case(),
         wheel::case(),
     ])
 }
