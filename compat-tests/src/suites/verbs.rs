@@ -1,5 +1,5 @@
 //! The verbs on uroce, within one process (uroce/verbs): which calls fail with which errno, what each
-//! operation does, events, states, fork.
+//! operation does, events, states, fork. `verbs-local` is the same through shared memory.
 
 use crate::case::{Case, Place, Tier};
 use crate::compare;
@@ -17,10 +17,16 @@ const CHECKS: [&str; 13] = [
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = CHECKS
         .iter()
-        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo")))
+        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", false)))
         .collect();
+    cases.extend(CHECKS.map(|check| {
+        let run = move |cx: &Context| passes(cx, check, "uroce0=lo", true);
+        Case::new(format!("uroce/verbs-local/{check}"), run)
+            .place(Place::Namespace)
+            .programs(&["verbs"])
+    }));
     cases.push(case("gids-of-an-address", |cx| {
-        passes(cx, "gids", "uroce0=127.77.28.1")
+        passes(cx, "gids", "uroce0=127.77.28.1", false)
     }));
     cases.push(case("all-checks", all_checks));
     cases.push(case("unload", unload).programs(&["unload"]));
@@ -42,10 +48,15 @@ fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
         .env("DEVICE", "uroce0")
 }
 
-/// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`.
-fn passes(cx: &Context, check: &str, config: &str) -> Verdict {
+/// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`. `shared`:
+/// packets take shared memory.
+fn passes(cx: &Context, check: &str, config: &str, shared: bool) -> Verdict {
     let argv = vec![cx.built("verbs")?, check.to_string()];
-    let ended = on_uroce(cx, argv, config).run()?;
+    let mut program = on_uroce(cx, argv, config);
+    if shared {
+        program = program.env("IBV_UROCE_LOCAL", "1");
+    }
+    let ended = program.run()?;
     succeeded(check, &ended)?;
     let ran = ended.out.lines().any(|line| line == format!("{check}: ok"));
     ensure(ran, format!("the program has no check {check}"))
