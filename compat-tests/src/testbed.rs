@@ -193,7 +193,7 @@ impl Host {
 }
 
 /// Whether a process listens on the port of the kernel's connection manager.
-fn kernel_listens_cm(port: u16) -> bool {
+pub fn kernel_listens_cm(port: u16) -> bool {
     let mut command = Command::new("rdma");
     let shown = command
         .args(["resource", "show", "cm_id"])

@@ -2,7 +2,7 @@
 //! the same time.
 
 use super::releases::{SID, TRIXIE};
-use super::{fork, neigh, other_projects, sources, threads, vm};
+use super::{fork, neigh, other_projects, rdmacm_both, sources, threads, vm};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -91,12 +91,14 @@ pub fn cases() -> Result<Vec<Case>, String> {
     let mut library = fork::members();
     library.extend(threads::members());
     library.extend(neigh::members());
+    let mut suites = other_projects::members()?;
+    suites.extend(rdmacm_both::members());
     Ok(vec![
         case(PROGRAMS, vm::members()?),
         case(LIBRARY, library),
         case(SOURCES, sources::members()?).token("sources"),
         case(SOURCES_PYVERBS, sources::pyverbs_members()?).token("sources"),
-        case(SUITES, other_projects::members()?),
+        case(SUITES, suites),
         case(PYVERBS, other_projects::pyverbs::members()),
         case(SID_PROGRAMS, SID.members()?),
         case(SID_PYVERBS, SID.pyverbs()),

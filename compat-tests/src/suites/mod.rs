@@ -36,6 +36,7 @@ pub mod providers;
 pub mod pyverbs;
 pub mod qemu;
 pub mod rdmacm;
+pub mod rdmacm_both;
 pub mod releases;
 pub mod sanitizers;
 pub mod selftest;
