@@ -3,6 +3,7 @@
 
 mod archive;
 pub(super) mod ci;
+mod conda;
 mod old_glibc;
 mod schemas;
 mod source_deb;
@@ -31,6 +32,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         old_glibc::case()?,
         ci::case(),
         schemas::case(),
+        conda::case(),
         source_deb::case(),
         wheel::case(),
     ])
