@@ -99,7 +99,8 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(machines::cases()?);
     cases.extend(rows::cases()?);
     if std::env::var("UROCE").is_ok_and(|value| value == "0") {
-        cases.retain(|case| !case.name.starts_with("uroce/"));
+        let needs_uroce = |name: &str| name.starts_with("uroce/") || name.starts_with("guides/");
+        cases.retain(|case| !needs_uroce(&case.name));
     }
     let mut names = BTreeSet::new();
     for name in cases.iter().flat_map(Case::names) {
