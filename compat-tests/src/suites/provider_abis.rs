@@ -8,11 +8,14 @@
 //!   libraries (docs/provider-abis.md).
 //! - `two`: two ABIs in one process, under valgrind if it is installed.
 //! - `choice`: which of several files of a provider is loaded, and what is refused.
+//! - `directories`: two driver directories, and drivers that the configuration names by path.
+
+mod directories;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::case::{Case, Tier};
+use crate::case::{Case, Place, Tier};
 use crate::compare;
 use crate::context::{Context, Library, succeeded};
 use crate::fake::sysfs::{Device, Tree};
@@ -32,6 +35,11 @@ pub fn cases() -> Vec<Case> {
         check(Case::new("provider-abis/commands", commands)),
         check(Case::new("provider-abis/two", two)),
         check(Case::new("provider-abis/choice", choice)),
+        check(Case::new(
+            "provider-abis/directories",
+            directories::directories,
+        ))
+        .place(Place::Namespace),
     ]
 }
 
@@ -141,12 +149,16 @@ impl<'a> Bench<'a> {
         command: impl IntoIterator<Item = S>,
         drivers: &str,
     ) -> Program {
+        self.configured(command).env("RDMAV_DRIVERS", drivers)
+    }
+
+    /// The same with the providers that /etc/libibverbs.d names.
+    fn configured<S: Into<String>>(&self, command: impl IntoIterator<Item = S>) -> Program {
         self.cx
             .program(command)
             .env("LD_LIBRARY_PATH", self.cx.library_dir(Library::Ours))
             .env("LD_PRELOAD", &self.shim)
             .env("SYSFS_PATH", &self.sys)
-            .env("RDMAV_DRIVERS", drivers)
     }
 }
 
