@@ -8,8 +8,8 @@ use crate::paths;
 
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The contents of a package of a Debian release, unpacked, with its version in the file `version`. Apt
-/// uses sources and lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR
+/// The contents of a package of a Debian release, unpacked, with its version in the file `version`. A name
+/// may end in another architecture than this machine's, as in `libibverbs1:arm64`. Apt uses sources and lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR
 /// is where to download from.
 pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, String> {
     let cache = paths::downloads()
@@ -52,7 +52,11 @@ fn fetch(work: &Path, release: &str, name: &str) -> Result<PathBuf, String> {
     )
     .map_err(text)?;
     for command in [["update"].as_slice(), &["download", name]] {
-        let status = apt(work)
+        let mut apt = apt(work);
+        if let Some((_, architecture)) = name.split_once(':') {
+            apt.args(["-o", &format!("APT::Architectures::={architecture}")]);
+        }
+        let status = apt
             .args(command)
             .current_dir(work.join("deb"))
             .status()

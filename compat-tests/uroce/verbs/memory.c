@@ -1,18 +1,20 @@
 /* Memory regions and windows: what is rejected, and what a peer can access through them. */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "check.h"
 
 static void regions(struct rig *rig)
 {
-	void *gone = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	void *read_only = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t page = sysconf(_SC_PAGESIZE);
+	void *gone = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *read_only = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct ibv_mr *mr;
 
-	munmap((char *)gone + 4096, 4096);
-	CHECK(!ibv_reg_mr(rig->pd, gone, 8192, 0) && errno == EFAULT);
-	CHECK(!ibv_reg_mr(rig->pd, read_only, 4096, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT);
-	NEED(mr = ibv_reg_mr(rig->pd, read_only, 4096, IBV_ACCESS_REMOTE_READ));
+	munmap((char *)gone + page, page);
+	CHECK(!ibv_reg_mr(rig->pd, gone, 2 * page, 0) && errno == EFAULT);
+	CHECK(!ibv_reg_mr(rig->pd, read_only, page, IBV_ACCESS_LOCAL_WRITE) && errno == EFAULT);
+	NEED(mr = ibv_reg_mr(rig->pd, read_only, page, IBV_ACCESS_REMOTE_READ));
 	CHECK(ibv_dereg_mr(mr) == 0);
 	CHECK(!ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_REMOTE_WRITE) && errno == EINVAL);
 	CHECK(!ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_REMOTE_ATOMIC) && errno == EINVAL);
@@ -21,8 +23,8 @@ static void regions(struct rig *rig)
 	CHECK(!ibv_reg_mr_iova(rig->pd, rig->buf, 64, 1, 0) && errno == EINVAL);
 	NEED(mr = ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_RELAXED_ORDERING | IBV_ACCESS_HUGETLB));
 	CHECK(ibv_dereg_mr(mr) == 0);
-	munmap(gone, 4096);
-	munmap(read_only, 4096);
+	munmap(gone, page);
+	munmap(read_only, page);
 }
 
 /* Status of an operation on a new connection. */

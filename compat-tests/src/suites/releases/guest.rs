@@ -72,9 +72,13 @@ fn ours() -> PathBuf {
     Path::new(STAGED).join("lib").join(Library::Ours.name())
 }
 
+/// The IPv6 address of rxe0, which `vm/setup` gives it.
+const ADDRESS6: &str = "fd09::1";
+
 /// The device rxe0, for programs in the root directory on this library.
 fn hosts(cx: &Context, root: &Path, library: Library) -> Result<Hosts, Failure> {
     let mut host = Host::on_kernel("rxe0", "10.9.9.1", "rd0");
+    host.address6 = ADDRESS6.into();
     host.root = Some(root.into());
     host.libdir = (library == Library::Ours).then(ours);
     host.read_gids(cx)?;

@@ -5,8 +5,9 @@
 //! - Debian sid has rdma-core 65. The provider ABI is 65.
 //!
 //! The programs are those of the case files, in the release's root directory. What does not pass on the
-//! release's C library either must fail in the same way, and is listed in `suites/RELEASE.toml`. Sid's tests
-//! of pyverbs are compared one by one: pass, skip or fail, with the reason.
+//! release's C library either must fail in the same way, and is listed in `suites/RELEASE.toml`, as are the
+//! commands of programs whose options the release has changed. Sid's tests of pyverbs are compared one by
+//! one: pass, skip or fail, with the reason.
 
 mod guest;
 
@@ -50,10 +51,24 @@ struct Refused {
     reason: String,
 }
 
+/// The commands of a row whose program has other options in the release.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Changed {
+    /// GROUP/NAME.
+    test: String,
+    server: String,
+    client: String,
+    exit: String,
+}
+
+/// What the file of a release says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct List {
     refused: Vec<Refused>,
+    #[serde(default)]
+    changed: Vec<Changed>,
 }
 
 /// The first port. Each row gets others, because the kernel keeps closed connections for a while.
@@ -96,13 +111,22 @@ impl Release {
                 guest::provider(cx, self.provider)
             }),
         ];
-        let refused = self.refused()?;
+        let list = self.list()?;
         let mut port = PORT;
         for (name, mut row) in chosen_rows()? {
+            if let Some(changed) = list.changed.iter().find(|c| c.test == name) {
+                row.server = Some(changed.server.clone());
+                row.client = Some(changed.client.clone());
+                row.exit.clone_from(&changed.exit);
+                row.kill = false;
+            }
             row.port.get_or_insert(port);
             port += row.times;
             row.limit = Some(row.limit.unwrap_or(0).max(PROGRAM_LIMIT));
-            let listed = refused.iter().any(|r| pattern::matches(&r.tests, &name));
+            let listed = list
+                .refused
+                .iter()
+                .any(|r| pattern::matches(&r.tests, &name));
             let whole = self.name(&format!("programs/{name}"));
             let body = move |cx: &Context| guest::row(cx, &name, &row, listed);
             members.push(Member::new(whole, body).limit(ROW_LIMIT));
@@ -115,11 +139,9 @@ impl Release {
         vec![Member::new(self.name("pyverbs"), guest::pyverbs).limit(PYVERBS_LIMIT)]
     }
 
-    fn refused(&self) -> Result<Vec<Refused>, String> {
+    fn list(&self) -> Result<List, String> {
         let file = format!("compat-tests/suites/{}.toml", self.root.release());
-        let list: List =
-            toml::from_str(&read(&paths::repo().join(file))).map_err(|e| e.to_string())?;
-        Ok(list.refused)
+        toml::from_str(&read(&paths::repo().join(file))).map_err(|e| e.to_string())
     }
 }
 
@@ -155,10 +177,14 @@ mod tests {
     }
 
     #[test]
-    fn each_refused_test_exists() {
+    fn each_listed_test_exists() {
         let rows = chosen_rows().unwrap();
-        let lists = [&SID, &TRIXIE].map(|release| release.refused().unwrap());
-        for refused in lists.iter().flatten() {
+        let lists = [&SID, &TRIXIE].map(|release| release.list().unwrap());
+        for changed in lists.iter().flat_map(|list| &list.changed) {
+            let found = rows.iter().any(|(name, _)| *name == changed.test);
+            assert!(found, "{}", changed.test);
+        }
+        for refused in lists.iter().flat_map(|list| &list.refused) {
             let matches = rows
                 .iter()
                 .any(|(name, _)| pattern::matches(&refused.tests, name));
