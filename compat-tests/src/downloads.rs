@@ -9,8 +9,9 @@ use crate::paths;
 const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The contents of a package of a Debian release, unpacked, with its version in the file `version`. A name
-/// may end in another architecture than this machine's, as in `libibverbs1:arm64`. Apt uses sources and lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR
-/// is where to download from.
+/// may end in another architecture than this machine's, as in `libibverbs1:arm64`. Apt uses sources and
+/// lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR is where to
+/// download from.
 pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, String> {
     let cache = paths::downloads()
         .map_err(|e| e.to_string())?

@@ -43,8 +43,8 @@ impl Kernel {
 }
 
 /// What the programs' directory has.
-const PACKAGES: &str = "bash busybox-static coreutils diffutils grep ibverbs-providers ibverbs-utils \
-    iproute2 libc-bin mawk perftest sed util-linux";
+const PACKAGES: &str = "bash busybox-static coreutils diffutils findutils grep ibverbs-providers \
+    ibverbs-utils iproute2 libc-bin mawk perftest python3-pyverbs rdma-core rdmacm-utils sed util-linux";
 
 /// Defines `apt`, which works on arm64 packages, in the root directory where the library is built. It keeps
 /// there, in /guest, what it downloads.
@@ -107,7 +107,7 @@ rm -r "$root" "$new/list" "$new/none.conf"
 
 /// The directory that the machine has as its root.
 pub fn root() -> io::Result<PathBuf> {
-    Ok(dir("root")?.join("root"))
+    Ok(dir("programs")?.join("root"))
 }
 
 /// The processor and the kernel.
@@ -126,7 +126,7 @@ pub fn make(kernel: Kernel) -> Verdict {
     let lock = File::create(parent.join(".lock-arm64-image"))?;
     lock_file(&lock)?;
     let missing: Vec<(&str, String, &str)> = [
-        ("root", PACKAGES.to_string(), PROGRAMS),
+        ("programs", PACKAGES.to_string(), PROGRAMS),
         (kernel.name(), kernel.package().to_string(), KERNEL),
     ]
     .into_iter()

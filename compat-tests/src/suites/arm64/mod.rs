@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use image::Kernel;
 
+use super::other_projects::pyverbs;
 use super::symbols::compare_exports;
 use crate::artifacts;
 use crate::case::{Case, Place, Tier};
@@ -26,7 +27,7 @@ const LIBRARY: &str = "aarch64-unknown-linux-gnu/release/libibverbs.so";
 /// The time to build the library on a busy machine. It is built once.
 const BUILD_LIMIT: Duration = Duration::from_secs(2400);
 /// The time that a machine may take, in seconds. On a busy host, emulation is several times slower.
-const LIMIT: u64 = 2400;
+const LIMIT: u64 = 3600;
 
 /// The checks of a set of arm64/guest, and where they run.
 struct Set {
@@ -44,7 +45,7 @@ struct Set {
     estimate: u64,
 }
 
-const SETS: [Set; 3] = [
+const SETS: [Set; 4] = [
     Set {
         name: "short",
         tier: Tier::Test,
@@ -72,7 +73,20 @@ const SETS: [Set; 3] = [
         checks: 18,
         estimate: 200,
     },
+    Set {
+        name: PYVERBS,
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &[],
+        release_44: false,
+        checks: 3,
+        estimate: 1500,
+    },
 ];
+/// The set whose results are those of pyverbs' tests.
+const PYVERBS: &str = "pyverbs";
+/// The directory of the library, in the machine.
+const OURS: &str = "/run/arm64/lib";
 
 pub fn cases() -> Vec<Case> {
     let machines = SETS.iter().map(|set| {
@@ -187,6 +201,9 @@ fn run(cx: &Context, set: &Set) -> Verdict {
     for (name, verdict) in checks {
         cx.report(&name, verdict)?;
     }
+    if set.name == PYVERBS {
+        pyverbs::report_all(cx, OURS.as_ref())?;
+    }
     match end {
         End::Status(_) => ensure(
             count >= set.checks,
@@ -221,6 +238,11 @@ fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
     }
     fs::copy(cx.source("arm64/guest"), files.join("guest"))?;
     fs::copy(cx.source("symbols/exports.lst"), files.join("exports.lst"))?;
+    if set.name == PYVERBS {
+        let runner = cx.source("suites/pyverbs_runner.py");
+        fs::copy(runner, files.join("pyverbs_runner.py"))?;
+        pyverbs::write_flaky(cx)?;
+    }
     let all = artifacts::sources()?;
     for name in set.programs {
         let source = all

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{masks, tries};
+use super::{FLAKY, masks};
 use crate::context::{Context, Library, last_lines, succeeded};
 use crate::machine::Member;
 use crate::place::sh;
@@ -87,7 +87,7 @@ pub fn all(cx: &Context, place: &PyverbsPlace) -> Verdict {
             run(cx, place, &tests, library, names)?;
         }
         for name in names {
-            cx.report(name, compare(cx, place, name))?;
+            cx.report(name, compare(cx, &place.ours, name))?;
         }
     }
     Ok(())
@@ -128,9 +128,28 @@ fn names(cx: &Context, place: &PyverbsPlace, tests: &Path) -> Result<Vec<String>
         .filter_map(|line| line.trim().strip_prefix("tests."))
         .map(String::from)
         .collect();
-    let why = format!("{} tests, at least {AT_LEAST} were expected", names.len());
-    ensure(names.len() >= AT_LEAST, why).map_err(|f| f.with(last_lines(&listed.out, 20)))?;
+    ensure_enough(names.len()).map_err(|f| f.with(last_lines(&listed.out, 20)))?;
     Ok(names)
+}
+
+/// Reports each test that a machine has run on both libraries, which left the runner's files in the case's
+/// directory.
+pub fn report_all(cx: &Context, ours: &Path) -> Verdict {
+    let names = read(&cx.dir().join("in/names"));
+    let names: Vec<&str> = names
+        .lines()
+        .filter_map(|name| name.strip_prefix("pyverbs:"))
+        .collect();
+    ensure_enough(names.len())?;
+    for name in names {
+        cx.report(name, compare(cx, ours, name))?;
+    }
+    Ok(())
+}
+
+fn ensure_enough(count: usize) -> Verdict {
+    let why = format!("{count} tests, at least {AT_LEAST} were expected");
+    ensure(count >= AT_LEAST, why)
 }
 
 fn results(cx: &Context, name: &str, library: Library) -> PathBuf {
@@ -147,16 +166,11 @@ fn run(
     names: &[&String],
 ) -> Verdict {
     let mut list = String::new();
-    let mut flaky = String::new();
     for name in names {
         fs::create_dir_all(results(cx, name, library))?;
         list += &format!("pyverbs:{name}\n");
-        if tries(&format!("pyverbs/{name}")) > 1 {
-            flaky += &format!("pyverbs:{name}\n");
-        }
     }
-    fs::create_dir_all(cx.dir().join("in"))?;
-    cx.write("in/flaky", flaky)?;
+    write_flaky(cx)?;
     let list = cx.write("in/names", list)?;
     let mut program = place
         .python(cx, tests, [RUNNER, library.name(), &list.to_string_lossy()])
@@ -167,6 +181,16 @@ fn run(
         program = program.library(&place.ours);
     }
     succeeded(RUNNER, &program.run()?)
+}
+
+/// Tells the runner which tests it may repeat.
+pub fn write_flaky(cx: &Context) -> Verdict {
+    let flaky = FLAKY
+        .iter()
+        .filter_map(|(name, _)| name.strip_prefix("pyverbs/"));
+    let lines: String = flaky.map(|name| format!("pyverbs:{name}\n")).collect();
+    fs::create_dir_all(cx.dir().join("in"))?;
+    cx.write("in/flaky", lines).map(drop)
 }
 
 /// The outcome of a test with one library.
@@ -190,7 +214,9 @@ impl PyverbsOutcome {
     }
 }
 
-fn compare(cx: &Context, place: &PyverbsPlace, name: &str) -> Verdict {
+/// `ours` is the directory of the library under test, where the test ran.
+fn compare(cx: &Context, ours: &Path, name: &str) -> Verdict {
+    let own = ours.join("libibverbs.so.1");
     let c = PyverbsOutcome::of(cx, name, Library::C);
     let ours = PyverbsOutcome::of(cx, name, Library::Ours);
     // A test that does not end with either library is no comparison.
@@ -199,7 +225,6 @@ fn compare(cx: &Context, place: &PyverbsPlace, name: &str) -> Verdict {
     let described = |outcome: &PyverbsOutcome| format!("{} ({})", outcome.exit, outcome.reason);
     let why = format!("ours: {}, c: {}", described(&ours), described(&c));
     ensure(described(&ours) == described(&c), why).map_err(|f| f.with(&ours.err))?;
-    let own = place.ours.join("libibverbs.so.1");
     let own = own.to_string_lossy().into_owned();
     let on_c = c.libraries.iter().all(|file| !file.starts_with("/run/"));
     ensure(
