@@ -90,7 +90,9 @@ fn run(cx: &Context) -> Verdict {
 
 /// Every crate that is linked in has a paragraph.
 fn names_crates(cx: &Context, copyright: &str) -> Verdict {
-    let crates = cx.program(["packaging/linked-crates"]).dir(&cx.paths.repo);
+    let crates = cx
+        .program(["packaging/linked-crates.py"])
+        .dir(&cx.paths.repo);
     let ended = crates.run()?;
     succeeded("linked-crates", &ended)?;
     for line in ended.out.lines() {

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""linked-crates [--cyclonedx | --copyright]: lists the crates that are linked into what `make install`
+"""linked-crates.py [--cyclonedx | --copyright]: lists the crates that are linked into what `make install`
 installs.
 
 Without an option: name, version and licence of each, a line per crate. --cyclonedx: a bill of materials in
