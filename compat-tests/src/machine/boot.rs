@@ -29,8 +29,7 @@ pub struct Boot {
     pub root: PathBuf,
     pub limit: Duration,
     pub hardware: Hardware,
-    /// The interface `eth0` is one end of a cable: QEMU's option for the other end (`-netdev socket`).
-    pub cable: Option<String>,
+    pub cable: Option<Cable>,
 }
 
 impl Default for Boot {
@@ -43,6 +42,15 @@ impl Default for Boot {
             cable: None,
         }
     }
+}
+
+/// The interface `eth0` is one end of a cable.
+#[derive(Debug, Clone)]
+pub struct Cable {
+    /// QEMU's options for the cable (`-netdev stream`).
+    pub options: String,
+    /// The MAC address of this end. Soft-RoCE takes a peer with its own for itself.
+    pub mac: &'static str,
 }
 
 /// How the machine ended.
@@ -187,11 +195,11 @@ impl Boot {
         );
         match &self.cable {
             None => words.extend(["-nic".into(), "none".into()]),
-            Some(other_end) => words.extend([
+            Some(Cable { options, mac }) => words.extend([
                 "-netdev".into(),
-                format!("socket,id=cable,{other_end}"),
+                format!("stream,id=cable,{options}"),
                 "-device".into(),
-                "virtio-net-pci,netdev=cable,romfile=".into(),
+                format!("virtio-net-pci,netdev=cable,mac={mac},romfile="),
             ]),
         }
         let path = |path: &Path| path.to_string_lossy().into_owned();

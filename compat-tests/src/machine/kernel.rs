@@ -17,10 +17,11 @@ use crate::process::path_with_sbin;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// To be changed when what is kept changes.
-const FORMAT: &str = "v3";
+const FORMAT: &str = "v4";
 /// Modules to load, after those that they need. A module that does not exist is part of the kernel.
-const MODULES: [&str; 18] = [
+const MODULES: [&str; 19] = [
     "virtio_pci",
+    "virtio_net",
     "9p",
     "9pnet_virtio",
     "overlay",

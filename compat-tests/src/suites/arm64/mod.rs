@@ -3,6 +3,7 @@
 //! memory accesses more strictly than real ones, so these cases do not test the memory order.
 
 mod image;
+mod wire;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -116,7 +117,15 @@ pub fn cases() -> Vec<Case> {
         .token("arm64")
         .limit(BUILD_LIMIT.as_secs() + 900)
         .estimate(120);
-    machines.chain([layouts, library]).collect()
+    let wire = Case::new("arm64/wire", wire::wire)
+        .place(Place::Vm)
+        .tier(Tier::All)
+        .before(wire::make_machines)
+        .cpu(200)
+        .token("arm64")
+        .limit(BUILD_LIMIT.as_secs() + LIMIT + 100)
+        .estimate(300);
+    machines.chain([layouts, library, wire]).collect()
 }
 
 /// Builds the library for arm64. Its symbols are those of the list, each is found, and the entries that are
