@@ -153,11 +153,12 @@ impl Device {
             let watches = mode == SleepMode::WatchSockets;
             let sockets = watches.then(|| self.net.fd());
             readable.other = watches && self.prepare_sleep();
-            if !readable.other {
+            let must_not_sleep = readable.other;
+            if !must_not_sleep {
                 readable = wait::readable(&self.waker, sockets, timeout);
             }
             if watches {
-                self.end_sleep();
+                self.end_sleep(readable.other && !must_not_sleep);
             }
         }
         sleeps_until.store(Time(0));

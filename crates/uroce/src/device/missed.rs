@@ -12,8 +12,9 @@ use crate::engine::Addresses;
 use crate::sync::Mutex;
 use crate::wire::{Headers, Packet};
 
-/// The most packets that a queue pair keeps. Further ones are dropped, as by a full socket buffer.
-const MAX_MISSED: usize = 256;
+/// The most packets that a queue pair keeps, about as many as a socket buffer has room for. Further ones are
+/// dropped, as there.
+const MAX_MISSED: usize = 1024;
 
 /// A packet, copied.
 struct Kept {

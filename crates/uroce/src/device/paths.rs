@@ -136,32 +136,45 @@ impl Device {
                 Some(old) if old.has_ended() || found.is_none() => Some(old),
                 _ => found,
             };
-            inner.path = QpPath {
-                generation,
-                destination: None,
-                channel: channel.clone(),
-            };
-            return channel;
+            return self.switch_path(qp, inner, generation, None, channel);
         }
         let to = engine.next_destination()?;
         let (av, dest_qpn) = (to.av, to.qpn);
         let destination = Some((av, port_of(dest_qpn)));
-        if !inner.path.is_for(generation, destination) {
-            let flow = self.net.flow(qp.qpn, &av, dest_qpn);
-            let channel = flow.and_then(|flow| {
-                let channel = paths.find(&flow);
-                if channel.is_none() {
-                    self.offer_channel(paths, &flow);
-                }
-                channel
-            });
-            inner.path = QpPath {
-                generation,
-                destination,
-                channel,
-            };
+        if inner.path.is_for(generation, destination) {
+            return inner.path.channel.clone();
         }
-        inner.path.channel.clone()
+        let flow = self.net.flow(qp.qpn, &av, dest_qpn);
+        let channel = flow.and_then(|flow| {
+            let channel = paths.find(&flow);
+            if channel.is_none() {
+                self.offer_channel(paths, &flow);
+            }
+            channel
+        });
+        self.switch_path(qp, inner, generation, destination, channel)
+    }
+
+    /// The next packets of a queue pair take this channel. Packets that another thread has taken from the
+    /// queue pair before, and is sending by UDP, must not arrive after them: unreliable services cannot
+    /// repair that.
+    fn switch_path(
+        &self,
+        qp: &QueuePair,
+        inner: &mut Inner,
+        generation: u32,
+        destination: Option<(AddressVector, u16)>,
+        channel: Option<Arc<Channel>>,
+    ) -> Option<Arc<Channel>> {
+        if channel.is_some() {
+            drop(qp.send_turn());
+        }
+        inner.path = QpPath {
+            generation,
+            destination,
+            channel: channel.clone(),
+        };
+        channel
     }
 
     /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
@@ -187,8 +200,9 @@ impl Device {
                 }
                 return false;
             }
-            // Without the lock, by UDP: the peer accepts both.
-            let Some(mut sender) = channel.sender(PREEMPTED_AFTER) else {
+            // Without the lock, by UDP: the peer accepts both, and a reliable service repairs the order.
+            let limit = qp.service.is_reliable().then_some(PREEMPTED_AFTER);
+            let Some(mut sender) = channel.sender(limit) else {
                 return false;
             };
             engine.set_paced(false);
@@ -339,8 +353,8 @@ impl Device {
     /// came before a peer hung up, so that such peers have ended once their channels are empty.
     pub(super) fn serve_paths(&self, drained: bool) {
         let Some(paths) = &self.paths else { return };
-        if self.net.take_paths_readable() {
-            paths.serve(&|flow| self.ends(flow));
+        if self.net.take_paths_readable() && paths.serve(&|flow| self.ends(flow)) {
+            self.waker.wake();
         }
         if drained {
             self.end_dead_peers(paths);
@@ -368,10 +382,13 @@ impl Device {
         self.paths.as_ref().is_some_and(Paths::prepare_sleep)
     }
 
-    /// The background thread does not sleep any more.
-    pub(super) fn end_sleep(&self) {
+    /// The background thread does not sleep any more. `readable`: a socket or a peer has woken it up.
+    pub(super) fn end_sleep(&self, readable: bool) {
         if let Some(paths) = &self.paths {
             paths.end_sleep();
+            if readable {
+                paths.read_wakeups();
+            }
         }
     }
 }

@@ -48,6 +48,8 @@ pub struct Channel {
     ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
     broken: AtomicBool,
+    /// Nothing has been received yet.
+    fresh: AtomicBool,
     /// Packets sent and received. Written with the locks of producer and consumer.
     sent: AtomicU64,
     received: AtomicU64,
@@ -66,6 +68,7 @@ impl Channel {
             dead: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
+            fresh: AtomicBool::new(true),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
         })
@@ -115,11 +118,22 @@ impl Channel {
         self.segment.incoming().has_entry(next) && !self.broken.load(Ordering::Relaxed)
     }
 
-    /// Locks the channel for sending. None if a thread has it locked for `time`.
-    pub fn sender(&self, time: Duration) -> Option<Sender<'_>> {
-        let producer = match self.producer.try_lock() {
-            None => self.producer.try_lock_for(time)?,
-            Some(producer) => producer,
+    /// Whether nothing has been received yet. True once.
+    pub(super) fn take_fresh(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed) && self.fresh.swap(false, Ordering::AcqRel)
+    }
+
+    pub(super) fn is_fresh(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
+    }
+
+    /// Locks the channel for sending. None if another thread has it locked for `limit`; without a limit it
+    /// waits for that thread.
+    pub fn sender(&self, limit: Option<Duration>) -> Option<Sender<'_>> {
+        let producer = match (self.producer.try_lock(), limit) {
+            (Some(producer), _) => producer,
+            (None, Some(limit)) => self.producer.try_lock_for(limit)?,
+            (None, None) => self.producer.lock(),
         };
         Some(Sender {
             channel: self,

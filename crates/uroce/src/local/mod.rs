@@ -68,7 +68,7 @@ pub struct Paths {
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
     generation: AtomicU32,
-    /// There is a channel from which nothing has been received yet.
+    /// There may be a channel from which nothing has been received yet.
     fresh: AtomicBool,
     /// There is a dead channel.
     dead: AtomicBool,
@@ -186,7 +186,7 @@ impl Paths {
             *used = channel;
         }
         self.count.store(channels.all.len(), Ordering::Release);
-        self.fresh.store(true, Ordering::Release);
+        self.fresh.store(true, Ordering::Relaxed);
         self.changed();
         true
     }
@@ -216,10 +216,27 @@ impl Paths {
                 .any(|channel| channel.has_news())
     }
 
-    /// Whether there is a channel that was added since the last call. Its peer has sent by UDP before: those
-    /// packets are to be received first.
+    /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
+    /// received first. True once per channel.
     pub fn take_fresh(&self) -> bool {
-        self.fresh.load(Ordering::Relaxed) && self.fresh.swap(false, Ordering::AcqRel)
+        if !self.fresh.load(Ordering::Relaxed) {
+            return false;
+        }
+        // The lock orders the flag: a channel that is added later sets it again.
+        self.fresh.store(false, Ordering::Relaxed);
+        let channels = self.channels.read();
+        let (mut found, mut silent) = (false, false);
+        for channel in channels.all.iter() {
+            if channel.has_news() {
+                found |= channel.take_fresh();
+            } else {
+                silent |= channel.is_fresh();
+            }
+        }
+        if silent {
+            self.fresh.store(true, Ordering::Relaxed);
+        }
+        found
     }
 
     /// Passes packets of all channels to `each`, a bounded number of each. Returns their number.
@@ -291,6 +308,10 @@ impl Paths {
 
     /// From now on peers send wakeups with their next packets. Returns whether packets are there already, or
     /// a peer is gone.
+    ///
+    /// Only one thread may sleep, and only that one reads the wakeups ([`Paths::read_wakeups`]). If another
+    /// thread read one before the kernel has run the sleeper, that would sleep on, and the peer would send no
+    /// further wakeup.
     pub fn prepare_sleep(&self) -> bool {
         if !self.is_used() {
             return false;

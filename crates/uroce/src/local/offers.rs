@@ -5,6 +5,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use super::rendezvous::{self, Hello, HelloBytes};
 use super::segment::Segment;
-use super::{Ends, FindEnds, MAX_CHANNELS, Paths};
+use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::wire::Flow;
@@ -135,15 +136,18 @@ impl Paths {
         }
     }
 
-    /// Handles what has come through the connections: offers, answers, wakeups, hang-ups. Does not block.
-    pub fn serve(&self, find_ends: &FindEnds) {
+    /// Handles what has come through the connections: offers, answers, hang-ups. Does not block. Returns
+    /// whether channels were added, or have hung up: then a thread that sleeps is to be woken up, as it has
+    /// prepared for the others only.
+    pub fn serve(&self, find_ends: &FindEnds) -> bool {
         let _no_cancellation = cancellation::disable();
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
-        let ready = cancellation::epoll_poll(self.fd(), &mut events);
-        for event in events.iter().take(ready.max(0) as usize) {
-            let fd = event.u64 as RawFd;
-            if self.serve_channel(fd) {
-                continue;
+        let before = self.generation();
+        self.for_each_event(|fd, hung_up| {
+            if let Some(channel) = self.channel_with(fd) {
+                if hung_up {
+                    self.on_hang_up(&channel);
+                }
+                return;
             }
             let mut state = self.state.lock();
             let state = &mut *state;
@@ -153,19 +157,45 @@ impl Paths {
             } else if let Some(at) = state.pending.iter().position(|other| is_fd(&other.fd)) {
                 self.serve_pending(state, at, find_ends);
             }
+        });
+        self.generation() != before
+    }
+
+    /// Reads the wakeups that peers have sent, in the thread that has slept: see [`Paths::prepare_sleep`].
+    pub fn read_wakeups(&self) {
+        if !self.is_used() {
+            return;
+        }
+        let _no_cancellation = cancellation::disable();
+        self.for_each_event(|fd, _| {
+            let Some(channel) = self.channel_with(fd) else {
+                return;
+            };
+            if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == HelloBytes::HangUp {
+                self.on_hang_up(&channel);
+            }
+        });
+    }
+
+    /// Passes the descriptors that are readable to `each`, [`EVENTS`] at most, and whether the peer has hung
+    /// up.
+    fn for_each_event(&self, mut each: impl FnMut(RawFd, bool)) {
+        const HUNG_UP: i32 = libc::EPOLLRDHUP | libc::EPOLLHUP | libc::EPOLLERR;
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS];
+        let ready = cancellation::epoll_poll(self.fd(), &mut events);
+        for event in events.iter().take(ready.max(0) as usize) {
+            each(event.u64 as RawFd, event.events & HUNG_UP as u32 != 0);
         }
     }
 
-    /// Reads wakeups of a channel, and whether the peer has hung up. False if no channel has the descriptor.
-    fn serve_channel(&self, fd: RawFd) -> bool {
+    /// The channel whose connection has this descriptor.
+    fn channel_with(&self, fd: RawFd) -> Option<Arc<Channel>> {
         let channels = self.channels.read();
-        let Some(channel) = channels.all.iter().find(|channel| channel.fd() == fd) else {
-            return false;
-        };
-        if rendezvous::receive_bytes(fd, rendezvous::MESSAGES_PER_CALL) == HelloBytes::HangUp {
-            self.on_hang_up(channel);
-        }
-        true
+        channels
+            .all
+            .iter()
+            .find(|channel| channel.fd() == fd)
+            .cloned()
     }
 
     /// Accepts the connections of a listener, which is closed if this process has lost its address or port.

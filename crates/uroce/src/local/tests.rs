@@ -41,7 +41,7 @@ fn packet(psn: u8) -> [u8; 16] {
 }
 
 fn send(channel: &Channel, psn: u8) -> bool {
-    let mut sender = channel.sender(Duration::ZERO).unwrap();
+    let mut sender = channel.sender(Some(Duration::ZERO)).unwrap();
     assert!(sender.has_room());
     sender.push(&packet(psn), 0);
     sender.finish()
@@ -81,8 +81,7 @@ fn connected(flow: &Flow) -> ([Paths; 2], [Arc<Channel>; 2]) {
 fn packets_pass_in_both_directions() {
     let flow = flow(1);
     let ([a, b], [to_b, to_a]) = connected(&flow);
-    assert!(a.take_fresh() && !a.take_fresh());
-    assert!(!b.has_news());
+    assert!(!a.take_fresh() && !b.has_news());
     for psn in 0..100 {
         assert!(!send(&to_b, psn) && !send(&to_a, psn));
     }
@@ -111,8 +110,34 @@ fn a_sleeping_peer_is_woken_once() {
     assert!(!readable());
     to_b.wake_peer();
     assert!(readable());
-    b.serve(&any_ends);
+    // A thread that polls leaves the wakeup to the thread that sleeps.
+    assert!(!b.serve(&any_ends));
+    assert!(readable());
+    b.read_wakeups();
     assert!(!readable());
+}
+
+/// What the peer has sent by UDP is received before the first packets of each channel.
+#[test]
+fn each_channel_is_fresh_once() {
+    let [first, second] = [flow(13), flow(14)];
+    let ([_a, b], [to_b, _]) = connected(&first);
+    let c = paths();
+    b.listen(second.dst, second.dst_port);
+    c.offer(ends(&second));
+    assert!(!b.serve(&any_ends) && b.serve(&any_ends) && c.serve(&any_ends));
+    assert!(!b.take_fresh());
+    for fresh in [true, false] {
+        assert!(!send(&to_b, 1));
+        assert_eq!(b.take_fresh(), fresh);
+        assert_eq!(received(&b, &first), [1]);
+    }
+    let to_b = c.find(&second).unwrap();
+    for fresh in [true, false] {
+        assert!(!send(&to_b, 2));
+        assert_eq!(b.take_fresh(), fresh);
+        assert_eq!(received(&b, &second), [2]);
+    }
 }
 
 #[test]
@@ -258,7 +283,7 @@ fn room_wakes_a_sleeping_sender() {
     let flow = flow(6);
     let ([a, b], [to_b, _]) = connected(&flow);
     let mut sent = 0;
-    let mut sender = to_b.sender(Duration::ZERO).unwrap();
+    let mut sender = to_b.sender(Some(Duration::ZERO)).unwrap();
     while sender.has_room() {
         sender.push(&packet(sent as u8), 0);
         sent += 1;
@@ -268,7 +293,7 @@ fn room_wakes_a_sleeping_sender() {
     assert_eq!(received(&b, &flow).len(), 64);
     let mut events = [libc::epoll_event { events: 0, u64: 0 }; 4];
     assert_eq!(cancellation::epoll_poll(a.fd(), &mut events), 1);
-    assert!(to_b.sender(Duration::ZERO).unwrap().has_room());
+    assert!(to_b.sender(Some(Duration::ZERO)).unwrap().has_room());
 }
 
 /// A packet that is none, or that is for a queue pair that gets its packets by UDP, is dropped. A length that
@@ -277,7 +302,7 @@ fn room_wakes_a_sleeping_sender() {
 fn other_packets_are_dropped() {
     let flow = flow(7);
     let ([a, b], [to_b, _]) = connected(&flow);
-    let mut sender = to_b.sender(Duration::ZERO).unwrap();
+    let mut sender = to_b.sender(Some(Duration::ZERO)).unwrap();
     for qpn in [[0, 0, 1], [0xff, 0xff, 0xff]] {
         let mut packet = packet(1);
         packet[5..8].copy_from_slice(&qpn);
@@ -300,7 +325,7 @@ fn both_sides_may_work_at_once() {
     let run = |paths: &Paths, channel: &Channel, from: &Flow| {
         let (mut sent, mut got) = (0, 0);
         while sent < PACKETS || got < PACKETS {
-            let mut sender = channel.sender(Duration::ZERO).unwrap();
+            let mut sender = channel.sender(Some(Duration::ZERO)).unwrap();
             while sent < PACKETS && sender.has_room() {
                 sender.push(&packet(sent as u8), 0);
                 sent += 1;

@@ -7,7 +7,7 @@ use super::*;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
 use crate::device::paths;
 use crate::device::queue_pair::QueuePair;
-use crate::engine::QpState;
+use crate::engine::{QpState, Service};
 use crate::local::Peers;
 
 /// Two devices without background threads that use shared memory, or not.
@@ -125,7 +125,7 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
         a.has_local_packets()
     });
     b.paths.as_ref().unwrap().close();
-    a.paths.as_ref().unwrap().serve(&|flow| a.ends(flow));
+    assert!(a.paths.as_ref().unwrap().serve(&|flow| a.ends(flow)));
     assert!(a.has_dead_peers());
     a.send(&one, one.inner.lock(), clock::now());
     until(|| {
@@ -158,8 +158,8 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     let (a, b) = two_devices(true);
     let cq = completion_queue(&a);
     let (one, other) = (
-        queue_pair_with(&a, Some(cq.clone())),
-        queue_pair_with(&b, None),
+        queue_pair_with(&a, Service::Rc, Some(cq.clone())),
+        queue_pair_with(&b, Service::Rc, None),
     );
     connect(&a, &one, &other);
     connect(&b, &other, &one);
@@ -188,4 +188,39 @@ fn a_request_fails_after_the_program_has_read_its_completions() {
     a.poll();
     assert_eq!(read(), [IBV_WC_RETRY_EXC_ERR]);
     assert_eq!(one.inner.lock().engine().state(), QpState::Err);
+}
+
+/// A thread is about to send packets of an unreliable queue pair by UDP when a channel appears: the next
+/// packets, which take the channel, wait for them.
+#[test]
+fn the_first_packet_of_a_channel_waits_for_those_sent_by_udp() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let queue_pair = |device| queue_pair_with(device, Service::Uc, None);
+    let (one, other) = (queue_pair(&a), queue_pair(&b));
+    connect(&a, &one, &other);
+    connect(&b, &other, &one);
+    let turn = one.send_turn().unwrap();
+    connect_channel(&a, &b);
+    std::thread::scope(|scope| {
+        let sending = scope.spawn(|| send(&a, &one));
+        until(|| one.is_sender_awaited() || sending.is_finished());
+        assert!(!sending.is_finished() && !b.has_local_packets());
+        drop(turn);
+    });
+    assert!(b.has_local_packets());
+}
+
+/// The background thread sleeps when a poller accepts a channel: it is woken up, so that it prepares the
+/// channel for its sleep.
+#[test]
+fn a_new_channel_wakes_the_background_thread_up() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let (_one, _other) = pair(&a, &b);
+    for device in [&a, &b] {
+        device.waker.clear(true);
+    }
+    connect_channel(&a, &b);
+    assert!(a.waker.is_readable() && b.waker.is_readable());
 }

@@ -16,18 +16,22 @@ use crate::wire::Psn;
 
 /// An RC queue pair without completion queues.
 fn queue_pair(device: &Device) -> Arc<QueuePair> {
-    queue_pair_with(device, None)
+    queue_pair_with(device, Service::Rc, None)
 }
 
-/// An RC queue pair with this completion queue for sends.
-pub fn queue_pair_with(device: &Device, send_cq: Option<Arc<CompletionQueue>>) -> Arc<QueuePair> {
+/// A queue pair with this completion queue for sends.
+pub fn queue_pair_with(
+    device: &Device,
+    service: Service,
+    send_cq: Option<Arc<CompletionQueue>>,
+) -> Arc<QueuePair> {
     let limits = Limits {
         max_send_wr: 16,
         max_recv_wr: 16,
     };
     let qp = Arc::new(QueuePair::new(QueuePairConfig {
         engine: QpConfig {
-            service: Service::Rc,
+            service,
             qpn: device.net.alloc_qpn().unwrap(),
             limits,
             sq_sig_all: true,
@@ -51,6 +55,7 @@ pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
         ..QpChange::default()
     };
     let gid = device.net.gids()[1].unwrap().gid;
+    let reliable = qp.service.is_reliable();
     let rtr = QpChange {
         av: Some(AddressVector {
             dgid: gid,
@@ -63,16 +68,16 @@ pub fn connect(device: &Device, qp: &QueuePair, peer: &QueuePair) {
         active_mtu: Some(1024),
         dest_qpn: Some(peer.qpn),
         rq_psn: Some(Psn::new(0)),
-        max_dest_rd_atomic: Some(1),
-        min_rnr_timer: Some(1),
+        max_dest_rd_atomic: Some(1).filter(|_| reliable),
+        min_rnr_timer: Some(1).filter(|_| reliable),
         ..change(QpState::Rtr)
     };
     let rts = QpChange {
         sq_psn: Some(Psn::new(0)),
-        max_rd_atomic: Some(1),
-        timeout: Some(17),
-        retry_cnt: Some(7),
-        rnr_retry: Some(7),
+        max_rd_atomic: Some(1).filter(|_| reliable),
+        timeout: Some(17).filter(|_| reliable),
+        retry_cnt: Some(7).filter(|_| reliable),
+        rnr_retry: Some(7).filter(|_| reliable),
         ..change(QpState::Rts)
     };
     for change in [change(QpState::Init), rtr, rts] {
