@@ -5,6 +5,7 @@ mod archive;
 pub(super) mod ci;
 mod conda;
 mod old_glibc;
+mod reproducible;
 mod schemas;
 mod source_deb;
 pub(super) mod wheel;
@@ -32,6 +33,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         old_glibc::case()?,
         ci::case(),
         schemas::case(),
+        reproducible::case(),
         conda::case(),
         source_deb::case(),
         wheel::case(),
