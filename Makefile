@@ -156,7 +156,7 @@ test-cases: build cargo-fuzz deb rpm ## run the cases of compat-tests that make 
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz deb rpm ## run all cases of compat-tests
-	scripts/install-deps run test vm arm64 uroce suites sources pyverbs packages
+	scripts/install-deps run test vm arm64 uroce suites sources pyverbs packages containers
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words

@@ -22,7 +22,7 @@ pub struct Root {
     variant: &'static str,
     /// To be increased when the contents change.
     number: u32,
-    /// The start of the version of its rdma-core.
+    /// The start of the version of its rdma-core, or of Debian where it has none.
     version: &'static str,
     packages: &'static str,
     /// Packages that stay in apt's cache, so that they can be installed again without the network. If there
@@ -93,8 +93,19 @@ pub const TRIXIE_BUILD: Root = Root {
     kept: "",
 };
 
-/// Installs the packages in a new root directory, and writes the version of its rdma-core into the file
-/// `version`.
+/// What Debian's image 13-slim has, but for its documentation. It has no rdma-core: the version is that of
+/// Debian itself.
+pub const TRIXIE_SLIM: Root = Root {
+    release: "trixie",
+    variant: "-slim",
+    number: 1,
+    version: "13",
+    packages: "",
+    kept: "",
+};
+
+/// Installs the packages in a new root directory, and writes the version of its rdma-core, or of Debian where
+/// there is none, into the file `version`.
 const MAKE: &str = r#"
 new=$1 release=$2 mirror=$3 kept=$4
 shift 4
@@ -112,7 +123,8 @@ else
     in_root sh -c 'rm -rf /var/lib/apt/lists/*'
 fi
 rm -f "$new/etc/resolv.conf"
-in_root dpkg-query -W -f '${Version}\n' libibverbs1 >"$new/version"
+version() { in_root dpkg-query -W -f '${Version}\n' "$1"; }
+{ version libibverbs1 || version base-files; } >"$new/version"
 "#;
 
 impl Root {
@@ -146,7 +158,7 @@ impl Root {
         }
         let (release, version, wanted) = (self.release, version.trim(), self.version);
         Err(Failure::skip(format!(
-            "{release} has rdma-core {version}, the case is for {wanted}*"
+            "{release} has version {version}, the case is for {wanted}*"
         )))
     }
 

@@ -4,6 +4,7 @@
 mod archive;
 pub(super) mod ci;
 mod conda;
+mod container;
 mod old_glibc;
 mod reproducible;
 mod schemas;
@@ -35,6 +36,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
         schemas::case(),
         reproducible::case(),
         conda::case(),
+        container::case(),
         source_deb::case(),
         wheel::case(),
     ])
