@@ -12,6 +12,7 @@ use std::time::Duration;
 use image::Kernel;
 
 use super::other_projects::pyverbs;
+use super::pyverbs as pyverbs_uroce;
 use super::symbols::compare_exports;
 use crate::artifacts;
 use crate::case::{Case, Place, Tier};
@@ -40,19 +41,22 @@ struct Set {
     /// Whether the C library is Debian 12's (release 44), as which ours behaves with fork. Debian 13's does
     /// not track memory if the kernel copies pinned pages.
     release_44: bool,
+    /// Reports the results of the tests of pyverbs, which the set runs.
+    results: Option<fn(&Context) -> Verdict>,
     /// At least this many checks are reported.
     checks: usize,
     /// On an idle machine, in seconds.
     estimate: u64,
 }
 
-const SETS: [Set; 4] = [
+const SETS: [Set; 5] = [
     Set {
         name: "short",
         tier: Tier::Test,
         kernel: Kernel::Pages4,
         programs: &["lookup", "variadic"],
         release_44: false,
+        results: None,
         checks: 21,
         estimate: 60,
     },
@@ -62,6 +66,7 @@ const SETS: [Set; 4] = [
         kernel: Kernel::Pages4,
         programs: &["verbs", "threads"],
         release_44: false,
+        results: None,
         checks: 36,
         estimate: 600,
     },
@@ -71,21 +76,31 @@ const SETS: [Set; 4] = [
         kernel: Kernel::Pages16,
         programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
         release_44: true,
+        results: None,
         checks: 18,
         estimate: 200,
     },
     Set {
-        name: PYVERBS,
+        name: "pyverbs",
         tier: Tier::All,
         kernel: Kernel::Pages4,
         programs: &[],
         release_44: false,
+        results: Some(|cx| pyverbs::report_all(cx, OURS.as_ref())),
         checks: 3,
         estimate: 1500,
     },
+    Set {
+        name: "pyverbs_uroce",
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &[],
+        release_44: false,
+        results: Some(|cx| pyverbs_uroce::report_all(cx, OURS.as_ref())),
+        checks: 3,
+        estimate: 600,
+    },
 ];
-/// The set whose results are those of pyverbs' tests.
-const PYVERBS: &str = "pyverbs";
 /// The directory of the library, in the machine.
 const OURS: &str = "/run/arm64/lib";
 
@@ -210,16 +225,16 @@ fn run(cx: &Context, set: &Set) -> Verdict {
     for (name, verdict) in checks {
         cx.report(&name, verdict)?;
     }
-    if set.name == PYVERBS {
-        pyverbs::report_all(cx, OURS.as_ref())?;
+    if let End::Stopped(why) = end {
+        return Err(Failure::new(format!("the machine stopped: {why}")));
     }
-    match end {
-        End::Status(_) => ensure(
-            count >= set.checks,
-            format!("{count} checks, at least {} were expected", set.checks),
-        ),
-        End::Stopped(why) => Err(Failure::new(format!("the machine stopped: {why}"))),
+    if let Some(report) = set.results {
+        report(cx)?;
     }
+    ensure(
+        count >= set.checks,
+        format!("{count} checks, at least {} were expected", set.checks),
+    )
 }
 
 /// The directory of make arm64.
@@ -247,7 +262,7 @@ fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
     }
     fs::copy(cx.source("arm64/guest"), files.join("guest"))?;
     fs::copy(cx.source("symbols/exports.lst"), files.join("exports.lst"))?;
-    if set.name == PYVERBS {
+    if set.results.is_some() {
         let runner = cx.source("suites/pyverbs_runner.py");
         fs::copy(runner, files.join("pyverbs_runner.py"))?;
         pyverbs::write_flaky(cx)?;
