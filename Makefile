@@ -185,9 +185,9 @@ test-unit: ## run the unit tests of the workspace
 	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
 
 # In a build directory of its own: rustc's flag concerns all crates.
-test-orderings: rust ## try all orders of memory accesses in the rings that processes share (loom)
+test-orderings: rust ## try all orders of memory accesses in uroce's lock-free parts (loom)
 	RUSTFLAGS="--cfg loom" LOOM_MAX_PREEMPTIONS=3 $(CARGO) test -p uroce --lib \
-		--target-dir $(TARGET)/loom local::ring::model
+		--target-dir $(TARGET)/loom model::
 
 test-abi: build ## compare symbols and versions with the C library (test-unit compares layouts)
 	$(RUNNER) symbols

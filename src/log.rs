@@ -67,7 +67,7 @@ pub fn init() {
 /// Whether a message of `level` (one of VERBS_LOG_*) would be written.
 #[inline]
 pub fn enabled(level: u32) -> bool {
-    level <= LEVEL.load(Ordering::Acquire) && !FILE_.load(Ordering::Relaxed).is_null()
+    level <= LEVEL.load(Ordering::Acquire) && !FILE_.load(Ordering::Acquire).is_null()
 }
 
 /// Writes `bytes` to the log if `level` is enabled. Preserves errno. Any thread may call it.

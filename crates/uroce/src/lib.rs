@@ -55,6 +55,8 @@ pub mod engine;
 pub mod internals;
 mod local;
 mod memory;
+#[cfg(all(test, loom))]
+mod model;
 mod process;
 mod provider;
 mod random;

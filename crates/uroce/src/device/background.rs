@@ -2,14 +2,13 @@
 //! follows the interface, and retries events that nobody has read. How it sleeps is decided in
 //! `busy_poll.rs`.
 
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::busy_poll::{BUSY_POLL_MAX_PACKETS, BusyPoll, SleepMode, Wakeup, WakeupPolicy};
 use super::clock::NEVER;
 use super::wait::{self, Readable};
 use super::{Device, clock, exit};
-use crate::engine::Time;
 
 /// How long the thread busy-polls at most before it returns to its other duties.
 const MAX_BUSY_POLL: Duration = Duration::from_millis(5);
@@ -44,10 +43,7 @@ impl Device {
                 !activity.one_sided.load(Ordering::Relaxed)
             });
             if !stays_suspended {
-                activity.wakeups_suspended.store(false, Ordering::Relaxed);
-                // A poller that still defers sees this, or its packets are sent now: see
-                // `finish_receiving`.
-                fence(Ordering::SeqCst);
+                activity.resume_wakeups();
                 all_sent &= self.send_deferred();
                 self.on_wakeup(&mut policy, by_packet, polls);
             }
@@ -142,13 +138,9 @@ impl Device {
         if backlog {
             until = until.min(now.after(BACKLOG_RETRY));
         }
-        let sleeps_until = &self.activity.sleeps_until;
-        sleeps_until.store(until);
-        // See `Activity::sleeps_until`.
-        fence(Ordering::SeqCst);
-        let earlier_timer = self.activity.next_timer.load() < until;
+        let may_sleep = self.activity.begin_sleep(until);
         let mut readable = Readable::default();
-        if !earlier_timer && !self.activity.stop.load(Ordering::Relaxed) && until > now {
+        if may_sleep && !self.activity.stop.load(Ordering::Relaxed) && until > now {
             let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
             let sockets = watches.then(|| self.net.fd());
@@ -161,7 +153,7 @@ impl Device {
                 self.end_sleep(readable.other && !must_not_sleep);
             }
         }
-        sleeps_until.store(Time(0));
+        self.activity.end_sleep();
         self.waker.clear(readable.waker);
         readable.other
     }

@@ -1,6 +1,10 @@
 //! The device's clock: CLOCK_MONOTONIC, in nanoseconds.
 
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
 
 use crate::engine::Time;
 
@@ -32,7 +36,7 @@ pub struct AtomicTime(AtomicU64);
 
 impl AtomicTime {
     /// Holds `time` at first.
-    pub const fn new(time: Time) -> AtomicTime {
+    pub fn new(time: Time) -> AtomicTime {
         AtomicTime(AtomicU64::new(time.0))
     }
 

@@ -97,7 +97,8 @@ pub struct EventQueue<R> {
     /// The program's end. Open as long as the queue has sources.
     reader: ProgramFd,
     state: Mutex<EventState<R>>,
-    /// There are records in the backlog. Written with `state` locked.
+    /// There are records in the backlog. Written with `state` locked. [`EventQueue::flush_backlog`] may read
+    /// an old value; the thread that `waker` wakes up reads this one.
     has_backlog: AtomicBool,
     /// Wakes up the thread that calls [`EventQueue::flush_backlog`].
     waker: Arc<Waker>,

@@ -134,6 +134,7 @@ pub fn reserve(
     counts: &Arc<ObjectCounts>,
     limit: u32,
 ) -> Result<ReservedHandle, Full> {
+    // Relaxed: the counts limit the number of objects; the table has a lock.
     let count = &counts.0[kind as usize];
     let room = |count| (count < limit).then_some(count + 1);
     count

@@ -23,6 +23,7 @@
 //! Lock order: an inbox; a queue pair; its send turn; then those of a completion queue, a shared receive
 //! queue, an XRC domain, the memory table, the timers and an event queue.
 
+mod activity;
 mod background;
 mod busy_poll;
 pub mod clock;
@@ -68,12 +69,12 @@ use crate::sync::{Mutex, RwLock};
 use crate::thread;
 use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
+use activity::Activity;
 use counters::Retired;
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
 use faults::Faults;
 use handles::ObjectCounts;
 use lock_holder::Inboxes;
-use progress::Activity;
 use queue_pair::QueuePair;
 use timers::Timers;
 use wait::Waker;

@@ -14,10 +14,10 @@
 //! How packets are sent is in `sending.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 use std::time::Duration;
 
-use super::clock::{AtomicTime, NEVER};
+use super::clock::NEVER;
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::paths::QpPath;
 use super::qp_host::QpHost;
@@ -39,56 +39,6 @@ const RECEIVE_ROUNDS: usize = 4;
 const MAX_ROUNDS_BEFORE_TIMER: usize = 1024;
 /// How late a poller that has received packets may run due timers.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
-
-/// What pollers and the background thread know of each other. The fields order no other memory access,
-/// apart from the fences that [`Activity::sleeps_until`] needs.
-pub struct Activity {
-    /// Polls that looked for packets, since the device was opened. Written with the inbox locked.
-    pub(super) polls: AtomicU64,
-    /// Consecutive polls that found nothing.
-    pub(super) empty_polls: AtomicU32,
-    /// Packets received, since the device was opened. Written with the inbox locked.
-    pub(super) packets: AtomicU64,
-    /// A peer has accessed memory by a one-sided operation since the background thread last cleared this.
-    pub(super) one_sided: AtomicBool,
-    /// The program is about to block until a completion event.
-    pub(super) event_expected: AtomicBool,
-    /// The background thread does not watch the sockets: pollers take the packets.
-    pub(super) wakeups_suspended: AtomicBool,
-    /// There may be queue pairs in [`Device::deferred_sends`].
-    pub(super) has_deferred: AtomicBool,
-    /// There may be queue pairs in [`Device::unreachable`].
-    pub(super) has_unreachable: AtomicBool,
-    /// Until when the background thread sleeps if nothing wakes it up; `Time(0)` while it is awake.
-    ///
-    /// The thread stores this, fences, then reads [`Activity::next_timer`]. A thread that adds a timer stores
-    /// `next_timer`, fences, then reads this. So one of the two sees the other's store, and no timer is
-    /// missed.
-    pub(super) sleeps_until: AtomicTime,
-    /// When the first timer is due; [`NEVER`] if there is none.
-    pub(super) next_timer: AtomicTime,
-    /// The background thread is to end.
-    pub stop: AtomicBool,
-}
-
-impl Activity {
-    /// Nothing has happened yet.
-    pub fn new() -> Activity {
-        Activity {
-            polls: AtomicU64::new(0),
-            empty_polls: AtomicU32::new(0),
-            packets: AtomicU64::new(0),
-            one_sided: AtomicBool::new(false),
-            event_expected: AtomicBool::new(false),
-            wakeups_suspended: AtomicBool::new(false),
-            has_deferred: AtomicBool::new(false),
-            has_unreachable: AtomicBool::new(false),
-            sleeps_until: AtomicTime::new(Time(0)),
-            next_timer: AtomicTime::new(NEVER),
-            stop: AtomicBool::new(false),
-        }
-    }
-}
 
 /// How a poller receives.
 #[derive(Clone, Copy)]
@@ -157,13 +107,7 @@ impl Device {
     /// A timer was added that is due at this time: wakes the background thread up if that would sleep past
     /// it.
     pub(super) fn wake_before(&self, at: Time) {
-        // See `Activity::sleeps_until`.
-        fence(Ordering::SeqCst);
-        // While wakeups are suspended, the thread wakes up often enough by itself, and pollers run
-        // timers.
-        if at < self.activity.sleeps_until.load()
-            && !self.activity.wakeups_suspended.load(Ordering::Relaxed)
-        {
+        if self.activity.sleeps_past(at) {
             self.waker.wake();
         }
     }
@@ -226,6 +170,8 @@ impl Device {
     pub fn expect_event(&self) {
         let activity = &self.activity;
         activity.event_expected.store(true, Ordering::Relaxed);
+        // The program has read completions, and may not poll again. See `Device::fail_unreachable`.
+        fence(Ordering::SeqCst);
         let suspended = activity.wakeups_suspended.load(Ordering::Relaxed);
         if suspended || activity.has_unreachable.load(Ordering::Relaxed) {
             activity.wakeups_suspended.store(false, Ordering::Relaxed);
@@ -327,11 +273,7 @@ impl Device {
         if inner.take_recv_completed() && may_defer {
             self.arm_timer(&qp, &inner);
             let deferred = self.defer_send(&qp, &mut inner);
-            // The background thread resumes watching the sockets, fences, then sends what is deferred;
-            // here it is the other way round. So one of the two sees the other's store, and the deferred
-            // packets are not stranded if no thread polls again.
-            fence(Ordering::SeqCst);
-            if deferred && self.activity.wakeups_suspended.load(Ordering::Relaxed) {
+            if deferred && self.activity.may_leave_deferred() {
                 inner.count_deferred_ack();
                 return;
             }

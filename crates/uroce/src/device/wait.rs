@@ -2,8 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicBool, Ordering};
 
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
@@ -11,8 +15,35 @@ use crate::descriptors::{self, Owned};
 /// Wakes up a thread that blocks in [`readable`], through an eventfd.
 pub struct Waker {
     eventfd: Owned<OwnedFd>,
-    /// The eventfd is readable, or about to be: a further wakeup needs no system call.
-    is_set: AtomicBool,
+    flag: WakeFlag,
+}
+
+/// Set while the eventfd is readable, or about to be: a further wakeup needs no system call.
+///
+/// A waker stores its cause, then swaps the flag. The thread swaps it back, then reads the causes. Both
+/// swap, so the thread sees the cause of each waker that has found the flag set. After a store in place of
+/// its swap, a CPU with weak memory order may read the causes first.
+struct WakeFlag(AtomicBool);
+
+impl WakeFlag {
+    fn new() -> WakeFlag {
+        WakeFlag(AtomicBool::new(false))
+    }
+
+    /// Sets it; calls `write` if it was not set.
+    fn set(&self, write: impl FnOnce()) {
+        if !self.0.swap(true, Ordering::SeqCst) {
+            write();
+        }
+    }
+
+    /// Calls `read` and clears it, if it is set or the eventfd is `readable`.
+    fn clear(&self, readable: bool, read: impl FnOnce()) {
+        if readable || self.0.load(Ordering::SeqCst) {
+            read();
+            self.0.swap(false, Ordering::SeqCst);
+        }
+    }
 }
 
 impl Waker {
@@ -29,15 +60,13 @@ impl Waker {
         })?;
         Ok(Waker {
             eventfd,
-            is_set: AtomicBool::new(false),
+            flag: WakeFlag::new(),
         })
     }
 
     /// Wakes the thread up, or lets its next [`readable`] return at once. Any thread may call this.
     pub fn wake(&self) {
-        if !self.is_set.swap(true, Ordering::SeqCst) {
-            self.write();
-        }
+        self.flag.set(|| self.write());
     }
 
     fn write(&self) {
@@ -52,12 +81,11 @@ impl Waker {
     /// eventfd is read whatever the flag says, or it would stay readable. The flag is cleared last: a waker
     /// that finds it set before that has a cause which the thread checks for afterwards.
     pub fn clear(&self, readable: bool) {
-        if readable || self.is_set.load(Ordering::SeqCst) {
+        self.flag.clear(readable, || {
             let mut count = 0u64;
             // SAFETY: eight writable bytes. The eventfd does not block.
             unsafe { libc::read(self.eventfd.as_raw_fd(), (&raw mut count).cast(), 8) };
-            self.is_set.store(false, Ordering::SeqCst);
-        }
+        });
     }
 }
 
@@ -113,7 +141,41 @@ impl Waker {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod model {
+    use std::sync::Arc;
+
+    use loom::thread;
+
+    use super::*;
+    use crate::model::Wakeup;
+
+    /// The thread sees the causes of all wakers, also of one that finds the flag set, and so writes nothing.
+    #[test]
+    fn no_wakeup_is_lost() {
+        loom::model(|| {
+            let flag = Arc::new(WakeFlag::new());
+            let eventfd = Arc::<Wakeup>::default();
+            let causes = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
+            let wakers = [0, 1].map(|number| {
+                let (flag, eventfd, causes) = (flag.clone(), eventfd.clone(), causes.clone());
+                thread::spawn(move || {
+                    causes[number].store(true, Ordering::Relaxed);
+                    flag.set(|| eventfd.send());
+                })
+            });
+            while !causes.iter().all(|cause| cause.load(Ordering::Relaxed)) {
+                eventfd.wait();
+                flag.clear(true, || eventfd.read());
+            }
+            for waker in wakers {
+                waker.join().unwrap();
+            }
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -134,7 +196,7 @@ mod tests {
     #[test]
     fn a_late_write_does_not_stay_readable() {
         let waker = Waker::new().unwrap();
-        assert!(!waker.is_set.swap(true, Ordering::SeqCst));
+        assert!(!waker.flag.0.swap(true, Ordering::SeqCst));
         waker.clear(false);
         waker.write();
         assert!(waker.is_readable());

@@ -159,7 +159,7 @@ impl Paths {
 
     fn on_hang_up(&self, channel: &Channel) {
         channel.set_dead();
-        self.dead.store(true, Ordering::Relaxed);
+        self.dead.store(true, Ordering::Release);
         self.changed();
     }
 
@@ -274,7 +274,11 @@ impl Paths {
             channel.is_dead() && !of_peer(channel.flow()).any(|other| other.has_news())
         };
         let (removed, kept): (Vec<_>, Vec<_>) = all.iter().cloned().partition(is_drained);
-        let left = kept.iter().any(|channel| channel.is_dead());
+        let is_any_dead = || kept.iter().any(|channel| channel.is_dead());
+        // Another thread may notice a hang-up meanwhile. The swap reads its store, or comes before it.
+        if !is_any_dead() && self.dead.swap(false, Ordering::Acquire) && is_any_dead() {
+            self.dead.store(true, Ordering::Relaxed);
+        }
         channels.all = Arc::new(kept);
         for channel in &removed {
             if of_peer(channel.flow()).all(|other| other.is_dead()) {
@@ -300,7 +304,6 @@ impl Paths {
                 }
             }
         }
-        self.dead.store(left, Ordering::Relaxed);
         self.count.store(channels.all.len(), Ordering::Release);
         self.changed();
         removed

@@ -182,12 +182,13 @@ impl RefCount {
 
     /// One object fewer uses it.
     pub fn release(&self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        // Its last accesses come before those of the thread that finds no user and frees the object.
+        self.0.fetch_sub(1, Ordering::Release);
     }
 
     /// EBUSY while an object uses it.
     pub fn ensure_unused(&self) -> Result<()> {
-        if self.0.load(Ordering::Relaxed) == 0 {
+        if self.0.load(Ordering::Acquire) == 0 {
             Ok(())
         } else {
             Err(Errno(EBUSY))

@@ -133,8 +133,9 @@ pub fn redirect(redirections: &[Redirection], libc: usize) {
         // SAFETY: `visit` has the type that dl_iterate_phdr needs, and gets the pass, which outlives it.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut pass).cast()) };
     }
-    drop(progress);
+    // With the lock held, so that no older number overwrites it.
     LOADED.store(loaded, Ordering::Release);
+    drop(progress);
 }
 
 /// How many objects have been loaded so far.

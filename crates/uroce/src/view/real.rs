@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
+use core::sync::atomic::{AtomicPtr, Ordering, fence};
 
 use ibverbs_abi::Errno;
 use libc::{DIR, FILE, mode_t, size_t, ssize_t};
@@ -55,7 +55,10 @@ macro_rules! originals {
             /// What the function of libc requires.
             #[inline]
             pub unsafe fn $name($($arg: $ty),*) -> $ret {
-                let found = slots::$name.load(Ordering::Relaxed);
+                let mut found = slots::$name.load(Ordering::Relaxed);
+                if found.is_null() {
+                    found = load_again(&slots::$name);
+                }
                 if found.is_null() {
                     Errno(libc::ENOSYS).set();
                     return $missing;
@@ -70,6 +73,14 @@ macro_rules! originals {
             }
         )*
     };
+}
+
+/// Loads a slot that seems to be NULL. A GOT entry is written after all slots, but the program's load of the
+/// entry does not order this library's load of the slot.
+#[cold]
+fn load_again(slot: &AtomicPtr<c_void>) -> *mut c_void {
+    fence(Ordering::Acquire);
+    slot.load(Ordering::Relaxed)
 }
 
 // Variadic functions take their third argument in the same register as others do (`crate::arch`).

@@ -2,7 +2,8 @@
 //! and the working directory where that concerns the tree.
 //!
 //! All of it is behind one lock, which a fork waits for. Calls that do not concern the tree take no lock:
-//! [`is_marked`] and [`tracks_cwd`] rule out nearly all of them by one load.
+//! [`is_marked`] and [`tracks_cwd`] rule out nearly all of them by one load. The load is relaxed: a thread
+//! that uses a descriptor or a working directory got it from the thread that opened or changed it.
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -61,9 +62,9 @@ static STATE: Mutex<ViewState> = Mutex::new(ViewState {
     cwd: None,
 });
 
-/// A bit for each descriptor: whether it may be in `ViewState::opened`.
+/// A bit for each descriptor: whether it may be in `ViewState::opened`. Written with [`STATE`] locked.
 static MARKS: [AtomicU64; DESCRIPTOR_MAX / 64] = [const { AtomicU64::new(0) }; DESCRIPTOR_MAX / 64];
-/// Whether relative paths may concern the tree.
+/// Whether relative paths may concern the tree. Written with [`STATE`] locked.
 static TRACKS_CWD: AtomicBool = AtomicBool::new(false);
 
 /// Makes the view show these devices. Called once.
@@ -224,7 +225,8 @@ fn kernel_cwd() -> Option<String> {
 /// Takes note that the program has changed its working directory: to a directory of the tree, or to one of
 /// the kernel's.
 pub fn set_cwd(directory: Option<String>) {
-    STATE.lock().cwd = directory.clone();
+    let mut state = STATE.lock();
     let tracks = directory.is_some() || kernel_cwd().is_some();
+    state.cwd = directory;
     TRACKS_CWD.store(tracks, Ordering::Relaxed);
 }

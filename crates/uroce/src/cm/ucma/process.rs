@@ -84,14 +84,17 @@ pub(super) static QUEUE: Mutex<Queue> = Mutex::new(Queue {
 pub(super) static SENDING: Mutex<()> = Mutex::new(());
 /// The devices of the library's list.
 pub(super) static CONFIGS: Mutex<Vec<Config>> = Mutex::new(Vec::new());
-/// Descriptors that are open here, or were in the parent. While it is 0, no descriptor is examined.
+/// Descriptors that are open here, or were in the parent. While it is 0, no descriptor is examined. Relaxed:
+/// a thread that uses a descriptor got it from the one that opened it.
 static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
-/// This process does not have port 4791 at all addresses.
+/// This process does not have port 4791 at all addresses. Read and written with [`STATE`] locked.
 pub(super) static WANTS_PORT: AtomicBool = AtomicBool::new(false);
 
-/// The prefix of this process's communication IDs; 0 before it has one.
+/// The prefix of this process's communication IDs; 0 before it has one. Written with [`STATE`] locked. Who
+/// sends a message has had that locked, too.
 pub(super) static PREFIX: AtomicU32 = AtomicU32::new(0);
-/// An interface of a device has changed since the thread last looked.
+/// An interface of a device has changed since the thread last looked. Set before [`QUEUE`] is locked, read
+/// afterwards.
 static CHANGED: AtomicBool = AtomicBool::new(false);
 
 /// Adds a device that ids can be bound to. Devices are identified by their names.

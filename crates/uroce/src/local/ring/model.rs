@@ -1,14 +1,12 @@
-//! The ring under loom, which runs two threads in every order, and gives their loads every value that the
-//! memory model of C++11 allows: also those that an emulated or an x86-64 processor never shows. `make
-//! test-orderings` runs it.
+//! The ring under loom (`crate::model`). `make test-orderings` runs it.
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::sync::Arc;
 
-use loom::sync::{Condvar, Mutex};
 use loom::thread;
 
 use super::*;
+use crate::model::Wakeup;
 
 /// An empty ring. It is too large for the stacks of loom's threads.
 fn ring() -> Arc<Ring> {
@@ -29,29 +27,6 @@ fn ring() -> Arc<Ring> {
     ring.into()
 }
 
-/// What a process waits for in poll(2), and the byte that its peer sends to wake it up.
-#[derive(Default)]
-struct WakeupByte {
-    sent: Mutex<bool>,
-    arrived: Condvar,
-}
-
-impl WakeupByte {
-    fn send(&self) {
-        *self.sent.lock().unwrap() = true;
-        self.arrived.notify_one();
-    }
-
-    /// loom reports a deadlock if nobody sends.
-    fn wait(&self) {
-        let mut sent = self.sent.lock().unwrap();
-        while !*sent {
-            sent = self.arrived.wait(sent).unwrap();
-        }
-        *sent = false;
-    }
-}
-
 fn packet(number: u32) -> [u8; 12] {
     let mut packet = [number as u8 + 1; 12];
     packet[8] = 0xa0 + number as u8;
@@ -60,7 +35,7 @@ fn packet(number: u32) -> [u8; 12] {
 
 /// Receives `count` packets, in their order and complete, and wakes up a producer that waits for room.
 /// Sleeps between them if `sleep` is given.
-fn receive(ring: &Ring, count: u32, room: &WakeupByte, sleep: Option<&WakeupByte>) {
+fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
     let mut consumer = Consumer::try_new().unwrap();
     let mut received = 0;
     while received < count {
@@ -79,6 +54,7 @@ fn receive(ring: &Ring, count: u32, room: &WakeupByte, sleep: Option<&WakeupByte
         ring.set_asleep();
         if !ring.has_entry(consumer.next()) {
             sleep.wait();
+            sleep.read();
         }
         ring.set_awake();
     }
@@ -88,8 +64,8 @@ fn receive(ring: &Ring, count: u32, room: &WakeupByte, sleep: Option<&WakeupByte
 fn receive_in_thread(
     ring: &Arc<Ring>,
     count: u32,
-    room: &Arc<WakeupByte>,
-    sleep: Option<&Arc<WakeupByte>>,
+    room: &Arc<Wakeup>,
+    sleep: Option<&Arc<Wakeup>>,
 ) -> thread::JoinHandle<()> {
     let (ring, room, sleep) = (ring.clone(), room.clone(), sleep.cloned());
     thread::spawn(move || receive(&ring, count, &room, sleep.as_deref()))
@@ -120,7 +96,7 @@ fn packets_are_complete() {
 fn no_wakeup_is_lost_by_the_consumer() {
     loom::model(|| {
         let ring = ring();
-        let (room, sleep) = (Arc::default(), Arc::<WakeupByte>::default());
+        let (room, sleep) = (Arc::default(), Arc::<Wakeup>::default());
         let receiver = receive_in_thread(&ring, 1, &room, Some(&sleep));
         let mut producer = Producer::default();
         assert!(producer.has_room(&ring));
@@ -143,6 +119,7 @@ fn no_wakeup_is_lost_by_the_producer() {
         for number in 0..3 {
             while !producer.has_room_or_waits(&ring) {
                 room.wait();
+                room.read();
             }
             producer.push(&ring, &packet(number), 0);
         }
