@@ -6,6 +6,7 @@ use std::hash::{Hash, Hasher};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::{env, fs, io};
 
 use serde::Deserialize;
@@ -93,11 +94,15 @@ pub fn c_library() -> Result<PathBuf, String> {
     fs::canonicalize(&file).map_err(|e| format!("{}: {e}: run make deps", file.display()))
 }
 
-/// The directory of the distribution's libraries.
+/// The directory of the distribution's libraries. gcc says it, once per process.
 pub fn library_dir() -> Result<PathBuf, String> {
-    let output = Command::new("gcc").arg("-print-multiarch").output();
-    let output = output.map_err(|e| format!("gcc: {e}: run make deps"))?;
-    Ok(Path::new("/usr/lib").join(String::from_utf8_lossy(&output.stdout).trim()))
+    static DIR: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let find = || {
+        let output = Command::new("gcc").arg("-print-multiarch").output();
+        let output = output.map_err(|e| format!("gcc: {e}: run make deps"))?;
+        Ok(Path::new("/usr/lib").join(String::from_utf8_lossy(&output.stdout).trim()))
+    };
+    DIR.get_or_init(find).clone()
 }
 
 /// Compiles the programs into `STAGED/bin`, or takes them from earlier runs if their sources are the same.

@@ -1,5 +1,6 @@
 //! Makes cases from the rows of the case files.
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use crate::case::{Case, Place, Tier};
@@ -14,11 +15,14 @@ const SET_UP: Duration = Duration::from_secs(40);
 /// The groups whose rows of the testbed `loopback` run through shared memory too.
 const IN_LOCAL: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
+/// The group, the testbed, and the row.
+type RowInTestbed = (String, String, Row);
+
 /// The cases of all rows in the testbeds that run a case of their own for each row. The others, which run in
 /// the virtual machine, take theirs from `of_testbed`.
 pub fn cases() -> Result<Vec<Case>, String> {
-    let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
-    let loopback = |(group, testbed, _): &&(String, String, Row)| {
+    let rows = all()?;
+    let loopback = |(group, testbed, _): &&RowInTestbed| {
         testbed == "loopback" && IN_LOCAL.contains(&group.as_str())
     };
     let local: Vec<_> = rows.iter().filter(loopback).cloned().collect();
@@ -35,9 +39,17 @@ pub fn cases() -> Result<Vec<Case>, String> {
 
 /// The rows that run in this testbed, with the names of their groups.
 pub fn of_testbed(testbed: &str) -> Result<Vec<(String, Row)>, String> {
-    let rows = case_file::read_all(&paths::repo().join("compat-tests/cases"))?;
-    let in_testbed = rows.into_iter().filter(|(_, name, _)| name == testbed);
-    Ok(in_testbed.map(|(group, _, row)| (group, row)).collect())
+    let in_testbed = all()?.iter().filter(|(_, name, _)| name == testbed);
+    let rows = in_testbed.map(|(group, _, row)| (group.clone(), row.clone()));
+    Ok(rows.collect())
+}
+
+/// The rows of all case files. The files are read once per process.
+fn all() -> Result<&'static [RowInTestbed], String> {
+    static ROWS: OnceLock<Result<Vec<RowInTestbed>, String>> = OnceLock::new();
+    let read = || case_file::read_all(&paths::repo().join("compat-tests/cases"));
+    let rows = ROWS.get_or_init(read).as_ref();
+    rows.map(Vec::as_slice).map_err(String::clone)
 }
 
 fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
