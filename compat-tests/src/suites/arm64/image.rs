@@ -1,5 +1,6 @@
 //! The arm64 machine: Debian 13's programs and kernels for arm64, unpacked once and kept in the cache.
-//! Nothing of it runs while it is made: the packages are unpacked, not configured.
+//! Nothing of it runs while it is made: the packages are unpacked, not configured. Debian has no kernel with
+//! pages of 64 KiB; that one is Ubuntu's.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,13 +16,15 @@ use crate::verdict::{Failure, Verdict};
 /// To be increased when the contents change.
 const NUMBER: u32 = 1;
 
-/// A kernel of Debian.
+/// A kernel of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
     /// Pages of 4 KiB.
     Pages4,
     /// Pages of 16 KiB.
     Pages16,
+    /// Pages of 64 KiB: Ubuntu 26.04's.
+    Pages64,
 }
 
 impl Kernel {
@@ -30,6 +33,7 @@ impl Kernel {
         match self {
             Kernel::Pages4 => "kernel",
             Kernel::Pages16 => "kernel-16k",
+            Kernel::Pages64 => "kernel-64k",
         }
     }
 
@@ -38,7 +42,25 @@ impl Kernel {
         match self {
             Kernel::Pages4 => "linux-image-arm64",
             Kernel::Pages16 => "linux-image-arm64-16k",
+            Kernel::Pages64 => "linux-image-generic-64k",
         }
+    }
+
+    /// In bytes.
+    pub fn page_size(self) -> u32 {
+        match self {
+            Kernel::Pages4 => 4096,
+            Kernel::Pages16 => 16384,
+            Kernel::Pages64 => 65536,
+        }
+    }
+
+    fn script(self) -> String {
+        let download = match self {
+            Kernel::Pages4 | Kernel::Pages16 => "",
+            Kernel::Pages64 => UBUNTU,
+        };
+        format!("{download}{KERNEL}")
     }
 }
 
@@ -54,13 +76,14 @@ shift 2
 rm -rf "$new" "$build/guest"
 mkdir -p "$new" "$build/guest/partial"
 : >"$build/guest/status"
+sources=()
 apt() {
     local command=$1
     shift
     chroot "$build" env -i PATH=/usr/bin:/usr/sbin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
         sh -c 'cd /guest && exec "$@"' apt "$command" -q -o APT::Architecture=arm64 \
         -o APT::Architectures::=arm64 -o Dir::State::status=/guest/status \
-        -o Dir::Cache::archives=/guest -o APT::Sandbox::User= "$@"
+        -o Dir::Cache::archives=/guest -o APT::Sandbox::User= "${sources[@]}" "$@"
 }
 apt apt-get update
 "#;
@@ -74,22 +97,44 @@ mkdir -p "$new/root/mnt"
 rm -rf "$build/guest"
 "#;
 
-/// Takes the kernel, and the modules that `machine::kernel` takes, out of the package that `$1` depends on.
+/// Lets `apt` work on Ubuntu's packages. Debian has the keys of its archive.
+const UBUNTU: &str = r#"
+apt apt-get download ubuntu-keyring
+dpkg -x "$build"/guest/ubuntu-keyring_*.deb "$build/guest/ubuntu"
+keys=/guest/ubuntu/usr/share/keyrings/ubuntu-archive-keyring.gpg
+mkdir -p "$build/guest/lists/partial"
+echo "deb [signed-by=$keys] http://archive.ubuntu.com/ubuntu resolute main" >"$build/guest/sources.list"
+sources=(-o Dir::State::lists=/guest/lists -o Dir::Etc::sourcelist=/guest/sources.list
+    -o Dir::Etc::sourceparts=-)
+apt apt-get update
+"#;
+
+/// Takes the kernel, and the modules that `machine::kernel` takes, out of the packages that `$1` depends on.
+/// Ubuntu's modules are a package of their own. Its kernel is a section of an EFI program, and contains the
+/// compressed image that QEMU boots: the words at 8 and 12 are the image's offset and length there.
 const KERNEL: &str = r#"
 kernel=$(apt apt-cache depends "$1" | awk '/ Depends: linux-image-/ && !n++ {print $2}')
-apt apt-get download "$kernel"
+modules=$(apt apt-cache depends "$kernel" | awk '/ Depends: linux-modules-/ {print $2}')
+apt apt-get download "$kernel" $modules
 root=$new/unpacked
-dpkg -x "$build"/guest/linux-image-*.deb "$root"
-rm -rf "$build/guest"
+for deb in "$build"/guest/linux-*.deb; do dpkg -x "$deb" "$root"; done
 [ -d "$root/lib/modules" ] || ln -s usr/lib "$root/lib"
 version=$(ls "$root/lib/modules")
 cp "$root"/boot/vmlinuz-* "$new/vmlinuz"
+if [ "$modules" ]; then
+    cp "$new/vmlinuz" "$build/guest/efi"
+    chroot "$build" aarch64-linux-gnu-objcopy -O binary --only-section=.linux /guest/efi /guest/zboot
+    read -r offset length < <(od -A n -t u4 -j 8 -N 8 "$build/guest/zboot")
+    tail -c +$((offset + 1)) "$build/guest/zboot" | head -c "$length" | zstd -qdc >"$new/vmlinuz"
+fi
+rm -rf "$build/guest"
 mkdir "$new/mods"
 depmod -b "$root" "$version"
 : >"$new/none.conf"
 for m in virtio_pci virtio_net 9p 9pnet_virtio overlay dummy veth ipv6 crc32_generic ib_uverbs rdma_rxe \
     rdma_ucm; do
-    modprobe -C "$new/none.conf" -d "$root" -S "$version" --show-depends "$m"
+    # Newer kernels have no crc32_generic.
+    modprobe -C "$new/none.conf" -d "$root" -S "$version" --show-depends "$m" || [ "$m" = crc32_generic ]
 done | awk '$1 == "insmod" && !seen[$2]++ {print $2}' >"$new/list"
 while read -r m; do
     name=$(basename "$m")
@@ -125,16 +170,16 @@ pub fn make(kernel: Kernel) -> Verdict {
     fs::create_dir_all(&parent)?;
     let lock = File::create(parent.join(".lock-arm64-image"))?;
     lock_file(&lock)?;
-    let missing: Vec<(&str, String, &str)> = [
-        ("programs", PACKAGES.to_string(), PROGRAMS),
-        (kernel.name(), kernel.package().to_string(), KERNEL),
+    let missing: Vec<(&str, &str, String)> = [
+        ("programs", PACKAGES, PROGRAMS.to_string()),
+        (kernel.name(), kernel.package(), kernel.script()),
     ]
     .into_iter()
     .filter(|(name, ..)| dir(name).is_ok_and(|dir| !dir.exists()))
     .collect();
     let build = build_root()?;
     for (name, packages, script) in missing {
-        make_part(name, &packages, script, &build)?;
+        make_part(name, packages, &script, &build)?;
     }
     Ok(())
 }

@@ -3,6 +3,8 @@
 //! memory accesses more strictly than real ones, so these cases do not test the memory order.
 
 mod image;
+mod static_programs;
+mod targets;
 mod wire;
 
 use std::fs;
@@ -34,6 +36,8 @@ const LIMIT: u64 = 3600;
 /// The checks of a set of arm64/guest, and where they run.
 struct Set {
     name: &'static str,
+    /// The function of arm64/guest.
+    function: &'static str,
     tier: Tier,
     kernel: Kernel,
     /// Programs of cases/programs.toml.
@@ -41,6 +45,8 @@ struct Set {
     /// Whether the C library is Debian 12's (release 44), as which ours behaves with fork. Debian 13's does
     /// not track memory if the kernel copies pinned pages.
     release_44: bool,
+    /// Puts further files into the directory that the machine gets.
+    stage: Option<fn(&Context, &Path) -> Verdict>,
     /// Reports the results of the tests of pyverbs, which the set runs.
     results: Option<fn(&Context) -> Verdict>,
     /// At least this many checks are reported.
@@ -49,53 +55,87 @@ struct Set {
     estimate: u64,
 }
 
-const SETS: [Set; 5] = [
+const SETS: [Set; 7] = [
     Set {
         name: "short",
+        function: "short",
         tier: Tier::Test,
         kernel: Kernel::Pages4,
         programs: &["lookup", "variadic"],
         release_44: false,
+        stage: None,
         results: None,
         checks: 21,
         estimate: 60,
     },
     Set {
         name: "long",
+        function: "long",
         tier: Tier::All,
         kernel: Kernel::Pages4,
         programs: &["verbs", "threads"],
         release_44: false,
+        stage: None,
         results: None,
         checks: 36,
         estimate: 600,
     },
     Set {
         name: "fork_safety",
+        function: "fork_safety",
         tier: Tier::All,
         kernel: Kernel::Pages16,
         programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
         release_44: true,
+        stage: None,
         results: None,
         checks: 18,
         estimate: 200,
     },
     Set {
-        name: "pyverbs",
+        name: "fork_safety_64k",
+        function: "fork_safety",
+        tier: Tier::All,
+        kernel: Kernel::Pages64,
+        programs: &["verbs", "forktest", "forkmodel", "forkverbs"],
+        release_44: true,
+        stage: None,
+        results: None,
+        checks: 18,
+        estimate: 200,
+    },
+    Set {
+        name: "static",
+        function: "static_programs",
         tier: Tier::All,
         kernel: Kernel::Pages4,
         programs: &[],
         release_44: false,
+        stage: Some(static_programs::stage),
+        results: None,
+        checks: 7,
+        estimate: 200,
+    },
+    Set {
+        name: "pyverbs",
+        function: "pyverbs",
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &[],
+        release_44: false,
+        stage: None,
         results: Some(|cx| pyverbs::report_all(cx, OURS.as_ref())),
         checks: 3,
         estimate: 1500,
     },
     Set {
         name: "pyverbs_uroce",
+        function: "pyverbs_uroce",
         tier: Tier::All,
         kernel: Kernel::Pages4,
         programs: &[],
         release_44: false,
+        stage: None,
         results: Some(|cx| pyverbs_uroce::report_all(cx, OURS.as_ref())),
         checks: 3,
         estimate: 600,
@@ -112,6 +152,7 @@ pub fn cases() -> Vec<Case> {
             .before(match set.kernel {
                 Kernel::Pages4 => || image::make(Kernel::Pages4),
                 Kernel::Pages16 => || image::make(Kernel::Pages16),
+                Kernel::Pages64 => || image::make(Kernel::Pages64),
             })
             .cpu(150)
             .token("arm64")
@@ -140,7 +181,10 @@ pub fn cases() -> Vec<Case> {
         .token("arm64")
         .limit(BUILD_LIMIT.as_secs() + LIMIT + 100)
         .estimate(300);
-    machines.chain([layouts, library, wire]).collect()
+    let targets = Case::new("arm64/targets", targets::targets)
+        .tier(Tier::Test)
+        .estimate(3);
+    machines.chain([layouts, library, wire, targets]).collect()
 }
 
 /// Builds the library for arm64. Its symbols are those of the list, each is found, and the entries that are
@@ -216,8 +260,9 @@ fn run(cx: &Context, set: &Set) -> Verdict {
         ..Boot::default()
     };
     let script = format!(
-        "exec bash \"$OUT/files/guest\" {} \"$OUT/files\" >\"$OUT/checks\" 2>&1\n",
-        set.name
+        "exec bash \"$OUT/files/guest\" {} \"$OUT/files\" {} >\"$OUT/checks\" 2>&1\n",
+        set.function,
+        set.kernel.page_size()
     );
     let end = boot.run(cx, &script, || false)?;
     let checks = lines::parse(&read(&cx.dir().join("checks")));
@@ -266,6 +311,9 @@ fn stage(cx: &Context, set: &Set, library: &Path) -> Verdict {
         let runner = cx.source("suites/pyverbs_runner.py");
         fs::copy(runner, files.join("pyverbs_runner.py"))?;
         pyverbs::write_flaky(cx)?;
+    }
+    if let Some(stage) = set.stage {
+        stage(cx, &files)?;
     }
     let all = artifacts::sources()?;
     for name in set.programs {
