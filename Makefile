@@ -41,7 +41,7 @@ endif
 .DEFAULT_GOAL := all
 .NOTPARALLEL:
 .PHONY: arm64 deb-arm64 test-orderings
-.PHONY: all rust build static examples deb deb-src rpm dist docs help
+.PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
@@ -87,6 +87,10 @@ rpm: ## build rpm packages in target/rpm and check them with rpmlint
 	scripts/install-deps build packages
 	packaging/build-rpm $(TARGET)/rpm
 
+rpm-src: rust ## make the source rpm in target/rpm-src, which builds offline
+	scripts/install-deps packages
+	packaging/build-rpm-src $(TARGET)/rpm-src
+
 arm64: ## build the library, the static library and with-ibverbs-rs for arm64 in target/arm64
 	scripts/install-deps build arm64
 	scripts/arm64 make build static
@@ -96,7 +100,8 @@ arm64: ## build the library, the static library and with-ibverbs-rs for arm64 in
 
 deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and check them with lintian
 	scripts/install-deps packages
-	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 packaging/build-deb /target/deb
+	packaging/linked-crates.py --copyright >$(ARM64)/crates
+	scripts/arm64 env DEB_ARCH=arm64 NO_LINTIAN=1 CRATES=/target/crates packaging/build-deb /target/deb
 	packaging/lintian $(ARM64)/deb
 
 dist: ## make the prebuilt archive and the Python wheel, for glibc 2.28, in target/dist
