@@ -93,6 +93,16 @@ pub const TRIXIE_BUILD: Root = Root {
     kept: "",
 };
 
+/// Debian 13 with what our source rpm's BuildRequires names, as Debian calls it, and rpmbuild.
+pub const TRIXIE_RPM: Root = Root {
+    release: "trixie",
+    variant: "-rpm",
+    number: 1,
+    version: "56.",
+    packages: "cargo rustc lld gcc binutils libc6-dev make xz-utils zstd rpm ibverbs-utils ibverbs-providers",
+    kept: "",
+};
+
 /// What Debian's image 13-slim has, but for its documentation. It has no rdma-core: the version is that of
 /// Debian itself.
 pub const TRIXIE_SLIM: Root = Root {
