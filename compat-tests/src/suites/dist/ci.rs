@@ -75,7 +75,7 @@ pub(in crate::suites) fn forge(cx: &Context, number: u16) -> Result<(Running, St
 }
 
 /// A home directory of this name, in which nothing is installed.
-fn home(cx: &Context, name: &str) -> Result<PathBuf, Failure> {
+pub(super) fn home(cx: &Context, name: &str) -> Result<PathBuf, Failure> {
     let home = cx.dir().join(name);
     fs::create_dir_all(&home)?;
     Ok(home)
@@ -113,7 +113,7 @@ fn passes(cx: &Context, step: Program, name: &str) -> Verdict {
     ping_pong(cx, &variables(&read(&home.join("github-env"))))
 }
 
-fn variables(lines: &str) -> BTreeMap<String, String> {
+pub(super) fn variables(lines: &str) -> BTreeMap<String, String> {
     let pairs = lines.lines().filter_map(|line| line.split_once('='));
     pairs
         .map(|(name, value)| (name.to_string(), value.to_string()))

@@ -3,12 +3,15 @@
 
 mod archive;
 pub(super) mod ci;
+mod ci_guide;
 mod conda;
 mod container;
 mod old_glibc;
+mod publish;
 mod reproducible;
 mod schemas;
-mod source_deb;
+pub(super) mod source_deb;
+mod source_rpm;
 pub(super) mod wheel;
 
 use std::fs;
@@ -33,11 +36,14 @@ pub fn cases() -> Result<Vec<Case>, String> {
         archive::case(),
         old_glibc::case()?,
         ci::case(),
+        ci_guide::case(),
         schemas::case(),
         reproducible::case(),
         conda::case(),
+        publish::case(),
         container::case(),
         source_deb::case(),
+        source_rpm::case(),
         wheel::case(),
     ])
 }

@@ -58,12 +58,12 @@ pub fn case() -> Case {
         .estimate(30)
 }
 
-fn packages() -> Result<String, Failure> {
+pub(super) fn packages() -> Result<String, Failure> {
     let dir = downloads::python_packages("schemas-1", &PACKAGES).map_err(Failure::skip)?;
     Ok(text(dir))
 }
 
-fn conforms(cx: &Context, arguments: &[&str]) -> Verdict {
+pub(super) fn conforms(cx: &Context, arguments: &[&str]) -> Verdict {
     let words = ["python3", "-m", "check_jsonschema"];
     let program = cx.program(words.iter().chain(arguments).copied());
     succeeded(

@@ -89,7 +89,7 @@ fn run(cx: &Context) -> Verdict {
 }
 
 /// Every crate that is linked in has a paragraph.
-fn names_crates(cx: &Context, copyright: &str) -> Verdict {
+pub(in crate::suites) fn names_crates(cx: &Context, copyright: &str) -> Verdict {
     let crates = cx
         .program(["packaging/linked-crates.py"])
         .dir(&cx.paths.repo);

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::{built, ended_well, last_words, programs, same, silent, sorted};
 use crate::context::{Context, succeeded};
-use crate::process::{Ended, Program};
+use crate::process::{Ended, Program, read};
 use crate::roots::Root;
+use crate::suites::dist::source_deb::names_crates;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
@@ -325,6 +326,10 @@ impl<'a> Debian<'a> {
             "find", "/usr/bin", "/usr/lib", "-name", "*ibv*", "-xtype", "l",
         ];
         self.same("in-place/no-dangling-links", "", &self.prints(&find)?)?;
+        let copyright = self.root.join("usr/share/doc/libibverbs1-rs/copyright");
+        let verdict = names_crates(self.cx, &read(&copyright));
+        self.cx
+            .report("in-place/copyright-names-linked-crates", verdict)?;
         let group = self.prints(&["getent", "group", "rdma"])?;
         let group = group.split(':').next().unwrap_or_default();
         self.same("in-place/the-group-rdma-exists", "rdma", group)
