@@ -68,6 +68,8 @@ def contents(dist, version):
         "libibverbs_rs/bin/with-ibverbs-rs": (0o755, read(stage, "bin/with-ibverbs-rs")),
         info + "licenses/LICENSE-MIT": (0o644, read(REPO, "LICENSE-MIT")),
         info + "licenses/LICENSE-APACHE": (0o644, read(REPO, "LICENSE-APACHE")),
+        info + "licenses/LICENSE-CRATES": (
+            0o644, read(stage, "share/doc/libibverbs-rs/LICENSE-CRATES")),
         info + "METADATA": (0o644, metadata(version)),
         info + "WHEEL": (0o644, "Wheel-Version: 1.0\nGenerator: libibverbs-rs\nRoot-Is-Purelib: false\n"
                                 "Tag: {}\n".format(TAG).encode()),

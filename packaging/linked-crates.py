@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""linked-crates.py [--cyclonedx | --copyright]: lists the crates that are linked into what `make install`
-installs.
+"""linked-crates.py [--cyclonedx | --copyright | --licences]: lists the crates that are linked into what
+`make install` installs.
 
 Without an option: name, version and licence of each, a line per crate. --cyclonedx: a bill of materials in
-CycloneDX 1.5. --copyright: the paragraphs of debian/copyright for the vendored crates.
+CycloneDX 1.5. --copyright: the paragraphs of debian/copyright for the vendored crates. --licences: the
+copyright notices and licence texts of the crates, for packages of other kinds.
 It reads Cargo.lock through `cargo metadata`, and needs no network.
 """
 import hashlib
@@ -106,6 +107,22 @@ def copyright_paragraphs(packages, found):
             name=package["name"], version=package["version"], authors=authors, licence=licence)
 
 
+# Of a choice of licences, that with the copyright notice.
+TEXTS = ("LICENSE-MIT", "LICENSE")
+
+
+def licences(packages, found):
+    yield "The library and with-ibverbs-rs contain these crates.\n"
+    for package in vendored(packages, found):
+        directory = os.path.dirname(package["manifest_path"])
+        text = next((name for name in TEXTS if os.path.exists(os.path.join(directory, name))), None)
+        if text is None:
+            sys.exit("{name} {version} has none of the files {texts}".format(texts=TEXTS, **package))
+        with open(os.path.join(directory, text), encoding="utf-8") as file:
+            yield "\n{line}\n{name} {version}: {license}\n\n{text}\n".format(
+                line="=" * 78, text=file.read().strip(), **package)
+
+
 def vendored(packages, found):
     from_registry = (packages[i] for i in found if packages[i]["source"])
     return sorted(from_registry, key=lambda package: (package["name"], package["version"]))
@@ -118,6 +135,8 @@ def main():
         print(json.dumps(cyclonedx(packages, found), indent=2))
     elif option == "--copyright":
         print("".join(copyright_paragraphs(packages, found)), end="")
+    elif option == "--licences":
+        print("".join(licences(packages, found)), end="")
     elif option:
         sys.exit(__doc__)
     else:

@@ -91,6 +91,7 @@ fn files(cx: &Context) -> Verdict {
         "share/doc/libibverbs-rs/CHANGELOG.md",
         "share/doc/libibverbs-rs/LICENSE-MIT",
         "share/doc/libibverbs-rs/LICENSE-APACHE",
+        "share/doc/libibverbs-rs/LICENSE-CRATES",
     ]
     .map(String::from)
     .into();
@@ -306,7 +307,8 @@ struct Locked {
     checksum: Option<String>,
 }
 
-/// Each component has a licence, and those from the registry the checksum that Cargo.lock has.
+/// Each component has a licence, and those from the registry the checksum that Cargo.lock has, and their
+/// licence's text in the archive.
 fn facts(cx: &Context) -> Verdict {
     let lock: Lock =
         toml::from_str(&read(&cx.source("../Cargo.lock"))).map_err(|e| e.to_string())?;
@@ -315,6 +317,7 @@ fn facts(cx: &Context) -> Verdict {
         .into_iter()
         .filter_map(|package| Some(((package.name, package.version), package.checksum?)))
         .collect();
+    let texts = read(&unpacked(cx)?.join("share/doc/libibverbs-rs/LICENSE-CRATES"));
     let mut with_sum = 0;
     for component in bill()?.components {
         let name = component.name.clone();
@@ -324,7 +327,12 @@ fn facts(cx: &Context) -> Verdict {
         )?;
         let listed = component.hashes.first();
         let listed = listed.map(|hash| (hash.alg.as_str(), hash.content.as_str()));
+        let head = format!("\n{name} {}: ", component.version);
         let sum = sums.get(&(component.name, component.version));
+        ensure(
+            sum.is_none() || texts.contains(&head),
+            format!("{name}: no text of its licence"),
+        )?;
         let expected = sum.map(|sum| ("SHA-256", sum.as_str()));
         ensure(
             listed == expected,

@@ -1,5 +1,5 @@
-//! The YAML of docs/guides/ci.md: what it shows for GitHub and for GitLab conforms to their schemas, names files
-//! and inputs that exist, and gives its commands the device when it runs as a runner executes it.
+//! The YAML of docs/guides/ci.md: what it shows for GitHub and for GitLab conforms to their schemas, names
+//! files and inputs that exist, and gives its commands the device when it runs as a runner executes it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -51,9 +51,9 @@ pub fn case() -> Case {
         .estimate(30)
 }
 
-/// Writes the guide's blocks into github.yml, completed to a workflow, and gitlab.yml. Prints the steps of each
-/// as JSON: the commands, and the variables that they have. A runner would take the included files from the
-/// forge: they are those of the source tree, at the version of the source tree.
+/// Writes the guide's blocks into github.yml, completed to a workflow, and gitlab.yml. Prints the steps of
+/// each as JSON: the commands, and the variables that they have. The files that a runner would take from the
+/// forge are those of the source tree, and must be named by its version.
 const JOBS: &str = r#"
 import json, os, re, sys, yaml
 repo, version, forge, repository = sys.argv[1:]

@@ -45,14 +45,15 @@ fn source() -> PathBuf {
 const BUILD: &str = r#"
 cd "$1"
 rpmbuild --rebuild --nodeps --target x86_64 --define "_topdir $PWD/top" --define '_libdir /usr/lib64' \
-    --define '_build_id_links none' --define '_binary_payload w6.zstdio' libibverbs-rs-*.src.rpm
+    --define "_dbpath $PWD/database" --define '_tmppath /tmp' --define '_build_id_links none' \
+    --define '_binary_payload w6.zstdio' libibverbs-rs-*.src.rpm
 mkdir root
 cd root
 for package in ../top/RPMS/x86_64/*.rpm; do rpm2archive - <"$package" | tar -xzf -; done
 "#;
 
-/// Prints what the packages in a directory have, require and provide. The versions of glibc and rpm are those of
-/// the machine that builds.
+/// Prints what the packages in a directory have, require and provide, but for the versions of glibc and rpm,
+/// which are those of the machine that builds.
 const LIST: &str = r#"cd "$1"
 for package in *.rpm; do
     echo "$package"
