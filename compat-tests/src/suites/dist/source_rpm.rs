@@ -52,15 +52,15 @@ cd root
 for package in ../top/RPMS/x86_64/*.rpm; do rpm2archive - <"$package" | tar -xzf -; done
 "#;
 
-/// Prints what the packages in a directory have, require and provide, but for the versions of glibc and rpm,
-/// which are those of the machine that builds.
+/// Prints what the packages in a directory have, require and provide. Not the versions of glibc and rpm,
+/// which are those of the machine that builds, nor libm: whether it is needed depends on the release of Rust.
 const LIST: &str = r#"cd "$1"
 for package in *.rpm; do
     echo "$package"
     rpm -qp --nosignature --qf '%{NAME} %{VERSION}-%{RELEASE} %{LICENSE}\n' "$package"
     rpm -qpl --nosignature "$package"
     rpm -qp --nosignature --requires --provides --conflicts "$package"
-done | grep -v '^rpmlib(\|(GLIBC_\|(GCC_\|^ld-linux'"#;
+done | grep -v '^rpmlib(\|(GLIBC_\|(GCC_\|^ld-linux\|^libm\.so'"#;
 
 fn run(cx: &Context) -> Verdict {
     let work = cx.dir().join("work");
