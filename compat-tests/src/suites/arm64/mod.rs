@@ -3,6 +3,7 @@
 //! memory accesses more strictly than real ones, so these cases do not test the memory order.
 
 mod image;
+mod packages;
 mod static_programs;
 mod targets;
 mod wire;
@@ -55,7 +56,7 @@ struct Set {
     estimate: u64,
 }
 
-const SETS: [Set; 7] = [
+const SETS: [Set; 8] = [
     Set {
         name: "short",
         function: "short",
@@ -115,6 +116,18 @@ const SETS: [Set; 7] = [
         results: None,
         checks: 7,
         estimate: 200,
+    },
+    Set {
+        name: "packages",
+        function: "packages",
+        tier: Tier::All,
+        kernel: Kernel::Pages4,
+        programs: &[],
+        release_44: false,
+        stage: Some(packages::stage),
+        results: None,
+        checks: 8,
+        estimate: 300,
     },
     Set {
         name: "pyverbs",
