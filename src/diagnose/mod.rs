@@ -9,6 +9,7 @@
 //! | file | what is in it |
 //! |---|---|
 //! | `faults/` | IBV_FAULTS |
+//! | `control/` | the control socket, for `uroce-ctl` |
 //! | `wrap.rs` | replaces a context's ops, and keeps the originals |
 //! | `calls/` | the wrappers: from C's structures to plain values |
 //! | `shadow/` | what is known of the program's objects |
@@ -17,6 +18,7 @@
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
+//! | `thread.rs` | how threads are started |
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -26,6 +28,7 @@ use crate::{env, log, memory};
 
 mod calls;
 mod check;
+mod control;
 pub mod environment;
 mod facts;
 pub mod faults;
@@ -34,19 +37,22 @@ mod report;
 mod rules;
 mod settings;
 mod shadow;
+mod thread;
 mod wrap;
 
 pub use facts::Hooks;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
-/// A variable asks for wrappers.
-static WRAPS: AtomicBool = AtomicBool::new(false);
+/// A variable asks for wrappers or for the control socket.
+static ATTACHES: AtomicBool = AtomicBool::new(false);
 
-/// Reads IBV_EXPLAIN and IBV_FAULTS, when a program first requests the device list.
+/// Reads IBV_EXPLAIN, IBV_FAULTS and IBV_CONTROL, when a program first requests the device list.
 pub fn initialize() {
     initialize_explain();
     faults::initialize();
-    WRAPS.store(is_enabled() || faults::is_enabled(), Ordering::Relaxed);
+    control::initialize();
+    let attaches = is_enabled() || faults::is_enabled() || control::is_enabled();
+    ATTACHES.store(attaches, Ordering::Relaxed);
 }
 
 /// Reads IBV_EXPLAIN. A privileged program writes to stderr only.
@@ -91,21 +97,37 @@ pub fn is_enabled() -> bool {
     ENABLED.load(Ordering::Relaxed)
 }
 
-/// Wraps the ops of a new context, if that is asked for.
+/// Wraps the ops of a new context and opens the control socket, if that is asked for.
 ///
 /// # Safety
 /// `context` is open and complete, and no other thread knows it yet.
 #[inline]
 pub unsafe fn attach_if_enabled(context: *mut ibv_context, hooks: &'static Hooks) {
-    if WRAPS.load(Ordering::Relaxed) {
+    if ATTACHES.load(Ordering::Relaxed) {
         // SAFETY: the context is open and complete, and no other thread knows it, as the caller promises.
         unsafe { attach(context, hooks) };
     }
 }
 
+/// # Safety
+/// As [`attach_if_enabled`].
 #[cold]
 #[inline(never)]
 unsafe fn attach(context: *mut ibv_context, hooks: &'static Hooks) {
+    if is_enabled() || faults::is_enabled() {
+        // SAFETY: the context is open and complete, and no other thread knows it, as the caller promises.
+        unsafe { wrap(context, hooks) };
+    }
+    if control::is_enabled() {
+        control::start();
+    }
+}
+
+/// Wraps the ops of a new context.
+///
+/// # Safety
+/// `context` is open and complete, and no other thread knows it yet.
+unsafe fn wrap(context: *mut ibv_context, hooks: &'static Hooks) {
     facts::set_hooks(hooks);
     let asked = wrap::Asked {
         explain: is_enabled(),

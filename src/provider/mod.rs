@@ -19,3 +19,4 @@ pub mod ops;
 pub mod registry;
 #[cfg_attr(not(feature = "uroce"), path = "no_software.rs")]
 pub mod software;
+pub mod status;

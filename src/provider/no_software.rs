@@ -31,6 +31,11 @@ pub fn set_packet_faults(_decide: fn(&Facts) -> Option<Action>) {}
 /// None; `unsafe` because `software.rs` needs it.
 pub unsafe fn raise_event(_context: *mut ibv_context, _event: &ib_uverbs_async_event_desc) {}
 
+/// No device.
+pub fn status() -> Vec<super::status::DeviceStatus> {
+    Vec::new()
+}
+
 /// Does nothing.
 pub fn before_fork() {}
 

@@ -18,6 +18,7 @@ use ibverbs_faults::{Action, Facts};
 use uroce::{CaptureSettings, Config, SharedMemoryPeers};
 
 use super::context::{_verbs_init_and_alloc_context, verbs_uninit_context};
+use super::status::{DeviceStatus, QpStatus};
 use super::{device, ops};
 use crate::discover::sysfs;
 use crate::{env, log};
@@ -142,6 +143,36 @@ pub unsafe fn raise_event(context: *mut ibv_context, event: &ib_uverbs_async_eve
         if let Some(software) = of_context(context) {
             (software.raise_event)(context, event);
         }
+    }
+}
+
+/// The software devices that this process has open. Not for a thread that is in a function of theirs.
+pub fn status() -> Vec<DeviceStatus> {
+    uroce::status().into_iter().map(device_status).collect()
+}
+
+fn device_status(of: uroce::DeviceStatus) -> DeviceStatus {
+    DeviceStatus {
+        name: of.name,
+        counters: of.counters,
+        queue_pairs: of.queue_pairs.into_iter().map(qp_status).collect(),
+    }
+}
+
+fn qp_status(of: uroce::QpStatus) -> QpStatus {
+    QpStatus {
+        qpn: of.qpn,
+        kind: of.service,
+        state: of.state,
+        peer: of.peer,
+        attributes: vec![
+            ("path_mtu", of.path_mtu.into()),
+            ("send_wqes", of.send_wqes.into()),
+            ("recv_wqes", of.recv_wqes.into()),
+            ("sq_psn", of.sq_psn.into()),
+            ("rq_psn", of.rq_psn.into()),
+        ],
+        counters: of.counters,
     }
 }
 

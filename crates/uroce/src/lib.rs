@@ -71,6 +71,7 @@ pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
+pub use device::status::{DeviceStatus, QpStatus, status};
 pub use local::Peers as SharedMemoryPeers;
 pub use provider::new_device;
 pub use transport::check;

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use ibverbs_faults::{Action, Applied};
 
+use super::super::thread;
 use super::file::{INTERVAL, Watched};
 use super::{RULES, log_injected, now, objects};
 
 /// When events are due of objects that do not exist yet.
 const RETRY: Duration = Duration::from_millis(10);
-/// Bytes of the thread's stack.
-const STACK: usize = 256 << 10;
 
 /// The process whose thread runs, or 0.
 static RUNS_IN: AtomicU32 = AtomicU32::new(0);
@@ -22,35 +21,11 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Starts the thread, unless it runs.
 pub fn start() {
     let pid = std::process::id();
-    if RUNS_IN.swap(pid, Ordering::Relaxed) != pid && spawn().is_err() {
+    if RUNS_IN.swap(pid, Ordering::Relaxed) != pid && thread::spawn("ibverbs-faults", run).is_err()
+    {
         RUNS_IN.store(0, Ordering::Relaxed);
         log::warn!("IBV_FAULTS: no thread could be started, so no events are raised");
     }
-}
-
-/// With all signals blocked but those that an instruction of the thread causes: the program's threads handle
-/// the others.
-fn spawn() -> std::io::Result<()> {
-    const SYNCHRONOUS: [i32; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
-    let mut blocked = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    let mut before = core::mem::MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: both sets are writable; each call initialises the set that the next one reads.
-    unsafe {
-        libc::sigfillset(blocked.as_mut_ptr());
-        for signal in SYNCHRONOUS {
-            libc::sigdelset(blocked.as_mut_ptr(), signal);
-        }
-        libc::pthread_sigmask(libc::SIG_SETMASK, blocked.as_ptr(), before.as_mut_ptr());
-    }
-    let thread = std::thread::Builder::new()
-        .name("ibverbs-faults".into())
-        .stack_size(STACK)
-        .spawn(run);
-    // SAFETY: the first pthread_sigmask has initialised `before`.
-    unsafe {
-        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), core::ptr::null_mut());
-    }
-    thread.map(drop)
 }
 
 /// Rules or objects have changed: the thread looks at the rules again.

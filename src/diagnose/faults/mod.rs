@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use ibverbs_abi::{Errno, ibv_context};
-use ibverbs_faults::{Action, Applied, Facts, Parsed, Point, RuleSet, parse};
+use ibverbs_faults::{Action, Applied, Facts, Listed, Parsed, Point, RuleSet, parse};
 
 use super::report;
 use crate::memory::lock::ForkLock;
@@ -36,7 +36,10 @@ mod file;
 mod objects;
 
 pub use calls::wrapped;
-pub use objects::opened;
+pub use objects::{devices, opened, queue_pairs};
+
+/// The most rules that [`add`] puts into force.
+const MAX_RULES: usize = 1024;
 
 static ENABLED: AtomicBool = AtomicBool::new(false);
 static RULES: ForkLock<RuleSet> = ForkLock::new(RuleSet::new());
@@ -107,6 +110,60 @@ fn set(parsed: Parsed) {
             rules.add(rule, now());
         }
     });
+}
+
+/// The rules in force, and how often each has applied.
+pub fn list() -> Vec<Listed> {
+    let listed = RULES.with(|rules| rules.list().collect());
+    listed.unwrap_or_default()
+}
+
+/// Puts further rules into force. Returns their numbers; or why it is not possible, in a line.
+pub fn add(text: &[u8]) -> Result<Vec<u32>, String> {
+    check_enabled()?;
+    let parsed = parse(text).map_err(|error| error.to_string())?;
+    if list().len() + parsed.rules.len() > MAX_RULES {
+        return Err(format!("more than {MAX_RULES} rules"));
+    }
+    log::info!("IBV_FAULTS: {} more rules are in force", parsed.rules.len());
+    let numbers = change(|rules| {
+        if let Some(seed) = parsed.seed {
+            rules.set_seed(seed);
+        }
+        let added = parsed.rules.into_iter().map(|rule| rules.add(rule, now()));
+        added.collect()
+    });
+    numbers.ok_or_else(|| "the rules are in use".into())
+}
+
+/// Removes the rules of these numbers; all, if there are none. Returns how many there were. Fails without a
+/// change if a number is not that of a rule.
+pub fn clear(numbers: &[u32]) -> Result<usize, String> {
+    if numbers.is_empty() {
+        return Ok(change(RuleSet::clear).unwrap_or(0));
+    }
+    let known = list();
+    let is_known = |number: &&u32| known.iter().any(|listed| listed.number == **number);
+    if let Some(unknown) = numbers.iter().find(|number| !is_known(number)) {
+        return Err(format!("there is no rule {unknown}"));
+    }
+    let removed = change(|rules| {
+        numbers
+            .iter()
+            .filter(|number| rules.remove(**number))
+            .count()
+    });
+    Ok(removed.unwrap_or(0))
+}
+
+/// Only devices that were opened with IBV_FAULTS set have faults.
+fn check_enabled() -> Result<(), String> {
+    match is_enabled() {
+        true => Ok(()),
+        false => {
+            Err("the program was started without IBV_FAULTS (1: without rules at first)".into())
+        }
+    }
 }
 
 /// Changes the rules.

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use ibverbs_abi::*;
 use ibverbs_faults::Rule;
 
+use super::super::check::state;
+use super::super::control::KnownQp;
 use super::super::wrap::provider;
 use super::{device_name, events};
 use crate::memory::lock::ForkLock;
@@ -121,6 +123,60 @@ impl Objects {
                 && self.is_of(object.context, rule)
         };
         self.objects.values().filter(fits).copied().collect()
+    }
+}
+
+/// The names of the open devices.
+pub fn devices() -> Vec<String> {
+    let names = OBJECTS.with(|all| all.contexts.values().map(|of| of.device.clone()).collect());
+    names.unwrap_or_default()
+}
+
+/// The queue pairs of the program. Asks the provider for the state of each.
+pub fn queue_pairs() -> Vec<KnownQp> {
+    let known = OBJECTS.with(|all| {
+        let objects = all.objects.values();
+        let qps = objects.filter(|object| object.kind == FaultObjectKind::Qp);
+        let described = |object: &FaultObject| {
+            let device = all
+                .contexts
+                .get(&object.context)
+                .map(|of| of.device.clone());
+            // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so; its
+            // context is wrapped, because only those of wrapped contexts are in the table.
+            unsafe { described(device.unwrap_or_default(), object.address as *mut ibv_qp) }
+        };
+        qps.map(described).collect()
+    });
+    known.unwrap_or_default()
+}
+
+/// # Safety
+/// `qp` is alive, and its context is open and wrapped.
+unsafe fn described(device: String, qp: *mut ibv_qp) -> KnownQp {
+    let mut attr = core::mem::MaybeUninit::<ibv_qp_attr>::zeroed();
+    let mut init = core::mem::MaybeUninit::<ibv_qp_init_attr>::zeroed();
+    let mask = (IBV_QP_STATE | IBV_QP_DEST_QPN) as i32;
+    // SAFETY: all members are integers, pointers and bytes, for which zeros are valid; the queue pair is
+    // alive and its context wrapped, as the caller promises.
+    let (err, attr) = unsafe {
+        let query = provider((*qp).context).query_qp;
+        let err = query(qp, attr.as_mut_ptr(), mask, init.as_mut_ptr());
+        (err, attr.assume_init())
+    };
+    // SAFETY: the queue pair is alive, as the caller promises.
+    let (qpn, kind) = unsafe { ((*qp).qp_num, (*qp).qp_type) };
+    let is_connected = err == 0 && attr.qp_state >= IBV_QPS_RTR && kind != IBV_QPT_UD;
+    KnownQp {
+        device,
+        qpn,
+        kind: state::type_name(kind),
+        state: if err == 0 {
+            state::state_name(attr.qp_state)
+        } else {
+            "?"
+        },
+        dest_qpn: is_connected.then_some(attr.dest_qp_num),
     }
 }
 

@@ -93,8 +93,8 @@ impl DeviceCounters {
         ]
     }
 
-    /// What no kernel device has, for the log only.
-    fn local_counters(&self) -> [(&'static str, u64); 2] {
+    /// What no kernel device has, for the log and the control socket.
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 2] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
@@ -107,7 +107,7 @@ impl Device {
     /// thread that has one locked.
     pub fn counters(&self) -> DeviceCounters {
         let retired = self.retired.lock();
-        let queue_pairs: Vec<_> = self.queue_pairs.read().values().cloned().collect();
+        let queue_pairs = self.all_queue_pairs();
         let mut sum = *retired;
         for qp in queue_pairs {
             sum += qp.inner.lock().engine().counters();

@@ -14,6 +14,7 @@
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
 //! | `timers.rs` | when each queue pair's timer is due (pure) |
 //! | `counters.rs` | the device's counters, as kernel devices name them |
+//! | `status.rs` | a snapshot of devices and queue pairs, for the control socket |
 //! | `events.rs`, `handles.rs` | queues of events that a program reads from a descriptor; what they name |
 //! | `wait.rs`, `clock.rs`, `fork.rs` | blocking and waking up; time; what a fork does |
 //!
@@ -44,6 +45,7 @@ pub mod queue_pair;
 mod receiving;
 mod sending;
 pub mod shared_queue;
+pub mod status;
 mod timers;
 mod wait;
 pub mod xrc;
@@ -302,6 +304,11 @@ impl Device {
             self.memory.unbind_all_of(qp.qpn);
         }
         self.net.free_qpn(qp.qpn);
+    }
+
+    /// The queue pairs that packets reach.
+    fn all_queue_pairs(&self) -> Vec<Arc<QueuePair>> {
+        self.queue_pairs.read().values().cloned().collect()
     }
 
     /// The queue pair of this number.

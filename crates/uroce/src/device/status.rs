@@ -1,0 +1,145 @@
+//! A snapshot of the devices that this process has open, for the library's control socket: what each has
+//! counted, and the state of its queue pairs.
+//!
+//! The snapshot of a device is not taken at one instant: each queue pair is locked for a moment, one after
+//! the other.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use super::counters::DeviceCounters;
+use super::queue_pair::QueuePair;
+use super::{Device, OPEN_DEVICES};
+use crate::engine::{Counters, QpState, Service};
+use crate::wire::ip_of;
+
+/// A device that this process has open.
+#[derive(Clone, Debug)]
+pub struct DeviceStatus {
+    /// Its name.
+    pub name: String,
+    /// Directories of counters in `ports/1` as sysfs has them, and `local`: packets through shared memory.
+    pub counters: Vec<(&'static str, Vec<(&'static str, u64)>)>,
+    /// Its queue pairs, by number.
+    pub queue_pairs: Vec<QpStatus>,
+}
+
+/// A queue pair.
+#[derive(Clone, Debug)]
+pub struct QpStatus {
+    /// Its number, 24 bits.
+    pub qpn: u32,
+    /// `RC`, `UC`, `UD`, `XRC_SEND` or `XRC_RECV`.
+    pub service: &'static str,
+    /// The state, as in `IBV_QPS_*`.
+    pub state: &'static str,
+    /// Of a connected queue pair, from RTR on: its peer's address and queue pair number.
+    pub peer: Option<(IpAddr, u32)>,
+    /// Bytes.
+    pub path_mtu: u32,
+    /// WQEs of the send queue that have not completed.
+    pub send_wqes: u32,
+    /// WQEs of its own receive queue.
+    pub recv_wqes: u32,
+    /// The next PSN to send.
+    pub sq_psn: u32,
+    /// The ePSN.
+    pub rq_psn: u32,
+    /// What it has counted.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// The devices that this process has open. Not for a thread that has a queue pair locked.
+pub fn status() -> Vec<DeviceStatus> {
+    let open_devices = OPEN_DEVICES.lock();
+    let devices = open_devices.iter().map(|open| &open.device);
+    let devices: Vec<Arc<Device>> = devices
+        .filter(|device| device.owned_by_this_process())
+        .cloned()
+        .collect();
+    // Without the lock: exit(3) does not wait for it, and would send nothing that is deferred.
+    drop(open_devices);
+    devices.iter().map(|device| device.status()).collect()
+}
+
+impl Device {
+    fn status(&self) -> DeviceStatus {
+        let mut queue_pairs = self.all_queue_pairs();
+        queue_pairs.sort_unstable_by_key(|qp| qp.qpn);
+        DeviceStatus {
+            name: self.name.clone(),
+            counters: directories(&self.counters()),
+            queue_pairs: queue_pairs.iter().map(|qp| qp.status()).collect(),
+        }
+    }
+}
+
+fn directories(counters: &DeviceCounters) -> Vec<(&'static str, Vec<(&'static str, u64)>)> {
+    vec![
+        ("hw_counters", counters.hw_counters().to_vec()),
+        ("counters", counters.port_counters().to_vec()),
+        ("local", counters.local_counters().to_vec()),
+    ]
+}
+
+impl QueuePair {
+    fn status(&self) -> QpStatus {
+        let inner = self.inner.lock();
+        let engine = inner.engine();
+        let attributes = engine.attributes();
+        let state = engine.state();
+        let is_connected =
+            !matches!(state, QpState::Reset | QpState::Init) && self.service != Service::Ud;
+        let av = attributes.av.filter(|_| is_connected);
+        QpStatus {
+            qpn: self.qpn,
+            service: service_name(self.service),
+            state: state_name(state),
+            peer: av.map(|av| (ip_of(&av.dgid), attributes.dest_qpn.unwrap_or(0))),
+            path_mtu: attributes.path_mtu.unwrap_or(0),
+            send_wqes: engine.send_depth(),
+            recv_wqes: engine.recv_depth(),
+            sq_psn: attributes.sq_psn.map_or(0, |psn| psn.get()),
+            rq_psn: attributes.rq_psn.map_or(0, |psn| psn.get()),
+            counters: named(&engine.counters()),
+        }
+    }
+}
+
+fn service_name(service: Service) -> &'static str {
+    match service {
+        Service::Rc => "RC",
+        Service::Uc => "UC",
+        Service::Ud => "UD",
+        Service::XrcSend => "XRC_SEND",
+        Service::XrcRecv => "XRC_RECV",
+    }
+}
+
+fn state_name(state: QpState) -> &'static str {
+    match state {
+        QpState::Reset => "RESET",
+        QpState::Init => "INIT",
+        QpState::Rtr => "RTR",
+        QpState::Rts => "RTS",
+        QpState::Sqd => "SQD",
+        QpState::Sqe => "SQE",
+        QpState::Err => "ERR",
+    }
+}
+
+/// The counters of a queue pair, under the names of the fields.
+fn named(counters: &Counters) -> Vec<(&'static str, u64)> {
+    macro_rules! fields {
+        ($($field:ident)*) => {{
+            // Without `..`, so that no counter is left out.
+            let Counters { $($field),* } = *counters;
+            vec![$((stringify!($field), $field)),*]
+        }};
+    }
+    fields! {
+        sent_pkts sent_bytes rcvd_pkts rcvd_bytes duplicate_request out_of_seq_request rcvd_rnr_err
+        send_rnr_err rcvd_seq_err ack_deferred retry_exceeded_err retry_rnr_exceeded_err
+        completer_retry_err rdma_sends rdma_recvs
+    }
+}
