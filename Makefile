@@ -52,7 +52,7 @@ endif
 .PHONY: test-without-uroce test-uroce-devices test-uroce test-uroce-faults test-uroce-interop test-uroce-all
 .PHONY: test-suites test-trixie test-sanitize test-fuzz
 
-all: build ## build target/release/libibverbs.so.1 and with-ibverbs-rs (the default)
+all: build ## build target/release/libibverbs.so.1, with-ibverbs-rs and uroce-ctl (the default)
 
 # Every target that runs cargo depends on this one, which says what to do if Rust is missing or too old.
 rust:
@@ -66,7 +66,7 @@ build:
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \
-		$(CARGO) build --release -p with-ibverbs-rs
+		$(CARGO) build --release -p with-ibverbs-rs -p uroce-ctl
 
 static: ## build target/static-lib/libibverbs.a, for the distribution's provider archives
 	scripts/build-static $(STATIC)
@@ -91,11 +91,12 @@ rpm-src: rust ## make the source rpm in target/rpm-src, which builds offline
 	scripts/install-deps packages
 	packaging/build-rpm-src $(TARGET)/rpm-src
 
-arm64: ## build the library, the static library and with-ibverbs-rs for arm64 in target/arm64
+arm64: ## build the libraries, with-ibverbs-rs and uroce-ctl for arm64 in target/arm64
 	scripts/install-deps build arm64
 	scripts/arm64 make build static
 	ln -sf aarch64-unknown-linux-gnu/release/libibverbs.so $(ARM64)/libibverbs.so.1
 	ln -sf aarch64-unknown-linux-gnu/release/with-ibverbs-rs $(ARM64)/with-ibverbs-rs
+	ln -sf aarch64-unknown-linux-gnu/release/uroce-ctl $(ARM64)/uroce-ctl
 	ln -sf static-lib/libibverbs.a $(ARM64)/libibverbs.a
 
 deb-arm64: arm64 ## build Debian packages for arm64 in target/arm64/deb and check them with lintian
@@ -337,21 +338,23 @@ STATIC_PROVIDERS ?= $(shell scripts/static-providers)
 # A directory with nothing but the library under its names, for LD_LIBRARY_PATH and with-ibverbs-rs. It may be
 # LIBDIR itself.
 OWN_DIR ?= $(LIBDIR)/libibverbs-rs
+PROGRAMS := with-ibverbs-rs uroce-ctl
 MAN_PAGES := $(wildcard man/*.1 man/*.3 man/*.7)
 lib_files = $(REALNAME) libibverbs.so.1 libibverbs.so libibverbs.a \
 	pkgconfig/libibverbs.pc pkgconfig/libibverbs-ofed.pc
 page_file = man$(subst .,,$(suffix $(1)))/$(notdir $(1))
 installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 	$(addprefix $(DESTDIR)$(OWN_DIR)/,libibverbs.so.1 libibverbs.so) \
-	$(DESTDIR)$(BINDIR)/with-ibverbs-rs \
-	$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)/_with-ibverbs-rs \
+	$(addprefix $(DESTDIR)$(BINDIR)/,$(PROGRAMS)) \
+	$(addprefix $(DESTDIR)$(BASH_COMPLETION_DIR)/,$(PROGRAMS)) \
+	$(addprefix $(DESTDIR)$(ZSH_COMPLETION_DIR)/_,$(PROGRAMS)) \
 	$(addprefix $(DESTDIR)$(INCDIR)/,$(HEADERS)) \
 	$(foreach page,$(MAN_PAGES),$(DESTDIR)$(MANDIR)/$(call page_file,$(page)))
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
 # sudo often has no cargo in PATH. Then these files are installed as they are.
-BUILT = $(RELEASE)/libibverbs.so $(RELEASE)/with-ibverbs-rs $(STATIC)/libibverbs.a
+BUILT = $(RELEASE)/libibverbs.so $(addprefix $(RELEASE)/,$(PROGRAMS)) $(STATIC)/libibverbs.a
 
 install: ## install all of it (DESTDIR, PREFIX and other variables: docs/packaging.md)
 	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
@@ -373,10 +376,11 @@ endif
 			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \
 			-e 's|@STATIC_PROVIDERS@|$(addprefix -l,$(STATIC_PROVIDERS))|' \
 			pkgconfig/$$name.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$$name.pc || exit; done
-	install -m 755 $(RELEASE)/with-ibverbs-rs $(DESTDIR)$(BINDIR)
-	install -m 644 packaging/completion/with-ibverbs-rs.bash \
-		$(DESTDIR)$(BASH_COMPLETION_DIR)/with-ibverbs-rs
-	install -m 644 packaging/completion/_with-ibverbs-rs $(DESTDIR)$(ZSH_COMPLETION_DIR)
+	for program in $(PROGRAMS); do \
+		install -m 755 $(RELEASE)/$$program $(DESTDIR)$(BINDIR) && \
+		install -m 644 packaging/completion/$$program.bash \
+			$(DESTDIR)$(BASH_COMPLETION_DIR)/$$program && \
+		install -m 644 packaging/completion/_$$program $(DESTDIR)$(ZSH_COMPLETION_DIR) || exit; done
 	for header in $(HEADERS); do \
 		install -m 644 include/$$header $(DESTDIR)$(INCDIR)/$$header || exit; done
 	for page in $(MAN_PAGES); do install -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.} || exit; done

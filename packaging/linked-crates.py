@@ -16,7 +16,7 @@ import sys
 import time
 
 REPO = os.path.realpath(os.path.join(os.path.dirname(__file__), ".."))
-INSTALLED = ("libibverbs-rs", "with-ibverbs-rs")
+INSTALLED = ("libibverbs-rs", "uroce-ctl", "with-ibverbs-rs")
 
 
 def metadata():
@@ -112,7 +112,7 @@ TEXTS = ("LICENSE-MIT", "LICENSE")
 
 
 def licences(packages, found):
-    yield "The library and with-ibverbs-rs contain these crates.\n"
+    yield "The library, with-ibverbs-rs and uroce-ctl contain these crates.\n"
     for package in vendored(packages, found):
         directory = os.path.dirname(package["manifest_path"])
         text = next((name for name in TEXTS if os.path.exists(os.path.join(directory, name))), None)

@@ -14,7 +14,7 @@ vendor() {
     local crate sum needed
     (cd "$REPO" && "${CARGO:-cargo}" vendor --quiet --locked --versioned-dirs "$1" >/dev/null)
     needed=$(cd "$REPO" && "${CARGO:-cargo}" tree --locked -p libibverbs-rs -p with-ibverbs-rs \
-        -e normal,build --prefix none --target x86_64-unknown-linux-gnu |
+        -p uroce-ctl -e normal,build --prefix none --target x86_64-unknown-linux-gnu |
         awk '/^[^ ]+ v[^ ]+$/ || /^[^ ]+ v[^ ]+ \(\*\)$/ {print $1 "-" substr($2, 2)}')
     [ -n "$needed" ] || die "cargo tree lists no crates"
     for crate in "$1"/*; do

@@ -85,8 +85,11 @@ fn files(cx: &Context) -> Verdict {
         "lib/pkgconfig/libibverbs.pc",
         "lib/pkgconfig/libibverbs-ofed.pc",
         "bin/with-ibverbs-rs",
+        "bin/uroce-ctl",
         "share/bash-completion/completions/with-ibverbs-rs",
+        "share/bash-completion/completions/uroce-ctl",
         "share/zsh/site-functions/_with-ibverbs-rs",
+        "share/zsh/site-functions/_uroce-ctl",
         "share/doc/libibverbs-rs/README.md",
         "share/doc/libibverbs-rs/CHANGELOG.md",
         "share/doc/libibverbs-rs/LICENSE-MIT",
@@ -125,6 +128,7 @@ fn binaries(cx: &Context) -> Result<Vec<PathBuf>, Failure> {
     Ok(vec![
         top.join("lib/libibverbs.so.1"),
         top.join("bin/with-ibverbs-rs"),
+        top.join("bin/uroce-ctl"),
         wheel.join("libibverbs_rs/lib/libibverbs.so.1"),
         wheel.join("libibverbs_rs/lib/libload_here.so"),
         wheel.join("libibverbs_rs/bin/with-ibverbs-rs"),
@@ -267,7 +271,7 @@ fn bill() -> Result<Bill, Failure> {
 
 /// The same crates as `cargo tree` shows.
 fn components(cx: &Context) -> Verdict {
-    const TREE: &str = "tree --locked --offline -p libibverbs-rs -p with-ibverbs-rs \
+    const TREE: &str = "tree --locked --offline -p libibverbs-rs -p with-ibverbs-rs -p uroce-ctl \
         -e normal,no-proc-macro --prefix none --target x86_64-unknown-linux-gnu";
     let argv = ["cargo"].into_iter().chain(TREE.split_whitespace());
     let tree = cx.program(argv).dir(&cx.paths.repo).run()?;

@@ -11,13 +11,14 @@ use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// In the order in which they can be published.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "ibverbs-abi",
     "ibverbs-faults",
     "ibverbs-netlink",
     "uroce",
     "libibverbs-rs",
     "with-ibverbs-rs",
+    "uroce-ctl",
 ];
 
 pub fn case() -> Case {
