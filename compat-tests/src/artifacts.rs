@@ -54,19 +54,22 @@ pub fn stage_libraries(staged: &Path) -> Result<[(Library, PathBuf); 2], String>
 
 /// The name of with-ibverbs-rs among the programs.
 pub const WRAPPER: &str = "with-ibverbs-rs";
+/// The name of uroce-ctl among the programs.
+pub const CONTROL: &str = "uroce-ctl";
 
-/// Copies with-ibverbs-rs into `STAGED/bin`, if `make build` has built it: cases of `make install` build
-/// it anew.
-pub fn stage_wrapper(staged: &Path) -> Result<(), String> {
-    let file = paths::target().join("release").join(WRAPPER);
-    if !file.exists() {
-        return Ok(());
+/// Copies with-ibverbs-rs and uroce-ctl into `STAGED/bin`, if `make build` has built them: cases of `make
+/// install` build them anew.
+pub fn stage_programs(staged: &Path) -> Result<(), String> {
+    for name in [WRAPPER, CONTROL] {
+        let file = paths::target().join("release").join(name);
+        if !file.exists() {
+            continue;
+        }
+        let bin = staged.join("bin");
+        let copied = fs::create_dir_all(&bin).and_then(|()| fs::copy(&file, bin.join(name)));
+        copied.map_err(|e| format!("{}: {e}", file.display()))?;
     }
-    let bin = staged.join("bin");
-    let copied = fs::create_dir_all(&bin).and_then(|()| fs::copy(&file, bin.join(WRAPPER)));
-    copied
-        .map(drop)
-        .map_err(|e| format!("{}: {e}", file.display()))
+    Ok(())
 }
 
 fn stage_library(dir: &Path, file: &Path) -> io::Result<()> {

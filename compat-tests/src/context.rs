@@ -77,7 +77,8 @@ impl Context {
         self.library_dir(library).join("libibverbs.so.1")
     }
 
-    /// A program of cases/programs.toml, which the case must name with `Case::programs`; or with-ibverbs-rs.
+    /// A program of cases/programs.toml, which the case must name with `Case::programs`; or
+    /// with-ibverbs-rs, or uroce-ctl.
     pub fn built(&self, name: &str) -> Result<String, Failure> {
         let path = self.paths.staged.join("bin").join(name);
         ensure(

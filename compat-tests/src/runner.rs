@@ -132,7 +132,7 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
 fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, String> {
     let staged = dir.join("staged");
     let libraries = artifacts::stage_libraries(&staged)?;
-    artifacts::stage_wrapper(&staged)?;
+    artifacts::stage_programs(&staged)?;
     let total: usize = selected
         .iter()
         .map(|case| expected(case, &options.patterns).len())

@@ -96,6 +96,21 @@ pub fn wrapper(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Fail
     Ok(())
 }
 
+/// uroce-ctl(1) lists exactly the commands and long options of the program.
+pub fn control(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
+    let source = fs::read_to_string(repo.join("crates/uroce-ctl/src/cli.rs"))?;
+    let commands: BTreeSet<String> = all(r#"Command::new\("([a-z]+)"\)"#, &source);
+    let described = all(r"\n\.It Cm ([a-z]+)", &page.source);
+    let why = format!("{}: lists {described:?}, not {commands:?}", page.file);
+    checks.check(commands == described, why);
+    let mut options = all(r#"\.long\("([a-z]+)"\)"#, &source);
+    options.extend(["help", "version"].map(String::from));
+    let described = all(r"\n\.It Fl (?:. , )?-([a-z]+)", &page.source);
+    let why = format!("{}: lists {described:?}, not {options:?}", page.file);
+    checks.check(options == described, why);
+    Ok(())
+}
+
 /// libibverbs-rs-explain(7) lists exactly the rules of IBV_EXPLAIN, with their texts.
 pub fn explanations(page: &Page, repo: &Path, checks: &mut Checks) -> Result<(), Failure> {
     let source = fs::read_to_string(repo.join("src/diagnose/rules.rs"))?;

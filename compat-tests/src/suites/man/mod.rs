@@ -30,7 +30,7 @@ const ALIASES: [&str; 3] = [
 ];
 
 /// The kinds of checks, and how many each makes at least: a check that finds nothing to check fails.
-const KINDS: [(&str, usize); 15] = [
+const KINDS: [(&str, usize); 16] = [
     ("form", 400),
     ("names", 300),
     ("packages", 1),
@@ -46,6 +46,7 @@ const KINDS: [(&str, usize); 15] = [
     ("wrapper", 2),
     ("explain", 50),
     ("faults", 15),
+    ("control", 2),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -142,6 +143,7 @@ fn run(cx: &Context, dir: &Path, kinds: &[&str]) -> Result<Checks, Failure> {
             "explain" => {
                 behaviour::explanations(page(&pages, "libibverbs-rs-explain")?, repo, checks)?;
             }
+            "control" => behaviour::control(page(&pages, "uroce-ctl")?, repo, checks)?,
             "faults" => behaviour::faults(page(&pages, "libibverbs-rs-faults")?, checks),
             other => return Err(Failure::new(format!("no kind of checks {other}"))),
         }

@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Page, regular expression, what replaces each of its matches, and the beginning of the message.
-const SPOILED: [(&str, &str, &str, &str); 16] = [
+const SPOILED: [(&str, &str, &str, &str); 17] = [
     (
         "ibv_query_port_speed.3",
         r"uint64_t \*port_speed",
@@ -99,6 +99,7 @@ const SPOILED: [(&str, &str, &str, &str); 16] = [
         "IBVERBS_DIR",
         "with-ibverbs-rs.1: ENVIRONMENT lists",
     ),
+    ("uroce-ctl.1", "It Cm qps", "It Cm qp", "uroce-ctl.1: lists"),
     (
         "libibverbs-rs-faults.7",
         "resp-timeout-err",
