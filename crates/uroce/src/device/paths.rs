@@ -120,7 +120,12 @@ impl Device {
     }
 
     /// The channel that the next packet of a queue pair takes; None for UDP. It may be dead.
-    fn channel_of(&self, paths: &Paths, qp: &QueuePair, inner: &mut Inner) -> Option<Arc<Channel>> {
+    pub(super) fn channel_of(
+        &self,
+        paths: &Paths,
+        qp: &QueuePair,
+        inner: &mut Inner,
+    ) -> Option<Arc<Channel>> {
         let generation = paths.generation();
         let engine = inner.engine();
         if qp.service != Service::Ud {
@@ -208,6 +213,13 @@ impl Device {
             engine.set_paced(false);
             let filled = loop {
                 if !sender.has_room() {
+                    // An ACK must not wait behind the requests of other queue pairs.
+                    while sender.has_room_for_response() {
+                        let buffer = outbox.buffer();
+                        let response = engine.transmit_short_response(now, &mut host, buffer);
+                        let Some(packet) = response else { break };
+                        sender.push(&buffer[..packet.len], packet.av.traffic_class);
+                    }
                     break Filled::Starved;
                 }
                 let expected = engine.next_destination().map(|to| (to.av, to.qpn));
@@ -234,9 +246,9 @@ impl Device {
                 Filled::All => return true,
                 Filled::ByUdp => return false,
                 Filled::Datagram => {}
+                // A response that nobody sends later takes UDP.
                 Filled::Starved => {
-                    self.defer_until_room(qp, inner);
-                    return true;
+                    return self.defer_until_room(qp, inner) || !inner.engine().has_response();
                 }
             }
         }
@@ -302,11 +314,11 @@ impl Device {
         }
     }
 
-    /// A channel is full: the queue pair continues when the peer has received from it.
-    fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) {
-        if let Some(qp) = self.queue_pair(qp.qpn) {
-            self.defer_send(&qp, inner);
-        }
+    /// A channel is full: the queue pair continues when the peer has received from it. False if the queue
+    /// pair is being destroyed, or there is no memory.
+    fn defer_until_room(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
+        let qp = self.queue_pair(qp.qpn);
+        qp.is_some_and(|qp| self.defer_send(&qp, inner))
     }
 
     /// Whether a poller may skip the sockets at this poll, and check shared memory only.

@@ -250,6 +250,12 @@ impl Sender<'_> {
             .has_room_or_waits(self.channel.segment.outgoing())
     }
 
+    /// Whether there is room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when
+    /// there is none for others.
+    pub fn has_room_for_response(&self) -> bool {
+        self.producer.has_room_for_short()
+    }
+
     /// Sends a packet, without ICRC. The caller has seen that there is room.
     #[inline]
     pub fn push(&mut self, packet: &[u8], traffic_class: u8) {

@@ -15,10 +15,12 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::wire::MAX_HEADERS;
+use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE};
 
 /// Entries of a ring; a power of two. The model has few, so that it is soon full.
 const ENTRIES: u32 = if cfg!(loom) { 2 } else { 512 };
+/// Entries that only short packets use: responses are not to wait behind requests.
+const SHORT_ENTRIES: u32 = if cfg!(loom) { 0 } else { 64 };
 /// Bytes of the data area; a power of two.
 const DATA_LEN: u32 = 256 << 10;
 /// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
@@ -32,6 +34,7 @@ const LINE: usize = 64;
 const PLACE_MAX: u32 = PACKET_MAX.next_multiple_of(LINE) as u32;
 
 const _: () = assert!(ENTRIES.is_power_of_two() && DATA_LEN.is_power_of_two());
+const _: () = assert!(MAX_SHORT_RESPONSE <= INLINE_MAX);
 const _: () = assert!(PACKET_MAX <= u16::MAX as usize && DATA_LEN > 4 * PLACE_MAX);
 
 /// Alone in its cache line.
@@ -218,11 +221,20 @@ impl Producer {
         self.has_room(ring)
     }
 
+    /// Whether there is room for a packet of at most [`INLINE_MAX`] bytes. The caller has just seen that
+    /// there is none for a packet of any length.
+    pub fn has_room_for_short(&self) -> bool {
+        self.used_entries() < ENTRIES
+    }
+
     fn fits(&self) -> bool {
-        let entries = self.next.entry.wrapping_sub(self.consumed.entry);
         let bytes = self.next.data.wrapping_sub(self.consumed.data);
         // The second place is for the end of the area, if the packet does not fit there.
-        entries < ENTRIES && bytes <= DATA_LEN - 2 * PLACE_MAX
+        self.used_entries() < ENTRIES - SHORT_ENTRIES && bytes <= DATA_LEN - 2 * PLACE_MAX
+    }
+
+    fn used_entries(&self) -> u32 {
+        self.next.entry.wrapping_sub(self.consumed.entry)
     }
 
     /// Adds a packet of at most [`PACKET_MAX`] bytes; a longer one is dropped. The caller has seen that

@@ -224,3 +224,44 @@ fn a_new_channel_wakes_the_background_thread_up() {
     connect_channel(&a, &b);
     assert!(a.waker.is_readable() && b.waker.is_readable());
 }
+
+/// Fills the channel through which a device sends to the only peer that it has one to.
+fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
+    let mut inner = qp.inner.lock();
+    let paths = device.paths.as_ref().unwrap();
+    let channel = device.channel_of(paths, qp, &mut inner).unwrap();
+    let mut sender = channel.sender(None).unwrap();
+    // No queue pair has this number.
+    let packet = [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 0, 31, 0, 0, 0];
+    while sender.has_room() || with_responses && sender.has_room_for_response() {
+        sender.push(&packet, 0);
+    }
+    let _ = sender.finish();
+}
+
+/// The channel to the peer is full. The ACK of a message has room there; if it has none and the queue pair is
+/// destroyed, the ACK takes UDP.
+#[test]
+fn an_ack_is_sent_although_the_channel_is_full() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    for without_room in [false, true] {
+        let (a, b) = two_devices(true);
+        let (one, other) = pair(&a, &b);
+        exchange(&a, &b, &one);
+        connect_channel(&a, &b);
+        exchange(&a, &b, &one);
+        exchange(&b, &a, &other);
+        fill_channel(&b, &other, without_room);
+        send(&a, &one);
+        until(|| {
+            make_progress(&b);
+            !b.has_local_packets()
+        });
+        b.remove_queue_pair(&other);
+        until(|| {
+            make_progress(&a);
+            is_acknowledged(&one)
+        });
+        assert_eq!(a.counters().queue_pairs.completer_retry_err, 0);
+    }
+}

@@ -299,6 +299,28 @@ impl Qp {
         Some(packet)
     }
 
+    /// [`Qp::transmit`] for a response without payload: at most [`crate::wire::MAX_SHORT_RESPONSE`] bytes.
+    /// None if the next response is another, or there is none.
+    pub fn transmit_short_response(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Option<Transmit> {
+        if !self.responder.next_is_short() {
+            return None;
+        }
+        let len = self.next_response(now, host, buffer)?;
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (len + ICRC_LEN) as u64;
+        Some(self.to_peer(len))
+    }
+
+    /// Whether a response waits to be sent.
+    pub fn has_response(&self) -> bool {
+        self.responder.has_response()
+    }
+
     /// Switches pacing on or off for the next calls of [`Qp::transmit`]: what carries the packets may wait
     /// for the receiver, as a network does not.
     pub fn set_paced(&mut self, paced: bool) {

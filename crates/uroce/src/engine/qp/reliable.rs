@@ -114,7 +114,7 @@ impl Qp {
         None
     }
 
-    fn next_response(
+    pub(super) fn next_response(
         &mut self,
         now: Time,
         host: &mut impl Host,

@@ -133,7 +133,6 @@ impl Responder {
     }
 
     /// Whether a response waits to be sent.
-    #[cfg(test)]
     pub fn has_response(&self) -> bool {
         self.responses.front().is_some()
     }

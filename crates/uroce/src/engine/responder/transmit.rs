@@ -33,6 +33,12 @@ impl Responder {
         self.responses.yields_to_request()
     }
 
+    /// Whether the next response has no payload.
+    pub fn next_is_short(&self) -> bool {
+        let next = self.responses.front();
+        next.is_some_and(|response| !matches!(response, Response::Read(_)))
+    }
+
     /// When the pacer allows the READ response that is next; None if the next response is no READ
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {

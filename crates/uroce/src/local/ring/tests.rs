@@ -117,8 +117,17 @@ fn a_full_ring_has_no_room_until_the_consumer_has_read() {
         }
         assert!((30..=ENTRIES).contains(&pushed), "{len}: {pushed}");
         assert!(ring.take_starved() && !ring.take_starved());
+        let mut short = 0;
+        while producer.has_room_for_short() {
+            producer.push(&ring, b"short", 5);
+            short += 1;
+        }
+        assert!(short >= SHORT_ENTRIES && pushed + short == ENTRIES);
         for _ in 0..pushed {
             assert_eq!(pop(&mut consumer, &ring).as_deref(), Some(&packet[..]));
+        }
+        for _ in 0..short {
+            assert_eq!(pop(&mut consumer, &ring).as_deref(), Some(&b"short"[..]));
         }
         assert!(pop(&mut consumer, &ring).is_none());
         assert!(producer.has_room_or_waits(&ring));
