@@ -226,12 +226,14 @@ pub fn not_opened(device: &str, file: &str) {
         label: device.into(),
     };
     let finding = |rule| Finding::new(rule, object, "ibv_open_device", outcome);
-    let found = match errno.0 {
+    // The library has also tried to find the device elsewhere: errno may be that of the other place.
+    let reason = open_error(&path).unwrap_or(errno);
+    let found = match reason.0 {
         libc::EACCES | libc::EPERM => {
             let owner = fs::metadata(&path).ok();
             finding(Rule::NoPermission)
                 .with("path", &path)
-                .with("error", describe(errno))
+                .with("error", describe(reason))
                 .with(
                     "owner",
                     owner.as_ref().map_or("unknown".into(), |file| {
@@ -257,6 +259,12 @@ pub fn not_opened(device: &str, file: &str) {
     };
     shadow::observe(|_| vec![found]);
     errno.set();
+}
+
+/// Why a file cannot be opened for reading and writing; None if it can.
+fn open_error(path: &str) -> Option<Errno> {
+    let opened = fs::OpenOptions::new().read(true).write(true).open(path);
+    opened.err()?.raw_os_error().map(Errno)
 }
 
 /// There are devices of the kernel: the file of librdmacm must be there too, if the program uses that.
