@@ -68,6 +68,17 @@ static void gid_unreachable(struct rig *rig)
 	to_rtr_with(rig, no_route);
 }
 
+/* Nothing is wrong with the attributes; a rule of IBV_FAULTS finds no neighbour. */
+static void unchanged(struct ibv_qp_attr *attr)
+{
+	(void)attr;
+}
+
+static void rtr_timeout(struct rig *rig)
+{
+	to_rtr_with(rig, unchanged);
+}
+
 /* An address handle is checked as a connection is. */
 static void gid_of_ah(struct rig *rig)
 {
@@ -213,6 +224,7 @@ const struct scene connection_scenes[] = {
 	{ "gid-no-grh", gid_no_grh },
 	{ "gid-zero", gid_zero },
 	{ "gid-unreachable", gid_unreachable },
+	{ "rtr-timeout", rtr_timeout },
 	{ "retry-exceeded", retry_exceeded },
 	{ "rnr-exceeded", rnr_exceeded },
 	{ "post-in-error", post_in_error },

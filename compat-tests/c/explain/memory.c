@@ -1,6 +1,7 @@
 /* Registrations that fail, and accesses with wrong keys. */
 #include "scenes.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 
 static void refused(struct rig *rig, void *addr, size_t length, int access)
@@ -27,6 +28,23 @@ static void reg_unmapped(struct rig *rig)
 static void reg_read_only(struct rig *rig)
 {
 	refused(rig, pages(PROT_READ), 4096, IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* A rule of IBV_FAULTS refuses the memory. */
+static void reg_no_memory(struct rig *rig)
+{
+	refused(rig, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
+}
+
+/* A mapping of a file, of which a rule of IBV_FAULTS says that it cannot be pinned. */
+static void reg_file(struct rig *rig)
+{
+	int fd = open("/proc/self/exe", O_RDONLY);
+	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+
+	NEED(fd >= 0 && memory != MAP_FAILED);
+	refused(rig, memory, 4096, IBV_ACCESS_LOCAL_WRITE);
+	close(fd);
 }
 
 static void reg_access(struct rig *rig)
@@ -138,6 +156,16 @@ static void rkey_unknown(struct rig *rig)
 	write_to(rig, rig->mr->rkey ^ 0x5a5a00, 0);
 }
 
+/* The peer has a memory window, whose keys are not known here. */
+static void key_remote(struct rig *rig)
+{
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+
+	NEED(mw);
+	write_to(rig, rig->mr->rkey ^ 0x5a5a00, 0);
+	CHECK(ibv_dealloc_mw(mw) == 0);
+}
+
 static void rkey_access(struct rig *rig)
 {
 	struct ibv_mr *mr = ibv_reg_mr(rig->pd, rig->buf, SIZE, IBV_ACCESS_LOCAL_WRITE);
@@ -175,6 +203,8 @@ static void receive_too_small(struct rig *rig)
 const struct scene memory_scenes[] = {
 	{ "reg-unmapped", reg_unmapped },
 	{ "reg-read-only", reg_read_only },
+	{ "reg-no-memory", reg_no_memory },
+	{ "reg-file", reg_file },
 	{ "reg-access", reg_access },
 	{ "reg-length", reg_length },
 	{ "create-limit", create_limit },
@@ -185,6 +215,7 @@ const struct scene memory_scenes[] = {
 	{ "key-access", key_access },
 	{ "rkey-range", rkey_range },
 	{ "rkey-unknown", rkey_unknown },
+	{ "key-remote", key_remote },
 	{ "rkey-access", rkey_access },
 	{ "qp-access", qp_access },
 	{ "receive-too-small", receive_too_small },

@@ -1,6 +1,8 @@
 //! IBV_EXPLAIN (libibverbs-rs-explain(7)): each way of misusing verbs is explained, by the right rule and
 //! with the right values; correct programs are not commented on; and nothing changes but the output.
 
+mod machine;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
-const SCENES: [(&str, &[&str], &str); 49] = [
+const SCENES: [(&str, &[&str], &str); 53] = [
     ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
     (
         "gid-family",
@@ -28,6 +30,11 @@ const SCENES: [(&str, &[&str], &str); 49] = [
         "gid-unreachable",
         &["gid-unreachable"],
         "198.51.100.9 cannot be reached from lo",
+    ),
+    (
+        "rtr-timeout",
+        &["rtr-timeout"],
+        "no MAC address was found for",
     ),
     ("retry-exceeded", &["retry-exceeded"], "is in INIT"),
     ("rnr-exceeded", &["rnr-exceeded"], "has posted 0 receives"),
@@ -58,6 +65,12 @@ const SCENES: [(&str, &[&str], &str); 49] = [
     ("reg-unmapped", &["reg-unmapped"], "12288 bytes at"),
     ("reg-read-only", &["reg-read-only"], "is mapped r--p"),
     (
+        "reg-no-memory",
+        &["reg-no-memory"],
+        "out of memory or of memory regions (1 are registered)",
+    ),
+    ("reg-file", &["reg-file"], "is a mapping of /"),
+    (
         "reg-access",
         &["reg-access"],
         "IBV_ACCESS_REMOTE_WRITE lack IBV_ACCESS_LOCAL_WRITE",
@@ -83,6 +96,11 @@ const SCENES: [(&str, &[&str], &str); 49] = [
     ),
     ("rkey-range", &["key-range"], "by 8 bytes behind its end"),
     ("rkey-unknown", &["key-unknown"], "the remote key"),
+    (
+        "key-remote",
+        &["key-remote"],
+        "its regions are not visible here",
+    ),
     (
         "rkey-access",
         &["key-access"],
@@ -170,6 +188,17 @@ const SCENES: [(&str, &[&str], &str); 49] = [
     ),
 ];
 
+/// What IBV_FAULTS injects into scenes that uroce itself does not fail. An injected error is explained as a
+/// real one.
+const FAULTS: [(&str, &str); 3] = [
+    (
+        "rtr-timeout",
+        "fail:call=modify_qp,errno=ETIMEDOUT,after=1,count=1",
+    ),
+    ("reg-no-memory", "fail:call=reg_mr,errno=ENOMEM,after=1"),
+    ("reg-file", "fail:call=reg_mr,errno=EFAULT,after=1"),
+];
+
 /// The distribution's programs, as a server and a client. The findings are true: the client of
 /// ib_send_bw creates two CQs and destroys one.
 const PROGRAMS: [(&str, Option<&str>); 9] = [
@@ -213,6 +242,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(more.map(|(name, run)| {
         place(Case::new(format!("uroce/explain/{name}"), run)).tier(Tier::Check)
     }));
+    cases.extend(machine::cases());
     cases
 }
 
@@ -222,12 +252,14 @@ fn file(cx: &Context) -> PathBuf {
 
 /// A scene, as an ordinary user, on the loopback interface.
 fn scene(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
+    let faults = FAULTS.iter().find(|(scene, _)| *scene == name);
     Ok(cx
         .program([cx.built("explain")?, name.into()])
         .under(as_ordinary_user())
         .library(&cx.library_dir(Library::Ours))
         .env("IBV_UROCE", "uroce0=lo")
         .env("DEVICE", "uroce0")
+        .env("IBV_FAULTS", faults.map_or("0", |(_, rules)| rules))
         .env("IBV_EXPLAIN", explain))
 }
 
@@ -251,6 +283,9 @@ fn explained(cx: &Context) -> Result<Explained, Failure> {
             serde_json::from_str(line).map_err(|error| format!("{error}: {line}"))?;
         if let Some(counts) = json["counts"].as_object() {
             found.counted.extend(counts.keys().cloned());
+            continue;
+        }
+        if json["fault"].is_number() {
             continue;
         }
         let member = |name: &str| json[name].as_str().unwrap_or_default().to_string();
