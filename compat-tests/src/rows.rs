@@ -12,8 +12,8 @@ use crate::testbed::Testbed;
 /// The time that a case may take beyond the time limit of its client: for setting up its testbed.
 const SET_UP: Duration = Duration::from_secs(40);
 
-/// The groups whose rows of the testbed `loopback` run through shared memory too.
-const IN_LOCAL: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
+/// The groups whose rows of the testbed `loopback` run by UDP too.
+const IN_UDP: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
 /// The group, the testbed, and the row.
 type RowInTestbed = (String, String, Row);
@@ -23,17 +23,17 @@ type RowInTestbed = (String, String, Row);
 pub fn cases() -> Result<Vec<Case>, String> {
     let rows = all()?;
     let loopback = |(group, testbed, _): &&RowInTestbed| {
-        testbed == "loopback" && IN_LOCAL.contains(&group.as_str())
+        testbed == "loopback" && IN_UDP.contains(&group.as_str())
     };
-    let local: Vec<_> = rows.iter().filter(loopback).cloned().collect();
-    let local = local
+    let udp: Vec<_> = rows.iter().filter(loopback).cloned().collect();
+    let udp = udp
         .into_iter()
-        .filter_map(|(group, _, row)| case(&group, "local", row));
+        .filter_map(|(group, _, row)| case(&group, "udp", row));
     Ok(rows
         .iter()
         .cloned()
         .filter_map(|(group, testbed, row)| case(&group, &testbed, row))
-        .chain(local)
+        .chain(udp)
         .collect())
 }
 
@@ -54,12 +54,12 @@ fn all() -> Result<&'static [RowInTestbed], String> {
 
 fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
     let tier = match testbed {
-        "local" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
+        "udp" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
         _ => row.testbeds.get(testbed)?.tier()?,
     };
     let hosts = match testbed {
         "loopback" => Testbed::Loopback,
-        "local" => Testbed::Local,
+        "udp" => Testbed::Udp,
         "container" => Testbed::Container,
         "veth" => Testbed::Veth,
         _ => return None,

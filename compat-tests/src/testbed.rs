@@ -20,10 +20,10 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// How two hosts are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Testbed {
-    /// Both at 127.0.0.1, with the device on `lo`.
+    /// Both at 127.0.0.1, with the device on `lo`: through shared memory.
     Loopback,
-    /// The same, through shared memory.
-    Local,
+    /// The same by UDP.
+    Udp,
     /// The same as Loopback with all devices that uroce finds: as in a container that has no network.
     Container,
     /// Two network namespaces, connected by a veth pair.
@@ -38,8 +38,8 @@ pub struct Host {
     pub address6: String,
     /// The value of IBV_UROCE; none for a kernel device.
     pub config: Option<String>,
-    /// IBV_UROCE_LOCAL is set.
-    pub shared_memory: bool,
+    /// IBV_UROCE_LOCAL is 0: no shared memory.
+    pub udp_only: bool,
     /// The directory of libibverbs; none for the distribution's.
     pub libdir: Option<PathBuf>,
     /// A process in its network namespace; none for that of the case.
@@ -58,7 +58,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: Some(config.into()),
-            shared_memory: false,
+            udp_only: false,
             libdir: Some(cx.library_dir(Library::Ours)),
             namespace: None,
             interface: interface.into(),
@@ -74,7 +74,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: None,
-            shared_memory: false,
+            udp_only: false,
             libdir: None,
             namespace: None,
             interface: interface.into(),
@@ -93,8 +93,8 @@ impl Host {
         if let Some(root) = &self.root {
             program = program.under(["chroot", &root.to_string_lossy()]);
         }
-        if self.shared_memory {
-            program = program.env("IBV_UROCE_LOCAL", "1");
+        if self.udp_only {
+            program = program.env("IBV_UROCE_LOCAL", "0");
         }
         if let Some(libdir) = &self.libdir {
             program = program.library(libdir);
@@ -219,8 +219,8 @@ impl Testbed {
     pub fn make(self, cx: &Context) -> Result<Hosts, Failure> {
         let (mut server, mut client, namespaces) = match self {
             Testbed::Loopback => same(Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")),
-            Testbed::Local => same(Host {
-                shared_memory: true,
+            Testbed::Udp => same(Host {
+                udp_only: true,
                 ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
             }),
             Testbed::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),

@@ -194,10 +194,10 @@ fn shows_files() -> bool {
 
 /// The processes of this host that exchange packets with this one through shared memory (IBV_UROCE_LOCAL).
 fn shared_memory_peers() -> Option<SharedMemoryPeers> {
-    match env::get(c"IBV_UROCE_LOCAL")?.to_bytes() {
-        b"1" => Some(SharedMemoryPeers::SameUser),
-        b"any" => Some(SharedMemoryPeers::AnyUser),
-        _ => None,
+    match env::get(c"IBV_UROCE_LOCAL").map(CStr::to_bytes) {
+        Some(b"0") => None,
+        Some(b"any") => Some(SharedMemoryPeers::AnyUser),
+        _ => Some(SharedMemoryPeers::SameUser),
     }
 }
 

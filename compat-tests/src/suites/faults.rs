@@ -107,8 +107,8 @@ fn plays(cx: &Context, scene: &str, local: bool) -> Verdict {
     } else {
         let argv = vec![cx.built("faults")?, "uroce0".into(), scene.into()];
         let mut program = on_uroce(cx, argv).limit(Duration::from_secs(180));
-        if local {
-            program = program.env("IBV_UROCE_LOCAL", "1");
+        if !local {
+            program = program.env("IBV_UROCE_LOCAL", "0");
         }
         let ended = program.run()?;
         print!("{}", ended.err);
