@@ -1,5 +1,5 @@
 //! The verbs on uroce, within one process (uroce/verbs): which calls fail with which errno, what each
-//! operation does, events, states, fork. `verbs-local` is the same through shared memory.
+//! operation does, events, states, fork. `verbs-udp` is the same without shared memory.
 
 use crate::case::{Case, Place, Tier};
 use crate::compare;
@@ -17,16 +17,16 @@ const CHECKS: [&str; 13] = [
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = CHECKS
         .iter()
-        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", false)))
+        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", true)))
         .collect();
     cases.extend(CHECKS.map(|check| {
-        let run = move |cx: &Context| passes(cx, check, "uroce0=lo", true);
-        Case::new(format!("uroce/verbs-local/{check}"), run)
+        let run = move |cx: &Context| passes(cx, check, "uroce0=lo", false);
+        Case::new(format!("uroce/verbs-udp/{check}"), run)
             .place(Place::Namespace)
             .programs(&["verbs"])
     }));
     cases.push(case("gids-of-an-address", |cx| {
-        passes(cx, "gids", "uroce0=127.77.28.1", false)
+        passes(cx, "gids", "uroce0=127.77.28.1", true)
     }));
     cases.push(case("all-checks", all_checks));
     cases.push(case("unload", unload).programs(&["unload"]));
@@ -53,8 +53,8 @@ fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
 fn passes(cx: &Context, check: &str, config: &str, shared: bool) -> Verdict {
     let argv = vec![cx.built("verbs")?, check.to_string()];
     let mut program = on_uroce(cx, argv, config);
-    if shared {
-        program = program.env("IBV_UROCE_LOCAL", "1");
+    if !shared {
+        program = program.env("IBV_UROCE_LOCAL", "0");
     }
     let ended = program.run()?;
     succeeded(check, &ended)?;
