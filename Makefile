@@ -157,12 +157,14 @@ test-all: build $(packages)
 	$(RUNNER) --all $(patterns)
 endif
 
-test-cases: build cargo-fuzz deb rpm ## run the cases of compat-tests that make test runs
-	scripts/install-deps run test vm arm64 uroce suites sources packages
+test-cases: build cargo-fuzz ## run the cases of compat-tests that make test runs
+	scripts/install-deps build run test vm arm64 uroce suites sources packages
+	$(MAKE) -j2 --output-sync=target deb rpm
 	$(RUNNER) --test $(patterns)
 
-test-all-cases: build cargo-fuzz deb rpm ## run all cases of compat-tests
-	scripts/install-deps run test vm arm64 uroce suites sources pyverbs packages containers
+test-all-cases: build cargo-fuzz ## run all cases of compat-tests
+	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers
+	$(MAKE) -j2 --output-sync=target deb rpm
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
