@@ -122,9 +122,12 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     });
     run.second_tries(&selected);
     let summary = run.report.end();
-    let written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)
-        .and_then(|()| summary.write(&run.dir.join("report.json")))
-        .and_then(|()| keep_timings(timings, &summary));
+    let mut written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)
+        .and_then(|()| summary.write(&run.dir.join("report.json")));
+    // With patterns, a case may have run some of its members only.
+    if options.patterns.0.is_empty() {
+        written = written.and_then(|()| keep_timings(timings, &summary));
+    }
     written.map_err(|e| e.to_string())?;
     Ok(summary)
 }

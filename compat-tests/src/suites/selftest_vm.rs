@@ -40,7 +40,7 @@ pub fn cases() -> Vec<Case> {
             )
         }),
     ];
-    let in_vm = |case: Case| case.place(Place::Vm).limit(1000).estimate(40);
+    let in_vm = |case: Case| case.place(Place::Vm).limit(1000).estimate(80);
     cases.into_iter().map(in_vm).collect()
 }
 

@@ -67,7 +67,7 @@ const SETS: [Set; 8] = [
         stage: None,
         results: None,
         checks: 21,
-        estimate: 60,
+        estimate: 150,
     },
     Set {
         name: "long",

@@ -40,7 +40,7 @@ fn group(name: &str, list: Vec<Check>) -> Case {
         .cpu(200)
         .memory(2000)
         .limit(2 * LIMIT.as_secs())
-        .estimate(40)
+        .estimate(90)
 }
 
 /// Where `make install` installs to: its variables.
