@@ -225,7 +225,8 @@ fn a_new_channel_wakes_the_background_thread_up() {
     assert!(a.waker.is_readable() && b.waker.is_readable());
 }
 
-/// Fills the channel through which a device sends to the only peer that it has one to.
+/// Fills the channel that a queue pair sends through; `with_responses`: also the entries that are left to
+/// responses.
 fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
     let mut inner = qp.inner.lock();
     let paths = device.paths.as_ref().unwrap();
