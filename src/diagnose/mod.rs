@@ -18,7 +18,6 @@
 //! | `environment.rs` | why there is no device, or why it cannot be opened |
 //! | `rules.rs`, `finding.rs` | names and texts; one finding as text and as JSON |
 //! | `settings.rs`, `report.rs` | the value of IBV_EXPLAIN; output, and counts at exit |
-//! | `thread.rs` | how threads are started |
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -37,7 +36,6 @@ mod report;
 mod rules;
 mod settings;
 mod shadow;
-mod thread;
 mod wrap;
 
 pub use facts::Hooks;

@@ -1,12 +1,12 @@
 //! Finds the control sockets of processes, and asks them.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
 use clap::ArgMatches;
+use ibverbs_host::unix::{Peer, own_user};
 use serde_json::Value;
 
 /// How the names of control sockets begin, in the abstract namespace of unix(7).
@@ -92,24 +92,9 @@ impl Process {
     /// all of them.
     fn find(name: String) -> Option<Process> {
         let stream = connect(&name).ok()?;
-        let mut peer = libc::ucred {
-            pid: 0,
-            uid: u32::MAX,
-            gid: u32::MAX,
-        };
-        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-        // SAFETY: `peer` has `size` writable bytes; geteuid has no arguments.
-        let (result, own) = unsafe {
-            let result = libc::getsockopt(
-                stream.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut peer).cast(),
-                &mut size,
-            );
-            (result, libc::geteuid())
-        };
-        if result != 0 || own != 0 && own != peer.uid {
+        let peer = Peer::of(&stream).ok()?;
+        let own = own_user();
+        if own != 0 && own != peer.user {
             return None;
         }
         // 0 if the process is in another PID namespace: then by the number that it has there.

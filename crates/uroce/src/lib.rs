@@ -21,7 +21,6 @@
 //! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
-//! | `thread` | threads of the library |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
@@ -32,7 +31,7 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `thread`, `wire` <
+//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `wire` <
 //! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
 //! imports from a layer above its own (`scripts/lint-layers`).
 //!
@@ -61,7 +60,6 @@ mod process;
 mod provider;
 mod random;
 mod sync;
-mod thread;
 mod transport;
 mod view;
 pub mod wire;

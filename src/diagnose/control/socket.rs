@@ -14,7 +14,9 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
-use super::super::thread;
+use ibverbs_host::thread;
+use ibverbs_host::unix::{Peer, own_user};
+
 use super::request;
 use crate::memory::lock::ForkLock;
 
@@ -97,7 +99,8 @@ pub fn start() {
     let errno = ibverbs_abi::Errno::last();
     let _not_cancelled = ibverbs_abi::disable_cancellation();
     let started = open().and_then(|listener| {
-        thread::spawn("ibverbs-control", move || run(&listener)).inspect_err(|_| LISTENER.clear())
+        thread::spawn_detached("ibverbs-control", move || run(&listener))
+            .inspect_err(|_| LISTENER.clear())
     });
     if let Err(error) = started {
         RUNS_IN.store(0, Ordering::Relaxed);
@@ -246,31 +249,15 @@ fn send(client: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
 
 /// Whether the client is of the same user, or root.
 fn is_allowed(client: &UnixStream) -> bool {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: u32::MAX,
-        gid: u32::MAX,
-    };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has `size` writable bytes; geteuid has no arguments.
-    let (result, own) = unsafe {
-        let result = libc::getsockopt(
-            client.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &mut size,
-        );
-        (result, libc::geteuid())
-    };
-    result == 0 && (peer.uid == 0 || peer.uid == own && is_of_user_namespace(&peer))
+    Peer::of(client)
+        .is_ok_and(|peer| peer.user == 0 || peer.user == own_user() && is_of_user_namespace(&peer))
 }
 
 /// All users without a number in this process's user namespace appear as the user "nobody". So a process of
 /// that number is only taken for the same user if it is in the same user namespace.
-fn is_of_user_namespace(peer: &libc::ucred) -> bool {
+fn is_of_user_namespace(peer: &Peer) -> bool {
     const NOBODY: u32 = 65534;
     let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).ok();
-    peer.uid != NOBODY
+    peer.user != NOBODY
         || namespace("self").is_some_and(|own| namespace(&peer.pid.to_string()) == Some(own))
 }

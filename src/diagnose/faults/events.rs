@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use ibverbs_faults::{Action, Applied};
+use ibverbs_host::thread;
 
-use super::super::thread;
 use super::file::{INTERVAL, Watched};
 use super::{RULES, log_injected, now, objects};
 
@@ -21,7 +21,8 @@ static CHANGES: AtomicU32 = AtomicU32::new(0);
 /// Starts the thread, unless it runs.
 pub fn start() {
     let pid = std::process::id();
-    if RUNS_IN.swap(pid, Ordering::Relaxed) != pid && thread::spawn("ibverbs-faults", run).is_err()
+    if RUNS_IN.swap(pid, Ordering::Relaxed) != pid
+        && thread::spawn_detached("ibverbs-faults", run).is_err()
     {
         RUNS_IN.store(0, Ordering::Relaxed);
         log::warn!("IBV_FAULTS: no thread could be started, so no events are raised");

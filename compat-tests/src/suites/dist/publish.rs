@@ -11,9 +11,10 @@ use crate::process::Program;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// In the order in which they can be published.
-const CRATES: [&str; 7] = [
+const CRATES: [&str; 8] = [
     "ibverbs-abi",
     "ibverbs-faults",
+    "ibverbs-host",
     "ibverbs-netlink",
     "uroce",
     "libibverbs-rs",

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
+use ibverbs_host::thread;
+
 use super::buffer::{Buffer, Taken};
 use super::frame::Frame;
 use super::output::{CaptureFile, Identity};
 use super::pcapng::Direction;
 use super::settings::CaptureSettings;
 use crate::sync::Mutex;
-use crate::thread;
 
 /// How long the writer lets packets collect. A process that is killed loses what has collected.
 const INTERVAL: Duration = Duration::from_millis(10);

@@ -59,6 +59,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
+use ibverbs_host::thread;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
@@ -68,7 +69,6 @@ use crate::local::Paths;
 use crate::memory::Memory;
 use crate::process;
 use crate::sync::{Mutex, RwLock};
-use crate::thread;
 use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
 use activity::Activity;

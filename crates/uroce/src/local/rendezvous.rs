@@ -9,6 +9,8 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
+use ibverbs_host::unix::{Peer, abstract_address, own_user};
+
 use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
@@ -71,18 +73,6 @@ fn name(ip: IpAddr, port: u16, ifindex: u32) -> String {
     )
 }
 
-fn address_of(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: zeros are a valid sockaddr_un, a structure of integers.
-    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // Behind the NUL that makes it an abstract name.
-    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    let before = core::mem::offset_of!(libc::sockaddr_un, sun_path);
-    (address, (before + 1 + name.len()) as libc::socklen_t)
-}
-
 fn socket() -> io::Result<OwnedFd> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket takes no pointers.
@@ -102,7 +92,7 @@ fn owned(fd: RawFd) -> io::Result<OwnedFd> {
 /// name.
 pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
     let fd = socket()?;
-    let (address, len) = address_of(&name(ip, port, ifindex));
+    let (address, len) = abstract_address(&name(ip, port, ifindex));
     // SAFETY: the address is readable for its length; listen takes no pointers.
     let failed = unsafe {
         libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0
@@ -118,7 +108,7 @@ pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
 /// not accept, EPERM if it is none of `peers`.
 pub fn connect(ip: IpAddr, port: u16, ifindex: u32, peers: Peers) -> io::Result<OwnedFd> {
     let fd = socket()?;
-    let (address, len) = address_of(&name(ip, port, ifindex));
+    let (address, len) = abstract_address(&name(ip, port, ifindex));
     // SAFETY: the address is readable for its length.
     if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
         return Err(io::Error::last_os_error());
@@ -140,27 +130,9 @@ fn check_user(fd: OwnedFd, peers: Peers) -> io::Result<OwnedFd> {
     if peers == Peers::AnyUser {
         return Ok(fd);
     }
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: libc::uid_t::MAX,
-        gid: 0,
-    };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` is writable for `len` bytes; geteuid has no preconditions.
-    let same = unsafe {
-        libc::getsockopt(
-            fd.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &mut len,
-        ) == 0
-            && peer.uid == libc::geteuid()
-    };
-    if same {
-        Ok(fd)
-    } else {
-        Err(io::Error::from_raw_os_error(libc::EPERM))
+    match Peer::of(&fd) {
+        Ok(peer) if peer.user == own_user() => Ok(fd),
+        _ => Err(io::Error::from_raw_os_error(libc::EPERM)),
     }
 }
 

@@ -31,7 +31,6 @@ mod streams;
 mod tests;
 mod tree;
 
-use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use calls::REDIRECTIONS;
@@ -50,7 +49,8 @@ pub fn install(devices: Vec<Config>) {
     if devices.is_empty() || INSTALLED.load(Ordering::Acquire) {
         return;
     }
-    stay_loaded();
+    // Other objects hold addresses of its functions.
+    ibverbs_host::thread::stay_loaded();
     real::resolve();
     for redirection in &REDIRECTIONS {
         redirection
@@ -111,20 +111,6 @@ pub fn redirect_new_objects() {
             libc::gnu_get_libc_version as *const () as usize,
         );
     }
-}
-
-/// Keeps dlclose(3) from unloading this library: other objects hold addresses of its functions.
-fn stay_loaded() {
-    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    let own = stay_loaded as *const c_void;
-    // SAFETY: the structure is writable.
-    if unsafe { libc::dladdr(own, info.as_mut_ptr()) } == 0 {
-        return;
-    }
-    const FLAGS: c_int = libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-    // SAFETY: dladdr has succeeded, so it has filled the structure; the name is a C string. With RTLD_NOLOAD
-    // nothing is loaded and no constructor runs.
-    unsafe { libc::dlopen(info.assume_init().dli_fname, FLAGS) };
 }
 
 /// Reads a file of the view for the library's own functions: `None` if the path does not lead to one. Else

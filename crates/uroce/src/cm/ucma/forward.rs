@@ -3,6 +3,7 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use ibverbs_abi::Errno;
+use ibverbs_host::unix::own_user;
 use rustc_hash::FxHashMap;
 
 use super::host::Port;
@@ -30,9 +31,9 @@ pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
             let port = Port::of_service(service_id);
             // Not kept: another process may have the port next time.
             let fd = names::connect(&names::of_port(port, &message.dst))?;
-            let user = names::peer_user(fd.as_raw_fd());
+            let user = names::peer_user(&fd);
             let trusted = port.number >= LOW_PORTS || matches!(user, Some(0));
-            if !trusted && user != Some(names::own_user()) {
+            if !trusted && user != Some(own_user()) {
                 return Err(ECONNREFUSED);
             }
             names::send(fd.as_raw_fd(), message)
@@ -43,14 +44,14 @@ pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
 /// Delivers a message to a process of this host, so that it does not depend on the process with port 4791.
 /// Returns false if there is no such process, or it does not take messages of this user.
 pub fn deliver(message: &Incoming, recipient: Recipient) -> bool {
-    let own = names::own_user();
+    let own = own_user();
     let takes = |user: u32| own == 0 || own == user;
     let result = match recipient {
         Recipient::Id(id) => send(prefix_of(id), message, takes),
         Recipient::Service(service_id) => {
             let port = Port::of_service(service_id);
             names::connect(&names::of_port(port, &message.dst)).and_then(
-                |fd| match names::peer_user(fd.as_raw_fd()) {
+                |fd| match names::peer_user(&fd) {
                     Some(user) if takes(user) => names::send(fd.as_raw_fd(), message),
                     _ => Err(ECONNREFUSED),
                 },
@@ -70,7 +71,7 @@ pub fn forward_unparsed(message: &Incoming) {
 fn send(prefix: u32, message: &Incoming, takes: impl Fn(u32) -> bool) -> Result<(), Errno> {
     let mut connections = CONNECTIONS.lock();
     let connections = connections.get_or_insert_default();
-    let taken = |fd: &Owned<OwnedFd>| names::peer_user(fd.as_raw_fd()).is_some_and(&takes);
+    let taken = |fd: &Owned<OwnedFd>| names::peer_user(fd).is_some_and(&takes);
     if let Some(fd) = connections.get(&prefix) {
         if !taken(fd) {
             return Err(ECONNREFUSED);

@@ -6,6 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
+use ibverbs_host::unix::{Peer, abstract_address, own_user};
 
 use super::host::Port;
 use crate::cm::agent::Incoming;
@@ -32,18 +33,6 @@ pub fn of_port(port: Port, gid: &Gid) -> String {
     )
 }
 
-fn address_of(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: zeros are a valid sockaddr_un, a structure of integers.
-    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // Behind the NUL that makes it an abstract name.
-    for (to, from) in address.sun_path[1..].iter_mut().zip(name.bytes()) {
-        *to = from as libc::c_char;
-    }
-    let before = core::mem::offset_of!(libc::sockaddr_un, sun_path);
-    (address, (before + 1 + name.len()) as libc::socklen_t)
-}
-
 fn socket() -> Result<Owned<OwnedFd>, Errno> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: socket takes no pointers.
@@ -63,7 +52,7 @@ pub fn open(call: impl FnOnce() -> RawFd) -> Result<Owned<OwnedFd>, Errno> {
 /// Takes a name. Nobody can connect to it yet. EADDRINUSE if another socket has it.
 pub fn bind(name: &str) -> Result<Owned<OwnedFd>, Errno> {
     let fd = socket()?;
-    let (address, len) = address_of(name);
+    let (address, len) = abstract_address(name);
     // SAFETY: the address is readable for its length; `fd` is open.
     let failed = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 };
     if failed { Err(Errno::last()) } else { Ok(fd) }
@@ -81,7 +70,7 @@ pub fn listen(fd: RawFd) -> Result<(), Errno> {
 /// Connects to a name. ECONNREFUSED if nobody has it, EAGAIN if its process does not accept.
 pub fn connect(name: &str) -> Result<Owned<OwnedFd>, Errno> {
     let fd = socket()?;
-    let (address, len) = address_of(name);
+    let (address, len) = abstract_address(name);
     // SAFETY: the address is readable for its length; `fd` is open.
     if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
         return Err(Errno::last());
@@ -97,31 +86,9 @@ pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
     open(|| unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })
 }
 
-/// The user that has opened the other end of a connection (SO_PEERCRED); None if the kernel does not say.
-pub fn peer_user(fd: RawFd) -> Option<u32> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` is writable for `len` bytes.
-    let result = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &mut len,
-        )
-    };
-    (result == 0).then_some(peer.uid)
-}
-
-/// The effective user of this process.
-pub fn own_user() -> u32 {
-    // SAFETY: geteuid has no preconditions.
-    unsafe { libc::geteuid() }
+/// The user that has opened the other end of a connection; None if the kernel does not say.
+pub fn peer_user(fd: &OwnedFd) -> Option<u32> {
+    Peer::of(fd).ok().map(|peer| peer.user)
 }
 
 /// Sends a message. EAGAIN if the other process does not read, EPIPE if it is gone.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
+use ibverbs_host::thread;
 use rustc_hash::FxHashMap;
 
 use super::epoll::{Epoll, Token};
@@ -32,7 +33,6 @@ use crate::device::{Device, clock};
 use crate::engine::Time;
 use crate::random::random;
 use crate::sync::Mutex;
-use crate::thread;
 
 /// How often the process tries to get port 4791 while another one has it.
 const CLAIM_INTERVAL: Duration = Duration::from_millis(500);
@@ -331,7 +331,7 @@ impl ProcessState {
         };
         while let Ok(connection) = names::accept(listener.socket.as_raw_fd()) {
             if self.connections.len() >= CONNECTIONS_MAX
-                || !names::is_trusted(names::peer_user(connection.as_raw_fd()))
+                || !names::is_trusted(names::peer_user(&connection))
             {
                 continue;
             }

@@ -6,11 +6,12 @@ mod preemption;
 
 use std::time::Duration;
 
+use ibverbs_host::thread::SYNCHRONOUS_SIGNALS;
+
 use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::*;
 use crate::config::Netdev;
 use crate::engine::{Limits, QpConfig};
-use crate::thread::SYNCHRONOUS_SIGNALS;
 
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());

@@ -1,0 +1,12 @@
+//! What the library, uroce and uroce-ctl do alike on the host: they start threads in a process that belongs
+//! to a program, and they meet other processes at unix sockets. Internal to the workspace.
+//!
+//! | module | content |
+//! |---|---|
+//! | [`thread`] | threads that leave the program's signals alone; staying loaded |
+//! | [`unix`] | abstract socket names; the user at the other end of a connection |
+
+#![deny(missing_docs)]
+
+pub mod thread;
+pub mod unix;

@@ -1,0 +1,103 @@
+//! Unix sockets: abstract names, and the process at the other end (unix(7)).
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The process that connected a socket, or that called listen(2) on it: as it was then. It may have ended,
+/// and passed the descriptor on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// In the PID namespace of the caller; 0 if it has no PID there.
+    pub pid: libc::pid_t,
+    /// Effective user, in the user namespace of the caller; 65534 if it has no number there.
+    pub user: libc::uid_t,
+}
+
+impl Peer {
+    /// The other end of a connected unix socket (SO_PEERCRED). Fails as getsockopt(2) does.
+    pub fn of(socket: impl AsFd) -> io::Result<Peer> {
+        let mut peer = libc::ucred {
+            pid: 0,
+            uid: libc::uid_t::MAX,
+            gid: libc::gid_t::MAX,
+        };
+        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+        // SAFETY: `peer` is writable for `size` bytes.
+        let result = unsafe {
+            libc::getsockopt(
+                socket.as_fd().as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut peer).cast(),
+                &mut size,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Peer {
+            pid: peer.pid,
+            user: peer.uid,
+        })
+    }
+}
+
+/// The effective user of this process.
+pub fn own_user() -> libc::uid_t {
+    // SAFETY: geteuid has no preconditions.
+    unsafe { libc::geteuid() }
+}
+
+/// The address of an abstract name, and its length. A name longer than 107 bytes is cut.
+pub fn abstract_address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: zeros are a valid sockaddr_un, a structure of integers.
+    let mut address: libc::sockaddr_un = unsafe { core::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // Behind the NUL that makes it an abstract name.
+    let room = &mut address.sun_path[1..];
+    let len = name.len().min(room.len());
+    for (to, from) in room.iter_mut().zip(name.bytes()) {
+        *to = from as libc::c_char;
+    }
+    let before = core::mem::offset_of!(libc::sockaddr_un, sun_path);
+    (address, (before + 1 + len) as libc::socklen_t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+
+    #[test]
+    fn the_peer_of_a_connection_is_this_process() {
+        let (one, other) = UnixStream::pair().unwrap();
+        let own = Peer {
+            pid: std::process::id() as libc::pid_t,
+            user: own_user(),
+        };
+        assert_eq!(Peer::of(&one).unwrap(), own);
+        assert_eq!(Peer::of(&other).unwrap(), own);
+        let file = std::fs::File::open("/dev/null").unwrap();
+        let error = Peer::of(&file).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+    }
+
+    #[test]
+    fn an_abstract_address_is_that_of_the_standard_library() {
+        let name = format!("ibverbs-host-test.{}", std::process::id());
+        let listener =
+            UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let client = UnixStream::connect_addr(&listener.local_addr().unwrap()).unwrap();
+        let mut got: libc::sockaddr_un = abstract_address("").0;
+        let mut size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+        // SAFETY: `got` is writable for `size` bytes.
+        let result =
+            unsafe { libc::getpeername(client.as_raw_fd(), (&raw mut got).cast(), &mut size) };
+        let (expected, len) = abstract_address(&name);
+        assert_eq!((result, size), (0, len));
+        assert_eq!(got.sun_path, expected.sun_path);
+        let (_, longest) = abstract_address(&"x".repeat(200));
+        assert_eq!(longest as usize, size_of::<libc::sockaddr_un>());
+    }
+}
