@@ -189,8 +189,10 @@ lint-shell:
 	scripts/lint-shell
 	scripts/lint-text
 
+# Two checkouts may run them at the same time: their tests use the same addresses.
 test-unit: ## run the unit tests of the workspace
-	$(CARGO) test $(CRATES) $(FEATURES) --no-fail-fast
+	$(CARGO) test --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/own-network'" \
+		$(CRATES) $(FEATURES) --no-fail-fast
 
 # In a build directory of its own: rustc's flag concerns all crates.
 test-orderings: rust ## try all orders of memory accesses in uroce's lock-free parts (loom)
