@@ -4,7 +4,7 @@
 //! | module | content |
 //! |---|---|
 //! | [`thread`] | threads that leave the program's signals alone; staying loaded |
-//! | [`unix`] | abstract socket names; the user at the other end of a connection |
+//! | [`unix`] | sockets with abstract names; the user at the other end of a connection |
 
 #![deny(missing_docs)]
 

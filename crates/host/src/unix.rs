@@ -1,7 +1,7 @@
 //! Unix sockets: abstract names, and the process at the other end (unix(7)).
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 
 /// The process that connected a socket, or that called listen(2) on it: as it was then. It may have ended,
 /// and passed the descriptor on.
@@ -63,6 +63,67 @@ pub fn abstract_address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
     (address, (before + 1 + len) as libc::socklen_t)
 }
 
+/// Connections that may wait to be accepted.
+const BACKLOG: libc::c_int = 64;
+
+/// Takes an abstract name with a socket of type SOCK_SEQPACKET, which does not block. Nobody can connect to
+/// it before [`listen`]. EADDRINUSE if another socket of the network namespace has the name.
+pub fn bind(name: &str) -> io::Result<OwnedFd> {
+    let fd = seqpacket_socket()?;
+    let (address, len) = abstract_address(name);
+    // SAFETY: `address` is readable for `len` bytes.
+    check(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(fd)
+}
+
+/// Lets others connect to a socket with a name. Fails as listen(2) does.
+pub fn listen(socket: RawFd) -> io::Result<()> {
+    // SAFETY: listen takes no pointers.
+    check(unsafe { libc::listen(socket, BACKLOG) })
+}
+
+/// Connects to an abstract name. ECONNREFUSED if nobody listens there, EAGAIN if its process does not accept.
+pub fn connect(name: &str) -> io::Result<OwnedFd> {
+    let fd = seqpacket_socket()?;
+    let (address, len) = abstract_address(name);
+    // SAFETY: `address` is readable for `len` bytes.
+    check(unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) })?;
+    Ok(fd)
+}
+
+/// Accepts a connection, which does not block. EAGAIN if there is none.
+pub fn accept(listener: RawFd) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let none = core::ptr::null_mut();
+    // SAFETY: the address of the peer is not asked for. What accept4 returns is new, so nothing owns it.
+    unsafe { owned(libc::accept4(listener, none, core::ptr::null_mut(), flags)) }
+}
+
+fn seqpacket_socket() -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes no pointers. What it returns is new, so nothing owns it.
+    unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }
+}
+
+/// Owns what a system call has returned. Fails with errno if that is negative.
+///
+/// # Safety
+/// A descriptor that is not negative is open, and nothing else owns it.
+pub unsafe fn owned(fd: RawFd) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, and this is its only owner, as the caller says.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +160,22 @@ mod tests {
         assert_eq!(got.sun_path, expected.sun_path);
         let (_, longest) = abstract_address(&"x".repeat(200));
         assert_eq!(longest as usize, size_of::<libc::sockaddr_un>());
+    }
+
+    #[test]
+    fn a_name_has_one_socket_that_others_connect_to() {
+        let name = format!("ibverbs-host-test-name.{}", std::process::id());
+        let errno = |result: io::Result<OwnedFd>| result.unwrap_err().raw_os_error();
+        let bound = bind(&name).unwrap();
+        assert_eq!(errno(bind(&name)), Some(libc::EADDRINUSE));
+        assert_eq!(errno(connect(&name)), Some(libc::ECONNREFUSED));
+        listen(bound.as_raw_fd()).unwrap();
+        assert_eq!(errno(accept(bound.as_raw_fd())), Some(libc::EAGAIN));
+        let client = connect(&name).unwrap();
+        let server = accept(bound.as_raw_fd()).unwrap();
+        assert_eq!(Peer::of(&server).unwrap(), Peer::of(&client).unwrap());
+        drop(bound);
+        assert_eq!(errno(connect(&name)), Some(libc::ECONNREFUSED));
+        bind(&name).unwrap();
     }
 }

@@ -82,6 +82,18 @@ struct EventSource<R> {
     waiting: Vec<(R, u32)>,
 }
 
+impl<R: Record> EventSource<R> {
+    /// Counts a record that goes into the backlog. Returns whether no equal one is there yet.
+    fn add_waiting(&mut self, record: R) -> bool {
+        if let Some((_, count)) = self.waiting.iter_mut().find(|(other, _)| *other == record) {
+            *count += 1;
+            return false;
+        }
+        self.waiting.push((record, 1));
+        true
+    }
+}
+
 struct EventState<R> {
     sources: FxHashMap<u64, EventSource<R>>,
     /// Records that the socket has no room for, each once.
@@ -163,16 +175,8 @@ impl<R: Record> EventQueue<R> {
             self.has_backlog.store(true, Ordering::Relaxed);
             self.waker.wake();
         }
-        match source
-            .waiting
-            .iter_mut()
-            .find(|(other, _)| *other == record)
-        {
-            Some((_, count)) => *count += 1,
-            None => {
-                source.waiting.push((record, 1));
-                state.backlog.push_back(record);
-            }
+        if source.add_waiting(record) {
+            state.backlog.push_back(record);
         }
         false
     }
@@ -294,16 +298,8 @@ impl<R: Record> EventState<R> {
             let Some(source) = self.sources.get_mut(&record.source()) else {
                 continue;
             };
-            match source
-                .waiting
-                .iter_mut()
-                .find(|(other, _)| *other == record)
-            {
-                Some((_, count)) => *count += 1,
-                None => {
-                    source.waiting.push((record, 1));
-                    self.backlog.push_front(record);
-                }
+            if source.add_waiting(record) {
+                self.backlog.push_front(record);
             }
         }
     }

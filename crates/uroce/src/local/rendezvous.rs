@@ -9,15 +9,13 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use ibverbs_host::unix::{Peer, abstract_address, own_user};
+use ibverbs_host::unix::{self, Peer, own_user};
 
 use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
 use crate::wire::{Flow, gid_of, ip_of};
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 64;
 /// Wakeups that one call reads at most.
 pub const MESSAGES_PER_CALL: usize = 256;
 /// Changes with everything that both sides have to agree on, as the length of the memory does.
@@ -73,56 +71,23 @@ fn name(ip: IpAddr, port: u16, ifindex: u32) -> String {
     )
 }
 
-fn socket() -> io::Result<OwnedFd> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: socket takes no pointers.
-    let fd = unsafe { libc::socket(libc::AF_UNIX, kind, 0) };
-    owned(fd)
-}
-
-fn owned(fd: RawFd) -> io::Result<OwnedFd> {
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the caller's system call has just opened it, so nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
 /// Lets initiators connect to a port at an address of this process. EADDRINUSE if another socket has the
 /// name.
 pub fn listen(ip: IpAddr, port: u16, ifindex: u32) -> io::Result<OwnedFd> {
-    let fd = socket()?;
-    let (address, len) = abstract_address(&name(ip, port, ifindex));
-    // SAFETY: the address is readable for its length; listen takes no pointers.
-    let failed = unsafe {
-        libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0
-            || libc::listen(fd.as_raw_fd(), BACKLOG) != 0
-    };
-    if failed {
-        return Err(io::Error::last_os_error());
-    }
+    let fd = unix::bind(&name(ip, port, ifindex))?;
+    unix::listen(fd.as_raw_fd())?;
     Ok(fd)
 }
 
 /// Connects to the process that has a port at an address. ECONNREFUSED if there is none, EAGAIN if it does
 /// not accept, EPERM if it is none of `peers`.
 pub fn connect(ip: IpAddr, port: u16, ifindex: u32, peers: Peers) -> io::Result<OwnedFd> {
-    let fd = socket()?;
-    let (address, len) = abstract_address(&name(ip, port, ifindex));
-    // SAFETY: the address is readable for its length.
-    if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    check_user(fd, peers)
+    check_user(unix::connect(&name(ip, port, ifindex))?, peers)
 }
 
 /// Accepts a connection. EAGAIN if there is none, EPERM if it is of none of `peers`.
 pub fn accept(listener: RawFd, peers: Peers) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let none = core::ptr::null_mut();
-    // SAFETY: the address of the peer is not asked for.
-    let fd = owned(unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })?;
-    check_user(fd, peers)
+    check_user(unix::accept(listener)?, peers)
 }
 
 /// EPERM unless the other end was opened by one of `peers` (SO_PEERCRED).

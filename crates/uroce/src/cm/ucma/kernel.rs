@@ -372,13 +372,20 @@ impl<H: CmHost> Manager<H> {
         let mut bytes = input.0.to_vec();
         put(&mut bytes, 8, &cookie(multicast).to_ne_bytes());
         let mut response = [0; 4];
-        let joined = self
-            .forward(number, command, &bytes, Buffer::Response(&mut response))
-            .and_then(|()| caller.reply(ReplyWriter::default().u32(multicast)));
+        self.forward(number, command, &bytes, Buffer::Response(&mut response))
+            .inspect_err(|_| self.remove_multicast(multicast))?;
+        let in_kernel = u32::from_ne_bytes(response);
         if let Some(membership) = self.multicasts.get_mut(multicast) {
-            membership.kernel = Some(u32::from_ne_bytes(response));
+            membership.kernel = Some(in_kernel);
         }
-        joined.inspect_err(|_| self.remove_multicast(multicast))
+        let file = self.id(number)?.file;
+        caller
+            .reply(ReplyWriter::default().u32(multicast))
+            .inspect_err(|_| {
+                // The program does not know the membership, so it cannot end it.
+                let _ = self.leave_in_kernel(file, in_kernel);
+                self.remove_multicast(multicast);
+            })
     }
 
     /// Ends a membership in the kernel.

@@ -3,10 +3,10 @@
 //! its process ends, however it ends.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::{Peer, abstract_address, own_user};
+use ibverbs_host::unix::{self, Peer, own_user};
 
 use super::host::Port;
 use crate::cm::agent::Incoming;
@@ -14,8 +14,6 @@ use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 64;
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
 const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
 
@@ -33,57 +31,38 @@ pub fn of_port(port: Port, gid: &Gid) -> String {
     )
 }
 
-fn socket() -> Result<Owned<OwnedFd>, Errno> {
-    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: socket takes no pointers.
-    open(|| unsafe { libc::socket(libc::AF_UNIX, kind, 0) })
-}
-
 /// Records the descriptor that a system call opens. Fails as the call does, and with ENOMEM.
 pub fn open(call: impl FnOnce() -> RawFd) -> Result<Owned<OwnedFd>, Errno> {
-    let opened = descriptors::open(|| match call() {
-        ..0 => Err(io::Error::last_os_error()),
-        // SAFETY: the system call has just opened it, so nothing else owns it.
-        fd => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-    });
-    opened.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EIO)))
+    // SAFETY: the system call has just opened it, so nothing else owns it.
+    record(|| unsafe { unix::owned(call()) })
 }
 
-/// Takes a name. Nobody can connect to it yet. EADDRINUSE if another socket has it.
+fn record(open: impl FnOnce() -> io::Result<OwnedFd>) -> Result<Owned<OwnedFd>, Errno> {
+    descriptors::open(open).map_err(errno)
+}
+
+fn errno(error: io::Error) -> Errno {
+    Errno(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+/// [`unix::bind`], recorded.
 pub fn bind(name: &str) -> Result<Owned<OwnedFd>, Errno> {
-    let fd = socket()?;
-    let (address, len) = abstract_address(name);
-    // SAFETY: the address is readable for its length; `fd` is open.
-    let failed = unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), len) != 0 };
-    if failed { Err(Errno::last()) } else { Ok(fd) }
+    record(|| unix::bind(name))
 }
 
 /// Lets other processes connect to a socket with a name.
 pub fn listen(fd: RawFd) -> Result<(), Errno> {
-    // SAFETY: listen takes no pointers.
-    if unsafe { libc::listen(fd, BACKLOG) } != 0 {
-        return Err(Errno::last());
-    }
-    Ok(())
+    unix::listen(fd).map_err(errno)
 }
 
-/// Connects to a name. ECONNREFUSED if nobody has it, EAGAIN if its process does not accept.
+/// [`unix::connect`], recorded.
 pub fn connect(name: &str) -> Result<Owned<OwnedFd>, Errno> {
-    let fd = socket()?;
-    let (address, len) = abstract_address(name);
-    // SAFETY: the address is readable for its length; `fd` is open.
-    if unsafe { libc::connect(fd.as_raw_fd(), (&raw const address).cast(), len) } != 0 {
-        return Err(Errno::last());
-    }
-    Ok(fd)
+    record(|| unix::connect(name))
 }
 
-/// Accepts a connection; EAGAIN if there is none.
+/// [`unix::accept`], recorded.
 pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let none = core::ptr::null_mut();
-    // SAFETY: the address of the peer is not asked for.
-    open(|| unsafe { libc::accept4(listener, none, core::ptr::null_mut(), flags) })
+    record(|| unix::accept(listener))
 }
 
 /// The user that has opened the other end of a connection; None if the kernel does not say.

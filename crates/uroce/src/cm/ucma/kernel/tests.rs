@@ -220,18 +220,21 @@ fn migration_moves_the_kernels_id() {
     assert_eq!(Input(&event).u32(12), 4);
 }
 
+/// JOIN_MCAST of an id, with the uid 0x77.
+fn membership(id: u32) -> Vec<u8> {
+    let group = Ipv4Addr::new(239, 1, 2, 3).into();
+    let mut input = [vec![0; 8], 0x77_u64.to_ne_bytes().to_vec()].concat();
+    input.extend(two(id, 16));
+    input.extend(sockaddr(group, 0));
+    padded(input, 152)
+}
+
 #[test]
 fn memberships_are_the_kernels() {
     let (mut own, _, _) = hosts();
     let id = create(&mut own, 1, UDP, SERVER_UID);
     bind(&mut own, id, IN_KERNEL, PORT).unwrap();
-    let group = Ipv4Addr::new(239, 1, 2, 3).into();
-    let mut input = [vec![0; 8], 0x77_u64.to_ne_bytes().to_vec()].concat();
-    input.extend(two(id, 16));
-    input.extend(sockaddr(group, 0));
-    let joined = own
-        .call(1, Command::JoinMcast, &padded(input, 152), 4)
-        .unwrap();
+    let joined = own.call(1, Command::JoinMcast, &membership(id), 4).unwrap();
     own.manager.take_kernel_events(1);
     let event = next(&mut own).unwrap();
     assert_eq!((event.uid, event.event), (0x77, 12));
@@ -240,4 +243,29 @@ fn memberships_are_the_kernels() {
     let reported = own.call(1, Command::LeaveMcast, &leave, 4).unwrap();
     assert_eq!(reported, 1_u32.to_ne_bytes());
     assert_eq!(kernel(&mut own).manager.multicasts.iter().count(), 0);
+}
+
+/// The program has passed an address for the response that cannot be written.
+#[test]
+fn a_membership_that_the_program_does_not_get_to_know_is_ended() {
+    let (mut own, _, _) = hosts();
+    let id = create(&mut own, 1, UDP, SERVER_UID);
+    bind(&mut own, id, IN_KERNEL, PORT).unwrap();
+    let efault = Err(Errno(libc::EFAULT));
+    let input = membership(id);
+    let mut caller = Caller {
+        out_len: 4,
+        respond: &mut |_| efault,
+        option: &[],
+        other_file: Ok(1),
+    };
+    let now = own.now;
+    let joined = own
+        .manager
+        .execute(1, Command::JoinMcast, Input(&input), &mut caller, now);
+    assert_eq!(joined, efault);
+    assert_eq!(kernel(&mut own).manager.multicasts.iter().count(), 0);
+    assert_eq!(own.manager.multicasts.iter().count(), 0);
+    own.manager.take_kernel_events(1);
+    assert!(next(&mut own).is_err(), "an event of the membership");
 }
