@@ -1,15 +1,19 @@
 //! Why a program finds no device, or cannot open one: what the kernel has, and which files are there.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ibverbs_abi::Errno;
 
 use super::finding::{Finding, Kind, Object, Outcome, describe};
 use super::rules::Rule;
 use super::shadow;
-use crate::provider::{registry, software};
+use crate::discover::sysfs;
+use crate::provider::registry::{self, Refused};
+use crate::provider::software;
 
 /// What a machine has of RDMA.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,6 +22,8 @@ struct Machine {
     devices: Vec<String>,
     /// /sys/class/infiniband_verbs exists, which the module ib_uverbs makes.
     has_uverbs: bool,
+    /// There are devices that no provider supports, which [`check_providers`] reports.
+    has_unserved: bool,
     /// Names in /dev/infiniband.
     files: Vec<String>,
     /// The process is in a container, as far as that can be seen.
@@ -43,7 +49,12 @@ const NO_SOFTWARE_DEVICE: (&str, &str) = if cfg!(feature = "uroce") {
     ("", "")
 };
 
-fn names(dir: &str) -> Vec<String> {
+/// A path in sysfs, where the library finds the devices.
+fn in_sysfs(path: &str) -> PathBuf {
+    Path::new(OsStr::from_bytes(sysfs::path().to_bytes())).join(path)
+}
+
+fn names(dir: impl AsRef<Path>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
@@ -59,8 +70,9 @@ impl Machine {
     fn look() -> Machine {
         let exists = |path: &str| Path::new(path).exists();
         Machine {
-            devices: names("/sys/class/infiniband"),
-            has_uverbs: exists("/sys/class/infiniband_verbs"),
+            devices: names(in_sysfs("class/infiniband")),
+            has_uverbs: in_sysfs("class/infiniband_verbs").exists(),
+            has_unserved: !registry::unserved().is_empty(),
             files: names("/dev/infiniband"),
             in_container: exists("/.dockerenv") || exists("/run/.containerenv"),
             asks_for_uroce: software::is_requested(),
@@ -72,12 +84,15 @@ impl Machine {
     }
 }
 
-/// What to say of an empty device list. Pure.
+/// What to say of an empty device list, other than that providers are missing. Pure.
 fn empty_list(machine: &Machine, outcome: &Outcome) -> Vec<Finding> {
     const CALL: &str = "ibv_get_device_list";
     let finding = |rule| Finding::new(rule, Object::process(), CALL, outcome.clone());
     let none =
         |why: &str, todo: &str| vec![finding(Rule::NoDevice).with("why", why).with("todo", todo)];
+    if machine.has_unserved {
+        return Vec::new();
+    }
     let Some(device) = machine.devices.first() else {
         return match (machine.asks_for_uroce, machine.in_container) {
             (true, _) => none(NO_SOFTWARE_DEVICE.0, NO_SOFTWARE_DEVICE.1),
@@ -119,40 +134,69 @@ fn empty_list(machine: &Machine, outcome: &Outcome) -> Vec<Finding> {
                 .with("todo", todo),
         ];
     }
-    // The devices are there: what is missing is a provider.
-    let driver = driver_of(device);
-    vec![
-        finding(Rule::DriverMissing)
-            .with("device", device)
-            .with("driver", driver)
-            .with("tried", tried())
-            .with(
-                "package",
-                "ibverbs-providers on Debian, libibverbs on Fedora",
-            ),
-    ]
+    none(
+        "the kernel has devices, and none of them for programs in user space",
+        "check that the kernel's driver of the device supports ib_uverbs (`rdma dev`, `dmesg`)",
+    )
 }
 
 /// The kernel driver of a device, by the link in sysfs; virtual devices have none.
 fn driver_of(device: &str) -> String {
-    let link = fs::read_link(format!("/sys/class/infiniband/{device}/device/driver"));
+    let link = fs::read_link(in_sysfs(&format!(
+        "class/infiniband/{device}/device/driver"
+    )));
     let name = link.ok().and_then(|path| {
         let name = path.file_name()?;
         Some(name.to_string_lossy().into_owned())
     });
-    name.unwrap_or_else(|| "virtual".into())
+    name.unwrap_or_else(|| "unknown".into())
 }
 
-/// The providers that were loaded, in the order of configuration.
-fn tried() -> String {
-    let drivers = registry::drivers();
-    let names: Vec<_> = drivers
-        .iter()
-        .map(|driver| driver.name().to_string_lossy().into_owned())
-        .collect();
-    match names.is_empty() {
-        true => "none is installed".into(),
-        false => format!("tried, in this order: {}", names.join(", ")),
+/// What is known of the providers.
+#[derive(Clone, Debug, Default)]
+struct Installed {
+    /// The names of those that were loaded, in the order of configuration.
+    names: Vec<String>,
+    /// The files of those that were not loaded, and why.
+    not_loaded: Vec<(String, String)>,
+    refused: Vec<Refused>,
+    /// Devices that none accepts, with their kernel drivers.
+    unserved: Vec<(String, String)>,
+}
+
+impl Installed {
+    fn look() -> Installed {
+        let drivers = registry::drivers();
+        let name = |driver: &registry::Driver| driver.name().to_string_lossy().into_owned();
+        let unserved = registry::unserved().into_iter().map(|device| {
+            let driver = driver_of(&device);
+            (device, driver)
+        });
+        Installed {
+            names: drivers.iter().map(name).collect(),
+            not_loaded: registry::not_loaded(),
+            refused: registry::refusals(),
+            unserved: unserved.collect(),
+        }
+    }
+
+    /// The providers that a device was offered to, in this order, and why those refused it that match it.
+    fn tried(&self, device: &str) -> String {
+        if self.names.is_empty() {
+            return "no provider is installed".into();
+        }
+        let described = |name: &String| {
+            let why = self
+                .refused
+                .iter()
+                .find(|refused| refused.driver == *name && refused.device == device);
+            match why {
+                Some(refused) => format!("{name} ({})", refused.reason),
+                None => name.clone(),
+            }
+        };
+        let all: Vec<String> = self.names.iter().map(described).collect();
+        format!("tried, in this order: {}", all.join(", "))
     }
 }
 
@@ -168,33 +212,56 @@ pub fn no_devices(errno: Option<Errno>) {
     kept.set();
 }
 
-/// What is wrong with the providers: those that were not loaded, with the reasons, and names that several
-/// have. Pure.
-fn providers(not_loaded: &[(String, String)], names: &[String]) -> Vec<Finding> {
+/// What is wrong with the providers: those that were not loaded, with the reasons, names that several have,
+/// and devices that none supports. Pure.
+fn providers(installed: &Installed) -> Vec<Finding> {
     let call = "ibv_get_device_list";
-    let about = |rule, label: &str, address| {
+    let about = |rule, kind, label: &str, address| {
         let object = Object {
-            kind: Kind::Provider,
+            kind,
             address,
             label: label.into(),
         };
         Finding::new(rule, object, call, Outcome::Succeeded)
     };
-    let refused = not_loaded.iter().enumerate().map(|(i, (file, reason))| {
-        about(Rule::DriverRefused, file, i)
+    let not_loaded = installed.not_loaded.iter().enumerate();
+    let refused = not_loaded.map(|(i, (file, reason))| {
+        about(Rule::DriverRefused, Kind::Provider, file, i)
             .with("file", file)
             .with("reason", reason)
     });
+    let names = &installed.names;
     let twice = names.iter().enumerate().filter_map(|(i, name)| {
         let count = names.iter().filter(|other| *other == name).count();
         let first = names.iter().position(|other| other == name) == Some(i);
         (first && count > 1).then(|| {
-            about(Rule::DriverTwice, name, i)
+            about(Rule::DriverTwice, Kind::Provider, name, i)
                 .with("provider", name)
                 .with("count", count)
         })
     });
-    refused.chain(twice).collect()
+    let missing = installed.unserved.iter().map(|(device, driver)| {
+        about(
+            Rule::DriverMissing,
+            Kind::Context,
+            device,
+            number_of(device),
+        )
+        .with("device", device)
+        .with("driver", driver)
+        .with("tried", installed.tried(device))
+        .with(
+            "package",
+            "ibverbs-providers on Debian, libibverbs on Fedora",
+        )
+    });
+    refused.chain(twice).chain(missing).collect()
+}
+
+/// A number for a name, in place of an address: a device that is not opened has none.
+fn number_of(name: &str) -> usize {
+    let add = |hash: usize, byte: u8| (hash ^ usize::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, add)
 }
 
 /// The device list has been made: reports what is wrong with the providers.
@@ -203,11 +270,7 @@ pub fn check_providers() {
         return;
     }
     let kept = Errno::last();
-    let drivers = registry::drivers();
-    let names = drivers
-        .iter()
-        .map(|driver| driver.name().to_string_lossy().into_owned());
-    let found = providers(&registry::not_loaded(), &names.collect::<Vec<_>>());
+    let found = providers(&Installed::look());
     shadow::observe(|_| found);
     kept.set();
 }
@@ -299,13 +362,42 @@ mod tests {
 
     #[test]
     fn providers_that_were_refused_or_are_there_twice() {
-        let names = ["rxe", "mlx5", "rxe"].map(String::from);
-        let refused = [("librxe.so".to_string(), "no such file".to_string())];
-        let found = providers(&refused, &names);
+        let mut installed = Installed {
+            names: ["rxe", "mlx5", "rxe"].map(String::from).into(),
+            not_loaded: vec![("librxe.so".into(), "no such file".into())],
+            ..Installed::default()
+        };
+        let found = providers(&installed);
         assert!(found.iter().all(is_complete));
         let rules: Vec<Rule> = found.iter().map(|finding| finding.rule).collect();
         assert_eq!(rules, [Rule::DriverRefused, Rule::DriverTwice]);
-        assert!(providers(&[], &names[..2]).is_empty());
+        installed.not_loaded.clear();
+        installed.names.truncate(2);
+        assert!(providers(&installed).is_empty());
+    }
+
+    #[test]
+    fn devices_without_a_provider() {
+        let mut installed = Installed {
+            unserved: vec![("new0".into(), "newdrv".into())],
+            ..Installed::default()
+        };
+        let line = |installed: &Installed| {
+            let found = providers(installed);
+            assert!(found.len() == 1 && found.iter().all(is_complete));
+            assert_eq!(found[0].rule, Rule::DriverMissing);
+            found[0].line()
+        };
+        assert!(line(&installed).contains("new0 (driver newdrv)"));
+        assert!(line(&installed).contains("no provider is installed"));
+        installed.names = ["rxe", "mlx5"].map(String::from).into();
+        installed.refused = vec![Refused {
+            device: "new0".into(),
+            driver: "mlx5".into(),
+            reason: "supports kernel ABI 1 to 1, and the device has 77".into(),
+        }];
+        let tried = "in this order: rxe, mlx5 (supports kernel ABI 1 to 1, and the device has 77)";
+        assert!(line(&installed).contains(tried));
     }
 
     #[test]
@@ -331,6 +423,8 @@ mod tests {
         machine.files = vec!["rdma_cm".into()];
         assert_eq!(judge(&machine).0, Rule::NoDeviceFile);
         machine.files.push("uverbs0".into());
-        assert_eq!(judge(&machine).0, Rule::DriverMissing);
+        assert!(judge(&machine).1.contains("none of them for programs"));
+        machine.has_unserved = true;
+        assert_eq!(empty_list(&machine, &Outcome::Succeeded), []);
     }
 }

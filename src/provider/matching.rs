@@ -7,7 +7,7 @@ use ibverbs_abi::{
     VERBS_MATCH_SENTINEL, VSYSFS_READ_MODALIAS, verbs_match_ent,
 };
 
-use super::registry::Driver;
+use super::registry::{self, Driver, Refused};
 use crate::{
     discover::{
         StackPath, SysfsDevice,
@@ -62,6 +62,11 @@ pub fn accepts(driver: &Driver, device: &mut SysfsDevice) -> bool {
     );
     if matched && !(min..=max).contains(&device.abi_ver) {
         let abi = device.abi_ver;
+        registry::refused(Refused {
+            device: String::from_utf8_lossy(field(&device.ibdev_name)).into_owned(),
+            driver: driver.name().to_string_lossy().into_owned(),
+            reason: format!("supports kernel ABI {min} to {max}, and the device has {abi}"),
+        });
         log::print(&[
             b"Warning: Driver ",
             driver.name().to_bytes(),

@@ -53,17 +53,31 @@ impl Driver {
     }
 }
 
+/// A driver matches a device, and does not support the version of its kernel ABI.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub device: String,
+    pub driver: String,
+    /// What is supported, and what the device has.
+    pub reason: String,
+}
+
 struct Registry {
     drivers: Vec<Driver>,
     rank: u32,
     /// The files of providers that could not be loaded, with the reasons.
     not_loaded: Vec<(String, String)>,
+    /// The devices that no driver accepts.
+    unserved: Vec<String>,
+    refused: Vec<Refused>,
 }
 
 static REGISTRY: ForkLock<Registry> = ForkLock::new(Registry {
     drivers: Vec::new(),
     rank: 0,
     not_loaded: Vec::new(),
+    unserved: Vec::new(),
+    refused: Vec::new(),
 });
 
 /// Calls `work` with the registry. It must not call this function, nor anything outside this file.
@@ -152,10 +166,33 @@ pub fn drivers_since(count: usize) -> Vec<Driver> {
     })
 }
 
-/// Calls `work` with the registry locked.
 /// Records that the provider `file` could not be loaded, for IBV_EXPLAIN.
 pub fn loading_failed(file: String, reason: String) {
     while_locked(|registry| registry.not_loaded.push((file, reason)));
+}
+
+/// Records the devices that no driver accepts, for IBV_EXPLAIN.
+pub fn set_unserved(devices: Vec<String>) {
+    while_locked(|registry| registry.unserved = devices);
+}
+
+/// The devices that no driver accepted when the list was made last.
+pub fn unserved() -> Vec<String> {
+    while_locked(|registry| registry.unserved.clone())
+}
+
+/// Records that a driver does not support a device that it matches, for IBV_EXPLAIN.
+pub fn refused(refused: Refused) {
+    while_locked(|registry| {
+        if !registry.refused.contains(&refused) {
+            registry.refused.push(refused);
+        }
+    });
+}
+
+/// Which drivers do not support a device that they match.
+pub fn refusals() -> Vec<Refused> {
+    while_locked(|registry| registry.refused.clone())
 }
 
 /// The files of providers that could not be loaded, with the reasons, in the order of the attempts.

@@ -6,8 +6,8 @@
 
 int failures;
 
-static const struct scene *const groups[] = { connection_scenes, memory_scenes, queue_scenes,
-					      lifetime_scenes };
+static const struct scene *const groups[] = { connection_scenes, memory_scenes, queue_scenes, lifetime_scenes,
+					      kernel_scenes };
 
 struct ibv_qp_attr rtr_attr(struct rig *rig, uint32_t dest)
 {

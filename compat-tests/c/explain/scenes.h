@@ -7,7 +7,8 @@ struct scene {
 	const char *name;
 	void (*run)(struct rig *rig);
 };
-extern const struct scene connection_scenes[], memory_scenes[], queue_scenes[], lifetime_scenes[];
+extern const struct scene connection_scenes[], memory_scenes[], queue_scenes[], lifetime_scenes[],
+	kernel_scenes[];
 
 /* Attributes of the transition to RTR of an RC queue pair to `dest` on the rig's own address. */
 struct ibv_qp_attr rtr_attr(struct rig *rig, uint32_t dest);

@@ -242,6 +242,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(more.map(|(name, run)| {
         place(Case::new(format!("uroce/explain/{name}"), run)).tier(Tier::Check)
     }));
+    cases.push(Case::new("explain/every-rule", every_rule).tier(Tier::Check));
     cases.extend(machine::cases());
     cases
 }
@@ -342,9 +343,25 @@ fn all_scenes(cx: &Context) -> Verdict {
         .iter()
         .map(|scene| scene.0)
         .chain(["correct"])
+        .chain(machine::scenes())
         .collect();
     let there: BTreeSet<&str> = listed.out.lines().collect();
     compare::same(("cases", &sorted(here)), ("the program", &sorted(there)))
+}
+
+/// A case provokes each rule that libibverbs-rs-explain(7) lists, which are those of the table (man/explain),
+/// and no case expects another.
+fn every_rule(cx: &Context) -> Verdict {
+    let page = read(&cx.paths.repo.join("man/libibverbs-rs-explain.7"));
+    let listed = page.lines().filter_map(|line| line.strip_prefix(".It Sy "));
+    let listed: BTreeSet<&str> = listed.collect();
+    let provoked = SCENES.iter().flat_map(|scene| scene.1.iter().copied());
+    let provoked: BTreeSet<&str> = provoked
+        .chain(machine::rules())
+        .chain(["no-device"])
+        .collect();
+    let text = |rules: BTreeSet<&str>| rules.into_iter().collect::<Vec<_>>().join("\n");
+    compare::same(("listed", &text(listed)), ("provoked", &text(provoked)))
 }
 
 /// The same on stderr, once per object, and the counts at exit.

@@ -123,6 +123,12 @@ impl<D: Drivers> DeviceList<D> {
             let new = self.drivers.load_deferred();
             self.offer(&mut found, &new);
         }
+        let names = found.iter().map(|device| field(&device.ibdev_name));
+        registry::set_unserved(
+            names
+                .map(|name| String::from_utf8_lossy(name).into_owned())
+                .collect(),
+        );
         if env::get(c"IBV_SHOW_WARNINGS").is_some() {
             for device in &found {
                 log::print(&[
