@@ -47,6 +47,7 @@ pub mod sources;
 pub mod static_programs;
 pub mod symbols;
 pub mod threads;
+pub mod ucx;
 pub mod ucx_trixie;
 pub mod verbs;
 pub mod view;
@@ -85,6 +86,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(pyverbs::cases());
     cases.extend(qemu::cases());
     cases.extend(rdmacm::cases());
+    cases.extend(ucx::cases());
     cases.extend(ucx_trixie::cases());
     cases.extend(verbs::cases());
     cases.extend(sanitizers::cases());
