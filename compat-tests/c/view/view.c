@@ -186,6 +186,32 @@ static int visit(const char *path, const struct stat *st, int kind, struct FTW *
 	return 0;
 }
 
+/* With FTW_CHDIR, the name alone leads to a file. The start has no slash at its end. */
+static int visit_by_name(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	struct stat by_name;
+
+	if (ftw->level == 0 && strcmp(path + ftw->base, "ports"))
+		return 1;
+	if (kind == FTW_F)
+		visited += !stat(path + ftw->base, &by_name) && by_name.st_ino == st->st_ino;
+	return kind == FTW_F && strchr(path + ftw->base, '/');
+}
+
+static int walks_through_directories(const char *start)
+{
+	char before[PATH_MAX], after[PATH_MAX];
+	int found, all;
+
+	if (chdir(DEVICE) || !getcwd(before, sizeof(before)))
+		return 0;
+	visited = 0;
+	found = nftw(start, visit_by_name, 10, FTW_CHDIR | FTW_PHYS | FTW_DEPTH);
+	all = !found && visited > 0;
+	found = nftw(start, visit_by_name, 10, FTW_CHDIR);
+	return all && !found && getcwd(after, sizeof(after)) && !strcmp(before, after) && !chdir("/");
+}
+
 static void directories(void)
 {
 	struct dirent **list = NULL;
@@ -222,6 +248,8 @@ static void directories(void)
 	check("nftw", !nftw(CLASS, visit, 10, 0) && visited > 0);
 	visited = 0;
 	check("nftw-physical", !nftw(CLASS, visit, 10, FTW_PHYS) && visited == 0);
+	check("nftw-chdir",
+	      walks_through_directories(CLASS "/u/ports/") && walks_through_directories("ports"));
 
 	glob_t found;
 	check("glob", !glob(CLASS "/*/ports/*/state", 0, NULL, &found) && found.gl_pathc == 1 &&

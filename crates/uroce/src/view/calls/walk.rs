@@ -2,12 +2,14 @@
 //! redirected, so a walk that may meet the tree is made here (nftw), or with this module's functions (glob).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::CString;
 
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, DIR, dirent};
 
+use super::descriptor::{chdir, getcwd};
 use super::directory::{closedir, name, opendir, readdir};
 use super::stat::{lstat, stat};
 use super::{PathTarget, find};
@@ -51,6 +53,9 @@ enum Visitor {
 struct TreeWalk {
     visitor: Visitor,
     flags: c_int,
+    /// The working directory at the start, if visitors are called in the directory of each entry: then the
+    /// walk's own calls cannot use relative paths.
+    cwd: Option<CString>,
     /// The file system of the start.
     device: u64,
     /// Directories that were visited, because links may lead back to them.
@@ -77,6 +82,7 @@ impl TreeWalk {
     fn classify(&self, path: &CStr) -> (c_int, libc::stat) {
         // SAFETY: the structure consists of integers.
         let mut found: libc::stat = unsafe { core::mem::zeroed() };
+        let path = self.absolute(path);
         // SAFETY: the path is a C string, and the structure writable.
         unsafe {
             if self.flags & FTW_PHYS == 0 && stat(path.as_ptr(), &mut found) == 0 {
@@ -122,7 +128,7 @@ impl TreeWalk {
 
     fn directory(&mut self, path: &CStr, found: &libc::stat, level: c_int) -> c_int {
         // SAFETY: the path is a C string.
-        let dir = unsafe { opendir(path.as_ptr()) };
+        let dir = unsafe { opendir(self.absolute(path).as_ptr()) };
         if dir.is_null() {
             return self.visit(path, found, FTW_DNR, level);
         }
@@ -138,6 +144,9 @@ impl TreeWalk {
             FTW_SKIP_SUBTREE if acts => return 0,
             result => return result,
         }
+        if !self.change_directory(path) {
+            return -1;
+        }
         for name in names {
             let result = self.entry(&join(path, &name), level + 1);
             match result {
@@ -147,12 +156,53 @@ impl TreeWalk {
                 result => return result,
             }
         }
-        if self.flags & FTW_DEPTH != 0 {
+        // As in glibc, the directory itself is still the working directory.
+        let after = if self.flags & FTW_DEPTH != 0 {
             self.visit(path, found, FTW_DP, level)
         } else {
             0
+        };
+        if self.change_directory(parent(path)) {
+            after
+        } else {
+            -1
         }
     }
+
+    /// A path for calls of the walk.
+    fn absolute<'a>(&self, path: &'a CStr) -> Cow<'a, CStr> {
+        match &self.cwd {
+            Some(cwd) if path.to_bytes().first() != Some(&b'/') => join(cwd, path).into(),
+            _ => path.into(),
+        }
+    }
+
+    /// With FTW_CHDIR, makes a directory of the walk the working directory. False if that fails.
+    fn change_directory(&self, path: impl AsRef<CStr>) -> bool {
+        let Some(cwd) = &self.cwd else {
+            return true;
+        };
+        let path = path.as_ref();
+        let path = if path.is_empty() {
+            cwd.into()
+        } else {
+            self.absolute(path)
+        };
+        // SAFETY: the path is a C string.
+        unsafe { chdir(path.as_ptr()) == 0 }
+    }
+}
+
+/// The directory that contains an entry; empty for a name without a directory.
+fn parent(path: &CStr) -> CString {
+    let bytes = path.to_bytes();
+    let end = match bytes.iter().rposition(|byte| *byte == b'/') {
+        Some(0) => 1,
+        Some(slash) => slash,
+        None => 0,
+    };
+    // A part of a C string has no NUL.
+    CString::new(&bytes[..end]).unwrap_or_default()
 }
 
 fn join(directory: &CStr, name: &CStr) -> CString {
@@ -192,17 +242,55 @@ fn read_names(dir: *mut DIR) -> Vec<CString> {
 /// `path` is a C string.
 unsafe fn walk(path: *const c_char, visitor: Visitor, flags: c_int) -> c_int {
     // SAFETY: the path is a C string, as the caller promises.
-    let start = unsafe { CStr::from_ptr(path) };
+    let start = without_slashes(unsafe { CStr::from_ptr(path) });
     let mut walk = TreeWalk {
         visitor,
         flags,
+        cwd: None,
         device: 0,
         visited: HashSet::new(),
     };
-    if walk.classify(start).0 == FTW_NS {
+    if walk.classify(&start).0 == FTW_NS {
         return Errno(libc::ENOENT).minus_one();
     }
-    walk.entry(start, 0)
+    if flags & FTW_CHDIR == 0 {
+        return walk.entry(&start, 0);
+    }
+    let Some(cwd) = working_directory() else {
+        return -1;
+    };
+    walk.cwd = Some(cwd);
+    let result = if walk.change_directory(parent(&start)) {
+        walk.entry(&start, 0)
+    } else {
+        -1
+    };
+    let errno = Errno::last();
+    let is_back = walk.change_directory(c"");
+    if result == 0 && !is_back {
+        return -1;
+    }
+    errno.set();
+    result
+}
+
+/// A path without the slashes at its end, as visitors get it.
+fn without_slashes(path: &CStr) -> CString {
+    let bytes = path.to_bytes();
+    let end = bytes.iter().rposition(|byte| *byte != b'/');
+    let end = end.map_or(1, |last| last + 1).min(bytes.len());
+    // A part of a C string has no NUL.
+    CString::new(&bytes[..end]).unwrap_or_default()
+}
+
+/// The working directory; None with errno set if it has no path.
+fn working_directory() -> Option<CString> {
+    let mut path = [0; libc::PATH_MAX as usize];
+    // SAFETY: the buffer is writable for its length; getcwd has written a C string if it succeeds.
+    unsafe {
+        let found = getcwd(path.as_mut_ptr(), path.len());
+        (!found.is_null()).then(|| CStr::from_ptr(found).to_owned())
+    }
 }
 
 /// # Safety
@@ -216,9 +304,7 @@ pub unsafe extern "C" fn nftw(
     // SAFETY: the caller passes what nftw(3) accepts.
     unsafe {
         match find(AT_FDCWD, path, flags & FTW_PHYS == 0) {
-            PathTarget::Ours(..) if flags & FTW_CHDIR == 0 => {
-                walk(path, Visitor::Nftw(visitor), flags)
-            }
+            PathTarget::Ours(..) => walk(path, Visitor::Nftw(visitor), flags),
             PathTarget::KernelAt(path) => real::nftw(path.as_ptr(), visitor, descriptors, flags),
             PathTarget::Error(errno) => errno.minus_one(),
             _ => real::nftw(path, visitor, descriptors, flags),
