@@ -43,7 +43,7 @@ endif
 .PHONY: arm64 deb-arm64 test-orderings
 .PHONY: all rust build static examples deb deb-src rpm rpm-src dist docs help
 .PHONY: demo demo-vm deps install uninstall clean
-.PHONY: bench bench-fork
+.PHONY: bench bench-fork bench-uroce
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
 .PHONY: check test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-sources test-sources-pyverbs test-bench
@@ -279,7 +279,7 @@ test-without-uroce: build ## check the library built with UROCE=0: unit tests, s
 
 # These targets need the software device.
 ifeq ($(UROCE),0)
-demo test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
+demo bench-uroce test-uroce test-uroce-devices test-uroce-faults test-uroce-interop test-uroce-all: no-uroce
 .PHONY: no-uroce
 no-uroce:
 	@echo "this target needs uroce, which UROCE=0 leaves out" >&2; exit 1
@@ -330,6 +330,10 @@ cargo-fuzz: rust
 bench: build ## measure instruction counts and times against the C library
 	scripts/install-deps build run test bench
 	benches/run
+
+bench-uroce: build ## measure uroce beside UCX, sockets and plain memory; plots in target/bench
+	scripts/install-deps build uroce bench
+	OUR_LIBDIR=$(abspath $(RELEASE)) benches/uroce/run
 
 bench-fork: build ## measure registrations with fork safety, up to a million regions (needs root)
 	benches/registrations $(RELEASE)

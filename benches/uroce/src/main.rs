@@ -1,0 +1,163 @@
+//! `uroce-bench`: latency, bandwidth and message rate of uroce beside UCX, libfabric, sockets and plain
+//! memory. All peers of a place take turns in each round; the table shows the medians of the rounds.
+//!
+//! To be run in a network namespace of its own (`run` beside this crate does it). It asserts no times.
+
+mod bare;
+mod figures;
+mod pair;
+mod peer;
+mod place;
+mod plot;
+mod round_trips;
+mod shared;
+
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use figures::Figures;
+use peer::{Metric, Peer, Tool};
+use place::{Kind, Place};
+
+#[derive(Parser)]
+#[command(about = "Measures uroce beside UCX, libfabric, sockets and plain memory")]
+struct Options {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// Where to measure
+    #[arg(value_enum, default_values = ["loopback", "veth"])]
+    places: Vec<Kind>,
+    /// In how many rounds the peers take turns
+    #[arg(long, default_value_t = 3)]
+    rounds: usize,
+    /// The sizes of messages in bytes
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "8,64,512,4096,16384,65536,262144,1048576,4194304"
+    )]
+    sizes: Vec<usize>,
+    /// Only perftest on the devices, for an emulated machine
+    #[arg(long)]
+    devices_only: bool,
+    /// Only peers whose name contains this
+    #[arg(long)]
+    only: Option<String>,
+    /// The directory for the plots
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    /// One side of an exchange without RDMA; prints its figure
+    #[command(hide = true)]
+    Bare(bare::Bare),
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let done = match &options.command {
+        Some(Command::Bare(bare)) => bare.run().map_err(|error| error.to_string()),
+        None => options.run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("uroce-bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+impl Options {
+    fn run(&self) -> Result<(), String> {
+        let libdir = place::libdir()?;
+        for &kind in &self.places {
+            let place = Place::make(kind, &libdir)?;
+            let peers: Vec<&Peer> = peer::peers(&place)
+                .filter(|peer| self.selects(peer))
+                .collect();
+            let figures = self.measure(&place, &peers);
+            println!("\n{}", kind.title());
+            for metric in [Metric::Latency, Metric::Bandwidth, Metric::Rate] {
+                if peers.iter().any(|peer| peer.metric == metric) {
+                    println!("\n{}", figures.table(&peers, metric, &self.sizes));
+                }
+            }
+            if let Some(out) = &self.out {
+                self.plot(out, kind, &peers, &figures)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn selects(&self, peer: &Peer) -> bool {
+        let device = matches!(peer.tool, Tool::Perftest(_)) && peer.device == peer::Device::Default;
+        let named = self
+            .only
+            .as_ref()
+            .is_none_or(|name| peer.name.contains(name.as_str()));
+        named && (device || !self.devices_only)
+    }
+
+    /// Runs each peer with each size once a round. A peer that fails is not tried again.
+    fn measure(&self, place: &Place, peers: &[&Peer]) -> Figures {
+        let mut figures = Figures::default();
+        let sizes = |peer: &Peer| {
+            self.sizes
+                .iter()
+                .copied()
+                .filter(|&size| size <= peer.largest)
+                .count()
+        };
+        let total = self.rounds * peers.iter().map(|peer| sizes(peer)).sum::<usize>();
+        let mut done = 0;
+        for _ in 0..self.rounds {
+            for &size in &self.sizes {
+                for (row, peer) in peers.iter().enumerate() {
+                    if size > peer.largest {
+                        continue;
+                    }
+                    done += 1;
+                    progress(&format!(
+                        "{done}/{total} {}, {}",
+                        peer.name,
+                        figures::bytes(size)
+                    ));
+                    if !figures.has_failed(row) {
+                        let port = 21_000 + (done % 4096) as u16;
+                        figures.add(row, size, pair::run(peer, place, size, port));
+                    }
+                }
+            }
+        }
+        progress("");
+        figures
+    }
+
+    fn plot(
+        &self,
+        out: &Path,
+        kind: Kind,
+        peers: &[&Peer],
+        figures: &Figures,
+    ) -> Result<(), String> {
+        std::fs::create_dir_all(out).map_err(|why| format!("{}: {why}", out.display()))?;
+        let file = out.join(format!("{kind:?}.svg").to_lowercase());
+        plot::write(&file, kind.title(), peers, figures, &self.sizes)?;
+        println!("plot: {}", file.display());
+        Ok(())
+    }
+}
+
+/// Shows what runs, on a terminal.
+fn progress(text: &str) {
+    let mut terminal = std::io::stderr();
+    if terminal.is_terminal() {
+        let _ = write!(terminal, "\r\x1b[K{text}");
+    }
+}

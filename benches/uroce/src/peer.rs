@@ -1,0 +1,285 @@
+//! What is compared: programs that send messages of one size from one process to another, and print a latency
+//! or a bandwidth.
+
+use crate::place::Place;
+
+/// What a peer measures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Metric {
+    /// Half a round trip for sends and writes, a whole one for reads and atomics, in microseconds.
+    Latency,
+    /// In MiB/s.
+    Bandwidth,
+    /// In millions of messages per second.
+    Rate,
+}
+
+impl Metric {
+    pub fn unit(self) -> &'static str {
+        match self {
+            Metric::Latency => "us",
+            Metric::Bandwidth => "MiB/s",
+            Metric::Rate => "million/s",
+        }
+    }
+
+    /// Messages of this size per run: enough for a median, few enough for a tenth of a second.
+    pub fn count(self, size: usize) -> usize {
+        let (bytes, most) = match self {
+            Metric::Latency => (64 << 20, 5000),
+            Metric::Bandwidth => (512 << 20, 20_000),
+            Metric::Rate => (512 << 20, 64_000),
+        };
+        (bytes / size.max(1)).clamp(20, most)
+    }
+}
+
+/// The path of uroce's messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Device {
+    /// The device of the place: uroce, through shared memory where both ends are on one host.
+    Default,
+    /// uroce by UDP only.
+    Udp,
+    /// No RDMA device.
+    None,
+}
+
+/// The program that runs on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tool {
+    /// A program of perftest with arguments.
+    Perftest(&'static str),
+    /// A test of ucx_perftest, over the transports of `UCX_TLS`.
+    Ucx {
+        test: &'static str,
+        transports: &'static str,
+    },
+    /// fi_pingpong over this provider of libfabric.
+    Fabric(&'static str),
+    /// A measure of `bare`, between two processes.
+    Sockets(&'static str),
+    /// A measure of `bare` that starts both sides itself.
+    Memory(&'static str),
+}
+
+/// One row of a table.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    pub name: &'static str,
+    pub metric: Metric,
+    pub device: Device,
+    pub tool: Tool,
+    /// The largest message in bytes.
+    pub largest: usize,
+    /// It runs only where both processes are in one network namespace.
+    pub one_host: bool,
+}
+
+const FETCH_AND_ADD: &str = "ib_atomic_lat -A FETCH_AND_ADD";
+const ANY: usize = usize::MAX;
+/// The largest datagram of the port: its MTU.
+const DATAGRAM: usize = 4096;
+/// The largest datagram of UDP, to a multiple of 4096.
+const UDP: usize = 61_440;
+
+const fn perftest(name: &'static str, metric: Metric, device: Device, line: &'static str) -> Peer {
+    Peer {
+        name,
+        metric,
+        device,
+        tool: Tool::Perftest(line),
+        largest: ANY,
+        one_host: false,
+    }
+}
+
+const fn ucx(
+    name: &'static str,
+    metric: Metric,
+    device: Device,
+    transports: &'static str,
+    one_host: bool,
+) -> Peer {
+    let test = match metric {
+        Metric::Latency => "tag_lat",
+        Metric::Bandwidth | Metric::Rate => "tag_bw",
+    };
+    Peer {
+        name,
+        metric,
+        device,
+        tool: Tool::Ucx { test, transports },
+        largest: ANY,
+        one_host,
+    }
+}
+
+const fn without_device(
+    name: &'static str,
+    metric: Metric,
+    tool: Tool,
+    largest: usize,
+    one_host: bool,
+) -> Peer {
+    Peer {
+        name,
+        metric,
+        device: Device::None,
+        tool,
+        largest,
+        one_host,
+    }
+}
+
+use Device::{Default, None, Udp as ByUdp};
+use Metric::{Bandwidth, Latency, Rate};
+use Tool::{Fabric, Memory, Sockets};
+
+/// The peers of the tables and the plot, in their order there.
+#[rustfmt::skip]
+const PEERS: [Peer; 34] = [
+    perftest("send, RC", Latency, Default, "ib_send_lat"),
+    perftest("send, RC, by UDP", Latency, ByUdp, "ib_send_lat"),
+    Peer { largest: DATAGRAM, ..perftest("send, UD", Latency, Default, "ib_send_lat -c UD") },
+    perftest("send, RC, both ends sleep", Latency, Default, "ib_send_lat -e"),
+    perftest("write, RC", Latency, Default, "ib_write_lat"),
+    perftest("read, RC (round trip)", Latency, Default, "ib_read_lat"),
+    Peer { largest: 8, ..perftest("fetch and add (round trip)", Latency, Default, FETCH_AND_ADD) },
+    ucx("UCX over uroce", Latency, Default, "rc_v,ud_v", false),
+    ucx("UCX, posix", Latency, None, "posix", true),
+    ucx("UCX, posix and cma", Latency, None, "posix,cma", true),
+    ucx("UCX, tcp", Latency, None, "tcp", false),
+    without_device("libfabric, shm", Latency, Fabric("shm"), ANY, true),
+    without_device("bare ring, two copies", Latency, Memory("ring"), ANY, true),
+    without_device("bare process_vm_writev", Latency, Memory("process-vm"), ANY, true),
+    without_device("bare UDP", Latency, Sockets("udp"), UDP, false),
+    without_device("bare TCP", Latency, Sockets("tcp"), ANY, false),
+
+    perftest("send, RC", Bandwidth, Default, "ib_send_bw"),
+    perftest("send, RC, by UDP", Bandwidth, ByUdp, "ib_send_bw"),
+    Peer { largest: DATAGRAM, ..perftest("send, UD", Bandwidth, Default, "ib_send_bw -c UD") },
+    perftest("write, RC", Bandwidth, Default, "ib_write_bw"),
+    perftest("read, RC", Bandwidth, Default, "ib_read_bw"),
+    ucx("UCX over uroce", Bandwidth, Default, "rc_v,ud_v", false),
+    ucx("UCX, posix", Bandwidth, None, "posix", true),
+    ucx("UCX, posix and cma", Bandwidth, None, "posix,cma", true),
+    ucx("UCX, tcp", Bandwidth, None, "tcp", false),
+    without_device("memcpy", Bandwidth, Memory("memcpy"), ANY, true),
+    without_device("bare UDP", Bandwidth, Sockets("udp-stream"), UDP, false),
+    without_device("bare TCP", Bandwidth, Sockets("tcp-stream"), ANY, false),
+
+    Peer { largest: 8, ..perftest("send, RC, posts of 32", Rate, Default, "ib_send_bw -l 32") },
+    Peer { largest: 8, ..perftest("send, RC, posts of 32, by UDP", Rate, ByUdp, "ib_send_bw -l 32") },
+    Peer { largest: 8, ..perftest("write, RC, posts of 32", Rate, Default, "ib_write_bw -l 32") },
+    Peer { largest: 8, ..ucx("UCX over uroce", Rate, Default, "rc_v,ud_v", false) },
+    Peer { largest: 8, ..ucx("UCX, posix", Rate, None, "posix", true) },
+    Peer { largest: 8, ..ucx("UCX, tcp", Rate, None, "tcp", false) },
+];
+
+/// The peers that run in a place.
+pub fn peers(place: &Place) -> impl Iterator<Item = &'static Peer> {
+    let (on_one, uroce) = (place.on_one_host(), place.is_uroce());
+    PEERS.iter().filter(move |peer| {
+        let by_udp = peer.device == Device::Udp;
+        // By UDP is what uroce does between hosts.
+        (on_one || !(peer.one_host || by_udp)) && (uroce || !by_udp)
+    })
+}
+
+impl Peer {
+    /// The command lines of the server and of the client, for messages of `size` bytes.
+    pub fn commands(&self, place: &Place, size: usize, port: u16) -> (Vec<String>, Vec<String>) {
+        let count = match self.tool {
+            // A multiple of 32, which perftest requires of posts of 32.
+            Tool::Perftest(_) => self.metric.count(size).next_multiple_of(32),
+            // It sleeps between messages, for milliseconds if the machine is busy.
+            Tool::Fabric(_) => self.metric.count(size).min(200),
+            _ => self.metric.count(size),
+        };
+        let address = place.server_address();
+        let line = match self.tool {
+            Tool::Perftest(line) => {
+                let gid = place.gid_index();
+                let size = if line.contains("atomic") {
+                    String::new()
+                } else {
+                    format!("-s {size}")
+                };
+                let on = |server| {
+                    let device = place.device(server);
+                    format!("{line} -F -d {device} -x {gid} -p {port} {size} -n {count}")
+                };
+                (on(true), format!("{} {address}", on(false)))
+            }
+            Tool::Ucx { test, .. } => {
+                let warm_up = count / 10;
+                let line = format!("ucx_perftest -f -p {port}");
+                let client =
+                    format!("{line} -t {test} -s {size} -n {count} -w {warm_up} {address}");
+                (line, client)
+            }
+            Tool::Fabric(provider) => {
+                let line = format!("fi_pingpong -p {provider} -e rdm");
+                let client = format!("{line} -P {port} -I {count} -S {size} {address}");
+                (format!("{line} -B {port}"), client)
+            }
+            Tool::Sockets(measure) => {
+                let line = format!("{} bare {measure} {size} {count}", own());
+                let at = format!("--address {address} --port {port}");
+                (format!("{line} {at} --server"), format!("{line} {at}"))
+            }
+            Tool::Memory(measure) => (
+                String::new(),
+                format!("{} bare {measure} {size} {count}", own()),
+            ),
+        };
+        let words = |line: String| line.split_whitespace().map(String::from).collect();
+        (words(line.0), words(line.1))
+    }
+
+    /// The figure in the client's output.
+    pub fn figure(&self, output: &str) -> Option<f64> {
+        let fields = |line: &str| {
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let words = match self.tool {
+                // The time of a transfer, in front of the rate; "1k" and the like in front of it.
+                Tool::Fabric(_) => words.get(words.len().checked_sub(2)?..)?,
+                _ => &words[..],
+            };
+            words
+                .iter()
+                .map(|word| word.parse().ok())
+                .collect::<Option<Vec<f64>>>()
+        };
+        let row = output
+            .lines()
+            .rev()
+            .find_map(|line| fields(line).filter(|row| !row.is_empty()))?;
+        let column = match (self.tool, self.metric) {
+            // #bytes #iterations t_min t_max t_typical
+            (Tool::Perftest(_), Metric::Latency) => 4,
+            // #bytes #iterations peak average rate
+            (Tool::Perftest(_), Metric::Bandwidth) => 3,
+            (Tool::Perftest(_), Metric::Rate) => 4,
+            // iterations, median, average and overall latency, average and overall bandwidth, rates
+            (Tool::Ucx { .. }, Metric::Latency) => 1,
+            (Tool::Ucx { .. }, Metric::Bandwidth) => 5,
+            (Tool::Ucx { .. }, Metric::Rate) => 7,
+            (Tool::Fabric(_) | Tool::Sockets(_) | Tool::Memory(_), _) => 0,
+        };
+        let value = *row.get(column)?;
+        Some(match (self.tool, self.metric) {
+            (Tool::Ucx { .. }, Metric::Rate) => value / 1e6,
+            _ => value,
+        })
+    }
+}
+
+fn own() -> String {
+    let path = std::env::current_exe();
+    path.map_or_else(
+        |_| "uroce-bench".into(),
+        |path| path.to_string_lossy().into_owned(),
+    )
+}
