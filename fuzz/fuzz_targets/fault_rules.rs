@@ -30,6 +30,7 @@ fuzz_target!(|text: &[u8]| {
         size: Some(64),
         call: Some("reg_mr"),
         takes_receive: true,
+        sent: false,
     };
     let points = [Point::Packet, Point::Completion, Point::Call, Point::Poll, Point::Time];
     for (i, point) in points.into_iter().cycle().take(50).enumerate() {

@@ -102,12 +102,13 @@ pub unsafe fn after_fork(is_child: bool) {
     unsafe { uroce::after_fork(is_child) };
 }
 
-/// Decides which action of IBV_FAULTS applies to a received packet, if one does.
+/// Decides which action of IBV_FAULTS applies to a packet, if one does.
 type PacketFaults = fn(&Facts) -> Option<Action>;
 
 static PACKET_FAULTS: OnceLock<PacketFaults> = OnceLock::new();
 
-/// Software devices that are opened from now on ask `decide` about each packet that they receive.
+/// Software devices that are opened from now on ask `decide` about each packet that they receive
+/// or send.
 pub fn set_packet_faults(decide: PacketFaults) {
     // The same at each call.
     let _ = PACKET_FAULTS.set(decide);
@@ -122,6 +123,7 @@ fn packet_fault(packet: &uroce::PacketFacts<'_>) -> Option<uroce::PacketFault> {
         size: Some(packet.len),
         call: None,
         takes_receive: packet.takes_receive,
+        sent: packet.sent,
     };
     match PACKET_FAULTS.get()?(&facts)? {
         Action::Drop => Some(uroce::PacketFault::Drop),

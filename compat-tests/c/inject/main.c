@@ -163,7 +163,7 @@ static void status_of_extended(struct rig *rig, char **argv)
 	}
 
 struct objects {
-	struct ibv_qp *qp;
+	struct ibv_qp *qp, *extended;
 	struct ibv_srq *srq;
 	struct ibv_mw *mw;
 };
@@ -247,6 +247,20 @@ static int create(struct rig *rig, struct objects *of, const char *call)
 	return -1;
 }
 
+/* Posts a request by ibv_wr_complete, which takes what was built or drops it. Then the next one can be built.
+ */
+static int build(struct rig *rig, struct ibv_qp *qp)
+{
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp);
+
+	ibv_wr_start(qpx);
+	qpx->wr_id = 5;
+	qpx->wr_flags = IBV_SEND_SIGNALED;
+	ibv_wr_rdma_write(qpx, rig->mr->rkey, (uintptr_t)rig->buf);
+	ibv_wr_set_sge(qpx, rig->mr->lkey, (uintptr_t)rig->buf + 64, 8);
+	return ibv_wr_complete(qpx);
+}
+
 /* Calls a verb that changes or queries something, or posts. */
 static int change(struct rig *rig, struct objects *of, const char *call)
 {
@@ -284,6 +298,7 @@ static int change(struct rig *rig, struct objects *of, const char *call)
 	NUMBER(req_notify_cq, ibv_req_notify_cq(rig->cq, 0));
 	NUMBER(rereg_mr, ibv_rereg_mr(rig->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, ALL_ACCESS));
 	NUMBER(resize_cq, ibv_resize_cq(rig->cq, 300));
+	NUMBER(wr_complete, build(rig, of->extended));
 	return -1;
 }
 
@@ -297,6 +312,10 @@ static void call(struct rig *rig, char **argv)
 	NEED(of.srq = ibv_create_srq(rig->pd, &attr));
 	NEED(of.mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1));
 	NEED(to_init(of.qp) == 0);
+	if (!strcmp(argv[0], "wr_complete")) {
+		of.extended = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
+		join(rig, of.extended, of.extended);
+	}
 	for (int i = 0; i < 3; i++) {
 		int error = create(rig, &of, argv[0]);
 
@@ -348,6 +367,29 @@ static void event(struct rig *rig, char **argv)
 	CHECK(port.state == (type == IBV_EVENT_PORT_ERR ? IBV_PORT_DOWN : IBV_PORT_ACTIVE));
 	CHECK(ibv_destroy_srq(srq) == 0);
 	drop(rig, a, b);
+}
+
+/* built N: posts N requests by ibv_wr_complete. Prints which failed; the others complete, and no more. */
+static void built(struct rig *rig, char **argv)
+{
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, IBV_QP_EX_WITH_RDMA_WRITE, NULL);
+	struct ibv_wc wc;
+
+	join(rig, qp, qp);
+	for (int i = 0; i < atoi(argv[0]); i++) {
+		int error = build(rig, qp);
+
+		putchar(error ? 'x' : '.');
+		if (!error) {
+			wc = next_wc(rig->cq);
+			CHECK(wc.wr_id == 5);
+			printf("%d", wc.status);
+		}
+	}
+	CHECK(ibv_poll_cq(rig->cq, 1, &wc) == 0);
+	putchar('\n');
+	CHECK(ibv_destroy_qp(qp) == 0);
+	tear_down(rig);
 }
 
 /* Registers memory until that fails, or until it succeeds; for 30 s. */
@@ -404,6 +446,7 @@ int main(int argc, char **argv)
 		{ "status-ex", status_of_extended, 1 },
 		{ "call", call, 2 },
 		{ "calls", calls, 1 },
+		{ "built", built, 1 },
 		{ "event", event, 2 },
 		{ "polls", polls, 1 },
 		{ "changes", changes, 0 },

@@ -54,12 +54,13 @@ pub fn cases() -> Vec<Case> {
         })
         .collect();
     type CaseBody = fn(&Context) -> Verdict;
-    let more: [(&str, CaseBody); 11] = [
+    let more: [(&str, CaseBody); 12] = [
         ("retry-exceeded", retry_exceeded),
         ("rnr-exceeded", rnr_exceeded),
         ("statuses", statuses),
         ("calls", calls),
         ("events", events),
+        ("built", built),
         ("seed", seed),
         ("refused", refused),
         ("rule-file", rule_file),
@@ -70,8 +71,13 @@ pub fn cases() -> Vec<Case> {
     cases.extend(
         more.map(|(name, run)| place(Case::new(format!("uroce/inject/{name}"), run).limit(120))),
     );
-    for (name, local) in [("pingpong", false), ("pingpong-local", true)] {
-        let run = move |cx: &Context| pingpong(cx, local);
+    for (name, local, sent) in [
+        ("pingpong", false, false),
+        ("pingpong-local", true, false),
+        ("pingpong-tx", false, true),
+        ("pingpong-tx-local", true, true),
+    ] {
+        let run = move |cx: &Context| pingpong(cx, local, sent);
         cases.push(place(
             Case::new(format!("uroce/inject/{name}"), run).limit(120),
         ));
@@ -174,6 +180,26 @@ fn calls(cx: &Context) -> Verdict {
         "fail:call=create_a*,errno=4000,after=1,count=1",
     )
     .map(drop)
+}
+
+/// Requests that are posted by ibv_wr_complete: those that a rule lets fail are not posted, and their
+/// completions have the status of a rule.
+fn built(cx: &Context) -> Verdict {
+    for (rules, wanted) in [
+        (
+            "fail:call=wr_complete,errno=ENOMEM,after=1,count=2",
+            ".0xx.0.0\n",
+        ),
+        ("fail:call=post_send,errno=ENOMEM", ".0.0.0.0.0\n"),
+        (
+            "wc:status=rem-op-err,opcode=write,after=1,count=1",
+            ".0.11.5.5.5\n",
+        ),
+    ] {
+        let (out, _) = run(cx, "built 5", rules)?;
+        compare::same(("expected", wanted), (rules, &out))?;
+    }
+    Ok(())
 }
 
 /// Each event, when there is an object that it is about.
@@ -306,11 +332,19 @@ fn off(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Two processes. The server loses packets, by UDP or through shared memory.
-fn pingpong(cx: &Context, local: bool) -> Verdict {
+/// Two processes. The server loses packets that it receives or sends, by UDP or through shared memory.
+fn pingpong(cx: &Context, local: bool, sent: bool) -> Verdict {
     const PORT: &str = "20000";
     let hosts = Testbed::Loopback.make(cx)?;
-    let rules = "seed=3;drop:p=2%;duplicate:p=2%;corrupt:p=1%;delay:time=300us,p=2%;rnr:p=1%";
+    // No sent packet near the end has a fault: without the last ACK the client fails, as the server is gone.
+    let rules = match sent {
+        false => "seed=3;drop:p=2%;duplicate:p=2%;corrupt:p=1%;delay:time=300us,p=2%;rnr:p=1%",
+        true => {
+            "drop:direction=tx,after=20,count=4; duplicate:direction=tx,after=60,count=4; \
+             corrupt:direction=tx,after=100,count=4; \
+             delay:time=300us,direction=tx,after=140,count=4; rnr:p=1%"
+        }
+    };
     let program = |address: Option<&str>| {
         let words = "ibv_rc_pingpong -g 1 -n 300 -p"
             .split(' ')

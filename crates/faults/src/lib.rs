@@ -24,6 +24,6 @@ pub use parse::{Error, Parsed, parse};
 pub use rule::{Action, Pattern, Rule};
 pub use set::{Applied, Facts, Listed, RuleSet};
 pub use table::{
-    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, EVENTS, KEYS, Key, KeyEntry, PACKET_OPCODES,
-    Point, STATUSES, errno_name, name_of,
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, EVENTS, KEYS, Key, KeyEntry,
+    PACKET_OPCODES, Point, STATUSES, errno_name, name_of,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::rule::{Action, Pattern, Rule};
 use crate::table::{
-    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, EVENTS, KEYS, Key, KeyEntry, PACKET_OPCODES,
-    Point, STATUSES,
+    ACTIONS, ActionEntry, CALLS, COMPLETION_OPCODES, DIRECTIONS, EVENTS, KEYS, Key, KeyEntry,
+    PACKET_OPCODES, Point, STATUSES,
 };
 use crate::value::{
     Span, Wrong, device, duration, error_number, named, names, number, pattern, probability,
@@ -204,6 +204,7 @@ fn set(rule: &mut Rule, key: &KeyEntry, value: Span) -> Result<(), Wrong> {
         }
         (Key::Opcode, _) => rule.opcode = Some(pattern(value, PACKET_OPCODES.iter().copied())?),
         (Key::Size, _) => rule.size = Some(sizes(value)?),
+        (Key::Direction, _) => rule.sent = named(value, &DIRECTIONS)?,
         // The table gives these keys to the actions above only.
         _ => return value.wrong(format!("'{}' does not belong to this action", key.name)),
     }
@@ -227,6 +228,7 @@ mod tests {
             "drop:p=0.25,count=3,after=2,from=1s,to=2s,device=mlx5_0,qpn=17,opcode=send*,size=1-64",
             "corrupt:size=100-",
             "duplicate:opcode=ack",
+            "drop:p=0.5,direction=tx",
             "delay:time=5ms,size=-64",
             "rnr:count=1",
             "wc:status=retry-exc-err,count=1,opcode=recv",
@@ -241,6 +243,7 @@ mod tests {
             assert_eq!(one(&rule.to_string()), rule);
         }
         assert_eq!(one("drop:p=25%"), one("drop:p=0.25"));
+        assert_eq!(one("drop:direction=rx"), one("drop"));
         assert_eq!(one("drop:qpn=0x11"), one("drop:qpn=17"));
         assert_eq!(one("event:type=gid-change").count, 1);
         assert_eq!(one(" delay : time = 60s "), one("delay:time=1m"));
@@ -293,6 +296,13 @@ mod tests {
             ("event:type=port-err,p=1", 1, 21, "event has no key 'p'"),
             ("drop:size=5-4", 1, 11, "larger than the second"),
             ("drop:size=-", 1, 11, "expected bytes"),
+            (
+                "drop:direction=up",
+                1,
+                16,
+                "unknown name 'up'; there are: rx, tx",
+            ),
+            ("rnr:direction=tx", 1, 5, "rnr has no key 'direction'"),
             ("seed=x", 1, 6, "expected a number"),
         ] {
             let error = parse(text.as_bytes()).expect_err(text);

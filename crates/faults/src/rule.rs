@@ -46,13 +46,13 @@ impl fmt::Display for Pattern {
 /// What a rule does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A received packet is lost.
+    /// A packet is lost.
     Drop,
-    /// A received packet has a wrong ICRC.
+    /// A packet has a wrong ICRC.
     Corrupt,
-    /// A received packet arrives twice.
+    /// A packet arrives twice.
     Duplicate,
-    /// A received packet arrives later.
+    /// A packet arrives later.
     Delay(Duration),
     /// A message finds no receive posted.
     Rnr,
@@ -117,6 +117,8 @@ pub struct Rule {
     pub opcode: Option<Pattern>,
     /// To these lengths only: the least and the largest, in bytes.
     pub size: Option<(u64, u64)>,
+    /// Of packets: to those that the device sends, not to those that it receives.
+    pub sent: bool,
 }
 
 /// The probability of a rule that always applies.
@@ -136,6 +138,7 @@ impl Rule {
             qpn: None,
             opcode: None,
             size: None,
+            sent: false,
         }
     }
 }
@@ -203,6 +206,9 @@ impl fmt::Display for Rule {
                 .iter()
                 .map(|of| format!("size={}", size(of.0, of.1))),
         );
+        if self.sent {
+            keys.push("direction=tx".into());
+        }
         f.write_str(self.action.entry().name)?;
         if !keys.is_empty() {
             write!(f, ":{}", keys.join(","))?;

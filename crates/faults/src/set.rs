@@ -24,6 +24,8 @@ pub struct Facts<'a> {
     pub call: Option<&'a str>,
     /// A packet that takes a receive.
     pub takes_receive: bool,
+    /// A packet that is about to be sent.
+    pub sent: bool,
 }
 
 /// A rule that applies.
@@ -230,6 +232,7 @@ impl Active {
                 .is_some_and(|size| (least..=largest).contains(&size))
         };
         is_meant
+            && rule.sent == facts.sent
             && rule
                 .device
                 .as_deref()
@@ -277,6 +280,7 @@ mod tests {
             size: Some(size),
             call: None,
             takes_receive: opcode == "send",
+            sent: false,
         }
     }
 
@@ -309,6 +313,18 @@ mod tests {
             assert_eq!(applies(&mut set(text), &facts), expected, "{text}");
         }
         assert!(!applies(&mut set("drop:qpn=17"), &Facts::default()));
+        let sent = Facts {
+            sent: true,
+            ..facts
+        };
+        for (text, received, is_sent) in [
+            ("drop", true, false),
+            ("drop:direction=rx", true, false),
+            ("drop:direction=tx", false, true),
+        ] {
+            assert_eq!(applies(&mut set(text), &facts), received, "{text}");
+            assert_eq!(applies(&mut set(text), &sent), is_sent, "{text}");
+        }
         assert!(!applies(&mut set("rnr"), &packet("read", 4)));
         let call = Facts {
             call: Some("create_qp"),

@@ -6,7 +6,7 @@ use ibverbs_abi::*;
 /// Where an action applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Point {
-    /// A packet that a uroce device has received.
+    /// A packet that a uroce device has received, or is about to send.
     Packet,
     /// A completion that the program polls.
     Completion,
@@ -51,6 +51,8 @@ pub enum Key {
     Opcode,
     /// `size`: the length in bytes.
     Size,
+    /// `direction`: received or sent packets.
+    Direction,
 }
 
 /// An action.
@@ -78,6 +80,18 @@ pub struct KeyEntry {
 }
 
 const PACKETS: &[Key] = &[
+    Key::P,
+    Key::Count,
+    Key::After,
+    Key::From,
+    Key::To,
+    Key::Device,
+    Key::Qpn,
+    Key::Opcode,
+    Key::Size,
+    Key::Direction,
+];
+const MESSAGES: &[Key] = &[
     Key::P,
     Key::Count,
     Key::After,
@@ -135,8 +149,8 @@ pub static ACTIONS: [ActionEntry; 9] = [
     action("corrupt", Point::Packet, &[], PACKETS),
     action("duplicate", Point::Packet, &[], PACKETS),
     action("delay", Point::Packet, &[Key::Time], PACKETS),
-    action("rnr", Point::Packet, &[], PACKETS),
-    action("wc", Point::Completion, &[Key::Status], PACKETS),
+    action("rnr", Point::Packet, &[], MESSAGES),
+    action("wc", Point::Completion, &[Key::Status], MESSAGES),
     action("fail", Point::Call, &[Key::Call, Key::Errno], CALLS_TAKE),
     action("event", Point::Time, &[Key::Type], TIMES),
     action("slow-cq", Point::Poll, &[Key::Time], POLLS),
@@ -147,7 +161,7 @@ const fn key(key: Key, name: &'static str, value: &'static str) -> KeyEntry {
 }
 
 /// All keys.
-pub static KEYS: [KeyEntry; 15] = [
+pub static KEYS: [KeyEntry; 16] = [
     key(Key::Time, "time", "a time such as 5ms"),
     key(Key::Status, "status", "a completion status"),
     key(Key::Call, "call", "a verb such as reg_mr or create_*"),
@@ -163,7 +177,11 @@ pub static KEYS: [KeyEntry; 15] = [
     key(Key::Qpn, "qpn", "a number"),
     key(Key::Opcode, "opcode", "an operation such as write or send*"),
     key(Key::Size, "size", "bytes: N, N-M, N- or -M"),
+    key(Key::Direction, "direction", "rx or tx"),
 ];
+
+/// Which packets a rule is for: those that a device receives, or those that it sends.
+pub static DIRECTIONS: [(&str, bool); 2] = [("rx", false), ("tx", true)];
 
 /// The operations of packets.
 pub static PACKET_OPCODES: [&str; 13] = [
@@ -199,7 +217,7 @@ pub static COMPLETION_OPCODES: [(&str, u32); 12] = [
 ];
 
 /// The verbs that can be made to fail, without `ibv_`, sorted.
-pub static CALLS: [&str; 40] = [
+pub static CALLS: [&str; 41] = [
     "alloc_dm",
     "alloc_mw",
     "alloc_null_mr",
@@ -240,6 +258,7 @@ pub static CALLS: [&str; 40] = [
     "req_notify_cq",
     "rereg_mr",
     "resize_cq",
+    "wr_complete",
 ];
 
 /// The completion statuses: `IBV_WC_` and the name in capitals.

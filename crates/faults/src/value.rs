@@ -168,7 +168,7 @@ pub(crate) fn sizes(value: Span) -> Result<(u64, u64), Wrong> {
     }
 }
 
-pub(crate) fn named(value: Span, table: &[(&'static str, u32)]) -> Result<u32, Wrong> {
+pub(crate) fn named<T: Copy>(value: Span, table: &[(&'static str, T)]) -> Result<T, Wrong> {
     match table.iter().find(|(name, _)| *name == value.text) {
         Some((_, found)) => Ok(*found),
         None => {

@@ -12,7 +12,7 @@ use ibverbs_faults::{Action, Facts, Point};
 
 use super::super::wrap::provider;
 use super::objects::{self, FaultObject, FaultObjectKind};
-use super::{data, decide, device_name, has};
+use super::{build, data, decide, device_name, has};
 
 /// What a failing verb returns.
 trait Failing {
@@ -131,7 +131,7 @@ failing! {
     create_qp(pd: *mut ibv_pd, attr: *mut ibv_qp_init_attr) -> *mut ibv_qp,
         of (*pd).context, then qp_created;
     create_qp_ex(context: *mut ibv_context, attr: *mut ibv_qp_init_attr_ex) -> *mut ibv_qp,
-        of context, then qp_created;
+        of context, then (|context, qp| qp_ex_created(context, qp, attr));
     create_rwq_ind_table(context: *mut ibv_context, attr: *mut ibv_rwq_ind_table_init_attr)
         -> *mut ibv_rwq_ind_table, of context;
     create_srq(pd: *mut ibv_pd, attr: *mut ibv_srq_init_attr) -> *mut ibv_srq,
@@ -222,6 +222,23 @@ unsafe fn qp_created(context: *mut ibv_context, qp: *mut ibv_qp) {
 }
 
 /// # Safety
+/// `qp` is NULL or was created with the attributes `attr`, and no other thread knows it yet.
+unsafe fn qp_ex_created(
+    context: *mut ibv_context,
+    qp: *mut ibv_qp,
+    attr: *const ibv_qp_init_attr_ex,
+) {
+    // SAFETY: the attributes are those of a call that has just returned, and readable up to `comp_mask`. With
+    // SEND_OPS_FLAGS the queue pair is extended. It is this thread's alone, as the caller promises.
+    unsafe {
+        qp_created(context, qp);
+        if !qp.is_null() && (*attr).comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS != 0 {
+            build::wrap(qp.cast());
+        }
+    }
+}
+
+/// # Safety
 /// `srq` is NULL or new.
 unsafe fn srq_created(context: *mut ibv_context, srq: *mut ibv_srq) {
     if !srq.is_null() {
@@ -252,8 +269,19 @@ macro_rules! destroying {
 }
 
 destroying! {
-    destroy_qp(qp: *mut ibv_qp);
     destroy_srq(srq: *mut ibv_srq);
+}
+
+unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
+    let removed = objects::remove(qp as usize);
+    let posting = build::take(qp as usize);
+    // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
+    let ret = unsafe { (provider((*qp).context).destroy_qp)(qp) };
+    if let Some(object) = removed.filter(|_| ret != 0) {
+        objects::add(object);
+        build::put_back(qp as usize, posting);
+    }
+    ret
 }
 
 unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {

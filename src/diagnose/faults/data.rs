@@ -242,3 +242,11 @@ unsafe fn polled(cq: *mut ibv_cq_ex) {
         }
     }
 }
+
+pub fn prepare_fork() {
+    POLLING.prepare_fork(|_| ());
+}
+
+pub fn after_fork() {
+    POLLING.after_fork();
+}

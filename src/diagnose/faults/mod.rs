@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `calls.rs` | verbs that fail |
 //! | `data.rs` | posting and polling |
+//! | `build.rs` | posting by ibv_wr_complete |
 //! | `objects.rs` | which objects the program has |
 //! | `events.rs` | the thread that raises events when their time has come |
 //! | `file.rs` | the file of rules, which is read again when it changes |
@@ -29,6 +30,7 @@ use crate::memory::lock::ForkLock;
 use crate::provider::software;
 use crate::{env, log as messages};
 
+mod build;
 mod calls;
 mod data;
 mod events;
@@ -222,6 +224,9 @@ fn described(facts: &Facts) -> String {
     if let Some(qpn) = facts.qpn {
         text += &format!(", QP {qpn:#x}");
     }
+    if facts.sent {
+        text += ", sent";
+    }
     if let Some(opcode) = facts.opcode {
         text += &format!(", {opcode}");
     }
@@ -265,16 +270,22 @@ unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a str {
 
 extern "C" fn before_fork() {
     objects::prepare_fork();
+    data::prepare_fork();
+    build::prepare_fork();
     RULES.prepare_fork(|_| ());
 }
 
 extern "C" fn after_fork_in_parent() {
     RULES.after_fork();
+    build::after_fork();
+    data::after_fork();
     objects::after_fork();
 }
 
 extern "C" fn after_fork_in_child() {
     RULES.after_fork();
+    build::after_fork();
+    data::after_fork();
     objects::after_fork();
     events::after_fork_in_child();
 }

@@ -36,7 +36,7 @@ const fn effect(
 }
 
 /// Packets are lost, corrupted, duplicated or delayed, or find no receive WR, and all messages arrive.
-pub const EFFECTS: [Effect; 27] = [
+pub const EFFECTS: [Effect; 34] = [
     effect(
         "drop",
         "drop:opcode=send,count=3",
@@ -78,6 +78,57 @@ pub const EFFECTS: [Effect; 27] = [
         "send 8 64",
         2,
         &[Is("send_rnr_err", 2), Is("rcvd_rnr_err", 2)],
+    ),
+    // The same of packets that the device sends.
+    effect(
+        "drop-tx",
+        "drop:opcode=send,count=3,direction=tx",
+        "send 8 64",
+        3,
+        &[AtLeast("completer_retry_err", 1)],
+    ),
+    effect(
+        "drop-ack-tx",
+        "drop:opcode=ack,count=1,direction=tx",
+        "send 1 64",
+        1,
+        &[AtLeast("duplicate_request", 1)],
+    ),
+    effect(
+        "corrupt-tx",
+        "corrupt:opcode=send,count=2,direction=tx",
+        "send 8 64",
+        2,
+        &[Is("rx_icrc_encapsulated", 2)],
+    ),
+    effect(
+        "duplicate-tx",
+        "duplicate:opcode=send,count=4,direction=tx",
+        "send 8 64",
+        4,
+        &[AtLeast("duplicate_request", 1)],
+    ),
+    effect(
+        "delay-tx",
+        "delay:time=8ms,opcode=send,count=4,direction=tx",
+        "send 4 64",
+        4,
+        &[AtLeast("ms", 32)],
+    ),
+    // A packet is sent by one queue pair and received by the other: each rule counts it once.
+    effect(
+        "both-directions",
+        "duplicate:opcode=send,count=8,direction=tx; delay:time=1us,opcode=send,count=8,direction=rx",
+        "send 8 64",
+        16,
+        &[],
+    ),
+    effect(
+        "direction-other",
+        "duplicate:opcode=send,direction=tx,size=1",
+        "send 8 64",
+        0,
+        &[],
     ),
     effect(
         "slow-cq",

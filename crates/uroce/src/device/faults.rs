@@ -1,7 +1,7 @@
-//! Faults of received packets (IBV_FAULTS), whether they come by UDP or through shared memory.
+//! Faults of packets (IBV_FAULTS), whether they take UDP or shared memory.
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
-//! Without a hook a device injects none, at the cost of one test per batch.
+//! Without a hook a device injects none, at the cost of one test per received batch and per sent packet.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::receiving::Batch;
 use super::{Device, clock};
-use crate::engine::{Addresses, Time};
+use crate::engine::{Addresses, Time, Transmit};
 use crate::sync::Mutex;
 use crate::transport::Outbox;
 use crate::wire::{Headers, Operation, Packet, Part, Transport};
@@ -19,18 +19,20 @@ pub(super) const TIMER_QPN: u32 = 0;
 /// Packets delayed at a time. Further ones are dropped, as by a full queue in a network.
 const MAX_DELAYED: usize = 1 << 16;
 
-/// What the hook is passed about a received packet.
+/// What the hook is passed about a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct PacketFacts<'a> {
-    /// The name of the device that received it.
+    /// The name of the device that received it, or is about to send it.
     pub device: &'a str,
-    /// The number of the queue pair that it is for.
+    /// It is about to be sent.
+    pub sent: bool,
+    /// The number of this device's queue pair that it is for, or that sends it.
     pub qpn: u32,
     /// Its operation, as rules name it.
     pub operation: &'static str,
     /// Bytes from the BTH to the ICRC.
     pub len: u64,
-    /// The packet consumes a receive WR of the queue pair or of its SRQ.
+    /// The packet is received, and consumes a receive WR of the queue pair or of its SRQ.
     pub takes_receive: bool,
 }
 
@@ -39,33 +41,45 @@ pub struct PacketFacts<'a> {
 pub enum PacketFault {
     /// It is lost.
     Drop,
-    /// Its ICRC is wrong: it is counted and dropped.
+    /// Its ICRC is wrong: the receiver counts and drops it.
     Corrupt,
-    /// It arrives twice.
+    /// It arrives twice, or is sent twice.
     Duplicate,
-    /// It arrives this much later.
+    /// It arrives, or is sent, this much later.
     Delay(Duration),
-    /// It finds no receive WR.
+    /// It finds no receive WR. Of received packets only.
     ReceiverNotReady,
 }
 
-/// Returns the fault of a received packet; None if it has none.
+/// Returns the fault of a packet; None if it has none.
 pub type PacketHook = fn(&PacketFacts<'_>) -> Option<PacketFault>;
 
 static HOOK: OnceLock<PacketHook> = OnceLock::new();
 
-/// Devices that this process opens from now on call `hook` for each received packet. Only the first call has
+/// Devices that this process opens from now on call `hook` for each packet. Only the first call has
 /// an effect.
 pub fn set_packet_hook(hook: PacketHook) {
     let _ = HOOK.set(hook);
 }
 
-/// A packet that arrives later.
+/// A packet that arrives, or is sent, later.
 struct Delayed {
     at: Time,
-    headers: Headers,
-    payload: Vec<u8>,
-    from: Addresses,
+    packet: DelayedPacket,
+}
+
+enum DelayedPacket {
+    Received {
+        headers: Headers,
+        payload: Vec<u8>,
+        from: Addresses,
+    },
+    /// Without the ICRC.
+    Sent {
+        bytes: Vec<u8>,
+        src_qpn: u32,
+        to: Transmit,
+    },
 }
 
 /// The faults of a device.
@@ -97,21 +111,59 @@ impl Faults {
                 batch.deliver(packet, from);
                 batch.deliver(packet, from);
             }
-            Some(PacketFault::Delay(by)) => self.delay(device, packet, from, by),
+            Some(PacketFault::Delay(by)) => {
+                let packet = DelayedPacket::Received {
+                    headers: packet.headers,
+                    payload: packet.payload.to_vec(),
+                    from: *from,
+                };
+                self.delay(device, by, packet);
+            }
             Some(PacketFault::ReceiverNotReady) => batch.deliver_without_receives(packet, from),
         }
     }
 
-    fn delay(&self, device: &Device, packet: &Packet<'_>, from: &Addresses, by: Duration) {
+    /// Whether the packet in [`Outbox::buffer`] is to be sent now, as it is. If not, it is lost, delayed, or
+    /// in the batch with a wrong ICRC. A copy of it is sent by UDP, which peers accept besides channels.
+    fn send(&self, device: &Device, outbox: &mut Outbox, src_qpn: u32, to: &Transmit) -> bool {
+        let bytes = &outbox.buffer()[..to.len];
+        let Ok(packet) = Packet::parse_without_icrc(bytes) else {
+            return true;
+        };
+        let sent = PacketFacts {
+            sent: true,
+            qpn: src_qpn,
+            takes_receive: false,
+            ..facts(device, &packet)
+        };
+        let copy = || DelayedPacket::Sent {
+            bytes: bytes.to_vec(),
+            src_qpn,
+            to: *to,
+        };
+        match (self.hook)(&sent) {
+            None | Some(PacketFault::ReceiverNotReady) => true,
+            Some(PacketFault::Drop) => false,
+            Some(PacketFault::Duplicate) => {
+                self.delay(device, Duration::ZERO, copy());
+                true
+            }
+            Some(PacketFault::Delay(by)) => {
+                self.delay(device, by, copy());
+                false
+            }
+            Some(PacketFault::Corrupt) => {
+                device.net.push_corrupted(outbox, src_qpn, to);
+                false
+            }
+        }
+    }
+
+    fn delay(&self, device: &Device, by: Duration, packet: DelayedPacket) {
         let at = clock::now().after(by);
         let mut delayed = self.delayed.lock();
         if delayed.len() < MAX_DELAYED {
-            delayed.push(Delayed {
-                at,
-                headers: packet.headers,
-                payload: packet.payload.to_vec(),
-                from: *from,
-            });
+            delayed.push(Delayed { at, packet });
             drop(delayed);
             device.add_timer(at, TIMER_QPN);
             device.wake_before(at);
@@ -131,23 +183,59 @@ impl Faults {
 }
 
 impl Device {
-    /// Delivers the delayed packets whose time has come.
+    /// Delivers or sends the delayed packets whose time has come.
     #[cold]
     pub(super) fn deliver_delayed(&self, now: Time) {
         let Some(faults) = &self.faults else { return };
         let due = faults.take_due(now);
         self.with_outbox(|outbox: &mut Outbox| {
+            for Delayed { packet, .. } in &due {
+                if let DelayedPacket::Sent { bytes, src_qpn, to } = packet {
+                    outbox.buffer()[..bytes.len()].copy_from_slice(bytes);
+                    self.net.push(outbox, *src_qpn, to);
+                    self.net.flush(outbox);
+                }
+            }
             let mut batch = Batch::new(self, outbox, false);
-            for packet in &due {
-                let headers = packet.headers;
-                let payload = &packet.payload[..];
-                batch.deliver(&Packet { headers, payload }, &packet.from);
+            for Delayed { packet, .. } in &due {
+                if let DelayedPacket::Received {
+                    headers,
+                    payload,
+                    from,
+                } = packet
+                {
+                    let packet = Packet {
+                        headers: *headers,
+                        payload,
+                    };
+                    batch.deliver(&packet, from);
+                }
             }
             batch.finish();
         });
     }
+
+    /// Whether the packet in [`Outbox::buffer`], of the queue pair `src_qpn`, is to be sent as it is. False
+    /// if it has a fault (IBV_FAULTS).
+    #[inline]
+    pub(super) fn is_sent(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) -> bool {
+        match &self.faults {
+            None => true,
+            Some(faults) => faults.send(self, outbox, src_qpn, packet),
+        }
+    }
+
+    /// Adds the packet in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, with its fault if it
+    /// has one.
+    #[inline]
+    pub(super) fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
+        if self.is_sent(outbox, src_qpn, packet) {
+            self.net.push(outbox, src_qpn, packet);
+        }
+    }
 }
 
+/// What is known of a received packet.
 fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
     let (operation, takes_receive) = match packet.headers.bth.opcode.parts() {
         Some((transport, operation, part)) => {
@@ -158,6 +246,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
     };
     PacketFacts {
         device: &device.name,
+        sent: false,
         qpn: packet.headers.bth.dest_qpn,
         operation,
         len: packet.datagram_len() as u64,

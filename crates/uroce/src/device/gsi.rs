@@ -102,7 +102,7 @@ impl Device {
                 dest_qpn: GSI_QPN,
                 len: start + MAD_LEN,
             };
-            self.net.push(outbox, source, &packet);
+            self.push(outbox, source, &packet);
             self.net.flush(outbox);
         });
     }

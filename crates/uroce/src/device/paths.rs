@@ -215,30 +215,37 @@ impl Device {
             let filled = loop {
                 if !sender.has_room() {
                     // An ACK must not wait behind the requests of other queue pairs.
-                    while sender.has_room_for_response() {
+                    while sender.has_room_for_response() && !outbox.is_full() {
                         let buffer = outbox.buffer();
                         let response = engine.transmit_short_response(now, &mut host, buffer);
                         let Some(packet) = response else { break };
-                        sender.push(&buffer[..packet.len], packet.av.traffic_class);
+                        if self.is_sent(outbox, qp.qpn, &packet) {
+                            let bytes = &outbox.buffer()[..packet.len];
+                            sender.push(bytes, packet.av.traffic_class);
+                        }
                     }
                     break Filled::Starved;
                 }
                 let expected = engine.next_destination().map(|to| (to.av, to.qpn));
-                let buffer = outbox.buffer();
-                let Some(packet) = engine.transmit(now, &mut host, buffer) else {
+                let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
                     break Filled::All;
                 };
-                if qp.service != Service::Ud {
-                    sender.push(&buffer[..packet.len], packet.av.traffic_class);
-                    continue;
-                }
+                let is_datagram = qp.service == Service::Ud;
                 // The WQE that the channel was looked up for may have failed.
-                if expected != Some((packet.av, packet.dest_qpn)) {
-                    self.net.push(outbox, qp.qpn, &packet);
+                if is_datagram && expected != Some((packet.av, packet.dest_qpn)) {
+                    self.push(outbox, qp.qpn, &packet);
                     break Filled::ByUdp;
                 }
-                sender.push(&buffer[..packet.len], packet.av.traffic_class);
-                break Filled::Datagram;
+                if self.is_sent(outbox, qp.qpn, &packet) {
+                    let bytes = &outbox.buffer()[..packet.len];
+                    sender.push(bytes, packet.av.traffic_class);
+                } else if outbox.is_full() {
+                    // Packets with a wrong ICRC are in it: they take UDP.
+                    break Filled::ByUdp;
+                }
+                if is_datagram {
+                    break Filled::Datagram;
+                }
             };
             if sender.finish() {
                 inner.wake_after_unlock(channel);

@@ -118,7 +118,7 @@ impl Device {
             let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
                 return false;
             };
-            self.net.push(outbox, qp.qpn, &packet);
+            self.push(outbox, qp.qpn, &packet);
         }
         true
     }

@@ -175,6 +175,17 @@ impl Net {
         outbox.used += len;
     }
 
+    /// [`Net::push`] with a wrong ICRC.
+    #[cold]
+    pub fn push_corrupted(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
+        let before = outbox.used;
+        self.push(outbox, src_qpn, packet);
+        // Not if it was dropped.
+        if let [.., last] = &mut outbox.bytes[before..outbox.used] {
+            *last = !*last;
+        }
+    }
+
     /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send
     /// buffer is full, waits for space, for some milliseconds at most.
     pub fn flush(&self, outbox: &mut Outbox) {
