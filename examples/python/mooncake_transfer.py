@@ -1,7 +1,9 @@
 """Mooncake's transfer engine: this process writes a buffer into another process's memory by RDMA. The other
 process checks it.
 
-usage: mooncake_transfer.py      (the other process is a child of this one)
+usage: mooncake_transfer.py [DEVICE]    (the other process is a child of this one)
+
+Without DEVICE, Mooncake discovers the devices of the host by itself.
 """
 import ctypes
 import subprocess
@@ -12,13 +14,15 @@ import libibverbs_rs
 libibverbs_rs.enable()
 from mooncake.engine import TransferEngine  # noqa: E402
 
+is_target = sys.argv[1:2] == ["target"]
+DEVICE = "".join(sys.argv[2:] if is_target else sys.argv[1:])
 SIZE = 4 << 20
 EXPECTED = bytes(i * 7 % 251 for i in range(SIZE))
 
 
 def engine(buffer):
     made = TransferEngine()
-    assert made.initialize("127.0.0.1", "P2PHANDSHAKE", "rdma", "uroce0") == 0, "initialize failed"
+    assert made.initialize("127.0.0.1", "P2PHANDSHAKE", "rdma", DEVICE) == 0, "initialize failed"
     assert made.register_memory(ctypes.addressof(buffer), SIZE) == 0, "register_memory failed"
     return made
 
@@ -33,7 +37,7 @@ def target():
 
 
 def initiator():
-    command = [sys.executable, __file__, "target"]
+    command = [sys.executable, __file__, "target", DEVICE]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for line in child.stdout:
         words = line.split()
@@ -49,4 +53,4 @@ def initiator():
     print("mooncake: {} bytes written and checked".format(SIZE))
 
 
-target() if sys.argv[1:] == ["target"] else initiator()
+target() if is_target else initiator()

@@ -1,6 +1,8 @@
 //! What a program sees of a software device in /dev/infiniband and /sys: by every libc function that takes a
 //! path (c/view/view.c), and by programs that know nothing of RDMA.
 
+use std::fs;
+
 use crate::case::{Case, Place, Tier};
 use crate::context::{Context, Library, succeeded};
 use crate::process::Program;
@@ -21,6 +23,9 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/list", list),
         on_uroce("uroce/view/python", python),
         on_uroce("uroce/view/ibstat", ibstat),
+        on_uroce("uroce/view/show-gids", show_gids).tier(Tier::Test),
+        // Only in the machine's own network there is an interface with hardware.
+        on_uroce("uroce/view/hwloc", hwloc).place(Place::Host),
     ]
 }
 
@@ -146,4 +151,71 @@ fn ibstat(cx: &Context) -> Verdict {
         "Link layer: Ethernet",
     ];
     contains(&out, &wanted)
+}
+
+/// A script that prints GID tables, as show_gids of vendors: with ls and cat, a process for each file.
+fn show_gids(cx: &Context) -> Verdict {
+    const SCRIPT: &str = r#"
+        cd /sys/class/infiniband
+        for device in $(ls); do
+            for port in $(ls $device/ports); do
+                for index in $(ls $device/ports/$port/gids); do
+                    gid=$(cat $device/ports/$port/gids/$index)
+                    [ "$gid" = 0000:0000:0000:0000:0000:0000:0000:0000 ] && continue
+                    attributes=$device/ports/$port/gid_attrs
+                    type=$(cat $attributes/types/$index 2>/dev/null)
+                    echo "$device $port $index $gid $type $(cat $attributes/ndevs/$index)"
+                done
+            done
+        done"#;
+    let out = output(cx, ["bash", "-c", SCRIPT])?;
+    let loopback = "0000:0000:0000:0000:0000:ffff:7f00:0001 RoCE v2 lo\n";
+    contains(&out, &["u 1 0 fe80:", loopback])?;
+    let entries = output(cx, ["ibv_devinfo", "-v", "-d", "u"])?;
+    let shown = entries.matches("GID[").count();
+    ensure(
+        out.lines().count() == shown,
+        format!("{shown} GIDs by ibv_devinfo, but:\n{out}"),
+    )
+}
+
+/// hwloc shows the device in the place of its network interface. As kernel devices on such interfaces, it is
+/// not shown if the interface is virtual.
+fn hwloc(cx: &Context) -> Verdict {
+    if cx.program(["hwloc-ls", "--version"]).run().is_err() {
+        return Err(Failure::skip("hwloc-ls is not installed: run make deps"));
+    }
+    let Some(interface) = interface_with_hardware()? else {
+        return Err(Failure::skip("no network interface is a PCI function"));
+    };
+    let program = preloaded(cx, ["hwloc-ls", "--whole-io"]);
+    let ended = program.env("IBV_UROCE", format!("u={interface}")).run()?;
+    succeeded("hwloc-ls", &ended)?;
+    let names: Vec<&str> = ended.out.lines().map(str::trim).collect();
+    let net = format!("Net \"{interface}\"");
+    let of_function = |name: &str| {
+        let at = names.iter().position(|line| *line == name)?;
+        names[..at]
+            .iter()
+            .rposition(|line| line.starts_with("PCI "))
+    };
+    let (place, expected) = (of_function("OpenFabrics \"u\""), of_function(&net));
+    ensure(
+        place.is_some() && place == expected,
+        "the device is not in the place of its interface",
+    )
+    .map_err(|failure| failure.with(&ended.out))
+}
+
+/// A network interface that is up, and belongs to a PCI function.
+fn interface_with_hardware() -> Result<Option<String>, Failure> {
+    for interface in fs::read_dir("/sys/class/net")? {
+        let interface = interface?;
+        let path = fs::canonicalize(interface.path())?;
+        let is_up = fs::read_to_string(path.join("operstate"))?.trim() == "up";
+        if is_up && path.to_string_lossy().contains("/pci") {
+            return Ok(interface.file_name().into_string().ok());
+        }
+    }
+    Ok(None)
 }

@@ -46,8 +46,11 @@ pub fn case() -> Case {
         Check::new("enable after another libibverbs", |cx| {
             python(cx, TOO_LATE, "refused")
         }),
-        Check::new("mooncake", |cx| transfer(cx, "mooncake")),
-        Check::new("nixl", |cx| transfer(cx, "nixl")),
+        Check::new("mooncake", |cx| {
+            transfer(cx, "mooncake", &["uroce0"]).map(drop)
+        }),
+        Check::new("mooncake that discovers devices", discovers),
+        Check::new("nixl", |cx| transfer(cx, "nixl", &[]).map(drop)),
         Check::new("pip uninstalls it", uninstalls),
     ];
     checks::case("dist/wheel", all)
@@ -162,17 +165,36 @@ fn python(cx: &Context, code: &str, last: &str) -> Verdict {
 }
 
 /// Another process checks the data that one writes into its memory.
-fn transfer(cx: &Context, name: &str) -> Verdict {
+fn transfer(cx: &Context, name: &str, arguments: &[&str]) -> Result<Ended, Failure> {
     let python = text(installed(cx)?.join("bin/python"));
     let script = text(cx.source(&format!("../examples/python/{name}_transfer.py")));
+    let words = [python.as_str(), &script];
     // PYTHONPATH is set behind `env -u`, so it is kept.
-    let program = plain(cx, [&python, &script]).env("PYTHONPATH", users()?);
+    let program = plain(cx, words.into_iter().chain(arguments.iter().copied()));
+    let program = program.env("PYTHONPATH", users()?);
     let ended = program.limit(Duration::from_secs(150)).run()?;
     succeeded(name, &ended)?;
     says(
         &ended,
         &format!("{name}: 4194304 bytes written and checked"),
-    )
+    )?;
+    Ok(ended)
+}
+
+/// Without a name of a device, both processes find uroce in the files of the view, and use RDMA.
+fn discovers(cx: &Context) -> Verdict {
+    let ended = transfer(cx, "mooncake", &[])?;
+    for message in [
+        "Auto-discovering topology",
+        "Device uroce0 port 1 is available",
+        "Found 1 HCAs",
+        "installTransport, type=rdma",
+    ] {
+        let count = ended.err.matches(message).count();
+        let verdict = ensure(count == 2, format!("{message:?} {count} times, not 2"));
+        verdict.map_err(|failure| failure.with(&ended.err))?;
+    }
+    Ok(())
 }
 
 /// Nothing of the wheel is left.
