@@ -51,8 +51,11 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod user_memory;
+#[cfg(test)]
+mod waiting;
 
 use core::ffi::{c_int, c_void};
+use core::mem::MaybeUninit;
 use std::os::fd::{OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
@@ -72,6 +75,7 @@ const OPTION_MAX: usize = 1 << 16;
 
 const EINVAL: Errno = Errno(libc::EINVAL);
 const EAGAIN: Errno = Errno(libc::EAGAIN);
+const EACCES: Errno = Errno(libc::EACCES);
 
 /// Opens the device file: a descriptor for [`write`]. `flags` are those of open(2); O_NONBLOCK and O_CLOEXEC
 /// count. Fails as socketpair(2) does, and with EAGAIN if no thread can be started.
@@ -84,39 +88,75 @@ pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
 /// is another one, else the number of bytes or the error, which is the kernel's.
 ///
 /// GET_EVENT blocks while there is no event, unless O_NONBLOCK is set for the descriptor; it is a
-/// cancellation point then.
+/// cancellation point then. It goes on blocking if another thread closes the descriptor meanwhile, as in the
+/// kernel, where the call holds the file: programs close the channel while a thread waits for events, and
+/// end.
 ///
 /// # Safety
 /// A command names memory of the program for its response, which is written if it is mapped. The program
 /// passes memory that it owns, as with the kernel.
 pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize, Errno>> {
     let file = process::file_of(fd)?;
+    // SAFETY: the caller passes a command with memory of the program.
+    Some(unsafe { write_to(file, fd, buffer, len) })
+}
+
+/// [`write`] for a file that has been found.
+///
+/// # Safety
+/// As for [`write`].
+unsafe fn write_to(
+    file: host::FileId,
+    fd: RawFd,
+    buffer: *const c_void,
+    len: usize,
+) -> Result<isize, Errno> {
     loop {
         let result = {
             let _no_cancellation = cancellation::disable();
             execute(file, fd, buffer as usize, len)
         };
         match result {
-            Ok(()) => return Some(Ok(len as isize)),
+            Ok(()) => return Ok(len as isize),
             Err(Failure::NoEvent) => {}
-            Err(Failure::Errno(error)) => return Some(Err(error)),
+            Err(Failure::Closed) => return Err(block_until_signal()),
+            Err(Failure::Errno(error)) => return Err(error),
         }
         let mut byte = 0_u8;
         // SAFETY: one writable byte. MSG_PEEK leaves it in the socket. Nothing here has a destructor, so
         // that the thread may be cancelled.
         let got = unsafe { libc::recv(fd, (&raw mut byte).cast(), 1, libc::MSG_PEEK) };
         match got {
-            0 => return Some(Err(Errno(libc::EIO))),
+            0 => return Err(Errno(libc::EIO)),
             1.. => {}
-            _ => return Some(Err(Errno::last())),
+            _ => match Errno::last() {
+                // It is closed, or is another file by now.
+                Errno(libc::EBADF | libc::ENOTSOCK) => return Err(block_until_signal()),
+                error => return Err(error),
+            },
         }
     }
 }
 
+/// Blocks as GET_EVENT does without an event: for good, until a signal handler returns that was installed
+/// without SA_RESTART (EINTR). A cancellation point.
+fn block_until_signal() -> Errno {
+    let mut never_posted = MaybeUninit::<libc::sem_t>::uninit();
+    // SAFETY: sem_init initialises the semaphore that sem_wait uses; no other thread knows it. Nothing here
+    // has a destructor, so that the thread may be cancelled.
+    unsafe {
+        libc::sem_init(never_posted.as_mut_ptr(), 0, 0);
+        libc::sem_wait(never_posted.as_mut_ptr());
+    }
+    Errno::last()
+}
+
 /// Why a command has not succeeded.
 enum Failure {
-    /// GET_EVENT: there is no event yet.
+    /// GET_EVENT that blocks: there is no event yet.
     NoEvent,
+    /// GET_EVENT that blocks: another thread has closed the descriptor since the call began.
+    Closed,
     Errno(Errno),
 }
 
@@ -170,8 +210,18 @@ fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(
         option: &option,
         other_file,
     };
-    match process::execute(file, fd, command, input, &mut caller) {
-        Err(EAGAIN) if command == Command::GetEvent => Err(Failure::NoEvent),
-        other => other.map_err(Failure::Errno),
-    }
+    let blocks = command == Command::GetEvent && !is_nonblocking(fd);
+    let result = process::execute(file, fd, command, input, &mut caller);
+    result.map_err(|error| match error {
+        EAGAIN if blocks => Failure::NoEvent,
+        EACCES if blocks && !process::is_known(file) => Failure::Closed,
+        other => Failure::Errno(other),
+    })
+}
+
+/// Whether a descriptor has O_NONBLOCK. False if it has been closed.
+fn is_nonblocking(fd: RawFd) -> bool {
+    // SAFETY: fcntl with F_GETFL takes no pointers.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_NONBLOCK != 0
 }

@@ -136,7 +136,12 @@ pub fn file_of(fd: RawFd) -> Option<FileId> {
         return None;
     }
     let file = inode_of(fd)?;
-    known_files().lock().contains(&file).then_some(file)
+    is_known(file).then_some(file)
+}
+
+/// Whether a file of rdma_cm is open in this process, or was when it was forked.
+pub fn is_known(file: FileId) -> bool {
+    known_files().lock().contains(&file)
 }
 
 /// The file of a descriptor that a command names. ENOENT if it is closed, EINVAL if it is another one.

@@ -1,0 +1,106 @@
+//! Tests of GET_EVENT of a descriptor that another thread closes, as rping's main thread does.
+
+use std::os::fd::AsRawFd;
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::manager::EVENT_LEN;
+use super::process::STATE;
+use super::*;
+
+/// In it a call that does not block has returned.
+const WHILE: Duration = Duration::from_millis(100);
+
+fn get_event(file: host::FileId, fd: RawFd) -> Result<isize, Errno> {
+    let mut event = [0_u8; EVENT_LEN];
+    let mut message = [0_u8; 16];
+    message[..4].copy_from_slice(&Command::GetEvent.number().to_ne_bytes());
+    message[4..6].copy_from_slice(&8_u16.to_ne_bytes());
+    message[6..8].copy_from_slice(&(EVENT_LEN as u16).to_ne_bytes());
+    message[8..].copy_from_slice(&(event.as_mut_ptr().expose_provenance() as u64).to_ne_bytes());
+    // SAFETY: the command names `event`, which is writable.
+    unsafe { write_to(file, fd, message.as_ptr().cast(), message.len()) }
+}
+
+extern "C" fn nothing(_: c_int) {}
+
+/// A thread that calls GET_EVENT. SIGUSR2 interrupts it.
+fn waiting_thread(
+    file: host::FileId,
+    fd: RawFd,
+) -> (JoinHandle<()>, Receiver<Result<isize, Errno>>) {
+    // SAFETY: zeros are a valid sigaction; the handler does nothing.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = nothing as *const () as usize;
+        libc::sigaction(libc::SIGUSR2, &action, core::ptr::null_mut());
+    }
+    let (sender, result) = channel();
+    let thread = std::thread::spawn(move || sender.send(get_event(file, fd)).unwrap());
+    (thread, result)
+}
+
+fn goes_on_until_a_signal((thread, result): (JoinHandle<()>, Receiver<Result<isize, Errno>>)) {
+    assert_eq!(result.recv_timeout(WHILE), Err(RecvTimeoutError::Timeout));
+    loop {
+        // SAFETY: the thread is not joined yet.
+        unsafe { libc::pthread_kill(thread.as_pthread_t(), libc::SIGUSR2) };
+        match result.recv_timeout(WHILE) {
+            Err(RecvTimeoutError::Timeout) => {}
+            other => break assert_eq!(other, Ok(Err(Errno(libc::EINTR)))),
+        }
+    }
+    thread.join().unwrap();
+}
+
+/// Waits until the thread of rdma_cm has noticed that a descriptor is closed.
+fn wait_until_closed(file: host::FileId) {
+    while process::is_known(file) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn file_of(fd: &OwnedFd) -> host::FileId {
+    process::file_of(fd.as_raw_fd()).unwrap()
+}
+
+/// The thread of rdma_cm has noticed it before GET_EVENT can execute the command.
+#[test]
+fn a_thread_waits_although_the_descriptor_is_closed() {
+    let fd = open(0).unwrap();
+    let (file, number) = (file_of(&fd), fd.as_raw_fd());
+    drop(fd);
+    wait_until_closed(file);
+    goes_on_until_a_signal(waiting_thread(file, number));
+}
+
+/// The thread of rdma_cm notices it after that.
+#[test]
+fn a_thread_waits_on_although_the_descriptor_is_closed() {
+    let fd = open(0).unwrap();
+    let locked = STATE.lock();
+    let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
+    // It waits for the lock.
+    std::thread::sleep(WHILE);
+    drop(fd);
+    drop(locked);
+    goes_on_until_a_signal(waiting);
+}
+
+/// The descriptor is closed while GET_EVENT waits for an event.
+#[test]
+fn a_thread_that_blocks_is_not_disturbed_by_close() {
+    let fd = open(0).unwrap();
+    let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
+    std::thread::sleep(WHILE);
+    drop(fd);
+    goes_on_until_a_signal(waiting);
+}
+
+#[test]
+fn without_an_event_a_nonblocking_descriptor_does_not_block() {
+    let fd = open(libc::O_NONBLOCK).unwrap();
+    assert_eq!(get_event(file_of(&fd), fd.as_raw_fd()), Err(EAGAIN));
+}
