@@ -336,9 +336,12 @@ fn off(cx: &Context) -> Verdict {
 fn pingpong(cx: &Context, local: bool, sent: bool) -> Verdict {
     const PORT: &str = "20000";
     let hosts = Testbed::Loopback.make(cx)?;
-    // No sent packet near the end has a fault: without the last ACK the client fails, as the server is gone.
+    // No packet near the end has a fault: without the last ACK the client fails, as the server is gone.
     let rules = match sent {
-        false => "seed=3;drop:p=2%;duplicate:p=2%;corrupt:p=1%;delay:time=300us,p=2%;rnr:p=1%",
+        false => {
+            "seed=3; drop:p=8%,count=6; duplicate:p=8%,count=6; corrupt:p=5%,count=4; \
+             delay:time=300us,p=8%,count=6; rnr:p=5%,count=4"
+        }
         true => {
             "drop:direction=tx,after=20,count=4; duplicate:direction=tx,after=60,count=4; \
              corrupt:direction=tx,after=100,count=4; \

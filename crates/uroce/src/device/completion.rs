@@ -172,8 +172,11 @@ impl CompletionQueue {
         }
         let mut ring = self.ring.lock();
         let count = max.min(ring.entries.len());
-        for (i, entry) in ring.entries.drain(..count).enumerate() {
-            each(i, &entry);
+        for i in 0..count {
+            if let Some(entry) = ring.entries.front() {
+                each(i, entry);
+            }
+            ring.entries.pop_front();
         }
         self.len.store(ring.entries.len(), Ordering::Release);
         count

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use super::lock_holder::PREEMPTED_AFTER;
+use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
-use crate::local::{Channel, Ends, Paths, Peers};
+use crate::local::{Channel, Ends, Paths, Peers, Sender};
 use crate::transport::{Inbox, Net, Outbox};
 use crate::wire::{Flow, Packet, port_of};
 
@@ -60,6 +61,11 @@ enum Filled {
 }
 
 impl QpPath {
+    /// The channel of the last lookup.
+    pub(super) fn channel(&self) -> Option<&Arc<Channel>> {
+        self.channel.as_ref()
+    }
+
     fn is_for(&self, generation: u32, destination: Option<(AddressVector, u16)>) -> bool {
         self.generation == generation && self.destination == destination
     }
@@ -120,18 +126,29 @@ impl Device {
         self.net.flow(qp.qpn, &attributes.av?, attributes.dest_qpn?)
     }
 
-    /// The channel that the next packet of a queue pair takes; None for UDP. It may be dead.
-    pub(super) fn channel_of(
-        &self,
-        paths: &Paths,
-        qp: &QueuePair,
-        inner: &mut Inner,
-    ) -> Option<Arc<Channel>> {
+    /// Whether a queue pair has nothing to send, and the channel of its peer is as of its last lookup.
+    #[inline]
+    pub(super) fn has_nothing_to_send(&self, qp: &QueuePair, inner: &Inner) -> bool {
+        if inner.engine().may_transmit() {
+            return false;
+        }
+        let Some(paths) = &self.paths else {
+            return true;
+        };
+        // What is outstanding fails when the peer is gone.
+        let is_dead = |channel: &Arc<Channel>| channel.is_dead();
+        let is_current = inner.path.generation == paths.generation();
+        qp.service == Service::Ud || is_current && !inner.path.channel().is_some_and(is_dead)
+    }
+
+    /// Looks up the channel that the next packet of a queue pair takes ([`Inner::split_path`]; it may be
+    /// dead). False: UDP.
+    pub(super) fn find_path(&self, paths: &Paths, qp: &QueuePair, inner: &mut Inner) -> bool {
         let generation = paths.generation();
         let engine = inner.engine();
         if qp.service != Service::Ud {
             if inner.path.is_for(generation, None) {
-                return inner.path.channel.clone();
+                return inner.path.channel.is_some();
             }
             let flow = self.flow_to_peer(qp, engine);
             let found = flow.and_then(|flow| paths.find(&flow));
@@ -144,11 +161,13 @@ impl Device {
             };
             return self.switch_path(qp, inner, generation, None, channel);
         }
-        let to = engine.next_destination()?;
+        let Some(to) = engine.next_destination() else {
+            return false;
+        };
         let (av, dest_qpn) = (to.av, to.qpn);
         let destination = Some((av, port_of(dest_qpn)));
         if inner.path.is_for(generation, destination) {
-            return inner.path.channel.clone();
+            return inner.path.channel.is_some();
         }
         let flow = self.net.flow(qp.qpn, &av, dest_qpn);
         let channel = flow.and_then(|flow| {
@@ -161,9 +180,9 @@ impl Device {
         self.switch_path(qp, inner, generation, destination, channel)
     }
 
-    /// The next packets of a queue pair take this channel. Packets that another thread has taken from the
-    /// queue pair before, and is sending by UDP, must not arrive after them: unreliable services cannot
-    /// repair that.
+    /// The next packets of a queue pair take this channel; without one, UDP: then it returns false. Packets
+    /// that another thread has taken from the queue pair before, and is sending by UDP, must not arrive after
+    /// them: unreliable services cannot repair that.
     fn switch_path(
         &self,
         qp: &QueuePair,
@@ -171,16 +190,17 @@ impl Device {
         generation: u32,
         destination: Option<(AddressVector, u16)>,
         channel: Option<Arc<Channel>>,
-    ) -> Option<Arc<Channel>> {
-        if channel.is_some() {
+    ) -> bool {
+        let is_found = channel.is_some();
+        if is_found {
             drop(qp.send_turn());
         }
         inner.path = QpPath {
             generation,
             destination,
-            channel: channel.clone(),
+            channel,
         };
-        channel
+        is_found
     }
 
     /// Sends through shared memory what a queue pair may send now, if there is a channel to its peer. Returns
@@ -196,10 +216,12 @@ impl Device {
             return false;
         };
         loop {
-            let channel = self.channel_of(paths, qp, inner);
-            let (engine, mut host) = inner.split(qp);
+            let is_found = self.find_path(paths, qp, inner);
+            let (engine, mut host, channel) = inner.split_path(qp);
             engine.set_paced(true);
-            let Some(channel) = channel else { return false };
+            let Some(channel) = channel.filter(|_| is_found) else {
+                return false;
+            };
             if channel.is_dead() {
                 if channel.has_ended() {
                     self.fail_unreachable(qp, inner);
@@ -212,42 +234,12 @@ impl Device {
                 return false;
             };
             engine.set_paced(false);
-            let filled = loop {
-                if !sender.has_room() {
-                    // An ACK must not wait behind the requests of other queue pairs.
-                    while sender.has_room_for_response() && !outbox.is_full() {
-                        let buffer = outbox.buffer();
-                        let response = engine.transmit_short_response(now, &mut host, buffer);
-                        let Some(packet) = response else { break };
-                        if self.is_sent(outbox, qp.qpn, &packet) {
-                            let bytes = &outbox.buffer()[..packet.len];
-                            sender.push(bytes, packet.av.traffic_class);
-                        }
-                    }
-                    break Filled::Starved;
-                }
-                let expected = engine.next_destination().map(|to| (to.av, to.qpn));
-                let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
-                    break Filled::All;
-                };
-                let is_datagram = qp.service == Service::Ud;
-                // The WQE that the channel was looked up for may have failed.
-                if is_datagram && expected != Some((packet.av, packet.dest_qpn)) {
-                    self.push(outbox, qp.qpn, &packet);
-                    break Filled::ByUdp;
-                }
-                if self.is_sent(outbox, qp.qpn, &packet) {
-                    let bytes = &outbox.buffer()[..packet.len];
-                    sender.push(bytes, packet.av.traffic_class);
-                } else if outbox.is_full() {
-                    // Packets with a wrong ICRC are in it: they take UDP.
-                    break Filled::ByUdp;
-                }
-                if is_datagram {
-                    break Filled::Datagram;
-                }
+            let filled = match qp.service {
+                Service::Ud => self.send_datagram(qp, engine, &mut host, now, &mut sender, outbox),
+                _ => self.fill_channel(qp, engine, &mut host, now, &mut sender, outbox),
             };
             if sender.finish() {
+                let channel = Arc::clone(channel);
                 inner.wake_after_unlock(channel);
             }
             match filled {
@@ -260,6 +252,77 @@ impl Device {
                 }
             }
         }
+    }
+
+    /// Sends through a channel what a queue pair may send now to its only peer.
+    fn fill_channel(
+        &self,
+        qp: &QueuePair,
+        engine: &mut Qp,
+        host: &mut QpHost<'_>,
+        now: Time,
+        sender: &mut Sender<'_>,
+        outbox: &mut Outbox,
+    ) -> Filled {
+        // A full channel concerns only those that have something to send.
+        while engine.may_transmit() {
+            if !sender.has_room() {
+                // An ACK must not wait behind the requests of other queue pairs.
+                while sender.has_room_for_response() && !outbox.is_full() {
+                    let buffer = outbox.buffer();
+                    let response = engine.transmit_short_response(now, host, buffer);
+                    let Some(packet) = response else { break };
+                    if self.is_sent(outbox, qp.qpn, &packet) {
+                        let bytes = &outbox.buffer()[..packet.len];
+                        sender.push(bytes, packet.av.traffic_class);
+                    }
+                }
+                return Filled::Starved;
+            }
+            let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
+                break;
+            };
+            if self.is_sent(outbox, qp.qpn, &packet) {
+                let bytes = &outbox.buffer()[..packet.len];
+                sender.push(bytes, packet.av.traffic_class);
+            } else if outbox.is_full() {
+                // Packets with a wrong ICRC are in it: they take UDP.
+                return Filled::ByUdp;
+            }
+        }
+        Filled::All
+    }
+
+    /// Sends the next datagram of a UD queue pair through the channel that was looked up for it.
+    fn send_datagram(
+        &self,
+        qp: &QueuePair,
+        engine: &mut Qp,
+        host: &mut QpHost<'_>,
+        now: Time,
+        sender: &mut Sender<'_>,
+        outbox: &mut Outbox,
+    ) -> Filled {
+        if !sender.has_room() {
+            return Filled::Starved;
+        }
+        let expected = engine.next_destination().map(|to| (to.av, to.qpn));
+        let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
+            return Filled::All;
+        };
+        // The WQE that the channel was looked up for may have failed.
+        if expected != Some((packet.av, packet.dest_qpn)) {
+            self.push(outbox, qp.qpn, &packet);
+            return Filled::ByUdp;
+        }
+        if self.is_sent(outbox, qp.qpn, &packet) {
+            let bytes = &outbox.buffer()[..packet.len];
+            sender.push(bytes, packet.av.traffic_class);
+        } else if outbox.is_full() {
+            // Packets with a wrong ICRC are in it: they take UDP.
+            return Filled::ByUdp;
+        }
+        Filled::Datagram
     }
 
     /// The peer is gone, and all that it had sent is received: what is outstanding fails, but not before the
@@ -347,9 +410,6 @@ impl Device {
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
         let Some(paths) = &self.paths else { return 0 };
-        if !paths.has_news() {
-            return 0;
-        }
         let mut count = 0;
         if paths.take_fresh() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {

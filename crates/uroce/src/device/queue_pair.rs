@@ -243,6 +243,22 @@ impl Inner {
         )
     }
 
+    /// [`Inner::split`], and the channel that [`super::Device::find_path`] has found.
+    pub fn split_path<'a>(
+        &'a mut self,
+        qp: &'a QueuePair,
+    ) -> (&'a mut Qp, QpHost<'a>, Option<&'a Arc<Channel>>) {
+        (
+            &mut self.engine,
+            QpHost {
+                qp,
+                xrc_srq: &mut self.xrc_srq,
+                recv_completed: &mut self.recv_completed,
+            },
+            self.path.channel(),
+        )
+    }
+
     /// Lets the thread that has the queue pair locked wake the channel's peer up when it unlocks it.
     pub fn wake_after_unlock(&mut self, channel: Arc<Channel>) {
         let other = self.wakes.take();

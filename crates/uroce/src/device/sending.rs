@@ -27,25 +27,37 @@ thread_local! {
 impl Device {
     /// Calls `call` with this thread's outbox; without memory for one, with the device's spare one.
     pub(super) fn with_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
-        // A thread that is ending may have dropped its outbox already.
-        let own = OUTBOX
-            .try_with(|cell| cell.try_borrow_mut().ok()?.take())
-            .ok()
-            .flatten();
-        let Some(mut outbox) = own.or_else(Outbox::try_new) else {
-            return call(&mut self.spare_outbox.lock());
-        };
-        let result = call(&mut outbox);
-        let _ = OUTBOX.try_with(|cell| {
-            if let Ok(mut cell) = cell.try_borrow_mut() {
-                *cell = Some(outbox);
+        let mut call = Some(call);
+        // A thread that is ending may have dropped its outbox already, and one that calls this within `call`
+        // has it in use.
+        let result = OUTBOX.try_with(|cell| {
+            let mut own = cell.try_borrow_mut().ok()?;
+            if own.is_none() {
+                *own = Outbox::try_new();
             }
+            let outbox = own.as_mut()?;
+            call.take().map(|call| call(outbox))
         });
-        result
+        match (result, call) {
+            (Ok(Some(result)), _) => result,
+            (_, Some(call)) => self.with_new_outbox(call),
+            (_, None) => unreachable!("a call that was made has a result"),
+        }
+    }
+
+    #[cold]
+    fn with_new_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
+        match Outbox::try_new() {
+            Some(mut outbox) => call(&mut outbox),
+            None => call(&mut self.spare_outbox.lock()),
+        }
     }
 
     /// Unlocks the queue pair, and sends what it may send now.
     pub(super) fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
+        if self.has_nothing_to_send(qp, &inner) {
+            return self.unlock(qp, inner);
+        }
         self.with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
     }
 
@@ -89,6 +101,9 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) {
+        if self.has_nothing_to_send(qp, &inner) {
+            return self.unlock(qp, inner);
+        }
         let mut more = self.fill_outbox(qp, &mut inner, now, outbox);
         self.unlock_and_flush(qp, inner, outbox);
         while more {
@@ -123,20 +138,25 @@ impl Device {
         true
     }
 
-    /// Arms the queue pair's timer, unlocks it and sends the batch.
-    fn unlock_and_flush(
-        &self,
-        qp: &QueuePair,
-        mut inner: impl DerefMut<Target = Inner>,
-        outbox: &mut Outbox,
-    ) {
+    /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
+    fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
         let wake = inner.take_wake();
-        let turn = (!outbox.is_empty()).then(|| qp.send_turn());
         drop(inner);
         if let Some(channel) = wake {
             channel.wake_peer();
         }
+    }
+
+    /// Arms the queue pair's timer, unlocks it and sends the batch.
+    fn unlock_and_flush(
+        &self,
+        qp: &QueuePair,
+        inner: impl DerefMut<Target = Inner>,
+        outbox: &mut Outbox,
+    ) {
+        let turn = (!outbox.is_empty()).then(|| qp.send_turn());
+        self.unlock(qp, inner);
         self.net.flush(outbox);
         drop(turn);
     }

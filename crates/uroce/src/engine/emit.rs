@@ -2,7 +2,7 @@
 //! the transport.
 
 use super::attributes::Attributes;
-use crate::wire::{Bth, Headers, Opcode, Operation, Part, Psn};
+use crate::wire::{Aeth, Bth, Headers, Opcode, Operation, Part, Psn};
 
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
@@ -24,17 +24,23 @@ pub fn connected_headers(
     part: Part,
     psn: Psn,
 ) -> Headers {
+    Headers::new(connected_bth(attributes, operation, part, psn))
+}
+
+/// The BTH of a packet to the peer of a connected queue pair.
+pub fn connected_bth(attributes: &Attributes, operation: Operation, part: Part, psn: Psn) -> Bth {
     let transport = attributes.config.service.transport();
-    headers(
-        Opcode::new(transport, operation, part),
-        attributes.dest_qpn,
-        psn,
-    )
+    let opcode = Opcode::new(transport, operation, part);
+    bth(opcode, attributes.dest_qpn, psn)
 }
 
 /// The headers of a packet, without extension headers.
 pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
-    Headers::new(Bth {
+    Headers::new(bth(opcode, dest_qpn, psn))
+}
+
+fn bth(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Bth {
+    Bth {
         opcode,
         solicited: false,
         migrated: true,
@@ -43,13 +49,37 @@ pub fn headers(opcode: Opcode, dest_qpn: u32, psn: Psn) -> Headers {
         dest_qpn,
         ack_request: false,
         psn,
-    })
+    }
 }
 
 /// The place of the payload, `len` bytes, behind the headers. None if the buffer is too small.
 pub fn payload<'a>(headers: &Headers, len: usize, buffer: &'a mut [u8]) -> Option<&'a mut [u8]> {
     let start = headers.encoded_len();
     buffer.get_mut(start..start + len)
+}
+
+/// The place of the payload, `len` bytes, behind a BTH. None if the buffer is too small.
+pub fn payload_after_bth(len: usize, buffer: &mut [u8]) -> Option<&mut [u8]> {
+    buffer.get_mut(Bth::LEN..Bth::LEN + len)
+}
+
+/// [`seal`] for a packet with a BTH only.
+pub fn seal_bth(mut bth: Bth, len: usize, buffer: &mut [u8]) -> Option<usize> {
+    let pad = len.wrapping_neg() % 4;
+    bth.pad = pad as u8;
+    let end = Bth::LEN + len;
+    buffer.get_mut(end..end + pad)?.fill(0);
+    buffer.get_mut(..Bth::LEN)?.copy_from_slice(&bth.bytes());
+    Some(end + pad)
+}
+
+/// Writes an ACK or a NAK. Returns its length; None if the buffer is too small.
+pub fn ack(bth: Bth, aeth: &Aeth, buffer: &mut [u8]) -> Option<usize> {
+    const LEN: usize = Bth::LEN + Aeth::LEN;
+    let buffer: &mut [u8; LEN] = buffer.first_chunk_mut()?;
+    buffer[..Bth::LEN].copy_from_slice(&bth.bytes());
+    buffer[Bth::LEN..].copy_from_slice(&aeth.bytes());
+    Some(LEN)
 }
 
 /// Writes the headers before a payload of `len` bytes and the padding after it. Returns the length of

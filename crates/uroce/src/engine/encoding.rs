@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// The unit of `ibv_qp_attr.timeout`.
-const ACK_TIMEOUT_UNIT: Duration = Duration::from_nanos(4096);
+/// The unit of `ibv_qp_attr.timeout`, in nanoseconds.
+const ACK_TIMEOUT_UNIT: u64 = 4096;
 /// The shortest ack timeout, 8.4 ms; shorter ones are rounded up to it. A peer that is a process has
 /// to be scheduled before it can respond. (RNICs round up too; 9.7.6.1.3 allows up to four times the
 /// configured value.)
-const MIN_ACK_TIMEOUT: Duration = ACK_TIMEOUT_UNIT.saturating_mul(1 << 11);
+const MIN_ACK_TIMEOUT: Duration = Duration::from_nanos(ACK_TIMEOUT_UNIT << 11);
 
 /// The ack timeout that `ibv_qp_attr.timeout` stands for (9.7.6.1.3); None: no timeout.
 pub fn ack_timeout(code: u8) -> Option<Duration> {
-    let timeout = ACK_TIMEOUT_UNIT.saturating_mul(1 << (code & 31));
+    let timeout = Duration::from_nanos(ACK_TIMEOUT_UNIT << (code & 31));
     (code != 0).then_some(timeout.max(MIN_ACK_TIMEOUT))
 }
 

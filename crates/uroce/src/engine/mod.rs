@@ -62,7 +62,8 @@ pub struct Time(pub u64);
 impl Time {
     /// `wait` later. Saturates at the end of the clock, 584 years after its origin.
     pub fn after(self, wait: Duration) -> Time {
-        let wait = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let seconds = wait.as_secs().saturating_mul(1_000_000_000);
+        let wait = seconds.saturating_add(wait.subsec_nanos().into());
         Time(self.0.saturating_add(wait))
     }
 

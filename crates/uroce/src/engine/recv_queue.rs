@@ -31,6 +31,7 @@ impl RecvQueue {
     }
 
     /// Appends a WR. The caller has checked that the queue is not full. False if there is no memory.
+    #[inline]
     pub fn post(&mut self, wr: RecvWr) -> bool {
         let reserved = self.wrs.try_reserve(1).is_ok();
         if reserved {

@@ -11,12 +11,13 @@ const RTO_MAX: Duration = Duration::from_secs(2);
 /// The RTO doubles at most that many times (RFC 6298, 5.5); [`RTO_MAX`] limits it earlier.
 const MAX_BACKOFF: u32 = 16;
 
-/// The RTT estimate of a connection.
+/// The RTT estimate of a connection. In nanoseconds: arithmetic with `Duration` takes several times the
+/// instructions, and this runs for each message.
 #[derive(Clone, Debug, Default)]
 pub struct RttEstimator {
     /// None before the first sample.
-    srtt: Option<Duration>,
-    rttvar: Duration,
+    srtt: Option<u64>,
+    rttvar: u64,
     /// Consecutive RTOs without an acknowledgment in between.
     backoff: u32,
 }
@@ -25,7 +26,7 @@ impl RttEstimator {
     /// Takes in the time from a packet's transmission to its acknowledgment. The packet must not have
     /// been retransmitted (Karn's algorithm, RFC 6298 section 3).
     pub fn on_rtt_sample(&mut self, rtt: Duration) {
-        let rtt = rtt.clamp(Duration::from_nanos(1), RTO_MAX);
+        let rtt = nanoseconds(rtt.min(RTO_MAX)).max(1);
         let Some(srtt) = self.srtt else {
             self.srtt = Some(rtt);
             self.rttvar = rtt / 2;
@@ -47,15 +48,21 @@ impl RttEstimator {
 
     /// The smoothed round-trip time; zero before the first sample.
     pub fn srtt(&self) -> Duration {
-        self.srtt.unwrap_or_default()
+        Duration::from_nanos(self.srtt.unwrap_or_default())
     }
 
     /// The retransmission timeout, between [`RTO_MIN`] and [`RTO_MAX`].
     pub fn rto(&self) -> Duration {
         let base = match self.srtt {
-            None => RTO_INITIAL,
-            Some(srtt) => (srtt + self.rttvar * 4).max(RTO_MIN),
+            None => nanoseconds(RTO_INITIAL),
+            Some(srtt) => (srtt + self.rttvar * 4).max(nanoseconds(RTO_MIN)),
         };
-        base.saturating_mul(1 << self.backoff).min(RTO_MAX)
+        // At most 10 s times 2^16.
+        Duration::from_nanos((base << self.backoff).min(nanoseconds(RTO_MAX)))
     }
+}
+
+/// Of a time that is at most [`RTO_MAX`].
+const fn nanoseconds(time: Duration) -> u64 {
+    time.as_secs() * 1_000_000_000 + time.subsec_nanos() as u64
 }

@@ -201,11 +201,13 @@ impl SendQueue {
     }
 
     /// Allocates space for one more WQE. False if there is no memory.
+    #[inline]
     pub fn try_reserve(&mut self) -> bool {
         self.wqes.try_reserve(1).is_ok()
     }
 
     /// Appends a WQE. A message longer than 2^31 bytes fails when it becomes the oldest WQE.
+    #[inline]
     pub fn push(&mut self, wr: SendWr, mtu: u32) {
         let sum = message_len(&wr);
         let len = sum.min(MAX_MESSAGE_LEN) as u32;

@@ -36,6 +36,8 @@ pub struct Ends {
 /// A channel. Thread-safe.
 pub struct Channel {
     ends: Ends,
+    /// Of received packets, but without a GRH.
+    addresses: Addresses,
     segment: Segment,
     connection: Owned<OwnedFd>,
     producer: Mutex<Producer>,
@@ -60,6 +62,13 @@ impl Channel {
     pub fn try_new(ends: Ends, segment: Segment, connection: Owned<OwnedFd>) -> Option<Channel> {
         Some(Channel {
             ends,
+            addresses: Addresses {
+                src: ends.peer_gid,
+                dst: ends.gid,
+                src_port: ends.flow.dst_port,
+                grh: [0; 40],
+                pkey_index: 0,
+            },
             segment,
             connection,
             producer: Mutex::default(),
@@ -183,21 +192,22 @@ impl Channel {
     /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP.
     #[inline]
     fn deliver(&self, popped: &Popped, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) {
-        let Ok(packet) = Packet::parse_without_icrc(popped.packet) else {
-            return;
+        let packet = match Packet::parse_common(popped.packet) {
+            Some(packet) => packet,
+            None => match Packet::parse_without_icrc(popped.packet) {
+                Ok(packet) => packet,
+                Err(_) => return,
+            },
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
             return;
         }
+        if packet.headers.deth.is_none() {
+            return each(&packet, &self.addresses);
+        }
         let addresses = Addresses {
-            src: self.ends.peer_gid,
-            dst: self.ends.gid,
-            src_port: self.ends.flow.dst_port,
-            grh: match packet.headers.deth {
-                Some(_) => self.grh(popped),
-                None => [0; 40],
-            },
-            pkey_index: 0,
+            grh: self.grh(popped),
+            ..self.addresses
         };
         each(&packet, &addresses);
     }

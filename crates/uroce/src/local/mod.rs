@@ -32,7 +32,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use rustc_hash::FxHashMap;
 
-pub use channel::{Channel, Ends};
+pub use channel::{Channel, Ends, Sender};
 
 use crate::descriptors::{self, Owned};
 use crate::engine::Addresses;

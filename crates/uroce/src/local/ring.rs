@@ -49,6 +49,27 @@ struct RingEntry {
     inline: [AtomicU64; INLINE_WORDS],
 }
 
+impl RingEntry {
+    /// Writes a packet of at most [`INLINE_MAX`] bytes; of a longer one what fits.
+    #[inline]
+    fn write(&self, packet: &[u8]) {
+        let words = packet.chunks_exact(8);
+        let rest = words.remainder();
+        for (to, from) in self.inline.iter().zip(words) {
+            if let Ok(bytes) = from.try_into() {
+                to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+            }
+        }
+        if let (Some(to), false) = (self.inline.get(packet.len() / 8), rest.is_empty()) {
+            let last = rest
+                .iter()
+                .rev()
+                .fold(0, |word, byte| word << 8 | u64::from(*byte));
+            to.store(u64::from_ne_bytes(last.to_le_bytes()), Ordering::Relaxed);
+        }
+    }
+}
+
 /// One direction of a channel, as it lies in shared memory. Zeros are an empty ring.
 #[repr(C)]
 pub struct Ring {
@@ -156,11 +177,7 @@ impl Ring {
     #[cfg(any(test, feature = "internals"))]
     pub fn forge_entry(&self, number: u32, len: u16, packet: &[u8]) {
         let entry = self.entry(number);
-        for (to, from) in entry.inline.iter().zip(packet.chunks(8)) {
-            let mut bytes = [0; 8];
-            bytes[..from.len()].copy_from_slice(from);
-            to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-        }
+        entry.write(packet);
         let word = Word::new(number, len.into(), 0);
         entry.word.store(word.0, Ordering::Release);
     }
@@ -248,13 +265,7 @@ impl Producer {
         let number = self.next.entry;
         let entry = ring.entry(number);
         match self.next.advance(len) {
-            None => {
-                for (to, from) in entry.inline.iter().zip(packet.chunks(8)) {
-                    let mut bytes = [0; 8];
-                    bytes[..from.len()].copy_from_slice(from);
-                    to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
-                }
-            }
+            None => entry.write(packet),
             Some(offset) => {
                 let to = ring.data(offset, len);
                 // SAFETY: `to` has room for `len` bytes, which the consumer has released. A peer that breaks
@@ -310,16 +321,20 @@ impl Consumer {
             return Ok(None);
         }
         let len = word.len();
-        let into = self.buffer.get_mut(..len).ok_or(Broken)?;
+        if len > PACKET_MAX {
+            return Err(Broken);
+        }
         match self.next.advance(len) {
+            // Whole words: what lies behind the packet is never read.
             None => {
-                for (to, from) in into.chunks_mut(8).zip(&entry.inline) {
-                    let bytes = from.load(Ordering::Relaxed).to_ne_bytes();
-                    to.copy_from_slice(&bytes[..to.len()]);
+                let words = self.buffer.chunks_exact_mut(8).zip(&entry.inline);
+                for (to, from) in words.take(len.div_ceil(8)) {
+                    to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
                 }
             }
             Some(offset) => {
                 let from = ring.data(offset, len);
+                let into = &mut self.buffer[..len];
                 // SAFETY: `len` bytes of the data area, which the producer has published; `into` is this
                 // process's own. A peer that still writes makes the copy's content undefined, no more.
                 unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), len) };
@@ -327,7 +342,7 @@ impl Consumer {
         }
         ring.consumed.0.store(self.next.pack(), Ordering::Release);
         Ok(Some(Popped {
-            packet: into,
+            packet: &self.buffer[..len],
             traffic_class: word.traffic_class(),
         }))
     }

@@ -30,7 +30,10 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 /// A mapping of a channel's memory. Unmapped when it is dropped.
 pub struct Segment {
     content: NonNull<Rings>,
-    side: Side,
+    /// The ring in it that this side produces into.
+    outgoing: NonNull<Ring>,
+    /// The ring in it that this side consumes from.
+    incoming: NonNull<Ring>,
 }
 
 // SAFETY: the mapping belongs to the segment until it is dropped, and all of its content is `Sync`.
@@ -85,13 +88,18 @@ impl Segment {
             return Err(io::Error::last_os_error());
         }
         let content = NonNull::new(at.cast()).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Segment { content, side })
-    }
-
-    fn content(&self) -> &Rings {
-        // SAFETY: mapped until `self` is dropped, page-aligned, and as long as `Rings`, which is sealed.
-        // Every part of `Rings` is atomic or an UnsafeCell, so that others may change it.
-        unsafe { self.content.as_ref() }
+        // SAFETY: mapped just now, page-aligned, and as long as `Rings`. Every part of `Rings` is atomic or
+        // an UnsafeCell, so that others may change it.
+        let rings: &Rings = unsafe { content.as_ref() };
+        let (outgoing, incoming) = match side {
+            Side::Initiator => (&rings.from_initiator, &rings.from_acceptor),
+            Side::Acceptor => (&rings.from_acceptor, &rings.from_initiator),
+        };
+        Ok(Segment {
+            content,
+            outgoing: NonNull::from(outgoing),
+            incoming: NonNull::from(incoming),
+        })
     }
 
     /// Writes bytes from `at` on, up to the end of the memory, whatever lies there.
@@ -107,19 +115,18 @@ impl Segment {
     }
 
     /// The ring that this side produces into.
+    #[inline]
     pub fn outgoing(&self) -> &Ring {
-        match self.side {
-            Side::Initiator => &self.content().from_initiator,
-            Side::Acceptor => &self.content().from_acceptor,
-        }
+        // SAFETY: `map` took it from the mapping, which is there until `self` is dropped, and cannot be cut
+        // short: its length is sealed.
+        unsafe { self.outgoing.as_ref() }
     }
 
     /// The ring that this side consumes from.
+    #[inline]
     pub fn incoming(&self) -> &Ring {
-        match self.side {
-            Side::Initiator => &self.content().from_acceptor,
-            Side::Acceptor => &self.content().from_initiator,
-        }
+        // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
+        unsafe { self.incoming.as_ref() }
     }
 }
 

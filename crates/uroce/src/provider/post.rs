@@ -19,16 +19,18 @@ const QPN_MASK: u32 = 0xff_ffff;
 /// `list` has `count` readable elements.
 pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
     let mut sges = Sges::new();
-    sges.try_reserve_exact(count).map_err(|_| Errno(ENOMEM))?;
-    sges.extend((0..count).map(|i| {
+    if count > sges.inline_size() {
+        sges.try_reserve_exact(count).map_err(|_| Errno(ENOMEM))?;
+    }
+    for i in 0..count {
         // SAFETY: the caller's list has `count` elements, and `i` is less than that.
         let sge = unsafe { &*list.add(i) };
-        Sge {
+        sges.push(Sge {
             addr: sge.addr,
             len: sge.length,
             lkey: sge.lkey,
-        }
-    }));
+        });
+    }
     Ok(sges)
 }
 

@@ -188,8 +188,15 @@ impl Net {
 
     /// Sends the batch. Packets that the network refuses are lost, as on any network. If a socket's send
     /// buffer is full, waits for space, for some milliseconds at most.
+    #[inline]
     pub fn flush(&self, outbox: &mut Outbox) {
         outbox.table = None;
+        if !outbox.is_empty() {
+            self.flush_buffers(outbox);
+        }
+    }
+
+    fn flush_buffers(&self, outbox: &mut Outbox) {
         if let Some(tap) = &self.tap {
             record(tap, outbox);
         }

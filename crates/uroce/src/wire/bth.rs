@@ -53,7 +53,9 @@ impl Bth {
         })
     }
 
-    pub(super) fn bytes(&self) -> [u8; Bth::LEN] {
+    /// The header as it is on the wire.
+    #[inline]
+    pub fn bytes(&self) -> [u8; Bth::LEN] {
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
         let flags = flag(self.solicited, SOLICITED)
             | flag(self.migrated, MIGRATED)

@@ -182,7 +182,9 @@ impl Aeth {
         })
     }
 
-    pub(super) fn bytes(&self) -> [u8; Aeth::LEN] {
+    /// The header as it is on the wire.
+    #[inline]
+    pub fn bytes(&self) -> [u8; Aeth::LEN] {
         let (kind, value) = match self.kind {
             AethKind::Ack { credits } => (ACK, credits),
             AethKind::RnrNak { timer } => (RNR_NAK, timer),

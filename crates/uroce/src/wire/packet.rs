@@ -50,8 +50,33 @@ impl Packet<'_> {
         Packet::parse_without_icrc(&datagram[..len])
     }
 
+    /// [`Packet::parse_without_icrc`] for the packets that are most frequent: a SEND of RC or UC, and an ACK
+    /// or NAK. None: it is another, or malformed.
+    #[inline(always)]
+    pub fn parse_common(bytes: &[u8]) -> Option<Packet<'_>> {
+        let (bth, rest) = bytes.split_first_chunk::<{ Bth::LEN }>()?;
+        let bth = Bth::parse(bth).ok()?;
+        let (transport, operation, _) = bth.opcode.parts()?;
+        let is_connected = matches!(transport, Transport::Rc | Transport::Uc);
+        let (aeth, payload) = match operation {
+            Operation::Send if is_connected && rest.len() % 4 == 0 => {
+                (None, rest.get(..rest.len().checked_sub(bth.pad.into())?)?)
+            }
+            Operation::Ack if bth.pad == 0 => {
+                (Some(Aeth::parse(rest.try_into().ok()?).ok()?), &rest[..0])
+            }
+            _ => return None,
+        };
+        Some(Packet {
+            headers: Headers {
+                aeth,
+                ..Headers::new(bth)
+            },
+            payload,
+        })
+    }
+
     /// Parses a packet that has no ICRC.
-    #[inline]
     pub fn parse_without_icrc(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
         let mut rest = Rest(bytes);
         let bth = Bth::parse(rest.take()?)?;

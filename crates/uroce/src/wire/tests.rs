@@ -259,6 +259,30 @@ proptest! {
         }
     }
 
+    /// The packets that are parsed in a way of their own.
+    #[test]
+    fn frequent_packets_are_parsed_as_others(
+        bth in any_bth(),
+        pad in 0..4_u8,
+        mut bytes in prop::collection::vec(any::<u8>(), 12..40),
+    ) {
+        use Operation::{Ack, Send};
+        for (operation, part) in [(Send, Part::Only), (Send, Part::Middle), (Ack, Part::Only)] {
+            for transport in [Transport::Rc, Transport::Uc, Transport::Ud, Transport::Xrc] {
+                let opcode = Opcode::new(transport, operation, part);
+                Headers::new(Bth { opcode, pad, ..bth }).write(&mut bytes);
+                let full = Packet::parse_without_icrc(&bytes).ok();
+                let is_frequent = match operation {
+                    Ack => true,
+                    _ => matches!(transport, Transport::Rc | Transport::Uc),
+                };
+                let full = full.filter(|_| is_frequent).map(|full| (full.headers, full.payload));
+                let common = Packet::parse_common(&bytes).map(|common| (common.headers, common.payload));
+                prop_assert_eq!(common, full);
+            }
+        }
+    }
+
     /// Each opcode with its headers and a payload that it permits.
     #[test]
     fn every_opcode_parses(bth in any_bth(), bytes: [u8; 48]) {

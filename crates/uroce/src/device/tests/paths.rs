@@ -230,7 +230,8 @@ fn a_new_channel_wakes_the_background_thread_up() {
 fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
     let mut inner = qp.inner.lock();
     let paths = device.paths.as_ref().unwrap();
-    let channel = device.channel_of(paths, qp, &mut inner).unwrap();
+    assert!(device.find_path(paths, qp, &mut inner));
+    let channel = Arc::clone(inner.path.channel().unwrap());
     let mut sender = channel.sender(None).unwrap();
     // No queue pair has this number.
     let packet = [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 0, 31, 0, 0, 0];
@@ -265,4 +266,27 @@ fn an_ack_is_sent_although_the_channel_is_full() {
         });
         assert_eq!(a.counters().queue_pairs.completer_retry_err, 0);
     }
+}
+
+/// A queue pair that has nothing to send is not tried again at each poll because its channel is full.
+#[test]
+fn a_full_channel_concerns_only_those_that_send() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices(true);
+    let (one, other) = pair(&a, &b);
+    exchange(&a, &b, &one);
+    connect_channel(&a, &b);
+    exchange(&a, &b, &one);
+    until(|| !one.inner.lock().engine().may_transmit());
+    fill_channel(&a, &one, true);
+    a.send(&one, one.inner.lock(), clock::now());
+    assert!(!one.inner.lock().send_deferred);
+    send(&a, &one);
+    assert!(one.inner.lock().send_deferred);
+    until(|| {
+        make_progress(&b);
+        make_progress(&a);
+        is_acknowledged(&one)
+    });
+    drop(other);
 }

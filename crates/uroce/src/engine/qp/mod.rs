@@ -188,6 +188,7 @@ impl Qp {
     /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
     /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
     /// In ERR and SQE the WR is flushed.
+    #[inline]
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
@@ -203,6 +204,7 @@ impl Qp {
 
     /// Posts a WR to the receive queue; false if the queue is full, or there is no memory. In ERR the WR
     /// is flushed.
+    #[inline]
     pub fn post_recv(&mut self, wr: RecvWr, host: &mut impl Host) -> bool {
         if self.state == QpState::Err {
             let completion = responder::failed(&wr, IBV_WC_WR_FLUSH_ERR);
@@ -314,6 +316,13 @@ impl Qp {
         self.counters.sent_pkts += 1;
         self.counters.sent_bytes += (len + ICRC_LEN) as u64;
         Some(self.to_peer(len))
+    }
+
+    /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
+    #[inline]
+    pub fn may_transmit(&self) -> bool {
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        self.responder.has_response() || sends && self.requester.has_unsent()
     }
 
     /// Whether a response waits to be sent.

@@ -11,12 +11,12 @@ mod drain;
 mod inspect;
 mod payload;
 mod unreliable;
+mod write;
 
 use ibverbs_abi::*;
 
 use super::attributes::Attributes;
 use super::congestion::CongestionWindow;
-use super::emit::{self, part_of};
 use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
@@ -28,6 +28,7 @@ use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
 pub use unreliable::UnreliableStep;
+use write::Written;
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
@@ -147,6 +148,7 @@ impl Requester {
     }
 
     /// Appends a WQE to the send queue. False if there is no memory.
+    #[inline]
     pub fn post(&mut self, wr: SendWr, mtu: u32) -> bool {
         let reserved = self.queue.try_reserve();
         if reserved {
@@ -168,6 +170,12 @@ impl Requester {
     /// Packets of posted WQEs from `next` on.
     pub fn unsent(&self) -> u64 {
         self.queue.end() - self.next
+    }
+
+    /// Whether there is a WQE that is not sent completely, or a local operation that is not executed.
+    #[inline]
+    pub fn has_unsent(&self) -> bool {
+        self.current < self.queue.len()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
@@ -307,27 +315,22 @@ impl Requester {
         let Some(wqe) = self.queue.get(self.current) else {
             return Ok(None);
         };
-        let Some(operation) = wqe.operation() else {
-            return Ok(None);
-        };
         let packet = self.next;
-        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
-        let psn = send_queue::psn_of(packet);
-        let mut headers = emit::connected_headers(attributes, operation, part, psn);
-        let content = payload::extend_headers(wqe, packet, attributes.mtu, part, &mut headers);
-        headers.xrc_srqn =
-            (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
-        let ack_req = self.needs_ack_req(wqe, content.next_packet);
-        headers.bth.ack_request = ack_req;
-        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+        let is_plain = wqe.wr.op == SendOp::Send && attributes.config.service == Service::Rc;
+        let written = if is_plain {
+            self.write_send(wqe, attributes, host, buffer)?
+        } else {
+            self.write_request(wqe, attributes, host, buffer)?
+        };
+        let Some(Written {
+            len,
+            next_packet,
+            ack_req,
+        }) = written
+        else {
             return Ok(None);
         };
-        payload::fill(wqe, packet, attributes.mtu, payload, host)?;
-        let class = wqe.class();
-        let Some(len) = emit::seal(headers, content.payload_len, buffer) else {
-            return Ok(None);
-        };
-
+        let (class, end) = (wqe.class(), wqe.end);
         self.since_ack_req = if ack_req { 0 } else { self.since_ack_req + 1 };
         self.force_ack_req = false;
         if class != OpClass::Acked {
@@ -337,7 +340,10 @@ impl Requester {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
         }
-        self.next = content.next_packet;
+        self.next = next_packet;
+        if self.next >= end {
+            self.current += 1;
+        }
         self.highest_sent = self.highest_sent.max(self.next);
         self.start_timers(attributes.timeout, now);
         Ok(Some(len))

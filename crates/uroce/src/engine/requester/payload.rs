@@ -100,6 +100,12 @@ pub fn extend_headers(
     }
 }
 
+/// The length of the payload of a packet of `wqe`, a SEND.
+pub fn send_len(wqe: &Wqe, packet: u64, mtu: u32) -> usize {
+    let offset = (packet - wqe.first) * u64::from(mtu);
+    u64::from(wqe.len).saturating_sub(offset).min(mtu.into()) as usize
+}
+
 /// Copies the payload of a packet of `wqe`, as much as `payload` holds.
 pub fn fill(
     wqe: &Wqe,

@@ -59,8 +59,10 @@ impl Responder {
                 return NextResponse::None;
             };
             let headers = match *response {
-                Response::Ack { psn } => self.headers(attributes, Operation::Ack, psn, ACK),
-                Response::Nak { psn, kind } => self.headers(attributes, Operation::Ack, psn, kind),
+                Response::Ack { psn } => return self.send_ack(attributes, psn, ACK, buffer),
+                Response::Nak { psn, kind } => {
+                    return self.send_ack(attributes, psn, kind, buffer);
+                }
                 Response::Empty { psn } => {
                     self.headers(attributes, Operation::ReadResponse, psn, ACK)
                 }
@@ -83,6 +85,20 @@ impl Responder {
             self.responses.on_sent();
             return emit::seal(headers, 0, buffer).into();
         }
+    }
+
+    /// Writes the ACK or NAK that is the next response.
+    fn send_ack(
+        &mut self,
+        attributes: &Attributes,
+        psn: Psn,
+        kind: AethKind,
+        buffer: &mut [u8],
+    ) -> NextResponse {
+        let bth = emit::connected_bth(attributes, Operation::Ack, Part::Only, psn);
+        let msn = self.msn;
+        self.responses.on_sent();
+        emit::ack(bth, &Aeth { kind, msn }, buffer).into()
     }
 
     /// The headers of a response of one packet.

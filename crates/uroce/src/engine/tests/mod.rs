@@ -17,4 +17,5 @@ mod retransmission;
 mod schedules;
 mod unreliable;
 mod values;
+mod written;
 mod xrc;

@@ -1,0 +1,82 @@
+//! Writes request packets of a reliable connection into the buffer that they are sent from.
+
+use super::{Requester, payload};
+use crate::engine::attributes::Attributes;
+use crate::engine::emit::{self, part_of};
+use crate::engine::send_queue::{self, Wqe};
+use crate::engine::{Host, LocalError, Service};
+use crate::wire::{Operation, Part};
+
+/// A request packet in a buffer.
+pub(super) struct Written {
+    /// Bytes.
+    pub len: usize,
+    /// The packet number after it.
+    pub next_packet: u64,
+    /// It requests an acknowledgment.
+    pub ack_req: bool,
+}
+
+impl Requester {
+    /// Writes packet `next` of a WQE into the buffer. None if the buffer is too small.
+    pub(super) fn write_request(
+        &self,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Written>, LocalError> {
+        let Some(operation) = wqe.operation() else {
+            return Ok(None);
+        };
+        let packet = self.next;
+        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
+        let psn = send_queue::psn_of(packet);
+        let mut headers = emit::connected_headers(attributes, operation, part, psn);
+        let content = payload::extend_headers(wqe, packet, attributes.mtu, part, &mut headers);
+        let next_packet = content.next_packet;
+        headers.xrc_srqn =
+            (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
+        let ack_req = self.needs_ack_req(wqe, next_packet);
+        headers.bth.ack_request = ack_req;
+        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, packet, attributes.mtu, payload, host)?;
+        let len = emit::seal(headers, content.payload_len, buffer);
+        Ok(len.map(|len| Written {
+            len,
+            next_packet,
+            ack_req,
+        }))
+    }
+
+    /// [`Requester::write_request`] for a SEND of RC, whose packets have a BTH only.
+    pub(super) fn write_send(
+        &self,
+        wqe: &Wqe,
+        attributes: &Attributes,
+        host: &mut impl Host,
+        buffer: &mut [u8],
+    ) -> Result<Option<Written>, LocalError> {
+        let (packet, mtu) = (self.next, attributes.mtu);
+        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
+        let psn = send_queue::psn_of(packet);
+        let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
+        let payload_len = payload::send_len(wqe, packet, mtu);
+        let next_packet = packet + 1;
+        let ack_req = self.needs_ack_req(wqe, next_packet);
+        bth.ack_request = ack_req;
+        bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
+        let Some(payload) = emit::payload_after_bth(payload_len, buffer) else {
+            return Ok(None);
+        };
+        payload::fill(wqe, packet, mtu, payload, host)?;
+        let len = emit::seal_bth(bth, payload_len, buffer);
+        Ok(len.map(|len| Written {
+            len,
+            next_packet,
+            ack_req,
+        }))
+    }
+}
