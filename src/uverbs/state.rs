@@ -2,7 +2,7 @@
 
 use core::{
     mem::offset_of,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering},
 };
 
 use ibverbs_abi::{ibv_context, verbs_context};
@@ -46,6 +46,8 @@ pub struct State {
     /// The context came from `ibv_import_device`. Its objects must not be created by `write()`, which
     /// cannot name an event file.
     pub imported: AtomicBool,
+    /// The kernel's file of asynchronous events, if `async_fd` of the context is another; else -1.
+    pub kernel_events: AtomicI32,
     /// Serialises the creation and destruction of SRQs.
     pub srq_lock: SrqLock,
 }
@@ -58,6 +60,7 @@ impl State {
             driver_id,
             write_by_ioctl: AtomicBool::new(false),
             imported: AtomicBool::new(false),
+            kernel_events: AtomicI32::new(-1),
             srq_lock: SrqLock::new(),
         }
     }
@@ -118,6 +121,21 @@ pub unsafe fn state<'a>(context: *mut ibv_context) -> &'a State {
     // SAFETY: when the library initialised the context, it made priv_ point to a structure that begins
     // with a State and lives as long as the context.
     unsafe { &*(*extended(context)).priv_.cast::<State>() }
+}
+
+/// The kernel's file of a context's asynchronous events: commands that create objects name it.
+///
+/// # Safety
+/// As for [`extended`].
+#[inline]
+pub unsafe fn event_file(context: *mut ibv_context) -> libc::c_int {
+    // SAFETY: the context is open, as the caller promises.
+    unsafe {
+        match state(context).kernel_events.load(Ordering::Relaxed) {
+            -1 => (*context).async_fd,
+            file => file,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use libc::c_int;
 use super::cq::cold_path;
 use super::sync::acknowledge_events;
 use crate::abi::*;
+use crate::diagnose;
 use crate::provider::event::{Subject, subject};
 use crate::provider::{ops::ops, software};
 
@@ -23,7 +24,7 @@ pub unsafe extern "C" fn ibv_get_async_event(
 ) -> c_int {
     let mut desc = MaybeUninit::uninit();
     // SAFETY: the context is open.
-    if unsafe { !read_event(context, &mut desc) } {
+    if unsafe { !read_event(context, &mut desc) && !read_injected(context, &mut desc) } {
         cold_path();
         return -1;
     }
@@ -65,6 +66,31 @@ unsafe fn read_event(
     // SAFETY: read() writes at most `size` bytes, which `desc` has.
     let len = unsafe { libc::read((*context).async_fd, desc.as_mut_ptr().cast(), size) };
     len == size as isize
+}
+
+/// Reads the next event to `desc` if IBV_FAULTS has replaced `async_fd`, which cannot be read then (EINVAL).
+/// Returns false with errno set if it has not, or if that fails.
+///
+/// # Safety
+///
+/// `context` is an open context.
+#[cold]
+#[inline(never)]
+unsafe fn read_injected(
+    context: *mut ibv_context,
+    desc: &mut MaybeUninit<ib_uverbs_async_event_desc>,
+) -> bool {
+    if Errno::last().0 != libc::EINVAL || !diagnose::faults::is_enabled() {
+        return false;
+    }
+    // SAFETY: the context is open.
+    match unsafe { diagnose::faults::next_event(context) } {
+        Some(event) => {
+            desc.write(event);
+            true
+        }
+        None => false,
+    }
 }
 
 /// For a context without a command descriptor: replaces the handle in an event of a software device by the

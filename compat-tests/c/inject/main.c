@@ -392,6 +392,44 @@ static void built(struct rig *rig, char **argv)
 	tear_down(rig);
 }
 
+/*
+ * waits: on a device of the fake kernel, blocks for an injected event of the port, for one of the kernel's,
+ * and for an injected one of a queue pair. Another of them is not read, and is gone with its queue pair.
+ */
+static void waits(struct rig *rig, char **argv)
+{
+	struct {
+		uint64_t element;
+		uint32_t type, reserved;
+	} desc = { 1, IBV_EVENT_SM_CHANGE, 0 };
+	union {
+		void *found;
+		int (*function)(int fd, const void *bytes, size_t len);
+	} push = { dlsym(RTLD_DEFAULT, "fake_push") };
+	struct pollfd fd = { .fd = rig->context->async_fd, .events = POLLIN };
+	struct ibv_async_event event;
+	struct ibv_qp *a, *b;
+
+	(void)argv;
+	connected(rig, &a, &b);
+	CHECK(ibv_get_async_event(rig->context, &event) == 0 && event.event_type == IBV_EVENT_PORT_ERR);
+	ibv_ack_async_event(&event);
+	NEED(push.found && push.function(rig->context->async_fd, &desc, sizeof(desc)) == 0);
+	CHECK(ibv_get_async_event(rig->context, &event) == 0 && event.event_type == IBV_EVENT_SM_CHANGE);
+	ibv_ack_async_event(&event);
+	CHECK(ibv_get_async_event(rig->context, &event) == 0 && event.event_type == IBV_EVENT_COMM_EST);
+	CHECK(event.element.qp == a || event.element.qp == b);
+	/* Both queue pairs have the event: the other one's is not read. */
+	CHECK(poll(&fd, 1, 10000) == 1);
+	ibv_ack_async_event(&event);
+	CHECK(ibv_destroy_qp(event.element.qp == a ? b : a) == 0);
+	CHECK(poll(&fd, 1, 0) == 0);
+	NEED(fcntl(fd.fd, F_SETFL, O_NONBLOCK) == 0);
+	CHECK(ibv_get_async_event(rig->context, &event) == -1 && errno == EAGAIN);
+	CHECK(ibv_destroy_qp(event.element.qp) == 0);
+	tear_down(rig);
+}
+
 /* Registers memory until that fails, or until it succeeds; for 30 s. */
 static void register_until(struct rig *rig, bool succeeds)
 {
@@ -447,6 +485,7 @@ int main(int argc, char **argv)
 		{ "call", call, 2 },
 		{ "calls", calls, 1 },
 		{ "built", built, 1 },
+		{ "waits", waits, 0 },
 		{ "event", event, 2 },
 		{ "polls", polls, 1 },
 		{ "changes", changes, 0 },

@@ -72,6 +72,28 @@ static int dereg_mr(struct verbs_mr *vmr)
 	return 0;
 }
 
+static struct ibv_mw *alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
+{
+	struct ibv_mw *mw = calloc(1, sizeof(*mw));
+	struct ib_uverbs_alloc_mw_resp resp;
+	struct ibv_alloc_mw cmd;
+
+	if (mw && ibv_cmd_alloc_mw(pd, type, mw, &cmd, sizeof(cmd), &resp, sizeof(resp))) {
+		free(mw);
+		return NULL;
+	}
+	return mw;
+}
+
+static int dealloc_mw(struct ibv_mw *mw)
+{
+	int error = ibv_cmd_dealloc_mw(mw);
+
+	if (!error)
+		free(mw);
+	return error;
+}
+
 static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
 				int vector)
 {
@@ -221,11 +243,13 @@ static void free_context(struct ibv_context *context)
 }
 
 static const struct verbs_context_ops ops = {
+	.alloc_mw = alloc_mw,
 	.alloc_pd = alloc_pd,
 	.create_cq = create_cq,
 	.create_qp = create_qp,
 	.create_qp_ex = create_qp_ex,
 	.create_srq = create_srq,
+	.dealloc_mw = dealloc_mw,
 	.dealloc_pd = dealloc_pd,
 	.dereg_mr = dereg_mr,
 	.destroy_cq = destroy_cq,

@@ -2,6 +2,7 @@
 //! injected is logged; errors in rules are refused with their place.
 
 mod effects;
+mod kernel;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -71,6 +72,7 @@ pub fn cases() -> Vec<Case> {
     cases.extend(
         more.map(|(name, run)| place(Case::new(format!("uroce/inject/{name}"), run).limit(120))),
     );
+    cases.extend(kernel::cases());
     for (name, local, sent) in [
         ("pingpong", false, false),
         ("pingpong-local", true, false),

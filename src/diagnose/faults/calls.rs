@@ -12,7 +12,7 @@ use ibverbs_faults::{Action, Facts, Point};
 
 use super::super::wrap::provider;
 use super::objects::{self, FaultObject, FaultObjectKind};
-use super::{build, data, decide, device_name, has};
+use super::{build, data, decide, device_name, has, kernel_events};
 
 /// What a failing verb returns.
 trait Failing {
@@ -190,6 +190,7 @@ unsafe fn cq_created(context: *mut ibv_context, cq: *mut ibv_cq) {
             qpn: 0,
             // SAFETY: the queue is alive, as the caller promises.
             handle: unsafe { (*cq).handle },
+            injected: 0,
         });
     }
 }
@@ -217,6 +218,7 @@ unsafe fn qp_created(context: *mut ibv_context, qp: *mut ibv_qp) {
             address: qp as usize,
             qpn,
             handle,
+            injected: 0,
         });
     }
 }
@@ -249,48 +251,52 @@ unsafe fn srq_created(context: *mut ibv_context, srq: *mut ibv_srq) {
             qpn: 0,
             // SAFETY: the queue is alive, as the caller promises.
             handle: unsafe { (*srq).handle },
+            injected: 0,
         });
     }
 }
 
-/// Defines wrappers that take an object out of the table while the provider destroys it.
-macro_rules! destroying {
-    ($($op:ident($object:ident: $ty:ty);)+) => { $(
-        unsafe extern "C" fn $op($object: $ty) -> c_int {
-            let removed = objects::remove($object as usize);
-            // SAFETY: the object is alive, and its context is open and wrapped (see the module above).
-            let ret = unsafe { (provider((*$object).context).$op)($object) };
-            if let Some(object) = removed.filter(|_| ret != 0) {
-                objects::add(object);
-            }
-            ret
-        }
-    )+ };
+/// Destroys an object, which leaves the table before. If that fails, it is put back.
+///
+/// # Safety
+/// The object at `address` is alive, and `destroy` destroys it.
+unsafe fn destroying(address: usize, destroy: impl FnOnce() -> c_int) -> c_int {
+    let removed = objects::remove(address);
+    let counted = |object: &FaultObject, count: u32| {
+        // SAFETY: the object is alive, because it is not destroyed yet, or was not.
+        unsafe { object.count_acknowledged(count) }
+    };
+    if let Some(object) = &removed {
+        counted(object, object.injected.wrapping_neg());
+    }
+    let ret = destroy();
+    if let Some(object) = removed.filter(|_| ret != 0) {
+        counted(&object, object.injected);
+        objects::add(object);
+    }
+    ret
 }
 
-destroying! {
-    destroy_srq(srq: *mut ibv_srq);
+unsafe extern "C" fn destroy_srq(srq: *mut ibv_srq) -> c_int {
+    // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
+    unsafe { destroying(srq as usize, || (provider((*srq).context).destroy_srq)(srq)) }
 }
 
 unsafe extern "C" fn destroy_qp(qp: *mut ibv_qp) -> c_int {
-    let removed = objects::remove(qp as usize);
     let posting = build::take(qp as usize);
     // SAFETY: the queue pair is alive, and its context is open and wrapped (see the module above).
-    let ret = unsafe { (provider((*qp).context).destroy_qp)(qp) };
-    if let Some(object) = removed.filter(|_| ret != 0) {
-        objects::add(object);
+    let ret = unsafe { destroying(qp as usize, || (provider((*qp).context).destroy_qp)(qp)) };
+    if ret != 0 {
         build::put_back(qp as usize, posting);
     }
     ret
 }
 
 unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
-    let removed = objects::remove(cq as usize);
     let polling = data::take_polling(cq as usize);
     // SAFETY: the queue is alive, and its context is open and wrapped (see the module above).
-    let ret = unsafe { (provider((*cq).context).destroy_cq)(cq) };
-    if let Some(object) = removed.filter(|_| ret != 0) {
-        objects::add(object);
+    let ret = unsafe { destroying(cq as usize, || (provider((*cq).context).destroy_cq)(cq)) };
+    if ret != 0 {
         data::put_polling_back(cq as usize, polling);
     }
     ret
@@ -298,8 +304,10 @@ unsafe extern "C" fn destroy_cq(cq: *mut ibv_cq) -> c_int {
 
 unsafe extern "C" fn free_context(context: *mut ibv_context) {
     objects::closing(context);
+    let events = kernel_events::take(context as usize);
     // SAFETY: the context is open and wrapped (see the module above).
     unsafe { (provider(context).free_context)(context) };
+    drop(events);
 }
 
 /// A port whose PORT_ERR event was raised is down.

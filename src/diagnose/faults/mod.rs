@@ -11,6 +11,7 @@
 //! | `data.rs` | posting and polling |
 //! | `build.rs` | posting by ibv_wr_complete |
 //! | `objects.rs` | which objects the program has |
+//! | `kernel_events.rs` | events on devices of the kernel |
 //! | `events.rs` | the thread that raises events when their time has come |
 //! | `file.rs` | the file of rules, which is read again when it changes |
 //!
@@ -35,9 +36,11 @@ mod calls;
 mod data;
 mod events;
 mod file;
+mod kernel_events;
 mod objects;
 
 pub use calls::wrapped;
+pub use kernel_events::next as next_event;
 pub use objects::{devices, opened, queue_pairs};
 
 /// The most rules that [`add`] puts into force.
@@ -271,6 +274,7 @@ unsafe fn device_name<'a>(context: *mut ibv_context) -> &'a str {
 extern "C" fn before_fork() {
     objects::prepare_fork();
     data::prepare_fork();
+    kernel_events::prepare_fork();
     build::prepare_fork();
     RULES.prepare_fork(|_| ());
 }
@@ -278,6 +282,7 @@ extern "C" fn before_fork() {
 extern "C" fn after_fork_in_parent() {
     RULES.after_fork();
     build::after_fork();
+    kernel_events::after_fork();
     data::after_fork();
     objects::after_fork();
 }
@@ -285,6 +290,7 @@ extern "C" fn after_fork_in_parent() {
 extern "C" fn after_fork_in_child() {
     RULES.after_fork();
     build::after_fork();
+    kernel_events::after_fork();
     data::after_fork();
     objects::after_fork();
     events::after_fork_in_child();

@@ -12,7 +12,7 @@ use ibverbs_faults::Rule;
 use super::super::check::state;
 use super::super::control::KnownQp;
 use super::super::wrap::provider;
-use super::{device_name, events};
+use super::{device_name, events, kernel_events};
 use crate::memory::lock::ForkLock;
 use crate::provider::event::{Subject, subject};
 use crate::provider::software;
@@ -27,6 +27,8 @@ pub struct FaultObject {
     pub qpn: u32,
     /// What events name it by, on a software device.
     pub handle: u32,
+    /// Injected events that the program has read, on a device of the kernel.
+    pub injected: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +62,7 @@ static OBJECTS: ForkLock<Objects> = ForkLock::new(Objects {
 /// A device was opened, and has the wrappers of this module.
 ///
 /// # Safety
-/// `context` is open.
+/// `context` is open, and no other thread knows it yet.
 pub unsafe fn opened(context: *mut ibv_context) {
     // SAFETY: the context is open, as the caller promises.
     let device = unsafe { device_name(context) }.to_string();
@@ -69,6 +71,8 @@ pub unsafe fn opened(context: *mut ibv_context) {
         port_down: false,
     };
     OBJECTS.with(|all| all.contexts.insert(context as usize, new));
+    // SAFETY: the context is open and new, as the caller promises.
+    unsafe { kernel_events::attach(context) };
     events::start();
 }
 
@@ -94,7 +98,58 @@ pub fn remove(address: usize) -> Option<FaultObject> {
         all.numbers.remove(&(removed.context, removed.qpn));
         Some(removed)
     });
-    removed.flatten()
+    let removed = removed.flatten();
+    if let Some(object) = &removed {
+        kernel_events::discard(object.context, object.address);
+    }
+    removed
+}
+
+/// The program reads an injected event. False if the event is of an object that is gone.
+pub fn delivered(event: &ib_uverbs_async_event_desc) -> bool {
+    if subject(event.event_type) == Subject::Port {
+        return true;
+    }
+    let counted = OBJECTS.with(|all| {
+        let object = all.objects.get_mut(&(event.element as usize))?;
+        object.injected += 1;
+        Some(())
+    });
+    counted.flatten().is_some()
+}
+
+impl FaultObject {
+    /// Adds `count` to the acknowledged events of the object. The provider destroys an object when as many
+    /// are acknowledged as the kernel has reported, which does not count those that were injected.
+    ///
+    /// # Safety
+    /// The object is alive.
+    pub unsafe fn count_acknowledged(&self, count: u32) {
+        if count == 0 {
+            return;
+        }
+        // SAFETY: the object is alive, as the caller promises, and of this kind. The program has read an
+        // event of it, so its verb has initialised the mutex, which protects the counter.
+        unsafe {
+            let (mutex, counter) = match self.kind {
+                FaultObjectKind::Cq => {
+                    let cq = self.address as *mut ibv_cq;
+                    (&raw mut (*cq).mutex, &raw mut (*cq).async_events_completed)
+                }
+                FaultObjectKind::Qp => {
+                    let qp = self.address as *mut ibv_qp;
+                    (&raw mut (*qp).mutex, &raw mut (*qp).events_completed)
+                }
+                FaultObjectKind::Srq => {
+                    let srq = self.address as *mut ibv_srq;
+                    (&raw mut (*srq).mutex, &raw mut (*srq).events_completed)
+                }
+            };
+            libc::pthread_mutex_lock(mutex);
+            *counter = (*counter).wrapping_add(count);
+            libc::pthread_mutex_unlock(mutex);
+        }
+    }
 }
 
 impl Objects {
@@ -234,7 +289,7 @@ impl Objects {
                 reserved: 0,
             };
             // SAFETY: the context is in the table, so it is open, and the lock keeps it so.
-            unsafe { software::raise_event(context as *mut ibv_context, &event) };
+            unsafe { raise_event(context, event) };
             if let Some(of) = self.contexts.get_mut(&context) {
                 of.port_down = match kind {
                     IBV_EVENT_PORT_ERR => true,
@@ -263,13 +318,19 @@ impl Objects {
                 // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so.
                 unsafe { fail(object.address as *mut ibv_qp) };
             }
+            // SAFETY: the object's context is open while the object is in the table.
+            let is_software =
+                unsafe { software::of_context(object.context as *mut ibv_context) }.is_some();
             let desc = ib_uverbs_async_event_desc {
-                element: object.handle.into(),
+                element: match is_software {
+                    true => object.handle.into(),
+                    false => object.address as u64,
+                },
                 event_type: event,
                 reserved: 0,
             };
             // SAFETY: the object's context is open while the object is in the table.
-            unsafe { software::raise_event(object.context as *mut ibv_context, &desc) };
+            unsafe { raise_event(object.context, desc) };
             let device = self.contexts.get(&object.context).map(|of| &of.device[..]);
             let device = device.unwrap_or_default();
             raised.push(match kind {
@@ -278,6 +339,17 @@ impl Objects {
             });
         }
         raised
+    }
+}
+
+/// Raises an event of a software device, or injects it into those of the kernel.
+///
+/// # Safety
+/// `context` is open.
+unsafe fn raise_event(context: usize, event: ib_uverbs_async_event_desc) {
+    if !kernel_events::inject(context, event) {
+        // SAFETY: the context is open, as the caller promises.
+        unsafe { software::raise_event(context as *mut ibv_context, &event) };
     }
 }
 

@@ -11,7 +11,7 @@ use crate::uverbs::{
     fallback::{self, Fallback, Needs},
     ioctl::Command,
     linked,
-    state::{Op, state},
+    state::{Op, event_file, state},
     uhw::{Buffer, Uhw},
     write,
 };
@@ -182,7 +182,7 @@ unsafe fn by_ioctl<const N: usize>(
     cmd.u32(UVERBS_ATTR_CREATE_CQ_COMP_VECTOR, attr.comp_vector);
     // SAFETY: `context` is open.
     let async_fd = cmd.fd(UVERBS_ATTR_CREATE_CQ_EVENT_FD, unsafe {
-        (*context).async_fd
+        event_file(context)
     });
     let imported = match attr.memory {
         CqMemory::Driver => needs.ioctl,

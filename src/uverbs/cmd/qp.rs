@@ -14,7 +14,7 @@ use crate::uverbs::{
     fallback::{self, Fallback, Needs},
     ioctl::Command,
     linked,
-    state::{Op, state},
+    state::{Op, event_file, state},
     uhw::{Buffer, Uhw},
     write,
 };
@@ -173,7 +173,7 @@ unsafe fn by_ioctl<const N: usize>(
     // SAFETY: `attr` outlives the command, and `context` is open.
     unsafe {
         cmd.input(UVERBS_ATTR_CREATE_QP_CAP, cap.cast(), cap_len);
-        cmd.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD, (*context).async_fd);
+        cmd.fd(UVERBS_ATTR_CREATE_QP_EVENT_FD, event_file(context));
     }
     add_flags(&mut cmd, attr);
     if let Some(srq) = handles.srq {

@@ -11,7 +11,7 @@ use crate::uverbs::{
     fallback::{self, Fallback, Needs},
     ioctl::Command,
     kernel_abi,
-    state::{Op, state},
+    state::{Op, event_file, state},
     uhw::{Buffer, Uhw},
     write,
 };
@@ -104,7 +104,7 @@ unsafe fn by_ioctl(
     // SAFETY: the PD and its context are live; `srq_type` says that the type's objects are there.
     let (pd_handle, async_fd) = unsafe {
         add_type(&mut cmd, srq_type, attr, srq_num);
-        ((*srq.pd).handle, (*srq.context).async_fd)
+        ((*srq.pd).handle, event_file(srq.context))
     };
     let handle = cmd.new_object(UVERBS_ATTR_CREATE_SRQ_HANDLE);
     cmd.u64(UVERBS_ATTR_CREATE_SRQ_TYPE, srq_type.into());

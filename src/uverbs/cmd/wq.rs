@@ -8,7 +8,7 @@ use crate::uverbs::{
     Destroyed, destroyed, events,
     fallback::{self, Fallback, Needs},
     ioctl::Command,
-    state::{Op, state},
+    state::{Op, event_file, state},
     uhw::{Buffer, Uhw},
     write,
 };
@@ -68,7 +68,7 @@ unsafe fn create_by_ioctl(
     let create_flags = if with_flags { attr.create_flags } else { 0 };
     // SAFETY: the PD, the CQ and `context` are live.
     let (pd_handle, cq_handle, async_fd) =
-        unsafe { ((*attr.pd).handle, (*attr.cq).handle, (*context).async_fd) };
+        unsafe { ((*attr.pd).handle, (*attr.cq).handle, event_file(context)) };
     let handle = cmd.new_object(UVERBS_ATTR_CREATE_WQ_HANDLE);
     cmd.u64(UVERBS_ATTR_CREATE_WQ_USER_HANDLE, &raw mut *wq as u64);
     cmd.object(UVERBS_ATTR_CREATE_WQ_PD_HANDLE, pd_handle);
