@@ -24,6 +24,9 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/python", python),
         on_uroce("uroce/view/ibstat", ibstat),
         on_uroce("uroce/view/show-gids", show_gids).tier(Tier::Test),
+        on_uroce("uroce/view/no-cost", no_cost)
+            .programs(&["view-cost"])
+            .tier(Tier::Test),
         // Only in the machine's own network there is an interface with hardware.
         on_uroce("uroce/view/hwloc", hwloc).place(Place::Host),
     ]
@@ -218,4 +221,46 @@ fn interface_with_hardware() -> Result<Option<String>, Failure> {
         }
     }
     Ok(None)
+}
+
+/// Without IBV_UROCE, and with IBV_UROCE_VIEW=0, a program that has loaded the library takes as many
+/// instructions for its calls as without the library. With the view it takes more.
+fn no_cost(cx: &Context) -> Verdict {
+    if cx.program(["valgrind", "--version"]).run().is_err() {
+        return Err(Failure::skip("valgrind is not installed: run make deps"));
+    }
+    let ours = cx.library(Library::Ours).display().to_string();
+    let without = instructions(cx, &[])?;
+    let preloaded = ("LD_PRELOAD", ours.as_str());
+    let unset = instructions(cx, &[preloaded])?;
+    let device = ("IBV_UROCE", "u=lo");
+    let hidden = instructions(cx, &[preloaded, device, ("IBV_UROCE_VIEW", "0")])?;
+    let shown = instructions(cx, &[preloaded, device])?;
+    let counts = format!(
+        "{without} instructions without the library, {unset} with it, {hidden} with IBV_UROCE_VIEW=0, \
+         {shown} with the view"
+    );
+    ensure(unset == without && hidden == without, counts.clone())?;
+    ensure(shown > without, counts)
+}
+
+/// The instructions in user space of the function `calls` of the program.
+fn instructions(cx: &Context, env: &[(&str, &str)]) -> Result<u64, Failure> {
+    let tool = ["valgrind", "--tool=callgrind", "--toggle-collect=calls"];
+    let program = cx.built("view-cost")?;
+    let words = tool.iter().copied();
+    let words = words.chain(["--callgrind-out-file=/dev/null", &program]);
+    // Symbols are looked up before the program begins.
+    let mut run = cx.program(words).env("LD_BIND_NOW", "1").merged();
+    for (name, value) in env {
+        run = run.env(*name, *value);
+    }
+    let ended = run.run()?;
+    succeeded("valgrind", &ended)?;
+    contains(&ended.out, &["all calls have succeeded"])?;
+    let collected = ended.out.lines().find_map(|line| {
+        let (_, count) = line.split_once("Collected :")?;
+        count.trim().parse().ok()
+    });
+    collected.ok_or_else(|| Failure::new("callgrind has counted nothing").with(&ended.out))
 }
