@@ -14,6 +14,8 @@ mod plain;
 #[cfg(feature = "static")]
 mod archive;
 mod provider;
+#[cfg(not(feature = "static"))]
+mod unwinder;
 mod variadic;
 
 node_markers!(
