@@ -59,7 +59,8 @@ macro_rules! forward {
                 // SAFETY: the function has this type in all versions of libgcc_s, and the caller keeps its
                 // conditions.
                 unsafe {
-                    let function: unsafe extern "C-unwind" fn($($type),*) $(-> $result)? = transmute(function);
+                    type Function = unsafe extern "C-unwind" fn($($type),*) $(-> $result)?;
+                    let function = transmute::<*mut c_void, Function>(function);
                     function($($arg),*)
                 }
             }
