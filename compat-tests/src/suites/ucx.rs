@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::case::{Case, Place, Tier};
 use crate::context::{Context, last_lines, succeeded};
 use crate::process::{Exit, Program, wait_until};
-use crate::testbed::{Host, Testbed};
+use crate::testbed::{Host, Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// UCX's transports: only those of RDMA, so that nothing else can carry a message.
-const TRANSPORTS: [(&str, &str); 3] = [
+pub(super) const TRANSPORTS: [(&str, &str); 3] = [
     ("rc", "rc_v,self"),
     ("ud", "ud_v,self"),
     ("both", "rc_v,ud_v,self"),
@@ -22,7 +22,7 @@ const TESTBEDS: [(&str, Testbed, Tier); 3] = [
     ("udp", Testbed::Udp, Tier::All),
 ];
 /// Bytes: around the borders between UCX's protocols, and the largest.
-const SHORT: [usize; 9] = [8, 31, 256, 4096, 8193, 65_536, 300_001, 1 << 20, 16 << 20];
+pub(super) const SHORT: [usize; 9] = [8, 31, 256, 4096, 8193, 65_536, 300_001, 1 << 20, 16 << 20];
 const PORT: &str = "20000";
 /// On a busy host.
 const LIMIT: Duration = Duration::from_secs(150);
@@ -53,9 +53,19 @@ fn all_sizes() -> Vec<usize> {
 
 fn transfers(cx: &Context, testbed: Testbed, transports: &str, sizes: &[usize]) -> Verdict {
     let program = compile(cx)?;
-    let hosts = testbed.make(cx)?;
+    transfers_between(cx, &program, &testbed.make(cx)?, transports, sizes)
+}
+
+/// Runs the compiled program on both hosts.
+pub(super) fn transfers_between(
+    cx: &Context,
+    program: &str,
+    hosts: &Hosts,
+    transports: &str,
+    sizes: &[usize],
+) -> Verdict {
     let start = |host: &Host, address: &str| -> Program {
-        let words = [program.as_str(), address, PORT].map(String::from);
+        let words = [program, address, PORT].map(String::from);
         let words = words.into_iter().chain(sizes.iter().map(usize::to_string));
         host.on_host(cx.program(words).env("UCX_TLS", transports).merged())
     };
@@ -90,7 +100,8 @@ fn transfers(cx: &Context, testbed: Testbed, transports: &str, sizes: &[usize]) 
     Ok(())
 }
 
-fn compile(cx: &Context) -> Result<String, Failure> {
+/// Compiles the program in the directory of the case. Returns its path.
+pub(super) fn compile(cx: &Context) -> Result<String, Failure> {
     if !std::path::Path::new("/usr/include/ucp/api/ucp.h").exists() {
         return Err(Failure::skip(
             "libucx-dev is not installed: run scripts/install-deps uroce",

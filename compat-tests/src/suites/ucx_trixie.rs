@@ -2,7 +2,7 @@
 //! goes by RDMA, as the transports allow nothing else.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::case::{Case, Place, Tier};
@@ -10,14 +10,10 @@ use crate::context::{Context, Library, last_lines, succeeded};
 use crate::place::sh;
 use crate::process::Program;
 use crate::roots::TRIXIE_UCX;
+use crate::suites::ucx::{self, TRANSPORTS};
+use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// UCX's transports. `self` is for a process's messages to itself.
-const TRANSPORTS: [(&str, &str); 3] = [
-    ("rc", "rc_v,self"),
-    ("ud", "ud_v,self"),
-    ("both", "rc_v,ud_v,self"),
-];
 /// Tests of ucx_perftest, the sizes of messages in bytes, and how many are sent.
 const TESTS: [(&str, &[(&str, &str)]); 7] = [
     (
@@ -68,7 +64,25 @@ fn all(cx: &Context) -> Verdict {
             }
         }
     }
+    for (transport, variable) in TRANSPORTS {
+        let name = format!("data-veth-{transport}");
+        if cx.selects(&format!("{}/{name}", cx.name)) {
+            cx.report(&name, data(cx, &root, variable))?;
+        }
+    }
     Ok(())
+}
+
+/// Two network namespaces exchange data by each interface of UCP (`ucx`), and check it.
+fn data(cx: &Context, root: &Path, transports: &str) -> Verdict {
+    let program = ucx::compile(cx)?;
+    fs::copy(&program, root.join("tmp/transfers"))?;
+    let mut hosts = Testbed::Veth.make(cx)?;
+    for host in [&mut hosts.server, &mut hosts.client] {
+        host.root = Some(root.into());
+        host.libdir = Some("/ours".into());
+    }
+    ucx::transfers_between(cx, "/tmp/transfers", &hosts, transports, &ucx::SHORT)
 }
 
 /// The root directory with our library in `/ours`. Changes stay in the case's directory.
@@ -93,7 +107,7 @@ fn enter(cx: &Context) -> Result<PathBuf, Failure> {
     Ok(root)
 }
 
-fn in_root(cx: &Context, root: &std::path::Path, words: &[&str]) -> Program {
+fn in_root(cx: &Context, root: &Path, words: &[&str]) -> Program {
     let path = root.to_string_lossy();
     let mut all = vec![
         "chroot",
@@ -110,7 +124,7 @@ fn in_root(cx: &Context, root: &std::path::Path, words: &[&str]) -> Program {
 
 fn perftest(
     cx: &Context,
-    root: &std::path::Path,
+    root: &Path,
     transports: &str,
     test: &str,
     size: &str,
