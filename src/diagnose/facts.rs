@@ -47,6 +47,7 @@ pub unsafe fn address_vector(context: *mut ibv_context, attr: &ibv_ah_attr) -> O
     let mut facts = gid::Facts {
         ethernet: u32::from(port.link_layer) == IBV_LINK_LAYER_ETHERNET,
         port: attr.port_num,
+        has_lid: port.lid != 0,
         is_global: attr.is_global != 0,
         index: attr.grh.sgid_index.into(),
         dgid,

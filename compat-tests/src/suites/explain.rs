@@ -2,6 +2,7 @@
 //! with the right values; correct programs are not commented on; and nothing changes but the output.
 
 mod machine;
+mod silent;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -218,7 +219,7 @@ const PROGRAMS: [(&str, Option<&str>); 9] = [
 
 type CaseBody = fn(&Context) -> Verdict;
 
-pub fn cases() -> Vec<Case> {
+pub fn cases() -> Result<Vec<Case>, String> {
     let place = |case: Case| case.place(Place::Namespace).programs(&["explain"]);
     let mut cases: Vec<Case> = SCENES
         .iter()
@@ -244,7 +245,8 @@ pub fn cases() -> Vec<Case> {
     }));
     cases.push(Case::new("explain/every-rule", every_rule).tier(Tier::Check));
     cases.extend(machine::cases());
-    cases
+    cases.extend(silent::cases()?);
+    Ok(cases)
 }
 
 fn file(cx: &Context) -> PathBuf {

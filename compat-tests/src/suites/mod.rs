@@ -71,7 +71,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(providers::cases());
     cases.extend(docs::cases());
     cases.extend(examples::cases());
-    cases.extend(explain::cases());
+    cases.extend(explain::cases()?);
     cases.extend(injection::cases());
     cases.extend(control::cases());
     cases.extend(headers::cases());

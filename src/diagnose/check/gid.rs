@@ -31,6 +31,7 @@ impl AddressKind {
     pub fn of(gid: &[u8; 16]) -> AddressKind {
         match gid {
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] => AddressKind::Zero,
+            [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 224..240, ..] => AddressKind::Multicast,
             [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => AddressKind::Ipv4,
             [0xff, ..] => AddressKind::Multicast,
             [0xfe, second, ..] if second & 0xc0 == 0x80 => AddressKind::LinkLocal,
@@ -51,8 +52,10 @@ impl AddressKind {
 
 /// A GID as an IP address.
 pub fn address(gid: &[u8; 16]) -> IpAddr {
-    match AddressKind::of(gid) {
-        AddressKind::Ipv4 => IpAddr::V4(Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15])),
+    match gid {
+        [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, ..] => {
+            IpAddr::V4(Ipv4Addr::new(gid[12], gid[13], gid[14], gid[15]))
+        }
         _ => IpAddr::V6(Ipv6Addr::from(*gid)),
     }
 }
@@ -63,6 +66,8 @@ pub struct Facts {
     /// The port's link layer is Ethernet. On InfiniBand nothing is checked.
     pub ethernet: bool,
     pub port: u8,
+    /// The port has a LID, so it may be reached by it: uroce's with IBV_UROCE_LIDS.
+    pub has_lid: bool,
     pub is_global: bool,
     pub index: u32,
     pub dgid: [u8; 16],
@@ -141,6 +146,9 @@ pub fn vector(
             .with("right", facts.right_text())
     };
     let destination = AddressKind::of(&facts.dgid);
+    if !facts.is_global && facts.has_lid && !outcome.failed() {
+        return None;
+    }
     if !facts.is_global {
         return Some(finding(Rule::GidNoGrh));
     }
@@ -200,6 +208,7 @@ mod tests {
         Facts {
             ethernet: true,
             port: 1,
+            has_lid: false,
             is_global: true,
             index,
             dgid: gid(dgid),
@@ -231,6 +240,7 @@ mod tests {
             (3, "10.0.0.2"),
             (5, "fd00::7"),
             (3, "ff0e::ffff:e000:1"),
+            (3, "239.9.9.9"),
         ] {
             assert_eq!(judge(&facts(index, dgid), 0), None, "{index} {dgid}");
             assert_eq!(judge(&facts(index, dgid), libc::EINVAL), None);
@@ -238,6 +248,12 @@ mod tests {
         let mut infiniband = facts(0, "::");
         infiniband.ethernet = false;
         assert_eq!(judge(&infiniband, libc::EINVAL), None);
+        // By LID, on a port that has one.
+        let mut by_lid = facts(3, "::");
+        by_lid.is_global = false;
+        by_lid.has_lid = true;
+        assert_eq!(judge(&by_lid, 0), None);
+        assert_eq!(judge(&by_lid, libc::EINVAL), Some(Rule::GidNoGrh));
     }
 
     #[test]

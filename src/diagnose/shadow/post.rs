@@ -91,11 +91,12 @@ impl Shadow {
             .cloned();
         qp.sends
             .retain(|request| !refused.contains(&request.serial));
+        if !outcome.failed() {
+            return self.send_accepted(address, &object, call, outcome);
+        }
         match first_refused {
-            Some(request) if outcome.failed() => {
-                self.send_refused(address, &object, &request, call, outcome)
-            }
-            _ => self.send_accepted(address, &object, call, outcome),
+            Some(request) => self.send_refused(address, &object, &request, call, outcome),
+            None => self.send_accepted(address, &object, call, outcome),
         }
     }
 

@@ -1,0 +1,102 @@
+//! Programs that use verbs rightly are not commented on: rows of the case files for uroce on the loopback
+//! interface, with IBV_EXPLAIN. Where a program causes a finding, it is one that is true (`TRUE`).
+
+use std::collections::BTreeSet;
+
+use super::{explained, file};
+use crate::case::{Case, Place, Tier};
+use crate::case_file::Row;
+use crate::context::Context;
+use crate::pairs;
+use crate::pattern;
+use crate::rows;
+use crate::testbed::Testbed;
+use crate::verdict::{Verdict, ensure};
+
+/// The groups of rows, by the beginnings of their names.
+const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "ucx"];
+/// Rows that run in `make test`; the others take long together.
+const QUICK: [&str; 6] = [
+    "perftest/send_lat-UD",
+    "perftest/atomic_bw-fetch",
+    "perftest/read_lat-RC",
+    "qperf/rc_lat",
+    "pingpong/rc-1M-e",
+    "ucx-rc/tag_lat-8",
+];
+
+/// Findings that are true: the rows as a pattern, the rules, and why.
+const TRUE: [(&str, &[&str], &str); 5] = [
+    (
+        "pingpong/rc-nogid",
+        &["gid-no-grh"],
+        "without -g it has no GRH, and fails",
+    ),
+    (
+        "pingpong/rc-gid99",
+        &["gid-no-grh"],
+        "the index is empty, so it sends a zero GID, and fails",
+    ),
+    (
+        "perftest/send_bw-*",
+        &["leak"],
+        "its client creates two CQs and destroys one",
+    ),
+    (
+        "perftest/send_bw-UD-g",
+        &["busy"],
+        "it fails, and does not destroy its queue pair before its CQs",
+    ),
+    (
+        "qperf/*",
+        &["busy", "leak"],
+        "it deallocates its PD before it deregisters its MR",
+    ),
+];
+
+pub fn cases() -> Result<Vec<Case>, String> {
+    let rows = rows::of_testbed("loopback")?.into_iter();
+    let meant = rows.filter(|(group, row)| {
+        let runs = row.testbeds.get("loopback").and_then(|tier| tier.tier());
+        runs.is_some() && GROUPS.iter().any(|of| group.starts_with(of))
+    });
+    let case = |(group, row): (String, Row)| {
+        let name = format!("{group}/{}", row.name);
+        let tier = match QUICK.contains(&&name[..]) {
+            true => Tier::Test,
+            false => Tier::All,
+        };
+        let limit = pairs::limit(&row).as_secs() + 40;
+        let cpu = 100 * u32::from(row.times.max(row.clients));
+        let run = move |cx: &Context| is_silent(cx, &group, &row);
+        Case::new(format!("explain/silent/{name}"), run)
+            .place(Place::Namespace)
+            .tier(tier)
+            .limit(limit)
+            .cpu(cpu)
+    };
+    Ok(meant.map(case).collect())
+}
+
+fn is_silent(cx: &Context, group: &str, row: &Row) -> Verdict {
+    let mut row = row.clone();
+    let output = format!("json:{}", file(cx).display());
+    row.env.insert("IBV_EXPLAIN".into(), output);
+    pairs::run_in(cx, &row, Testbed::Loopback)?;
+    if !file(cx).exists() {
+        return Ok(());
+    }
+    let name = format!("{group}/{}", row.name);
+    let found = explained(cx)?;
+    let expected = TRUE
+        .iter()
+        .filter(|(rows, ..)| pattern::matches(rows, &name));
+    let expected: BTreeSet<&str> = expected.flat_map(|of| of.1.iter().copied()).collect();
+    let other = found
+        .rules
+        .iter()
+        .filter(|rule| !expected.contains(&rule[..]));
+    let other: Vec<&String> = other.collect();
+    ensure(other.is_empty(), format!("explained: {other:?}"))
+        .map_err(|failure| failure.with(found.texts.join("\n")))
+}
