@@ -3,6 +3,7 @@
 
 mod machine;
 mod silent;
+mod unwrapped;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -246,6 +247,7 @@ pub fn cases() -> Result<Vec<Case>, String> {
     cases.push(Case::new("explain/every-rule", every_rule).tier(Tier::Check));
     cases.extend(machine::cases());
     cases.extend(silent::cases()?);
+    cases.push(unwrapped::case());
     Ok(cases)
 }
 

@@ -1,0 +1,75 @@
+//! Without IBV_EXPLAIN, IBV_FAULTS and IBV_CONTROL nothing is wrapped: posting, polling and arming take
+//! exactly as many instructions as with the C library, on the same provider (c/loop, on the fake kernel).
+
+use std::fs;
+
+use crate::case::{Case, Place, Tier};
+use crate::context::{Context, Library, succeeded};
+use crate::fake::SHIM;
+use crate::fake::sysfs::Tree;
+use crate::process::{Exit, read};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// Rounds of a receive, a request, a poll for both, and a notification.
+const ROUNDS: u64 = 200;
+
+pub fn case() -> Case {
+    Case::new("explain/unwrapped", unwrapped)
+        .place(Place::Namespace)
+        .programs(&["unwrapped", "loop", SHIM])
+        .tier(Tier::Test)
+        .limit(200)
+}
+
+/// The instructions of the rounds.
+fn instructions(cx: &Context, library: Library, explain: &str) -> Result<u64, Failure> {
+    let tree = Tree::new(["loop0"]);
+    let sys = cx.dir().join("sys");
+    tree.write(&sys)?;
+    fs::copy(cx.built("loop")?, cx.dir().join("libloop-rdmav34.so"))?;
+    let counts = cx.dir().join("callgrind.out");
+    let valgrind = [
+        "valgrind".to_string(),
+        "-q".into(),
+        "--tool=callgrind".into(),
+        "--toggle-collect=measured".into(),
+        format!("--callgrind-out-file={}", counts.display()),
+        cx.built("unwrapped")?,
+        ROUNDS.to_string(),
+    ];
+    let ended = cx
+        .program(valgrind)
+        .library(&cx.library_dir(library))
+        .env("LD_PRELOAD", cx.built(SHIM)?)
+        // Otherwise the first call of each function counts the dynamic linker.
+        .env("LD_BIND_NOW", "1")
+        .env("SYSFS_PATH", sys)
+        .env("FAKE_NL_DEVICES", tree.netlink())
+        .env("IBV_DRIVERS", cx.dir().join("libloop"))
+        .env("DEVICE", "loop0")
+        .env("IBV_EXPLAIN", explain)
+        .run()?;
+    if ended.exit == Exit::Code(127) {
+        return Err(Failure::skip("valgrind is missing"));
+    }
+    succeeded("unwrapped", &ended)?;
+    let text = read(&counts);
+    let total = text.lines().find_map(|line| {
+        line.strip_prefix("summary: ")
+            .or(line.strip_prefix("totals: "))
+    });
+    let total = total.and_then(|count| count.trim().parse().ok());
+    total.ok_or_else(|| Failure::new("callgrind has counted nothing").with(ended.transcript()))
+}
+
+fn unwrapped(cx: &Context) -> Verdict {
+    let c = instructions(cx, Library::C, "")?;
+    let ours = instructions(cx, Library::Ours, "")?;
+    ensure(c >= 100 * ROUNDS, format!("only {c} instructions"))?;
+    let why = format!("{ROUNDS} rounds take {ours} instructions, with the C library {c}");
+    ensure(ours == c, why)?;
+    // With the variable the wrappers are counted.
+    let wrapped = instructions(cx, Library::Ours, "1")?;
+    let why = format!("{wrapped} instructions with IBV_EXPLAIN, {ours} without");
+    ensure(wrapped > 2 * ours, why)
+}
