@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 pub use route::{Incoming, Outgoing, Route};
 
-use super::connection::{Connection, Effects, Event, State};
+use super::connection::{Connection, Effects, Event, FIRST_RETRY, State};
 use super::mad::{
     About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
     reason, sidr_status,
@@ -433,6 +433,13 @@ impl Agent {
     pub fn handle_timeout(&mut self, now: Time) -> Option<Received> {
         let (at, id) = *self.deadlines.first()?;
         (at <= now).then(|| self.run(id, |connection| connection.handle_timeout(now)))
+    }
+
+    /// Sends once more what was sent once and is not answered: for a process that ends, and cannot retransmit
+    /// it later.
+    pub fn repeat_first_messages(&mut self, now: Time) {
+        let later = now.after(FIRST_RETRY);
+        while self.handle_timeout(later).is_some() {}
     }
 
     /// Follows a change of a connection's deadline, and forgets a connection that is over.

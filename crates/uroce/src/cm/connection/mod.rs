@@ -18,7 +18,7 @@ use crate::engine::Time;
 
 /// The first retransmission happens after this time; each further one after twice the time, up to the
 /// response timeout of the peer. The peer may have been scheduled out, or a datagram may be lost.
-const FIRST_RETRY: Duration = Duration::from_millis(250);
+pub const FIRST_RETRY: Duration = Duration::from_millis(250);
 /// The service timeout of MRAs, encoded: 69 s.
 const MRA_TIMEOUT: u8 = 24;
 

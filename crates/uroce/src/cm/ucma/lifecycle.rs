@@ -38,6 +38,8 @@ fn end_connections() {
         for file in state.files.values() {
             state.manager.close(*file, clock::now());
         }
+        // A peer that does not get the DREQ waits for good.
+        state.manager.repeat_first_messages(clock::now());
         let sends = state.take_sends();
         drop(locked);
         send_all(&sends);

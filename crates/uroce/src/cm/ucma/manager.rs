@@ -132,6 +132,11 @@ impl<H: CmHost> Manager<H> {
         self.files.remove(&file);
     }
 
+    /// [`Agent::repeat_first_messages`].
+    pub fn repeat_first_messages(&mut self, now: Time) {
+        self.agent.repeat_first_messages(now);
+    }
+
     /// Whether there is nothing left to do: no descriptor, and no connection that a peer is to confirm.
     pub fn is_done(&self) -> bool {
         self.files.is_empty() && self.agent.is_empty()

@@ -24,6 +24,8 @@
 mod address;
 mod bind;
 mod connect;
+#[cfg(test)]
+mod ending;
 mod epoll;
 mod events;
 #[cfg(any(test, feature = "internals"))]

@@ -16,7 +16,7 @@ pub(super) const SERVER_UID: u64 = 0x1111;
 pub(super) const CHILD_UID: u64 = 0x2222;
 pub(super) const CLIENT_UID: u64 = 0x3333;
 
-fn pair() -> (Process, Process) {
+pub(super) fn pair() -> (Process, Process) {
     let server = Process::new(1, SERVER, &Default::default());
     let client = Process::new(2, CLIENT, &Default::default());
     (server, client)
@@ -124,14 +124,14 @@ pub(super) fn kinds(process: &mut Process) -> Vec<u32> {
         .collect()
 }
 
-fn listen(server: &mut Process, space: u16) -> u32 {
+pub(super) fn listen(server: &mut Process, space: u16) -> u32 {
     let id = create(server, 1, space, SERVER_UID);
     bind(server, id, SERVER, PORT).unwrap();
     server.call(1, Command::Listen, &two(id, 0), 0).unwrap();
     id
 }
 
-fn resolved(client: &mut Process, space: u16) -> u32 {
+pub(super) fn resolved(client: &mut Process, space: u16) -> u32 {
     let id = create(client, 1, space, CLIENT_UID);
     resolve(client, id, SERVER, PORT).unwrap();
     let timeout = two(id, 2000);
