@@ -104,7 +104,7 @@ pub const EFFECTS: [Effect; 34] = [
     effect(
         "duplicate-tx",
         "duplicate:opcode=send,count=4,direction=tx",
-        "send 8 64",
+        "send-copies 8 64",
         4,
         &[AtLeast("duplicate_request", 1)],
     ),

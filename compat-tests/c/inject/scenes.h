@@ -1,0 +1,9 @@
+/* The scenes of the program, over several files. */
+#pragma once
+
+#include "../../uroce/verbs/check.h"
+
+/* Of calls.c: verbs that fail. */
+void call(struct rig *rig, char **argv);
+void calls(struct rig *rig, char **argv);
+void built(struct rig *rig, char **argv);
