@@ -135,7 +135,7 @@ fn events(cx: &Context) -> Verdict {
 /// A program that blocks in ibv_get_async_event gets injected events and those of the kernel. A destroyed
 /// object's events that were not read disappear.
 fn events_blocking(cx: &Context) -> Verdict {
-    let rules = "event:type=port-err,from=50ms; event:type=comm-est,from=100ms";
+    let rules = "event:type=port-err,from=50ms; event:type=comm-est,from=500ms";
     run(cx, "waits", rules).map(drop)
 }
 
