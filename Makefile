@@ -29,6 +29,8 @@ CRATES := --workspace
 ifeq ($(UROCE),0)
 FEATURES := --no-default-features --features exports
 CRATES   += --exclude uroce
+# What tests and measures both: its own unit tests are the same without uroce.
+UNIT_CRATES := --exclude compat-tests --exclude uroce-bench
 endif
 
 # What runs the cases of compat-tests.
@@ -190,9 +192,11 @@ lint-shell:
 	scripts/lint-text
 
 # Two checkouts may run them at the same time: their tests use the same addresses.
+# There they have no network, so what one of them compares with is downloaded before. It fails without it.
 test-unit: ## run the unit tests of the workspace
+	@scripts/fetch-headers >/dev/null || true
 	$(CARGO) test --config "target.'cfg(unix)'.runner='$(CURDIR)/scripts/own-network'" \
-		$(CRATES) $(FEATURES) --no-fail-fast
+		$(CRATES) $(UNIT_CRATES) $(FEATURES) --no-fail-fast
 
 # In a build directory of its own: rustc's flag concerns all crates.
 test-orderings: rust ## try all orders of memory accesses in uroce's lock-free parts (loom)
