@@ -1,15 +1,17 @@
 //! One try of a case: reads the verdicts of its process while it runs, and what is to be said at its end.
 
 use std::collections::BTreeSet;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Child;
-use std::thread;
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
+use std::{io, mem, thread};
 
 use crate::case::Case;
 use crate::context::{VERDICTS, last_lines};
 use crate::pattern::Patterns;
 use crate::process::{read, signal};
+use crate::report::Took;
 use crate::runner::expected;
 use crate::verdict::{Failure, Finished, Outcome};
 
@@ -21,6 +23,7 @@ pub struct Attempt<'a> {
     /// Called with each verdict, as it comes.
     report: &'a dyn Fn(Finished),
     started: Instant,
+    cpu: Duration,
     /// Names that were reported, other than the case's own.
     reported: BTreeSet<String>,
     own: Option<Finished>,
@@ -28,7 +31,7 @@ pub struct Attempt<'a> {
 
 /// How a case's process ended.
 pub struct Concluded {
-    pub seconds: f64,
+    pub took: Took,
     pub skipped: bool,
     /// It passed and has reported others in its place.
     pub sums_up: bool,
@@ -48,6 +51,7 @@ impl<'a> Attempt<'a> {
             dir,
             report,
             started: Instant::now(),
+            cpu: Duration::ZERO,
             reported: BTreeSet::new(),
             own: None,
         }
@@ -63,7 +67,7 @@ impl<'a> Attempt<'a> {
     fn follow(&mut self, child: &mut Child) -> Result<(), Failure> {
         let mut read_lines = 0;
         loop {
-            let status = child.try_wait()?;
+            let ended = try_wait(child)?;
             let text = read(&self.dir.join(VERDICTS));
             // A line without an end is still being written.
             let complete = &text[..text.rfind('\n').map_or(0, |end| end + 1)];
@@ -71,7 +75,8 @@ impl<'a> Attempt<'a> {
                 read_lines += 1;
                 self.take(serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?);
             }
-            if let Some(status) = status {
+            if let Some((status, cpu)) = ended {
+                self.cpu = cpu;
                 let why = format!("the case's process ended without a verdict: {status}");
                 return if self.own.is_some() {
                     Ok(())
@@ -120,7 +125,10 @@ impl<'a> Attempt<'a> {
         }
         let sums_up = !self.reported.is_empty() && own.outcome == Outcome::Passed;
         let concluded = Concluded {
-            seconds: own.seconds,
+            took: Took {
+                seconds: own.seconds,
+                cpu: self.cpu.as_secs_f64(),
+            },
             skipped: own.outcome == Outcome::Skipped,
             sums_up: sums_up && !members,
         };
@@ -129,6 +137,26 @@ impl<'a> Attempt<'a> {
             (self.report)(own);
         }
         concluded
+    }
+}
+
+/// As `Child::try_wait`, with the CPU time of the process and of those that it has waited for.
+fn try_wait(child: &Child) -> io::Result<Option<(ExitStatus, Duration)>> {
+    let mut status = 0;
+    // SAFETY: rusage has integers only.
+    let mut usage: libc::rusage = unsafe { mem::zeroed() };
+    // SAFETY: both references are valid for the call.
+    let id = unsafe { libc::wait4(child.id() as i32, &mut status, libc::WNOHANG, &mut usage) };
+    match id {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(None),
+        _ => {
+            let time = |t: libc::timeval| {
+                Duration::from_secs(t.tv_sec as u64) + Duration::from_micros(t.tv_usec as u64)
+            };
+            let cpu = time(usage.ru_utime) + time(usage.ru_stime);
+            Ok(Some((ExitStatus::from_raw(status), cpu)))
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
+
 use crate::verdict::{Finished, Outcome};
 
 /// How many cases of a run may pass only at a second try; with more, the run has failed.
@@ -20,7 +22,14 @@ pub struct Report {
 struct State {
     finished: Vec<Finished>,
     total: usize,
-    times: BTreeMap<String, f64>,
+    times: BTreeMap<String, Took>,
+}
+
+/// What the process of a case took, in seconds. The CPU time is also that of programs that it waited for.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct Took {
+    pub seconds: f64,
+    pub cpu: f64,
 }
 
 impl Report {
@@ -49,13 +58,13 @@ impl Report {
         state.finished.push(case);
     }
 
-    /// Notes how long the process of a case took, in seconds.
-    pub fn took(&self, name: &str, seconds: f64) {
+    /// Notes what the process of a case took.
+    pub fn took(&self, name: &str, took: Took) {
         let mut state = self
             .state
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
-        state.times.insert(name.into(), seconds);
+        state.times.insert(name.into(), took);
     }
 
     /// A case that was expected reports others in its place.
@@ -109,8 +118,8 @@ fn line(case: &Finished) -> String {
 /// A run that has ended.
 pub struct Summary {
     pub cases: Vec<Finished>,
-    /// How long the processes of cases took, in seconds.
-    pub times: BTreeMap<String, f64>,
+    /// What the processes of cases took.
+    pub times: BTreeMap<String, Took>,
     pub took: Duration,
 }
 
@@ -166,7 +175,8 @@ impl Summary {
     }
 
     fn counts(&self) -> String {
-        let seconds = self.took.as_secs();
+        let minutes = |seconds: u64| format!("{}:{:02}", seconds / 60, seconds % 60);
+        let cpu: f64 = self.times.values().map(|took| took.cpu).sum();
         let unstable = self.count(Outcome::Unstable);
         let budget = if unstable > 0 {
             format!(" ({UNSTABLE_BUDGET} allowed)")
@@ -174,18 +184,22 @@ impl Summary {
             String::new()
         };
         format!(
-            "\n{} passed, {} failed, {} skipped, {unstable} passed only at a second try{budget}; {}:{:02}\n",
+            "\n{} passed, {} failed, {} skipped, {unstable} passed only at a second try{budget}; \
+             {} (CPU time {})\n",
             self.count(Outcome::Passed) + unstable,
             self.count(Outcome::Failed),
             self.count(Outcome::Skipped),
-            seconds / 60,
-            seconds % 60
+            minutes(self.took.as_secs()),
+            minutes(cpu as u64)
         )
     }
 
-    /// Writes all cases as JSON.
-    pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        fs::write(path, serde_json::to_string_pretty(&self.cases)? + "\n")
+    /// Writes all cases, and what their processes took, to JSON files in this directory.
+    pub fn write(&self, dir: &Path) -> std::io::Result<()> {
+        let cases = serde_json::to_string_pretty(&self.cases)?;
+        fs::write(dir.join("report.json"), cases + "\n")?;
+        let times = serde_json::to_string_pretty(&self.times)?;
+        fs::write(dir.join("times.json"), times + "\n")
     }
 }
 

@@ -123,7 +123,7 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     run.second_tries(&selected);
     let summary = run.report.end();
     let mut written = fs::write(run.dir.join("junit.xml"), junit::of(&summary)?)
-        .and_then(|()| summary.write(&run.dir.join("report.json")));
+        .and_then(|()| summary.write(&run.dir));
     // With patterns, a case may have run some of its members only.
     if options.patterns.0.is_empty() {
         written = written.and_then(|()| keep_timings(timings, &summary));
@@ -178,7 +178,7 @@ impl Run {
         // The time of some members only says nothing about the next run of all.
         let ran_all = expected(case, &self.patterns).len() == case.names().len();
         if ran_all && !concluded.skipped {
-            self.report.took(&case.name, concluded.seconds);
+            self.report.took(&case.name, concluded.took);
         }
         if concluded.sums_up {
             self.report.withdraw();
@@ -363,10 +363,10 @@ fn timings() -> BTreeMap<String, Duration> {
 }
 
 fn keep_timings(mut known: BTreeMap<String, Duration>, run: &Summary) -> io::Result<()> {
-    for (name, seconds) in &run.times {
+    for (name, took) in &run.times {
         known.insert(
             name.clone(),
-            Duration::try_from_secs_f64(*seconds).unwrap_or_default(),
+            Duration::try_from_secs_f64(took.seconds).unwrap_or_default(),
         );
     }
     let seconds: BTreeMap<_, _> = known
