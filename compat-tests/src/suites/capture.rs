@@ -1,32 +1,100 @@
 //! The files of IBV_UROCE_PCAP: what two processes record of one connection, as tshark dissects it.
 
-use std::path::{Path, PathBuf};
+mod tshark;
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::case::{Case, Place};
+use crate::compare;
 use crate::context::{Context, Library, succeeded};
-use crate::process::{Ended, Exit, Program, wait_until};
+use crate::process::{Ended, Program, wait_until};
 use crate::testbed::{Hosts, Testbed};
 use crate::verdict::{Failure, Verdict, ensure};
+use tshark::{ACK, Dissection, Packet, READ_LAST, dissect, dissect_as};
 
 pub fn cases() -> Vec<Case> {
-    let case = |case: Case| case.place(Place::Namespace);
-    vec![
-        case(Case::new("uroce/capture/sends", sends)),
-        case(Case::new("uroce/capture/reads", reads)),
-        case(Case::new("uroce/capture/killed", killed)),
-        case(Case::new("uroce/capture/file-size-limit", file_size_limit)),
-        case(Case::new("uroce/capture/unwritable", unwritable)),
-    ]
+    let case = |name: &str, run: fn(&Context) -> Verdict| {
+        Case::new(format!("uroce/capture/{name}"), run).place(Place::Namespace)
+    };
+    let mut cases = vec![
+        case("sends", |cx| sends(cx, PacketPath::Udp)),
+        case("reads", |cx| reads(cx, PacketPath::Udp)),
+        case("killed", |cx| killed(cx, PacketPath::Udp)),
+        case("file-size-limit", file_size_limit),
+        case("unwritable", unwritable),
+        case("local/sends", |cx| sends(cx, PacketPath::Local)),
+        case("local/reads", |cx| reads(cx, PacketPath::Local)),
+        case("local/killed", |cx| killed(cx, PacketPath::Local)),
+        case("local/large", large),
+        case("local/fork", fork).programs(&["faults"]),
+    ];
+    cases.extend(LOCAL.iter().map(|(name, argv)| {
+        let run = |cx: &Context| recorded_alike(cx, argv, PacketPath::Local).map(drop);
+        Case::new(format!("uroce/capture/local/{name}"), run).place(Place::Namespace)
+    }));
+    cases
+}
+
+/// Programs of each transport.
+const LOCAL: [(&str, &[&str]); 3] = [
+    (
+        "uc",
+        &["ibv_uc_pingpong", "-g", "1", "-n", "50", "-p", PORT],
+    ),
+    (
+        "ud",
+        &["ibv_ud_pingpong", "-g", "1", "-n", "50", "-p", PORT],
+    ),
+    (
+        "xrc",
+        &[
+            "ibv_xsrq_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "50",
+            "-c",
+            "1",
+            "-p",
+            PORT,
+        ],
+    ),
+];
+
+/// The path of the packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PacketPath {
+    Udp,
+    /// Through shared memory, but for the first packets.
+    Local,
+}
+
+/// How many messages a program sends: `few`, or so many that most of them come after the channel.
+fn count(path: PacketPath, few: &'static str) -> &'static str {
+    match path {
+        PacketPath::Udp => few,
+        PacketPath::Local => "100",
+    }
 }
 
 /// The port of the servers.
 const PORT: &str = "20000";
 
 /// SENDs of four packets, and ACKs.
-fn sends(cx: &Context) -> Verdict {
-    let ping = ["ibv_rc_pingpong", "-g", "1", "-n", "2", "-p", PORT];
-    let packets = recorded_alike(cx, &ping)?;
+fn sends(cx: &Context, path: PacketPath) -> Verdict {
+    let ping = [
+        "ibv_rc_pingpong",
+        "-g",
+        "1",
+        "-n",
+        count(path, "2"),
+        "-p",
+        PORT,
+    ];
+    let packets = recorded_alike(cx, &ping, path)?;
     for (name, wanted) in [
         ("SEND First", "0"),
         ("SEND Middle", "1"),
@@ -49,7 +117,7 @@ fn sends(cx: &Context) -> Verdict {
 }
 
 /// READ requests with a RETH, responses with an AETH.
-fn reads(cx: &Context) -> Verdict {
+fn reads(cx: &Context, path: PacketPath) -> Verdict {
     let read = [
         "ib_read_lat",
         "-F",
@@ -58,11 +126,11 @@ fn reads(cx: &Context) -> Verdict {
         "-s",
         "2000",
         "-n",
-        "5",
+        count(path, "5"),
         "-p",
         PORT,
     ];
-    let packets = recorded_alike(cx, &read)?;
+    let packets = recorded_alike(cx, &read, path)?;
     let requests = packets.iter().filter(|packet| packet.opcode == "12");
     let responses = packets
         .iter()
@@ -79,12 +147,18 @@ fn reads(cx: &Context) -> Verdict {
 }
 
 /// A process that is killed leaves a file of whole packets.
-fn killed(cx: &Context) -> Verdict {
+fn killed(cx: &Context, path: PacketPath) -> Verdict {
     let bandwidth = ["ib_send_bw", "-F", "-x", "1", "-D", "30", "-p", PORT];
     let hosts = Testbed::Loopback.make(cx)?;
-    let server = uroce(cx, &bandwidth, "server").spawn()?;
+    let server = uroce(cx, &bandwidth, "server", path).spawn()?;
     await_server(&hosts)?;
-    let mut client = uroce(cx, &[&bandwidth[..], &["127.0.0.1"]].concat(), "client").spawn()?;
+    let mut client = uroce(
+        cx,
+        &[&bandwidth[..], &["127.0.0.1"]].concat(),
+        "client",
+        path,
+    )
+    .spawn()?;
     let files = ["server", "client"].map(|role| file(cx, role));
     let grown = wait_until(Duration::from_secs(20), || {
         files.iter().all(|file| {
@@ -95,18 +169,24 @@ fn killed(cx: &Context) -> Verdict {
     ensure(grown, "no packets are recorded")?;
     drop(server);
     client.wait(Duration::ZERO)?;
-    for path in &files {
+    for file in &files {
         // A signal that kills ends a write(2) between two pages: the last packet may be incomplete.
-        let packets = dissect_until(cx, path, true)?;
+        let cut = Dissection {
+            may_end_early: true,
+            ..Dissection::default()
+        };
+        let packets = dissect_as(cx, file, cut)?;
         ensure(packets.len() > 100, format!("{} packets", packets.len()))?;
+        check_path(&packets, path)?;
     }
     Ok(())
 }
 
 /// RLIMIT_FSIZE, whose signal kills programs: a warning, and the program works.
 fn file_size_limit(cx: &Context) -> Verdict {
-    let limited =
-        |argv: &[&str], role: &str| uroce(cx, argv, role).under(["prlimit", "--fsize=32768", "--"]);
+    let limited = |argv: &[&str], role: &str| {
+        uroce(cx, argv, role, PacketPath::Udp).under(["prlimit", "--fsize=32768", "--"])
+    };
     let [server, client] = pair(cx, &["ibv_rc_pingpong", "-g", "1", "-p", PORT], limited)?;
     for (role, ended) in [("server", server), ("client", client)] {
         let path = file(cx, role);
@@ -130,7 +210,7 @@ fn unwritable(cx: &Context) -> Verdict {
     let [server, client] = pair(
         cx,
         &["ibv_rc_pingpong", "-g", "1", "-p", PORT],
-        |argv, role| uroce(cx, argv, role).env("IBV_UROCE_PCAP", name),
+        |argv, role| uroce(cx, argv, role, PacketPath::Local).env("IBV_UROCE_PCAP", name),
     )?;
     for ended in [server, client] {
         let warning =
@@ -143,63 +223,158 @@ fn unwritable(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// A packet as tshark dissects it.
-struct Packet {
-    /// In hexadecimal: 1 for received, 2 for sent.
-    direction: String,
-    /// The BTH.
-    opcode: String,
-    destination: String,
-    psn: String,
-    /// The RETH's DMA length.
-    len: String,
-    /// The AETH's MSN.
-    msn: String,
-}
-
-const FIELDS: [&str; 9] = [
-    "frame.packet_flags_direction",
-    "infiniband.bth.opcode",
-    "infiniband.bth.destqp",
-    "infiniband.bth.psn",
-    "infiniband.reth.dmalen",
-    "infiniband.aeth.msn",
-    "ip.checksum.status",
-    "udp.checksum.status",
-    "_ws.malformed",
-];
-
 /// Runs a server and a client, and dissects what each records. Every packet that one of them sent, the other
-/// has received. Returns the packets of both that were sent.
-fn recorded_alike(cx: &Context, argv: &[&str]) -> Result<Vec<Packet>, Failure> {
-    pair(cx, argv, |argv, role| uroce(cx, argv, role))?;
+/// has received, and later. Returns the packets of both that were sent.
+fn recorded_alike(cx: &Context, argv: &[&str], path: PacketPath) -> Result<Vec<Packet>, Failure> {
+    pair(cx, argv, |argv, role| uroce(cx, argv, role, path))?;
     let [server, client] = ["server", "client"].map(|role| dissect(cx, &file(cx, role)));
     let (server, client) = (server?, client?);
-    let keys = |packets: &[Packet], direction: &str| {
-        let found = packets
-            .iter()
-            .filter(|packet| packet.direction.ends_with(direction));
-        let mut keys: Vec<_> = found
-            .map(|packet| [&packet.destination, &packet.psn, &packet.opcode].map(String::clone))
-            .collect();
-        keys.sort();
-        keys
-    };
-    for (from, to, name) in [(&server, &client, "server"), (&client, &server, "client")] {
-        let (sent, received) = (keys(from, "2"), keys(to, "1"));
-        // The last ACKs may arrive after the peer has ended.
-        let missing = sent.iter().filter(|key| !received.contains(key));
-        let unexplained = missing.filter(|key| key[2] != "17").count();
-        let invented = received.iter().filter(|key| !sent.contains(key)).count();
-        ensure(
-            !sent.is_empty() && unexplained == 0 && invented == 0,
-            format!("what the {name} sent is not what its peer received"),
-        )?;
+    for packets in [&server, &client] {
+        check_path(packets, path)?;
+        check_order(packets)?;
     }
+    check_arrival(&server, &client)?;
+    check_arrival(&client, &server)?;
     let sent = server.into_iter().chain(client);
-    Ok(sent
-        .filter(|packet| packet.direction.ends_with('2'))
-        .collect())
+    Ok(sent.filter(|packet| packet.is_sent()).collect())
+}
+
+/// What one side sent, the other has received, and later. It has received nothing else.
+fn check_arrival(from: &[Packet], to: &[Packet]) -> Verdict {
+    let sent = first_times(from, true);
+    let received = first_times(to, false);
+    // The last ACKs may arrive after the peer has ended.
+    let missing = sent.keys().filter(|key| !received.contains_key(*key));
+    let unexplained = missing.filter(|key| key.2 != ACK).count();
+    let late = |key: &Key, at: &f64| sent.get(key).is_none_or(|sent| sent > at);
+    let invented = received.iter().filter(|(key, at)| late(key, at)).count();
+    ensure(
+        !sent.is_empty() && unexplained == 0 && invented == 0,
+        format!(
+            "of {} packets sent {unexplained} did not arrive, and {invented} of {} were not sent, or later",
+            sent.len(),
+            received.len()
+        ),
+    )
+}
+
+/// The destination QP, PSN and opcode of a packet.
+type Key<'a> = (&'a str, &'a str, &'a str);
+
+/// When each packet was first sent, or received, in seconds.
+fn first_times(packets: &[Packet], sent: bool) -> HashMap<Key<'_>, f64> {
+    let mut times = HashMap::new();
+    for packet in packets.iter().filter(|packet| packet.is_sent() == sent) {
+        let key = (&*packet.destination, &*packet.psn, &*packet.opcode);
+        times.entry(key).or_insert(packet.at);
+    }
+    times
+}
+
+/// A file has each response, that is each packet with an AETH, behind the request that it answers.
+fn check_order(packets: &[Packet]) -> Verdict {
+    // By direction and PSN. The middle responses of a READ have no AETH, the last one has a PSN of its own.
+    let mut requests = HashSet::new();
+    for packet in packets {
+        if packet.msn.is_empty() {
+            requests.insert((packet.is_sent(), &*packet.psn));
+        } else if packet.opcode != READ_LAST {
+            ensure(
+                requests.contains(&(!packet.is_sent(), &*packet.psn)),
+                format!("PSN {} is answered before it is asked for", packet.psn),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Packets through shared memory say so. Only the first ones of a connection take UDP nevertheless.
+fn check_path(packets: &[Packet], path: PacketPath) -> Verdict {
+    let locally = packets.iter().filter(|packet| packet.is_local()).count();
+    let rest = packets.len() - locally;
+    ensure(
+        match path {
+            PacketPath::Udp => locally == 0,
+            PacketPath::Local => locally > rest,
+        },
+        format!("{locally} packets through shared memory, {rest} by UDP: expected {path:?}"),
+    )
+}
+
+/// Messages of 16 MiB: of each packet the headers are recorded, so that the writer keeps up.
+fn large(cx: &Context) -> Verdict {
+    const PACKETS: usize = 5 * (16 << 20) / 4096;
+    let write = [
+        "ib_write_bw",
+        "-F",
+        "-x",
+        "1",
+        "-m",
+        "4096",
+        "-s",
+        "16777216",
+        "-n",
+        "5",
+        "-p",
+        PORT,
+    ];
+    pair(cx, &write, |argv, role| {
+        let program = uroce(cx, argv, role, PacketPath::Local);
+        program.env("IBV_UROCE_PCAP_SNAPLEN", "128")
+    })?;
+    let cut = Dissection {
+        cut_packets: true,
+        ..Dissection::default()
+    };
+    let [server, client] = ["server", "client"].map(|role| dissect_as(cx, &file(cx, role), cut));
+    let (server, client) = (server?, client?);
+    for packets in [&server, &client] {
+        check_path(packets, PacketPath::Local)?;
+        check_order(packets)?;
+        let missing: u64 = packets.iter().map(|packet| packet.missing).sum();
+        ensure(missing == 0, format!("{missing} packets were not recorded"))?;
+    }
+    check_arrival(&client, &server)?;
+    check_arrival(&server, &client)?;
+    // WRITE First, Middle, Last.
+    let writes = first_times(&client, true);
+    let writes = writes.keys().filter(|key| ["6", "7", "8"].contains(&key.2));
+    compare::same(
+        ("expected", &PACKETS.to_string()),
+        ("WRITE packets", &writes.count().to_string()),
+    )
+}
+
+/// A process whose queue pairs are connected with each other, and its child, which opens the device again:
+/// each has a file of its own.
+fn fork(cx: &Context) -> Verdict {
+    Testbed::Loopback.make(cx)?;
+    let program = [cx.built("faults")?, "uroce0".into(), "child-opens".into()];
+    let program: Vec<_> = program.iter().map(String::as_str).collect();
+    let ended = uroce(cx, &program, "%p", PacketPath::Local).run()?;
+    succeeded("faults", &ended)?;
+    let entries = fs::read_dir(cx.dir())?.flatten().map(|entry| entry.path());
+    let is_capture = |path: &PathBuf| path.extension().is_some_and(|end| end == "pcapng");
+    let files: Vec<_> = entries.filter(is_capture).collect();
+    let mut destinations = HashSet::new();
+    for file in &files {
+        let packets = dissect(cx, file)?;
+        // They are few: most of them come before the channel.
+        let is_local = packets.iter().any(Packet::is_local);
+        ensure(is_local, "no packet through shared memory")?;
+        check_order(&packets)?;
+        check_arrival(&packets, &packets)?;
+        let own: HashSet<_> = packets
+            .into_iter()
+            .map(|packet| packet.destination)
+            .collect();
+        ensure(
+            destinations.is_disjoint(&own),
+            "parent and child have recorded packets to one queue pair",
+        )?;
+        destinations.extend(own);
+    }
+    ensure(files.len() == 2, format!("not two files: {files:?}"))
 }
 
 /// Runs `argv` as a server, and then with its address as a client, both with success. `program` makes the
@@ -230,70 +405,13 @@ fn file(cx: &Context, role: &str) -> PathBuf {
     cx.dir().join(format!("{role}.pcapng"))
 }
 
-fn uroce(cx: &Context, argv: &[&str], role: &str) -> Program {
+fn uroce(cx: &Context, argv: &[&str], role: &str, path: PacketPath) -> Program {
     cx.program(argv.iter().copied())
         .library(&cx.library_dir(Library::Ours))
         .env("IBV_UROCE", "uroce0=127.0.0.1")
+        .env(
+            "IBV_UROCE_LOCAL",
+            if path == PacketPath::Local { "1" } else { "0" },
+        )
         .env("IBV_UROCE_PCAP", file(cx, role))
-}
-
-/// The packets of a file, each of which must be RoCE, with correct checksums.
-fn dissect(cx: &Context, path: &Path) -> Result<Vec<Packet>, Failure> {
-    dissect_until(cx, path, false)
-}
-
-/// The packets of a file, whose last one may be incomplete if `may_be_cut`.
-fn dissect_until(cx: &Context, path: &Path, may_be_cut: bool) -> Result<Vec<Packet>, Failure> {
-    const CUT: &str = "appears to have been cut short in the middle of a packet";
-    let path = path.to_string_lossy().into_owned();
-    let mut argv = vec!["tshark", "-r", &path, "-T", "fields"];
-    argv.extend([
-        "-o",
-        "ip.check_checksum:TRUE",
-        "-o",
-        "udp.check_checksum:TRUE",
-    ]);
-    FIELDS.iter().for_each(|field| argv.extend(["-e", field]));
-    let ended = match cx.program(argv).run() {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Failure::skip("tshark is not installed"));
-        }
-        ended => ended?,
-    };
-    // A file that is cut off is an error.
-    let is_cut = ended.exit == Exit::Code(2) && ended.err.contains(CUT);
-    if !(may_be_cut && is_cut) {
-        succeeded("tshark", &ended)?;
-    }
-    ended.out.lines().map(packet).collect()
-}
-
-fn packet(line: &str) -> Result<Packet, Failure> {
-    let fields: Vec<String> = line.split('\t').map(Into::into).collect();
-    let [
-        direction,
-        opcode,
-        destination,
-        psn,
-        len,
-        msn,
-        ip,
-        udp,
-        malformed,
-    ] = fields
-        .try_into()
-        .map_err(|_| Failure::new(format!("tshark printed {line:?}")))?;
-    ensure(
-        !psn.is_empty() && malformed.is_empty(),
-        format!("not dissected as RoCE: {line:?}"),
-    )?;
-    ensure(ip == "1" && udp == "1", format!("wrong checksum: {line:?}"))?;
-    Ok(Packet {
-        direction,
-        opcode,
-        destination,
-        psn,
-        len,
-        msn,
-    })
 }

@@ -1,7 +1,7 @@
 //! Faults of packets (IBV_FAULTS), whether they take UDP or shared memory.
 //!
 //! Responsible for injecting the faults. The library decides which packet has which fault ([`PacketHook`]).
-//! Without a hook a device injects none, at the cost of one test per received batch and per sent packet.
+//! Without a hook a device injects none (`interposed.rs`).
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -125,7 +125,13 @@ impl Faults {
 
     /// Whether the packet in [`Outbox::buffer`] is to be sent now, as it is. If not, it is lost, delayed, or
     /// in the batch with a wrong ICRC. A copy of it is sent by UDP, which peers accept besides channels.
-    fn send(&self, device: &Device, outbox: &mut Outbox, src_qpn: u32, to: &Transmit) -> bool {
+    pub(super) fn send(
+        &self,
+        device: &Device,
+        outbox: &mut Outbox,
+        src_qpn: u32,
+        to: &Transmit,
+    ) -> bool {
         let bytes = &outbox.buffer()[..to.len];
         let Ok(packet) = Packet::parse_without_icrc(bytes) else {
             return true;
@@ -186,7 +192,10 @@ impl Device {
     /// Delivers or sends the delayed packets whose time has come.
     #[cold]
     pub(super) fn deliver_delayed(&self, now: Time) {
-        let Some(faults) = &self.faults else { return };
+        let interposed = self.interposed.as_ref();
+        let Some(faults) = interposed.and_then(|interposed| interposed.faults.as_ref()) else {
+            return;
+        };
         let due = faults.take_due(now);
         self.with_outbox(|outbox: &mut Outbox| {
             for Delayed { packet, .. } in &due {
@@ -213,25 +222,6 @@ impl Device {
             }
             batch.finish();
         });
-    }
-
-    /// Whether the packet in [`Outbox::buffer`], of the queue pair `src_qpn`, is to be sent as it is. False
-    /// if it has a fault (IBV_FAULTS).
-    #[inline]
-    pub(super) fn is_sent(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) -> bool {
-        match &self.faults {
-            None => true,
-            Some(faults) => faults.send(self, outbox, src_qpn, packet),
-        }
-    }
-
-    /// Adds the packet in [`Outbox::buffer`] to the batch of the queue pair `src_qpn`, with its fault if it
-    /// has one.
-    #[inline]
-    pub(super) fn push(&self, outbox: &mut Outbox, src_qpn: u32, packet: &Transmit) {
-        if self.is_sent(outbox, src_qpn, packet) {
-            self.net.push(outbox, src_qpn, packet);
-        }
     }
 }
 

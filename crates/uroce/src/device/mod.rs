@@ -6,7 +6,8 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `receiving.rs`, `faults.rs` | a batch of packets; packets that are lost or delayed on purpose |
+//! | `receiving.rs` | a batch of packets |
+//! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
@@ -36,6 +37,7 @@ pub mod faults;
 pub mod fork;
 pub mod gsi;
 pub mod handles;
+mod interposed;
 mod lock_holder;
 mod missed;
 pub mod paths;
@@ -74,8 +76,8 @@ use crate::wire::{gid_of, ip_of};
 use activity::Activity;
 use counters::Retired;
 use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
-use faults::Faults;
 use handles::ObjectCounts;
+use interposed::Interposed;
 use lock_holder::Inboxes;
 use queue_pair::QueuePair;
 use timers::Timers;
@@ -98,8 +100,8 @@ pub struct Device {
     pub net: Net,
     /// Channels to processes of this host; None if they are switched off.
     paths: Option<Paths>,
-    /// Faults of packets; None if there are none.
-    faults: Option<Faults>,
+    /// Faults and recording of packets; None if there are none.
+    interposed: Option<Interposed>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -178,7 +180,7 @@ impl Device {
         Ok(Device {
             name: config.name.clone(),
             paths: paths::open(&net)?,
-            faults: Faults::open(),
+            interposed: Interposed::open(&net),
             net,
             memory: Arc::default(),
             xrc_domains: Mutex::default(),

@@ -15,7 +15,7 @@ use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
-use crate::local::{Channel, Ends, Paths, Peers, Sender};
+use crate::local::{Channel, Ends, Paths, Peers, Recorder, Sender};
 use crate::transport::{Inbox, Net, Outbox};
 use crate::wire::{Flow, Packet, port_of};
 
@@ -71,10 +71,9 @@ impl QpPath {
     }
 }
 
-/// The paths of a new device. None if they are switched off, or packets are recorded: a capture has all of
-/// them.
+/// The paths of a new device. None if they are switched off.
 pub fn open(net: &Net) -> io::Result<Option<Paths>> {
-    if !ENABLED.load(Ordering::Relaxed) || net.is_recording() {
+    if !ENABLED.load(Ordering::Relaxed) {
         return Ok(None);
     }
     let peers = match ANY_USER.load(Ordering::Relaxed) {
@@ -272,20 +271,14 @@ impl Device {
                     let buffer = outbox.buffer();
                     let response = engine.transmit_short_response(now, host, buffer);
                     let Some(packet) = response else { break };
-                    if self.is_sent(outbox, qp.qpn, &packet) {
-                        let bytes = &outbox.buffer()[..packet.len];
-                        sender.push(bytes, packet.av.traffic_class);
-                    }
+                    self.push_locally(sender, outbox, qp.qpn, &packet);
                 }
                 return Filled::Starved;
             }
             let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
                 break;
             };
-            if self.is_sent(outbox, qp.qpn, &packet) {
-                let bytes = &outbox.buffer()[..packet.len];
-                sender.push(bytes, packet.av.traffic_class);
-            } else if outbox.is_full() {
+            if !self.push_locally(sender, outbox, qp.qpn, &packet) && outbox.is_full() {
                 // Packets with a wrong ICRC are in it: they take UDP.
                 return Filled::ByUdp;
             }
@@ -315,10 +308,7 @@ impl Device {
             self.push(outbox, qp.qpn, &packet);
             return Filled::ByUdp;
         }
-        if self.is_sent(outbox, qp.qpn, &packet) {
-            let bytes = &outbox.buffer()[..packet.len];
-            sender.push(bytes, packet.av.traffic_class);
-        } else if outbox.is_full() {
+        if !self.push_locally(sender, outbox, qp.qpn, &packet) && outbox.is_full() {
             // Packets with a wrong ICRC are in it: they take UDP.
             return Filled::ByUdp;
         }
@@ -407,6 +397,7 @@ impl Device {
     pub(super) fn receive_locally(
         &self,
         inbox: &mut Inbox,
+        recorder: &impl Recorder,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
         let Some(paths) = &self.paths else { return 0 };
@@ -421,7 +412,7 @@ impl Device {
                 }
             }
         }
-        count + paths.receive(each)
+        count + paths.receive(recorder, each)
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

@@ -25,6 +25,7 @@ use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::receiving::{Batch, Receiving};
 use super::{Device, clock, faults};
 use crate::engine::{Addresses, Qp, Time};
+use crate::local::Recorder;
 use crate::transport::{Inbox, Outbox};
 use crate::wire::Packet;
 
@@ -204,13 +205,16 @@ impl Device {
         }
         let (local, by_udp) = self.with_outbox(|outbox| {
             let mut batch = Batch::new(self, outbox, may_defer);
-            let counts = match &self.faults {
-                None => self.receive_all(inbox, skips_sockets, &mut |packet, from| {
+            let counts = match &self.interposed {
+                None => self.receive_all(inbox, skips_sockets, &(), &mut |packet, from| {
                     batch.deliver(packet, from);
                 }),
-                Some(faults) => self.receive_all(inbox, skips_sockets, &mut |packet, from| {
-                    faults.receive(&mut batch, packet, from);
-                }),
+                Some(interposed) => {
+                    let tap = self.net.tap();
+                    self.receive_all(inbox, skips_sockets, &tap, &mut |packet, from| {
+                        interposed.receive(&mut batch, packet, from);
+                    })
+                }
             };
             batch.finish();
             counts
@@ -229,9 +233,10 @@ impl Device {
         &self,
         inbox: &mut Inbox,
         skips_sockets: bool,
+        recorder: &impl Recorder,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> (usize, usize) {
-        let local = self.receive_locally(inbox, each);
+        let local = self.receive_locally(inbox, recorder, each);
         match skips_sockets {
             true => (local, 0),
             false => (local, self.net.receive(inbox, each)),

@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
+use super::recording::{self, Recorder};
 use super::rendezvous;
 use super::ring::{Broken, Consumer, Popped, Producer};
 use super::segment::Segment;
+use crate::capture::Tap;
 use crate::descriptors::Owned;
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
@@ -18,7 +20,7 @@ use crate::wire::{Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, grh::IpH
 /// Packets that one call of [`Channel::receive`] takes at most.
 const PACKETS_PER_CALL: usize = 64;
 /// The hop limit in the GRH of a datagram: Linux's default, as over UDP.
-const HOP_LIMIT: u8 = 64;
+pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
 
@@ -156,8 +158,13 @@ impl Channel {
         rendezvous::send_byte(self.fd());
     }
 
-    /// Passes packets to `each`. Returns their number: 0 if there are none, or another thread receives.
-    pub fn receive(&self, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) -> usize {
+    /// Passes packets to `recorder`, and to `each`. Returns their number: 0 if there are none, or another
+    /// thread receives.
+    pub fn receive(
+        &self,
+        recorder: &impl Recorder,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;
         };
@@ -173,7 +180,7 @@ impl Channel {
                 }
             };
             count += 1;
-            self.deliver(&popped, each);
+            self.deliver(&popped, recorder, each);
             let next = consumer.next();
             self.next.store(next, Ordering::Relaxed);
         }
@@ -191,17 +198,26 @@ impl Channel {
 
     /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP.
     #[inline]
-    fn deliver(&self, popped: &Popped, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) {
+    fn deliver(
+        &self,
+        popped: &Popped,
+        recorder: &impl Recorder,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) {
+        let record = |valid| {
+            recorder.received(&self.ends, popped.packet, popped.traffic_class, valid);
+        };
         let packet = match Packet::parse_common(popped.packet) {
             Some(packet) => packet,
             None => match Packet::parse_without_icrc(popped.packet) {
                 Ok(packet) => packet,
-                Err(_) => return,
+                Err(_) => return record(false),
             },
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
-            return;
+            return record(false);
         }
+        record(true);
         if packet.headers.deth.is_none() {
             return each(&packet, &self.addresses);
         }
@@ -266,7 +282,13 @@ impl Sender<'_> {
         self.producer.has_room_for_short()
     }
 
-    /// Sends a packet, without ICRC. The caller has seen that there is room.
+    /// Records a packet without ICRC that [`Sender::push`] is about to send.
+    pub fn record(&self, tap: &Tap, packet: &[u8], traffic_class: u8) {
+        recording::record_sent(tap, &self.channel.ends, packet, traffic_class);
+    }
+
+    /// Sends a packet, without ICRC. The caller has seen that there is room, and has called
+    /// [`Sender::record`] if packets are recorded.
     #[inline]
     pub fn push(&mut self, packet: &[u8], traffic_class: u8) {
         self.producer

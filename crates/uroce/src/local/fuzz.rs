@@ -64,7 +64,7 @@ impl Fixture {
     fn receive(&self, end: usize) -> usize {
         let channel = &self.ends[end];
         let mut passed = 0;
-        let count = channel.receive(&mut |packet: &Packet<'_>, from: &Addresses| {
+        let count = channel.receive(&(), &mut |packet: &Packet<'_>, from: &Addresses| {
             passed += 1;
             assert!(packet.payload.len() <= PACKET_MAX);
             assert_eq!(from.src_port, channel.flow().dst_port);

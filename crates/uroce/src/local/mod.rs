@@ -10,6 +10,7 @@
 //! | `segment.rs` | the memory of two rings, which both processes map |
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
+//! | `recording.rs` | what IBV_UROCE_PCAP records of channels |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
 //! Trust: nothing that a peer writes is trusted for more than the content of packets, which are checked as
@@ -19,6 +20,7 @@ mod channel;
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
 mod offers;
+mod recording;
 mod rendezvous;
 mod ring;
 mod segment;
@@ -39,6 +41,7 @@ use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
 use crate::wire::{Flow, Packet};
 use offers::Offers;
+pub use recording::Recorder;
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.
@@ -218,10 +221,13 @@ impl Paths {
 
     /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
     /// received first. True once per channel.
+    #[inline]
     pub fn take_fresh(&self) -> bool {
-        if !self.fresh.load(Ordering::Relaxed) {
-            return false;
-        }
+        self.fresh.load(Ordering::Relaxed) && self.find_fresh()
+    }
+
+    #[cold]
+    fn find_fresh(&self) -> bool {
         // The lock orders the flag: a channel that is added later sets it again.
         self.fresh.store(false, Ordering::Relaxed);
         let channels = self.channels.read();
@@ -239,8 +245,13 @@ impl Paths {
         found
     }
 
-    /// Passes packets of all channels to `each`, a bounded number of each. Returns their number.
-    pub fn receive(&self, each: &mut dyn FnMut(&Packet<'_>, &Addresses)) -> usize {
+    /// Passes packets of all channels to `recorder`, and to `each`, a bounded number of each channel. Returns
+    /// their number.
+    pub fn receive(
+        &self,
+        recorder: &impl Recorder,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
         if !self.is_used() {
             return 0;
         }
@@ -248,7 +259,7 @@ impl Paths {
         let all = Arc::clone(&self.channels.read().all);
         let mut count = 0;
         for channel in all.iter().filter(|channel| channel.has_news()) {
-            count += channel.receive(each);
+            count += channel.receive(recorder, each);
         }
         count
     }

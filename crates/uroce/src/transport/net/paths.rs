@@ -7,14 +7,15 @@ use std::os::fd::RawFd;
 use std::sync::atomic::Ordering;
 
 use super::{Net, PATHS_TOKEN, epoll_add, has_socket};
+use crate::capture::Tap;
 use crate::engine::{AddressVector, Gid};
 use crate::transport::outbox::destination;
 use crate::wire::{Flow, port_of};
 
 impl Net {
-    /// Whether packets are recorded. Then all of them use UDP.
-    pub fn is_recording(&self) -> bool {
-        self.tap.is_some()
+    /// Where packets are recorded, if they are. UDP's are recorded here.
+    pub fn tap(&self) -> Option<&Tap> {
+        self.tap.as_ref()
     }
 
     /// Makes [`Net::fd`] readable with this descriptor too; [`Net::receive`] notes that for
