@@ -76,17 +76,12 @@ fn run() {
             let Action::Event { kind, .. } = rule.action else {
                 continue;
             };
-            let raised = objects::raise(kind, &rule);
-            if raised.is_empty() {
-                continue;
-            }
-            RULES.with(|rules| rules.raised(number, now()));
             let applied = Applied {
                 number,
-                action: rule.action,
+                action: rule.action.clone(),
             };
-            for about in raised {
-                log_injected(&applied, &about);
+            if objects::raise(kind, &rule, &|about| log_injected(&applied, about)) {
+                RULES.with(|rules| rules.raised(number, now()));
             }
         }
         let until = RULES.with(|rules| rules.until_due(now())).flatten();

@@ -260,26 +260,33 @@ pub fn fail_qp(context: *mut ibv_context, qpn: u32) {
     });
 }
 
-/// Raises the event of a rule for everything that the rule is for. Returns for what, in words; empty if the
-/// program has no such object now.
-pub fn raise(kind: ibv_event_type, rule: &Rule) -> Vec<String> {
+/// Raises the event of a rule for everything that the rule is for. Before each it calls `log` with what that
+/// is, in words: a program may end as soon as it has the event. False if the program has no such object now.
+pub fn raise(kind: ibv_event_type, rule: &Rule, log: &dyn Fn(&str)) -> bool {
     let raised = OBJECTS.with(|all| match subject(kind) {
-        Subject::Port => all.raise_of_port(kind, rule),
-        Subject::Cq => all.raise_of(FaultObjectKind::Cq, kind, rule),
-        Subject::Qp => all.raise_of(FaultObjectKind::Qp, kind, rule),
-        Subject::Srq => all.raise_of(FaultObjectKind::Srq, kind, rule),
+        Subject::Port => all.raise_of_port(kind, rule, log),
+        Subject::Cq => all.raise_of(FaultObjectKind::Cq, kind, rule, log),
+        Subject::Qp => all.raise_of(FaultObjectKind::Qp, kind, rule, log),
+        Subject::Srq => all.raise_of(FaultObjectKind::Srq, kind, rule, log),
         // Work queues are not in the table, and no rule has their event.
-        Subject::Wq => Vec::new(),
+        Subject::Wq => false,
     });
-    raised.unwrap_or_default()
+    raised.unwrap_or(false)
 }
 
 impl Objects {
-    fn raise_of_port(&mut self, kind: ibv_event_type, rule: &Rule) -> Vec<String> {
-        let mut raised = Vec::new();
+    fn raise_of_port(&mut self, kind: ibv_event_type, rule: &Rule, log: &dyn Fn(&str)) -> bool {
         let is_meant = |at: &usize| rule.qpn.is_none() && self.is_of(*at, rule);
         let contexts: Vec<usize> = self.contexts.keys().copied().filter(is_meant).collect();
-        for context in contexts {
+        for &context in &contexts {
+            if let Some(of) = self.contexts.get_mut(&context) {
+                log(&of.device);
+                of.port_down = match kind {
+                    IBV_EVENT_PORT_ERR => true,
+                    IBV_EVENT_PORT_ACTIVE => false,
+                    _ => of.port_down,
+                };
+            }
             if kind == IBV_EVENT_DEVICE_FATAL {
                 self.fail_all(context);
             }
@@ -290,16 +297,8 @@ impl Objects {
             };
             // SAFETY: the context is in the table, so it is open, and the lock keeps it so.
             unsafe { raise_event(context, event) };
-            if let Some(of) = self.contexts.get_mut(&context) {
-                of.port_down = match kind {
-                    IBV_EVENT_PORT_ERR => true,
-                    IBV_EVENT_PORT_ACTIVE => false,
-                    _ => of.port_down,
-                };
-                raised.push(of.device.clone());
-            }
         }
-        raised
+        !contexts.is_empty()
     }
 
     fn fail_all(&self, context: usize) {
@@ -311,9 +310,22 @@ impl Objects {
         }
     }
 
-    fn raise_of(&self, kind: FaultObjectKind, event: ibv_event_type, rule: &Rule) -> Vec<String> {
-        let mut raised = Vec::new();
+    fn raise_of(
+        &self,
+        kind: FaultObjectKind,
+        event: ibv_event_type,
+        rule: &Rule,
+        log: &dyn Fn(&str),
+    ) -> bool {
+        let mut raised = false;
         for object in self.matching(kind, rule) {
+            raised = true;
+            let device = self.contexts.get(&object.context).map(|of| &of.device[..]);
+            let device = device.unwrap_or_default();
+            log(&match kind {
+                FaultObjectKind::Qp => format!("{device}, QP {:#x}", object.qpn),
+                _ => format!("{device}, {kind:?} {:#x}", object.address),
+            });
             if event == IBV_EVENT_QP_FATAL {
                 // SAFETY: the queue pair is in the table, so it is alive, and the lock keeps it so.
                 unsafe { fail(object.address as *mut ibv_qp) };
@@ -331,12 +343,6 @@ impl Objects {
             };
             // SAFETY: the object's context is open while the object is in the table.
             unsafe { raise_event(object.context, desc) };
-            let device = self.contexts.get(&object.context).map(|of| &of.device[..]);
-            let device = device.unwrap_or_default();
-            raised.push(match kind {
-                FaultObjectKind::Qp => format!("{device}, QP {:#x}", object.qpn),
-                _ => format!("{device}, {kind:?} {:#x}", object.address),
-            });
         }
         raised
     }
