@@ -72,7 +72,7 @@ enum PacketPath {
     Local,
 }
 
-/// How many messages a program sends: `few`, or so many that most of them come after the channel.
+/// The messages of a program: `few` by UDP; through shared memory 100, as the first ones precede the channel.
 fn count(path: PacketPath, few: &'static str) -> &'static str {
     match path {
         PacketPath::Udp => few,
