@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let interface = u32::from(gid[15] & 7);
     for mut request in [
         address::get_all_like(ip),
-        route::get(ip, interface),
+        route::get(ip, Some(interface)),
         neighbour::get(ip, interface),
         neighbour::get_all_like(ip),
         link::get(interface),

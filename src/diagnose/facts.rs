@@ -93,7 +93,7 @@ fn add_route(facts: &mut gid::Facts) {
         return;
     }
     // Without an interface: with one the kernel takes any IPv4 destination for a neighbour.
-    facts.unreachable = match client.route(gid::address(&facts.dgid), 0) {
+    facts.unreachable = match client.route(gid::address(&facts.dgid), None) {
         Err(errno @ Errno(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES)) => {
             Some(describe(errno))
         }

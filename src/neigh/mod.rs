@@ -90,7 +90,7 @@ impl Resolver {
         destination: IpAddr,
         interface: u32,
     ) -> Result<LinkAddress, Errno> {
-        let route = self.rtnl.route(destination, interface)?;
+        let route = self.rtnl.route(destination, Some(interface))?;
         match NextHop::of(&route, destination) {
             NextHop::Unreachable => Err(Errno(EINVAL)),
             // The route to an own address leads over the loopback interface. Packets of an RDMA device do

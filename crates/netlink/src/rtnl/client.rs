@@ -84,9 +84,9 @@ impl RtnlClient {
         Ok(None)
     }
 
-    /// The route of packets to `destination` that leave through an interface. ENOMSG if the reply has none,
-    /// else the kernel's error.
-    pub fn route(&mut self, destination: IpAddr, interface: u32) -> Result<Route, Errno> {
+    /// The route of packets to `destination`; with an interface, of those that leave through it. ENOMSG if
+    /// the reply has none, else the kernel's error.
+    pub fn route(&mut self, destination: IpAddr, interface: Option<u32>) -> Result<Route, Errno> {
         let mut request = route::get(destination, interface);
         let reply = self.request(&mut request, libc::RTM_NEWROUTE, route::parse)?;
         reply.parsed.into_iter().next().ok_or(Errno(libc::ENOMSG))

@@ -8,15 +8,17 @@ use crate::message::{NLM_F_DUMP, Request, attributes, u32_value};
 /// Bytes of `struct rtmsg`.
 const RTMSG_LEN: usize = 12;
 
-/// Requests the route of a packet to `destination` that leaves through an interface.
-pub fn get(destination: IpAddr, interface: u32) -> Request {
+/// Requests the route of a packet to `destination`; with an interface, of one that leaves through it.
+pub fn get(destination: IpAddr, interface: Option<u32>) -> Request {
     let mut fixed = [0; RTMSG_LEN];
     let octets = octets(destination);
     fixed[0] = family(destination);
     fixed[1] = 8 * octets.len() as u8; // rtm_dst_len, in bits
-    Request::new(libc::RTM_GETROUTE, 0, &fixed)
-        .attribute(libc::RTA_DST, &octets)
-        .attribute(libc::RTA_OIF, &interface.to_ne_bytes())
+    let request = Request::new(libc::RTM_GETROUTE, 0, &fixed).attribute(libc::RTA_DST, &octets);
+    match interface {
+        Some(interface) => request.attribute(libc::RTA_OIF, &interface.to_ne_bytes()),
+        None => request,
+    }
 }
 
 /// Requests all routes of a family (AF_INET, AF_INET6).
@@ -39,6 +41,8 @@ pub struct Route {
     pub gateway: Option<IpAddr>,
     /// The index of the interface that packets leave through.
     pub interface: Option<u32>,
+    /// The address that packets leave from, unless their socket has one.
+    pub source: Option<IpAddr>,
     /// The metric: of several routes to a destination, the kernel takes the one with the smallest.
     pub priority: u32,
 }
@@ -63,6 +67,7 @@ pub fn parse(payload: &[u8]) -> Option<Route> {
         match attribute.kind {
             libc::RTA_GATEWAY => route.gateway = ip(family, attribute.value),
             libc::RTA_OIF => route.interface = u32_value(attribute.value),
+            libc::RTA_PREFSRC => route.source = ip(family, attribute.value),
             libc::RTA_PRIORITY => route.priority = u32_value(attribute.value).unwrap_or(0),
             _ => {}
         }
@@ -79,15 +84,19 @@ mod tests {
     fn requests() {
         // On a little-endian machine.
         #[rustfmt::skip]
-        assert_eq!(get(testing::ip("10.9.9.2"), 7).encode(3), [
+        assert_eq!(get(testing::ip("10.9.9.2"), Some(7)).encode(3), [
             44, 0, 0, 0, 26, 0, 1, 0, 3, 0, 0, 0, 0, 0, 0, 0, // RTM_GETROUTE, NLM_F_REQUEST
             2, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,              // AF_INET, /32
             8, 0, 1, 0, 10, 9, 9, 2,                          // RTA_DST
             8, 0, 4, 0, 7, 0, 0, 0,                           // RTA_OIF
         ]);
-        let mut request = get(testing::ip("fd00::2"), 7);
+        let mut request = get(testing::ip("fd00::2"), Some(7));
         let bytes = request.encode(4);
         assert_eq!((bytes.len(), bytes[16], bytes[17]), (56, 10, 128));
+        assert_eq!(
+            get(testing::ip("10.9.9.2"), None).encode(5)[28..],
+            [8, 0, 1, 0, 10, 9, 9, 2]
+        );
         assert_eq!(
             get_all(2).encode(1)[16..],
             [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
@@ -101,13 +110,15 @@ mod tests {
         fixed[7] = libc::RTN_UNICAST;
         let gateway = attribute(libc::RTA_GATEWAY, &[10, 0, 0, 1]);
         let other = attribute(libc::RTA_DST, &[8, 8, 8, 8]);
+        let source = attribute(libc::RTA_PREFSRC, &[10, 0, 0, 7]);
         let behind = Route {
             kind: libc::RTN_UNICAST,
             gateway: Some(testing::ip("10.0.0.1")),
+            source: Some(testing::ip("10.0.0.7")),
             ..Route::default()
         };
         assert_eq!(
-            parse(&payload(&fixed, &[other.clone(), gateway])),
+            parse(&payload(&fixed, &[other.clone(), source, gateway])),
             Some(behind)
         );
         let direct = Some(Route {

@@ -61,15 +61,15 @@ impl<H: CmHost> Manager<H> {
         if device.is_some() && self.id(number)?.space == space::IPOIB {
             return Err(EINVAL);
         }
-        let v6_only = self.host.bind_v6_only();
-        let id = self.id(number)?;
-        if !id.family_only_set {
-            id.family_only = match address.ip() {
+        if !self.id(number)?.family_only_set {
+            let family_only = match address.ip() {
                 Some(SocketAddr::V4(_)) => true,
-                Some(SocketAddr::V6(_)) => v6_only,
+                Some(SocketAddr::V6(_)) => self.host.bind_v6_only(),
                 None => false,
             };
+            self.id(number)?.family_only = family_only;
         }
+        let id = self.id(number)?;
         id.src = Some(address);
         let space = port_space(id.space, &address);
         let taken = space.and_then(|space| self.take_port(number, space, &address, reserve));

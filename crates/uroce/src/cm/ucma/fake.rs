@@ -27,6 +27,8 @@ pub struct Fake {
     pub readable: HashMap<FileId, bool>,
     /// Nobody replies to ARP.
     pub is_alone: bool,
+    /// How often the kernel was asked for neighbours.
+    pub asked: u32,
     /// In place of the kernel's rdma_cm: another process, which has the device of another interface.
     pub kernel: Option<Box<Process>>,
     /// What the kernel has written to the program.
@@ -78,6 +80,7 @@ impl CmHost for Fake {
     }
 
     fn awaits_neighbour(&mut self, _: u32, _: IpAddr, to: SocketAddr) -> bool {
+        self.asked += 1;
         self.is_alone && to.ip() != self.ip
     }
 
@@ -176,6 +179,7 @@ impl Process {
             ports: Rc::clone(ports),
             readable: HashMap::new(),
             is_alone: false,
+            asked: 0,
             kernel: None,
             response: Vec::new(),
             random: prefix,

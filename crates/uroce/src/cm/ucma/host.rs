@@ -91,7 +91,7 @@ pub trait CmHost {
     /// From now on peers' requests to a port that this process has reserved reach it.
     fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;
 
-    /// The numbers that are chosen from for a port number 0.
+    /// The numbers that are chosen from for a port number 0; as they were when first asked for.
     fn ephemeral_ports(&mut self) -> (u16, u16);
 
     /// Whether the process may use port numbers below 1024.

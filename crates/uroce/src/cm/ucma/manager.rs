@@ -85,7 +85,7 @@ pub struct Manager<H: CmHost> {
     pub(super) agent: Agent,
     pub(super) ids: NumberTable<Id<H::Reservation>>,
     pub(super) multicasts: NumberTable<Multicast>,
-    /// The ids that wait for neighbours.
+    /// The neighbours that ids wait for.
     pub(super) queries: Vec<Query>,
     files: FxHashMap<FileId, VecDeque<PendingEvent>>,
     /// The ids that have each port.
@@ -279,7 +279,7 @@ impl<H: CmHost> Manager<H> {
             self.destroy_in_kernel(id.file, kernel);
         }
         self.release_port(number, id.port);
-        self.queries.retain(|query| query.number != number);
+        self.stop_waiting(number);
         for multicast in &id.multicasts {
             self.multicasts.remove(*multicast);
         }

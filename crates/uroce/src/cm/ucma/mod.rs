@@ -10,7 +10,7 @@
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
-//! | `system.rs`, `names.rs`, `forward.rs` | the host: devices, routes, port numbers, other processes |
+//! | `system.rs`, `routes.rs`, `names.rs`, `forward.rs` | the host: devices, routes, ports, other processes |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
 //! | `user_memory.rs` | reading and writing the program's memory |
@@ -47,6 +47,7 @@ mod peer;
 mod process;
 mod query;
 mod resolve;
+mod routes;
 mod send;
 mod system;
 mod table;
@@ -65,7 +66,7 @@ use ibverbs_abi::Errno;
 use crate::cancellation;
 use input::{COMMANDS, Command, Input};
 use manager::Caller;
-use user_memory::{read_user, write_user};
+use user_memory::write_user;
 
 pub use lifecycle::{after_fork, before_fork};
 pub use process::{configure, serve};
@@ -172,8 +173,8 @@ fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(
     if len < HEADER_LEN {
         return Err(EINVAL.into());
     }
-    let header: [u8; HEADER_LEN] = read_user(buffer)?;
-    let header = Input(&header);
+    let (start, start_len) = user_memory::read_start(buffer, len)?;
+    let header = Input(&start[..HEADER_LEN]);
     let (number, in_len, out_len) = (header.u32(0), header.u16(4), header.u16(6));
     if number >= COMMANDS || usize::from(in_len) + HEADER_LEN > len {
         return Err(EINVAL.into());
@@ -185,9 +186,15 @@ fn execute(file: host::FileId, fd: RawFd, buffer: usize, len: usize) -> Result<(
         Some(_) => command.len().min(in_len),
         None => command.len(),
     };
-    let mut bytes = vec![0; wanted];
-    user_memory::read_into(buffer.wrapping_add(HEADER_LEN), &mut bytes)?;
-    let input = Input(&bytes);
+    let mut bytes = Vec::new();
+    let input = match start[..start_len].get(HEADER_LEN..HEADER_LEN + wanted) {
+        Some(input) => Input(input),
+        None => {
+            bytes.resize(wanted, 0);
+            user_memory::read_into(buffer.wrapping_add(HEADER_LEN), &mut bytes)?;
+            Input(&bytes)
+        }
+    };
     let mut option = Vec::new();
     if command == Command::SetOption {
         let len = input.u32(20) as usize;

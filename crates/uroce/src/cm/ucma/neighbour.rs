@@ -35,37 +35,75 @@ pub(super) struct NextHop {
     pub to: SocketAddr,
 }
 
+impl NextHop {
+    /// Whether the same neighbour leads to both destinations: their port numbers make no difference.
+    fn is_same(&self, other: &NextHop) -> bool {
+        let key = |hop: &NextHop| (hop.ifindex, hop.from, hop.to.ip());
+        key(self) == key(other)
+    }
+}
+
 /// An id that waits for a neighbour.
-pub(super) struct Query {
+pub(super) struct WaitingId {
     pub number: u32,
     pub resolved: ResolvedAddress,
-    link: NextHop,
+    pub give_up_at: Time,
+}
+
+/// A neighbour that ids wait for. The kernel is asked once for all of them: a program may resolve thousands
+/// of addresses at the same time, most of them at one host.
+pub(super) struct Query {
+    hop: NextHop,
     next: Time,
     interval: Duration,
-    give_up_at: Time,
+    waiting: Vec<WaitingId>,
 }
 
 impl Query {
-    pub fn new(
-        number: u32,
-        resolved: ResolvedAddress,
-        link: NextHop,
-        timeout: Duration,
-        now: Time,
-    ) -> Query {
-        let give_up_at = now.after(timeout);
-        Query {
-            number,
-            resolved,
-            link,
-            next: now.after(INTERVAL_MIN).min(give_up_at),
-            interval: INTERVAL_MIN,
-            give_up_at,
-        }
+    /// Sets when the kernel is asked next: after the interval, or when the first id gives up.
+    fn schedule(&mut self, now: Time) {
+        let give_up = self.waiting.iter().map(|id| id.give_up_at).min();
+        let next = now.after(self.interval);
+        self.next = give_up.map_or(next, |give_up| next.min(give_up));
     }
 }
 
 impl<H: CmHost> Manager<H> {
+    /// Whether an address has to wait for its next hop. Makes the kernel ask for it.
+    pub(super) fn awaits_neighbour(&mut self, hop: &NextHop) -> bool {
+        self.queries.iter().any(|query| query.hop.is_same(hop))
+            || self.host.awaits_neighbour(hop.ifindex, hop.from, hop.to)
+    }
+
+    /// Lets an id wait for a neighbour.
+    pub(super) fn wait_for_neighbour(&mut self, hop: NextHop, id: WaitingId, now: Time) {
+        if let Some(query) = self
+            .queries
+            .iter_mut()
+            .find(|query| query.hop.is_same(&hop))
+        {
+            query.next = query.next.min(id.give_up_at);
+            query.waiting.push(id);
+            return;
+        }
+        let mut query = Query {
+            hop,
+            next: now,
+            interval: INTERVAL_MIN,
+            waiting: vec![id],
+        };
+        query.schedule(now);
+        self.queries.push(query);
+    }
+
+    /// An id does not wait any more.
+    pub(super) fn stop_waiting(&mut self, number: u32) {
+        self.queries.retain_mut(|query| {
+            query.waiting.retain(|id| id.number != number);
+            !query.waiting.is_empty()
+        });
+    }
+
     /// When [`Manager::check_neighbours`] is due.
     pub(super) fn next_query(&self) -> Option<Time> {
         self.queries.iter().map(|query| query.next).min()
@@ -73,34 +111,36 @@ impl<H: CmHost> Manager<H> {
 
     /// Reports the addresses whose neighbours are known now, and those that have waited long enough.
     pub(super) fn check_neighbours(&mut self, now: Time) {
-        for query in std::mem::take(&mut self.queries) {
-            let state = self.ids.get(query.number).map(|id| id.state);
-            if state != Some(IdState::AddressQuery) {
-                continue;
+        for mut query in std::mem::take(&mut self.queries) {
+            if query.next <= now {
+                self.check_neighbour(&mut query, now);
             }
-            if now < query.next {
+            if !query.waiting.is_empty() {
                 self.queries.push(query);
-            } else {
-                self.check_neighbour(query, now);
             }
         }
     }
 
-    fn check_neighbour(&mut self, mut query: Query, now: Time) {
-        if !self
-            .host
-            .awaits_neighbour(query.link.ifindex, query.link.from, query.link.to)
-        {
-            self.address_resolved(query.number, query.resolved);
-        } else if now < query.give_up_at {
-            query.interval = (query.interval * 2).min(INTERVAL_MAX);
-            query.next = now.after(query.interval).min(query.give_up_at);
-            self.queries.push(query);
-        } else if let Some(id) = self.ids.get_mut(query.number) {
-            id.state = IdState::Bound;
-            let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
-            self.report(query.number, notice);
+    fn check_neighbour(&mut self, query: &mut Query, now: Time) {
+        let NextHop { ifindex, from, to } = query.hop;
+        let unknown = self.host.awaits_neighbour(ifindex, from, to);
+        for id in std::mem::take(&mut query.waiting) {
+            let found = self.ids.get_mut(id.number);
+            let Some(found) = found.filter(|id| id.state == IdState::AddressQuery) else {
+                continue;
+            };
+            if !unknown {
+                self.address_resolved(id.number, id.resolved);
+            } else if now < id.give_up_at {
+                query.waiting.push(id);
+            } else {
+                found.state = IdState::Bound;
+                let notice = Notice::failed(EventType::AddrError, -libc::ETIMEDOUT);
+                self.report(id.number, notice);
+            }
         }
+        query.interval = (query.interval * 2).min(INTERVAL_MAX);
+        query.schedule(now);
     }
 
     pub(super) fn address_resolved(&mut self, number: u32, resolved: ResolvedAddress) {

@@ -255,6 +255,7 @@ pub fn execute(
     let before = state.manager.deadline();
     let now = clock::now();
     let result = state.manager.execute(file, command, input, caller, now);
+    state.manager.host().end_command();
     let sends = state.take_sends();
     let after = state.manager.deadline();
     if after.is_some_and(|after| before.is_none_or(|before| after < before)) {

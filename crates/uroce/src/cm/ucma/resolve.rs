@@ -12,7 +12,7 @@ use super::host::{CmHost, DeviceInfo, FileId};
 use super::id::{IdState, space};
 use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
-use super::neighbour::{NextHop, Query, ResolvedAddress};
+use super::neighbour::{NextHop, ResolvedAddress, WaitingId};
 use crate::cm::agent::Route;
 use crate::engine::{Gid, Time};
 use crate::wire::{gid_of, ip_of};
@@ -119,10 +119,15 @@ impl<H: CmHost> Manager<H> {
             from: source.ip,
             to,
         };
-        if self.host.awaits_neighbour(link.ifindex, link.from, link.to) {
+        if self.awaits_neighbour(&link) {
             self.id(number)?.state = IdState::AddressQuery;
-            self.queries
-                .push(Query::new(number, resolved, link, timeout, now));
+            let give_up_at = now.after(timeout);
+            let waiting = WaitingId {
+                number,
+                resolved,
+                give_up_at,
+            };
+            self.wait_for_neighbour(link, waiting, now);
         } else {
             self.address_resolved(number, resolved);
         }

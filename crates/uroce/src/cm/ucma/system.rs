@@ -1,6 +1,6 @@
 //! [`System`]: the host as it is.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -12,6 +12,7 @@ use super::epoll::{Epoll, Token};
 use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::Command;
 use super::kernel_file::KernelFile;
+use super::routes::Routes;
 use super::{kernel_file, names};
 
 use crate::cm::agent::Outgoing;
@@ -21,11 +22,8 @@ use crate::device::Device;
 use crate::engine::Gid;
 use crate::random;
 use crate::transport;
-use crate::wire::PORT;
 
 const CAP_NET_BIND_SERVICE: u32 = 10;
-/// The discard service (RFC 863).
-const DISCARD: u16 = 9;
 /// The kernel's default range of ephemeral ports.
 const EPHEMERAL_PORTS: (u16, u16) = (32768, 60999);
 
@@ -67,6 +65,9 @@ pub struct System {
     listeners: FxHashMap<u32, Weak<NamedSocket>>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
+    routes: Routes,
+    /// The range of ephemeral ports, once it has been read.
+    ephemeral_ports: Option<(u16, u16)>,
 }
 
 /// The end of a descriptor's socket pair that the process keeps.
@@ -92,6 +93,8 @@ impl System {
             listeners: FxHashMap::default(),
             next_listener: 0,
             files: FxHashMap::default(),
+            routes: Routes::default(),
+            ephemeral_ports: None,
         }
     }
 
@@ -117,6 +120,11 @@ impl System {
         if let Some(end) = self.files.get_mut(&file) {
             end.program = program;
         }
+    }
+
+    /// The command is executed.
+    pub fn end_command(&mut self) {
+        self.routes.forget();
     }
 
     /// The program has closed a descriptor.
@@ -271,41 +279,12 @@ impl CmHost for System {
         self.open_devices().iter().map(info_of).collect()
     }
 
-    fn route(&mut self, from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr, Errno> {
-        let errno = |error: std::io::Error| Errno(error.raw_os_error().unwrap_or(libc::EINVAL));
-        let any: IpAddr = match to {
-            SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-            SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-        };
-        let mut bound = SocketAddr::new(from.unwrap_or(any), 0);
-        if let (SocketAddr::V6(bound), SocketAddr::V6(to)) = (&mut bound, &to) {
-            bound.set_scope_id(to.scope_id());
-        }
-        // Nothing is sent: the kernel only looks the route up.
-        let socket = UdpSocket::bind(bound).map_err(errno)?;
-        to.set_port(PORT);
-        socket.connect(to).map_err(errno)?;
-        Ok(socket.local_addr().map_err(errno)?.ip())
+    fn route(&mut self, from: Option<IpAddr>, to: SocketAddr) -> Result<IpAddr, Errno> {
+        self.routes.source(from, to)
     }
 
-    fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, mut to: SocketAddr) -> bool {
-        let Ok(mut rtnl) = transport::open_rtnl() else {
-            return false;
-        };
-        let hop = match rtnl.route(to.ip(), ifindex) {
-            Ok(route) if route.kind == libc::RTN_UNICAST => route.gateway.unwrap_or(to.ip()),
-            _ => return false,
-        };
-        if rtnl.neighbour(hop, ifindex).is_some() {
-            return false;
-        }
-        // A packet makes the kernel ask.
-        to.set_port(DISCARD);
-        if let Ok(socket) = UdpSocket::bind((from, 0)) {
-            let _ = socket.send_to(&[], to);
-        }
-        // An interface that needs no link-layer addresses has no such entry.
-        rtnl.is_unresolved(hop, ifindex)
+    fn awaits_neighbour(&mut self, ifindex: u32, from: IpAddr, to: SocketAddr) -> bool {
+        self.routes.await_neighbour(ifindex, from, to)
     }
 
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>, Errno> {
@@ -330,13 +309,15 @@ impl CmHost for System {
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {
-        let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-        let text = text.unwrap_or_default();
-        let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
-        match (numbers.next().flatten(), numbers.next().flatten()) {
-            (Some(first), Some(last)) if 0 < first && first <= last => (first, last),
-            _ => EPHEMERAL_PORTS,
-        }
+        *self.ephemeral_ports.get_or_insert_with(|| {
+            let text = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+            let text = text.unwrap_or_default();
+            let mut numbers = text.split_whitespace().map(|number| number.parse().ok());
+            match (numbers.next().flatten(), numbers.next().flatten()) {
+                (Some(first), Some(last)) if 0 < first && first <= last => (first, last),
+                _ => EPHEMERAL_PORTS,
+            }
+        })
     }
 
     fn may_use_low_ports(&mut self) -> bool {

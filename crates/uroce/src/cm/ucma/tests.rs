@@ -443,6 +443,31 @@ fn nobody_replies_to_arp() {
     assert_eq!(client.manager.deadline(), None);
 }
 
+/// However many ids wait for a neighbour, the kernel is asked once at a time.
+#[test]
+fn ids_wait_together_for_a_neighbour() {
+    let mut client = Process::new(2, CLIENT, &Default::default());
+    client.manager.host().is_alone = true;
+    let mut ids = Vec::new();
+    // The port numbers make no difference.
+    for port in [PORT, PORT + 1, PORT + 2] {
+        let id = create(&mut client, 1, TCP, CLIENT_UID);
+        resolve(&mut client, id, SERVER, port).unwrap();
+        ids.push(id);
+    }
+    assert_eq!(client.manager.host().asked, 1);
+    let destroy = [vec![0; 8], two(ids[1], 0)].concat();
+    client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    client.manager.host().is_alone = false;
+    run_timers(&mut client);
+    assert_eq!(client.manager.host().asked, 2);
+    for id in [ids[0], ids[2]] {
+        let got = next(&mut client).unwrap();
+        assert_eq!((got.id, got.event, got.status), (id, 0, 0));
+    }
+    assert!(next(&mut client).is_err());
+}
+
 fn run_timers(process: &mut Process) {
     while let Some(deadline) = process.manager.deadline() {
         process.now = process.now.max(deadline);

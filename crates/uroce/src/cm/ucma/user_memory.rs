@@ -3,13 +3,23 @@
 
 use ibverbs_abi::Errno;
 
+use super::HEADER_LEN;
+
 const EFAULT: Errno = Errno(libc::EFAULT);
 
-/// Reads `LEN` bytes at an address. EFAULT if they are not all readable.
-pub fn read_user<const LEN: usize>(at: usize) -> Result<[u8; LEN], Errno> {
-    let mut bytes = [0; LEN];
-    read_into(at, &mut bytes)?;
-    Ok(bytes)
+/// Bytes of the longest command, with its header.
+pub const START_MAX: usize = 304;
+
+/// Reads the command that a program writes: as many of the first [`START_MAX`] bytes as it says that there
+/// are, or, if these are not all readable, the header alone. EFAULT if that is not readable.
+pub fn read_start(at: usize, len: usize) -> Result<([u8; START_MAX], usize), Errno> {
+    let mut bytes = [0; START_MAX];
+    for len in [len.min(START_MAX), HEADER_LEN.min(len)] {
+        if read_into(at, &mut bytes[..len]).is_ok() {
+            return Ok((bytes, len));
+        }
+    }
+    Err(EFAULT)
 }
 
 /// Reads as many bytes as `to` has. EFAULT if they are not all readable.
