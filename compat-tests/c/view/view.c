@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fts.h>
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
@@ -212,6 +213,66 @@ static int walks_through_directories(const char *start)
 	return all && !found && getcwd(after, sizeof(after)) && !strcmp(before, after) && !chdir("/");
 }
 
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+// Walks over /etc/passwd and the device's ports in the order of names. Entries are numbered, and directories
+// left with the number that they had.
+static bool walks_with_fts(int options)
+{
+	char *const paths[] = { CLASS "/u/ports/", "/etc/passwd", NULL };
+	FTS *walk = fts_open(paths, options, by_name);
+	long number = 0, guids = 0, files = 0, left = 0;
+	bool ok = walk && fts_children(walk, 0) && !strcmp(fts_children(walk, 0)->fts_name, paths[1]);
+	FTSENT *entry;
+
+	while (ok && (errno = 0, entry = fts_read(walk))) {
+		if (entry->fts_info == FTS_DP) {
+			left++;
+			ok = entry->fts_number > 0;
+			continue;
+		}
+		entry->fts_number = ++number;
+		files += entry->fts_info == FTS_F && !strcmp(entry->fts_name, "state") &&
+			 entry->fts_level == 2 && !strcmp(entry->fts_path, CLASS "/u/ports/1/state") &&
+			 S_ISREG(entry->fts_statp->st_mode);
+		if (!strcmp(entry->fts_name, "gids")) {
+			FTSENT *child = fts_children(walk, 0);
+
+			for (; child; child = child->fts_link)
+				guids++;
+		}
+		if (!strcmp(entry->fts_name, "gid_attrs"))
+			fts_set(walk, entry, FTS_SKIP);
+		ok = entry->fts_level == 0 ? number == 1 ? !strcmp(entry->fts_name, "passwd") : number == 2
+					   : entry->fts_parent->fts_number > 0;
+	}
+	ok = ok && !errno && files == 1 && guids == 256 && left > 3;
+	return walk && !fts_close(walk) && ok;
+}
+
+// A link to a directory is followed on request, and not twice into the same directory.
+static bool follows_links_with_fts(void)
+{
+	char *const paths[] = { DEVICE, NULL };
+	FTS *walk = fts_open(paths, FTS_PHYSICAL, NULL);
+	FTSENT *entry = walk ? fts_read(walk) : NULL;
+	bool ok = entry && entry->fts_info == FTS_SL && !fts_set(walk, entry, FTS_FOLLOW) &&
+		  fts_read(walk) == entry && entry->fts_info == FTS_D && fts_read(walk);
+	int cycles = 0;
+
+	if (walk)
+		fts_close(walk);
+	walk = fts_open(paths, FTS_LOGICAL | FTS_XDEV, NULL);
+	while (walk && cycles == 0 && (entry = fts_read(walk)))
+		cycles += entry->fts_info == FTS_DC && entry->fts_cycle->fts_ino == entry->fts_ino;
+	if (walk)
+		fts_close(walk);
+	return ok && cycles;
+}
+
 static void directories(void)
 {
 	struct dirent **list = NULL;
@@ -250,6 +311,14 @@ static void directories(void)
 	check("nftw-physical", !nftw(CLASS, visit, 10, FTW_PHYS) && visited == 0);
 	check("nftw-chdir",
 	      walks_through_directories(CLASS "/u/ports/") && walks_through_directories("ports"));
+
+	check("fts", walks_with_fts(FTS_PHYSICAL) && walks_with_fts(FTS_LOGICAL | FTS_NOCHDIR));
+	check("fts-links", follows_links_with_fts());
+	char *const none[] = { CLASS, "", NULL }, *const other[] = { "/etc/passwd", NULL };
+	FTS *walk = fts_open(other, FTS_PHYSICAL, NULL);
+	check("fts-errors", !fts_open(none, FTS_PHYSICAL, NULL) && errno == ENOENT &&
+				    !fts_open(none, 1 << 20, NULL) && errno == EINVAL);
+	check("fts-other", walk && fts_read(walk) && !fts_read(walk) && !fts_close(walk));
 
 	glob_t found;
 	check("glob", !glob(CLASS "/*/ports/*/state", 0, NULL, &found) && found.gl_pathc == 1 &&

@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicPtr, Ordering, fence};
 use ibverbs_abi::Errno;
 use libc::{DIR, FILE, mode_t, size_t, ssize_t};
 
+use super::calls::fts::{Compare as FtsCompare, Entry as FtsEntry, Walk as FtsWalk};
+
 type Dirent = libc::dirent;
 type DirentList = *mut *mut *mut Dirent;
 type CStrPtr = *const c_char;
@@ -133,6 +135,14 @@ originals! {
     fn glob(pattern: CStrPtr, flags: c_int, on_error: *const c_void, found: *mut libc::glob_t) -> c_int, -1;
     fn nftw(path: *const c_char, visitor: NftwVisitor, descriptors: c_int, flags: c_int) -> c_int, -1;
     fn ftw(path: *const c_char, visitor: FtwVisitor, descriptors: c_int) -> c_int, -1;
+    fn fts_open(
+        paths: *const CStrPtr,
+        options: c_int,
+        compare: Option<FtsCompare>,
+    ) -> *mut FtsWalk, null_mut();
+    fn fts_read(walk: *mut FtsWalk) -> *mut FtsEntry, null_mut();
+    fn fts_children(walk: *mut FtsWalk, option: c_int) -> *mut FtsEntry, null_mut();
+    fn fts_close(walk: *mut FtsWalk) -> c_int, -1;
     fn chdir(path: *const c_char) -> c_int, -1;
     fn fchdir(fd: c_int) -> c_int, -1;
     fn chroot(path: *const c_char) -> c_int, -1;

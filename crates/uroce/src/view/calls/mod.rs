@@ -9,6 +9,7 @@
 mod descriptor;
 mod directory;
 mod exit;
+pub mod fts;
 mod link;
 mod load;
 mod open;
@@ -91,6 +92,14 @@ redirections! {
     "fstat64" => stat::fstat;
     "fstatat" => stat::fstatat;
     "fstatat64" => stat::fstatat;
+    "fts64_children" => fts::fts_children;
+    "fts64_close" => fts::fts_close;
+    "fts64_open" => fts::fts_open;
+    "fts64_read" => fts::fts_read;
+    "fts_children" => fts::fts_children;
+    "fts_close" => fts::fts_close;
+    "fts_open" => fts::fts_open;
+    "fts_read" => fts::fts_read;
     "ftw" => walk::ftw;
     "ftw64" => walk::ftw;
     "get_current_dir_name" => descriptor::get_current_dir_name;

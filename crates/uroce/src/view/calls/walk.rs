@@ -1,5 +1,6 @@
-//! Functions of libc that walk directories by themselves: nftw(3), ftw(3), glob(3). libc's own calls are not
-//! redirected, so a walk that may meet the tree is made here (nftw), or with this module's functions (glob).
+//! Functions of libc that walk directories by themselves: nftw(3), ftw(3), glob(3); fts(3) is in `fts`.
+//! libc's own calls are not redirected, so a walk that may meet the tree is made here (nftw), or with this
+//! module's functions (glob).
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use std::borrow::Cow;
@@ -205,7 +206,8 @@ fn parent(path: &CStr) -> CString {
     CString::new(&bytes[..end]).unwrap_or_default()
 }
 
-fn join(directory: &CStr, name: &CStr) -> CString {
+/// The path of an entry of a directory.
+pub fn join(directory: &CStr, name: &CStr) -> CString {
     let mut path = directory.to_bytes().to_vec();
     if path.last() != Some(&b'/') {
         path.push(b'/');
@@ -213,6 +215,13 @@ fn join(directory: &CStr, name: &CStr) -> CString {
     path.extend_from_slice(name.to_bytes());
     // Both parts come from C strings and have no NUL.
     CString::new(path).unwrap_or_default()
+}
+
+/// The names in a directory, without `.` and `..`; None with errno set if it cannot be read.
+pub fn names_in(path: &CStr) -> Option<Vec<CString>> {
+    // SAFETY: the path is a C string.
+    let dir = unsafe { opendir(path.as_ptr()) };
+    (!dir.is_null()).then(|| read_names(dir))
 }
 
 /// Reads the names in an open directory, without `.` and `..`, and closes it.
