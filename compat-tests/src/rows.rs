@@ -15,6 +15,13 @@ const SET_UP: Duration = Duration::from_secs(40);
 /// The groups whose rows of the testbed `loopback` run by UDP too.
 const IN_UDP: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
+/// Whether a row of the testbed `loopback` runs with direct access, too: WRITE and READ of perftest, except on
+/// unreliable connections, which have no direct access.
+fn in_direct(group: &str, row: &Row) -> bool {
+    let accesses = row.name.starts_with("write") || row.name.starts_with("read");
+    group == "perftest" && accesses && !row.name.contains("UC")
+}
+
 /// The group, the testbed, and the row.
 type RowInTestbed = (String, String, Row);
 
@@ -22,18 +29,18 @@ type RowInTestbed = (String, String, Row);
 /// the virtual machine, take theirs from `of_testbed`.
 pub fn cases() -> Result<Vec<Case>, String> {
     let rows = all()?;
-    let loopback = |(group, testbed, _): &&RowInTestbed| {
-        testbed == "loopback" && IN_UDP.contains(&group.as_str())
-    };
-    let udp: Vec<_> = rows.iter().filter(loopback).cloned().collect();
-    let udp = udp
-        .into_iter()
-        .filter_map(|(group, _, row)| case(&group, "udp", row));
+    let loopback = rows.iter().filter(|(_, testbed, _)| testbed == "loopback");
+    let others = loopback.flat_map(|(group, _, row)| {
+        let udp = IN_UDP.contains(&group.as_str()).then_some("udp");
+        let direct = in_direct(group, row).then_some("direct");
+        let testbeds = [udp, direct].into_iter().flatten();
+        testbeds.filter_map(|testbed| case(group, testbed, row.clone()))
+    });
     Ok(rows
         .iter()
         .cloned()
         .filter_map(|(group, testbed, row)| case(&group, &testbed, row))
-        .chain(udp)
+        .chain(others)
         .collect())
 }
 
@@ -54,12 +61,13 @@ fn all() -> Result<&'static [RowInTestbed], String> {
 
 fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
     let tier = match testbed {
-        "udp" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
+        "udp" | "direct" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
         _ => row.testbeds.get(testbed)?.tier()?,
     };
     let hosts = match testbed {
         "loopback" => Testbed::Loopback,
         "udp" => Testbed::Udp,
+        "direct" => Testbed::Direct,
         "container" => Testbed::Container,
         "veth" => Testbed::Veth,
         _ => return None,

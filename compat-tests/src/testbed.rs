@@ -24,6 +24,8 @@ pub enum Testbed {
     Loopback,
     /// The same by UDP.
     Udp,
+    /// The same with direct access to the peer's memory.
+    Direct,
     /// The same as Loopback with all devices that uroce finds: as in a container that has no network.
     Container,
     /// Two network namespaces, connected by a veth pair.
@@ -38,8 +40,8 @@ pub struct Host {
     pub address6: String,
     /// The value of IBV_UROCE; none for a kernel device.
     pub config: Option<String>,
-    /// IBV_UROCE_LOCAL is 0: no shared memory.
-    pub udp_only: bool,
+    /// The value of IBV_UROCE_LOCAL, if it is set.
+    pub local: Option<&'static str>,
     /// The directory of libibverbs; none for the distribution's.
     pub libdir: Option<PathBuf>,
     /// A process in its network namespace; none for that of the case.
@@ -58,7 +60,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: Some(config.into()),
-            udp_only: false,
+            local: None,
             libdir: Some(cx.library_dir(Library::Ours)),
             namespace: None,
             interface: interface.into(),
@@ -74,7 +76,7 @@ impl Host {
             address: address.into(),
             address6: "::1".into(),
             config: None,
-            udp_only: false,
+            local: None,
             libdir: None,
             namespace: None,
             interface: interface.into(),
@@ -93,8 +95,8 @@ impl Host {
         if let Some(root) = &self.root {
             program = program.under(["chroot", &root.to_string_lossy()]);
         }
-        if self.udp_only {
-            program = program.env("IBV_UROCE_LOCAL", "0");
+        if let Some(value) = self.local {
+            program = program.env("IBV_UROCE_LOCAL", value);
         }
         if let Some(libdir) = &self.libdir {
             program = program.library(libdir);
@@ -220,7 +222,11 @@ impl Testbed {
         let (mut server, mut client, namespaces) = match self {
             Testbed::Loopback => same(Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")),
             Testbed::Udp => same(Host {
-                udp_only: true,
+                local: Some("0"),
+                ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
+            }),
+            Testbed::Direct => same(Host {
+                local: Some("direct"),
                 ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
             }),
             Testbed::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),

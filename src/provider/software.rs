@@ -267,6 +267,7 @@ impl SoftwareDevices {
         };
         start_capture();
         uroce::enable_shared_memory(shared_memory_peers());
+        uroce::enable_direct_access(env::get(c"IBV_UROCE_LOCAL").is_some_and(|v| v == c"direct"));
         let parsed = uroce::parse_config(value.to_bytes());
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);

@@ -48,21 +48,24 @@ pub fn cases() -> Vec<Case> {
             .limit(200)
             .estimate(4)
     };
-    let local = LOCAL.map(|scene| {
-        Case::new(format!("uroce/faults-local/{scene}"), move |cx| {
-            plays(cx, scene, true)
+    let local = |suite: &'static str, value: &'static str| {
+        LOCAL.map(|scene| {
+            Case::new(format!("uroce/{suite}/{scene}"), move |cx| {
+                plays(cx, scene, value)
+            })
+            .place(Place::Namespace)
+            .programs(&["faults"])
+            .cpu(200)
+            .limit(200)
+            .estimate(4)
         })
-        .place(Place::Namespace)
-        .programs(&["faults"])
-        .cpu(200)
-        .limit(200)
-        .estimate(4)
-    });
+    };
     let mut cases: Vec<Case> = scenes(&expected(&paths::repo().join("compat-tests")))
         .into_iter()
-        .map(|scene| case(scene.clone(), |cx, scene| plays(cx, scene, false), scene))
+        .map(|scene| case(scene.clone(), |cx, scene| plays(cx, scene, "0"), scene))
         .collect();
-    cases.extend(local);
+    cases.extend(local("faults-local", "1"));
+    cases.extend(local("faults-direct", "direct"));
     cases.extend(UNDER_VALGRIND.map(|scene| {
         let name = format!("{scene}-valgrind");
         case(name, under_valgrind, scene.into())
@@ -98,18 +101,17 @@ fn part(expected: &str, scene: &str) -> String {
         .collect()
 }
 
-/// The scene has the expected effects, and leaves nothing behind; `local`: through shared memory.
-fn plays(cx: &Context, scene: &str, local: bool) -> Verdict {
+/// The scene has the expected effects, and leaves nothing behind; `local` is the value of
+/// IBV_UROCE_LOCAL.
+fn plays(cx: &Context, scene: &str, local: &str) -> Verdict {
     set_up()?;
     let before = traces()?;
     let got = if scene == ASYNCWATCH {
         asyncwatch(cx)?
     } else {
         let argv = vec![cx.built("faults")?, "uroce0".into(), scene.into()];
-        let mut program = on_uroce(cx, argv).limit(Duration::from_secs(180));
-        if !local {
-            program = program.env("IBV_UROCE_LOCAL", "0");
-        }
+        let program = on_uroce(cx, argv).limit(Duration::from_secs(180));
+        let program = program.env("IBV_UROCE_LOCAL", local);
         let ended = program.run()?;
         print!("{}", ended.err);
         succeeded(scene, &ended)?;

@@ -1,5 +1,5 @@
 //! Which processes exchange packets of uroce through shared memory: also those of other containers of a pod,
-//! and those of other users if both allow it.
+//! and those of other users if both allow it. Which access each other's memory directly.
 
 use std::time::Duration;
 
@@ -12,8 +12,23 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 /// The port of the server.
 const PORT: u16 = 20_000;
-/// The counter, as the verbs log has it.
-const COUNTER: &str = "local_sent_pkts=";
+/// Counters, as the verbs log has them.
+const SENT: &str = "local_sent_pkts=";
+const DIRECT: &str = "direct_ops=";
+/// WRITEs of [`PING_PONG`], and of [`WRITES`].
+const COUNT: u64 = 1000;
+const PING_PONG: &[&str] = &["ibv_rc_pingpong", "-g", "1", "-n", "1000", "-p"];
+const WRITES: &[&str] = &[
+    "ib_write_lat",
+    "-d",
+    "uroce0",
+    "-x",
+    "1",
+    "-F",
+    "-n",
+    "1000",
+    "-p",
+];
 const USERS: [u64; 2] = [ORDINARY, ORDINARY - 1];
 
 pub fn cases() -> Vec<Case> {
@@ -33,6 +48,25 @@ pub fn cases() -> Vec<Case> {
         case("other-user-one-any", |cx| {
             users(cx, ["any", "1"], false, false)
         }),
+        case("direct", |cx| {
+            accesses(cx, ["direct"; 2], true, |program, _| program)
+        }),
+        case("direct-one-side", |cx| {
+            accesses(cx, ["direct", "1"], false, |program, _| program)
+        }),
+        case("direct-pid-namespace", |cx| {
+            accesses(cx, ["direct"; 2], false, in_pid_namespaces)
+        }),
+        case("direct-seccomp", |cx| {
+            let filter = cx.built("no-ptrace")?;
+            accesses(cx, ["direct"; 2], false, |program, _| {
+                program.under([filter.clone()])
+            })
+        })
+        .programs(&["no-ptrace"]),
+        case("direct-other-user", |cx| {
+            users(cx, ["direct", "direct"], false, false)
+        }),
     ]
 }
 
@@ -41,10 +75,44 @@ fn pid_namespace(cx: &Context) -> Verdict {
     runs(cx, true, |program, role| {
         let program = program.env("IBV_UROCE_LOCAL", "1");
         match role {
-            Role::Server => program.under(["unshare", "--pid", "--fork", "--kill-child", "--"]),
+            Role::Server => in_pid_namespaces(program, role),
             Role::Client => program,
         }
     })
+}
+
+/// Neither sees the other's PID.
+fn in_pid_namespaces(program: Program, _: Role) -> Program {
+    program.under(["unshare", "--pid", "--fork", "--kill-child", "--"])
+}
+
+/// Server and client with these values of IBV_UROCE_LOCAL write to each other's memory: directly, or through
+/// shared memory.
+fn accesses(
+    cx: &Context,
+    values: [&str; 2],
+    directly: bool,
+    change: impl Fn(Program, Role) -> Program,
+) -> Verdict {
+    exchange(cx, WRITES, |program, role| {
+        let value = values[usize::from(matches!(role, Role::Client))];
+        change(program.env("IBV_UROCE_LOCAL", value), role)
+    })?;
+    for role in [Role::Server, Role::Client] {
+        let log = read(log_of(role).as_ref());
+        let count = counter(&log, DIRECT)?;
+        // The first ones leave before both sides have agreed.
+        ensure(
+            if directly {
+                count > COUNT / 2
+            } else {
+                count == 0
+            },
+            format!("{role:?}: {count} WRITEs without the target's CPU"),
+        )?;
+        ensure(counter(&log, SENT)? > 0, format!("{role:?}: by UDP"))?;
+    }
+    Ok(())
 }
 
 /// A container's filter that refuses access to memory of other processes.
@@ -80,6 +148,19 @@ enum Role {
 
 /// Exchanges messages, through shared memory or by UDP. `change` makes the program of a role.
 fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -> Verdict {
+    exchange(cx, PING_PONG, change)?;
+    for role in [Role::Server, Role::Client] {
+        let sent = counter(&read(log_of(role).as_ref()), SENT)?;
+        ensure(
+            (sent > 0) == shared,
+            format!("{role:?}: {sent} packets through shared memory"),
+        )?;
+    }
+    Ok(())
+}
+
+/// Runs a command, to which the port is added, as server and client.
+fn exchange(cx: &Context, command: &[&str], change: impl Fn(Program, Role) -> Program) -> Verdict {
     let hosts = Testbed::Loopback.make(cx)?;
     let program = |argv: &[&str], role| {
         let program = cx
@@ -91,7 +172,7 @@ fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -
         change(program, role)
     };
     let port = PORT.to_string();
-    let argv = ["ibv_rc_pingpong", "-g", "1", "-n", "1000", "-p", &port];
+    let argv = [command, &[&port]].concat();
     let mut server = program(&argv, Role::Server).spawn()?;
     await_server(&hosts)?;
     let argv = [&argv[..], &["127.0.0.1"]].concat();
@@ -99,15 +180,7 @@ fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -
     succeeded("client", &client)?;
     let exit = server.wait(Duration::from_secs(20))?;
     let server = server.ended(exit)?;
-    succeeded("server", &server)?;
-    for role in [Role::Server, Role::Client] {
-        let sent = sent_locally(&read(log_of(role).as_ref()))?;
-        ensure(
-            (sent > 0) == shared,
-            format!("{role:?}: {sent} packets through shared memory"),
-        )?;
-    }
-    Ok(())
+    succeeded("server", &server)
 }
 
 /// The verbs log of a role's program, in the case's own /tmp: every user can write there.
@@ -123,15 +196,15 @@ fn await_server(hosts: &Hosts) -> Verdict {
     ensure(ready, "the server does not listen")
 }
 
-/// The value of [`COUNTER`] at the end of the program; counters that are 0 are not logged.
-fn sent_locally(log: &str) -> Result<u64, Failure> {
+/// The value of a counter at the end of the program; counters that are 0 are not logged.
+fn counter(log: &str, name: &str) -> Result<u64, Failure> {
     let line = log
         .lines()
         .find(|line| line.contains("counters of uroce0:"));
     let line = line.ok_or_else(|| Failure::new("the log has no counters").with(log))?;
-    let value = line.split(' ').find_map(|word| word.strip_prefix(COUNTER));
+    let value = line.split(' ').find_map(|word| word.strip_prefix(name));
     value.map_or(Ok(0), |digits| {
-        let wrong = || Failure::new(format!("{COUNTER}{digits}"));
+        let wrong = || Failure::new(format!("{name}{digits}"));
         digits.parse().map_err(|_| wrong())
     })
 }

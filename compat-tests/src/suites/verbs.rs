@@ -1,5 +1,6 @@
 //! The verbs on uroce, within one process (uroce/verbs): which calls fail with which errno, what each
-//! operation does, events, states, fork. `verbs-udp` is the same without shared memory.
+//! operation does, events, states, fork. `verbs-udp` is the same without shared memory, `verbs-direct` with
+//! direct access.
 
 use crate::case::{Case, Place, Tier};
 use crate::compare;
@@ -17,16 +18,18 @@ const CHECKS: [&str; 13] = [
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = CHECKS
         .iter()
-        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", true)))
+        .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", "1")))
         .collect();
-    cases.extend(CHECKS.map(|check| {
-        let run = move |cx: &Context| passes(cx, check, "uroce0=lo", false);
-        Case::new(format!("uroce/verbs-udp/{check}"), run)
-            .place(Place::Namespace)
-            .programs(&["verbs"])
-    }));
+    for (suite, local) in [("verbs-udp", "0"), ("verbs-direct", "direct")] {
+        cases.extend(CHECKS.map(|check| {
+            let run = move |cx: &Context| passes(cx, check, "uroce0=lo", local);
+            Case::new(format!("uroce/{suite}/{check}"), run)
+                .place(Place::Namespace)
+                .programs(&["verbs"])
+        }));
+    }
     cases.push(case("gids-of-an-address", |cx| {
-        passes(cx, "gids", "uroce0=127.77.28.1", true)
+        passes(cx, "gids", "uroce0=127.77.28.1", "1")
     }));
     cases.push(case("all-checks", all_checks));
     cases.push(case("unload", unload).programs(&["unload"]));
@@ -48,14 +51,11 @@ fn on_uroce(cx: &Context, argv: Vec<String>, config: &str) -> Program {
         .env("DEVICE", "uroce0")
 }
 
-/// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`. `shared`:
-/// packets take shared memory.
-fn passes(cx: &Context, check: &str, config: &str, shared: bool) -> Verdict {
+/// The program prints the conditions that do not hold, and then the name with `ok` or `FAILED`. `local` is
+/// the value of IBV_UROCE_LOCAL.
+fn passes(cx: &Context, check: &str, config: &str, local: &str) -> Verdict {
     let argv = vec![cx.built("verbs")?, check.to_string()];
-    let mut program = on_uroce(cx, argv, config);
-    if !shared {
-        program = program.env("IBV_UROCE_LOCAL", "0");
-    }
+    let program = on_uroce(cx, argv, config).env("IBV_UROCE_LOCAL", local);
     let ended = program.run()?;
     succeeded(check, &ended)?;
     let ran = ended.out.lines().any(|line| line == format!("{check}: ok"));

@@ -121,6 +121,13 @@ pub fn open<T: HasDescriptor>(open: impl FnOnce() -> io::Result<T>) -> io::Resul
     })
 }
 
+/// Calls `call`, which opens descriptors and closes them again before it returns. No fork happens meanwhile.
+/// It must not use this module.
+pub fn transient<T>(call: impl FnOnce() -> T) -> T {
+    let _table = TABLE.lock();
+    call()
+}
+
 impl<T> Deref for Owned<T> {
     type Target = T;
 

@@ -24,6 +24,7 @@
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
+//! | `direct` | RDMA WRITE and READ on one host without the target's CPU |
 //! | `local` | packets between processes of one host through shared memory |
 //! | `memory` | memory regions and windows, and every copy from and to the program's memory |
 //! | `device` | the device of a process: its objects, progress, timers, events, fork |
@@ -32,7 +33,7 @@
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
 //! Layers: `arch`, `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `wire` <
-//! `capture`, `engine` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
+//! `capture`, `engine` < `direct` < `local`, `memory`, `transport` < `device` < `cm` < `provider` < `view`. No module
 //! imports from a layer above its own (`scripts/lint-layers`).
 //!
 //! The other modules are private. The cargo feature `internals` re-exports, in the module of that name, what
@@ -49,6 +50,7 @@ mod cm;
 mod config;
 mod descriptors;
 mod device;
+mod direct;
 pub mod engine;
 #[cfg(feature = "internals")]
 pub mod internals;
@@ -67,6 +69,7 @@ pub mod wire;
 pub use bypass::Bypass as ViewBypass;
 pub use capture::{CaptureSettings, start_capture};
 pub use config::{Config, Netdev, Parsed as ParsedConfig, parse as parse_config};
+pub use device::direct::enable as enable_direct_access;
 pub use device::faults::{PacketFacts, PacketFault, PacketHook, set_packet_hook};
 pub use device::paths::enable as enable_shared_memory;
 pub use device::status::{DeviceStatus, QpStatus, status};

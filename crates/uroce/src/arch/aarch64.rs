@@ -6,6 +6,8 @@ pub const JUMP_SLOT: u32 = 1026;
 pub const GLOB_DAT: u32 = 1025;
 /// `R_AARCH64_ABS64`.
 pub const ABSOLUTE: u32 = 257;
+/// Other CPUs may see copies that follow each other in another order.
+pub const COPIES_IN_ORDER: bool = false;
 
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.

@@ -5,6 +5,7 @@
 //! | name | what it is |
 //! |---|---|
 //! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
+//! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
 //! | `dlopen_entry!()`, `dlsym_entry!()` | the instructions of two functions that `view` puts in the GOT |
 //!
 //! Its ABI of procedure calls must pass the third argument of a variadic function in the same register as

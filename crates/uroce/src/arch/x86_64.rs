@@ -6,6 +6,8 @@ pub const JUMP_SLOT: u32 = 7;
 pub const GLOB_DAT: u32 = 6;
 /// `R_X86_64_64`.
 pub const ABSOLUTE: u32 = 1;
+/// Other CPUs see copies that follow each other in this order.
+pub const COPIES_IN_ORDER: bool = true;
 
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.

@@ -94,10 +94,11 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 2] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 3] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
+            ("direct_ops", self.queue_pairs.direct_ops),
         ]
     }
 }

@@ -10,6 +10,7 @@
 //! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
+//! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
 //! | `busy_poll.rs` | when the background thread sleeps, and what wakes it up (pure) |
@@ -31,6 +32,7 @@ mod busy_poll;
 pub mod clock;
 pub mod completion;
 pub mod counters;
+pub mod direct;
 pub mod events;
 pub mod exit;
 pub mod faults;
@@ -66,6 +68,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use crate::config::Config;
+use crate::direct::Exports;
 use crate::engine::{Gid, Service};
 use crate::local::Paths;
 use crate::memory::Memory;
@@ -102,6 +105,8 @@ pub struct Device {
     paths: Option<Paths>,
     /// Faults and recording of packets; None if there are none.
     interposed: Option<Interposed>,
+    /// What peers of this host may access directly; None if they may not.
+    exports: Option<Arc<Exports>>,
     /// Memory regions and windows.
     pub memory: Arc<Memory>,
     /// The XRC domains that a file names.
@@ -177,12 +182,20 @@ impl Device {
 
     fn new(config: &Config, generation: u32) -> io::Result<Device> {
         let net = Net::open(config)?;
+        let interposed = Interposed::open(&net);
+        let memory = Arc::<Memory>::default();
+        // Faults and recording are of packets.
+        let (paths, exports) = paths::open(&net, interposed.is_none())?;
+        if let Some(exports) = &exports {
+            memory.set_exports(Arc::clone(exports));
+        }
         Ok(Device {
             name: config.name.clone(),
-            paths: paths::open(&net)?,
-            interposed: Interposed::open(&net),
+            paths,
+            exports,
+            interposed,
             net,
-            memory: Arc::default(),
+            memory,
             xrc_domains: Mutex::default(),
             queue_pairs: RwLock::default(),
             multicast_groups: RwLock::default(),

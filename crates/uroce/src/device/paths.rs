@@ -14,6 +14,7 @@ use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
+use crate::direct::Exports;
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
 use crate::local::{Channel, Ends, Paths, Peers, Recorder, Sender};
 use crate::transport::{Inbox, Net, Outbox};
@@ -71,18 +72,23 @@ impl QpPath {
     }
 }
 
-/// The paths of a new device. None if they are switched off.
-pub fn open(net: &Net) -> io::Result<Option<Paths>> {
+/// The paths of a new device; None if they are switched off. With them, what peers may access directly, if
+/// `direct`.
+pub fn open(net: &Net, direct: bool) -> io::Result<(Option<Paths>, Option<Arc<Exports>>)> {
     if !ENABLED.load(Ordering::Relaxed) {
-        return Ok(None);
+        return Ok((None, None));
     }
     let peers = match ANY_USER.load(Ordering::Relaxed) {
         true => Peers::AnyUser,
         false => Peers::SameUser,
     };
-    let paths = Paths::new(net.ifindex(), peers)?;
+    // Others must not read the keys, and the kernel refuses their accesses anyway.
+    let exports = (direct && peers == Peers::SameUser)
+        .then(super::direct::open)
+        .flatten();
+    let paths = Paths::new(net.ifindex(), peers, exports.clone())?;
     net.watch_paths(paths.fd())?;
-    Ok(Some(paths))
+    Ok((Some(paths), exports))
 }
 
 impl Device {

@@ -69,6 +69,7 @@ impl Device {
         let result = work(engine, &mut host, now);
         inner.path = QpPath::default();
         self.open_path(qp, inner.engine());
+        self.export_qp(qp, &mut inner);
         self.send(qp, inner, now);
         result
     }

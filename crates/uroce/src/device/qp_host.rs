@@ -8,8 +8,9 @@ use super::queue_pair::QueuePair;
 use super::shared_queue::SharedReceiveQueue;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
-    Service, Sge, WorkQueue, XrcError,
+    SendWr, Service, Sge, WorkQueue, XrcError,
 };
+use crate::local::Channel;
 use crate::memory::{AccessingQp, PdHandle};
 
 /// The host of one queue pair, while a thread runs it.
@@ -20,6 +21,8 @@ pub struct QpHost<'a> {
     pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
+    /// The channel of its path.
+    pub channel: Option<&'a Arc<Channel>>,
 }
 
 impl QpHost<'_> {
@@ -141,6 +144,12 @@ impl Host for QpHost<'_> {
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError> {
         self.qp.has_bound_mws.store(true, Ordering::Relaxed);
         self.as_accessing_qp(None, |qp| self.qp.memory.bind(bind, qp))
+    }
+
+    #[inline]
+    fn execute_directly(&mut self, wr: &SendWr, dest_qpn: u32) -> bool {
+        let access = self.channel.and_then(|channel| channel.begin_access());
+        access.is_some_and(|access| self.access_directly(&access, wr, dest_qpn))
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

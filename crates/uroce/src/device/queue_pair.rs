@@ -80,6 +80,8 @@ pub struct Inner {
     pub path: QpPath,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
+    /// Its peer may access memory directly ([`super::Device`], `direct.rs`).
+    pub exported: bool,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
 }
@@ -151,6 +153,7 @@ impl QueuePair {
                 is_unreachable: false,
                 path: QpPath::default(),
                 wakes: None,
+                exported: false,
                 destroyed: false,
             })),
             holder: LockHolder::default(),
@@ -239,6 +242,7 @@ impl Inner {
                 qp,
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
+                channel: self.path.channel(),
             },
         )
     }
@@ -254,6 +258,7 @@ impl Inner {
                 qp,
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
+                channel: self.path.channel(),
             },
             self.path.channel(),
         )

@@ -89,6 +89,7 @@ impl Device {
             inner = qp.inner.lock();
         }
         inner.destroy();
+        self.end_direct_access(qp, &mut inner);
         drop(inner);
         qp.wait_until_sent(SEND_WAIT);
     }
@@ -141,6 +142,7 @@ impl Device {
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
     fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
+        self.withdraw_failed(qp, &mut inner);
         let wake = inner.take_wake();
         drop(inner);
         if let Some(channel) = wake {

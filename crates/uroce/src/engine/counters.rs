@@ -39,6 +39,8 @@ pub struct Counters {
     pub rdma_sends: u64,
     /// Receives that completed successfully.
     pub rdma_recvs: u64,
+    /// RDMA WRITEs and READs of this side that were executed without the peer's responder.
+    pub direct_ops: u64,
 }
 
 impl AddAssign for Counters {
@@ -60,6 +62,7 @@ impl AddAssign for Counters {
             completer_retry_err,
             rdma_sends,
             rdma_recvs,
+            direct_ops,
         } = other;
         self.sent_pkts += sent_pkts;
         self.sent_bytes += sent_bytes;
@@ -76,5 +79,6 @@ impl AddAssign for Counters {
         self.completer_retry_err += completer_retry_err;
         self.rdma_sends += rdma_sends;
         self.rdma_recvs += rdma_recvs;
+        self.direct_ops += direct_ops;
     }
 }

@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Bind, Completion, RecvWr, Sge};
+use super::{Bind, Completion, RecvWr, SendWr, Sge};
 
 /// Local memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,6 +169,14 @@ pub trait Host {
 
     /// Executes a memory window bind.
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError>;
+
+    /// Executes an RDMA WRITE or READ on the memory of the peer's queue pair `dest_qpn` without the peer's
+    /// responder. False if the host cannot, or the responder would refuse it: then the request is sent, and
+    /// some of its bytes may have been copied.
+    fn execute_directly(&mut self, wr: &SendWr, dest_qpn: u32) -> bool {
+        let _ = (wr, dest_qpn);
+        false
+    }
 
     /// Takes the next WR of the shared receive queue. Only called if [`super::QpConfig::has_srq`].
     fn take_srq_wr(&mut self) -> Option<RecvWr>;

@@ -121,21 +121,7 @@ impl Wqe {
 
     /// The completion of the WQE with that status. (Only receive completions can be solicited.)
     pub fn completion(&self, status: ibv_wc_status) -> Completion {
-        let opcode = match self.wr.op {
-            SendOp::Send | SendOp::SendImm { .. } | SendOp::SendInv { .. } => IBV_WC_SEND,
-            SendOp::Write { .. } | SendOp::WriteImm { .. } => IBV_WC_RDMA_WRITE,
-            SendOp::Read { .. } => IBV_WC_RDMA_READ,
-            SendOp::CmpSwap { .. } => IBV_WC_COMP_SWAP,
-            SendOp::FetchAdd { .. } => IBV_WC_FETCH_ADD,
-            SendOp::AtomicWrite { .. } => IBV_WC_ATOMIC_WRITE,
-            SendOp::Flush { .. } => IBV_WC_FLUSH,
-            SendOp::LocalInv { .. } => IBV_WC_LOCAL_INV,
-            SendOp::BindMw(_) => IBV_WC_BIND_MW,
-        };
-        Completion {
-            byte_len: self.len,
-            ..Completion::new(self.wr.wr_id, status, opcode)
-        }
+        self.wr.completion(self.len, status)
     }
 
     /// The packet number after the last response that a READ request sent as packet `at` asks for.
@@ -209,7 +195,7 @@ impl SendQueue {
     /// Appends a WQE. A message longer than 2^31 bytes fails when it becomes the oldest WQE.
     #[inline]
     pub fn push(&mut self, wr: SendWr, mtu: u32) {
-        let sum = message_len(&wr);
+        let sum = wr.message_len();
         let len = sum.min(MAX_MESSAGE_LEN) as u32;
         let mut wqe = Wqe {
             wr,
@@ -257,15 +243,5 @@ impl SendQueue {
         self.end = next;
         let wqes = self.wqes.drain(..);
         wqes.map(|wqe| wqe.completion(IBV_WC_WR_FLUSH_ERR))
-    }
-}
-
-/// The length of a WR's message in bytes.
-fn message_len(wr: &SendWr) -> u64 {
-    match (&wr.op, &wr.inline) {
-        (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }, _) => 8,
-        (SendOp::Flush { .. } | SendOp::LocalInv { .. } | SendOp::BindMw(_), _) => 0,
-        (_, Some(inline)) => inline.len() as u64,
-        (_, None) => wr.sges.iter().map(|sge| u64::from(sge.len)).sum(),
     }
 }

@@ -1,6 +1,6 @@
 //! Work requests and completions, in the engine's own form.
 
-use ibverbs_abi::{IBV_WC_SUCCESS, ibv_wc_opcode, ibv_wc_status};
+use ibverbs_abi::*;
 use smallvec::SmallVec;
 
 use super::AddressVector;
@@ -39,6 +39,38 @@ pub struct SendWr {
     pub ud: Option<UdAddress>,
     /// For XRC: the number of the remote shared receive queue.
     pub xrc_srqn: u32,
+}
+
+impl SendWr {
+    /// The length of the message in bytes.
+    pub fn message_len(&self) -> u64 {
+        match (&self.op, &self.inline) {
+            (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }, _) => 8,
+            (SendOp::Flush { .. } | SendOp::LocalInv { .. } | SendOp::BindMw(_), _) => 0,
+            (_, Some(inline)) => inline.len() as u64,
+            (_, None) => self.sges.iter().map(|sge| u64::from(sge.len)).sum(),
+        }
+    }
+
+    /// The completion of a message of `len` bytes with that status. (Only receive completions can be
+    /// solicited.)
+    pub fn completion(&self, len: u32, status: ibv_wc_status) -> Completion {
+        let opcode = match self.op {
+            SendOp::Send | SendOp::SendImm { .. } | SendOp::SendInv { .. } => IBV_WC_SEND,
+            SendOp::Write { .. } | SendOp::WriteImm { .. } => IBV_WC_RDMA_WRITE,
+            SendOp::Read { .. } => IBV_WC_RDMA_READ,
+            SendOp::CmpSwap { .. } => IBV_WC_COMP_SWAP,
+            SendOp::FetchAdd { .. } => IBV_WC_FETCH_ADD,
+            SendOp::AtomicWrite { .. } => IBV_WC_ATOMIC_WRITE,
+            SendOp::Flush { .. } => IBV_WC_FLUSH,
+            SendOp::LocalInv { .. } => IBV_WC_LOCAL_INV,
+            SendOp::BindMw(_) => IBV_WC_BIND_MW,
+        };
+        Completion {
+            byte_len: len,
+            ..Completion::new(self.wr_id, status, opcode)
+        }
+    }
 }
 
 /// The operation of a send work request and its operands. `imm` is in network byte order, as in

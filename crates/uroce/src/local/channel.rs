@@ -1,18 +1,18 @@
 //! A channel: the shared memory between this process and one endpoint of another, and the connection that
 //! wakes the peer up and shows that it is gone.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_api::MutexGuard;
 
+use super::peer_memory::{Access, Connection, PeerMemory};
 use super::recording::{self, Recorder};
 use super::rendezvous;
 use super::ring::{Broken, Consumer, Popped, Producer};
 use super::segment::Segment;
 use crate::capture::Tap;
-use crate::descriptors::Owned;
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
@@ -41,7 +41,9 @@ pub struct Channel {
     /// Of received packets, but without a GRH.
     addresses: Addresses,
     segment: Segment,
-    connection: Owned<OwnedFd>,
+    connection: Connection,
+    /// None: only its responder accesses it.
+    peer_memory: Option<PeerMemory>,
     producer: Mutex<Producer>,
     consumer: Mutex<Consumer>,
     /// [`Consumer::next`], for those who do not have the lock.
@@ -61,7 +63,12 @@ pub struct Channel {
 
 impl Channel {
     /// A channel whose peer has agreed. None if there is no memory.
-    pub fn try_new(ends: Ends, segment: Segment, connection: Owned<OwnedFd>) -> Option<Channel> {
+    pub fn try_new(
+        ends: Ends,
+        segment: Segment,
+        connection: Connection,
+        peer_memory: Option<PeerMemory>,
+    ) -> Option<Channel> {
         Some(Channel {
             ends,
             addresses: Addresses {
@@ -73,6 +80,7 @@ impl Channel {
             },
             segment,
             connection,
+            peer_memory,
             producer: Mutex::default(),
             consumer: Mutex::new(Consumer::try_new()?),
             next: AtomicU32::new(0),
@@ -88,6 +96,16 @@ impl Channel {
     /// From this process to the peer.
     pub fn flow(&self) -> &Flow {
         &self.ends.flow
+    }
+
+    /// Begins to access the peer's memory. None if this process cannot, or has too many accesses in progress.
+    #[inline]
+    pub fn begin_access(&self) -> Option<Access<'_>> {
+        let memory = self.peer_memory.as_ref()?;
+        if self.is_dead() {
+            return None;
+        }
+        memory.begin(&self.ends, &self.segment)
     }
 
     /// The connection's descriptor.

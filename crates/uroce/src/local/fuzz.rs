@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::ring::PACKET_MAX;
@@ -33,7 +34,7 @@ impl Fixture {
         let (first_end, second_end) = ends();
         let channel = |ends, segment, connection: UnixDatagram| {
             let connection = descriptors::open(|| Ok(OwnedFd::from(connection))).ok()?;
-            Channel::try_new(ends, segment, connection)
+            Channel::try_new(ends, segment, Arc::new(connection), None)
         };
         Some(Fixture {
             ends: [

@@ -11,6 +11,7 @@
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
 //! | `recording.rs` | what IBV_UROCE_PCAP records of channels |
+//! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
 //! Trust: nothing that a peer writes is trusted for more than the content of packets, which are checked as
@@ -20,6 +21,7 @@ mod channel;
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
 mod offers;
+mod peer_memory;
 mod recording;
 mod rendezvous;
 mod ring;
@@ -35,12 +37,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use rustc_hash::FxHashMap;
 
 pub use channel::{Channel, Ends, Sender};
+pub use peer_memory::Access;
 
 use crate::descriptors::{self, Owned};
+use crate::direct::Exports;
 use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
 use crate::wire::{Flow, Packet};
 use offers::Offers;
+use peer_memory::{Connection, PeerMemory};
 pub use recording::Recorder;
 use segment::Segment;
 
@@ -66,6 +71,8 @@ pub struct Paths {
     /// The index of the device's interface.
     ifindex: u32,
     peers: Peers,
+    /// What peers may access directly; None if they may not, and this process does not either.
+    exports: Option<Arc<Exports>>,
     channels: RwLock<Channels>,
     /// The number of channels.
     count: AtomicUsize,
@@ -91,7 +98,7 @@ struct Channels {
 
 impl Paths {
     /// A device without channels. Fails as epoll_create1(2).
-    pub fn new(ifindex: u32, peers: Peers) -> io::Result<Paths> {
+    pub fn new(ifindex: u32, peers: Peers, exports: Option<Arc<Exports>>) -> io::Result<Paths> {
         let epoll = descriptors::open(|| {
             // SAFETY: epoll_create1 has no preconditions.
             let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -105,6 +112,7 @@ impl Paths {
             epoll,
             ifindex,
             peers,
+            exports,
             channels: RwLock::default(),
             count: AtomicUsize::new(0),
             generation: AtomicU32::new(1),
@@ -167,8 +175,14 @@ impl Paths {
     }
 
     /// Adds a channel that both sides have agreed on. False if there is no memory.
-    fn add(&self, ends: Ends, segment: Segment, fd: Owned<OwnedFd>) -> bool {
-        let Some(channel) = Channel::try_new(ends, segment, fd) else {
+    fn add(
+        &self,
+        ends: Ends,
+        segment: Segment,
+        connection: Connection,
+        peer_memory: Option<PeerMemory>,
+    ) -> bool {
+        let Some(channel) = Channel::try_new(ends, segment, connection, peer_memory) else {
             return false;
         };
         log::info!(
@@ -317,6 +331,10 @@ impl Paths {
         }
         self.count.store(channels.all.len(), Ordering::Release);
         self.changed();
+        drop(channels);
+        if let Some(exports) = &self.exports {
+            exports.remove_gone();
+        }
         removed
     }
 

@@ -11,11 +11,13 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
+use super::peer_memory::{Connection, PeerAccesses, PeerMemory};
 use super::rendezvous::{self, Hello, HelloBytes};
-use super::segment::Segment;
+use super::segment::{Segment, Side};
 use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
+use crate::direct::{Imports, Probe};
 use crate::wire::Flow;
 
 /// The most connections without a channel yet.
@@ -43,7 +45,7 @@ pub struct Listener {
 
 /// A connection without a channel yet.
 pub struct PendingConnection {
-    fd: Owned<OwnedFd>,
+    fd: Connection,
     /// What the initiator has offered. None: the acceptor waits for that.
     offered: Option<(Ends, Segment)>,
 }
@@ -102,22 +104,54 @@ impl Paths {
 
     pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
         let Flow { dst, dst_port, .. } = ends.flow;
-        let fd =
-            descriptors::open(|| rendezvous::connect(dst, dst_port, self.ifindex, self.peers))?;
+        let connect = || rendezvous::connect(dst, dst_port, self.ifindex, self.peers);
+        let fd = Arc::new(descriptors::open(connect)?);
         let mut segment = None;
         let memory = descriptors::open(|| {
             let (created, memory) = Segment::create()?;
             segment = Some(created);
             Ok(memory)
         })?;
-        let hello = Hello { flow: ends.flow };
-        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
+        let exports = self.export_to(&fd, &memory, Side::Initiator);
+        let hello = Hello {
+            flow: ends.flow,
+            probe: self.own_probe(),
+        };
+        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd(), exports)?;
         self.watch(&fd)?;
         let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(PendingConnection {
             fd,
             offered: Some((ends, segment)),
         })
+    }
+
+    /// What peers recognise this process by, if they may access its memory.
+    fn own_probe(&self) -> Probe {
+        match &self.exports {
+            Some(_) => Probe::own(),
+            None => Probe::default(),
+        }
+    }
+
+    /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
+    /// Returns the descriptor of the exports for it; None if it gets none.
+    fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> Option<RawFd> {
+        let exports = self.exports.as_ref()?;
+        let segment = Segment::map(memory.as_raw_fd(), side).ok()?;
+        let accessor = Arc::new(PeerAccesses::new(segment, connection));
+        exports.add_accessor(accessor).then(|| exports.fd())
+    }
+
+    /// The memory of the peer, if it has sent what it exports and this process may access it.
+    fn peer_memory(
+        &self,
+        connection: &Connection,
+        probe: &Probe,
+        imports: Option<Imports>,
+    ) -> Option<PeerMemory> {
+        self.exports.as_ref()?;
+        PeerMemory::find(connection, probe, imports?)
     }
 
     /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
@@ -220,8 +254,10 @@ impl Paths {
                 Err(_) => return,
             };
             if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
-                let offered = None;
-                state.pending.push(PendingConnection { fd, offered });
+                state.pending.push(PendingConnection {
+                    fd: Arc::new(fd),
+                    offered: None,
+                });
             }
         }
     }
@@ -231,27 +267,30 @@ impl Paths {
         let fd = state.pending[at].fd.as_raw_fd();
         if state.pending[at].offered.is_some() {
             // The answer only: behind it may be the peer's end, which is that of the channel.
-            match rendezvous::receive_bytes(fd, 1) {
-                HelloBytes::Bytes(false) => return,
-                HelloBytes::Bytes(true) => {
-                    let PendingConnection { fd, offered } = state.pending.swap_remove(at);
-                    if let Some((ends, segment)) = offered {
-                        self.add(ends, segment, fd);
-                    }
-                }
-                HelloBytes::HangUp => {
-                    let PendingConnection { offered, .. } = state.pending.swap_remove(at);
-                    if let Some((ends, _)) = offered {
-                        state.unanswered.insert(ends.flow, Instant::now());
-                    }
-                }
+            let answer = descriptors::transient(|| {
+                let (probe, exports) = rendezvous::receive_answer(fd)?;
+                Ok((probe, exports.and_then(|fd| Imports::open(&fd).ok())))
+            });
+            if answer.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
+                return;
+            }
+            let PendingConnection { fd, offered } = state.pending.swap_remove(at);
+            let Some((ends, segment)) = offered else {
+                return;
+            };
+            if let Ok((probe, imports)) = answer {
+                let peer_memory = self.peer_memory(&fd, &probe, imports);
+                self.add(ends, segment, fd, peer_memory);
+            } else {
+                state.unanswered.insert(ends.flow, Instant::now());
             }
             return;
         }
-        let mut hello = None;
+        let (mut hello, mut imports) = (None, None);
         let memory = descriptors::open(|| {
-            let (received, memory) = rendezvous::receive_hello(fd)?;
+            let (received, memory, exports) = rendezvous::receive_hello(fd)?;
             hello = Some(received);
+            imports = exports.and_then(|fd| Imports::open(&fd).ok());
             Ok(memory)
         });
         if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
@@ -261,15 +300,16 @@ impl Paths {
         if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
             return;
         }
-        let (Ok(memory), Some(Hello { flow })) = (memory, hello) else {
+        let (Ok(memory), Some(Hello { flow, probe })) = (memory, hello) else {
             return;
         };
         let ends = find_ends(&reversed(&flow));
         let segment = Segment::open(&memory).ok();
         if let (Some(ends), Some(segment)) = (ends, segment) {
-            let raw = fd.as_raw_fd();
-            if self.add(ends, segment, fd) {
-                rendezvous::send_byte(raw);
+            let exports = self.export_to(&fd, &memory, Side::Acceptor);
+            let peer_memory = self.peer_memory(&fd, &probe, imports);
+            if self.add(ends, segment, Arc::clone(&fd), peer_memory) {
+                let _ = rendezvous::send_answer(fd.as_raw_fd(), &self.own_probe(), exports);
             }
         }
     }

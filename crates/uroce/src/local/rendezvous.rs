@@ -3,7 +3,8 @@
 //! process ends, however it ends.
 //!
 //! The initiator connects and sends a [`Hello`] with the descriptor of the memory; the acceptor checks both
-//! and answers with one byte. From then on a byte is a wakeup, and a hang-up says that the process is gone.
+//! and answers. From then on a byte is a wakeup, and a hang-up says that the process is gone. Both messages
+//! have what the other side needs to access memory directly (`crate::direct`), if their sender allows that.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,20 +15,24 @@ use ibverbs_host::unix::{self, Peer, own_user};
 use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
+use crate::direct::Probe;
 use crate::wire::{Flow, gid_of, ip_of};
 
 /// Wakeups that one call reads at most.
 pub const MESSAGES_PER_CALL: usize = 256;
 /// Changes with everything that both sides have to agree on, as the length of the memory does.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const MAGIC: [u8; 8] = *b"uroce-sm";
-const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2;
+const PROBE_LEN: usize = 2 * 8;
+const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PROBE_LEN;
 
 /// The first message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// From the initiator to the acceptor.
     pub flow: Flow,
+    /// Of the initiator; zeros if it exports nothing.
+    pub probe: Probe,
 }
 
 impl Hello {
@@ -39,7 +44,8 @@ impl Hello {
         bytes[16..32].copy_from_slice(&gid_of(self.flow.src));
         bytes[32..48].copy_from_slice(&gid_of(self.flow.dst));
         bytes[48..50].copy_from_slice(&self.flow.src_port.to_ne_bytes());
-        bytes[50..].copy_from_slice(&self.flow.dst_port.to_ne_bytes());
+        bytes[50..52].copy_from_slice(&self.flow.dst_port.to_ne_bytes());
+        bytes[52..].copy_from_slice(&probe_bytes(&self.probe));
         bytes
     }
 
@@ -53,7 +59,8 @@ impl Hello {
             src_port: port(48),
             dst_port: port(50),
         };
-        let hello = Hello { flow };
+        let probe = parse_probe(&bytes[52..]);
+        let hello = Hello { flow, probe };
         // Another version, another length of the memory, or an address in two forms.
         (hello.bytes() == *bytes).then_some(hello)
     }
@@ -101,16 +108,24 @@ fn check_user(fd: OwnedFd, peers: Peers) -> io::Result<OwnedFd> {
     }
 }
 
-/// Room for one descriptor in a control message, aligned as a `cmsghdr`.
+/// The most descriptors that come with a message.
+const MAX_DESCRIPTORS: usize = 2;
+
+/// Room for descriptors in a control message, aligned as a `cmsghdr`.
 #[repr(C)]
 union Control {
     bytes: [u8; 32],
     _align: libc::cmsghdr,
 }
 
-/// Sends the first message, with the memory's descriptor. EAGAIN if there is no space.
-pub fn send_hello(fd: RawFd, hello: &Hello, memory: RawFd) -> io::Result<()> {
-    let bytes = hello.bytes();
+/// Bytes of a control message with that many descriptors, without padding at its end.
+fn control_len(descriptors: usize) -> usize {
+    // SAFETY: CMSG_LEN computes only.
+    unsafe { libc::CMSG_LEN((descriptors * size_of::<RawFd>()) as u32) as usize }
+}
+
+/// Sends a message with [`MAX_DESCRIPTORS`] descriptors at most. EAGAIN if there is no space.
+fn send(fd: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
@@ -122,60 +137,128 @@ pub fn send_hello(fd: RawFd, hello: &Hello, memory: RawFd) -> io::Result<()> {
         let mut header: libc::msghdr = core::mem::zeroed();
         header.msg_iov = &mut vector;
         header.msg_iovlen = 1;
-        header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
-        let message = libc::CMSG_FIRSTHDR(&header);
-        (*message).cmsg_level = libc::SOL_SOCKET;
-        (*message).cmsg_type = libc::SCM_RIGHTS;
-        (*message).cmsg_len = libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-        libc::CMSG_DATA(message)
-            .cast::<RawFd>()
-            .write_unaligned(memory);
+        if !descriptors.is_empty() {
+            header.msg_control = (&raw mut control).cast();
+            header.msg_controllen = control_len(descriptors.len()) as _;
+            let message = libc::CMSG_FIRSTHDR(&header);
+            (*message).cmsg_level = libc::SOL_SOCKET;
+            (*message).cmsg_type = libc::SCM_RIGHTS;
+            (*message).cmsg_len = control_len(descriptors.len()) as _;
+            let data = libc::CMSG_DATA(message).cast::<RawFd>();
+            for (i, descriptor) in descriptors.iter().enumerate() {
+                data.add(i).write_unaligned(*descriptor);
+            }
+        }
         libc::sendmsg(fd, &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     };
-    if sent == HELLO_LEN as isize {
+    if sent == bytes.len() as isize {
         Ok(())
     } else {
         Err(io::Error::last_os_error())
     }
 }
 
-/// Receives the first message. EAGAIN if it has not come yet, EINVAL if it is no [`Hello`] with a descriptor.
-pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd)> {
-    let mut bytes = [0_u8; HELLO_LEN + 1];
+/// Receives a message. Returns its length and its descriptors. EAGAIN if none has come yet.
+fn receive(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, [Option<OwnedFd>; MAX_DESCRIPTORS])> {
     let mut vector = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
     };
     let mut control = Control { bytes: [0; 32] };
+    let mut descriptors = [const { None }; MAX_DESCRIPTORS];
     // SAFETY: zeros are a valid msghdr; everything that it points to is writable and outlives the call.
-    // recvmsg has filled in what is read after it. Descriptors beyond one do not fit, and the kernel drops
+    // recvmsg has filled in what is read after it. Descriptors beyond two do not fit, and the kernel drops
     // them.
-    let (got, memory) = unsafe {
+    unsafe {
         let mut header: libc::msghdr = core::mem::zeroed();
         header.msg_iov = &mut vector;
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = libc::CMSG_SPACE(size_of::<RawFd>() as u32) as _;
+        header.msg_controllen = control_len(MAX_DESCRIPTORS) as _;
         let got = libc::recvmsg(fd, &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
         if got < 0 {
             return Err(io::Error::last_os_error());
         }
         let message = libc::CMSG_FIRSTHDR(&header);
-        let has_fd = !message.is_null()
+        if !message.is_null()
             && (*message).cmsg_level == libc::SOL_SOCKET
             && (*message).cmsg_type == libc::SCM_RIGHTS
-            && (*message).cmsg_len == libc::CMSG_LEN(size_of::<RawFd>() as u32) as _;
-        let memory = has_fd.then(|| libc::CMSG_DATA(message).cast::<RawFd>().read_unaligned());
-        // The kernel has just put the descriptor into this process; nothing else knows it.
-        (got as usize, memory.map(|fd| OwnedFd::from_raw_fd(fd)))
-    };
-    let hello = bytes.get(..got).and_then(Hello::parse);
-    let memory = memory.ok_or(io::ErrorKind::InvalidInput)?;
-    Ok((hello.ok_or(io::ErrorKind::InvalidInput)?, memory))
+        {
+            let len = (*message).cmsg_len as usize;
+            let data = libc::CMSG_DATA(message).cast::<RawFd>();
+            for (i, descriptor) in descriptors.iter_mut().enumerate() {
+                if control_len(i + 1) <= len {
+                    // The kernel has just put the descriptor into this process; nothing else knows it.
+                    *descriptor = Some(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
+                }
+            }
+        }
+        Ok((got as usize, descriptors))
+    }
 }
 
-/// Sends one byte: the answer, or a wakeup. If there is no space, the peer has wakeups to read already.
+/// Sends the first message, with the memory's descriptor, and that of what this process exports. EAGAIN if
+/// there is no space.
+pub fn send_hello(
+    fd: RawFd,
+    hello: &Hello,
+    memory: RawFd,
+    exports: Option<RawFd>,
+) -> io::Result<()> {
+    let descriptors = [memory, exports.unwrap_or(-1)];
+    let count = 1 + usize::from(exports.is_some());
+    send(fd, &hello.bytes(), &descriptors[..count])
+}
+
+/// Receives the first message, with the descriptors of [`send_hello`]. EAGAIN if it has not come yet, EINVAL
+/// if it is no [`Hello`] with a descriptor.
+pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd, Option<OwnedFd>)> {
+    let mut bytes = [0_u8; HELLO_LEN + 1];
+    let (got, [memory, exports]) = receive(fd, &mut bytes)?;
+    let hello = bytes.get(..got).and_then(Hello::parse);
+    let (Some(hello), Some(memory)) = (hello, memory) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    Ok((hello, memory, exports))
+}
+
+/// Accepts the channel, with the descriptor of what this process exports.
+pub fn send_answer(fd: RawFd, probe: &Probe, exports: Option<RawFd>) -> io::Result<()> {
+    send(fd, &probe_bytes(probe), exports.as_slice())
+}
+
+/// Receives the answer. EAGAIN if it has not come yet, EINVAL if it is none, EPIPE if the peer has hung up.
+pub fn receive_answer(fd: RawFd) -> io::Result<(Probe, Option<OwnedFd>)> {
+    let mut bytes = [0_u8; PROBE_LEN + 1];
+    let (got, [exports, _]) = receive(fd, &mut bytes)?;
+    match got {
+        0 => Err(io::Error::from_raw_os_error(libc::EPIPE)),
+        PROBE_LEN => Ok((parse_probe(&bytes[..PROBE_LEN]), exports)),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn probe_bytes(probe: &Probe) -> [u8; PROBE_LEN] {
+    let mut bytes = [0; PROBE_LEN];
+    bytes[..8].copy_from_slice(&probe.address.to_ne_bytes());
+    bytes[8..].copy_from_slice(&probe.value.to_ne_bytes());
+    bytes
+}
+
+/// `bytes` has the length of a probe.
+fn parse_probe(bytes: &[u8]) -> Probe {
+    let number = |at: usize| {
+        let mut word = [0; 8];
+        word.copy_from_slice(&bytes[at..at + 8]);
+        u64::from_ne_bytes(word)
+    };
+    Probe {
+        address: number(0),
+        value: number(8),
+    }
+}
+
+/// Sends a wakeup. If there is no space, the peer has wakeups to read already.
 pub fn send_byte(fd: RawFd) {
     cancellation::send(fd, &[1], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL);
 }
@@ -243,6 +326,10 @@ mod tests {
                 src_port: port,
                 dst_port: 4791,
             },
+            probe: Probe {
+                address: 5,
+                value: 6,
+            },
         }
     }
 
@@ -262,10 +349,20 @@ mod tests {
         let would_block = receive_hello(theirs.as_raw_fd()).unwrap_err();
         assert_eq!(would_block.kind(), io::ErrorKind::WouldBlock);
         let (_segment, memory) = super::super::segment::Segment::create().unwrap();
-        send_hello(ours.as_raw_fd(), &hello(7), memory.as_raw_fd()).unwrap();
-        let (got, memory) = receive_hello(theirs.as_raw_fd()).unwrap();
-        assert_eq!(got, hello(7));
-        assert!(super::super::segment::Segment::open(&memory).is_ok());
+        let exported = std::fs::File::open("/proc/self/exe").unwrap();
+        for exports in [None, Some(exported.as_raw_fd())] {
+            send_hello(ours.as_raw_fd(), &hello(7), memory.as_raw_fd(), exports).unwrap();
+            let (got, memory, got_exports) = receive_hello(theirs.as_raw_fd()).unwrap();
+            assert_eq!(got, hello(7));
+            assert!(super::super::segment::Segment::open(&memory).is_ok());
+            assert_eq!(got_exports.is_some(), exports.is_some());
+            let none_yet = receive_answer(ours.as_raw_fd()).unwrap_err();
+            assert_eq!(none_yet.kind(), io::ErrorKind::WouldBlock);
+            send_answer(theirs.as_raw_fd(), &hello(7).probe, exports).unwrap();
+            let (probe, got_exports) = receive_answer(ours.as_raw_fd()).unwrap();
+            assert_eq!(probe, hello(7).probe);
+            assert_eq!(got_exports.is_some(), exports.is_some());
+        }
         assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::Bytes(false));
         send_byte(theirs.as_raw_fd());
         send_byte(theirs.as_raw_fd());
@@ -276,6 +373,8 @@ mod tests {
         assert!(has_hung_up(ours.as_raw_fd()));
         assert_eq!(receive_bytes(ours.as_raw_fd(), 1), HelloBytes::Bytes(true));
         assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::HangUp);
+        let ended = receive_answer(ours.as_raw_fd()).unwrap_err();
+        assert_eq!(ended.raw_os_error(), Some(libc::EPIPE));
     }
 
     #[test]

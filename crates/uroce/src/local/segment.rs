@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 
 use super::ring::Ring;
+use crate::direct::Accesses;
 
 /// Who reads from and writes to which ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,11 +17,13 @@ pub enum Side {
     Acceptor,
 }
 
-/// What lies in the memory. Zeros are two empty rings.
+/// What lies in the memory. Zeros are two empty rings and no accesses.
 #[repr(C)]
 struct Rings {
     from_initiator: Ring,
     from_acceptor: Ring,
+    by_initiator: Accesses,
+    by_acceptor: Accesses,
 }
 
 /// Bytes of a channel's memory.
@@ -34,6 +37,10 @@ pub struct Segment {
     outgoing: NonNull<Ring>,
     /// The ring in it that this side consumes from.
     incoming: NonNull<Ring>,
+    /// The accesses of this side.
+    own_accesses: NonNull<Accesses>,
+    /// The accesses of the peer.
+    peer_accesses: NonNull<Accesses>,
 }
 
 // SAFETY: the mapping belongs to the segment until it is dropped, and all of its content is `Sync`.
@@ -79,7 +86,9 @@ impl Segment {
         Segment::map(fd.as_raw_fd(), Side::Acceptor)
     }
 
-    fn map(fd: RawFd, side: Side) -> io::Result<Segment> {
+    /// Maps the memory, which was checked or created by [`Segment::open`] or [`Segment::create`]. Fails as
+    /// mmap(2).
+    pub fn map(fd: RawFd, side: Side) -> io::Result<Segment> {
         let none = core::ptr::null_mut();
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -95,8 +104,14 @@ impl Segment {
             Side::Initiator => (&rings.from_initiator, &rings.from_acceptor),
             Side::Acceptor => (&rings.from_acceptor, &rings.from_initiator),
         };
+        let (own_accesses, peer_accesses) = match side {
+            Side::Initiator => (&rings.by_initiator, &rings.by_acceptor),
+            Side::Acceptor => (&rings.by_acceptor, &rings.by_initiator),
+        };
         Ok(Segment {
             content,
+            own_accesses: NonNull::from(own_accesses),
+            peer_accesses: NonNull::from(peer_accesses),
             outgoing: NonNull::from(outgoing),
             incoming: NonNull::from(incoming),
         })
@@ -120,6 +135,18 @@ impl Segment {
         // SAFETY: `map` took it from the mapping, which is there until `self` is dropped, and cannot be cut
         // short: its length is sealed.
         unsafe { self.outgoing.as_ref() }
+    }
+
+    /// Where this side announces its accesses to the peer's memory.
+    pub fn own_accesses(&self) -> &Accesses {
+        // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
+        unsafe { self.own_accesses.as_ref() }
+    }
+
+    /// Where the peer announces its accesses to this side's memory.
+    pub fn peer_accesses(&self) -> &Accesses {
+        // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
+        unsafe { self.peer_accesses.as_ref() }
     }
 
     /// The ring that this side consumes from.

@@ -33,7 +33,7 @@ fn any_ends(flow: &Flow) -> Option<Ends> {
 }
 
 fn paths() -> Paths {
-    Paths::new(1, Peers::SameUser).unwrap()
+    Paths::new(1, Peers::SameUser, None).unwrap()
 }
 
 /// An ACK for queue pair 5 with this PSN, without ICRC.

@@ -18,8 +18,12 @@ mod mr_table;
 mod pins;
 mod prefault;
 
-use std::sync::RwLockReadGuard;
+use std::sync::{Arc, OnceLock, RwLockReadGuard};
 
+use libc::iovec;
+use smallvec::SmallVec;
+
+use crate::direct::Exports;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::sync::RwLock;
 
@@ -31,12 +35,14 @@ pub use prefault::prefault;
 /// The memory regions and windows of a device. Thread-safe.
 ///
 /// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
-/// takes long, so it pins the region instead, and deregistration waits for it. So a region whose
-/// deregistration has returned is not accessed any more.
+/// takes long, so it pins the region instead, and deregistration waits for it, as for processes that access
+/// the region directly. So a region whose deregistration has returned is not accessed any more.
 #[derive(Default)]
 pub struct Memory {
     table: RwLock<MrTable>,
     pins: Pins,
+    /// What peers may access directly; not set if they may not.
+    exports: OnceLock<Arc<Exports>>,
 }
 
 impl Memory {
@@ -45,20 +51,43 @@ impl Memory {
         let mut table = self.table.write();
         let key = keys::new_key(|index| table.has(index));
         table.add_mr(key, mr);
+        if let Some(exports) = self.exports.get() {
+            export(exports, key, &mr);
+        }
         key
+    }
+
+    /// From now on peers may access regions directly. Called before the first one is registered.
+    pub fn set_exports(&self, exports: Arc<Exports>) {
+        let _ = self.exports.set(exports);
+    }
+
+    /// Takes a region away from the processes that access it directly.
+    fn withdraw(&self, key: u32) {
+        if let Some(exports) = self.exports.get() {
+            if exports.withdraw_region(key) {
+                exports.wait();
+            }
+        }
     }
 
     /// Changes a region, which keeps its key, and waits for flushes of the old one. Fails if windows are
     /// bound to it.
     pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
         self.table.write().reregister(key, change)?;
+        self.withdraw(key);
         self.pins.wait_for(key >> 8);
+        let table = self.read_table();
+        if let (Some(exports), Some(mr)) = (self.exports.get(), table.region(key)) {
+            export(exports, key, mr);
+        }
         Ok(())
     }
 
     /// Removes a region, after copies and flushes in progress. Fails if windows are bound to it.
     pub fn deregister(&self, key: u32) -> Result<(), Busy> {
         self.table.write().remove_mr(key)?;
+        self.withdraw(key);
         // The key is not in the table any more, so no other thread pins the region.
         self.pins.wait_for(key >> 8);
         Ok(())
@@ -110,6 +139,30 @@ impl Memory {
             sum += u64::from(sge.len);
         }
         Ok(sum)
+    }
+
+    /// Calls `call` with the memory of a scatter/gather list, checked against its L_Keys. The memory stays
+    /// registered meanwhile.
+    pub fn with_local<T>(
+        &self,
+        sges: &[Sge],
+        writable: bool,
+        pd: PdHandle,
+        call: impl FnOnce(&[iovec]) -> T,
+    ) -> Result<T, LocalError> {
+        let table = self.read_table();
+        let mut vectors = SmallVec::<[iovec; 4]>::new();
+        vectors
+            .try_reserve(sges.len())
+            .map_err(|_| LocalError::Length)?;
+        for sge in sges {
+            let slice = table.local(sge, writable, pd)?;
+            vectors.push(iovec {
+                iov_base: slice.ptr.cast(),
+                iov_len: slice.len,
+            });
+        }
+        Ok(call(&vectors))
     }
 
     /// Fills `into` from a scatter/gather list, starting at byte `offset` of the list. Fails with
@@ -268,6 +321,13 @@ impl Memory {
         copy::flush_to_file(start, len)
             .then_some(())
             .ok_or(RemoteError)
+    }
+}
+
+/// Lets peers access a region directly, if its key gives them access at all.
+fn export(exports: &Exports, key: u32, mr: &MemoryRegion) {
+    if let Some(region) = mr.exported(key) {
+        exports.add_region(&region);
     }
 }
 

@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 
+use crate::direct::ExportedRegion;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
 /// A protection domain, by its number in the device (`ibv_pd.handle`).
@@ -141,6 +142,19 @@ fn within(addr: u64, len: u64, base: u64, size: u64) -> bool {
 }
 
 impl MemoryRegion {
+    /// What peers need to read and write it directly; None if they may not.
+    pub fn exported(&self, key: u32) -> Option<ExportedRegion> {
+        let allowed = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        (self.access & allowed != 0).then_some(ExportedRegion {
+            rkey: key,
+            pd: self.pd.0,
+            access: self.access,
+            start: self.range.start as u64,
+            iova: self.range.iova,
+            len: self.range.len,
+        })
+    }
+
     /// `len` bytes at `addr`, which the caller has found to lie within the region.
     fn slice(&self, addr: u64, len: u64) -> MrSlice<'_> {
         let offset = (addr - self.range.iova) as usize;
@@ -156,6 +170,14 @@ impl MrTable {
     /// Whether a key with this index exists.
     pub fn has(&self, index: u32) -> bool {
         self.entries.contains_key(&index)
+    }
+
+    /// The region with this key.
+    pub fn region(&self, key: u32) -> Option<&MemoryRegion> {
+        match &self.entries.get(&(key >> 8))?.object {
+            KeyObject::Mr { mr, .. } => Some(mr),
+            KeyObject::Mw(_) => None,
+        }
     }
 
     /// Adds a memory region. The key's index is not in the table.

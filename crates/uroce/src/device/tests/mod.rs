@@ -1,4 +1,5 @@
 mod counters;
+mod direct;
 mod fork;
 pub mod out_of_memory;
 mod paths;

@@ -5,27 +5,34 @@ use std::time::Instant;
 use super::preemption::{connect, is_acknowledged, pair, queue_pair_with, send};
 use super::*;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig};
-use crate::device::paths;
 use crate::device::queue_pair::QueuePair;
+use crate::device::{direct, paths};
 use crate::engine::{QpState, Service};
 use crate::local::Peers;
 
 /// Two devices without background threads that use shared memory, or not.
 fn two_devices(local: bool) -> (Device, Device) {
-    paths::enable(local.then_some(Peers::SameUser));
+    two_devices_with(local.then_some(Peers::SameUser), false)
+}
+
+/// Two devices without background threads that use shared memory with these, and direct access, or not.
+pub fn two_devices_with(peers: Option<Peers>, direct: bool) -> (Device, Device) {
+    paths::enable(peers);
+    direct::enable(direct);
     let new = |name| Device::new(&loopback(name), process::generation()).unwrap();
     let devices = (new("a"), new("b"));
     paths::enable(None);
+    direct::enable(false);
     devices
 }
 
-fn make_progress(device: &Device) {
+pub fn make_progress(device: &Device) {
     let mut inbox = device.inboxes.take();
     inbox.poll_all_sockets();
     device.make_progress(&mut inbox);
 }
 
-fn until(mut done: impl FnMut() -> bool) {
+pub fn until(mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
         assert!(start.elapsed() < Duration::from_secs(20), "nothing happens");
@@ -33,7 +40,7 @@ fn until(mut done: impl FnMut() -> bool) {
 }
 
 /// Sends a message; makes progress until it is acknowledged.
-fn exchange(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
+pub fn exchange(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
     send(a, qp);
     until(|| {
         make_progress(b);
@@ -42,7 +49,7 @@ fn exchange(a: &Device, b: &Device, qp: &Arc<QueuePair>) {
     });
 }
 
-fn connect_channel(a: &Device, b: &Device) {
+pub fn connect_channel(a: &Device, b: &Device) {
     let paths = |device: &Device| device.paths.as_ref().unwrap().is_used();
     until(|| {
         make_progress(a);

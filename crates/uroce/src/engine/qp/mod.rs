@@ -2,6 +2,7 @@
 //! responder. Only this module changes the state and reports completions of the send queue.
 
 mod complete;
+mod direct;
 mod reliable;
 mod uc;
 mod ud;
@@ -192,6 +193,10 @@ impl Qp {
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
+        }
+        if self.may_execute_directly(&wr) && host.execute_directly(&wr, self.attributes.dest_qpn) {
+            self.complete_directly(&wr, host);
+            return true;
         }
         if !self.requester.post(wr, self.attributes.mtu) {
             return false;

@@ -1,0 +1,141 @@
+//! RDMA WRITE and READ on one host without the target's CPU (`crate::direct`): what this process lets its
+//! peers access, and its accesses to their memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
+
+use super::Device;
+use super::qp_host::QpHost;
+use super::queue_pair::{Inner, QueuePair};
+use crate::direct::{self, ExportedQp, Exports, Request};
+use crate::engine::{SendOp, SendWr};
+use crate::local::Access;
+
+/// The most bytes that one WR copies in the thread that posts it.
+const MAX_LEN: u64 = 64 << 20;
+
+/// `IBV_UROCE_LOCAL=direct`: whether devices that are opened from now on access memory directly.
+static ENABLED: AtomicBool = AtomicBool::new(false);
+
+/// Lets devices that this process opens from now on access the memory of processes of this host directly, and
+/// lets these access theirs, or not.
+pub fn enable(direct: bool) {
+    ENABLED.store(direct, Ordering::Relaxed);
+}
+
+/// What a new device exports; None if that is switched off or not possible.
+pub fn open() -> Option<Arc<Exports>> {
+    if !ENABLED.load(Ordering::Relaxed) {
+        return None;
+    }
+    let exports = Exports::create();
+    if let Err(error) = &exports {
+        log::debug!("uroce: no direct access to memory: {error}");
+    }
+    direct::allow_peers();
+    exports.ok().map(Arc::new)
+}
+
+impl Device {
+    /// The program has changed a queue pair: lets its peer access memory, or no longer. Returns when accesses
+    /// have ended that the old attributes allowed.
+    pub(super) fn export_qp(&self, qp: &QueuePair, inner: &mut Inner) {
+        let Some(exports) = &self.exports else {
+            return;
+        };
+        if inner.exported {
+            inner.exported = false;
+            if exports.withdraw_qp(qp.qpn) {
+                exports.wait();
+            }
+        }
+        let engine = inner.engine();
+        if let (Some(access), Some(pd)) = (engine.direct_access(), qp.pd) {
+            let (peer_qpn, peer) = engine.peer();
+            inner.exported = exports.add_qp(&ExportedQp {
+                qpn: qp.qpn,
+                peer_qpn,
+                peer,
+                pd: pd.0,
+                access,
+            });
+        }
+    }
+
+    /// The queue pair has moved to another state by itself: accesses of its peer begin no longer.
+    #[inline]
+    pub(super) fn withdraw_failed(&self, qp: &QueuePair, inner: &mut Inner) {
+        if inner.exported && inner.engine().direct_access().is_none() {
+            self.withdraw_qp(qp, inner);
+        }
+    }
+
+    #[cold]
+    fn withdraw_qp(&self, qp: &QueuePair, inner: &mut Inner) {
+        inner.exported = false;
+        if let Some(exports) = &self.exports {
+            exports.withdraw_qp(qp.qpn);
+        }
+    }
+
+    /// The queue pair is being destroyed. Returns when accesses of its peer have ended.
+    pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) {
+        if inner.exported {
+            self.withdraw_qp(qp, inner);
+            if let Some(exports) = &self.exports {
+                exports.wait();
+            }
+        }
+    }
+}
+
+impl QpHost<'_> {
+    /// Executes a WRITE or READ. False if the peer's responder is to do it.
+    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, dest_qpn: u32) -> bool {
+        let (va, rkey, flag) = match wr.op {
+            SendOp::Write { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_WRITE),
+            SendOp::Read { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_READ),
+            _ => return false,
+        };
+        let len = wr.message_len();
+        let (Some(pd), 1..=MAX_LEN) = (self.qp.pd, len) else {
+            return false;
+        };
+        let located = access.locate(&Request {
+            qpn: self.qp.qpn,
+            gid: access.gid(),
+            target_qpn: dest_qpn,
+            rkey,
+            va,
+            len,
+            flag,
+        });
+        let Some(address) = located else {
+            return false;
+        };
+        let (process, len) = (access.process(), len as usize);
+        let reads = flag == IBV_ACCESS_REMOTE_READ;
+        if let Some(inline) = &wr.inline {
+            let bytes = [libc::iovec {
+                iov_base: inline.as_ptr().cast_mut().cast(),
+                iov_len: inline.len(),
+            }];
+            // SAFETY: `bytes` names the inline data, which is only read: a READ has none.
+            return !reads && unsafe { process.write(&bytes, address, len) };
+        }
+        let memory = &self.qp.memory;
+        let copied = memory.with_local(&wr.sges, reads, pd, |local| {
+            // SAFETY: `with_local` has checked that the program's keys allow this access.
+            unsafe {
+                if reads {
+                    process.read(local, address, len)
+                } else {
+                    process.write(local, address, len)
+                }
+            }
+        });
+        copied.unwrap_or(false)
+    }
+}

@@ -1,0 +1,197 @@
+//! WRITE and READ without the target's CPU, between two devices of this process.
+
+use ibverbs_abi::*;
+
+use super::paths::{connect_channel, exchange, two_devices_with};
+use super::preemption::{is_acknowledged, pair, send_wr};
+use super::*;
+use crate::device::queue_pair::QueuePair;
+use crate::engine::{QpChange, QpState, SendOp, SendWr, Sge};
+use crate::local::Peers;
+use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
+
+const REMOTE: u32 = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+
+/// Two connected queue pairs, and a region of each device.
+struct Fixture {
+    a: Device,
+    b: Device,
+    one: Arc<QueuePair>,
+    other: Arc<QueuePair>,
+    local: Box<[u64; 8]>,
+    remote: Box<[u64; 8]>,
+    lkey: u32,
+    rkey: u32,
+}
+
+fn region(bytes: &mut [u64; 8], access: u32) -> MemoryRegion {
+    MemoryRegion {
+        pd: PdHandle(1),
+        range: MrRange {
+            start: bytes.as_mut_ptr().expose_provenance(),
+            len: 64,
+            iova: 0x1000,
+        },
+        access: IBV_ACCESS_LOCAL_WRITE | access,
+    }
+}
+
+impl Fixture {
+    fn new() -> Fixture {
+        let (a, b) = two_devices_with(Some(Peers::SameUser), true);
+        let (one, other) = pair(&a, &b);
+        grant(&b, &other, REMOTE);
+        let (mut local, mut remote) = (Box::new([7; 8]), Box::new([0; 8]));
+        let lkey = a.memory.register(region(&mut local, 0));
+        let rkey = b.memory.register(region(&mut remote, REMOTE));
+        exchange(&a, &b, &one);
+        connect_channel(&a, &b);
+        exchange(&a, &b, &one);
+        Fixture {
+            a,
+            b,
+            one,
+            other,
+            local,
+            remote,
+            lkey,
+            rkey,
+        }
+    }
+
+    /// Posts a request for 16 bytes of each region. Returns whether it has completed at once, although the
+    /// target makes no progress.
+    fn post(&self, op: SendOp) -> bool {
+        let sge = Sge {
+            addr: 0x1008,
+            len: 16,
+            lkey: self.lkey,
+        };
+        let wr = SendWr {
+            op,
+            sges: [sge].into_iter().collect(),
+            ..send_wr()
+        };
+        let posted = self
+            .a
+            .post(&self.one, |engine, host| engine.post_send(wr, host));
+        assert!(posted);
+        is_acknowledged(&self.one)
+    }
+
+    fn write(&self) -> bool {
+        self.post(SendOp::Write {
+            va: 0x1010,
+            rkey: self.rkey,
+        })
+    }
+}
+
+fn grant(device: &Device, qp: &QueuePair, access: u32) {
+    let change = QpChange {
+        access: Some(access),
+        ..QpChange::default()
+    };
+    device.run_qp(qp, |engine, host, now| engine.modify(&change, now, host));
+}
+
+#[test]
+fn the_target_does_nothing() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let mut both = Fixture::new();
+    assert!(both.write());
+    assert_eq!(*both.remote, [0, 0, 7, 7, 0, 0, 0, 0]);
+    both.remote[0] = 5;
+    assert!(both.post(SendOp::Read {
+        va: 0x1000,
+        rkey: both.rkey,
+    }));
+    assert_eq!(*both.local, [7, 5, 0, 7, 7, 7, 7, 7]);
+}
+
+/// What the responder would refuse, it refuses.
+#[test]
+fn a_request_that_is_not_granted_is_sent() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    assert!(!both.post(SendOp::Write {
+        va: 0x1038,
+        rkey: both.rkey,
+    }));
+    super::paths::until(|| {
+        super::paths::make_progress(&both.b);
+        super::paths::make_progress(&both.a);
+        both.one.inner.lock().engine().state() == QpState::Err
+    });
+    assert_eq!(*both.remote, [0; 8]);
+    assert_eq!(both.b.counters().queue_pairs.rcvd_pkts, 3);
+}
+
+#[test]
+fn rights_that_are_withdrawn_hold_no_longer() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let withdraw: [fn(&mut Fixture); 5] = [
+        |both| both.b.memory.deregister(both.rkey).unwrap(),
+        |both| {
+            let change = Reregistration {
+                pd: None,
+                range: None,
+                access: Some(IBV_ACCESS_LOCAL_WRITE),
+            };
+            both.b.memory.reregister(both.rkey, &change).unwrap();
+        },
+        |both| grant(&both.b, &both.other, IBV_ACCESS_REMOTE_READ),
+        |both| {
+            let change = QpChange {
+                state: Some(QpState::Err),
+                ..QpChange::default()
+            };
+            both.b.run_qp(&both.other, |engine, host, now| {
+                engine.modify(&change, now, host)
+            });
+        },
+        |both| both.b.remove_queue_pair(&both.other),
+    ];
+    for withdraw in withdraw {
+        let mut both = Fixture::new();
+        assert!(both.write());
+        withdraw(&mut both);
+        assert!(!both.write());
+    }
+}
+
+/// A region that is changed is exported as it is now.
+#[test]
+fn a_changed_region_is_still_exported() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    let range = MrRange {
+        start: both.remote.as_ptr().expose_provenance(),
+        len: 64,
+        iova: 0x1008,
+    };
+    let change = Reregistration {
+        pd: None,
+        range: Some(range),
+        access: None,
+    };
+    both.b.memory.reregister(both.rkey, &change).unwrap();
+    assert!(both.write());
+    assert_eq!(*both.remote, [0, 7, 7, 0, 0, 0, 0, 0]);
+}
+
+/// A WRITE must not overtake a SEND that the peer has not acknowledged.
+#[test]
+fn earlier_requests_come_first() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    super::preemption::send(&both.a, &both.one);
+    assert!(!both.write());
+    assert_eq!(*both.remote, [0; 8]);
+    super::paths::until(|| {
+        super::paths::make_progress(&both.b);
+        super::paths::make_progress(&both.a);
+        is_acknowledged(&both.one)
+    });
+    assert_eq!(*both.remote, [0, 0, 7, 7, 0, 0, 0, 0]);
+}

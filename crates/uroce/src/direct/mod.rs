@@ -1,0 +1,30 @@
+//! RDMA WRITE and READ between processes of one host without the target's CPU: the initiator moves the bytes
+//! itself, by process_vm_writev(2) and process_vm_readv(2).
+//!
+//! | file | responsible for |
+//! |---|---|
+//! | `exports.rs` | which regions and queue pairs of a process its peers may access, in memory that they can read |
+//! | `accesses.rs` | which accesses an initiator has in progress, in memory of both |
+//! | `process.rs` | the copies, and whether the kernel allows them |
+//!
+//! A target exports what its responder would grant ([`Exports`]). An initiator announces an access
+//! ([`Accesses`]), looks up queue pair and region ([`Imports`]), copies, and ends the announcement. If
+//! anything is missing or wrong, the request goes to the target's responder, which knows the protocol's
+//! answer. So a table that lacks an entry costs time only.
+//!
+//! Invariant: once [`Exports::wait`] has returned, nobody accesses what was withdrawn before. A target first
+//! withdraws, then reads the announcements; an initiator first announces, then reads the table; a fence
+//! stands between both steps on both sides. So at least one of them sees the other.
+//!
+//! Trust: an initiator that reads a wrong table writes to the target's own memory only, or fails. A target
+//! trusts its initiators, which the kernel allows to write to its memory anyway (ptrace(2)).
+
+mod accesses;
+mod exports;
+#[cfg(all(test, loom))]
+mod model;
+mod process;
+
+pub use accesses::Accesses;
+pub use exports::{Accessor, ExportedQp, ExportedRegion, Exports, Imports, Request};
+pub use process::{Probe, Process, allow_peers};
