@@ -15,8 +15,8 @@ const SET_UP: Duration = Duration::from_secs(40);
 /// The groups whose rows of the testbed `loopback` run by UDP too.
 const IN_UDP: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
-/// Whether a row of the testbed `loopback` runs with direct access, too: WRITE and READ of perftest, except on
-/// unreliable connections, which have no direct access.
+/// Whether a row of the testbed `loopback` runs with direct access, too: WRITE and READ of perftest.
+/// Unreliable connections have no direct access.
 fn in_direct(group: &str, row: &Row) -> bool {
     let accesses = row.name.starts_with("write") || row.name.starts_with("read");
     group == "perftest" && accesses && !row.name.contains("UC")

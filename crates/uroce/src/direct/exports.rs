@@ -3,241 +3,27 @@
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
 #[cfg(not(loom))]
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 #[cfg(loom)]
-use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use loom::sync::atomic::{Ordering, fence};
 
 use super::accesses::Accesses;
+use super::grant::{self, ExportedQp, ExportedRegion, Request, WORDS};
+use super::table::{Entry, Mapping, Table};
 use crate::descriptors::{self, Owned};
-use crate::engine::Gid;
 use crate::sync::Mutex;
 
-/// Entries for regions, and for queue pairs. Of those that share an entry only the first is exported.
-const ENTRIES: usize = if cfg!(loom) { 1 } else { 4096 };
-/// Set in an entry that is in use.
-const VALID: u64 = 1 << 63;
-const WORDS: usize = 6;
 const SEALS: i32 =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
 /// How often a target that waits for accesses checks whether the initiator still exists.
 const POLLS_PER_CHECK: u32 = 64;
 const POLL_INTERVAL: Duration = Duration::from_micros(20);
-
-/// An entry. Its version is odd while the owner writes it.
-#[repr(C, align(64))]
-#[derive(Default)]
-pub struct Entry {
-    version: AtomicU32,
-    words: [AtomicU64; WORDS],
-}
-
-impl Entry {
-    /// The owner writes. Only one thread does at a time.
-    pub fn write(&self, words: [u64; WORDS]) {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version
-            .store(version.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        for (to, from) in self.words.iter().zip(words) {
-            to.store(from, Ordering::Relaxed);
-        }
-        self.version
-            .store(version.wrapping_add(2), Ordering::Release);
-    }
-
-    /// What the owner has written. None while it writes.
-    pub fn read(&self) -> Option<[u64; WORDS]> {
-        let before = self.version.load(Ordering::Acquire);
-        let mut words = [0; WORDS];
-        for (to, from) in words.iter_mut().zip(&self.words) {
-            *to = from.load(Ordering::Relaxed);
-        }
-        fence(Ordering::Acquire);
-        let after = self.version.load(Ordering::Relaxed);
-        (before == after && before & 1 == 0).then_some(words)
-    }
-}
-
-/// What lies in the memfd. Zeros: nothing is exported.
-#[repr(C)]
-struct Table {
-    regions: [Entry; ENTRIES],
-    queue_pairs: [Entry; ENTRIES],
-}
-
-impl Table {
-    fn region(&self, rkey: u32) -> &Entry {
-        &self.regions[(rkey >> 8) as usize % ENTRIES]
-    }
-
-    fn queue_pair(&self, qpn: u32) -> &Entry {
-        &self.queue_pairs[qpn as usize % ENTRIES]
-    }
-}
-
-/// A queue pair whose peer may access memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportedQp {
-    /// Its number.
-    pub qpn: u32,
-    /// The number of its peer.
-    pub peer_qpn: u32,
-    /// The GID of its peer, as packets of the peer have it.
-    pub peer: Gid,
-    /// Its protection domain.
-    pub pd: u32,
-    /// What its peer may do, `IBV_ACCESS_REMOTE_*`.
-    pub access: u32,
-}
-
-/// A memory region whose key gives peers access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExportedRegion {
-    /// Its key.
-    pub rkey: u32,
-    /// Its protection domain.
-    pub pd: u32,
-    /// `IBV_ACCESS_*`.
-    pub access: u32,
-    /// The address of its first byte in the owner's process.
-    pub start: u64,
-    /// The address that peers use for the first byte.
-    pub iova: u64,
-    /// Bytes.
-    pub len: u64,
-}
-
-/// An access that an initiator wants to make.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    /// The number of the initiator's queue pair.
-    pub qpn: u32,
-    /// The GID of the initiator, as its packets have it.
-    pub gid: Gid,
-    /// The number of the target's queue pair.
-    pub target_qpn: u32,
-    /// The R_Key.
-    pub rkey: u32,
-    /// The address, as in the RETH.
-    pub va: u64,
-    /// Bytes; not 0.
-    pub len: u64,
-    /// `IBV_ACCESS_REMOTE_WRITE` or `IBV_ACCESS_REMOTE_READ`.
-    pub flag: u32,
-}
-
-fn pair(low: u32, high: u32) -> u64 {
-    u64::from(low) | u64::from(high) << 32
-}
-
-impl ExportedQp {
-    fn words(&self) -> [u64; WORDS] {
-        let gid = u128::from_ne_bytes(self.peer);
-        [
-            pair(self.qpn, self.peer_qpn),
-            pair(self.pd, self.access),
-            gid as u64,
-            (gid >> 64) as u64,
-            0,
-            VALID,
-        ]
-    }
-
-    fn parse(words: &[u64; WORDS]) -> Option<ExportedQp> {
-        let qp = ExportedQp {
-            qpn: words[0] as u32,
-            peer_qpn: (words[0] >> 32) as u32,
-            pd: words[1] as u32,
-            access: (words[1] >> 32) as u32,
-            peer: (u128::from(words[2]) | u128::from(words[3]) << 64).to_ne_bytes(),
-        };
-        (words[5] == VALID).then_some(qp)
-    }
-}
-
-impl ExportedRegion {
-    fn words(&self) -> [u64; WORDS] {
-        [
-            pair(self.rkey, self.pd),
-            self.start,
-            self.iova,
-            self.len,
-            self.access.into(),
-            VALID,
-        ]
-    }
-
-    fn parse(words: &[u64; WORDS]) -> Option<ExportedRegion> {
-        let region = ExportedRegion {
-            rkey: words[0] as u32,
-            pd: (words[0] >> 32) as u32,
-            start: words[1],
-            iova: words[2],
-            len: words[3],
-            access: words[4] as u32,
-        };
-        (words[5] == VALID).then_some(region)
-    }
-}
-
-/// Returns where the bytes are in the target's process. None if its responder would not grant the request.
-fn locate(qp: &ExportedQp, region: &ExportedRegion, request: &Request) -> Option<u64> {
-    let offset = request.va.checked_sub(region.iova)?;
-    let granted = qp.qpn == request.target_qpn
-        && qp.peer_qpn == request.qpn
-        && qp.peer == request.gid
-        && region.rkey == request.rkey
-        && region.pd == qp.pd
-        && qp.access & region.access & request.flag != 0
-        && request.len <= region.len
-        && offset <= region.len - request.len;
-    if granted {
-        region.start.checked_add(offset)
-    } else {
-        None
-    }
-}
-
-/// A mapping of a table.
-struct Mapping(NonNull<Table>);
-
-// SAFETY: all of a table is `Sync`, and the mapping belongs to its owner until that is dropped.
-unsafe impl Send for Mapping {}
-// SAFETY: as for `Send`.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(fd: RawFd, prot: i32) -> io::Result<Mapping> {
-        let none = core::ptr::null_mut();
-        // SAFETY: a new mapping at an address that the kernel chooses.
-        let at = unsafe { libc::mmap(none, size_of::<Table>(), prot, libc::MAP_SHARED, fd, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let table = NonNull::new(at.cast()).ok_or(io::ErrorKind::InvalidInput)?;
-        Ok(Mapping(table))
-    }
-
-    fn table(&self) -> &Table {
-        // SAFETY: mapped until `self` is dropped, as long as a `Table`, and cannot be cut short: its length
-        // is sealed. All of it is atomic, so that its owner may change it.
-        unsafe { self.0.as_ref() }
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is this one's, and no reference to it is left.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), size_of::<Table>()) };
-    }
-}
 
 /// A process that may access what is exported.
 pub trait Accessor: Send + Sync {
@@ -304,9 +90,9 @@ impl Exports {
 
     fn add(&self, entry: &Entry, words: [u64; WORDS]) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(|words| words[5] == VALID);
+        let used = entry.read().filter(grant::is_used);
         // What the first word identifies is the same object, which has changed.
-        let is_free = used.is_none_or(|used| used[0] as u32 == words[0] as u32);
+        let is_free = used.is_none_or(|used| grant::number(&used) == grant::number(&words));
         if is_free {
             entry.write(words);
         }
@@ -327,8 +113,8 @@ impl Exports {
 
     fn withdraw(&self, entry: &Entry, key: u32) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(|words| words[5] == VALID);
-        let is_its = used.is_some_and(|used| used[0] as u32 == key);
+        let used = entry.read().filter(grant::is_used);
+        let is_its = used.is_some_and(|used| grant::number(&used) == key);
         if is_its {
             entry.write([0; WORDS]);
         }
@@ -408,7 +194,7 @@ impl Imports {
         let table = self.0.table();
         let qp = ExportedQp::parse(&table.queue_pair(request.target_qpn).read()?)?;
         let region = ExportedRegion::parse(&table.region(request.rkey).read()?)?;
-        locate(&qp, &region, request)
+        grant::locate(&qp, &region, request)
     }
 }
 
@@ -424,6 +210,8 @@ fn check(result: i32) -> io::Result<()> {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use super::super::table::ENTRIES;
+
     use super::*;
 
     const QP: ExportedQp = ExportedQp {
@@ -434,7 +222,7 @@ mod tests {
         access: 2 | 4,
     };
     const REGION: ExportedRegion = ExportedRegion {
-        rkey: 0x1234_56,
+        rkey: 0x0012_3456,
         pd: 5,
         access: 2,
         start: 0x7000,
@@ -445,7 +233,7 @@ mod tests {
         qpn: 9,
         gid: [3; 16],
         target_qpn: 7,
-        rkey: 0x1234_56,
+        rkey: 0x0012_3456,
         va: 0x110,
         len: 0x70,
         flag: 2,
@@ -477,7 +265,7 @@ mod tests {
                 ..REQUEST
             },
             Request {
-                rkey: 0x1234_57,
+                rkey: 0x0012_3457,
                 ..REQUEST
             },
             Request {
@@ -523,7 +311,7 @@ mod tests {
     fn of_two_with_one_entry_the_first_is_exported() {
         let exports = Exports::create().unwrap();
         let imports = import(&exports);
-        let other = 0x1234_56 + ((ENTRIES as u32) << 8);
+        let other = 0x0012_3456 + ((ENTRIES as u32) << 8);
         assert!(exports.add_qp(&QP));
         exports.add_region(&REGION);
         exports.add_region(&ExportedRegion {

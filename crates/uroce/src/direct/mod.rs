@@ -3,7 +3,9 @@
 //!
 //! | file | responsible for |
 //! |---|---|
-//! | `exports.rs` | which regions and queue pairs of a process its peers may access, in memory that they can read |
+//! | `exports.rs` | which regions and queue pairs of a process its peers may access |
+//! | `table.rs` | that, in memory that they can read |
+//! | `grant.rs` | what they may do with it |
 //! | `accesses.rs` | which accesses an initiator has in progress, in memory of both |
 //! | `process.rs` | the copies, and whether the kernel allows them |
 //!
@@ -21,10 +23,13 @@
 
 mod accesses;
 mod exports;
+mod grant;
 #[cfg(all(test, loom))]
 mod model;
 mod process;
+mod table;
 
 pub use accesses::Accesses;
-pub use exports::{Accessor, ExportedQp, ExportedRegion, Exports, Imports, Request};
+pub use exports::{Accessor, Exports, Imports};
+pub use grant::{ExportedQp, ExportedRegion, Request};
 pub use process::{Probe, Process, allow_peers};

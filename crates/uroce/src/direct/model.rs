@@ -6,7 +6,7 @@ use loom::sync::atomic::{Ordering, fence};
 use loom::thread;
 
 use super::accesses::Accesses;
-use super::exports::Entry;
+use super::table::Entry;
 
 #[derive(Default)]
 struct Shared {
