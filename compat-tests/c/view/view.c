@@ -10,13 +10,16 @@
 #include <ftw.h>
 #include <glob.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -354,6 +357,63 @@ static void walking(void)
 	close(anchor);
 }
 
+// By syscall(2), as libuv does.
+static void system_calls(void)
+{
+	struct open_how how = { .flags = O_RDONLY }, no_links = { .resolve = RESOLVE_NO_SYMLINKS };
+	struct statx stx;
+	struct stat st;
+	char target[PATH_MAX] = "";
+
+	check("syscall-openat", reads_guid(syscall(SYS_openat, AT_FDCWD, GUID, O_RDONLY)));
+	check("syscall-openat2",
+	      reads_guid(syscall(SYS_openat2, AT_FDCWD, GUID, &how, sizeof(how))) &&
+		      failed(syscall(SYS_openat2, AT_FDCWD, GUID, &no_links, sizeof(how)), ENOSYS));
+	check("syscall-statx",
+	      !syscall(SYS_statx, AT_FDCWD, DEVICE, 0, STATX_ALL, &stx) && S_ISDIR(stx.stx_mode) &&
+		      !syscall(SYS_statx, AT_FDCWD, DEVICE, AT_SYMLINK_NOFOLLOW, STATX_ALL, &stx) &&
+		      S_ISLNK(stx.stx_mode));
+	check("syscall-fstatat", !syscall(SYS_newfstatat, AT_FDCWD, GUID, &st, 0) && S_ISREG(st.st_mode));
+	check("syscall-readlinkat", syscall(SYS_readlinkat, AT_FDCWD, DEVICE, target, sizeof(target)) > 0 &&
+					    strstr(target, "uroce"));
+	check("syscall-faccessat", !syscall(SYS_faccessat, AT_FDCWD, GUID, R_OK) &&
+					   failed(syscall(SYS_faccessat2, AT_FDCWD, GUID, W_OK, 0), EACCES));
+
+	int fd = open(DEVICE, O_RDONLY | O_DIRECTORY);
+	check("syscall-fstat", !syscall(SYS_fstat, fd, &st) && S_ISDIR(st.st_mode));
+	check("syscall-getdents64", syscall(SYS_getdents64, fd, target, sizeof(target)) > 0);
+	check("syscall-relative", reads_guid(syscall(SYS_openat, fd, "node_guid", O_RDONLY)));
+	close(fd);
+#ifdef SYS_open
+	check("syscall-open", reads_guid(syscall(SYS_open, GUID, O_RDONLY)) &&
+				      !syscall(SYS_stat, DEVICE, &st) && S_ISDIR(st.st_mode) &&
+				      !syscall(SYS_lstat, DEVICE, &st) && S_ISLNK(st.st_mode) &&
+				      !syscall(SYS_access, GUID, R_OK) &&
+				      syscall(SYS_readlink, DEVICE, target, sizeof(target)) > 0);
+#endif
+	// Six arguments arrive.
+	long page = syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	check("syscall-other", page != -1 && *(char *)page == 0 && syscall(SYS_getpid) == getpid() &&
+				       failed(syscall(SYS_openat, AT_FDCWD, "/none", O_RDONLY), ENOENT));
+	syscall(SYS_munmap, page, 4096);
+}
+
+// By dlsym(3), as Java and Python's ctypes do.
+static void looked_up(void)
+{
+	int (*opens)(const char *, int) = (int (*)(const char *, int))dlsym(RTLD_DEFAULT, "open64");
+	check("dlsym", opens && reads_guid(opens(GUID, O_RDONLY)));
+	void *libc = dlopen("libc.so.6", RTLD_NOW);
+	opens = (int (*)(const char *, int))dlsym(libc, "open");
+	check("dlsym-handle", opens && reads_guid(opens(GUID, O_RDONLY)));
+	// A library that replaces a function calls the one behind it.
+	opens = (int (*)(const char *, int))dlsym(RTLD_NEXT, "open");
+	check("dlsym-next", opens && failed(opens(GUID, O_RDONLY), ENOENT));
+	dlerror();
+	check("dlsym-other", dlsym(libc, "qsort") && !dlsym(libc, "no such function") && dlerror());
+	dlclose(libc);
+}
+
 static void descriptors(void)
 {
 	struct stat st;
@@ -453,6 +513,8 @@ int main(int argc, char **argv)
 	status();
 	directories();
 	walking();
+	system_calls();
+	looked_up();
 	threads();
 	if (argc > 1)
 		loading(argv[1]);

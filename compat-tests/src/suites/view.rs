@@ -22,6 +22,8 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
         on_uroce("uroce/view/python", python),
+        on_uroce("uroce/view/node", node).tier(Tier::Test),
+        on_uroce("uroce/view/java", java).tier(Tier::Test),
         on_uroce("uroce/view/ibstat", ibstat),
         on_uroce("uroce/view/show-gids", show_gids).tier(Tier::Test),
         on_uroce("uroce/view/no-cost", no_cost)
@@ -63,7 +65,7 @@ fn contains(text: &str, wanted: &[&str]) -> Verdict {
 
 fn every_call(cx: &Context, program: &str) -> Verdict {
     let ended = preloaded(cx, [cx.built(program)?, cx.built("view-late")?]).run()?;
-    cx.report_lines(&ended, 74)
+    cx.report_lines(&ended, 88)
 }
 
 /// Without IBV_UROCE, or with IBV_UROCE_VIEW=0, there is nothing to see.
@@ -137,6 +139,45 @@ fn python(cx: &Context) -> Verdict {
     let wanted = [
         "['u']\n/sys/devices/virtual/uroce/u\n['/sys/class/infiniband/u/ports/1/rate']\n-1\n",
         "['rdma_cm', 'uverbs1024']\n",
+    ];
+    contains(&out, &wanted)
+}
+
+/// Node.js makes its statx calls by syscall(2).
+fn node(cx: &Context) -> Verdict {
+    if cx.program(["node", "--version"]).run().is_err() {
+        return Err(Failure::skip("node is not installed"));
+    }
+    const SCRIPT: &str = "const fs = require('fs'), u = '/sys/class/infiniband/u';\n\
+        console.log(fs.statSync(u).isDirectory(), fs.lstatSync(u).isSymbolicLink());\n\
+        console.log(fs.realpathSync(u), fs.readFileSync(u + '/ports/1/state', 'utf8'));\n\
+        console.log(fs.readdirSync('/dev/infiniband', {withFileTypes: true}).length);\n";
+    let out = output(cx, ["node", "-e", SCRIPT])?;
+    let wanted = [
+        "true true\n/sys/devices/virtual/uroce/u/infiniband/u 4: ACTIVE\n",
+        "2\n",
+    ];
+    contains(&out, &wanted)
+}
+
+/// Java looks functions of libc up by dlsym(3): fdopendir and fstatat64; statx in newer releases.
+fn java(cx: &Context) -> Verdict {
+    if cx.program(["java", "-version"]).run().is_err() {
+        return Err(Failure::skip("java is not installed"));
+    }
+    const SOURCE: &str = "import java.nio.file.*;\n\
+        class View { public static void main(String[] args) throws Exception {\n\
+        Path u = Path.of(\"/sys/class/infiniband/u\");\n\
+        System.out.println(Files.isDirectory(u) + \" \" + Files.isSymbolicLink(u));\n\
+        System.out.println(u.toRealPath() + \" \" + Files.readString(u.resolve(\"ports/1/state\")));\n\
+        try (var all = Files.newDirectoryStream(Path.of(\"/sys/class/infiniband\"))) {\n\
+        for (Path path : all) System.out.println(path); } } }\n";
+    let source = cx.dir().join("View.java");
+    fs::write(&source, SOURCE).map_err(|error| Failure::new(error.to_string()))?;
+    let out = output(cx, ["java".to_owned(), source.display().to_string()])?;
+    let wanted = [
+        "true true\n/sys/devices/virtual/uroce/u/infiniband/u 4: ACTIVE\n",
+        "\n/sys/class/infiniband/u\n",
     ];
     contains(&out, &wanted)
 }

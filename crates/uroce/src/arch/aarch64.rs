@@ -9,6 +9,13 @@ pub const ABSOLUTE: u32 = 257;
 /// Other CPUs may see copies that follow each other in another order.
 pub const COPIES_IN_ORDER: bool = false;
 
+/// System calls of x86-64: numbers that no call has.
+pub const SYS_OPEN: i64 = -1;
+pub const SYS_STAT: i64 = -2;
+pub const SYS_LSTAT: i64 = -3;
+pub const SYS_ACCESS: i64 = -4;
+pub const SYS_READLINK: i64 = -5;
+
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.
 macro_rules! dlopen_entry {
@@ -33,7 +40,8 @@ macro_rules! dlopen_entry {
     };
 }
 
-/// The instructions of dlsym: calls `{look}`, then jumps to where `{real}` points, with the arguments.
+/// The instructions of dlsym: calls `{look}` with the arguments. Returns its result if that is not NULL, else
+/// jumps to where `{real}` points, with the arguments.
 macro_rules! dlsym_entry {
     () => {
         concat!(
@@ -42,8 +50,13 @@ macro_rules! dlsym_entry {
             "mov x29, sp\n",
             "stp x0, x1, [sp, #16]\n",
             "bl {look}\n",
+            "mov x9, x0\n",
             "ldp x0, x1, [sp, #16]\n",
             "ldp x29, x30, [sp], #32\n",
+            "cbz x9, 2f\n",
+            "mov x0, x9\n",
+            "ret\n",
+            "2:\n",
             "adrp x16, {real}\n",
             "ldr x16, [x16, :lo12:{real}]\n",
             "br x16\n",

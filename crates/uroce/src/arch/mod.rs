@@ -6,10 +6,11 @@
 //! |---|---|
 //! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
 //! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
+//! | `SYS_OPEN` and others | system calls that not all architectures have |
 //! | `dlopen_entry!()`, `dlsym_entry!()` | the instructions of two functions that `view` puts in the GOT |
 //!
-//! Its ABI of procedure calls must pass the third argument of a variadic function in the same register as
-//! that of any other function, because `view` calls open(2) as a function of three arguments.
+//! Its ABI of procedure calls must pass the integer arguments of a variadic function as those of any other
+//! function, because `view` calls open(2) as a function of three arguments, and syscall(2) as one of seven.
 //!
 //! The layouts in shared memory and in packets have explicit byte orders and sizes. The order of accesses to
 //! shared memory is stated by atomic operations (`local::ring`), and not left to the architecture.

@@ -9,6 +9,13 @@ pub const ABSOLUTE: u32 = 1;
 /// Other CPUs see copies that follow each other in this order.
 pub const COPIES_IN_ORDER: bool = true;
 
+/// System calls that newer architectures do not have.
+pub const SYS_OPEN: i64 = libc::SYS_open;
+pub const SYS_STAT: i64 = libc::SYS_stat;
+pub const SYS_LSTAT: i64 = libc::SYS_lstat;
+pub const SYS_ACCESS: i64 = libc::SYS_access;
+pub const SYS_READLINK: i64 = libc::SYS_readlink;
+
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.
 macro_rules! dlopen_entry {
@@ -30,7 +37,8 @@ macro_rules! dlopen_entry {
     };
 }
 
-/// The instructions of dlsym: calls `{look}`, then jumps to where `{real}` points, with the arguments.
+/// The instructions of dlsym: calls `{look}` with the arguments. Returns its result if that is not NULL, else
+/// jumps to where `{real}` points, with the arguments.
 macro_rules! dlsym_entry {
     () => {
         concat!(
@@ -42,6 +50,10 @@ macro_rules! dlsym_entry {
             "add rsp, 8\n",
             "pop rsi\n",
             "pop rdi\n",
+            "test rax, rax\n",
+            "je 2f\n",
+            "ret\n",
+            "2:\n",
             "jmp qword ptr [rip + {real}]\n",
         )
     };

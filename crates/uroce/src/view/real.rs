@@ -3,7 +3,7 @@
 //! which include those that this library makes by name. A preloaded library that defines such a function
 //! comes first, as it does for the program.
 
-use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, Ordering, fence};
 
@@ -143,6 +143,15 @@ originals! {
     fn fts_read(walk: *mut FtsWalk) -> *mut FtsEntry, null_mut();
     fn fts_children(walk: *mut FtsWalk, option: c_int) -> *mut FtsEntry, null_mut();
     fn fts_close(walk: *mut FtsWalk) -> c_int, -1;
+    fn syscall(
+        number: c_long,
+        a: usize,
+        b: usize,
+        c: usize,
+        d: usize,
+        e: usize,
+        f: usize,
+    ) -> c_long, -1;
     fn chdir(path: *const c_char) -> c_int, -1;
     fn fchdir(fd: c_int) -> c_int, -1;
     fn chroot(path: *const c_char) -> c_int, -1;

@@ -1,16 +1,20 @@
 //! dlopen(3) and dlsym(3): what a program loads later is redirected, too.
 //!
 //! libc finds out which object calls these functions by the return address: its search paths and its place
-//! in the search order count. So dlsym is entered by a jump, after new objects have been redirected. dlopen
-//! is called, and new objects are redirected when it returns, if the calling object makes no difference: the
-//! name is a path without variables such as `$ORIGIN`, and the object has no DT_RPATH. Otherwise dlopen is
-//! entered by a jump too, and the next dlsym or ibv_get_device_list redirects what it has loaded.
+//! in the search order count. So dlsym is entered by a jump, after new objects have been redirected, unless
+//! it is to find a function of libc that is redirected (Java and Python's ctypes find theirs in this way).
+//! dlopen is called, and new objects are redirected when it returns, if the calling object makes no
+//! difference: the name is a path without variables such as `$ORIGIN`, and the object has no DT_RPATH.
+//! Otherwise dlopen is entered by a jump too, and the next dlsym or ibv_get_device_list redirects what it has
+//! loaded.
 
 use core::arch::global_asm;
 use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use ibverbs_abi::Errno;
 
+use super::REDIRECTIONS;
 use crate::view::{real, redirect_new_objects};
 
 #[repr(C)]
@@ -79,10 +83,34 @@ unsafe extern "C" fn load(path: *const c_char, flags: c_int) -> *mut c_void {
     handle
 }
 
-extern "C" fn look() {
+/// Redirects what was loaded, and answers dlsym if it finds a function of libc that is redirected: the
+/// function here. Else NULL.
+unsafe extern "C" fn look(handle: *mut c_void, name: *const c_char) -> *const c_void {
     let errno = Errno::last();
     redirect_new_objects();
+    // SAFETY: the program passes what dlsym(3) accepts.
+    let found = unsafe { redirected(handle, name) };
     errno.set();
+    found.unwrap_or_default()
+}
+
+/// The function here for the one that dlsym finds, if that is the program's first definition: where another
+/// library replaces a function of libc, the one behind it is looked up by that library.
+///
+/// # Safety
+/// As for dlsym(3).
+unsafe fn redirected(handle: *mut c_void, name: *const c_char) -> Option<*const c_void> {
+    if handle == libc::RTLD_NEXT {
+        return None;
+    }
+    // SAFETY: the program passes a C string.
+    let text = unsafe { real::bytes(name) }?;
+    let found = REDIRECTIONS.binary_search_by(|redirection| redirection.name.to_bytes().cmp(text));
+    let redirection = &REDIRECTIONS[found.ok()?];
+    // SAFETY: the handle and the name are the program's.
+    let first = unsafe { real::dlsym(handle, name) }.addr();
+    let is_first = first != 0 && first == redirection.first.load(Ordering::Relaxed);
+    is_first.then_some(redirection.to)
 }
 
 unsafe extern "C" {

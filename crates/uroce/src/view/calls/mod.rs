@@ -14,6 +14,7 @@ mod link;
 mod load;
 mod open;
 mod stat;
+mod syscall;
 pub mod walk;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -136,6 +137,7 @@ redirections! {
     "stat" => stat::stat;
     "stat64" => stat::stat;
     "statx" => stat::statx;
+    "syscall" => syscall::syscall;
     "telldir" => directory::telldir;
     "write" => descriptor::write;
 }

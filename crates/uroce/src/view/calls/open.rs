@@ -27,7 +27,7 @@ fn missing(errno: Errno, flags: c_int) -> c_int {
 }
 
 /// Whether open(2) with these flags follows a link at the end of the path.
-fn follows(flags: c_int) -> bool {
+pub fn follows(flags: c_int) -> bool {
     flags & O_NOFOLLOW == 0 && flags & (O_CREAT | libc::O_EXCL) != O_CREAT | libc::O_EXCL
 }
 
