@@ -29,7 +29,7 @@ extern "C" fn at_exit() {
 
 /// Notifies the peers of all connections that these end: a program may exit without destroying its ids, which
 /// the kernel would do for it.
-fn end_connections() {
+pub(super) fn end_connections() {
     let Some(mut locked) = STATE.try_lock_for(EXIT_WAIT) else {
         return;
     };

@@ -416,7 +416,9 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         state.manager.handle_timeouts(clock::now());
         state.reject_overdue();
         let sends = state.take_sends();
-        if state.manager.is_done() && state.unwanted.is_empty() {
+        // At exit(3) the manager has no files any more, but the program's threads wait at the descriptors.
+        let all_closed = state.files.is_empty();
+        if all_closed && state.manager.is_done() && state.unwanted.is_empty() {
             let devices = state.manager.host().take_devices();
             QUEUE.lock().epoll = None;
             *locked = None;

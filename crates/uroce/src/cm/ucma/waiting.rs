@@ -6,12 +6,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use super::lifecycle::end_connections;
 use super::manager::EVENT_LEN;
 use super::process::STATE;
 use super::*;
+use crate::sync::Mutex;
 
 /// In it a call that does not block has returned.
 const WHILE: Duration = Duration::from_millis(100);
+
+/// Held by each test: the last one ends all connections of the process.
+static ONE_TEST: Mutex<()> = Mutex::new(());
 
 fn get_event(file: host::FileId, fd: RawFd) -> Result<isize, Errno> {
     let mut event = [0_u8; EVENT_LEN];
@@ -69,6 +74,7 @@ fn file_of(fd: &OwnedFd) -> host::FileId {
 /// The thread of rdma_cm has noticed it before GET_EVENT can execute the command.
 #[test]
 fn a_thread_waits_although_the_descriptor_is_closed() {
+    let _one = ONE_TEST.lock();
     let fd = open(0).unwrap();
     let (file, number) = (file_of(&fd), fd.as_raw_fd());
     drop(fd);
@@ -79,6 +85,7 @@ fn a_thread_waits_although_the_descriptor_is_closed() {
 /// The thread of rdma_cm notices it after that.
 #[test]
 fn a_thread_waits_on_although_the_descriptor_is_closed() {
+    let _one = ONE_TEST.lock();
     let fd = open(0).unwrap();
     let locked = STATE.lock();
     let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
@@ -92,6 +99,7 @@ fn a_thread_waits_on_although_the_descriptor_is_closed() {
 /// The descriptor is closed while GET_EVENT waits for an event.
 #[test]
 fn a_thread_that_blocks_is_not_disturbed_by_close() {
+    let _one = ONE_TEST.lock();
     let fd = open(0).unwrap();
     let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
     std::thread::sleep(WHILE);
@@ -101,6 +109,22 @@ fn a_thread_that_blocks_is_not_disturbed_by_close() {
 
 #[test]
 fn without_an_event_a_nonblocking_descriptor_does_not_block() {
+    let _one = ONE_TEST.lock();
     let fd = open(libc::O_NONBLOCK).unwrap();
     assert_eq!(get_event(file_of(&fd), fd.as_raw_fd()), Err(EAGAIN));
+}
+
+/// exit(3) has ended all connections, and the thread of rdma_cm has something to do.
+#[test]
+fn a_thread_that_blocks_is_not_disturbed_by_exit() {
+    let _one = ONE_TEST.lock();
+    let fd = open(0).unwrap();
+    let waiting = waiting_thread(file_of(&fd), fd.as_raw_fd());
+    std::thread::sleep(WHILE);
+    end_connections();
+    let other = open(0).unwrap();
+    let file = file_of(&other);
+    drop(other);
+    wait_until_closed(file);
+    goes_on_until_a_signal(waiting);
 }
