@@ -104,6 +104,9 @@ impl ResponseQueue {
 
     /// Acknowledges all packets up to `psn`. Extends an ACK that waits (9.7.5.1.2).
     pub fn push_ack(&mut self, psn: Psn) {
+        if self.queue.is_empty() {
+            return self.queue.push_back(Response::Ack { psn });
+        }
         let place = self.place_after(psn);
         match place.checked_sub(1).and_then(|i| self.queue.get_mut(i)) {
             Some(Response::Ack { psn: acked }) => *acked = psn,

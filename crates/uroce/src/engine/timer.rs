@@ -12,15 +12,13 @@ pub enum Timer {
     Rto,
     /// The wait after an RNR NAK (9.7.5.2.8): retransmit.
     Rnr,
-    /// The pacer allows the next packet.
-    Pacing,
 }
 
 /// When each [`Timer`] expires.
 #[derive(Clone, Copy, Debug)]
 pub struct TimerTable {
     /// Indexed by [`Timer`]; [`STOPPED`] if the timer does not run.
-    expiry: [Time; 4],
+    expiry: [Time; 3],
 }
 
 const STOPPED: Time = Time(u64::MAX);
@@ -29,7 +27,7 @@ impl TimerTable {
     /// All timers stopped.
     pub const fn new() -> TimerTable {
         TimerTable {
-            expiry: [STOPPED; 4],
+            expiry: [STOPPED; 3],
         }
     }
 
@@ -61,8 +59,8 @@ impl TimerTable {
 
     /// When the first timer expires; None if none runs.
     pub fn next(&self) -> Option<Time> {
-        let [ack_timeout, rto, rnr, pacing] = self.expiry;
-        let first = ack_timeout.min(rto).min(rnr.min(pacing));
+        let [ack_timeout, rto, rnr] = self.expiry;
+        let first = ack_timeout.min(rto).min(rnr);
         (first != STOPPED).then_some(first)
     }
 }

@@ -225,25 +225,31 @@ impl Channel {
         let record = |valid| {
             recorder.received(&self.ends, popped.packet, popped.traffic_class, valid);
         };
-        let packet = match Packet::parse_common(popped.packet) {
+        // By reference: a packet has more than 200 bytes of headers.
+        let (common, other);
+        common = Packet::parse_common(popped.packet);
+        let packet = match &common {
             Some(packet) => packet,
-            None => match Packet::parse_without_icrc(popped.packet) {
-                Ok(packet) => packet,
-                Err(_) => return record(false),
-            },
+            None => {
+                other = Packet::parse_without_icrc(popped.packet);
+                match &other {
+                    Ok(packet) => packet,
+                    Err(_) => return record(false),
+                }
+            }
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
             return record(false);
         }
         record(true);
         if packet.headers.deth.is_none() {
-            return each(&packet, &self.addresses);
+            return each(packet, &self.addresses);
         }
         let addresses = Addresses {
             grh: self.grh(popped),
             ..self.addresses
         };
-        each(&packet, &addresses);
+        each(packet, &addresses);
     }
 
     /// The GRH that the datagram would have had.

@@ -53,19 +53,14 @@ impl RingEntry {
     /// Writes a packet of at most [`INLINE_MAX`] bytes; of a longer one what fits.
     #[inline]
     fn write(&self, packet: &[u8]) {
-        let words = packet.chunks_exact(8);
-        let rest = words.remainder();
-        for (to, from) in self.inline.iter().zip(words) {
-            if let Ok(bytes) = from.try_into() {
-                to.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        let mut bytes = [0; INLINE_MAX];
+        let len = packet.len().min(INLINE_MAX);
+        bytes[..len].copy_from_slice(&packet[..len]);
+        // All words: a loop of a fixed length costs less than one of the packet's.
+        for (to, from) in self.inline.iter().zip(bytes.chunks_exact(8)) {
+            if let Ok(word) = from.try_into() {
+                to.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
-        }
-        if let (Some(to), false) = (self.inline.get(packet.len() / 8), rest.is_empty()) {
-            let last = rest
-                .iter()
-                .rev()
-                .fold(0, |word, byte| word << 8 | u64::from(*byte));
-            to.store(u64::from_ne_bytes(last.to_le_bytes()), Ordering::Relaxed);
         }
     }
 }
@@ -325,10 +320,10 @@ impl Consumer {
             return Err(Broken);
         }
         match self.next.advance(len) {
-            // Whole words: what lies behind the packet is never read.
+            // All words: what lies behind the packet is never read.
             None => {
-                let words = self.buffer.chunks_exact_mut(8).zip(&entry.inline);
-                for (to, from) in words.take(len.div_ceil(8)) {
+                let words = self.buffer[..INLINE_MAX].chunks_exact_mut(8);
+                for (to, from) in words.zip(&entry.inline) {
                     to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
                 }
             }

@@ -175,6 +175,10 @@ impl Memory {
         pd: PdHandle,
     ) -> Result<(), LocalError> {
         let table = self.read_table();
+        if let Some(part) = only_part(sges, offset, into.len()) {
+            copy::read(&table.local(&part, false, pd)?, into);
+            return Ok(());
+        }
         let mut rest = into;
         for part in parts(sges, offset, rest.len()) {
             let slice = table.local(&part, false, pd)?;
@@ -199,6 +203,10 @@ impl Memory {
         pd: PdHandle,
     ) -> Result<(), LocalError> {
         let table = self.read_table();
+        if let Some(part) = only_part(sges, offset, from.len()) {
+            copy::write(&table.local(&part, true, pd)?, from);
+            return Ok(());
+        }
         let mut rest = from;
         for part in parts(sges, offset, rest.len()) {
             let slice = table.local(&part, true, pd)?;
@@ -329,6 +337,19 @@ fn export(exports: &Exports, key: u32, mr: &MemoryRegion) {
     if let Some(region) = mr.exported(key) {
         exports.add_region(&region);
     }
+}
+
+/// The one part of a scatter/gather list that holds its bytes `offset .. offset + len`, if the list has one
+/// entry, as most have, which is long enough.
+#[inline]
+fn only_part(sges: &[Sge], offset: u64, len: usize) -> Option<Sge> {
+    let [sge] = sges else { return None };
+    let rest = u64::from(sge.len).checked_sub(offset)?;
+    (len as u64 <= rest).then(|| Sge {
+        addr: sge.addr.wrapping_add(offset),
+        len: len as u32,
+        lkey: sge.lkey,
+    })
 }
 
 /// The parts of a scatter/gather list that hold its bytes `offset .. offset + len`.

@@ -345,6 +345,7 @@ impl MrTable {
     }
 
     /// The memory of a scatter/gather entry, checked against its L_Key. An entry of length 0 needs no key.
+    #[inline]
     pub fn local(
         &self,
         sge: &Sge,

@@ -18,19 +18,21 @@ const QPN_MASK: u32 = 0xff_ffff;
 /// # Safety
 /// `list` has `count` readable elements.
 pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
+    // SAFETY: the caller's list has `count` elements, and `i` is less than that.
+    let sge = |i| unsafe { &*list.add(i) };
+    let sge = |i| Sge {
+        addr: sge(i).addr,
+        len: sge(i).length,
+        lkey: sge(i).lkey,
+    };
+    if count == 1 {
+        return Ok(Sges::from_slice(&[sge(0)]));
+    }
     let mut sges = Sges::new();
     if count > sges.inline_size() {
         sges.try_reserve_exact(count).map_err(|_| Errno(ENOMEM))?;
     }
-    for i in 0..count {
-        // SAFETY: the caller's list has `count` elements, and `i` is less than that.
-        let sge = unsafe { &*list.add(i) };
-        sges.push(Sge {
-            addr: sge.addr,
-            len: sge.length,
-            lkey: sge.lkey,
-        });
-    }
+    sges.extend((0..count).map(sge));
     Ok(sges)
 }
 

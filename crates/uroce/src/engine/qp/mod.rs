@@ -15,7 +15,6 @@ use super::counters::Counters;
 use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
-use super::timer::{Timer, TimerTable};
 use super::{
     AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
     UdAddress, WorkQueue,
@@ -381,15 +380,12 @@ impl Qp {
     /// The latest time at which [`Qp::handle_timeout`] and then [`Qp::transmit`] must be called if
     /// nothing happens before; None if no timer runs.
     pub fn next_timeout(&self) -> Option<Time> {
-        let mut timers = if matches!(self.state, QpState::Rts | QpState::Sqd) {
-            *self.requester.timers()
-        } else {
-            TimerTable::new()
-        };
-        if let Some(at) = self.pacing_until() {
-            timers.set(Timer::Pacing, at);
+        let sends = matches!(self.state, QpState::Rts | QpState::Sqd);
+        let timer = sends.then(|| self.requester.timers().next()).flatten();
+        match (timer, self.pacing_until()) {
+            (Some(timer), Some(pacing)) => Some(timer.min(pacing)),
+            (timer, pacing) => timer.or(pacing),
         }
-        timers.next()
     }
 
     /// When the pacer allows the next packet, if there is one that waits for it.

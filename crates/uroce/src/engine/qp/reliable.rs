@@ -84,7 +84,7 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<usize> {
-        if self.responder.yields_to_request() {
+        if self.requester.has_unsent() && self.responder.yields_to_request() {
             if let Some(len) = self.next_request(now, host, buffer) {
                 return Some(len);
             }

@@ -198,7 +198,7 @@ impl Requester {
         self.queue.front()?.wr.ud.as_ref()
     }
 
-    /// The timers that run; [`Timer::Pacing`] is not among them.
+    /// The timers that run.
     pub fn timers(&self) -> &TimerTable {
         &self.timers
     }

@@ -72,30 +72,38 @@ impl Responder {
     ) -> Executed {
         let starts = matches!(part, Part::First | Part::Only);
         check_payload_len(part, packet.payload.len(), attributes.mtu)?;
-        match (&self.message, starts) {
-            (None, true) => {
-                let recv = self.take_recv(packet, attributes, host)?;
-                self.message = Some(InboundMessage::Send { recv, len: 0 });
-            }
-            (Some(InboundMessage::Send { .. }), false) => {}
-            _ => return Err(NakCause::InvalidRequest),
-        }
-        if let Some(InboundMessage::Send { recv, len }) = &mut self.message {
+        let ends = matches!(part, Part::Last | Part::Only);
+        if let (Some(InboundMessage::Send { recv, len }), false, false) =
+            (&mut self.message, starts, ends)
+        {
             place(&recv.wr, len, packet.payload, host)?;
-        }
-        if !matches!(part, Part::Last | Part::Only) {
             self.accept(packet, attributes, false);
             return Ok(());
         }
-        if let Some(rkey) = packet.headers.ieth {
-            host.invalidate_remote(remote_key(packet, rkey))
-                .map_err(|_| NakCause::Invalidate)?;
+        // A message of one packet is stored only if it fails.
+        let (recv, mut len) = match (self.message.take(), starts) {
+            (None, true) => (self.take_recv(packet, attributes, host)?, 0),
+            (Some(InboundMessage::Send { recv, len }), false) => (recv, len),
+            (other, _) => {
+                self.message = other;
+                return Err(NakCause::InvalidRequest);
+            }
+        };
+        let mut done = place(&recv.wr, &mut len, packet.payload, host);
+        if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
+            let invalidated = host.invalidate_remote(remote_key(packet, rkey));
+            done = invalidated.map_err(|_| NakCause::Invalidate);
         }
-        if let Some(InboundMessage::Send { recv, len }) = self.message.take() {
-            let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
-            host.complete(recv.queue, completion)?;
-            self.counters.rdma_recvs += 1;
+        if done.is_err() || !ends {
+            // The next packet continues with it; after an error it completes with that.
+            self.message = Some(InboundMessage::Send { recv, len });
+            done?;
+            self.accept(packet, attributes, false);
+            return Ok(());
         }
+        let completion = recv_completion(&recv.wr, IBV_WC_RECV, len, packet);
+        host.complete(recv.queue, completion)?;
+        self.counters.rdma_recvs += 1;
         self.accept(packet, attributes, true);
         Ok(())
     }

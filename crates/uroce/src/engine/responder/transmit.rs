@@ -43,7 +43,7 @@ impl Responder {
     /// response.
     pub fn pacing_until(&self) -> Option<Time> {
         let paced = self.responses.read_is_next();
-        self.pacer.resumes_at().filter(|_| paced)
+        paced.then(|| self.pacer.resumes_at()).flatten()
     }
 
     /// Writes the next response packet into `buffer`.
