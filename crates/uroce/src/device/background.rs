@@ -104,7 +104,7 @@ impl Device {
             let packets_before = activity.packets.load(Ordering::Relaxed);
             self.receive(&mut inbox, None);
             let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
-            self.run_timers(&mut inbox, Duration::ZERO);
+            self.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
             let now = clock::now();
             if packets > 0 {

@@ -18,6 +18,7 @@ use lock_api::MutexGuard;
 
 use super::clock::{self, AtomicTime};
 use crate::engine::Time;
+use crate::local::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
 use crate::transport::Inbox;
 
@@ -66,7 +67,9 @@ impl LockHolder {
 pub struct Inboxes([InboxSlot; INBOXES]);
 
 struct InboxSlot {
-    inbox: Mutex<Inbox>,
+    receiver: Mutex<Receiver>,
+    /// It is not the first. Rarely used, so it keeps no channels.
+    stands_in: bool,
     /// Counts the batches that were received through it. Written by the holder.
     batches: AtomicU64,
     /// The value of `batches` that a thread without the inbox has seen first at `seen_at`.
@@ -74,31 +77,45 @@ struct InboxSlot {
     seen_at: AtomicTime,
 }
 
+struct Receiver {
+    inbox: Inbox,
+    channels: SeenChannels,
+}
+
 /// An inbox, locked.
 pub struct InboxGuard<'a> {
-    inbox: MutexGuard<'a, RawMutex, Inbox>,
-    batches: &'a AtomicU64,
+    receiver: MutexGuard<'a, RawMutex, Receiver>,
+    slot: &'a InboxSlot,
 }
 
 impl Inboxes {
     /// Allocates the buffers of all. None if there is no memory.
     pub fn try_new() -> Option<Inboxes> {
-        let slot = || {
+        let slot = |stands_in| {
             Some(InboxSlot {
-                inbox: Mutex::new(Inbox::try_new()?),
+                receiver: Mutex::new(Receiver {
+                    inbox: Inbox::try_new()?,
+                    channels: SeenChannels::default(),
+                }),
+                stands_in,
                 batches: AtomicU64::new(0),
                 seen: AtomicU64::new(u64::MAX),
                 seen_at: AtomicTime::new(Time(0)),
             })
         };
-        Some(Inboxes([slot()?, slot()?, slot()?, slot()?]))
+        Some(Inboxes([
+            slot(false)?,
+            slot(true)?,
+            slot(true)?,
+            slot(true)?,
+        ]))
     }
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
         for slot in &self.0 {
-            if let Some(inbox) = slot.inbox.try_lock() {
-                return Some(slot.guard(inbox));
+            if let Some(receiver) = slot.receiver.try_lock() {
+                return Some(slot.guard(receiver));
             }
             if !slot.is_stuck() {
                 break;
@@ -114,8 +131,8 @@ impl Inboxes {
                 return guard;
             }
             let slot = &self.0[0];
-            if let Some(inbox) = slot.inbox.try_lock_for(PREEMPTED_AFTER / 4) {
-                return slot.guard(inbox);
+            if let Some(receiver) = slot.receiver.try_lock_for(PREEMPTED_AFTER / 4) {
+                return slot.guard(receiver);
             }
         }
     }
@@ -124,17 +141,15 @@ impl Inboxes {
     pub fn await_batches(&self, time: Duration) {
         let end = clock::now().after(time);
         for slot in &self.0 {
-            drop(slot.inbox.try_lock_for(end.since(clock::now())));
+            drop(slot.receiver.try_lock_for(end.since(clock::now())));
         }
     }
 }
 
 impl InboxSlot {
-    fn guard<'a>(&'a self, inbox: MutexGuard<'a, RawMutex, Inbox>) -> InboxGuard<'a> {
-        let mut guard = InboxGuard {
-            inbox,
-            batches: &self.batches,
-        };
+    fn guard<'a>(&'a self, receiver: MutexGuard<'a, RawMutex, Receiver>) -> InboxGuard<'a> {
+        let slot = self;
+        let mut guard = InboxGuard { receiver, slot };
         guard.on_batch();
         guard
     }
@@ -156,9 +171,22 @@ impl InboxSlot {
 impl InboxGuard<'_> {
     /// The holder begins a batch, so it is not preempted.
     pub fn on_batch(&mut self) {
-        let batches = self.batches.load(Ordering::Relaxed);
-        self.batches
-            .store(batches.wrapping_add(1), Ordering::Relaxed);
+        let batches = &self.slot.batches;
+        let next = batches.load(Ordering::Relaxed).wrapping_add(1);
+        batches.store(next, Ordering::Relaxed);
+    }
+
+    /// The device's channels, as this inbox has seen them.
+    pub fn channels(&mut self) -> &mut SeenChannels {
+        &mut self.receiver.channels
+    }
+}
+
+impl Drop for InboxGuard<'_> {
+    fn drop(&mut self) {
+        if self.slot.stands_in {
+            self.receiver.channels = SeenChannels::default();
+        }
     }
 }
 
@@ -166,13 +194,13 @@ impl Deref for InboxGuard<'_> {
     type Target = Inbox;
 
     fn deref(&self) -> &Inbox {
-        &self.inbox
+        &self.receiver.inbox
     }
 }
 
 impl DerefMut for InboxGuard<'_> {
     fn deref_mut(&mut self) -> &mut Inbox {
-        &mut self.inbox
+        &mut self.receiver.inbox
     }
 }
 

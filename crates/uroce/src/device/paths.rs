@@ -10,14 +10,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
-use super::lock_holder::PREEMPTED_AFTER;
+use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::direct::Exports;
 use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
 use crate::local::{Channel, Ends, Paths, Peers, Recorder, Sender};
-use crate::transport::{Inbox, Net, Outbox};
+use crate::transport::{Net, Outbox};
 use crate::wire::{Flow, Packet, port_of};
 
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
@@ -395,14 +395,16 @@ impl Device {
     }
 
     /// Whether a packet waits in shared memory.
-    pub(super) fn has_local_packets(&self) -> bool {
-        self.paths.as_ref().is_some_and(Paths::has_news)
+    #[inline]
+    pub(super) fn has_local_packets(&self, inbox: &mut InboxGuard<'_>) -> bool {
+        let paths = self.paths.as_ref();
+        paths.is_some_and(|paths| paths.has_news(inbox.channels()))
     }
 
     /// Receives packets from shared memory. Returns their number.
     pub(super) fn receive_locally(
         &self,
-        inbox: &mut Inbox,
+        inbox: &mut InboxGuard<'_>,
         recorder: &impl Recorder,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
@@ -418,7 +420,10 @@ impl Device {
                 }
             }
         }
-        count + paths.receive(recorder, each)
+        if paths.has_news(inbox.channels()) {
+            count += inbox.channels().receive(recorder, each);
+        }
+        count
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.
@@ -428,13 +433,15 @@ impl Device {
 
     /// Handles what has come through the connections of channels. `drained`: all datagrams were received that
     /// came before a peer hung up, so that such peers have ended once their channels are empty.
-    pub(super) fn serve_paths(&self, drained: bool) {
+    pub(super) fn serve_paths(&self, inbox: &mut InboxGuard<'_>, drained: bool) {
         let Some(paths) = &self.paths else { return };
         if self.net.take_paths_readable() && paths.serve(&|flow| self.ends(flow)) {
             self.waker.wake();
         }
         if drained {
             self.end_dead_peers(paths);
+            // Drops the channels that are gone.
+            paths.has_news(inbox.channels());
         }
     }
 

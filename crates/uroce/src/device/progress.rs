@@ -48,6 +48,14 @@ pub(super) struct Polling {
     pub skips_sockets: bool,
 }
 
+/// What [`Device::receive`] has received.
+pub(super) struct Received {
+    /// Packets in shared memory, and datagrams.
+    pub packets: usize,
+    /// The time of the first.
+    pub at: Option<Time>,
+}
+
 impl Device {
     /// Lets `work` change a queue pair, and sends what it has to send then. What was deferred is sent
     /// before `work` is called.
@@ -126,17 +134,18 @@ impl Device {
         self.send_deferred();
         self.retry_unreachable();
         let skips_sockets = self.skips_sockets(polls);
-        if skips_sockets && !self.has_local_packets() {
+        if skips_sockets && !self.has_local_packets(&mut inbox) {
             drop(inbox);
             return self.on_empty_poll();
         }
-        if self.receive(&mut inbox, Some(Polling { skips_sockets })) == 0 {
-            self.run_timers(&mut inbox, Duration::ZERO);
+        let received = self.receive(&mut inbox, Some(Polling { skips_sockets }));
+        if received.packets == 0 {
+            self.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
             self.on_empty_poll();
         } else {
             // The packets may have completed what the thread waits for: do not delay it.
-            self.run_timers(&mut inbox, TIMER_SLACK);
+            self.run_timers(&mut inbox, TIMER_SLACK, received.at);
             activity.empty_polls.store(0, Ordering::Relaxed);
         }
     }
@@ -156,14 +165,14 @@ impl Device {
     pub(super) fn make_progress(&self, inbox: &mut InboxGuard<'_>) -> usize {
         let mut datagrams = 0;
         for _ in 0..RECEIVE_ROUNDS {
-            let batch = self.receive(inbox, None);
+            let batch = self.receive(inbox, None).packets;
             datagrams += batch;
             // If more has arrived meanwhile, the sockets are readable.
             if batch < Inbox::BATCH {
                 break;
             }
         }
-        self.run_timers(inbox, Duration::ZERO);
+        self.run_timers(inbox, Duration::ZERO, None);
         datagrams
     }
 
@@ -181,9 +190,8 @@ impl Device {
         }
     }
 
-    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls. Returns the
-    /// number of packets in shared memory and datagrams.
-    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: Option<Polling>) -> usize {
+    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls.
+    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: Option<Polling>) -> Received {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
@@ -196,15 +204,15 @@ impl Device {
     /// [`Device::receive`]; `may_defer`: what the queue pairs have to send may be deferred.
     pub(super) fn receive_batch(
         &self,
-        inbox: &mut Inbox,
+        inbox: &mut InboxGuard<'_>,
         may_defer: bool,
         skips_sockets: bool,
-    ) -> usize {
+    ) -> Received {
         let has_dead_peers = !skips_sockets && self.has_dead_peers();
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
-        let (local, by_udp) = self.with_outbox(|outbox| {
+        let ((local, by_udp), at) = self.with_outbox(|outbox| {
             let mut batch = Batch::new(self, outbox, may_defer);
             let counts = match &self.interposed {
                 None => self.receive_all(inbox, skips_sockets, &(), &mut |packet, from| {
@@ -217,14 +225,14 @@ impl Device {
                     })
                 }
             };
-            batch.finish();
-            counts
+            (counts, batch.finish())
         });
         let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
-            self.serve_paths(drained);
+            self.serve_paths(inbox, drained);
         }
-        local + by_udp
+        let packets = local + by_udp;
+        Received { packets, at }
     }
 
     /// Receives a batch of packets from shared memory and one from the sockets. Returns the number of each.
@@ -232,7 +240,7 @@ impl Device {
     /// memory.
     fn receive_all(
         &self,
-        inbox: &mut Inbox,
+        inbox: &mut InboxGuard<'_>,
         skips_sockets: bool,
         recorder: &impl Recorder,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
@@ -287,17 +295,22 @@ impl Device {
         self.send_batches(&qp, inner, now, outbox);
     }
 
-    /// Runs the timers that are due, if the first has been due for `slack`. All packets that have arrived
-    /// are received first: an ACK that arrived in time must not count as late because this process was
-    /// descheduled.
-    pub(super) fn run_timers(&self, inbox: &mut InboxGuard<'_>, slack: Duration) {
+    /// Runs the timers that are due, if the first has been due for `slack`. `now`: the time, if the caller
+    /// has it. All packets that have arrived are received first: an ACK that arrived in time must not count
+    /// as late because this process was descheduled.
+    pub(super) fn run_timers(
+        &self,
+        inbox: &mut InboxGuard<'_>,
+        slack: Duration,
+        now: Option<Time>,
+    ) {
         let next = self.activity.next_timer.load();
-        if next == NEVER || clock::now() < next.after(slack) {
+        if next == NEVER || now.unwrap_or_else(clock::now) < next.after(slack) {
             return;
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
             inbox.poll_all_sockets();
-            if self.receive(inbox, None) == 0 {
+            if self.receive(inbox, None).packets == 0 {
                 break;
             }
         }

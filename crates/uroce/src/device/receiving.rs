@@ -119,8 +119,9 @@ impl<'a> Batch<'a> {
         self.receiving.as_mut().map(|receiving| (receiving, now))
     }
 
-    /// Sends what the last queue pair has to send, and adds the packets to the device's count.
-    pub(super) fn finish(mut self) {
+    /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
+    /// time of the first packet.
+    pub(super) fn finish(mut self) -> Option<Time> {
         if let Some(now) = self.now {
             let device = self.device;
             device.finish_receiving(&mut self.receiving, self.may_defer, now, self.outbox);
@@ -133,5 +134,6 @@ impl<'a> Batch<'a> {
         activity
             .packets
             .store(before + self.packets, Ordering::Relaxed);
+        self.now
     }
 }

@@ -88,10 +88,36 @@ pub struct Paths {
     received: AtomicU64,
 }
 
+type ChannelList = Arc<Vec<Arc<Channel>>>;
+
+/// The channels of a device, as of the last [`Paths::has_news`]. A thread that has its own looks for packets
+/// without a lock; and it holds none while it receives: who has locked a queue pair may look a channel up.
+#[derive(Default)]
+pub struct SeenChannels {
+    /// [`Paths::generation`] at that time; 0 before.
+    generation: u32,
+    all: ChannelList,
+}
+
+impl SeenChannels {
+    /// Passes packets of all channels to `recorder`, and to `each`, a bounded number of each channel. Returns
+    /// their number. Of a channel from which nothing has been received yet, only after
+    /// [`Paths::take_fresh`].
+    pub fn receive(
+        &self,
+        recorder: &impl Recorder,
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
+        let ready = |channel: &&Arc<Channel>| channel.has_news() && !channel.is_fresh();
+        let ready = self.all.iter().filter(ready);
+        ready.map(|channel| channel.receive(recorder, each)).sum()
+    }
+}
+
 #[derive(Default)]
 struct Channels {
     /// Channels to receive from.
-    all: Arc<Vec<Arc<Channel>>>,
+    all: ChannelList,
     /// The channel to send to a peer through.
     by_flow: FxHashMap<Flow, Arc<Channel>>,
 }
@@ -221,16 +247,16 @@ impl Paths {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Whether a packet waits to be received.
+    /// Brings `seen` up to date. Returns whether a packet waits in one of the channels.
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.is_used()
-            && self
-                .channels
-                .read()
-                .all
-                .iter()
-                .any(|channel| channel.has_news())
+    pub fn has_news(&self, seen: &mut SeenChannels) -> bool {
+        // In this order: the list may be newer than the number, and is read again then.
+        let generation = self.generation();
+        if seen.generation != generation {
+            seen.all = Arc::clone(&self.channels.read().all);
+            seen.generation = generation;
+        }
+        seen.all.iter().any(|channel| channel.has_news())
     }
 
     /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
@@ -257,25 +283,6 @@ impl Paths {
             self.fresh.store(true, Ordering::Relaxed);
         }
         found
-    }
-
-    /// Passes packets of all channels to `recorder`, and to `each`, a bounded number of each channel. Returns
-    /// their number.
-    pub fn receive(
-        &self,
-        recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) -> usize {
-        if !self.is_used() {
-            return 0;
-        }
-        // Not with the lock held: `each` locks queue pairs, and who has locked one may look a channel up.
-        let all = Arc::clone(&self.channels.read().all);
-        let mut count = 0;
-        for channel in all.iter().filter(|channel| channel.has_news()) {
-            count += channel.receive(recorder, each);
-        }
-        count
     }
 
     /// Whether a peer has hung up whose channels are still there.

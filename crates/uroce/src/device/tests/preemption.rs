@@ -134,7 +134,7 @@ fn await_ack(qp: &QueuePair, mut step: impl FnMut()) {
 /// Receives, but runs no timer, so that nothing is retransmitted.
 fn receive(device: &Device) -> usize {
     device.inboxes.take().poll_all_sockets();
-    device.receive(&mut device.inboxes.take(), None)
+    device.receive(&mut device.inboxes.take(), None).packets
 }
 
 /// Devices without background threads.
@@ -152,7 +152,7 @@ fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     let suspended = &b.activity.wakeups_suspended;
     let take_request = || {
         let mut inbox = b.inboxes.take();
-        while b.receive_batch(&mut inbox, true, false) == 0 {
+        while b.receive_batch(&mut inbox, true, false).packets == 0 {
             inbox.poll_all_sockets();
         }
     };
