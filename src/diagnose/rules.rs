@@ -263,7 +263,7 @@ rules! {
         "the address handle was destroyed while {count} requests of queue pair {qpn} that use it were \
          outstanding, the first with wr_id {wr_id}",
         "the device may still need the address",
-        "wait for the completions first";
+        "wait for the completions first; unsignaled requests complete with a later signaled one";
     EventsUnacked "events-unacked" Lifetime:
         "{count} {events} were received and not acknowledged",
         "destroying the object blocks until all its events are acknowledged, so the call does not return",

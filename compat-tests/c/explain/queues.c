@@ -200,7 +200,7 @@ static void channel_unread(struct rig *rig)
 	struct notified all = notified(rig);
 	struct pollfd fd = { .fd = all.channel->fd, .events = POLLIN };
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		NEED(ibv_req_notify_cq(all.cq, 0) == 0);
 		NEED(post(all.a, rig, IBV_WR_RDMA_WRITE, 0, 8, 0, rig->mr->rkey) == 0);
 		CHECK(next_wc(all.cq).status == IBV_WC_SUCCESS);

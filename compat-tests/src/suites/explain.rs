@@ -162,7 +162,7 @@ const SCENES: [(&str, &[&str], &str); 53] = [
     (
         "channel-unread",
         &["channel-unread"],
-        "was armed (times: 2)",
+        "was armed (times: 4)",
     ),
     ("events-unacked", &["events-unacked"], "1 completion events"),
     (

@@ -14,19 +14,21 @@ use crate::testbed::Testbed;
 use crate::verdict::{Verdict, ensure};
 
 /// The groups of rows, by the beginnings of their names.
-const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "ucx"];
+const GROUPS: [&str; 5] = ["pingpong", "perftest", "qperf", "rdmacm", "ucx"];
 /// Rows that run in `make test`; the others take long together.
-const QUICK: [&str; 6] = [
+const QUICK: [&str; 8] = [
     "perftest/send_lat-UD",
     "perftest/atomic_bw-fetch",
     "perftest/read_lat-RC",
     "qperf/rc_lat",
     "pingpong/rc-1M-e",
     "ucx-rc/tag_lat-8",
+    "rdmacm/rping",
+    "rdmacm/rstream",
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.
-const TRUE: [(&str, &[&str], &str); 5] = [
+const TRUE: [(&str, &[&str], &str); 11] = [
     (
         "pingpong/rc-nogid",
         &["gid-no-grh"],
@@ -51,6 +53,28 @@ const TRUE: [(&str, &[&str], &str); 5] = [
         "qperf/*",
         &["busy", "leak"],
         "it deallocates its PD before it deregisters its MR",
+    ),
+    (
+        "rdmacm/ucmatose*",
+        &["cq-never-polled"],
+        "its server does not poll the completions of its signaled replies",
+    ),
+    (
+        "rdmacm/udaddy*",
+        &["ah-in-use"],
+        "its client destroys the address handle after unsignaled sends, before the queue pair",
+    ),
+    ("rdmacm/mckey*", &["ah-in-use"], "its sender does the same"),
+    (
+        "rdmacm/udpong*",
+        &["gid-no-grh"],
+        "datagram rsockets address themselves by LID, and fail",
+    ),
+    ("rdmacm/preload-udpong", &["gid-no-grh"], "the same"),
+    (
+        "rdmacm/cmtime",
+        &["busy"],
+        "it uses the CQs of its first queue pair for all, and destroys them with the first",
     ),
 ];
 
