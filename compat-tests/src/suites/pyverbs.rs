@@ -48,15 +48,75 @@ struct Exceptions {
     exception: Vec<Exception>,
 }
 
+/// What IBV_EXPLAIN says about tests.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Explained {
+    /// Names, as patterns.
+    tests: String,
+    rules: BTreeSet<String>,
+    #[allow(dead_code, reason = "for the reader of the file")]
+    reason: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AllExplained {
+    finding: Vec<Explained>,
+}
+
 /// One process imports the tests once, and forks for each.
 pub fn cases() -> Vec<Case> {
-    vec![
-        Case::new("uroce/pyverbs", pyverbs)
+    let case = |name: &str, run: fn(&Context) -> Verdict| {
+        Case::new(name, run)
             .place(Place::Namespace)
             .cpu(150)
             .limit(600)
-            .estimate(30),
+            .estimate(30)
+    };
+    vec![
+        case("uroce/pyverbs", pyverbs),
+        case("explain/pyverbs", explained),
     ]
+}
+
+/// Under IBV_EXPLAIN, the tests have the findings of uroce/pyverbs-explained.toml, and no others.
+fn explained(cx: &Context) -> Verdict {
+    let text = read(&cx.source("uroce/pyverbs-explained.toml"));
+    let expected: AllExplained = toml::from_str(&text).map_err(|e| e.to_string())?;
+    let _pages = HugePages::reserve();
+    let tests = unpack(cx)?;
+    let names = names(cx, &tests)?;
+    let mut wrong = String::new();
+    for way in [Way::Verbs, Way::RdmaCm] {
+        let names: Vec<String> = names
+            .iter()
+            .filter(|name| way.runs(name))
+            .cloned()
+            .collect();
+        let mut running = start(cx, &tests, way, &names, true)?;
+        let exit = running.wait(LIMIT)?;
+        succeeded("pyverbs_runner.py", &running.ended(exit)?)?;
+        for name in &names {
+            let mut meant = expected.finding.iter();
+            let meant = meant.find(|finding| pattern::matches(&finding.tests, name));
+            let meant = meant.map_or(BTreeSet::new(), |finding| finding.rules.clone());
+            let found = rules(&read(&results(cx, name).join("test.err")));
+            if found != meant {
+                wrong += &format!("{name}: {found:?}, not {meant:?}\n");
+            }
+        }
+    }
+    ensure(wrong.is_empty(), "other findings than expected").map_err(|failure| failure.with(wrong))
+}
+
+/// The rules whose findings a program has written to its standard error: their names end the lines.
+fn rules(err: &str) -> BTreeSet<String> {
+    let lines = err
+        .lines()
+        .filter(|line| line.starts_with("libibverbs: explain: "));
+    let name = |line: &str| Some(line.strip_suffix(']')?.rsplit_once('[')?.1.to_string());
+    lines.filter_map(name).collect()
 }
 
 fn pyverbs(cx: &Context) -> Verdict {
@@ -82,7 +142,7 @@ fn pyverbs(cx: &Context) -> Verdict {
             .cloned()
             .collect();
         if !names.is_empty() {
-            let running = start(cx, &tests, way, &names)?;
+            let running = start(cx, &tests, way, &names, false)?;
             report_as_they_end(cx, &exceptions, running, &names)?;
         }
     }
@@ -179,7 +239,13 @@ fn names(cx: &Context, tests: &Path) -> Result<Vec<String>, Failure> {
 }
 
 /// Starts suites/pyverbs_runner.py, whose head describes the files.
-fn start(cx: &Context, tests: &Path, way: Way, names: &[String]) -> Result<Running, Failure> {
+fn start(
+    cx: &Context,
+    tests: &Path,
+    way: Way,
+    names: &[String],
+    explain: bool,
+) -> Result<Running, Failure> {
     let lines: String = names
         .iter()
         .map(|name| format!("pyverbs:{name}\n"))
@@ -204,7 +270,8 @@ fn start(cx: &Context, tests: &Path, way: Way, names: &[String]) -> Result<Runni
         .env("OUT", cx.dir())
         .env("PYVERBS_ARGS", "--dev uroce0")
         .env("PYVERBS_REPORT", "-")
-        .env("PYVERBS_LIMIT", "30");
+        .env("PYVERBS_LIMIT", "30")
+        .env("IBV_EXPLAIN", if explain { "1" } else { "0" });
     Ok(program.spawn()?)
 }
 

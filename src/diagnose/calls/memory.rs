@@ -38,6 +38,7 @@ fn add_pd(context: *mut ibv_context, pd: *mut ibv_pd, parent: usize, single_thre
             context: context as usize,
             parent,
             single_threaded,
+            had_windows: false,
         };
         with(|shadow| shadow.add_pd(pd as usize, new));
     }
@@ -224,7 +225,7 @@ pub unsafe extern "C" fn alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ib
     // SAFETY: the domain is alive, and its context is open and wrapped (see the module above).
     let mw = unsafe { (original((*pd).context).alloc_mw)(pd, kind) };
     if !mw.is_null() {
-        with(|shadow| shadow.mws.insert(mw as usize, pd as usize));
+        with(|shadow| shadow.add_mw(mw as usize, pd as usize));
     }
     mw
 }

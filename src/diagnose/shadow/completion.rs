@@ -349,7 +349,9 @@ mod tests {
             }),
             ..request(id, 7)
         };
-        let mut shadow = shadow_with(vec![write(1, 8), write(2, 8), write(3, 99), write(4, 8)]);
+        let requests = [(1, 8), (2, 8), (3, 99), (4, 8), (5, 99)];
+        let requests = requests.map(|(id, rkey)| write(id, rkey));
+        let mut shadow = shadow_with(requests.into());
         shadow.add_mr(40, mr(7, 8));
         let refused = |shadow: &mut Shadow, id| failed(shadow, id, IBV_WC_REM_ACCESS_ERR);
         // The peer is in another process.
@@ -371,5 +373,9 @@ mod tests {
         shadow.qps.get_mut(&31).unwrap().access = IBV_ACCESS_REMOTE_WRITE;
         assert_eq!(refused(&mut shadow, 3), [Rule::KeyUnknown]);
         assert_eq!(refused(&mut shadow, 4), [Rule::KeyAccess]);
+        // The key may have been that of a window, which was bound and deallocated.
+        shadow.add_mw(50, 10);
+        shadow.mws.remove(&50);
+        assert_eq!(refused(&mut shadow, 5), [Rule::KeyRemote]);
     }
 }

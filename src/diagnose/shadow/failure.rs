@@ -148,13 +148,10 @@ impl Shadow {
                 right,
             };
             let found = self.judge(&access, peer.context, object, status, call);
-            // The key may be a window's, about which nothing is known here.
-            let windows = self
-                .mws
-                .values()
-                .any(|pd| self.base_pd(*pd) == self.base_pd(peer.pd));
+            let pd = self.pds.get(&self.base_pd(peer.pd));
             match found {
-                Some(found) if !windows => return vec![found],
+                // Otherwise the key may be a window's.
+                Some(found) if !pd.is_some_and(|pd| pd.had_windows) => return vec![found],
                 _ => {}
             }
         }

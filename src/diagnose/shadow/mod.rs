@@ -93,6 +93,8 @@ pub struct Pd {
     pub parent: usize,
     /// Of a parent domain with a thread domain: the program promises that one thread at a time uses it.
     pub single_threaded: bool,
+    /// It has memory windows, or had some: their keys are not known here.
+    pub had_windows: bool,
 }
 
 /// A memory region.

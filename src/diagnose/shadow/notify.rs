@@ -6,9 +6,9 @@ use super::{Notify, Shadow};
 use crate::diagnose::finding::{Finding, Kind, Object, Outcome};
 use crate::diagnose::rules::Rule;
 
-/// A program may find all its completions by polling, and arm a CQ at its creation, before it would have had to
-/// wait, and at the end to wake up another thread (rsockets do). Who arms it more often, and never reads the
-/// channel, does not wait for events.
+/// A program may find all its completions by polling, and arm a CQ at its creation, before it would have had
+/// to wait, and at the end to wake up another thread (rsockets do). Who arms it more often, and never reads
+/// the channel, does not wait for events.
 const ARMED_WITHOUT_READING: u64 = 3;
 
 impl Shadow {

@@ -129,6 +129,14 @@ impl Shadow {
         }
     }
 
+    pub fn add_mw(&mut self, address: usize, pd: usize) {
+        self.mws.insert(address, pd);
+        let base = self.base_pd(pd);
+        if let Some(pd) = self.pds.get_mut(&base) {
+            pd.had_windows = true;
+        }
+    }
+
     pub fn add_pd(&mut self, address: usize, pd: Pd) {
         self.pds.insert(address, pd);
     }
@@ -328,6 +336,7 @@ mod tests {
         context: 1,
         parent: 0,
         single_threaded: false,
+        had_windows: false,
     };
     const MR: Mr = Mr {
         context: 1,

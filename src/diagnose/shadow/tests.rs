@@ -35,6 +35,7 @@ pub fn shadow_with_qp(state: ibv_qp_state) -> Shadow {
             context: 1,
             parent: 0,
             single_threaded: false,
+            had_windows: false,
         },
     );
     shadow.add_cq(
