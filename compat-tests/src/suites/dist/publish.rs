@@ -39,7 +39,14 @@ pub fn case() -> Case {
 /// A cargo command for all crates that can be published. The tests stay in the repository.
 fn cargo(cx: &Context, words: &[&str]) -> Program {
     let target = text(cx.dir().join("target"));
-    let all = ["--workspace", "--exclude", "compat-tests", "--allow-dirty"];
+    let all = [
+        "--workspace",
+        "--exclude",
+        "compat-tests",
+        "--exclude",
+        "uroce-bench",
+        "--allow-dirty",
+    ];
     let own = ["--locked", "--target-dir", &target];
     let words = ["cargo"].iter().chain(words).chain(&all).chain(&own);
     cx.program(words.copied())
