@@ -91,7 +91,7 @@ unsafe extern "C" fn look(handle: *mut c_void, name: *const c_char) -> *const c_
     // SAFETY: the program passes what dlsym(3) accepts.
     let found = unsafe { redirected(handle, name) };
     errno.set();
-    found.unwrap_or_default()
+    found.unwrap_or(core::ptr::null())
 }
 
 /// The function here for the one that dlsym finds, if that is the program's first definition: where another
