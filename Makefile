@@ -134,9 +134,6 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 # T selects cases by their names: make test T='symbols uroce/*/rc-e'.
 T ?=
 patterns = $(foreach pattern,$(T),'$(pattern)')
-# What the cases packages/* test.
-packages = $(if $(findstring packages,$(T)),deb rpm)
-
 check: rust build ## lint, unit tests, and the cases that need only this machine (minutes)
 ifeq ($(T),)
 	$(MAKE) --no-print-directory lint test-unit
@@ -147,7 +144,7 @@ ifeq ($(T),)
 test: rust deps ## install missing packages, then run all tests below but those marked "not in test"
 	MAKE="$(MAKE)" scripts/test-all $(TESTS)
 else
-test: build $(packages)
+test: build
 	$(RUNNER) $(patterns)
 endif
 
@@ -155,18 +152,16 @@ ifeq ($(T),)
 test-all: rust deps ## the same, and what takes longer: all cases, suites, sanitizers
 	MAKE="$(MAKE)" scripts/test-all $(subst test-cases,test-all-cases,$(TESTS)) test-orderings
 else
-test-all: build $(packages)
+test-all: build
 	$(RUNNER) --all $(patterns)
 endif
 
 test-cases: build cargo-fuzz ## run the cases of compat-tests that make test runs
 	scripts/install-deps build run test vm arm64 uroce suites sources packages
-	$(MAKE) -j2 --output-sync=target deb rpm
 	$(RUNNER) --test $(patterns)
 
 test-all-cases: build cargo-fuzz ## run all cases of compat-tests
 	scripts/install-deps build run test vm arm64 uroce suites sources pyverbs packages containers
-	$(MAKE) -j2 --output-sync=target deb rpm
 	$(RUNNER) --all
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
@@ -256,7 +251,7 @@ test-install: build ## check make install, make uninstall, pkg-config, and make 
 test-wrapper: build ## check with-ibverbs-rs, for each way in which programs load libibverbs
 	$(RUNNER) wrapper
 
-test-packages: build deb rpm ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
+test-packages: build ## install, upgrade and remove the packages in roots of Debian 12, 13 and rpm
 	scripts/install-deps run vm packages
 	$(RUNNER) packages
 

@@ -43,6 +43,8 @@ pub struct Needs {
     pub tokens: Vec<&'static str>,
     /// No other case may run meanwhile.
     pub alone: bool,
+    /// Boots virtual machines, one at a time.
+    pub machine: bool,
     /// Programs of cases/programs.toml, which are compiled before it starts.
     pub programs: Vec<String>,
 }
@@ -54,6 +56,7 @@ impl Default for Needs {
             memory: 100,
             tokens: Vec::new(),
             alone: false,
+            machine: false,
             programs: Vec::new(),
         }
     }
@@ -120,7 +123,14 @@ impl Case {
         if place == Place::Vm {
             self.needs.memory = 2500;
             self.estimate = Duration::from_secs(300);
+            self.needs.machine = true;
         }
+        self
+    }
+
+    /// It boots a virtual machine at times, also if it is not the place of the case.
+    pub fn boots_machine(mut self) -> Self {
+        self.needs.machine = true;
         self
     }
 

@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use crate::case::Needs;
 
+/// The virtual machine has two processors. On fewer cores, programs that poll wait for each other until the
+/// host switches between its processors: two machines on two cores take twice the CPU time.
+const CORES_OF_MACHINE: usize = 2;
+
 /// What the machine has, or what is left of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
@@ -14,6 +18,8 @@ pub struct Resources {
     pub cpu: u32,
     /// In MiB.
     pub memory: u64,
+    /// How many more virtual machines may run.
+    machines: usize,
     tokens: BTreeSet<&'static str>,
     running: usize,
     alone: bool,
@@ -25,6 +31,7 @@ impl Resources {
         Self {
             cpu,
             memory,
+            machines: (cores / CORES_OF_MACHINE).max(1),
             tokens: BTreeSet::new(),
             running: 0,
             alone: false,
@@ -52,6 +59,7 @@ impl Resources {
             && !needs.alone
             && needs.cpu <= self.cpu
             && needs.memory <= self.memory
+            && usize::from(needs.machine) <= self.machines
             && needs.tokens.iter().all(free)
     }
 
@@ -62,6 +70,7 @@ impl Resources {
         };
         self.cpu -= taken.cpu;
         self.memory -= taken.memory;
+        self.machines -= usize::from(needs.machine);
         self.tokens.extend(&needs.tokens);
         self.alone = needs.alone;
         self.running += 1;
@@ -71,6 +80,7 @@ impl Resources {
     fn give_back(&mut self, needs: &Needs, taken: Taken) {
         self.cpu += taken.cpu;
         self.memory += taken.memory;
+        self.machines += usize::from(needs.machine);
         self.tokens.retain(|token| !needs.tokens.contains(token));
         self.alone = false;
         self.running -= 1;
@@ -92,10 +102,13 @@ pub struct Job {
     pub estimate: Duration,
 }
 
-/// Runs each job on a thread of its own, longest first; those that must be alone run last. Blocks until all
-/// have ended.
+/// Runs each job on a thread of its own: those with virtual machines first, which take long one after the
+/// other, then the longest; those that must be alone run last. Blocks until all have ended.
 pub fn run(mut jobs: Vec<Job>, mut free: Resources, run: impl Fn(usize) + Sync) {
-    jobs.sort_by_key(|job| (job.needs.alone, std::cmp::Reverse(job.estimate)));
+    jobs.sort_by_key(|job| {
+        let Needs { alone, machine, .. } = job.needs;
+        (alone, !machine, std::cmp::Reverse(job.estimate))
+    });
     let (ended, ends) = mpsc::channel();
     thread::scope(|scope| {
         let mut running = Vec::new();
@@ -190,6 +203,21 @@ mod tests {
             }),
             1
         );
+    }
+
+    #[test]
+    fn a_virtual_machine_has_two_cores_and_comes_first() {
+        let needs = Needs {
+            machine: true,
+            ..Needs::default()
+        };
+        assert_eq!(at_once(needs.clone()), 2);
+        let order = Mutex::new(Vec::new());
+        let jobs = vec![job(0, 9, Needs::default()), job(1, 1, needs)];
+        run(jobs, Resources::new(1, 1000), |index| {
+            order.lock().unwrap().push(index)
+        });
+        assert_eq!(*order.lock().unwrap(), [1, 0]);
     }
 
     #[test]

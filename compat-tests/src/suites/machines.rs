@@ -1,5 +1,5 @@
-//! The virtual machines, and which suites have members in each. Two run side by side, so they take about
-//! the same time.
+//! The virtual machines, and which suites have members in each. With four cores or more, some run side by
+//! side.
 
 use super::releases::{SID, TRIXIE};
 use super::{fork, neigh, other_projects, rdmacm_both, sources, threads, vm};

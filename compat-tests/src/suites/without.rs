@@ -42,7 +42,6 @@ pub fn cases() -> Vec<Case> {
     }
     vec![
         checks::case("build/without-uroce", all)
-            .cpu(200)
             .memory(2000)
             .limit(LIMIT)
             .estimate(120)

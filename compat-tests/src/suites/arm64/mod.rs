@@ -167,7 +167,6 @@ pub fn cases() -> Vec<Case> {
                 Kernel::Pages16 => || image::make(Kernel::Pages16),
                 Kernel::Pages64 => || image::make(Kernel::Pages64),
             })
-            .cpu(150)
             .token("arm64")
             .limit(BUILD_LIMIT.as_secs() + LIMIT + 100)
             .estimate(set.estimate)
@@ -175,14 +174,12 @@ pub fn cases() -> Vec<Case> {
     let layouts = Case::new("arm64/layouts", layouts)
         .tier(Tier::Test)
         .before(|| image::build_root().map(drop))
-        .cpu(150)
         .token("arm64")
         .limit(1800)
         .estimate(120);
     let library = Case::new("arm64/library", library)
         .tier(Tier::Test)
         .before(|| image::build_root().map(drop))
-        .cpu(150)
         .token("arm64")
         .limit(BUILD_LIMIT.as_secs() + 900)
         .estimate(120);

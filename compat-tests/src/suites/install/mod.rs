@@ -37,7 +37,6 @@ pub fn cases() -> Vec<Case> {
 fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(name, list)
         .token(make::TOKEN)
-        .cpu(200)
         .memory(2000)
         .limit(2 * LIMIT.as_secs())
         .estimate(90)

@@ -94,7 +94,6 @@ fn case(name: &str, members: Vec<InteropMember>) -> Case {
     Case::new(name, move |cx| boot.must_run_guest_part(cx))
         .place(Place::Vm)
         .tier(tier)
-        .cpu(200)
         .limit(limit + 800)
         .estimate(5 * count)
         .members(names)

@@ -3,15 +3,18 @@
 //! everything. The distribution's programs run in the virtual machine with that root directory, on the C
 //! library and on ours.
 //!
-//! `make deb rpm` builds the packages. What runs in the roots is described in packages/README.md.
+//! The first of the cases to start builds the packages. What runs in the roots is described in
+//! packages/README.md.
 
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use crate::case::{Case, Place};
 use crate::context::{Context, last_lines};
 use crate::machine::kernel;
 use crate::make;
 use crate::paths;
+use crate::place::sh;
 use crate::process::Ended;
 use crate::roots::{BOOKWORM, Root, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
@@ -24,7 +27,8 @@ pub fn cases() -> Vec<Case> {
     // On the host, whose build directory it needs; it changes nothing but its own directory.
     let rpm = Case::new("packages/rpm", rpm::run)
         .limit(1800)
-        .estimate(60)
+        .estimate(300)
+        .before(make_packages)
         .token(make::TOKEN);
     vec![
         debian(&BOOKWORM).before(|| prepare(&BOOKWORM)),
@@ -37,15 +41,34 @@ fn debian(root: &'static Root) -> Case {
     let name = format!("packages/{}", root.release());
     Case::new(name, move |cx| debian::run(cx, root))
         .place(Place::Root)
+        .boots_machine()
         .memory(5000)
         .limit(3600)
         .estimate(500)
 }
 
-/// Fetches what the case needs from the network, which its place does not have.
+/// Fetches what the case needs from the network, which its place does not have, and builds the packages.
 fn prepare(root: &Root) -> Verdict {
     root.make()?;
-    kernel::make()
+    kernel::make()?;
+    make_packages()
+}
+
+/// Builds the packages of both kinds, once in the process of the runner.
+fn make_packages() -> Verdict {
+    static MADE: OnceLock<Verdict> = OnceLock::new();
+    let make = || {
+        let (repo, log) = (paths::repo(), paths::target().join("test-logs/packages"));
+        sh(&format!(
+            "mkdir -p '{logs}'
+            env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory -C '{repo}' deb rpm \
+                >'{log}' 2>&1 || {{ tail -40 '{log}' >&2; exit 1; }}",
+            logs = log.parent().unwrap_or(&log).display(),
+            repo = repo.display(),
+            log = log.display(),
+        ))
+    };
+    MADE.get_or_init(make).clone()
 }
 
 /// The built packages of a kind, `deb` or `rpm`, whose names start with this.

@@ -37,7 +37,6 @@ pub fn case() -> Case {
     }
     Case::new("static/vm", run)
         .place(Place::Vm)
-        .cpu(200)
         .limit(LIMIT + 1000)
         .estimate(120)
         .members(members)
