@@ -15,9 +15,9 @@ const SET_UP: Duration = Duration::from_secs(40);
 /// The groups whose rows of the testbed `loopback` run by UDP too.
 const IN_UDP: [&str; 3] = ["pingpong", "perftest", "rdmacm"];
 
-/// Whether a row of the testbed `loopback` runs with direct access, too: WRITE and READ of perftest.
-/// Unreliable connections have no direct access.
-fn in_direct(group: &str, row: &Row) -> bool {
+/// Whether a row of the testbed `loopback` runs without direct access, too: WRITE and READ of perftest.
+/// Unreliable connections have none anyway.
+fn in_packets(group: &str, row: &Row) -> bool {
     let accesses = row.name.starts_with("write") || row.name.starts_with("read");
     group == "perftest" && accesses && !row.name.contains("UC")
 }
@@ -32,8 +32,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
     let loopback = rows.iter().filter(|(_, testbed, _)| testbed == "loopback");
     let others = loopback.flat_map(|(group, _, row)| {
         let udp = IN_UDP.contains(&group.as_str()).then_some("udp");
-        let direct = in_direct(group, row).then_some("direct");
-        let testbeds = [udp, direct].into_iter().flatten();
+        let packets = in_packets(group, row).then_some("packets");
+        let testbeds = [udp, packets].into_iter().flatten();
         testbeds.filter_map(|testbed| case(group, testbed, row.clone()))
     });
     Ok(rows
@@ -61,13 +61,13 @@ fn all() -> Result<&'static [RowInTestbed], String> {
 
 fn case(group: &str, testbed: &str, row: Row) -> Option<Case> {
     let tier = match testbed {
-        "udp" | "direct" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
+        "udp" | "packets" => Tier::Test.max(row.testbeds.get("loopback")?.tier()?),
         _ => row.testbeds.get(testbed)?.tier()?,
     };
     let hosts = match testbed {
         "loopback" => Testbed::Loopback,
         "udp" => Testbed::Udp,
-        "direct" => Testbed::Direct,
+        "packets" => Testbed::Packets,
         "container" => Testbed::Container,
         "veth" => Testbed::Veth,
         _ => return None,

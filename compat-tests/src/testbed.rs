@@ -20,12 +20,12 @@ use crate::verdict::{Failure, Verdict, ensure};
 /// How two hosts are connected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Testbed {
-    /// Both at 127.0.0.1, with the device on `lo`: through shared memory.
+    /// Both at 127.0.0.1, with the device on `lo`: through shared memory, with access to each other's.
     Loopback,
     /// The same by UDP.
     Udp,
-    /// The same with direct access to the peer's memory.
-    Direct,
+    /// The same as Loopback without access to each other's memory.
+    Packets,
     /// The same as Loopback with all devices that uroce finds: as in a container that has no network.
     Container,
     /// Two network namespaces, connected by a veth pair.
@@ -225,8 +225,8 @@ impl Testbed {
                 local: Some("0"),
                 ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
             }),
-            Testbed::Direct => same(Host {
-                local: Some("direct"),
+            Testbed::Packets => same(Host {
+                local: Some("packets"),
                 ..Host::on_uroce(cx, "127.0.0.1", "uroce0=lo", "lo")
             }),
             Testbed::Container => same(Host::on_uroce(cx, "127.0.0.1", "1", "lo")),

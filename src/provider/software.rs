@@ -195,6 +195,7 @@ fn shows_files() -> bool {
 }
 
 /// The processes of this host that exchange packets with this one through shared memory (IBV_UROCE_LOCAL).
+/// With another value they may access memory directly, too.
 fn shared_memory_peers() -> Option<SharedMemoryPeers> {
     match env::get(c"IBV_UROCE_LOCAL").map(CStr::to_bytes) {
         Some(b"0") => None,
@@ -267,7 +268,7 @@ impl SoftwareDevices {
         };
         start_capture();
         uroce::enable_shared_memory(shared_memory_peers());
-        uroce::enable_direct_access(env::get(c"IBV_UROCE_LOCAL").is_some_and(|v| v == c"direct"));
+        uroce::enable_direct_access(env::get(c"IBV_UROCE_LOCAL").is_none_or(|v| v != c"packets"));
         let parsed = uroce::parse_config(value.to_bytes());
         for entry in parsed.rejected {
             warn("bad IBV_UROCE entry ", &entry);

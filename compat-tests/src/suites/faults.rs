@@ -65,7 +65,7 @@ pub fn cases() -> Vec<Case> {
         .map(|scene| case(scene.clone(), |cx, scene| plays(cx, scene, "0"), scene))
         .collect();
     cases.extend(local("faults-local", "1"));
-    cases.extend(local("faults-direct", "direct"));
+    cases.extend(local("faults-packets", "packets"));
     cases.extend(UNDER_VALGRIND.map(|scene| {
         let name = format!("{scene}-valgrind");
         case(name, under_valgrind, scene.into())

@@ -49,24 +49,21 @@ pub fn cases() -> Vec<Case> {
             users(cx, ["any", "1"], false, false)
         }),
         case("direct", |cx| {
-            accesses(cx, ["direct"; 2], true, |program, _| program)
+            accesses(cx, ["1"; 2], true, |program, _| program)
         }),
         case("direct-one-side", |cx| {
-            accesses(cx, ["direct", "1"], false, |program, _| program)
+            accesses(cx, ["1", "packets"], false, |program, _| program)
         }),
         case("direct-pid-namespace", |cx| {
-            accesses(cx, ["direct"; 2], false, in_pid_namespaces)
+            accesses(cx, ["1"; 2], false, in_pid_namespaces)
         }),
         case("direct-seccomp", |cx| {
             let filter = cx.built("no-ptrace")?;
-            accesses(cx, ["direct"; 2], false, |program, _| {
+            accesses(cx, ["1"; 2], false, |program, _| {
                 program.under([filter.clone()])
             })
         })
         .programs(&["no-ptrace"]),
-        case("direct-other-user", |cx| {
-            users(cx, ["direct", "direct"], false, false)
-        }),
     ]
 }
 

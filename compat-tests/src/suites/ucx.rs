@@ -20,7 +20,7 @@ const TESTBEDS: [(&str, Testbed, Tier); 4] = [
     ("veth", Testbed::Veth, Tier::Test),
     ("loopback", Testbed::Loopback, Tier::Test),
     ("udp", Testbed::Udp, Tier::All),
-    ("direct", Testbed::Direct, Tier::All),
+    ("packets", Testbed::Packets, Tier::All),
 ];
 /// Bytes: around the borders between UCX's protocols, and the largest.
 pub(super) const SHORT: [usize; 9] = [8, 31, 256, 4096, 8193, 65_536, 300_001, 1 << 20, 16 << 20];

@@ -1,6 +1,6 @@
 //! The verbs on uroce, within one process (uroce/verbs): which calls fail with which errno, what each
-//! operation does, events, states, fork. `verbs-udp` is the same without shared memory, `verbs-direct` with
-//! direct access.
+//! operation does, events, states, fork. `verbs-udp` is the same without shared memory,
+//! `verbs-packets` without access to the memory of peers.
 
 use crate::case::{Case, Place, Tier};
 use crate::compare;
@@ -20,7 +20,7 @@ pub fn cases() -> Vec<Case> {
         .iter()
         .map(|check| case(check, move |cx| passes(cx, check, "uroce0=lo", "1")))
         .collect();
-    for (suite, local) in [("verbs-udp", "0"), ("verbs-direct", "direct")] {
+    for (suite, local) in [("verbs-udp", "0"), ("verbs-packets", "packets")] {
         cases.extend(CHECKS.map(|check| {
             let run = move |cx: &Context| passes(cx, check, "uroce0=lo", local);
             Case::new(format!("uroce/{suite}/{check}"), run)

@@ -22,6 +22,7 @@ const BACKLOG_RETRY: Duration = Duration::from_millis(10);
 impl Device {
     /// The thread's main function. Returns after [`super::progress::Activity::stop`] is set.
     pub fn run_background_thread(&self) {
+        let _exports = self.begin_exports();
         let activity = &self.activity;
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         let mut policy = WakeupPolicy::new(cpus);

@@ -8,15 +8,15 @@ use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
 use super::Device;
 use super::qp_host::QpHost;
-use super::queue_pair::{Inner, QueuePair};
-use crate::direct::{self, ExportedQp, Exports, Request};
-use crate::engine::{SendOp, SendWr};
+use super::queue_pair::{Export, Inner, QueuePair};
+use crate::direct::{ExportedQp, Exports, Request};
+use crate::engine::{SendOp, SendWr, Target};
 use crate::local::Access;
 
 /// The most bytes that one WR copies in the thread that posts it.
 const MAX_LEN: u64 = 64 << 20;
 
-/// `IBV_UROCE_LOCAL=direct`: whether devices that are opened from now on access memory directly.
+/// `IBV_UROCE_LOCAL`: whether devices that are opened from now on access memory directly.
 static ENABLED: AtomicBool = AtomicBool::new(false);
 
 /// Lets devices that this process opens from now on access the memory of processes of this host directly, and
@@ -34,7 +34,6 @@ pub fn open() -> Option<Arc<Exports>> {
     if let Err(error) = &exports {
         log::debug!("uroce: no direct access to memory: {error}");
     }
-    direct::allow_peers();
     exports.ok().map(Arc::new)
 }
 
@@ -45,55 +44,67 @@ impl Device {
         let Some(exports) = &self.exports else {
             return;
         };
-        if inner.exported {
-            inner.exported = false;
-            if exports.withdraw_qp(qp.qpn) {
-                exports.wait();
-            }
-        }
+        self.end_direct_access(qp, inner);
         let engine = inner.engine();
         if let (Some(access), Some(pd)) = (engine.direct_access(), qp.pd) {
-            let (peer_qpn, peer) = engine.peer();
-            inner.exported = exports.add_qp(&ExportedQp {
+            let peer = engine.initiator();
+            let exported = exports.add_qp(&ExportedQp {
                 qpn: qp.qpn,
-                peer_qpn,
-                peer,
+                peer_qpn: peer.qpn,
+                peer: peer.gid,
                 pd: pd.0,
                 access,
+                first_psn: peer.first_psn.get(),
             });
+            if exported {
+                inner.export = Export::Current;
+            }
         }
     }
 
     /// The queue pair has moved to another state by itself: accesses of its peer begin no longer.
     #[inline]
     pub(super) fn withdraw_failed(&self, qp: &QueuePair, inner: &mut Inner) {
-        if inner.exported && inner.engine().direct_access().is_none() {
+        if inner.export == Export::Current && inner.engine().direct_access().is_none() {
             self.withdraw_qp(qp, inner);
         }
     }
 
     #[cold]
     fn withdraw_qp(&self, qp: &QueuePair, inner: &mut Inner) {
-        inner.exported = false;
+        inner.export = Export::Withdrawn;
         if let Some(exports) = &self.exports {
             exports.withdraw_qp(qp.qpn);
         }
     }
 
-    /// The queue pair is being destroyed. Returns when accesses of its peer have ended.
+    /// The queue pair is being changed or destroyed. Returns when accesses of its peer have ended.
     pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) {
-        if inner.exported {
+        if inner.export == Export::Current {
             self.withdraw_qp(qp, inner);
+        }
+        if inner.export == Export::Withdrawn {
+            inner.export = Export::None;
             if let Some(exports) = &self.exports {
                 exports.wait();
             }
         }
     }
+
+    /// Lets peers access memory as long as the calling thread runs, and the guard exists.
+    pub(super) fn begin_exports(&self) -> Option<impl Drop> {
+        let exports = self.exports.as_ref()?;
+        let begun = exports.begin();
+        if let Err(error) = &begun {
+            log::debug!("uroce: no direct access to memory of this process: {error}");
+        }
+        begun.ok()
+    }
 }
 
 impl QpHost<'_> {
     /// Executes a WRITE or READ. False if the peer's responder is to do it.
-    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, dest_qpn: u32) -> bool {
+    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, target: Target) -> bool {
         let (va, rkey, flag) = match wr.op {
             SendOp::Write { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_WRITE),
             SendOp::Read { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_READ),
@@ -106,16 +117,17 @@ impl QpHost<'_> {
         let located = access.locate(&Request {
             qpn: self.qp.qpn,
             gid: access.gid(),
-            target_qpn: dest_qpn,
+            target_qpn: target.qpn,
+            first_psn: target.first_psn.get(),
             rkey,
             va,
             len,
             flag,
         });
-        let Some(address) = located else {
+        let (Some(address), Some(process)) = (located, access.process()) else {
             return false;
         };
-        let (process, len) = (access.process(), len as usize);
+        let len = len as usize;
         let reads = flag == IBV_ACCESS_REMOTE_READ;
         if let Some(inline) = &wr.inline {
             let bytes = [libc::iovec {
@@ -123,7 +135,8 @@ impl QpHost<'_> {
                 iov_len: inline.len(),
             }];
             // SAFETY: `bytes` names the inline data, which is only read: a READ has none.
-            return !reads && unsafe { process.write(&bytes, address, len) };
+            let copied = !reads && unsafe { process.write(&bytes, address, len) };
+            return copied && access.process().is_some();
         }
         let memory = &self.qp.memory;
         let copied = memory.with_local(&wr.sges, reads, pd, |local| {
@@ -136,6 +149,6 @@ impl QpHost<'_> {
                 }
             }
         });
-        copied.unwrap_or(false)
+        copied.unwrap_or(false) && access.process().is_some()
     }
 }

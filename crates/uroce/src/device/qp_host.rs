@@ -8,7 +8,7 @@ use super::queue_pair::QueuePair;
 use super::shared_queue::SharedReceiveQueue;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
-    SendWr, Service, Sge, WorkQueue, XrcError,
+    SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 use crate::local::Channel;
 use crate::memory::{AccessingQp, PdHandle};
@@ -147,9 +147,9 @@ impl Host for QpHost<'_> {
     }
 
     #[inline]
-    fn execute_directly(&mut self, wr: &SendWr, dest_qpn: u32) -> bool {
+    fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
         let access = self.channel.and_then(|channel| channel.begin_access());
-        access.is_some_and(|access| self.access_directly(&access, wr, dest_qpn))
+        access.is_some_and(|access| self.access_directly(&access, wr, target))
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

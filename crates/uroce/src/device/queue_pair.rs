@@ -80,10 +80,22 @@ pub struct Inner {
     pub path: QpPath,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
-    /// Its peer may access memory directly ([`super::Device`], `direct.rs`).
-    pub exported: bool,
+    /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
+    pub export: Export,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
+}
+
+/// Whether the peer of a queue pair may access memory directly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Export {
+    /// It may not.
+    #[default]
+    None,
+    /// It may.
+    Current,
+    /// It may not any more, but accesses that have begun may be in progress.
+    Withdrawn,
 }
 
 /// Why a queue pair cannot be run now.
@@ -153,7 +165,7 @@ impl QueuePair {
                 is_unreachable: false,
                 path: QpPath::default(),
                 wakes: None,
-                exported: false,
+                export: Export::None,
                 destroyed: false,
             })),
             holder: LockHolder::default(),

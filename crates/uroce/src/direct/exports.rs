@@ -2,7 +2,7 @@
 //! reading.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -14,9 +14,12 @@ use std::sync::atomic::{Ordering, fence};
 use loom::sync::atomic::{Ordering, fence};
 
 use super::accesses::Accesses;
-use super::grant::{self, ExportedQp, ExportedRegion, Request, WORDS};
+use super::grant::{self, ExportedQp, ExportedRegion, WORDS};
+use super::imports::Place;
+use super::liveness::LivenessGuard;
 use super::table::{Entry, Mapping, Table};
 use crate::descriptors::{self, Owned};
+use crate::random::random;
 use crate::sync::Mutex;
 
 const SEALS: i32 =
@@ -39,8 +42,10 @@ pub struct Exports {
     fd: Owned<OwnedFd>,
     /// Held by the thread that writes to the table.
     writer: Mutex<()>,
-    accessors: Mutex<Vec<Arc<dyn Accessor>>>,
+    accessors: Mutex<Accessors>,
 }
+
+type Accessors = Arc<Vec<Arc<dyn Accessor>>>;
 
 impl Exports {
     /// An empty table. Fails as memfd_create(2), ftruncate(2), fcntl(2) and mmap(2): with EINVAL before
@@ -64,17 +69,40 @@ impl Exports {
             check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
             Ok(fd)
         })?;
+        let mapping: Mapping = mapping.ok_or(io::ErrorKind::InvalidInput)?;
+        let table = mapping.table();
+        let secret = u64::from(random()) << 32 | u64::from(random());
+        table.secret.store(secret, Ordering::Relaxed);
+        let address = (&raw const table.secret).expose_provenance();
+        table
+            .secret_address
+            .store(address as u64, Ordering::Relaxed);
         Ok(Exports {
-            mapping: mapping.ok_or(io::ErrorKind::InvalidInput)?,
+            mapping,
             fd,
             writer: Mutex::default(),
             accessors: Mutex::default(),
         })
     }
 
-    /// The descriptor for peers.
-    pub fn fd(&self) -> RawFd {
-        self.fd.as_raw_fd()
+    /// For peers.
+    pub fn place(&self) -> Place {
+        Place {
+            fd: self.fd.as_raw_fd(),
+            secret: self.mapping.table().secret.load(Ordering::Relaxed),
+        }
+    }
+
+    /// From now on peers access memory, until the guard is dropped or the calling thread ends. Fails as
+    /// get_robust_list(2).
+    pub fn begin(&self) -> io::Result<LivenessGuard<'_>> {
+        self.mapping.table().liveness.begin()
+    }
+
+    /// [`Exports::begin`] without a thread.
+    #[cfg(test)]
+    pub fn begin_for_good(&self) {
+        self.mapping.table().liveness.begin_for_good();
     }
 
     /// Lets peers access a region, unless another one has its entry.
@@ -125,16 +153,22 @@ impl Exports {
     /// and false is returned: it must not get the table.
     pub fn add_accessor(&self, accessor: Arc<dyn Accessor>) -> bool {
         let mut accessors = self.accessors.lock();
-        let added = accessors.try_reserve(1).is_ok();
-        if added {
-            accessors.push(accessor);
-        }
-        added
+        let Some(mut changed) = with_room(&accessors) else {
+            return false;
+        };
+        changed.push(accessor);
+        *accessors = Arc::new(changed);
+        true
     }
 
     /// Forgets the processes that are gone.
     pub fn remove_gone(&self) {
-        self.accessors.lock().retain(|accessor| !accessor.is_gone());
+        let mut accessors = self.accessors.lock();
+        let Some(mut changed) = with_room(&accessors) else {
+            return;
+        };
+        changed.retain(|accessor| !accessor.is_gone());
+        *accessors = Arc::new(changed);
     }
 
     /// Blocks until the accesses that were in progress have ended, or their processes have. An access takes
@@ -142,13 +176,21 @@ impl Exports {
     pub fn wait(&self) {
         // After the table was written: see `direct/mod.rs`.
         fence(Ordering::SeqCst);
-        let accessors = self.accessors.lock().clone();
-        for accessor in &accessors {
+        let accessors = Arc::clone(&self.accessors.lock());
+        for accessor in accessors.iter() {
             for slot in 0..Accesses::SLOTS {
                 wait_for(accessor.as_ref(), slot);
             }
         }
     }
+}
+
+/// A copy with room for one more. None if there is no memory.
+fn with_room(accessors: &Accessors) -> Option<Vec<Arc<dyn Accessor>>> {
+    let mut copy = Vec::new();
+    copy.try_reserve(accessors.len() + 1).ok()?;
+    copy.extend(accessors.iter().cloned());
+    Some(copy)
 }
 
 /// Blocks until the access that is in progress in a slot has ended.
@@ -166,38 +208,6 @@ fn wait_for(accessor: &dyn Accessor, slot: usize) {
     }
 }
 
-/// What another process exports.
-pub struct Imports(Mapping);
-
-impl Imports {
-    /// Maps the table of another process. Fails with EINVAL unless it has the right length and seals, and as
-    /// mmap(2).
-    pub fn open(fd: &OwnedFd) -> io::Result<Imports> {
-        // SAFETY: F_GET_SEALS takes no pointer; zeros are a valid `stat`, which fstat may fill.
-        let valid = unsafe {
-            let seals = libc::fcntl(fd.as_raw_fd(), libc::F_GET_SEALS);
-            let mut stat: libc::stat = core::mem::zeroed();
-            seals >= 0
-                && seals & libc::F_SEAL_SHRINK != 0
-                && libc::fstat(fd.as_raw_fd(), &mut stat) == 0
-                && stat.st_size == size_of::<Table>() as libc::off_t
-        };
-        if !valid {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        Mapping::new(fd.as_raw_fd(), libc::PROT_READ).map(Imports)
-    }
-
-    /// Where the bytes of a request are in the process. None if it does not export them to the initiator, or
-    /// is changing that. The caller has announced the access.
-    pub fn locate(&self, request: &Request) -> Option<u64> {
-        let table = self.0.table();
-        let qp = ExportedQp::parse(&table.queue_pair(request.target_qpn).read()?)?;
-        let region = ExportedRegion::parse(&table.region(request.rkey).read()?)?;
-        grant::locate(&qp, &region, request)
-    }
-}
-
 fn check(result: i32) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -210,6 +220,8 @@ fn check(result: i32) -> io::Result<()> {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use super::super::grant::Request;
+    use super::super::imports::Imports;
     use super::super::table::ENTRIES;
 
     use super::*;
@@ -220,6 +232,7 @@ mod tests {
         peer: [3; 16],
         pd: 5,
         access: 2 | 4,
+        first_psn: 0xff_ffff,
     };
     const REGION: ExportedRegion = ExportedRegion {
         rkey: 0x0012_3456,
@@ -233,6 +246,7 @@ mod tests {
         qpn: 9,
         gid: [3; 16],
         target_qpn: 7,
+        first_psn: 0xff_ffff,
         rkey: 0x0012_3456,
         va: 0x110,
         len: 0x70,
@@ -240,9 +254,7 @@ mod tests {
     };
 
     fn import(exports: &Exports) -> Imports {
-        // SAFETY: the new descriptor belongs to nobody else.
-        let fd = unsafe { OwnedFd::from_raw_fd(libc::dup(exports.fd())) };
-        Imports::open(&fd).unwrap()
+        Imports::open(std::process::id() as libc::pid_t, exports.place()).unwrap()
     }
 
     #[test]
@@ -262,6 +274,10 @@ mod tests {
             },
             Request {
                 target_qpn: 8,
+                ..REQUEST
+            },
+            Request {
+                first_psn: 0,
                 ..REQUEST
             },
             Request {
@@ -336,12 +352,47 @@ mod tests {
     #[test]
     fn peers_cannot_write() {
         let exports = Exports::create().unwrap();
-        assert!(Mapping::new(exports.fd(), libc::PROT_READ | libc::PROT_WRITE).is_err());
+        let Place { fd, secret } = exports.place();
+        assert!(Mapping::new(fd, libc::PROT_READ | libc::PROT_WRITE).is_err());
         // SAFETY: the bytes are readable.
-        let written = unsafe { libc::write(exports.fd(), b"x".as_ptr().cast(), 1) };
+        let written = unsafe { libc::write(fd, b"x".as_ptr().cast(), 1) };
         assert_eq!(written, -1);
+        let path = format!("/proc/self/fd/{fd}");
+        let again = std::fs::File::options().write(true).open(path).unwrap();
+        assert!(Mapping::new(again.as_raw_fd(), libc::PROT_READ | libc::PROT_WRITE).is_err());
+        let secret_again = exports.place().secret;
+        assert_eq!(secret, secret_again);
+    }
+
+    #[test]
+    fn only_the_table_of_that_process_is_imported() {
+        let exports = Exports::create().unwrap();
+        let pid = std::process::id() as libc::pid_t;
+        let place = exports.place();
+        assert!(Imports::open(pid, place).is_ok());
+        let secret = place.secret ^ 1;
+        assert!(Imports::open(pid, Place { secret, ..place }).is_err());
         let file = std::fs::File::open("/proc/self/exe").unwrap();
-        assert!(Imports::open(&file.into()).is_err());
+        let fd = file.as_raw_fd();
+        assert!(Imports::open(pid, Place { fd, ..place }).is_err());
+        assert!(Imports::open(pid, Place::NONE).is_err());
+        assert!(Imports::open(0, place).is_err());
+        // The process with the table of another: its memory is elsewhere.
+        let table = exports.mapping.table();
+        table.secret_address.fetch_add(8, Ordering::Relaxed);
+        let refused = Imports::open(pid, place).err().unwrap();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+    }
+
+    #[test]
+    fn memory_is_accessed_while_the_thread_runs_that_has_begun() {
+        let exports = Exports::create().unwrap();
+        let imports = import(&exports);
+        assert!(imports.process().is_none());
+        let guard = exports.begin().unwrap();
+        assert!(imports.process().is_some());
+        drop(guard);
+        assert!(imports.process().is_none());
     }
 
     #[derive(Default)]

@@ -30,6 +30,8 @@ pub struct ExportedQp {
     pub pd: u32,
     /// What its peer may do, `IBV_ACCESS_REMOTE_*`.
     pub access: u32,
+    /// The first PSN that it expected from its peer. A peer of an earlier connection began with another.
+    pub first_psn: u32,
 }
 
 /// A memory region whose key gives peers access.
@@ -58,6 +60,8 @@ pub struct Request {
     pub gid: Gid,
     /// The number of the target's queue pair.
     pub target_qpn: u32,
+    /// The first PSN of the initiator's queue pair.
+    pub first_psn: u32,
     /// The R_Key.
     pub rkey: u32,
     /// The address, as in the RETH.
@@ -81,7 +85,7 @@ impl ExportedQp {
             pair(self.pd, self.access),
             gid as u64,
             (gid >> 64) as u64,
-            0,
+            self.first_psn.into(),
             VALID,
         ]
     }
@@ -93,6 +97,7 @@ impl ExportedQp {
             peer_qpn: (words[0] >> 32) as u32,
             pd: words[1] as u32,
             access: (words[1] >> 32) as u32,
+            first_psn: words[4] as u32,
             peer: (u128::from(words[2]) | u128::from(words[3]) << 64).to_ne_bytes(),
         };
         is_used(words).then_some(qp)
@@ -132,6 +137,7 @@ pub fn locate(qp: &ExportedQp, region: &ExportedRegion, request: &Request) -> Op
     let granted = qp.qpn == request.target_qpn
         && qp.peer_qpn == request.qpn
         && qp.peer == request.gid
+        && qp.first_psn == request.first_psn
         && region.rkey == request.rkey
         && region.pd == qp.pd
         && qp.access & region.access & request.flag != 0

@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `exports.rs` | which regions and queue pairs of a process its peers may access |
 //! | `table.rs` | that, in memory that they can read |
+//! | `imports.rs` | what a peer exports |
+//! | `liveness.rs` | whether the process exists |
 //! | `grant.rs` | what they may do with it |
 //! | `accesses.rs` | which accesses an initiator has in progress, in memory of both |
 //! | `process.rs` | the copies, and whether the kernel allows them |
@@ -24,12 +26,15 @@
 mod accesses;
 mod exports;
 mod grant;
+mod imports;
+mod liveness;
 #[cfg(all(test, loom))]
 mod model;
 mod process;
 mod table;
 
 pub use accesses::Accesses;
-pub use exports::{Accessor, Exports, Imports};
+pub use exports::{Accessor, Exports};
 pub use grant::{ExportedQp, ExportedRegion, Request};
-pub use process::{Probe, Process, allow_peers};
+pub use imports::{Imports, Place};
+pub use process::{Process, allow_peers};

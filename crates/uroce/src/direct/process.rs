@@ -1,6 +1,6 @@
 //! The memory of another process: process_vm_writev(2), process_vm_readv(2).
 
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use libc::{iovec, pid_t};
 
@@ -11,33 +11,6 @@ use crate::arch::COPIES_IN_ORDER;
 const TAIL_LEN: usize = 8;
 /// PR_SET_PTRACER_ANY of prctl(2).
 const ANY_PROCESS: libc::c_ulong = libc::c_ulong::MAX;
-
-/// A value at a known address, by which a peer recognises the process, and finds out whether it may access
-/// its memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Probe {
-    /// Where the value is.
-    pub address: u64,
-    /// The value.
-    pub value: u64,
-}
-
-static PROBED: AtomicU64 = AtomicU64::new(0);
-
-impl Probe {
-    /// The value of this process.
-    pub fn own() -> Probe {
-        if PROBED.load(Ordering::Relaxed) == 0 {
-            let value = u64::from(crate::random::random()) << 32 | 1;
-            // Another thread may be as far.
-            let _ = PROBED.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed);
-        }
-        Probe {
-            address: (&raw const PROBED).expose_provenance() as u64,
-            value: PROBED.load(Ordering::Relaxed),
-        }
-    }
-}
 
 /// Lets processes of the same user access this process's memory where Yama, a security module of Linux,
 /// allows that to a process's parents only.
@@ -50,21 +23,45 @@ pub fn allow_peers() {
 }
 
 /// Another process whose memory can be accessed.
-#[derive(Clone, Copy, Debug)]
-pub struct Process(pid_t);
+#[derive(Debug)]
+pub struct Process {
+    pid: pid_t,
+    /// The kernel has refused an access: the process has changed its user, or its first thread has ended.
+    is_refused: AtomicBool,
+}
 
 impl Process {
-    /// The process, if it has that value, and the kernel allows access.
-    pub fn find(pid: pid_t, probe: &Probe) -> Option<Process> {
+    /// The process, if it has that value at an address, and the kernel allows access.
+    pub fn find(pid: pid_t, address: u64, expected: u64) -> Option<Process> {
         let mut value = 0_u64;
         let local = iovec {
             iov_base: (&raw mut value).cast(),
             iov_len: size_of::<u64>(),
         };
-        let process = Process(pid);
+        let process = Process {
+            pid,
+            is_refused: AtomicBool::new(false),
+        };
         // SAFETY: `value` is writable for its length.
-        let found = unsafe { process.read(&[local], probe.address, size_of::<u64>()) };
-        (pid > 0 && found && value == probe.value).then_some(process)
+        let found = unsafe { process.read(&[local], address, size_of::<u64>()) };
+        (pid > 0 && found && value == expected).then_some(process)
+    }
+
+    /// Whether the kernel has allowed all accesses so far.
+    pub fn is_allowed(&self) -> bool {
+        !self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Evaluates the result of a system call: the number of bytes.
+    #[inline]
+    fn copied(&self, result: isize) -> usize {
+        if result < 0 {
+            let refusals = [libc::EPERM, libc::ESRCH, libc::ENOSYS].map(Some);
+            if refusals.contains(&std::io::Error::last_os_error().raw_os_error()) {
+                self.is_refused.store(true, Ordering::Relaxed);
+            }
+        }
+        result.max(0) as usize
     }
 
     /// Copies `len` bytes at `address` into local memory, which is no shorter. False if they could not all be
@@ -77,7 +74,7 @@ impl Process {
         // SAFETY: the kernel checks all addresses; what `local` names may be written to.
         let got = unsafe {
             libc::process_vm_readv(
-                self.0,
+                self.pid,
                 local.as_ptr(),
                 local.len() as libc::c_ulong,
                 remote.as_ptr(),
@@ -85,7 +82,7 @@ impl Process {
                 0,
             )
         };
-        got == len as isize
+        self.copied(got) == len
     }
 
     /// Copies local memory of `len` bytes to `address`. The last bytes become visible last. False if not all
@@ -131,7 +128,7 @@ impl Process {
         // SAFETY: the kernel checks all addresses, and only reads what `local` names.
         let put = unsafe {
             libc::process_vm_writev(
-                self.0,
+                self.pid,
                 local.as_ptr(),
                 local.len() as libc::c_ulong,
                 remote.as_ptr(),
@@ -139,7 +136,7 @@ impl Process {
                 0,
             )
         };
-        put.max(0) as usize
+        self.copied(put)
     }
 }
 
@@ -179,33 +176,19 @@ mod tests {
         parts.iter_mut().map(vector).collect()
     }
 
-    #[test]
-    fn this_process_is_found_by_its_value() {
-        let own = std::process::id() as pid_t;
-        let probe = Probe::own();
-        assert_eq!(probe, Probe::own());
-        assert!(Process::find(own, &probe).is_some());
-        let wrong = Probe {
-            value: probe.value + 1,
-            ..probe
-        };
-        assert!(Process::find(own, &wrong).is_none());
-        assert!(
-            Process::find(
-                own,
-                &Probe {
-                    address: 8,
-                    ..probe
-                }
-            )
-            .is_none()
-        );
-        assert!(Process::find(0, &probe).is_none());
+    /// This process.
+    fn own() -> Process {
+        let value = 5_u64;
+        let address = (&raw const value).expose_provenance() as u64;
+        let pid = std::process::id() as pid_t;
+        assert!(Process::find(pid, address, 6).is_none() && Process::find(0, address, 5).is_none());
+        assert!(Process::find(pid, 8, 5).is_none());
+        Process::find(pid, address, 5).unwrap()
     }
 
     #[test]
     fn bytes_are_copied_in_both_directions() {
-        let process = Process::find(std::process::id() as pid_t, &Probe::own()).unwrap();
+        let process = own();
         for len in [1, 7, 8, 9, 100, 5000] {
             let mut from: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_add(1)).collect();
             let expected = from.clone();

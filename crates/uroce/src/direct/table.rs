@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::grant::WORDS;
+use super::liveness::Liveness;
 
 /// Entries for regions, and for queue pairs. Of those that share an entry only the first is exported.
 pub const ENTRIES: usize = if cfg!(loom) { 1 } else { 4096 };
@@ -53,6 +54,12 @@ impl Entry {
 /// What lies in the memfd. Zeros: nothing is exported.
 #[repr(C)]
 pub struct Table {
+    /// Whether the owner exists.
+    pub liveness: Liveness,
+    /// Random; by it peers recognise the owner.
+    pub secret: AtomicU64,
+    /// The address of `secret` in the owner's mapping.
+    pub secret_address: AtomicU64,
     regions: [Entry; ENTRIES],
     queue_pairs: [Entry; ENTRIES],
 }

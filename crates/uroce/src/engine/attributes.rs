@@ -136,7 +136,7 @@ pub struct QpChange {
 }
 
 /// The configuration of a queue pair and its current attributes, which requester, completer and
-/// responder read. The PSNs are not among them: requester and responder advance them.
+/// responder read. The current PSNs are not among them: requester and responder advance them.
 #[derive(Clone, Debug)]
 pub struct Attributes {
     /// What never changes.
@@ -159,6 +159,10 @@ pub struct Attributes {
     pub mtu: u32,
     /// See [`QpChange::dest_qpn`].
     pub dest_qpn: u32,
+    /// See [`QpChange::rq_psn`].
+    pub rq_psn: Psn,
+    /// See [`QpChange::sq_psn`].
+    pub sq_psn: Psn,
     /// See [`QpChange::max_rd_atomic`].
     pub max_rd_atomic: u8,
     /// See [`QpChange::max_dest_rd_atomic`].
@@ -196,6 +200,8 @@ impl Attributes {
             active_mtu: 4096,
             mtu: 4096,
             dest_qpn: 0,
+            rq_psn: Psn::new(0),
+            sq_psn: Psn::new(0),
             max_rd_atomic: 0,
             max_dest_rd_atomic: 0,
             min_rnr_timer: 0,
@@ -221,6 +227,8 @@ impl Attributes {
         set(&mut self.active_mtu, change.active_mtu);
         self.mtu = self.path_mtu.min(self.active_mtu).clamp(256, 4096);
         set(&mut self.dest_qpn, change.dest_qpn);
+        set(&mut self.rq_psn, change.rq_psn);
+        set(&mut self.sq_psn, change.sq_psn);
         set(&mut self.max_rd_atomic, change.max_rd_atomic);
         set(&mut self.max_dest_rd_atomic, change.max_dest_rd_atomic);
         set(&mut self.min_rnr_timer, change.min_rnr_timer);

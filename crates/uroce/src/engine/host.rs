@@ -2,7 +2,7 @@
 
 use ibverbs_abi::*;
 
-use super::{Bind, Completion, RecvWr, SendWr, Sge};
+use super::{Bind, Completion, RecvWr, SendWr, Sge, Target};
 
 /// Local memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,11 +170,11 @@ pub trait Host {
     /// Executes a memory window bind.
     fn bind_mw(&mut self, bind: &Bind) -> Result<(), LocalError>;
 
-    /// Executes an RDMA WRITE or READ on the memory of the peer's queue pair `dest_qpn` without the peer's
-    /// responder. False if the host cannot, or the responder would refuse it: then the request is sent, and
-    /// some of its bytes may have been copied.
-    fn execute_directly(&mut self, wr: &SendWr, dest_qpn: u32) -> bool {
-        let _ = (wr, dest_qpn);
+    /// Executes an RDMA WRITE or READ on the peer's memory without the peer's responder. False if the host
+    /// cannot, or the responder would refuse it: then the request is sent, and some of its bytes may have
+    /// been copied.
+    fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
+        let _ = (wr, target);
         false
     }
 

@@ -52,6 +52,7 @@ pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
+pub use qp::direct::Target;
 pub use qp::{Addresses, Qp, Transmit};
 pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
 

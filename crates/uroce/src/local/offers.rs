@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use ibverbs_host::unix::Peer;
 use rustc_hash::FxHashMap;
 
 use super::peer_memory::{Connection, PeerAccesses, PeerMemory};
@@ -17,7 +18,7 @@ use super::segment::{Segment, Side};
 use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
-use crate::direct::{Imports, Probe};
+use crate::direct::{self, Place};
 use crate::wire::Flow;
 
 /// The most connections without a channel yet.
@@ -112,12 +113,11 @@ impl Paths {
             segment = Some(created);
             Ok(memory)
         })?;
-        let exports = self.export_to(&fd, &memory, Side::Initiator);
         let hello = Hello {
             flow: ends.flow,
-            probe: self.own_probe(),
+            exports: self.export_to(&fd, &memory, Side::Initiator),
         };
-        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd(), exports)?;
+        rendezvous::send_hello(fd.as_raw_fd(), &hello, memory.as_raw_fd())?;
         self.watch(&fd)?;
         let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(PendingConnection {
@@ -126,32 +126,32 @@ impl Paths {
         })
     }
 
-    /// What peers recognise this process by, if they may access its memory.
-    fn own_probe(&self) -> Probe {
-        match &self.exports {
-            Some(_) => Probe::own(),
-            None => Probe::default(),
-        }
-    }
-
     /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
-    /// Returns the descriptor of the exports for it; None if it gets none.
-    fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> Option<RawFd> {
-        let exports = self.exports.as_ref()?;
-        let segment = Segment::map(memory.as_raw_fd(), side).ok()?;
+    /// Returns where it finds what this process exports, for its kernel to decide whether it may.
+    fn export_to(&self, connection: &Connection, memory: &OwnedFd, side: Side) -> Place {
+        let (Some(exports), Ok(segment)) = (&self.exports, Segment::map(memory.as_raw_fd(), side))
+        else {
+            return Place::NONE;
+        };
         let accessor = Arc::new(PeerAccesses::new(segment, connection));
-        exports.add_accessor(accessor).then(|| exports.fd())
+        if !exports.add_accessor(accessor) {
+            return Place::NONE;
+        }
+        let socket: &OwnedFd = connection;
+        let peer = Peer::of(socket).map_or(0, |peer| peer.pid);
+        if peer as u32 != std::process::id() {
+            direct::allow_peers();
+        }
+        exports.place()
     }
 
-    /// The memory of the peer, if it has sent what it exports and this process may access it.
-    fn peer_memory(
-        &self,
-        connection: &Connection,
-        probe: &Probe,
-        imports: Option<Imports>,
-    ) -> Option<PeerMemory> {
+    /// The memory of the peer, if it exports any and this process may access it.
+    fn peer_memory(&self, connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
         self.exports.as_ref()?;
-        PeerMemory::find(connection, probe, imports?)
+        if place == Place::NONE {
+            return None;
+        }
+        PeerMemory::find(connection, place)
     }
 
     /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
@@ -268,8 +268,8 @@ impl Paths {
         if state.pending[at].offered.is_some() {
             // The answer only: behind it may be the peer's end, which is that of the channel.
             let answer = descriptors::transient(|| {
-                let (probe, exports) = rendezvous::receive_answer(fd)?;
-                Ok((probe, exports.and_then(|fd| Imports::open(&fd).ok())))
+                let place = rendezvous::receive_answer(fd)?;
+                Ok(self.peer_memory(&state.pending[at].fd, place))
             });
             if answer.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
                 return;
@@ -278,19 +278,19 @@ impl Paths {
             let Some((ends, segment)) = offered else {
                 return;
             };
-            if let Ok((probe, imports)) = answer {
-                let peer_memory = self.peer_memory(&fd, &probe, imports);
+            if let Ok(peer_memory) = answer {
                 self.add(ends, segment, fd, peer_memory);
             } else {
                 state.unanswered.insert(ends.flow, Instant::now());
             }
             return;
         }
-        let (mut hello, mut imports) = (None, None);
+        let mut hello = None;
+        let mut peer_memory = None;
         let memory = descriptors::open(|| {
-            let (received, memory, exports) = rendezvous::receive_hello(fd)?;
+            let (received, memory) = rendezvous::receive_hello(fd)?;
             hello = Some(received);
-            imports = exports.and_then(|fd| Imports::open(&fd).ok());
+            peer_memory = self.peer_memory(&state.pending[at].fd, received.exports);
             Ok(memory)
         });
         if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
@@ -300,16 +300,15 @@ impl Paths {
         if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
             return;
         }
-        let (Ok(memory), Some(Hello { flow, probe })) = (memory, hello) else {
+        let (Ok(memory), Some(Hello { flow, .. })) = (memory, hello) else {
             return;
         };
         let ends = find_ends(&reversed(&flow));
         let segment = Segment::open(&memory).ok();
         if let (Some(ends), Some(segment)) = (ends, segment) {
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
-            let peer_memory = self.peer_memory(&fd, &probe, imports);
             if self.add(ends, segment, Arc::clone(&fd), peer_memory) {
-                let _ = rendezvous::send_answer(fd.as_raw_fd(), &self.own_probe(), exports);
+                let _ = rendezvous::send_answer(fd.as_raw_fd(), exports);
             }
         }
     }

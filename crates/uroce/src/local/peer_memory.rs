@@ -9,7 +9,7 @@ use ibverbs_host::unix::Peer;
 use super::segment::Segment;
 use super::{Ends, rendezvous};
 use crate::descriptors::Owned;
-use crate::direct::{Accesses, Accessor, Imports, Probe, Process, Request};
+use crate::direct::{Accesses, Accessor, Imports, Place, Process, Request};
 use crate::engine::Gid;
 
 /// The connection of a channel, or of an offer.
@@ -46,27 +46,29 @@ impl Accessor for PeerAccesses {
 
 /// The memory of the peer.
 pub struct PeerMemory {
-    process: Process,
     imports: Imports,
     /// A bit for each slot that a thread of this process uses.
     used_slots: AtomicU32,
 }
 
 impl PeerMemory {
-    /// None if this process may not access the peer's memory, or if the peer is not where it says.
-    pub fn find(
-        connection: &Owned<OwnedFd>,
-        probe: &Probe,
-        imports: Imports,
-    ) -> Option<PeerMemory> {
-        let pid = Peer::of(&**connection).ok()?.pid;
-        let process = Process::find(pid, probe)?;
-        log::debug!("uroce: direct access to the memory of process {pid}");
-        Some(PeerMemory {
-            process,
-            imports,
-            used_slots: AtomicU32::new(0),
-        })
+    /// None if this process may not access the peer's memory, or if the peer is not where it says. Opens
+    /// descriptors, and closes them again.
+    pub fn find(connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
+        let pid = Peer::of(connection).ok()?.pid;
+        match Imports::open(pid, place) {
+            Ok(imports) => {
+                log::debug!("uroce: direct access to the memory of process {pid}");
+                Some(PeerMemory {
+                    imports,
+                    used_slots: AtomicU32::new(0),
+                })
+            }
+            Err(error) => {
+                log::debug!("uroce: no direct access to the memory of process {pid}: {error}");
+                None
+            }
+        }
     }
 
     /// Announces an access. None if too many are in progress.
@@ -110,9 +112,9 @@ impl Access<'_> {
         self.ends.gid
     }
 
-    /// The peer's process.
-    pub fn process(&self) -> &Process {
-        &self.memory.process
+    /// The peer's process: see [`Imports::process`].
+    pub fn process(&self) -> Option<&Process> {
+        self.memory.imports.process()
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! The initiator connects and sends a [`Hello`] with the descriptor of the memory; the acceptor checks both
 //! and answers. From then on a byte is a wakeup, and a hang-up says that the process is gone. Both messages
-//! have what the other side needs to access memory directly (`crate::direct`), if their sender allows that.
+//! say where their sender has what it exports (`crate::direct`), if it exports anything.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,24 +15,24 @@ use ibverbs_host::unix::{self, Peer, own_user};
 use super::Peers;
 use super::segment::SEGMENT_LEN;
 use crate::cancellation;
-use crate::direct::Probe;
+use crate::direct::Place;
 use crate::wire::{Flow, gid_of, ip_of};
 
 /// Wakeups that one call reads at most.
 pub const MESSAGES_PER_CALL: usize = 256;
 /// Changes with everything that both sides have to agree on, as the length of the memory does.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 const MAGIC: [u8; 8] = *b"uroce-sm";
-const PROBE_LEN: usize = 2 * 8;
-const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PROBE_LEN;
+const PLACE_LEN: usize = 8 + 4;
+const HELLO_LEN: usize = 8 + 4 + 4 + 2 * 16 + 2 * 2 + PLACE_LEN;
 
 /// The first message of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// From the initiator to the acceptor.
     pub flow: Flow,
-    /// Of the initiator; zeros if it exports nothing.
-    pub probe: Probe,
+    /// Those of the initiator.
+    pub exports: Place,
 }
 
 impl Hello {
@@ -45,7 +45,7 @@ impl Hello {
         bytes[32..48].copy_from_slice(&gid_of(self.flow.dst));
         bytes[48..50].copy_from_slice(&self.flow.src_port.to_ne_bytes());
         bytes[50..52].copy_from_slice(&self.flow.dst_port.to_ne_bytes());
-        bytes[52..].copy_from_slice(&probe_bytes(&self.probe));
+        bytes[52..].copy_from_slice(&place_bytes(&self.exports));
         bytes
     }
 
@@ -59,8 +59,8 @@ impl Hello {
             src_port: port(48),
             dst_port: port(50),
         };
-        let probe = parse_probe(&bytes[52..]);
-        let hello = Hello { flow, probe };
+        let exports = parse_place(&bytes[52..]);
+        let hello = Hello { flow, exports };
         // Another version, another length of the memory, or an address in two forms.
         (hello.bytes() == *bytes).then_some(hello)
     }
@@ -108,24 +108,21 @@ fn check_user(fd: OwnedFd, peers: Peers) -> io::Result<OwnedFd> {
     }
 }
 
-/// The most descriptors that come with a message.
-const MAX_DESCRIPTORS: usize = 2;
-
-/// Room for descriptors in a control message, aligned as a `cmsghdr`.
+/// Room for a descriptor in a control message, aligned as a `cmsghdr`.
 #[repr(C)]
 union Control {
     bytes: [u8; 32],
     _align: libc::cmsghdr,
 }
 
-/// Bytes of a control message with that many descriptors, without padding at its end.
-fn control_len(descriptors: usize) -> usize {
+/// Bytes of a control message with a descriptor, without padding at its end.
+fn control_len() -> usize {
     // SAFETY: CMSG_LEN computes only.
-    unsafe { libc::CMSG_LEN((descriptors * size_of::<RawFd>()) as u32) as usize }
+    unsafe { libc::CMSG_LEN(size_of::<RawFd>() as u32) as usize }
 }
 
-/// Sends a message with [`MAX_DESCRIPTORS`] descriptors at most. EAGAIN if there is no space.
-fn send(fd: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
+/// Sends a message. EAGAIN if there is no space.
+fn send(fd: RawFd, bytes: &[u8], descriptor: Option<RawFd>) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
         iov_len: bytes.len(),
@@ -137,17 +134,15 @@ fn send(fd: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
         let mut header: libc::msghdr = core::mem::zeroed();
         header.msg_iov = &mut vector;
         header.msg_iovlen = 1;
-        if !descriptors.is_empty() {
+        if let Some(descriptor) = descriptor {
             header.msg_control = (&raw mut control).cast();
-            header.msg_controllen = control_len(descriptors.len()) as _;
+            header.msg_controllen = control_len() as _;
             let message = libc::CMSG_FIRSTHDR(&header);
             (*message).cmsg_level = libc::SOL_SOCKET;
             (*message).cmsg_type = libc::SCM_RIGHTS;
-            (*message).cmsg_len = control_len(descriptors.len()) as _;
+            (*message).cmsg_len = control_len() as _;
             let data = libc::CMSG_DATA(message).cast::<RawFd>();
-            for (i, descriptor) in descriptors.iter().enumerate() {
-                data.add(i).write_unaligned(*descriptor);
-            }
+            data.write_unaligned(descriptor);
         }
         libc::sendmsg(fd, &header, libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL)
     };
@@ -158,23 +153,22 @@ fn send(fd: RawFd, bytes: &[u8], descriptors: &[RawFd]) -> io::Result<()> {
     }
 }
 
-/// Receives a message. Returns its length and its descriptors. EAGAIN if none has come yet.
-fn receive(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, [Option<OwnedFd>; MAX_DESCRIPTORS])> {
+/// Receives a message. Returns its length and its descriptor. EAGAIN if none has come yet.
+fn receive(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, Option<OwnedFd>)> {
     let mut vector = libc::iovec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
     };
     let mut control = Control { bytes: [0; 32] };
-    let mut descriptors = [const { None }; MAX_DESCRIPTORS];
+    let mut descriptor = None;
     // SAFETY: zeros are a valid msghdr; everything that it points to is writable and outlives the call.
-    // recvmsg has filled in what is read after it. Descriptors beyond two do not fit, and the kernel drops
-    // them.
+    // recvmsg has filled in what is read after it. A second descriptor does not fit, and the kernel drops it.
     unsafe {
         let mut header: libc::msghdr = core::mem::zeroed();
         header.msg_iov = &mut vector;
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = control_len(MAX_DESCRIPTORS) as _;
+        header.msg_controllen = control_len() as _;
         let got = libc::recvmsg(fd, &mut header, libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC);
         if got < 0 {
             return Err(io::Error::last_os_error());
@@ -183,78 +177,64 @@ fn receive(fd: RawFd, bytes: &mut [u8]) -> io::Result<(usize, [Option<OwnedFd>; 
         if !message.is_null()
             && (*message).cmsg_level == libc::SOL_SOCKET
             && (*message).cmsg_type == libc::SCM_RIGHTS
+            && (*message).cmsg_len as usize >= control_len()
         {
-            let len = (*message).cmsg_len as usize;
             let data = libc::CMSG_DATA(message).cast::<RawFd>();
-            for (i, descriptor) in descriptors.iter_mut().enumerate() {
-                if control_len(i + 1) <= len {
-                    // The kernel has just put the descriptor into this process; nothing else knows it.
-                    *descriptor = Some(OwnedFd::from_raw_fd(data.add(i).read_unaligned()));
-                }
-            }
+            // The kernel has just put the descriptor into this process; nothing else knows it.
+            descriptor = Some(OwnedFd::from_raw_fd(data.read_unaligned()));
         }
-        Ok((got as usize, descriptors))
+        Ok((got as usize, descriptor))
     }
 }
 
-/// Sends the first message, with the memory's descriptor, and that of what this process exports. EAGAIN if
-/// there is no space.
-pub fn send_hello(
-    fd: RawFd,
-    hello: &Hello,
-    memory: RawFd,
-    exports: Option<RawFd>,
-) -> io::Result<()> {
-    let descriptors = [memory, exports.unwrap_or(-1)];
-    let count = 1 + usize::from(exports.is_some());
-    send(fd, &hello.bytes(), &descriptors[..count])
+/// Sends the first message, with the memory's descriptor. EAGAIN if there is no space.
+pub fn send_hello(fd: RawFd, hello: &Hello, memory: RawFd) -> io::Result<()> {
+    send(fd, &hello.bytes(), Some(memory))
 }
 
-/// Receives the first message, with the descriptors of [`send_hello`]. EAGAIN if it has not come yet, EINVAL
-/// if it is no [`Hello`] with a descriptor.
-pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd, Option<OwnedFd>)> {
+/// Receives the first message, with the memory's descriptor. EAGAIN if it has not come yet, EINVAL if it is
+/// no [`Hello`] with a descriptor.
+pub fn receive_hello(fd: RawFd) -> io::Result<(Hello, OwnedFd)> {
     let mut bytes = [0_u8; HELLO_LEN + 1];
-    let (got, [memory, exports]) = receive(fd, &mut bytes)?;
+    let (got, memory) = receive(fd, &mut bytes)?;
     let hello = bytes.get(..got).and_then(Hello::parse);
     let (Some(hello), Some(memory)) = (hello, memory) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    Ok((hello, memory, exports))
+    Ok((hello, memory))
 }
 
-/// Accepts the channel, with the descriptor of what this process exports.
-pub fn send_answer(fd: RawFd, probe: &Probe, exports: Option<RawFd>) -> io::Result<()> {
-    send(fd, &probe_bytes(probe), exports.as_slice())
+/// Accepts the channel, with what this process exports.
+pub fn send_answer(fd: RawFd, exports: Place) -> io::Result<()> {
+    send(fd, &place_bytes(&exports), None)
 }
 
 /// Receives the answer. EAGAIN if it has not come yet, EINVAL if it is none, EPIPE if the peer has hung up.
-pub fn receive_answer(fd: RawFd) -> io::Result<(Probe, Option<OwnedFd>)> {
-    let mut bytes = [0_u8; PROBE_LEN + 1];
-    let (got, [exports, _]) = receive(fd, &mut bytes)?;
+pub fn receive_answer(fd: RawFd) -> io::Result<Place> {
+    let mut bytes = [0_u8; PLACE_LEN + 1];
+    let (got, _) = receive(fd, &mut bytes)?;
     match got {
         0 => Err(io::Error::from_raw_os_error(libc::EPIPE)),
-        PROBE_LEN => Ok((parse_probe(&bytes[..PROBE_LEN]), exports)),
+        PLACE_LEN => Ok(parse_place(&bytes[..PLACE_LEN])),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     }
 }
 
-fn probe_bytes(probe: &Probe) -> [u8; PROBE_LEN] {
-    let mut bytes = [0; PROBE_LEN];
-    bytes[..8].copy_from_slice(&probe.address.to_ne_bytes());
-    bytes[8..].copy_from_slice(&probe.value.to_ne_bytes());
+fn place_bytes(place: &Place) -> [u8; PLACE_LEN] {
+    let mut bytes = [0; PLACE_LEN];
+    bytes[..8].copy_from_slice(&place.secret.to_ne_bytes());
+    bytes[8..].copy_from_slice(&place.fd.to_ne_bytes());
     bytes
 }
 
-/// `bytes` has the length of a probe.
-fn parse_probe(bytes: &[u8]) -> Probe {
-    let number = |at: usize| {
-        let mut word = [0; 8];
-        word.copy_from_slice(&bytes[at..at + 8]);
-        u64::from_ne_bytes(word)
-    };
-    Probe {
-        address: number(0),
-        value: number(8),
+/// `bytes` has the length of a place.
+fn parse_place(bytes: &[u8]) -> Place {
+    let (mut secret, mut fd) = ([0; 8], [0; 4]);
+    secret.copy_from_slice(&bytes[..8]);
+    fd.copy_from_slice(&bytes[8..]);
+    Place {
+        secret: u64::from_ne_bytes(secret),
+        fd: RawFd::from_ne_bytes(fd),
     }
 }
 
@@ -326,10 +306,7 @@ mod tests {
                 src_port: port,
                 dst_port: 4791,
             },
-            probe: Probe {
-                address: 5,
-                value: 6,
-            },
+            exports: Place { fd: 5, secret: 6 },
         }
     }
 
@@ -349,20 +326,15 @@ mod tests {
         let would_block = receive_hello(theirs.as_raw_fd()).unwrap_err();
         assert_eq!(would_block.kind(), io::ErrorKind::WouldBlock);
         let (_segment, memory) = super::super::segment::Segment::create().unwrap();
-        let exported = std::fs::File::open("/proc/self/exe").unwrap();
-        for exports in [None, Some(exported.as_raw_fd())] {
-            send_hello(ours.as_raw_fd(), &hello(7), memory.as_raw_fd(), exports).unwrap();
-            let (got, memory, got_exports) = receive_hello(theirs.as_raw_fd()).unwrap();
-            assert_eq!(got, hello(7));
-            assert!(super::super::segment::Segment::open(&memory).is_ok());
-            assert_eq!(got_exports.is_some(), exports.is_some());
-            let none_yet = receive_answer(ours.as_raw_fd()).unwrap_err();
-            assert_eq!(none_yet.kind(), io::ErrorKind::WouldBlock);
-            send_answer(theirs.as_raw_fd(), &hello(7).probe, exports).unwrap();
-            let (probe, got_exports) = receive_answer(ours.as_raw_fd()).unwrap();
-            assert_eq!(probe, hello(7).probe);
-            assert_eq!(got_exports.is_some(), exports.is_some());
-        }
+        send_hello(ours.as_raw_fd(), &hello(7), memory.as_raw_fd()).unwrap();
+        let (got, memory) = receive_hello(theirs.as_raw_fd()).unwrap();
+        assert_eq!(got, hello(7));
+        assert!(super::super::segment::Segment::open(&memory).is_ok());
+        let none_yet = receive_answer(ours.as_raw_fd()).unwrap_err();
+        assert_eq!(none_yet.kind(), io::ErrorKind::WouldBlock);
+        let exports = hello(7).exports;
+        send_answer(theirs.as_raw_fd(), exports).unwrap();
+        assert_eq!(receive_answer(ours.as_raw_fd()).unwrap(), exports);
         assert_eq!(receive_bytes(ours.as_raw_fd(), 9), HelloBytes::Bytes(false));
         send_byte(theirs.as_raw_fd());
         send_byte(theirs.as_raw_fd());

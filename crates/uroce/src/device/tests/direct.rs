@@ -9,6 +9,7 @@ use crate::device::queue_pair::QueuePair;
 use crate::engine::{QpChange, QpState, SendOp, SendWr, Sge};
 use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
+use crate::wire::Psn;
 
 const REMOTE: u32 = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
 
@@ -39,6 +40,7 @@ fn region(bytes: &mut [u64; 8], access: u32) -> MemoryRegion {
 impl Fixture {
     fn new() -> Fixture {
         let (a, b) = two_devices_with(Some(Peers::SameUser), true);
+        b.exports.as_ref().unwrap().begin_for_good();
         let (one, other) = pair(&a, &b);
         grant(&b, &other, REMOTE);
         let (mut local, mut remote) = (Box::new([7; 8]), Box::new([0; 8]));
@@ -158,6 +160,31 @@ fn rights_that_are_withdrawn_hold_no_longer() {
         withdraw(&mut both);
         assert!(!both.write());
     }
+}
+
+/// A queue pair that was connected again waits for another first PSN.
+#[test]
+fn a_peer_of_an_earlier_connection_has_no_access() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    assert!(both.write());
+    let change = QpChange {
+        rq_psn: Some(Psn::new(5)),
+        ..QpChange::default()
+    };
+    both.b.run_qp(&both.other, |engine, host, now| {
+        engine.modify(&change, now, host)
+    });
+    assert!(!both.write());
+}
+
+#[test]
+fn the_memory_of_an_ended_process_is_not_accessed() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    assert!(both.write());
+    drop(both.b.begin_exports());
+    assert!(!both.write());
 }
 
 /// A region that is changed is exported as it is now.

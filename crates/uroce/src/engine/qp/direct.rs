@@ -3,7 +3,27 @@
 use ibverbs_abi::IBV_WC_SUCCESS;
 
 use super::{Host, Qp, QpState, Service, WorkQueue};
-use crate::engine::{SendOp, SendWr};
+use crate::engine::{Gid, SendOp, SendWr};
+use crate::wire::Psn;
+
+/// The peer of a queue pair, as the packets of its requests show it.
+pub struct Initiator {
+    /// The number of its queue pair.
+    pub qpn: u32,
+    /// Its address.
+    pub gid: Gid,
+    /// The first PSN that was expected of it.
+    pub first_psn: Psn,
+}
+
+/// The peer of a queue pair, as the target of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The number of its queue pair.
+    pub qpn: u32,
+    /// The first PSN that was sent to it.
+    pub first_psn: Psn,
+}
 
 impl Qp {
     /// Whether the host may execute a WR that is being posted: an RDMA WRITE or READ of a reliable
@@ -19,6 +39,15 @@ impl Qp {
             && self.state == QpState::Rts
             && self.attributes.config.service == Service::Rc
             && self.requester.depth() == 0
+    }
+
+    /// Who executes the requests of a connected queue pair.
+    #[inline]
+    pub(super) fn target(&self) -> Target {
+        Target {
+            qpn: self.attributes.dest_qpn,
+            first_psn: self.attributes.sq_psn,
+        }
     }
 
     /// Completes a WR that the host has executed.
@@ -45,8 +74,12 @@ impl Qp {
         is_connected.then_some(attributes.access & !denied)
     }
 
-    /// The number of the peer's queue pair, and the peer's address as its packets have it.
-    pub fn peer(&self) -> (u32, super::Gid) {
-        (self.attributes.dest_qpn, self.attributes.peer)
+    /// Whose requests a connected queue pair executes.
+    pub fn initiator(&self) -> Initiator {
+        Initiator {
+            qpn: self.attributes.dest_qpn,
+            gid: self.attributes.peer,
+            first_psn: self.attributes.rq_psn,
+        }
     }
 }
