@@ -3,7 +3,14 @@
 
 #include <pthread.h>
 
-/* Posts until the queue is full, which happens after 16 requests. */
+static void move_to(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	struct ibv_qp_attr attr = { .qp_state = state };
+
+	NEED(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+}
+
+/* Posts until the queue is full, which happens after 16 requests: in SQD none of them completes. */
 static void fill(struct rig *rig, bool signaled)
 {
 	struct ibv_sge sge = { (uintptr_t)rig->buf, 8, rig->mr->lkey };
@@ -20,9 +27,11 @@ static void fill(struct rig *rig, bool signaled)
 
 	NEED(qp);
 	join(rig, qp, qp);
+	move_to(qp, IBV_QPS_SQD);
 	while (!(error = ibv_post_send(qp, &wr, &bad)) && posted < 10000)
 		posted++;
-	CHECK(error == ENOMEM);
+	CHECK(error == ENOMEM && posted == 16);
+	move_to(qp, IBV_QPS_RTS);
 	if (signaled)
 		await_status(rig, IBV_WC_SUCCESS);
 	drop_qp(qp);

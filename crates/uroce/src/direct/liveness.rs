@@ -1,9 +1,9 @@
 //! Whether a process exists, in memory that its peers can read.
 //!
 //! A process ID may belong to another process as soon as its owner has ended, and a peer that has not run
-//! meanwhile has not seen the hang-up of the socket. So the kernel marks a word when the process ends or calls
-//! exec(2), before the number is free: that of a robust futex (get_robust_list(2)), which a thread of the
-//! process owns. The list, with this one element, lies beside the word: the kernel may have freed private
+//! meanwhile has not seen the hang-up of the socket. So the kernel marks a word when the process ends or
+//! calls exec(2), before the number is free: that of a robust futex (get_robust_list(2)), which a thread of
+//! the process owns. The list, with this one element, lies beside the word: the kernel may have freed private
 //! memory by then if it has run out of memory.
 
 use std::io;
@@ -190,7 +190,7 @@ mod tests {
         while liveness.is_alive() {
             std::thread::yield_now();
         }
-        // SAFETY: as above. It is still there, as another program.
+        // SAFETY: as for the first child. This one runs another program.
         unsafe { assert_eq!(libc::kill(pid, libc::SIGKILL), 0) };
     }
 }
