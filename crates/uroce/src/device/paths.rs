@@ -120,6 +120,37 @@ impl Device {
         }
     }
 
+    /// The program has moved a queue pair to RTS, and may post next: waits a moment for the answer to the
+    /// offer of a channel. A stream of requests that begins by UDP keeps later ones from direct access, as
+    /// there is always one outstanding.
+    pub fn await_path(&self, qp: &QueuePair) {
+        let Some(paths) = &self.paths else { return };
+        if qp.service == Service::Ud {
+            return;
+        }
+        let flow = self.flow_to_peer(qp, qp.inner.lock().engine());
+        let Some(flow) = flow.filter(|flow| paths.find(flow).is_none()) else {
+            return;
+        };
+        paths.await_answer(&flow);
+        if paths.serve(&|flow| self.ends(flow)) {
+            self.waker.wake();
+        }
+        let inner = qp.inner.lock();
+        qp.holder.locked();
+        self.send(qp, inner, clock::now());
+    }
+
+    /// The program is posting: a request that is executed directly needs the channel before it would be sent.
+    #[inline]
+    pub(super) fn refresh_path(&self, qp: &QueuePair, inner: &mut Inner) {
+        if let (Some(paths), Some(_), Service::Rc) = (&self.paths, &self.exports, qp.service) {
+            if inner.path.generation != paths.generation() {
+                self.find_path(paths, qp, inner);
+            }
+        }
+    }
+
     fn offer_channel(&self, paths: &Paths, flow: &Flow) {
         if let Some(ends) = self.ends(flow) {
             paths.offer(ends);

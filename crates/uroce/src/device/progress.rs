@@ -91,6 +91,7 @@ impl Device {
     ) -> T {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
+        self.refresh_path(qp, &mut inner);
         let now = clock::now();
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host);

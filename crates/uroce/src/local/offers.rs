@@ -23,6 +23,8 @@ use crate::wire::Flow;
 
 /// The most connections without a channel yet.
 const MAX_PENDING: usize = 64;
+/// How long [`Paths::await_answer`] waits for a peer. Its background thread usually answers within 0.2 ms.
+const MAX_AWAITED: Duration = Duration::from_millis(100);
 /// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
 /// Descriptors that one call of [`Paths::serve`] handles.
@@ -47,6 +49,7 @@ pub struct Listener {
 /// A connection without a channel yet.
 pub struct PendingConnection {
     fd: Connection,
+    since: Instant,
     /// What the initiator has offered. None: the acceptor waits for that.
     offered: Option<(Ends, Segment)>,
 }
@@ -103,6 +106,31 @@ impl Paths {
         }
     }
 
+    /// Waits until a peer has answered the offer that was made to it, for [`MAX_AWAITED`] since then at most:
+    /// then the first requests take the channel. Returns at once if there is no such offer. The caller calls
+    /// [`Paths::serve`], if the background thread has not done that meanwhile.
+    pub fn await_answer(&self, flow: &Flow) {
+        let offer = |pending: &PendingConnection| {
+            let (ends, _) = pending.offered.as_ref()?;
+            (ends.flow == *flow).then(|| (Arc::clone(&pending.fd), pending.since))
+        };
+        let found = self.state.lock().pending.iter().find_map(offer);
+        let Some((connection, since)) = found else {
+            return;
+        };
+        let left = MAX_AWAITED.saturating_sub(since.elapsed());
+        let mut readable = [libc::pollfd {
+            fd: connection.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        }];
+        let timeout = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        cancellation::ppoll(&mut readable, Some(timeout));
+    }
+
     pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
         let Flow { dst, dst_port, .. } = ends.flow;
         let connect = || rendezvous::connect(dst, dst_port, self.ifindex, self.peers);
@@ -122,6 +150,7 @@ impl Paths {
         let segment = segment.ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(PendingConnection {
             fd,
+            since: Instant::now(),
             offered: Some((ends, segment)),
         })
     }
@@ -256,6 +285,7 @@ impl Paths {
             if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
                 state.pending.push(PendingConnection {
                     fd: Arc::new(fd),
+                    since: Instant::now(),
                     offered: None,
                 });
             }
@@ -274,7 +304,7 @@ impl Paths {
             if answer.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
                 return;
             }
-            let PendingConnection { fd, offered } = state.pending.swap_remove(at);
+            let PendingConnection { fd, offered, .. } = state.pending.swap_remove(at);
             let Some((ends, segment)) = offered else {
                 return;
             };

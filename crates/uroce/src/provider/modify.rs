@@ -52,6 +52,9 @@ pub unsafe fn modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) ->
         }
         Ok(())
     })?;
+    if change.state == Some(QpState::Rts) {
+        device.await_path(&object.qp);
+    }
     if mask & IBV_QP_AV != 0 {
         *object.ah_attr.lock() = Some(attr.ah_attr);
     }
