@@ -31,13 +31,18 @@ void connected(struct rig *rig, struct ibv_qp **a, struct ibv_qp **b)
 	join(rig, *a, *b);
 }
 
-void await_status(struct rig *rig, enum ibv_wc_status status)
+void await_either(struct rig *rig, enum ibv_wc_status status, enum ibv_wc_status rxe)
 {
 	struct ibv_wc wc;
 
 	do
 		wc = next_wc(rig->cq);
-	while (wc.status != status && !failures);
+	while (wc.status != status && wc.status != rxe && !failures);
+}
+
+void await_status(struct rig *rig, enum ibv_wc_status status)
+{
+	await_either(rig, status, status);
 }
 
 void drop_qp(struct ibv_qp *qp)

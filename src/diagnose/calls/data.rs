@@ -97,7 +97,23 @@ unsafe fn requests(
     found
 }
 
-/// How many requests of a list are before `bad`; all if it is not in the list.
+/// The request of a list that a call has refused: `*bad_wr`. Without one in the list, it is the first: where
+/// the kernel refuses what is in the queue already, as rxe does in RESET, the provider names none.
+macro_rules! refused {
+    ($first:expr, $bad_wr:expr) => {{
+        let bad = match $bad_wr.is_null() {
+            true => $first,
+            false => *$bad_wr,
+        };
+        let mut wr = $first;
+        while !wr.is_null() && !ptr::eq(wr, bad) {
+            wr = (*wr).next;
+        }
+        if wr.is_null() { $first } else { wr }
+    }};
+}
+
+/// How many requests of a list are before `bad`; all if that is NULL.
 macro_rules! count_before {
     ($first:expr, $bad:expr) => {{
         let (mut wr, mut count) = ($first, 0);
@@ -142,9 +158,8 @@ pub unsafe extern "C" fn post_send(
     let outcome = Outcome::of(ret);
     let accepted = match ret {
         0 => posted.count,
-        _ if bad_wr.is_null() => 0,
-        // SAFETY: the list is still readable; after a failure `bad_wr` points to one of its requests.
-        _ => unsafe { count_before!(wr.cast_const(), *bad_wr) },
+        // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
+        _ => unsafe { count_before!(wr, refused!(wr, bad_wr)) },
     };
     observe(|shadow| shadow.posted(address, posted, accepted, CALL, outcome));
     ret
@@ -192,7 +207,7 @@ pub unsafe extern "C" fn post_recv(
     let ret = unsafe { post(qp, wr, bad_wr) };
     if ret != 0 {
         let outcome = Outcome::of(ret);
-        // SAFETY: the list is still readable; after a failure `bad_wr` points to one of its receives.
+        // SAFETY: the list is still readable, and `bad_wr` is NULL or readable.
         let (accepted, sges) = unsafe { rejected(wr, bad_wr) };
         let refused = count.saturating_sub(accepted);
         observe(|shadow| shadow.receives_refused(address, refused, sges, outcome));
@@ -203,16 +218,13 @@ pub unsafe extern "C" fn post_recv(
 /// How many receives of a list are before the one that was refused, and the number of its SGEs.
 ///
 /// # Safety
-/// The list ends with NULL and is readable; `bad_wr` is NULL or points to one of its receives.
+/// The list ends with NULL and is readable; `bad_wr` is NULL or readable.
 unsafe fn rejected(wr: *mut ibv_recv_wr, bad_wr: *mut *mut ibv_recv_wr) -> (usize, usize) {
     // SAFETY: both are readable, as the caller promises.
     unsafe {
-        let bad = match bad_wr.is_null() {
-            true => wr,
-            false => *bad_wr,
-        };
+        let bad = refused!(wr, bad_wr);
         let sges = bad.as_ref().map_or(0, |bad| bad.num_sge.max(0) as usize);
-        (count_before!(wr.cast_const(), bad), sges)
+        (count_before!(wr, bad), sges)
     }
 }
 
@@ -221,21 +233,20 @@ pub unsafe extern "C" fn post_srq_recv(
     wr: *mut ibv_recv_wr,
     bad_wr: *mut *mut ibv_recv_wr,
 ) -> c_int {
-    // SAFETY: the program's list ends with NULL and is readable; after a failure `bad_wr` points to one of
-    // its receives. The queue is alive, and its context is open and wrapped (see the module above).
+    // SAFETY: the program's list ends with NULL and is readable; `bad_wr` is NULL or readable. The queue is
+    // alive, and its context is open and wrapped (see the module above).
     unsafe {
         let context = (*srq).context;
-        let count = count_before!(wr.cast_const(), ptr::null::<ibv_recv_wr>());
+        let count = count_before!(wr, ptr::null_mut());
         let ret = (original(context).post_srq_recv)(srq, wr, bad_wr);
         let outcome = Outcome::of(ret);
         let bad = match ret {
             0 => ptr::null_mut(),
-            _ if bad_wr.is_null() => wr,
-            _ => *bad_wr,
+            _ => refused!(wr, bad_wr),
         };
         let accepted = match ret {
             0 => count,
-            _ => count_before!(wr.cast_const(), bad),
+            _ => count_before!(wr, bad),
         };
         let sges = bad.as_ref().map(|bad| bad.num_sge.max(0) as usize);
         observe(|shadow| {

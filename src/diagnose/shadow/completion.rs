@@ -161,7 +161,7 @@ impl Shadow {
                 qp.answered += 1;
                 return Vec::new();
             }
-            IBV_WC_WR_FLUSH_ERR => return Vec::new(),
+            IBV_WC_WR_FLUSH_ERR => return self.flushed(address, &done, call),
             _ => {}
         }
         if qp.first_error.is_none() {
@@ -316,6 +316,32 @@ mod tests {
             .sends
             .push_back(request(3, 7));
         assert_eq!(failed(&mut shadow, 3, IBV_WC_LOC_PROT_ERR), []);
+    }
+
+    #[test]
+    fn rxe_flushes_requests_with_wrong_keys() {
+        let flushed = |shadow: &mut Shadow| failed(shadow, 1, IBV_WC_WR_FLUSH_ERR);
+        assert_eq!(
+            flushed(&mut shadow_with(vec![request(1, 99)])),
+            [Rule::KeyUnknown]
+        );
+        // The program, or an earlier error, has moved the queue pair to ERR.
+        let mut shadow = shadow_with(vec![request(1, 99)]);
+        shadow.qps.get_mut(&30).unwrap().state = IBV_QPS_ERR;
+        assert_eq!(flushed(&mut shadow), []);
+        let mut shadow = shadow_with(vec![request(1, 7)]);
+        shadow.add_mr(40, mr(7, 8));
+        assert_eq!(flushed(&mut shadow), []);
+        shadow
+            .qps
+            .get_mut(&30)
+            .unwrap()
+            .receives
+            .push_back(receive(2, 99));
+        assert_eq!(
+            failed(&mut shadow, 2, IBV_WC_LOC_QP_OP_ERR),
+            [Rule::KeyUnknown]
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 
 use super::completion::Done;
-use super::{Mr, Qp, SendRequest, Shadow};
+use super::{Mr, Qp, Receive, SendRequest, Shadow};
 use crate::diagnose::check::connection;
 use crate::diagnose::check::key::{self, Access, Side};
 use crate::diagnose::finding::{Finding, Object, Outcome};
@@ -37,13 +37,37 @@ impl Shadow {
             }
             (IBV_WC_LOC_PROT_ERR, Done::Send(request)) => {
                 let (_, right) = key::rights_of(request.opcode);
-                self.local_keys(&object, qp, &request.sges, right, call)
+                self.local_keys(&object, qp, &request.sges, right, status, call)
             }
-            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => {
-                self.local_keys(&object, qp, &receive.sges, IBV_ACCESS_LOCAL_WRITE, call)
+            (IBV_WC_LOC_PROT_ERR | IBV_WC_LOC_ACCESS_ERR, Done::Receive(receive)) => self
+                .local_keys(
+                    &object,
+                    qp,
+                    &receive.sges,
+                    IBV_ACCESS_LOCAL_WRITE,
+                    status,
+                    call,
+                ),
+            // rxe's status for keys and for messages that are too long.
+            (IBV_WC_LOC_QP_OP_ERR, Done::Receive(receive)) => {
+                let found = self.local_keys(
+                    &object,
+                    qp,
+                    &receive.sges,
+                    IBV_ACCESS_LOCAL_WRITE,
+                    status,
+                    call,
+                );
+                match peer.and_then(oldest_message) {
+                    Some(length) if found.is_empty() && length > room(receive) && qp.srq == 0 => {
+                        let (length, room) = (length.to_string(), room(receive).to_string());
+                        vec![too_small(&object, qp, call, status, length, room)]
+                    }
+                    _ => found,
+                }
             }
             (IBV_WC_LOC_LEN_ERR, Done::Receive(receive)) if qp.srq == 0 => {
-                let room: u64 = receive.sges.iter().map(|sge| u64::from(sge.length)).sum();
+                let room = room(receive);
                 let length = peer.and_then(oldest_message);
                 let length = length.map_or("more".into(), |length| length.to_string());
                 vec![too_small(
@@ -62,12 +86,31 @@ impl Shadow {
         }
     }
 
+    /// rxe flushes a request whose local keys it refuses, and no completion has the status of that error. So
+    /// the keys are checked if no error came before, and the program has not set the state. A region may
+    /// have been deregistered since: that is no error of the request then.
+    pub(super) fn flushed(&self, address: usize, done: &Done, call: &'static str) -> Vec<Finding> {
+        let (Some(qp), Done::Send(request)) = (self.qps.get(&address), done) else {
+            return Vec::new();
+        };
+        if qp.state != IBV_QPS_RTS || qp.first_error.is_some() {
+            return Vec::new();
+        }
+        let (_, right) = key::rights_of(request.opcode);
+        let object = self.qp_object(address);
+        let mut found =
+            self.local_keys(&object, qp, &request.sges, right, IBV_WC_WR_FLUSH_ERR, call);
+        found.retain(|finding| finding.rule != Rule::KeyDeregistered);
+        found
+    }
+
     fn local_keys(
         &self,
         object: &Object,
         qp: &Qp,
         sges: &[super::Sge],
         right: u32,
+        status: u32,
         call: &'static str,
     ) -> Vec<Finding> {
         let found = sges.iter().find_map(|sge| {
@@ -79,7 +122,7 @@ impl Shadow {
                 pd: qp.pd,
                 right,
             };
-            self.judge(&access, qp.context, object, IBV_WC_LOC_PROT_ERR, call)
+            self.judge(&access, qp.context, object, status, call)
         });
         found.into_iter().collect()
     }
@@ -116,13 +159,7 @@ impl Shadow {
             let room = peer
                 .filter(|peer| peer.srq == 0)
                 .and_then(|peer| peer.receives.front())
-                .map(|receive| {
-                    receive
-                        .sges
-                        .iter()
-                        .map(|sge| u64::from(sge.length))
-                        .sum::<u64>()
-                });
+                .map(room);
             let room = room.map_or("fewer".into(), |room| room.to_string());
             let length = request.length().to_string();
             return vec![too_small(object, qp, call, status, length, room)];
@@ -177,6 +214,11 @@ impl Shadow {
                 .with("hint", hint),
         ]
     }
+}
+
+/// The length of the longest message that fits.
+fn room(receive: &Receive) -> u64 {
+    receive.sges.iter().map(|sge| u64::from(sge.length)).sum()
 }
 
 fn too_small(
