@@ -3,6 +3,7 @@
 
 mod effects;
 mod kernel;
+pub mod rxe;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -107,8 +108,18 @@ fn scene(cx: &Context, command: &str, rules: &str) -> Result<Program, Failure> {
 
 /// Runs a scene, which succeeds. Returns what it printed, and how many faults the log has.
 fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
+    run_on(cx, scene(cx, command, rules)?, command, rules)
+}
+
+/// Runs this program of a scene.
+fn run_on(
+    cx: &Context,
+    program: Program,
+    command: &str,
+    rules: &str,
+) -> Result<(String, usize), Failure> {
     let _ = std::fs::remove_file(log(cx));
-    let ended = scene(cx, command, rules)?.run()?;
+    let ended = program.run()?;
     succeeded(&format!("{command} with {rules}"), &ended)?;
     let logged = read(&log(cx));
     let faults = logged

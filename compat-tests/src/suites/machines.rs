@@ -2,7 +2,7 @@
 //! side.
 
 use super::releases::{SID, TRIXIE};
-use super::{fork, neigh, other_projects, rdmacm_both, sources, threads, vm};
+use super::{explain, fork, injection, neigh, other_projects, rdmacm_both, sources, threads, vm};
 use crate::case::{Case, Tier};
 use crate::machine::{Machine, case};
 
@@ -93,6 +93,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
     library.extend(neigh::members());
     let mut suites = other_projects::members()?;
     suites.extend(rdmacm_both::members());
+    suites.extend(explain::rxe::members()?);
+    suites.extend(injection::rxe::members());
     Ok(vec![
         case(PROGRAMS, vm::members()?),
         case(LIBRARY, library),

@@ -28,7 +28,7 @@ const QUICK: [&str; 8] = [
 ];
 
 /// Findings that are true: the rows as a pattern, the rules, and why.
-const TRUE: [(&str, &[&str], &str); 11] = [
+pub const TRUE: [(&str, &[&str], &str); 11] = [
     (
         "pingpong/rc-nogid",
         &["gid-no-grh"],

@@ -16,7 +16,7 @@ use crate::verdict::{Failure, Verdict};
 pub mod pyverbs;
 
 mod masks;
-mod row;
+pub mod row;
 
 /// Tests whose outcome varies with the C library, and why. They are repeated with both libraries until
 /// they end as expected.

@@ -15,7 +15,7 @@ use crate::rows;
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod run;
-mod setting;
+pub mod setting;
 
 /// How many times a run may be tried that does not end as the row says. Soft-RoCE drops packets on a busy
 /// host, and the ping-pongs for unreliable transports wait for every message.

@@ -1,0 +1,120 @@
+//! IBV_EXPLAIN on a device of the kernel, rxe0 in the virtual machine: the scenes of c/explain have the
+//! findings that they have on uroce, and programs that use verbs rightly have none. Findings about
+//! programs are true (`silent::TRUE`, and `TRUE`).
+
+use std::collections::BTreeSet;
+
+use super::{SCENES, check_scene, explained, file, scene, silent};
+use crate::case_file::Row;
+use crate::compare;
+use crate::context::{Context, Library, succeeded};
+use crate::machine::Member;
+use crate::pattern;
+use crate::process::{Program, read};
+use crate::rows;
+use crate::suites::other_projects::{row, tries};
+use crate::verdict::{Failure, Verdict, ensure};
+
+/// What rxe says otherwise than uroce: a part of the first explanation. Its queues are larger than requested.
+const PARTS: [(&str, &str); 2] = [
+    ("gid-unreachable", "198.51.100.9 cannot be reached from rd0"),
+    ("recv-queue-full", "31 of 31 receives"),
+];
+
+/// Scenes that do not run on rxe.
+const NOT_ON_RXE: [&str; 4] = [
+    // It flushes the request; whether its region was deregistered earlier or later is not known.
+    "key-deregistered",
+    // Its provider locks the CQ nevertheless, and hangs.
+    "thread-domain",
+    // What is posted in SQD does not complete within 2 s after the move to RTS.
+    "send-queue-full",
+    "never-signaled",
+];
+
+/// Findings that are true on rxe: the rows as a pattern, the rules, and why.
+const TRUE: [(&str, &[&str], &str); 0] = [];
+
+/// The groups of rows that run here.
+const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "rdmacm"];
+
+/// The first port is not one of the testbed `suites`.
+const FIRST: u16 = 1000;
+
+pub fn members() -> Result<Vec<Member>, String> {
+    let on_rxe = |(name, ..): &&(&str, &[&str], &str)| !NOT_ON_RXE.contains(name);
+    let mut all: Vec<Member> = SCENES
+        .iter()
+        .filter(on_rxe)
+        .map(|scene| {
+            let name = format!("scene/{}", scene.0);
+            member(&name, move |cx| explains(cx, scene)).programs(&["explain"])
+        })
+        .collect();
+    all.push(member("correct", correct).programs(&["explain"]));
+    for (number, (group, row)) in (FIRST..).zip(rows()?) {
+        let name = format!("silent/{group}/{}", row.name);
+        all.push(member(&name, move |cx| is_silent(cx, &group, &row, number)).limit(900));
+    }
+    Ok(all)
+}
+
+fn member(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Member {
+    Member::new(format!("explain/rxe/{name}"), run)
+}
+
+/// The rows of the machine that are a server and a client.
+fn rows() -> Result<Vec<(String, Row)>, String> {
+    let mut rows = rows::of_testbed("vm")?;
+    rows.extend(rows::of_testbed("suites")?);
+    rows.retain(|(group, row)| GROUPS.contains(&&group[..]) && row.server.is_some());
+    Ok(rows)
+}
+
+fn on_rxe(cx: &Context, name: &str, explain: &str) -> Result<Program, Failure> {
+    Ok(scene(cx, name, explain)?
+        .env("IBV_UROCE", "")
+        .env("DEVICE", "rxe0"))
+}
+
+fn explains(cx: &Context, (name, rules, part): &(&str, &[&str], &str)) -> Verdict {
+    let output = format!("json:{}", file(cx).display());
+    succeeded(name, &on_rxe(cx, name, &output)?.run()?)?;
+    let other = PARTS.iter().find(|(scene, _)| scene == name);
+    check_scene(cx, name, rules, other.map_or(part, |(_, part)| part))
+}
+
+fn correct(cx: &Context) -> Verdict {
+    let output = format!("file:{}", file(cx).display());
+    succeeded("correct", &on_rxe(cx, "correct", &output)?.run()?)?;
+    compare::same(("expected", ""), ("explained", &read(&file(cx))))
+}
+
+/// The row ends as it must, and nothing is said but what is true.
+fn is_silent(cx: &Context, group: &str, row: &Row, number: u16) -> Verdict {
+    let name = format!("{group}/{}", row.name);
+    let mut row = row.clone();
+    let output = format!("json:{}", file(cx).display());
+    row.env.insert("IBV_EXPLAIN".into(), output);
+    let mut ended = row::run(cx, &row, Library::Ours, number)?;
+    for _ in 1..tries(&name) {
+        if ended.exit == row.exit {
+            break;
+        }
+        ended = row::run(cx, &row, Library::Ours, number)?;
+    }
+    let why = format!("ended with {}, not {}", ended.exit, row.exit);
+    ensure(ended.exit == row.exit, why).map_err(|failure| failure.with(ended.text()))?;
+    // The file is there from the first explanation on.
+    if !file(cx).exists() {
+        return Ok(());
+    }
+    let found = explained(cx)?;
+    let expected = silent::TRUE.iter().chain(&TRUE);
+    let expected = expected.filter(|(rows, ..)| pattern::matches(rows, &name));
+    let expected: BTreeSet<&str> = expected.flat_map(|of| of.1.iter().copied()).collect();
+    let mut other = found.rules.iter();
+    let other = other.find(|rule| !expected.contains(&rule[..]));
+    ensure(other.is_none(), format!("explained: {other:?}"))
+        .map_err(|failure| failure.with(found.texts.join("\n")))
+}

@@ -1,0 +1,176 @@
+//! IBV_FAULTS on rxe0 in the virtual machine. Nothing there is this project's but the library: verbs,
+//! completions, polls and events have faults; packets do not, because none is seen.
+
+use std::time::Duration;
+
+use ibverbs_faults::STATUSES;
+
+use super::{run_on, scene};
+use crate::case_file::MachineState;
+use crate::compare;
+use crate::context::{Context, Library};
+use crate::machine::Member;
+use crate::place::sh;
+use crate::process::wait_until;
+use crate::suites::vm::setting::Setting;
+use crate::verdict::{Failure, Verdict, ensure};
+
+type Body = fn(&Context) -> Verdict;
+
+const ALL: [(&str, Body); 9] = [
+    ("status", status),
+    ("calls", calls),
+    ("events-blocking", events_blocking),
+    ("statuses", statuses),
+    ("all-calls", all_calls),
+    ("built", built),
+    ("slow-cq", slow_cq),
+    ("events", events),
+    ("packets", packets),
+];
+
+pub fn members() -> impl Iterator<Item = Member> {
+    ALL.iter()
+        .map(|(name, run)| Member::new(format!("inject/rxe/{name}"), *run).programs(&["inject"]))
+}
+
+/// Runs a scene on rxe0, which succeeds. Returns what it printed, and how many faults the log has.
+fn run(cx: &Context, command: &str, rules: &str) -> Result<(String, usize), Failure> {
+    let program = scene(cx, command, rules)?;
+    run_on(
+        cx,
+        program.env("IBV_UROCE", "").env("DEVICE", "rxe0"),
+        command,
+        rules,
+    )
+}
+
+/// The program succeeds, and the log has one fault.
+fn once(cx: &Context, command: &str, rules: &str) -> Verdict {
+    let (_, faults) = run(cx, command, rules)?;
+    ensure(faults == 1, format!("{rules}: {faults} faults are logged"))
+}
+
+fn status(cx: &Context) -> Verdict {
+    once(
+        cx,
+        "status 10",
+        "wc:status=rem-access-err,opcode=send,count=1",
+    )?;
+    once(
+        cx,
+        "status-recv 19",
+        "wc:status=fatal-err,opcode=recv,count=1,size=64",
+    )?;
+    once(
+        cx,
+        "status-ex 11",
+        "wc:status=rem-op-err,opcode=send,count=1",
+    )
+}
+
+/// Each status, of a real request whose completion rxe reports as a success.
+fn statuses(cx: &Context) -> Verdict {
+    STATUSES.iter().try_for_each(|(name, number)| {
+        let rule = format!("wc:status={name},opcode=send,count=1");
+        once(cx, &format!("status {number}"), &rule)
+    })
+}
+
+fn fails(cx: &Context, calls: &[&str]) -> Verdict {
+    calls.iter().try_for_each(|call| {
+        let rule = format!("fail:call={call},errno=ENOSPC,after=1,count=1");
+        once(cx, &format!("call {call} 28"), &rule)
+    })
+}
+
+fn calls(cx: &Context) -> Verdict {
+    fails(cx, &["create_qp", "modify_qp", "reg_mr"])
+}
+
+fn all_calls(cx: &Context) -> Verdict {
+    fails(
+        cx,
+        &[
+            "alloc_pd",
+            "create_ah",
+            "create_cq",
+            "create_srq",
+            "post_recv",
+            "query_port",
+            "query_qp",
+            "req_notify_cq",
+        ],
+    )
+}
+
+fn built(cx: &Context) -> Verdict {
+    let rules = "fail:call=wr_complete,errno=ENOMEM,after=1,count=2";
+    let (out, faults) = run(cx, "built 5", rules)?;
+    compare::same(("expected", ".0xx.0.0\n"), (rules, &out))?;
+    ensure(faults == 2, format!("{faults} faults are logged"))
+}
+
+fn slow_cq(cx: &Context) -> Verdict {
+    let (out, faults) = run(cx, "polls 5", "slow-cq:time=50ms,count=3")?;
+    let took = out.trim().strip_prefix("ms=");
+    let took: u64 = took.and_then(|text| text.parse().ok()).unwrap_or(0);
+    ensure(faults == 3, format!("{faults} faults are logged"))?;
+    ensure(took >= 150, format!("the polls took {took} ms"))
+}
+
+/// A program that polls the event descriptor gets each injected event. The kernel does not know of them. An
+/// event of a queue pair is raised on all that there are then.
+fn events(cx: &Context) -> Verdict {
+    for (name, number, from) in [
+        ("cq-err", 0, 0),
+        ("qp-fatal", 1, 300),
+        ("comm-est", 4, 0),
+        ("device-fatal", 8, 300),
+        ("port-active", 9, 0),
+        ("port-err", 10, 0),
+        ("srq-limit-reached", 15, 0),
+        ("gid-change", 18, 0),
+    ] {
+        let rule = format!("event:type={name},from={from}ms,device=rxe0");
+        let (_, faults) = run(cx, &format!("event {number} {from}"), &rule)?;
+        ensure(faults > 0, format!("{name}: no fault is logged"))?;
+    }
+    Ok(())
+}
+
+/// ibv_asyncwatch blocks in ibv_get_async_event. It gets injected events, and then those of the kernel.
+fn events_blocking(cx: &Context) -> Verdict {
+    const LIMIT: Duration = Duration::from_secs(60);
+    let second = MachineState {
+        second_device: true,
+        ..MachineState::default()
+    };
+    let _rxe1 = Setting::new(&second)?;
+    let program = cx
+        .program(["stdbuf", "-oL", "ibv_asyncwatch", "-d", "rxe1"])
+        .library(&cx.library_dir(Library::Ours))
+        .env(
+            "IBV_FAULTS",
+            "event:type=lid-change,from=50ms; event:type=sm-change,from=300ms",
+        );
+    let running = program.spawn()?;
+    let says = |text: &str| {
+        let found = wait_until(LIMIT, || running.output().contains(text));
+        let why = format!("it does not say {text}: {}", running.output());
+        ensure(found, why)
+    };
+    says("IBV_EVENT_LID_CHANGE")?;
+    says("IBV_EVENT_SM_CHANGE")?;
+    sh("ip link set rd1 down")?;
+    says("IBV_EVENT_PORT_ERR")?;
+    sh("ip link set rd1 up")?;
+    says("IBV_EVENT_PORT_ACTIVE")
+}
+
+/// Rules for packets have no effect.
+fn packets(cx: &Context) -> Verdict {
+    let (out, faults) = run(cx, "calls 4", "drop; drop:direction=tx; rnr")?;
+    compare::same(("expected", "....\n"), ("calls", &out))?;
+    ensure(faults == 0, format!("{faults} faults are logged"))
+}
