@@ -1,6 +1,7 @@
 //! Control messages of datagrams (cmsg(3)), in fixed buffers.
 
 use std::mem::MaybeUninit;
+use std::time::Duration;
 
 /// A buffer for the control messages of one datagram.
 #[repr(C, align(8))]
@@ -69,6 +70,8 @@ pub struct RecvMeta {
     pub flow_label: u32,
     /// The index of the interface that it came in through; 0 if the kernel does not say.
     pub ifindex: u32,
+    /// When it arrived, since 1970; None without SO_TIMESTAMPNS.
+    pub arrived: Option<Duration>,
 }
 
 /// Reads the control messages of a received datagram.
@@ -106,6 +109,12 @@ pub unsafe fn read(header: &libc::msghdr) -> RecvMeta {
                 // SAFETY: the kernel writes an in6_pktinfo for IPV6_PKTINFO.
                 let info = unsafe { data.cast::<libc::in6_pktinfo>().read_unaligned() };
                 meta.ifindex = info.ipi6_ifindex as u32;
+            }
+            (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS) => {
+                // SAFETY: the kernel writes a timespec for SO_TIMESTAMPNS.
+                let at = unsafe { data.cast::<libc::timespec>().read_unaligned() };
+                let seconds = u64::try_from(at.tv_sec).unwrap_or(0);
+                meta.arrived = Some(Duration::new(seconds, at.tv_nsec as u32));
             }
             _ => {}
         }

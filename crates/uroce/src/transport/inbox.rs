@@ -5,7 +5,7 @@ use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
 use std::ptr::{NonNull, slice_from_raw_parts_mut};
 use std::sync::atomic::Ordering;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
@@ -295,6 +295,17 @@ impl Net {
         Ok((packet, fragmentation))
     }
 
+    /// When a datagram arrived. A process that the host does not run for a while receives packets at once
+    /// that were sent with pauses, in which the sender may have skipped identifications.
+    fn arrival_time(&self, meta: &RecvMeta) -> Millis {
+        let now = self.opened.elapsed();
+        let ago = meta.arrived.map_or(Duration::ZERO, |arrived| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            now.unwrap_or_default().saturating_sub(arrived)
+        });
+        Millis(now.saturating_sub(ago).as_millis() as u64)
+    }
+
     #[cold]
     fn count_drop(&self, arrival: &Arrival, datagram: &[u8], rejected: &Rejected) {
         let Rejected(reason, fragmentation) = rejected;
@@ -347,7 +358,7 @@ impl Net {
         if low && is_low(found, len) && may_follow(found.id, previous) {
             return arrival.socket.ids != IpIds::Others;
         }
-        let now = Millis(self.opened.elapsed().as_millis() as u64);
+        let now = self.arrival_time(&arrival.meta);
         let mut senders = self.senders.lock();
         match arrival.socket.ids {
             // Senders that count reach these values too, when their numbers wrap around.

@@ -130,6 +130,7 @@ impl Socket {
             }
             Err(error) => {
                 log::debug!("uroce: no filter at {}: {error}", local.ip);
+                report_arrival(&socket);
                 Ok(new(socket, IpIds::Any, None))
             }
         }
@@ -156,6 +157,9 @@ impl Socket {
     /// Opens a socket of a group that receives the packets with these identifications.
     fn join_with(group: GidAddress, interface: u32, ids: IpIds) -> io::Result<Socket> {
         let socket = new(group.ip)?;
+        if ids != IpIds::Low {
+            report_arrival(&socket);
+        }
         if group.ip.is_ipv4() && ids != IpIds::Any {
             const ALL: u32 = u32::MAX;
             let verdicts = if ids == IpIds::Low {
@@ -207,6 +211,16 @@ impl Socket {
     }
 }
 
+/// Has the kernel report when each datagram arrived: see [`RecvMeta::arrived`]. Where it does not, the time of
+/// receiving serves.
+///
+/// [`RecvMeta::arrived`]: super::cmsg::RecvMeta::arrived
+fn report_arrival(socket: &Socket2) {
+    if let Err(error) = set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1) {
+        log::debug!("uroce: the kernel does not report when datagrams arrive: {error}");
+    }
+}
+
 /// Opens a second socket at the address of `socket`, which gets the packets whose identifications are not
 /// low: the kernel knows them, and the receiver does not. Also returns a guard, which must stay open as
 /// long.
@@ -217,6 +231,7 @@ impl Socket {
 /// prefers IPv4 sockets for them.
 fn split_by_id(socket: &Socket2, local: Ipv4Addr, port: u16) -> io::Result<(Socket2, Socket2)> {
     let others = new(local.into())?;
+    report_arrival(&others);
     others.set_freebind_v4(true)?;
     others.set_reuse_port(true)?;
     let guard = open_udp(Domain::IPV6, Type::DGRAM.cloexec())?;

@@ -207,6 +207,30 @@ fn damage_that_looks_like_another_identification_is_detected() {
     });
 }
 
+/// It may skip an identification for each millisecond of a pause, which the receiver sees in the times at which
+/// the packets arrived, not in those at which it gets to them.
+#[test]
+fn packets_that_wait_are_judged_by_their_arrival() {
+    in_namespace(|| {
+        let net = cables();
+        let end = End::new("v1");
+        let mut inbox = Inbox::new();
+        let send = |psn, id| {
+            let headers = write(psn, 2, Part::Middle);
+            end.send(DEVICE, PORT, df(id), &packet(DEVICE, headers, 1000, df(id)));
+        };
+        send(1, 5000);
+        send(2, 5001);
+        assert_eq!(psns(&net, &mut inbox, &end), [2]);
+        send(3, 5002);
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        send(4, 5002 + 400);
+        // Without a pause, that is too far.
+        send(5, 5002 + 900);
+        assert_eq!(psns(&net, &mut inbox, &end), [3, 4]);
+    });
+}
+
 /// Kernel rxe's packets: numbered, from all over the range.
 #[test]
 fn a_sender_that_numbers_its_packets_is_understood() {
