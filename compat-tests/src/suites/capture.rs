@@ -29,6 +29,7 @@ pub fn cases() -> Vec<Case> {
         case("local/reads", |cx| reads(cx, PacketPath::Local)),
         case("local/killed", |cx| killed(cx, PacketPath::Local)),
         case("local/large", large),
+        case("local/limit", limit),
         case("local/fork", fork).programs(&["faults"]),
     ];
     cases.extend(LOCAL.iter().map(|(name, argv)| {
@@ -343,6 +344,45 @@ fn large(cx: &Context) -> Verdict {
         ("expected", &PACKETS.to_string()),
         ("WRITE packets", &writes.count().to_string()),
     )
+}
+
+/// IBV_UROCE_PCAP_LIMIT: the newest packets are kept, in two files of half of it, without a gap.
+fn limit(cx: &Context) -> Verdict {
+    const LIMIT: u64 = 64 << 10;
+    let many = ["ibv_rc_pingpong", "-g", "1", "-n", "200", "-p", PORT];
+    pair(cx, &many, |argv, role| {
+        uroce(cx, argv, role, PacketPath::Local).env("IBV_UROCE_PCAP_LIMIT", "64K")
+    })?;
+    for role in ["server", "client"] {
+        let files = [cx.dir().join(format!("{role}.old.pcapng")), file(cx, role)];
+        let mut packets = Vec::new();
+        for path in &files {
+            let len = fs::metadata(path)?.len();
+            let why = format!("{} has {len} bytes", path.display());
+            ensure(len <= LIMIT / 2, why)?;
+            let found = dissect(cx, path)?;
+            ensure(!found.is_empty(), format!("{role}: a file without packets"))?;
+            packets.extend(found);
+        }
+        // The requests that it sent; a PSN has 24 bits, and may come again.
+        let mut next = None;
+        for packet in packets
+            .iter()
+            .filter(|packet| packet.is_sent() && packet.msn.is_empty())
+        {
+            let psn: u32 = packet.psn.parse().map_err(|_| Failure::new("not a PSN"))?;
+            let ahead = psn.wrapping_sub(next.unwrap_or(psn)) & 0xff_ffff;
+            let is_again = ahead >= 1 << 23;
+            ensure(
+                ahead == 0 || is_again,
+                format!("{role}: {ahead} PSNs are missing before {psn}"),
+            )?;
+            if !is_again {
+                next = Some(psn + 1);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// A process whose queue pairs are connected with each other, and its child, which opens the device again:
