@@ -54,9 +54,7 @@ impl Liveness {
         self.futex_offset.store(offset as isize, Ordering::Relaxed);
         // SAFETY: the list is valid as long as `self` is borrowed, and the guard ends that use.
         check(unsafe { libc::syscall(libc::SYS_set_robust_list, &raw const *self, HEAD_LEN) })?;
-        // SAFETY: gettid has no preconditions.
-        let tid = unsafe { libc::gettid() } as u32;
-        self.owner.store(tid & TID_MASK, Ordering::Release);
+        self.owner.store(own_tid() & TID_MASK, Ordering::Release);
         Ok(LivenessGuard {
             liveness: self,
             before,
@@ -89,6 +87,13 @@ impl Drop for LivenessGuard<'_> {
         // SAFETY: the list that libc has set for this thread, which cannot have ended.
         unsafe { libc::syscall(libc::SYS_set_robust_list, self.before, self.before_len) };
     }
+}
+
+/// The kernel's number of the calling thread. glibc has gettid since 2.30, and Rust refers to it weakly, so
+/// statically linked programs may lack it.
+fn own_tid() -> u32 {
+    // SAFETY: gettid has no arguments and cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }
 
 fn check(result: libc::c_long) -> io::Result<()> {
@@ -139,9 +144,7 @@ mod tests {
         std::thread::spawn(|| {
             drop(liveness.begin().unwrap());
             assert!(!liveness.is_alive());
-            // SAFETY: gettid has no preconditions.
-            let tid = unsafe { libc::gettid() } as u32;
-            liveness.owner.store(tid, Ordering::Relaxed);
+            liveness.owner.store(own_tid(), Ordering::Relaxed);
         })
         .join()
         .unwrap();

@@ -211,8 +211,8 @@ impl Socket {
     }
 }
 
-/// Has the kernel report when each datagram arrived: see [`RecvMeta::arrived`]. Where it does not, the time of
-/// receiving serves.
+/// Has the kernel report when each datagram arrived: see [`RecvMeta::arrived`]. Where it does not, the time
+/// of receiving serves.
 ///
 /// [`RecvMeta::arrived`]: super::cmsg::RecvMeta::arrived
 fn report_arrival(socket: &Socket2) {
