@@ -166,14 +166,16 @@ test-all-cases: build cargo-fuzz ## run all cases of compat-tests
 
 lint: lint-rust lint-c lint-shell lint-layers ## check formatting, clippy, shellcheck, layers, words
 
+# In a build directory of its own: it runs beside builds and unit tests, and does not wait for their lock.
+CLIPPY = $(CARGO) clippy --target-dir $(TARGET)/lint
 lint-rust:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy $(CRATES) --all-targets $(FEATURES) -- -D warnings
-	$(CARGO) clippy --no-default-features --features exports --all-targets -- -D warnings
-	$(CARGO) clippy $(FEATURES) --features static -- -D warnings
+	$(CLIPPY) $(CRATES) --all-targets $(FEATURES) -- -D warnings
+	$(CLIPPY) --no-default-features --features exports --all-targets -- -D warnings
+	$(CLIPPY) $(FEATURES) --features static -- -D warnings
 ifneq ($(UROCE),0)
-	$(CARGO) clippy --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)/fuzz-lint -- -D warnings
-	$(CARGO) clippy -p uroce --all-targets --features internals -- -D warnings
+	$(CLIPPY) --manifest-path fuzz/Cargo.toml -- -D warnings
+	$(CLIPPY) -p uroce --all-targets --features internals -- -D warnings
 endif
 
 lint-c:

@@ -45,6 +45,9 @@ pub struct Needs {
     pub alone: bool,
     /// Boots virtual machines, one at a time.
     pub machine: bool,
+    /// Compiles for the most part. It runs beside the cases that fill the machine, with a low priority: it
+    /// takes the processors while those wait.
+    pub batch: bool,
     /// Programs of cases/programs.toml, which are compiled before it starts.
     pub programs: Vec<String>,
 }
@@ -57,6 +60,7 @@ impl Default for Needs {
             tokens: Vec::new(),
             alone: false,
             machine: false,
+            batch: false,
             programs: Vec::new(),
         }
     }
@@ -163,6 +167,12 @@ impl Case {
 
     pub fn alone(mut self) -> Self {
         self.needs.alone = true;
+        self
+    }
+
+    /// It compiles for the most part, and nothing in it depends on how fast it runs.
+    pub fn batch(mut self) -> Self {
+        self.needs.batch = true;
         self
     }
 

@@ -124,6 +124,8 @@ pub struct MachineState {
     pub second_device: bool,
     /// `false`: not with LD_PRELOAD.
     pub preload: Option<bool>,
+    /// `false`: in the virtual machine, not on the C library. What the row says is expected of ours.
+    pub compared: Option<bool>,
     /// Compares the file of VERBS_LOG_FILE, too.
     pub log: bool,
     /// Replaces sockets by rsockets (librspreload).
@@ -133,7 +135,7 @@ pub struct MachineState {
 }
 
 /// All fields: with `flatten`, serde cannot refuse unknown ones itself.
-const FIELDS: [&str; 25] = [
+const FIELDS: [&str; 26] = [
     "name",
     "run",
     "server",
@@ -156,6 +158,7 @@ const FIELDS: [&str; 25] = [
     "node",
     "second_device",
     "preload",
+    "compared",
     "log",
     "rsocket",
     "veth",

@@ -21,8 +21,9 @@ const CLEARED: [&str; 8] = [
     "SYSFS_",
     "IBVERBS_RS_",
 ];
-/// The priority of `Program::before_others`, as of nice(1).
-const NICENESS: i32 = -10;
+/// The priorities of `Program::before_others` and of batch cases, as of nice(1).
+const BEFORE_OTHERS: i32 = -10;
+pub const AFTER_OTHERS: i32 = 10;
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -197,7 +198,7 @@ impl Program {
         command.process_group(0);
         die_with_parent(&mut command);
         if self.before_others {
-            raise_priority(&mut command);
+            set_priority(&mut command, BEFORE_OTHERS);
         }
         let child = command
             .spawn()
@@ -380,11 +381,11 @@ pub fn die_with_parent(command: &mut Command) {
     unsafe { command.pre_exec(set) };
 }
 
-/// Gives the process a high priority. Without the right to do so (CAP_SYS_NICE), it keeps its own.
-fn raise_priority(command: &mut Command) {
-    let set = || {
+/// Gives the process a priority, as of nice(1). Without the right to it (CAP_SYS_NICE), it keeps its own.
+pub fn set_priority(command: &mut Command, niceness: i32) {
+    let set = move || {
         // SAFETY: setpriority takes integers and reads no memory; it is safe between fork and exec.
-        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICENESS) };
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, niceness) };
         Ok(())
     };
     // SAFETY: `set` makes one system call, and touches neither locks nor the heap.

@@ -15,7 +15,7 @@ use crate::case::{Case, Tier};
 use crate::child;
 use crate::pattern::Patterns;
 use crate::place::Isolation;
-use crate::process::{clear_variables, die_with_parent, read};
+use crate::process::{AFTER_OTHERS, clear_variables, die_with_parent, read, set_priority};
 use crate::report::{Report, Summary, UNSTABLE_BUDGET};
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
@@ -291,6 +291,9 @@ impl Run {
         // A group of its own, so that ^C reaches the runner alone, whose end ends all.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         die_with_parent(&mut command);
+        if case.needs.batch {
+            set_priority(&mut command, AFTER_OTHERS);
+        }
         command.spawn()
     }
 }

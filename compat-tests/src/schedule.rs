@@ -11,6 +11,9 @@ use crate::case::Needs;
 /// host switches between its processors: two machines on two cores take twice the CPU time.
 const CORES_OF_MACHINE: usize = 2;
 
+/// A batch case leaves a processor idle at times, but its compilers use several.
+const CORES_OF_BATCH: usize = 2;
+
 /// What the machine has, or what is left of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resources {
@@ -20,6 +23,8 @@ pub struct Resources {
     pub memory: u64,
     /// How many more virtual machines may run.
     machines: usize,
+    /// How many more batch cases may run.
+    batches: usize,
     tokens: BTreeSet<&'static str>,
     running: usize,
     alone: bool,
@@ -32,6 +37,7 @@ impl Resources {
             cpu,
             memory,
             machines: (cores / CORES_OF_MACHINE).max(1),
+            batches: (cores / CORES_OF_BATCH).max(1),
             tokens: BTreeSet::new(),
             running: 0,
             alone: false,
@@ -57,20 +63,31 @@ impl Resources {
         let free = |token: &&'static str| !self.tokens.contains(token);
         !self.alone
             && !needs.alone
-            && needs.cpu <= self.cpu
+            && self.has_processor(needs)
             && needs.memory <= self.memory
             && usize::from(needs.machine) <= self.machines
             && needs.tokens.iter().all(free)
     }
 
+    /// Batch cases run beside the others, and take what those leave.
+    fn has_processor(&self, needs: &Needs) -> bool {
+        if needs.batch {
+            self.batches > 0
+        } else {
+            needs.cpu <= self.cpu
+        }
+    }
+
     fn take(&mut self, needs: &Needs) -> Taken {
+        let cpu = if needs.batch { 0 } else { needs.cpu };
         let taken = Taken {
-            cpu: needs.cpu.min(self.cpu),
+            cpu: cpu.min(self.cpu),
             memory: needs.memory.min(self.memory),
         };
         self.cpu -= taken.cpu;
         self.memory -= taken.memory;
         self.machines -= usize::from(needs.machine);
+        self.batches -= usize::from(needs.batch);
         self.tokens.extend(&needs.tokens);
         self.alone = needs.alone;
         self.running += 1;
@@ -81,6 +98,7 @@ impl Resources {
         self.cpu += taken.cpu;
         self.memory += taken.memory;
         self.machines += usize::from(needs.machine);
+        self.batches += usize::from(needs.batch);
         self.tokens.retain(|token| !needs.tokens.contains(token));
         self.alone = false;
         self.running -= 1;
@@ -159,16 +177,21 @@ mod tests {
         assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
     }
 
-    /// Runs four jobs with these needs on four cores; returns how many ran at once, at most.
-    fn at_once(needs: Needs) -> u32 {
+    /// Runs the jobs; returns how many ran at once, at most.
+    fn most_at_once(jobs: Vec<Job>, cores: usize) -> u32 {
         let (now, most) = (AtomicU32::new(0), AtomicU32::new(0));
-        let jobs = (0..4).map(|i| job(i, 1, needs.clone())).collect();
-        run(jobs, Resources::new(4, 1000), |_| {
+        run(jobs, Resources::new(cores, 1000), |_| {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(50));
             now.fetch_sub(1, Ordering::SeqCst);
         });
         most.into_inner()
+    }
+
+    /// The same for four jobs with these needs on four cores.
+    fn at_once(needs: Needs) -> u32 {
+        let jobs = (0..4).map(|i| job(i, 1, needs.clone())).collect();
+        most_at_once(jobs, 4)
     }
 
     #[test]
@@ -218,6 +241,19 @@ mod tests {
             order.lock().unwrap().push(index)
         });
         assert_eq!(*order.lock().unwrap(), [1, 0]);
+    }
+
+    #[test]
+    fn batch_cases_run_beside_the_others() {
+        let batch = Needs {
+            batch: true,
+            ..Needs::default()
+        };
+        assert_eq!(at_once(batch.clone()), 2);
+        let others = vec![job(0, 1, Needs::default()), job(1, 1, Needs::default())];
+        assert_eq!(most_at_once(others.clone(), 1), 1);
+        let jobs = others.into_iter().chain([job(2, 1, batch)]).collect();
+        assert_eq!(most_at_once(jobs, 1), 2);
     }
 
     #[test]

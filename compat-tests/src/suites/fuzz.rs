@@ -28,9 +28,10 @@ pub fn cases() -> Result<Vec<Case>, String> {
     let time = (seconds() + 30) * targets.len() as u64;
     let members = targets.iter().map(|name| format!("fuzz/{name}")).collect();
     let case = Case::new("fuzz/targets", move |cx| run(cx, &targets))
+        .batch()
         .memory(2000)
         .limit(BUILD + time)
-        .estimate(60)
+        .estimate(210)
         .members(members);
     Ok(vec![case])
 }

@@ -42,9 +42,10 @@ pub fn cases() -> Vec<Case> {
     }
     vec![
         checks::case("build/without-uroce", all)
+            .batch()
             .memory(2000)
-            .limit(LIMIT)
-            .estimate(120)
+            .limit(2 * LIMIT)
+            .estimate(200)
             .programs(&["devices", SHIM]),
     ]
 }

@@ -174,15 +174,17 @@ pub fn cases() -> Vec<Case> {
     let layouts = Case::new("arm64/layouts", layouts)
         .tier(Tier::Test)
         .before(|| image::build_root().map(drop))
+        .batch()
         .token("arm64")
         .limit(1800)
-        .estimate(120);
+        .estimate(40);
     let library = Case::new("arm64/library", library)
         .tier(Tier::Test)
         .before(|| image::build_root().map(drop))
+        .batch()
         .token("arm64")
         .limit(BUILD_LIMIT.as_secs() + 900)
-        .estimate(120);
+        .estimate(200);
     let wire = Case::new("arm64/wire", wire::wire)
         .place(Place::Vm)
         .tier(Tier::All)

@@ -36,10 +36,11 @@ pub fn cases() -> Vec<Case> {
 
 fn group(name: &str, list: Vec<Check>) -> Case {
     checks::case(name, list)
+        .batch()
         .token(make::TOKEN)
         .memory(2000)
         .limit(2 * LIMIT.as_secs())
-        .estimate(90)
+        .estimate(40)
 }
 
 /// Where `make install` installs to: its variables.

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{built, ended_well, last_words, programs, same, silent, sorted};
+use super::{ended_well, last_words, package, programs, same, silent, sorted};
 use crate::context::{Context, succeeded};
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;
@@ -13,7 +13,7 @@ use crate::suites::dist::source_deb::names_crates;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Our packages, which replace each other with the distribution's.
-const OURS: [&str; 3] = ["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
+pub const OURS: [&str; 3] = ["libibverbs1-rs", "libibverbs-rs-dev", "with-ibverbs-rs"];
 const DEPENDENTS: [&str; 7] = [
     "ibverbs-providers",
     "ibverbs-utils",
@@ -103,15 +103,12 @@ impl<'a> Debian<'a> {
         let mut debs = Vec::new();
         let mut version = String::new();
         for name in OURS {
-            let files = built("deb", &format!("{name}_"))?;
-            let [file] = files.as_slice() else {
-                return Err(format!("not one package {name}: {files:?}").into());
-            };
+            let file = package("deb", name)?;
             let inside = format!(
                 "/debs/{}",
                 file.file_name().unwrap_or_default().to_string_lossy()
             );
-            fs::copy(file, root.join(&inside[1..]))?;
+            fs::copy(&file, root.join(&inside[1..]))?;
             let path = file.to_string_lossy();
             version = cx
                 .output(["dpkg-deb", "-f", &path, "Version"])?

@@ -3,8 +3,8 @@
 //! everything. The distribution's programs run in the virtual machine with that root directory, on the C
 //! library and on ours.
 //!
-//! The first of the cases to start builds the packages. What runs in the roots is described in
-//! packages/README.md.
+//! The first of the cases to start builds the packages: `packages/build`, if all run. What runs in the roots
+//! is described in packages/README.md.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -24,13 +24,23 @@ mod programs;
 mod rpm;
 
 pub fn cases() -> Vec<Case> {
+    // It is the first of the batch cases: the others find the packages there when it is their turn.
+    let build = Case::new("packages/build", all_are_built)
+        .batch()
+        .before(make_packages)
+        .token(make::TOKEN)
+        .memory(2000)
+        .limit(3600)
+        .estimate(300);
     // On the host, whose build directory it needs; it changes nothing but its own directory.
     let rpm = Case::new("packages/rpm", rpm::run)
+        .batch()
         .limit(1800)
-        .estimate(300)
+        .estimate(20)
         .before(make_packages)
         .token(make::TOKEN);
     vec![
+        build,
         debian(&BOOKWORM).before(|| prepare(&BOOKWORM)),
         debian(&TRIXIE).before(|| prepare(&TRIXIE)),
         rpm,
@@ -61,7 +71,7 @@ fn make_packages() -> Verdict {
         let (repo, log) = (paths::repo(), paths::target().join("test-logs/packages"));
         sh(&format!(
             "mkdir -p '{logs}'
-            env -u MAKEFLAGS -u MAKELEVEL make --no-print-directory -C '{repo}' deb rpm \
+            env -u MAKEFLAGS -u MAKELEVEL nice make --no-print-directory -C '{repo}' deb rpm \
                 >'{log}' 2>&1 || {{ tail -40 '{log}' >&2; exit 1; }}",
             logs = log.parent().unwrap_or(&log).display(),
             repo = repo.display(),
@@ -71,19 +81,36 @@ fn make_packages() -> Verdict {
     MADE.get_or_init(make).clone()
 }
 
-/// The built packages of a kind, `deb` or `rpm`, whose names start with this.
-fn built(kind: &str, start: &str) -> Result<Vec<PathBuf>, Failure> {
+/// Each package is there, once.
+fn all_are_built(_: &Context) -> Verdict {
+    for name in debian::OURS {
+        package("deb", name)?;
+    }
+    for name in rpm::NAMES {
+        package("rpm", name)?;
+    }
+    Ok(())
+}
+
+/// The file of a package of a kind, `deb` or `rpm`: the name is followed by the version.
+fn package(kind: &str, name: &str) -> Result<PathBuf, Failure> {
     let dir = paths::target().join(kind);
-    let mut found: Vec<PathBuf> = std::fs::read_dir(&dir)
+    let is_it = |path: &PathBuf| {
+        let file = path.file_name().unwrap_or_default().to_string_lossy();
+        let rest = file.strip_prefix(name).unwrap_or_default();
+        rest.starts_with(['-', '_'])
+            && rest[1..].starts_with(|c: char| c.is_ascii_digit())
+            && rest.ends_with(&format!(".{kind}"))
+    };
+    let found: Vec<PathBuf> = std::fs::read_dir(&dir)
         .map_err(|e| format!("{}: {e}: run make {kind}", dir.display()))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| {
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            name.starts_with(start) && name.ends_with(&format!(".{kind}"))
-        })
+        .filter(is_it)
         .collect();
-    found.sort();
-    Ok(found)
+    match found.as_slice() {
+        [file] => Ok(file.clone()),
+        _ => Err(format!("not one package {name} in {}: {found:?}", dir.display()).into()),
+    }
 }
 
 /// Passes if the command ended with 0.

@@ -8,7 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{built, ended_well, last_words, same, sorted};
+use super::{ended_well, last_words, package, same, sorted};
 use crate::artifacts;
 use crate::context::{Context, succeeded};
 use crate::place::is_root;
@@ -21,7 +21,7 @@ const BUSYBOX: [&str; 20] = [
 ];
 const THEIRS: &str = "/usr/lib64/libibverbs.so.1";
 const OURS: &str = "/usr/lib64/libibverbs-rs/libibverbs.so.1";
-const NAMES: [&str; 3] = [
+pub const NAMES: [&str; 3] = [
     "libibverbs-rs",
     "libibverbs-rs-devel",
     "libibverbs-rs-tools",
@@ -64,23 +64,8 @@ fn strings(words: &[&str]) -> Vec<String> {
 impl<'a> Rpm<'a> {
     fn new(cx: &'a Context) -> Result<Self, Failure> {
         let mut packages = Vec::new();
-        for start in [
-            "libibverbs-rs-[0-9]",
-            "libibverbs-rs-devel-",
-            "libibverbs-rs-tools-",
-        ] {
-            let plain = start.replace("[0-9]", "");
-            let digit = |path: &PathBuf| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                let next = name[plain.len()..].chars().next();
-                plain.len() == start.len() || next.is_some_and(|c| c.is_ascii_digit())
-            };
-            let mut files = built("rpm", &plain)?;
-            files.retain(digit);
-            let [file] = files.as_slice() else {
-                return Err(format!("not one package {start}*: {files:?}").into());
-            };
-            packages.push(file.to_string_lossy().into_owned());
+        for name in NAMES {
+            packages.push(package("rpm", name)?.to_string_lossy().into_owned());
         }
         let version = cx.output([
             "rpm",

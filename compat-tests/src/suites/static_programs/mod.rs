@@ -28,10 +28,10 @@ pub fn cases() -> Vec<Case> {
     let mut list = names::checks();
     list.extend(link::checks());
     let archive = checks::case("static/archive", list)
-        .cpu(100)
+        .batch()
         .memory(2000)
         .limit(1800)
-        .estimate(60);
+        .estimate(20);
     vec![archive, guest::case()]
 }
 
