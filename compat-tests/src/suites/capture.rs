@@ -30,6 +30,7 @@ pub fn cases() -> Vec<Case> {
         case("local/killed", |cx| killed(cx, PacketPath::Local)),
         case("local/large", large),
         case("local/limit", limit),
+        case("local/losses", losses),
         case("local/fork", fork).programs(&["faults"]),
     ];
     cases.extend(LOCAL.iter().map(|(name, argv)| {
@@ -364,25 +365,94 @@ fn limit(cx: &Context) -> Verdict {
             ensure(!found.is_empty(), format!("{role}: a file without packets"))?;
             packets.extend(found);
         }
-        // The requests that it sent; a PSN has 24 bits, and may come again.
-        let mut next = None;
-        for packet in packets
-            .iter()
-            .filter(|packet| packet.is_sent() && packet.msn.is_empty())
-        {
-            let psn: u32 = packet.psn.parse().map_err(|_| Failure::new("not a PSN"))?;
-            let ahead = psn.wrapping_sub(next.unwrap_or(psn)) & 0xff_ffff;
-            let is_again = ahead >= 1 << 23;
-            ensure(
-                ahead == 0 || is_again,
-                format!("{role}: {ahead} PSNs are missing before {psn}"),
-            )?;
-            if !is_again {
-                next = Some(psn + 1);
-            }
+        for gap in gaps(&packets)? {
+            let why = format!("{role}: {} PSNs are missing before {}", gap.psns, gap.next);
+            ensure(gap.psns == 0, why)?;
         }
     }
     Ok(())
+}
+
+/// A disk that is slower than the program, which does not wait for it: what is missing is counted.
+fn losses(cx: &Context) -> Verdict {
+    const SLOW_DISK: [&str; 9] = [
+        "strace",
+        "-f",
+        "-qq",
+        "--seccomp-bpf",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=write",
+        "-einject=write:delay_enter=200000",
+    ];
+    let many = [
+        "ib_send_bw",
+        "-F",
+        "-x",
+        "1",
+        "-s",
+        "65536",
+        "-n",
+        "2000",
+        "-p",
+        PORT,
+    ];
+    pair(cx, &many, |argv, role| {
+        let program = uroce(cx, argv, role, PacketPath::Local);
+        match role {
+            "client" => program.under(SLOW_DISK),
+            _ => program,
+        }
+    })?;
+    let packets = dissect(cx, &file(cx, "client"))?;
+    let gaps = gaps(&packets)?;
+    for gap in &gaps {
+        let Gap {
+            psns,
+            missing,
+            next,
+        } = gap;
+        let why =
+            format!("{psns} PSNs are missing before {next}, and {missing} packets are said to be");
+        ensure(u64::from(*psns) <= *missing, why)?;
+    }
+    let missing = gaps.iter().filter(|gap| gap.psns > 0).count();
+    ensure(missing > 0, "no packet is missing")
+}
+
+/// What is not recorded between two requests that the process sent.
+struct Gap {
+    /// How many requests are missing, by their PSNs.
+    psns: u32,
+    /// How many packets the file says are missing.
+    missing: u64,
+    /// The second request.
+    next: u32,
+}
+
+/// Between the requests that a process sent. A PSN has 24 bits, and a request may be sent again.
+fn gaps(packets: &[Packet]) -> Result<Vec<Gap>, Failure> {
+    let mut gaps = Vec::new();
+    let (mut expected, mut missing) = (None, 0);
+    for packet in packets {
+        missing += packet.missing;
+        if !packet.is_sent() || !packet.msn.is_empty() {
+            continue;
+        }
+        let next: u32 = packet.psn.parse().map_err(|_| Failure::new("not a PSN"))?;
+        let psns = next.wrapping_sub(expected.unwrap_or(next)) & 0xff_ffff;
+        if psns < 1 << 23 {
+            expected = Some(next + 1);
+            gaps.push(Gap {
+                psns,
+                missing,
+                next,
+            });
+            missing = 0;
+        }
+    }
+    Ok(gaps)
 }
 
 /// A process whose queue pairs are connected with each other, and its child, which opens the device again:

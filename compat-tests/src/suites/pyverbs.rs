@@ -26,6 +26,8 @@ const HUGE_PAGES: &str = "/proc/sys/vm/nr_hugepages";
 const NEEDED_PAGES: u32 = 8;
 /// Fewer tests than this mean that most were not found.
 const AT_LEAST: usize = 250;
+/// How lines of IBV_EXPLAIN begin.
+const EXPLAIN: &str = "libibverbs: explain: ";
 /// The time that the tests take together, at most.
 const LIMIT: Duration = Duration::from_secs(500);
 
@@ -55,6 +57,8 @@ struct Explained {
     /// Names, as patterns.
     tests: String,
     rules: BTreeSet<String>,
+    /// Those on kernel rxe, if they are others.
+    rxe: Option<BTreeSet<String>>,
     #[allow(dead_code, reason = "for the reader of the file")]
     reason: String,
 }
@@ -82,12 +86,9 @@ pub fn cases() -> Vec<Case> {
 
 /// Under IBV_EXPLAIN, the tests have the findings of uroce/pyverbs-explained.toml, and no others.
 fn explained(cx: &Context) -> Verdict {
-    let text = read(&cx.source("uroce/pyverbs-explained.toml"));
-    let expected: AllExplained = toml::from_str(&text).map_err(|e| e.to_string())?;
     let _pages = HugePages::reserve();
     let tests = unpack(cx)?;
     let names = names(cx, &tests)?;
-    let mut wrong = String::new();
     for way in [Way::Verbs, Way::RdmaCm] {
         let names: Vec<String> = names
             .iter()
@@ -97,24 +98,47 @@ fn explained(cx: &Context) -> Verdict {
         let mut running = start(cx, &tests, way, &names, true)?;
         let exit = running.wait(LIMIT)?;
         succeeded("pyverbs_runner.py", &running.ended(exit)?)?;
-        for name in &names {
-            let mut meant = expected.finding.iter();
-            let meant = meant.find(|finding| pattern::matches(&finding.tests, name));
-            let meant = meant.map_or(BTreeSet::new(), |finding| finding.rules.clone());
-            let found = rules(&read(&results(cx, name).join("test.err")));
-            if found != meant {
-                wrong += &format!("{name}: {found:?}, not {meant:?}\n");
-            }
+    }
+    let errors = |name: &str| read(&results(cx, name).join("test.err"));
+    as_explained(cx, &names, false, errors)
+}
+
+/// Each test has the findings of uroce/pyverbs-explained.toml, and no others. `errors` returns what a test
+/// has written to its standard error.
+pub fn as_explained(
+    cx: &Context,
+    names: &[String],
+    on_rxe: bool,
+    errors: impl Fn(&str) -> String,
+) -> Verdict {
+    let text = read(&cx.source("uroce/pyverbs-explained.toml"));
+    let expected: AllExplained = toml::from_str(&text).map_err(|e| e.to_string())?;
+    let mut wrong = String::new();
+    for name in names {
+        let mut meant = expected.finding.iter();
+        let meant = meant.find(|finding| pattern::matches(&finding.tests, name));
+        let meant = meant.map_or(BTreeSet::new(), |finding| {
+            let rxe = finding.rxe.as_ref().filter(|_| on_rxe);
+            rxe.unwrap_or(&finding.rules).clone()
+        });
+        let errors = errors(name);
+        let found = rules(&errors);
+        if found != meant {
+            wrong += &format!("{name}: {found:?}, not {meant:?}\n{}", lines_of(&errors));
         }
     }
     ensure(wrong.is_empty(), "other findings than expected").map_err(|failure| failure.with(wrong))
 }
 
+/// What IBV_EXPLAIN has said.
+fn lines_of(err: &str) -> String {
+    let lines = err.lines().filter(|line| line.starts_with(EXPLAIN));
+    lines.map(|line| format!("    {line}\n")).collect()
+}
+
 /// The rules whose findings a program has written to its standard error: their names end the lines.
 fn rules(err: &str) -> BTreeSet<String> {
-    let lines = err
-        .lines()
-        .filter(|line| line.starts_with("libibverbs: explain: "));
+    let lines = err.lines().filter(|line| line.starts_with(EXPLAIN));
     let name = |line: &str| Some(line.strip_suffix(']')?.rsplit_once('[')?.1.to_string());
     lines.filter_map(name).collect()
 }

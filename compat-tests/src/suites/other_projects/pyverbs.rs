@@ -12,6 +12,7 @@ use crate::context::{Context, Library, last_lines, succeeded};
 use crate::machine::Member;
 use crate::place::sh;
 use crate::process::{Exit, Program, read};
+use crate::suites::pyverbs::as_explained;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// Where Debian's package has the tests, some of them compressed.
@@ -26,14 +27,10 @@ const AT_LEAST: usize = 250;
 const DEVICE: &str = "sys/devices/virtual/infiniband/rxe0";
 
 pub fn members() -> Vec<Member> {
-    let all = |cx: &Context| {
-        let here = PyverbsPlace {
-            root: "/".into(),
-            ours: cx.library_dir(Library::Ours),
-        };
-        all(cx, &here)
-    };
-    vec![Member::new("suites/pyverbs", all).limit(5400)]
+    vec![
+        Member::new("suites/pyverbs", |cx| all(cx, &PyverbsPlace::here(cx))).limit(5400),
+        Member::new("explain/rxe/pyverbs", explained).limit(3600),
+    ]
 }
 
 /// Where the tests run, in the virtual machine. The case's directory has the same path there.
@@ -45,6 +42,14 @@ pub struct PyverbsPlace {
 }
 
 impl PyverbsPlace {
+    /// The virtual machine's root directory.
+    fn here(cx: &Context) -> Self {
+        Self {
+            root: "/".into(),
+            ours: cx.library_dir(Library::Ours),
+        }
+    }
+
     /// A file of this root directory.
     fn path(&self, file: &str) -> PathBuf {
         self.root.join(file)
@@ -84,13 +89,25 @@ pub fn all(cx: &Context, place: &PyverbsPlace) -> Verdict {
     let _interface = VethInterface::show(cx, place)?;
     for names in chosen.chunks(AT_ONCE) {
         for library in Library::BOTH {
-            run(cx, place, &tests, library, names)?;
+            run(cx, place, &tests, library, names, false)?;
         }
         for name in names {
             cx.report(name, compare(cx, &place.ours, name))?;
         }
     }
     Ok(())
+}
+
+/// Under IBV_EXPLAIN, the tests have the findings that they have on uroce, or those that
+/// uroce/pyverbs-explained.toml has for rxe.
+fn explained(cx: &Context) -> Verdict {
+    let place = PyverbsPlace::here(cx);
+    let tests = unpack(cx, &place)?;
+    let names = names(cx, &place, &tests)?;
+    let _interface = VethInterface::show(cx, &place)?;
+    run(cx, &place, &tests, Library::Ours, &names, true)?;
+    let errors = |name: &str| read(&results(cx, name, Library::Ours).join("test.err"));
+    as_explained(cx, &names, true, errors)
 }
 
 /// The tests and their runner, uncompressed.
@@ -163,10 +180,12 @@ fn run(
     place: &PyverbsPlace,
     tests: &Path,
     library: Library,
-    names: &[&String],
+    names: &[impl AsRef<str>],
+    explain: bool,
 ) -> Verdict {
     let mut list = String::new();
     for name in names {
+        let name = name.as_ref();
         fs::create_dir_all(results(cx, name, library))?;
         list += &format!("pyverbs:{name}\n");
     }
@@ -177,6 +196,9 @@ fn run(
         .env("OUT", cx.dir())
         .env("PYVERBS_REPORT", "-")
         .limit(Duration::from_secs(2400));
+    if explain {
+        program = program.env("IBV_EXPLAIN", "1");
+    }
     if library == Library::Ours {
         program = program.library(&place.ours);
     }
