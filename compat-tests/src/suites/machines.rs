@@ -91,6 +91,8 @@ pub fn cases() -> Result<Vec<Case>, String> {
     let mut library = fork::members();
     library.extend(threads::members());
     library.extend(neigh::members());
+    library.extend(explain::rxe::quick_members());
+    library.extend(injection::rxe::quick_members());
     let mut suites = other_projects::members()?;
     suites.extend(rdmacm_both::members());
     suites.extend(explain::rxe::members()?);

@@ -32,6 +32,24 @@ const NOT_ON_RXE: [&str; 4] = [
     "never-signaled",
 ];
 
+/// Scenes that run in `make test`, too: one or two of each class that depends on the device.
+const QUICK: [&str; 14] = [
+    "gid-empty",
+    "gid-family",
+    "gid-unreachable",
+    "retry-exceeded",
+    "rnr-exceeded",
+    "reg-unmapped",
+    "reg-read-only",
+    "key-range",
+    "rkey-range",
+    "recv-queue-full",
+    "inline-limit",
+    "qp-transition",
+    "post-state",
+    "busy",
+];
+
 /// Findings that are true on rxe: the rows as a pattern, the rules, and why.
 const TRUE: [(&str, &[&str], &str); 2] = [
     (
@@ -48,22 +66,34 @@ const GROUPS: [&str; 4] = ["pingpong", "perftest", "qperf", "rdmacm"];
 /// The first port is not one of the testbed `suites`.
 const FIRST: u16 = 1000;
 
-pub fn members() -> Result<Vec<Member>, String> {
-    let on_rxe = |(name, ..): &&(&str, &[&str], &str)| !NOT_ON_RXE.contains(name);
-    let mut all: Vec<Member> = SCENES
-        .iter()
-        .filter(on_rxe)
-        .map(|scene| {
-            let name = format!("scene/{}", scene.0);
-            member(&name, move |cx| explains(cx, scene)).programs(&["explain"])
-        })
-        .collect();
+/// What `make test` runs.
+pub fn quick_members() -> Vec<Member> {
+    let mut all = scenes(|name| QUICK.contains(&name));
     all.push(member("correct", correct).programs(&["explain"]));
+    all
+}
+
+/// What `make test-all` runs besides.
+pub fn members() -> Result<Vec<Member>, String> {
+    let mut all = scenes(|name| !QUICK.contains(&name));
     for (number, (group, row)) in (FIRST..).zip(rows()?) {
         let name = format!("silent/{group}/{}", row.name);
         all.push(member(&name, move |cx| is_silent(cx, &group, &row, number)).limit(900));
     }
     Ok(all)
+}
+
+/// The scenes that run on rxe, of those that are chosen.
+fn scenes(is_chosen: fn(&str) -> bool) -> Vec<Member> {
+    let on_rxe = |(name, ..): &&(&str, &[&str], &str)| !NOT_ON_RXE.contains(name);
+    let scenes = SCENES.iter().filter(on_rxe);
+    scenes
+        .filter(|scene| is_chosen(scene.0))
+        .map(|scene| {
+            let name = format!("scene/{}", scene.0);
+            member(&name, move |cx| explains(cx, scene)).programs(&["explain"])
+        })
+        .collect()
 }
 
 fn member(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Member {

@@ -17,21 +17,32 @@ use crate::verdict::{Failure, Verdict, ensure};
 
 type Body = fn(&Context) -> Verdict;
 
-const ALL: [(&str, Body); 9] = [
+const QUICK: [(&str, Body); 4] = [
     ("status", status),
     ("calls", calls),
     ("events-blocking", events_blocking),
+    ("packets", packets),
+];
+const OTHERS: [(&str, Body); 5] = [
     ("statuses", statuses),
     ("all-calls", all_calls),
     ("built", built),
     ("slow-cq", slow_cq),
     ("events", events),
-    ("packets", packets),
 ];
 
+/// What `make test` runs.
+pub fn quick_members() -> impl Iterator<Item = Member> {
+    QUICK.iter().map(member)
+}
+
+/// What `make test-all` runs besides.
 pub fn members() -> impl Iterator<Item = Member> {
-    ALL.iter()
-        .map(|(name, run)| Member::new(format!("inject/rxe/{name}"), *run).programs(&["inject"]))
+    OTHERS.iter().map(member)
+}
+
+fn member((name, run): &(&str, Body)) -> Member {
+    Member::new(format!("inject/rxe/{name}"), *run).programs(&["inject"])
 }
 
 /// Runs a scene on rxe0, which succeeds. Returns what it printed, and how many faults the log has.
