@@ -66,6 +66,27 @@ static void send_message(struct rig *rig, struct ibv_qp *a, struct ibv_qp *b)
 	}
 }
 
+/* query: the state of both queue pairs. */
+static void query(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	printf("query: errno %d\n", ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
+}
+
+/* event: the next event, and the number of its queue pair, if it has one. */
+static void event(struct rig *rig)
+{
+	struct ibv_async_event event;
+	bool is_of_qp;
+
+	NEED(ibv_get_async_event(rig->context, &event) == 0);
+	is_of_qp = event.event_type == IBV_EVENT_COMM_EST;
+	printf("event: %d of %u\n", event.event_type, is_of_qp ? event.element.qp->qp_num : 0);
+	ibv_ack_async_event(&event);
+}
+
 /* fork: a child that waits for a signal, in a process group of its own. */
 static void make_child(void)
 {
@@ -144,6 +165,10 @@ static void serve(FILE *commands)
 			reg(&rig);
 		else if (strcmp(line, "send") == 0)
 			send_message(&rig, a, b);
+		else if (strcmp(line, "query") == 0)
+			query(a), query(b);
+		else if (strcmp(line, "event") == 0)
+			event(&rig);
 		else if (strcmp(line, "fork") == 0)
 			make_child();
 		else if (strcmp(line, "take") == 0)

@@ -207,6 +207,15 @@ static void event(struct rig *rig, char **argv)
 	drop(rig, a, b);
 }
 
+/* events TYPE N: that many events of this type are raised after the program has started. */
+static void events(struct rig *rig, char **argv)
+{
+	for (int i = 0; i < atoi(argv[1]); i++)
+		CHECK(next_event(rig) == atoi(argv[0]));
+	printf("ms=%.0f\n", milliseconds() - started);
+	tear_down(rig);
+}
+
 /*
  * waits: on a device of the fake kernel, blocks for an injected event of the port, for one of the kernel's,
  * and for an injected one of a queue pair. Another of them is not read, and is gone with its queue pair.
@@ -306,6 +315,8 @@ int main(int argc, char **argv)
 		{ "built", built, 1 },
 		{ "waits", waits, 0 },
 		{ "event", event, 2 },
+		{ "events", events, 2 },
+		{ "operation", operation, 3 },
 		{ "polls", polls, 1 },
 		{ "changes", changes, 0 },
 	};

@@ -7,3 +7,6 @@
 void call(struct rig *rig, char **argv);
 void calls(struct rig *rig, char **argv);
 void built(struct rig *rig, char **argv);
+
+/* Of operations.c. */
+void operation(struct rig *rig, char **argv);

@@ -2,29 +2,30 @@
 //! processes of the same user reach the socket; it survives fork and dlclose, and is not there unless a
 //! variable asks for it.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+mod victim;
 
+use std::fs;
+use std::time::Instant;
+
+use ibverbs_faults::EVENTS;
 use serde_json::Value;
+use victim::{START, Victim, ctl, fails, json, on_uroce, shown};
 
 use crate::artifacts::CONTROL;
 use crate::case::{Case, Place, Tier};
 use crate::context::{Context, Library, succeeded};
-use crate::place::{as_ordinary_user, can_change_user};
-use crate::process::{Ended, Exit, Program, Running, read, signal, wait_until};
+use crate::place::can_change_user;
+use crate::process::{Exit, read, signal, wait_until};
 use crate::verdict::{Failure, Verdict, ensure};
 
-/// How long a program may take until its socket is there.
-const START: Duration = Duration::from_secs(20);
 const ENOMEM: i32 = 12;
 
 pub fn cases() -> Vec<Case> {
     type CaseBody = fn(&Context) -> Verdict;
-    let bodies: [(&str, CaseBody); 11] = [
+    let bodies: [(&str, CaseBody); 12] = [
         ("rules", rules),
         ("packets", packets),
+        ("qpn", qpn),
         ("several", several),
         ("without-faults", without_faults),
         ("other-user", other_user),
@@ -44,114 +45,6 @@ pub fn cases() -> Vec<Case> {
                 .limit(120)
         })
         .into()
-}
-
-/// `control` that runs, and its FIFO.
-struct Victim {
-    running: Running,
-    fifo: PathBuf,
-}
-
-/// A program of this suite, as an ordinary user, on the loopback interface.
-fn on_uroce(cx: &Context, argv: Vec<String>) -> Program {
-    cx.program(argv)
-        .under(as_ordinary_user())
-        .library(&cx.library_dir(Library::Ours))
-        .env("IBV_UROCE", "uroce0=lo")
-}
-
-impl Victim {
-    /// Starts it with these variables, and waits until it is ready.
-    fn start(cx: &Context, name: &str, variables: &[(&str, &str)]) -> Result<Victim, Failure> {
-        let fifo = cx.dir().join(name);
-        cx.output(["mkfifo", "-m", "666", &fifo.to_string_lossy()])?;
-        let argv = vec![cx.built("control")?, fifo.to_string_lossy().into_owned()];
-        let mut program = on_uroce(cx, argv);
-        for (name, value) in variables {
-            program = program.env(*name, value);
-        }
-        let victim = Victim {
-            running: program.spawn()?,
-            fifo,
-        };
-        victim.await_text("ready")?;
-        Ok(victim)
-    }
-
-    /// Waits until the program has printed a text.
-    fn await_text(&self, text: &str) -> Verdict {
-        let printed = wait_until(START, || self.running.output().contains(text));
-        ensure(printed, format!("it does not print '{text}'"))
-            .map_err(|failure| failure.with(self.running.output()))
-    }
-
-    /// Writes a line into its FIFO, and returns the lines that it prints then, of which there are `count`.
-    fn does(&self, line: &str, count: usize) -> Result<Vec<String>, Failure> {
-        let before = self.running.output().lines().count();
-        let mut fifo = OpenOptions::new().write(true).open(&self.fifo)?;
-        fifo.write_all(format!("{line}\n").as_bytes())?;
-        wait_until(START, || {
-            self.running.output().lines().count() >= before + count
-        });
-        let lines = self.running.output();
-        let lines: Vec<String> = lines.lines().skip(before).map(String::from).collect();
-        ensure(
-            lines.len() == count,
-            format!("{line}: it printed {lines:?}"),
-        )?;
-        Ok(lines)
-    }
-
-    fn prints(&self, line: &str, expected: &[&str]) -> Verdict {
-        let printed = self.does(line, expected.len())?;
-        ensure(
-            printed == expected,
-            format!("{line}: {printed:?}, not {expected:?}"),
-        )
-    }
-
-    /// It ends without an error.
-    fn quits(mut self) -> Verdict {
-        let mut fifo = OpenOptions::new().write(true).open(&self.fifo)?;
-        fifo.write_all(b"quit\n")?;
-        let exit = self.running.wait(START)?;
-        let ended = self.running.ended(exit)?;
-        succeeded("control", &ended)
-    }
-
-    /// The PID of the program itself: setpriv(1) and env(1) execute it in their own process.
-    fn pid(&self) -> String {
-        self.running.id().to_string()
-    }
-}
-
-/// uroce-ctl as the ordinary user.
-fn ctl(cx: &Context, arguments: &[&str]) -> Result<Ended, Failure> {
-    let mut argv = vec![cx.built(CONTROL)?];
-    argv.extend(arguments.iter().map(ToString::to_string));
-    Ok(cx.program(argv).under(as_ordinary_user()).run()?)
-}
-
-/// What uroce-ctl prints; it must succeed.
-fn shown(cx: &Context, arguments: &[&str]) -> Result<String, Failure> {
-    let ended = ctl(cx, arguments)?;
-    succeeded(&format!("uroce-ctl {}", arguments.join(" ")), &ended)?;
-    Ok(ended.out)
-}
-
-/// The JSON object that it prints for one process.
-fn json(cx: &Context, arguments: &[&str]) -> Result<Value, Failure> {
-    let text = shown(cx, &[&["--json"], arguments].concat())?;
-    let parsed = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
-    Ok(parsed)
-}
-
-/// uroce-ctl fails with a message that contains a text.
-fn fails(cx: &Context, arguments: &[&str], text: &str) -> Verdict {
-    let ended = ctl(cx, arguments)?;
-    let ok = ended.exit == Exit::Code(1) && ended.err.contains(text);
-    let why = format!("uroce-ctl {}: '{text}' is expected", arguments.join(" "));
-    ensure(ok, why).map_err(|failure| failure.with(ended.transcript()))
 }
 
 /// Rules are added to a running program, counted and removed; errors in them have their place.
@@ -248,6 +141,63 @@ fn packets(cx: &Context) -> Verdict {
     victim.quits()
 }
 
+/// A rule for a queue pair applies to its packets, verbs, events and completions, not to those of another.
+fn qpn(cx: &Context) -> Verdict {
+    let victim = Victim::start(cx, "fifo", &[("IBV_FAULTS", "1")])?;
+    let sent = ["send: status 0", "send: status 0"];
+    victim.prints("send", &sent)?;
+    let qps = json(cx, &["qps"])?;
+    let sends = |qp: &&Value| qp["counters"]["rdma_sends"] == 1;
+    let number = |qp: Option<&Value>| qp.and_then(|qp| qp["qpn"].as_u64());
+    let qps: Vec<&Value> = qps["qps"].as_array().into_iter().flatten().collect();
+    let a = number(qps.iter().copied().find(sends)).ok_or("no queue pair has sent")?;
+    let b = number(qps.iter().copied().find(|qp| !sends(qp))).ok_or("no other queue pair")?;
+    // The rules that are added here, and how often each has applied.
+    let add = |rules: &[String]| {
+        let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+        shown(cx, &["clear"])?;
+        shown(cx, &[&["add"], &rules[..]].concat())
+    };
+    let applied = |expected: [u64; 2]| {
+        let listed = json(cx, &["rules"])?;
+        let found = [0, 1].map(|rule: usize| listed["rules"][rule]["applied"].as_u64());
+        ensure(found == expected.map(Some), format!("{listed}"))
+    };
+    // Of a packet, that which receives it, or which sends it.
+    for (direction, expected) in [("rx", [0, 1]), ("tx", [1, 0])] {
+        let rule = |qpn| format!("drop:opcode=send,direction={direction},qpn={qpn},count=1");
+        add(&[a, b].map(rule))?;
+        victim.prints("send", &sent)?;
+        applied(expected)?;
+    }
+    add(&[format!("fail:call=query_qp,errno=ENOMEM,qpn={b}")])?;
+    let failed = format!("query: errno {ENOMEM}");
+    victim.prints("query", &["query: errno 0", &failed])?;
+    // If the first rule applied to both queue pairs, the other one would have the next event, too.
+    add(&[
+        format!("event:type=comm-est,qpn={b}"),
+        "event:type=sm-change".into(),
+    ])?;
+    let established = format!("event: {} of {b}", event_number("comm-est")?);
+    victim.prints("event", &[&established])?;
+    let changed = format!("event: {} of 0", event_number("sm-change")?);
+    victim.prints("event", &[&changed])?;
+    add(&[b, a].map(|qpn| format!("wc:status=general-err,opcode=send,qpn={qpn}")))?;
+    let mut statuses = victim.does("send", 2)?;
+    statuses.sort();
+    let expected = ["send: status 0", "send: status 21"];
+    ensure(statuses == expected, format!("{statuses:?}"))?;
+    applied([0, 1])?;
+    victim.quits()
+}
+
+/// The number of an event that rules name.
+fn event_number(name: &str) -> Result<u32, Failure> {
+    let mut events = EVENTS.iter();
+    let found = events.find(|(event, _)| *event == name);
+    Ok(found.ok_or("no such event")?.1)
+}
+
 /// Of several processes, one is named, or all.
 fn several(cx: &Context) -> Verdict {
     let one = Victim::start(cx, "one", &[("IBV_FAULTS", "1")])?;
@@ -268,10 +218,47 @@ fn several(cx: &Context) -> Verdict {
     other.prints("reg", &["reg: errno 0"])?;
     shown(cx, &["add", "--all", rule])?;
     other.prints("reg", &[&failed])?;
-    shown(cx, &["clear", "--all"])?;
+    shown(cx, &["clear", "--pid", &one.pid()])?;
     one.prints("reg", &["reg: errno 0"])?;
+    other.prints("reg", &[&failed])?;
+    shown(cx, &["clear", "--all"])?;
+    other.prints("reg", &["reg: errno 0"])?;
+    shown_of_one(cx, &one)?;
     one.quits()?;
     other.quits()
+}
+
+/// Each command that shows something shows it of the process that is named, and of no other.
+fn shown_of_one(cx: &Context, one: &Victim) -> Verdict {
+    one.prints("send", &["send: status 0", "send: status 0"])?;
+    let pid = one.pid();
+    shown(cx, &["add", "-p", &pid, "slow-cq:time=1us"])?;
+    let top = ["top", "-n", "1", "-i", "0.1"];
+    for (command, lines) in [
+        (&["list"][..], 1..=1),
+        (&["rules"], 1..=1),
+        (&["counters"], 2..=usize::MAX),
+        (&["qps"], 2..=2),
+        (&top, 2..=2),
+    ] {
+        let table = shown(cx, &[command, &["-p", &pid]].concat())?;
+        let rows: Vec<&str> = table.lines().filter(|line| !line.is_empty()).collect();
+        let is_of_one = |row: &&str| row.split_whitespace().next() == Some(&pid);
+        let [head, rows @ ..] = &rows[..] else {
+            return Err(Failure::new(format!("{command:?} prints nothing")));
+        };
+        let ok = head.trim_start().starts_with("PID ")
+            && rows.iter().all(is_of_one)
+            && lines.contains(&rows.len());
+        ensure(ok, format!("{command:?}")).map_err(|failure| failure.with(&table))?;
+        if command == ["qps"] {
+            let all_said = rows
+                .iter()
+                .all(|row| row.contains(" RTS ") && row.contains(" 127.0.0.1/0x"));
+            ensure(all_said, "qps").map_err(|failure| failure.with(&table))?;
+        }
+    }
+    Ok(())
 }
 
 /// A program without IBV_FAULTS shows its queue pairs, but gets no faults.
@@ -477,6 +464,7 @@ fn usage(cx: &Context) -> Verdict {
         &["add"],
         &["clear", "x"],
         &["add", "-a", "-p", "1", "drop"],
+        &["top", "--json"],
         &[],
     ] {
         let ended = ctl(cx, wrong)?;

@@ -8,7 +8,7 @@ pub mod rxe;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ibverbs_faults::{CALLS, EVENTS, STATUSES};
+use ibverbs_faults::{CALLS, COMPLETION_OPCODES, EVENTS, PACKET_OPCODES, STATUSES};
 
 use effects::{EFFECTS, Effect, Printed};
 
@@ -56,11 +56,13 @@ pub fn cases() -> Vec<Case> {
         })
         .collect();
     type CaseBody = fn(&Context) -> Verdict;
-    let more: [(&str, CaseBody); 12] = [
+    let more: [(&str, CaseBody); 14] = [
         ("retry-exceeded", retry_exceeded),
         ("rnr-exceeded", rnr_exceeded),
         ("statuses", statuses),
         ("calls", calls),
+        ("packet-opcodes", packet_opcodes),
+        ("completion-opcodes", completion_opcodes),
         ("events", events),
         ("built", built),
         ("seed", seed),
@@ -193,6 +195,41 @@ fn calls(cx: &Context) -> Verdict {
         "fail:call=create_a*,errno=4000,after=1,count=1",
     )
     .map(drop)
+}
+
+/// A rule for each operation of packets applies to a packet of it.
+fn packet_opcodes(cx: &Context) -> Verdict {
+    for opcode in PACKET_OPCODES {
+        let request = match opcode {
+            "ack" => "send",
+            "read-response" => "read",
+            "atomic-ack" => "cmp-swap",
+            opcode => opcode,
+        };
+        let rule = format!("duplicate:opcode={opcode},count=1");
+        let (_, faults) = run(cx, &format!("operation {request} 0 0"), &rule)?;
+        ensure(faults == 1, format!("{opcode}: {faults} faults are logged"))?;
+    }
+    Ok(())
+}
+
+/// A rule for each operation of completions applies to its completion, and to no other. TSO is an operation
+/// of raw packets, which uroce does not have.
+fn completion_opcodes(cx: &Context) -> Verdict {
+    const INJECTED: u32 = 21;
+    let opcodes = COMPLETION_OPCODES.iter().map(|(name, _)| *name);
+    for opcode in opcodes.filter(|name| *name != "tso") {
+        let (request, [sent, received]) = match opcode {
+            "recv" => ("send", [0, INJECTED]),
+            "recv-imm" => ("write-imm", [0, INJECTED]),
+            opcode => (opcode, [INJECTED, 0]),
+        };
+        let rule = format!("wc:status=general-err,opcode={opcode},count=1");
+        let command = format!("operation {request} {sent} {received}");
+        let (_, faults) = run(cx, &command, &rule)?;
+        ensure(faults == 1, format!("{opcode}: {faults} faults are logged"))?;
+    }
+    Ok(())
 }
 
 /// Requests that are posted by ibv_wr_complete: those that a rule lets fail are not posted, and their

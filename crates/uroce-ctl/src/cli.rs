@@ -1,7 +1,10 @@
 //! Commands and options.
 
+use std::ffi::OsString;
+
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
 const RULES_HELP: &str = "Rules such as drop:p=1%, as in libibverbs-rs-faults(7)";
 
@@ -21,6 +24,17 @@ fn all() -> Arg {
         .action(ArgAction::SetTrue)
         .conflicts_with("pid")
         .help("All processes")
+}
+
+/// What the arguments ask for.
+pub fn parse(arguments: Vec<OsString>) -> Result<ArgMatches, clap::Error> {
+    let mut command = command();
+    let parsed = command.try_get_matches_from_mut(arguments)?;
+    if parsed.get_flag("json") && parsed.subcommand_name() == Some("top") {
+        let why = "top prints no JSON: run `uroce-ctl --json qps` again and again";
+        return Err(command.error(ErrorKind::ArgumentConflict, why));
+    }
+    Ok(parsed)
 }
 
 /// The command line.

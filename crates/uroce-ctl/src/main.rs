@@ -109,7 +109,7 @@ fn run(arguments: &ArgMatches) -> Result<(), String> {
 }
 
 fn uroce_ctl(arguments: Vec<OsString>) -> i32 {
-    let parsed = match cli::command().try_get_matches_from(arguments) {
+    let parsed = match cli::parse(arguments) {
         Ok(parsed) => parsed,
         Err(error) => {
             // Help and version go to standard output, with status 0.

@@ -36,7 +36,7 @@ const fn effect(
 }
 
 /// Packets are lost, corrupted, duplicated or delayed, or find no receive WR, and all messages arrive.
-pub const EFFECTS: [Effect; 34] = [
+pub const EFFECTS: [Effect; 35] = [
     effect(
         "drop",
         "drop:opcode=send,count=3",
@@ -241,6 +241,14 @@ pub const EFFECTS: [Effect; 34] = [
         "calls 8",
         1,
         &[],
+    ),
+    // Three events (13: IBV_EVENT_SM_CHANGE) with two intervals between them.
+    effect(
+        "every",
+        "event:type=sm-change,count=3,every=40ms",
+        "events 13 3",
+        3,
+        &[AtLeast("ms", 80)],
     ),
     // The first rule that applies counts.
     effect(
