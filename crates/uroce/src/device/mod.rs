@@ -41,6 +41,7 @@ pub mod gsi;
 pub mod handles;
 mod interposed;
 mod lock_holder;
+mod lone_ack;
 mod missed;
 pub mod paths;
 mod progress;

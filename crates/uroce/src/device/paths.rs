@@ -67,6 +67,12 @@ impl QpPath {
         self.channel.as_ref()
     }
 
+    /// Whether nothing has changed since the last lookup, of a queue pair with one peer.
+    #[inline]
+    pub(super) fn is_current(&self, generation: u32) -> bool {
+        self.is_for(generation, None)
+    }
+
     fn is_for(&self, generation: u32, destination: Option<(AddressVector, u16)>) -> bool {
         self.generation == generation && self.destination == destination
     }
@@ -440,8 +446,11 @@ impl Device {
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
         let Some(paths) = &self.paths else { return 0 };
+        if !paths.has_news(inbox.channels()) {
+            return 0;
+        }
         let mut count = 0;
-        if paths.take_fresh() {
+        if inbox.channels().take_fresh() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
                 inbox.poll_all_sockets();
                 let datagrams = self.net.receive(inbox, each);
@@ -451,10 +460,7 @@ impl Device {
                 }
             }
         }
-        if paths.has_news(inbox.channels()) {
-            count += inbox.channels().receive(recorder, each);
-        }
-        count
+        count + inbox.channels().receive(recorder, each)
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

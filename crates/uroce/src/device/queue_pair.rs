@@ -276,6 +276,12 @@ impl Inner {
         )
     }
 
+    /// The engine, and the channel that [`super::Device::find_path`] has found.
+    #[inline]
+    pub fn engine_and_channel(&mut self) -> (&mut Qp, Option<&Arc<Channel>>) {
+        (&mut self.engine, self.path.channel())
+    }
+
     /// Lets the thread that has the queue pair locked wake the channel's peer up when it unlocks it.
     pub fn wake_after_unlock(&mut self, channel: Arc<Channel>) {
         let other = self.wakes.take();

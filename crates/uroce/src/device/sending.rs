@@ -54,11 +54,11 @@ impl Device {
     }
 
     /// Unlocks the queue pair, and sends what it may send now.
-    pub(super) fn send(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>, now: Time) {
-        if self.has_nothing_to_send(qp, &inner) {
+    pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>, now: Time) {
+        if self.has_nothing_to_send(qp, &inner) || self.send_lone_ack(qp, &mut inner) {
             return self.unlock(qp, inner);
         }
-        self.with_outbox(|outbox| self.send_batches(qp, inner, now, outbox));
+        self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
     }
 
     /// Leaves what the queue pair has to send to the thread that looks for packets next. False if there is
@@ -102,9 +102,20 @@ impl Device {
         now: Time,
         outbox: &mut Outbox,
     ) {
-        if self.has_nothing_to_send(qp, &inner) {
+        if self.has_nothing_to_send(qp, &inner) || self.send_lone_ack(qp, &mut inner) {
             return self.unlock(qp, inner);
         }
+        self.flush_batches(qp, inner, now, outbox);
+    }
+
+    /// Sends what the queue pair may send now, and unlocks it.
+    fn flush_batches(
+        &self,
+        qp: &QueuePair,
+        mut inner: impl DerefMut<Target = Inner>,
+        now: Time,
+        outbox: &mut Outbox,
+    ) {
         let mut more = self.fill_outbox(qp, &mut inner, now, outbox);
         self.unlock_and_flush(qp, inner, outbox);
         while more {

@@ -73,13 +73,15 @@ pub fn seal_bth(mut bth: Bth, len: usize, buffer: &mut [u8]) -> Option<usize> {
     Some(end + pad)
 }
 
-/// Writes an ACK or a NAK. Returns its length; None if the buffer is too small.
-pub fn ack(bth: Bth, aeth: &Aeth, buffer: &mut [u8]) -> Option<usize> {
-    const LEN: usize = Bth::LEN + Aeth::LEN;
-    let buffer: &mut [u8; LEN] = buffer.first_chunk_mut()?;
-    buffer[..Bth::LEN].copy_from_slice(&bth.bytes());
-    buffer[Bth::LEN..].copy_from_slice(&aeth.bytes());
-    Some(LEN)
+/// The length of an ACK or a NAK.
+pub const ACK_LEN: usize = Bth::LEN + Aeth::LEN;
+
+/// An ACK or a NAK.
+pub fn ack(bth: Bth, aeth: &Aeth) -> [u8; ACK_LEN] {
+    let mut packet = [0; ACK_LEN];
+    packet[..Bth::LEN].copy_from_slice(&bth.bytes());
+    packet[Bth::LEN..].copy_from_slice(&aeth.bytes());
+    packet
 }
 
 /// Writes the headers before a payload of `len` bytes and the padding after it. Returns the length of

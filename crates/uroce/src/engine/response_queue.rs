@@ -81,6 +81,15 @@ impl ResponseQueue {
         self.queue.front()
     }
 
+    /// The PSN of the only response, if it is an ACK.
+    #[inline]
+    pub fn lone_ack(&self) -> Option<Psn> {
+        match self.queue.front() {
+            Some(Response::Ack { psn }) if self.queue.len() == 1 => Some(*psn),
+            _ => None,
+        }
+    }
+
     /// Removes the first response, which has been sent or is dropped.
     pub fn pop_front(&mut self) {
         self.queue.pop_front();

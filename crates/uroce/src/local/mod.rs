@@ -78,8 +78,6 @@ pub struct Paths {
     count: AtomicUsize,
     /// Changes with each channel that is added or removed. Never 0.
     generation: AtomicU32,
-    /// There may be a channel from which nothing has been received yet.
-    fresh: AtomicBool,
     /// There is a dead channel.
     dead: AtomicBool,
     state: Mutex<Offers>,
@@ -100,9 +98,18 @@ pub struct SeenChannels {
 }
 
 impl SeenChannels {
+    /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
+    /// received first. True once per channel.
+    #[inline]
+    pub fn take_fresh(&self) -> bool {
+        let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_news();
+        let fresh = self.all.iter().filter(waits);
+        fresh.fold(false, |any, channel| any | channel.take_fresh())
+    }
+
     /// Passes packets of all channels to `recorder`, and to `each`, a bounded number of each channel. Returns
     /// their number. Of a channel from which nothing has been received yet, only after
-    /// [`Paths::take_fresh`].
+    /// [`SeenChannels::take_fresh`].
     pub fn receive(
         &self,
         recorder: &impl Recorder,
@@ -142,7 +149,6 @@ impl Paths {
             channels: RwLock::default(),
             count: AtomicUsize::new(0),
             generation: AtomicU32::new(1),
-            fresh: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             state: Mutex::default(),
             sent: AtomicU64::new(0),
@@ -229,7 +235,6 @@ impl Paths {
             *used = channel;
         }
         self.count.store(channels.all.len(), Ordering::Release);
-        self.fresh.store(true, Ordering::Relaxed);
         self.changed();
         true
     }
@@ -257,32 +262,6 @@ impl Paths {
             seen.generation = generation;
         }
         seen.all.iter().any(|channel| channel.has_news())
-    }
-
-    /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
-    /// received first. True once per channel.
-    #[inline]
-    pub fn take_fresh(&self) -> bool {
-        self.fresh.load(Ordering::Relaxed) && self.find_fresh()
-    }
-
-    #[cold]
-    fn find_fresh(&self) -> bool {
-        // The lock orders the flag: a channel that is added later sets it again.
-        self.fresh.store(false, Ordering::Relaxed);
-        let channels = self.channels.read();
-        let (mut found, mut silent) = (false, false);
-        for channel in channels.all.iter() {
-            if channel.has_news() {
-                found |= channel.take_fresh();
-            } else {
-                silent |= channel.is_fresh();
-            }
-        }
-        if silent {
-            self.fresh.store(true, Ordering::Relaxed);
-        }
-        found
     }
 
     /// Whether a peer has hung up whose channels are still there.

@@ -363,7 +363,7 @@ impl Qp {
     }
 
     /// A packet of that length to the peer of a connected queue pair.
-    fn to_peer(&self, len: usize) -> Transmit {
+    pub(super) fn to_peer(&self, len: usize) -> Transmit {
         Transmit {
             av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,

@@ -1,7 +1,7 @@
 //! Sends responses (9.7.5).
 
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
-use crate::engine::emit::{self, part_of};
+use crate::engine::emit::{self, ACK_LEN, part_of};
 use crate::engine::response_queue::ReadResponse;
 use crate::wire::{Aeth, AethKind, Headers, NakCode};
 
@@ -37,6 +37,20 @@ impl Responder {
     pub fn next_is_short(&self) -> bool {
         let next = self.responses.front();
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
+    }
+
+    /// Whether exactly one response waits, and is an ACK.
+    #[inline]
+    pub fn has_lone_ack(&self) -> bool {
+        self.responses.lone_ack().is_some()
+    }
+
+    /// Takes the only response that waits, if it is an ACK. [`Responder::next_response`] would write the same
+    /// packet.
+    #[inline]
+    pub fn take_lone_ack(&mut self, attributes: &Attributes) -> Option<[u8; ACK_LEN]> {
+        let psn = self.responses.lone_ack()?;
+        Some(self.take_ack(attributes, psn, ACK))
     }
 
     /// When the pacer allows the READ response that is next; None if the next response is no READ
@@ -95,10 +109,18 @@ impl Responder {
         kind: AethKind,
         buffer: &mut [u8],
     ) -> NextResponse {
+        let packet = self.take_ack(attributes, psn, kind);
+        let written = buffer.first_chunk_mut().map(|to| *to = packet);
+        written.map(|()| ACK_LEN).into()
+    }
+
+    /// Takes the next response, which is this ACK or NAK.
+    #[inline]
+    fn take_ack(&mut self, attributes: &Attributes, psn: Psn, kind: AethKind) -> [u8; ACK_LEN] {
         let bth = emit::connected_bth(attributes, Operation::Ack, Part::Only, psn);
         let msn = self.msn;
         self.responses.on_sent();
-        emit::ack(bth, &Aeth { kind, msn }, buffer).into()
+        emit::ack(bth, &Aeth { kind, msn })
     }
 
     /// The headers of a response of one packet.

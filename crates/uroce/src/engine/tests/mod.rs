@@ -8,6 +8,7 @@ mod drain;
 mod errors;
 mod host;
 mod late_timeouts;
+mod lone_ack;
 mod network;
 mod peer;
 mod requester;
