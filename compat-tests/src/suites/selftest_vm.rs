@@ -7,6 +7,7 @@ use super::selftest;
 use crate::case::{Case, Place};
 use crate::context::{Context, Library};
 use crate::process::{Exit, read};
+use crate::runner::ONE_TRY;
 use crate::verdict::{Failure, Outcome, Verdict, ensure};
 
 /// With this variable, the kernel panics in the member of this name.
@@ -76,7 +77,7 @@ fn run(
 /// The case must fail for this reason, which is in the report.
 fn must_fail(cx: &Context, change: (&[u8], &[u8]), case: &str, reason: &str) -> Verdict {
     let library = altered(cx, change.0, change.1)?;
-    let inner = run(cx, &library, &[], &[case])?;
+    let inner = run(cx, &library, &[(ONE_TRY, "1")], &[case])?;
     let exit = inner.ended.exit;
     ensure(exit == Exit::Code(1), format!("the exit code is {exit}"))?;
     let failed = inner.finished.iter().find(|finished| finished.name == case);
