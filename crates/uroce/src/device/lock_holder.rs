@@ -11,7 +11,7 @@
 //! | the send turn of a queue pair | of a reliable service: send out of order, which the peer repairs |
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lock_api::MutexGuard;
@@ -25,6 +25,10 @@ use crate::transport::Inbox;
 /// A thread that holds a lock for this long is taken for preempted. Longer than a batch takes, also one
 /// that waits for the socket's send buffer; much shorter than a peer's ack timeout times its retries.
 pub const PREEMPTED_AFTER: Duration = Duration::from_millis(8);
+/// The same for an inbox while there are UC queue pairs. The preempted thread may have received packets that
+/// another one would overtake then, and an unreliable connection loses the message of a packet that comes
+/// too early. A host that does not run a thread for longer loses messages anyway, or is stopped.
+const PREEMPTED_AFTER_IN_ORDER: Duration = Duration::from_secs(1);
 /// How many threads may be preempted while they receive before the others have to wait.
 const INBOXES: usize = 4;
 
@@ -64,7 +68,11 @@ impl LockHolder {
 
 /// What a thread must hold to receive: normally the first inbox, so that packets are handled in the order
 /// of their arrival. Each of the others stands in while the holders of all before it are preempted.
-pub struct Inboxes([InboxSlot; INBOXES]);
+pub struct Inboxes {
+    slots: [InboxSlot; INBOXES],
+    /// The number of queue pairs whose peers do not repair another order.
+    in_order: AtomicUsize,
+}
 
 struct InboxSlot {
     receiver: Mutex<Receiver>,
@@ -103,21 +111,33 @@ impl Inboxes {
                 seen_at: AtomicTime::new(Time(0)),
             })
         };
-        Some(Inboxes([
-            slot(false)?,
-            slot(true)?,
-            slot(true)?,
-            slot(true)?,
-        ]))
+        Some(Inboxes {
+            slots: [slot(false)?, slot(true)?, slot(true)?, slot(true)?],
+            in_order: AtomicUsize::new(0),
+        })
+    }
+
+    /// A queue pair was added that needs its packets in order.
+    pub fn add_in_order(&self) {
+        self.in_order.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Such a queue pair was removed.
+    pub fn remove_in_order(&self) {
+        self.in_order.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
-        for slot in &self.0 {
+        let preempted_after = match self.in_order.load(Ordering::Relaxed) {
+            0 => PREEMPTED_AFTER,
+            _ => PREEMPTED_AFTER_IN_ORDER,
+        };
+        for slot in &self.slots {
             if let Some(receiver) = slot.receiver.try_lock() {
                 return Some(slot.guard(receiver));
             }
-            if !slot.is_stuck() {
+            if !slot.is_stuck(preempted_after) {
                 break;
             }
         }
@@ -130,7 +150,7 @@ impl Inboxes {
             if let Some(guard) = self.try_take() {
                 return guard;
             }
-            let slot = &self.0[0];
+            let slot = &self.slots[0];
             if let Some(receiver) = slot.receiver.try_lock_for(PREEMPTED_AFTER / 4) {
                 return slot.guard(receiver);
             }
@@ -140,7 +160,7 @@ impl Inboxes {
     /// Waits until every thread that receives has ended its batch, for `time` at most.
     pub fn await_batches(&self, time: Duration) {
         let end = clock::now().after(time);
-        for slot in &self.0 {
+        for slot in &self.slots {
             drop(slot.receiver.try_lock_for(end.since(clock::now())));
         }
     }
@@ -154,8 +174,8 @@ impl InboxSlot {
         guard
     }
 
-    /// Whether the holder has not begun a batch for [`PREEMPTED_AFTER`].
-    fn is_stuck(&self) -> bool {
+    /// Whether the holder has not begun a batch for that time.
+    fn is_stuck(&self, time: Duration) -> bool {
         let batches = self.batches.load(Ordering::Relaxed);
         let now = clock::now();
         if self.seen.load(Ordering::Acquire) != batches {
@@ -164,7 +184,7 @@ impl InboxSlot {
             self.seen.store(batches, Ordering::Release);
             return false;
         }
-        now.since(self.seen_at.load()) >= PREEMPTED_AFTER
+        now.since(self.seen_at.load()) >= time
     }
 }
 
@@ -264,6 +284,6 @@ mod tests {
         drop(held);
         drop(first);
         drop(inboxes.take());
-        assert!(inboxes.0[0].batches.load(Ordering::Relaxed) > 2);
+        assert!(inboxes.slots[0].batches.load(Ordering::Relaxed) > 2);
     }
 }

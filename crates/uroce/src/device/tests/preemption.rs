@@ -4,7 +4,9 @@
 use std::time::{Duration, Instant};
 
 use super::super::completion::CompletionQueue;
+use super::super::lock_holder::PREEMPTED_AFTER;
 use super::super::queue_pair::QueuePairConfig;
+use super::super::receiving::Batch;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
 use crate::engine::{
@@ -223,6 +225,58 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     drop(inbox);
     a.close();
     b.close();
+}
+
+/// A poller is preempted with packets in hand that it has received, of an unreliable connection. Another one
+/// does not deliver those that come later before them.
+#[test]
+fn unreliable_connections_keep_the_order_of_a_preempted_poller() {
+    // Else the test itself was preempted.
+    const IN_TIME: Duration = Duration::from_millis(500);
+    let (a, b) = two_devices();
+    let queue_pair = |device| queue_pair_with(device, Service::Uc, None);
+    let mut was_in_time = false;
+    while !was_in_time {
+        let (one, other) = (queue_pair(&a), queue_pair(&b));
+        connect(&a, &one, &other);
+        connect(&b, &other, &one);
+        send(&a, &one);
+        let received = || other.inner.lock().engine().counters().rdma_recvs;
+        let start = Instant::now();
+        let mut packets = 0;
+        while packets == 0 {
+            assert!(start.elapsed() < Duration::from_secs(20), "no packet");
+            let mut inbox = b.inboxes.take();
+            inbox.poll_all_sockets();
+            packets = b.with_outbox(|outbox| {
+                let mut batch = Batch::new(&b, outbox, false);
+                let received = b.net.receive(&mut inbox, &mut |packet, from| {
+                    let start = Instant::now();
+                    std::thread::scope(|scope| {
+                        scope.spawn(|| {
+                            send(&a, &one);
+                            b.poll();
+                            std::thread::sleep(PREEMPTED_AFTER * 2);
+                            // Not every poll looks at every socket.
+                            (0..100).for_each(|_| b.poll());
+                        });
+                    });
+                    let overtaken = received();
+                    was_in_time = start.elapsed() < IN_TIME;
+                    assert!(overtaken == 0 || !was_in_time, "a later packet is first");
+                    batch.deliver(packet, from);
+                });
+                batch.finish();
+                received
+            });
+        }
+        while was_in_time && received() < 2 {
+            assert!(start.elapsed() < Duration::from_secs(20), "a lost message");
+            receive(&b);
+        }
+        a.remove_queue_pair(&one);
+        b.remove_queue_pair(&other);
+    }
 }
 
 /// A thread has built an ACK and is about to send it. A program that has destroyed the queue pair may end, so
