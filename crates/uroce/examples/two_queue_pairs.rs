@@ -80,6 +80,10 @@ impl Host for Memory {
         println!("event: {event:?}");
     }
 
+    fn may_reorder(&self) -> bool {
+        false
+    }
+
     fn scatter(&mut self, _: &[Sge], _: u64, _: &[u8]) -> Result<(), LocalError> {
         Err(LocalError::Protection)
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Device;
 use super::queue_pair::QueuePair;
-use crate::engine::{Counters, Service};
+use crate::engine::Counters;
 use crate::sync::Mutex;
 
 /// What queue pairs had counted when they were destroyed.
@@ -132,10 +132,7 @@ impl Device {
     /// Removes the queue pair from the table of those that packets reach, and keeps what it has counted.
     pub(super) fn retire(&self, qp: &QueuePair) {
         let mut retired = self.retired.lock();
-        let removed = self.queue_pairs.write().remove(&qp.qpn);
-        if removed.is_some_and(|qp| qp.service == Service::Uc) {
-            self.inboxes.remove_in_order();
-        }
+        self.queue_pairs.write().remove(&qp.qpn);
         *retired += qp.inner.lock().take_counters();
     }
 

@@ -6,12 +6,13 @@
 //!
 //! | held by a preempted thread | what the others do |
 //! |---|---|
-//! | an inbox | receive through another one ([`Inboxes`]) |
+//! | an inbox | receive through another one ([`Inboxes`]); a UC queue pair puts its packets in order |
 //! | a queue pair | keep its packets (`missed.rs`); serve the other queue pairs |
 //! | the send turn of a queue pair | of a reliable service: send out of order, which the peer repairs |
 
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_api::MutexGuard;
@@ -25,10 +26,6 @@ use crate::transport::Inbox;
 /// A thread that holds a lock for this long is taken for preempted. Longer than a batch takes, also one
 /// that waits for the socket's send buffer; much shorter than a peer's ack timeout times its retries.
 pub const PREEMPTED_AFTER: Duration = Duration::from_millis(8);
-/// The same for an inbox while there are UC queue pairs. The preempted thread may have received packets that
-/// another one would overtake then, and an unreliable connection loses the message of a packet that comes
-/// too early. A host that does not run a thread for longer loses messages anyway, or is stopped.
-const PREEMPTED_AFTER_IN_ORDER: Duration = Duration::from_secs(1);
 /// How many threads may be preempted while they receive before the others have to wait.
 const INBOXES: usize = 4;
 
@@ -70,8 +67,8 @@ impl LockHolder {
 /// of their arrival. Each of the others stands in while the holders of all before it are preempted.
 pub struct Inboxes {
     slots: [InboxSlot; INBOXES],
-    /// The number of queue pairs whose peers do not repair another order.
-    in_order: AtomicUsize,
+    /// See [`Inboxes::several_receive`].
+    several_receive: Arc<AtomicBool>,
 }
 
 struct InboxSlot {
@@ -113,31 +110,29 @@ impl Inboxes {
         };
         Some(Inboxes {
             slots: [slot(false)?, slot(true)?, slot(true)?, slot(true)?],
-            in_order: AtomicUsize::new(0),
+            several_receive: Arc::default(),
         })
     }
 
-    /// A queue pair was added that needs its packets in order.
-    pub fn add_in_order(&self) {
-        self.in_order.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// Such a queue pair was removed.
-    pub fn remove_in_order(&self) {
-        self.in_order.fetch_sub(1, Ordering::Relaxed);
+    /// Set while several threads receive, so that one may deliver packets although another has earlier ones
+    /// in hand.
+    pub fn several_receive(&self) -> &Arc<AtomicBool> {
+        &self.several_receive
     }
 
     /// An inbox; None if another thread receives.
     pub fn try_take(&self) -> Option<InboxGuard<'_>> {
-        let preempted_after = match self.in_order.load(Ordering::Relaxed) {
-            0 => PREEMPTED_AFTER,
-            _ => PREEMPTED_AFTER_IN_ORDER,
-        };
         for slot in &self.slots {
             if let Some(receiver) = slot.receiver.try_lock() {
+                if slot.stands_in {
+                    // Before it receives: who receives later packets sees it.
+                    self.several_receive.store(true, Ordering::SeqCst);
+                } else {
+                    self.first_is_taken();
+                }
                 return Some(slot.guard(receiver));
             }
-            if !slot.is_stuck(preempted_after) {
+            if !slot.is_stuck() {
                 break;
             }
         }
@@ -152,8 +147,27 @@ impl Inboxes {
             }
             let slot = &self.slots[0];
             if let Some(receiver) = slot.receiver.try_lock_for(PREEMPTED_AFTER / 4) {
+                self.first_is_taken();
                 return slot.guard(receiver);
             }
+        }
+    }
+
+    /// The caller has just taken the first inbox. If the others are free, no packet is in any hand.
+    #[inline]
+    fn first_is_taken(&self) {
+        if self.several_receive.load(Ordering::Relaxed) {
+            self.end_if_alone();
+        }
+    }
+
+    #[cold]
+    fn end_if_alone(&self) {
+        let [_, others @ ..] = &self.slots;
+        // Locked until the flag is cleared: a thread that takes one of them sets it afterwards.
+        let locked = others.each_ref().map(|slot| slot.receiver.try_lock());
+        if locked.iter().all(Option::is_some) {
+            self.several_receive.store(false, Ordering::SeqCst);
         }
     }
 
@@ -174,8 +188,8 @@ impl InboxSlot {
         guard
     }
 
-    /// Whether the holder has not begun a batch for that time.
-    fn is_stuck(&self, time: Duration) -> bool {
+    /// Whether the holder has not begun a batch for [`PREEMPTED_AFTER`].
+    fn is_stuck(&self) -> bool {
         let batches = self.batches.load(Ordering::Relaxed);
         let now = clock::now();
         if self.seen.load(Ordering::Acquire) != batches {
@@ -184,7 +198,7 @@ impl InboxSlot {
             self.seen.store(batches, Ordering::Release);
             return false;
         }
-        now.since(self.seen_at.load()) >= time
+        now.since(self.seen_at.load()) >= PREEMPTED_AFTER
     }
 }
 
@@ -279,11 +293,19 @@ mod tests {
         // The holder runs, so it is not replaced.
         first.on_batch();
         assert!(inboxes.try_take().is_none());
-        let held: Vec<_> = (1..INBOXES).map(|_| inboxes.take()).collect();
+        let several = || inboxes.several_receive().load(Ordering::SeqCst);
+        assert!(!several());
+        let mut held: Vec<_> = (1..INBOXES).map(|_| inboxes.take()).collect();
         assert!(inboxes.try_take().is_none());
-        drop(held);
+        assert!(several());
+        drop(held.drain(1..));
         drop(first);
+        // One may have earlier packets in hand still.
         drop(inboxes.take());
+        assert!(several());
+        drop(held);
+        drop(inboxes.take());
+        assert!(!several());
         assert!(inboxes.slots[0].batches.load(Ordering::Relaxed) > 2);
     }
 }

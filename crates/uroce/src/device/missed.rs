@@ -8,33 +8,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::Addresses;
+use crate::engine::{Addresses, PacketCopy};
 use crate::sync::Mutex;
-use crate::wire::{Headers, Packet};
+use crate::wire::Packet;
 
 /// The most packets that a queue pair keeps, about as many as a socket buffer has room for. Further ones are
 /// dropped, as there.
 const MAX_MISSED: usize = 1024;
 
-/// A packet, copied.
+/// A packet, and where it came from.
 struct Kept {
-    headers: Headers,
-    payload: Vec<u8>,
+    packet: PacketCopy,
     from: Addresses,
-}
-
-impl Kept {
-    /// None if there is no memory.
-    fn try_new(packet: &Packet<'_>, from: &Addresses) -> Option<Kept> {
-        let mut payload = Vec::new();
-        payload.try_reserve_exact(packet.payload.len()).ok()?;
-        payload.extend_from_slice(packet.payload);
-        Some(Kept {
-            headers: packet.headers,
-            payload,
-            from: *from,
-        })
-    }
 }
 
 /// The packets that a queue pair has missed, in the order of their arrival.
@@ -58,10 +43,13 @@ impl Missed {
         if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
             return false;
         }
-        let Some(kept) = Kept::try_new(packet, from) else {
+        let Some(packet) = PacketCopy::try_new(packet) else {
             return false;
         };
-        packets.push(kept);
+        packets.push(Kept {
+            packet,
+            from: *from,
+        });
         self.any.store(true, Ordering::Release);
         packets.len() == 1
     }
@@ -86,13 +74,19 @@ impl Inner {
     fn receive_kept(&mut self, qp: &QueuePair) {
         let now = clock::now();
         for kept in qp.missed.take() {
-            let packet = Packet {
-                headers: kept.headers,
-                payload: &kept.payload,
-            };
             let (engine, mut host) = self.split(qp);
-            engine.receive(&packet, &kept.from, now, &mut host);
+            engine.receive(&kept.packet.packet(), &kept.from, now, &mut host);
         }
+    }
+
+    /// Delivers the packets of a UC queue pair that are ahead of others, if no thread has those in hand any
+    /// more. Returns whether none is left.
+    pub fn deliver_early(&mut self, qp: &QueuePair) -> bool {
+        let (engine, mut host) = self.split(qp);
+        if engine.has_early_packets() {
+            engine.deliver_early(&mut host);
+        }
+        !engine.has_early_packets()
     }
 }
 

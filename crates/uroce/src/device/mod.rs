@@ -301,9 +301,6 @@ impl Device {
 
     /// From now on packets reach the queue pair.
     pub fn add_queue_pair(&self, qp: Arc<QueuePair>) {
-        if qp.service == Service::Uc {
-            self.inboxes.add_in_order();
-        }
         let mut queue_pairs = self.queue_pairs.write();
         queue_pairs.insert(qp.qpn, qp);
         let count = queue_pairs.len();

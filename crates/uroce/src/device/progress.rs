@@ -14,7 +14,7 @@
 //! How packets are sent is in `sending.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use super::clock::NEVER;
@@ -177,6 +177,11 @@ impl Device {
         datagrams
     }
 
+    /// For the queue pairs: see [`super::lock_holder::Inboxes::several_receive`].
+    pub fn several_receive(&self) -> Arc<AtomicBool> {
+        self.inboxes.several_receive().clone()
+    }
+
     /// The program is about to block until a completion event: the background thread is to watch the
     /// sockets.
     pub fn expect_event(&self) {
@@ -285,6 +290,11 @@ impl Device {
         let Some(Receiving { qp, mut inner }) = receiving.take() else {
             return;
         };
+        if inner.engine().has_early_packets() {
+            // Delivered when the threads that have earlier packets in hand have ended their batches.
+            self.defer_send(&qp, &mut inner);
+            self.waker.wake();
+        }
         if inner.take_recv_completed() && may_defer {
             self.arm_timer(&qp, &inner);
             let deferred = self.defer_send(&qp, &mut inner);

@@ -186,6 +186,10 @@ impl Host for QpHost<'_> {
     fn event(&mut self, event: QpEvent) {
         self.qp.raise(event);
     }
+
+    fn may_reorder(&self) -> bool {
+        self.qp.several_receive.load(Ordering::SeqCst)
+    }
 }
 
 #[cfg(test)]
@@ -256,6 +260,7 @@ mod tests {
             srq: None,
             xrcd: Some(xrcd.clone()),
             memory,
+            several_receive: Arc::default(),
         });
         let mut inner = qp.inner.lock();
         let (_, mut host) = inner.split(&qp);

@@ -37,6 +37,8 @@ pub struct QueuePairConfig {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// The device's memory regions and windows.
     pub memory: Arc<Memory>,
+    /// Of the device: see `Inboxes::several_receive`.
+    pub several_receive: Arc<AtomicBool>,
 }
 
 /// The number of async events that [`QueuePair::raise`] knows.
@@ -125,6 +127,8 @@ pub struct QueuePair {
     pub xrcd: Option<Arc<XrcDomain>>,
     /// See [`QueuePairConfig::memory`].
     pub memory: Arc<Memory>,
+    /// See [`QueuePairConfig::several_receive`].
+    pub several_receive: Arc<AtomicBool>,
     /// The `ibv_qp`s that get its async events.
     pub listeners: Mutex<Vec<Arc<QpListener>>>,
     /// The queue pair has bound type 2 memory windows, which are unbound when it is destroyed.
@@ -154,6 +158,7 @@ impl QueuePair {
             srq: config.srq,
             xrcd: config.xrcd,
             memory: config.memory,
+            several_receive: config.several_receive,
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
             timer_at: AtomicTime::new(NEVER),

@@ -189,16 +189,14 @@ impl Device {
             };
             match qp.lock_unless_preempted() {
                 Ok(mut inner) => {
-                    inner.send_deferred = false;
+                    inner.send_deferred = !inner.deliver_early(&qp) && self.defer_again(&qp);
+                    all_sent &= !inner.send_deferred;
                     self.send(&qp, inner, clock::now());
                 }
                 Err(Unavailable::Preempted) => {
                     all_sent = false;
-                    let mut deferred = self.deferred_sends.lock();
                     // Without memory, the thread that has it locked sends when it runs on.
-                    if deferred.try_reserve(1).is_ok() {
-                        deferred.insert(0, qp);
-                    }
+                    self.defer_again(&qp);
                 }
                 Err(Unavailable::Destroyed) => {}
             }
@@ -209,6 +207,17 @@ impl Device {
             self.activity.has_deferred.store(true, Ordering::Relaxed);
         }
         all_sent
+    }
+
+    /// Leaves a queue pair to a later call of [`Device::send_deferred`], behind the others. False if there is
+    /// no memory for that.
+    fn defer_again(&self, qp: &Arc<QueuePair>) -> bool {
+        let mut deferred = self.deferred_sends.lock();
+        let has_room = deferred.try_reserve(1).is_ok();
+        if has_room {
+            deferred.insert(0, qp.clone());
+        }
+        has_room
     }
 
     /// Sends what was deferred when the process exits: skips locks that are held, as their holder may

@@ -189,4 +189,8 @@ pub trait Host {
 
     /// Raises an asynchronous event of the queue pair.
     fn event(&mut self, event: QpEvent);
+
+    /// Whether the host may pass packets to the queue pair in another order than they arrived in: several of
+    /// its threads receive at the same time.
+    fn may_reorder(&self) -> bool;
 }

@@ -33,6 +33,7 @@ mod emit;
 mod encoding;
 mod host;
 mod pacer;
+mod packet_copy;
 mod qp;
 mod recv_queue;
 mod requester;
@@ -52,6 +53,7 @@ pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
+pub use packet_copy::PacketCopy;
 pub use qp::direct::Target;
 pub use qp::{Addresses, Qp, Transmit};
 pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};

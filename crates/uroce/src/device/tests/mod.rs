@@ -138,6 +138,7 @@ pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
         srq: None,
         xrcd: None,
         memory: device.memory.clone(),
+        several_receive: device.several_receive(),
     }));
     device.add_queue_pair(qp.clone());
     qp

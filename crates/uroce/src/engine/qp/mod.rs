@@ -9,6 +9,7 @@ mod ud;
 
 use ibverbs_abi::{IBV_WC_RETRY_EXC_ERR, IBV_WC_WR_FLUSH_ERR};
 
+use self::uc::EarlyPackets;
 use super::attributes::Attributes;
 use super::completer::Completer;
 use super::counters::Counters;
@@ -55,6 +56,7 @@ pub struct Qp {
     requester: Requester,
     completer: Completer,
     responder: Responder,
+    early: EarlyPackets,
     /// What no part counts, and what the parts counted before the last move to RESET.
     counters: Counters,
 }
@@ -68,6 +70,7 @@ impl Qp {
             requester: Requester::new(&config),
             completer: Completer::default(),
             responder: Responder::new(&config),
+            early: EarlyPackets::default(),
             counters: Counters::default(),
         }
     }
@@ -158,6 +161,7 @@ impl Qp {
         self.attributes.apply(change);
         if let Some(psn) = change.rq_psn {
             self.responder.start(psn);
+            self.early = EarlyPackets::default();
         }
         if let Some(psn) = change.sq_psn {
             self.requester.start(psn, &self.attributes);
@@ -238,12 +242,18 @@ impl Qp {
         }
     }
 
+    /// Whether packets have an effect in the current state.
+    #[inline]
+    fn may_receive(&self) -> bool {
+        !matches!(self.state, QpState::Reset | QpState::Init | QpState::Err)
+    }
+
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
     /// to.
     pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
         self.counters.rcvd_pkts += 1;
         self.counters.rcvd_bytes += packet.datagram_len() as u64;
-        if matches!(self.state, QpState::Reset | QpState::Init | QpState::Err) {
+        if !self.may_receive() {
             return;
         }
         let Some((transport, operation, part)) = packet.headers.bth.opcode.parts() else {
@@ -276,7 +286,7 @@ impl Qp {
             Service::Rc | Service::XrcRecv if !is_response && self.responder.try_reserve() => {
                 self.receive_request(operation, part, packet, host);
             }
-            Service::Uc => self.receive_uc_packet(operation, part, packet, host),
+            Service::Uc => self.receive_uc_packet(packet, host),
             _ => {}
         }
     }

@@ -1,7 +1,47 @@
 //! Unreliable connections (9.8.2): nothing is acknowledged.
+//!
+//! A packet that is not the expected one shows that others were lost, and their messages are dropped. It must
+//! not show that another thread of this process has the others in hand. So while several threads receive
+//! ([`Host::may_reorder`]), packets that are ahead wait for the expected one.
 
 use super::{Host, Qp, Time};
-use crate::wire::{Operation, Packet, Part};
+use crate::engine::PacketCopy;
+use crate::wire::{Operation, Packet, Part, Psn};
+
+/// The most packets that wait, about as many as a socket buffer has room for. Further ones are delivered at
+/// once, as after a loss.
+const EARLY_MAX: usize = 1024;
+
+/// Packets that came before the expected one.
+#[derive(Default)]
+pub(super) struct EarlyPackets(Vec<PacketCopy>);
+
+impl EarlyPackets {
+    /// Adds a packet. False if there are too many, or there is no memory.
+    fn keep(&mut self, packet: &Packet) -> bool {
+        if self.0.len() == EARLY_MAX || self.0.try_reserve(1).is_err() {
+            return false;
+        }
+        match PacketCopy::try_new(packet) {
+            Some(copy) => self.0.push(copy),
+            None => return false,
+        }
+        true
+    }
+
+    /// Removes the packet with that PSN.
+    fn take(&mut self, psn: Psn) -> Option<PacketCopy> {
+        let at = self.0.iter().position(|early| early.psn() == psn)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// Removes the packet that comes first after that PSN.
+    fn take_first(&mut self, epsn: Psn) -> Option<PacketCopy> {
+        let numbered = self.0.iter().enumerate();
+        let (at, _) = numbered.min_by_key(|(_, early)| early.psn().distance(epsn))?;
+        Some(self.0.swap_remove(at))
+    }
+}
 
 impl Qp {
     /// Writes the next packet into `buffer` and returns its length.
@@ -25,14 +65,64 @@ impl Qp {
     }
 
     /// A packet from the peer.
-    pub(super) fn receive_uc_packet(
+    pub(super) fn receive_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+        self.check_established(host);
+        let ahead = packet.headers.bth.psn.distance(self.responder.epsn()) > 0;
+        if ahead && host.may_reorder() && self.early.keep(packet) {
+            return;
+        }
+        // Those that wait still were received before this one.
+        if ahead {
+            self.deliver_all_early(host);
+        }
+        self.execute_uc_packet(packet, host);
+        self.deliver_expected(host);
+    }
+
+    /// Whether packets wait for the expected one.
+    pub fn has_early_packets(&self) -> bool {
+        !self.early.0.is_empty()
+    }
+
+    /// Delivers the packets that wait for the expected one, unless it may still come.
+    pub fn deliver_early(&mut self, host: &mut impl Host) {
+        if !host.may_reorder() {
+            self.deliver_all_early(host);
+        }
+    }
+
+    #[cold]
+    fn deliver_all_early(&mut self, host: &mut impl Host) {
+        while let Some(early) = self.early.take_first(self.responder.epsn()) {
+            self.execute_uc_packet(&early.packet(), host);
+        }
+    }
+
+    /// Delivers the packets that have waited for the last one.
+    fn deliver_expected(&mut self, host: &mut impl Host) {
+        while self.has_early_packets() {
+            let Some(early) = self.early.take(self.responder.epsn()) else {
+                return;
+            };
+            self.execute_uc_packet(&early.packet(), host);
+        }
+    }
+
+    fn execute_uc_packet(&mut self, packet: &Packet, host: &mut impl Host) {
+        let parts = packet.headers.bth.opcode.parts();
+        let Some((_, operation, part)) = parts.filter(|_| self.may_receive()) else {
+            return;
+        };
+        self.execute_uc_request(operation, part, packet, host);
+    }
+
+    fn execute_uc_request(
         &mut self,
         operation: Operation,
         part: Part,
         packet: &Packet,
         host: &mut impl Host,
     ) {
-        self.check_established(host);
         let action = self
             .responder
             .on_uc_request(operation, part, packet, &self.attributes, host);

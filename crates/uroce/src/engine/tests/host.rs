@@ -29,6 +29,8 @@ pub struct TestHost {
     pub atomics: u64,
     pub binds: Vec<Bind>,
     pub flushes: Vec<Access>,
+    /// The value of [`Host::may_reorder`].
+    pub reorders: bool,
 }
 
 impl TestHost {
@@ -263,5 +265,9 @@ impl Host for TestHost {
 
     fn event(&mut self, event: QpEvent) {
         self.events.push(event);
+    }
+
+    fn may_reorder(&self) -> bool {
+        self.reorders
     }
 }

@@ -70,6 +70,80 @@ fn uc_drops_messages_that_lost_a_packet() {
     }
 }
 
+/// Threads of the receiver pass packets on in another order than they arrived in.
+#[test]
+fn uc_puts_packets_in_order_that_threads_reorder() {
+    // The first packets of the first message come last.
+    let late = |count: usize| if count <= 2 { us(50) } else { us(1) };
+    for reorders in [true, false] {
+        let mut count = 0;
+        let impair: Box<Impair> = Box::new(move |_, _| {
+            count += 1;
+            vec![late(count)]
+        });
+        let mut network = pair([Service::Uc, Service::Uc], impair);
+        network.sides[1].host.reorders = reorders;
+        for id in 0..2 {
+            network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
+        }
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(7, 4000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(5000, 3500)]));
+        network.run();
+        let far = &network.sides[1];
+        let got: Vec<u32> = far.host.completions.iter().map(|c| c.1.byte_len).collect();
+        assert_eq!(
+            got,
+            if reorders {
+                vec![4000, 3500]
+            } else {
+                vec![3500]
+            }
+        );
+        assert!(!far.qp.has_early_packets());
+        if reorders {
+            let near = &network.sides[0].host.regions[0].bytes;
+            let far = &network.sides[1].host.regions[0].bytes;
+            assert!(near[7..4007] == far[..4000] && near[5000..8500] == far[10_000..13_500]);
+        }
+    }
+}
+
+/// A packet that was lost holds up the messages behind it only as long as it may still come.
+#[test]
+fn uc_delivers_what_waits_for_a_lost_packet() {
+    for reset in [false, true] {
+        let mut count = 0;
+        let impair: Box<Impair> = Box::new(move |_, _| {
+            count += 1;
+            if count == 2 { vec![] } else { vec![us(1)] }
+        });
+        let mut network = pair([Service::Uc, Service::Uc], impair);
+        network.sides[1].host.reorders = true;
+        for id in 0..2 {
+            network.post_recv(1, recv_wr(id, &[sge(id * 10_000, 4000)]));
+        }
+        network.post_send(0, send_wr(1, SendOp::Send, &[sge(7, 4000)]));
+        network.post_send(0, send_wr(2, SendOp::Send, &[sge(5000, 3500)]));
+        network.run();
+        let far = &mut network.sides[1];
+        far.qp.deliver_early(&mut far.host);
+        assert!(far.qp.has_early_packets() && far.host.completions.is_empty());
+        far.host.reorders = false;
+        if reset {
+            let state = Some(QpState::Reset);
+            let change = QpChange {
+                state,
+                ..QpChange::default()
+            };
+            far.qp.modify(&change, network.now, &mut far.host);
+        }
+        far.qp.deliver_early(&mut far.host);
+        assert!(!far.qp.has_early_packets());
+        let got: Vec<u32> = far.host.completions.iter().map(|c| c.1.byte_len).collect();
+        assert_eq!(got, if reset { vec![] } else { vec![3500] });
+    }
+}
+
 #[test]
 fn uc_drops_forbidden_writes_without_a_nak() {
     let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
