@@ -44,7 +44,6 @@ pub fn cases() -> Vec<Case> {
         Case::new(format!("uroce/faults/{name}"), move |cx| run(cx, &scene))
             .place(Place::Namespace)
             .programs(&["faults"])
-            .cpu(200)
             .limit(200)
             .estimate(4)
     };
@@ -55,7 +54,6 @@ pub fn cases() -> Vec<Case> {
             })
             .place(Place::Namespace)
             .programs(&["faults"])
-            .cpu(200)
             .limit(200)
             .estimate(4)
         })

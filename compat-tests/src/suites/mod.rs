@@ -43,6 +43,7 @@ pub mod sanitizers;
 pub mod selftest;
 pub mod selftest_vm;
 pub mod shared_memory;
+pub mod slow_calls;
 pub mod sources;
 pub mod static_programs;
 pub mod symbols;
@@ -92,6 +93,7 @@ pub fn all() -> Result<Vec<Case>, String> {
     cases.extend(sanitizers::cases());
     cases.extend(selftest::cases());
     cases.extend(shared_memory::cases());
+    cases.extend(slow_calls::cases());
     cases.extend(selftest_vm::cases());
     cases.extend(static_programs::cases());
     cases.extend(packages::cases());

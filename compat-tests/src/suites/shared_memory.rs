@@ -168,7 +168,7 @@ fn users(cx: &Context, values: [&str; 2], one: bool, shared: bool) -> Verdict {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Role {
+pub enum Role {
     Server,
     Client,
 }
@@ -187,7 +187,11 @@ fn runs(cx: &Context, shared: bool, change: impl Fn(Program, Role) -> Program) -
 }
 
 /// Runs a command, to which the port is added, as server and client.
-fn exchange(cx: &Context, command: &[&str], change: impl Fn(Program, Role) -> Program) -> Verdict {
+pub fn exchange(
+    cx: &Context,
+    command: &[&str],
+    change: impl Fn(Program, Role) -> Program,
+) -> Verdict {
     let hosts = Testbed::Loopback.make(cx)?;
     let program = |argv: &[&str], role| {
         let program = cx

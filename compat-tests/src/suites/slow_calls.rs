@@ -1,0 +1,175 @@
+//! Programs on uroce in which a system call is slow now and then, as it is for a thread that a busy host does
+//! not run: other threads of the process go on meanwhile, and must neither overtake what the slow one has in
+//! hand nor wait for it for good. strace(1) delays the calls.
+
+use super::shared_memory::{Role, exchange};
+use crate::case::{Case, Place};
+use crate::context::Context;
+use crate::process::{Program, read};
+use crate::verdict::{Verdict, ensure};
+
+/// A system call, and how it is delayed.
+struct SlowCall {
+    name: &'static str,
+    /// What strace injects: times in microseconds.
+    injected: &'static str,
+    /// The value of IBV_UROCE_LOCAL.
+    local: &'static str,
+    /// In the client only: both sides slow would take too long.
+    client_only: bool,
+}
+
+const CALLS: [SlowCall; 7] = [
+    SlowCall {
+        name: "recvmmsg",
+        injected: "delay_exit=25000:when=3+7",
+        local: "0",
+        client_only: true,
+    },
+    SlowCall {
+        name: "sendmmsg",
+        injected: "delay_enter=1000",
+        local: "0",
+        client_only: false,
+    },
+    SlowCall {
+        name: "sendmsg",
+        injected: "delay_enter=1000",
+        local: "1",
+        client_only: false,
+    },
+    SlowCall {
+        name: "sendto",
+        injected: "delay_enter=1000",
+        local: "1",
+        client_only: false,
+    },
+    SlowCall {
+        name: "epoll_pwait",
+        injected: "delay_exit=1000",
+        local: "1",
+        client_only: false,
+    },
+    SlowCall {
+        name: "ppoll",
+        injected: "delay_exit=1000",
+        local: "1",
+        client_only: false,
+    },
+    SlowCall {
+        name: "futex",
+        injected: "delay_enter=500",
+        local: "1",
+        client_only: false,
+    },
+];
+
+type Command = &'static [&'static str];
+const PROGRAMS: [(&str, Command); 4] = [
+    (
+        "uc-64K",
+        &[
+            "ibv_uc_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "100",
+            "-s",
+            "65536",
+            "-m",
+            "4096",
+            "-c",
+            "-p",
+        ],
+    ),
+    (
+        "rc-64K-e",
+        &[
+            "ibv_rc_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "100",
+            "-s",
+            "65536",
+            "-e",
+            "-c",
+            "-p",
+        ],
+    ),
+    (
+        "srq-1M-e",
+        &[
+            "ibv_srq_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "20",
+            "-s",
+            "1048576",
+            "-q",
+            "4",
+            "-e",
+            "-p",
+        ],
+    ),
+    (
+        "send_bw-e",
+        &[
+            "ib_send_bw",
+            "-d",
+            "uroce0",
+            "-x",
+            "1",
+            "-F",
+            "-e",
+            "-n",
+            "500",
+            "-p",
+        ],
+    ),
+];
+
+pub fn cases() -> Vec<Case> {
+    let all = CALLS.iter().flat_map(|call| {
+        PROGRAMS.iter().map(move |(name, command)| {
+            Case::new(format!("uroce/slow-calls/{}/{name}", call.name), |cx| {
+                works(cx, call, command)
+            })
+            .place(Place::Namespace)
+            .cpu(200)
+            .estimate(1)
+        })
+    });
+    all.collect()
+}
+
+fn works(cx: &Context, call: &SlowCall, command: &[&str]) -> Verdict {
+    exchange(cx, command, |program, role| {
+        let program = program.env("IBV_UROCE_LOCAL", call.local);
+        match role {
+            Role::Server if call.client_only => program,
+            _ => delayed(program, call, role),
+        }
+    })?;
+    let calls = read(calls_of(Role::Client).as_ref());
+    let delayed = calls.lines().filter(|line| line.contains("(DELAYED)"));
+    ensure(delayed.count() > 0, "no call was delayed").map_err(|failure| failure.with(calls))
+}
+
+fn delayed(program: Program, call: &SlowCall, role: Role) -> Program {
+    let [trace, inject] = [
+        format!("trace={}", call.name),
+        format!("inject={}:{}", call.name, call.injected),
+    ];
+    let strace = ["strace", "-f", "-qq", "--seccomp-bpf", "-o", calls_of(role)];
+    program.under(strace.into_iter().chain(["-e", &trace, "-e", &inject]))
+}
+
+/// The calls of a role's program, in the case's own /tmp.
+fn calls_of(role: Role) -> &'static str {
+    match role {
+        Role::Server => "/tmp/server.calls",
+        Role::Client => "/tmp/client.calls",
+    }
+}
