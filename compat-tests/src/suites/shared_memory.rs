@@ -65,6 +65,7 @@ pub fn cases() -> Vec<Case> {
             accesses(cx, ["1"; 2], true, |program, _| program)
         }),
         case("direct-stream", stream),
+        case("direct-one-way", one_way),
         case("direct-one-side", |cx| {
             accesses(cx, ["1", "packets"], false, |program, _| program)
         }),
@@ -137,6 +138,24 @@ fn stream(cx: &Context) -> Verdict {
         ensure(
             direct >= COUNT,
             format!("{role:?}: {direct} WRITEs without the target's CPU"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The server never sends, so that it stays in RTR, and the client always has requests outstanding. All but
+/// those at the beginning need no CPU of the server.
+fn one_way(cx: &Context) -> Verdict {
+    for command in ["ib_write_bw", "ib_read_bw"] {
+        let stream: Vec<&str> = [command]
+            .into_iter()
+            .chain(STREAM.iter().copied().skip(2))
+            .collect();
+        exchange(cx, &stream, |program, _| program)?;
+        let direct = counter(&read(log_of(Role::Client).as_ref()), DIRECT)?;
+        ensure(
+            direct > COUNT / 2,
+            format!("{command}: {direct} requests without the target's CPU"),
         )?;
     }
     Ok(())

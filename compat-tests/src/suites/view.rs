@@ -251,14 +251,21 @@ fn hwloc(cx: &Context) -> Verdict {
     .map_err(|failure| failure.with(&ended.out))
 }
 
-/// A network interface that is up, and belongs to a PCI function.
+/// A network interface that is up, and belongs to a PCI function. /sys may be that of another network
+/// namespace.
 fn interface_with_hardware() -> Result<Option<String>, Failure> {
+    let own = fs::read_to_string("/proc/self/net/dev")?;
+    let is_own = |name: &str| {
+        own.lines()
+            .any(|line| line.trim().starts_with(&format!("{name}:")))
+    };
     for interface in fs::read_dir("/sys/class/net")? {
         let interface = interface?;
         let path = fs::canonicalize(interface.path())?;
         let is_up = fs::read_to_string(path.join("operstate"))?.trim() == "up";
-        if is_up && path.to_string_lossy().contains("/pci") {
-            return Ok(interface.file_name().into_string().ok());
+        let name = interface.file_name().to_string_lossy().into_owned();
+        if is_up && is_own(&name) && path.to_string_lossy().contains("/pci") {
+            return Ok(Some(name));
         }
     }
     Ok(None)

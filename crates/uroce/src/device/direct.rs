@@ -10,7 +10,7 @@ use super::Device;
 use super::qp_host::QpHost;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
-use crate::engine::{SendOp, SendWr, Target};
+use crate::engine::{Gid, SendOp, SendWr, Target};
 use crate::local::Access;
 
 /// The most bytes that one WR copies in the thread that posts it.
@@ -62,12 +62,22 @@ impl Device {
         }
     }
 
-    /// The queue pair has moved to another state by itself: accesses of its peer begin no longer.
+    /// The queue pair has changed by itself. Its first packet has arrived in RTR: its peer may access memory.
+    /// It has failed: accesses of its peer begin no longer.
     #[inline]
-    pub(super) fn withdraw_failed(&self, qp: &QueuePair, inner: &mut Inner) {
-        if inner.export == Export::Current && inner.engine().direct_access().is_none() {
-            self.withdraw_qp(qp, inner);
+    pub(super) fn update_export(&self, qp: &QueuePair, inner: &mut Inner) {
+        match inner.export {
+            Export::Due => self.export_due(qp, inner),
+            Export::Current if inner.engine().direct_access().is_none() => {
+                self.withdraw_qp(qp, inner);
+            }
+            _ => {}
         }
+    }
+
+    #[cold]
+    fn export_due(&self, qp: &QueuePair, inner: &mut Inner) {
+        self.export_qp(qp, inner);
     }
 
     #[cold]
@@ -80,6 +90,9 @@ impl Device {
 
     /// The queue pair is being changed or destroyed. Returns when accesses of its peer have ended.
     pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) {
+        if inner.export == Export::Due {
+            inner.export = Export::None;
+        }
         if inner.export == Export::Current {
             self.withdraw_qp(qp, inner);
         }
@@ -103,32 +116,44 @@ impl Device {
 }
 
 impl QpHost<'_> {
-    /// Executes a WRITE or READ. False if the peer's responder is to do it.
-    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, target: Target) -> bool {
+    /// The access that executes a WRITE or READ; None if the peer's responder is to do it.
+    fn request(&self, gid: Gid, wr: &SendWr, target: Target) -> Option<Request> {
         let (va, rkey, flag) = match wr.op {
             SendOp::Write { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_WRITE),
             SendOp::Read { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_READ),
-            _ => return false,
+            _ => return None,
         };
         let len = wr.message_len();
-        let (Some(pd), 1..=MAX_LEN) = (self.qp.pd, len) else {
-            return false;
-        };
-        let located = access.locate(&Request {
+        (1..=MAX_LEN).contains(&len).then_some(Request {
             qpn: self.qp.qpn,
-            gid: access.gid(),
+            gid,
             target_qpn: target.qpn,
             first_psn: target.first_psn.get(),
             rkey,
             va,
             len,
             flag,
-        });
-        let (Some(address), Some(process)) = (located, access.process()) else {
+        })
+    }
+
+    /// Whether [`QpHost::access_directly`] would probably execute a WRITE or READ.
+    pub(super) fn may_access_directly(&self, wr: &SendWr, target: Target) -> bool {
+        self.channel.is_some_and(|channel| {
+            let request = self.request(channel.gid(), wr, target);
+            request.is_some_and(|request| channel.grants(&request))
+        })
+    }
+
+    /// Executes a WRITE or READ. False if the peer's responder is to do it.
+    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, target: Target) -> bool {
+        let (Some(pd), Some(request)) = (self.qp.pd, self.request(access.gid(), wr, target)) else {
             return false;
         };
-        let len = len as usize;
-        let reads = flag == IBV_ACCESS_REMOTE_READ;
+        let (Some(address), Some(process)) = (access.locate(&request), access.process()) else {
+            return false;
+        };
+        let len = request.len as usize;
+        let reads = request.flag == IBV_ACCESS_REMOTE_READ;
         if let Some(inline) = &wr.inline {
             let bytes = [libc::iovec {
                 iov_base: inline.as_ptr().cast_mut().cast(),

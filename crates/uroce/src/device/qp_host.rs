@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::queue_pair::QueuePair;
+use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
@@ -21,6 +21,8 @@ pub struct QpHost<'a> {
     pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
+    /// See [`super::queue_pair::Inner`].
+    pub export: &'a mut Export,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
 }
@@ -146,6 +148,10 @@ impl Host for QpHost<'_> {
         self.as_accessing_qp(None, |qp| self.qp.memory.bind(bind, qp))
     }
 
+    fn can_execute_directly(&self, wr: &SendWr, target: Target) -> bool {
+        self.may_access_directly(wr, target)
+    }
+
     #[inline]
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
         let access = self.channel.and_then(|channel| channel.begin_access());
@@ -184,6 +190,9 @@ impl Host for QpHost<'_> {
     }
 
     fn event(&mut self, event: QpEvent) {
+        if event == QpEvent::CommunicationEstablished && *self.export == Export::None {
+            *self.export = Export::Due;
+        }
         self.qp.raise(event);
     }
 

@@ -94,6 +94,8 @@ pub enum Export {
     /// It may not.
     #[default]
     None,
+    /// It may not yet, but its first packet has arrived.
+    Due,
     /// It may.
     Current,
     /// It may not any more, but accesses that have begun may be in progress.
@@ -259,6 +261,7 @@ impl Inner {
                 qp,
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
+                export: &mut self.export,
                 channel: self.path.channel(),
             },
         )
@@ -275,6 +278,7 @@ impl Inner {
                 qp,
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
+                export: &mut self.export,
                 channel: self.path.channel(),
             },
             self.path.channel(),

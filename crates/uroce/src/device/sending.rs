@@ -153,7 +153,7 @@ impl Device {
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
     fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
-        self.withdraw_failed(qp, &mut inner);
+        self.update_export(qp, &mut inner);
         let wake = inner.take_wake();
         drop(inner);
         if let Some(channel) = wake {

@@ -93,6 +93,15 @@ pub struct AddressVector {
     pub flow_label: u32,
 }
 
+/// The peer of a queue pair, as the target of its requests.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The number of its queue pair.
+    pub qpn: u32,
+    /// The first PSN that was sent to it.
+    pub first_psn: Psn,
+}
+
 /// A change of attributes. The caller has validated it: each Some is allowed in the transition and
 /// within the device's limits, and every required attribute is there. Encoded values (`timeout`,
 /// `min_rnr_timer`, `rnr_retry` 7 for "no limit") are as in `ibv_qp_attr`.
@@ -180,6 +189,15 @@ pub struct Attributes {
 }
 
 impl Attributes {
+    /// Who executes the requests of a connected queue pair.
+    #[inline]
+    pub fn target(&self) -> Target {
+        Target {
+            qpn: self.dest_qpn,
+            first_psn: self.sq_psn,
+        }
+    }
+
     /// The attributes of a new queue pair, all zero, with the largest path MTU.
     pub fn new(config: QpConfig) -> Attributes {
         let av = AddressVector {

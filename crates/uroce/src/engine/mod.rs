@@ -48,13 +48,12 @@ mod work;
 
 use std::time::Duration;
 
-pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service};
+pub use attributes::{AddressVector, Limits, QpChange, QpConfig, QpState, Service, Target};
 pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
 pub use packet_copy::PacketCopy;
-pub use qp::direct::Target;
 pub use qp::{Addresses, Qp, Transmit};
 pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
 

@@ -1,7 +1,8 @@
 //! The send queue: WQEs that have not completed, and the request packets that each consists of.
 //!
-//! Request packets are numbered without wrapping around. The lower 24 bits of a packet number are its
-//! PSN.
+//! Request packets are numbered without wrapping around. Of those that are sent, the lower 24 bits of the
+//! number give the PSN; packets of a WQE that the host executes are not sent, and leave no gap in the PSNs
+//! ([`SendQueue::execute_oldest`]).
 
 use std::collections::VecDeque;
 
@@ -24,16 +25,6 @@ pub fn first_packet(psn: Psn) -> u64 {
     FIRST_PACKET | u64::from(psn.get())
 }
 
-/// The PSN of a packet number.
-pub fn psn_of(packet: u64) -> Psn {
-    Psn::new((packet & 0xff_ffff) as u32)
-}
-
-/// The packet number with that PSN that is nearest to `near`.
-pub fn nearest_packet(psn: Psn, near: u64) -> u64 {
-    near.wrapping_add_signed(psn.distance(psn_of(near)).into())
-}
-
 /// How the peer responds to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpClass {
@@ -53,7 +44,7 @@ pub enum OpClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WqeState {
     Pending,
-    /// A local operation that has been executed.
+    /// Executed: a local operation, or what the host did in place of sending it.
     Executed,
     /// Completes with that status once all earlier WQEs have completed.
     Failed(ibv_wc_status),
@@ -69,9 +60,8 @@ pub struct Wqe {
     pub end: u64,
     /// The length of the message in bytes.
     pub len: u32,
-    /// The send sequence number of its last message (9.7.7.2; 24 bits): the MSN that the responder
-    /// reports once that message is complete.
-    pub ssn: u32,
+    /// The number of its last message, modulo 2^24: see [`SendQueue::ssn`].
+    message: u32,
     pub state: WqeState,
 }
 
@@ -102,6 +92,11 @@ impl Wqe {
         )
     }
 
+    /// Whether it accesses the peer's memory and nothing else.
+    pub fn is_one_sided(&self) -> bool {
+        matches!(self.wr.op, SendOp::Write { .. } | SendOp::Read { .. })
+    }
+
     /// The operation of its packets; None for local operations.
     pub fn operation(&self) -> Option<Operation> {
         Some(match self.wr.op {
@@ -124,6 +119,17 @@ impl Wqe {
         self.wr.completion(self.len, status)
     }
 
+    /// Packets and messages on the wire.
+    fn size(&self, mtu: u32) -> (u64, u32) {
+        let payloads = u64::from(self.len.div_ceil(mtu)).max(1);
+        match self.class() {
+            OpClass::Local => (0, 0),
+            OpClass::Acked => (payloads, 1),
+            OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
+            OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
+        }
+    }
+
     /// The packet number after the last response that a READ request sent as packet `at` asks for.
     pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
         let per_request = packets_per_read(mtu);
@@ -142,18 +148,38 @@ pub struct SendQueue {
     wqes: VecDeque<Wqe>,
     /// The number of the next WQE's first packet.
     end: u64,
-    /// The send sequence number of the newest message.
-    ssn: u32,
+    /// The number of the newest message, modulo 2^24.
+    message: u32,
+    /// Packets and messages of WQEs that were executed instead of sent.
+    unsent_packets: u64,
+    unsent_messages: u32,
 }
 
 impl SendQueue {
     /// The empty send queue of a new connection; `packet` is its first packet.
     pub fn starting_at(packet: u64) -> SendQueue {
         SendQueue {
-            wqes: VecDeque::new(),
             end: packet,
-            ssn: 0,
+            ..SendQueue::default()
         }
+    }
+
+    /// The PSN of a packet that is in flight or not sent yet.
+    #[inline]
+    pub fn psn(&self, packet: u64) -> Psn {
+        Psn::new((packet.wrapping_sub(self.unsent_packets) & 0xff_ffff) as u32)
+    }
+
+    /// The packet with that PSN that is nearest to `near`, which is in flight or not sent yet.
+    #[inline]
+    pub fn nearest_packet(&self, psn: Psn, near: u64) -> u64 {
+        near.wrapping_add_signed(psn.distance(self.psn(near)).into())
+    }
+
+    /// The send sequence number of a WQE's last message (9.7.7.2; 24 bits): the MSN that the responder
+    /// reports once that message is complete.
+    pub fn ssn(&self, wqe: &Wqe) -> Psn {
+        Psn::new(wqe.message.wrapping_sub(self.unsent_messages))
     }
 
     /// The packet number after the last WQE's last packet.
@@ -202,22 +228,16 @@ impl SendQueue {
             first: self.end,
             end: self.end,
             len,
-            ssn: 0,
+            message: 0,
             state: if sum > MAX_MESSAGE_LEN {
                 WqeState::Failed(IBV_WC_LOC_LEN_ERR)
             } else {
                 WqeState::Pending
             },
         };
-        let payloads = u64::from(len.div_ceil(mtu)).max(1);
-        let (packets, messages) = match wqe.class() {
-            OpClass::Local => (0, 0),
-            OpClass::Acked => (payloads, 1),
-            OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
-            OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
-        };
-        self.ssn = self.ssn.wrapping_add(messages) & 0xff_ffff;
-        wqe.ssn = self.ssn;
+        let (packets, messages) = wqe.size(mtu);
+        self.message = self.message.wrapping_add(messages) & 0xff_ffff;
+        wqe.message = self.message;
         wqe.end += packets;
         self.end = wqe.end;
         self.wqes.push_back(wqe);
@@ -227,6 +247,16 @@ impl SendQueue {
     pub fn set_state(&mut self, index: usize, state: WqeState) {
         if let Some(wqe) = self.wqes.get_mut(index) {
             wqe.state = state;
+        }
+    }
+
+    /// The oldest WQE, none of whose packets has been sent, was executed by the host. No packet is in flight.
+    pub fn execute_oldest(&mut self, mtu: u32) {
+        if let Some(wqe) = self.wqes.front_mut() {
+            wqe.state = WqeState::Executed;
+            let (packets, messages) = wqe.size(mtu);
+            self.unsent_packets += packets;
+            self.unsent_messages = self.unsent_messages.wrapping_add(messages);
         }
     }
 

@@ -13,6 +13,7 @@ use super::rendezvous;
 use super::ring::{Broken, Consumer, Popped, Producer};
 use super::segment::Segment;
 use crate::capture::Tap;
+use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::{Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
@@ -106,6 +107,19 @@ impl Channel {
             return None;
         }
         memory.begin(&self.ends, &self.segment)
+    }
+
+    /// The GID of this process, as its packets have it.
+    pub fn gid(&self) -> Gid {
+        self.ends.gid
+    }
+
+    /// Whether this process could make an access to the peer's memory now. Nothing is announced: that may
+    /// change at any time.
+    #[inline]
+    pub fn grants(&self, request: &Request) -> bool {
+        let memory = self.peer_memory.as_ref();
+        !self.is_dead() && memory.is_some_and(|memory| memory.grants(request))
     }
 
     /// The connection's descriptor.

@@ -2,6 +2,7 @@
 //!
 //! Whatever goes wrong here ends the connection only: the packets use UDP.
 
+use std::hint;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -29,6 +30,17 @@ const MAX_AWAITED: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_secs(1);
 /// Descriptors that one call of [`Paths::serve`] handles.
 const EVENTS: usize = 32;
+/// More bytes than the objects of a new channel take that std cannot allocate fallibly (`Arc`).
+const CHANNEL_MEMORY: usize = 16 << 10;
+
+/// Whether there is memory for a new channel. If not, offers wait.
+fn has_memory() -> bool {
+    let mut probe = Vec::<u8>::new();
+    let has_memory = probe.try_reserve_exact(CHANNEL_MEMORY).is_ok();
+    // The compiler must not leave out an allocation that nobody uses.
+    hint::black_box(&probe);
+    has_memory
+}
 
 /// Connections without a channel yet, the listeners that accept them, and offers that failed.
 #[derive(Default)]
@@ -132,6 +144,9 @@ impl Paths {
     }
 
     pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
+        if !has_memory() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         let Flow { dst, dst_port, .. } = ends.flow;
         let connect = || rendezvous::connect(dst, dst_port, self.ifindex, self.peers);
         let fd = Arc::new(descriptors::open(connect)?);
@@ -210,6 +225,9 @@ impl Paths {
                 if hung_up {
                     self.on_hang_up(&channel);
                 }
+                return;
+            }
+            if !has_memory() {
                 return;
             }
             let mut state = self.state.lock();

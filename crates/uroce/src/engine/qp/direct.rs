@@ -3,8 +3,12 @@
 use ibverbs_abi::IBV_WC_SUCCESS;
 
 use super::{Host, Qp, QpState, Service, WorkQueue};
-use crate::engine::{Gid, SendOp, SendWr};
+use crate::engine::requester::is_executable;
+use crate::engine::{Gid, SendWr};
 use crate::wire::Psn;
+
+/// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
+const MAX_HELD_LEN: u64 = 8 << 20;
 
 /// The peer of a queue pair, as the packets of its requests show it.
 pub struct Initiator {
@@ -16,38 +20,41 @@ pub struct Initiator {
     pub first_psn: Psn,
 }
 
-/// The peer of a queue pair, as the target of its requests.
-#[derive(Clone, Copy, Debug)]
-pub struct Target {
-    /// The number of its queue pair.
-    pub qpn: u32,
-    /// The first PSN that was sent to it.
-    pub first_psn: Psn,
-}
-
 impl Qp {
-    /// Whether the host may execute a WR that is being posted: an RDMA WRITE or READ of a reliable
-    /// connection. All earlier WRs have completed, so their effects on the peer come before.
+    /// Whether the host may execute a WR that is being posted. All earlier WRs have completed, so their
+    /// effects on the peer come before.
     #[inline]
     pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
-        let is_possible = match wr.op {
-            SendOp::Write { .. } => true,
-            SendOp::Read { .. } => self.attributes.max_rd_atomic > 0,
-            _ => false,
-        };
-        is_possible
+        is_executable(wr, &self.attributes)
             && self.state == QpState::Rts
-            && self.attributes.config.service == Service::Rc
             && self.requester.depth() == 0
     }
 
-    /// Who executes the requests of a connected queue pair.
+    /// Whether [`Qp::execute_held`] has something to do.
     #[inline]
-    pub(super) fn target(&self) -> Target {
-        Target {
-            qpn: self.attributes.dest_qpn,
-            first_psn: self.attributes.sq_psn,
+    pub fn has_held(&self) -> bool {
+        self.state == QpState::Rts && self.requester.has_held()
+    }
+
+    /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
+    /// before [`Qp::transmit`], which sends them otherwise. Returns true if some are left, because they copy
+    /// [`MAX_HELD_LEN`] bytes: then it is to be called again before `transmit` is.
+    pub fn execute_held(&mut self, host: &mut impl Host) -> bool {
+        let mut len = 0;
+        while self.has_held() && len < MAX_HELD_LEN {
+            let Some(wr) = self.requester.next_held(&self.attributes) else {
+                return false;
+            };
+            if !host.execute_directly(wr, self.attributes.target()) {
+                self.requester.on_refused();
+                return false;
+            }
+            len += wr.message_len();
+            self.counters.direct_ops += 1;
+            self.requester.on_executed(self.attributes.mtu);
+            self.complete_sends(host);
         }
+        self.has_held()
     }
 
     /// Completes a WR that the host has executed.
@@ -64,7 +71,13 @@ impl Qp {
     /// its requests need the responder.
     pub fn direct_access(&self) -> Option<u32> {
         let attributes = &self.attributes;
-        let is_connected = self.state == QpState::Rts && attributes.config.service == Service::Rc;
+        // In RTR the first packet raises an event.
+        let is_ready = match self.state {
+            QpState::Rts => true,
+            QpState::Rtr => self.responder.is_established(),
+            _ => false,
+        };
+        let is_connected = is_ready && attributes.config.service == Service::Rc;
         let reads = ibverbs_abi::IBV_ACCESS_REMOTE_READ;
         let denied = if attributes.max_dest_rd_atomic == 0 {
             reads

@@ -2,7 +2,7 @@
 //! responder. Only this module changes the state and reports completions of the send queue.
 
 mod complete;
-pub(super) mod direct;
+mod direct;
 mod reliable;
 mod uc;
 mod ud;
@@ -197,7 +197,7 @@ impl Qp {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
         }
-        if self.may_execute_directly(&wr) && host.execute_directly(&wr, self.target()) {
+        if self.may_execute_directly(&wr) && host.execute_directly(&wr, self.attributes.target()) {
             self.complete_directly(&wr, host);
             return true;
         }

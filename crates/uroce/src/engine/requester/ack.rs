@@ -7,7 +7,7 @@ use ibverbs_abi::*;
 
 use super::Requester;
 use crate::engine::attributes::Attributes;
-use crate::engine::send_queue::{self, OpClass};
+use crate::engine::send_queue::OpClass;
 use crate::engine::timer::Timer;
 use crate::engine::{Host, Time, encoding};
 use crate::wire::{Aeth, AethKind, Operation, Packet, Psn};
@@ -35,7 +35,7 @@ impl Requester {
     /// The packet number for a PSN in a response: a packet in flight or an older one. None if the packet
     /// has not been sent.
     pub fn sent_packet(&self, psn: Psn) -> Option<u64> {
-        let packet = send_queue::nearest_packet(psn, self.oldest_unacked);
+        let packet = self.queue.nearest_packet(psn, self.oldest_unacked);
         (packet < self.highest_sent).then_some(packet)
     }
 

@@ -7,6 +7,7 @@
 
 mod ack;
 mod drain;
+mod held;
 #[cfg(test)]
 mod inspect;
 mod payload;
@@ -27,6 +28,8 @@ use super::{
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
+use held::Held;
+pub use held::is_executable;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
@@ -67,6 +70,7 @@ pub struct Requester {
     drain_end: Option<u64>,
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
+    held: Held,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -130,6 +134,7 @@ impl Requester {
             force_ack_req: false,
             drain_end: None,
             draining: false,
+            held: Held::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -164,7 +169,7 @@ impl Requester {
 
     /// The PSN of the packet to send next (`sq_psn` of `ibv_query_qp`).
     pub fn next_psn(&self) -> Psn {
-        send_queue::psn_of(self.next)
+        self.queue.psn(self.next)
     }
 
     /// Packets of posted WQEs from `next` on.
@@ -172,10 +177,11 @@ impl Requester {
         self.queue.end() - self.next
     }
 
-    /// Whether there is a WQE that is not sent completely, or a local operation that is not executed.
+    /// Whether there is a WQE that is not sent completely, or a local operation that is not executed. Not one
+    /// that waits for an acknowledgment.
     #[inline]
     pub fn has_unsent(&self) -> bool {
-        self.current < self.queue.len()
+        self.current < self.queue.len() && !self.waits()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
@@ -267,6 +273,10 @@ impl Requester {
                 Step::Execute
             };
         }
+        if starts && self.holds(wqe, attributes, host) {
+            self.hold();
+            return Step::Wait;
+        }
         if !self.window_allows(wqe, attributes.mtu) {
             return Step::Wait;
         }
@@ -300,7 +310,7 @@ impl Requester {
     /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
     fn exceeds_credits(&self, wqe: &Wqe) -> bool {
         self.limit_ssn.is_some_and(|limit| {
-            wqe.consumes_recv_wqe() && Psn::new(wqe.ssn).distance(Psn::new(limit)) > 0
+            wqe.consumes_recv_wqe() && self.queue.ssn(wqe).distance(Psn::new(limit)) > 0
         })
     }
 
@@ -330,7 +340,8 @@ impl Requester {
         else {
             return Ok(None);
         };
-        let (class, end) = (wqe.class(), wqe.end);
+        let (class, end, is_one_sided) = (wqe.class(), wqe.end, wqe.is_one_sided());
+        self.on_sent(is_one_sided, next_packet);
         self.since_ack_req = if ack_req { 0 } else { self.since_ack_req + 1 };
         self.force_ack_req = false;
         if class != OpClass::Acked {
@@ -351,7 +362,13 @@ impl Requester {
 
     /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
     /// does can be expected to follow soon.
-    fn needs_ack_req(&self, wqe: &Wqe, next: u64) -> bool {
+    fn needs_ack_req(
+        &self,
+        wqe: &Wqe,
+        next: u64,
+        attributes: &Attributes,
+        host: &impl Host,
+    ) -> bool {
         let cwnd = self.congestion.cwnd();
         if self.force_ack_req
             || wqe.class() != OpClass::Acked
@@ -370,6 +387,7 @@ impl Requester {
                 || following.wr.flags.fence
                 || following.class() == OpClass::Local
                 || following.state != WqeState::Pending
+                || self.may_hold(following, attributes, host)
         })
     }
 

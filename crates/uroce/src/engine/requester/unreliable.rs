@@ -6,7 +6,7 @@ use ibverbs_abi::*;
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, part_of};
-use crate::engine::send_queue::{self, OpClass, WqeState};
+use crate::engine::send_queue::{OpClass, WqeState};
 use crate::engine::{Host, SendOp, Time, Transmit};
 use crate::wire::{Deth, Opcode, Operation, Part, Transport};
 
@@ -74,7 +74,7 @@ impl Requester {
                 .map_err(|error| error.status())?;
         }
         let part = part_of(is_first, is_last);
-        let psn = send_queue::psn_of(packet);
+        let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn);
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
@@ -116,7 +116,7 @@ impl Requester {
             return Ok(None);
         }
         let opcode = Opcode::new(Transport::Ud, operation, Part::Only);
-        let mut headers = emit::headers(opcode, to.qpn, send_queue::psn_of(wqe.first));
+        let mut headers = emit::headers(opcode, to.qpn, self.queue.psn(wqe.first));
         headers.bth.solicited = wqe.wr.flags.solicited;
         headers.imm = imm;
         headers.deth = Some(Deth {

@@ -3,7 +3,7 @@
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, part_of};
-use crate::engine::send_queue::{self, Wqe};
+use crate::engine::send_queue::Wqe;
 use crate::engine::{Host, LocalError, Service};
 use crate::wire::{Operation, Part};
 
@@ -31,13 +31,13 @@ impl Requester {
         };
         let packet = self.next;
         let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
-        let psn = send_queue::psn_of(packet);
+        let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn);
         let content = payload::extend_headers(wqe, packet, attributes.mtu, part, &mut headers);
         let next_packet = content.next_packet;
         headers.xrc_srqn =
             (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
-        let ack_req = self.needs_ack_req(wqe, next_packet);
+        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         headers.bth.ack_request = ack_req;
         let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
             return Ok(None);
@@ -61,11 +61,11 @@ impl Requester {
     ) -> Result<Option<Written>, LocalError> {
         let (packet, mtu) = (self.next, attributes.mtu);
         let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
-        let psn = send_queue::psn_of(packet);
+        let psn = self.queue.psn(packet);
         let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
         let payload_len = payload::send_len(wqe, packet, mtu);
         let next_packet = packet + 1;
-        let ack_req = self.needs_ack_req(wqe, next_packet);
+        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         bth.ack_request = ack_req;
         bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
         let Some(payload) = emit::payload_after_bth(payload_len, buffer) else {

@@ -148,6 +148,12 @@ impl Responder {
         !std::mem::replace(&mut self.established, true)
     }
 
+    /// Whether a packet has arrived in RTR.
+    #[inline]
+    pub fn is_established(&self) -> bool {
+        self.established
+    }
+
     /// A request packet of a reliable connection.
     pub fn on_request(
         &mut self,

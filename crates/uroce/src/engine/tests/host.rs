@@ -1,8 +1,44 @@
 //! A host in plain memory. The engine's fuzz target includes this file too.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
+use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
+
 use crate::engine::*;
+
+/// Which WRITEs and READs the host executes.
+#[derive(Default)]
+pub enum Direct {
+    /// None.
+    #[default]
+    Never,
+    /// All that the peer grants.
+    Granted,
+    /// None, but it says that it would.
+    Refused,
+    /// One of these by chance, at each call. The state of a generator.
+    Random(Cell<u64>),
+}
+
+impl Direct {
+    /// One of the first three.
+    fn now(&self) -> &Direct {
+        let Direct::Random(state) = self else {
+            return self;
+        };
+        let next = state
+            .get()
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(1);
+        state.set(next);
+        match next >> 61 {
+            0 | 1 => &Direct::Never,
+            2 => &Direct::Refused,
+            _ => &Direct::Granted,
+        }
+    }
+}
 
 /// A memory region. Its key is both L_Key and R_Key.
 pub struct Region {
@@ -31,6 +67,10 @@ pub struct TestHost {
     pub flushes: Vec<Access>,
     /// The value of [`Host::may_reorder`].
     pub reorders: bool,
+    pub direct: Direct,
+    /// What the peer lets this side do directly, and its regions, while this side runs.
+    pub peer_access: Option<u32>,
+    pub peer_regions: Vec<Region>,
 }
 
 impl TestHost {
@@ -55,8 +95,16 @@ impl TestHost {
     }
 
     fn find(&mut self, key: u32, va: u64, len: u64) -> Option<(&mut Region, usize)> {
-        let region = self
-            .regions
+        TestHost::find_in(&mut self.regions, key, va, len)
+    }
+
+    fn find_in(
+        regions: &mut [Region],
+        key: u32,
+        va: u64,
+        len: u64,
+    ) -> Option<(&mut Region, usize)> {
+        let region = regions
             .iter_mut()
             .find(|region| region.key == key && region.valid)?;
         let start = va.checked_sub(region.base)?;
@@ -242,6 +290,44 @@ impl Host for TestHost {
             Ok(())
         } else {
             Err(LocalError::Bind)
+        }
+    }
+
+    fn can_execute_directly(&self, _: &SendWr, _: Target) -> bool {
+        !matches!(self.direct.now(), Direct::Never)
+    }
+
+    fn execute_directly(&mut self, wr: &SendWr, _: Target) -> bool {
+        let (va, rkey, right) = match wr.op {
+            SendOp::Write { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_WRITE),
+            SendOp::Read { va, rkey } => (va, rkey, IBV_ACCESS_REMOTE_READ),
+            _ => unreachable!(),
+        };
+        let granted = self.peer_access.is_some_and(|access| access & right != 0);
+        if !granted || !matches!(self.direct.now(), Direct::Granted) {
+            return false;
+        }
+        let len = wr.message_len();
+        let mut bytes = match &wr.inline {
+            Some(inline) => inline.to_vec(),
+            None => vec![0; len as usize],
+        };
+        let writes = right == IBV_ACCESS_REMOTE_WRITE;
+        if writes && wr.inline.is_none() && self.gather(&wr.sges, 0, &mut bytes).is_err() {
+            return false;
+        }
+        let Some((region, start)) = TestHost::find_in(&mut self.peer_regions, rkey, va, len) else {
+            return false;
+        };
+        let remote = &mut region.bytes[start..][..len as usize];
+        if writes && region.writable {
+            remote.copy_from_slice(&bytes);
+            true
+        } else if !writes && region.readable {
+            bytes.copy_from_slice(remote);
+            self.scatter(&wr.sges, 0, &bytes).is_ok()
+        } else {
+            false
         }
     }
 

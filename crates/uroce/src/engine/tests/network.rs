@@ -199,10 +199,37 @@ impl Network {
         self.modify(side, &change);
     }
 
+    /// Lets `call` run a side. Meanwhile its host has the memory of the other one, if the queue pair there
+    /// lets its peer access memory.
+    pub fn run_side<T>(
+        &mut self,
+        side: usize,
+        call: impl FnOnce(&mut Qp, &mut TestHost) -> T,
+    ) -> T {
+        let [one, other] = &mut self.sides;
+        let (own, peer) = if side == 0 {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        let access = peer.qp.direct_access();
+        if access.is_some() {
+            own.host.peer_access = access;
+            std::mem::swap(&mut own.host.peer_regions, &mut peer.host.regions);
+        }
+        let result = call(&mut own.qp, &mut own.host);
+        if own.host.peer_access.take().is_some() {
+            std::mem::swap(&mut own.host.peer_regions, &mut peer.host.regions);
+        }
+        result
+    }
+
     pub fn post_send(&mut self, side: usize, wr: SendWr) {
-        let Side { qp, host } = &mut self.sides[side];
-        assert!(qp.post_send(wr, host));
-        if !qp.may_defer_transmit() {
+        let defers = self.run_side(side, |qp, host| {
+            assert!(qp.post_send(wr, host));
+            qp.may_defer_transmit()
+        });
+        if !defers {
             self.transmit(side);
         }
     }
@@ -216,6 +243,7 @@ impl Network {
     pub fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 4096 + 128];
         loop {
+            while self.run_side(side, |qp, host| qp.execute_held(host)) {}
             let Side { qp, host } = &mut self.sides[side];
             assert!(!qp.has_lone_ack() || qp.may_transmit());
             let takes_lone_ack = self.packets_sent[side] % 2 == 0;

@@ -6,11 +6,13 @@
 
 mod check;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use ibverbs_abi::*;
 use proptest::prelude::*;
 
+use super::host::Direct;
 use super::network::*;
 use crate::engine::*;
 use crate::wire::Psn;
@@ -60,6 +62,8 @@ struct Case {
     reads: [u8; 2],
     timeout: u8,
     shared: bool,
+    /// WRITEs and READs are executed by the host, at times.
+    direct: bool,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -137,18 +141,28 @@ fn case() -> impl Strategy<Value = Case> {
         [psn.clone(), psn],
         [1..5u8, 1..5u8],
         prop_oneof![2 => Just(0u8), 1 => 10..16u8],
-        any::<bool>(),
+        any::<[bool; 2]>(),
         prop_oneof![2 => up_to(us(0)), 1 => up_to(us(50)), 1 => up_to(ms(6))],
         impairment(),
         [messages(), messages()],
     )
         .prop_map(
-            |(mtu, psns, reads, timeout, shared, transmit_delay, impairment, messages)| Case {
+            |(
+                mtu,
+                psns,
+                reads,
+                timeout,
+                [shared, direct],
+                transmit_delay,
+                impairment,
+                messages,
+            )| Case {
                 mtu,
                 psns,
                 reads,
                 timeout,
                 shared,
+                direct,
                 transmit_delay,
                 impairment,
                 messages,
@@ -346,6 +360,10 @@ fn start(case: &Case) -> Network {
     );
     network.transmit_delay = case.transmit_delay;
     for (side, of) in network.sides.iter_mut().enumerate() {
+        if case.direct {
+            let seed = case.impairment.seed ^ side as u64;
+            of.host.direct = Direct::Random(Cell::new(seed));
+        }
         let bytes = &mut of.host.region(KEY).bytes;
         for (area, index) in [SENT, READ]
             .into_iter()
