@@ -143,14 +143,11 @@ fn stream(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// The server never sends, so that it stays in RTR, and the client always has requests outstanding. All but
-/// those at the beginning need no CPU of the server.
+/// The server never sends, so that it stays in RTR, and the client always has requests of 64 KiB outstanding.
+/// All but those at the beginning need no CPU of the server.
 fn one_way(cx: &Context) -> Verdict {
     for command in ["ib_write_bw", "ib_read_bw"] {
-        let stream: Vec<&str> = [command]
-            .into_iter()
-            .chain(STREAM.iter().copied().skip(2))
-            .collect();
+        let stream = [&[command], &WRITES[1..]].concat();
         exchange(cx, &stream, |program, _| program)?;
         let direct = counter(&read(log_of(Role::Client).as_ref()), DIRECT)?;
         ensure(

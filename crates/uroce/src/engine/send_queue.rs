@@ -92,11 +92,6 @@ impl Wqe {
         )
     }
 
-    /// Whether it accesses the peer's memory and nothing else.
-    pub fn is_one_sided(&self) -> bool {
-        matches!(self.wr.op, SendOp::Write { .. } | SendOp::Read { .. })
-    }
-
     /// The operation of its packets; None for local operations.
     pub fn operation(&self) -> Option<Operation> {
         Some(match self.wr.op {

@@ -6,8 +6,9 @@ use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::{Wqe, WqeState};
 use crate::engine::{Host, SendOp, SendWr, Service};
 
-/// Behind a SEND or an atomic, shorter requests are sent: the wait would take longer than they do.
-const MIN_LEN: u32 = 16 << 10;
+/// Shorter requests are sent: while they are outstanding, both processes work, and the copy of a short one
+/// costs little beside the system call.
+const MIN_LEN: u32 = 8 << 10;
 /// After this number of refusals in a row no WQE waits.
 const MAX_REFUSALS: u8 = 4;
 
@@ -18,8 +19,6 @@ pub(super) struct Held {
     is_waiting: bool,
     /// WQEs in a row that the host did not execute when they had waited.
     refusals: u8,
-    /// The packet after the last one of another operation than WRITE and READ.
-    other_end: u64,
 }
 
 impl Requester {
@@ -34,10 +33,9 @@ impl Requester {
     /// Whether a WQE may wait for the requests before it.
     #[inline]
     pub(super) fn may_hold(&self, wqe: &Wqe, attributes: &Attributes, host: &impl Host) -> bool {
-        let is_short = wqe.len < MIN_LEN;
-        is_executable(&wqe.wr, attributes)
+        wqe.len >= MIN_LEN
+            && is_executable(&wqe.wr, attributes)
             && self.held.refusals < MAX_REFUSALS
-            && !(is_short && self.held.other_end > self.oldest_unacked)
             && host.can_execute_directly(&wqe.wr, attributes.target())
     }
 
@@ -46,13 +44,10 @@ impl Requester {
         self.held.is_waiting = true;
     }
 
-    /// Packets of a WQE before `end` have been sent.
+    /// The current WQE is sent.
     #[inline]
-    pub(super) fn on_sent(&mut self, is_one_sided: bool, end: u64) {
+    pub(super) fn on_sent(&mut self) {
         self.held.is_waiting = false;
-        if !is_one_sided {
-            self.held.other_end = end;
-        }
     }
 
     /// Whether the current WQE waits for packets in flight.

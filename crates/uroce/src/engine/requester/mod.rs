@@ -340,8 +340,8 @@ impl Requester {
         else {
             return Ok(None);
         };
-        let (class, end, is_one_sided) = (wqe.class(), wqe.end, wqe.is_one_sided());
-        self.on_sent(is_one_sided, next_packet);
+        let (class, end) = (wqe.class(), wqe.end);
+        self.on_sent();
         self.since_ack_req = if ack_req { 0 } else { self.since_ack_req + 1 };
         self.force_ack_req = false;
         if class != OpClass::Acked {

@@ -7,7 +7,7 @@ use super::host::Direct;
 use super::network::*;
 use crate::engine::*;
 
-const LONG: u32 = 16 << 10;
+const LONG: u32 = 8 << 10;
 
 fn network(direct: Direct) -> Network {
     let mut network = Network::rc(1024, lossless(us(10)));
@@ -64,27 +64,30 @@ fn a_long_request_behind_a_send_is_executed_when_that_is_acknowledged() {
 }
 
 #[test]
-fn a_short_request_behind_a_send_is_sent() {
+fn a_short_request_is_sent() {
     let mut network = network(Direct::Granted);
     post(&mut network, 0, SendOp::Send, 8);
     post(&mut network, 1, write(), LONG - 1);
-    assert_eq!(network.packets_sent[0], 17);
-    assert_all_succeed(&mut network, 2);
+    post(&mut network, 2, write(), 8);
+    assert_eq!(network.packets_sent[0], 10);
+    assert_all_succeed(&mut network, 3);
     assert_eq!(direct_ops(&network), 0);
 }
 
-/// So a stream of WRITEs that began before the peer granted any leaves the network.
+/// So a stream that began before the peer granted any leaves the network.
 #[test]
-fn a_short_request_behind_writes_waits() {
+fn what_is_behind_a_write_that_was_sent_waits() {
     let mut network = network(Direct::Never);
     post(&mut network, 0, write(), 8);
     network.sides[0].host.direct = Direct::Granted;
     for wr_id in 1..5 {
-        post(&mut network, wr_id, write(), 8);
+        post(&mut network, wr_id, write(), LONG);
     }
+    // Not even a short one is sent then.
+    post(&mut network, 5, write(), 8);
     assert_eq!(network.packets_sent[0], 1);
-    assert_all_succeed(&mut network, 5);
-    assert_eq!((network.packets_sent[0], direct_ops(&network)), (1, 4));
+    assert_all_succeed(&mut network, 6);
+    assert_eq!((network.packets_sent[0], direct_ops(&network)), (1, 5));
 }
 
 /// Without the acknowledgment that the SENDs before it must request, it would wait for a timer.
