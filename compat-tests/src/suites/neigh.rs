@@ -1,4 +1,4 @@
-//! How GIDs are resolved to MAC addresses, by both libraries: the calls of neigh/cases, with the routes
+//! How GIDs are resolved to MAC addresses, by both libraries: the calls of neigh/calls, with the routes
 //! and neighbours of a network namespace that a veth pair connects to another. In the virtual machine,
 //! whose kernel has VLANs and dummy interfaces. There is no RDMA device: the rxe provider is opened on a
 //! made-up sysfs tree and neigh/shim.c.
@@ -64,18 +64,18 @@ const REST: &str = "
 const LIMIT: Duration = Duration::from_secs(500);
 
 pub fn members() -> Vec<Member> {
-    let file = paths::repo().join("compat-tests/neigh/cases");
+    let file = paths::repo().join("compat-tests/neigh/calls");
     let names = names(&read(&file));
     let count = names.len();
     let all = Member::several(names, move |cx| resolve_all(cx, count));
     vec![all.limit(600).programs(&["neigh-resolve", "neigh-shim"])]
 }
 
-/// `neigh/GROUP/NUMBER-SGID-DGID` for each line "SGID DGID" of the cases; other lines name a group.
-fn names(cases: &str) -> Vec<String> {
+/// `neigh/GROUP/NUMBER-SGID-DGID` for each line "SGID DGID" of the calls; other lines name a group.
+fn names(calls: &str) -> Vec<String> {
     let mut group = String::new();
     let mut names = Vec::new();
-    for line in cases.lines() {
+    for line in calls.lines() {
         match line.split_once(' ') {
             Some((index, gid)) if index.parse::<u32>().is_ok() => {
                 let number = names.len() + 1;
@@ -130,8 +130,8 @@ impl Resolving {
     fn start(cx: &Context, library: Library) -> Result<Self, Failure> {
         let (here, there) = (Namespace::new()?, Namespace::new()?);
         set_up(&here, &there)?;
-        let (own, cases) = (cx.built("neigh-resolve")?, cx.source("neigh/cases"));
-        let script = format!("exec {own} <{}", cases.display());
+        let (own, calls) = (cx.built("neigh-resolve")?, cx.source("neigh/calls"));
+        let script = format!("exec {own} <{}", calls.display());
         let id = here.id().to_string();
         let program = cx
             .program(["sh".to_string(), "-c".into(), script])
