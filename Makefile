@@ -47,7 +47,7 @@ endif
 .PHONY: demo demo-vm deps install uninstall clean
 .PHONY: bench bench-fork bench-uroce
 .PHONY: lint lint-rust lint-c lint-shell lint-layers man fuzz
-.PHONY: check test test-all test-cases test-all-cases test-unit test-abi
+.PHONY: check check-cases test test-all test-cases test-all-cases test-unit test-abi
 .PHONY: test-headers test-sources test-sources-pyverbs test-bench
 .PHONY: test-providers test-badinput test-fork test-vm-fork test-neigh test-compat10 test-threads test-matrix
 .PHONY: test-install test-wrapper test-packages test-wheel test-static test-vm test-vm-threads test-self
@@ -134,11 +134,13 @@ demo-vm: ## run ibv_devinfo and ibv_rc_pingpong on a real kernel in QEMU
 # T selects cases by their names: make test T='symbols uroce/*/rc-e'.
 T ?=
 patterns = $(foreach pattern,$(T),'$(pattern)')
-check: rust build ## lint, unit tests, and the cases that need only this machine (minutes)
 ifeq ($(T),)
-	$(MAKE) --no-print-directory lint test-unit
-endif
+check: rust ## lint, unit tests, and the cases that need only this machine (minutes)
+	MAKE="$(MAKE)" scripts/test-all lint build test-unit check-cases
+else
+check: build
 	$(RUNNER) --check $(patterns)
+endif
 
 ifeq ($(T),)
 test: rust deps ## install missing packages, then run all tests below but those marked "not in test"
@@ -155,6 +157,9 @@ else
 test-all: build
 	$(RUNNER) --all $(patterns)
 endif
+
+check-cases: build ## run the cases of compat-tests that need only this machine
+	$(RUNNER) --check
 
 test-cases: build cargo-fuzz ## run the cases of compat-tests that make test runs
 	scripts/install-deps build run test vm arm64 uroce suites sources packages
