@@ -23,7 +23,7 @@ const CLEARED: [&str; 8] = [
 ];
 /// The priorities of `Program::before_others` and of batch cases, as of nice(1).
 const BEFORE_OTHERS: i32 = -10;
-pub const AFTER_OTHERS: i32 = 10;
+pub const AFTER_OTHERS: i32 = 5;
 /// How often a wait looks again.
 const POLL: Duration = Duration::from_millis(5);
 

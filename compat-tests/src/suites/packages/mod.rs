@@ -72,7 +72,7 @@ fn make_packages() -> Verdict {
         let (repo, log) = (paths::repo(), paths::target().join("test-logs/packages"));
         sh(&format!(
             "mkdir -p '{logs}'
-            env -u MAKEFLAGS -u MAKELEVEL nice make --no-print-directory -C '{repo}' deb rpm \
+            env -u MAKEFLAGS -u MAKELEVEL nice -n 5 make --no-print-directory -C '{repo}' deb rpm \
                 >'{log}' 2>&1 || {{ tail -40 '{log}' >&2; exit 1; }}",
             logs = log.parent().unwrap_or(&log).display(),
             repo = repo.display(),
