@@ -272,6 +272,9 @@ impl Device {
             }
             if engine.has_held() && engine.execute_held(&mut host) {
                 if self.defer_until_room(qp, inner) {
+                    // No packet is in flight whose acknowledgment wakes it up, and the program may not
+                    // poll.
+                    self.waker.wake();
                     return true;
                 }
                 continue;

@@ -3,7 +3,7 @@
 use ibverbs_abi::*;
 
 use super::paths::{connect_channel, exchange, two_devices_with};
-use super::preemption::{is_acknowledged, pair, send_wr};
+use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
 use crate::engine::{QpChange, QpState, SendOp, SendWr, Sge};
@@ -109,6 +109,59 @@ fn the_target_does_nothing() {
         rkey: both.rkey,
     }));
     assert_eq!(*both.local, [7, 5, 0, 7, 7, 7, 7, 7]);
+}
+
+/// A thread copies 8 MiB at a time. Nothing comes any more that would wake the background thread up for the
+/// rest, and the program may not poll again.
+#[test]
+fn the_rest_of_a_long_copy_wakes_the_background_thread() {
+    const LEN: usize = 1 << 20;
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    let mut bytes = [vec![7_u8; LEN], vec![0; LEN]];
+    let mut keys = Vec::new();
+    for (device, bytes) in [&both.a, &both.b].into_iter().zip(&mut bytes) {
+        let range = MrRange {
+            start: bytes.as_mut_ptr().expose_provenance(),
+            len: LEN as u64,
+            iova: 0,
+        };
+        keys.push(device.memory.register(MemoryRegion {
+            pd: PdHandle(1),
+            range,
+            access: IBV_ACCESS_LOCAL_WRITE | REMOTE,
+        }));
+    }
+    let depth = || both.one.inner.lock().engine().send_depth();
+    send(&both.a, &both.one);
+    for _ in 0..10 {
+        let sge = Sge {
+            addr: 0,
+            len: LEN as u32,
+            lkey: keys[0],
+        };
+        let wr = SendWr {
+            op: SendOp::Write {
+                va: 0,
+                rkey: keys[1],
+            },
+            sges: [sge].into_iter().collect(),
+            ..send_wr()
+        };
+        let (device, qp) = (&both.a, &both.one);
+        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+    }
+    assert_eq!(depth(), 11);
+    both.a.waker.clear(true);
+    super::paths::until(|| {
+        super::paths::make_progress(&both.b);
+        super::paths::make_progress(&both.a);
+        depth() < 11
+    });
+    assert_eq!(depth(), 2);
+    assert!(wait::readable(&both.a.waker, None, Some(Duration::ZERO)).waker);
+    assert!(both.a.send_deferred() && depth() == 0);
+    assert!(bytes[0] == bytes[1]);
 }
 
 /// What the responder would refuse, it refuses.
