@@ -59,8 +59,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
 
 use ibverbs_abi::*;
@@ -172,7 +172,16 @@ impl Device {
         }
         let device = Arc::new(Device::new(config, generation)?);
         let running = device.clone();
-        let background_thread = thread::spawn("uroce", move || running.run_background_thread())?;
+        // libfabric, once it has opened a device, overwrites the instructions of munmap(3), where a thread
+        // that is starting may be.
+        let is_running = Arc::new(Barrier::new(2));
+        let starting = is_running.clone();
+        let background_thread = thread::spawn("uroce", move || {
+            starting.wait();
+            drop(starting);
+            running.run_background_thread();
+        })?;
+        is_running.wait();
         open_devices.push(OpenDevice {
             device: device.clone(),
             contexts: 1,
