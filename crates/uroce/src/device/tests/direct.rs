@@ -158,7 +158,8 @@ fn the_rest_of_a_long_copy_wakes_the_background_thread() {
         super::paths::make_progress(&both.a);
         depth() < 11
     });
-    assert_eq!(depth(), 2);
+    // A timer that is due lets this thread execute the rest, too.
+    assert!(depth() <= 2);
     assert!(wait::readable(&both.a.waker, None, Some(Duration::ZERO)).waker);
     assert!(both.a.send_deferred() && depth() == 0);
     assert!(bytes[0] == bytes[1]);
