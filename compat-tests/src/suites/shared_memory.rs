@@ -209,6 +209,10 @@ pub fn exchange(
     change: impl Fn(Program, Role) -> Program,
 ) -> Verdict {
     let hosts = Testbed::Loopback.make(cx)?;
+    // Of an earlier exchange: programs append to it.
+    for role in [Role::Server, Role::Client] {
+        let _ = std::fs::remove_file(log_of(role));
+    }
     let program = |argv: &[&str], role| {
         let program = cx
             .program(argv.iter().copied())
