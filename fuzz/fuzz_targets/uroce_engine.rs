@@ -11,8 +11,8 @@ use libfuzzer_sys::{
 };
 use uroce::engine::{self, *};
 use uroce::wire::{
-    Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet, Psn,
-    Reth,
+    self, Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet,
+    Psn, Reference, Reth,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
@@ -214,13 +214,21 @@ struct Play {
     hosts: Vec<TestHost>,
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
-    in_flight: VecDeque<(usize, Vec<u8>)>,
+    in_flight: VecDeque<(usize, InFlight)>,
+}
+
+#[derive(Clone)]
+struct InFlight {
+    datagram: Vec<u8>,
+    /// It has a reference in place of its payload.
+    by_reference: bool,
 }
 
 impl Play {
     fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 4300];
         let mut count = 0;
+        self.qps[side].set_lending(self.hosts[side].lends);
         while let Some(packet) =
             self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
         {
@@ -229,15 +237,25 @@ impl Play {
             count += 1;
             assert!(count < 3000, "transmits without end");
             if self.in_flight.len() < 200 {
-                self.in_flight.push_back((1 - side, datagram));
+                let by_reference = packet.by_reference;
+                self.in_flight.push_back((1 - side, InFlight { datagram, by_reference }));
             }
         }
     }
 
-    fn deliver(&mut self, side: usize, datagram: &[u8]) {
-        let Ok(packet) = Packet::parse(datagram) else {
+    fn deliver(&mut self, side: usize, packet: &InFlight) {
+        let Ok(mut parsed) = Packet::parse(&packet.datagram) else {
             return;
         };
+        let reference;
+        if packet.by_reference {
+            let Some(valid) = Reference::parse(parsed.payload) else {
+                return;
+            };
+            reference = valid;
+            self.hosts[side].borrowed = self.hosts[1 - side].lent(&reference);
+            (parsed.payload, parsed.reference) = (&[], Some(&reference));
+        }
         let from = Addresses {
             src: gid(1 - side),
             dst: gid(side),
@@ -245,7 +263,7 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        self.qps[side].receive(&packet, &from, self.now, &mut self.hosts[side]);
+        self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
         self.transmit(side);
     }
 
@@ -279,30 +297,31 @@ impl Play {
             }
             // Packets in flight are delivered, lost, duplicated, corrupted or reordered.
             5..9 => {
-                if let Some((to, datagram)) = self.in_flight.pop_front() {
-                    self.deliver(to, &datagram);
+                if let Some((to, packet)) = self.in_flight.pop_front() {
+                    self.deliver(to, &packet);
                 }
             }
             9 => {
                 self.in_flight.pop_front();
             }
             10 => {
-                if let Some((to, datagram)) = self.in_flight.front().cloned() {
-                    self.deliver(to, &datagram);
+                if let Some((to, packet)) = self.in_flight.front().cloned() {
+                    self.deliver(to, &packet);
                 }
             }
             11 => {
-                if let Some((to, mut datagram)) = self.in_flight.pop_front() {
-                    let at = script.int_in_range(0..=datagram.len().min(64) - 1)?;
-                    datagram[at] ^= script.arbitrary::<u8>()?;
-                    self.deliver(to, &datagram);
+                if let Some((to, mut packet)) = self.in_flight.pop_front() {
+                    let at = script.int_in_range(0..=packet.datagram.len().min(64) - 1)?;
+                    packet.datagram[at] ^= script.arbitrary::<u8>()?;
+                    self.deliver(to, &packet);
                 }
             }
             12 => self.in_flight.rotate_left(self.in_flight.len().min(1)),
             13 => {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
-                self.deliver(side, &datagram);
+                let by_reference = false;
+                self.deliver(side, &InFlight { datagram, by_reference });
             }
             14 => {
                 let wait: u64 = script.int_in_range(0..=200_000_000)?;
@@ -444,6 +463,8 @@ fn play(script: &mut Unstructured) -> Result<()> {
         host.add(WINDOW, BASE, 8);
         host.xrc.push((SRQN, VecDeque::new()));
         host.room = (room < 100).then_some(room);
+        host.lends = script.arbitrary()?;
+        host.copies = if script.arbitrary()? { host::Direct::Granted } else { host::Direct::Refused };
         play.hosts.push(host);
         play.start(script, side)?;
     }

@@ -15,6 +15,7 @@ const PORT: u16 = 20_000;
 /// Counters, as the verbs log has them.
 const SENT: &str = "local_sent_pkts=";
 const DIRECT: &str = "direct_ops=";
+const LENT: &str = "lent_pkts=";
 /// WRITEs of [`PING_PONG`], and of [`WRITES`].
 const COUNT: u64 = 1000;
 const PING_PONG: &[&str] = &["ibv_rc_pingpong", "-g", "1", "-n", "1000", "-p"];
@@ -42,6 +43,51 @@ const STREAM: &[&str] = &[
     "1000",
     "-p",
 ];
+/// Messages whose bytes the receiver copies, each checked: 64 KiB and more, of 1 KiB packets.
+const LONG: [(&[&str], u64); 3] = [
+    (
+        &[
+            "ibv_rc_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "1000",
+            "-c",
+            "-s",
+            "65536",
+        ],
+        64,
+    ),
+    (
+        &[
+            "ibv_rc_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "1000",
+            "-c",
+            "-e",
+            "-s",
+            "3000000",
+        ],
+        2930,
+    ),
+    (
+        &[
+            "ibv_srq_pingpong",
+            "-g",
+            "1",
+            "-n",
+            "1000",
+            "-c",
+            "-q",
+            "3",
+            "-s",
+            "65536",
+        ],
+        64,
+    ),
+];
 const USERS: [u64; 2] = [ORDINARY, ORDINARY - 1];
 
 pub fn cases() -> Vec<Case> {
@@ -66,6 +112,20 @@ pub fn cases() -> Vec<Case> {
         }),
         case("direct-stream", stream),
         case("direct-one-way", one_way),
+        case("lent", |cx| lends(cx, ["1"; 2], true, |program, _| program)),
+        case("lent-one-side", |cx| {
+            lends(cx, ["1", "packets"], false, |program, _| program)
+        }),
+        case("lent-pid-namespace", |cx| {
+            lends(cx, ["1"; 2], false, in_pid_namespaces)
+        }),
+        case("lent-seccomp", |cx| {
+            let filter = cx.built("no-ptrace")?;
+            lends(cx, ["1"; 2], false, |program, _| {
+                program.under([filter.clone()])
+            })
+        })
+        .programs(&["no-ptrace"]),
         case("direct-one-side", |cx| {
             accesses(cx, ["1", "packets"], false, |program, _| program)
         }),
@@ -154,6 +214,36 @@ fn one_way(cx: &Context) -> Verdict {
             direct > COUNT / 2,
             format!("{command}: {direct} requests without the target's CPU"),
         )?;
+    }
+    Ok(())
+}
+
+/// Server and client with these values of IBV_UROCE_LOCAL send long messages: the receiver copies them from
+/// the sender's memory, or they come through shared memory.
+fn lends(
+    cx: &Context,
+    values: [&str; 2],
+    lends: bool,
+    change: impl Fn(Program, Role) -> Program,
+) -> Verdict {
+    for (command, packets) in LONG {
+        let command = [command, &["-p"]].concat();
+        exchange(cx, &command, |program, role| {
+            let value = values[usize::from(matches!(role, Role::Client))];
+            change(program.env("IBV_UROCE_LOCAL", value), role)
+        })?;
+        for role in [Role::Server, Role::Client] {
+            let lent = counter(&read(log_of(role).as_ref()), LENT)?;
+            // The first ones leave before both sides have agreed.
+            let is_right = match lends {
+                true => lent > COUNT / 2 * packets,
+                false => lent == 0,
+            };
+            ensure(
+                is_right,
+                format!("{command:?}, {role:?}: {lent} packets lent"),
+            )?;
+        }
     }
     Ok(())
 }

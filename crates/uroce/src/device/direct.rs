@@ -164,7 +164,7 @@ impl QpHost<'_> {
             return copied && access.process().is_some();
         }
         let memory = &self.qp.memory;
-        let copied = memory.with_local(&wr.sges, reads, pd, |local| {
+        let copied = memory.with_local(&wr.sges, (0, len), reads, pd, |local| {
             // SAFETY: `with_local` has checked that the program's keys allow this access.
             unsafe {
                 if reads {

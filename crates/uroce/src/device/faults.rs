@@ -216,6 +216,7 @@ impl Device {
                     let packet = Packet {
                         headers: *headers,
                         payload,
+                        reference: None,
                     };
                     batch.deliver(&packet, from);
                 }
@@ -239,7 +240,7 @@ fn facts<'a>(device: &'a Device, packet: &Packet<'_>) -> PacketFacts<'a> {
         sent: false,
         qpn: packet.headers.bth.dest_qpn,
         operation,
-        len: packet.datagram_len() as u64,
+        len: packet.datagrams_len() as u64,
         takes_receive,
     }
 }

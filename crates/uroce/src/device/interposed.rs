@@ -89,7 +89,11 @@ impl Device {
         };
         if is_sent {
             let bytes = &outbox.buffer()[..packet.len];
-            sender.push(bytes, packet.av.traffic_class);
+            if packet.by_reference {
+                sender.push_reference(bytes, packet.av.traffic_class);
+            } else {
+                sender.push(bytes, packet.av.traffic_class);
+            }
         }
         is_sent
     }

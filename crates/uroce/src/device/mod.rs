@@ -40,6 +40,7 @@ pub mod fork;
 pub mod gsi;
 pub mod handles;
 mod interposed;
+mod loans;
 mod lock_holder;
 mod lone_ack;
 mod missed;

@@ -285,10 +285,12 @@ impl Device {
                 return false;
             };
             engine.set_paced(false);
+            engine.set_lending(true);
             let filled = match qp.service {
                 Service::Ud => self.send_datagram(qp, engine, &mut host, now, &mut sender, outbox),
                 _ => self.fill_channel(qp, engine, &mut host, now, &mut sender, outbox),
             };
+            engine.set_lending(false);
             if sender.finish() {
                 let channel = Arc::clone(channel);
                 inner.wake_after_unlock(channel);

@@ -269,7 +269,7 @@ impl Device {
         for qp in self.attached_to(&from.dst) {
             let mut receiving = Receiving::new(self, qp, packet, from);
             if let Some(receiving) = &mut receiving {
-                receiving.receive(packet, from, now);
+                receiving.receive(packet, from, now, None);
             }
             self.finish_receiving(&mut receiving, false, now, outbox);
         }

@@ -12,6 +12,7 @@ use crate::engine::{
 };
 use crate::local::Channel;
 use crate::memory::{AccessingQp, PdHandle};
+use crate::wire::Reference;
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -23,8 +24,12 @@ pub struct QpHost<'a> {
     pub recv_completed: &'a mut bool,
     /// See [`super::queue_pair::Inner`].
     pub export: &'a mut Export,
+    /// See [`super::queue_pair::Inner`].
+    pub lent: &'a mut Option<Arc<Channel>>,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
+    /// What the reference of the packet that is being received came through.
+    pub source: Option<Arc<Channel>>,
 }
 
 impl QpHost<'_> {
@@ -44,7 +49,11 @@ impl QpHost<'_> {
 
     /// Calls `call` with what R_Keys are checked against: the queue pair's protection domain, or, for an XRC
     /// target, that of the SRQ that the request names. Without such an SRQ every key is wrong.
-    fn as_accessing_qp<T>(&self, xrc_srqn: Option<u32>, call: impl FnOnce(&AccessingQp) -> T) -> T {
+    pub(super) fn as_accessing_qp<T>(
+        &self,
+        xrc_srqn: Option<u32>,
+        call: impl FnOnce(&AccessingQp) -> T,
+    ) -> T {
         let pd = self.qp.pd.or_else(|| {
             let srq = self.qp.xrcd.as_ref()?.srq(xrc_srqn?)?;
             Some(srq.pd)
@@ -156,6 +165,33 @@ impl Host for QpHost<'_> {
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
         let access = self.channel.and_then(|channel| channel.begin_access());
         access.is_some_and(|access| self.access_directly(&access, wr, target))
+    }
+
+    fn lend(&mut self, sges: &[Sge], offset: u64, len: u32) -> Option<Reference> {
+        self.lend_memory(sges, offset, len)
+    }
+
+    #[inline]
+    fn withdraw(&mut self) {
+        self.withdraw_loans();
+    }
+
+    fn copy_to_recv(
+        &mut self,
+        sges: &[Sge],
+        offset: u64,
+        from: &Reference,
+    ) -> Result<bool, LocalError> {
+        self.copy_to_sges(sges, offset, from, self.recv_pd()?)
+    }
+
+    fn copy_to_remote(
+        &mut self,
+        key: RemoteKey,
+        va: u64,
+        from: &Reference,
+    ) -> Result<bool, RemoteError> {
+        self.copy_to_va(key, va, from)
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

@@ -84,6 +84,8 @@ pub struct Inner {
     wakes: Option<Arc<Channel>>,
     /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
     pub export: Export,
+    /// Through which it has lent memory to its peer.
+    lent: Option<Arc<Channel>>,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
 }
@@ -173,6 +175,7 @@ impl QueuePair {
                 path: QpPath::default(),
                 wakes: None,
                 export: Export::None,
+                lent: None,
                 destroyed: false,
             })),
             holder: LockHolder::default(),
@@ -262,7 +265,9 @@ impl Inner {
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
                 export: &mut self.export,
+                lent: &mut self.lent,
                 channel: self.path.channel(),
+                source: None,
             },
         )
     }
@@ -279,7 +284,9 @@ impl Inner {
                 xrc_srq: &mut self.xrc_srq,
                 recv_completed: &mut self.recv_completed,
                 export: &mut self.export,
+                lent: &mut self.lent,
                 channel: self.path.channel(),
+                source: None,
             },
             self.path.channel(),
         )
@@ -303,6 +310,11 @@ impl Inner {
     /// The peer to wake up now.
     pub fn take_wake(&mut self) -> Option<Arc<Channel>> {
         self.wakes.take()
+    }
+
+    /// Through which it had lent memory.
+    pub fn take_lent(&mut self) -> Option<Arc<Channel>> {
+        self.lent.take()
     }
 
     /// From now on [`QueuePair::lock_unless_preempted`] fails.

@@ -8,6 +8,7 @@ use lock_api::ArcMutexGuard;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::{Addresses, Time};
+use crate::local::Channel;
 use crate::sync::RawMutex;
 use crate::transport::{GSI_QPN, Outbox};
 use crate::wire::{MULTICAST_QPN, Packet};
@@ -37,8 +38,15 @@ impl Receiving {
         }
     }
 
-    pub(super) fn receive(&mut self, packet: &Packet<'_>, from: &Addresses, now: Time) {
+    pub(super) fn receive(
+        &mut self,
+        packet: &Packet<'_>,
+        from: &Addresses,
+        now: Time,
+        source: Option<Arc<Channel>>,
+    ) {
         let (engine, mut host) = self.inner.split(&self.qp);
+        host.source = source;
         engine.receive(packet, from, now, &mut host);
     }
 }
@@ -71,8 +79,9 @@ impl<'a> Batch<'a> {
 
     /// Delivers a packet.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        let device = self.device;
         if let Some((receiving, now)) = self.queue_pair_of(packet, from) {
-            receiving.receive(packet, from, now);
+            receiving.receive(packet, from, now, device.source_of(packet));
         }
     }
 

@@ -83,12 +83,17 @@ impl Device {
     /// ACK, which is lost if the program ends now.
     pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
+        if inner.call_in_loans(qp) {
+            self.send(qp, inner, clock::now());
+            inner = qp.inner.lock();
+        }
         while inner.send_deferred {
             inner.send_deferred = false;
             self.send(qp, inner, clock::now());
             inner = qp.inner.lock();
         }
         inner.destroy();
+        inner.withdraw_loans(qp.qpn);
         self.end_direct_access(qp, &mut inner);
         drop(inner);
         qp.wait_until_sent(SEND_WAIT);

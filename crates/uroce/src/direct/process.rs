@@ -70,7 +70,26 @@ impl Process {
     /// # Safety
     /// `local` names memory that may be written to.
     pub unsafe fn read(&self, local: &[iovec], address: u64, len: usize) -> bool {
-        let remote = [part(address, len)];
+        // SAFETY: as the caller says.
+        unsafe { self.read_parts(local, [(address, len)].into_iter()) == len }
+    }
+
+    /// Copies bytes at up to four addresses, each with its length, into local memory, in this order. Returns
+    /// how many were copied: as many as the shorter side has, or fewer.
+    ///
+    /// # Safety
+    /// As for [`Process::read`].
+    pub unsafe fn read_parts(
+        &self,
+        local: &[iovec],
+        from: impl Iterator<Item = (u64, usize)>,
+    ) -> usize {
+        let mut remote = [part(0, 0); 4];
+        let mut count = 0;
+        for (to, (address, len)) in remote.iter_mut().zip(from) {
+            *to = part(address, len);
+            count += 1;
+        }
         // SAFETY: the kernel checks all addresses; what `local` names may be written to.
         let got = unsafe {
             libc::process_vm_readv(
@@ -78,11 +97,11 @@ impl Process {
                 local.as_ptr(),
                 local.len() as libc::c_ulong,
                 remote.as_ptr(),
-                1,
+                count,
                 0,
             )
         };
-        self.copied(got) == len
+        self.copied(got)
     }
 
     /// Copies local memory of `len` bytes to `address`. The last bytes become visible last. False if not all
@@ -147,6 +166,21 @@ fn part(address: u64, len: usize) -> iovec {
     }
 }
 
+/// The parts of local memory that a copy fills in this order, so that its last bytes become visible last:
+/// where `COPIES_IN_ORDER`.
+pub fn write_parts(to: iovec) -> [iovec; 2] {
+    let head_len = to.iov_len.saturating_sub(TAIL_LEN);
+    let head = iovec {
+        iov_len: head_len,
+        ..to
+    };
+    let tail = iovec {
+        iov_base: to.iov_base.cast::<u8>().wrapping_add(head_len).cast(),
+        iov_len: to.iov_len - head_len,
+    };
+    [head, tail]
+}
+
 /// Copies the last bytes of local memory of `len` bytes.
 ///
 /// # Safety
@@ -209,6 +243,23 @@ mod tests {
         let mut byte = [0];
         // SAFETY: the vector names `byte`.
         assert!(!unsafe { process.write(&vectors(&mut [&mut byte]), 8, 1) });
+    }
+
+    #[test]
+    fn several_parts_are_read_in_order() {
+        let process = own();
+        let from: Vec<u8> = (0..100).collect();
+        let address = from.as_ptr().expose_provenance() as u64;
+        for len in [1, 8, 9, 60] {
+            let mut to = vec![0_u8; len];
+            let local = write_parts(vectors(&mut [&mut to])[0]);
+            assert_eq!(local[1].iov_len, len.min(TAIL_LEN));
+            let parts = [(address + 40, len / 3), (address + 2, len - len / 3)];
+            // SAFETY: the vectors name `to`.
+            let copied = unsafe { process.read_parts(&local, parts.into_iter()) };
+            let expected = [&from[40..][..len / 3], &from[2..][..len - len / 3]].concat();
+            assert_eq!((copied, to), (len, expected));
+        }
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! A copy of a received packet, for a later time: the packet itself lies in the receiver's buffer.
 
-use crate::wire::{Headers, Packet, Psn};
+use crate::wire::{Headers, Packet, Psn, Reference};
 
 /// A packet that is delivered later.
 pub struct PacketCopy {
     headers: Headers,
     payload: Vec<u8>,
+    reference: Option<Reference>,
 }
 
 impl PacketCopy {
@@ -17,6 +18,7 @@ impl PacketCopy {
         Some(PacketCopy {
             headers: packet.headers,
             payload,
+            reference: packet.reference.copied(),
         })
     }
 
@@ -25,6 +27,7 @@ impl PacketCopy {
         Packet {
             headers: self.headers,
             payload: &self.payload,
+            reference: self.reference.as_ref(),
         }
     }
 

@@ -13,17 +13,23 @@ use super::rendezvous;
 use super::ring::{Broken, Consumer, Popped, Producer};
 use super::segment::Segment;
 use crate::capture::Tap;
-use crate::direct::Request;
+use crate::direct::{Process, Request};
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
-use crate::wire::{Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, grh::IpHeader, ip_of};
+use crate::wire::{
+    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, grh::IpHeader, ip_of,
+};
 
 /// Packets that one call of [`Channel::receive`] takes at most.
 const PACKETS_PER_CALL: usize = 64;
+/// It takes none after this number of bytes that the receiver copies: what is complete is to be seen.
+const COPIED_PER_CALL: usize = 1 << 20;
 /// The hop limit in the GRH of a datagram: Linux's default, as over UDP.
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
+/// [`Channel::number`] of the next channel.
+static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +44,7 @@ pub struct Ends {
 
 /// A channel. Thread-safe.
 pub struct Channel {
+    number: u32,
     ends: Ends,
     /// Of received packets, but without a GRH.
     addresses: Addresses,
@@ -70,7 +77,9 @@ impl Channel {
         connection: Connection,
         peer_memory: Option<PeerMemory>,
     ) -> Option<Channel> {
+        segment.own_loans().set_copied(peer_memory.is_some());
         Some(Channel {
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             ends,
             addresses: Addresses {
                 src: ends.peer_gid,
@@ -92,6 +101,39 @@ impl Channel {
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
         })
+    }
+
+    /// The number of the channel in this process.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// What a queue pair's references carry; None if the peer does not copy what they name.
+    #[inline]
+    pub fn loan(&self, qpn: u32) -> Option<Loan> {
+        self.segment.peer_loans().are_copied().then(|| Loan {
+            qpn,
+            epoch: self.segment.own_loans().epoch(qpn),
+        })
+    }
+
+    /// From now on the peer does not take for a queue pair's bytes what it copies by the references that the
+    /// queue pair has sent.
+    pub fn withdraw(&self, qpn: u32) {
+        self.segment.own_loans().withdraw(qpn);
+    }
+
+    /// Lets `copy` copy from the peer's memory what a reference names. False if it could not, or the bytes
+    /// are not, or may not be, those that the peer has sent.
+    pub fn copy_loan(&self, loan: Loan, copy: impl FnOnce(&Process) -> bool) -> bool {
+        let is_valid = || self.segment.peer_loans().epoch(loan.qpn) == loan.epoch;
+        let process = || self.peer_memory.as_ref()?.process();
+        let Some(found) = process() else {
+            // It has ended, or the kernel does not allow it any more.
+            self.segment.own_loans().set_copied(false);
+            return false;
+        };
+        is_valid() && copy(found) && is_valid() && process().is_some()
     }
 
     /// From this process to the peer.
@@ -200,8 +242,8 @@ impl Channel {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;
         };
-        let mut count = 0;
-        while count < PACKETS_PER_CALL {
+        let (mut count, mut copied) = (0, 0);
+        while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
             let popped = match consumer.pop(self.segment.incoming()) {
                 Ok(Some(popped)) => popped,
                 Ok(None) => break,
@@ -212,7 +254,7 @@ impl Channel {
                 }
             };
             count += 1;
-            self.deliver(&popped, recorder, each);
+            copied += self.deliver(&popped, recorder, each);
             let next = consumer.next();
             self.next.store(next, Ordering::Relaxed);
         }
@@ -228,17 +270,22 @@ impl Channel {
         count
     }
 
-    /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP.
+    /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP. Returns
+    /// the number of bytes that a reference names.
     #[inline]
     fn deliver(
         &self,
         popped: &Popped,
         recorder: &impl Recorder,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) {
+    ) -> usize {
         let record = |valid| {
             recorder.received(&self.ends, popped.packet, popped.traffic_class, valid);
+            0
         };
+        if popped.is_by_reference {
+            return self.deliver_reference(popped.packet, each);
+        }
         // By reference: a packet has more than 200 bytes of headers.
         let (common, other);
         common = Packet::parse_common(popped.packet);
@@ -257,13 +304,41 @@ impl Channel {
         }
         record(true);
         if packet.headers.deth.is_none() {
-            return each(packet, &self.addresses);
+            each(packet, &self.addresses);
+            return 0;
         }
         let addresses = Addresses {
             grh: self.grh(popped),
             ..self.addresses
         };
         each(packet, &addresses);
+        0
+    }
+
+    /// Passes a packet with a reference to `each`, if it is one. It is not recorded: a device that records
+    /// asks for none.
+    fn deliver_reference(
+        &self,
+        bytes: &[u8],
+        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+    ) -> usize {
+        let Ok(packet) = Packet::parse_without_icrc(bytes) else {
+            return 0;
+        };
+        let Some(mut reference) = Reference::parse(packet.payload) else {
+            return 0;
+        };
+        reference.source = self.number;
+        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
+            return 0;
+        }
+        let packet = Packet {
+            payload: &[],
+            reference: Some(&reference),
+            ..packet
+        };
+        each(&packet, &self.addresses);
+        packet.payload_len()
     }
 
     /// The GRH that the datagram would have had.
@@ -331,6 +406,13 @@ impl Sender<'_> {
     pub fn push(&mut self, packet: &[u8], traffic_class: u8) {
         self.producer
             .push(self.channel.segment.outgoing(), packet, traffic_class);
+        self.count += 1;
+    }
+
+    /// [`Sender::push`] for a packet that has a reference in place of its payload. It is not recorded.
+    pub fn push_reference(&mut self, packet: &[u8], traffic_class: u8) {
+        self.producer
+            .push_reference(self.channel.segment.outgoing(), packet, traffic_class);
         self.count += 1;
     }
 

@@ -11,7 +11,7 @@ use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends};
 use crate::descriptors;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, gid_of};
+use crate::wire::{Flow, Packet, Reference, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
@@ -69,15 +69,19 @@ impl Fixture {
             passed += 1;
             assert!(packet.payload.len() <= PACKET_MAX);
             assert_eq!(from.src_port, channel.flow().dst_port);
+            if let Some(reference) = packet.reference {
+                assert!(packet.payload.is_empty() && reference.source == channel.number());
+                assert!((1..=Reference::MAX_LEN).contains(&reference.payload_len()));
+            }
         });
         assert!(passed <= count && count <= MAX_RECEIVED);
         count
     }
 
     /// Writes what a producer would write, with any length, and a packet in the entry.
-    fn forge(&mut self, ring: usize, len: u16, packet: &[u8]) {
+    fn forge(&mut self, ring: usize, len: u16, packet: &[u8], by_reference: bool) {
         let ring_of = [self.hostile.outgoing(), self.hostile.incoming()];
-        ring_of[ring].forge_entry(self.forged[ring], len, packet);
+        ring_of[ring].forge_entry(self.forged[ring], len, packet, by_reference);
         self.forged[ring] = self.forged[ring].wrapping_add(1);
     }
 }
@@ -122,7 +126,7 @@ pub fn channel(mut data: &[u8]) {
             6 => {
                 let (head, packet) = input.split_at(input.len().min(2));
                 let len = head.iter().fold(0, |len, byte| len << 8 | u16::from(*byte));
-                fixture.forge(end, len, packet);
+                fixture.forge(end, len, packet, kind & 8 != 0);
             }
             _ => {
                 let (head, bytes) = input.split_at(input.len().min(4));

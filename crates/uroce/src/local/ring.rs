@@ -122,8 +122,11 @@ impl Position {
 }
 
 /// What an entry says of its packet: bits 0 to 31 the entry's number plus 1, which only this lap has, bits
-/// 32 to 47 the length, bits 48 to 55 the traffic class.
+/// 32 to 47 the length, bits 48 to 55 the traffic class, bit 56 whether there is a reference in place of the
+/// payload.
 struct Word(u64);
+
+const BY_REFERENCE: u64 = 1 << 56;
 
 impl Word {
     fn new(entry: u32, len: usize, traffic_class: u8) -> Word {
@@ -146,6 +149,10 @@ impl Word {
 
     fn traffic_class(&self) -> u8 {
         (self.0 >> 48) as u8
+    }
+
+    fn is_by_reference(&self) -> bool {
+        self.0 & BY_REFERENCE != 0
     }
 }
 
@@ -170,11 +177,12 @@ impl Ring {
 
     /// Writes entry `number` as no producer would: with any length, and as many bytes of `packet` as fit.
     #[cfg(any(test, feature = "internals"))]
-    pub fn forge_entry(&self, number: u32, len: u16, packet: &[u8]) {
+    pub fn forge_entry(&self, number: u32, len: u16, packet: &[u8], by_reference: bool) {
         let entry = self.entry(number);
         entry.write(packet);
         let word = Word::new(number, len.into(), 0);
-        entry.word.store(word.0, Ordering::Release);
+        let flags = if by_reference { BY_REFERENCE } else { 0 };
+        entry.word.store(word.0 | flags, Ordering::Release);
     }
 
     /// The consumer is about to sleep. It must check for entries afterwards.
@@ -253,6 +261,16 @@ impl Producer {
     /// there is room.
     #[inline]
     pub fn push(&mut self, ring: &Ring, packet: &[u8], traffic_class: u8) {
+        self.publish(ring, packet, traffic_class, 0);
+    }
+
+    /// [`Producer::push`] for a packet that has a reference in place of its payload.
+    pub fn push_reference(&mut self, ring: &Ring, packet: &[u8], traffic_class: u8) {
+        self.publish(ring, packet, traffic_class, BY_REFERENCE);
+    }
+
+    #[inline(always)]
+    fn publish(&mut self, ring: &Ring, packet: &[u8], traffic_class: u8, flags: u64) {
         let len = packet.len();
         if len > PACKET_MAX {
             return;
@@ -269,7 +287,7 @@ impl Producer {
             }
         }
         let word = Word::new(number, len, traffic_class);
-        entry.word.store(word.0, Ordering::Release);
+        entry.word.store(word.0 | flags, Ordering::Release);
     }
 }
 
@@ -287,6 +305,8 @@ pub struct Broken;
 pub struct Popped<'a> {
     pub packet: &'a [u8],
     pub traffic_class: u8,
+    /// There is a reference in place of the payload.
+    pub is_by_reference: bool,
 }
 
 impl Consumer {
@@ -339,6 +359,7 @@ impl Consumer {
         Ok(Some(Popped {
             packet: &self.buffer[..len],
             traffic_class: word.traffic_class(),
+            is_by_reference: word.is_by_reference(),
         }))
     }
 }

@@ -141,11 +141,13 @@ impl Memory {
         Ok(sum)
     }
 
-    /// Calls `call` with the memory of a scatter/gather list, checked against its L_Keys. The memory stays
-    /// registered meanwhile.
+    /// Calls `call` with the memory of a scatter/gather list, `len` bytes from `offset` on, checked against
+    /// its L_Keys. The memory stays registered meanwhile. Fails with [`LocalError::Length`] if the list is
+    /// too short.
     pub fn with_local<T>(
         &self,
         sges: &[Sge],
+        (offset, len): (u64, usize),
         writable: bool,
         pd: PdHandle,
         call: impl FnOnce(&[iovec]) -> T,
@@ -155,12 +157,17 @@ impl Memory {
         vectors
             .try_reserve(sges.len())
             .map_err(|_| LocalError::Length)?;
-        for sge in sges {
-            let slice = table.local(sge, writable, pd)?;
+        let mut left = len;
+        for part in parts(sges, offset, len) {
+            let slice = table.local(&part, writable, pd)?;
+            left -= slice.len;
             vectors.push(iovec {
                 iov_base: slice.ptr.cast(),
                 iov_len: slice.len,
             });
+        }
+        if left > 0 {
+            return Err(LocalError::Length);
         }
         Ok(call(&vectors))
     }
@@ -253,6 +260,23 @@ impl Memory {
         let slice = table.remote(rkey, va, from.len() as u64, Access::Write, qp)?;
         copy::write(&slice, from);
         Ok(())
+    }
+
+    /// Lets `call` execute an RDMA WRITE of `len` bytes, not 0.
+    pub fn with_remote<T>(
+        &self,
+        rkey: u32,
+        va: u64,
+        len: usize,
+        qp: &AccessingQp,
+        call: impl FnOnce(iovec) -> T,
+    ) -> Result<T, RemoteError> {
+        let table = self.read_table();
+        let slice = table.remote(rkey, va, len as u64, Access::Write, qp)?;
+        Ok(call(iovec {
+            iov_base: slice.ptr.cast(),
+            iov_len: slice.len,
+        }))
     }
 
     /// Executes an RDMA READ.

@@ -13,6 +13,7 @@ mod opcode;
 mod packet;
 mod psn;
 mod qpn;
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ pub use opcode::{Opcode, Operation, Part, Transport};
 pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
+pub use reference::{Loan, Part as ReferencePart, Reference};
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

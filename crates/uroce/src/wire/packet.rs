@@ -1,7 +1,8 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
 
 use super::{
-    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
+    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reference, Reth,
+    Transport,
 };
 
 /// The headers of a packet: the BTH, and the extended transport headers that its opcode has.
@@ -34,8 +35,10 @@ pub struct Headers {
 pub struct Packet<'a> {
     /// BTH and extended headers.
     pub headers: Headers,
-    /// Without padding and ICRC.
+    /// Without padding and ICRC. Empty if there is a reference.
     pub payload: &'a [u8],
+    /// Where the payload is, if it is not in the packet.
+    pub reference: Option<&'a Reference>,
 }
 
 /// The datagram is not a valid packet; receivers drop it silently.
@@ -73,6 +76,7 @@ impl Packet<'_> {
                 ..Headers::new(bth)
             },
             payload,
+            reference: None,
         })
     }
 
@@ -134,13 +138,33 @@ impl Packet<'_> {
         if !len_allowed {
             return Err(Malformed);
         }
-        Ok(Packet { headers, payload })
+        Ok(Packet {
+            headers,
+            payload,
+            reference: None,
+        })
     }
 
-    /// The length of the datagram: headers, payload, padding and ICRC.
-    pub fn datagram_len(&self) -> usize {
-        let padded = self.payload.len() + usize::from(self.headers.bth.pad);
-        self.headers.encoded_len() + padded + ICRC_LEN
+    /// The length of the payload.
+    #[inline]
+    pub fn payload_len(&self) -> usize {
+        match self.reference {
+            Some(reference) => reference.payload_len() as usize,
+            None => self.payload.len(),
+        }
+    }
+
+    /// The number of packets that it stands for: 1 unless there is a reference.
+    #[inline]
+    pub fn packets(&self) -> u32 {
+        self.reference.map_or(1, |reference| reference.packets)
+    }
+
+    /// The length of the datagrams: headers, payload, padding and ICRC.
+    pub fn datagrams_len(&self) -> usize {
+        let padded = self.payload_len() + usize::from(self.headers.bth.pad);
+        let others = self.packets() as usize - 1;
+        self.headers.encoded_len() + padded + ICRC_LEN + others * (Bth::LEN + ICRC_LEN)
     }
 }
 

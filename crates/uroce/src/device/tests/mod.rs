@@ -1,6 +1,7 @@
 mod counters;
 mod direct;
 mod fork;
+mod loans;
 mod lone_ack;
 pub mod out_of_memory;
 mod paths;

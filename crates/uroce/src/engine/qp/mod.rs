@@ -47,6 +47,8 @@ pub struct Transmit {
     pub dest_qpn: u32,
     /// Bytes in the buffer: headers, payload, padding.
     pub len: usize,
+    /// A reference stands in the place of the payload.
+    pub by_reference: bool,
 }
 
 /// A queue pair.
@@ -150,6 +152,7 @@ impl Qp {
     pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
         let target = change.state.unwrap_or(self.state);
         if target == QpState::Reset {
+            host.withdraw();
             let counters = self.counters();
             *self = Qp::new(self.attributes.config);
             self.counters = counters;
@@ -251,8 +254,8 @@ impl Qp {
     /// A packet to this queue pair's number, or to a multicast group that the queue pair is attached
     /// to.
     pub fn receive(&mut self, packet: &Packet, from: &Addresses, now: Time, host: &mut impl Host) {
-        self.counters.rcvd_pkts += 1;
-        self.counters.rcvd_bytes += packet.datagram_len() as u64;
+        self.counters.rcvd_pkts += u64::from(packet.packets());
+        self.counters.rcvd_bytes += packet.datagrams_len() as u64;
         if !self.may_receive() {
             return;
         }
@@ -261,6 +264,9 @@ impl Qp {
         };
         let service = self.attributes.config.service;
         if transport != service.transport() {
+            return;
+        }
+        if packet.reference.is_some() && service != Service::Rc {
             return;
         }
         if service == Service::Ud {
@@ -305,10 +311,7 @@ impl Qp {
                 let len = self.next_uc_packet(now, host, buffer);
                 len.map(|len| self.to_peer(len))
             }
-            _ => {
-                let len = self.next_reliable(now, host, buffer);
-                len.map(|len| self.to_peer(len))
-            }
+            _ => self.next_reliable(now, host, buffer),
         }?;
         self.counters.sent_pkts += 1;
         self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
@@ -351,6 +354,22 @@ impl Qp {
         self.responder.set_paced(paced);
     }
 
+    /// Whether the next calls of [`Qp::transmit`] may write references to payload: the packets go to a
+    /// process of this host.
+    pub fn set_lending(&mut self, lends: bool) {
+        self.requester.set_lending(lends);
+    }
+
+    /// The memory of outstanding WRs is about to be gone: what the peer may still have to copy is sent again
+    /// by [`Qp::transmit`], as bytes. Returns whether there is any.
+    pub fn send_lent_as_bytes(&mut self) -> bool {
+        let lends = self.state == QpState::Rts && self.requester.has_lent();
+        if lends {
+            self.requester.send_lent_as_bytes();
+        }
+        lends
+    }
+
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
     pub fn next_destination(&self) -> Option<&UdAddress> {
         self.requester.next_destination()
@@ -378,6 +397,7 @@ impl Qp {
             av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,
             len,
+            by_reference: false,
         }
     }
 

@@ -1,9 +1,9 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
-use super::{Host, Qp, QpEvent, QpState, Time};
+use super::{Host, Qp, QpEvent, QpState, Time, Transmit};
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::ACK_LEN;
-use crate::engine::requester::NextPacket;
+use crate::engine::requester::{Lent, NextPacket};
 use crate::engine::responder::NextResponse;
 use crate::wire::{ICRC_LEN, Operation, Packet, Part};
 
@@ -77,22 +77,22 @@ impl Qp {
         }
     }
 
-    /// Writes the next packet into `buffer` and returns its length. Responses go before requests, except
+    /// Writes the next packet into `buffer`. Responses go before requests, except
     /// that one request may go before an ACK (see `Responder::yields_to_request`).
     pub(super) fn next_reliable(
         &mut self,
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Transmit> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
-            if let Some(len) = self.next_request(now, host, buffer) {
-                return Some(len);
+            if let Some(request) = self.next_request(now, host, buffer) {
+                return Some(request);
             }
         }
         match self.next_response(now, host, buffer) {
             None => self.next_request(now, host, buffer),
-            response => response,
+            Some(len) => Some(self.to_peer(len)),
         }
     }
 
@@ -101,13 +101,27 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Transmit> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
                 .requester
                 .next_packet(&self.attributes, now, host, buffer);
             match next {
-                NextPacket::Packet(len) => return Some(len),
+                NextPacket::Packet(len) => return Some(self.to_peer(len)),
+                NextPacket::Reference(Lent {
+                    len,
+                    packets,
+                    bytes,
+                }) => {
+                    self.counters.lent_pkts += packets;
+                    // The caller counts one of them.
+                    self.counters.sent_pkts += packets - 1;
+                    self.counters.sent_bytes += bytes - (len + ICRC_LEN) as u64;
+                    return Some(Transmit {
+                        by_reference: true,
+                        ..self.to_peer(len)
+                    });
+                }
                 NextPacket::Blocked => return None,
                 NextPacket::Complete => self.complete_sends(host),
             }

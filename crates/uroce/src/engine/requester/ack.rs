@@ -142,6 +142,7 @@ impl Requester {
         if count == 0 {
             return false;
         }
+        self.lending.on_acked(before);
         self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack();
         if let Some(probe) = self.rtt_probe {
@@ -173,6 +174,7 @@ impl Requester {
     pub fn on_loss(&mut self) {
         self.congestion
             .on_loss(self.oldest_unacked, self.highest_sent);
+        self.lending.on_loss(self.oldest_unacked, self.highest_sent);
         self.rewind();
         self.timers.stop(Timer::Rto);
     }
@@ -216,6 +218,7 @@ impl Requester {
 
     /// Retransmits from the oldest unacknowledged packet.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
+        self.lending.on_loss(self.oldest_unacked, self.highest_sent);
         self.rewind();
         self.start_timers(attributes.timeout, now);
     }

@@ -10,6 +10,7 @@ mod drain;
 mod held;
 #[cfg(test)]
 mod inspect;
+mod lending;
 mod payload;
 mod unreliable;
 mod write;
@@ -30,11 +31,11 @@ use crate::wire::Psn;
 pub use ack::{Acked, Expired};
 use held::Held;
 pub use held::is_executable;
+use lending::Lending;
+pub use lending::Lent;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
-/// The most packets in a row that do not request an acknowledgment.
-const ACK_REQ_INTERVAL: u64 = 32;
 /// Sends may be deferred if more WQEs than this are outstanding: the program posts a stream.
 const STREAM_WQES: usize = 8;
 /// Sends are no longer deferred once this many packets are unsent.
@@ -71,6 +72,7 @@ pub struct Requester {
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
     held: Held,
+    lending: Lending,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -86,6 +88,8 @@ struct RttProbe {
 pub enum NextPacket {
     /// Wrote a packet of that many bytes.
     Packet(usize),
+    /// Wrote a packet with a reference.
+    Reference(Lent),
     /// Nothing can be sent now.
     Blocked,
     /// Executed or failed a WQE: the queue pair has to complete what is complete.
@@ -135,6 +139,7 @@ impl Requester {
             drain_end: None,
             draining: false,
             held: Held::default(),
+            lending: Lending::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -219,11 +224,16 @@ impl Requester {
     ) -> NextPacket {
         loop {
             match self.next_step(attributes, now, host) {
-                Step::Send => match self.send(attributes, now, host, buffer) {
-                    Ok(Some(len)) => return NextPacket::Packet(len),
-                    Ok(None) => return NextPacket::Blocked,
-                    Err(error) => self.fail_current(error.status()),
-                },
+                Step::Send => {
+                    if let Some(lent) = self.send_reference(attributes, now, host, buffer) {
+                        return NextPacket::Reference(lent);
+                    }
+                    match self.send(attributes, now, host, buffer) {
+                        Ok(Some(len)) => return NextPacket::Packet(len),
+                        Ok(None) => return NextPacket::Blocked,
+                        Err(error) => self.fail_current(error.status()),
+                    }
+                }
                 Step::Skip => {
                     self.current += 1;
                     continue;
@@ -325,28 +335,38 @@ impl Requester {
         let Some(wqe) = self.queue.get(self.current) else {
             return Ok(None);
         };
-        let packet = self.next;
         let is_plain = wqe.wr.op == SendOp::Send && attributes.config.service == Service::Rc;
         let written = if is_plain {
             self.write_send(wqe, attributes, host, buffer)?
         } else {
             self.write_request(wqe, attributes, host, buffer)?
         };
-        let Some(Written {
-            len,
-            next_packet,
-            ack_req,
-        }) = written
-        else {
+        let Some(written) = written else {
             return Ok(None);
         };
         let (class, end) = (wqe.class(), wqe.end);
-        self.on_sent();
-        self.since_ack_req = if ack_req { 0 } else { self.since_ack_req + 1 };
-        self.force_ack_req = false;
         if class != OpClass::Acked {
             self.rd_atomic_in_flight += 1;
         }
+        self.on_written(&written, end, attributes, now);
+        Ok(Some(written.len))
+    }
+
+    /// A packet, or a reference in place of several, of the current WQE is in the buffer. `end`: the packet
+    /// number after the WQE's last.
+    fn on_written(&mut self, written: &Written, end: u64, attributes: &Attributes, now: Time) {
+        let &Written {
+            next_packet,
+            ack_req,
+            ..
+        } = written;
+        let packet = self.next;
+        self.on_sent();
+        self.since_ack_req = match ack_req {
+            true => 0,
+            false => self.since_ack_req + (next_packet - packet),
+        };
+        self.force_ack_req = false;
         if ack_req && self.rtt_probe.is_none() && packet >= self.highest_sent {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
@@ -357,38 +377,6 @@ impl Requester {
         }
         self.highest_sent = self.highest_sent.max(self.next);
         self.start_timers(attributes.timeout, now);
-        Ok(Some(len))
-    }
-
-    /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
-    /// does can be expected to follow soon.
-    fn needs_ack_req(
-        &self,
-        wqe: &Wqe,
-        next: u64,
-        attributes: &Attributes,
-        host: &impl Host,
-    ) -> bool {
-        let cwnd = self.congestion.cwnd();
-        if self.force_ack_req
-            || wqe.class() != OpClass::Acked
-            || self.since_ack_req >= (cwnd / 2).min(ACK_REQ_INTERVAL)
-            || next - self.oldest_unacked >= cwnd
-            || self.drain_end == Some(next)
-            || self.exceeds_credits(wqe)
-        {
-            return true;
-        }
-        if next < wqe.end {
-            return false;
-        }
-        self.queue.get(self.current + 1).is_none_or(|following| {
-            self.limit_ssn.is_some()
-                || following.wr.flags.fence
-                || following.class() == OpClass::Local
-                || following.state != WqeState::Pending
-                || self.may_hold(following, attributes, host)
-        })
     }
 
     fn execute_local(&mut self, host: &mut impl Host) {

@@ -135,6 +135,7 @@ impl Requester {
         self.on_unreliable_sent(end, true);
         self.pacer.on_sent(len);
         Ok(Some(Transmit {
+            by_reference: false,
             av: to.av,
             dest_qpn: to.qpn,
             len,

@@ -3,9 +3,12 @@
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
 use crate::engine::emit::{self, part_of};
-use crate::engine::send_queue::Wqe;
+use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
 use crate::wire::{Operation, Part};
+
+/// The most packets in a row that do not request an acknowledgment.
+const ACK_REQ_INTERVAL: u64 = 32;
 
 /// A request packet in a buffer.
 pub(super) struct Written {
@@ -78,5 +81,36 @@ impl Requester {
             next_packet,
             ack_req,
         }))
+    }
+
+    /// Whether the packet before `next` has to request an acknowledgment (9.7.2.3): if no packet that
+    /// does can be expected to follow soon.
+    pub(super) fn needs_ack_req(
+        &self,
+        wqe: &Wqe,
+        next: u64,
+        attributes: &Attributes,
+        host: &impl Host,
+    ) -> bool {
+        let cwnd = self.congestion.cwnd();
+        if self.force_ack_req
+            || wqe.class() != OpClass::Acked
+            || self.since_ack_req >= (cwnd / 2).min(ACK_REQ_INTERVAL)
+            || next - self.oldest_unacked >= cwnd
+            || self.drain_end == Some(next)
+            || self.exceeds_credits(wqe)
+        {
+            return true;
+        }
+        if next < wqe.end {
+            return false;
+        }
+        self.queue.get(self.current + 1).is_none_or(|following| {
+            self.limit_ssn.is_some()
+                || following.wr.flags.fence
+                || following.class() == OpClass::Local
+                || following.state != WqeState::Pending
+                || self.may_hold(following, attributes, host)
+        })
     }
 }

@@ -9,7 +9,7 @@ use super::{
     RecvWr, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
-use crate::engine::{Access, RemoteKey, Service, XrcError};
+use crate::engine::{Access, LocalError, RemoteKey, Service, XrcError};
 
 impl Responder {
     /// Executes the request packet with the ePSN of a reliable connection.
@@ -71,12 +71,12 @@ impl Responder {
         host: &mut impl Host,
     ) -> Executed {
         let starts = matches!(part, Part::First | Part::Only);
-        check_payload_len(part, packet.payload.len(), attributes.mtu)?;
+        check_payload_len(part, packet, attributes.mtu)?;
         let ends = matches!(part, Part::Last | Part::Only);
         if let (Some(InboundMessage::Send { recv, len }), false, false) =
             (&mut self.message, starts, ends)
         {
-            place(&recv.wr, len, packet.payload, host)?;
+            place_payload(&recv.wr, len, packet, host)?;
             self.accept(packet, attributes, false);
             return Ok(());
         }
@@ -89,7 +89,11 @@ impl Responder {
                 return Err(NakCause::InvalidRequest);
             }
         };
-        let mut done = place(&recv.wr, &mut len, packet.payload, host);
+        let mut done = place_payload(&recv.wr, &mut len, packet, host);
+        if done == Err(NakCause::NotCopied) && starts {
+            self.recv_queue.put_back(recv.wr);
+            return done;
+        }
         if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate);
@@ -116,9 +120,8 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let payload = packet.payload;
-        let payload_len = payload.len() as u32;
-        check_payload_len(part, payload.len(), attributes.mtu)?;
+        let payload_len = packet.payload_len() as u32;
+        check_payload_len(part, packet, attributes.mtu)?;
         let (reth, offset) = match (&self.message, packet.headers.reth) {
             (None, Some(reth)) => {
                 check_access(attributes, IBV_ACCESS_REMOTE_WRITE)?;
@@ -140,19 +143,21 @@ impl Responder {
             Some(1..) if !ends => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        let recv = match packet.headers.imm {
+        let mut recv = match packet.headers.imm {
             Some(_) => Some(self.take_recv(packet, attributes, host)?),
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
         if payload_len > 0 {
-            if let Err(error) = host.write_remote(remote_key(packet, reth.rkey), va, payload) {
+            let written = write(remote_key(packet, reth.rkey), va, packet, host);
+            match (written, recv.take()) {
+                (Ok(()), taken) => recv = taken,
+                (Err(NakCause::NotCopied), Some(taken)) => self.recv_queue.put_back(taken.wr),
                 // The receive WR reports the error.
-                if let Some(recv) = recv {
-                    self.message = Some(InboundMessage::Send { recv, len: 0 });
-                }
-                return Err(error.into());
+                (Err(_), Some(recv)) => self.message = Some(InboundMessage::Send { recv, len: 0 }),
+                (Err(_), None) => {}
             }
+            written?;
         }
         let len = offset + payload_len;
         self.message = (!ends).then_some(InboundMessage::Write { reth, len });
@@ -306,13 +311,13 @@ impl Responder {
     /// A packet of a SEND or WRITE was executed. Sends an ACK if the packet requests one.
     fn accept(&mut self, packet: &Packet, attributes: &Attributes, ends_message: bool) {
         let bth = &packet.headers.bth;
-        self.epsn = bth.psn.next();
-        self.ack_psn = bth.psn;
+        self.epsn = bth.psn + packet.packets();
+        self.ack_psn = self.epsn - 1;
         if ends_message {
             self.count_message();
         }
         if bth.ack_request && attributes.config.service.is_reliable() {
-            self.responses.push_ack(bth.psn);
+            self.responses.push_ack(self.ack_psn);
         }
     }
 
@@ -335,17 +340,50 @@ impl Responder {
 
 /// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
 pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
-    if payload.is_empty() {
+    extend(wr, len, payload.len(), |offset| {
+        host.scatter_recv(&wr.sges, offset, payload)?;
+        Ok(true)
+    })
+}
+
+/// [`place`] for the payload of a packet.
+fn place_payload(wr: &RecvWr, len: &mut u32, packet: &Packet, host: &mut impl Host) -> Executed {
+    let Some(reference) = packet.reference else {
+        return place(wr, len, packet.payload, host);
+    };
+    extend(wr, len, packet.payload_len(), |offset| {
+        host.copy_to_recv(&wr.sges, offset, reference)
+    })
+}
+
+/// Adds `more` bytes to the `len` that a receive WR holds. `write` writes them; false: it could not.
+fn extend(
+    wr: &RecvWr,
+    len: &mut u32,
+    more: usize,
+    write: impl FnOnce(u64) -> Result<bool, LocalError>,
+) -> Executed {
+    if more == 0 {
         return Ok(());
     }
-    let end = u64::from(*len) + payload.len() as u64;
+    let end = u64::from(*len) + more as u64;
     if end > capacity(wr).min(MAX_MESSAGE_LEN.into()) {
         return Err(NakCause::MessageTooLong);
     }
-    host.scatter_recv(&wr.sges, (*len).into(), payload)
-        .map_err(NakCause::RecvMemory)?;
+    if !write((*len).into()).map_err(NakCause::RecvMemory)? {
+        return Err(NakCause::NotCopied);
+    }
     *len = end as u32;
     Ok(())
+}
+
+/// Writes the payload of an RDMA WRITE.
+fn write(key: RemoteKey, va: u64, packet: &Packet, host: &mut impl Host) -> Executed {
+    match packet.reference {
+        Some(reference) if !host.copy_to_remote(key, va, reference)? => Err(NakCause::NotCopied),
+        Some(_) => Ok(()),
+        None => Ok(host.write_remote(key, va, packet.payload)?),
+    }
 }
 
 /// The bytes that a receive WR has room for.
@@ -398,13 +436,16 @@ fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
     require(attributes.access & access == access)
 }
 
-/// Whether the payload has the length that its part of a message must have (9.7.4.1.6).
-fn check_payload_len(part: Part, len: usize, mtu: u32) -> Executed {
-    let mtu = mtu as usize;
+/// Whether the payload has the length that its part of a message must have (9.7.4.1.6): all packets that it
+/// stands for are full, but the last one of a message.
+fn check_payload_len(part: Part, packet: &Packet, mtu: u32) -> Executed {
+    let len = packet.payload_len();
+    let most = packet.packets() as usize * mtu as usize;
+    let least = most - mtu as usize;
     require(match part {
-        Part::First | Part::Middle => len == mtu,
-        Part::Last => len > 0 && len <= mtu,
-        Part::Only => len <= mtu,
+        Part::First | Part::Middle => len == most,
+        Part::Last => len > least && len <= most,
+        Part::Only => (len > least || most == mtu as usize) && len <= most,
     })
 }
 

@@ -25,6 +25,8 @@ pub enum NakCause {
     Drop,
     /// The completion queue is full.
     CqOverrun,
+    /// The bytes that a reference names could not be copied: the peer is to send them.
+    NotCopied,
 }
 
 impl From<RemoteError> for NakCause {
@@ -106,6 +108,11 @@ impl Responder {
                 self.nak_sent = Some(self.epsn);
                 self.counters.send_rnr_err += 1;
                 self.push_nak(AethKind::RnrNak { timer }, attributes);
+                return ResponderAction::None;
+            }
+            NakCause::NotCopied => {
+                self.nak_sent = Some(self.epsn);
+                self.push_nak(AethKind::Nak(NakCode::PsnSequence), attributes);
                 return ResponderAction::None;
             }
             NakCause::CqOverrun => {

@@ -9,6 +9,7 @@ mod errors;
 mod held;
 mod host;
 mod late_timeouts;
+mod lending;
 mod lone_ack;
 mod network;
 mod peer;

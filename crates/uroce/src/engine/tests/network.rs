@@ -1,11 +1,12 @@
 //! Two queue pairs and the network between them, in simulated time.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{ICRC_LEN, Packet, Psn};
+use crate::wire::{ICRC_LEN, Packet, Psn, Reference};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -23,12 +24,19 @@ struct ArrivalKey {
     number: u64,
 }
 
+#[derive(Clone)]
+struct Arrival {
+    /// The receiving side.
+    side: usize,
+    datagram: Vec<u8>,
+    by_reference: bool,
+}
+
 pub struct Network {
     pub now: Time,
     pub sides: [Side; 2],
     pub impair: Box<Impair>,
-    /// The receiving side, and the packet.
-    in_flight: BTreeMap<ArrivalKey, (usize, Vec<u8>)>,
+    in_flight: BTreeMap<ArrivalKey, Arrival>,
     copies: u64,
     /// By side.
     pub packets_sent: [u64; 2],
@@ -36,6 +44,10 @@ pub struct Network {
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
     transmit_at: [Option<Time>; 2],
+    /// The memory that a send WR with this number reads from, to be changed once it has completed.
+    pub reuses: Option<fn(u64) -> Range<usize>>,
+    /// By side: the completions that memory was changed for.
+    reused: [usize; 2],
 }
 
 pub const fn us(microseconds: u64) -> Duration {
@@ -142,6 +154,8 @@ impl Network {
             packets_sent: [0; 2],
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
+            reuses: None,
+            reused: [0; 2],
         };
         for state in [QpState::Init, QpState::Rtr, QpState::Rts] {
             for (side, change) in changes.iter().enumerate() {
@@ -245,6 +259,7 @@ impl Network {
         loop {
             while self.run_side(side, |qp, host| qp.execute_held(host)) {}
             let Side { qp, host } = &mut self.sides[side];
+            qp.set_lending(host.lends);
             assert!(!qp.has_lone_ack() || qp.may_transmit());
             let takes_lone_ack = self.packets_sent[side] % 2 == 0;
             let transmit = match takes_lone_ack.then(|| qp.take_lone_ack()).flatten() {
@@ -260,7 +275,11 @@ impl Network {
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
-            let packet = Packet::parse(&datagram).expect("a valid packet");
+            let (packet, reference) = parse(&datagram, transmit.by_reference);
+            let packet = Packet {
+                reference: reference.as_ref(),
+                ..packet
+            };
             assert!(packet.payload.len() <= 4096);
             assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
             // Neither responses nor requests of unreliable services request an acknowledgment.
@@ -269,21 +288,45 @@ impl Network {
             assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
             assert!(!bth.solicited || packet.headers.aeth.is_none());
             self.packets_sent[side] += 1;
+            let arriving = Arrival {
+                side: 1 - side,
+                datagram: datagram.clone(),
+                by_reference: transmit.by_reference,
+            };
             for delay in (self.impair)(side, &packet) {
                 self.copies += 1;
                 let arrival = ArrivalKey {
                     at: self.now.after(delay),
                     number: self.copies,
                 };
-                self.in_flight.insert(arrival, (1 - side, datagram.clone()));
+                self.in_flight.insert(arrival, arriving.clone());
             }
         }
     }
 
     /// A packet arrives.
     pub fn deliver(&mut self, side: usize, datagram: &[u8]) {
-        let packet = Packet::parse(datagram).expect("a valid packet");
+        self.arrive(&Arrival {
+            side,
+            datagram: datagram.to_vec(),
+            by_reference: false,
+        });
+    }
+
+    /// What a packet lends is copied when it arrives.
+    fn arrive(&mut self, arrival: &Arrival) {
+        let side = arrival.side;
+        let (packet, reference) = parse(&arrival.datagram, arrival.by_reference);
+        let lender = &mut self.sides[1 - side].host;
+        let lent = reference
+            .as_ref()
+            .and_then(|reference| lender.lent(reference));
+        let packet = Packet {
+            reference: reference.as_ref(),
+            ..packet
+        };
         let Side { qp, host } = &mut self.sides[side];
+        host.borrowed = lent;
         qp.receive(&packet, &addresses(1 - side), self.now, host);
         if self.transmit_delay.is_zero() {
             self.transmit(side);
@@ -312,9 +355,9 @@ impl Network {
         match (self.next_arrival(), timer) {
             (None, None) => return false,
             (Some(arrival), timer) if timer.is_none_or(|timer| arrival.at <= timer) => {
-                let (side, datagram) = self.in_flight.remove(&arrival).unwrap();
+                let packet = self.in_flight.remove(&arrival).unwrap();
                 self.now = self.now.max(arrival.at);
-                self.deliver(side, &datagram);
+                self.arrive(&packet);
             }
             (_, Some(timer)) => {
                 self.now = self.now.max(timer);
@@ -324,7 +367,23 @@ impl Network {
             }
             (Some(_), None) => unreachable!(),
         }
+        self.reuse_memory();
         true
+    }
+
+    /// Changes the memory of send WRs that have completed, as programs do.
+    fn reuse_memory(&mut self) {
+        let Some(range) = self.reuses else { return };
+        for (side, reused) in self.sides.iter_mut().zip(&mut self.reused) {
+            let host = &mut side.host;
+            for at in *reused..host.completions.len() {
+                let (queue, completion) = host.completions[at];
+                if queue == WorkQueue::Send {
+                    host.region(KEY).bytes[range(completion.wr_id)].fill(0xbd);
+                }
+            }
+            *reused = host.completions.len();
+        }
     }
 
     fn handle_timers(&mut self, side: usize) {
@@ -361,6 +420,17 @@ impl Network {
             self.step();
         }
     }
+}
+
+/// A packet, and its reference if it has one.
+fn parse(datagram: &[u8], by_reference: bool) -> (Packet<'_>, Option<Reference>) {
+    let packet = Packet::parse(datagram).expect("a valid packet");
+    if !by_reference {
+        return (packet, None);
+    }
+    let reference = Reference::parse(packet.payload).expect("a valid reference");
+    let payload = &[][..];
+    (Packet { payload, ..packet }, Some(reference))
 }
 
 impl Qp {

@@ -38,6 +38,25 @@ fn an_entry_of_a_later_lap_is_news() {
     assert!(!ring.has_entry(next + ENTRIES));
 }
 
+#[test]
+fn a_reference_is_marked() {
+    let ring = ring();
+    let (mut producer, mut consumer) = (Producer::default(), Consumer::try_new().unwrap());
+    for by_reference in [true, false, true] {
+        assert!(producer.has_room(&ring));
+        match by_reference {
+            true => producer.push_reference(&ring, b"packet", 0xff),
+            false => producer.push(&ring, b"packet", 0xff),
+        }
+        let popped = consumer.pop(&ring).unwrap().unwrap();
+        assert_eq!(popped.is_by_reference, by_reference);
+        assert_eq!(
+            (popped.packet, popped.traffic_class),
+            (&b"packet"[..], 0xff)
+        );
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
