@@ -39,6 +39,8 @@ impl Metric {
 pub enum Device {
     /// The device of the place: uroce, through shared memory where both ends are on one host.
     Default,
+    /// uroce without direct access: the target's CPU does its part.
+    Packets,
     /// uroce by UDP only.
     Udp,
     /// No RDMA device.
@@ -61,6 +63,8 @@ pub enum Tool {
     Sockets(&'static str),
     /// A measure of `bare` that starts both sides itself.
     Memory(&'static str),
+    /// `many.c`, which `run` has built: a process that is connected to this number of others.
+    Many(usize),
 }
 
 /// One row of a table.
@@ -91,6 +95,17 @@ const fn perftest(name: &'static str, metric: Metric, device: Device, line: &'st
         tool: Tool::Perftest(line),
         largest: ANY,
         one_host: false,
+    }
+}
+
+const fn many(name: &'static str, processes: usize) -> Peer {
+    Peer {
+        name,
+        metric: Metric::Latency,
+        device: Device::Default,
+        tool: Tool::Many(processes),
+        largest: 8,
+        one_host: true,
     }
 }
 
@@ -132,18 +147,21 @@ const fn without_device(
     }
 }
 
-use Device::{Default, None, Udp as ByUdp};
+use Device::{Default, None, Packets, Udp as ByUdp};
 use Metric::{Bandwidth, Latency, Rate};
 use Tool::{Fabric, Memory, Sockets};
 
 /// The peers of the tables and the plot, in their order there.
 #[rustfmt::skip]
-const PEERS: [Peer; 34] = [
+const PEERS: [Peer; 39] = [
     perftest("send, RC", Latency, Default, "ib_send_lat"),
     perftest("send, RC, by UDP", Latency, ByUdp, "ib_send_lat"),
     Peer { largest: DATAGRAM, ..perftest("send, UD", Latency, Default, "ib_send_lat -c UD") },
     perftest("send, RC, both ends sleep", Latency, Default, "ib_send_lat -e"),
+    many("send, RC, to 1 that sleeps", 1),
+    many("send, RC, to one of 100", 100),
     perftest("write, RC", Latency, Default, "ib_write_lat"),
+    perftest("write, RC, by packets", Latency, Packets, "ib_write_lat"),
     perftest("read, RC (round trip)", Latency, Default, "ib_read_lat"),
     Peer { largest: 8, ..perftest("fetch and add (round trip)", Latency, Default, FETCH_AND_ADD) },
     ucx("UCX over uroce", Latency, Default, "rc_v,ud_v", false),
@@ -159,7 +177,9 @@ const PEERS: [Peer; 34] = [
     perftest("send, RC", Bandwidth, Default, "ib_send_bw"),
     perftest("send, RC, by UDP", Bandwidth, ByUdp, "ib_send_bw"),
     Peer { largest: DATAGRAM, ..perftest("send, UD", Bandwidth, Default, "ib_send_bw -c UD") },
+    perftest("send, RC, by packets", Bandwidth, Packets, "ib_send_bw"),
     perftest("write, RC", Bandwidth, Default, "ib_write_bw"),
+    perftest("write, RC, by packets", Bandwidth, Packets, "ib_write_bw"),
     perftest("read, RC", Bandwidth, Default, "ib_read_bw"),
     ucx("UCX over uroce", Bandwidth, Default, "rc_v,ud_v", false),
     ucx("UCX, posix", Bandwidth, None, "posix", true),
@@ -181,9 +201,10 @@ const PEERS: [Peer; 34] = [
 pub fn peers(place: &Place) -> impl Iterator<Item = &'static Peer> {
     let (on_one, uroce) = (place.on_one_host(), place.is_uroce());
     PEERS.iter().filter(move |peer| {
-        let by_udp = peer.device == Device::Udp;
-        // By UDP is what uroce does between hosts.
-        (on_one || !(peer.one_host || by_udp)) && (uroce || !by_udp)
+        let is_path = matches!(peer.device, Device::Udp | Device::Packets);
+        let is_uroces = is_path || matches!(peer.tool, Tool::Many(_));
+        // Between hosts there is one path.
+        (on_one || !(peer.one_host || is_path)) && (uroce || !is_uroces)
     })
 }
 
@@ -229,6 +250,13 @@ impl Peer {
                 let at = format!("--address {address} --port {port}");
                 (format!("{line} {at} --server"), format!("{line} {at}"))
             }
+            Tool::Many(processes) => {
+                let device = place.device(false);
+                (
+                    String::new(),
+                    format!("uroce-many {device} {processes} {count}"),
+                )
+            }
             Tool::Memory(measure) => (
                 String::new(),
                 format!("{} bare {measure} {size} {count}", own()),
@@ -266,7 +294,7 @@ impl Peer {
             (Tool::Ucx { .. }, Metric::Latency) => 1,
             (Tool::Ucx { .. }, Metric::Bandwidth) => 5,
             (Tool::Ucx { .. }, Metric::Rate) => 7,
-            (Tool::Fabric(_) | Tool::Sockets(_) | Tool::Memory(_), _) => 0,
+            (Tool::Fabric(_) | Tool::Sockets(_) | Tool::Memory(_) | Tool::Many(_), _) => 0,
         };
         let value = *row.get(column)?;
         Some(match (self.tool, self.metric) {

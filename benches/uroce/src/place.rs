@@ -137,8 +137,10 @@ impl Place {
         if peer.device != Device::None {
             with_device(&mut command, host);
         }
-        if peer.device == Device::Udp {
-            command.env("IBV_UROCE_LOCAL", "0");
+        match peer.device {
+            Device::Udp => drop(command.env("IBV_UROCE_LOCAL", "0")),
+            Device::Packets => drop(command.env("IBV_UROCE_LOCAL", "packets")),
+            Device::Default | Device::None => {}
         }
         if let Tool::Fabric(provider) = peer.tool {
             // Others would be loaded, and take seconds to end.
