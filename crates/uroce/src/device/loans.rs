@@ -57,8 +57,8 @@ impl QpHost<'_> {
         memory.with_local(sges, range, true, pd, |local| self.copy(from, local))
     }
 
-    /// Copies what a reference names to where an RDMA WRITE goes. The last bytes become visible last. False as
-    /// [`Channel::copy_loan`].
+    /// Copies what a reference names to where an RDMA WRITE goes. The last bytes become visible last. False
+    /// as [`Channel::copy_loan`].
     pub(super) fn copy_to_va(
         &self,
         key: RemoteKey,
