@@ -1,6 +1,6 @@
 //! Starting programs, waiting for them with a time limit, and ending whole process groups.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::fs::{self, File};
 use std::io;
@@ -390,6 +390,26 @@ pub fn set_priority(command: &mut Command, niceness: i32) {
     };
     // SAFETY: `set` makes one system call, and touches neither locks nor the heap.
     unsafe { command.pre_exec(set) };
+}
+
+/// [`set_priority`] of the processes that this one has started, and those that they have started.
+pub fn set_priority_of_descendants(niceness: i32) {
+    let stat = |pid: i32| read(format!("/proc/{pid}/stat").as_ref());
+    // The name, in parentheses, may have any characters.
+    let parent = |stat: &str| stat.rsplit_once(')')?.1.split(' ').nth(2)?.parse().ok();
+    let pids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let parents: HashMap<i32, i32> = pids
+        .filter_map(|pid| Some((pid, parent(&stat(pid))?)))
+        .collect();
+    let own = std::process::id() as i32;
+    let above = |pid: &i32| parents.get(pid).copied();
+    for pid in parents.keys() {
+        if std::iter::successors(above(pid), above).any(|pid| pid == own) {
+            // SAFETY: setpriority takes integers and reads no memory.
+            unsafe { libc::setpriority(libc::PRIO_PROCESS, *pid as libc::id_t, niceness) };
+        }
+    }
 }
 
 /// Sends a signal to a process, or (negative) to a process group. That it has ended is no error.

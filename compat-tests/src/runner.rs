@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{env, io};
@@ -15,7 +16,9 @@ use crate::case::{Case, Tier};
 use crate::child;
 use crate::pattern::Patterns;
 use crate::place::Isolation;
-use crate::process::{AFTER_OTHERS, clear_variables, die_with_parent, read, set_priority};
+use crate::process::{
+    AFTER_OTHERS, clear_variables, die_with_parent, read, set_priority, set_priority_of_descendants,
+};
 use crate::report::{Report, Summary, UNSTABLE_BUDGET};
 use crate::schedule::{self, Job, Resources};
 use crate::verdict::{Failure, Finished, Outcome};
@@ -100,6 +103,8 @@ struct Run {
     report: Report,
     /// What has failed: the case, and the name that it reported.
     failed: Mutex<Vec<(String, String)>>,
+    /// Batch cases have a lower priority than others: until only they are left.
+    batch_yields: AtomicBool,
 }
 
 /// Runs the selected cases. The error is for what prevents the whole run.
@@ -120,8 +125,9 @@ pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
         needs: case.needs.clone(),
         estimate: timings.get(&case.name).copied().unwrap_or(case.estimate),
     });
-    schedule::run(jobs.collect(), Resources::of_machine(), |index| {
-        run.run_case(selected[index])
+    let case = |index: usize| run.run_case(selected[index]);
+    schedule::run(jobs.collect(), Resources::of_machine(), case, || {
+        run.stop_yielding();
     });
     run.second_tries(&selected);
     let summary = run.report.end();
@@ -162,6 +168,7 @@ fn prepare(dir: PathBuf, selected: &[&Case], options: &Options) -> Result<Run, S
         patterns,
         report: Report::new(total),
         failed: Mutex::default(),
+        batch_yields: AtomicBool::new(true),
     })
 }
 
@@ -200,6 +207,13 @@ impl Run {
     fn failed(&self) -> MutexGuard<'_, Vec<(String, String)>> {
         let failed = self.failed.lock();
         failed.unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Only batch cases are left: those that run, and those that follow, need not wait for other work of the
+    /// machine any more.
+    fn stop_yielding(&self) {
+        self.batch_yields.store(false, Ordering::SeqCst);
+        set_priority_of_descendants(0);
     }
 
     /// Runs the few cases that failed once more, one at a time, so that a report tells a defect that shows at
@@ -294,7 +308,7 @@ impl Run {
         // A group of its own, so that ^C reaches the runner alone, whose end ends all.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         die_with_parent(&mut command);
-        if case.needs.batch {
+        if case.needs.batch && self.batch_yields.load(Ordering::SeqCst) {
             set_priority(&mut command, AFTER_OTHERS);
         }
         command.spawn()

@@ -121,8 +121,14 @@ pub struct Job {
 }
 
 /// Runs each job on a thread of its own: those with virtual machines first, which take long one after the
-/// other, then the longest; those that must be alone run last. Blocks until all have ended.
-pub fn run(mut jobs: Vec<Job>, mut free: Resources, run: impl Fn(usize) + Sync) {
+/// other, then the longest; those that must be alone run last. Blocks until all have ended. Calls `only_batch`
+/// whenever batch cases run and no others.
+pub fn run(
+    mut jobs: Vec<Job>,
+    mut free: Resources,
+    run: impl Fn(usize) + Sync,
+    only_batch: impl Fn(),
+) {
     jobs.sort_by_key(|job| {
         let Needs { alone, machine, .. } = job.needs;
         (alone, !machine, std::cmp::Reverse(job.estimate))
@@ -140,6 +146,9 @@ pub fn run(mut jobs: Vec<Job>, mut free: Resources, run: impl Fn(usize) + Sync) 
                     run(index);
                     let _ = ended.send(index);
                 });
+            }
+            if running.iter().all(|(job, _)| job.needs.batch) {
+                only_batch();
             }
             let Ok(index) = ends.recv() else { break };
             if let Some(at) = running.iter().position(|(job, _)| job.index == index) {
@@ -171,20 +180,20 @@ mod tests {
         let jobs = [1, 3, 2]
             .map(|s| job(s, s as u64, Needs::default()))
             .to_vec();
-        run(jobs, Resources::new(1, 1000), |index| {
-            order.lock().unwrap().push(index)
-        });
+        let push = |index| order.lock().unwrap().push(index);
+        run(jobs, Resources::new(1, 1000), push, || unreachable!());
         assert_eq!(*order.lock().unwrap(), [3, 2, 1]);
     }
 
     /// Runs the jobs; returns how many ran at once, at most.
     fn most_at_once(jobs: Vec<Job>, cores: usize) -> u32 {
         let (now, most) = (AtomicU32::new(0), AtomicU32::new(0));
-        run(jobs, Resources::new(cores, 1000), |_| {
+        let work = |_| {
             most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             thread::sleep(Duration::from_millis(50));
             now.fetch_sub(1, Ordering::SeqCst);
-        });
+        };
+        run(jobs, Resources::new(cores, 1000), work, || {});
         most.into_inner()
     }
 
@@ -237,9 +246,8 @@ mod tests {
         assert_eq!(at_once(needs.clone()), 2);
         let order = Mutex::new(Vec::new());
         let jobs = vec![job(0, 9, Needs::default()), job(1, 1, needs)];
-        run(jobs, Resources::new(1, 1000), |index| {
-            order.lock().unwrap().push(index)
-        });
+        let push = |index| order.lock().unwrap().push(index);
+        run(jobs, Resources::new(1, 1000), push, || unreachable!());
         assert_eq!(*order.lock().unwrap(), [1, 0]);
     }
 
@@ -254,6 +262,28 @@ mod tests {
         assert_eq!(most_at_once(others.clone(), 1), 1);
         let jobs = others.into_iter().chain([job(2, 1, batch)]).collect();
         assert_eq!(most_at_once(jobs, 1), 2);
+    }
+
+    #[test]
+    fn only_batch_cases_are_left() {
+        let batch = Needs {
+            batch: true,
+            ..Needs::default()
+        };
+        let jobs = vec![job(0, 1, Needs::default()), job(1, 1, batch)];
+        let (ended, calls) = (AtomicU32::new(0), AtomicU32::new(0));
+        let work = |index| {
+            // The batch case ends last.
+            while index == 1 && calls.load(Ordering::SeqCst) == 0 {
+                thread::yield_now();
+            }
+            ended.fetch_add(1, Ordering::SeqCst);
+        };
+        run(jobs, Resources::new(2, 1000), work, || {
+            assert_eq!(ended.load(Ordering::SeqCst), 1);
+            calls.fetch_add(1, Ordering::SeqCst);
+        });
+        assert_eq!(calls.into_inner(), 1);
     }
 
     #[test]
