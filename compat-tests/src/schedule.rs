@@ -121,8 +121,8 @@ pub struct Job {
 }
 
 /// Runs each job on a thread of its own: those with virtual machines first, which take long one after the
-/// other, then the longest; those that must be alone run last. Blocks until all have ended. Calls `only_batch`
-/// whenever batch cases run and no others.
+/// other, then the longest; those that must be alone run last. Blocks until all have ended. Calls
+/// `only_batch` whenever batch cases run and no others.
 pub fn run(
     mut jobs: Vec<Job>,
     mut free: Resources,
