@@ -91,12 +91,7 @@ const LONG: [(&[&str], u64); 3] = [
 const USERS: [u64; 2] = [ORDINARY, ORDINARY - 1];
 
 pub fn cases() -> Vec<Case> {
-    let case = |name: &str, run: fn(&Context) -> Verdict| {
-        Case::new(format!("uroce/local/{name}"), run)
-            .place(Place::Namespace)
-            .cpu(200)
-    };
-    vec![
+    let mut cases = vec![
         case("pid-namespace", pid_namespace),
         case("seccomp", seccomp).programs(&["no-ptrace"]),
         case("one-user", |cx| users(cx, ["1", "1"], true, true)),
@@ -107,34 +102,43 @@ pub fn cases() -> Vec<Case> {
         case("other-user-one-any", |cx| {
             users(cx, ["any", "1"], false, false)
         }),
-        case("direct", |cx| {
-            accesses(cx, ["1"; 2], true, |program, _| program)
-        }),
         case("direct-stream", stream),
         case("direct-one-way", one_way),
-        case("lent", |cx| lends(cx, ["1"; 2], true, |program, _| program)),
-        case("lent-one-side", |cx| {
-            lends(cx, ["1", "packets"], false, |program, _| program)
+    ];
+    cases.extend(of_two("direct", accesses));
+    cases.extend(of_two("lent", lends));
+    cases
+}
+
+fn case(name: &str, run: impl Fn(&Context) -> Verdict + Send + Sync + 'static) -> Case {
+    Case::new(format!("uroce/local/{name}"), run)
+        .place(Place::Namespace)
+        .cpu(200)
+}
+
+type Change<'a> = &'a dyn Fn(Program, Role) -> Program;
+/// Server and client with these values of IBV_UROCE_LOCAL exchange something, with access to each other's
+/// memory or without.
+type Exchange = fn(&Context, [&str; 2], bool, Change<'_>) -> Verdict;
+
+/// An exchange of two processes that may access each other's memory, and of those that may not.
+fn of_two(name: &str, exchange: Exchange) -> [Case; 4] {
+    let case = |suffix: &str, run: fn(&Context, Exchange) -> Verdict| {
+        case(&format!("{name}{suffix}"), move |cx| run(cx, exchange))
+    };
+    [
+        case("", |cx, exchange| {
+            exchange(cx, ["1"; 2], true, &|program, _| program)
         }),
-        case("lent-pid-namespace", |cx| {
-            lends(cx, ["1"; 2], false, in_pid_namespaces)
+        case("-one-side", |cx, exchange| {
+            exchange(cx, ["1", "packets"], false, &|program, _| program)
         }),
-        case("lent-seccomp", |cx| {
+        case("-pid-namespace", |cx, exchange| {
+            exchange(cx, ["1"; 2], false, &in_pid_namespaces)
+        }),
+        case("-seccomp", |cx, exchange| {
             let filter = cx.built("no-ptrace")?;
-            lends(cx, ["1"; 2], false, |program, _| {
-                program.under([filter.clone()])
-            })
-        })
-        .programs(&["no-ptrace"]),
-        case("direct-one-side", |cx| {
-            accesses(cx, ["1", "packets"], false, |program, _| program)
-        }),
-        case("direct-pid-namespace", |cx| {
-            accesses(cx, ["1"; 2], false, in_pid_namespaces)
-        }),
-        case("direct-seccomp", |cx| {
-            let filter = cx.built("no-ptrace")?;
-            accesses(cx, ["1"; 2], false, |program, _| {
+            exchange(cx, ["1"; 2], false, &|program, _| {
                 program.under([filter.clone()])
             })
         })
@@ -160,12 +164,7 @@ fn in_pid_namespaces(program: Program, _: Role) -> Program {
 
 /// Server and client with these values of IBV_UROCE_LOCAL write to each other's memory: directly, or through
 /// shared memory.
-fn accesses(
-    cx: &Context,
-    values: [&str; 2],
-    directly: bool,
-    change: impl Fn(Program, Role) -> Program,
-) -> Verdict {
+fn accesses(cx: &Context, values: [&str; 2], directly: bool, change: Change<'_>) -> Verdict {
     exchange(cx, WRITES, |program, role| {
         let value = values[usize::from(matches!(role, Role::Client))];
         change(program.env("IBV_UROCE_LOCAL", value), role)
@@ -220,12 +219,7 @@ fn one_way(cx: &Context) -> Verdict {
 
 /// Server and client with these values of IBV_UROCE_LOCAL send long messages: the receiver copies them from
 /// the sender's memory, or they come through shared memory.
-fn lends(
-    cx: &Context,
-    values: [&str; 2],
-    lends: bool,
-    change: impl Fn(Program, Role) -> Program,
-) -> Verdict {
+fn lends(cx: &Context, values: [&str; 2], lends: bool, change: Change<'_>) -> Verdict {
     for (command, packets) in LONG {
         let command = [command, &["-p"]].concat();
         exchange(cx, &command, |program, role| {
