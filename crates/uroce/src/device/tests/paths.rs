@@ -296,6 +296,8 @@ fn a_full_channel_concerns_only_those_that_send() {
     assert!(one.inner.lock().send_deferred);
     until(|| {
         make_progress(&b);
+        // As pollers and the background thread do.
+        a.send_deferred();
         make_progress(&a);
         is_acknowledged(&one)
     });
