@@ -12,7 +12,7 @@ use libfuzzer_sys::{
 use uroce::engine::{self, *};
 use uroce::wire::{
     self, Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet,
-    Psn, Reference, Reth,
+    Psn, Reference, Reth, SHORT_MAX, Short,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
@@ -55,7 +55,11 @@ fn small_len(script: &mut Unstructured) -> Result<u32> {
 }
 
 fn key(script: &mut Unstructured) -> Result<u32> {
-    Ok(if script.ratio(9, 10)? { KEY } else { script.arbitrary()? })
+    Ok(if script.ratio(9, 10)? {
+        KEY
+    } else {
+        script.arbitrary()?
+    })
 }
 
 fn va(script: &mut Unstructured) -> Result<u64> {
@@ -84,13 +88,24 @@ fn kind(script: &mut Unstructured) -> Result<SendOp> {
     Ok(match script.int_in_range(0..=12u8)? {
         0 => SendOp::Send,
         1 => SendOp::SendImm { imm: 1 },
-        2 => SendOp::SendInv { rkey: rkey.wrapping_add(1) },
+        2 => SendOp::SendInv {
+            rkey: rkey.wrapping_add(1),
+        },
         3 => SendOp::Write { va, rkey },
         4 => SendOp::WriteImm { va, rkey, imm: 2 },
         5 | 6 => SendOp::Read { va, rkey },
-        7 => SendOp::CmpSwap { va, rkey, compare: 0, swap: 1 },
+        7 => SendOp::CmpSwap {
+            va,
+            rkey,
+            compare: 0,
+            swap: 1,
+        },
         8 => SendOp::FetchAdd { va, rkey, add: 1 },
-        9 => SendOp::AtomicWrite { va, rkey, data: [7; 8] },
+        9 => SendOp::AtomicWrite {
+            va,
+            rkey,
+            data: [7; 8],
+        },
         10 => SendOp::Flush {
             va,
             rkey,
@@ -98,7 +113,9 @@ fn kind(script: &mut Unstructured) -> Result<SendOp> {
             placement: script.int_in_range(0..=4)?,
             selectivity: script.int_in_range(0..=2)?,
         },
-        11 => SendOp::LocalInv { rkey: rkey.wrapping_add(1) },
+        11 => SendOp::LocalInv {
+            rkey: rkey.wrapping_add(1),
+        },
         _ => SendOp::BindMw(Bind {
             mw: 0,
             rkey,
@@ -121,7 +138,12 @@ fn fits(kind: &SendOp, service: Service) -> bool {
 }
 
 /// A packet with arbitrary headers, its PSN near one of `near`.
-fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service) -> Result<Vec<u8>> {
+fn forged(
+    script: &mut Unstructured,
+    near: [Psn; 2],
+    qpn: u32,
+    service: Service,
+) -> Result<Vec<u8>> {
     let transport = match service {
         Service::Rc => 0,
         Service::Uc => 0x20,
@@ -139,7 +161,11 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
         pkey: 0xffff,
         dest_qpn: qpn,
         ack_request: script.arbitrary()?,
-        psn: if script.ratio(1, 20)? { Psn::new(script.arbitrary()?) } else { psn },
+        psn: if script.ratio(1, 20)? {
+            Psn::new(script.arbitrary()?)
+        } else {
+            psn
+        },
     });
     // Every extension header that the opcode may have.
     let Some((_, operation, part)) = opcode.parts() else {
@@ -147,7 +173,10 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
     };
     use uroce::wire::{Operation::*, Part};
     if service == Service::Ud {
-        headers.deth = Some(Deth { qkey: script.int_in_range(0..=1)?, src_qpn: 3 });
+        headers.deth = Some(Deth {
+            qkey: script.int_in_range(0..=1)?,
+            src_qpn: 3,
+        });
     }
     let starts = matches!(part, Part::First | Part::Only);
     let is_response = matches!(operation, Ack | AtomicAck | ReadResponse);
@@ -160,7 +189,12 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
             selectivity: script.arbitrary()?,
         });
     }
-    if starts && matches!(operation, Write | WriteImm | ReadRequest | Flush | AtomicWrite) {
+    if starts
+        && matches!(
+            operation,
+            Write | WriteImm | ReadRequest | Flush | AtomicWrite
+        )
+    {
         headers.reth = Some(Reth {
             va: va(script)?,
             rkey: key(script)?,
@@ -177,13 +211,20 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
     }
     if is_response && part != Part::Middle {
         let kind = match script.int_in_range(0..=7u8)? {
-            0 => AethKind::RnrNak { timer: script.arbitrary::<u8>()? & 31 },
+            0 => AethKind::RnrNak {
+                timer: script.arbitrary::<u8>()? & 31,
+            },
             1 => AethKind::Nak(NakCode::PsnSequence),
             2 => AethKind::Nak(NakCode::RemoteAccess),
             3 => AethKind::Nak(NakCode::InvalidRdRequest),
-            _ => AethKind::Ack { credits: script.arbitrary::<u8>()? & 31 },
+            _ => AethKind::Ack {
+                credits: script.arbitrary::<u8>()? & 31,
+            },
         };
-        headers.aeth = Some(Aeth { kind, msn: script.arbitrary::<u32>()? & 0xff_ffff });
+        headers.aeth = Some(Aeth {
+            kind,
+            msn: script.arbitrary::<u32>()? & 0xff_ffff,
+        });
     }
     if operation == AtomicAck {
         headers.atomic_ack = Some(script.arbitrary()?);
@@ -197,7 +238,9 @@ fn forged(script: &mut Unstructured, near: [Psn; 2], qpn: u32, service: Service)
     let len = match operation {
         _ if matches!(part, Part::First | Part::Middle) && script.ratio(9, 10)? => 256,
         AtomicWrite => 8,
-        Send | SendImm | SendInv | Write | WriteImm | ReadResponse => script.int_in_range(0..=260)?,
+        Send | SendImm | SendInv | Write | WriteImm | ReadResponse => {
+            script.int_in_range(0..=260)?
+        }
         _ => 0,
     };
     headers.bth.pad = (len as usize).wrapping_neg() as u8 & 3;
@@ -215,6 +258,8 @@ struct Play {
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
     in_flight: VecDeque<(usize, InFlight)>,
+    /// Packets transmitted and delivered.
+    packets: u64,
 }
 
 #[derive(Clone)]
@@ -229,18 +274,55 @@ impl Play {
         let mut buffer = [0; 4300];
         let mut count = 0;
         self.qps[side].set_lending(self.hosts[side].lends);
-        while let Some(packet) =
-            self.qps[side].transmit(self.now, &mut self.hosts[side], &mut buffer)
-        {
+        while let Some(packet) = self.next_packet(side, &mut buffer) {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
             Packet::parse(&datagram).expect("transmitted a malformed packet");
             count += 1;
             assert!(count < 3000, "transmits without end");
             if self.in_flight.len() < 200 {
                 let by_reference = packet.by_reference;
-                self.in_flight.push_back((1 - side, InFlight { datagram, by_reference }));
+                self.in_flight.push_back((
+                    1 - side,
+                    InFlight {
+                        datagram,
+                        by_reference,
+                    },
+                ));
             }
         }
+    }
+
+    /// The next packet of a side, every other one by the shorter way if that has it.
+    fn next_packet(&mut self, side: usize, buffer: &mut [u8]) -> Option<Transmit> {
+        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        self.packets += 1;
+        if self.packets % 2 == 0 {
+            let mut bytes = [0; SHORT_MAX];
+            if let Some(len) = qp.transmit_short(self.now, host, &mut bytes) {
+                buffer[..len].copy_from_slice(&bytes[..len]);
+                let attributes = qp.attributes();
+                return Some(Transmit {
+                    av: attributes.av?,
+                    dest_qpn: attributes.dest_qpn?,
+                    len,
+                    by_reference: false,
+                });
+            }
+        }
+        qp.transmit(self.now, host, buffer)
+    }
+
+    /// Whether the shorter way has received a packet.
+    fn deliver_short(&mut self, side: usize, packet: &InFlight, from: &Addresses) -> bool {
+        let mut bytes = [0xee; SHORT_MAX];
+        let len = packet.datagram.len() - ICRC_LEN;
+        let Some(to) = bytes.get_mut(..len).filter(|_| !packet.by_reference) else {
+            return false;
+        };
+        to.copy_from_slice(&packet.datagram[..len]);
+        let short = Short::parse(&bytes, len);
+        let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        short.is_some_and(|short| qp.receive_short(&short, from, self.now, host))
     }
 
     fn deliver(&mut self, side: usize, packet: &InFlight) {
@@ -263,7 +345,10 @@ impl Play {
             grh: [1; 40],
             pkey_index: 0,
         };
-        self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
+        self.packets += 1;
+        if self.packets % 2 == 0 || !self.deliver_short(side, packet, &from) {
+            self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
+        }
         self.transmit(side);
     }
 
@@ -278,7 +363,10 @@ impl Play {
             0..3 => self.post(script, side)?,
             3 | 4 => {
                 let wr_id = self.posted[side][1];
-                let receive = RecvWr { wr_id, sges: sges(script)? };
+                let receive = RecvWr {
+                    wr_id,
+                    sges: sges(script)?,
+                };
                 let config = *self.qps[side].config();
                 let host = &mut self.hosts[side];
                 if self.qps[side].state() == QpState::Reset {
@@ -321,13 +409,22 @@ impl Play {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
                 let by_reference = false;
-                self.deliver(side, &InFlight { datagram, by_reference });
+                self.deliver(
+                    side,
+                    &InFlight {
+                        datagram,
+                        by_reference,
+                    },
+                );
             }
             14 => {
                 let wait: u64 = script.int_in_range(0..=200_000_000)?;
                 self.now = Time(self.now.0 + wait);
                 for side in 0..2 {
-                    if self.qps[side].next_timeout().is_some_and(|at| at <= self.now) {
+                    if self.qps[side]
+                        .next_timeout()
+                        .is_some_and(|at| at <= self.now)
+                    {
                         self.qps[side].handle_timeout(self.now, &mut self.hosts[side]);
                         self.transmit(side);
                     }
@@ -446,6 +543,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
         hosts: Vec::new(),
         posted: [[0; 2]; 2],
         in_flight: VecDeque::new(),
+        packets: 0,
     };
     for (side, service) in services.into_iter().enumerate() {
         play.qps.push(Qp::new(QpConfig {
@@ -464,7 +562,11 @@ fn play(script: &mut Unstructured) -> Result<()> {
         host.xrc.push((SRQN, VecDeque::new()));
         host.room = (room < 100).then_some(room);
         host.lends = script.arbitrary()?;
-        host.copies = if script.arbitrary()? { host::Direct::Granted } else { host::Direct::Refused };
+        host.copies = if script.arbitrary()? {
+            host::Direct::Granted
+        } else {
+            host::Direct::Refused
+        };
         play.hosts.push(host);
         play.start(script, side)?;
     }

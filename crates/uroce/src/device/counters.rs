@@ -134,6 +134,8 @@ impl Device {
     pub(super) fn retire(&self, qp: &QueuePair) {
         let mut retired = self.retired.lock();
         self.queue_pairs.write().remove(&qp.qpn);
+        qp.retire();
+        self.inboxes.forget(qp);
         *retired += qp.inner.lock().take_counters();
     }
 

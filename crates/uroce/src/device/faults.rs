@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::receiving::Batch;
+use super::recent::RecentQps;
 use super::{Device, clock};
 use crate::engine::{Addresses, Time, Transmit};
 use crate::sync::Mutex;
@@ -205,24 +206,24 @@ impl Device {
                     self.net.flush(outbox);
                 }
             }
-            let mut batch = Batch::new(self, outbox, false);
-            for Delayed { packet, .. } in &due {
-                if let DelayedPacket::Received {
-                    headers,
-                    payload,
-                    from,
-                } = packet
-                {
-                    let packet = Packet {
-                        headers: *headers,
-                        payload,
-                        reference: None,
-                    };
-                    batch.deliver(&packet, from);
-                }
-            }
-            batch.finish();
         });
+        let mut batch = Batch::new(self, false, RecentQps::default());
+        for Delayed { packet, .. } in &due {
+            if let DelayedPacket::Received {
+                headers,
+                payload,
+                from,
+            } = packet
+            {
+                let packet = Packet {
+                    headers: *headers,
+                    payload,
+                    reference: None,
+                };
+                batch.deliver(&packet, from);
+            }
+        }
+        batch.finish();
     }
 }
 

@@ -18,6 +18,8 @@ use std::time::Duration;
 use lock_api::MutexGuard;
 
 use super::clock::{self, AtomicTime};
+use super::queue_pair::QueuePair;
+use super::recent::RecentQps;
 use crate::engine::Time;
 use crate::local::SeenChannels;
 use crate::sync::{Mutex, RawMutex};
@@ -85,6 +87,7 @@ struct InboxSlot {
 struct Receiver {
     inbox: Inbox,
     channels: SeenChannels,
+    recent: RecentQps,
 }
 
 /// An inbox, locked.
@@ -101,6 +104,11 @@ impl Inboxes {
                 receiver: Mutex::new(Receiver {
                     inbox: Inbox::try_new()?,
                     channels: SeenChannels::default(),
+                    // One that stands in keeps none.
+                    recent: match stands_in {
+                        true => RecentQps::default(),
+                        false => RecentQps::new(),
+                    },
                 }),
                 stands_in,
                 batches: AtomicU64::new(0),
@@ -171,6 +179,16 @@ impl Inboxes {
         }
     }
 
+    /// Forgets a queue pair that packets do not reach any more. A thread that receives meanwhile does not keep
+    /// it.
+    pub fn forget(&self, qp: &QueuePair) {
+        for slot in &self.slots {
+            if let Some(mut receiver) = slot.receiver.try_lock() {
+                receiver.recent.forget(qp);
+            }
+        }
+    }
+
     /// Waits until every thread that receives has ended its batch, for `time` at most.
     pub fn await_batches(&self, time: Duration) {
         let end = clock::now().after(time);
@@ -208,6 +226,18 @@ impl InboxGuard<'_> {
         let batches = &self.slot.batches;
         let next = batches.load(Ordering::Relaxed).wrapping_add(1);
         batches.store(next, Ordering::Relaxed);
+    }
+
+    /// The queue pairs that packets have come for. Until [`InboxGuard::keep_recent`] it has none.
+    #[inline]
+    pub fn take_recent(&mut self) -> RecentQps {
+        core::mem::take(&mut self.receiver.recent)
+    }
+
+    /// Puts back what [`InboxGuard::take_recent`] has returned.
+    #[inline]
+    pub fn keep_recent(&mut self, recent: RecentQps) {
+        self.receiver.recent = recent;
     }
 
     /// The device's channels, as this inbox has seen them.

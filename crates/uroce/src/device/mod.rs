@@ -6,10 +6,11 @@
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
-//! | `receiving.rs` | a batch of packets |
+//! | `receiving.rs`, `recent.rs` | a batch of packets, and the queue pairs of earlier ones |
 //! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
+//! | `short.rs` | a shorter way for the packets that are exchanged most |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |
@@ -42,15 +43,16 @@ pub mod handles;
 mod interposed;
 mod loans;
 mod lock_holder;
-mod lone_ack;
 mod missed;
 pub mod paths;
 mod progress;
 mod qp_host;
 pub mod queue_pair;
 mod receiving;
+mod recent;
 mod sending;
 pub mod shared_queue;
+mod short;
 pub mod status;
 mod timers;
 mod wait;

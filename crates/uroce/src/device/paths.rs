@@ -15,10 +15,10 @@ use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::direct::Exports;
-use crate::engine::{AddressVector, Addresses, Qp, QpState, Service, Time};
-use crate::local::{Channel, Ends, Paths, Peers, Recorder, Sender};
+use crate::engine::{AddressVector, Qp, QpState, Service, Time};
+use crate::local::{Channel, Ends, Paths, Peers, Receiver, Recorder, Sender};
 use crate::transport::{Net, Outbox};
-use crate::wire::{Flow, Packet, port_of};
+use crate::wire::{Flow, port_of};
 
 /// A poller checks the sockets at every poll of this number only. At the others it checks shared memory,
 /// which takes no system call.
@@ -418,13 +418,12 @@ impl Device {
         has_unreachable.store(false, Ordering::Relaxed);
         let queue_pairs = core::mem::take(&mut *self.unreachable.lock());
         for qp in queue_pairs {
-            match qp.lock_unless_preempted() {
-                Ok(mut inner) => {
-                    inner.is_unreachable = false;
-                    self.send(&qp, inner, clock::now());
-                }
-                Err(Unavailable::Preempted) => self.add_unreachable(qp),
-                Err(Unavailable::Destroyed) => {}
+            let locked = qp.lock_unless_preempted().map(|mut inner| {
+                inner.is_unreachable = false;
+                self.send(&qp, inner, clock::now());
+            });
+            if locked == Err(Unavailable::Preempted) {
+                self.add_unreachable(qp);
             }
         }
     }
@@ -454,24 +453,42 @@ impl Device {
         &self,
         inbox: &mut InboxGuard<'_>,
         recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        receiver: &mut impl Receiver,
     ) -> usize {
         let Some(paths) = &self.paths else { return 0 };
         if !paths.has_news(inbox.channels()) {
             return 0;
         }
+        let received = inbox.channels().receive(recorder, receiver);
+        match received.any_fresh {
+            false => received.packets,
+            true => received.packets + self.receive_fresh(inbox, recorder, receiver),
+        }
+    }
+
+    /// Receives the first packets of channels, and before them the datagrams that have arrived. Returns the
+    /// number of both.
+    #[cold]
+    fn receive_fresh(
+        &self,
+        inbox: &mut InboxGuard<'_>,
+        recorder: &impl Recorder,
+        receiver: &mut impl Receiver,
+    ) -> usize {
         let mut count = 0;
         if inbox.channels().take_fresh() {
             for _ in 0..MAX_ROUNDS_BEFORE_CHANNEL {
                 inbox.poll_all_sockets();
-                let datagrams = self.net.receive(inbox, each);
+                let datagrams = self.net.receive(inbox, &mut |packet, from| {
+                    receiver.packet(packet, from);
+                });
                 count += datagrams;
                 if datagrams == 0 {
                     break;
                 }
             }
         }
-        count + inbox.channels().receive(recorder, each)
+        count + inbox.channels().receive(recorder, receiver).packets
     }
 
     /// Whether a peer has hung up, and what it had sent may not be received yet.

@@ -21,12 +21,12 @@ use super::clock::NEVER;
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::paths::QpPath;
 use super::qp_host::QpHost;
-use super::queue_pair::{Inner, QueuePair, Unavailable};
-use super::receiving::{Batch, Receiving};
+use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
+use super::receiving::{self, Batch};
 use super::{Device, clock, faults};
 use crate::engine::{Addresses, Qp, Time};
-use crate::local::Recorder;
-use crate::transport::{Inbox, Outbox};
+use crate::local::{Receiver, Recorder};
+use crate::transport::Inbox;
 use crate::wire::Packet;
 
 /// A polling thread yields its CPU after this many empty polls in a row, and then at every
@@ -218,21 +218,19 @@ impl Device {
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
-        let ((local, by_udp), at) = self.with_outbox(|outbox| {
-            let mut batch = Batch::new(self, outbox, may_defer);
-            let counts = match &self.interposed {
-                None => self.receive_all(inbox, skips_sockets, &(), &mut |packet, from| {
-                    batch.deliver(packet, from);
-                }),
-                Some(interposed) => {
-                    let tap = self.net.tap();
-                    self.receive_all(inbox, skips_sockets, &tap, &mut |packet, from| {
-                        interposed.receive(&mut batch, packet, from);
-                    })
-                }
-            };
-            (counts, batch.finish())
-        });
+        let mut batch = Batch::new(self, may_defer, inbox.take_recent());
+        let (local, by_udp) = match &self.interposed {
+            None => self.receive_all(inbox, skips_sockets, &(), &mut batch),
+            Some(interposed) => {
+                let tap = self.net.tap();
+                let mut each = |packet: &Packet<'_>, from: &Addresses| {
+                    interposed.receive(&mut batch, packet, from);
+                };
+                self.receive_all(inbox, skips_sockets, &tap, &mut each)
+            }
+        };
+        let (at, recent) = batch.finish();
+        inbox.keep_recent(recent);
         let drained = has_dead_peers && by_udp < Inbox::BATCH;
         if !skips_sockets {
             self.serve_paths(inbox, drained);
@@ -249,61 +247,58 @@ impl Device {
         inbox: &mut InboxGuard<'_>,
         skips_sockets: bool,
         recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        receiver: &mut impl Receiver,
     ) -> (usize, usize) {
-        let local = self.receive_locally(inbox, recorder, each);
-        match skips_sockets {
-            true => (local, 0),
-            false => (local, self.net.receive(inbox, each)),
+        let local = self.receive_locally(inbox, recorder, receiver);
+        if skips_sockets {
+            return (local, 0);
         }
+        let each = &mut |packet: &Packet<'_>, from: &Addresses| receiver.packet(packet, from);
+        (local, self.net.receive(inbox, each))
     }
 
     /// Delivers a multicast datagram to each queue pair that is attached to its group.
-    pub(super) fn deliver_multicast(
-        &self,
-        packet: &Packet<'_>,
-        from: &Addresses,
-        now: Time,
-        outbox: &mut Outbox,
-    ) {
+    pub(super) fn deliver_multicast(&self, packet: &Packet<'_>, from: &Addresses, now: Time) {
         for qp in self.attached_to(&from.dst) {
-            let mut receiving = Receiving::new(self, qp, packet, from);
-            if let Some(receiving) = &mut receiving {
-                receiving.receive(packet, from, now, None);
+            if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
+                receiving::receive(&mut locked, packet, from, now, None);
+                self.finish_receiving(locked, false, now);
             }
-            self.finish_receiving(&mut receiving, false, now, outbox);
         }
     }
 
-    /// Sends what a queue pair has to send after a run of packets: one ACK covers them all.
+    /// Sends what a queue pair has to send after a run of packets: one ACK covers them all. Returns the queue
+    /// pair.
     ///
-    /// If the run has completed a receive, sending is deferred where it may be, until the program polls again
-    /// or posts its reply, which then goes out with the ACK. So the program gets its message one system call
-    /// earlier.
+    /// If the run has completed a receive, sending by UDP is deferred where it may be, until the program polls
+    /// again or posts its reply, which then goes out with the ACK. So the program gets its message one system
+    /// call earlier.
     pub(super) fn finish_receiving(
         &self,
-        receiving: &mut Option<Receiving>,
+        locked: LockedQp,
         may_defer: bool,
         now: Time,
-        outbox: &mut Outbox,
-    ) {
-        let Some(Receiving { qp, mut inner }) = receiving.take() else {
-            return;
-        };
-        if inner.engine().has_early_packets() {
-            // Delivered when the threads that have earlier packets in hand have ended their batches.
-            self.defer_send(&qp, &mut inner);
-            self.waker.wake();
-        }
-        if inner.take_recv_completed() && may_defer {
-            self.arm_timer(&qp, &inner);
-            let deferred = self.defer_send(&qp, &mut inner);
-            if deferred && self.activity.may_leave_deferred() {
-                inner.count_deferred_ack();
-                return;
+    ) -> Arc<QueuePair> {
+        locked.release(|qp, mut inner| {
+            if inner.engine().has_early_packets() {
+                // Delivered when the threads that have earlier packets in hand have ended their batches.
+                self.defer_send(qp, &mut inner);
+                self.waker.wake();
             }
-        }
-        self.send_batches(&qp, inner, now, outbox);
+            let may_defer = inner.take_recv_completed() && may_defer;
+            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner, now) {
+                return self.unlock(qp, inner);
+            }
+            if may_defer {
+                self.arm_timer(qp, &inner);
+                let deferred = self.defer_send(qp, &mut inner);
+                if deferred && self.activity.may_leave_deferred() {
+                    inner.count_deferred_ack();
+                    return;
+                }
+            }
+            self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
+        })
     }
 
     /// Runs the timers that are due, if the first has been due for `slack`. `now`: the time, if the caller

@@ -1,11 +1,11 @@
 //! Queue pairs: the engine's state machine, and the objects around it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::*;
-use lock_api::{ArcMutexGuard, MutexGuard};
+use lock_api::MutexGuard;
 
 use super::clock::{AtomicTime, NEVER};
 use super::completion::CompletionQueue;
@@ -139,8 +139,10 @@ pub struct QueuePair {
     pub has_bound_mws: AtomicBool,
     /// When the device's timer for it is due; [`NEVER`] if none is armed. Written with `inner` locked.
     pub timer_at: AtomicTime,
-    /// In an `Arc` of its own, so that a guard can outlive the borrow of the queue pair.
-    pub inner: Arc<Mutex<Inner>>,
+    /// See [`Inner`].
+    pub inner: Mutex<Inner>,
+    /// Packets do not reach it any more.
+    is_retired: AtomicBool,
     /// Of `inner`.
     pub holder: LockHolder,
     /// Packets that came while `inner` could not be locked.
@@ -166,7 +168,8 @@ impl QueuePair {
             listeners: Mutex::default(),
             has_bound_mws: AtomicBool::new(false),
             timer_at: AtomicTime::new(NEVER),
-            inner: Arc::new(Mutex::new(Inner {
+            is_retired: AtomicBool::new(false),
+            inner: Mutex::new(Inner {
                 engine: Qp::new(config.engine),
                 xrc_srq: None,
                 recv_completed: false,
@@ -177,7 +180,7 @@ impl QueuePair {
                 export: Export::None,
                 lent: None,
                 destroyed: false,
-            })),
+            }),
             holder: LockHolder::default(),
             missed: Missed::default(),
             send_turn: Mutex::default(),
@@ -187,10 +190,10 @@ impl QueuePair {
 
     /// Locks the queue pair for a thread that has looked it up or waited for it, and delivers what it has
     /// missed.
-    pub fn lock_unless_preempted(&self) -> Result<ArcMutexGuard<RawMutex, Inner>, Unavailable> {
+    pub fn lock_unless_preempted(&self) -> Result<MutexGuard<'_, RawMutex, Inner>, Unavailable> {
         let inner = self.holder.lock(
-            || self.inner.try_lock_arc(),
-            |time| self.inner.try_lock_arc_for(time),
+            || self.inner.try_lock(),
+            |time| self.inner.try_lock_for(time),
         );
         match inner {
             None => Err(Unavailable::Preempted),
@@ -200,6 +203,17 @@ impl QueuePair {
                 Ok(inner)
             }
         }
+    }
+
+    /// Packets do not reach the queue pair any more: a new one may get its number.
+    pub fn retire(&self) {
+        self.is_retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether packets to this number are for the queue pair. It may be destroyed at any moment.
+    #[inline]
+    pub fn takes(&self, qpn: u32) -> bool {
+        self.qpn == qpn && !self.is_retired.load(Ordering::Relaxed)
     }
 
     /// Whether a completion queue of it has entries that the program has not polled yet.
@@ -255,6 +269,48 @@ impl QueuePair {
     }
 }
 
+/// A queue pair that this guard has locked, and keeps alive.
+pub struct LockedQp(Arc<QueuePair>);
+
+impl LockedQp {
+    /// [`QueuePair::lock_unless_preempted`].
+    #[inline]
+    pub fn lock(qp: Arc<QueuePair>) -> Result<LockedQp, (Arc<QueuePair>, Unavailable)> {
+        match qp.lock_unless_preempted().map(core::mem::forget) {
+            Ok(()) => Ok(LockedQp(qp)),
+            Err(unavailable) => Err((qp, unavailable)),
+        }
+    }
+
+    /// The queue pair, and what is locked.
+    #[inline]
+    pub fn split(&mut self) -> (&QueuePair, &mut Inner) {
+        // SAFETY: `lock` has locked it, only `release` unlocks it, and `self` is borrowed exclusively.
+        (&self.0, unsafe { &mut *self.0.inner.data_ptr() })
+    }
+
+    /// Passes the queue pair and its lock to `call`. Returns the queue pair.
+    #[inline]
+    pub fn release(
+        self,
+        call: impl FnOnce(&Arc<QueuePair>, MutexGuard<'_, RawMutex, Inner>),
+    ) -> Arc<QueuePair> {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, and not dropped: the reference moves.
+        let qp = unsafe { core::ptr::read(&this.0) };
+        // SAFETY: `lock` has locked it and has forgotten the guard, as this does not unlock it otherwise.
+        call(&qp, unsafe { qp.inner.make_guard_unchecked() });
+        qp
+    }
+}
+
+impl Drop for LockedQp {
+    fn drop(&mut self) {
+        // SAFETY: `lock` has locked it and has forgotten the guard; `release` has not been called.
+        drop(unsafe { self.0.inner.make_guard_unchecked() });
+    }
+}
+
 impl Inner {
     /// The engine, and the host that its calls take.
     pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHost<'a>) {
@@ -290,12 +346,6 @@ impl Inner {
             },
             self.path.channel(),
         )
-    }
-
-    /// The engine, and the channel that [`super::Device::find_path`] has found.
-    #[inline]
-    pub fn engine_and_channel(&mut self) -> (&mut Qp, Option<&Arc<Channel>>) {
-        (&mut self.engine, self.path.channel())
     }
 
     /// Lets the thread that has the queue pair locked wake the channel's peer up when it unlocks it.

@@ -3,75 +3,96 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use lock_api::ArcMutexGuard;
-
-use super::queue_pair::{Inner, QueuePair, Unavailable};
+use super::queue_pair::{LockedQp, QueuePair, Unavailable};
+use super::recent::RecentQps;
 use super::{Device, clock};
 use crate::engine::{Addresses, Time};
-use crate::local::Channel;
-use crate::sync::RawMutex;
-use crate::transport::{GSI_QPN, Outbox};
-use crate::wire::{MULTICAST_QPN, Packet};
+use crate::local::{Channel, Receiver};
+use crate::transport::GSI_QPN;
+use crate::wire::{MULTICAST_QPN, Packet, Short};
 
-/// A queue pair whose packets are being received: locked until what it has to send is sent.
-pub(super) struct Receiving {
-    pub(super) qp: Arc<QueuePair>,
-    pub(super) inner: ArcMutexGuard<RawMutex, Inner>,
+/// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and is
+/// taken for preempted: then the packet is kept.
+pub(super) fn lock_for(
+    device: &Device,
+    qp: Arc<QueuePair>,
+    packet: &Packet<'_>,
+    from: &Addresses,
+) -> Option<LockedQp> {
+    match LockedQp::lock(qp) {
+        Ok(locked) => Some(locked),
+        Err((qp, Unavailable::Preempted)) => {
+            device.keep_missed(&qp, packet, from);
+            None
+        }
+        Err((_, Unavailable::Destroyed)) => None,
+    }
 }
 
-impl Receiving {
-    /// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked
-    /// and is taken for preempted: then the packet is kept.
-    pub(super) fn new(
-        device: &Device,
-        qp: Arc<QueuePair>,
-        packet: &Packet<'_>,
-        from: &Addresses,
-    ) -> Option<Receiving> {
-        match qp.lock_unless_preempted() {
-            Ok(inner) => Some(Receiving { qp, inner }),
-            Err(Unavailable::Preempted) => {
-                device.keep_missed(&qp, packet, from);
-                None
-            }
-            Err(Unavailable::Destroyed) => None,
-        }
+/// Delivers a packet to a queue pair. `source`: what its reference came through.
+pub(super) fn receive(
+    locked: &mut LockedQp,
+    packet: &Packet<'_>,
+    from: &Addresses,
+    now: Time,
+    source: Option<Arc<Channel>>,
+) {
+    let (qp, inner) = locked.split();
+    let (engine, mut host) = inner.split(qp);
+    host.source = source;
+    engine.receive(packet, from, now, &mut host);
+}
+
+impl Receiver for Batch<'_> {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        self.deliver(packet, from);
     }
 
-    pub(super) fn receive(
-        &mut self,
-        packet: &Packet<'_>,
-        from: &Addresses,
-        now: Time,
-        source: Option<Arc<Channel>>,
-    ) {
-        let (engine, mut host) = self.inner.split(&self.qp);
-        host.source = source;
-        engine.receive(packet, from, now, &mut host);
+    #[inline]
+    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
+        let now = *self.now.get_or_insert_with(clock::now);
+        let qpn = packet.dest_qpn;
+        if self.qpn != Some(qpn) && !self.begin_receiving(qpn, now) {
+            return false;
+        }
+        let Some(locked) = &mut self.receiving else {
+            return false;
+        };
+        let (qp, inner) = locked.split();
+        let (engine, mut host) = inner.split(qp);
+        let is_received = engine.receive_short(packet, from, now, &mut host);
+        self.packets += u64::from(is_received);
+        is_received
     }
 }
 
 /// A batch of received packets. [`Batch::finish`] ends it.
 pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
-    outbox: &'a mut Outbox,
     /// What the queue pairs have to send may be deferred.
     may_defer: bool,
     /// The time of the first packet.
     now: Option<Time>,
-    receiving: Option<Receiving>,
+    /// A queue pair whose packets are being received: locked until what it has to send is sent.
+    receiving: Option<LockedQp>,
+    /// Its number.
+    qpn: Option<u32>,
+    recent: RecentQps,
     one_sided: bool,
     packets: u64,
 }
 
 impl<'a> Batch<'a> {
-    pub(super) fn new(device: &'a Device, outbox: &'a mut Outbox, may_defer: bool) -> Batch<'a> {
+    /// An empty batch. `recent`: what [`Batch::finish`] has returned for the one before.
+    pub(super) fn new(device: &'a Device, may_defer: bool, recent: RecentQps) -> Batch<'a> {
         Batch {
             device,
-            outbox,
             may_defer,
             now: None,
             receiving: None,
+            qpn: None,
+            recent,
             one_sided: false,
             packets: 0,
         }
@@ -80,17 +101,39 @@ impl<'a> Batch<'a> {
     /// Delivers a packet.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
         let device = self.device;
-        if let Some((receiving, now)) = self.queue_pair_of(packet, from) {
-            receiving.receive(packet, from, now, device.source_of(packet));
+        if let Some((locked, now)) = self.queue_pair_of(packet, from) {
+            receive(locked, packet, from, now, device.source_of(packet));
         }
     }
 
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        if let Some((receiving, now)) = self.queue_pair_of(packet, from) {
-            let (engine, mut host) = receiving.inner.split(&receiving.qp);
+        if let Some((locked, now)) = self.queue_pair_of(packet, from) {
+            let (qp, inner) = locked.split();
+            let (engine, mut host) = inner.split(qp);
             engine.receive_without_receives(packet, from, now, &mut host);
+        }
+    }
+
+    /// Locks another queue pair than that of the last packet, if nothing is in the way.
+    fn begin_receiving(&mut self, qpn: u32, now: Time) -> bool {
+        self.end_receiving(now);
+        let recent = self.recent.take(qpn);
+        let locked = recent.and_then(|qp| LockedQp::lock(qp).ok());
+        self.receiving = locked.or_else(|| LockedQp::lock(self.device.queue_pair(qpn)?).ok());
+        self.qpn = self.receiving.is_some().then_some(qpn);
+        self.receiving.is_some()
+    }
+
+    /// Sends what the queue pair of the last packets has to send.
+    #[inline]
+    fn end_receiving(&mut self, now: Time) {
+        self.qpn = None;
+        if let Some(locked) = self.receiving.take() {
+            let (device, may_defer) = (self.device, self.may_defer);
+            let qp = device.finish_receiving(locked, may_defer, now);
+            self.recent.put(qp);
         }
     }
 
@@ -100,7 +143,7 @@ impl<'a> Batch<'a> {
         &mut self,
         packet: &Packet<'_>,
         from: &Addresses,
-    ) -> Option<(&mut Receiving, Time)> {
+    ) -> Option<(&mut LockedQp, Time)> {
         self.packets += 1;
         let parts = packet.headers.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
@@ -110,30 +153,26 @@ impl<'a> Batch<'a> {
             self.device.receive_mad(packet, from);
             return None;
         }
-        let (device, may_defer) = (self.device, self.may_defer);
+        let device = self.device;
         if qpn == MULTICAST_QPN {
-            device.finish_receiving(&mut self.receiving, may_defer, now, self.outbox);
-            device.deliver_multicast(packet, from, now, self.outbox);
+            self.end_receiving(now);
+            device.deliver_multicast(packet, from, now);
             return None;
         }
-        if self
-            .receiving
-            .as_ref()
-            .is_none_or(|other| other.qp.qpn != qpn)
-        {
-            device.finish_receiving(&mut self.receiving, may_defer, now, self.outbox);
+        if self.qpn != Some(qpn) {
+            self.end_receiving(now);
             let qp = device.queue_pair(qpn);
-            self.receiving = qp.and_then(|qp| Receiving::new(device, qp, packet, from));
+            self.receiving = qp.and_then(|qp| lock_for(device, qp, packet, from));
+            self.qpn = self.receiving.is_some().then_some(qpn);
         }
-        self.receiving.as_mut().map(|receiving| (receiving, now))
+        self.receiving.as_mut().map(|locked| (locked, now))
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
-    /// time of the first packet.
-    pub(super) fn finish(mut self) -> Option<Time> {
+    /// time of the first packet, and the queue pairs of recent ones.
+    pub(super) fn finish(mut self) -> (Option<Time>, RecentQps) {
         if let Some(now) = self.now {
-            let device = self.device;
-            device.finish_receiving(&mut self.receiving, self.may_defer, now, self.outbox);
+            self.end_receiving(now);
         }
         let activity = &self.device.activity;
         if self.one_sided {
@@ -143,6 +182,6 @@ impl<'a> Batch<'a> {
         activity
             .packets
             .store(before + self.packets, Ordering::Relaxed);
-        self.now
+        (self.now, self.recent)
     }
 }

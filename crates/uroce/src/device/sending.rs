@@ -55,7 +55,7 @@ impl Device {
 
     /// Unlocks the queue pair, and sends what it may send now.
     pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>, now: Time) {
-        if self.has_nothing_to_send(qp, &inner) || self.send_lone_ack(qp, &mut inner) {
+        if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner, now) {
             return self.unlock(qp, inner);
         }
         self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
@@ -99,22 +99,8 @@ impl Device {
         qp.wait_until_sent(SEND_WAIT);
     }
 
-    /// [`Device::send`], through this thread's outbox.
-    pub(super) fn send_batches(
-        &self,
-        qp: &QueuePair,
-        mut inner: impl DerefMut<Target = Inner>,
-        now: Time,
-        outbox: &mut Outbox,
-    ) {
-        if self.has_nothing_to_send(qp, &inner) || self.send_lone_ack(qp, &mut inner) {
-            return self.unlock(qp, inner);
-        }
-        self.flush_batches(qp, inner, now, outbox);
-    }
-
     /// Sends what the queue pair may send now, and unlocks it.
-    fn flush_batches(
+    pub(super) fn flush_batches(
         &self,
         qp: &QueuePair,
         mut inner: impl DerefMut<Target = Inner>,
@@ -156,7 +142,7 @@ impl Device {
     }
 
     /// Arms the queue pair's timer, unlocks it and wakes up the peer that sleeps.
-    fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
+    pub(super) fn unlock(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
         self.arm_timer(qp, &inner);
         self.update_export(qp, &mut inner);
         let wake = inner.take_wake();

@@ -13,7 +13,7 @@ use super::counters::Counters;
 use super::encoding;
 use super::requester::{Acked, Expired, Requester};
 use super::{Host, Time};
-use crate::wire::{AethKind, NakCode, Operation, Packet};
+use crate::wire::{AethKind, NakCode, Operation, Packet, Psn};
 
 /// A sequence-error NAK for a packet is ignored within this time of the packet's retransmission, or
 /// within twice the SRTT if that is longer: it was caused by the first transmission.
@@ -127,6 +127,27 @@ impl Completer {
             (_, None | Some(AethKind::Ack { .. })) => CompleterAction::TakeResponse,
             (_, Some(_)) => CompleterAction::Fail(IBV_WC_BAD_RESP_ERR),
         })
+    }
+
+    /// [`Completer::on_packet`] for an ACK that does not count credits. None if it is of no packet in flight,
+    /// and nothing was changed. Otherwise whether all that it covers is acknowledged; if not, some responses
+    /// were lost.
+    #[inline]
+    pub fn on_short_ack(
+        &mut self,
+        requester: &mut Requester,
+        psn: Psn,
+        attributes: &Attributes,
+        now: Time,
+    ) -> Option<bool> {
+        let number = requester.sent_packet(psn)?;
+        if number < requester.oldest_unacked() {
+            return None;
+        }
+        requester.on_no_credits();
+        let acked = requester.on_ack(number + 1, attributes, now);
+        self.on_progress(acked, attributes);
+        Some(acked.complete)
     }
 
     /// Takes the data of a READ response or ATOMIC ACK for the oldest packet. An error is the status

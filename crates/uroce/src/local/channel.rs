@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lock_api::MutexGuard;
 
+use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
 use super::recording::{self, Recorder};
 use super::rendezvous;
@@ -17,7 +18,8 @@ use crate::direct::{Process, Request};
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, grh::IpHeader, ip_of,
+    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, ShortBytes,
+    grh::IpHeader, ip_of,
 };
 
 /// Packets that one call of [`Channel::receive`] takes at most.
@@ -232,13 +234,9 @@ impl Channel {
         rendezvous::send_byte(self.fd());
     }
 
-    /// Passes packets to `recorder`, and to `each`. Returns their number: 0 if there are none, or another
-    /// thread receives.
-    pub fn receive(
-        &self,
-        recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) -> usize {
+    /// Passes packets to `recorder`, and to `receiver`. Returns their number: 0 if there are none, or another
+    /// thread receives. The receiver of short packets records them.
+    pub fn receive(&self, recorder: &impl Recorder, receiver: &mut impl Receiver) -> usize {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;
         };
@@ -254,14 +252,21 @@ impl Channel {
                 }
             };
             count += 1;
-            copied += self.deliver(&popped, recorder, each);
+            let is_received = popped.short().is_some_and(|packet| {
+                ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
+                    && receiver.short(&packet, &self.addresses)
+            });
+            if !is_received {
+                copied += self.deliver(&popped, recorder, receiver);
+            }
             let next = consumer.next();
             self.next.store(next, Ordering::Relaxed);
         }
         let received = self.received.load(Ordering::Relaxed) + count as u64;
         self.received.store(received, Ordering::Relaxed);
+        let may_starve = consumer.may_starve();
         drop(consumer);
-        if count > 0
+        if may_starve
             && self.segment.incoming().take_starved()
             && self.segment.outgoing().take_asleep()
         {
@@ -270,29 +275,28 @@ impl Channel {
         count
     }
 
-    /// Passes a packet to `each`, if it is one. The checks are those of a packet that comes by UDP. Returns
-    /// the number of bytes that a reference names.
-    #[inline]
+    /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
+    /// Returns the number of bytes that a reference names.
     fn deliver(
         &self,
         popped: &Popped,
         recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
+        receiver: &mut impl Receiver,
     ) -> usize {
         let record = |valid| {
-            recorder.received(&self.ends, popped.packet, popped.traffic_class, valid);
+            recorder.received(&self.ends, popped.packet(), popped.traffic_class, valid);
             0
         };
         if popped.is_by_reference {
-            return self.deliver_reference(popped.packet, each);
+            return self.deliver_reference(popped.packet(), receiver);
         }
         // By reference: a packet has more than 200 bytes of headers.
         let (common, other);
-        common = Packet::parse_common(popped.packet);
+        common = Packet::parse_common(popped.packet());
         let packet = match &common {
             Some(packet) => packet,
             None => {
-                other = Packet::parse_without_icrc(popped.packet);
+                other = Packet::parse_without_icrc(popped.packet());
                 match &other {
                     Ok(packet) => packet,
                     Err(_) => return record(false),
@@ -304,24 +308,20 @@ impl Channel {
         }
         record(true);
         if packet.headers.deth.is_none() {
-            each(packet, &self.addresses);
+            receiver.packet(packet, &self.addresses);
             return 0;
         }
         let addresses = Addresses {
             grh: self.grh(popped),
             ..self.addresses
         };
-        each(packet, &addresses);
+        receiver.packet(packet, &addresses);
         0
     }
 
-    /// Passes a packet with a reference to `each`, if it is one. It is not recorded: a device that records
-    /// asks for none.
-    fn deliver_reference(
-        &self,
-        bytes: &[u8],
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) -> usize {
+    /// Passes a packet with a reference to `receiver`, if it is one. It is not recorded: a device that
+    /// records asks for none.
+    fn deliver_reference(&self, bytes: &[u8], receiver: &mut impl Receiver) -> usize {
         let Ok(packet) = Packet::parse_without_icrc(bytes) else {
             return 0;
         };
@@ -337,7 +337,7 @@ impl Channel {
             reference: Some(&reference),
             ..packet
         };
-        each(&packet, &self.addresses);
+        receiver.packet(&packet, &self.addresses);
         packet.payload_len()
     }
 
@@ -350,7 +350,7 @@ impl Channel {
             hop_limit: HOP_LIMIT,
             flow_label: 0,
             fragmentation: Fragmentation::SENT,
-            datagram_len: popped.packet.len() + ICRC_LEN,
+            datagram_len: popped.packet().len() + ICRC_LEN,
         }
         .grh()
     }
@@ -406,6 +406,14 @@ impl Sender<'_> {
     pub fn push(&mut self, packet: &[u8], traffic_class: u8) {
         self.producer
             .push(self.channel.segment.outgoing(), packet, traffic_class);
+        self.count += 1;
+    }
+
+    /// [`Sender::push`] for a short packet of `len` bytes.
+    #[inline]
+    pub fn push_short(&mut self, packet: &ShortBytes, len: usize, traffic_class: u8) {
+        let ring = self.channel.segment.outgoing();
+        self.producer.push_short(ring, packet, len, traffic_class);
         self.count += 1;
     }
 

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::ring::PACKET_MAX;
 use super::segment::{SEGMENT_LEN, Segment};
-use super::{Channel, Ends};
+use super::{Channel, Ends, Receiver};
 use crate::descriptors;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, Reference, gid_of};
+use crate::wire::{Flow, Packet, Reference, SHORT_MAX, Short, ShortContent, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
@@ -64,17 +64,9 @@ impl Fixture {
     /// Returns how many entries were taken.
     fn receive(&self, end: usize) -> usize {
         let channel = &self.ends[end];
-        let mut passed = 0;
-        let count = channel.receive(&(), &mut |packet: &Packet<'_>, from: &Addresses| {
-            passed += 1;
-            assert!(packet.payload.len() <= PACKET_MAX);
-            assert_eq!(from.src_port, channel.flow().dst_port);
-            if let Some(reference) = packet.reference {
-                assert!(packet.payload.is_empty() && reference.source == channel.number());
-                assert!((1..=Reference::MAX_LEN).contains(&reference.payload_len()));
-            }
-        });
-        assert!(passed <= count && count <= MAX_RECEIVED);
+        let mut checks = Checks { channel, passed: 0 };
+        let count = channel.receive(&(), &mut checks);
+        assert!(checks.passed <= count && count <= MAX_RECEIVED);
         count
     }
 
@@ -83,6 +75,35 @@ impl Fixture {
         let ring_of = [self.hostile.outgoing(), self.hostile.incoming()];
         ring_of[ring].forge_entry(self.forged[ring], len, packet, by_reference);
         self.forged[ring] = self.forged[ring].wrapping_add(1);
+    }
+}
+
+/// Checks what is received, and counts it.
+struct Checks<'a> {
+    channel: &'a Channel,
+    passed: usize,
+}
+
+impl Receiver for Checks<'_> {
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        self.passed += 1;
+        assert!(packet.payload.len() <= PACKET_MAX);
+        assert_eq!(from.src_port, self.channel.flow().dst_port);
+        if let Some(reference) = packet.reference {
+            assert!(packet.payload.is_empty() && reference.source == self.channel.number());
+            assert!((1..=Reference::MAX_LEN).contains(&reference.payload_len()));
+        }
+    }
+
+    /// Every other one is left to [`Checks::packet`].
+    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
+        assert_eq!(from.src_port, self.channel.flow().dst_port);
+        let is_taken = packet.psn.get() % 2 == 0;
+        if let ShortContent::Send { payload, .. } = packet.content {
+            assert!(payload.len() + 12 <= packet.len && packet.len <= SHORT_MAX);
+        }
+        self.passed += usize::from(is_taken);
+        is_taken
     }
 }
 

@@ -45,7 +45,7 @@ use crate::descriptors::{self, Owned};
 use crate::direct::Exports;
 use crate::engine::Addresses;
 use crate::sync::{Mutex, RwLock};
-use crate::wire::{Flow, Packet};
+use crate::wire::{Flow, Packet, Short};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
 pub use recording::Recorder;
@@ -66,6 +66,26 @@ pub enum Peers {
 /// Returns both ends of a flow from this process. None if the flow's source is not an address and port that
 /// this process has.
 pub type FindEnds<'a> = dyn Fn(&Flow) -> Option<Ends> + 'a;
+
+/// What receives the packets of channels.
+pub trait Receiver {
+    /// A packet, and where it comes from.
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses);
+
+    /// A short packet. False if nothing was done: then it comes as any other packet, too.
+    #[inline]
+    fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
+        let _ = (packet, from);
+        false
+    }
+}
+
+impl<F: FnMut(&Packet<'_>, &Addresses)> Receiver for F {
+    #[inline]
+    fn packet(&mut self, packet: &Packet<'_>, from: &Addresses) {
+        self(packet, from);
+    }
+}
 
 /// The channels of a device. Thread-safe.
 pub struct Paths {
@@ -97,30 +117,62 @@ pub struct SeenChannels {
     /// [`Paths::generation`] at that time; 0 before.
     generation: u32,
     all: ChannelList,
+    /// No channel before this one had packets then.
+    first: usize,
 }
 
 impl SeenChannels {
-    /// Whether the first packets of a channel wait. Its peer has sent by UDP before: those packets are to be
-    /// received first. True once per channel.
-    #[inline]
-    pub fn take_fresh(&self) -> bool {
+    /// Lets the next [`SeenChannels::receive`] receive the first packets of channels, too. Returns whether some
+    /// wait.
+    pub fn take_fresh(&mut self) -> bool {
         let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_news();
         let fresh = self.all.iter().filter(waits);
         fresh.fold(false, |any, channel| any | channel.take_fresh())
     }
 
-    /// Passes packets of all channels to `recorder`, and to `each`, a bounded number of each channel. Returns
-    /// their number. Of a channel from which nothing has been received yet, only after
-    /// [`SeenChannels::take_fresh`].
-    pub fn receive(
-        &self,
-        recorder: &impl Recorder,
-        each: &mut dyn FnMut(&Packet<'_>, &Addresses),
-    ) -> usize {
-        let ready = |channel: &&Arc<Channel>| channel.has_news() && !channel.is_fresh();
-        let ready = self.all.iter().filter(ready);
-        ready.map(|channel| channel.receive(recorder, each)).sum()
+    /// Whether a packet waits in a channel.
+    #[inline]
+    fn has_news(&mut self) -> bool {
+        // It is looked for once, and then received.
+        let is_ready = |channel: &Arc<Channel>| channel.has_news();
+        if self.all.get(self.first).is_some_and(is_ready) {
+            return true;
+        }
+        let first = self.all.iter().position(is_ready);
+        self.first = first.unwrap_or(0);
+        first.is_some()
     }
+
+    /// Passes packets of all channels to `recorder`, and to `receiver`, a bounded number of each channel. Not
+    /// the first packets of a channel: its peer has sent by UDP before, and those packets are to be received
+    /// first.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        recorder: &impl Recorder,
+        receiver: &mut impl Receiver,
+    ) -> ReceivedLocally {
+        let mut received = ReceivedLocally::default();
+        let first = core::mem::take(&mut self.first);
+        let ready = |channel: &&Arc<Channel>| channel.has_news();
+        for channel in self.all.iter().skip(first).filter(ready) {
+            if channel.is_fresh() {
+                received.any_fresh = true;
+            } else {
+                received.packets += channel.receive(recorder, receiver);
+            }
+        }
+        received
+    }
+}
+
+/// What [`SeenChannels::receive`] has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReceivedLocally {
+    /// Packets that it has passed on.
+    pub packets: usize,
+    /// The first packets of a channel wait for [`SeenChannels::take_fresh`].
+    pub any_fresh: bool,
 }
 
 #[derive(Default)]
@@ -267,10 +319,13 @@ impl Paths {
         // In this order: the list may be newer than the number, and is read again then.
         let generation = self.generation();
         if seen.generation != generation {
-            seen.all = Arc::clone(&self.channels.read().all);
-            seen.generation = generation;
+            *seen = SeenChannels {
+                generation,
+                all: Arc::clone(&self.channels.read().all),
+                first: 0,
+            };
         }
-        seen.all.iter().any(|channel| channel.has_news())
+        seen.has_news()
     }
 
     /// Whether a peer has hung up whose channels are still there.

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE};
+use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE, SHORT_MAX, Short, ShortBytes};
 
 /// Entries of a ring; a power of two. The model has few, so that it is soon full.
 const ENTRIES: u32 = if cfg!(loom) { 2 } else { 512 };
@@ -26,16 +26,22 @@ const DATA_LEN: u32 = 256 << 10;
 /// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
 pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
 /// The longest packet that an entry has room for.
-const INLINE_MAX: usize = 8 * INLINE_WORDS;
+const INLINE_MAX: usize = SHORT_MAX;
 const INLINE_WORDS: usize = 7;
+/// After this number of entries, or bytes of the data area, the consumer checks whether the producer waits for
+/// room. A producer that waits has several times as much before the consumer.
+const CHECK_ENTRIES: u32 = 64;
+const CHECK_DATA: u32 = 64 << 10;
 /// Packets in the data area begin at multiples of this.
 const LINE: usize = 64;
 /// The data area that a packet occupies at most, rounded up.
 const PLACE_MAX: u32 = PACKET_MAX.next_multiple_of(LINE) as u32;
 
 const _: () = assert!(ENTRIES.is_power_of_two() && DATA_LEN.is_power_of_two());
-const _: () = assert!(MAX_SHORT_RESPONSE <= INLINE_MAX);
+const _: () = assert!(MAX_SHORT_RESPONSE <= INLINE_MAX && INLINE_MAX == 8 * INLINE_WORDS);
 const _: () = assert!(PACKET_MAX <= u16::MAX as usize && DATA_LEN > 4 * PLACE_MAX);
+const _: () = assert!(cfg!(loom) || 2 * CHECK_ENTRIES < ENTRIES - SHORT_ENTRIES);
+const _: () = assert!(2 * CHECK_DATA < DATA_LEN - 2 * PLACE_MAX);
 
 /// Alone in its cache line.
 #[repr(C, align(64))]
@@ -56,11 +62,23 @@ impl RingEntry {
         let mut bytes = [0; INLINE_MAX];
         let len = packet.len().min(INLINE_MAX);
         bytes[..len].copy_from_slice(&packet[..len]);
-        // All words: a loop of a fixed length costs less than one of the packet's.
+        self.write_short(&bytes);
+    }
+
+    /// Writes all words: a loop of a fixed length costs less than one of the packet's.
+    #[inline(always)]
+    fn write_short(&self, bytes: &ShortBytes) {
         for (to, from) in self.inline.iter().zip(bytes.chunks_exact(8)) {
             if let Ok(word) = from.try_into() {
                 to.store(u64::from_ne_bytes(word), Ordering::Relaxed);
             }
+        }
+    }
+
+    #[inline(always)]
+    fn read_short(&self, bytes: &mut ShortBytes) {
+        for (to, from) in bytes.chunks_exact_mut(8).zip(&self.inline) {
+            to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
         }
     }
 }
@@ -269,6 +287,18 @@ impl Producer {
         self.publish(ring, packet, traffic_class, BY_REFERENCE);
     }
 
+    /// [`Producer::push`] for a short packet of `len` bytes.
+    #[inline]
+    pub fn push_short(&mut self, ring: &Ring, packet: &ShortBytes, len: usize, traffic_class: u8) {
+        let number = self.next.entry;
+        let entry = ring.entry(number);
+        let len = len.min(INLINE_MAX);
+        self.next.entry = number.wrapping_add(1);
+        entry.write_short(packet);
+        let word = Word::new(number, len, traffic_class);
+        entry.word.store(word.0, Ordering::Release);
+    }
+
     #[inline(always)]
     fn publish(&mut self, ring: &Ring, packet: &[u8], traffic_class: u8, flags: u64) {
         let len = packet.len();
@@ -294,6 +324,8 @@ impl Producer {
 /// The consumer's own state.
 pub struct Consumer {
     next: Position,
+    /// [`Consumer::next`] at the last check of [`Consumer::may_starve`].
+    checked: Position,
     buffer: Box<[u8; PACKET_MAX]>,
 }
 
@@ -303,10 +335,27 @@ pub struct Broken;
 
 /// A packet, copied out of the ring.
 pub struct Popped<'a> {
-    pub packet: &'a [u8],
+    /// It, and behind it any bytes.
+    buffer: &'a [u8; PACKET_MAX],
+    len: usize,
     pub traffic_class: u8,
     /// There is a reference in place of the payload.
     pub is_by_reference: bool,
+}
+
+impl Popped<'_> {
+    /// Its bytes.
+    pub fn packet(&self) -> &[u8] {
+        &self.buffer[..self.len]
+    }
+
+    /// What it is, if it is a short packet.
+    #[inline(always)]
+    pub fn short(&self) -> Option<Short<'_>> {
+        let bytes = self.buffer.first_chunk()?;
+        let is_short = self.len <= SHORT_MAX && !self.is_by_reference;
+        is_short.then(|| Short::parse(bytes, self.len)).flatten()
+    }
 }
 
 impl Consumer {
@@ -317,6 +366,7 @@ impl Consumer {
         buffer.resize(PACKET_MAX, 0);
         Some(Consumer {
             next: Position::default(),
+            checked: Position::default(),
             buffer: buffer.into_boxed_slice().try_into().ok()?,
         })
     }
@@ -324,6 +374,19 @@ impl Consumer {
     /// The number of the next entry.
     pub fn next(&self) -> u32 {
         self.next.entry
+    }
+
+    /// Whether it is time for [`Ring::take_starved`], which takes a fence. A producer that begins to wait
+    /// after the last check waits for more packets than may be taken until the next one.
+    #[inline]
+    pub fn may_starve(&mut self) -> bool {
+        let entries = self.next.entry.wrapping_sub(self.checked.entry);
+        let data = self.next.data.wrapping_sub(self.checked.data);
+        let is_due = entries >= CHECK_ENTRIES || data >= CHECK_DATA;
+        if is_due {
+            self.checked = self.next;
+        }
+        is_due
     }
 
     /// Takes the next packet; None if there is none.
@@ -342,9 +405,8 @@ impl Consumer {
         match self.next.advance(len) {
             // All words: what lies behind the packet is never read.
             None => {
-                let words = self.buffer[..INLINE_MAX].chunks_exact_mut(8);
-                for (to, from) in words.zip(&entry.inline) {
-                    to.copy_from_slice(&from.load(Ordering::Relaxed).to_ne_bytes());
+                if let Some(bytes) = self.buffer.first_chunk_mut() {
+                    entry.read_short(bytes);
                 }
             }
             Some(offset) => {
@@ -357,7 +419,8 @@ impl Consumer {
         }
         ring.consumed.0.store(self.next.pack(), Ordering::Release);
         Ok(Some(Popped {
-            packet: &self.buffer[..len],
+            buffer: &self.buffer,
+            len,
             traffic_class: word.traffic_class(),
             is_by_reference: word.is_by_reference(),
         }))

@@ -64,7 +64,7 @@ fn received(paths: &Paths, from: &Flow) -> Vec<u32> {
     let mut seen = SeenChannels::default();
     paths.has_news(&mut seen);
     seen.take_fresh();
-    seen.receive(&(), &mut |packet, addresses| {
+    seen.receive(&(), &mut |packet: &Packet<'_>, addresses: &Addresses| {
         assert_eq!(addresses.src, gid_of(from.src));
         assert_eq!(addresses.dst, gid_of(from.dst));
         assert_eq!(addresses.src_port, from.src_port);
@@ -139,9 +139,13 @@ fn a_fresh_channel_waits() {
     assert!(!take_fresh(&b) && !send(&to_b, 1));
     let mut seen = SeenChannels::default();
     assert!(b.has_news(&mut seen));
-    assert_eq!(seen.receive(&(), &mut |_, _| ()), 0);
+    let receive = |seen: &mut SeenChannels| {
+        let received = seen.receive(&(), &mut |_: &Packet<'_>, _: &Addresses| ());
+        (received.packets, received.any_fresh)
+    };
+    assert_eq!(receive(&mut seen), (0, true));
     assert!(seen.take_fresh());
-    assert_eq!(seen.receive(&(), &mut |_, _| ()), 1);
+    assert_eq!(receive(&mut seen), (1, false));
 }
 
 /// What the peer has sent by UDP is received before the first packets of each channel.
@@ -389,10 +393,13 @@ fn recorded_packets_are_those_of_the_flow() {
     let mut psns = Vec::new();
     let mut seen = SeenChannels::default();
     assert!(acceptor.has_news(&mut seen) && seen.take_fresh());
-    let received = seen.receive(&Some(&taps[1]), &mut |packet, _| {
-        psns.push(packet.headers.bth.psn.get());
-    });
-    assert_eq!((received, psns), (3, vec![1, 2]));
+    let received = seen.receive(
+        &Some(&taps[1]),
+        &mut |packet: &Packet<'_>, _: &Addresses| {
+            psns.push(packet.headers.bth.psn.get());
+        },
+    );
+    assert_eq!((received.packets, psns), (3, vec![1, 2]));
     drop(taps);
     let [sent, received] = ["sent", "received"].map(|name| read(&directory.file(name)));
     assert_eq!((sent.len(), received.len()), (3, 3));

@@ -14,6 +14,7 @@ mod packet;
 mod psn;
 mod qpn;
 mod reference;
+mod short;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 pub use reference::{Loan, Part as ReferencePart, Reference};
+pub use short::{SHORT_MAX, SHORT_PAYLOAD_MAX, Short, ShortBytes, ShortContent};
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

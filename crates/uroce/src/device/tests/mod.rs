@@ -2,10 +2,10 @@ mod counters;
 mod direct;
 mod fork;
 mod loans;
-mod lone_ack;
 pub mod out_of_memory;
 mod paths;
 mod preemption;
+mod short;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@
 mod complete;
 mod direct;
 mod reliable;
+mod short;
 mod uc;
 mod ud;
 
@@ -273,11 +274,7 @@ impl Qp {
             self.receive_datagram(operation, packet, from, host);
             return;
         }
-        // 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the
-        // sending queue pair, but the source port of a uroce peer that does not have port 4791 follows from
-        // its number.
-        let peer_port = port_of(self.attributes.dest_qpn);
-        if from.src != self.attributes.peer || peer_port != PORT && from.src_port != peer_port {
+        if !self.is_of_peer(from) {
             return;
         }
         let is_response = matches!(
@@ -295,6 +292,14 @@ impl Qp {
             Service::Uc => self.receive_uc_packet(packet, host),
             _ => {}
         }
+    }
+
+    /// 9.6.1.5: a connected queue pair accepts packets of its peer only. The headers do not name the sending
+    /// queue pair, but the source port of a uroce peer that does not have port 4791 follows from its number.
+    #[inline]
+    fn is_of_peer(&self, from: &Addresses) -> bool {
+        let peer_port = port_of(self.attributes.dest_qpn);
+        from.src == self.attributes.peer && (peer_port == PORT || from.src_port == peer_port)
     }
 
     /// Writes the next packet that may be sent now into `buffer`; None if there is none. The buffer has

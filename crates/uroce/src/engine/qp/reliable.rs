@@ -2,7 +2,6 @@
 
 use super::{Host, Qp, QpEvent, QpState, Time, Transmit};
 use crate::engine::completer::CompleterAction;
-use crate::engine::emit::ACK_LEN;
 use crate::engine::requester::{Lent, NextPacket};
 use crate::engine::responder::NextResponse;
 use crate::wire::{ICRC_LEN, Operation, Packet, Part};
@@ -149,31 +148,6 @@ impl Qp {
                 len
             }
         }
-    }
-
-    /// Whether [`Qp::take_lone_ack`] returns a packet.
-    #[inline]
-    pub fn has_lone_ack(&self) -> bool {
-        self.responder.has_lone_ack() && !self.requester.has_unsent()
-    }
-
-    /// The packet that [`Qp::transmit`] would write if all that it can send now is one ACK: a shorter way to
-    /// the most frequent packet of a responder. None if anything else waits; [`Qp::transmit`] has it.
-    #[inline]
-    pub fn take_lone_ack(&mut self) -> Option<[u8; ACK_LEN]> {
-        if self.requester.has_unsent() {
-            return None;
-        }
-        let packet = self.responder.take_lone_ack(&self.attributes)?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (ACK_LEN + ICRC_LEN) as u64;
-        Some(packet)
-    }
-
-    /// The traffic class of the packets to the peer of a connected queue pair.
-    #[inline]
-    pub fn traffic_class(&self) -> u8 {
-        self.attributes.av.traffic_class
     }
 
     /// Handles the requester's timers that have expired.

@@ -65,6 +65,12 @@ impl Requester {
         }
     }
 
+    /// [`Requester::on_credits`] for an ACK that does not count credits.
+    #[inline]
+    pub fn on_no_credits(&mut self) {
+        self.limit_ssn = None;
+    }
+
     /// The peer has executed every packet before `end`.
     pub fn on_ack(&mut self, end: u64, attributes: &Attributes, now: Time) -> Acked {
         let before = self.oldest_unacked;

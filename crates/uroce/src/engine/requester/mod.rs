@@ -12,6 +12,7 @@ mod held;
 mod inspect;
 mod lending;
 mod payload;
+mod short;
 mod unreliable;
 mod write;
 

@@ -328,7 +328,7 @@ impl Responder {
         self.responses.push(Response::Empty { psn });
     }
 
-    fn count_message(&mut self) {
+    pub(super) fn count_message(&mut self) {
         self.msn = Psn::new(self.msn).next().get();
     }
 

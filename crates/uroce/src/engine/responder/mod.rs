@@ -9,6 +9,7 @@
 mod duplicate;
 mod execute;
 mod nak;
+mod short;
 mod transmit;
 
 use std::collections::VecDeque;

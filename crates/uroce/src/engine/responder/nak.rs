@@ -91,11 +91,7 @@ impl Fault {
 impl Responder {
     /// The fault behavior of the responder, classes B, C and J of 9.9.3: queues the NAK, which unreliable
     /// connections do not have.
-    pub(super) fn on_executed(
-        &mut self,
-        executed: Executed,
-        attributes: &Attributes,
-    ) -> ResponderAction {
+    pub fn on_executed(&mut self, executed: Executed, attributes: &Attributes) -> ResponderAction {
         use NakCode::{InvalidRequest, RemoteAccess, RemoteOperational};
         use QpEvent::{AccessError, RequestError};
         let Err(cause) = executed else {

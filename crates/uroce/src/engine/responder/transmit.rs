@@ -33,16 +33,17 @@ impl Responder {
         self.responses.yields_to_request()
     }
 
+    /// Whether no response waits, or [`Responder::yields_to_request`] would return true and no response but
+    /// the ACK waits.
+    #[inline]
+    pub fn would_yield_to_request(&self) -> bool {
+        self.responses.would_yield_to_request()
+    }
+
     /// Whether the next response has no payload.
     pub fn next_is_short(&self) -> bool {
         let next = self.responses.front();
         next.is_some_and(|response| !matches!(response, Response::Read(_)))
-    }
-
-    /// Whether exactly one response waits, and is an ACK.
-    #[inline]
-    pub fn has_lone_ack(&self) -> bool {
-        self.responses.lone_ack().is_some()
     }
 
     /// Takes the only response that waits, if it is an ACK. [`Responder::next_response`] would write the same

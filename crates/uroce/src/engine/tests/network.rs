@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{ICRC_LEN, Packet, Psn, Reference};
+use crate::wire::{ICRC_LEN, Packet, Psn, Reference, SHORT_MAX, Short, ShortBytes};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -15,6 +15,25 @@ pub type Impair = dyn FnMut(usize, &Packet) -> Vec<Duration>;
 pub struct Side {
     pub qp: Qp,
     pub host: TestHost,
+}
+
+/// Which packets take the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), if they can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShorterWay {
+    Never,
+    Always,
+    /// Every other one.
+    Sometimes,
+}
+
+impl ShorterWay {
+    fn has(self, number: u64) -> bool {
+        match self {
+            ShorterWay::Never => false,
+            ShorterWay::Always => true,
+            ShorterWay::Sometimes => number % 2 == 0,
+        }
+    }
 }
 
 /// When a packet arrives; the number keeps packets that arrive together in order.
@@ -40,6 +59,12 @@ pub struct Network {
     copies: u64,
     /// By side.
     pub packets_sent: [u64; 2],
+    pub shorter_way: ShorterWay,
+    /// Packets that took it, sent and received.
+    pub short: [u64; 2],
+    /// All packets, if they are to be kept: the sending side, when, and the bytes.
+    pub trace: Option<Vec<(usize, Time, Vec<u8>)>>,
+    received: u64,
     /// How long after receiving a packet a side transmits.
     pub transmit_delay: Duration,
     /// When a side transmits; None if it has nothing to transmit.
@@ -152,6 +177,10 @@ impl Network {
             in_flight: BTreeMap::new(),
             copies: 0,
             packets_sent: [0; 2],
+            shorter_way: ShorterWay::Sometimes,
+            short: [0; 2],
+            trace: None,
+            received: 0,
             transmit_delay: Duration::ZERO,
             transmit_at: [None; 2],
             reuses: None,
@@ -253,20 +282,21 @@ impl Network {
         assert!(qp.post_recv(wr, host));
     }
 
-    /// Sends what a side has to send. An ACK that is alone takes the shorter way every other time.
+    /// Sends what a side has to send.
     pub fn transmit(&mut self, side: usize) {
         let mut buffer = [0; 4096 + 128];
         loop {
             while self.run_side(side, |qp, host| qp.execute_held(host)) {}
             let Side { qp, host } = &mut self.sides[side];
             qp.set_lending(host.lends);
-            assert!(!qp.has_lone_ack() || qp.may_transmit());
-            let takes_lone_ack = self.packets_sent[side] % 2 == 0;
-            let transmit = match takes_lone_ack.then(|| qp.take_lone_ack()).flatten() {
-                Some(ack) => {
-                    assert!(!qp.may_transmit());
-                    buffer[..ack.len()].copy_from_slice(&ack);
-                    qp.to_peer(ack.len())
+            let mut bytes: ShortBytes = [0; SHORT_MAX];
+            let takes_shorter = self.shorter_way.has(self.packets_sent[side]);
+            let short = takes_shorter.then(|| qp.transmit_short(self.now, host, &mut bytes));
+            let transmit = match short.flatten() {
+                Some(len) => {
+                    self.short[0] += 1;
+                    buffer[..len].copy_from_slice(&bytes[..len]);
+                    qp.to_peer(len)
                 }
                 None => match qp.transmit(self.now, host, &mut buffer) {
                     Some(transmit) => transmit,
@@ -288,6 +318,9 @@ impl Network {
             assert!(!bth.ack_request || reliable && packet.headers.aeth.is_none());
             assert!(!bth.solicited || packet.headers.aeth.is_none());
             self.packets_sent[side] += 1;
+            if let Some(trace) = &mut self.trace {
+                trace.push((side, self.now, datagram.clone()));
+            }
             let arriving = Arrival {
                 side: 1 - side,
                 datagram: datagram.clone(),
@@ -327,7 +360,14 @@ impl Network {
         };
         let Side { qp, host } = &mut self.sides[side];
         host.borrowed = lent;
-        qp.receive(&packet, &addresses(1 - side), self.now, host);
+        self.received += 1;
+        let mut bytes: ShortBytes = [0xee; SHORT_MAX];
+        let short = short_of(arrival, &mut bytes).filter(|_| self.shorter_way.has(self.received));
+        let from = addresses(1 - side);
+        match short {
+            Some(short) if qp.receive_short(&short, &from, self.now, host) => self.short[1] += 1,
+            _ => qp.receive(&packet, &from, self.now, host),
+        }
         if self.transmit_delay.is_zero() {
             self.transmit(side);
         } else if self.transmit_at[side].is_none() {
@@ -420,6 +460,16 @@ impl Network {
             self.step();
         }
     }
+}
+
+/// A packet, if it is short.
+fn short_of<'a>(arrival: &Arrival, bytes: &'a mut ShortBytes) -> Option<Short<'a>> {
+    let packet = arrival.datagram.strip_suffix(&[0; ICRC_LEN])?;
+    bytes.get_mut(..packet.len())?.copy_from_slice(packet);
+    if arrival.by_reference {
+        return None;
+    }
+    Short::parse(bytes, packet.len())
 }
 
 /// A packet, and its reference if it has one.

@@ -40,7 +40,7 @@ fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
     let mut received = 0;
     while received < count {
         if let Some(popped) = consumer.pop(ring).unwrap() {
-            assert_eq!(popped.packet, packet(received));
+            assert_eq!(popped.packet(), packet(received));
             received += 1;
             if ring.take_starved() {
                 room.send();

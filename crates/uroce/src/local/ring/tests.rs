@@ -17,8 +17,8 @@ fn packet(len: usize, seed: usize) -> Vec<u8> {
 
 fn pop(consumer: &mut Consumer, ring: &Ring) -> Option<Vec<u8>> {
     let popped = consumer.pop(ring).unwrap()?;
-    assert_eq!(popped.traffic_class, popped.packet.len() as u8);
-    Some(popped.packet.to_vec())
+    assert_eq!(popped.traffic_class, popped.packet().len() as u8);
+    Some(popped.packet().to_vec())
 }
 
 /// A thread that reads the consumer's position without its lock may know an old one.
@@ -51,7 +51,7 @@ fn a_reference_is_marked() {
         let popped = consumer.pop(&ring).unwrap().unwrap();
         assert_eq!(popped.is_by_reference, by_reference);
         assert_eq!(
-            (popped.packet, popped.traffic_class),
+            (popped.packet(), popped.traffic_class),
             (&b"packet"[..], 0xff)
         );
     }

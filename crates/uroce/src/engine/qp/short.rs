@@ -1,0 +1,113 @@
+//! A shorter way for the packets that RC queue pairs exchange most: SENDs of one packet and ACKs, while
+//! nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and [`Qp::transmit`];
+//! whatever is unusual is left to them.
+
+use super::{Addresses, Host, Qp, QpState, Service, Time};
+use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
+
+impl Qp {
+    /// [`Qp::receive`] for a short packet. False if nothing was done: then that function has it.
+    #[inline]
+    pub fn receive_short(
+        &mut self,
+        packet: &Short<'_>,
+        from: &Addresses,
+        now: Time,
+        host: &mut impl Host,
+    ) -> bool {
+        let is_rc = self.attributes.config.service == Service::Rc;
+        let is_done = is_rc
+            && self.is_of_peer(from)
+            && match packet.content {
+                ShortContent::Ack => self.receive_short_ack(packet.psn, now, host),
+                ShortContent::Send { .. } => self.receive_short_send(packet, host),
+            };
+        if is_done {
+            self.counters.rcvd_pkts += 1;
+            self.counters.rcvd_bytes += (packet.len + ICRC_LEN) as u64;
+        }
+        is_done
+    }
+
+    #[inline]
+    fn receive_short_send(&mut self, packet: &Short<'_>, host: &mut impl Host) -> bool {
+        let is_ready = match self.state {
+            QpState::Rts | QpState::Sqd => true,
+            QpState::Rtr => self.responder.is_established(),
+            _ => false,
+        };
+        if !is_ready {
+            return false;
+        }
+        let attributes = &self.attributes;
+        let executed = self
+            .responder
+            .execute_short(packet.psn, packet.content, attributes, host);
+        match executed {
+            None => false,
+            Some(Ok(())) => true,
+            Some(failed) => {
+                let action = self.responder.on_executed(failed, &self.attributes);
+                self.on_responder_action(action, host);
+                true
+            }
+        }
+    }
+
+    #[inline]
+    fn receive_short_ack(&mut self, psn: Psn, now: Time, host: &mut impl Host) -> bool {
+        if self.state != QpState::Rts {
+            return false;
+        }
+        let Qp {
+            completer,
+            requester,
+            attributes,
+            ..
+        } = self;
+        let Some(is_complete) = completer.on_short_ack(requester, psn, attributes, now) else {
+            return false;
+        };
+        self.complete_sends(host);
+        if !is_complete && self.state != QpState::Err {
+            self.completer.retransmit(&mut self.requester, now);
+        }
+        true
+    }
+
+    /// [`Qp::transmit`], if it would write a SEND of one short packet for the first time, or an ACK. Returns
+    /// its length. None if nothing was done: it would write another packet, or none.
+    #[inline]
+    pub fn transmit_short(
+        &mut self,
+        now: Time,
+        host: &mut impl Host,
+        bytes: &mut ShortBytes,
+    ) -> Option<usize> {
+        let sends_request = self.state == QpState::Rts
+            && self.requester.has_unsent()
+            && self.responder.would_yield_to_request();
+        let len = if sends_request {
+            if self.attributes.config.service != Service::Rc {
+                return None;
+            }
+            let (requester, attributes) = (&mut self.requester, &self.attributes);
+            let len = requester.next_short(attributes, now, host, bytes)?;
+            self.responder.yields_to_request();
+            len
+        } else {
+            let ack = self.responder.take_lone_ack(&self.attributes)?;
+            *bytes.first_chunk_mut()? = ack;
+            ack.len()
+        };
+        self.counters.sent_pkts += 1;
+        self.counters.sent_bytes += (len + ICRC_LEN) as u64;
+        Some(len)
+    }
+
+    /// The traffic class of the packets to the peer of a connected queue pair.
+    #[inline]
+    pub fn traffic_class(&self) -> u8 {
+        self.attributes.av.traffic_class
+    }
+}

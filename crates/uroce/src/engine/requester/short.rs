@@ -1,0 +1,41 @@
+//! Sends the most frequent request, a SEND of one short packet, with fewer instructions than
+//! [`Requester::next_packet`] takes, while nothing unusual happens.
+
+use super::Requester;
+use super::write::Written;
+use crate::engine::attributes::Attributes;
+use crate::engine::send_queue::WqeState;
+use crate::engine::timer::Timer;
+use crate::engine::{Host, SendOp, Time};
+use crate::wire::{SHORT_PAYLOAD_MAX, ShortBytes};
+
+impl Requester {
+    /// [`Requester::next_packet`] of an RC queue pair, if it would write a SEND of one packet for the first
+    /// time. Returns its length. None if nothing was done: it is another packet, or none can be sent now.
+    #[inline]
+    pub fn next_short(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        bytes: &mut ShortBytes,
+    ) -> Option<usize> {
+        let wqe = self.queue.get(self.current)?;
+        let is_short = wqe.wr.op == SendOp::Send
+            && wqe.len as usize <= SHORT_PAYLOAD_MAX
+            && wqe.state == WqeState::Pending;
+        let is_new = self.next == wqe.first && self.next == self.highest_sent;
+        let may_start = !self.timers.is_set(Timer::Rnr)
+            && self.drain_end.is_none()
+            && !(wqe.wr.flags.fence && self.rd_atomic_in_flight > 0)
+            && self.window_allows(wqe, attributes.mtu);
+        if !(is_short && is_new && may_start) {
+            return None;
+        }
+        let end = wqe.end;
+        // An error is that of `next_packet`, too, which fails the WQE.
+        let written: Written = self.write_send(wqe, attributes, host, bytes).ok()??;
+        self.on_written(&written, end, attributes, now);
+        Some(written.len)
+    }
+}

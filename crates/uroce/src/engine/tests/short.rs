@@ -1,0 +1,253 @@
+//! Short packets by the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the usual one. That
+//! both have the same effect is tested in `schedules.rs`, too; here, which packets take which.
+
+use super::network::*;
+use super::peer::*;
+use crate::engine::*;
+use crate::wire::{
+    Aeth, AethKind, NakCode, Operation, Part, SHORT_MAX, Short, ShortBytes, ShortContent,
+};
+
+/// What a queue pair with three receives has done before.
+type Work<'a> = &'a dyn Fn(&mut Peer);
+
+fn after(work: Work) -> Peer {
+    let mut peer = Peer::in_rts(ATTRIBUTES);
+    for id in 0..3 {
+        peer.post_recv(id);
+    }
+    work(&mut peer);
+    peer
+}
+
+/// What is sent after `work`, by the shorter way as far as it goes, and the counters then. Also how many
+/// packets took it.
+fn sent(work: Work, shorter: bool) -> (Vec<Vec<u8>>, Counters, usize) {
+    let mut peer = after(work);
+    let mut packets = Vec::new();
+    let mut bytes: ShortBytes = [0; SHORT_MAX];
+    let mut next_short = |peer: &mut Peer| {
+        let (now, host) = (peer.now, &mut peer.host);
+        let len = peer.qp.transmit_short(now, host, &mut bytes)?;
+        Some(bytes[..len].to_vec())
+    };
+    if shorter {
+        packets.extend(core::iter::from_fn(|| next_short(&mut peer)));
+    }
+    let count = packets.len();
+    let mut buffer = [0; 4300];
+    while let Some(transmit) = peer.qp.transmit(peer.now, &mut peer.host, &mut buffer) {
+        packets.push(buffer[..transmit.len].to_vec());
+    }
+    (packets, peer.qp.counters(), count)
+}
+
+#[test]
+fn what_is_sent_by_the_shorter_way() {
+    let receives = |peer: &mut Peer| peer.send(Part::Only, 0, b"one");
+    let works: [(usize, Work); 15] = [
+        (0, &|_| ()),
+        (1, &receives),
+        // One ACK for all.
+        (1, &|peer| {
+            for at in 0..3 {
+                peer.send(Part::Only, at, b"some");
+            }
+        }),
+        // A duplicate.
+        (1, &|peer| {
+            receives(peer);
+            peer.responses();
+            receives(peer);
+        }),
+        // Sent in ERR, too.
+        (1, &|peer| {
+            receives(peer);
+            peer.modify(QpState::Err, QpChange::default());
+        }),
+        // The request goes before the ACK.
+        (2, &|peer| {
+            receives(peer);
+            peer.post_send(7, 10);
+        }),
+        (3, &|peer| (1..4).for_each(|id| peer.post_send(id, 44))),
+        // Too long; with other headers; of another operation.
+        (0, &|peer| peer.post_send(7, 45)),
+        (0, &|peer| {
+            peer.post_wr(send_wr(7, SendOp::SendImm { imm: 1 }, &[sge(0, 8)]));
+        }),
+        (0, &|peer| peer.post_read(7, 8)),
+        // A NAK alone, and one behind an ACK; another response.
+        (0, &|peer| peer.send(Part::Only, 1, b"two")),
+        (0, &|peer| {
+            receives(peer);
+            peer.send(Part::Only, 2, b"three");
+        }),
+        (0, &|peer| {
+            receives(peer);
+            peer.fetch_add(1);
+        }),
+        // A retransmission.
+        (0, &|peer| {
+            peer.post_send(7, 10);
+            peer.sent();
+            peer.nak(0, NakCode::PsnSequence);
+        }),
+        // Memory that may not be read: the WR fails by the usual way.
+        (0, &|peer| {
+            let mut wrong = sge(0, 8);
+            wrong.lkey += 1;
+            peer.post_wr(send_wr(7, SendOp::Send, &[wrong]));
+        }),
+    ];
+    for (number, (count, work)) in works.into_iter().enumerate() {
+        let (packets, counters, taken) = sent(work, true);
+        assert_eq!(taken, count, "{number}");
+        let (expected, counters_expected, _) = sent(work, false);
+        assert_eq!(
+            (packets, counters),
+            (expected, counters_expected),
+            "{number}"
+        );
+    }
+}
+
+/// Whether a packet is received by the shorter way. If it is not, the usual way has the effect that it has
+/// without that try.
+fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
+    let mut headers = Peer::headers(operation, Part::Only, at);
+    if operation == Operation::Ack {
+        let kind = AethKind::Ack { credits: 31 };
+        headers.aeth = Some(Aeth { kind, msn: 0 });
+    }
+    headers.bth.pad = (payload.len().wrapping_neg() & 3) as u8;
+    let mut bytes: ShortBytes = [0; SHORT_MAX];
+    let start = headers.write(&mut bytes);
+    bytes[start..start + payload.len()].copy_from_slice(payload);
+    let len = start + payload.len() + usize::from(headers.bth.pad);
+    let packet = Short::parse(&bytes, len).expect("a short packet");
+
+    let mut peers = [after(work), after(work)];
+    let [peer, usual] = &mut peers;
+    let (now, from) = (peer.now, addresses(1));
+    let is_taken = peer.qp.receive_short(&packet, &from, now, &mut peer.host);
+    if !is_taken {
+        peer.deliver(headers, payload);
+    }
+    usual.deliver(headers, payload);
+    let [seen, expected] = peers.map(|mut peer| {
+        let packets = peer.packets();
+        let completions = peer.host.completions;
+        (
+            packets,
+            completions,
+            peer.host.events,
+            peer.qp.counters(),
+            peer.qp.state(),
+        )
+    });
+    assert_eq!(seen, expected);
+    is_taken
+}
+
+#[test]
+fn what_is_received_by_the_shorter_way() {
+    let send = |work: Work, at, payload: &[u8]| takes(work, Operation::Send, at, payload);
+    let nothing = |_: &mut Peer| ();
+    assert!(send(&nothing, 0, b"12345678"));
+    assert!(send(&nothing, 0, b""));
+    assert!(send(&nothing, 0, &[7; 43]));
+    // Not the next one: a NAK, or a duplicate.
+    assert!(!send(&nothing, 1, b"1"));
+    assert!(!send(&|peer| peer.send(Part::Only, 0, b"1"), 0, b"1"));
+    // A message is in progress.
+    assert!(!send(
+        &|peer| peer.send(Part::First, 0, &[0; 1024]),
+        1,
+        b"1"
+    ));
+    // A response that is no ACK waits.
+    assert!(!send(&|peer| peer.fetch_add(0), 1, b"1"));
+    // No receive: an RNR NAK.
+    let all = |peer: &mut Peer| (0..3).for_each(|at| peer.send(Part::Only, at, b"1"));
+    assert!(!send(&all, 3, b"1"));
+    // The receive is too short, or its memory is not accessible: it completes with an error.
+    for (len, key) in [(4, KEY), (100, KEY + 1)] {
+        let short = |peer: &mut Peer| {
+            all(peer);
+            let sge = Sge {
+                lkey: key,
+                ..sge(0, len)
+            };
+            assert!(peer.qp.post_recv(recv_wr(9, &[sge]), &mut peer.host));
+        };
+        assert!(!send(&short, 3, b"12345678"));
+    }
+    for state in [QpState::Reset, QpState::Err] {
+        assert!(!send(
+            &|peer| peer.modify(state, QpChange::default()),
+            0,
+            b"1"
+        ));
+    }
+
+    let ack = |work: Work, at| takes(work, Operation::Ack, OUR_PSN + at, b"");
+    let in_flight = |peer: &mut Peer| {
+        (1..4).for_each(|id| peer.post_send(id, 10));
+        assert_eq!(peer.sent(), [0, 1, 2]);
+    };
+    assert!(ack(&in_flight, 0) && ack(&in_flight, 2));
+    // Of no packet in flight.
+    assert!(!ack(&in_flight, 3) && !ack(&nothing, 0));
+    assert!(!ack(
+        &|peer| {
+            in_flight(peer);
+            peer.ack(2);
+        },
+        1
+    ));
+}
+
+/// A READ before the acknowledged request has lost its response.
+#[test]
+fn an_ack_behind_a_read_retransmits_it() {
+    let work = |peer: &mut Peer| {
+        peer.post_read(1, 8);
+        peer.post_send(2, 8);
+        assert_eq!(peer.sent(), [0, 1]);
+    };
+    assert!(takes(&work, Operation::Ack, OUR_PSN + 1, b""));
+    let mut peer = after(&work);
+    let packet = Short {
+        dest_qpn: qpn(0),
+        psn: psn(OUR_PSN + 1),
+        len: 16,
+        content: ShortContent::Ack,
+    };
+    let (now, host) = (peer.now, &mut peer.host);
+    assert!(peer.qp.receive_short(&packet, &addresses(1), now, host));
+    assert_eq!(peer.sent(), [0, 1]);
+    assert_eq!(peer.send_completions(), []);
+}
+
+/// The completion of a SEND does not fit the completion queue.
+#[test]
+fn a_lost_completion_is_fatal() {
+    let mut peer = after(&|peer| peer.host.room = Some(0));
+    let packet = Short {
+        dest_qpn: qpn(0),
+        psn: psn(0),
+        len: 12,
+        content: ShortContent::Send {
+            ack_request: true,
+            solicited: false,
+            payload: &[],
+        },
+    };
+    let (now, host) = (peer.now, &mut peer.host);
+    assert!(peer.qp.receive_short(&packet, &addresses(1), now, host));
+    assert_eq!(peer.qp.state(), QpState::Err);
+    assert_eq!(peer.host.events, [QpEvent::Fatal]);
+    let expected = [nak(0, NakCode::RemoteOperational)];
+    assert_eq!(peer.responses(), expected);
+}
