@@ -298,15 +298,13 @@ impl Play {
         self.packets += 1;
         if self.packets % 2 == 0 {
             let mut bytes = [0; SHORT_MAX];
+            let attributes = qp.attributes();
+            let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
+            let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
             if let Some(len) = qp.transmit_short(self.now, host, &mut bytes) {
                 buffer[..len].copy_from_slice(&bytes[..len]);
-                let attributes = qp.attributes();
-                return Some(Transmit {
-                    av: attributes.av?,
-                    dest_qpn: attributes.dest_qpn?,
-                    len,
-                    by_reference: false,
-                });
+                let by_reference = false;
+                return Some(Transmit { av, dest_qpn, len, by_reference });
             }
         }
         qp.transmit(self.now, host, buffer)

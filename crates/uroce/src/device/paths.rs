@@ -67,13 +67,14 @@ impl QpPath {
         self.channel.as_ref()
     }
 
-    /// Whether nothing has changed since the last lookup, of a queue pair with one peer.
+    /// Whether nothing has changed since the last lookup, which was for this destination of a datagram, or for
+    /// the only peer of the queue pair.
     #[inline]
-    pub(super) fn is_current(&self, generation: u32) -> bool {
-        self.is_for(generation, None)
-    }
-
-    fn is_for(&self, generation: u32, destination: Option<(AddressVector, u16)>) -> bool {
+    pub(super) fn is_for(
+        &self,
+        generation: u32,
+        destination: Option<(AddressVector, u16)>,
+    ) -> bool {
         self.generation == generation && self.destination == destination
     }
 }

@@ -1,5 +1,5 @@
-//! A shorter way through shared memory for the packets that are exchanged most: SENDs of one short packet, and
-//! ACKs. They are the packets that [`super::paths`] would put into the channel, by the same rules; whatever is
+//! A shorter way through shared memory for the packets that are exchanged most: SENDs of one short packet, ACKs
+//! and datagrams. They are the packets that [`super::paths`] would put into the channel, by the same rules; whatever is
 //! unusual takes that way.
 
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Device;
 use super::queue_pair::{Inner, QueuePair};
-use crate::engine::Time;
+use crate::engine::{Service, Time};
 use crate::wire::SHORT_MAX;
 
 impl Device {
@@ -18,11 +18,13 @@ impl Device {
         let Some(paths) = &self.paths else {
             return false;
         };
-        let is_usual = self.interposed.is_some()
-            || !qp.service.is_reliable()
-            || !inner.path.is_current(paths.generation());
+        let generation = paths.generation();
+        let is_usual = self.interposed.is_some() || qp.service == Service::Uc;
+        if is_usual || !inner.has_path(qp.service, generation) {
+            return false;
+        }
         let (engine, mut host, channel) = inner.split_path(qp);
-        let Some(channel) = channel.filter(|channel| !is_usual && !channel.is_dead()) else {
+        let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
             return false;
         };
         if engine.has_held() {
@@ -32,13 +34,21 @@ impl Device {
         let Some(mut sender) = channel.sender(Some(Duration::ZERO)) else {
             return false;
         };
-        let traffic_class = engine.traffic_class();
+        engine.set_paced(false);
+        let destination = engine.next_destination().map(|to| (to.av, to.qpn));
         let mut bytes = [0; SHORT_MAX];
         while engine.may_transmit() && sender.has_room() {
+            let traffic_class = engine.next_traffic_class();
             let Some(len) = engine.transmit_short(now, &mut host, &mut bytes) else {
                 break;
             };
             sender.push_short(&bytes, len, traffic_class);
+            // The next datagram may have another destination.
+            if destination.is_some()
+                && engine.next_destination().map(|to| (to.av, to.qpn)) != destination
+            {
+                break;
+            }
         }
         let is_all = !engine.may_transmit();
         if sender.finish() {

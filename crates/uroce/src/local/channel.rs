@@ -19,7 +19,9 @@ use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::{
     Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, ShortBytes,
-    grh::IpHeader, ip_of,
+    ShortContent,
+    grh::{GrhTemplate, IpHeader},
+    ip_of,
 };
 
 /// Packets that one call of [`Channel::receive`] takes at most.
@@ -50,6 +52,8 @@ pub struct Channel {
     ends: Ends,
     /// Of received packets, but without a GRH.
     addresses: Addresses,
+    /// Of received datagrams.
+    grh: GrhTemplate,
     segment: Segment,
     connection: Connection,
     /// None: only its responder accesses it.
@@ -90,6 +94,15 @@ impl Channel {
                 grh: [0; 40],
                 pkey_index: 0,
             },
+            grh: GrhTemplate::new(&IpHeader {
+                src: ip_of(&ends.peer_gid),
+                dst: ip_of(&ends.gid),
+                traffic_class: 0,
+                hop_limit: HOP_LIMIT,
+                flow_label: 0,
+                fragmentation: Fragmentation::SENT,
+                datagram_len: 0,
+            }),
             segment,
             connection,
             peer_memory,
@@ -254,7 +267,12 @@ impl Channel {
             count += 1;
             let is_received = popped.short().is_some_and(|packet| {
                 ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
-                    && receiver.short(&packet, &self.addresses)
+                    && match packet.content {
+                        ShortContent::Datagram { .. } => {
+                            receiver.short(&packet, &self.datagram_addresses(&popped))
+                        }
+                        _ => receiver.short(&packet, &self.addresses),
+                    }
             });
             if !is_received {
                 copied += self.deliver(&popped, recorder, receiver);
@@ -311,11 +329,7 @@ impl Channel {
             receiver.packet(packet, &self.addresses);
             return 0;
         }
-        let addresses = Addresses {
-            grh: self.grh(popped),
-            ..self.addresses
-        };
-        receiver.packet(packet, &addresses);
+        receiver.packet(packet, &self.datagram_addresses(popped));
         0
     }
 
@@ -341,18 +355,14 @@ impl Channel {
         packet.payload_len()
     }
 
-    /// The GRH that the datagram would have had.
-    fn grh(&self, popped: &Popped) -> [u8; 40] {
-        IpHeader {
-            src: ip_of(&self.ends.peer_gid),
-            dst: ip_of(&self.ends.gid),
-            traffic_class: popped.traffic_class,
-            hop_limit: HOP_LIMIT,
-            flow_label: 0,
-            fragmentation: Fragmentation::SENT,
-            datagram_len: popped.packet().len() + ICRC_LEN,
+    /// Where a datagram comes from, with the GRH that it would have had.
+    #[inline]
+    fn datagram_addresses(&self, popped: &Popped) -> Addresses {
+        let len = popped.packet().len() + ICRC_LEN;
+        Addresses {
+            grh: self.grh.grh(popped.traffic_class, len),
+            ..self.addresses
         }
-        .grh()
     }
 
     /// From now on the peer sends a wakeup with its next packet. Returns whether there is one already.

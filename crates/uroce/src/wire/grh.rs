@@ -67,6 +67,51 @@ impl IpHeader {
     }
 }
 
+/// The GRH of all datagrams of a flow whose headers differ in traffic class and length only.
+#[derive(Clone, Copy, Debug)]
+pub struct GrhTemplate {
+    /// That of a datagram without bytes, with traffic class 0.
+    grh: [u8; 40],
+    is_ipv4: bool,
+}
+
+impl GrhTemplate {
+    /// Of datagrams with this header; its traffic class and length do not matter.
+    pub fn new(header: &IpHeader) -> GrhTemplate {
+        let header = IpHeader {
+            traffic_class: 0,
+            datagram_len: 0,
+            ..*header
+        };
+        GrhTemplate {
+            grh: header.grh(),
+            is_ipv4: header.src.is_ipv4() && header.dst.is_ipv4(),
+        }
+    }
+
+    /// What [`IpHeader::grh`] returns with this traffic class and length.
+    #[inline]
+    pub fn grh(&self, traffic_class: u8, datagram_len: usize) -> [u8; 40] {
+        let mut grh = self.grh;
+        if self.is_ipv4 {
+            let added = datagram_len as u16;
+            let old_len = u16::from_be_bytes([grh[22], grh[23]]);
+            grh[21] = traffic_class;
+            grh[22..24].copy_from_slice(&old_len.wrapping_add(added).to_be_bytes());
+            // RFC 1624: the sum grows by what the words have grown by.
+            let old_sum = !u16::from_be_bytes([grh[30], grh[31]]);
+            let sum = u32::from(old_sum) + u32::from(traffic_class) + u32::from(added);
+            grh[30..32].copy_from_slice(&folded(sum).to_be_bytes());
+        } else {
+            let old_len = u16::from_be_bytes([grh[4], grh[5]]);
+            grh[0] |= traffic_class >> 4;
+            grh[1] |= traffic_class << 4;
+            grh[4..6].copy_from_slice(&old_len.wrapping_add(datagram_len as u16).to_be_bytes());
+        }
+        grh
+    }
+}
+
 /// The internet checksum (RFC 1071) of parts whose own checksum field is zero. Each but the last has an even
 /// number of bytes; they are at most 64 KiB in all.
 pub fn checksum(parts: &[&[u8]]) -> u16 {
@@ -74,6 +119,11 @@ pub fn checksum(parts: &[&[u8]]) -> u16 {
     let sum: u32 = words
         .map(|pair| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0)))
         .sum();
+    folded(sum)
+}
+
+/// The checksum that belongs to a sum of words.
+fn folded(sum: u32) -> u16 {
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
 }

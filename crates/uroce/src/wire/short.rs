@@ -1,13 +1,15 @@
-//! Short packets: a SEND of one packet and an ACK of a reliable connection, the two that are exchanged most
-//! within a host. They are read and written here with fewer instructions than [`super::Packet`] takes; the
+//! Short packets: a SEND of one packet and an ACK of a reliable connection, and a datagram: those that are
+//! exchanged most within a host. They are read here with fewer instructions than [`super::Packet`] takes; the
 //! bytes are the same.
 
-use super::{Bth, Psn};
+use super::{Bth, Deth, Psn};
 
 /// The longest short packet, in bytes: one fits an entry of a ring.
 pub const SHORT_MAX: usize = 56;
-/// The longest payload of a short packet, in bytes.
+/// The longest payload of a short SEND, in bytes.
 pub const SHORT_PAYLOAD_MAX: usize = SHORT_MAX - Bth::LEN;
+/// The longest payload of a short datagram, in bytes.
+pub const SHORT_DATAGRAM_MAX: usize = SHORT_PAYLOAD_MAX - Deth::LEN;
 
 /// A short packet without ICRC, and behind its end any bytes.
 pub type ShortBytes = [u8; SHORT_MAX];
@@ -39,11 +41,21 @@ pub enum ShortContent<'a> {
     },
     /// An ACK that does not count credits.
     Ack,
+    /// A SEND of an unreliable datagram queue pair.
+    Datagram {
+        /// The DETH.
+        deth: Deth,
+        /// SE: the completion raises a solicited event.
+        solicited: bool,
+        /// Without padding.
+        payload: &'a [u8],
+    },
 }
 
-/// Opcodes of reliable connections (specification, table 38).
+/// Opcodes (specification, table 38): two of reliable connections, one of unreliable datagrams.
 const SEND_ONLY: u8 = 0x04;
 const ACKNOWLEDGE: u8 = 0x11;
+const UD_SEND_ONLY: u8 = 0x64;
 /// In the second byte of a BTH.
 const SOLICITED: u8 = 0x80;
 const PAD_SHIFT: u8 = 4;
@@ -86,6 +98,11 @@ impl Short<'_> {
             ACKNOWLEDGE if len == ACK_LEN && pad == 0 && syndrome == ACK_SYNDROME => {
                 ShortContent::Ack
             }
+            UD_SEND_ONLY if len % 4 == 0 => ShortContent::Datagram {
+                deth: Deth::parse(bytes[Bth::LEN..].first_chunk()?),
+                solicited: flags & SOLICITED != 0,
+                payload: bytes.get(Bth::LEN + Deth::LEN..len.checked_sub(pad)?)?,
+            },
             _ => return None,
         };
         (flags & VERSION == 0).then_some(Short {
@@ -114,6 +131,11 @@ mod tests {
                 solicited: bth.solicited,
                 payload: packet.payload,
             },
+            (Transport::Ud, Operation::Send, Part::Only) => ShortContent::Datagram {
+                deth: packet.headers.deth?,
+                solicited: bth.solicited,
+                payload: packet.payload,
+            },
             (Transport::Rc, Operation::Ack, Part::Only)
                 if packet.headers.aeth?.kind == (AethKind::Ack { credits: 31 }) =>
             {
@@ -133,7 +155,9 @@ mod tests {
         /// Both parsers accept the same packets, and find the same in them.
         #[test]
         fn both_parsers_agree(
-            opcode in prop_oneof![Just(SEND_ONLY), Just(ACKNOWLEDGE), any::<u8>()],
+            opcode in prop_oneof![
+                Just(SEND_ONLY), Just(ACKNOWLEDGE), Just(UD_SEND_ONLY), any::<u8>()
+            ],
             version in prop_oneof![3 => Just(0), 1 => 0..16u8],
             syndrome in prop_oneof![Just(ACK_SYNDROME), any::<u8>()],
             rest in proptest::collection::vec(any::<u8>(), SHORT_MAX),

@@ -4,7 +4,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use proptest::prelude::*;
 
-use super::{grh::IpHeader, *};
+use super::{
+    grh::{GrhTemplate, IpHeader},
+    *,
+};
 
 const SERVICES: [Transport; 4] = [Transport::Rc, Transport::Uc, Transport::Ud, Transport::Xrc];
 
@@ -508,4 +511,35 @@ fn grh_of_a_datagram() {
     assert_eq!(grh[..8], [0x60, 0x2a, 0xbc, 0xde, 0, 108, 17, 64]);
     assert_eq!(grh[8..24], src.octets());
     assert_eq!(grh[24..], Ipv6Addr::LOCALHOST.octets());
+}
+
+proptest! {
+    /// A template gives the header that is made anew.
+    #[test]
+    fn a_template_gives_the_same_header(
+        v4 in any::<bool>(),
+        addresses in any::<[u128; 2]>(),
+        traffic_class in any::<u8>(),
+        hop_limit in any::<u8>(),
+        flow_label in 0..1u32 << 20,
+        id in any::<u16>(),
+        dont_fragment in any::<bool>(),
+        datagram_len in 12..4300usize,
+    ) {
+        let [src, dst] = addresses.map(|address| match v4 {
+            true => IpAddr::from(Ipv4Addr::from(address as u32)),
+            false => IpAddr::from(Ipv6Addr::from(address)),
+        });
+        let header = IpHeader {
+            src,
+            dst,
+            traffic_class,
+            hop_limit,
+            flow_label,
+            fragmentation: Fragmentation { id, dont_fragment },
+            datagram_len,
+        };
+        let template = GrhTemplate::new(&IpHeader { traffic_class: 7, datagram_len: 99, ..header });
+        prop_assert_eq!(template.grh(traffic_class, datagram_len), header.grh());
+    }
 }

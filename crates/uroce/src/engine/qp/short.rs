@@ -1,5 +1,5 @@
-//! A shorter way for the packets that RC queue pairs exchange most: SENDs of one packet and ACKs, while
-//! nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and [`Qp::transmit`];
+//! A shorter way for the packets that are exchanged most, SENDs of one packet and ACKs of RC queue pairs, and
+//! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and [`Qp::transmit`];
 //! whatever is unusual is left to them.
 
 use super::{Addresses, Host, Qp, QpState, Service, Time};
@@ -15,13 +15,23 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
     ) -> bool {
-        let is_rc = self.attributes.config.service == Service::Rc;
-        let is_done = is_rc
-            && self.is_of_peer(from)
-            && match packet.content {
-                ShortContent::Ack => self.receive_short_ack(packet.psn, now, host),
-                ShortContent::Send { .. } => self.receive_short_send(packet, host),
-            };
+        let is_done = match (packet.content, self.attributes.config.service) {
+            (ShortContent::Ack, Service::Rc) if self.is_of_peer(from) => {
+                self.receive_short_ack(packet.psn, now, host)
+            }
+            (ShortContent::Send { .. }, Service::Rc) if self.is_of_peer(from) => {
+                self.receive_short_send(packet, host)
+            }
+            (
+                ShortContent::Datagram {
+                    deth,
+                    solicited,
+                    payload,
+                },
+                Service::Ud,
+            ) => self.receive_short_datagram(&deth, solicited, payload, from, host),
+            _ => false,
+        };
         if is_done {
             self.counters.rcvd_pkts += 1;
             self.counters.rcvd_bytes += (packet.len + ICRC_LEN) as u64;
@@ -75,8 +85,8 @@ impl Qp {
         true
     }
 
-    /// [`Qp::transmit`], if it would write a SEND of one short packet for the first time, or an ACK. Returns
-    /// its length. None if nothing was done: it would write another packet, or none.
+    /// [`Qp::transmit`], if it would write a datagram, a SEND of one short packet for the first time, or an
+    /// ACK. Returns its length. None if nothing was done: it would write another packet, or none.
     #[inline]
     pub fn transmit_short(
         &mut self,
@@ -88,13 +98,20 @@ impl Qp {
             && self.requester.has_unsent()
             && self.responder.would_yield_to_request();
         let len = if sends_request {
-            if self.attributes.config.service != Service::Rc {
-                return None;
-            }
             let (requester, attributes) = (&mut self.requester, &self.attributes);
-            let len = requester.next_short(attributes, now, host, bytes)?;
-            self.responder.yields_to_request();
-            len
+            match attributes.config.service {
+                Service::Rc => {
+                    let len = requester.next_short(attributes, now, host, bytes)?;
+                    self.responder.yields_to_request();
+                    len
+                }
+                Service::Ud => {
+                    let len = requester.next_short_datagram(attributes, now, host, bytes)?;
+                    self.complete_sends(host);
+                    len
+                }
+                _ => return None,
+            }
         } else {
             let ack = self.responder.take_lone_ack(&self.attributes)?;
             *bytes.first_chunk_mut()? = ack;
@@ -105,9 +122,10 @@ impl Qp {
         Some(len)
     }
 
-    /// The traffic class of the packets to the peer of a connected queue pair.
+    /// The traffic class of the next packet of [`Qp::transmit_short`].
     #[inline]
-    pub fn traffic_class(&self) -> u8 {
-        self.attributes.av.traffic_class
+    pub fn next_traffic_class(&self) -> u8 {
+        let datagram = self.requester.next_destination();
+        datagram.map_or(self.attributes.av.traffic_class, |to| to.av.traffic_class)
     }
 }

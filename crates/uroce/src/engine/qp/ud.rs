@@ -3,9 +3,9 @@
 use ibverbs_abi::*;
 
 use super::{Addresses, Host, Qp, Time, Transmit, WorkQueue};
-use crate::engine::RecvWr;
 use crate::engine::responder::{NakCause, capacity, failed, place, recv_completion};
-use crate::wire::{Operation, Packet};
+use crate::engine::{Completion, RecvWr};
+use crate::wire::{Deth, Operation, Packet, SHORT_DATAGRAM_MAX};
 
 /// The service level of a received datagram, which RoCE packets do not have. As with mlx5 it says which
 /// header the packet had: bit 3 for UDP, bits 0 to 2 for the network type. UCX before 1.19 reads the
@@ -13,6 +13,8 @@ use crate::wire::{Operation, Packet};
 const SL_UDP_IPV4: u8 = 0b1010;
 const SL_UDP_IPV6: u8 = 0b1001;
 
+/// The GRH at the beginning of each receive.
+const GRH_LEN: usize = 40;
 /// The longest payload of a datagram in bytes.
 const MAX_DATAGRAM_LEN: usize = 4096;
 
@@ -70,15 +72,71 @@ impl Qp {
             self.fail_recv(&wr, cause, host);
             return;
         }
-        let mut completion = recv_completion(&wr, IBV_WC_RECV, len, packet);
-        completion.src_qpn = deth.src_qpn;
-        completion.pkey_index = from.pkey_index;
+        let completion = recv_completion(&wr, IBV_WC_RECV, len, packet);
+        self.complete_datagram(completion, &deth, from, host);
+    }
+
+    /// Completes a receive WR that a datagram was written to.
+    #[inline]
+    fn complete_datagram(
+        &mut self,
+        completion: Completion,
+        deth: &Deth,
+        from: &Addresses,
+        host: &mut impl Host,
+    ) {
         let is_ipv6 = from.grh[0] >> 4 == 6;
-        completion.sl = if is_ipv6 { SL_UDP_IPV6 } else { SL_UDP_IPV4 };
+        let completion = Completion {
+            src_qpn: deth.src_qpn,
+            pkey_index: from.pkey_index,
+            sl: if is_ipv6 { SL_UDP_IPV6 } else { SL_UDP_IPV4 },
+            ..completion
+        };
         if host.complete(WorkQueue::Recv, completion).is_err() {
             return self.enter_fatal_error(host);
         }
         self.counters.rdma_recvs += 1;
+    }
+
+    /// [`Qp::receive_datagram`] for a short one, if a receive WR has room for it. False if nothing was done.
+    #[inline]
+    pub(super) fn receive_short_datagram(
+        &mut self,
+        deth: &Deth,
+        solicited: bool,
+        payload: &[u8],
+        from: &Addresses,
+        host: &mut impl Host,
+    ) -> bool {
+        if !self.may_receive() || deth.qkey != self.attributes.qkey {
+            return false;
+        }
+        let Some(wr) = self.responder.recv_queue_mut().take(host) else {
+            return false;
+        };
+        // In one copy: GRH and payload.
+        let mut bytes = [0; GRH_LEN + SHORT_DATAGRAM_MAX];
+        let len = GRH_LEN + payload.len();
+        bytes[..GRH_LEN].copy_from_slice(&from.grh);
+        let has_room = len as u64 <= capacity(&wr);
+        let is_placed = has_room
+            && bytes.get_mut(GRH_LEN..len).is_some_and(|to| {
+                to.copy_from_slice(payload);
+                true
+            })
+            && host.scatter_recv(&wr.sges, 0, &bytes[..len]).is_ok();
+        if !is_placed {
+            self.responder.recv_queue_mut().put_back(wr);
+            return false;
+        }
+        let completion = Completion {
+            byte_len: len as u32,
+            wc_flags: IBV_WC_GRH,
+            solicited,
+            ..Completion::new(wr.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV)
+        };
+        self.complete_datagram(completion, deth, from, host);
+        true
     }
 
     /// The memory of a receive WR cannot be written: it fails, and the queue pair with it (9.9.3,

@@ -1,4 +1,4 @@
-//! Sends the most frequent request, a SEND of one short packet, with fewer instructions than
+//! Sends the most frequent requests, SENDs of one short packet, with fewer instructions than
 //! [`Requester::next_packet`] takes, while nothing unusual happens.
 
 use super::Requester;
@@ -7,7 +7,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::WqeState;
 use crate::engine::timer::Timer;
 use crate::engine::{Host, SendOp, Time};
-use crate::wire::{SHORT_PAYLOAD_MAX, ShortBytes};
+use crate::wire::{SHORT_DATAGRAM_MAX, SHORT_PAYLOAD_MAX, ShortBytes};
 
 impl Requester {
     /// [`Requester::next_packet`] of an RC queue pair, if it would write a SEND of one packet for the first
@@ -37,5 +37,27 @@ impl Requester {
         let written: Written = self.write_send(wqe, attributes, host, bytes).ok()??;
         self.on_written(&written, end, attributes, now);
         Some(written.len)
+    }
+
+    /// [`Requester::send_ud`] for a short datagram, if it may be sent now and does not fail. Returns its length;
+    /// None if nothing was done.
+    #[inline]
+    pub fn next_short_datagram(
+        &mut self,
+        attributes: &Attributes,
+        now: Time,
+        host: &mut impl Host,
+        bytes: &mut ShortBytes,
+    ) -> Option<usize> {
+        let wqe = self.queue.front()?;
+        let is_short = wqe.wr.op == SendOp::Send
+            && wqe.len as usize <= SHORT_DATAGRAM_MAX
+            && wqe.state == WqeState::Pending;
+        if !is_short || self.drain_end.is_some() || !self.pacer.may_send(now) {
+            return None;
+        }
+        self.send_ud(attributes, host, bytes)
+            .ok()?
+            .map(|sent| sent.len)
     }
 }

@@ -290,13 +290,19 @@ impl Network {
             let Side { qp, host } = &mut self.sides[side];
             qp.set_lending(host.lends);
             let mut bytes: ShortBytes = [0; SHORT_MAX];
+            let to = qp.next_destination().map(|to| (to.av, to.qpn));
             let takes_shorter = self.shorter_way.has(self.packets_sent[side]);
             let short = takes_shorter.then(|| qp.transmit_short(self.now, host, &mut bytes));
             let transmit = match short.flatten() {
                 Some(len) => {
                     self.short[0] += 1;
                     buffer[..len].copy_from_slice(&bytes[..len]);
-                    qp.to_peer(len)
+                    let (av, dest_qpn) = to.unwrap_or((av(1 - side), qpn(1 - side)));
+                    Transmit {
+                        av,
+                        dest_qpn,
+                        ..qp.to_peer(len)
+                    }
                 }
                 None => match qp.transmit(self.now, host, &mut buffer) {
                     Some(transmit) => transmit,

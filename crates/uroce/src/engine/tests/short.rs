@@ -1,8 +1,11 @@
 //! Short packets by the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the usual one. That
 //! both have the same effect is tested in `schedules.rs`, too; here, which packets take which.
 
+use proptest::prelude::*;
+
 use super::network::*;
 use super::peer::*;
+use super::unreliable::pair;
 use crate::engine::*;
 use crate::wire::{
     Aeth, AethKind, NakCode, Operation, Part, SHORT_MAX, Short, ShortBytes, ShortContent,
@@ -250,4 +253,62 @@ fn a_lost_completion_is_fatal() {
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
     let expected = [nak(0, NakCode::RemoteOperational)];
     assert_eq!(peer.responses(), expected);
+}
+
+/// Two datagram queue pairs; one sends, the other has receives of several lengths.
+fn exchange_datagrams(
+    shorter_way: ShorterWay,
+    receives: &[(u32, bool)],
+    datagrams: &[(u32, u32, bool, bool)],
+) -> Network {
+    let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
+    network.shorter_way = shorter_way;
+    network.trace = Some(Vec::new());
+    for (id, &(len, valid)) in receives.iter().enumerate() {
+        let mut sge = sge(100 * id as u64, len);
+        sge.lkey += u32::from(!valid);
+        network.post_recv(1, recv_wr(id as u64, &[sge]));
+    }
+    for (id, &(len, qkey, solicited, imm)) in datagrams.iter().enumerate() {
+        let op = match imm {
+            true => SendOp::SendImm { imm: 1 },
+            false => SendOp::Send,
+        };
+        let mut wr = send_wr(id as u64, op, &[sge(7 * id as u64, len)]);
+        wr.flags.solicited = solicited;
+        wr.ud = Some(UdAddress {
+            av: av(1),
+            qpn: qpn(1),
+            qkey,
+        });
+        network.post_send(0, wr);
+    }
+    network.run();
+    network
+}
+
+proptest! {
+    /// Datagrams of several lengths, with right and wrong Q_Keys, to receives that are too short, not
+    /// accessible, or missing.
+    #[test]
+    fn datagrams_have_the_same_effect(
+        receives in proptest::collection::vec((30..100u32, prop_oneof![9 => Just(true), 1 => Just(false)]), 0..8),
+        datagrams in proptest::collection::vec(
+            (0..44u32, prop_oneof![4 => Just(0x1234), 1 => Just(1), 1 => Just(1 << 31)], any::<bool>(), any::<bool>()),
+            0..12,
+        ),
+    ) {
+        let play = |way| exchange_datagrams(way, &receives, &datagrams);
+        let [mut usual, mut shorter] = [ShorterWay::Never, ShorterWay::Always].map(play);
+        prop_assert_eq!(&usual.trace, &shorter.trace);
+        for side in 0..2 {
+            let [one, other] = [&mut usual.sides[side], &mut shorter.sides[side]];
+            prop_assert_eq!(&one.host.completions, &other.host.completions);
+            prop_assert_eq!(one.qp.counters(), other.qp.counters());
+            prop_assert_eq!(one.qp.state(), other.qp.state());
+            prop_assert!(one.host.region(KEY).bytes == other.host.region(KEY).bytes);
+        }
+        let may_be_short = datagrams.iter().any(|(len, _, _, imm)| *len <= 36 && !imm);
+        prop_assert!(shorter.short[0] > 0 || !may_be_short);
+    }
 }
