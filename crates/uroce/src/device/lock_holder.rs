@@ -179,8 +179,8 @@ impl Inboxes {
         }
     }
 
-    /// Forgets a queue pair that packets do not reach any more. A thread that receives meanwhile does not keep
-    /// it.
+    /// Forgets a queue pair that packets do not reach any more. A thread that receives meanwhile does not
+    /// keep it.
     pub fn forget(&self, qp: &QueuePair) {
         for slot in &self.slots {
             if let Some(mut receiver) = slot.receiver.try_lock() {

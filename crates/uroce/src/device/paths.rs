@@ -67,8 +67,8 @@ impl QpPath {
         self.channel.as_ref()
     }
 
-    /// Whether nothing has changed since the last lookup, which was for this destination of a datagram, or for
-    /// the only peer of the queue pair.
+    /// Whether nothing has changed since the last lookup, which was for this destination of a datagram, or
+    /// for the only peer of the queue pair.
     #[inline]
     pub(super) fn is_for(
         &self,

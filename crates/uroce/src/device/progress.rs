@@ -270,9 +270,9 @@ impl Device {
     /// Sends what a queue pair has to send after a run of packets: one ACK covers them all. Returns the queue
     /// pair.
     ///
-    /// If the run has completed a receive, sending by UDP is deferred where it may be, until the program polls
-    /// again or posts its reply, which then goes out with the ACK. So the program gets its message one system
-    /// call earlier.
+    /// If the run has completed a receive, sending by UDP is deferred where it may be, until the program
+    /// polls again or posts its reply, which then goes out with the ACK. So the program gets its message one
+    /// system call earlier.
     pub(super) fn finish_receiving(
         &self,
         locked: LockedQp,

@@ -11,8 +11,8 @@ use crate::local::{Channel, Receiver};
 use crate::transport::GSI_QPN;
 use crate::wire::{MULTICAST_QPN, Packet, Short};
 
-/// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and is
-/// taken for preempted: then the packet is kept.
+/// Locks a queue pair for a packet. None if the queue pair is destroyed, or another thread has it locked and
+/// is taken for preempted: then the packet is kept.
 pub(super) fn lock_for(
     device: &Device,
     qp: Arc<QueuePair>,

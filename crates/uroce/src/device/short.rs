@@ -1,6 +1,6 @@
-//! A shorter way through shared memory for the packets that are exchanged most: SENDs of one short packet, ACKs
-//! and datagrams. They are the packets that [`super::paths`] would put into the channel, by the same rules; whatever is
-//! unusual takes that way.
+//! A shorter way through shared memory for the packets that are exchanged most: SENDs of one short packet,
+//! ACKs and datagrams. They are the packets that [`super::paths`] would put into the channel, by the same
+//! rules; whatever is unusual takes that way.
 
 use std::sync::Arc;
 use std::time::Duration;

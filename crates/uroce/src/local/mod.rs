@@ -122,8 +122,8 @@ pub struct SeenChannels {
 }
 
 impl SeenChannels {
-    /// Lets the next [`SeenChannels::receive`] receive the first packets of channels, too. Returns whether some
-    /// wait.
+    /// Lets the next [`SeenChannels::receive`] receive the first packets of channels, too. Returns whether
+    /// some wait.
     pub fn take_fresh(&mut self) -> bool {
         let waits = |channel: &&Arc<Channel>| channel.is_fresh() && channel.has_news();
         let fresh = self.all.iter().filter(waits);

@@ -28,8 +28,8 @@ pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
 /// The longest packet that an entry has room for.
 const INLINE_MAX: usize = SHORT_MAX;
 const INLINE_WORDS: usize = 7;
-/// After this number of entries, or bytes of the data area, the consumer checks whether the producer waits for
-/// room. A producer that waits has several times as much before the consumer.
+/// After this number of entries, or bytes of the data area, the consumer checks whether the producer waits
+/// for room. A producer that waits has several times as much before the consumer.
 const CHECK_ENTRIES: u32 = 64;
 const CHECK_DATA: u32 = 64 << 10;
 /// Packets in the data area begin at multiples of this.

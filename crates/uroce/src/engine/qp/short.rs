@@ -1,6 +1,6 @@
 //! A shorter way for the packets that are exchanged most, SENDs of one packet and ACKs of RC queue pairs, and
-//! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and [`Qp::transmit`];
-//! whatever is unusual is left to them.
+//! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and
+//! [`Qp::transmit`]; whatever is unusual is left to them.
 
 use super::{Addresses, Host, Qp, QpState, Service, Time};
 use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};

@@ -39,8 +39,8 @@ impl Requester {
         Some(written.len)
     }
 
-    /// [`Requester::send_ud`] for a short datagram, if it may be sent now and does not fail. Returns its length;
-    /// None if nothing was done.
+    /// [`Requester::send_ud`] for a short datagram, if it may be sent now and does not fail. Returns its
+    /// length; None if nothing was done.
     #[inline]
     pub fn next_short_datagram(
         &mut self,

@@ -1,6 +1,7 @@
-//! Short packets by the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the usual one. That
-//! both have the same effect is tested in `schedules.rs`, too; here, which packets take which.
+//! Short packets by the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the usual one.
+//! That both have the same effect is tested in `schedules.rs`, too; here, which packets take which.
 
+use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::network::*;
@@ -287,16 +288,18 @@ fn exchange_datagrams(
     network
 }
 
+/// That of the receiver, another one, and the one that stands for the sender's.
+fn qkey() -> impl Strategy<Value = u32> {
+    prop_oneof![4 => Just(0x1234), 1 => Just(1), 1 => Just(1 << 31)]
+}
+
 proptest! {
     /// Datagrams of several lengths, with right and wrong Q_Keys, to receives that are too short, not
     /// accessible, or missing.
     #[test]
     fn datagrams_have_the_same_effect(
-        receives in proptest::collection::vec((30..100u32, prop_oneof![9 => Just(true), 1 => Just(false)]), 0..8),
-        datagrams in proptest::collection::vec(
-            (0..44u32, prop_oneof![4 => Just(0x1234), 1 => Just(1), 1 => Just(1 << 31)], any::<bool>(), any::<bool>()),
-            0..12,
-        ),
+        receives in vec((30..100u32, prop_oneof![9 => Just(true), 1 => Just(false)]), 0..8),
+        datagrams in vec((0..44u32, qkey(), any::<bool>(), any::<bool>()), 0..12),
     ) {
         let play = |way| exchange_datagrams(way, &receives, &datagrams);
         let [mut usual, mut shorter] = [ShorterWay::Never, ShorterWay::Always].map(play);
