@@ -320,7 +320,7 @@ impl Play {
         to.copy_from_slice(&packet.datagram[..len]);
         let short = Short::parse(&bytes, len);
         let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
-        short.is_some_and(|short| qp.receive_short(&short, from, self.now, host))
+        short.is_some_and(|short| qp.receive_short(&short, from, || self.now, host))
     }
 
     fn deliver(&mut self, side: usize, packet: &InFlight) {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use libc::iovec;
 
+use super::Device;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
-use super::{Device, clock};
 use crate::direct::write_parts;
 use crate::engine::{LocalError, RemoteError, RemoteKey, Sge};
 use crate::local::Channel;
@@ -116,7 +116,7 @@ impl Device {
         for qp in all {
             if let Some(mut inner) = qp.inner.try_lock() {
                 if inner.call_in_loans(&qp) {
-                    self.send(&qp, inner, clock::now());
+                    self.send(&qp, inner);
                 }
             }
         }

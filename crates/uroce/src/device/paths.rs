@@ -10,10 +10,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
+use super::Device;
 use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
-use super::{Device, clock};
 use crate::direct::Exports;
 use crate::engine::{AddressVector, Qp, QpState, Service, Time};
 use crate::local::{Channel, Ends, Paths, Peers, Receiver, Recorder, Sender};
@@ -145,7 +145,7 @@ impl Device {
         }
         let inner = qp.inner.lock();
         qp.holder.locked();
-        self.send(qp, inner, clock::now());
+        self.send(qp, inner);
     }
 
     /// The program is posting: a request that is executed directly needs the channel before it would be sent.
@@ -421,7 +421,7 @@ impl Device {
         for qp in queue_pairs {
             let locked = qp.lock_unless_preempted().map(|mut inner| {
                 inner.is_unreachable = false;
-                self.send(&qp, inner, clock::now());
+                self.send(&qp, inner);
             });
             if locked == Err(Unavailable::Preempted) {
                 self.add_unreachable(qp);
@@ -521,7 +521,7 @@ impl Device {
                 };
                 let used = inner.path.channel.as_ref();
                 if used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
-                    self.send(&qp, inner, clock::now());
+                    self.send(&qp, inner);
                 }
             }
         }

@@ -52,7 +52,7 @@ pub(super) struct Polling {
 pub(super) struct Received {
     /// Packets in shared memory, and datagrams.
     pub packets: usize,
-    /// The time of the first.
+    /// The time of the first, if it was read.
     pub at: Option<Time>,
 }
 
@@ -68,7 +68,7 @@ impl Device {
         qp.holder.locked();
         let now = clock::now();
         if inner.send_deferred {
-            self.send(qp, inner, now);
+            self.send(qp, inner);
             inner = qp.inner.lock();
         }
         // What came before the change must not come after it.
@@ -78,7 +78,7 @@ impl Device {
         inner.path = QpPath::default();
         self.open_path(qp, inner.engine());
         self.export_qp(qp, &mut inner);
-        self.send(qp, inner, now);
+        self.send(qp, inner);
         result
     }
 
@@ -92,11 +92,10 @@ impl Device {
         let mut inner = qp.inner.lock();
         qp.holder.locked();
         self.refresh_path(qp, &mut inner);
-        let now = clock::now();
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host);
         if !(engine.may_defer_transmit() && self.defer_send(qp, &mut inner)) {
-            self.send(qp, inner, now);
+            self.send(qp, inner);
         }
         result
     }
@@ -146,7 +145,9 @@ impl Device {
             self.on_empty_poll();
         } else {
             // The packets may have completed what the thread waits for: do not delay it.
-            self.run_timers(&mut inbox, TIMER_SLACK, received.at);
+            if !skips_sockets {
+                self.run_timers(&mut inbox, TIMER_SLACK, received.at);
+            }
             activity.empty_polls.store(0, Ordering::Relaxed);
         }
     }
@@ -262,7 +263,7 @@ impl Device {
         for qp in self.attached_to(&from.dst) {
             if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
                 receiving::receive(&mut locked, packet, from, now, None);
-                self.finish_receiving(locked, false, now);
+                self.finish_receiving(locked, false);
             }
         }
     }
@@ -273,12 +274,7 @@ impl Device {
     /// If the run has completed a receive, sending by UDP is deferred where it may be, until the program
     /// polls again or posts its reply, which then goes out with the ACK. So the program gets its message one
     /// system call earlier.
-    pub(super) fn finish_receiving(
-        &self,
-        locked: LockedQp,
-        may_defer: bool,
-        now: Time,
-    ) -> Arc<QueuePair> {
+    pub(super) fn finish_receiving(&self, locked: LockedQp, may_defer: bool) -> Arc<QueuePair> {
         locked.release(|qp, mut inner| {
             if inner.engine().has_early_packets() {
                 // Delivered when the threads that have earlier packets in hand have ended their batches.
@@ -286,7 +282,7 @@ impl Device {
                 self.waker.wake();
             }
             let may_defer = inner.take_recv_completed() && may_defer;
-            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner, now) {
+            if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
                 return self.unlock(qp, inner);
             }
             if may_defer {
@@ -297,7 +293,7 @@ impl Device {
                     return;
                 }
             }
-            self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
+            self.send_batches(qp, inner);
         })
     }
 
@@ -353,7 +349,7 @@ impl Device {
         if engine.next_timeout().is_some_and(|at| at <= now) {
             engine.handle_timeout(now, &mut host);
         }
-        self.send(qp, inner, now);
+        self.send(qp, inner);
     }
 
     /// Moves the timer of a queue pair that cannot be locked now.

@@ -51,9 +51,8 @@ impl Receiver for Batch<'_> {
 
     #[inline]
     fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
-        let now = *self.now.get_or_insert_with(clock::now);
         let qpn = packet.dest_qpn;
-        if self.qpn != Some(qpn) && !self.begin_receiving(qpn, now) {
+        if self.qpn != Some(qpn) && !self.begin_receiving(qpn) {
             return false;
         }
         let Some(locked) = &mut self.receiving else {
@@ -61,6 +60,7 @@ impl Receiver for Batch<'_> {
         };
         let (qp, inner) = locked.split();
         let (engine, mut host) = inner.split(qp);
+        let now = || *self.coarse.get_or_insert_with(clock::coarse);
         let is_received = engine.receive_short(packet, from, now, &mut host);
         self.packets += u64::from(is_received);
         is_received
@@ -72,8 +72,10 @@ pub(super) struct Batch<'a> {
     pub(super) device: &'a Device,
     /// What the queue pairs have to send may be deferred.
     may_defer: bool,
-    /// The time of the first packet.
+    /// The time of the first packet that is not short.
     now: Option<Time>,
+    /// That of the first ACK that is short, or somewhat later.
+    coarse: Option<Time>,
     /// A queue pair whose packets are being received: locked until what it has to send is sent.
     receiving: Option<LockedQp>,
     /// Its number.
@@ -90,6 +92,7 @@ impl<'a> Batch<'a> {
             device,
             may_defer,
             now: None,
+            coarse: None,
             receiving: None,
             qpn: None,
             recent,
@@ -117,8 +120,8 @@ impl<'a> Batch<'a> {
     }
 
     /// Locks another queue pair than that of the last packet, if nothing is in the way.
-    fn begin_receiving(&mut self, qpn: u32, now: Time) -> bool {
-        self.end_receiving(now);
+    fn begin_receiving(&mut self, qpn: u32) -> bool {
+        self.end_receiving();
         let recent = self.recent.take(qpn);
         let locked = recent.and_then(|qp| LockedQp::lock(qp).ok());
         self.receiving = locked.or_else(|| LockedQp::lock(self.device.queue_pair(qpn)?).ok());
@@ -128,11 +131,11 @@ impl<'a> Batch<'a> {
 
     /// Sends what the queue pair of the last packets has to send.
     #[inline]
-    fn end_receiving(&mut self, now: Time) {
+    fn end_receiving(&mut self) {
         self.qpn = None;
         if let Some(locked) = self.receiving.take() {
             let (device, may_defer) = (self.device, self.may_defer);
-            let qp = device.finish_receiving(locked, may_defer, now);
+            let qp = device.finish_receiving(locked, may_defer);
             self.recent.put(qp);
         }
     }
@@ -155,12 +158,12 @@ impl<'a> Batch<'a> {
         }
         let device = self.device;
         if qpn == MULTICAST_QPN {
-            self.end_receiving(now);
+            self.end_receiving();
             device.deliver_multicast(packet, from, now);
             return None;
         }
         if self.qpn != Some(qpn) {
-            self.end_receiving(now);
+            self.end_receiving();
             let qp = device.queue_pair(qpn);
             self.receiving = qp.and_then(|qp| lock_for(device, qp, packet, from));
             self.qpn = self.receiving.is_some().then_some(qpn);
@@ -169,11 +172,9 @@ impl<'a> Batch<'a> {
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the
-    /// time of the first packet, and the queue pairs of recent ones.
+    /// time of the first packet, if it was read, and the queue pairs of recent ones.
     pub(super) fn finish(mut self) -> (Option<Time>, RecentQps) {
-        if let Some(now) = self.now {
-            self.end_receiving(now);
-        }
+        self.end_receiving();
         let activity = &self.device.activity;
         if self.one_sided {
             activity.one_sided.store(true, Ordering::Relaxed);

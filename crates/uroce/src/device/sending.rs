@@ -54,10 +54,17 @@ impl Device {
     }
 
     /// Unlocks the queue pair, and sends what it may send now.
-    pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>, now: Time) {
-        if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner, now) {
+    #[inline]
+    pub(super) fn send(&self, qp: &QueuePair, mut inner: impl DerefMut<Target = Inner>) {
+        if self.has_nothing_to_send(qp, &inner) || self.send_short(qp, &mut inner) {
             return self.unlock(qp, inner);
         }
+        self.send_batches(qp, inner);
+    }
+
+    /// [`Device::send`] by the usual way.
+    pub(super) fn send_batches(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>) {
+        let now = clock::now();
         self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));
     }
 
@@ -84,12 +91,12 @@ impl Device {
     pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
         if inner.call_in_loans(qp) {
-            self.send(qp, inner, clock::now());
+            self.send(qp, inner);
             inner = qp.inner.lock();
         }
         while inner.send_deferred {
             inner.send_deferred = false;
-            self.send(qp, inner, clock::now());
+            self.send(qp, inner);
             inner = qp.inner.lock();
         }
         inner.destroy();
@@ -100,7 +107,7 @@ impl Device {
     }
 
     /// Sends what the queue pair may send now, and unlocks it.
-    pub(super) fn flush_batches(
+    fn flush_batches(
         &self,
         qp: &QueuePair,
         mut inner: impl DerefMut<Target = Inner>,
@@ -182,7 +189,7 @@ impl Device {
                 Ok(mut inner) => {
                     inner.send_deferred = !inner.deliver_early(&qp) && self.defer_again(&qp);
                     all_sent &= !inner.send_deferred;
-                    self.send(&qp, inner, clock::now());
+                    self.send(&qp, inner);
                 }
                 Err(Unavailable::Preempted) => {
                     all_sent = false;
@@ -223,7 +230,7 @@ impl Device {
         for qp in (0..count).map_while(|_| next()) {
             if let Some(mut inner) = qp.inner.try_lock() {
                 inner.send_deferred = false;
-                self.send(&qp, inner, clock::now());
+                self.send(&qp, inner);
             }
         }
     }

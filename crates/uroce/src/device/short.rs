@@ -5,16 +5,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Device;
 use super::queue_pair::{Inner, QueuePair};
-use crate::engine::{Service, Time};
+use super::{Device, clock};
+use crate::engine::Service;
 use crate::wire::SHORT_MAX;
 
 impl Device {
     /// Puts short packets of the queue pair into its channel. True if nothing is left that it may send; false
     /// if the rest takes the usual way.
     #[inline]
-    pub(super) fn send_short(&self, qp: &QueuePair, inner: &mut Inner, now: Time) -> bool {
+    pub(super) fn send_short(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let Some(paths) = &self.paths else {
             return false;
         };
@@ -35,6 +35,8 @@ impl Device {
             return false;
         };
         engine.set_paced(false);
+        engine.set_lending(true);
+        let now = clock::coarse();
         let destination = engine.next_destination().map(|to| (to.av, to.qpn));
         let mut bytes = [0; SHORT_MAX];
         while engine.may_transmit() && sender.has_room() {
@@ -50,6 +52,7 @@ impl Device {
                 break;
             }
         }
+        engine.set_lending(false);
         let is_all = !engine.may_transmit();
         if sender.finish() {
             let channel = Arc::clone(channel);

@@ -138,7 +138,7 @@ fn an_ack_that_came_before_the_end_of_the_peer_counts() {
     b.paths.as_ref().unwrap().close();
     assert!(a.paths.as_ref().unwrap().serve(&|flow| a.ends(flow)));
     assert!(a.has_dead_peers());
-    a.send(&one, one.inner.lock(), clock::now());
+    a.send(&one, one.inner.lock());
     until(|| {
         make_progress(&a);
         !a.paths.as_ref().unwrap().is_used()
@@ -290,7 +290,7 @@ fn a_full_channel_concerns_only_those_that_send() {
     exchange(&a, &b, &one);
     until(|| !one.inner.lock().engine().may_transmit());
     fill_channel(&a, &one, true);
-    a.send(&one, one.inner.lock(), clock::now());
+    a.send(&one, one.inner.lock());
     assert!(!one.inner.lock().send_deferred);
     send(&a, &one);
     assert!(one.inner.lock().send_deferred);

@@ -56,10 +56,10 @@ fn an_ack_takes_the_shorter_way() {
     // Another thread has the channel.
     let channel = channel_of(&mut inner, &other);
     let sender = channel.sender(None).unwrap();
-    assert!(!b.send_short(&other, &mut inner, clock::now()));
+    assert!(!b.send_short(&other, &mut inner));
     drop(sender);
     assert!(inner.engine().may_transmit());
-    assert!(b.send_short(&other, &mut inner, clock::now()));
+    assert!(b.send_short(&other, &mut inner));
     assert!(!inner.engine().may_transmit());
     drop(inner);
     assert_eq!(b.counters().local_sent_pkts, before + 1);
@@ -84,7 +84,7 @@ fn an_ack_to_an_ended_peer_takes_the_usual_way() {
     });
     let mut inner = other.inner.lock();
     assert!(inner.engine().may_transmit());
-    assert!(!b.send_short(&other, &mut inner, clock::now()));
+    assert!(!b.send_short(&other, &mut inner));
     assert!(inner.engine().may_transmit());
     drop(inner);
 }

@@ -6,18 +6,18 @@ use super::{Addresses, Host, Qp, QpState, Service, Time};
 use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
 
 impl Qp {
-    /// [`Qp::receive`] for a short packet. False if nothing was done: then that function has it.
+    /// [`Qp::receive`] for a short packet; `now` is called if it matters. False if nothing was done: then that function has it.
     #[inline]
     pub fn receive_short(
         &mut self,
         packet: &Short<'_>,
         from: &Addresses,
-        now: Time,
+        now: impl FnOnce() -> Time,
         host: &mut impl Host,
     ) -> bool {
         let is_done = match (packet.content, self.attributes.config.service) {
             (ShortContent::Ack, Service::Rc) if self.is_of_peer(from) => {
-                self.receive_short_ack(packet.psn, now, host)
+                self.receive_short_ack(packet.psn, now(), host)
             }
             (ShortContent::Send { .. }, Service::Rc) if self.is_of_peer(from) => {
                 self.receive_short_send(packet, host)
@@ -66,7 +66,8 @@ impl Qp {
 
     #[inline]
     fn receive_short_ack(&mut self, psn: Psn, now: Time, host: &mut impl Host) -> bool {
-        if self.state != QpState::Rts {
+        // `now` may be late.
+        if self.state != QpState::Rts || self.requester.measures_rtt() {
             return false;
         }
         let Qp {

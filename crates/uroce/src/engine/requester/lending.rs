@@ -40,6 +40,12 @@ pub struct Lent {
 }
 
 impl Lending {
+    /// Whether the packets go to a process of this host.
+    #[inline]
+    pub fn is_possible(&self) -> bool {
+        self.is_possible
+    }
+
     /// Packets from `before` on are acknowledged.
     #[inline]
     pub fn on_acked(&mut self, before: u64) {

@@ -368,7 +368,9 @@ impl Requester {
             false => self.since_ack_req + (next_packet - packet),
         };
         self.force_ack_req = false;
-        if ack_req && self.rtt_probe.is_none() && packet >= self.highest_sent {
+        // Within a host there is no round trip to measure, and `now` may be late.
+        let probes = ack_req && !self.lending.is_possible() && packet >= self.highest_sent;
+        if probes && self.rtt_probe.is_none() {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
         }
@@ -378,6 +380,12 @@ impl Requester {
         }
         self.highest_sent = self.highest_sent.max(self.next);
         self.start_timers(attributes.timeout, now);
+    }
+
+    /// Whether the next acknowledgment is a sample of the round-trip time.
+    #[inline]
+    pub fn measures_rtt(&self) -> bool {
+        self.rtt_probe.is_some()
     }
 
     fn execute_local(&mut self, host: &mut impl Host) {

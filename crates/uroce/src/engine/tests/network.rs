@@ -371,7 +371,7 @@ impl Network {
         let short = short_of(arrival, &mut bytes).filter(|_| self.shorter_way.has(self.received));
         let from = addresses(1 - side);
         match short {
-            Some(short) if qp.receive_short(&short, &from, self.now, host) => self.short[1] += 1,
+            Some(short) if qp.receive_short(&short, &from, || self.now, host) => self.short[1] += 1,
             _ => qp.receive(&packet, &from, self.now, host),
         }
         if self.transmit_delay.is_zero() {

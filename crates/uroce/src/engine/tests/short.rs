@@ -17,6 +17,8 @@ type Work<'a> = &'a dyn Fn(&mut Peer);
 
 fn after(work: Work) -> Peer {
     let mut peer = Peer::in_rts(ATTRIBUTES);
+    // Within a host, where no round trip is measured.
+    peer.qp.set_lending(true);
     for id in 0..3 {
         peer.post_recv(id);
     }
@@ -134,7 +136,9 @@ fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
     let mut peers = [after(work), after(work)];
     let [peer, usual] = &mut peers;
     let (now, from) = (peer.now, addresses(1));
-    let is_taken = peer.qp.receive_short(&packet, &from, now, &mut peer.host);
+    let is_taken = peer
+        .qp
+        .receive_short(&packet, &from, || now, &mut peer.host);
     if !is_taken {
         peer.deliver(headers, payload);
     }
@@ -201,6 +205,14 @@ fn what_is_received_by_the_shorter_way() {
         assert_eq!(peer.sent(), [0, 1, 2]);
     };
     assert!(ack(&in_flight, 0) && ack(&in_flight, 2));
+    // A sample of the round-trip time.
+    assert!(!ack(
+        &|peer| {
+            peer.qp.set_lending(false);
+            in_flight(peer);
+        },
+        2
+    ));
     // Of no packet in flight.
     assert!(!ack(&in_flight, 3) && !ack(&nothing, 0));
     assert!(!ack(
@@ -229,7 +241,7 @@ fn an_ack_behind_a_read_retransmits_it() {
         content: ShortContent::Ack,
     };
     let (now, host) = (peer.now, &mut peer.host);
-    assert!(peer.qp.receive_short(&packet, &addresses(1), now, host));
+    assert!(peer.qp.receive_short(&packet, &addresses(1), || now, host));
     assert_eq!(peer.sent(), [0, 1]);
     assert_eq!(peer.send_completions(), []);
 }
@@ -249,7 +261,7 @@ fn a_lost_completion_is_fatal() {
         },
     };
     let (now, host) = (peer.now, &mut peer.host);
-    assert!(peer.qp.receive_short(&packet, &addresses(1), now, host));
+    assert!(peer.qp.receive_short(&packet, &addresses(1), || now, host));
     assert_eq!(peer.qp.state(), QpState::Err);
     assert_eq!(peer.host.events, [QpEvent::Fatal]);
     let expected = [nak(0, NakCode::RemoteOperational)];
