@@ -103,7 +103,7 @@ impl Device {
                 break;
             };
             let packets_before = activity.packets.load(Ordering::Relaxed);
-            self.receive(&mut inbox, None);
+            self.receive(&mut inbox, None, None);
             let packets = activity.packets.load(Ordering::Relaxed) - packets_before;
             self.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use ibverbs_abi::*;
 
@@ -45,6 +45,10 @@ pub struct CompletionQueue {
     ring: Mutex<CqRing>,
     /// The ring's length: an empty queue is polled without taking the lock.
     len: AtomicUsize,
+    /// The queue is armed or overrun, or its entries get timestamps.
+    needs_ring: AtomicBool,
+    /// A polling thread has completions in hand that the program does not have yet.
+    in_hand: AtomicBool,
     /// See [`CompletionQueueConfig::handle`].
     handle: u64,
     channel: Option<Arc<CompletionEvents>>,
@@ -93,6 +97,8 @@ impl CompletionQueue {
                 overrun: false,
             }),
             len: AtomicUsize::new(0),
+            needs_ring: AtomicBool::new(config.timestamps),
+            in_hand: AtomicBool::new(false),
             handle: config.handle,
             channel: config.channel,
             events: config.events,
@@ -117,6 +123,7 @@ impl CompletionQueue {
         if ring.entries.len() >= ring.capacity || ring.entries.try_reserve(1).is_err() {
             if !self.ignore_overrun || ring.entries.is_empty() {
                 ring.overrun = true;
+                self.needs_ring.store(true, Ordering::Release);
                 drop(ring);
                 self.raise_error();
                 return Err(Overrun);
@@ -137,6 +144,7 @@ impl CompletionQueue {
         };
         if fires {
             ring.armed = Armed::No;
+            self.needs_ring.store(self.timestamps, Ordering::Release);
             drop(ring);
             self.notify();
         }
@@ -157,6 +165,25 @@ impl CompletionQueue {
             event_type: IBV_EVENT_CQ_ERR,
             reserved: 0,
         });
+    }
+
+    /// Whether a completion may be passed to a polling program without [`CompletionQueue::push`]: that would
+    /// only add it, to an empty ring.
+    #[inline]
+    pub fn may_bypass(&self) -> bool {
+        self.is_empty() && !self.needs_ring.load(Ordering::Acquire)
+    }
+
+    /// A polling thread has taken completions past the ring, or has passed them to the program. With several
+    /// such threads, the first that passes them counts.
+    #[inline]
+    pub fn set_in_hand(&self, in_hand: bool) {
+        self.in_hand.store(in_hand, Ordering::Relaxed);
+    }
+
+    /// Whether there are completions that the program does not have.
+    pub fn has_unread(&self) -> bool {
+        !self.is_empty() || self.in_hand.load(Ordering::Relaxed)
     }
 
     /// Whether the program has polled all entries.
@@ -186,6 +213,7 @@ impl CompletionQueue {
     /// completion stays so.
     pub fn arm(&self, solicited_only: bool) {
         let mut ring = self.ring.lock();
+        self.needs_ring.store(true, Ordering::Release);
         if !solicited_only {
             ring.armed = Armed::Any;
         } else if ring.armed == Armed::No {
@@ -226,6 +254,7 @@ impl CompletionQueue {
 mod tests {
     use std::os::fd::RawFd;
 
+    use super::super::sink::Sink;
     use super::super::wait::Waker;
     use super::*;
 
@@ -382,5 +411,52 @@ mod tests {
         assert!(queue.resize(3));
         assert_eq!(queue.push(done(3, IBV_WC_SUCCESS, false), 1), Err(Overrun));
         assert_eq!(ids(&queue, 10), [0, 1, 2]);
+    }
+
+    /// Completions take the shorter way only where that changes nothing that a program can see.
+    #[test]
+    fn completions_bypass_an_empty_queue_that_is_not_armed() {
+        let (other, _files) = queue(2, false);
+        let success = |id| done(id, IBV_WC_SUCCESS, false);
+        for (case, expected) in [("empty", 2), ("armed", 0), ("filled", 0), ("overrun", 0)] {
+            let (mut queue, files) = queue(2, false);
+            // The tests' queues have timestamps.
+            queue.timestamps = false;
+            queue.needs_ring = AtomicBool::new(false);
+            match case {
+                "armed" => queue.arm(false),
+                "filled" => queue.push(success(8), 1).unwrap(),
+                "overrun" => {
+                    let pushed: Vec<_> = (0..3).map(|id| queue.push(success(id), 1)).collect();
+                    assert_eq!(pushed, [Ok(()), Ok(()), Err(Overrun)]);
+                    assert_eq!(ids(&queue, 10).len(), 2);
+                }
+                _ => {}
+            }
+            let before = queue.has_unread();
+            let mut sink = Sink::new(&queue, 2);
+            assert!(!sink.put(&other, success(0), 1), "{case}: another queue");
+            let taken = (0..3)
+                .filter(|id| sink.put(&queue, success(*id), 1))
+                .count();
+            assert_eq!(taken, expected, "{case}");
+            assert_eq!(queue.has_unread(), before || taken > 0, "{case}");
+            let mut passed = Vec::new();
+            let total = sink.pass_on(&queue, |i, cqe| passed.push((i, cqe.completion.wr_id)));
+            assert_eq!((total, passed.len()), (expected, expected));
+            assert!(
+                passed
+                    .iter()
+                    .enumerate()
+                    .all(|(i, of)| *of == (i, i as u64))
+            );
+            assert_eq!(queue.has_unread(), before, "{case}");
+            if case == "armed" {
+                queue.push(success(9), 1).unwrap();
+                assert_eq!(count(files.channel, 8), 1);
+                assert_eq!(ids(&queue, 1), [9]);
+                assert!(queue.may_bypass(), "it is not armed any more");
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! | file | responsible for |
 //! |---|---|
 //! | `queue_pair.rs`, `completion.rs` | queue pairs, completion queues, as packets need them |
+//! | `sink.rs` | completions for a program that is polling |
 //! | `shared_queue.rs`, `xrc.rs` | shared receive queues, XRC domains |
 //! | `qp_host.rs` | what the engine uses around a queue pair: memory, receive queues, completion queues |
 //! | `progress.rs`, `background.rs` | who receives, sends and runs timers: pollers, a background thread |
@@ -53,6 +54,7 @@ mod recent;
 mod sending;
 pub mod shared_queue;
 mod short;
+pub mod sink;
 pub mod status;
 mod timers;
 mod wait;

@@ -23,6 +23,7 @@ use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, LockedQp, QueuePair, Unavailable};
 use super::receiving::{self, Batch};
+use super::sink::Sink;
 use super::{Device, clock, faults};
 use crate::engine::{Addresses, Qp, Time};
 use crate::local::{Receiver, Recorder};
@@ -122,8 +123,9 @@ impl Device {
         }
     }
 
-    /// Receives packets and runs due timers, in a thread that has found a completion queue empty.
-    pub fn poll(&self) {
+    /// Receives packets and runs due timers, in a thread that has found a completion queue empty. Completions
+    /// of that queue may be put into `sink`: then they are nowhere else.
+    pub fn poll(&self, sink: &mut Sink) {
         // The thread that has the inbox makes progress for all.
         let Some(mut inbox) = self.inboxes.try_take() else {
             return self.on_empty_poll();
@@ -138,7 +140,7 @@ impl Device {
             drop(inbox);
             return self.on_empty_poll();
         }
-        let received = self.receive(&mut inbox, Some(Polling { skips_sockets }));
+        let received = self.receive(&mut inbox, Some(Polling { skips_sockets }), Some(sink));
         if received.packets == 0 {
             self.run_timers(&mut inbox, Duration::ZERO, None);
             drop(inbox);
@@ -167,7 +169,7 @@ impl Device {
     pub(super) fn make_progress(&self, inbox: &mut InboxGuard<'_>) -> usize {
         let mut datagrams = 0;
         for _ in 0..RECEIVE_ROUNDS {
-            let batch = self.receive(inbox, None).packets;
+            let batch = self.receive(inbox, None, None).packets;
             datagrams += batch;
             // If more has arrived meanwhile, the sockets are readable.
             if batch < Inbox::BATCH {
@@ -197,15 +199,20 @@ impl Device {
         }
     }
 
-    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls.
-    pub(super) fn receive(&self, inbox: &mut InboxGuard<'_>, polling: Option<Polling>) -> Received {
+    /// Receives a batch of packets and runs their queue pairs. `polling`: a poller calls, and `sink` is its.
+    pub(super) fn receive(
+        &self,
+        inbox: &mut InboxGuard<'_>,
+        polling: Option<Polling>,
+        sink: Option<&mut Sink>,
+    ) -> Received {
         inbox.on_batch();
         // A poller that does not come back must not strand what it defers: the background thread sends it
         // at its next wakeup, which is soon while wakeups are suspended.
         let may_defer =
             polling.is_some() && self.activity.wakeups_suspended.load(Ordering::Relaxed);
         let skips_sockets = polling.is_some_and(|polling| polling.skips_sockets);
-        self.receive_batch(inbox, may_defer, skips_sockets)
+        self.receive_batch(inbox, may_defer, skips_sockets, sink)
     }
 
     /// [`Device::receive`]; `may_defer`: what the queue pairs have to send may be deferred.
@@ -214,12 +221,14 @@ impl Device {
         inbox: &mut InboxGuard<'_>,
         may_defer: bool,
         skips_sockets: bool,
+        sink: Option<&mut Sink>,
     ) -> Received {
         let has_dead_peers = !skips_sockets && self.has_dead_peers();
         if has_dead_peers {
             inbox.poll_all_sockets();
         }
         let mut batch = Batch::new(self, may_defer, inbox.take_recent());
+        batch.sink = sink;
         let (local, by_udp) = match &self.interposed {
             None => self.receive_all(inbox, skips_sockets, &(), &mut batch),
             Some(interposed) => {
@@ -312,7 +321,7 @@ impl Device {
         }
         for _ in 0..MAX_ROUNDS_BEFORE_TIMER {
             inbox.poll_all_sockets();
-            if self.receive(inbox, None).packets == 0 {
+            if self.receive(inbox, None, None).packets == 0 {
                 break;
             }
         }

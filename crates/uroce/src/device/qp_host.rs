@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue_pair::{Export, QueuePair};
 use super::shared_queue::SharedReceiveQueue;
+use super::sink::Sink;
 use crate::engine::{
     Access, Bind, Completion, Host, LocalError, Overrun, QpEvent, RecvWr, RemoteError, RemoteKey,
     SendWr, Service, Sge, Target, WorkQueue, XrcError,
@@ -30,6 +31,8 @@ pub struct QpHost<'a> {
     pub channel: Option<&'a Arc<Channel>>,
     /// What the reference of the packet that is being received came through.
     pub source: Option<Arc<Channel>>,
+    /// Of a program that is polling.
+    pub sink: Option<&'a mut Sink>,
 }
 
 impl QpHost<'_> {
@@ -209,7 +212,7 @@ impl Host for QpHost<'_> {
     fn complete(&mut self, queue: WorkQueue, completion: Completion) -> Result<(), Overrun> {
         let qp = self.qp;
         *self.recv_completed |= queue != WorkQueue::Send;
-        match queue {
+        let cq = match queue {
             WorkQueue::Send => qp.send_cq.as_ref(),
             WorkQueue::Recv => qp.recv_cq.as_ref(),
             WorkQueue::XrcSrq { .. } => {
@@ -221,8 +224,14 @@ impl Host for QpHost<'_> {
                 let pushed = self.xrc_srq.as_ref().and_then(|srq| srq.while_open(push));
                 return pushed.unwrap_or(Ok(()));
             }
+        };
+        let Some(cq) = cq else { return Ok(()) };
+        if let Some(sink) = &mut self.sink {
+            if sink.put(cq, completion, qp.qpn) {
+                return Ok(());
+            }
         }
-        .map_or(Ok(()), |cq| cq.push(completion, qp.qpn))
+        cq.push(completion, qp.qpn)
     }
 
     fn event(&mut self, event: QpEvent) {

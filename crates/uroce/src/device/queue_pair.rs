@@ -220,7 +220,7 @@ impl QueuePair {
     /// Whether a completion queue of it has entries that the program has not polled yet.
     pub fn has_unread_completions(&self) -> bool {
         let queues = [&self.send_cq, &self.recv_cq];
-        queues.into_iter().flatten().any(|cq| !cq.is_empty())
+        queues.into_iter().flatten().any(|cq| cq.has_unread())
     }
 
     /// Reserves the right to send, so that packets leave in PSN order. The caller has `inner` locked, and
@@ -325,6 +325,7 @@ impl Inner {
                 lent: &mut self.lent,
                 channel: self.path.channel(),
                 source: None,
+                sink: None,
             },
         )
     }
@@ -344,6 +345,7 @@ impl Inner {
                 lent: &mut self.lent,
                 channel: self.path.channel(),
                 source: None,
+                sink: None,
             },
             self.path.channel(),
         )

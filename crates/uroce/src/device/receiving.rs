@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::queue_pair::{LockedQp, QueuePair, Unavailable};
 use super::recent::RecentQps;
+use super::sink::Sink;
 use super::{Device, clock};
 use crate::engine::{Addresses, Time};
 use crate::local::{Channel, Receiver};
@@ -60,6 +61,7 @@ impl Receiver for Batch<'_> {
         };
         let (qp, inner) = locked.split();
         let (engine, mut host) = inner.split(qp);
+        host.sink = self.sink.as_deref_mut();
         let now = || *self.coarse.get_or_insert_with(clock::coarse);
         let is_received = engine.receive_short(packet, from, now, &mut host);
         self.packets += u64::from(is_received);
@@ -81,6 +83,8 @@ pub(super) struct Batch<'a> {
     /// Its number.
     qpn: Option<u32>,
     recent: RecentQps,
+    /// Of a program that is polling.
+    pub(super) sink: Option<&'a mut Sink>,
     one_sided: bool,
     packets: u64,
 }
@@ -96,6 +100,7 @@ impl<'a> Batch<'a> {
             receiving: None,
             qpn: None,
             recent,
+            sink: None,
             one_sided: false,
             packets: 0,
         }

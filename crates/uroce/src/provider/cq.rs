@@ -19,6 +19,7 @@ use crate::device::Device;
 use crate::device::completion::{CompletionQueue, CompletionQueueConfig, Cqe};
 use crate::device::events::CompletionEvents;
 use crate::device::handles::{self, ObjectKind};
+use crate::device::sink::Sink;
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The private part of a completion queue.
@@ -294,23 +295,25 @@ pub unsafe extern "C" fn poll_cq(cq: *mut ibv_cq, num_entries: c_int, wc: *mut i
     if !private.device.owned_by_this_process() {
         return -1;
     }
-    let poll_queue = || {
-        private.queue.poll(max, |i, cqe| {
-            // SAFETY: the caller's array has `num_entries` elements, and `i` is less than that.
-            unsafe { wc.add(i).write(work_completion(cqe)) };
-        })
+    let write = |i: usize, cqe: &Cqe| {
+        // SAFETY: the caller's array has `num_entries` elements, and `i` is less than that.
+        unsafe { wc.add(i).write(work_completion(cqe)) };
     };
-    match poll_queue() {
-        0 => {
-            private.device.poll();
-            let polled = poll_queue();
-            if polled == 0 {
-                cancellation::point();
-            }
-            polled as c_int
-        }
-        polled => polled as c_int,
+    let polled = private.queue.poll(max, write);
+    if polled > 0 {
+        return polled as c_int;
     }
+    let mut sink = Sink::new(&private.queue, max);
+    private.device.poll(&mut sink);
+    let taken = sink.pass_on(&private.queue, write);
+    let polled = taken
+        + private
+            .queue
+            .poll(max - taken, |i, cqe| write(taken + i, cqe));
+    if polled == 0 {
+        cancellation::point();
+    }
+    polled as c_int
 }
 
 impl CqPrivate {
@@ -335,8 +338,11 @@ impl CqPrivate {
             next
         };
         poll_queue().or_else(|| {
-            self.device.poll();
-            poll_queue()
+            let mut sink = Sink::new(&self.queue, 1);
+            self.device.poll(&mut sink);
+            let mut next = None;
+            sink.pass_on(&self.queue, |_, cqe| next = Some(*cqe));
+            next.or_else(poll_queue)
         })
     }
 }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::super::*;
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
 use crate::device::handles::ObjectKind;
+use crate::device::sink::Sink;
 use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
 use crate::transport::Inbox;
 
@@ -78,8 +79,8 @@ fn packets_without_memory_do_not_abort() {
             without_memory(|| {
                 let start = Instant::now();
                 while start.elapsed() < Duration::from_millis(100) {
-                    b.poll();
-                    a.poll();
+                    b.poll(&mut Sink::default());
+                    a.poll(&mut Sink::default());
                 }
             });
             assert!(FAILED.get() > before, "nothing was allocated");
@@ -89,8 +90,8 @@ fn packets_without_memory_do_not_abort() {
     let start = Instant::now();
     while !pairs.iter().all(|(one, _)| is_acknowledged(one)) {
         assert!(start.elapsed() < Duration::from_secs(20), "no ACK");
-        a.poll();
-        b.poll();
+        a.poll(&mut Sink::default());
+        b.poll(&mut Sink::default());
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::super::completion::CompletionQueue;
 use super::super::queue_pair::QueuePairConfig;
 use super::super::receiving::Batch;
+use super::super::sink::Sink;
 use super::super::*;
 use super::{BACKGROUND_THREADS, loopback};
 use crate::engine::{
@@ -136,7 +137,9 @@ fn await_ack(qp: &QueuePair, mut step: impl FnMut()) {
 /// Receives, but runs no timer, so that nothing is retransmitted.
 fn receive(device: &Device) -> usize {
     device.inboxes.take().poll_all_sockets();
-    device.receive(&mut device.inboxes.take(), None).packets
+    device
+        .receive(&mut device.inboxes.take(), None, None)
+        .packets
 }
 
 /// Devices without background threads.
@@ -154,7 +157,7 @@ fn an_ack_is_not_stranded_that_a_late_poller_defers() {
     let suspended = &b.activity.wakeups_suspended;
     let take_request = || {
         let mut inbox = b.inboxes.take();
-        while b.receive_batch(&mut inbox, true, false).packets == 0 {
+        while b.receive_batch(&mut inbox, true, false, None).packets == 0 {
             inbox.poll_all_sockets();
         }
     };
@@ -219,7 +222,7 @@ fn the_background_thread_stands_in_for_a_preempted_poller() {
     let turn = other.send_turn().unwrap();
     for _ in 0..8 {
         send(&a, &one);
-        await_ack(&one, || a.poll());
+        await_ack(&one, || a.poll(&mut Sink::default()));
     }
     drop(turn);
     drop(inbox);
@@ -274,7 +277,7 @@ fn uc_packets_wait_while_another_thread_has_earlier_ones() {
     send(&a, &one);
     let mut stand_in = b.inboxes.take();
     stand_in.poll_all_sockets();
-    while b.receive(&mut stand_in, None).packets == 0 {
+    while b.receive(&mut stand_in, None, None).packets == 0 {
         stand_in.poll_all_sockets();
     }
     assert!(!b.send_deferred() && received() == 0);
@@ -327,11 +330,11 @@ fn a_locked_queue_pair_does_not_stop_the_others() {
     send(&a, &one);
     for _ in 0..8 {
         send(&a, &two);
-        await_ack(&two, || a.poll());
+        await_ack(&two, || a.poll(&mut Sink::default()));
     }
     assert!(!is_acknowledged(&one));
     drop(guard);
-    await_ack(&one, || a.poll());
+    await_ack(&one, || a.poll(&mut Sink::default()));
     drop(inbox);
     a.close();
     b.close();
