@@ -115,7 +115,7 @@ impl<'a> Path<'a> {
     }
 
     /// Whether stat(2) says that it is a regular file.
-    #[cold]
+    #[inline(never)]
     fn is_regular(self) -> Result<bool, Errno> {
         let st = StackPath::joined(&self.parts())
             .finish()
