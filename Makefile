@@ -64,8 +64,8 @@ build static deb rpm dist arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 #
-# The root package also makes a Rust library, for the fuzz targets. Cargo links what it makes together with one
-# of those without link-time optimization; so only the shared library is made here.
+# The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out
+# link-time optimization; so only the shared library is made here.
 build:
 	$(CARGO) rustc --release --lib --crate-type cdylib $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1

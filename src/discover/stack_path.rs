@@ -9,9 +9,9 @@ use arrayvec::ArrayVec;
 /// A file name under construction, for one system call. If it becomes longer than PATH_MAX it is unusable, as
 /// it would be for the kernel.
 ///
-/// It takes a page of stack. Functions that contain one and that the first `ibv_get_device_list` calls are not
-/// inlined, so that they use the same page one after the other: the kernel provides each page in a page
-/// fault.
+/// It takes a page of stack. Functions that contain one, and that the first `ibv_get_device_list` calls, are
+/// not inlined, so that they use the same page one after the other: the kernel provides each page in a
+/// page fault.
 #[derive(Default)]
 pub struct StackPath {
     bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,

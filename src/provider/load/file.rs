@@ -7,8 +7,8 @@ use super::elf::ReadAt;
 use crate::sys;
 
 /// How many bytes of a file are read at first. Most providers' version references lie within them: they end
-/// at byte 2488 to 4392, those of libmlx5 excepted. More bytes cost more than another read, because files that
-/// nothing else has read recently are copied from memory, not from a cache.
+/// at byte 2488 to 4392, those of libmlx5 excepted. More bytes cost more than another read: the kernel copies
+/// files that nothing else has used recently from memory, not from a cache.
 const START: usize = 3712;
 /// How many bytes are read at least from another place. Most providers have less between the dynamic section
 /// and the end of the last segment.
