@@ -63,8 +63,11 @@ rust:
 build static deb rpm dist arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
 
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
+#
+# The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out
+# link-time optimization; so only the shared library is made here.
 build:
-	$(CARGO) build --release $(FEATURES)
+	$(CARGO) rustc --release --lib --crate-type cdylib $(FEATURES)
 	ln -sf libibverbs.so $(RELEASE)/libibverbs.so.1
 	WITH_IBVERBS_RS_OWN_DIR=$(OWN_DIR) \
 		WITH_IBVERBS_RS_FROM_BINDIR=$$(realpath -ms --relative-to=$(BINDIR) $(OWN_DIR)) \

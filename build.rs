@@ -5,13 +5,16 @@ use std::{env, path::Path, process::Command};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/export/libibverbs.map");
+    println!("cargo::rerun-if-changed=src/export/start.ld");
     if env::var_os("CARGO_FEATURE_EXPORTS").is_none()
         || env::var_os("CARGO_FEATURE_STATIC").is_some()
     {
         return;
     }
     let var = |key: &str| env::var(key).unwrap_or_else(|_| panic!("cargo did not set {key}"));
-    let map = Path::new(&var("CARGO_MANIFEST_DIR")).join("src/export/libibverbs.map");
+    let export = Path::new(&var("CARGO_MANIFEST_DIR")).join("src/export");
+    let map = export.join("libibverbs.map");
+    let start = export.join("start.ld");
 
     // rustc passes an anonymous version script of its own for every cdylib. GNU ld rejects that
     // together with named nodes; lld merges the two. Use the lld that comes with rustc, if there is
@@ -33,6 +36,10 @@ fn main() {
     arg("-fuse-ld=lld".into());
     arg("-Wl,-soname,libibverbs.so.1".into());
     arg(format!("-Wl,--version-script={}", map.display()));
+    // Few pages for what a program's start uses. Each segment begins at a page of its own, so that the
+    // dynamic linker writes as few pages as possible.
+    arg(format!("-Wl,-T,{}", start.display()));
+    arg("-Wl,-z,separate-loadable-segments".into());
     // A trampoline whose target is missing must fail now, not in a user's program. For two
     // definitions of one symbol version lld only prints a warning, which cargo hides.
     arg("-Wl,-z,defs".into());

@@ -22,6 +22,7 @@ const UDEV_TIMEOUT: Duration = Duration::from_secs(5);
 /// device if `number` is 0). Otherwise waits up to five seconds for `/dev/char/MAJOR:MINOR`.
 ///
 /// After `None`, errno is that of the last system call that failed.
+#[inline(never)]
 pub fn open(name: &[u8], number: dev_t) -> Option<OwnedFd> {
     let mut path = StackPath::new().push(DIR).push(name);
     match try_open(path.finish().ok()?, number) {

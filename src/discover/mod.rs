@@ -98,14 +98,8 @@ fn char_device(client: &mut NldevClient, device: &mut SysfsDevice) -> Option<()>
 
 /// Fills in the device's uverbs char device from sysfs, for kernels without RDMA_NLDEV_CMD_GET_CHARDEV.
 fn char_device_sysfs(device: &mut SysfsDevice) -> Option<()> {
-    let mut path = StackPath::new()
-        .push(field(&device.ibdev_path))
-        .push(b"/device/infiniband_verbs");
-    let path = path
-        .finish()
-        .ok()
-        .filter(|path| path.count_bytes() < IBV_SYSFS_PATH_MAX)?;
-    let mut dir = sys::Dir::open(path).ok()?;
+    let dir = open_dir(&[field(&device.ibdev_path), b"/device/infiniband_verbs"])?;
+    let mut dir = dir.ok()?;
     let dirfd = dir.fd();
     while let Some(name) = dir.next_name() {
         if name.to_bytes().starts_with(b".") {
@@ -120,15 +114,10 @@ fn char_device_sysfs(device: &mut SysfsDevice) -> Option<()> {
 
 /// The devices in sysfs.
 fn by_sysfs() -> Result<Vec<SysfsDevice>, Errno> {
-    let mut class = StackPath::new()
-        .push(sysfs::path().to_bytes())
-        .push(b"/class/infiniband_verbs");
-    let class = class
-        .finish()
-        .ok()
-        .filter(|path| path.count_bytes() < IBV_SYSFS_PATH_MAX);
-    let mut dir =
-        sys::Dir::open(class.ok_or(Errno(libc::ENOMEM))?).map_err(|_| Errno(libc::ENOSYS))?;
+    let class = open_dir(&[sysfs::path().to_bytes(), b"/class/infiniband_verbs"]);
+    let mut dir = class
+        .ok_or(Errno(libc::ENOMEM))?
+        .map_err(|_| Errno(libc::ENOSYS))?;
     let dirfd = dir.fd();
     let mut devices = Vec::new();
     while let Some(name) = dir.next_name() {
@@ -170,13 +159,7 @@ fn uverbs_attributes(dir: &OwnedFd, name: &[u8], device: &mut SysfsDevice) -> Op
     if !set_field(&mut device.sysfs_name, &[name]) {
         return None;
     }
-    let st = sys::stat(
-        StackPath::new()
-            .push(field(&device.ibdev_path))
-            .finish()
-            .ok()?,
-    )
-    .ok()?;
+    let st = stat(&[field(&device.ibdev_path)]).ok()?;
     device.time_created = libc::timespec {
         tv_sec: st.st_mtime,
         tv_nsec: st.st_mtime_nsec,
@@ -210,10 +193,21 @@ fn set_ibdev_path(device: &mut SysfsDevice) -> bool {
 
 /// Whether the char device's file exists: in a container it may not.
 fn accessible(device: &SysfsDevice) -> bool {
-    let mut path = StackPath::new()
-        .push(cdev::DIR)
-        .push(field(&device.sysfs_name));
-    path.finish().and_then(sys::stat).is_ok()
+    stat(&[cdev::DIR, field(&device.sysfs_name)]).is_ok()
+}
+
+/// stat(2) of the file whose path has these parts.
+#[inline(never)]
+fn stat(parts: &[&[u8]]) -> Result<libc::stat, Errno> {
+    StackPath::joined(parts).finish().and_then(sys::stat)
+}
+
+/// Opens the directory whose path has these parts; None if sysfs's path is too long, as in the C library.
+#[inline(never)]
+fn open_dir(parts: &[&[u8]]) -> Option<Result<sys::Dir, Errno>> {
+    let mut path = StackPath::joined(parts);
+    let path = path.finish().ok()?;
+    (path.count_bytes() < IBV_SYSFS_PATH_MAX).then(|| sys::Dir::open(path))
 }
 
 /// The device's node GUID in host byte order, from sysfs; None if it is missing or malformed.

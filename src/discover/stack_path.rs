@@ -8,6 +8,10 @@ use arrayvec::ArrayVec;
 
 /// A file name under construction, for one system call. If it becomes longer than PATH_MAX it is unusable, as
 /// it would be for the kernel.
+///
+/// It takes a page of stack. Functions that contain one, and that the first `ibv_get_device_list` calls, are
+/// not inlined, so that they use the same page one after the other: the kernel provides each page in a
+/// page fault.
 #[derive(Default)]
 pub struct StackPath {
     bytes: ArrayVec<u8, { libc::PATH_MAX as usize }>,
@@ -19,6 +23,16 @@ impl StackPath {
     #[inline]
     pub fn new() -> Self {
         StackPath::default()
+    }
+
+    /// The name of these parts.
+    #[inline]
+    pub fn joined(parts: &[&[u8]]) -> Self {
+        let mut path = StackPath::new();
+        for part in parts {
+            path.overflow |= path.bytes.try_extend_from_slice(part).is_err();
+        }
+        path
     }
 
     /// Appends bytes, which need not be UTF-8.

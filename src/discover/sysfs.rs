@@ -66,6 +66,7 @@ fn terminate(buf: &mut [u8], len: usize) -> Option<usize> {
 }
 
 /// Reads `DIR/FILE` as [`read_file_at`] does.
+#[inline(never)]
 pub fn read_file(dir: &[u8], file: fmt::Arguments, buf: &mut [u8]) -> Result<usize, Errno> {
     let mut path = StackPath::new().push(dir).push(b"/").push_fmt(file);
     read_file_at(libc::AT_FDCWD, path.finish()?, buf)

@@ -10,6 +10,9 @@ use std::{ffi::CString, os::fd::AsFd};
 
 use crate::{discover::StackPath, sys};
 
+/// How many bytes of a file are read at once. Usually a file has one line.
+const CHUNK: usize = 1024;
+
 /// A line that is neither empty nor a comment.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Directive<'a> {
@@ -63,59 +66,75 @@ pub fn read(dir: &CStr, warn: &mut dyn FnMut(&[&[u8]])) -> Vec<CString> {
         return names;
     };
     let dirfd = entries.fd();
+    let mut text = Vec::with_capacity(CHUNK);
     while let Some((file, regular)) = entries.next_entry() {
-        let mut path = StackPath::new()
-            .push(dir.to_bytes())
-            .push(b"/")
-            .push(file.to_bytes());
-        let Ok(path) = path.finish() else {
-            let (dir, file) = (dir.to_bytes(), file.to_bytes());
-            warn(&[
-                b"Warning: couldn't read config file ",
-                dir,
-                b"/",
-                file,
-                b".\n",
-            ]);
+        let path = Path { dir, file };
+        if path.is_too_long() {
+            path.not_read(warn);
             continue;
-        };
+        }
         // readdir already says that most files are regular. Those need no stat unless opening them
         // fails: in a directory that may be listed but not searched, stat fails and is what to report.
-        let opened = if regular {
-            contents(dirfd, file).ok()
-        } else {
-            None
-        };
-        if let Some(text) = opened {
-            read_directives(&text, path, &mut names, warn);
-            continue;
-        }
-        match sys::stat(path) {
-            Err(_) => {
-                warn(&[
-                    b"Warning: couldn't stat config file '",
-                    path.to_bytes(),
-                    b"'.\n",
-                ]);
+        if !(regular && read_file(dirfd, file, &mut text).is_ok()) {
+            match path.is_regular() {
+                Err(_) => {
+                    let [dir, slash, file] = path.parts();
+                    let text = b"Warning: couldn't stat config file '";
+                    warn(&[text, dir, slash, file, b"'.\n"]);
+                    continue;
+                }
+                Ok(false) => continue,
+                Ok(true) if read_file(dirfd, file, &mut text).is_err() => {
+                    path.not_read(warn);
+                    continue;
+                }
+                Ok(true) => {}
             }
-            Ok(st) if st.st_mode & libc::S_IFMT == libc::S_IFREG => match contents(dirfd, file) {
-                Ok(text) => read_directives(&text, path, &mut names, warn),
-                Err(_) => warn(&[
-                    b"Warning: couldn't read config file ",
-                    path.to_bytes(),
-                    b".\n",
-                ]),
-            },
-            Ok(_) => {}
         }
+        read_directives(&text, path, &mut names, warn);
     }
     names
+}
+
+/// The path of a file of the configuration directory. It is rarely needed: files are opened by their names.
+#[derive(Clone, Copy)]
+struct Path<'a> {
+    dir: &'a CStr,
+    file: &'a CStr,
+}
+
+impl<'a> Path<'a> {
+    fn parts(self) -> [&'a [u8]; 3] {
+        [self.dir.to_bytes(), b"/", self.file.to_bytes()]
+    }
+
+    /// Whether it has more than PATH_MAX bytes.
+    fn is_too_long(self) -> bool {
+        let len: usize = self.parts().into_iter().map(<[u8]>::len).sum();
+        len >= libc::PATH_MAX as usize
+    }
+
+    /// Whether stat(2) says that it is a regular file.
+    #[inline(never)]
+    fn is_regular(self) -> Result<bool, Errno> {
+        let st = StackPath::joined(&self.parts())
+            .finish()
+            .and_then(sys::stat)?;
+        Ok(st.st_mode & libc::S_IFMT == libc::S_IFREG)
+    }
+
+    /// Warns that it cannot be read.
+    fn not_read(self, warn: &mut dyn FnMut(&[&[u8]])) {
+        let [dir, slash, file] = self.parts();
+        let text = b"Warning: couldn't read config file ";
+        warn(&[text, dir, slash, file, b".\n"]);
+    }
 }
 
 /// Adds the providers that a file names to `names`; `path` is the file's name in warnings.
 fn read_directives(
     text: &[u8],
-    path: &CStr,
+    path: Path,
     names: &mut Vec<CString>,
     warn: &mut dyn FnMut(&[&[u8]]),
 ) {
@@ -123,30 +142,31 @@ fn read_directives(
         match directive {
             // The name is part of a C string, so it has no NUL and this always succeeds.
             Directive::Driver(name) => names.extend(CString::new(name)),
-            Directive::Bad(word) => warn(&[
-                b"Warning: ignoring bad config directive '",
-                word,
-                b"' in file '",
-                path.to_bytes(),
-                b"'.\n",
-            ]),
+            Directive::Bad(word) => {
+                let [dir, slash, file] = path.parts();
+                let text = b"Warning: ignoring bad config directive '";
+                warn(&[text, word, b"' in file '", dir, slash, file, b"'.\n"]);
+            }
         }
     }
 }
 
-/// The content of a file, up to the first read error. An error is returned only if the file cannot be
-/// opened. A short read is the end of a regular file, so no further read is needed to see the end.
-fn contents(dirfd: c_int, file: &CStr) -> Result<Vec<u8>, Errno> {
+/// Replaces `text` with the content of a file, up to the first read error. An error is returned only if the
+/// file cannot be opened. A short read is the end of a regular file, so no further read is needed to see the
+/// end.
+fn read_file(dirfd: c_int, file: &CStr, text: &mut Vec<u8>) -> Result<(), Errno> {
     let fd = sys::openat(dirfd, file, libc::O_RDONLY | libc::O_CLOEXEC)?;
-    let mut text = Vec::new();
-    let mut chunk = [0; 4096];
-    while let Ok(len @ 1..) = sys::read(fd.as_fd(), &mut chunk) {
-        text.extend_from_slice(chunk.get(..len).unwrap_or_default());
-        if len < chunk.len() {
-            break;
+    text.clear();
+    loop {
+        let used = text.len();
+        text.resize(used + CHUNK, 0);
+        let free = text.get_mut(used..).unwrap_or_default();
+        let len = sys::read(fd.as_fd(), free).unwrap_or(0);
+        text.truncate(used + len);
+        if len < CHUNK {
+            return Ok(());
         }
     }
-    Ok(text)
 }
 
 #[cfg(test)]

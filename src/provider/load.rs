@@ -84,6 +84,9 @@ impl Providers {
     }
 
     /// Loads the providers that `devices` need. The first call reads the configuration.
+    ///
+    /// Not inlined: its buffers use the stack that the search for devices has used before.
+    #[inline(never)]
     pub fn load_for(&mut self, devices: &mut [SysfsDevice]) {
         let first = !core::mem::replace(&mut self.configured, true);
         let candidates = if first {

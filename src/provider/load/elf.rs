@@ -29,6 +29,8 @@ const VERNEED_LEN: usize = 16;
 const NAME_LEN: usize = 32;
 /// The limit of the string table, in bytes. That of libmlx5 has 20 KB.
 const STRINGS_MAX: u64 = 1 << 20;
+/// How far the version references may be from the end of the string table to be read with it, in bytes.
+const STRINGS_NEAR: u64 = 4096;
 
 const ET_DYN: u16 = 3;
 const PT_LOAD: u32 = 1;
@@ -156,6 +158,25 @@ struct Dynamic {
     need_count: u64,
 }
 
+impl Dynamic {
+    /// Reads the version references and the names of the versions at once, which GNU ld writes at the end of
+    /// the string table, shortly before. Without this the two would be read in turn. Nothing depends on it.
+    fn read_versions(&self, file: &mut impl ReadAt) {
+        const NAMES: u64 = 256;
+        const REFERENCES: u64 = 256;
+        let start = self
+            .strings
+            .and_then(|strings| strings.checked_add(self.strings_len)?.checked_sub(NAMES));
+        let distance = self.needs.zip(start).and_then(|(needs, start)| {
+            let distance = needs.checked_sub(start)?;
+            (distance < STRINGS_NEAR).then_some(distance)
+        });
+        if let Some((start, distance)) = start.zip(distance) {
+            file.bytes(start, (distance + REFERENCES) as usize);
+        }
+    }
+}
+
 /// Reads the dynamic section; `None` for an executable.
 fn dynamic(file: &mut impl ReadAt, segments: &Segments) -> Option<Dynamic> {
     let section = segments.dynamic?;
@@ -186,6 +207,7 @@ fn needed(file: &mut impl ReadAt, segments: &Segments) -> Option<Imports> {
     // dynamic section, so the chunk that was just read often contains it.
     file.bytes(segments.end.checked_sub(1)?, 1)?;
     let (strings, mut at) = (dynamic.strings?, dynamic.needs?);
+    dynamic.read_versions(file);
     let mut abi = Abi::None;
     let mut versions = 0;
     for _ in 0..dynamic.need_count.min(ENTRIES_MAX) {

@@ -1,6 +1,7 @@
 //! Directory streams over the tree (opendir(3)): a list of entries, taken when the stream is opened.
 //!
-//! A stream is an element of one array, so that one comparison distinguishes these streams from libc's.
+//! A stream is an element of one array, so that one comparison distinguishes these streams from libc's. An
+//! unused element is all zeros, so that the array takes no space in the library's file.
 //! The program uses a stream from one thread at a time, as readdir(3) demands.
 
 use core::cell::UnsafeCell;
@@ -38,7 +39,7 @@ struct Stream {
 /// An element of the array of streams.
 struct StreamSlot {
     used: AtomicBool,
-    stream: UnsafeCell<Option<Stream>>,
+    stream: UnsafeCell<Option<Box<Stream>>>,
 }
 
 // SAFETY: the content of a used slot is accessed only through the DIR pointer that one `open` has returned,
@@ -117,7 +118,7 @@ pub fn open(fd: c_int, path: &str, directory: Directory) -> Result<*mut DIR, Err
         current: DirectoryEntry::new("", 0, 0).to_dirent(0),
     };
     // SAFETY: the slot was free, and `used` keeps other threads from it now.
-    unsafe { *slot.stream.get() = Some(stream) };
+    unsafe { *slot.stream.get() = Some(Box::new(stream)) };
     Ok(core::ptr::from_ref(slot).cast_mut().cast())
 }
 
@@ -139,7 +140,7 @@ pub fn is_ours(dir: *mut DIR) -> bool {
 unsafe fn with<T>(dir: *mut DIR, action: impl FnOnce(&mut Stream) -> T) -> Option<T> {
     // SAFETY: the stream is used by this thread only, as the caller promises.
     slot(dir)
-        .and_then(|slot| unsafe { (*slot.stream.get()).as_mut() })
+        .and_then(|slot| unsafe { (*slot.stream.get()).as_deref_mut() })
         .map(action)
 }
 
