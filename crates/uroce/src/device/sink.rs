@@ -54,7 +54,7 @@ impl Sink {
     /// Passes what it has taken to the program, oldest first: calls with the index and entry of each. Returns
     /// their number. `cq` is the queue that it was made for.
     #[inline]
-    pub fn pass_on(self, cq: &CompletionQueue, mut each: impl FnMut(usize, &Cqe)) -> usize {
+    pub fn pass_on(&self, cq: &CompletionQueue, mut each: impl FnMut(usize, &Cqe)) -> usize {
         for (i, cqe) in self.entries.iter().enumerate() {
             each(i, cqe);
         }
