@@ -70,6 +70,7 @@ use user_memory::write_user;
 
 pub use lifecycle::{after_fork, before_fork};
 pub use process::{configure, serve};
+pub use user_memory::read_iovec;
 
 /// Bytes of `rdma_ucm_cmd_hdr`.
 const HEADER_LEN: usize = 8;

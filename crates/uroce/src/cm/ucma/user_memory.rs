@@ -45,6 +45,19 @@ pub fn read_into(at: usize, to: &mut [u8]) -> Result<(), Errno> {
     }
 }
 
+/// Reads a part's address and length, as writev(2) gets it. EFAULT if it is not readable.
+pub fn read_iovec(at: *const libc::iovec) -> Result<libc::iovec, Errno> {
+    const WORD: usize = size_of::<usize>();
+    let mut bytes = [0; 2 * WORD];
+    read_into(at.addr(), &mut bytes)?;
+    let word = |at: usize| {
+        let mut word = [0; WORD];
+        word.copy_from_slice(&bytes[at..at + WORD]);
+        usize::from_ne_bytes(word)
+    };
+    Ok(iovec(word(0), word(WORD)))
+}
+
 /// Writes bytes to an address. EFAULT if it is not writable; some may be written then.
 pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
     if bytes.is_empty() {
