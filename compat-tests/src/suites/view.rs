@@ -206,7 +206,10 @@ fn udev(cx: &Context) -> Verdict {
     let out = output(cx, ["udevadm", "info", "-p", "/sys/class/infiniband/u"])?;
     contains(&out, &["E: SUBSYSTEM=infiniband\n", "E: NAME=u\n"])?;
     let out = output(cx, ["udevadm", "info", "-n", "infiniband/uverbs1024"])?;
-    contains(&out, &["E: SUBSYSTEM=infiniband_verbs\n", "E: MINOR=1216\n"])?;
+    contains(
+        &out,
+        &["E: SUBSYSTEM=infiniband_verbs\n", "E: MINOR=1216\n"],
+    )?;
     let out = output(cx, ["udevadm", "info", "--export-db"])?;
     let wanted = [
         "P: /devices/virtual/uroce/u/infiniband/u\n",
