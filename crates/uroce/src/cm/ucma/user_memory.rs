@@ -8,7 +8,7 @@ use super::HEADER_LEN;
 const EFAULT: Errno = Errno(libc::EFAULT);
 
 /// Bytes of the longest command, with its header.
-pub const START_MAX: usize = 304;
+pub const START_MAX: usize = 328;
 
 /// Reads the command that a program writes: as many of the first [`START_MAX`] bytes as it says that there
 /// are, or, if these are not all readable, the header alone. EFAULT if that is not readable.
