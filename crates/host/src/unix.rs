@@ -63,8 +63,8 @@ pub fn abstract_address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
     (address, (before + 1 + len) as libc::socklen_t)
 }
 
-/// Connections that may wait to be accepted: as many as Linux allows by default (net.core.somaxconn). A program
-/// may send requests for thousands of connections in a row.
+/// Connections that may wait to be accepted: as many as Linux allows by default (net.core.somaxconn). A
+/// program may send requests for thousands of connections in a row.
 const BACKLOG: libc::c_int = 4096;
 
 /// Takes an abstract name with a socket of type SOCK_SEQPACKET, which does not block. Nobody can connect to

@@ -353,8 +353,8 @@ impl ProcessState {
         }
     }
 
-    /// Handles the messages that have come through a connection. Returns false if the other process has closed
-    /// it.
+    /// Handles the messages that have come through a connection. Returns false if the other process has
+    /// closed it.
     fn read_messages(&mut self, connection: RawFd) -> bool {
         loop {
             match names::receive(connection) {
