@@ -11,7 +11,9 @@
 #include <glob.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <pthread.h>
+#include <rdma/rdma_user_cm.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,8 +21,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -29,6 +34,8 @@
 #define DEVICE CLASS "/u"
 #define GUID DEVICE "/node_guid"
 #define CHARACTER "/dev/infiniband/uverbs1024"
+// The kernel's value for RDMA_PS_TCP of librdmacm.
+#define PORT_SPACE_TCP 0x106
 
 static int failures;
 
@@ -133,6 +140,93 @@ static void connection_manager(void)
 	check("cm-abi", read(file, version, 7) == 2 && !strcmp(version, "4\n"));
 	close(file);
 	close(fd);
+}
+
+// Commands of rdma_cm by write(2) and its variants, by descriptors that are copies.
+static void connection_manager_commands(void)
+{
+	struct rdma_ucm_create_id_resp response = { .id = -1 };
+	struct {
+		struct rdma_ucm_cmd_hdr header;
+		struct rdma_ucm_create_id create;
+	} create = {
+		.header = { RDMA_USER_CM_CMD_CREATE_ID, sizeof(create.create), sizeof(response) },
+		.create = { .response = (uintptr_t)&response, .ps = PORT_SPACE_TCP },
+	};
+	struct rdma_ucm_event_resp event;
+	struct {
+		struct rdma_ucm_cmd_hdr header;
+		struct rdma_ucm_get_event get;
+	} get = {
+		.header = { RDMA_USER_CM_CMD_GET_EVENT, sizeof(get.get), sizeof(event) },
+		.get = { .response = (uintptr_t)&event },
+	};
+	struct iovec twice[3] = { { &create, sizeof(create) }, { NULL, 0 }, { &create, sizeof(create) } };
+	struct iovec good_bad[2] = { { &create, sizeof(create) }, { "x", 1 } };
+	int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC | O_NONBLOCK);
+	struct pollfd wait = { .fd = fd, .events = POLLIN };
+	// Values that the compiler does not know.
+	volatile int negative = -1, too_many = 100000;
+	volatile uintptr_t unmapped = 8;
+	char byte;
+
+	check("cm-command", write(fd, &create, sizeof(create)) == sizeof(create) && response.id != -1U);
+	__u32 first = response.id;
+	check("cm-writev", writev(fd, twice, 3) == 2 * sizeof(create) && response.id == first + 2);
+	check("cm-writev-part", writev(fd, good_bad, 2) == sizeof(create) && response.id == first + 3 &&
+					failed(writev(fd, good_bad + 1, 1), EINVAL));
+	check("cm-writev-bad", failed(writev(fd, (struct iovec *)unmapped, 1), EFAULT) &&
+				       failed(writev(fd, twice, negative), EINVAL) &&
+				       failed(writev(fd, twice, too_many), EINVAL) && !writev(fd, twice, 0));
+	check("cm-pwrite", failed(pwrite(fd, &create, sizeof(create), 0), ESPIPE) &&
+				   failed(lseek(fd, 0, SEEK_SET), ESPIPE));
+	check("cm-syscall", syscall(SYS_write, fd, &create, sizeof(create)) == sizeof(create) &&
+				    syscall(SYS_writev, fd, twice, 1) == sizeof(create) &&
+				    response.id == first + 5 &&
+				    failed(syscall(SYS_write, fd, "x", 1), EINVAL));
+	check("cm-syscall-event", failed(syscall(SYS_write, fd, &get, sizeof(get)), EAGAIN) &&
+					  !syscall(SYS_ppoll, &wait, 1, &(struct timespec){ 0 }, NULL, 8));
+	check("cm-syscall-read", failed(syscall(SYS_read, fd, &byte, 1), EINVAL));
+
+	int copies[] = {
+		dup(fd),
+		fcntl(fd, F_DUPFD, 50),
+		syscall(SYS_dup, fd),
+		syscall(SYS_dup3, fd, 60, O_CLOEXEC),
+		syscall(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 70),
+#ifdef SYS_dup2
+		syscall(SYS_dup2, fd, 80),
+#endif
+	};
+	bool ok = syscall(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK;
+	close(fd);
+	for (size_t i = 0; i < sizeof(copies) / sizeof(*copies); i++) {
+		response.id = -1;
+		ok &= write(copies[i], &create, sizeof(create)) == sizeof(create) && response.id != -1U;
+		close(copies[i]);
+	}
+	check("cm-copies", ok);
+}
+
+static void file_systems(void)
+{
+	struct statfs sys, fs;
+	struct statvfs vfs;
+	int fd = open(GUID, O_RDONLY), path = open(DEVICE, O_PATH);
+
+	check("statfs", !statfs("/sys", &sys) && !statfs(GUID, &fs) && fs.f_type == sys.f_type &&
+				failed(statfs(DEVICE "/none", &fs), ENOENT));
+	check("fstatfs",
+	      !fstatfs(fd, &fs) && fs.f_type == sys.f_type && !fstatfs(path, &fs) && fs.f_type == sys.f_type);
+	check("statvfs", !statvfs(GUID, &vfs) && vfs.f_namemax == 255 && !fstatvfs(fd, &vfs) &&
+				 vfs.f_bsize == (unsigned long)sys.f_bsize);
+	check("syscall-statfs", !syscall(SYS_statfs, DEVICE, &fs) && fs.f_type == sys.f_type &&
+					!syscall(SYS_fstatfs, fd, &fs) && fs.f_type == sys.f_type);
+	close(fd);
+	fd = open("/", O_PATH);
+	check("fstatfs-other", !statfs("/", &sys) && !fstatfs(fd, &fs) && fs.f_type == sys.f_type);
+	close(fd);
+	close(path);
 }
 
 static void status(void)
@@ -341,6 +435,15 @@ static void walking(void)
 	check("relative", reads_guid(openat(dir, "node_guid", O_RDONLY)) &&
 				  reads_guid(openat(dir, "./ports/../node_guid", O_RDONLY)));
 	check("path-descriptor", reads_guid(openat(anchor, "u/node_guid", O_RDONLY)));
+	int class = open("/sys/class", O_PATH | O_DIRECTORY), above = open("/sys/class/infiniband", O_RDONLY);
+	check("path-descriptor-kernel", openat(class, "net", O_PATH | O_NOFOLLOW) >= 0 &&
+						!fstatat(class, "infiniband/u", &st, 0) &&
+						failed(openat(class, "none", O_PATH), ENOENT));
+	check("relative-none", failed(openat(above, "none", O_RDONLY), ENOENT) &&
+				       failed(fstatat(above, "none", &st, 0), ENOENT) &&
+				       failed(faccessat(above, "none/x", R_OK, 0), ENOENT));
+	close(class);
+	close(above);
 	check("relative-kernel", openat(dir, "../../../../../../../../etc/passwd", O_RDONLY) >= 0);
 	check("empty-path", !fstatat(dir, "", &st, AT_EMPTY_PATH) && S_ISDIR(st.st_mode));
 	check("from-root",
@@ -510,6 +613,8 @@ int main(int argc, char **argv)
 	opening();
 	character_device();
 	connection_manager();
+	connection_manager_commands();
+	file_systems();
 	status();
 	directories();
 	walking();

@@ -25,6 +25,7 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/node", node).tier(Tier::Test),
         on_uroce("uroce/view/java", java).tier(Tier::Test),
         on_uroce("uroce/view/ibstat", ibstat),
+        on_uroce("uroce/view/udev", udev),
         on_uroce("uroce/view/show-gids", show_gids).tier(Tier::Test),
         on_uroce("uroce/view/no-cost", no_cost)
             .programs(&["view-cost"])
@@ -65,7 +66,7 @@ fn contains(text: &str, wanted: &[&str]) -> Verdict {
 
 fn every_call(cx: &Context, program: &str) -> Verdict {
     let ended = preloaded(cx, [cx.built(program)?, cx.built("view-late")?]).run()?;
-    cx.report_lines(&ended, 88)
+    cx.report_lines(&ended, 109)
 }
 
 /// Without IBV_UROCE, or with IBV_UROCE_VIEW=0, there is nothing to see.
@@ -193,6 +194,27 @@ fn ibstat(cx: &Context) -> Verdict {
         "State: Active",
         "Rate: 2.5",
         "Link layer: Ethernet",
+    ];
+    contains(&out, &wanted)
+}
+
+/// libudev walks along paths by descriptors (O_PATH), and uses no device that is not on sysfs.
+fn udev(cx: &Context) -> Verdict {
+    if cx.program(["udevadm", "--version"]).run().is_err() {
+        return Err(Failure::skip("udevadm is not installed"));
+    }
+    let out = output(cx, ["udevadm", "info", "-p", "/sys/class/infiniband/u"])?;
+    contains(&out, &["E: SUBSYSTEM=infiniband\n", "E: NAME=u\n"])?;
+    let out = output(cx, ["udevadm", "info", "-n", "infiniband/uverbs1024"])?;
+    contains(
+        &out,
+        &["E: SUBSYSTEM=infiniband_verbs\n", "E: MINOR=1216\n"],
+    )?;
+    let out = output(cx, ["udevadm", "info", "--export-db"])?;
+    let wanted = [
+        "P: /devices/virtual/uroce/u/infiniband/u\n",
+        "P: /devices/virtual/misc/rdma_cm\n",
+        "P: /devices/virtual/net/lo\n",
     ];
     contains(&out, &wanted)
 }

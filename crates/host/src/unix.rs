@@ -63,8 +63,9 @@ pub fn abstract_address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
     (address, (before + 1 + len) as libc::socklen_t)
 }
 
-/// Connections that may wait to be accepted.
-const BACKLOG: libc::c_int = 64;
+/// Connections that may wait to be accepted: as many as Linux allows by default (net.core.somaxconn). A
+/// program may send requests for thousands of connections in a row.
+const BACKLOG: libc::c_int = 4096;
 
 /// Takes an abstract name with a socket of type SOCK_SEQPACKET, which does not block. Nobody can connect to
 /// it before [`listen`]. EADDRINUSE if another socket of the network namespace has the name.
@@ -177,5 +178,21 @@ mod tests {
         drop(bound);
         assert_eq!(errno(connect(&name)), Some(libc::ECONNREFUSED));
         bind(&name).unwrap();
+    }
+
+    #[test]
+    fn a_thousand_connections_wait_to_be_accepted() {
+        let limit = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let count = limit.trim().parse().unwrap_or(128).min(1000);
+        let name = format!("ibverbs-host-test-backlog.{}", std::process::id());
+        let bound = bind(&name).unwrap();
+        listen(bound.as_raw_fd()).unwrap();
+        for _ in 0..count {
+            // Closed at once, as by a process that passes one message on.
+            connect(&name).unwrap();
+        }
+        for _ in 0..count {
+            accept(bound.as_raw_fd()).unwrap();
+        }
     }
 }

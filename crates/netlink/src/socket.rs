@@ -1,7 +1,7 @@
 //! [`Socket`]: a netlink socket to the kernel. The only file of the crate with system calls.
 
 use core::{ffi::c_int, mem, time::Duration};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
 use ibverbs_abi::Errno;
 
@@ -59,6 +59,11 @@ impl Socket {
             )
         };
         check(ret)
+    }
+
+    /// Frees the buffer, but leaves the descriptor open.
+    pub fn abandon(self) {
+        let _ = self.fd.into_raw_fd();
     }
 
     pub fn fd(&self) -> RawFd {

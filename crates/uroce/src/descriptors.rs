@@ -38,6 +38,12 @@ struct OpenDescriptor {
     of_program: bool,
 }
 
+impl OpenDescriptor {
+    fn is_unchanged(&self) -> bool {
+        identity(self.fd) == Some((self.device, self.inode))
+    }
+}
+
 /// An element of the table.
 enum DescriptorSlot {
     Used(OpenDescriptor),
@@ -154,6 +160,26 @@ impl<T> Drop for Owned<T> {
     }
 }
 
+impl<T: HasDescriptor> Owned<T> {
+    /// Whether this is still the descriptor that was opened: this process is the one that opened it, and the
+    /// program has neither closed it nor used its number again.
+    pub fn is_unchanged(&self) -> bool {
+        self.record.is_of_this_process() && TABLE.lock().is_unchanged(self.record.index)
+    }
+}
+
+impl Owned<RtnlClient> {
+    /// Gives the descriptor up without closing it: its number is the program's by now.
+    pub fn abandon(self) {
+        let mut abandoned = ManuallyDrop::new(self);
+        if abandoned.record.is_of_this_process() {
+            TABLE.lock().remove(abandoned.record.index);
+        }
+        // SAFETY: `owner` is not used after this, as `abandoned` is not dropped.
+        unsafe { ManuallyDrop::take(&mut abandoned.owner) }.abandon();
+    }
+}
+
 /// A descriptor whose number the program knows. It is not closed on drop: who handed it to the program
 /// closes it, before or after that.
 pub struct ProgramFd {
@@ -253,11 +279,16 @@ impl DescriptorTable {
         self.first_free = index;
     }
 
+    /// Whether the descriptor of an element is the same as when it was recorded.
+    fn is_unchanged(&self, index: usize) -> bool {
+        matches!(self.slots.get(index), Some(DescriptorSlot::Used(entry)) if entry.is_unchanged())
+    }
+
     /// The descriptors that are the same as when they were recorded.
     fn unchanged(&self, of_program: bool) -> impl Iterator<Item = RawFd> {
         self.slots.iter().filter_map(move |slot| match slot {
             DescriptorSlot::Used(entry) if entry.of_program == of_program => {
-                (identity(entry.fd) == Some((entry.device, entry.inode))).then_some(entry.fd)
+                entry.is_unchanged().then_some(entry.fd)
             }
             _ => None,
         })

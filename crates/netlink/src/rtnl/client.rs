@@ -39,6 +39,11 @@ impl RtnlClient {
         self.socket.fd()
     }
 
+    /// Ends the client without closing the descriptor, whose number somebody else has by now.
+    pub fn abandon(self) {
+        self.socket.abandon();
+    }
+
     /// All interfaces.
     pub fn links(&mut self) -> Result<Vec<Link>, Errno> {
         self.dump(link::get_all(), libc::RTM_NEWLINK, link::parse)

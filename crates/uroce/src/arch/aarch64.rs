@@ -15,6 +15,7 @@ pub const SYS_STAT: i64 = -2;
 pub const SYS_LSTAT: i64 = -3;
 pub const SYS_ACCESS: i64 = -4;
 pub const SYS_READLINK: i64 = -5;
+pub const SYS_DUP2: i64 = -6;
 
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.

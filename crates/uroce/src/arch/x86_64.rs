@@ -15,6 +15,7 @@ pub const SYS_STAT: i64 = libc::SYS_stat;
 pub const SYS_LSTAT: i64 = libc::SYS_lstat;
 pub const SYS_ACCESS: i64 = libc::SYS_access;
 pub const SYS_READLINK: i64 = libc::SYS_readlink;
+pub const SYS_DUP2: i64 = libc::SYS_dup2;
 
 /// The instructions of dlopen: calls `{may_call}` with the arguments and the return address, then jumps to
 /// `{load}` if that returned true, else to where `{real}` points.

@@ -34,9 +34,9 @@ fn owned(fd: c_int) -> Result<OwnedFd, Errno> {
 pub fn open(path: &str, node: &Node, flags: c_int) -> Result<c_int, Errno> {
     check(node, flags)?;
     let fd = match node {
+        Node::Directory(Directory::Above) => open_shared(path, flags)?,
         _ if flags & O_PATH != 0 => placeholder(path, b"", flags)?,
         Node::File(file) => open_file(path, *file, flags)?,
-        Node::Directory(Directory::Above) => open_shared(path, flags)?,
         Node::Directory(_) | Node::Link(_) => placeholder(path, b"", flags)?,
         Node::Character(Character::RdmaCm(..)) => ucma::open(flags)?,
         Node::Character(_) => anonymous(path, b"", flags)?,

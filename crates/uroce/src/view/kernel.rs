@@ -96,16 +96,25 @@ fn is_pci_address(name: &str) -> bool {
         if is_hex(domain, 4) && is_hex(bus, 2) && is_hex(device, 2) && is_hex(function, 1))
 }
 
-/// Device and inode of the file behind a descriptor.
-pub fn identity(fd: c_int) -> Option<(u64, u64)> {
+/// fstat(2).
+fn fstat(fd: c_int) -> Option<libc::stat> {
     let mut found = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the structure is writable.
     if unsafe { real::fstat(fd, found.as_mut_ptr()) } != 0 {
         return None;
     }
     // SAFETY: fstat has succeeded, so it has filled the structure.
-    let found = unsafe { found.assume_init() };
-    Some((found.st_dev, found.st_ino))
+    Some(unsafe { found.assume_init() })
+}
+
+/// Device and inode of the file behind a descriptor.
+pub fn identity(fd: c_int) -> Option<(u64, u64)> {
+    fstat(fd).map(|found| (found.st_dev, found.st_ino))
+}
+
+/// Whether the kernel has a directory behind a descriptor.
+pub fn is_directory(fd: c_int) -> bool {
+    fstat(fd).is_some_and(|found| found.st_mode & libc::S_IFMT == libc::S_IFDIR)
 }
 
 /// stat(2) of a path, or lstat(2).

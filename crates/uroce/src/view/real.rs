@@ -99,6 +99,10 @@ originals! {
     fn fstat(fd: c_int, buf: *mut Stat) -> c_int, -1;
     fn fstatat(dirfd: c_int, path: *const c_char, buf: *mut Stat, flags: c_int) -> c_int, -1;
     fn statx(dirfd: c_int, path: *const c_char, flags: c_int, mask: u32, buf: *mut Statx) -> c_int, -1;
+    fn statfs(path: *const c_char, buf: *mut libc::statfs) -> c_int, -1;
+    fn fstatfs(fd: c_int, buf: *mut libc::statfs) -> c_int, -1;
+    fn statvfs(path: *const c_char, buf: *mut libc::statvfs) -> c_int, -1;
+    fn fstatvfs(fd: c_int, buf: *mut libc::statvfs) -> c_int, -1;
     fn access(path: *const c_char, mode: c_int) -> c_int, -1;
     fn euidaccess(path: *const c_char, mode: c_int) -> c_int, -1;
     fn faccessat(dirfd: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, -1;
@@ -161,6 +165,7 @@ originals! {
     fn dup3(old: c_int, new: c_int, flags: c_int) -> c_int, -1;
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, -1;
     fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t, -1;
+    fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> ssize_t, -1;
     fn _exit(status: c_int) -> (), Default::default();
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, null_mut();
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void, null_mut();

@@ -1,9 +1,11 @@
 //! The events of ids (`rdma_ucm_event_resp`).
 
-use super::host::CmHost;
+use ibverbs_abi::Errno;
+
+use super::host::{CmHost, FileId};
 use super::id::{PathRecord, UDP_QKEY};
-use super::input::ReplyWriter;
-use super::manager::{EVENT_LEN, Manager, PendingEvent};
+use super::input::{Input, ReplyWriter};
+use super::manager::{EINVAL, EVENT_LEN, Manager, PendingEvent};
 use crate::engine::Gid;
 
 /// `enum rdma_cm_event_type`.
@@ -22,6 +24,10 @@ pub enum EventType {
     MulticastJoin = 12,
     AddrChange = 14,
     TimewaitExit = 15,
+    /// The program has written it ([`super::input::Command::WriteCmEvent`]).
+    User = 18,
+    /// The same, by librdmacm.
+    Internal = 19,
 }
 
 /// The parameters of an event.
@@ -31,6 +37,8 @@ pub enum Parameters {
     None,
     Connection(ConnectionParams),
     Datagram(DatagramParams),
+    /// What the program has written.
+    Argument(u64),
 }
 
 /// `rdma_ucm_conn_param`.
@@ -134,6 +142,7 @@ fn bytes_of(uid: u64, number: u32, notice: &Notice) -> Box<[u8; EVENT_LEN]> {
         .u32(notice.status as u32);
     let (reply, options) = match &notice.parameters {
         Parameters::None => (head, (0, 0)),
+        Parameters::Argument(argument) => (head.u64(*argument), (0, 0)),
         Parameters::Connection(conn) => {
             let reply = head
                 .u32(conn.qpn)
@@ -208,6 +217,30 @@ impl<H: CmHost> Manager<H> {
                 bytes,
             },
         );
+    }
+
+    /// WRITE_CM_EVENT: an event of the program's own.
+    pub(super) fn write_event(&mut self, file: FileId, input: Input<'_>) -> Result<(), Errno> {
+        let kind = match input.u32(8) {
+            kind if kind == EventType::User as u32 => EventType::User,
+            kind if kind == EventType::Internal as u32 => EventType::Internal,
+            _ => return Err(EINVAL),
+        };
+        let number = self.find(file, input.u32(0))?;
+        let notice = Notice {
+            kind,
+            status: input.u32(12) as i32,
+            parameters: Parameters::Argument(input.u64(16)),
+        };
+        let uid = self.id(number)?.uid;
+        let event = PendingEvent {
+            id: number,
+            multicast: None,
+            request: None,
+            bytes: bytes_of(uid, number, &notice),
+        };
+        self.push_event(file, event);
+        Ok(())
     }
 
     /// Reports that a multicast group is joined.

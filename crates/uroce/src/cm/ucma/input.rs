@@ -25,10 +25,12 @@ pub enum Command {
     Bind,
     ResolveAddr,
     JoinMcast,
+    ResolveIbService,
+    WriteCmEvent,
 }
 
 /// Numbers of commands are below this.
-pub const COMMANDS: u32 = 23;
+pub const COMMANDS: u32 = 25;
 
 impl Command {
     /// The command of a number below [`COMMANDS`]; None for one that no kernel implements.
@@ -57,6 +59,8 @@ impl Command {
             20 => Bind,
             21 => ResolveAddr,
             22 => JoinMcast,
+            23 => ResolveIbService,
+            24 => WriteCmEvent,
             _ => return None,
         })
     }
@@ -78,12 +82,14 @@ impl Command {
             BindIp => 40,
             JoinIpMcast => 48,
             ResolveIp => 64,
+            ResolveIbService => 88,
             Bind => 136,
             JoinMcast => 152,
             Reject => 264,
             ResolveAddr => 272,
             Connect => 288,
             Accept => 296,
+            WriteCmEvent => 320,
         }
     }
 
@@ -102,7 +108,8 @@ impl Command {
         use Command::*;
         match self {
             CreateId | GetEvent | LeaveMcast => None,
-            Bind | ResolveAddr | ResolveRoute | Listen | Reject | Disconnect | Notify => Some(0),
+            Bind | ResolveAddr | ResolveRoute | Listen | Reject | Disconnect | Notify
+            | ResolveIbService | WriteCmEvent => Some(0),
             DestroyId | QueryRoute | Query | InitQpAttr | MigrateId | SetOption => Some(8),
             JoinMcast => Some(16),
             BindIp => Some(36),

@@ -62,7 +62,11 @@ impl<H: CmHost> Manager<H> {
         input: Input<'_>,
         caller: &mut Caller<'_>,
     ) -> Option<Result<(), Errno>> {
-        if matches!(command, Command::DestroyId | Command::MigrateId) {
+        let is_ours = matches!(
+            command,
+            Command::DestroyId | Command::MigrateId | Command::WriteCmEvent
+        );
+        if is_ours {
             return None;
         }
         let number = input.u32(command.id_at()?);

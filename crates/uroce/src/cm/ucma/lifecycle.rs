@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::forward;
+use super::names::Blocking;
 use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files};
 use super::send::send_all;
 use crate::device::{clock, exit};
@@ -42,7 +43,7 @@ pub(super) fn end_connections() {
         state.manager.repeat_first_messages(clock::now());
         let sends = state.take_sends();
         drop(locked);
-        send_all(&sends);
+        send_all(&sends, Blocking::No);
     } else {
         drop(locked);
     }

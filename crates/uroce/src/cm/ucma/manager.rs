@@ -197,6 +197,8 @@ impl<H: CmHost> Manager<H> {
             Command::Notify => self.notify(file, input),
             Command::JoinIpMcast => self.join_ip(file, input, caller),
             Command::JoinMcast => self.join_command(file, input, caller),
+            Command::ResolveIbService => self.resolve_ib_service(file, input),
+            Command::WriteCmEvent => self.write_event(file, input),
             Command::LeaveMcast => self.leave(file, input, caller),
             Command::MigrateId => self.migrate(file, input, caller),
         }

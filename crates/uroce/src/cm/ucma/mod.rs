@@ -70,6 +70,7 @@ use user_memory::write_user;
 
 pub use lifecycle::{after_fork, before_fork};
 pub use process::{configure, serve};
+pub use user_memory::read_iovec;
 
 /// Bytes of `rdma_ucm_cmd_hdr`.
 const HEADER_LEN: usize = 8;
@@ -100,8 +101,14 @@ pub fn open(flags: c_int) -> Result<OwnedFd, Errno> {
 /// passes memory that it owns, as with the kernel.
 pub unsafe fn write(fd: RawFd, buffer: *const c_void, len: usize) -> Option<Result<isize, Errno>> {
     let file = process::file_of(fd)?;
+    let errno = Errno::last();
     // SAFETY: the caller passes a command with memory of the program.
-    Some(unsafe { write_to(file, fd, buffer, len) })
+    let result = unsafe { write_to(file, fd, buffer, len) };
+    if result.is_ok() {
+        // A command may have tried what fails.
+        errno.set();
+    }
+    Some(result)
 }
 
 /// [`write`] for a file that has been found.

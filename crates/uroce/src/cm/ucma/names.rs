@@ -4,10 +4,12 @@
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
+use std::time::Duration;
 
 use ibverbs_abi::Errno;
 use ibverbs_host::unix::{self, Peer, own_user};
 
+use super::EAGAIN;
 use super::host::Port;
 use crate::cm::agent::Incoming;
 use crate::cm::mad::{MAD_LEN, Mad};
@@ -70,8 +72,34 @@ pub fn peer_user(fd: &OwnedFd) -> Option<u32> {
     Peer::of(fd).ok().map(|peer| peer.user)
 }
 
+/// Whether sending waits while the other process does not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocking {
+    No,
+    /// For [`BLOCKING_MAX`]: a message that is lost is sent again only after 250 ms.
+    Briefly,
+}
+
+const BLOCKING_MAX: Duration = Duration::from_millis(10);
+
 /// Sends a message. EAGAIN if the other process does not read, EPIPE if it is gone.
-pub fn send(fd: RawFd, message: &Incoming) -> Result<(), Errno> {
+pub fn send(fd: RawFd, message: &Incoming, blocking: Blocking) -> Result<(), Errno> {
+    match send_now(fd, message) {
+        Err(EAGAIN) if blocking == Blocking::Briefly => {
+            let mut poll = libc::pollfd {
+                fd,
+                events: libc::POLLOUT,
+                revents: 0,
+            };
+            // SAFETY: one pollfd, exclusively borrowed for the call.
+            unsafe { libc::poll(&mut poll, 1, BLOCKING_MAX.as_millis() as i32) };
+            send_now(fd, message)
+        }
+        result => result,
+    }
+}
+
+fn send_now(fd: RawFd, message: &Incoming) -> Result<(), Errno> {
     let mut bytes = [0; MESSAGE_LEN];
     bytes[..16].copy_from_slice(&message.src);
     bytes[16..32].copy_from_slice(&message.dst);
@@ -132,4 +160,55 @@ fn has_roce_port(user: u32) -> bool {
             local.ends_with(&suffix) && owner == Some(user)
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsRawFd;
+    use std::sync::Barrier;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn message(number: usize) -> Incoming {
+        let mut mad = [0; MAD_LEN];
+        mad[..8].copy_from_slice(&(number as u64).to_ne_bytes());
+        Incoming {
+            src: [1; 16],
+            dst: [2; 16],
+            mad,
+        }
+    }
+
+    #[test]
+    fn a_message_waits_briefly_for_a_process_that_does_not_read() {
+        let name = format!("uroce-cm-test-full.{}", std::process::id());
+        let bound = bind(&name).unwrap();
+        listen(bound.as_raw_fd()).unwrap();
+        let sender = connect(&name).unwrap();
+        let receiver = accept(bound.as_raw_fd()).unwrap();
+        let send = |number, blocking| send(sender.as_raw_fd(), &message(number), blocking);
+        let sent = (0..).find(|number| send(*number, Blocking::No) == Err(EAGAIN));
+        let sent = sent.unwrap();
+        let start = Instant::now();
+        assert_eq!(send(sent, Blocking::Briefly), Err(EAGAIN));
+        assert!(start.elapsed() >= BLOCKING_MAX);
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.wait();
+                for number in 0..sent {
+                    let got = receive(receiver.as_raw_fd()).unwrap();
+                    assert_eq!(got.mad, message(number).mad);
+                }
+            });
+            barrier.wait();
+            // Several times: this machine may run the other thread late.
+            assert!((0..1000).any(|_| send(sent, Blocking::Briefly) == Ok(())));
+        });
+        assert_eq!(
+            receive(receiver.as_raw_fd()).unwrap().mad,
+            message(sent).mad
+        );
+    }
 }

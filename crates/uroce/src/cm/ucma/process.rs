@@ -21,7 +21,7 @@ use super::host::FileId;
 use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
-use super::names;
+use super::names::{self, Blocking};
 use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, NamedSocket, System, inode_of, set_nonblocking, socket_pair};
 use crate::cm::agent::{Agent, Incoming, PREFIXES, prefix_of};
@@ -262,7 +262,7 @@ pub fn execute(
         state.epoll.wake();
     }
     drop(locked);
-    send_all(&sends);
+    send_all(&sends, Blocking::Briefly);
     if command == Command::GetEvent {
         drop(SENDING.lock());
     }
@@ -336,9 +336,12 @@ impl ProcessState {
             return;
         };
         while let Ok(connection) = names::accept(listener.socket.as_raw_fd()) {
-            if self.connections.len() >= CONNECTIONS_MAX
-                || !names::is_trusted(names::peer_user(&connection))
-            {
+            if !names::is_trusted(names::peer_user(&connection)) {
+                continue;
+            }
+            // Most connections have one message, and are closed.
+            let is_open = self.read_messages(connection.as_raw_fd());
+            if !is_open || self.connections.len() >= CONNECTIONS_MAX {
                 continue;
             }
             self.next_connection = self.next_connection.wrapping_add(1);
@@ -350,22 +353,28 @@ impl ProcessState {
         }
     }
 
-    fn read_connection(&mut self, number: u32) {
+    /// Handles the messages that have come through a connection. Returns false if the other process has
+    /// closed it.
+    fn read_messages(&mut self, connection: RawFd) -> bool {
         loop {
-            let Some(connection) = self.connections.get(&number) else {
-                return;
-            };
-            match names::receive(connection.as_raw_fd()) {
+            match names::receive(connection) {
                 Ok(message) => self.receive(&message, true),
-                Err(Errno(libc::EAGAIN | libc::EINTR)) => return,
-                Err(_) => {
-                    self.connections.remove(&number);
-                    // Perhaps port 4791 is free now.
-                    WANTS_PORT.store(true, Ordering::Relaxed);
-                    let complete = self.manager.host().claim_ports();
-                    WANTS_PORT.store(!complete, Ordering::Relaxed);
-                }
+                Err(Errno(libc::EAGAIN | libc::EINTR)) => return true,
+                Err(_) => return false,
             }
+        }
+    }
+
+    fn read_connection(&mut self, number: u32) {
+        let Some(connection) = self.connections.get(&number) else {
+            return;
+        };
+        if !self.read_messages(connection.as_raw_fd()) {
+            self.connections.remove(&number);
+            // Perhaps port 4791 is free now.
+            WANTS_PORT.store(true, Ordering::Relaxed);
+            let complete = self.manager.host().claim_ports();
+            WANTS_PORT.store(!complete, Ordering::Relaxed);
         }
     }
 
@@ -424,7 +433,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             *locked = None;
             let sending = SENDING.lock();
             drop(locked);
-            send_all(&sends);
+            send_all(&sends, Blocking::No);
             drop((sending, sends));
             devices.into_iter().for_each(Device::close);
             return;
@@ -432,7 +441,7 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         let until = state.next_wakeup();
         let sending = SENDING.lock();
         drop(locked);
-        send_all(&sends);
+        send_all(&sends, Blocking::No);
         drop((sending, sends));
         tokens = epoll.wait(until);
     }

@@ -182,6 +182,19 @@ impl<H: CmHost> Manager<H> {
         Err(ENODEV)
     }
 
+    /// RESOLVE_IB_SERVICE: a service is known to the subnet administration only, which RoCE has not.
+    pub(super) fn resolve_ib_service(
+        &mut self,
+        file: FileId,
+        input: Input<'_>,
+    ) -> Result<(), Errno> {
+        let number = self.find(file, input.u32(0))?;
+        match self.id(number)?.state {
+            IdState::AddressResolved => Err(Errno(libc::EOPNOTSUPP)),
+            _ => Err(EINVAL),
+        }
+    }
+
     pub(super) fn resolve_route(&mut self, number: u32) -> Result<(), Errno> {
         let device = self.device_of(number).ok_or(ENODEV)?;
         let id = self.id(number)?;

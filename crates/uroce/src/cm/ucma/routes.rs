@@ -13,22 +13,40 @@ use crate::wire::PORT;
 /// The discard service (RFC 863).
 const DISCARD: u16 = 9;
 
-/// What the kernel has answered during a command. [`Routes::forget`] ends the command.
+/// What the kernel has answered during a command, and the socket to ask it with, which stays open: opening
+/// and closing it takes longer than a question.
 #[derive(Default)]
 pub struct Routes {
+    rtnl: Option<Owned<RtnlClient>>,
+    /// The socket has been examined during this command.
+    is_checked: bool,
     last: Option<LastRoute>,
 }
 
 struct LastRoute {
-    rtnl: Owned<RtnlClient>,
     to: IpAddr,
     route: Route,
 }
 
 impl Routes {
-    /// Forgets the answers, and closes the socket: the program may close any descriptor between commands.
+    /// The command has ended: forgets the answers.
     pub fn forget(&mut self) {
+        self.is_checked = false;
         self.last = None;
+    }
+
+    /// The socket; None if none can be opened. The program may have closed it, and used its number again.
+    fn rtnl(&mut self) -> Option<&mut RtnlClient> {
+        if !self.is_checked {
+            if let Some(changed) = self.rtnl.take_if(|rtnl| !rtnl.is_unchanged()) {
+                changed.abandon();
+            }
+            self.is_checked = true;
+        }
+        if self.rtnl.is_none() {
+            self.rtnl = transport::open_rtnl().ok();
+        }
+        self.rtnl.as_deref_mut()
     }
 
     /// [`super::host::CmHost::route`].
@@ -54,10 +72,8 @@ impl Routes {
         let route = match &self.last {
             Some(last) if last.to == ip => last.route,
             _ => {
-                let mut rtnl = transport::open_rtnl().ok()?;
-                let route = rtnl.route(ip, None).ok()?;
-                let to = ip;
-                self.last = Some(LastRoute { rtnl, to, route });
+                let route = self.rtnl()?.route(ip, None).ok()?;
+                self.last = Some(LastRoute { to: ip, route });
                 route
             }
         };
@@ -67,18 +83,16 @@ impl Routes {
 
     /// [`super::host::CmHost::awaits_neighbour`].
     pub fn await_neighbour(&mut self, ifindex: u32, from: IpAddr, mut to: SocketAddr) -> bool {
-        let known = self.last.take();
-        let known =
-            known.filter(|last| last.to == to.ip() && last.route.interface == Some(ifindex));
-        let (mut rtnl, route) = match known {
-            Some(last) => (last.rtnl, Ok(last.route)),
-            None => {
-                let Ok(mut rtnl) = transport::open_rtnl() else {
-                    return false;
-                };
-                let route = rtnl.route(to.ip(), Some(ifindex));
-                (rtnl, route)
-            }
+        let known = self.last.take().filter(|last| {
+            let is_local = last.route.kind == libc::RTN_LOCAL;
+            last.to == to.ip() && (is_local || last.route.interface == Some(ifindex))
+        });
+        let Some(rtnl) = self.rtnl() else {
+            return false;
+        };
+        let route = match known {
+            Some(last) => Ok(last.route),
+            None => rtnl.route(to.ip(), Some(ifindex)),
         };
         let hop = match route {
             Ok(route) if route.kind == libc::RTN_UNICAST => route.gateway.unwrap_or(to.ip()),
@@ -114,4 +128,43 @@ fn source_by_socket(from: Option<IpAddr>, mut to: SocketAddr) -> Result<IpAddr, 
     to.set_port(PORT);
     socket.connect(to).map_err(errno)?;
     Ok(socket.local_addr().map_err(errno)?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsRawFd;
+
+    use super::*;
+
+    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn ask(routes: &mut Routes) -> Result<IpAddr, Errno> {
+        let source = routes.source(None, SocketAddr::new(LOOPBACK, 1));
+        routes.forget();
+        source
+    }
+
+    #[test]
+    fn the_socket_stays_open() {
+        let mut routes = Routes::default();
+        assert_eq!(ask(&mut routes), Ok(LOOPBACK));
+        let fd = routes.rtnl.as_ref().map(|rtnl| rtnl.fd());
+        assert_eq!(ask(&mut routes), Ok(LOOPBACK));
+        assert_eq!(routes.rtnl.as_ref().map(|rtnl| rtnl.fd()), fd);
+    }
+
+    #[test]
+    fn a_program_may_use_the_number_of_the_socket_again() {
+        let mut routes = Routes::default();
+        assert_eq!(ask(&mut routes), Ok(LOOPBACK));
+        let fd = routes.rtnl.as_ref().unwrap().fd();
+        let file = File::open("/dev/null").unwrap();
+        // SAFETY: dup2 takes no pointers. `fd` is the socket's, which knows that this may happen.
+        assert_eq!(unsafe { libc::dup2(file.as_raw_fd(), fd) }, fd);
+        assert_eq!(ask(&mut routes), Ok(LOOPBACK));
+        assert_ne!(routes.rtnl.as_ref().unwrap().fd(), fd);
+        // SAFETY: `fd` is this test's own now; close fails if it is closed already.
+        assert_eq!(unsafe { libc::close(fd) }, 0);
+    }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::forward;
+use super::names::Blocking;
 use super::process::{INCOMING_MAX, PREFIX, ProcessState, QUEUE, WANTS_PORT};
 use crate::cm::agent::{Incoming, Outgoing, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
@@ -34,11 +35,11 @@ impl ProcessState {
 }
 
 /// Sends messages. The caller has [`super::process::SENDING`] locked, or is the thread of the command that
-/// they come from.
-pub(super) fn send_all(sends: &[Send]) {
+/// they come from, which may block.
+pub(super) fn send_all(sends: &[Send], blocking: Blocking) {
     for (device, sgid_index, message) in sends {
         let Outgoing { route, mad } = message;
-        if !deliver_on_host(message) {
+        if !deliver_on_host(message, blocking) {
             device.send_mad(*sgid_index, route.dgid, route.traffic_class, mad);
         }
     }
@@ -46,7 +47,7 @@ pub(super) fn send_all(sends: &[Send]) {
 
 /// Delivers a message to a process of this host without the network. Returns false if it is for another
 /// host, or cannot be delivered so.
-fn deliver_on_host(outgoing: &Outgoing) -> bool {
+fn deliver_on_host(outgoing: &Outgoing, blocking: Blocking) -> bool {
     let Outgoing { route, mad } = outgoing;
     let Some(recipient) = CmMad::parse(mad).map(|mad| mad.recipient()) else {
         return false;
@@ -62,7 +63,7 @@ fn deliver_on_host(outgoing: &Outgoing) -> bool {
     };
     match recipient {
         Recipient::Id(id) if prefix_of(id) == PREFIX.load(Ordering::Relaxed) => enqueue(message),
-        _ => forward::deliver(&message, recipient),
+        _ => forward::deliver(&message, recipient, blocking),
     }
 }
 

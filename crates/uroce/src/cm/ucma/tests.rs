@@ -445,6 +445,45 @@ fn nobody_replies_to_arp() {
 
 /// However many ids wait for a neighbour, the kernel is asked once at a time.
 #[test]
+fn events_that_the_program_writes() {
+    let (mut process, _) = pair();
+    let id = create(&mut process, 1, TCP, CLIENT_UID);
+    let command = |id: u32, event: u32| {
+        let mut input = two(id, 0);
+        input.extend(two(event, 5));
+        input.extend(0x1234_5678_9abc_def0_u64.to_ne_bytes());
+        padded(input, 320)
+    };
+    let mut write = |file, id, event| {
+        let written = process.call(file, Command::WriteCmEvent, &command(id, event), 0);
+        written.map(|_| next(&mut process).unwrap())
+    };
+    for kind in [18, 19] {
+        let event = write(1, id, kind).unwrap();
+        assert_eq!((event.uid, event.id, event.event), (CLIENT_UID, id, kind));
+        assert_eq!(Input(&event.bytes).u32(16), 5);
+        assert_eq!(Input(&event.bytes).u64(20), 0x1234_5678_9abc_def0);
+    }
+    for kind in [0, 4, 17, 20] {
+        assert_eq!(write(1, id, kind).err(), Some(EINVAL));
+    }
+    assert_eq!(write(1, id + 1, 18).err(), Some(Errno(libc::ENOENT)));
+    assert_eq!(write(2, id, 18).err(), Some(EINVAL));
+}
+
+#[test]
+fn services_of_infiniband_are_not_resolved() {
+    let (mut process, _) = pair();
+    let id = create(&mut process, 1, TCP, CLIENT_UID);
+    let command = padded(two(id, 0), 88);
+    let call = |process: &mut Process| process.call(1, Command::ResolveIbService, &command, 0);
+    assert_eq!(call(&mut process), Err(EINVAL));
+    resolve(&mut process, id, CLIENT, PORT).unwrap();
+    assert_eq!(next(&mut process).unwrap().event, 0);
+    assert_eq!(call(&mut process), Err(Errno(libc::EOPNOTSUPP)));
+}
+
+#[test]
 fn ids_wait_together_for_a_neighbour() {
     let mut client = Process::new(2, CLIENT, &Default::default());
     client.manager.host().is_alone = true;

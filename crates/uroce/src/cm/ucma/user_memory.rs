@@ -8,7 +8,7 @@ use super::HEADER_LEN;
 const EFAULT: Errno = Errno(libc::EFAULT);
 
 /// Bytes of the longest command, with its header.
-pub const START_MAX: usize = 304;
+pub const START_MAX: usize = 328;
 
 /// Reads the command that a program writes: as many of the first [`START_MAX`] bytes as it says that there
 /// are, or, if these are not all readable, the header alone. EFAULT if that is not readable.
@@ -43,6 +43,19 @@ pub fn read_into(at: usize, to: &mut [u8]) -> Result<(), Errno> {
         }
         Err(_) => Err(EFAULT),
     }
+}
+
+/// Reads a part's address and length, as writev(2) gets it. EFAULT if it is not readable.
+pub fn read_iovec(at: *const libc::iovec) -> Result<libc::iovec, Errno> {
+    const WORD: usize = size_of::<usize>();
+    let mut bytes = [0; 2 * WORD];
+    read_into(at.addr(), &mut bytes)?;
+    let word = |at: usize| {
+        let mut word = [0; WORD];
+        word.copy_from_slice(&bytes[at..at + WORD]);
+        usize::from_ne_bytes(word)
+    };
+    Ok(iovec(word(0), word(WORD)))
 }
 
 /// Writes bytes to an address. EFAULT if it is not writable; some may be written then.

@@ -5,7 +5,7 @@ use core::ptr::null_mut;
 use std::ffi::CString;
 
 use ibverbs_abi::Errno;
-use libc::{AT_FDCWD, size_t, ssize_t};
+use libc::{AT_FDCWD, iovec, size_t, ssize_t};
 
 use super::link::check_room;
 use super::{PathTarget, find, root_changed};
@@ -15,7 +15,7 @@ use crate::view::tree::{Directory, Node};
 use crate::view::{kernel, real, state};
 
 /// Takes note that `new` is a copy of `old`. Returns `new`.
-fn copied(old: c_int, new: c_int) -> c_int {
+pub(super) fn copied(old: c_int, new: c_int) -> c_int {
     if new >= 0 && new != old {
         if let Some(opened) = state::opened(old) {
             let errno = Errno::last();
@@ -58,25 +58,64 @@ pub unsafe extern "C" fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_
     result
 }
 
-fn is_character_device(fd: c_int) -> bool {
+/// Whether a descriptor leads to a character device of the tree.
+pub(super) fn is_character_device(fd: c_int) -> bool {
     state::opened(fd).is_some_and(|opened| matches!(opened.node, Node::Character(_)))
+}
+
+/// The result of write(2) to a character device of the tree; None if the descriptor is another one.
+///
+/// # Safety
+/// As for write(2).
+unsafe fn write_to_ours(fd: c_int, bytes: *const c_void, len: size_t) -> Option<ssize_t> {
+    if !state::is_marked(fd) {
+        return None;
+    }
+    // SAFETY: the caller passes what write(2) accepts.
+    if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
+        return Some(result.unwrap_or_else(|error| error.minus_one() as ssize_t));
+    }
+    // What uverbs answers to anything but a command.
+    is_character_device(fd).then(|| Errno(libc::EINVAL).minus_one() as ssize_t)
 }
 
 /// # Safety
 /// As for write(2).
 pub unsafe extern "C" fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t {
-    if state::is_marked(fd) {
-        // SAFETY: the caller passes what write(2) accepts.
-        if let Some(result) = unsafe { ucma::write(fd, bytes, len) } {
-            return result.unwrap_or_else(|error| error.minus_one() as ssize_t);
-        }
-        if is_character_device(fd) {
-            // What uverbs answers to anything but a command.
-            return Errno(libc::EINVAL).minus_one() as ssize_t;
+    // SAFETY: the caller passes what write(2) accepts.
+    unsafe { write_to_ours(fd, bytes, len).unwrap_or_else(|| real::write(fd, bytes, len)) }
+}
+
+/// writev(2). To a character device each part is a write(2) of its own, as in the kernel for a driver without
+/// write_iter.
+///
+/// # Safety
+/// As for writev(2).
+pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t {
+    if !state::is_marked(fd) || !is_character_device(fd) {
+        // SAFETY: the caller passes what writev(2) accepts.
+        return unsafe { real::writev(fd, parts, count) };
+    }
+    let count = match usize::try_from(count) {
+        Ok(count) if count <= libc::UIO_MAXIOV as usize => count,
+        _ => return Errno(libc::EINVAL).minus_one() as ssize_t,
+    };
+    let mut written = 0;
+    for at in 0..count {
+        let part = match ucma::read_iovec(parts.wrapping_add(at)) {
+            Ok(part) if part.iov_len == 0 => continue,
+            Ok(part) => part,
+            Err(_) if written > 0 => break,
+            Err(errno) => return errno.minus_one() as ssize_t,
+        };
+        // SAFETY: the caller passes parts that write(2) accepts.
+        match unsafe { write(fd, part.iov_base, part.iov_len) } {
+            failed if failed < 0 && written == 0 => return failed,
+            ..0 => break,
+            len => written += len,
         }
     }
-    // SAFETY: the caller passes what write(2) accepts.
-    unsafe { real::write(fd, bytes, len) }
+    written
 }
 
 /// Changes to a directory of the tree. The kernel's working directory becomes the same one if the kernel has

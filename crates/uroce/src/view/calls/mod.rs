@@ -14,6 +14,7 @@ mod link;
 mod load;
 mod open;
 mod stat;
+mod statfs;
 mod syscall;
 pub mod walk;
 
@@ -22,6 +23,7 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::ffi::CString;
 
 use ibverbs_abi::Errno;
+use libc::AT_FDCWD;
 
 use super::got::Redirection;
 use super::kernel::KernelLinks;
@@ -48,6 +50,8 @@ macro_rules! redirections {
 
 redirections! {
     "_Exit" => exit::_exit;
+    "__dup2" => descriptor::dup2;
+    "__fcntl" => descriptor::fcntl;
     "__fxstat" => stat::__fxstat;
     "__fxstat64" => stat::__fxstat;
     "__fxstatat" => stat::__fxstatat;
@@ -55,6 +59,8 @@ redirections! {
     "__getcwd_chk" => descriptor::__getcwd_chk;
     "__lxstat" => stat::__lxstat;
     "__lxstat64" => stat::__lxstat;
+    "__open" => open::open;
+    "__open64" => open::open;
     "__open64_2" => open::__open_2;
     "__open_2" => open::__open_2;
     "__openat64_2" => open::__openat_2;
@@ -62,6 +68,8 @@ redirections! {
     "__readlink_chk" => link::__readlink_chk;
     "__readlinkat_chk" => link::__readlinkat_chk;
     "__realpath_chk" => link::__realpath_chk;
+    "__statfs" => statfs::statfs;
+    "__write" => descriptor::write;
     "__xstat" => stat::__xstat;
     "__xstat64" => stat::__xstat;
     "_exit" => exit::_exit;
@@ -93,6 +101,10 @@ redirections! {
     "fstat64" => stat::fstat;
     "fstatat" => stat::fstatat;
     "fstatat64" => stat::fstatat;
+    "fstatfs" => statfs::fstatfs;
+    "fstatfs64" => statfs::fstatfs;
+    "fstatvfs" => statfs::fstatvfs;
+    "fstatvfs64" => statfs::fstatvfs;
     "fts64_children" => fts::fts_children;
     "fts64_close" => fts::fts_close;
     "fts64_open" => fts::fts_open;
@@ -136,10 +148,15 @@ redirections! {
     "seekdir" => directory::seekdir;
     "stat" => stat::stat;
     "stat64" => stat::stat;
+    "statfs" => statfs::statfs;
+    "statfs64" => statfs::statfs;
+    "statvfs" => statfs::statvfs;
+    "statvfs64" => statfs::statvfs;
     "statx" => stat::statx;
     "syscall" => syscall::syscall;
     "telldir" => directory::telldir;
     "write" => descriptor::write;
+    "writev" => descriptor::writev;
 }
 
 /// What a path of a call leads to.
@@ -171,7 +188,7 @@ unsafe fn find(dirfd: c_int, path: *const c_char, follow: bool) -> PathTarget {
     };
     let may_concern = match bytes.first() {
         Some(b'/') => paths::may_concern(bytes),
-        Some(_) if dirfd == libc::AT_FDCWD => state::tracks_cwd(),
+        Some(_) if dirfd == AT_FDCWD => state::tracks_cwd(),
         Some(_) => state::is_marked(dirfd),
         None => false,
     };
@@ -199,9 +216,10 @@ fn walk(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
     let Ok(path) = core::str::from_utf8(path) else {
         return PathTarget::Kernel;
     };
-    let from = if path.starts_with('/') {
+    let is_relative = !path.starts_with('/');
+    let from = if !is_relative {
         Some("/".to_owned())
-    } else if dirfd == libc::AT_FDCWD {
+    } else if dirfd == AT_FDCWD {
         state::cwd()
     } else {
         state::opened(dirfd).map(|opened| opened.path)
@@ -213,7 +231,11 @@ fn walk(dirfd: c_int, path: &[u8], follow: bool) -> PathTarget {
     match paths::walk(&tree, &KernelLinks, &from, path, follow) {
         Found::Ours(path, _) if !is_in_root(&path) => PathTarget::Kernel,
         Found::Ours(path, node) => PathTarget::Ours(path, node),
-        Found::Kernel if state::virtual_cwd().is_some() && dirfd == libc::AT_FDCWD => {
+        Found::Kernel if state::virtual_cwd().is_some() && dirfd == AT_FDCWD => {
+            kernel_at(path, &from)
+        }
+        // The descriptor is a placeholder's, so the kernel cannot start from it.
+        Found::Kernel if is_relative && dirfd != AT_FDCWD && !kernel::is_directory(dirfd) => {
             kernel_at(path, &from)
         }
         Found::Kernel => PathTarget::Kernel,

@@ -1,17 +1,20 @@
-//! syscall(2): programs use it for calls that an older libc lacks. libuv (Node.js) makes all its statx(2)
-//! calls in this way.
+//! syscall(2): programs use it for calls that an older libc lacks, or to go around libraries that replace a
+//! function of libc. libuv (Node.js) makes all its statx(2) calls in this way.
 
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{c_char, c_int, c_long};
 
 use ibverbs_abi::Errno;
 use libc::AT_FDCWD;
 
+use super::descriptor::{copied, is_character_device, write, writev};
 use super::directory::getdents64;
 use super::link::readlinkat;
 use super::open::{follows, openat};
 use super::stat::{faccessat, fstat, fstatat, statx};
+use super::statfs::{fstatfs, statfs};
 use super::{PathTarget, find};
 use crate::arch;
+use crate::device::exit;
 use crate::view::{real, state};
 
 /// `struct open_how` of openat2(2).
@@ -119,6 +122,51 @@ unsafe fn call_at(number: c_long, arguments: Arguments) -> Option<c_long> {
     }
 }
 
+/// The result of a call that copies a descriptor, if that one leads to the tree.
+///
+/// # Safety
+/// As for syscall(2).
+unsafe fn copying_call(number: c_long, arguments: Arguments) -> Option<c_long> {
+    let old = arguments.int(0);
+    let copies = match number {
+        libc::SYS_fcntl => matches!(arguments.int(1), libc::F_DUPFD | libc::F_DUPFD_CLOEXEC),
+        _ => true,
+    };
+    if !copies || !state::is_marked(old) {
+        return None;
+    }
+    let [a, b, c, d, e, f] = arguments.0;
+    // SAFETY: the program passes what the system call accepts.
+    let new = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    Some(copied(old, new as c_int).into())
+}
+
+/// The result of a call with a descriptor, if that one leads to the tree.
+///
+/// # Safety
+/// As for syscall(2).
+unsafe fn descriptor_call(number: c_long, arguments: Arguments) -> Option<c_long> {
+    let fd = arguments.int(0);
+    if !state::is_marked(fd) {
+        return None;
+    }
+    // SAFETY: the program passes what the system call accepts, and so do these functions.
+    unsafe {
+        Some(match number {
+            libc::SYS_getdents64 => getdents64(fd, arguments.pointer(1), arguments.0[2]) as c_long,
+            libc::SYS_fstat => fstat(fd, arguments.pointer(1)).into(),
+            libc::SYS_fstatfs => fstatfs(fd, arguments.pointer(1)).into(),
+            libc::SYS_write => write(fd, arguments.pointer(1), arguments.0[2]) as c_long,
+            libc::SYS_writev => writev(fd, arguments.pointer(1), arguments.int(2)) as c_long,
+            // The drivers have no read.
+            libc::SYS_read | libc::SYS_readv if is_character_device(fd) => {
+                Errno(libc::EINVAL).minus_one().into()
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// The result of a call that concerns the tree.
 ///
 /// # Safety
@@ -134,15 +182,23 @@ unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
             | libc::SYS_faccessat => call_at(number, arguments),
             libc::SYS_faccessat2 => call_at(number, arguments),
             libc::SYS_openat2 => openat2(arguments).map(c_long::from),
-            libc::SYS_getdents64 => state::is_marked(arguments.int(0)).then(|| {
-                getdents64(
-                    arguments.int(0),
-                    arguments.pointer::<c_void>(1),
-                    arguments.0[2],
-                ) as c_long
-            }),
-            libc::SYS_fstat => state::is_marked(arguments.int(0))
-                .then(|| fstat(arguments.int(0), arguments.pointer(1)).into()),
+            libc::SYS_getdents64
+            | libc::SYS_fstat
+            | libc::SYS_fstatfs
+            | libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_read
+            | libc::SYS_readv => descriptor_call(number, arguments),
+            libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl | arch::SYS_DUP2 => {
+                copying_call(number, arguments)
+            }
+            libc::SYS_statfs if concerns(arguments.at_cwd(), true) => {
+                Some(statfs(arguments.path(0), arguments.pointer(1)).into())
+            }
+            libc::SYS_exit_group => {
+                exit::before_exit();
+                None
+            }
             arch::SYS_OPEN => call_at(libc::SYS_openat, arguments.at_cwd()),
             arch::SYS_STAT => call_at(libc::SYS_newfstatat, arguments.at_cwd().with_flags(0)),
             arch::SYS_LSTAT => {
