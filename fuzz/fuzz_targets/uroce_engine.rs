@@ -296,7 +296,7 @@ impl Play {
     fn next_packet(&mut self, side: usize, buffer: &mut [u8]) -> Option<Transmit> {
         let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
         self.packets += 1;
-        if self.packets % 2 == 0 {
+        if self.packets.is_multiple_of(2) {
             let mut bytes = [0; SHORT_MAX];
             let attributes = qp.attributes();
             let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
@@ -344,7 +344,7 @@ impl Play {
             pkey_index: 0,
         };
         self.packets += 1;
-        if self.packets % 2 == 0 || !self.deliver_short(side, packet, &from) {
+        if self.packets.is_multiple_of(2) || !self.deliver_short(side, packet, &from) {
             self.qps[side].receive(&parsed, &from, self.now, &mut self.hosts[side]);
         }
         self.transmit(side);

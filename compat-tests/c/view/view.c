@@ -11,6 +11,7 @@
 #include <glob.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <rdma/rdma_user_cm.h>
@@ -187,6 +188,20 @@ static void connection_manager_commands(void)
 	check("cm-syscall-event", failed(syscall(SYS_write, fd, &get, sizeof(get)), EAGAIN) &&
 					  !syscall(SYS_ppoll, &wait, 1, &(struct timespec){ 0 }, NULL, 8));
 	check("cm-syscall-read", failed(syscall(SYS_read, fd, &byte, 1), EINVAL));
+
+	struct {
+		struct rdma_ucm_cmd_hdr header;
+		struct rdma_ucm_resolve_ip resolve;
+	} resolve = {
+		.header = { RDMA_USER_CM_CMD_RESOLVE_IP, sizeof(resolve.resolve), 0 },
+		.resolve = { .id = first, .timeout_ms = 1000 },
+	};
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+
+	memcpy(&resolve.resolve.dst_addr, &to, sizeof(to));
+	// What a command tries meanwhile does not show.
+	errno = ENOTTY;
+	check("cm-errno", write(fd, &resolve, sizeof(resolve)) == sizeof(resolve) && errno == ENOTTY);
 
 	int copies[] = {
 		dup(fd),

@@ -1,9 +1,9 @@
 //! Completions for a program that is polling. It gets them at once: they do not pass through the ring of the
 //! completion queue, whose lock costs as much as the rest.
 //!
-//! Invariant: the completions of one queue pair keep their order. A completion is put here only while the ring is
-//! empty, by a thread that has the queue pair locked. So no earlier one is in the ring, and later ones that find
-//! no room here are polled after these.
+//! Invariant: the completions of one queue pair keep their order. A completion is put here only while the
+//! ring is empty, by a thread that has the queue pair locked. So no earlier one is in the ring, and later
+//! ones that find no room here are polled after these.
 
 use smallvec::SmallVec;
 

@@ -6,7 +6,8 @@ use super::{Addresses, Host, Qp, QpState, Service, Time};
 use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
 
 impl Qp {
-    /// [`Qp::receive`] for a short packet; `now` is called if it matters. False if nothing was done: then that function has it.
+    /// [`Qp::receive`] for a short packet; `now` is called if it matters. False if nothing was done: then
+    /// that function has it.
     #[inline]
     pub fn receive_short(
         &mut self,
