@@ -23,9 +23,9 @@ pub fn now() -> Time {
     Time(read(libc::CLOCK_MONOTONIC))
 }
 
-/// The time of the last tick of CLOCK_MONOTONIC_COARSE is at most this much before now, in nanoseconds; 0
-/// before the first use.
-static TICK: AtomicU64 = AtomicU64::new(0);
+/// The time of CLOCK_MONOTONIC_COARSE, which is that of the last tick, is at most this much before now, in
+/// nanoseconds; 0 before the first use.
+static TICK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// The time now, or up to two ticks of the kernel's (1 to 20 ms) later, for deadlines that may be late: it is
 /// read in a quarter of the time.

@@ -1,6 +1,9 @@
 //! A shorter way for the packets that are exchanged most, SENDs of one packet and ACKs of RC queue pairs, and
 //! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and
 //! [`Qp::transmit`]; whatever is unusual is left to them.
+//!
+//! `now` may be some milliseconds late: no round trip is measured, no RNR wait ends here, and timers that begin
+//! here may expire later.
 
 use super::{Addresses, Host, Qp, QpState, Service, Time};
 use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
