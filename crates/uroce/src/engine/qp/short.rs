@@ -2,8 +2,8 @@
 //! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and
 //! [`Qp::transmit`]; whatever is unusual is left to them.
 //!
-//! `now` may be some milliseconds late: no round trip is measured, no RNR wait ends here, and timers that begin
-//! here may expire later.
+//! `now` may be some milliseconds late: no round trip is measured, no RNR wait ends here, and timers that
+//! begin here may expire later.
 
 use super::{Addresses, Host, Qp, QpState, Service, Time};
 use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
