@@ -30,17 +30,20 @@ pub(super) fn lock_for(
     }
 }
 
-/// Delivers a packet to a queue pair. `source`: what its reference came through.
+/// Delivers a packet to a queue pair. `source`: what its reference came through; `sink`: of a program that is
+/// polling.
 pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
     from: &Addresses,
     now: Time,
     source: Option<Arc<Channel>>,
+    sink: Option<&mut Sink>,
 ) {
     let (qp, inner) = locked.split();
     let (engine, mut host) = inner.split(qp);
     host.source = source;
+    host.sink = sink;
     engine.receive(packet, from, now, &mut host);
 }
 
@@ -108,16 +111,29 @@ impl<'a> Batch<'a> {
 
     /// Delivers a packet.
     pub(super) fn deliver(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        let device = self.device;
-        if let Some((locked, now)) = self.queue_pair_of(packet, from) {
-            receive(locked, packet, from, now, device.source_of(packet));
+        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+            return;
+        };
+        if let Some(locked) = &mut self.receiving {
+            let sink = self.sink.as_deref_mut();
+            receive(
+                locked,
+                packet,
+                from,
+                now,
+                self.device.source_of(packet),
+                sink,
+            );
         }
     }
 
     /// Delivers a packet to a queue pair that pretends to have no receive posted.
     #[cold]
     pub(super) fn deliver_without_receives(&mut self, packet: &Packet<'_>, from: &Addresses) {
-        if let Some((locked, now)) = self.queue_pair_of(packet, from) {
+        let Some(now) = self.lock_queue_pair_of(packet, from) else {
+            return;
+        };
+        if let Some(locked) = &mut self.receiving {
             let (qp, inner) = locked.split();
             let (engine, mut host) = inner.split(qp);
             engine.receive_without_receives(packet, from, now, &mut host);
@@ -145,13 +161,10 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Counts a packet. Returns its queue pair, if the packet is for one; others it delivers itself.
+    /// Counts a packet, and locks its queue pair. None if the packet is for no queue pair, or for several:
+    /// those it delivers itself.
     #[inline]
-    fn queue_pair_of(
-        &mut self,
-        packet: &Packet<'_>,
-        from: &Addresses,
-    ) -> Option<(&mut LockedQp, Time)> {
+    fn lock_queue_pair_of(&mut self, packet: &Packet<'_>, from: &Addresses) -> Option<Time> {
         self.packets += 1;
         let parts = packet.headers.bth.opcode.parts();
         self.one_sided |= parts.is_some_and(|(_, operation, _)| operation.is_one_sided());
@@ -167,13 +180,12 @@ impl<'a> Batch<'a> {
             device.deliver_multicast(packet, from, now);
             return None;
         }
-        if self.qpn != Some(qpn) {
-            self.end_receiving();
+        if self.qpn != Some(qpn) && !self.begin_receiving(qpn) {
             let qp = device.queue_pair(qpn);
             self.receiving = qp.and_then(|qp| lock_for(device, qp, packet, from));
             self.qpn = self.receiving.is_some().then_some(qpn);
         }
-        self.receiving.as_mut().map(|locked| (locked, now))
+        self.receiving.is_some().then_some(now)
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the

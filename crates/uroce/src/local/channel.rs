@@ -232,6 +232,7 @@ impl Channel {
     pub fn sender(&self, limit: Option<Duration>) -> Option<Sender<'_>> {
         let producer = match (self.producer.try_lock(), limit) {
             (Some(producer), _) => producer,
+            (None, Some(Duration::ZERO)) => return None,
             (None, Some(limit)) => self.producer.try_lock_for(limit)?,
             (None, None) => self.producer.lock(),
         };

@@ -443,7 +443,6 @@ fn nobody_replies_to_arp() {
     assert_eq!(client.manager.deadline(), None);
 }
 
-/// However many ids wait for a neighbour, the kernel is asked once at a time.
 #[test]
 fn events_that_the_program_writes() {
     let (mut process, _) = pair();
@@ -483,6 +482,7 @@ fn services_of_infiniband_are_not_resolved() {
     assert_eq!(call(&mut process), Err(Errno(libc::EOPNOTSUPP)));
 }
 
+/// However many ids wait for a neighbour, the kernel is asked once at a time.
 #[test]
 fn ids_wait_together_for_a_neighbour() {
     let mut client = Process::new(2, CLIENT, &Default::default());
