@@ -13,8 +13,11 @@ use crate::wire::{Bth, ICRC_LEN, Reference};
 /// Less is sent as bytes: two copies of it, by two processes at the same time, cost less than the system call
 /// of one.
 const MIN_LEN: u64 = if cfg!(test) { 8 << 10 } else { 32 << 10 };
-/// After this number of losses in a row nothing is lent.
+/// After this number of losses in a row nothing is lent for [`PAUSE`].
 const MAX_LOSSES: u8 = 4;
+/// In packets. A peer that cannot copy says so (`Host::lend` returns None); what is lost otherwise was late,
+/// because the host is busy, or will be lost the next time too.
+const PAUSE: u64 = if cfg!(test) { 24 } else { 4096 };
 
 /// What is lent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,10 +60,15 @@ impl Lending {
     /// The packets from `oldest` up to `highest` are retransmitted.
     pub fn on_loss(&mut self, oldest: u64, highest: u64) {
         if oldest < self.end {
-            self.losses = self.losses.saturating_add(1);
+            self.losses += 1;
             self.end = 0;
         }
-        self.as_bytes_until = highest;
+        self.as_bytes_until = self.as_bytes_until.max(highest);
+        if self.losses == MAX_LOSSES {
+            // One more loss is a reason to pause again.
+            self.losses = MAX_LOSSES - 1;
+            self.as_bytes_until = highest + PAUSE;
+        }
     }
 }
 
@@ -91,7 +99,6 @@ impl Requester {
             && is_lendable(wqe)
             && wqe.wr.inline.is_none()
             && attributes.config.service == Service::Rc
-            && self.lending.losses < MAX_LOSSES
             && self.next >= self.lending.as_bytes_until
     }
 
