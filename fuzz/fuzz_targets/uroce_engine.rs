@@ -292,7 +292,7 @@ impl Play {
         }
     }
 
-    /// The next packet of a side, every other one by the shorter way if that has it.
+    /// The next packet of a side, every other one by the fast path if that has it.
     fn next_packet(&mut self, side: usize, buffer: &mut [u8]) -> Option<Transmit> {
         let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
         self.packets += 1;
@@ -304,13 +304,18 @@ impl Play {
             if let Some(len) = qp.transmit_short(self.now, host, &mut bytes) {
                 buffer[..len].copy_from_slice(&bytes[..len]);
                 let by_reference = false;
-                return Some(Transmit { av, dest_qpn, len, by_reference });
+                return Some(Transmit {
+                    av,
+                    dest_qpn,
+                    len,
+                    by_reference,
+                });
             }
         }
         qp.transmit(self.now, host, buffer)
     }
 
-    /// Whether the shorter way has received a packet.
+    /// Whether the fast path has received a packet.
     fn deliver_short(&mut self, side: usize, packet: &InFlight, from: &Addresses) -> bool {
         let mut bytes = [0xee; SHORT_MAX];
         let len = packet.datagram.len() - ICRC_LEN;

@@ -23,8 +23,7 @@ pub fn now() -> Time {
     Time(read(libc::CLOCK_MONOTONIC))
 }
 
-/// The time of CLOCK_MONOTONIC_COARSE, which is that of the last tick, is at most this much before now, in
-/// nanoseconds; 0 before the first use.
+/// How far CLOCK_MONOTONIC_COARSE is behind CLOCK_MONOTONIC at most, in nanoseconds; 0 before the first use.
 static TICK: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
 
 /// The time now, or up to two ticks of the kernel's (1 to 20 ms) later, for deadlines that may be late: it is

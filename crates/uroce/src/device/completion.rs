@@ -413,7 +413,7 @@ mod tests {
         assert_eq!(ids(&queue, 10), [0, 1, 2]);
     }
 
-    /// Completions take the shorter way only where that changes nothing that a program can see.
+    /// Completions take the fast path only where that changes nothing that a program can see.
     #[test]
     fn completions_bypass_an_empty_queue_that_is_not_armed() {
         let (other, _files) = queue(2, false);

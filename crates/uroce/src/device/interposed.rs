@@ -3,7 +3,7 @@
 //!
 //! A device without either has no [`Interposed`], and makes the same one test per received batch and per sent
 //! packet for both. Code that puts packets into a channel calls [`Device::push_locally`], and code that takes
-//! them out is within [`Device::receive_all`]. A shorter way beside these is for devices without
+//! them out is within [`Device::receive_all`]. A fast path beside these is for devices without
 //! [`Interposed`] only.
 
 use super::Device;

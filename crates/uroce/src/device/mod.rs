@@ -11,7 +11,7 @@
 //! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
-//! | `short.rs` | a shorter way for the packets that are exchanged most |
+//! | `short.rs` | a fast path for the packets that are exchanged most |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
 //! | `lock_holder.rs` | what threads do when the holder of a lock is preempted |

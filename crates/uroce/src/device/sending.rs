@@ -62,7 +62,7 @@ impl Device {
         self.send_batches(qp, inner);
     }
 
-    /// [`Device::send`] by the usual way.
+    /// [`Device::send`] by the general path.
     pub(super) fn send_batches(&self, qp: &QueuePair, inner: impl DerefMut<Target = Inner>) {
         let now = clock::now();
         self.with_outbox(|outbox| self.flush_batches(qp, inner, now, outbox));

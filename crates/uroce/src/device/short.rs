@@ -1,4 +1,4 @@
-//! A shorter way through shared memory for the packets that are exchanged most: SENDs of one short packet,
+//! A fast path through shared memory for the packets that are exchanged most: SENDs of one short packet,
 //! ACKs and datagrams. They are the packets that [`super::paths`] would put into the channel, by the same
 //! rules; whatever is unusual takes that way.
 
@@ -12,7 +12,7 @@ use crate::wire::SHORT_MAX;
 
 impl Device {
     /// Puts short packets of the queue pair into its channel. True if nothing is left that it may send; false
-    /// if the rest takes the usual way.
+    /// if the rest takes the general path.
     #[inline]
     pub(super) fn send_short(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let Some(paths) = &self.paths else {
@@ -30,7 +30,7 @@ impl Device {
         if engine.has_held() {
             return false;
         }
-        // If another thread has it, the usual way waits.
+        // If another thread has it, the general path waits.
         let Some(mut sender) = channel.sender(Some(Duration::ZERO)) else {
             return false;
         };

@@ -249,7 +249,8 @@ impl Channel {
     }
 
     /// Passes packets to `recorder`, and to `receiver`. Returns their number: 0 if there are none, or another
-    /// thread receives. The receiver of short packets records them.
+    /// thread receives. Short packets that the receiver takes are not recorded: a device that records takes
+    /// none.
     pub fn receive(&self, recorder: &impl Recorder, receiver: &mut impl Receiver) -> usize {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;

@@ -23,12 +23,12 @@ pub struct Bth {
     pub psn: Psn,
 }
 
-const SOLICITED: u8 = 0x80;
+pub(super) const SOLICITED: u8 = 0x80;
 const MIGRATED: u8 = 0x40;
-const PAD_SHIFT: u8 = 4;
-const PAD: u8 = 3;
-const VERSION: u8 = 0x0f;
-const ACK_REQUEST: u8 = 0x80;
+pub(super) const PAD_SHIFT: u8 = 4;
+pub(super) const PAD: u8 = 3;
+pub(super) const VERSION: u8 = 0x0f;
+pub(super) const ACK_REQUEST: u8 = 0x80;
 
 impl Bth {
     /// Its length in bytes.

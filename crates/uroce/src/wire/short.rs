@@ -2,7 +2,8 @@
 //! exchanged most within a host. They are read here with fewer instructions than [`super::Packet`] takes; the
 //! bytes are the same.
 
-use super::{Bth, Deth, Psn};
+use super::bth::{ACK_REQUEST, PAD, PAD_SHIFT, SOLICITED, VERSION};
+use super::{Aeth, Bth, Deth, Opcode, Operation, Part, Psn, Transport};
 
 /// The longest short packet, in bytes: one fits an entry of a ring.
 pub const SHORT_MAX: usize = 56;
@@ -52,21 +53,13 @@ pub enum ShortContent<'a> {
     },
 }
 
-/// Opcodes (specification, table 38): two of reliable connections, one of unreliable datagrams.
-const SEND_ONLY: u8 = 0x04;
-const ACKNOWLEDGE: u8 = 0x11;
-const UD_SEND_ONLY: u8 = 0x64;
-/// In the second byte of a BTH.
-const SOLICITED: u8 = 0x80;
-const PAD_SHIFT: u8 = 4;
-const PAD: u8 = 3;
-const VERSION: u8 = 0x0f;
-/// In the ninth byte of a BTH.
-const ACK_REQUEST: u8 = 0x80;
+const SEND_ONLY: u8 = Opcode::new(Transport::Rc, Operation::Send, Part::Only).0;
+const ACKNOWLEDGE: u8 = Opcode::new(Transport::Rc, Operation::Ack, Part::Only).0;
+const UD_SEND_ONLY: u8 = Opcode::new(Transport::Ud, Operation::Send, Part::Only).0;
 /// The syndrome of an ACK that does not count credits (9.7.7.2).
 const ACK_SYNDROME: u8 = 0x1f;
 /// The length of an ACK: BTH and AETH.
-const ACK_LEN: usize = Bth::LEN + 4;
+const ACK_LEN: usize = Bth::LEN + Aeth::LEN;
 
 impl Short<'_> {
     /// Parses the first `len` bytes. None if it is another packet, or malformed: [`super::Packet`] has it.

@@ -1,4 +1,4 @@
-//! Short packets by the shorter way through a channel, and what makes them take the usual one.
+//! Short packets by the fast path through a channel, and what makes them take the usual one.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ fn connected() -> ([Device; 2], [Arc<QueuePair>; 2]) {
 }
 
 #[test]
-fn an_ack_takes_the_shorter_way() {
+fn an_ack_takes_the_fast_path() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let ([a, b], [one, other]) = connected();
     send(&a, &one);
@@ -71,7 +71,7 @@ fn an_ack_takes_the_shorter_way() {
 
 /// The peer has hung up.
 #[test]
-fn an_ack_to_an_ended_peer_takes_the_usual_way() {
+fn an_ack_to_an_ended_peer_takes_the_general_path() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let ([a, b], [one, other]) = connected();
     send(&a, &one);

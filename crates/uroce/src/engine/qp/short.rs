@@ -1,4 +1,4 @@
-//! A shorter way for the packets that are exchanged most, SENDs of one packet and ACKs of RC queue pairs, and
+//! A fast path for the packets that are exchanged most, SENDs of one packet and ACKs of RC queue pairs, and
 //! datagrams, while nothing unusual happens. What is done here has the same effect as [`Qp::receive`] and
 //! [`Qp::transmit`]; whatever is unusual is left to them.
 //!
@@ -53,10 +53,9 @@ impl Qp {
         if !is_ready {
             return false;
         }
-        let attributes = &self.attributes;
         let executed = self
             .responder
-            .execute_short(packet.psn, packet.content, attributes, host);
+            .execute_short(packet.psn, packet.content, host);
         match executed {
             None => false,
             Some(Ok(())) => true,

@@ -4,7 +4,7 @@
 use super::Requester;
 use super::write::Written;
 use crate::engine::attributes::Attributes;
-use crate::engine::send_queue::WqeState;
+use crate::engine::send_queue::{Wqe, WqeState};
 use crate::engine::timer::Timer;
 use crate::engine::{Host, SendOp, Time};
 use crate::wire::{SHORT_DATAGRAM_MAX, SHORT_PAYLOAD_MAX, ShortBytes};
@@ -21,9 +21,7 @@ impl Requester {
         bytes: &mut ShortBytes,
     ) -> Option<usize> {
         let wqe = self.queue.get(self.current)?;
-        let is_short = wqe.wr.op == SendOp::Send
-            && wqe.len as usize <= SHORT_PAYLOAD_MAX
-            && wqe.state == WqeState::Pending;
+        let is_short = is_short_send(wqe, SHORT_PAYLOAD_MAX);
         let is_new = self.next == wqe.first && self.next == self.highest_sent;
         let may_start = !self.timers.is_set(Timer::Rnr)
             && self.drain_end.is_none()
@@ -50,9 +48,7 @@ impl Requester {
         bytes: &mut ShortBytes,
     ) -> Option<usize> {
         let wqe = self.queue.front()?;
-        let is_short = wqe.wr.op == SendOp::Send
-            && wqe.len as usize <= SHORT_DATAGRAM_MAX
-            && wqe.state == WqeState::Pending;
+        let is_short = is_short_send(wqe, SHORT_DATAGRAM_MAX);
         if !is_short || self.drain_end.is_some() || !self.pacer.may_send(now) {
             return None;
         }
@@ -60,4 +56,10 @@ impl Requester {
             .ok()?
             .map(|sent| sent.len)
     }
+}
+
+/// Whether a WQE is a pending SEND of at most `max` bytes.
+#[inline]
+fn is_short_send(wqe: &Wqe, max: usize) -> bool {
+    wqe.wr.op == SendOp::Send && wqe.len as usize <= max && wqe.state == WqeState::Pending
 }

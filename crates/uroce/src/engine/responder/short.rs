@@ -4,7 +4,7 @@
 use ibverbs_abi::*;
 
 use super::nak::Executed;
-use super::{Attributes, Completion, Host, Responder, WorkQueue, capacity};
+use super::{Completion, Host, Responder, WorkQueue, capacity};
 use crate::wire::{Psn, ShortContent};
 
 impl Responder {
@@ -15,7 +15,6 @@ impl Responder {
         &mut self,
         psn: Psn,
         content: ShortContent<'_>,
-        attributes: &Attributes,
         host: &mut impl Host,
     ) -> Option<Executed> {
         let ShortContent::Send {
@@ -53,7 +52,7 @@ impl Responder {
         self.epsn = psn.next();
         self.ack_psn = psn;
         self.count_message();
-        if ack_request && attributes.config.service.is_reliable() {
+        if ack_request {
             self.responses.push_ack(psn);
         }
         Some(Ok(()))

@@ -17,21 +17,21 @@ pub struct Side {
     pub host: TestHost,
 }
 
-/// Which packets take the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), if they can.
+/// Which packets take the fast path ([`Qp::receive_short`], [`Qp::transmit_short`]), if they can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShorterWay {
+pub enum FastPath {
     Never,
     Always,
     /// Every other one.
     Sometimes,
 }
 
-impl ShorterWay {
+impl FastPath {
     fn has(self, number: u64) -> bool {
         match self {
-            ShorterWay::Never => false,
-            ShorterWay::Always => true,
-            ShorterWay::Sometimes => number % 2 == 0,
+            FastPath::Never => false,
+            FastPath::Always => true,
+            FastPath::Sometimes => number % 2 == 0,
         }
     }
 }
@@ -59,7 +59,7 @@ pub struct Network {
     copies: u64,
     /// By side.
     pub packets_sent: [u64; 2],
-    pub shorter_way: ShorterWay,
+    pub fast_path: FastPath,
     /// Packets that took it, sent and received.
     pub short: [u64; 2],
     /// All packets, if they are to be kept: the sending side, when, and the bytes.
@@ -177,7 +177,7 @@ impl Network {
             in_flight: BTreeMap::new(),
             copies: 0,
             packets_sent: [0; 2],
-            shorter_way: ShorterWay::Sometimes,
+            fast_path: FastPath::Sometimes,
             short: [0; 2],
             trace: None,
             received: 0,
@@ -291,8 +291,8 @@ impl Network {
             qp.set_lending(host.lends);
             let mut bytes: ShortBytes = [0; SHORT_MAX];
             let to = qp.next_destination().map(|to| (to.av, to.qpn));
-            let takes_shorter = self.shorter_way.has(self.packets_sent[side]);
-            let short = takes_shorter.then(|| qp.transmit_short(self.now, host, &mut bytes));
+            let takes_fast = self.fast_path.has(self.packets_sent[side]);
+            let short = takes_fast.then(|| qp.transmit_short(self.now, host, &mut bytes));
             let transmit = match short.flatten() {
                 Some(len) => {
                     self.short[0] += 1;
@@ -368,7 +368,7 @@ impl Network {
         host.borrowed = lent;
         self.received += 1;
         let mut bytes: ShortBytes = [0xee; SHORT_MAX];
-        let short = short_of(arrival, &mut bytes).filter(|_| self.shorter_way.has(self.received));
+        let short = short_of(arrival, &mut bytes).filter(|_| self.fast_path.has(self.received));
         let from = addresses(1 - side);
         match short {
             Some(short) if qp.receive_short(&short, &from, || self.now, host) => self.short[1] += 1,

@@ -389,10 +389,10 @@ fn start(case: &Case) -> Network {
     network
 }
 
-fn play(case: &Case, shorter_way: ShorterWay) -> Network {
+fn play(case: &Case, fast_path: FastPath) -> Network {
     let mut network = start(case);
-    network.shorter_way = shorter_way;
-    network.trace = (shorter_way != ShorterWay::Sometimes).then(Vec::new);
+    network.fast_path = fast_path;
+    network.trace = (fast_path != FastPath::Sometimes).then(Vec::new);
     let mut acts = Vec::new();
     for (side, messages) in case.messages.iter().enumerate() {
         let (mut sent, mut ready) = (Duration::ZERO, Duration::ZERO);
@@ -455,14 +455,14 @@ proptest! {
 
     #[test]
     fn every_message_arrives_once_and_in_order(case in case()) {
-        let mut network = play(&case, ShorterWay::Sometimes);
+        let mut network = play(&case, FastPath::Sometimes);
         check::check(&case, &mut network)?;
     }
 
-    /// With the shorter way queue pairs send the same packets at the same times, and report the same.
+    /// With the fast path queue pairs send the same packets at the same times, and report the same.
     #[test]
-    fn the_shorter_way_has_the_same_effect(case in case()) {
-        let mut networks = [ShorterWay::Never, ShorterWay::Always].map(|way| play(&case, way));
+    fn the_fast_path_has_the_same_effect(case in case()) {
+        let mut networks = [FastPath::Never, FastPath::Always].map(|way| play(&case, way));
         check::check(&case, &mut networks[1])?;
         let [usual, shorter] = &networks;
         prop_assert_eq!(&usual.trace, &shorter.trace);

@@ -1,4 +1,4 @@
-//! Short packets by the shorter way ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the usual one.
+//! Short packets by the fast path ([`Qp::receive_short`], [`Qp::transmit_short`]), and by the general path.
 //! That both have the same effect is tested in `schedules.rs`, too; here, which packets take which.
 
 use proptest::collection::vec;
@@ -26,7 +26,7 @@ fn after(work: Work) -> Peer {
     peer
 }
 
-/// What is sent after `work`, by the shorter way as far as it goes, and the counters then. Also how many
+/// What is sent after `work`, by the fast path as far as it goes, and the counters then. Also how many
 /// packets took it.
 fn sent(work: Work, shorter: bool) -> (Vec<Vec<u8>>, Counters, usize) {
     let mut peer = after(work);
@@ -49,7 +49,7 @@ fn sent(work: Work, shorter: bool) -> (Vec<Vec<u8>>, Counters, usize) {
 }
 
 #[test]
-fn what_is_sent_by_the_shorter_way() {
+fn what_is_sent_by_the_fast_path() {
     let receives = |peer: &mut Peer| peer.send(Part::Only, 0, b"one");
     let works: [(usize, Work); 15] = [
         (0, &|_| ()),
@@ -99,7 +99,7 @@ fn what_is_sent_by_the_shorter_way() {
             peer.sent();
             peer.nak(0, NakCode::PsnSequence);
         }),
-        // Memory that may not be read: the WR fails by the usual way.
+        // Memory that may not be read: the WR fails by the general path.
         (0, &|peer| {
             let mut wrong = sge(0, 8);
             wrong.lkey += 1;
@@ -118,7 +118,7 @@ fn what_is_sent_by_the_shorter_way() {
     }
 }
 
-/// Whether a packet is received by the shorter way. If it is not, the usual way has the effect that it has
+/// Whether a packet is received by the fast path. If it is not, the general path has the effect that it has
 /// without that try.
 fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
     let mut headers = Peer::headers(operation, Part::Only, at);
@@ -159,7 +159,7 @@ fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
 }
 
 #[test]
-fn what_is_received_by_the_shorter_way() {
+fn what_is_received_by_the_fast_path() {
     let send = |work: Work, at, payload: &[u8]| takes(work, Operation::Send, at, payload);
     let nothing = |_: &mut Peer| ();
     assert!(send(&nothing, 0, b"12345678"));
@@ -270,12 +270,12 @@ fn a_lost_completion_is_fatal() {
 
 /// Two datagram queue pairs; one sends, the other has receives of several lengths.
 fn exchange_datagrams(
-    shorter_way: ShorterWay,
+    fast_path: FastPath,
     receives: &[(u32, bool)],
     datagrams: &[(u32, u32, bool, bool)],
 ) -> Network {
     let mut network = pair([Service::Ud, Service::Ud], lossless(us(1)));
-    network.shorter_way = shorter_way;
+    network.fast_path = fast_path;
     network.trace = Some(Vec::new());
     for (id, &(len, valid)) in receives.iter().enumerate() {
         let mut sge = sge(100 * id as u64, len);
@@ -314,7 +314,7 @@ proptest! {
         datagrams in vec((0..44u32, qkey(), any::<bool>(), any::<bool>()), 0..12),
     ) {
         let play = |way| exchange_datagrams(way, &receives, &datagrams);
-        let [mut usual, mut shorter] = [ShorterWay::Never, ShorterWay::Always].map(play);
+        let [mut usual, mut shorter] = [FastPath::Never, FastPath::Always].map(play);
         prop_assert_eq!(&usual.trace, &shorter.trace);
         for side in 0..2 {
             let [one, other] = [&mut usual.sides[side], &mut shorter.sides[side]];
