@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::kernel;
 use crate::context::{Context, last_lines};
 use crate::process::{Program, path_with_sbin, read};
-use crate::verdict::{Failure, Verdict};
+use crate::verdict::Failure;
 
 /// The processor and the kernel of a machine, and what its initial RAM disk runs.
 #[derive(Debug, Clone)]
@@ -125,17 +125,6 @@ impl Boot {
         // Not on the console, which may cut lines.
         let script = format!("exec {} >>\"$OUT/{GUEST_LOG}\" 2>&1\n", quoted.join(" "));
         self.run(cx, &script, hangs)
-    }
-
-    /// The same; the part must end with 0.
-    pub fn must_run_guest_part(&self, cx: &Context) -> Verdict {
-        let why = match self.run_guest_part(cx, || false)? {
-            End::Status(0) => return Ok(()),
-            End::Status(status) => format!("the guest's part ended with status {status}"),
-            End::Stopped(why) => format!("the machine stopped: {why}"),
-        };
-        let log = read(&cx.dir().join(GUEST_LOG));
-        Err(Failure::new(why).with(last_lines(&log, 30)))
     }
 
     /// Runs QEMU once.

@@ -22,7 +22,7 @@ const PREPARING: Duration = Duration::from_secs(240);
 /// With this variable, the kernel of the first machine panics in the member of this name, for the self-test.
 const PANIC_IN: &str = "COMPAT_TESTS_PANIC_IN";
 
-pub fn run(cx: &Context, machine: Machine, members: &[Member]) -> Verdict {
+pub fn run(cx: &Context, machine: &Machine, members: &[Member]) -> Verdict {
     if let Ok(name) = std::env::var(PANIC_IN) {
         cx.write(PANIC, name)?;
     }
@@ -70,7 +70,7 @@ pub fn run(cx: &Context, machine: Machine, members: &[Member]) -> Verdict {
 }
 
 /// Boots a machine for the members without a verdict.
-fn start(cx: &Context, machine: Machine, members: &[Member]) -> Result<End, Failure> {
+fn start(cx: &Context, machine: &Machine, members: &[Member]) -> Result<End, Failure> {
     let running = cx.dir().join(RUNNING);
     fs::write(&running, "")?;
     let limits: BTreeMap<&String, Duration> = members

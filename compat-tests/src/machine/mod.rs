@@ -14,6 +14,7 @@ mod host;
 mod initrd;
 pub mod kernel;
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -24,10 +25,10 @@ use crate::verdict::{Failure, Verdict};
 
 /// A machine: how its kernel starts. Its root is this machine's file system; what changes there is
 /// discarded.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Machine {
     /// The name of its case. The names of its members need not be below it.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     pub tier: Tier,
     /// With the device rxe0 on 10.9.9.1 (GID index 1) and fd09::1 (GID index 2).
     pub rdma: bool,
@@ -134,7 +135,7 @@ pub fn case(machine: Machine, members: Vec<Member>) -> Case {
         .collect();
     programs.sort_unstable();
     programs.dedup();
-    let case = Case::new(machine.name, |_| Ok(()))
+    let case = Case::new(machine.name.clone(), |_| Ok(()))
         .place(Place::Vm)
         .tier(machine.tier)
         .limit(HOURS)
@@ -142,7 +143,7 @@ pub fn case(machine: Machine, members: Vec<Member>) -> Case {
         .programs(&programs);
     let members = std::sync::Arc::new(members);
     let inside = members.clone();
-    case.body(move |cx| host::run(cx, machine, &members))
+    case.body(move |cx| host::run(cx, &machine, &members))
         .members(names)
         .guest(move |args| guest::run(args, &inside))
 }

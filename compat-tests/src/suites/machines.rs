@@ -1,6 +1,8 @@
 //! The virtual machines, and which suites have members in each. With four cores or more, some run side by
 //! side.
 
+use std::borrow::Cow;
+
 use super::releases::{SID, TRIXIE};
 use super::{explain, fork, injection, neigh, other_projects, rdmacm_both, sources, threads, vm};
 use crate::case::{Case, Tier};
@@ -8,7 +10,7 @@ use crate::machine::{Machine, case};
 
 /// Programs of the distribution.
 const PROGRAMS: Machine = Machine {
-    name: "machine/programs",
+    name: Cow::Borrowed("machine/programs"),
     tier: Tier::Test,
     rdma: true,
     estimate: 500,
@@ -17,7 +19,7 @@ const PROGRAMS: Machine = Machine {
 
 /// What calls the library itself.
 const LIBRARY: Machine = Machine {
-    name: "machine/library",
+    name: Cow::Borrowed("machine/library"),
     tier: Tier::Test,
     rdma: true,
     estimate: 400,
@@ -26,7 +28,7 @@ const LIBRARY: Machine = Machine {
 
 /// Programs that are built here from their sources.
 const SOURCES: Machine = Machine {
-    name: "machine/sources",
+    name: Cow::Borrowed("machine/sources"),
     tier: Tier::Test,
     rdma: true,
     estimate: 260,
@@ -35,7 +37,7 @@ const SOURCES: Machine = Machine {
 
 /// The same for pyverbs, which takes long to build.
 const SOURCES_PYVERBS: Machine = Machine {
-    name: "machine/sources-pyverbs",
+    name: Cow::Borrowed("machine/sources-pyverbs"),
     tier: Tier::All,
     rdma: true,
     estimate: 400,
@@ -44,7 +46,7 @@ const SOURCES_PYVERBS: Machine = Machine {
 
 /// Programs of other projects.
 const SUITES: Machine = Machine {
-    name: "machine/suites",
+    name: Cow::Borrowed("machine/suites"),
     tier: Tier::All,
     rdma: true,
     estimate: 1500,
@@ -53,7 +55,7 @@ const SUITES: Machine = Machine {
 
 /// Their tests in Python.
 const PYVERBS: Machine = Machine {
-    name: "machine/pyverbs",
+    name: Cow::Borrowed("machine/pyverbs"),
     tier: Tier::All,
     rdma: true,
     estimate: 1200,
@@ -62,7 +64,7 @@ const PYVERBS: Machine = Machine {
 
 /// Debian sid's programs.
 const SID_PROGRAMS: Machine = Machine {
-    name: "machine/sid-programs",
+    name: Cow::Borrowed("machine/sid-programs"),
     tier: Tier::All,
     rdma: true,
     estimate: 600,
@@ -71,7 +73,7 @@ const SID_PROGRAMS: Machine = Machine {
 
 /// Debian sid's tests in Python.
 const SID_PYVERBS: Machine = Machine {
-    name: "machine/sid-pyverbs",
+    name: Cow::Borrowed("machine/sid-pyverbs"),
     tier: Tier::All,
     rdma: true,
     estimate: 1200,
@@ -80,7 +82,7 @@ const SID_PYVERBS: Machine = Machine {
 
 /// Debian 13's programs.
 const TRIXIE_PROGRAMS: Machine = Machine {
-    name: "machine/trixie-programs",
+    name: Cow::Borrowed("machine/trixie-programs"),
     tier: Tier::All,
     rdma: true,
     estimate: 600,

@@ -2,28 +2,24 @@
 //! and as client, also with packets lost, reordered and duplicated. And uroce's GID tables, ports and
 //! events compared with those of rxe on the same interfaces.
 //!
-//! A virtual machine runs all members of a case: this program starts there again (`guest`).
+//! A virtual machine runs all members of a case.
 
-pub mod guest;
+mod guest;
 mod rxe;
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use crate::case::{Case, Place, Tier};
+use crate::case::{Case, Tier};
 use crate::case_file::Row;
-use crate::machine::boot::Boot;
+use crate::machine::{self, Machine, Member};
 use crate::rows;
 
-pub use rxe::Ends;
-
-/// The time that a machine may take, in seconds: for its start, and for each member on average. Under
-/// emulation on a busy host, a member takes up to 30 seconds.
-const LIMIT: u64 = 600;
-const LIMIT_OF_MEMBER: u64 = 30;
+use guest::Current;
+use rxe::Ends;
 
 /// What happens to RoCE packets between the hosts; the second word is for netem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Impairment {
+struct Impairment {
     name: &'static str,
     netem: &'static str,
 }
@@ -63,10 +59,18 @@ const GIDS_GROUP: &str = "uroce/interop/gids";
 
 /// The case of make test, and one for each pair of hosts and impairment with the rest.
 pub fn cases() -> Result<Vec<Case>, String> {
-    let mut cases = vec![case(TEST, members(Tier::Test)?).estimate(300)];
-    let rest = members(Tier::All)?;
+    let test = rows_of(Tier::Test)?;
+    let mut cases = vec![case(
+        TEST.into(),
+        Tier::Test,
+        300,
+        test,
+        vec![guest::gids()],
+    )];
+    let rest = rows_of(Tier::All)?;
     for hosts in rest.chunk_by(|a, b| a.hosts() == b.hosts()) {
-        cases.push(case(&rest_name(&hosts[0].hosts()), hosts.to_vec()));
+        let (name, estimate) = (rest_name(&hosts[0].hosts()), 5 * hosts.len() as u64);
+        cases.push(case(name, Tier::All, estimate, hosts.to_vec(), Vec::new()));
     }
     Ok(cases)
 }
@@ -79,50 +83,52 @@ fn rest_name(hosts: &str) -> String {
     format!("uroce/interop-rest/{hosts}")
 }
 
-fn case(name: &str, members: Vec<InteropMember>) -> Case {
-    let mut names: Vec<String> = members.iter().map(|member| member.name.clone()).collect();
-    if name == TEST {
-        names.extend(GIDS.map(|check| format!("{GIDS_GROUP}/{check}")));
-    }
-    let count = names.len() as u64;
-    let limit = LIMIT + count * LIMIT_OF_MEMBER;
-    let boot = Boot {
-        limit: Duration::from_secs(limit),
-        ..Boot::default()
+fn case(
+    name: String,
+    tier: Tier,
+    estimate: u64,
+    rows: Vec<InteropRow>,
+    others: Vec<Member>,
+) -> Case {
+    let machine = Machine {
+        name: name.into(),
+        tier,
+        rdma: true,
+        estimate,
+        prepare: None,
     };
-    let tier = if name == TEST { Tier::Test } else { Tier::All };
-    Case::new(name, move |cx| boot.must_run_guest_part(cx))
-        .place(Place::Vm)
-        .tier(tier)
-        .limit(limit + 800)
-        .estimate(5 * count)
-        .members(names)
-        .guest(move |args| guest::run(args, &members))
+    let current = Arc::new(Current::default());
+    let of_row = |row: InteropRow| {
+        let current = current.clone();
+        Member::new(row.name.clone(), move |cx| current.judge(cx, &row))
+    };
+    let members = rows.into_iter().map(of_row).chain(others).collect();
+    machine::case(machine, members)
 }
 
 /// A row between two hosts.
 #[derive(Debug, Clone)]
-pub struct InteropMember {
-    pub name: String,
-    pub ends: Ends,
-    pub impairment: Impairment,
-    pub row: Row,
+struct InteropRow {
+    name: String,
+    ends: Ends,
+    impairment: Impairment,
+    row: Row,
 }
 
-impl InteropMember {
+impl InteropRow {
     /// The hosts and what happens between them, as names have it.
     fn hosts(&self) -> String {
         format!("{}{}", self.ends.name(), self.impairment.name)
     }
 }
 
-/// The members of this tier. Those with the same hosts follow one another. Of all that runs with
+/// The rows of this tier. Those between the same hosts follow one another. Of all that runs with
 /// impairments, make test runs some with all impairments at once.
-pub fn members(tier: Tier) -> Result<Vec<InteropMember>, String> {
+fn rows_of(tier: Tier) -> Result<Vec<InteropRow>, String> {
     let clean = rows::of_testbed("interop")?;
     let lossy = rows::of_testbed("interop-lossy")?;
     let tier_of = |row: &Row, testbed: &str| row.testbeds.get(testbed).and_then(|when| when.tier());
-    let mut members = Vec::new();
+    let mut found = Vec::new();
     for impairment in [NONE, LOSS, REORDER, DUPLICATE, ALL] {
         for ends in [Ends::RxeUroce, Ends::UroceRxe] {
             let (rows, testbed) = if impairment == NONE {
@@ -141,22 +147,22 @@ pub fn members(tier: Tier) -> Result<Vec<InteropMember>, String> {
                 if row_tier != Some(tier) {
                     continue;
                 }
-                let mut member = InteropMember {
+                let mut between = InteropRow {
                     name: String::new(),
                     ends,
                     impairment,
                     row: row.clone(),
                 };
                 let case = match tier {
-                    Tier::All => rest_name(&member.hosts()),
-                    _ => format!("{TEST}/{}", member.hosts()),
+                    Tier::All => rest_name(&between.hosts()),
+                    _ => format!("{TEST}/{}", between.hosts()),
                 };
-                member.name = format!("{case}/{group}/{}", row.name);
-                members.push(member);
+                between.name = format!("{case}/{group}/{}", row.name);
+                found.push(between);
             }
         }
     }
-    Ok(members)
+    Ok(found)
 }
 
 #[cfg(test)]
@@ -166,8 +172,8 @@ mod tests {
     #[test]
     fn the_rest_is_all_that_test_leaves_out() {
         let names = |tier| -> Vec<String> {
-            let members = members(tier).unwrap().into_iter();
-            members.map(|member| member.name).collect()
+            let rows = rows_of(tier).unwrap().into_iter();
+            rows.map(|row| row.name).collect()
         };
         let (test, rest) = (names(Tier::Test), names(Tier::All));
         assert!(test.iter().all(|name| !rest.contains(name)));
