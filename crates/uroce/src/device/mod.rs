@@ -77,7 +77,7 @@ use crate::config::Config;
 use crate::direct::Exports;
 use crate::engine::{Gid, Service};
 use crate::local::Paths;
-use crate::memory::Memory;
+use crate::memory::{Busy, Memory, Reregistration, Users};
 use crate::process;
 use crate::sync::{Mutex, RwLock};
 use crate::transport::{Net, NetChange, Outbox};
@@ -327,6 +327,8 @@ impl Device {
     /// its number. Once this returns, no thread runs it: neither its memory nor its completion queues are
     /// touched, whatever was looked up or waited for it before.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
+        // `await_users` does not find it any more then.
+        qp.inner.lock().regions.end();
         self.retire(qp);
         self.end_qp(qp);
         self.add_retired(qp);
@@ -334,6 +336,33 @@ impl Device {
             self.memory.unbind_all_of(qp.qpn);
         }
         self.net.free_qpn(qp.qpn);
+    }
+
+    /// Changes a memory region, which keeps its key. Once this returns, the old one is not accessed any more.
+    /// Fails while windows are bound to it.
+    pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
+        self.memory
+            .reregister(key, change)
+            .map(|users| self.await_users(users))
+    }
+
+    /// Removes a memory region. Once this returns, it is not accessed any more. Fails while windows are bound
+    /// to it.
+    pub fn deregister(&self, key: u32) -> Result<(), Busy> {
+        self.memory
+            .deregister(key)
+            .map(|users| self.await_users(users))
+    }
+
+    /// Waits until no queue pair uses a region as it was before the change that has returned this. The caller
+    /// has no queue pair locked.
+    fn await_users(&self, users: Users) {
+        let wait = |qp: &Arc<QueuePair>| drop(qp.inner.lock());
+        match users {
+            Users::None => {}
+            Users::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
+            Users::Any => self.all_queue_pairs().iter().for_each(wait),
+        }
     }
 
     /// The queue pairs that packets reach.

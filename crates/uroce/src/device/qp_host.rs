@@ -12,7 +12,7 @@ use crate::engine::{
     SendWr, Service, Sge, Target, WorkQueue, XrcError,
 };
 use crate::local::Channel;
-use crate::memory::{AccessingQp, PdHandle};
+use crate::memory::{AccessingQp, KnownRegions, PdHandle};
 use crate::wire::Reference;
 
 /// The host of one queue pair, while a thread runs it.
@@ -21,6 +21,8 @@ pub struct QpHost<'a> {
     pub qp: &'a QueuePair,
     /// See [`super::queue_pair::Inner`].
     pub xrc_srq: &'a mut Option<Arc<SharedReceiveQueue>>,
+    /// See [`super::queue_pair::Inner`].
+    pub regions: &'a mut KnownRegions,
     /// See [`super::queue_pair::Inner`].
     pub recv_completed: &'a mut bool,
     /// See [`super::queue_pair::Inner`].
@@ -74,7 +76,8 @@ impl Host for QpHost<'_> {
     }
 
     fn gather(&mut self, sges: &[Sge], offset: u64, into: &mut [u8]) -> Result<(), LocalError> {
-        self.qp.memory.gather(sges, offset, into, self.pd()?)
+        let (pd, by) = (self.pd()?, (&mut *self.regions, self.qp.qpn));
+        self.qp.memory.gather_for(by, sges, offset, into, pd)
     }
 
     fn scatter(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
@@ -84,7 +87,8 @@ impl Host for QpHost<'_> {
     fn scatter_recv(&mut self, sges: &[Sge], offset: u64, from: &[u8]) -> Result<(), LocalError> {
         let memory = &self.qp.memory;
         if self.qp.service != Service::XrcRecv {
-            return memory.scatter(sges, offset, from, self.recv_pd()?);
+            let (pd, by) = (self.recv_pd()?, (&mut *self.regions, self.qp.qpn));
+            return memory.scatter_for(by, sges, offset, from, pd);
         }
         // Its SRQ may have been destroyed since the receive was taken.
         let srq = self.xrc_srq.as_ref().ok_or(LocalError::Protection)?;

@@ -18,7 +18,7 @@ use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
 use crate::engine::{Counters, Qp, QpConfig, QpEvent, Service};
 use crate::local::Channel;
-use crate::memory::{Memory, PdHandle};
+use crate::memory::{KnownRegions, Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::port_of;
 
@@ -73,6 +73,8 @@ pub struct Inner {
     engine: Qp,
     /// The SRQ of the XRC receive that is being filled.
     xrc_srq: Option<Arc<SharedReceiveQueue>>,
+    /// Memory regions that it uses without the table.
+    pub regions: KnownRegions,
     /// A receive has completed since [`Inner::take_recv_completed`].
     recv_completed: bool,
     /// The queue pair is in [`super::Device`]'s list of deferred sends.
@@ -173,6 +175,7 @@ impl QueuePair {
             inner: Mutex::new(Inner {
                 engine: Qp::new(config.engine),
                 xrc_srq: None,
+                regions: KnownRegions::default(),
                 recv_completed: false,
                 send_deferred: false,
                 is_unreachable: false,
@@ -314,41 +317,31 @@ impl Drop for LockedQp {
 
 impl Inner {
     /// The engine, and the host that its calls take.
+    #[inline]
     pub fn split<'a>(&'a mut self, qp: &'a QueuePair) -> (&'a mut Qp, QpHost<'a>) {
-        (
-            &mut self.engine,
-            QpHost {
-                qp,
-                xrc_srq: &mut self.xrc_srq,
-                recv_completed: &mut self.recv_completed,
-                export: &mut self.export,
-                lent: &mut self.lent,
-                channel: self.path.channel(),
-                source: None,
-                sink: None,
-            },
-        )
+        let (engine, host, _) = self.split_path(qp);
+        (engine, host)
     }
 
     /// [`Inner::split`], and the channel that [`super::Device::find_path`] has found.
+    #[inline]
     pub fn split_path<'a>(
         &'a mut self,
         qp: &'a QueuePair,
     ) -> (&'a mut Qp, QpHost<'a>, Option<&'a Arc<Channel>>) {
-        (
-            &mut self.engine,
-            QpHost {
-                qp,
-                xrc_srq: &mut self.xrc_srq,
-                recv_completed: &mut self.recv_completed,
-                export: &mut self.export,
-                lent: &mut self.lent,
-                channel: self.path.channel(),
-                source: None,
-                sink: None,
-            },
-            self.path.channel(),
-        )
+        let channel = self.path.channel();
+        let host = QpHost {
+            qp,
+            xrc_srq: &mut self.xrc_srq,
+            regions: &mut self.regions,
+            recv_completed: &mut self.recv_completed,
+            export: &mut self.export,
+            lent: &mut self.lent,
+            channel,
+            source: None,
+            sink: None,
+        };
+        (&mut self.engine, host, channel)
     }
 
     /// Whether the last lookup of a path has found that of the next packet.

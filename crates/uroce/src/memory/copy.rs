@@ -16,7 +16,8 @@ const TAIL_LEN: usize = 8;
 pub fn read(from: &MrSlice, into: &mut [u8]) {
     debug_assert_eq!(from.len, into.len());
     // SAFETY: `from` lies in a memory region whose pages were present at registration, and borrows the
-    // table's lock, which keeps the region registered; `into` is uroce's own and does not overlap it.
+    // table's lock or the queue pair's, which keeps the region registered; `into` is uroce's own and does not
+    // overlap it.
     unsafe { core::ptr::copy(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
 }
 
@@ -26,7 +27,7 @@ pub fn write(to: &MrSlice, from: &[u8]) {
     let len = to.len.min(from.len());
     let head_len = len.saturating_sub(TAIL_LEN);
     // SAFETY: `to` lies in a region whose pages were present at registration and whose access flags allow
-    // writing; it borrows the table's lock, which keeps the region registered. `from` is uroce's own. The
+    // writing; it borrows the table's lock or the queue pair's, which keeps the region registered. `from` is uroce's own. The
     // atomic store's address was checked for alignment.
     unsafe {
         core::ptr::copy(from.as_ptr(), to.ptr, head_len);

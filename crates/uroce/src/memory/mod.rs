@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
+//! | `known.rs` | regions that a queue pair uses without the table |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
@@ -14,10 +15,12 @@
 
 mod copy;
 mod keys;
+mod known;
 mod mr_table;
 mod pins;
 mod prefault;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, RwLockReadGuard};
 
 use libc::iovec;
@@ -27,6 +30,7 @@ use crate::direct::Exports;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::sync::RwLock;
 
+pub use known::{KnownRegions, Users};
 use mr_table::MrTable;
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use pins::Pins;
@@ -36,10 +40,14 @@ pub use prefault::prefault;
 ///
 /// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
 /// takes long, so it pins the region instead, and deregistration waits for it, as for processes that access
-/// the region directly. So a region whose deregistration has returned is not accessed any more.
+/// the region directly. A queue pair that knows the region from before needs no lock but its own
+/// ([`KnownRegions`]): the caller waits for that. So a region that is deregistered
+/// ([`crate::device::Device::deregister`]) is not accessed any more.
 #[derive(Default)]
 pub struct Memory {
     table: RwLock<MrTable>,
+    /// How often a region was removed or changed. Written with the table locked.
+    changes: AtomicU64,
     pins: Pins,
     /// What peers may access directly; not set if they may not.
     exports: OnceLock<Arc<Exports>>,
@@ -71,26 +79,45 @@ impl Memory {
         }
     }
 
-    /// Changes a region, which keeps its key, and waits for flushes of the old one. Fails if windows are
-    /// bound to it.
-    pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<(), Busy> {
-        self.table.write().reregister(key, change)?;
+    /// Changes a region, which keeps its key, and waits for flushes of the old one. Returns which queue pairs
+    /// may still use the old one. Fails if windows are bound to it.
+    pub fn reregister(&self, key: u32, change: &Reregistration) -> Result<Users, Busy> {
+        let users = self.change(|table| table.reregister(key, change))?;
         self.withdraw(key);
         self.pins.wait_for(key >> 8);
         let table = self.read_table();
         if let (Some(exports), Some(mr)) = (self.exports.get(), table.region(key)) {
             export(exports, key, mr);
         }
-        Ok(())
+        Ok(users)
     }
 
-    /// Removes a region, after copies and flushes in progress. Fails if windows are bound to it.
-    pub fn deregister(&self, key: u32) -> Result<(), Busy> {
-        self.table.write().remove_mr(key)?;
+    /// Removes a region, after copies and flushes in progress. Returns which queue pairs may still use it.
+    /// Fails if windows are bound to it.
+    pub fn deregister(&self, key: u32) -> Result<Users, Busy> {
+        let users = self.change(|table| table.remove_mr(key))?;
         self.withdraw(key);
         // The key is not in the table any more, so no other thread pins the region.
         self.pins.wait_for(key >> 8);
-        Ok(())
+        Ok(users)
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut MrTable) -> T) -> T {
+        let mut table = self.table.write();
+        let changed = change(&mut table);
+        self.changes.fetch_add(1, Ordering::Release);
+        changed
+    }
+
+    /// Lets a queue pair know a region, if there is one with this L_Key.
+    #[cold]
+    fn learn(&self, known: &mut KnownRegions, qpn: u32, lkey: u32, writable: bool) {
+        if known.learns() {
+            let table = self.read_table();
+            if let Some(mr) = table.region_for(lkey, qpn) {
+                known.learn(writable, lkey, mr, self.changes.load(Ordering::Acquire));
+            }
+        }
     }
 
     /// Adds a window that is not bound; returns its R_Key.
@@ -198,6 +225,48 @@ impl Memory {
         } else {
             Err(LocalError::Length)
         }
+    }
+
+    /// [`Memory::gather`] for the queue pair `qpn`, which is locked.
+    #[inline]
+    pub fn gather_for(
+        &self,
+        (known, qpn): (&mut KnownRegions, u32),
+        sges: &[Sge],
+        offset: u64,
+        into: &mut [u8],
+        pd: PdHandle,
+    ) -> Result<(), LocalError> {
+        if let Some(part) = only_part(sges, offset, into.len()).filter(|part| part.len > 0) {
+            let changes = self.changes.load(Ordering::Acquire);
+            if let Some(slice) = known.local(&part, false, pd, changes) {
+                copy::read(&slice, into);
+                return Ok(());
+            }
+            self.learn(known, qpn, part.lkey, false);
+        }
+        self.gather(sges, offset, into, pd)
+    }
+
+    /// [`Memory::scatter`] for the queue pair `qpn`, which is locked.
+    #[inline]
+    pub fn scatter_for(
+        &self,
+        (known, qpn): (&mut KnownRegions, u32),
+        sges: &[Sge],
+        offset: u64,
+        from: &[u8],
+        pd: PdHandle,
+    ) -> Result<(), LocalError> {
+        if let Some(part) = only_part(sges, offset, from.len()).filter(|part| part.len > 0) {
+            let changes = self.changes.load(Ordering::Acquire);
+            if let Some(slice) = known.local(&part, true, pd, changes) {
+                copy::write(&slice, from);
+                return Ok(());
+            }
+            self.learn(known, qpn, part.lkey, true);
+        }
+        self.scatter(sges, offset, from, pd)
     }
 
     /// Copies `from` to a scatter/gather list, starting at byte `offset` of the list. Fails with

@@ -1,11 +1,13 @@
 //! [`MrTable`]: the memory regions and memory windows of a device by key, and the access checks
 //! (specification 10.6). Bookkeeping only: it computes the pointer of an [`MrSlice`] and never follows it.
 
+use std::collections::hash_map::Entry;
 use std::marker::PhantomData;
 
 use ibverbs_abi::*;
 use rustc_hash::FxHashMap;
 
+use super::known::{UserSet, Users};
 use crate::direct::ExportedRegion;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 
@@ -89,7 +91,11 @@ struct MemoryWindow {
 }
 
 enum KeyObject {
-    Mr { mr: MemoryRegion, bound_mws: u32 },
+    Mr {
+        mr: MemoryRegion,
+        bound_mws: u32,
+        users: UserSet,
+    },
     Mw(MemoryWindow),
 }
 
@@ -99,7 +105,8 @@ struct KeyEntry {
     object: KeyObject,
 }
 
-/// Bytes of a memory region, checked. Valid as long as the table does not change.
+/// Bytes of a memory region, checked. Valid as long as the table does not change, or the queue pair that knows
+/// the region is locked.
 pub struct MrSlice<'a> {
     /// Its first byte.
     pub ptr: *mut u8,
@@ -155,6 +162,15 @@ impl MemoryRegion {
         })
     }
 
+    /// The memory of a scatter/gather entry with this region's L_Key. None if that is not allowed.
+    #[inline]
+    pub fn local(&self, sge: &Sge, writable: bool, pd: PdHandle) -> Option<MrSlice<'_>> {
+        let is_allowed = self.pd == pd
+            && (!writable || self.access & IBV_ACCESS_LOCAL_WRITE != 0)
+            && within(sge.addr, sge.len.into(), self.range.iova, self.range.len);
+        is_allowed.then(|| self.slice(sge.addr, sge.len.into()))
+    }
+
     /// `len` bytes at `addr`, which the caller has found to lie within the region.
     fn slice(&self, addr: u64, len: u64) -> MrSlice<'_> {
         let offset = (addr - self.range.iova) as usize;
@@ -182,7 +198,12 @@ impl MrTable {
 
     /// Adds a memory region. The key's index is not in the table.
     pub fn add_mr(&mut self, key: u32, mr: MemoryRegion) {
-        self.add(key, KeyObject::Mr { mr, bound_mws: 0 });
+        let object = KeyObject::Mr {
+            mr,
+            bound_mws: 0,
+            users: UserSet::default(),
+        };
+        self.add(key, object);
     }
 
     /// Adds a memory window, not bound. The key's index is not in the table.
@@ -200,11 +221,25 @@ impl MrTable {
         self.entries.insert(key >> 8, KeyEntry { key_byte, object });
     }
 
-    /// The region with this index, and the number of windows bound to it.
-    fn mr_mut(&mut self, index: u32) -> Option<(&mut MemoryRegion, &mut u32)> {
+    /// The number of windows bound to the region with this index.
+    fn bound_mws_mut(&mut self, index: u32) -> Option<&mut u32> {
         match &mut self.entries.get_mut(&index)?.object {
-            KeyObject::Mr { mr, bound_mws } => Some((mr, bound_mws)),
+            KeyObject::Mr { bound_mws, .. } => Some(bound_mws),
             KeyObject::Mw(_) => None,
+        }
+    }
+
+    /// The region with this L_Key; from now on the queue pair counts among its users.
+    pub fn region_for(&self, lkey: u32, qpn: u32) -> Option<MemoryRegion> {
+        match self.entries.get(&(lkey >> 8)) {
+            Some(KeyEntry {
+                key_byte,
+                object: KeyObject::Mr { mr, users, .. },
+            }) if *key_byte == lkey as u8 => {
+                users.add(qpn);
+                Some(*mr)
+            }
+            _ => None,
         }
     }
 
@@ -219,10 +254,17 @@ impl MrTable {
         }
     }
 
-    /// Changes a region; a key that is not a region's is ignored. Fails while a window is bound to it.
-    pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<(), Busy> {
-        let Some((mr, bound_mws)) = self.mr_mut(key >> 8) else {
-            return Ok(());
+    /// Changes a region; a key that is not a region's is ignored. Returns who may know the old one. Fails
+    /// while a window is bound to it.
+    pub fn reregister(&mut self, key: u32, change: &Reregistration) -> Result<Users, Busy> {
+        let entry = self.entries.get_mut(&(key >> 8));
+        let Some(KeyObject::Mr {
+            mr,
+            bound_mws,
+            users,
+        }) = entry.map(|entry| &mut entry.object)
+        else {
+            return Ok(Users::None);
         };
         if *bound_mws > 0 {
             return Err(Busy);
@@ -230,19 +272,22 @@ impl MrTable {
         mr.pd = change.pd.unwrap_or(mr.pd);
         mr.range = change.range.unwrap_or(mr.range);
         mr.access = change.access.unwrap_or(mr.access);
-        Ok(())
+        Ok(users.take())
     }
 
-    /// Removes a region; a key that is not a region's is ignored. Fails while a window is bound to it.
-    pub fn remove_mr(&mut self, key: u32) -> Result<(), Busy> {
-        match self.mr_mut(key >> 8) {
-            Some((_, bound_mws)) if *bound_mws > 0 => Err(Busy),
-            Some(_) => {
-                self.entries.remove(&(key >> 8));
-                Ok(())
-            }
-            None => Ok(()),
-        }
+    /// Removes a region; a key that is not a region's is ignored. Returns who may know it. Fails while a
+    /// window is bound to it.
+    pub fn remove_mr(&mut self, key: u32) -> Result<Users, Busy> {
+        let Entry::Occupied(mut entry) = self.entries.entry(key >> 8) else {
+            return Ok(Users::None);
+        };
+        let users = match &mut entry.get_mut().object {
+            KeyObject::Mr { bound_mws: 1.., .. } => return Err(Busy),
+            KeyObject::Mr { users, .. } => users.take(),
+            KeyObject::Mw(_) => return Ok(Users::None),
+        };
+        entry.remove();
+        Ok(users)
     }
 
     /// Removes a window, bound or not.
@@ -258,8 +303,8 @@ impl MrTable {
 
     /// Decrements the region's count of bound windows.
     fn drop_binding(&mut self, binding: Option<MwBinding>) {
-        if let Some((_, bound_mws)) = binding.and_then(|binding| self.mr_mut(binding.mr_index)) {
-            *bound_mws -= 1;
+        if let Some(count) = binding.and_then(|binding| self.bound_mws_mut(binding.mr_index)) {
+            *count -= 1;
         }
     }
 
@@ -280,8 +325,8 @@ impl MrTable {
         } else {
             Some(self.check_bind(bind, pd, qp.qpn).ok_or(FAILED)?)
         };
-        if let Some((_, bound_mws)) = binding.and_then(|binding| self.mr_mut(binding.mr_index)) {
-            *bound_mws += 1;
+        if let Some(count) = binding.and_then(|binding| self.bound_mws_mut(binding.mr_index)) {
+            *count += 1;
         }
         if let Some((key_byte, mw)) = self.mw_mut(bind.rkey) {
             *key_byte = bind.rkey as u8;
@@ -363,15 +408,10 @@ impl MrTable {
             Some(KeyEntry {
                 key_byte,
                 object: KeyObject::Mr { mr, .. },
-            }) if *key_byte == sge.lkey as u8
-                && mr.pd == pd
-                && (!writable || mr.access & IBV_ACCESS_LOCAL_WRITE != 0)
-                && within(sge.addr, sge.len.into(), mr.range.iova, mr.range.len) =>
-            {
-                Ok(mr.slice(sge.addr, sge.len.into()))
-            }
-            _ => Err(LocalError::Protection),
+            }) if *key_byte == sge.lkey as u8 => mr.local(sge, writable, pd),
+            _ => None,
         }
+        .ok_or(LocalError::Protection)
     }
 
     /// The memory that a peer's request names, checked against its R_Key.

@@ -104,7 +104,7 @@ fn bad_sges_are_refused() {
     assert_eq!(check(0x1000, 1, key ^ 0x100, false, PD), bad);
     // Length 0 needs neither key nor protection domain.
     assert_eq!(check(0, 0, 0, true, OTHER), Ok(0));
-    assert_eq!(memory.deregister(key), Ok(()));
+    assert_eq!(memory.deregister(key), Ok(Users::None));
     assert_eq!(check(0x1000, 1, key, false, PD), bad);
 }
 
@@ -220,7 +220,7 @@ fn windows_of_type_1_serve_their_pd() {
     assert_eq!(read(second, 4, &ME), Ok(()));
     assert_eq!(read(second, 5, &ME), Err(RemoteError));
     memory.dealloc_mw(second);
-    assert_eq!(memory.deregister(key), Ok(()));
+    assert_eq!(memory.deregister(key), Ok(Users::None));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn windows_of_type_2_belong_to_a_queue_pair() {
     assert_eq!(memory.invalidate(again.rkey, &ME), Ok(()));
     assert_eq!(memory.bind(&again, &ME), Ok(()));
     memory.unbind_all_of(ME.qpn);
-    assert_eq!(memory.deregister(key), Ok(()));
+    assert_eq!(memory.deregister(key), Ok(Users::None));
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn reregistration_changes_what_it_names() {
         }),
         access: Some(IBV_ACCESS_REMOTE_READ),
     };
-    assert_eq!(memory.reregister(key, &change), Ok(()));
+    assert_eq!(memory.reregister(key, &change), Ok(Users::None));
     let check = |va, len, access, qp: &AccessingQp| memory.check_remote(key, va, len, access, qp);
     assert_eq!(check(8, 16, Access::Read, &STRANGER), Ok(()));
     assert_eq!(check(8, 16, Access::Read, &ME), Err(RemoteError));
@@ -327,7 +327,7 @@ fn deregistration_waits_for_a_flush() {
     let pin = memory.pins.pin(key >> 8).unwrap();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            memory.deregister(key).unwrap();
+            assert_eq!(memory.deregister(key), Ok(Users::None));
             deregistered.store(true, order);
         });
         while usable(key) {
@@ -335,7 +335,7 @@ fn deregistration_waits_for_a_flush() {
         }
         // The key is gone, the region is not; and the table is not locked.
         assert!(!deregistered.load(order));
-        memory.deregister(other).unwrap();
+        assert_eq!(memory.deregister(other), Ok(Users::None));
         drop(pin);
     });
     assert!(deregistered.load(order));
@@ -361,4 +361,64 @@ fn a_flush_of_a_window_pins_the_region() {
         // Nothing stays pinned.
         memory.pins.wait_for(key >> 8);
     }
+}
+
+/// What a queue pair knows never gives it more than the table does, and every user of a region is told.
+#[test]
+fn a_known_region_is_that_of_the_table() {
+    let memory = Memory::default();
+    let mut programs = [Program::new(), Program::new()];
+    let [mut key, other] = programs.each_mut().map(|p| memory.register(p.region(ALL)));
+    let mut known = [KnownRegions::default(), KnownRegions::default()];
+    let mut bytes = [0; 8];
+    let mut by = |qp: usize, key, pd| {
+        let sges = [sge(0x1000, 8, key)];
+        let qpn = 7 + qp as u32;
+        let read = memory.gather_for((&mut known[qp], qpn), &sges, 0, &mut bytes, pd);
+        assert_eq!(read, memory.gather(&sges, 0, &mut [0; 8], pd));
+        let written = memory.scatter_for((&mut known[qp], qpn), &sges, 0, &[qp as u8; 8], pd);
+        assert_eq!(written, memory.scatter(&sges, 0, &[qp as u8; 8], pd));
+        (read.is_ok(), written.is_ok())
+    };
+    let change = |pd, access| Reregistration {
+        pd: Some(pd),
+        range: None,
+        access: Some(access),
+    };
+    for _ in 0..3 {
+        for _ in 0..2 {
+            assert_eq!(by(0, key, PD), (true, true));
+            assert_eq!(by(0, key ^ 1, PD), (false, false), "another key byte");
+            assert_eq!(by(0, key, OTHER), (false, false));
+            assert_eq!(by(0, other, PD), (true, true));
+        }
+        // Only one has used it, and is told once.
+        assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::One(7)));
+        assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::None));
+        assert_eq!(by(0, key, PD), (false, false));
+        assert_eq!(by(1, key, OTHER), (true, false));
+        assert_eq!(by(0, key, OTHER), (true, false));
+        assert_eq!(memory.reregister(key, &change(PD, ALL)), Ok(Users::Any));
+        assert_eq!(
+            (by(0, key, PD), by(1, key, PD)),
+            ((true, true), (true, true))
+        );
+        assert_eq!(memory.deregister(key), Ok(Users::Any));
+        assert_eq!(
+            (by(0, key, PD), by(1, key, PD)),
+            ((false, false), (false, false))
+        );
+        key = memory.register(programs[0].region(ALL));
+    }
+    known[0].end();
+    let sges = [sge(0x1000, 8, key)];
+    for _ in 0..2 {
+        let gathered = memory.gather_for((&mut known[0], 7), &sges, 0, &mut bytes, PD);
+        assert_eq!(gathered, Ok(()));
+    }
+    assert_eq!(
+        memory.deregister(key),
+        Ok(Users::None),
+        "it does not learn any more"
+    );
 }

@@ -56,7 +56,7 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             ObjectKind::Qp => drop(Qp::of(public.cast()).leave_device()),
             ObjectKind::Mw => device.memory.dealloc_mw((*public.cast::<ibv_mw>()).rkey),
             // Its windows were of this context, and are gone.
-            ObjectKind::Mr => drop(device.memory.deregister((*public.cast::<ibv_mr>()).lkey)),
+            ObjectKind::Mr => drop(device.deregister((*public.cast::<ibv_mr>()).lkey)),
             ObjectKind::Srq => drop(Srq::of(public.cast()).leave_device()),
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),

@@ -171,7 +171,7 @@ pub unsafe fn rereg_mr(
         range,
         access: new_access,
     };
-    let changed = device.memory.reregister(mr.ibv_mr.lkey, &change);
+    let changed = device.reregister(mr.ibv_mr.lkey, &change);
     changed.map_err(|Busy| Errno(EBUSY))?;
     if let Some(domain) = domain {
         domain.refs.acquire();
@@ -195,7 +195,7 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         let mr = &(*vmr).ibv_mr;
         let device = &private(mr.context).device;
         if device.owned_by_this_process() {
-            let removed = device.memory.deregister(mr.lkey);
+            let removed = device.deregister(mr.lkey);
             removed.map_err(|Busy| Errno(EBUSY))?;
         }
         handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);

@@ -187,14 +187,14 @@ fn a_request_that_is_not_granted_is_sent() {
 fn rights_that_are_withdrawn_hold_no_longer() {
     let _background_threads = BACKGROUND_THREADS.lock();
     let withdraw: [fn(&mut Fixture); 5] = [
-        |both| both.b.memory.deregister(both.rkey).unwrap(),
+        |both| both.b.deregister(both.rkey).unwrap(),
         |both| {
             let change = Reregistration {
                 pd: None,
                 range: None,
                 access: Some(IBV_ACCESS_LOCAL_WRITE),
             };
-            both.b.memory.reregister(both.rkey, &change).unwrap();
+            both.b.reregister(both.rkey, &change).unwrap();
         },
         |both| grant(&both.b, &both.other, IBV_ACCESS_REMOTE_READ),
         |both| {
@@ -256,7 +256,7 @@ fn a_changed_region_is_still_exported() {
         range: Some(range),
         access: None,
     };
-    both.b.memory.reregister(both.rkey, &change).unwrap();
+    both.b.reregister(both.rkey, &change).unwrap();
     assert!(both.write());
     assert_eq!(*both.remote, [0, 7, 7, 0, 0, 0, 0, 0]);
 }

@@ -5,6 +5,7 @@ mod loans;
 pub mod out_of_memory;
 mod paths;
 mod preemption;
+mod regions;
 mod short;
 
 use std::time::Duration;

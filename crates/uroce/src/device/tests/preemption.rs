@@ -17,7 +17,7 @@ use crate::memory::PdHandle;
 use crate::wire::Psn;
 
 /// An RC queue pair without completion queues.
-fn queue_pair(device: &Device) -> Arc<QueuePair> {
+pub fn queue_pair(device: &Device) -> Arc<QueuePair> {
     queue_pair_with(device, Service::Rc, None)
 }
 
