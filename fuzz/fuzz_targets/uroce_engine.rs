@@ -295,13 +295,14 @@ impl Play {
     /// The next packet of a side, every other one by the fast path if that has it.
     fn next_packet(&mut self, side: usize, buffer: &mut [u8]) -> Option<Transmit> {
         let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
+        let now = self.now;
         self.packets += 1;
         if self.packets.is_multiple_of(2) {
             let mut bytes = [0; SHORT_MAX];
             let attributes = qp.attributes();
             let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
             let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
-            if let Some(len) = qp.transmit_short(self.now, host, &mut bytes) {
+            if let Some(len) = qp.transmit_short(|| now, host, &mut bytes) {
                 buffer[..len].copy_from_slice(&bytes[..len]);
                 let by_reference = false;
                 return Some(Transmit {
@@ -448,22 +449,23 @@ impl Play {
         }
         let sges = sges(script)?;
         let inline = script.ratio(1, 8)? && matches!(kind, SendOp::Send);
+        let flags = SendFlags {
+            signaled: script.arbitrary()?,
+            solicited: script.arbitrary()?,
+            fence: script.arbitrary()?,
+        };
         let request = SendWr {
-            wr_id: self.posted[side][0],
-            op: kind,
-            flags: SendFlags {
-                signaled: script.arbitrary()?,
-                solicited: script.arbitrary()?,
-                fence: script.arbitrary()?,
+            data: match inline {
+                true => Data::Inline([9; 70].into_iter().collect()),
+                false => Data::Sges(sges),
             },
-            sges,
-            inline: inline.then(|| [9; 70].into_iter().collect()),
             ud: Some(UdAddress {
                 av: av(1 - side),
                 qpn: 7,
                 qkey: script.int_in_range(0..=1)?,
             }),
             xrc_srqn: SRQN,
+            ..SendWr::new(self.posted[side][0], kind, flags)
         };
         let taken = self.qps[side].post_send(request, &mut self.hosts[side]);
         self.posted[side][0] += u64::from(taken);

@@ -208,20 +208,15 @@ fn main() {
         connected(0, data.clone(), now),
         connected(1, vec![0; SIZE], now),
     ];
+    let source = Sge {
+        addr: 0,
+        len: SIZE as u32,
+        lkey: KEY,
+    };
+    let op = SendOp::Write { va: 0, rkey: KEY };
     let write = SendWr {
-        wr_id: 1,
-        op: SendOp::Write { va: 0, rkey: KEY },
-        flags: SendFlags::default(),
-        sges: [Sge {
-            addr: 0,
-            len: SIZE as u32,
-            lkey: KEY,
-        }]
-        .into_iter()
-        .collect(),
-        inline: None,
-        ud: None,
-        xrc_srqn: 0,
+        data: Data::Sges([source].into_iter().collect()),
+        ..SendWr::new(1, op, SendFlags::default())
     };
     let Side { qp, memory } = &mut sides[0];
     assert!(qp.post_send(write, memory), "the send queue is full");

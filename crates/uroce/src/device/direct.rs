@@ -154,7 +154,7 @@ impl QpHost<'_> {
         };
         let len = request.len as usize;
         let reads = request.flag == IBV_ACCESS_REMOTE_READ;
-        if let Some(inline) = &wr.inline {
+        if let Some(inline) = wr.inline() {
             let bytes = [libc::iovec {
                 iov_base: inline.as_ptr().cast_mut().cast(),
                 iov_len: inline.len(),
@@ -164,7 +164,7 @@ impl QpHost<'_> {
             return copied && access.process().is_some();
         }
         let memory = &self.qp.memory;
-        let copied = memory.with_local(&wr.sges, (0, len), reads, pd, |local| {
+        let copied = memory.with_local(wr.sges(), (0, len), reads, pd, |local| {
             // SAFETY: `with_local` has checked that the program's keys allow this access.
             unsafe {
                 if reads {

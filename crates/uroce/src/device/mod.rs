@@ -118,6 +118,8 @@ pub struct Device {
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: RwLock<FxHashMap<u32, Arc<QueuePair>>>,
+    /// Held for reading while a queue pair is in this map no more, and may still know memory regions.
+    ending: RwLock<()>,
     /// The queue pairs attached to each multicast group, by the group's address.
     multicast_groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,
     /// The async event queues of all open contexts.
@@ -213,6 +215,7 @@ impl Device {
             memory,
             xrc_domains: Mutex::default(),
             queue_pairs: RwLock::default(),
+            ending: RwLock::default(),
             multicast_groups: RwLock::default(),
             async_events: Mutex::default(),
             completion_events: Mutex::default(),
@@ -327,9 +330,10 @@ impl Device {
     /// its number. Once this returns, no thread runs it: neither its memory nor its completion queues are
     /// touched, whatever was looked up or waited for it before.
     pub fn remove_queue_pair(&self, qp: &QueuePair) {
-        // `await_users` does not find it any more then.
-        qp.inner.lock().regions.end();
+        let ending = self.ending.read();
         self.retire(qp);
+        qp.inner.lock().regions.end();
+        drop(ending);
         self.end_qp(qp);
         self.add_retired(qp);
         if qp.has_bound_mws.load(Ordering::Relaxed) {
@@ -362,6 +366,9 @@ impl Device {
             Users::None => {}
             Users::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
             Users::Any => self.all_queue_pairs().iter().for_each(wait),
+        }
+        if users != Users::None {
+            drop(self.ending.write());
         }
     }
 

@@ -36,11 +36,12 @@ impl Device {
         };
         engine.set_paced(false);
         engine.set_lending(true);
-        let now = clock::coarse();
+        let mut time = None;
         let destination = engine.next_destination().map(|to| (to.av, to.qpn));
         let mut bytes = [0; SHORT_MAX];
         while engine.may_transmit() && sender.has_room() {
             let traffic_class = engine.next_traffic_class();
+            let now = || *time.get_or_insert_with(clock::coarse);
             let Some(len) = engine.transmit_short(now, &mut host, &mut bytes) else {
                 break;
             };

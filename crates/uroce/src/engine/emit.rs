@@ -67,10 +67,18 @@ pub fn payload_after_bth(len: usize, buffer: &mut [u8]) -> Option<&mut [u8]> {
 pub fn seal_bth(mut bth: Bth, len: usize, buffer: &mut [u8]) -> Option<usize> {
     let pad = len.wrapping_neg() % 4;
     bth.pad = pad as u8;
-    let end = Bth::LEN + len;
-    buffer.get_mut(end..end + pad)?.fill(0);
+    let end = pad_payload(Bth::LEN + len, pad, buffer)?;
     buffer.get_mut(..Bth::LEN)?.copy_from_slice(&bth.bytes());
-    Some(end + pad)
+    Some(end)
+}
+
+/// Writes zeros behind a payload that ends there. Returns their end; None if the buffer is too small.
+#[inline]
+fn pad_payload(end: usize, pad: usize, buffer: &mut [u8]) -> Option<usize> {
+    if pad > 0 {
+        buffer.get_mut(end..end + pad)?.fill(0);
+    }
+    (end + pad <= buffer.len()).then_some(end + pad)
 }
 
 /// The length of an ACK or a NAK.
@@ -89,8 +97,7 @@ pub fn ack(bth: Bth, aeth: &Aeth) -> [u8; ACK_LEN] {
 pub fn seal(mut headers: Headers, len: usize, buffer: &mut [u8]) -> Option<usize> {
     let pad = len.wrapping_neg() % 4;
     headers.bth.pad = pad as u8;
-    let end = headers.encoded_len() + len;
-    buffer.get_mut(end..end + pad)?.fill(0);
+    let end = pad_payload(headers.encoded_len() + len, pad, buffer)?;
     headers.write(buffer);
-    Some(end + pad)
+    Some(end)
 }

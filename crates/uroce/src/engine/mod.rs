@@ -55,7 +55,9 @@ pub use host::{
 };
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
-pub use work::{Bind, Completion, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress};
+pub use work::{
+    Bind, Completion, Data, Inline, RecvWr, SendFlags, SendOp, SendWr, Sge, Sges, UdAddress,
+};
 
 /// A point in time: nanoseconds of a monotonic clock, whose origin is the caller's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]

@@ -67,18 +67,9 @@ pub struct Wqe {
 
 impl Wqe {
     /// How the peer responds to the WQE.
+    #[inline]
     pub fn class(&self) -> OpClass {
-        match self.wr.op {
-            SendOp::Send
-            | SendOp::SendImm { .. }
-            | SendOp::SendInv { .. }
-            | SendOp::Write { .. }
-            | SendOp::WriteImm { .. } => OpClass::Acked,
-            SendOp::Read { .. } => OpClass::Read,
-            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => OpClass::Atomic,
-            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => OpClass::EmptyResponse,
-            SendOp::LocalInv { .. } | SendOp::BindMw(_) => OpClass::Local,
-        }
+        class_of(&self.wr.op)
     }
 
     /// Whether the message consumes a receive WQE of the peer.
@@ -114,22 +105,42 @@ impl Wqe {
         self.wr.completion(self.len, status)
     }
 
-    /// Packets and messages on the wire.
-    fn size(&self, mtu: u32) -> (u64, u32) {
-        let payloads = u64::from(self.len.div_ceil(mtu)).max(1);
-        match self.class() {
-            OpClass::Local => (0, 0),
-            OpClass::Acked => (payloads, 1),
-            OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
-            OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
-        }
-    }
-
     /// The packet number after the last response that a READ request sent as packet `at` asks for.
     pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
         let per_request = packets_per_read(mtu);
         let earlier_requests = (at - self.first) / per_request;
         (self.first + (earlier_requests + 1) * per_request).min(self.end)
+    }
+}
+
+/// How the peer responds to an operation.
+#[inline]
+fn class_of(op: &SendOp) -> OpClass {
+    match op {
+        SendOp::Send
+        | SendOp::SendImm { .. }
+        | SendOp::SendInv { .. }
+        | SendOp::Write { .. }
+        | SendOp::WriteImm { .. } => OpClass::Acked,
+        SendOp::Read { .. } => OpClass::Read,
+        SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => OpClass::Atomic,
+        SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => OpClass::EmptyResponse,
+        SendOp::LocalInv { .. } | SendOp::BindMw(_) => OpClass::Local,
+    }
+}
+
+/// Packets and messages on the wire of an operation with `len` bytes.
+#[inline]
+fn size(class: OpClass, len: u32, mtu: u32) -> (u64, u32) {
+    let payloads = match len <= mtu {
+        true => 1,
+        false => u64::from(len.div_ceil(mtu)),
+    };
+    match class {
+        OpClass::Local => (0, 0),
+        OpClass::Acked => (payloads, 1),
+        OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
+        OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
     }
 }
 
@@ -218,24 +229,22 @@ impl SendQueue {
     pub fn push(&mut self, wr: SendWr, mtu: u32) {
         let sum = wr.message_len();
         let len = sum.min(MAX_MESSAGE_LEN) as u32;
-        let mut wqe = Wqe {
+        let (packets, messages) = size(class_of(&wr.op), len, mtu);
+        self.message = self.message.wrapping_add(messages) & 0xff_ffff;
+        let first = self.end;
+        self.end += packets;
+        self.wqes.push_back(Wqe {
             wr,
-            first: self.end,
+            first,
             end: self.end,
             len,
-            message: 0,
+            message: self.message,
             state: if sum > MAX_MESSAGE_LEN {
                 WqeState::Failed(IBV_WC_LOC_LEN_ERR)
             } else {
                 WqeState::Pending
             },
-        };
-        let (packets, messages) = wqe.size(mtu);
-        self.message = self.message.wrapping_add(messages) & 0xff_ffff;
-        wqe.message = self.message;
-        wqe.end += packets;
-        self.end = wqe.end;
-        self.wqes.push_back(wqe);
+        });
     }
 
     /// Changes the state of WQE number `index`, counted from the oldest.
@@ -249,7 +258,7 @@ impl SendQueue {
     pub fn execute_oldest(&mut self, mtu: u32) {
         if let Some(wqe) = self.wqes.front_mut() {
             wqe.state = WqeState::Executed;
-            let (packets, messages) = wqe.size(mtu);
+            let (packets, messages) = size(wqe.class(), wqe.len, mtu);
             self.unsent_packets += packets;
             self.unsent_messages = self.unsent_messages.wrapping_add(messages);
         }

@@ -31,24 +31,73 @@ pub struct SendWr {
     pub op: SendOp,
     /// `send_flags`.
     pub flags: SendFlags,
-    /// The local memory, in this order.
-    pub sges: Sges,
-    /// Takes the place of `sges`.
-    pub inline: Option<Inline>,
+    /// What it sends, or where to it reads.
+    pub data: Data,
     /// The destination of a datagram; required for UD.
     pub ud: Option<UdAddress>,
     /// For XRC: the number of the remote shared receive queue.
     pub xrc_srqn: u32,
 }
 
+/// The memory of a send work request.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// The program's, in this order.
+    Sges(Sges),
+    /// A copy.
+    Inline(Inline),
+}
+
+impl Data {
+    /// Its length in bytes.
+    #[inline]
+    pub fn byte_len(&self) -> u64 {
+        match self {
+            Data::Sges(sges) => sges.iter().map(|sge| u64::from(sge.len)).sum(),
+            Data::Inline(bytes) => bytes.len() as u64,
+        }
+    }
+}
+
 impl SendWr {
+    /// A work request without data, that is not for UD or XRC.
+    #[inline]
+    pub fn new(wr_id: u64, op: SendOp, flags: SendFlags) -> SendWr {
+        SendWr {
+            wr_id,
+            op,
+            flags,
+            data: Data::Sges(Sges::new()),
+            ud: None,
+            xrc_srqn: 0,
+        }
+    }
+
+    /// The scatter/gather list; empty if the data is inline.
+    #[inline]
+    pub fn sges(&self) -> &[Sge] {
+        match &self.data {
+            Data::Sges(sges) => sges,
+            Data::Inline(_) => &[],
+        }
+    }
+
+    /// The inline data.
+    #[inline]
+    pub fn inline(&self) -> Option<&[u8]> {
+        match &self.data {
+            Data::Sges(_) => None,
+            Data::Inline(bytes) => Some(bytes),
+        }
+    }
+
     /// The length of the message in bytes.
+    #[inline]
     pub fn message_len(&self) -> u64 {
-        match (&self.op, &self.inline) {
-            (SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. }, _) => 8,
-            (SendOp::Flush { .. } | SendOp::LocalInv { .. } | SendOp::BindMw(_), _) => 0,
-            (_, Some(inline)) => inline.len() as u64,
-            (_, None) => self.sges.iter().map(|sge| u64::from(sge.len)).sum(),
+        match self.op {
+            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } | SendOp::AtomicWrite { .. } => 8,
+            SendOp::Flush { .. } | SendOp::LocalInv { .. } | SendOp::BindMw(_) => 0,
+            _ => self.data.byte_len(),
         }
     }
 

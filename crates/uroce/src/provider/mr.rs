@@ -12,7 +12,7 @@ use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{post, qp};
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sges};
+use crate::engine::{Bind, SendFlags, SendOp, SendWr};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
 /// A memory region. Its range and rights are in the device's memory table, under its L_Key.
@@ -319,15 +319,8 @@ pub unsafe fn bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, mw_bind: *mut ibv_mw_bin
     }
     // SAFETY: the window is live, the region live or NULL.
     let bind = unsafe { bind_op(mw, rkey.wrapping_add(1), info) }?;
-    let wr = SendWr {
-        wr_id: mw_bind.wr_id,
-        op: SendOp::BindMw(bind),
-        flags: send_flags(mw_bind.send_flags),
-        sges: Sges::default(),
-        inline: None,
-        ud: None,
-        xrc_srqn: 0,
-    };
+    let flags = send_flags(mw_bind.send_flags);
+    let wr = SendWr::new(mw_bind.wr_id, SendOp::BindMw(bind), flags);
     post::post_one(object, wr)?;
     // SAFETY: the window is live, and no other thread binds it meanwhile.
     unsafe { set_rkey(mw, bind.rkey) };

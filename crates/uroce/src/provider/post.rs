@@ -8,7 +8,7 @@ use super::attributes::MAX_MSG_SZ;
 use super::ffi::{Result, ReturnToC};
 use super::mr;
 use super::qp::{self, Qp, QpPrivate};
-use crate::engine::{Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
+use crate::engine::{Data, Inline, QpState, RecvWr, SendOp, SendWr, Service, Sge, Sges, UdAddress};
 
 /// QP numbers have 24 bits.
 const QPN_MASK: u32 = 0xff_ffff;
@@ -76,14 +76,12 @@ fn takes_inline(op: &SendOp) -> bool {
 /// address.
 pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
-    let inline_len = wr.inline.as_ref().map(|inline| inline.len() as u64);
-    let len = inline_len.unwrap_or_else(|| wr.sges.iter().map(|s| u64::from(s.len)).sum());
+    let len = wr.data.byte_len();
     let aligned = |va: u64| va % 8 == 0;
     let valid = has_operation(qp.qp.service, &wr.op)
-        && wr.sges.len() <= qp.cap.max_send_sge as usize
+        && wr.sges().len() <= qp.cap.max_send_sge as usize
         && len <= MAX_MSG_SZ
-        && inline_len
-            .is_none_or(|len| len <= qp.cap.max_inline_data.into() && takes_inline(&wr.op))
+        && (wr.inline().is_none() || len <= qp.cap.max_inline_data.into() && takes_inline(&wr.op))
         && match wr.op {
             CmpSwap { va, .. } | FetchAdd { va, .. } => len >= 8 && aligned(va),
             AtomicWrite { va, .. } => aligned(va),
@@ -164,26 +162,19 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
     if count > qp.cap.max_send_sge as usize {
         return Err(Errno(EINVAL));
     }
-    let mut request = SendWr {
-        wr_id: wr.wr_id,
-        // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
-        op: unsafe { send_op(qp, wr) }?,
-        flags: mr::send_flags(wr.send_flags),
-        sges: Sges::default(),
-        inline: None,
-        ud: None,
-        xrc_srqn: 0,
-    };
+    // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
+    let op = unsafe { send_op(qp, wr) }?;
+    let mut request = SendWr::new(wr.wr_id, op, mr::send_flags(wr.send_flags));
     let has_payload = !matches!(
         request.op,
         SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
     );
     if has_payload && wr.send_flags & IBV_SEND_INLINE != 0 {
         // SAFETY: the list has `count` elements, and they name readable memory.
-        request.inline = Some(unsafe { inline_data(qp, wr.sg_list, count) }?);
+        request.data = Data::Inline(unsafe { inline_data(qp, wr.sg_list, count) }?);
     } else if has_payload {
         // SAFETY: the list has `count` elements.
-        request.sges = unsafe { sges(wr.sg_list, count) }?;
+        request.data = Data::Sges(unsafe { sges(wr.sg_list, count) }?);
     }
     match qp.qp.service {
         Service::Ud => {

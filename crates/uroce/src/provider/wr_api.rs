@@ -14,7 +14,7 @@ use libc::{EACCES, EINVAL, ENOMEM, EOPNOTSUPP, c_int};
 use super::ffi::{Result, ReturnToC};
 use super::qp::{Qp, object};
 use super::{mr, post};
-use crate::engine::{Inline, SendOp, SendWr, Service, Sge, Sges};
+use crate::engine::{Data, Inline, SendOp, SendWr, Service, Sge};
 use crate::sync::{RawMutex, RawMutexApi as _};
 
 /// The requests between `ibv_wr_start` and `ibv_wr_complete` or `ibv_wr_abort`.
@@ -116,15 +116,10 @@ unsafe fn begin_wr(qp: *mut ibv_qp_ex, op: Result<SendOp>) {
     };
     let reserved = pending.wrs.try_reserve(1).map_err(|_| Errno(ENOMEM));
     match reserved.and(op) {
-        Ok(op) => pending.wrs.push(SendWr {
-            wr_id,
-            op,
-            flags: mr::send_flags(wr_flags),
-            sges: Sges::default(),
-            inline: None,
-            ud: None,
-            xrc_srqn: 0,
-        }),
+        Ok(op) => {
+            let flags = mr::send_flags(wr_flags);
+            pending.wrs.push(SendWr::new(wr_id, op, flags));
+        }
         Err(errno) => pending.error = Some(errno),
     }
 }
@@ -344,7 +339,7 @@ unsafe extern "C" fn wr_set_inline_data_list(
                 }
                 post::append_inline(&mut inline, buf.addr.cast(), buf.length)?;
             }
-            wr.inline = Some(inline);
+            wr.data = Data::Inline(inline);
             Ok(())
         });
     }
@@ -354,7 +349,7 @@ unsafe extern "C" fn wr_set_sge(qp: *mut ibv_qp_ex, lkey: u32, addr: u64, len: u
     // SAFETY: the caller passes a live extended queue pair and has called `wr_start` in this thread.
     unsafe {
         set_last(qp, |wr, _| {
-            wr.sges = core::iter::once(Sge { addr, len, lkey }).collect();
+            wr.data = Data::Sges(core::iter::once(Sge { addr, len, lkey }).collect());
             Ok(())
         });
     }
@@ -368,7 +363,7 @@ unsafe extern "C" fn wr_set_sge_list(qp: *mut ibv_qp_ex, count: usize, list: *co
             if count > object.cap.max_send_sge as usize {
                 return Err(Errno(EINVAL));
             }
-            wr.sges = post::sges(list, count)?;
+            wr.data = Data::Sges(post::sges(list, count)?);
             Ok(())
         });
     }

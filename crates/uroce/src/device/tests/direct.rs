@@ -6,7 +6,7 @@ use super::paths::{connect_channel, exchange, two_devices_with};
 use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
-use crate::engine::{QpChange, QpState, SendOp, SendWr, Sge};
+use crate::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
 use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
 use crate::wire::Psn;
@@ -71,7 +71,7 @@ impl Fixture {
         };
         let wr = SendWr {
             op,
-            sges: [sge].into_iter().collect(),
+            data: Data::Sges([sge].into_iter().collect()),
             ..send_wr()
         };
         let posted = self
@@ -145,7 +145,7 @@ fn the_rest_of_a_long_copy_wakes_the_background_thread() {
                 va: 0,
                 rkey: keys[1],
             },
-            sges: [sge].into_iter().collect(),
+            data: Data::Sges([sge].into_iter().collect()),
             ..send_wr()
         };
         let (device, qp) = (&both.a, &both.one);

@@ -6,7 +6,7 @@ use super::paths::{connect_channel, exchange, make_progress, two_devices_with, u
 use super::preemption::{is_acknowledged, pair, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
-use crate::engine::{Counters, QpChange, QpState, RecvWr, SendOp, SendWr, Sge};
+use crate::engine::{Counters, Data, QpChange, QpState, RecvWr, SendOp, SendWr, Sge};
 use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle};
 
@@ -95,7 +95,7 @@ impl Fixture {
     fn post_send(&self, op: SendOp) {
         let wr = SendWr {
             op,
-            sges: halves(self.keys[0]).into_iter().collect(),
+            data: Data::Sges(halves(self.keys[0]).into_iter().collect()),
             ..send_wr()
         };
         let posted = self

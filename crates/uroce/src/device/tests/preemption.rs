@@ -105,15 +105,7 @@ pub fn pair(a: &Device, b: &Device) -> (Arc<QueuePair>, Arc<QueuePair>) {
 
 /// A request that sends an empty message.
 pub fn send_wr() -> SendWr {
-    SendWr {
-        wr_id: 1,
-        op: SendOp::Send,
-        flags: SendFlags::default(),
-        sges: Sges::default(),
-        inline: None,
-        ud: None,
-        xrc_srqn: 0,
-    }
+    SendWr::new(1, SendOp::Send, SendFlags::default())
 }
 
 pub fn send(device: &Device, qp: &Arc<QueuePair>) {

@@ -35,8 +35,7 @@ fn deregistration_waits_for_queue_pairs_that_know_the_region() {
         },
         access: IBV_ACCESS_LOCAL_WRITE,
     };
-    // A queue pair that knows the region uses it; so does one of two.
-    for users in [1, 2] {
+    for (users, is_ending) in [(1, false), (2, false), (1, true), (2, true)] {
         let qps: Vec<_> = (0..2).map(|_| queue_pair(&device)).collect();
         let key = device.memory.register(region);
         for qp in &qps[..users] {
@@ -45,6 +44,12 @@ fn deregistration_waits_for_queue_pairs_that_know_the_region() {
         let returned = AtomicBool::new(false);
         let mut inner = qps[0].inner.lock();
         std::thread::scope(|scope| {
+            if is_ending {
+                scope.spawn(|| device.remove_queue_pair(&qps[0]));
+                while device.queue_pair(qps[0].qpn).is_some() {
+                    std::thread::yield_now();
+                }
+            }
             scope.spawn(|| {
                 assert!(device.deregister(key).is_ok());
                 returned.store(true, Ordering::SeqCst);
@@ -53,14 +58,16 @@ fn deregistration_waits_for_queue_pairs_that_know_the_region() {
                 std::thread::yield_now();
             }
             std::thread::sleep(Duration::from_millis(20));
-            assert!(
-                !returned.load(Ordering::SeqCst),
-                "the access may be in progress"
-            );
+            let is_early = returned.load(Ordering::SeqCst);
+            assert!(!is_early, "the access may be in progress");
             drop(inner);
         });
         assert!(returned.load(Ordering::SeqCst));
-        // One that is destroyed waits for the thread that runs the queue pair, and is not found any more.
+        if is_ending {
+            device.remove_queue_pair(&qps[1]);
+            continue;
+        }
+        // Destruction has waited for the access itself.
         let key = device.memory.register(region);
         assert_eq!(read(&qps[0], &mut qps[0].inner.lock(), key), Ok(()));
         device.remove_queue_pair(&qps[0]);

@@ -122,12 +122,12 @@ impl Requester {
                 }
                 if len > 0 {
                     ends_request = number + 1 == wqe.read_end(number, mtu);
-                    host.scatter(&wqe.wr.sges, offset, packet.payload)
+                    host.scatter(wqe.wr.sges(), offset, packet.payload)
                         .map_err(|error| error.status())?;
                 }
             }
             (OpClass::Atomic, Operation::AtomicAck, Some(original_value)) => host
-                .scatter(&wqe.wr.sges, 0, &original_value.to_ne_bytes())
+                .scatter(wqe.wr.sges(), 0, &original_value.to_ne_bytes())
                 .map_err(|error| error.status())?,
             (OpClass::EmptyResponse, Operation::ReadResponse, _) if packet.payload.is_empty() => {}
             _ => return Err(IBV_WC_BAD_RESP_ERR),

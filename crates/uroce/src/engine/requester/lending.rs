@@ -97,7 +97,7 @@ impl Requester {
         self.lending.is_possible
             && u64::from(wqe.len) >= MIN_LEN
             && is_lendable(wqe)
-            && wqe.wr.inline.is_none()
+            && wqe.wr.inline().is_none()
             && attributes.config.service == Service::Rc
             && self.next >= self.lending.as_bytes_until
     }
@@ -142,7 +142,7 @@ impl Requester {
         let most = Reference::MAX_LEN - Reference::MAX_LEN % mtu;
         let len = left.min(most.into()) as u32;
         let packets = len.div_ceil(mtu);
-        let mut reference = host.lend(&wqe.wr.sges, offset, len)?;
+        let mut reference = host.lend(wqe.wr.sges(), offset, len)?;
         reference.packets = packets;
         let next_packet = packet + u64::from(packets);
         let part = part_of(packet == wqe.first, next_packet == wqe.end);

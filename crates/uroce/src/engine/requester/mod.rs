@@ -481,10 +481,10 @@ impl Requester {
 /// be finished. The memory of a single-packet message is checked when the packet is filled.
 fn check_sges(wqe: &Wqe, host: &mut impl Host) -> Result<(), ibv_wc_status> {
     let writable = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
-    if wqe.wr.inline.is_some() || !writable && wqe.end - wqe.first <= 1 {
+    if wqe.wr.inline().is_some() || !writable && wqe.end - wqe.first <= 1 {
         return Ok(());
     }
-    match host.check_local(&wqe.wr.sges, writable) {
+    match host.check_local(wqe.wr.sges(), writable) {
         Ok(len) if len < u64::from(wqe.len) => Err(IBV_WC_LOC_LEN_ERR),
         Ok(_) => Ok(()),
         Err(error) => Err(error.status()),

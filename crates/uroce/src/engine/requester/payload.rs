@@ -1,7 +1,7 @@
 //! The content of a request packet: extension headers and payload.
 
 use super::{SendOp, Wqe};
-use crate::engine::{Host, LocalError};
+use crate::engine::{Data, Host, LocalError};
 use crate::wire::{AtomicEth, Feth, Headers, Part, Reth};
 
 /// What [`extend_headers`] found out about a packet.
@@ -118,16 +118,16 @@ pub fn fill(
         return Ok(());
     }
     let offset = (packet - wqe.first) * u64::from(mtu);
-    match (&wqe.wr.op, &wqe.wr.inline) {
+    match (&wqe.wr.op, &wqe.wr.data) {
         (SendOp::AtomicWrite { data, .. }, _) => payload.copy_from_slice(data),
-        (_, Some(inline)) => {
+        (_, Data::Inline(inline)) => {
             let start = offset as usize;
             let bytes = inline
                 .get(start..start + payload.len())
                 .ok_or(LocalError::Length)?;
             payload.copy_from_slice(bytes);
         }
-        (_, None) => host.gather(&wqe.wr.sges, offset, payload)?,
+        (_, Data::Sges(sges)) => host.gather(sges, offset, payload)?,
     }
     Ok(())
 }

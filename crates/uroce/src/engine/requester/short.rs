@@ -11,12 +11,12 @@ use crate::wire::{SHORT_DATAGRAM_MAX, SHORT_PAYLOAD_MAX, ShortBytes};
 
 impl Requester {
     /// [`Requester::next_packet`] of an RC queue pair, if it would write a SEND of one packet for the first
-    /// time. Returns its length. None if nothing was done: it is another packet, or none can be sent now.
+    /// time; `now` is called if it matters. Returns its length. None if nothing was done: it is another packet, or none can be sent now.
     #[inline]
     pub fn next_short(
         &mut self,
         attributes: &Attributes,
-        now: Time,
+        now: impl FnOnce() -> Time,
         host: &mut impl Host,
         bytes: &mut ShortBytes,
     ) -> Option<usize> {
@@ -33,7 +33,7 @@ impl Requester {
         let end = wqe.end;
         // An error is that of `next_packet`, too, which fails the WQE.
         let written: Written = self.write_send(wqe, attributes, host, bytes).ok()??;
-        self.on_written(&written, end, attributes, now);
+        self.on_written(&written, end, attributes, now());
         Some(written.len)
     }
 
@@ -43,13 +43,13 @@ impl Requester {
     pub fn next_short_datagram(
         &mut self,
         attributes: &Attributes,
-        now: Time,
+        now: impl FnOnce() -> Time,
         host: &mut impl Host,
         bytes: &mut ShortBytes,
     ) -> Option<usize> {
         let wqe = self.queue.front()?;
         let is_short = is_short_send(wqe, SHORT_DATAGRAM_MAX);
-        if !is_short || self.drain_end.is_some() || !self.pacer.may_send(now) {
+        if !is_short || self.drain_end.is_some() || !self.pacer.may_send(now()) {
             return None;
         }
         self.send_ud(attributes, host, bytes)

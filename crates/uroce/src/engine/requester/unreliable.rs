@@ -68,9 +68,9 @@ impl Requester {
         let packet = self.next;
         let mtu = attributes.mtu;
         let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
-        if is_first && !is_last && wqe.wr.inline.is_none() {
+        if is_first && !is_last && wqe.wr.inline().is_none() {
             // A message must not be started that cannot be finished.
-            host.check_local(&wqe.wr.sges, false)
+            host.check_local(wqe.wr.sges(), false)
                 .map_err(|error| error.status())?;
         }
         let part = part_of(is_first, is_last);

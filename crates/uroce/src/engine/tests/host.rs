@@ -341,12 +341,12 @@ impl Host for TestHost {
             return false;
         }
         let len = wr.message_len();
-        let mut bytes = match &wr.inline {
+        let mut bytes = match wr.inline() {
             Some(inline) => inline.to_vec(),
             None => vec![0; len as usize],
         };
         let writes = right == IBV_ACCESS_REMOTE_WRITE;
-        if writes && wr.inline.is_none() && self.gather(&wr.sges, 0, &mut bytes).is_err() {
+        if writes && wr.inline().is_none() && self.gather(wr.sges(), 0, &mut bytes).is_err() {
             return false;
         }
         let Some((region, start)) = TestHost::find_in(&mut self.peer_regions, rkey, va, len) else {
@@ -358,7 +358,7 @@ impl Host for TestHost {
             true
         } else if !writes && region.readable {
             bytes.copy_from_slice(remote);
-            self.scatter(&wr.sges, 0, &bytes).is_ok()
+            self.scatter(wr.sges(), 0, &bytes).is_ok()
         } else {
             false
         }

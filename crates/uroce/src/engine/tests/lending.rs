@@ -109,7 +109,7 @@ fn short_inline_and_scattered_messages_are_sent() {
     post(&mut network, 0, SendOp::Send, LONG - 1);
     assert_eq!(network.packets_sent[0], 8);
     let mut inline = send_wr(1, SendOp::Send, &[]);
-    inline.inline = Some(vec![9; LONG as usize].into());
+    inline.data = Data::Inline(vec![9; LONG as usize].into());
     network.post_send(0, inline);
     network.run();
     let sges: Vec<_> = (0..4).map(|i| sge(i * 2048, 2048)).collect();

@@ -291,8 +291,9 @@ impl Network {
             qp.set_lending(host.lends);
             let mut bytes: ShortBytes = [0; SHORT_MAX];
             let to = qp.next_destination().map(|to| (to.av, to.qpn));
+            let now = self.now;
             let takes_fast = self.fast_path.has(self.packets_sent[side]);
-            let short = takes_fast.then(|| qp.transmit_short(self.now, host, &mut bytes));
+            let short = takes_fast.then(|| qp.transmit_short(|| now, host, &mut bytes));
             let transmit = match short.flatten() {
                 Some(len) => {
                     self.short[0] += 1;
@@ -524,13 +525,8 @@ pub fn sge(offset: u64, len: u32) -> Sge {
 
 pub fn send_wr(wr_id: u64, op: SendOp, sges: &[Sge]) -> SendWr {
     SendWr {
-        wr_id,
-        op,
-        flags: SendFlags::default(),
-        sges: sges.iter().copied().collect(),
-        inline: None,
-        ud: None,
-        xrc_srqn: 0,
+        data: Data::Sges(sges.iter().copied().collect()),
+        ..SendWr::new(wr_id, op, SendFlags::default())
     }
 }
 

@@ -208,7 +208,7 @@ fn sges_are_checked_before_the_first_packet() {
     let mut peer = Peer::in_rts(ATTRIBUTES);
     let mut inline = send_wr(0, SendOp::Send, &[bad]);
     let data: Vec<u8> = (0..1500).map(|at| (at / 7) as u8).collect();
-    inline.inline = Some(data.as_slice().into());
+    inline.data = Data::Inline(data.as_slice().into());
     peer.post_wr(inline);
     let sent: Vec<u8> = peer
         .packets()

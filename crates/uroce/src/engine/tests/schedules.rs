@@ -326,7 +326,9 @@ impl Transfer {
             _ => vec![sge],
         };
         let mut request = send_wr(index, kind, &sges);
-        request.inline = inline.then(|| expected(side, SENT, index, self.len).into());
+        if inline {
+            request.data = Data::Inline(expected(side, SENT, index, self.len).into());
+        }
         request.flags = SendFlags {
             signaled: self.signaled,
             solicited: false,

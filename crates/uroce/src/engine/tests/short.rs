@@ -34,7 +34,7 @@ fn sent(work: Work, shorter: bool) -> (Vec<Vec<u8>>, Counters, usize) {
     let mut bytes: ShortBytes = [0; SHORT_MAX];
     let mut next_short = |peer: &mut Peer| {
         let (now, host) = (peer.now, &mut peer.host);
-        let len = peer.qp.transmit_short(now, host, &mut bytes)?;
+        let len = peer.qp.transmit_short(|| now, host, &mut bytes)?;
         Some(bytes[..len].to_vec())
     };
     if shorter {

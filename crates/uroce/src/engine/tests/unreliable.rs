@@ -346,7 +346,7 @@ fn operations_that_a_service_lacks_fail() {
     let mut network = pair([Service::Uc, Service::Uc], lossless(us(1)));
     network.post_recv(1, recv_wr(1, &[sge(0, 3000)]));
     let mut inline = send_wr(1, SendOp::Send, &[bad]);
-    inline.inline = Some(vec![7; 1500].into());
+    inline.data = Data::Inline(vec![7; 1500].into());
     network.post_send(0, inline);
     network.run();
     assert!(network.sides[1].host.region(KEY).bytes[..1500] == [7; 1500]);
