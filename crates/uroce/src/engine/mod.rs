@@ -41,6 +41,7 @@ mod responder;
 mod response_queue;
 mod rtt;
 mod send_queue;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod timer;

@@ -4,11 +4,10 @@
 //! number give the PSN; packets of a WQE that the host executes are not sent, and leave no gap in the PSNs
 //! ([`SendQueue::execute_oldest`]).
 
-use std::collections::VecDeque;
-
 use ibverbs_abi::*;
 
-use super::{Completion, SendOp, SendWr};
+use super::slots::Slots;
+use super::{Completion, SendFlags, SendOp, SendWr};
 use crate::wire::{Operation, Psn};
 
 /// The longest message, in bytes (9.7.1.1).
@@ -63,6 +62,19 @@ pub struct Wqe {
     /// The number of its last message, modulo 2^24: see [`SendQueue::ssn`].
     message: u32,
     pub state: WqeState,
+}
+
+impl Default for Wqe {
+    fn default() -> Wqe {
+        Wqe {
+            wr: SendWr::new(0, SendOp::Send, SendFlags::default()),
+            first: 0,
+            end: 0,
+            len: 0,
+            message: 0,
+            state: WqeState::Pending,
+        }
+    }
 }
 
 impl Wqe {
@@ -151,7 +163,7 @@ fn packets_per_read(mtu: u32) -> u64 {
 /// The WQEs that have not completed, oldest first. Their packet numbers are contiguous.
 #[derive(Debug, Default)]
 pub struct SendQueue {
-    wqes: VecDeque<Wqe>,
+    wqes: Slots<Wqe>,
     /// The number of the next WQE's first packet.
     end: u64,
     /// The number of the newest message, modulo 2^24.
@@ -210,7 +222,7 @@ impl SendQueue {
 
     /// The oldest WQE.
     pub fn front(&self) -> Option<&Wqe> {
-        self.wqes.front()
+        self.wqes.get(0)
     }
 
     /// The WQEs, oldest first.
@@ -218,33 +230,39 @@ impl SendQueue {
         self.wqes.iter()
     }
 
-    /// Allocates space for one more WQE. False if there is no memory.
+    /// Space for the WR of the next WQE. It has any values. None if there is no memory.
     #[inline]
-    pub fn try_reserve(&mut self) -> bool {
-        self.wqes.try_reserve(1).is_ok()
+    pub fn next_wr(&mut self) -> Option<&mut SendWr> {
+        self.wqes.next_place().map(|wqe| &mut wqe.wr)
     }
 
-    /// Appends a WQE. A message longer than 2^31 bytes fails when it becomes the oldest WQE.
+    /// What was written to [`SendQueue::next_wr`].
     #[inline]
-    pub fn push(&mut self, wr: SendWr, mtu: u32) {
-        let sum = wr.message_len();
-        let len = sum.min(MAX_MESSAGE_LEN) as u32;
-        let (packets, messages) = size(class_of(&wr.op), len, mtu);
-        self.message = self.message.wrapping_add(messages) & 0xff_ffff;
-        let first = self.end;
+    pub fn written_wr(&self) -> Option<&SendWr> {
+        self.wqes.next().map(|wqe| &wqe.wr)
+    }
+
+    /// Appends a WQE with the WR that was written to [`SendQueue::next_wr`]. A message longer than 2^31
+    /// bytes fails when it becomes the oldest WQE.
+    #[inline]
+    pub fn push_next(&mut self, mtu: u32) {
+        let Some(wqe) = self.wqes.next_place() else {
+            return;
+        };
+        let sum = wqe.wr.message_len();
+        wqe.len = sum.min(MAX_MESSAGE_LEN) as u32;
+        let (packets, messages) = size(wqe.class(), wqe.len, mtu);
+        wqe.first = self.end;
         self.end += packets;
-        self.wqes.push_back(Wqe {
-            wr,
-            first,
-            end: self.end,
-            len,
-            message: self.message,
-            state: if sum > MAX_MESSAGE_LEN {
-                WqeState::Failed(IBV_WC_LOC_LEN_ERR)
-            } else {
-                WqeState::Pending
-            },
-        });
+        wqe.end = self.end;
+        self.message = self.message.wrapping_add(messages) & 0xff_ffff;
+        wqe.message = self.message;
+        wqe.state = if sum > MAX_MESSAGE_LEN {
+            WqeState::Failed(IBV_WC_LOC_LEN_ERR)
+        } else {
+            WqeState::Pending
+        };
+        self.wqes.push_next();
     }
 
     /// Changes the state of WQE number `index`, counted from the oldest.
@@ -256,7 +274,7 @@ impl SendQueue {
 
     /// The oldest WQE, none of whose packets has been sent, was executed by the host. No packet is in flight.
     pub fn execute_oldest(&mut self, mtu: u32) {
-        if let Some(wqe) = self.wqes.front_mut() {
+        if let Some(wqe) = self.wqes.get_mut(0) {
             wqe.state = WqeState::Executed;
             let (packets, messages) = size(wqe.class(), wqe.len, mtu);
             self.unsent_packets += packets;
@@ -266,16 +284,15 @@ impl SendQueue {
 
     /// Removes the oldest WQE and returns its completion with that status.
     pub fn pop_front(&mut self, status: ibv_wc_status) -> Option<Completion> {
-        let completion = self.wqes.front()?.completion(status);
-        self.wqes.pop_front();
-        Some(completion)
+        let wqe = self.wqes.pop_front()?;
+        wqe.wr.data.free();
+        Some(wqe.completion(status))
     }
 
     /// Removes all WQEs and returns their completions, oldest first. The next WQE's first packet is
     /// `next`.
     pub fn flush(&mut self, next: u64) -> impl Iterator<Item = Completion> {
         self.end = next;
-        let wqes = self.wqes.drain(..);
-        wqes.map(|wqe| wqe.completion(IBV_WC_WR_FLUSH_ERR))
+        core::iter::from_fn(|| self.pop_front(IBV_WC_WR_FLUSH_ERR))
     }
 }

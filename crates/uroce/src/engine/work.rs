@@ -49,6 +49,35 @@ pub enum Data {
 }
 
 impl Data {
+    /// An empty scatter/gather list from now on.
+    #[inline]
+    pub fn clear(&mut self) {
+        match self {
+            Data::Sges(sges) if !sges.spilled() => sges.clear(),
+            other => *other = Data::Sges(Sges::new()),
+        }
+    }
+
+    /// Frees memory; then there is no data.
+    #[inline]
+    pub fn free(&mut self) {
+        let is_long = match self {
+            Data::Sges(sges) => sges.spilled(),
+            Data::Inline(bytes) => bytes.spilled(),
+        };
+        if is_long {
+            self.clear();
+        }
+    }
+
+    /// Appends to a scatter/gather list that has room for that without memory.
+    #[inline]
+    pub fn push(&mut self, sge: Sge) {
+        if let Data::Sges(sges) = self {
+            sges.push(sge);
+        }
+    }
+
     /// Its length in bytes.
     #[inline]
     pub fn byte_len(&self) -> u64 {
@@ -71,6 +100,19 @@ impl SendWr {
             ud: None,
             xrc_srqn: 0,
         }
+    }
+
+    /// Makes it what [`SendWr::new`] returns, in its place.
+    #[inline]
+    pub fn begin(&mut self, wr_id: u64, op: SendOp, flags: SendFlags) {
+        (self.wr_id, self.op, self.flags) = (wr_id, op, flags);
+        (self.ud, self.xrc_srqn) = (None, 0);
+        self.data.clear();
+    }
+
+    /// Its completion if it succeeds.
+    pub fn success(&self) -> Completion {
+        self.completion(self.message_len() as u32, IBV_WC_SUCCESS)
     }
 
     /// The scatter/gather list; empty if the data is inline.

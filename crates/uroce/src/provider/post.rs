@@ -19,12 +19,7 @@ const QPN_MASK: u32 = 0xff_ffff;
 /// `list` has `count` readable elements.
 pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
     // SAFETY: the caller's list has `count` elements, and `i` is less than that.
-    let sge = |i| unsafe { &*list.add(i) };
-    let sge = |i| Sge {
-        addr: sge(i).addr,
-        len: sge(i).length,
-        lkey: sge(i).lkey,
-    };
+    let sge = |i| unsafe { sge(list.add(i)) };
     if count == 1 {
         return Ok(Sges::from_slice(&[sge(0)]));
     }
@@ -34,6 +29,18 @@ pub unsafe fn sges(list: *const ibv_sge, count: usize) -> Result<Sges> {
     }
     sges.extend((0..count).map(sge));
     Ok(sges)
+}
+
+/// # Safety
+/// `from` is readable.
+unsafe fn sge(from: *const ibv_sge) -> Sge {
+    // SAFETY: the caller says that it is readable.
+    let from = unsafe { &*from };
+    Sge {
+        addr: from.addr,
+        len: from.length,
+        lkey: from.lkey,
+    }
 }
 
 /// Appends memory of the program to inline data. ENOMEM if there is no memory.
@@ -127,14 +134,15 @@ pub unsafe extern "C" fn post_send(
             }
             // SAFETY: the caller passes a list of readable elements that ends with NULL.
             while let Some(wr) = unsafe { next.as_ref() } {
+                let request = engine.next_send().ok_or(Errno(ENOMEM))?;
                 // SAFETY: what an element points to is readable, and the objects that it names are live.
-                let send_wr = unsafe { send_wr(object, wr) }?;
-                check(object, &send_wr)?;
-                let new_rkey = match &send_wr.op {
+                unsafe { fill(object, wr, request) }?;
+                check(object, request)?;
+                let new_rkey = match &request.op {
                     SendOp::BindMw(bind) => Some(bind.rkey),
                     _ => None,
                 };
-                if !engine.post_send(send_wr, host) {
+                if !engine.post_next_send(host) {
                     return Err(Errno(ENOMEM));
                 }
                 if let Some(rkey) = new_rkey {
@@ -157,14 +165,14 @@ pub unsafe extern "C" fn post_send(
 ///
 /// # Safety
 /// What `wr` points to is readable, and the objects that it names are live.
-unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
+unsafe fn fill(qp: &QpPrivate, wr: &ibv_send_wr, request: &mut SendWr) -> Result<()> {
     let count = usize::try_from(wr.num_sge).map_err(|_| Errno(EINVAL))?;
     if count > qp.cap.max_send_sge as usize {
         return Err(Errno(EINVAL));
     }
     // SAFETY: the caller says that what `wr` points to is readable, and that its objects are live.
     let op = unsafe { send_op(qp, wr) }?;
-    let mut request = SendWr::new(wr.wr_id, op, mr::send_flags(wr.send_flags));
+    request.begin(wr.wr_id, op, mr::send_flags(wr.send_flags));
     let has_payload = !matches!(
         request.op,
         SendOp::LocalInv { .. } | SendOp::BindMw(_) | SendOp::AtomicWrite { .. }
@@ -172,6 +180,9 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
     if has_payload && wr.send_flags & IBV_SEND_INLINE != 0 {
         // SAFETY: the list has `count` elements, and they name readable memory.
         request.data = Data::Inline(unsafe { inline_data(qp, wr.sg_list, count) }?);
+    } else if has_payload && count == 1 {
+        // SAFETY: the list has one element.
+        request.data.push(unsafe { sge(wr.sg_list) });
     } else if has_payload {
         // SAFETY: the list has `count` elements.
         request.data = Data::Sges(unsafe { sges(wr.sg_list, count) }?);
@@ -190,7 +201,7 @@ unsafe fn send_wr(qp: &QpPrivate, wr: &ibv_send_wr) -> Result<SendWr> {
         Service::XrcSend => request.xrc_srqn = unsafe { wr.qp_type.xrc.remote_srqn },
         _ => {}
     }
-    Ok(request)
+    Ok(())
 }
 
 /// Copies inline data. EINVAL if it is longer than `max_inline_data`, ENOMEM if there is no memory.

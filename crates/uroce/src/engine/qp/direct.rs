@@ -1,10 +1,8 @@
 //! WRs that the host executes without the peer's responder.
 
-use ibverbs_abi::IBV_WC_SUCCESS;
-
 use super::{Host, Qp, QpState, Service, WorkQueue};
 use crate::engine::requester::is_executable;
-use crate::engine::{Gid, SendWr};
+use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
 
 /// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
@@ -58,10 +56,14 @@ impl Qp {
     }
 
     /// Completes a WR that the host has executed.
-    pub(super) fn complete_directly(&mut self, wr: &SendWr, host: &mut impl Host) {
+    pub(super) fn complete_directly(
+        &mut self,
+        signaled: bool,
+        completion: Completion,
+        host: &mut impl Host,
+    ) {
         self.counters.direct_ops += 1;
-        let signaled = wr.flags.signaled || self.attributes.config.sq_sig_all;
-        let completion = wr.completion(wr.message_len() as u32, IBV_WC_SUCCESS);
+        let signaled = signaled || self.attributes.config.sq_sig_all;
         if signaled && host.complete(WorkQueue::Send, completion).is_err() {
             self.enter_fatal_error(host);
         }

@@ -196,18 +196,36 @@ impl Qp {
     /// Posts a WR to the send queue; false if the queue is full, or there is no memory. The caller has
     /// validated state and WR (the service allows the operation, number of SGEs, length of inline data).
     /// In ERR and SQE the WR is flushed.
-    #[inline]
     pub fn post_send(&mut self, wr: SendWr, host: &mut impl Host) -> bool {
+        let Some(next) = self.next_send() else {
+            return false;
+        };
+        *next = wr;
+        self.post_next_send(host)
+    }
+
+    /// Space for the WR of [`Qp::post_next_send`]. It has any values: see [`SendWr::begin`]. None if there is
+    /// no memory.
+    #[inline]
+    pub fn next_send(&mut self) -> Option<&mut SendWr> {
+        self.requester.queue_mut().next_wr()
+    }
+
+    /// [`Qp::post_send`] for the WR that was written to [`Qp::next_send`] just before.
+    #[inline]
+    pub fn post_next_send(&mut self, host: &mut impl Host) -> bool {
         if self.send_depth() >= self.attributes.config.limits.max_send_wr {
             return false;
         }
-        if self.may_execute_directly(&wr) && host.execute_directly(&wr, self.attributes.target()) {
-            self.complete_directly(&wr, host);
+        let Some(wr) = self.requester.written_wr() else {
+            return false;
+        };
+        if self.may_execute_directly(wr) && host.execute_directly(wr, self.attributes.target()) {
+            let (signaled, completion) = (wr.flags.signaled, wr.success());
+            self.complete_directly(signaled, completion, host);
             return true;
         }
-        if !self.requester.post(wr, self.attributes.mtu) {
-            return false;
-        }
+        self.requester.queue_mut().push_next(self.attributes.mtu);
         if matches!(self.state, QpState::Err | QpState::Sqe) {
             self.flush_sends(host);
         }

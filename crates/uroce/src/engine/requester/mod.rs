@@ -158,14 +158,16 @@ impl Requester {
         };
     }
 
-    /// Appends a WQE to the send queue. False if there is no memory.
+    /// The send queue, to append a WQE.
     #[inline]
-    pub fn post(&mut self, wr: SendWr, mtu: u32) -> bool {
-        let reserved = self.queue.try_reserve();
-        if reserved {
-            self.queue.push(wr, mtu);
-        }
-        reserved
+    pub fn queue_mut(&mut self) -> &mut SendQueue {
+        &mut self.queue
+    }
+
+    /// What was written to [`SendQueue::next_wr`].
+    #[inline]
+    pub fn written_wr(&self) -> Option<&SendWr> {
+        self.queue.written_wr()
     }
 
     /// WQEs that have not completed.

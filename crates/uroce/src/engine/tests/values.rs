@@ -62,11 +62,11 @@ fn a_psn_maps_to_the_nearest_packet_number() {
         first_packet(Psn::new(0)) - 1
     );
     // Packets that are not sent have no PSN: the next one takes it.
-    queue.push(
-        send_wr(1, SendOp::Write { va: 0, rkey: 0 }, &[sge(0, 3000)]),
-        1024,
-    );
-    queue.push(send_wr(2, SendOp::Send, &[]), 1024);
+    let write = send_wr(1, SendOp::Write { va: 0, rkey: 0 }, &[sge(0, 3000)]);
+    for wr in [write, send_wr(2, SendOp::Send, &[])] {
+        *queue.next_wr().unwrap() = wr;
+        queue.push_next(1024);
+    }
     let second = queue.get(1).unwrap().first;
     assert_eq!((second, queue.psn(second)), (first + 3, Psn::new(1)));
     assert_eq!(queue.ssn(queue.get(1).unwrap()), Psn::new(2));
