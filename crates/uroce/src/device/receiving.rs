@@ -56,7 +56,7 @@ impl Receiver for Batch<'_> {
     #[inline]
     fn short(&mut self, packet: &Short<'_>, from: &Addresses) -> bool {
         let qpn = packet.dest_qpn;
-        if self.qpn != Some(qpn) && !self.begin_receiving(qpn) {
+        if self.qpn != Some(qpn) && self.begin_receiving(qpn).is_err() {
             return false;
         }
         let Some(locked) = &mut self.receiving else {
@@ -140,14 +140,25 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Locks another queue pair than that of the last packet, if nothing is in the way.
-    fn begin_receiving(&mut self, qpn: u32) -> bool {
+    /// Locks another queue pair than that of the last packet. Fails with one whose lock another thread has
+    /// that is taken for preempted; with none if there is no queue pair.
+    fn begin_receiving(&mut self, qpn: u32) -> Result<(), Option<Arc<QueuePair>>> {
         self.end_receiving();
-        let recent = self.recent.take(qpn);
-        let locked = recent.and_then(|qp| LockedQp::lock(qp).ok());
-        self.receiving = locked.or_else(|| LockedQp::lock(self.device.queue_pair(qpn)?).ok());
-        self.qpn = self.receiving.is_some().then_some(qpn);
-        self.receiving.is_some()
+        let locked = match self.recent.take(qpn).map(LockedQp::lock) {
+            // A new one may have its number.
+            None | Some(Err((_, Unavailable::Destroyed))) => {
+                self.device.queue_pair(qpn).map(LockedQp::lock)
+            }
+            recent => recent,
+        };
+        match locked {
+            Some(Ok(locked)) => {
+                (self.receiving, self.qpn) = (Some(locked), Some(qpn));
+                Ok(())
+            }
+            Some(Err((qp, Unavailable::Preempted))) => Err(Some(qp)),
+            None | Some(Err((_, Unavailable::Destroyed))) => Err(None),
+        }
     }
 
     /// Sends what the queue pair of the last packets has to send.
@@ -180,12 +191,13 @@ impl<'a> Batch<'a> {
             device.deliver_multicast(packet, from, now);
             return None;
         }
-        if self.qpn != Some(qpn) && !self.begin_receiving(qpn) {
-            let qp = device.queue_pair(qpn);
-            self.receiving = qp.and_then(|qp| lock_for(device, qp, packet, from));
-            self.qpn = self.receiving.is_some().then_some(qpn);
+        if self.qpn != Some(qpn) {
+            if let Err(preempted) = self.begin_receiving(qpn) {
+                preempted.inspect(|qp| device.keep_missed(qp, packet, from));
+                return None;
+            }
         }
-        self.receiving.is_some().then_some(now)
+        Some(now)
     }
 
     /// Sends what the last queue pair has to send, and adds the packets to the device's count. Returns the

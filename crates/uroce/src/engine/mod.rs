@@ -7,7 +7,7 @@
 //! | module | responsible for |
 //! |---|---|
 //! | `qp` | the queue pair: states, and the wiring of the parts below for each transport service |
-//! | `requester`, `send_queue` | which request packet is sent next, and what is in flight |
+//! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
 //! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
 //! | `response_queue` | responses waiting to be sent, in PSN order |
