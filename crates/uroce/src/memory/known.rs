@@ -42,10 +42,24 @@ impl KnownRegions {
         pd: PdHandle,
         changes: u64,
     ) -> Option<MrSlice<'_>> {
-        let known = if writable { &self.written } else { &self.read };
-        let known = known.as_ref()?;
+        let known = self.used(writable).as_ref()?;
         let is_current = known.lkey == sge.lkey && known.changes == changes;
         is_current.then(|| known.mr.local(sge, writable, pd))?
+    }
+
+    /// Whether it knows the region with this L_Key, after that many changes.
+    #[inline]
+    pub(super) fn has(&self, lkey: u32, writable: bool, changes: u64) -> bool {
+        let known = self.used(writable).as_ref();
+        known.is_some_and(|known| known.lkey == lkey && known.changes == changes)
+    }
+
+    #[inline]
+    fn used(&self, writable: bool) -> &Option<Known> {
+        match writable {
+            true => &self.written,
+            false => &self.read,
+        }
     }
 
     /// Whether it learns.

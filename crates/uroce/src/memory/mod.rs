@@ -31,8 +31,8 @@ use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::sync::RwLock;
 
 pub use known::{KnownRegions, Users};
-use mr_table::MrTable;
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
+use mr_table::{MrSlice, MrTable};
 use pins::Pins;
 pub use prefault::prefault;
 
@@ -107,6 +107,24 @@ impl Memory {
         let changed = change(&mut table);
         self.changes.fetch_add(1, Ordering::Release);
         changed
+    }
+
+    /// The memory of a scatter/gather entry, which is not empty, for the queue pair `qpn`, which is locked.
+    /// None if the table has to be asked.
+    #[inline]
+    fn known<'a>(
+        &self,
+        known: &'a mut KnownRegions,
+        qpn: u32,
+        sge: &Sge,
+        writable: bool,
+        pd: PdHandle,
+    ) -> Option<MrSlice<'a>> {
+        let changes = || self.changes.load(Ordering::Acquire);
+        if !known.has(sge.lkey, writable, changes()) {
+            self.learn(known, qpn, sge.lkey, writable);
+        }
+        known.local(sge, writable, pd, changes())
     }
 
     /// Lets a queue pair know a region, if there is one with this L_Key.
@@ -237,15 +255,12 @@ impl Memory {
         into: &mut [u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
-        if let Some(part) = only_part(sges, offset, into.len()).filter(|part| part.len > 0) {
-            let changes = self.changes.load(Ordering::Acquire);
-            if let Some(slice) = known.local(&part, false, pd, changes) {
-                copy::read(&slice, into);
-                return Ok(());
-            }
-            self.learn(known, qpn, part.lkey, false);
+        let part = only_part(sges, offset, into.len()).filter(|part| part.len > 0);
+        match part.and_then(|part| self.known(known, qpn, &part, false, pd)) {
+            Some(slice) => copy::read(&slice, into),
+            None => self.gather(sges, offset, into, pd)?,
         }
-        self.gather(sges, offset, into, pd)
+        Ok(())
     }
 
     /// [`Memory::scatter`] for the queue pair `qpn`, which is locked.
@@ -258,15 +273,12 @@ impl Memory {
         from: &[u8],
         pd: PdHandle,
     ) -> Result<(), LocalError> {
-        if let Some(part) = only_part(sges, offset, from.len()).filter(|part| part.len > 0) {
-            let changes = self.changes.load(Ordering::Acquire);
-            if let Some(slice) = known.local(&part, true, pd, changes) {
-                copy::write(&slice, from);
-                return Ok(());
-            }
-            self.learn(known, qpn, part.lkey, true);
+        let part = only_part(sges, offset, from.len()).filter(|part| part.len > 0);
+        match part.and_then(|part| self.known(known, qpn, &part, true, pd)) {
+            Some(slice) => copy::write(&slice, from),
+            None => self.scatter(sges, offset, from, pd)?,
         }
-        self.scatter(sges, offset, from, pd)
+        Ok(())
     }
 
     /// Copies `from` to a scatter/gather list, starting at byte `offset` of the list. Fails with
