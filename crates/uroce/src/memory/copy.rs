@@ -27,8 +27,8 @@ pub fn write(to: &MrSlice, from: &[u8]) {
     let len = to.len.min(from.len());
     let head_len = len.saturating_sub(TAIL_LEN);
     // SAFETY: `to` lies in a region whose pages were present at registration and whose access flags allow
-    // writing; it borrows the table's lock or the queue pair's, which keeps the region registered. `from` is uroce's own. The
-    // atomic store's address was checked for alignment.
+    // writing; it borrows the table's lock or the queue pair's, which keeps the region registered. `from` is
+    // uroce's own. The atomic store's address was checked for alignment.
     unsafe {
         core::ptr::copy(from.as_ptr(), to.ptr, head_len);
         fence(Ordering::Release);

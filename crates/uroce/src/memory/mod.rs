@@ -41,8 +41,8 @@ pub use prefault::prefault;
 /// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
 /// takes long, so it pins the region instead, and deregistration waits for it, as for processes that access
 /// the region directly. A queue pair that knows the region from before needs no lock but its own
-/// ([`KnownRegions`]): the caller waits for that. So a region that is deregistered
-/// ([`crate::device::Device::deregister`]) is not accessed any more.
+/// ([`KnownRegions`]): the device waits for that ([`Users`]), and then a region that is deregistered is not
+/// accessed any more.
 #[derive(Default)]
 pub struct Memory {
     table: RwLock<MrTable>,

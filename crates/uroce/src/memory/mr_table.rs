@@ -105,8 +105,8 @@ struct KeyEntry {
     object: KeyObject,
 }
 
-/// Bytes of a memory region, checked. Valid as long as the table does not change, or the queue pair that knows
-/// the region is locked.
+/// Bytes of a memory region, checked. Valid as long as the table does not change, or the queue pair that
+/// knows the region is locked.
 pub struct MrSlice<'a> {
     /// Its first byte.
     pub ptr: *mut u8,

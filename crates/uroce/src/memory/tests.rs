@@ -363,7 +363,7 @@ fn a_flush_of_a_window_pins_the_region() {
     }
 }
 
-/// What a queue pair knows never gives it more than the table does, and every user of a region is told.
+/// What a queue pair knows never gives it more than the table does, and the table knows every user.
 #[test]
 fn a_known_region_is_that_of_the_table() {
     let memory = Memory::default();
@@ -392,7 +392,7 @@ fn a_known_region_is_that_of_the_table() {
             assert_eq!(by(0, key, OTHER), (false, false));
             assert_eq!(by(0, other, PD), (true, true));
         }
-        // Only one has used it, and is told once.
+        // Only one has used it.
         assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::One(7)));
         assert_eq!(memory.reregister(key, &change(OTHER, 0)), Ok(Users::None));
         assert_eq!(by(0, key, PD), (false, false));

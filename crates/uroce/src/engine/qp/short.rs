@@ -90,7 +90,8 @@ impl Qp {
     }
 
     /// [`Qp::transmit`], if it would write a datagram, a SEND of one short packet for the first time, or an
-    /// ACK; `now` is called if it matters. Returns its length. None if nothing was done: it would write another packet, or none.
+    /// ACK; `now` is called if it matters. Returns its length. None if nothing was done: it would write
+    /// another packet, or none.
     #[inline]
     pub fn transmit_short(
         &mut self,

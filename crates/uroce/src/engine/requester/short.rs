@@ -11,7 +11,8 @@ use crate::wire::{SHORT_DATAGRAM_MAX, SHORT_PAYLOAD_MAX, ShortBytes};
 
 impl Requester {
     /// [`Requester::next_packet`] of an RC queue pair, if it would write a SEND of one packet for the first
-    /// time; `now` is called if it matters. Returns its length. None if nothing was done: it is another packet, or none can be sent now.
+    /// time; `now` is called if it matters. Returns its length. None if nothing was done: it is another
+    /// packet, or none can be sent now.
     #[inline]
     pub fn next_short(
         &mut self,
