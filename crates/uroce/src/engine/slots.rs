@@ -11,7 +11,7 @@ pub struct Slots<T> {
 }
 
 /// The places of the first one.
-const PLACES_MIN: usize = 16;
+const PLACES_MIN: usize = 4;
 
 impl<T: Default> Slots<T> {
     #[inline]
