@@ -1,13 +1,15 @@
-//! A fast path through shared memory for the packets that are exchanged most: SENDs of one short packet,
-//! ACKs and datagrams. They are the packets that [`super::paths`] would put into the channel, by the same
+//! A fast path through shared memory for the packets that are exchanged most: SENDs of one packet, ACKs and
+//! short datagrams. They are the packets that [`super::paths`] would put into the channel, by the same
 //! rules; whatever is unusual takes that way.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::Service;
+use crate::engine::{Qp, Service};
+use crate::local::Sender;
 use crate::wire::SHORT_MAX;
 
 impl Device {
@@ -42,10 +44,11 @@ impl Device {
         while engine.may_transmit() && sender.has_room() {
             let traffic_class = engine.next_traffic_class();
             let now = || *time.get_or_insert_with(clock::coarse);
-            let Some(len) = engine.transmit_short(now, &mut host, &mut bytes) else {
-                break;
-            };
-            sender.push_short(&bytes, len, traffic_class);
+            match engine.transmit_short(now, &mut host, &mut bytes) {
+                Some(len) => sender.push_short(&bytes, len, traffic_class),
+                None if self.send_longer(engine, &mut host, &mut sender) => {}
+                None => break,
+            }
             // The next datagram may have another destination.
             if destination.is_some()
                 && engine.next_destination().map(|to| (to.av, to.qpn)) != destination
@@ -60,5 +63,24 @@ impl Device {
             inner.wake_after_unlock(channel);
         }
         is_all
+    }
+
+    /// Puts a packet into the channel that is longer than an entry of its ring. False if there is none.
+    fn send_longer(&self, engine: &mut Qp, host: &mut QpHost<'_>, sender: &mut Sender<'_>) -> bool {
+        if !engine.has_one_packet_send() {
+            return false;
+        }
+        let traffic_class = engine.next_traffic_class();
+        self.with_outbox(|outbox| {
+            if outbox.is_full() {
+                return false;
+            }
+            let buffer = outbox.buffer();
+            let Some(len) = engine.transmit_short(clock::coarse, host, buffer) else {
+                return false;
+            };
+            sender.push(&buffer[..len], traffic_class);
+            true
+        })
     }
 }

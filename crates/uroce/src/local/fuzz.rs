@@ -11,7 +11,7 @@ use super::segment::{SEGMENT_LEN, Segment};
 use super::{Channel, Ends, Receiver};
 use crate::descriptors;
 use crate::engine::Addresses;
-use crate::wire::{Flow, Packet, Reference, SHORT_MAX, Short, ShortContent, gid_of};
+use crate::wire::{Flow, Packet, Reference, Short, ShortContent, gid_of};
 
 /// The most packets that one step sends: more than a ring holds.
 const MAX_SENT: usize = 640;
@@ -100,7 +100,7 @@ impl Receiver for Checks<'_> {
         assert_eq!(from.src_port, self.channel.flow().dst_port);
         let is_taken = packet.psn.get() % 2 == 0;
         if let ShortContent::Send { payload, .. } = packet.content {
-            assert!(payload.len() + 12 <= packet.len && packet.len <= SHORT_MAX);
+            assert!(payload.len() + 12 <= packet.len && packet.len <= PACKET_MAX);
         }
         self.passed += usize::from(is_taken);
         is_taken

@@ -352,9 +352,10 @@ impl Popped<'_> {
     /// What it is, if it is a short packet.
     #[inline(always)]
     pub fn short(&self) -> Option<Short<'_>> {
-        let bytes = self.buffer.first_chunk()?;
-        let is_short = self.len <= SHORT_MAX && !self.is_by_reference;
-        is_short.then(|| Short::parse(bytes, self.len)).flatten()
+        if self.is_by_reference {
+            return None;
+        }
+        Short::parse(self.buffer, self.len)
     }
 }
 

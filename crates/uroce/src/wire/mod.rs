@@ -27,9 +27,7 @@ pub use packet::{Headers, Malformed, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 pub use reference::{Loan, Part as ReferencePart, Reference};
-pub use short::{
-    SHORT_DATAGRAM_MAX, SHORT_MAX, SHORT_PAYLOAD_MAX, Short, ShortBytes, ShortContent,
-};
+pub use short::{SHORT_DATAGRAM_MAX, SHORT_MAX, Short, ShortBytes, ShortContent};
 
 /// The UDP port of RoCEv2.
 pub const PORT: u16 = 4791;

@@ -6,7 +6,7 @@
 //! begin here may expire later.
 
 use super::{Addresses, Host, Qp, QpState, Service, Time};
-use crate::wire::{ICRC_LEN, Psn, Short, ShortBytes, ShortContent};
+use crate::wire::{ICRC_LEN, Psn, Short, ShortContent};
 
 impl Qp {
     /// [`Qp::receive`] for a short packet; `now` is called if it matters. False if nothing was done: then
@@ -23,8 +23,9 @@ impl Qp {
             (ShortContent::Ack, Service::Rc) if self.is_of_peer(from) => {
                 self.receive_short_ack(packet.psn, now(), host)
             }
-            (ShortContent::Send { .. }, Service::Rc) if self.is_of_peer(from) => {
-                self.receive_short_send(packet, host)
+            (ShortContent::Send { payload, .. }, Service::Rc) if self.is_of_peer(from) => {
+                payload.len() <= self.attributes.mtu as usize
+                    && self.receive_short_send(packet, host)
             }
             (
                 ShortContent::Datagram {
@@ -89,15 +90,15 @@ impl Qp {
         true
     }
 
-    /// [`Qp::transmit`], if it would write a datagram, a SEND of one short packet for the first time, or an
-    /// ACK; `now` is called if it matters. Returns its length. None if nothing was done: it would write
-    /// another packet, or none.
+    /// [`Qp::transmit`], if it would write a short datagram, a SEND of one packet for the first time, or an
+    /// ACK, and `bytes` has room for it; `now` is called if it matters. Returns its length. None if nothing was
+    /// done: it would write another packet, or none.
     #[inline]
     pub fn transmit_short(
         &mut self,
         now: impl FnOnce() -> Time,
         host: &mut impl Host,
-        bytes: &mut ShortBytes,
+        bytes: &mut [u8],
     ) -> Option<usize> {
         let sends_request = self.state == QpState::Rts
             && self.requester.has_unsent()
@@ -125,6 +126,13 @@ impl Qp {
         self.counters.sent_pkts += 1;
         self.counters.sent_bytes += (len + ICRC_LEN) as u64;
         Some(len)
+    }
+
+    /// Whether [`Qp::transmit_short`] may write a SEND next, given room for a packet of any length.
+    #[inline]
+    pub fn has_one_packet_send(&self) -> bool {
+        self.attributes.config.service == Service::Rc
+            && self.requester.has_one_packet_send(&self.attributes)
     }
 
     /// The traffic class of the next packet of [`Qp::transmit_short`].

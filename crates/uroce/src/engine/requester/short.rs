@@ -1,4 +1,4 @@
-//! Sends the most frequent requests, SENDs of one short packet, with fewer instructions than
+//! Sends the most frequent requests, SENDs of one packet, with fewer instructions than
 //! [`Requester::next_packet`] takes, while nothing unusual happens.
 
 use super::Requester;
@@ -7,7 +7,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::{Wqe, WqeState};
 use crate::engine::timer::Timer;
 use crate::engine::{Host, SendOp, Time};
-use crate::wire::{SHORT_DATAGRAM_MAX, SHORT_PAYLOAD_MAX, ShortBytes};
+use crate::wire::{Bth, SHORT_DATAGRAM_MAX};
 
 impl Requester {
     /// [`Requester::next_packet`] of an RC queue pair, if it would write a SEND of one packet for the first
@@ -19,10 +19,12 @@ impl Requester {
         attributes: &Attributes,
         now: impl FnOnce() -> Time,
         host: &mut impl Host,
-        bytes: &mut ShortBytes,
+        bytes: &mut [u8],
     ) -> Option<usize> {
         let wqe = self.queue.get(self.current)?;
-        let is_short = is_short_send(wqe, SHORT_PAYLOAD_MAX);
+        // The payload is padded to a multiple of four.
+        let room = bytes.len().saturating_sub(Bth::LEN) & !3;
+        let is_short = is_short_send(wqe, room.min(attributes.mtu as usize));
         let is_new = self.next == wqe.first && self.next == self.highest_sent;
         let may_start = !self.timers.is_set(Timer::Rnr)
             && self.drain_end.is_none()
@@ -38,6 +40,13 @@ impl Requester {
         Some(written.len)
     }
 
+    /// Whether the next WQE is a SEND of one packet.
+    #[inline]
+    pub fn has_one_packet_send(&self, attributes: &Attributes) -> bool {
+        let next = self.queue.get(self.current);
+        next.is_some_and(|wqe| is_short_send(wqe, attributes.mtu as usize))
+    }
+
     /// [`Requester::send_ud`] for a short datagram, if it may be sent now and does not fail. Returns its
     /// length; None if nothing was done.
     #[inline]
@@ -46,7 +55,7 @@ impl Requester {
         attributes: &Attributes,
         now: impl FnOnce() -> Time,
         host: &mut impl Host,
-        bytes: &mut ShortBytes,
+        bytes: &mut [u8],
     ) -> Option<usize> {
         let wqe = self.queue.front()?;
         let is_short = is_short_send(wqe, SHORT_DATAGRAM_MAX);

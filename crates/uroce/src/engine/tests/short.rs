@@ -8,9 +8,7 @@ use super::network::*;
 use super::peer::*;
 use super::unreliable::pair;
 use crate::engine::*;
-use crate::wire::{
-    Aeth, AethKind, NakCode, Operation, Part, SHORT_MAX, Short, ShortBytes, ShortContent,
-};
+use crate::wire::{Aeth, AethKind, NakCode, Operation, Part, SHORT_MAX, Short, ShortContent};
 
 /// What a queue pair with three receives has done before.
 type Work<'a> = &'a dyn Fn(&mut Peer);
@@ -26,18 +24,18 @@ fn after(work: Work) -> Peer {
     peer
 }
 
-/// What is sent after `work`, by the fast path as far as it goes, and the counters then. Also how many
-/// packets took it.
-fn sent(work: Work, shorter: bool) -> (Vec<Vec<u8>>, Counters, usize) {
+/// What is sent after `work`, by the fast path as far as it goes with `room` bytes for a packet, and the
+/// counters then. Also how many packets took it.
+fn sent(work: Work, room: usize) -> (Vec<Vec<u8>>, Counters, usize) {
     let mut peer = after(work);
     let mut packets = Vec::new();
-    let mut bytes: ShortBytes = [0; SHORT_MAX];
+    let mut bytes = [0; 4300];
     let mut next_short = |peer: &mut Peer| {
         let (now, host) = (peer.now, &mut peer.host);
-        let len = peer.qp.transmit_short(|| now, host, &mut bytes)?;
+        let len = peer.qp.transmit_short(|| now, host, &mut bytes[..room])?;
         Some(bytes[..len].to_vec())
     };
-    if shorter {
+    if room > 0 {
         packets.extend(core::iter::from_fn(|| next_short(&mut peer)));
     }
     let count = packets.len();
@@ -107,14 +105,33 @@ fn what_is_sent_by_the_fast_path() {
         }),
     ];
     for (number, (count, work)) in works.into_iter().enumerate() {
-        let (packets, counters, taken) = sent(work, true);
+        let (packets, counters, taken) = sent(work, SHORT_MAX);
         assert_eq!(taken, count, "{number}");
-        let (expected, counters_expected, _) = sent(work, false);
+        let (expected, counters_expected, _) = sent(work, 0);
         assert_eq!(
             (packets, counters),
             (expected, counters_expected),
             "{number}"
         );
+    }
+}
+
+/// A SEND of one packet is written where there is room for it.
+#[test]
+fn longer_sends_take_the_fast_path() {
+    for (len, room, count) in [
+        (45, 60, 1),
+        (45, 59, 0),
+        (1023, 1036, 1),
+        (1024, 1036, 1),
+        (1024, 1035, 0),
+        (1025, 4300, 0),
+    ] {
+        let work = |peer: &mut Peer| peer.post_send(7, len);
+        let (packets, counters, taken) = sent(&work, room);
+        assert_eq!(taken, count, "{len} {room}");
+        let (expected, counters_expected, _) = sent(&work, 0);
+        assert_eq!((packets, counters), (expected, counters_expected));
     }
 }
 
@@ -127,7 +144,7 @@ fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
         headers.aeth = Some(Aeth { kind, msn: 0 });
     }
     headers.bth.pad = (payload.len().wrapping_neg() & 3) as u8;
-    let mut bytes: ShortBytes = [0; SHORT_MAX];
+    let mut bytes = [0; 4300];
     let start = headers.write(&mut bytes);
     bytes[start..start + payload.len()].copy_from_slice(payload);
     let len = start + payload.len() + usize::from(headers.bth.pad);
@@ -165,6 +182,9 @@ fn what_is_received_by_the_fast_path() {
     assert!(send(&nothing, 0, b"12345678"));
     assert!(send(&nothing, 0, b""));
     assert!(send(&nothing, 0, &[7; 43]));
+    assert!(send(&nothing, 0, &[7; 45]) && send(&nothing, 0, &[7; 1024]));
+    // Longer than the path MTU.
+    assert!(!send(&nothing, 0, &[7; 1028]));
     // Not the next one: a NAK, or a duplicate.
     assert!(!send(&nothing, 1, b"1"));
     assert!(!send(&|peer| peer.send(Part::Only, 0, b"1"), 0, b"1"));
