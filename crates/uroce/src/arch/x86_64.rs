@@ -9,6 +9,15 @@ pub const ABSOLUTE: u32 = 1;
 /// Other CPUs see copies that follow each other in this order.
 pub const COPIES_IN_ORDER: bool = true;
 
+/// Has the cache line at this address loaded, if there is memory.
+#[inline(always)]
+pub fn prefetch(at: *const u8) {
+    // SAFETY: a hint, which has no effect on memory and never faults.
+    unsafe {
+        core::arch::asm!("prefetcht0 [{}]", in(reg) at, options(nostack, readonly, preserves_flags));
+    }
+}
+
 /// System calls that newer architectures do not have.
 pub const SYS_OPEN: i64 = libc::SYS_open;
 pub const SYS_STAT: i64 = libc::SYS_stat;

@@ -11,7 +11,7 @@ use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
 use super::recording::{self, Recorder};
 use super::rendezvous;
-use super::ring::{Broken, Consumer, Popped, Producer};
+use super::ring::{Broken, Consumer, Place, Popped, Producer};
 use super::segment::Segment;
 use crate::capture::Tap;
 use crate::direct::{Process, Request};
@@ -32,6 +32,8 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
+/// No position in a ring's data area: they are multiples of a cache line.
+const NOWHERE: u32 = u32::MAX;
 /// [`Channel::number`] of the next channel.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -62,6 +64,9 @@ pub struct Channel {
     consumer: Mutex<Consumer>,
     /// [`Consumer::next`], for those who do not have the lock.
     next: AtomicU32,
+    /// [`Consumer::next_data`] if the next packet is to be prefetched, because the last one in the data area
+    /// was short enough; else [`NOWHERE`].
+    next_data: AtomicU32,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
     /// The peer is gone, and all that it had sent is received.
@@ -109,6 +114,7 @@ impl Channel {
             producer: Mutex::default(),
             consumer: Mutex::new(Consumer::try_new()?),
             next: AtomicU32::new(0),
+            next_data: AtomicU32::new(NOWHERE),
             dead: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
@@ -218,6 +224,16 @@ impl Channel {
         self.segment.incoming().has_entry(next) && !self.broken.load(Ordering::Relaxed)
     }
 
+    /// [`Channel::has_news`] for a thread that calls it until there is a packet.
+    #[inline]
+    pub(super) fn awaits_news(&self) -> bool {
+        let data = self.next_data.load(Ordering::Relaxed);
+        if data != NOWHERE {
+            self.segment.incoming().prefetch(data);
+        }
+        self.has_news()
+    }
+
     /// Whether nothing has been received yet. True once.
     pub(super) fn take_fresh(&self) -> bool {
         self.fresh.load(Ordering::Relaxed) && self.fresh.swap(false, Ordering::AcqRel)
@@ -267,6 +283,7 @@ impl Channel {
                 }
             };
             count += 1;
+            let place = popped.place();
             let is_received = popped.short().is_some_and(|packet| {
                 ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
                     && match packet.content {
@@ -281,6 +298,13 @@ impl Channel {
             }
             let next = consumer.next();
             self.next.store(next, Ordering::Relaxed);
+            match place {
+                Place::Entry => {}
+                Place::Prefetched => self
+                    .next_data
+                    .store(consumer.next_data(), Ordering::Relaxed),
+                Place::Data => self.next_data.store(NOWHERE, Ordering::Relaxed),
+            }
         }
         let received = self.received.load(Ordering::Relaxed) + count as u64;
         self.received.store(received, Ordering::Relaxed);

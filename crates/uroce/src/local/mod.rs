@@ -54,6 +54,9 @@ use segment::Segment;
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
 
+/// Of no more channels, a poller prefetches packets.
+const PREFETCHED: usize = 4;
+
 /// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peers {
@@ -133,8 +136,12 @@ impl SeenChannels {
     /// Whether a packet waits in a channel.
     #[inline]
     fn has_news(&mut self) -> bool {
+        let is_among_few = self.all.len() <= PREFETCHED;
         // It is looked for once, and then received.
-        let is_ready = |channel: &Arc<Channel>| channel.has_news();
+        let is_ready = |channel: &Arc<Channel>| match is_among_few {
+            true => channel.awaits_news(),
+            false => channel.has_news(),
+        };
         if self.all.get(self.first).is_some_and(is_ready) {
             return true;
         }

@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
+use crate::arch;
 use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE, SHORT_MAX, Short, ShortBytes};
 
 /// Entries of a ring; a power of two. The model has few, so that it is soon full.
@@ -34,6 +35,8 @@ const CHECK_ENTRIES: u32 = 64;
 const CHECK_DATA: u32 = 64 << 10;
 /// Packets in the data area begin at multiples of this.
 const LINE: usize = 64;
+/// What [`Ring::prefetch`] has the CPU load, in bytes.
+const PREFETCHED: usize = 2 * LINE;
 /// The data area that a packet occupies at most, rounded up.
 const PLACE_MAX: u32 = PACKET_MAX.next_multiple_of(LINE) as u32;
 
@@ -193,6 +196,17 @@ impl Ring {
         Word(self.entry(number).word.load(Ordering::Acquire)).is_of_or_after(number)
     }
 
+    /// Has the CPU load [`PREFETCHED`] bytes at this position of the data area ([`Consumer::next_data`]), so
+    /// that a packet arrives together with its entry, and not after that. A poller that takes the first lines
+    /// of a longer one from its producer, which writes the rest, delays both.
+    #[inline]
+    pub fn prefetch(&self, data: u32) {
+        let offset = (data % DATA_LEN) as usize;
+        let start = self.data.get().cast::<u8>().wrapping_add(offset);
+        arch::prefetch(start);
+        arch::prefetch(start.wrapping_add(LINE));
+    }
+
     /// Writes entry `number` as no producer would: with any length, and as many bytes of `packet` as fit.
     #[cfg(any(test, feature = "internals"))]
     pub fn forge_entry(&self, number: u32, len: u16, packet: &[u8], by_reference: bool) {
@@ -333,6 +347,17 @@ pub struct Consumer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Broken;
 
+/// Where a packet is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In its entry.
+    Entry,
+    /// In the data area, as short as what [`Ring::prefetch`] has the CPU load.
+    Prefetched,
+    /// In the data area.
+    Data,
+}
+
 /// A packet, copied out of the ring.
 pub struct Popped<'a> {
     /// It, and behind it any bytes.
@@ -347,6 +372,18 @@ impl Popped<'_> {
     /// Its bytes.
     pub fn packet(&self) -> &[u8] {
         &self.buffer[..self.len]
+    }
+
+    /// Where it was.
+    #[inline]
+    pub fn place(&self) -> Place {
+        if self.len <= INLINE_MAX {
+            Place::Entry
+        } else if self.len <= PREFETCHED {
+            Place::Prefetched
+        } else {
+            Place::Data
+        }
     }
 
     /// What it is, if it is a short packet.
@@ -375,6 +412,11 @@ impl Consumer {
     /// The number of the next entry.
     pub fn next(&self) -> u32 {
         self.next.entry
+    }
+
+    /// Where the next packet is in the data area, if it is there and the area does not end before.
+    pub fn next_data(&self) -> u32 {
+        self.next.data
     }
 
     /// Whether it is time for [`Ring::take_starved`], which takes a fence. A producer that begins to wait

@@ -1,11 +1,12 @@
-//! Short packets: a SEND of one packet and an ACK of a reliable connection, and a datagram of few bytes: those
-//! that are exchanged most within a host. They are read here with fewer instructions than [`super::Packet`]
-//! takes; the bytes are the same.
+//! Short packets: a SEND of one packet and an ACK of a reliable connection, and a datagram of few bytes. They
+//! are exchanged most within a host, and are read here with fewer instructions than [`super::Packet`] takes;
+//! the bytes are the same.
 
 use super::bth::{ACK_REQUEST, PAD, PAD_SHIFT, SOLICITED, VERSION};
 use super::{Aeth, Bth, Deth, Opcode, Operation, Part, Psn, Transport};
 
-/// The longest packet that fits an entry of a ring, in bytes. ACKs and short datagrams do; a SEND may be longer.
+/// The longest packet that fits an entry of a ring, in bytes. ACKs and short datagrams do; a SEND may be
+/// longer.
 pub const SHORT_MAX: usize = 56;
 /// The longest payload of a short datagram, in bytes.
 pub const SHORT_DATAGRAM_MAX: usize = SHORT_MAX - Bth::LEN - Deth::LEN;

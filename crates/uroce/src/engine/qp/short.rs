@@ -91,8 +91,8 @@ impl Qp {
     }
 
     /// [`Qp::transmit`], if it would write a short datagram, a SEND of one packet for the first time, or an
-    /// ACK, and `bytes` has room for it; `now` is called if it matters. Returns its length. None if nothing was
-    /// done: it would write another packet, or none.
+    /// ACK, and `bytes` has room for it; `now` is called if it matters. Returns its length. None if nothing
+    /// was done: it would write another packet, or none.
     #[inline]
     pub fn transmit_short(
         &mut self,

@@ -38,6 +38,37 @@ fn an_entry_of_a_later_lap_is_news() {
     assert!(!ring.has_entry(next + ENTRIES));
 }
 
+/// What is prefetched for a packet is all of it, where it is.
+#[test]
+fn short_packets_of_the_data_area_are_prefetched() {
+    let ring = ring();
+    let (mut producer, mut consumer) = (Producer::default(), Consumer::try_new().unwrap());
+    for (len, place) in [
+        (INLINE_MAX, Place::Entry),
+        (INLINE_MAX + 1, Place::Prefetched),
+        (PREFETCHED, Place::Prefetched),
+        (PREFETCHED + 1, Place::Data),
+        (PACKET_MAX, Place::Data),
+    ] {
+        assert!(producer.has_room(&ring));
+        let start = consumer.next_data();
+        assert_eq!(start, producer.next.data);
+        producer.push(&ring, &packet(len, 0), 0);
+        assert_eq!(consumer.pop(&ring).unwrap().unwrap().place(), place);
+        let used = consumer.next_data() - start;
+        assert_eq!(
+            used as usize,
+            if place == Place::Entry {
+                0
+            } else {
+                len.next_multiple_of(LINE)
+            }
+        );
+    }
+    // Also at the end of the area.
+    ring.prefetch(u32::MAX - LINE as u32 + 1);
+}
+
 #[test]
 fn a_reference_is_marked() {
     let ring = ring();
