@@ -300,7 +300,7 @@ impl Play {
         if self.packets.is_multiple_of(2) {
             let mut bytes = [0; 4096 + 128];
             // Longer ones, or those that fit an entry of a ring only.
-            let room = if self.packets % 3 == 0 { SHORT_MAX } else { bytes.len() };
+            let room = if self.packets.is_multiple_of(3) { SHORT_MAX } else { bytes.len() };
             let attributes = qp.attributes();
             let datagram = qp.next_destination().map(|to| (to.av, to.qpn));
             let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
