@@ -9,8 +9,7 @@ pub const ABSOLUTE: u32 = 257;
 /// Other CPUs may see copies that follow each other in another order.
 pub const COPIES_IN_ORDER: bool = false;
 
-/// System calls of x86-64: numbers that no call has.
-/// Has the cache line at this address loaded, if there is memory.
+/// Prefetches the cache line at this address, of which there need not be one.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
     // SAFETY: a hint, which has no effect on memory and never faults.
@@ -19,6 +18,7 @@ pub fn prefetch(at: *const u8) {
     }
 }
 
+/// System calls of x86-64: numbers that no call has.
 pub const SYS_OPEN: i64 = -1;
 pub const SYS_STAT: i64 = -2;
 pub const SYS_LSTAT: i64 = -3;

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `JUMP_SLOT`, `GLOB_DAT`, `ABSOLUTE` | types of the relocations whose entry is a function's address |
 //! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
-//! | `prefetch()` | has the cache line at an address loaded, if it exists |
+//! | `prefetch()` | prefetches the cache line at an address |
 //! | `SYS_OPEN` and others | system calls that not all architectures have |
 //! | `dlopen_entry!()`, `dlsym_entry!()` | the instructions of two functions that `view` puts in the GOT |
 //!

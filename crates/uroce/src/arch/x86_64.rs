@@ -9,7 +9,7 @@ pub const ABSOLUTE: u32 = 1;
 /// Other CPUs see copies that follow each other in this order.
 pub const COPIES_IN_ORDER: bool = true;
 
-/// Has the cache line at this address loaded, if there is memory.
+/// Prefetches the cache line at this address, of which there need not be one.
 #[inline(always)]
 pub fn prefetch(at: *const u8) {
     // SAFETY: a hint, which has no effect on memory and never faults.

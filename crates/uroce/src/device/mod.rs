@@ -118,7 +118,7 @@ pub struct Device {
     /// The XRC domains that a file names.
     pub xrc_domains: Mutex<NamedDomains>,
     queue_pairs: RwLock<FxHashMap<u32, Arc<QueuePair>>>,
-    /// Held for reading while a queue pair is in this map no more, and may still know memory regions.
+    /// Held for reading from before a queue pair leaves this map until it knows no memory regions any more.
     ending: RwLock<()>,
     /// The queue pairs attached to each multicast group, by the group's address.
     multicast_groups: RwLock<HashMap<IpAddr, Vec<Arc<QueuePair>>>>,

@@ -46,7 +46,7 @@ impl Device {
             let now = || *time.get_or_insert_with(clock::coarse);
             match engine.transmit_short(now, &mut host, &mut bytes) {
                 Some(len) => sender.push_short(&bytes, len, traffic_class),
-                None if self.send_longer(engine, &mut host, &mut sender) => {}
+                None if self.send_longer(engine, &mut host, &mut sender, traffic_class) => {}
                 None => break,
             }
             // The next datagram may have another destination.
@@ -65,12 +65,18 @@ impl Device {
         is_all
     }
 
-    /// Puts a packet into the channel that is longer than an entry of its ring. False if there is none.
-    fn send_longer(&self, engine: &mut Qp, host: &mut QpHost<'_>, sender: &mut Sender<'_>) -> bool {
+    /// Puts a SEND of one packet into the channel, one that is longer than an entry of its ring. False if the
+    /// next packet is another one.
+    fn send_longer(
+        &self,
+        engine: &mut Qp,
+        host: &mut QpHost<'_>,
+        sender: &mut Sender<'_>,
+        traffic_class: u8,
+    ) -> bool {
         if !engine.has_one_packet_send() {
             return false;
         }
-        let traffic_class = engine.next_traffic_class();
         self.with_outbox(|outbox| {
             if outbox.is_full() {
                 return false;

@@ -81,7 +81,17 @@ impl Wqe {
     /// How the peer responds to the WQE.
     #[inline]
     pub fn class(&self) -> OpClass {
-        class_of(&self.wr.op)
+        match self.wr.op {
+            SendOp::Send
+            | SendOp::SendImm { .. }
+            | SendOp::SendInv { .. }
+            | SendOp::Write { .. }
+            | SendOp::WriteImm { .. } => OpClass::Acked,
+            SendOp::Read { .. } => OpClass::Read,
+            SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => OpClass::Atomic,
+            SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => OpClass::EmptyResponse,
+            SendOp::LocalInv { .. } | SendOp::BindMw(_) => OpClass::Local,
+        }
     }
 
     /// Whether the message consumes a receive WQE of the peer.
@@ -117,42 +127,27 @@ impl Wqe {
         self.wr.completion(self.len, status)
     }
 
+    /// Packets and messages on the wire.
+    #[inline]
+    fn size(&self, mtu: u32) -> (u64, u32) {
+        // Most fit a packet: that saves a division.
+        let payloads = match self.len <= mtu {
+            true => 1,
+            false => u64::from(self.len.div_ceil(mtu)),
+        };
+        match self.class() {
+            OpClass::Local => (0, 0),
+            OpClass::Acked => (payloads, 1),
+            OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
+            OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
+        }
+    }
+
     /// The packet number after the last response that a READ request sent as packet `at` asks for.
     pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
         let per_request = packets_per_read(mtu);
         let earlier_requests = (at - self.first) / per_request;
         (self.first + (earlier_requests + 1) * per_request).min(self.end)
-    }
-}
-
-/// How the peer responds to an operation.
-#[inline]
-fn class_of(op: &SendOp) -> OpClass {
-    match op {
-        SendOp::Send
-        | SendOp::SendImm { .. }
-        | SendOp::SendInv { .. }
-        | SendOp::Write { .. }
-        | SendOp::WriteImm { .. } => OpClass::Acked,
-        SendOp::Read { .. } => OpClass::Read,
-        SendOp::CmpSwap { .. } | SendOp::FetchAdd { .. } => OpClass::Atomic,
-        SendOp::AtomicWrite { .. } | SendOp::Flush { .. } => OpClass::EmptyResponse,
-        SendOp::LocalInv { .. } | SendOp::BindMw(_) => OpClass::Local,
-    }
-}
-
-/// Packets and messages on the wire of an operation with `len` bytes.
-#[inline]
-fn size(class: OpClass, len: u32, mtu: u32) -> (u64, u32) {
-    let payloads = match len <= mtu {
-        true => 1,
-        false => u64::from(len.div_ceil(mtu)),
-    };
-    match class {
-        OpClass::Local => (0, 0),
-        OpClass::Acked => (payloads, 1),
-        OpClass::Read => (payloads, payloads.div_ceil(packets_per_read(mtu)) as u32),
-        OpClass::Atomic | OpClass::EmptyResponse => (1, 1),
     }
 }
 
@@ -251,7 +246,7 @@ impl SendQueue {
         };
         let sum = wqe.wr.message_len();
         wqe.len = sum.min(MAX_MESSAGE_LEN) as u32;
-        let (packets, messages) = size(wqe.class(), wqe.len, mtu);
+        let (packets, messages) = wqe.size(mtu);
         wqe.first = self.end;
         self.end += packets;
         wqe.end = self.end;
@@ -276,7 +271,7 @@ impl SendQueue {
     pub fn execute_oldest(&mut self, mtu: u32) {
         if let Some(wqe) = self.wqes.get_mut(0) {
             wqe.state = WqeState::Executed;
-            let (packets, messages) = size(wqe.class(), wqe.len, mtu);
+            let (packets, messages) = wqe.size(mtu);
             self.unsent_packets += packets;
             self.unsent_messages = self.unsent_messages.wrapping_add(messages);
         }

@@ -10,7 +10,7 @@ pub struct Slots<T> {
     len: usize,
 }
 
-/// The places of the first one.
+/// The places of the first allocation.
 const PLACES_MIN: usize = 4;
 
 impl<T: Default> Slots<T> {

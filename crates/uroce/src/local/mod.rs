@@ -54,8 +54,8 @@ use segment::Segment;
 /// The most channels of a device. Peers beyond that use UDP.
 const MAX_CHANNELS: usize = 1024;
 
-/// Of no more channels, a poller prefetches packets.
-const PREFETCHED: usize = 4;
+/// A poller of more channels does not prefetch packets.
+const PREFETCHED_CHANNELS: usize = 4;
 
 /// The processes that this one shares memory with. Both processes must allow it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,9 +136,9 @@ impl SeenChannels {
     /// Whether a packet waits in a channel.
     #[inline]
     fn has_news(&mut self) -> bool {
-        let is_among_few = self.all.len() <= PREFETCHED;
+        let prefetches = self.all.len() <= PREFETCHED_CHANNELS;
         // It is looked for once, and then received.
-        let is_ready = |channel: &Arc<Channel>| match is_among_few {
+        let is_ready = |channel: &Arc<Channel>| match prefetches {
             true => channel.awaits_news(),
             false => channel.has_news(),
         };

@@ -35,7 +35,7 @@ const CHECK_ENTRIES: u32 = 64;
 const CHECK_DATA: u32 = 64 << 10;
 /// Packets in the data area begin at multiples of this.
 const LINE: usize = 64;
-/// What [`Ring::prefetch`] has the CPU load, in bytes.
+/// What [`Ring::prefetch`] prefetches, in bytes.
 const PREFETCHED: usize = 2 * LINE;
 /// The data area that a packet occupies at most, rounded up.
 const PLACE_MAX: u32 = PACKET_MAX.next_multiple_of(LINE) as u32;
@@ -196,7 +196,7 @@ impl Ring {
         Word(self.entry(number).word.load(Ordering::Acquire)).is_of_or_after(number)
     }
 
-    /// Has the CPU load [`PREFETCHED`] bytes at this position of the data area ([`Consumer::next_data`]), so
+    /// Prefetches [`PREFETCHED`] bytes at this position of the data area ([`Consumer::next_data`]), so
     /// that a packet arrives together with its entry, and not after that. A poller that takes the first lines
     /// of a longer one from its producer, which writes the rest, delays both.
     #[inline]
@@ -352,7 +352,7 @@ pub struct Broken;
 pub enum Place {
     /// In its entry.
     Entry,
-    /// In the data area, as short as what [`Ring::prefetch`] has the CPU load.
+    /// In the data area, and no longer than what [`Ring::prefetch`] prefetches.
     Prefetched,
     /// In the data area.
     Data,
