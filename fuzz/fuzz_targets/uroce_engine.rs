@@ -326,7 +326,7 @@ impl Play {
             return false;
         };
         to.copy_from_slice(&packet.datagram[..len]);
-        let short = Short::parse(&bytes, len);
+        let short = Short::parse(bytes.first_chunk().unwrap(), &bytes[..len]);
         let (qp, host) = (&mut self.qps[side], &mut self.hosts[side]);
         short.is_some_and(|short| qp.receive_short(&short, from, || self.now, host))
     }

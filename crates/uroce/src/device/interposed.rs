@@ -10,7 +10,7 @@ use super::Device;
 use super::faults::Faults;
 use super::receiving::Batch;
 use crate::engine::{Addresses, Transmit};
-use crate::local::Sender;
+use crate::local::{Room, Sender};
 use crate::transport::{Net, Outbox};
 use crate::wire::Packet;
 
@@ -75,25 +75,18 @@ impl Device {
 
     /// Puts the packet in [`Outbox::buffer`], of the queue pair `src_qpn`, into a channel, with its fault if
     /// it has one. False if it has one and is not put there.
-    #[inline(always)]
     pub(super) fn push_locally(
         &self,
-        sender: &mut Sender<'_>,
+        interposed: &Interposed,
+        (sender, room): (&mut Sender<'_>, Room),
         outbox: &mut Outbox,
         src_qpn: u32,
         packet: &Transmit,
     ) -> bool {
-        let is_sent = match &self.interposed {
-            None => true,
-            Some(interposed) => interposed.send_locally(self, sender, outbox, src_qpn, packet),
-        };
+        let is_sent = interposed.send_locally(self, sender, outbox, src_qpn, packet);
         if is_sent {
             let bytes = &outbox.buffer()[..packet.len];
-            if packet.by_reference {
-                sender.push_reference(bytes, packet.av.traffic_class);
-            } else {
-                sender.push(bytes, packet.av.traffic_class);
-            }
+            sender.push(room, bytes, packet.av.traffic_class);
         }
         is_sent
     }

@@ -15,8 +15,8 @@ use super::lock_holder::{InboxGuard, PREEMPTED_AFTER};
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
-use crate::engine::{AddressVector, Qp, QpState, Service, Time};
-use crate::local::{Channel, Ends, Paths, Peers, Receiver, Recorder, Sender};
+use crate::engine::{AddressVector, Qp, QpState, Service, Time, Transmit};
+use crate::local::{Channel, Ends, PACKET_MAX, Paths, Peers, Receiver, Recorder, Room, Sender};
 use crate::transport::{Net, Outbox};
 use crate::wire::{Flow, port_of};
 
@@ -58,6 +58,16 @@ enum Filled {
     /// It has sent one datagram: the next one may have another destination.
     Datagram,
     /// The packet is one for UDP.
+    ByUdp,
+}
+
+/// What [`Device::put`] has done.
+enum Put {
+    /// It has sent a packet.
+    Packet,
+    /// There was no packet.
+    Nothing,
+    /// The batch for UDP is full, and has to be sent first.
     ByUdp,
 }
 
@@ -320,25 +330,58 @@ impl Device {
     ) -> Filled {
         // A full channel concerns only those that have something to send.
         while engine.may_transmit() {
-            if !sender.has_room() {
+            let Some(room) = sender.room() else {
                 // An ACK must not wait behind the requests of other queue pairs.
-                while sender.has_room_for_response() && !outbox.is_full() {
-                    let buffer = outbox.buffer();
-                    let response = engine.transmit_short_response(now, host, buffer);
-                    let Some(packet) = response else { break };
-                    self.push_locally(sender, outbox, qp.qpn, &packet);
+                while let Some(room) = sender.room_for_response() {
+                    let transmit =
+                        |buffer: &mut [u8]| engine.transmit_short_response(now, host, buffer);
+                    match self.put(qp.qpn, sender, room, outbox, transmit) {
+                        Put::Packet => {}
+                        Put::Nothing | Put::ByUdp => break,
+                    }
                 }
                 return Filled::Starved;
-            }
-            let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
-                break;
             };
-            if !self.push_locally(sender, outbox, qp.qpn, &packet) && outbox.is_full() {
-                // Packets with a wrong ICRC are in it: they take UDP.
-                return Filled::ByUdp;
+            let transmit = |buffer: &mut [u8]| engine.transmit(now, host, buffer);
+            match self.put(qp.qpn, sender, room, outbox, transmit) {
+                Put::Packet => {}
+                Put::Nothing => break,
+                Put::ByUdp => return Filled::ByUdp,
             }
         }
         Filled::All
+    }
+
+    /// Puts the packet that `transmit` writes into a channel, where the peer reads it. With faults or a
+    /// recording it is written to the outbox before.
+    #[inline]
+    fn put(
+        &self,
+        src_qpn: u32,
+        sender: &mut Sender<'_>,
+        room: Room,
+        outbox: &mut Outbox,
+        transmit: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Put {
+        let Some(interposed) = &self.interposed else {
+            let is_sent = sender.write(room, PACKET_MAX, |buffer| {
+                let packet = transmit(buffer)?;
+                Some((packet.len, packet.av.traffic_class, packet.by_reference))
+            });
+            return if is_sent { Put::Packet } else { Put::Nothing };
+        };
+        if outbox.is_full() {
+            return Put::ByUdp;
+        }
+        let Some(packet) = transmit(outbox.buffer()) else {
+            return Put::Nothing;
+        };
+        let is_sent = self.push_locally(interposed, (sender, room), outbox, src_qpn, &packet);
+        if !is_sent && outbox.is_full() {
+            // Packets with a wrong ICRC are in it: they take UDP.
+            return Put::ByUdp;
+        }
+        Put::Packet
     }
 
     /// Sends the next datagram of a UD queue pair through the channel that was looked up for it.
@@ -351,9 +394,9 @@ impl Device {
         sender: &mut Sender<'_>,
         outbox: &mut Outbox,
     ) -> Filled {
-        if !sender.has_room() {
+        let Some(room) = sender.room() else {
             return Filled::Starved;
-        }
+        };
         let expected = engine.next_destination().map(|to| (to.av, to.qpn));
         let Some(packet) = engine.transmit(now, host, outbox.buffer()) else {
             return Filled::All;
@@ -363,9 +406,18 @@ impl Device {
             self.push(outbox, qp.qpn, &packet);
             return Filled::ByUdp;
         }
-        if !self.push_locally(sender, outbox, qp.qpn, &packet) && outbox.is_full() {
-            // Packets with a wrong ICRC are in it: they take UDP.
-            return Filled::ByUdp;
+        match &self.interposed {
+            None => {
+                let bytes = &outbox.buffer()[..packet.len];
+                sender.push(room, bytes, packet.av.traffic_class);
+            }
+            Some(interposed) => {
+                self.push_locally(interposed, (sender, room), outbox, qp.qpn, &packet);
+                if outbox.is_full() {
+                    // Packets with a wrong ICRC are in it: they take UDP.
+                    return Filled::ByUdp;
+                }
+            }
         }
         Filled::Datagram
     }

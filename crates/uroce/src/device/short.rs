@@ -5,12 +5,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::{Qp, Service};
-use crate::local::Sender;
-use crate::wire::SHORT_MAX;
+use crate::engine::Service;
+use crate::local::PACKET_MAX;
 
 impl Device {
     /// Puts short packets of the queue pair into its channel. True if nothing is left that it may send; false
@@ -40,14 +38,18 @@ impl Device {
         engine.set_lending(true);
         let mut time = None;
         let destination = engine.next_destination().map(|to| (to.av, to.qpn));
-        let mut bytes = [0; SHORT_MAX];
-        while engine.may_transmit() && sender.has_room() {
+        while engine.may_transmit() {
+            let Some(room) = sender.room() else {
+                break;
+            };
             let traffic_class = engine.next_traffic_class();
-            let now = || *time.get_or_insert_with(clock::coarse);
-            match engine.transmit_short(now, &mut host, &mut bytes) {
-                Some(len) => sender.push_short(&bytes, len, traffic_class),
-                None if self.send_longer(engine, &mut host, &mut sender, traffic_class) => {}
-                None => break,
+            let is_sent = sender.write(room, PACKET_MAX, |buffer| {
+                let now = || *time.get_or_insert_with(clock::coarse);
+                let len = engine.transmit_short(now, &mut host, buffer)?;
+                Some((len, traffic_class, false))
+            });
+            if !is_sent {
+                break;
             }
             // The next datagram may have another destination.
             if destination.is_some()
@@ -63,30 +65,5 @@ impl Device {
             inner.wake_after_unlock(channel);
         }
         is_all
-    }
-
-    /// Puts a SEND of one packet into the channel, one that is longer than an entry of its ring. False if the
-    /// next packet is another one.
-    fn send_longer(
-        &self,
-        engine: &mut Qp,
-        host: &mut QpHost<'_>,
-        sender: &mut Sender<'_>,
-        traffic_class: u8,
-    ) -> bool {
-        if !engine.has_one_packet_send() {
-            return false;
-        }
-        self.with_outbox(|outbox| {
-            if outbox.is_full() {
-                return false;
-            }
-            let buffer = outbox.buffer();
-            let Some(len) = engine.transmit_short(clock::coarse, host, buffer) else {
-                return false;
-            };
-            sender.push(&buffer[..len], traffic_class);
-            true
-        })
     }
 }

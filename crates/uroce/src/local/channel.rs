@@ -11,15 +11,16 @@ use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
 use super::recording::{self, Recorder};
 use super::rendezvous;
-use super::ring::{Broken, Consumer, Place, Popped, Producer};
+use super::ring::{
+    Broken, Consumer, Filled, HEAD_LEN, PACKET_MAX, Producer, Record, Released, Room,
+};
 use super::segment::Segment;
 use crate::capture::Tap;
 use crate::direct::{Process, Request};
 use crate::engine::{Addresses, Gid};
 use crate::sync::{Mutex, RawMutex};
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, ShortBytes,
-    ShortContent,
+    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, Short, ShortContent,
     grh::{GrhTemplate, IpHeader},
     ip_of,
 };
@@ -32,8 +33,13 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
-/// No position in a ring's data area: they are multiples of a cache line.
-const NOWHERE: u32 = u32::MAX;
+/// In the tag of a record: there is a reference in place of the packet's payload. The bits below are the
+/// traffic class.
+const BY_REFERENCE: u16 = 1 << 8;
+/// A packet of at most this number of bytes is prefetched: its line and the two behind it.
+const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
+/// The longest packet with a reference: BTH, RETH and immediate, and the reference.
+const REFERENCE_PACKET_MAX: usize = 96;
 /// [`Channel::number`] of the next channel.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
 
@@ -62,11 +68,10 @@ pub struct Channel {
     peer_memory: Option<PeerMemory>,
     producer: Mutex<Producer>,
     consumer: Mutex<Consumer>,
-    /// [`Consumer::next`], for those who do not have the lock.
-    next: AtomicU32,
-    /// [`Consumer::next_data`] if the next packet is to be prefetched, because the last one in the data area
-    /// was short enough; else [`NOWHERE`].
-    next_data: AtomicU32,
+    /// [`Consumer::position`], for those who do not have the lock.
+    position: AtomicU64,
+    /// The next packet is to be prefetched: the last one was longer than a line, and short enough.
+    prefetches: AtomicBool,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
     /// The peer is gone, and all that it had sent is received.
@@ -81,15 +86,15 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel whose peer has agreed. None if there is no memory.
-    pub fn try_new(
+    /// A channel whose peer has agreed.
+    pub fn new(
         ends: Ends,
         segment: Segment,
         connection: Connection,
         peer_memory: Option<PeerMemory>,
-    ) -> Option<Channel> {
+    ) -> Channel {
         segment.own_loans().set_copied(peer_memory.is_some());
-        Some(Channel {
+        Channel {
             number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             ends,
             addresses: Addresses {
@@ -108,20 +113,20 @@ impl Channel {
                 fragmentation: Fragmentation::SENT,
                 datagram_len: 0,
             }),
+            producer: Mutex::new(Producer::new(segment.key())),
+            consumer: Mutex::new(Consumer::new(segment.key())),
             segment,
             connection,
             peer_memory,
-            producer: Mutex::default(),
-            consumer: Mutex::new(Consumer::try_new()?),
-            next: AtomicU32::new(0),
-            next_data: AtomicU32::new(NOWHERE),
+            position: AtomicU64::new(0),
+            prefetches: AtomicBool::new(false),
             dead: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             fresh: AtomicBool::new(true),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
-        })
+        }
     }
 
     /// The number of the channel in this process.
@@ -220,16 +225,19 @@ impl Channel {
     /// Whether a packet waits to be received.
     #[inline]
     pub fn has_news(&self) -> bool {
-        let next = self.next.load(Ordering::Relaxed);
-        self.segment.incoming().has_entry(next) && !self.broken.load(Ordering::Relaxed)
+        let position = self.position.load(Ordering::Relaxed);
+        self.segment
+            .incoming()
+            .has_record(self.segment.key(), position)
+            && !self.broken.load(Ordering::Relaxed)
     }
 
     /// [`Channel::has_news`] for a thread that calls it until there is a packet.
     #[inline]
     pub(super) fn awaits_news(&self) -> bool {
-        let data = self.next_data.load(Ordering::Relaxed);
-        if data != NOWHERE {
-            self.segment.incoming().prefetch(data);
+        if self.prefetches.load(Ordering::Relaxed) {
+            let position = self.position.load(Ordering::Relaxed);
+            self.segment.incoming().prefetch(position);
         }
         self.has_news()
     }
@@ -271,47 +279,37 @@ impl Channel {
         let Some(mut consumer) = self.consumer.try_lock() else {
             return 0;
         };
-        let (mut count, mut copied) = (0, 0);
+        let ring = self.segment.incoming();
+        let (mut count, mut copied, mut len) = (0, 0, 0);
         while count < PACKETS_PER_CALL && copied < COPIED_PER_CALL {
-            let popped = match consumer.pop(self.segment.incoming()) {
-                Ok(Some(popped)) => popped,
+            let popped = consumer.pop(ring, |record| {
+                len = record.body.len();
+                match self.deliver_short(record, receiver) {
+                    true => 0,
+                    false => self.deliver(record, recorder, receiver),
+                }
+            });
+            match popped {
+                Ok(Some(bytes)) => copied += bytes,
                 Ok(None) => break,
                 Err(Broken) => {
-                    self.broken.store(true, Ordering::Relaxed);
-                    self.hang_up();
+                    self.set_broken();
                     break;
                 }
-            };
+            }
             count += 1;
-            let place = popped.place();
-            let is_received = popped.short().is_some_and(|packet| {
-                ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
-                    && match packet.content {
-                        ShortContent::Datagram { .. } => {
-                            receiver.short(&packet, &self.datagram_addresses(&popped))
-                        }
-                        _ => receiver.short(&packet, &self.addresses),
-                    }
-            });
-            if !is_received {
-                copied += self.deliver(&popped, recorder, receiver);
-            }
-            let next = consumer.next();
-            self.next.store(next, Ordering::Relaxed);
-            match place {
-                Place::Entry => {}
-                Place::Prefetched => self
-                    .next_data
-                    .store(consumer.next_data(), Ordering::Relaxed),
-                Place::Data => self.next_data.store(NOWHERE, Ordering::Relaxed),
-            }
+            self.position.store(consumer.position(), Ordering::Relaxed);
+        }
+        if count > 0 {
+            let prefetches = (HEAD_LEN + 1..=PREFETCHED_MAX).contains(&len);
+            self.prefetches.store(prefetches, Ordering::Relaxed);
         }
         let received = self.received.load(Ordering::Relaxed) + count as u64;
         self.received.store(received, Ordering::Relaxed);
-        let may_starve = consumer.may_starve();
+        let released = consumer.publish(ring);
         drop(consumer);
-        if may_starve
-            && self.segment.incoming().take_starved()
+        if released == Released::Much
+            && ring.take_starved()
             && self.segment.outgoing().take_asleep()
         {
             self.wake_peer();
@@ -319,50 +317,82 @@ impl Channel {
         count
     }
 
+    /// The peer has written what no correct one does: nothing more is received.
+    #[cold]
+    fn set_broken(&self) {
+        self.broken.store(true, Ordering::Relaxed);
+        self.hang_up();
+    }
+
+    /// Passes a short packet to `receiver`. False if it is none, or was not taken.
+    #[inline(always)]
+    fn deliver_short(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> bool {
+        if record.tag & BY_REFERENCE != 0 {
+            return false;
+        }
+        let short = Short::parse(&record.line, record.body);
+        short.is_some_and(|packet| {
+            ![MULTICAST_QPN, GSI_QPN].contains(&packet.dest_qpn)
+                && match packet.content {
+                    ShortContent::Datagram { .. } => {
+                        receiver.short(&packet, &self.datagram_addresses(record))
+                    }
+                    _ => receiver.short(&packet, &self.addresses),
+                }
+        })
+    }
+
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
     /// Returns the number of bytes that a reference names.
     fn deliver(
         &self,
-        popped: &Popped,
+        record: &Record<'_>,
         recorder: &impl Recorder,
         receiver: &mut impl Receiver,
     ) -> usize {
-        let record = |valid| {
-            recorder.received(&self.ends, popped.packet(), popped.traffic_class, valid);
+        let traffic_class = record.tag as u8;
+        let record_as = |valid| {
+            recorder.received(&self.ends, record.body, traffic_class, valid);
             0
         };
-        if popped.is_by_reference {
-            return self.deliver_reference(popped.packet(), receiver);
+        if record.tag & BY_REFERENCE != 0 {
+            return self.deliver_reference(record, receiver);
         }
         // By reference: a packet has more than 200 bytes of headers.
         let (common, other);
-        common = Packet::parse_common(popped.packet());
+        common = Packet::parse_common(record.head(), record.body);
         let packet = match &common {
             Some(packet) => packet,
             None => {
-                other = Packet::parse_without_icrc(popped.packet());
+                other = Packet::parse_apart(record.head(), record.body);
                 match &other {
                     Ok(packet) => packet,
-                    Err(_) => return record(false),
+                    Err(_) => return record_as(false),
                 }
             }
         };
         if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
-            return record(false);
+            return record_as(false);
         }
-        record(true);
+        record_as(true);
         if packet.headers.deth.is_none() {
             receiver.packet(packet, &self.addresses);
             return 0;
         }
-        receiver.packet(packet, &self.datagram_addresses(popped));
+        receiver.packet(packet, &self.datagram_addresses(record));
         0
     }
 
     /// Passes a packet with a reference to `receiver`, if it is one. It is not recorded: a device that
     /// records asks for none.
-    fn deliver_reference(&self, bytes: &[u8], receiver: &mut impl Receiver) -> usize {
-        let Ok(packet) = Packet::parse_without_icrc(bytes) else {
+    fn deliver_reference(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
+        let mut bytes = [0; REFERENCE_PACKET_MAX];
+        let Some(copy) = bytes.get_mut(..record.body.len()) else {
+            return 0;
+        };
+        copy.copy_from_slice(record.body);
+        // The copy is examined, and not the peer's memory.
+        let Ok(packet) = Packet::parse_without_icrc(core::hint::black_box(copy)) else {
             return 0;
         };
         let Some(mut reference) = Reference::parse(packet.payload) else {
@@ -383,10 +413,10 @@ impl Channel {
 
     /// Where a datagram comes from, with the GRH that it would have had.
     #[inline]
-    fn datagram_addresses(&self, popped: &Popped) -> Addresses {
-        let len = popped.packet().len() + ICRC_LEN;
+    fn datagram_addresses(&self, record: &Record<'_>) -> Addresses {
+        let len = record.body.len() + ICRC_LEN;
         Addresses {
-            grh: self.grh.grh(popped.traffic_class, len),
+            grh: self.grh.grh(record.tag as u8, len),
             ..self.addresses
         }
     }
@@ -417,18 +447,21 @@ pub struct Sender<'a> {
 }
 
 impl Sender<'_> {
-    /// Whether there is room for a packet. If there is none, the peer wakes this process up when it has made
-    /// some.
+    /// Room for a packet. If there is none, the peer wakes this process up when it has made some.
     #[inline]
-    pub fn has_room(&mut self) -> bool {
-        self.producer
-            .has_room_or_waits(self.channel.segment.outgoing())
+    pub fn room(&mut self) -> Option<Room> {
+        let ring = self.channel.segment.outgoing();
+        let room = self.producer.reserve_or_wait(ring);
+        room.unwrap_or_else(|Broken| {
+            self.channel.set_broken();
+            None
+        })
     }
 
-    /// Whether there is room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when
-    /// there is none for others.
-    pub fn has_room_for_response(&self) -> bool {
-        self.producer.has_room_for_short()
+    /// Room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when there is none for
+    /// others.
+    pub fn room_for_response(&self) -> Option<Room> {
+        self.producer.reserve_for_response()
     }
 
     /// Records a packet without ICRC that [`Sender::push`] is about to send.
@@ -436,28 +469,37 @@ impl Sender<'_> {
         recording::record_sent(tap, &self.channel.ends, packet, traffic_class);
     }
 
-    /// Sends a packet, without ICRC. The caller has seen that there is room, and has called
-    /// [`Sender::record`] if packets are recorded.
-    #[inline]
-    pub fn push(&mut self, packet: &[u8], traffic_class: u8) {
-        self.producer
-            .push(self.channel.segment.outgoing(), packet, traffic_class);
-        self.count += 1;
+    /// Sends a packet, without ICRC. The caller has called [`Sender::record`] if packets are recorded.
+    pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
+        self.write(room, packet.len(), |to| {
+            to.copy_from_slice(packet);
+            Some((packet.len(), traffic_class, false))
+        });
     }
 
-    /// [`Sender::push`] for a short packet of `len` bytes.
+    /// Lets `write` write a packet of at most `len` bytes, without ICRC, where the peer reads it, and sends
+    /// it. `write` returns the packet's length, its traffic class, and whether it has a reference in place of
+    /// its payload. False if it returns None: then nothing is sent.
     #[inline]
-    pub fn push_short(&mut self, packet: &ShortBytes, len: usize, traffic_class: u8) {
+    pub fn write(
+        &mut self,
+        room: Room,
+        len: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<(usize, u8, bool)>,
+    ) -> bool {
         let ring = self.channel.segment.outgoing();
-        self.producer.push_short(ring, packet, len, traffic_class);
-        self.count += 1;
-    }
-
-    /// [`Sender::push`] for a packet that has a reference in place of its payload. It is not recorded.
-    pub fn push_reference(&mut self, packet: &[u8], traffic_class: u8) {
-        self.producer
-            .push_reference(self.channel.segment.outgoing(), packet, traffic_class);
-        self.count += 1;
+        let len = len.min(PACKET_MAX);
+        let sent = self.producer.push(ring, room, len, |buffer| {
+            let (len, traffic_class, by_reference) = write(buffer)?;
+            let flag = if by_reference { BY_REFERENCE } else { 0 };
+            Some(Filled {
+                len,
+                tag: flag | u16::from(traffic_class),
+                result: (),
+            })
+        });
+        self.count += u64::from(sent.is_some());
+        sent.is_some()
     }
 
     /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],

@@ -22,8 +22,8 @@ const MAX_RECEIVED: usize = 64;
 struct Fixture {
     ends: [Channel; 2],
     hostile: Segment,
-    /// The next entry that is written to as if it were published, of each ring.
-    forged: [u32; 2],
+    /// The next line that is written to as if a record were published there, of each ring.
+    forged: [u64; 2],
 }
 
 impl Fixture {
@@ -34,7 +34,7 @@ impl Fixture {
         let (first_end, second_end) = ends();
         let channel = |ends, segment, connection: UnixDatagram| {
             let connection = descriptors::open(|| Ok(OwnedFd::from(connection))).ok()?;
-            Channel::try_new(ends, segment, Arc::new(connection), None)
+            Some(Channel::new(ends, segment, Arc::new(connection), None))
         };
         Some(Fixture {
             ends: [
@@ -52,10 +52,10 @@ impl Fixture {
             return;
         };
         for _ in 0..count.min(MAX_SENT) {
-            if !sender.has_room() {
+            let Some(room) = sender.room() else {
                 break;
-            }
-            sender.push(packet, 3);
+            };
+            sender.push(room, packet, 3);
         }
         let _ = sender.finish();
     }
@@ -70,11 +70,11 @@ impl Fixture {
         count
     }
 
-    /// Writes what a producer would write, with any length, and a packet in the entry.
-    fn forge(&mut self, ring: usize, len: u16, packet: &[u8], by_reference: bool) {
+    /// Writes a word of the next line, with any lower bits, and a packet behind it.
+    fn forge(&mut self, ring: usize, low: u32, packet: &[u8], lines: u64) {
         let ring_of = [self.hostile.outgoing(), self.hostile.incoming()];
-        ring_of[ring].forge_entry(self.forged[ring], len, packet, by_reference);
-        self.forged[ring] = self.forged[ring].wrapping_add(1);
+        ring_of[ring].forge(self.hostile.key(), self.forged[ring], low, packet);
+        self.forged[ring] += lines;
     }
 }
 
@@ -145,9 +145,9 @@ pub fn channel(mut data: &[u8]) {
                 fixture.send(end, &long[..long.len().min(PACKET_MAX)], 8);
             }
             6 => {
-                let (head, packet) = input.split_at(input.len().min(2));
-                let len = head.iter().fold(0, |len, byte| len << 8 | u16::from(*byte));
-                fixture.forge(end, len, packet, kind & 8 != 0);
+                let (head, packet) = input.split_at(input.len().min(4));
+                let low = head.iter().fold(0, |low, byte| low << 8 | u32::from(*byte));
+                fixture.forge(end, low, packet, u64::from(kind >> 3 & 3));
             }
             _ => {
                 let (head, bytes) = input.split_at(input.len().min(4));
@@ -156,9 +156,9 @@ pub fn channel(mut data: &[u8]) {
             }
         }
     }
-    // Whatever was written, an end has taken all entries after one lap.
+    // Whatever was written, an end has taken all records soon: each takes a line at least.
     for end in [0, 1] {
-        let mut calls = (0..MAX_SENT).map(|_| fixture.receive(end));
+        let mut calls = (0..8192).map(|_| fixture.receive(end));
         assert!(calls.any(|count| count == 0));
     }
 }

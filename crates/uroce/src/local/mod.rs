@@ -49,6 +49,7 @@ use crate::wire::{Flow, Packet, Short};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
 pub use recording::Recorder;
+pub use ring::{PACKET_MAX, Room};
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.
@@ -274,17 +275,15 @@ impl Paths {
         self.changed();
     }
 
-    /// Adds a channel that both sides have agreed on. False if there is no memory.
+    /// Adds a channel that both sides have agreed on.
     fn add(
         &self,
         ends: Ends,
         segment: Segment,
         connection: Connection,
         peer_memory: Option<PeerMemory>,
-    ) -> bool {
-        let Some(channel) = Channel::try_new(ends, segment, connection, peer_memory) else {
-            return false;
-        };
+    ) {
+        let channel = Channel::new(ends, segment, connection, peer_memory);
         log::info!(
             "uroce: {} port {} to {} port {} through shared memory",
             ends.flow.src,
@@ -304,7 +303,6 @@ impl Paths {
         }
         self.count.store(channels.all.len(), Ordering::Release);
         self.changed();
-        true
     }
 
     fn changed(&self) {

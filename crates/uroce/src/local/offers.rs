@@ -355,9 +355,8 @@ impl Paths {
         let segment = Segment::open(&memory).ok();
         if let (Some(ends), Some(segment)) = (ends, segment) {
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
-            if self.add(ends, segment, Arc::clone(&fd), peer_memory) {
-                let _ = rendezvous::send_answer(fd.as_raw_fd(), exports);
-            }
+            self.add(ends, segment, Arc::clone(&fd), peer_memory);
+            let _ = rendezvous::send_answer(fd.as_raw_fd(), exports);
         }
     }
 }

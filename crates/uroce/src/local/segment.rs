@@ -4,10 +4,12 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::loans::Loans;
-use super::ring::Ring;
+use super::ring::{Key, Ring};
 use crate::direct::Accesses;
+use crate::random::random;
 
 /// Who reads from and writes to which ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Side {
 /// What lies in the memory. Zeros are two empty rings, no accesses and no loans.
 #[repr(C)]
 struct Rings {
+    /// Written by the initiator before the acceptor has the memory, and read once for each mapping.
+    key: AtomicU64,
     from_initiator: Ring,
     from_acceptor: Ring,
     by_initiator: Accesses,
@@ -36,6 +40,8 @@ const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
 /// A mapping of a channel's memory. Unmapped when it is dropped.
 pub struct Segment {
     content: NonNull<Rings>,
+    /// Of both rings.
+    key: Key,
     /// The ring in it that this side produces into.
     outgoing: NonNull<Ring>,
     /// The ring in it that this side consumes from.
@@ -68,7 +74,7 @@ impl Segment {
             check(libc::ftruncate(fd.as_raw_fd(), SEGMENT_LEN as libc::off_t))?;
             check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS))?;
         }
-        let segment = Segment::map(fd.as_raw_fd(), Side::Initiator)?;
+        let segment = Segment::map_memory(fd.as_raw_fd(), Side::Initiator, true)?;
         Ok((segment, fd))
     }
 
@@ -94,6 +100,11 @@ impl Segment {
     /// Maps the memory, which was checked or created by [`Segment::open`] or [`Segment::create`]. Fails as
     /// mmap(2).
     pub fn map(fd: RawFd, side: Side) -> io::Result<Segment> {
+        Segment::map_memory(fd, side, false)
+    }
+
+    /// [`Segment::map`]; `is_new`: the memory has no key yet.
+    fn map_memory(fd: RawFd, side: Side, is_new: bool) -> io::Result<Segment> {
         let none = core::ptr::null_mut();
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at an address that the kernel chooses.
@@ -105,6 +116,11 @@ impl Segment {
         // SAFETY: mapped just now, page-aligned, and as long as `Rings`. Every part of `Rings` is atomic or
         // an UnsafeCell, so that others may change it.
         let rings: &Rings = unsafe { content.as_ref() };
+        if is_new {
+            let key = u64::from(random()) << 32 | u64::from(random());
+            rings.key.store(key, Ordering::Relaxed);
+        }
+        let key = rings.key.load(Ordering::Relaxed);
         let (outgoing, incoming) = match side {
             Side::Initiator => (&rings.from_initiator, &rings.from_acceptor),
             Side::Acceptor => (&rings.from_acceptor, &rings.from_initiator),
@@ -119,6 +135,7 @@ impl Segment {
         };
         Ok(Segment {
             content,
+            key: Key(key),
             own_loans: NonNull::from(own_loans),
             peer_loans: NonNull::from(peer_loans),
             own_accesses: NonNull::from(own_accesses),
@@ -138,6 +155,11 @@ impl Segment {
             let to = self.content.as_ptr().cast::<u8>().add(at.min(SEGMENT_LEN));
             core::ptr::copy_nonoverlapping(bytes.as_ptr(), to, len);
         }
+    }
+
+    /// The key of both rings.
+    pub fn key(&self) -> Key {
+        self.key
     }
 
     /// The ring that this side produces into.
@@ -205,10 +227,9 @@ mod tests {
         let second = Segment::open(&fd).unwrap();
         drop(fd);
         for (from, to) in [(&first, &second), (&second, &first)] {
-            assert!(!to.incoming().has_entry(0));
-            let mut producer = super::super::ring::Producer::default();
-            producer.push(from.outgoing(), b"packet", 0);
-            assert!(to.incoming().has_entry(0));
+            assert!(!to.incoming().has_record(to.key(), 0));
+            from.outgoing().forge(from.key(), 0, 1, b"packet");
+            assert!(to.incoming().has_record(to.key(), 0));
         }
     }
 

@@ -53,19 +53,20 @@ impl Packet<'_> {
         Packet::parse_without_icrc(&datagram[..len])
     }
 
-    /// [`Packet::parse_without_icrc`] for the packets that are most frequent: a SEND of RC or UC, and an ACK
-    /// or NAK. None: it is another, or malformed.
+    /// [`Packet::parse_apart`] for the packets that are most frequent: a SEND of RC or UC, and an ACK or NAK.
+    /// None: it is another, or malformed.
     #[inline(always)]
-    pub fn parse_common(bytes: &[u8]) -> Option<Packet<'_>> {
-        let (bth, rest) = bytes.split_first_chunk::<{ Bth::LEN }>()?;
+    pub fn parse_common<'a>(head: &'a [u8], packet: &'a [u8]) -> Option<Packet<'a>> {
+        let (bth, rest) = head.split_first_chunk::<{ Bth::LEN }>()?;
         let bth = Bth::parse(bth).ok()?;
         let (transport, operation, _) = bth.opcode.parts()?;
         let is_connected = matches!(transport, Transport::Rc | Transport::Uc);
         let (aeth, payload) = match operation {
-            Operation::Send if is_connected && rest.len() % 4 == 0 => {
-                (None, rest.get(..rest.len().checked_sub(bth.pad.into())?)?)
+            Operation::Send if is_connected && packet.len() % 4 == 0 => {
+                let end = packet.len().checked_sub(bth.pad.into())?;
+                (None, source(head, packet).get(Bth::LEN..end)?)
             }
-            Operation::Ack if bth.pad == 0 => {
+            Operation::Ack if bth.pad == 0 && packet.len() == head.len() => {
                 (Some(Aeth::parse(rest.try_into().ok()?).ok()?), &rest[..0])
             }
             _ => return None,
@@ -82,42 +83,20 @@ impl Packet<'_> {
 
     /// Parses a packet that has no ICRC.
     pub fn parse_without_icrc(bytes: &[u8]) -> Result<Packet<'_>, Malformed> {
-        let mut rest = Rest(bytes);
-        let bth = Bth::parse(rest.take()?)?;
-        let (transport, operation, part) = bth.opcode.parts().ok_or(Malformed)?;
-        let mut headers = Headers::new(bth);
-        let has = Extensions::of(transport, operation, part);
-        if has.deth {
-            headers.deth = Some(Deth::parse(rest.take()?));
-        }
-        if has.xrc {
-            headers.xrc_srqn = Some(u32::from_be_bytes(*rest.take()?) & Psn::MASK);
-        }
-        if has.feth {
-            headers.feth = Some(Feth::parse(rest.take()?));
-        }
-        if has.reth {
-            headers.reth = Some(Reth::parse(rest.take()?));
-        }
-        if has.atomic {
-            headers.atomic = Some(AtomicEth::parse(rest.take()?));
-        }
-        if has.aeth {
-            headers.aeth = Some(Aeth::parse(rest.take()?)?);
-        }
-        if has.atomic_ack {
-            headers.atomic_ack = Some(u64::from_be_bytes(*rest.take()?));
-        }
-        if has.imm {
-            headers.imm = Some(u32::from_ne_bytes(*rest.take()?));
-        }
-        if has.ieth {
-            headers.ieth = Some(u32::from_be_bytes(*rest.take()?));
-        }
-        let padded = rest.0;
+        Packet::parse_apart(bytes, bytes)
+    }
+
+    /// Parses a packet without ICRC in memory that others may write to. `head` is a copy of its first bytes,
+    /// with all headers, or of all: only these are examined.
+    pub fn parse_apart<'a>(head: &'a [u8], packet: &'a [u8]) -> Result<Packet<'a>, Malformed> {
+        let mut rest = Rest(head);
+        let headers = rest.headers()?;
+        let (_, operation, _) = headers.bth.opcode.parts().ok_or(Malformed)?;
+        let start = head.len() - rest.0.len();
+        let padded = source(head, packet).get(start..).ok_or(Malformed)?;
         let payload = padded
             .len()
-            .checked_sub(bth.pad.into())
+            .checked_sub(headers.bth.pad.into())
             .and_then(|len| padded.get(..len))
             .ok_or(Malformed)?;
         let len_allowed = match operation {
@@ -127,7 +106,7 @@ impl Packet<'_> {
             | Operation::Write
             | Operation::WriteImm
             | Operation::ReadResponse => padded.len() % 4 == 0,
-            Operation::AtomicWrite => payload.len() == 8 && bth.pad == 0,
+            Operation::AtomicWrite => payload.len() == 8 && headers.bth.pad == 0,
             Operation::ReadRequest
             | Operation::Ack
             | Operation::AtomicAck
@@ -272,10 +251,56 @@ impl Extensions {
     }
 }
 
+/// Where the payload of a packet is read: in the copy, if that is all of it.
+#[inline(always)]
+fn source<'a>(head: &'a [u8], packet: &'a [u8]) -> &'a [u8] {
+    if packet.len() == head.len() {
+        head
+    } else {
+        packet
+    }
+}
+
 /// The part of a packet that is not parsed yet.
 struct Rest<'a>(&'a [u8]);
 
 impl<'a> Rest<'a> {
+    /// Takes the headers that the packet begins with.
+    fn headers(&mut self) -> Result<Headers, Malformed> {
+        let bth = Bth::parse(self.take()?)?;
+        let (transport, operation, part) = bth.opcode.parts().ok_or(Malformed)?;
+        let mut headers = Headers::new(bth);
+        let has = Extensions::of(transport, operation, part);
+        if has.deth {
+            headers.deth = Some(Deth::parse(self.take()?));
+        }
+        if has.xrc {
+            headers.xrc_srqn = Some(u32::from_be_bytes(*self.take()?) & Psn::MASK);
+        }
+        if has.feth {
+            headers.feth = Some(Feth::parse(self.take()?));
+        }
+        if has.reth {
+            headers.reth = Some(Reth::parse(self.take()?));
+        }
+        if has.atomic {
+            headers.atomic = Some(AtomicEth::parse(self.take()?));
+        }
+        if has.aeth {
+            headers.aeth = Some(Aeth::parse(self.take()?)?);
+        }
+        if has.atomic_ack {
+            headers.atomic_ack = Some(u64::from_be_bytes(*self.take()?));
+        }
+        if has.imm {
+            headers.imm = Some(u32::from_ne_bytes(*self.take()?));
+        }
+        if has.ieth {
+            headers.ieth = Some(u32::from_be_bytes(*self.take()?));
+        }
+        Ok(headers)
+    }
+
     fn take<const LEN: usize>(&mut self) -> Result<&'a [u8; LEN], Malformed> {
         let (first, rest) = self.0.split_first_chunk().ok_or(Malformed)?;
         self.0 = rest;

@@ -61,10 +61,12 @@ const ACK_SYNDROME: u8 = 0x1f;
 const ACK_LEN: usize = Bth::LEN + Aeth::LEN;
 
 impl Short<'_> {
-    /// Parses the first `len` of at least 16 bytes. None if it is another packet, or malformed:
-    /// [`super::Packet`] has it.
+    /// Parses a packet in memory that others may write to. `head` is a copy of its first bytes, and any bytes
+    /// behind them if it is shorter. None if it is another packet, or malformed: [`super::Packet`] has it.
     #[inline(always)]
-    pub fn parse(bytes: &[u8], len: usize) -> Option<Short<'_>> {
+    pub fn parse<'a>(head: &'a ShortBytes, packet: &'a [u8]) -> Option<Short<'a>> {
+        let len = packet.len();
+        let bytes = if len <= SHORT_MAX { head } else { packet };
         let [
             opcode,
             flags,
@@ -82,7 +84,7 @@ impl Short<'_> {
             _,
             _,
             _,
-        ] = *bytes.first_chunk::<16>()?;
+        ] = *head.first_chunk::<16>()?;
         let pad = usize::from(flags >> PAD_SHIFT & PAD);
         let content = match opcode {
             SEND_ONLY if len % 4 == 0 => ShortContent::Send {
@@ -94,7 +96,7 @@ impl Short<'_> {
                 ShortContent::Ack
             }
             UD_SEND_ONLY if len % 4 == 0 && len <= SHORT_MAX => ShortContent::Datagram {
-                deth: Deth::parse(bytes.get(Bth::LEN..)?.first_chunk()?),
+                deth: Deth::parse(head.get(Bth::LEN..)?.first_chunk()?),
                 solicited: flags & SOLICITED != 0,
                 payload: bytes.get(Bth::LEN + Deth::LEN..len.checked_sub(pad)?)?,
             },
@@ -164,7 +166,7 @@ mod tests {
             bytes[0] = opcode;
             bytes[1] = bytes[1] & 0xf0 | version;
             bytes[12] = syndrome;
-            let found = Short::parse(&bytes, len);
+            let found = Short::parse(bytes.first_chunk().unwrap(), &bytes[..len]);
             let mut expected = general(&bytes[..len]);
             // An ACK has a reserved bit in its syndrome, which the general parser ignores.
             if opcode == ACKNOWLEDGE && syndrome != ACK_SYNDROME

@@ -280,7 +280,8 @@ proptest! {
                     _ => matches!(transport, Transport::Rc | Transport::Uc),
                 };
                 let full = full.filter(|_| is_frequent).map(|full| (full.headers, full.payload));
-                let common = Packet::parse_common(&bytes).map(|common| (common.headers, common.payload));
+                let common = Packet::parse_common(&bytes, &bytes);
+                let common = common.map(|common| (common.headers, common.payload));
                 prop_assert_eq!(common, full);
             }
         }

@@ -246,8 +246,11 @@ fn fill_channel(device: &Device, qp: &QueuePair, with_responses: bool) {
     let mut sender = channel.sender(None).unwrap();
     // No queue pair has this number.
     let packet = [17, 0, 0xff, 0xff, 0, 0, 0, 5, 0, 0, 0, 0, 31, 0, 0, 0];
-    while sender.has_room() || with_responses && sender.has_room_for_response() {
-        sender.push(&packet, 0);
+    while let Some(room) = sender.room() {
+        sender.push(room, &packet, 0);
+    }
+    while let Some(room) = sender.room_for_response().filter(|_| with_responses) {
+        sender.push(room, &packet, 0);
     }
     let _ = sender.finish();
 }

@@ -482,7 +482,8 @@ fn short_of<'a>(arrival: &Arrival, bytes: &'a mut [u8]) -> Option<Short<'a>> {
     if arrival.by_reference {
         return None;
     }
-    Short::parse(bytes, packet.len())
+    let len = packet.len();
+    Short::parse(bytes.first_chunk()?, &bytes[..len])
 }
 
 /// A packet, and its reference if it has one.

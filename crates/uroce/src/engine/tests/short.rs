@@ -148,7 +148,7 @@ fn takes(work: Work, operation: Operation, at: u32, payload: &[u8]) -> bool {
     let start = headers.write(&mut bytes);
     bytes[start..start + payload.len()].copy_from_slice(payload);
     let len = start + payload.len() + usize::from(headers.bth.pad);
-    let packet = Short::parse(&bytes, len).expect("a short packet");
+    let packet = Short::parse(bytes.first_chunk().unwrap(), &bytes[..len]).expect("a short packet");
 
     let mut peers = [after(work), after(work)];
     let [peer, usual] = &mut peers;

@@ -1,6 +1,5 @@
 //! The ring under loom (`crate::model`). `make test-orderings` runs it.
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::sync::Arc;
 
 use loom::thread;
@@ -8,41 +7,45 @@ use loom::thread;
 use super::*;
 use crate::model::Wakeup;
 
-/// An empty ring. It is too large for the stacks of loom's threads.
+const KEY: Key = Key(5);
+
 fn ring() -> Arc<Ring> {
-    // SAFETY: the memory is a ring's; zeros are valid bytes of `data`, and every other field is written here.
-    let ring: Box<Ring> = unsafe {
-        let ring = alloc_zeroed(Layout::new::<Ring>()).cast::<Ring>();
-        (&raw mut (*ring).consumed).write(Line(AtomicU64::new(0)));
-        (&raw mut (*ring).asleep).write(Line(AtomicU32::new(0)));
-        (&raw mut (*ring).starved).write(Line(AtomicU32::new(0)));
-        for i in 0..ENTRIES as usize {
-            (&raw mut (*ring).entries[i]).write(RingEntry {
-                word: AtomicU64::new(0),
-                inline: core::array::from_fn(|_| AtomicU64::new(0)),
-            });
-        }
-        Box::from_raw(ring)
-    };
-    ring.into()
+    Arc::new(Ring {
+        consumed: Line(AtomicU64::new(0)),
+        asleep: Line(AtomicU32::new(0)),
+        starved: Line(AtomicU32::new(0)),
+        lines: Lines::new(),
+    })
 }
 
-fn packet(number: u32) -> [u8; 12] {
-    let mut packet = [number as u8 + 1; 12];
-    packet[8] = 0xa0 + number as u8;
-    packet
+/// Publishes record `number` in the room.
+fn push(producer: &mut Producer, ring: &Ring, room: Room, number: u8) {
+    let filled = producer.push(ring, room, 9, |body| {
+        body.fill(number);
+        Some(Filled {
+            len: body.len(),
+            tag: 0,
+            result: (),
+        })
+    });
+    filled.unwrap();
 }
 
-/// Receives `count` packets, in their order and complete, and wakes up a producer that waits for room.
-/// Sleeps between them if `sleep` is given.
-fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
-    let mut consumer = Consumer::try_new().unwrap();
+/// Receives `count` records, in their order and complete, and wakes up a producer that waits for room. Sleeps
+/// between them if `sleep` is given.
+fn receive(ring: &Ring, count: u8, room: &Wakeup, sleep: Option<&Wakeup>) {
+    let mut consumer = Consumer::new(KEY);
     let mut received = 0;
     while received < count {
-        if let Some(popped) = consumer.pop(ring).unwrap() {
-            assert_eq!(popped.packet(), packet(received));
+        let popped = consumer.pop(ring, |record| {
+            assert_eq!(
+                (record.body, record.head()),
+                (&[received; 9][..], &[received; 9][..])
+            );
+        });
+        if popped.unwrap().is_some() {
             received += 1;
-            if ring.take_starved() {
+            if consumer.publish(ring) == Released::Much && ring.take_starved() {
                 room.send();
             }
             continue;
@@ -52,7 +55,7 @@ fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
             continue;
         };
         ring.set_asleep();
-        if !ring.has_entry(consumer.next()) {
+        if !ring.has_record(KEY, consumer.position()) {
             sleep.wait();
             sleep.read();
         }
@@ -63,7 +66,7 @@ fn receive(ring: &Ring, count: u32, room: &Wakeup, sleep: Option<&Wakeup>) {
 /// Calls [`receive`] in a thread of its own.
 fn receive_in_thread(
     ring: &Arc<Ring>,
-    count: u32,
+    count: u8,
     room: &Arc<Wakeup>,
     sleep: Option<&Arc<Wakeup>>,
 ) -> thread::JoinHandle<()> {
@@ -71,36 +74,39 @@ fn receive_in_thread(
     thread::spawn(move || receive(&ring, count, &room, sleep.as_deref()))
 }
 
-/// A published packet is there as a whole, and its entry is not written again before it was taken out.
+/// A published record is there as a whole, and its line is not written again before it was released. There
+/// are more records than lines, and the ring continues at its start when it is empty.
 #[test]
-fn packets_are_complete() {
+fn records_are_complete() {
     loom::model(|| {
         let ring = ring();
-        let room = Arc::default();
-        let receiver = receive_in_thread(&ring, 3, &room, None);
-        let mut producer = Producer::default();
-        for number in 0..3 {
-            while !producer.has_room(&ring) {
-                thread::yield_now();
-            }
-            producer.push(&ring, &packet(number), 0);
+        let receiver = receive_in_thread(&ring, 5, &Arc::default(), None);
+        let mut producer = Producer::new(KEY);
+        for number in 0..5 {
+            let room = loop {
+                match producer.reserve(&ring).unwrap() {
+                    Some(room) => break room,
+                    None => thread::yield_now(),
+                }
+            };
+            push(&mut producer, &ring, room, number);
         }
         receiver.join().unwrap();
     });
 }
 
-/// A consumer that goes to sleep is woken up for a packet that it has not seen. There is one packet, because
+/// A consumer that goes to sleep is woken up for a record that it has not seen. There is one record, because
 /// loom allows what C++11 does not if there are more: that the swap of `take_asleep` is later in the order of
 /// modifications than a store of `set_asleep` which came after the value that it has read.
 #[test]
 fn no_wakeup_is_lost_by_the_consumer() {
     loom::model(|| {
         let ring = ring();
-        let (room, sleep) = (Arc::default(), Arc::<Wakeup>::default());
-        let receiver = receive_in_thread(&ring, 1, &room, Some(&sleep));
-        let mut producer = Producer::default();
-        assert!(producer.has_room(&ring));
-        producer.push(&ring, &packet(0), 0);
+        let sleep = Arc::<Wakeup>::default();
+        let receiver = receive_in_thread(&ring, 1, &Arc::default(), Some(&sleep));
+        let mut producer = Producer::new(KEY);
+        let room = producer.reserve(&ring).unwrap().unwrap();
+        push(&mut producer, &ring, room, 0);
         if ring.take_asleep() {
             sleep.send();
         }
@@ -113,15 +119,20 @@ fn no_wakeup_is_lost_by_the_consumer() {
 fn no_wakeup_is_lost_by_the_producer() {
     loom::model(|| {
         let ring = ring();
-        let room = Arc::default();
-        let receiver = receive_in_thread(&ring, 3, &room, None);
-        let mut producer = Producer::default();
-        for number in 0..3 {
-            while !producer.has_room_or_waits(&ring) {
-                room.wait();
-                room.read();
-            }
-            producer.push(&ring, &packet(number), 0);
+        let wakeup = Arc::default();
+        let receiver = receive_in_thread(&ring, 4, &wakeup, None);
+        let mut producer = Producer::new(KEY);
+        for number in 0..4 {
+            let room = loop {
+                match producer.reserve_or_wait(&ring).unwrap() {
+                    Some(room) => break room,
+                    None => {
+                        wakeup.wait();
+                        wakeup.read();
+                    }
+                }
+            };
+            push(&mut producer, &ring, room, number);
         }
         receiver.join().unwrap();
     });
