@@ -203,6 +203,15 @@ pub struct Producer {
 pub struct Room {
     /// Where the record begins: at [`Producer::written`], or at the start of the ring behind that.
     at: u64,
+    /// The lines that there are for it, contiguous.
+    count: u64,
+}
+
+impl Room {
+    /// The longest body that it is for, in bytes.
+    fn body_len(self) -> usize {
+        BODY_MAX.min(self.count as usize * LINE - WORD_LEN)
+    }
 }
 
 impl Producer {
@@ -225,7 +234,8 @@ impl Producer {
             let skipped = lines_to_end(self.written);
             if self.consumed == self.written && skipped + RECORD_LINES_MAX < LINES {
                 let at = self.written + skipped;
-                return Ok(Some(Room { at }));
+                let count = RECORD_LINES_MAX;
+                return Ok(Some(Room { at, count }));
             }
         }
         if let Some(room) = self.find(RECORD_LINES_MAX, RESPONSE_LINES) {
@@ -262,6 +272,7 @@ impl Producer {
         let used = self.written - self.consumed;
         (used + skipped + count + left <= LINES).then_some(Room {
             at: self.written + skipped,
+            count,
         })
     }
 
@@ -274,9 +285,9 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets `fill` write a body of at most `len` bytes, which have any values before, and publishes the
-    /// record. If `fill` returns None, nothing is published, and the room may be used for another record.
-    /// `room` is what a call of this type has just returned for a body of `len` bytes or more.
+    /// Lets `fill` write a body, whose bytes have any values before, and publishes the record. `fill` gets
+    /// `len` bytes, or fewer if the room is for less. If it returns None, nothing is published, and the room
+    /// may be used for another record. `room` is what a call of this type has just returned.
     #[inline]
     pub fn push<T>(
         &mut self,
@@ -286,6 +297,7 @@ impl Producer {
         fill: impl FnOnce(&mut [u8]) -> Option<Filled<T>>,
     ) -> Option<T> {
         let lines = &ring.lines;
+        let len = len.min(room.body_len());
         let filled = lines.fill(room.at, len, fill)?;
         let len = filled.len.min(len);
         let word = Word::new(self.key, room.at, len, filled.tag);

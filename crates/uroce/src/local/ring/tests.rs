@@ -221,6 +221,26 @@ fn a_full_ring_takes_responses() {
     assert!(producer.written > LINES - 2);
 }
 
+/// A response in the last line of the ring has the bytes of that line, whatever its sender asks for.
+#[test]
+fn a_response_ends_with_its_line() {
+    let ring = ring();
+    let mut producer = Producer {
+        written: LINES - 1,
+        consumed: LINES - 1,
+        ..Producer::new(KEY)
+    };
+    let room = producer.reserve_for_response().unwrap();
+    let pushed = producer.push(&ring, room, PACKET_MAX, |body| {
+        Some(Filled {
+            len: PACKET_MAX,
+            tag: 0,
+            result: body.len(),
+        })
+    });
+    assert_eq!((pushed, producer.written), (Some(HEAD_LEN), LINES));
+}
+
 /// A record that could not be filled was never there.
 #[test]
 fn a_record_that_fails_is_not_published() {
