@@ -4,6 +4,7 @@
 //! A communication ID is unique on the host: its upper bits are the process's prefix, so that the process
 //! with port 4791 finds out from a message which process it is for ([`prefix_of`]).
 
+mod receive;
 mod route;
 #[cfg(test)]
 mod tests;
@@ -15,10 +16,10 @@ use rustc_hash::FxHashMap;
 
 pub use route::{Incoming, Outgoing, Route};
 
-use super::connection::{Connection, Effects, Event, FIRST_RETRY, State};
+use super::connection::{Connection, Effects, Event, FIRST_RETRY};
 use super::mad::{
     About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
-    reason, sidr_status,
+    sidr_status,
 };
 use crate::engine::{Gid, Time};
 
@@ -247,17 +248,23 @@ impl Agent {
 
     /// Rejects a request, of which nothing is remembered.
     pub fn reject_request(&mut self, req: &Req, tid: u64, route: Route, reason: u16) {
-        let message = CmMessage::Rej(Box::new(Rej {
-            ids: Ids {
-                local: 0,
-                remote: req.local_id,
-            },
-            about: About::Req,
+        let ids = Ids {
+            local: 0,
+            remote: req.local_id,
+        };
+        self.send_rej(ids, About::Req, reason, tid, route);
+    }
+
+    /// Rejects a message of a connection that this process does not have.
+    fn send_rej(&mut self, ids: Ids, about: About, reason: u16, tid: u64, route: Route) {
+        let rej = Rej {
+            ids,
+            about,
             reason,
             info: None,
             private: [0; REJ_PRIVATE],
-        }));
-        self.send(tid, route, message);
+        };
+        self.send(tid, route, CmMessage::Rej(Box::new(rej)));
     }
 
     /// Answers that nobody offers the service.
@@ -281,131 +288,6 @@ impl Agent {
         }
         .bytes();
         self.outgoing.push(Outgoing { route, mad });
-    }
-
-    /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
-    pub fn receive(&mut self, from: &Incoming, mad: CmMad, now: Time) -> Received {
-        match mad.message.clone() {
-            CmMessage::Req(req) => self.on_req(from, req, mad, now),
-            CmMessage::SidrReq(req) => {
-                let known = self.resolutions.get(&(from.src, req.request_id));
-                if let Some(entry) = known.and_then(|id| self.entries.get(id)) {
-                    let answer = entry.connection.on_repeated_sidr_req();
-                    let route = entry.route;
-                    self.outgoing
-                        .extend(answer.map(|mad| Outgoing { route, mad }));
-                    return Received::Handled;
-                }
-                Received::Resolution { req, mad }
-            }
-            CmMessage::Rej(rej) if rej.reason == reason::TIMEOUT => {
-                let remote = rej.info.unwrap_or_default();
-                let found = self.remote_ids.get(&(remote, from.src, rej.ids.local));
-                match found.copied() {
-                    Some(id) => self.step(id, mad, now),
-                    None => self.on_reply(from, rej.ids, mad, now),
-                }
-            }
-            CmMessage::Rej(rej) => self.on_reply(from, rej.ids, mad, now),
-            CmMessage::Rep(rep) => self.on_rep(from, &rep, mad, now),
-            CmMessage::SidrRep(rep) => self.step(rep.request_id, mad, now),
-            CmMessage::Mra { ids, .. }
-            | CmMessage::Rtu(ids)
-            | CmMessage::Drep(ids)
-            | CmMessage::Lap(ids)
-            | CmMessage::Apr(ids) => self.on_reply(from, ids, mad, now),
-            CmMessage::Dreq { ids, .. } => {
-                if !self.is_of(ids, from) {
-                    // The connection is forgotten: the peer may forget it too.
-                    let swapped = Ids {
-                        local: ids.remote,
-                        remote: ids.local,
-                    };
-                    let route = Route::back(from.src, from.dst);
-                    self.send(mad.tid, route, CmMessage::Drep(swapped));
-                    return Received::Handled;
-                }
-                self.step(ids.remote, mad, now)
-            }
-        }
-    }
-
-    /// Whether a message with these IDs, which are the sender's, is of a connection with that sender.
-    fn is_of(&self, ids: Ids, from: &Incoming) -> bool {
-        self.entries.get(&ids.remote).is_some_and(|entry| {
-            let known = entry.connection.ids().remote;
-            entry.route.dgid == from.src && (known == ids.local || known == 0 || ids.local == 0)
-        })
-    }
-
-    fn on_reply(&mut self, from: &Incoming, ids: Ids, mad: CmMad, now: Time) -> Received {
-        let about_req = match &mad.message {
-            CmMessage::Mra { about, .. } => *about == About::Req,
-            CmMessage::Rej(rej) => rej.about == About::Req && rej.reason != reason::TIMEOUT,
-            _ => false,
-        };
-        // The answer to a late copy of a REQ that the peer has accepted since.
-        let accepted = |connection: &Connection| connection.ids().remote != 0;
-        if about_req && self.connection(ids.remote).is_some_and(accepted) {
-            return Received::Handled;
-        }
-        if self.is_of(ids, from) {
-            self.step(ids.remote, mad, now)
-        } else {
-            Received::Handled
-        }
-    }
-
-    fn on_req(&mut self, from: &Incoming, req: Box<Req>, mad: CmMad, now: Time) -> Received {
-        let route = Route::back(from.src, from.dst);
-        let key = (req.ca_guid, from.src, req.local_id);
-        if let Some(entry) = self
-            .remote_ids
-            .get(&key)
-            .and_then(|id| self.entries.get(id))
-        {
-            let answer = entry.connection.on_repeated_req();
-            self.outgoing
-                .extend(answer.map(|mad| Outgoing { route, mad }));
-            return Received::Handled;
-        }
-        let key = (req.ca_guid, from.src, req.qpn);
-        if let Some(id) = self.remote_qpns.get(&key).copied() {
-            self.reject_request(&req, mad.tid, route, reason::STALE_CONNECTION);
-            let _ = self.act(id, |connection| connection.disconnect(now));
-            return Received::Handled;
-        }
-        Received::Request { req, mad }
-    }
-
-    fn on_rep(
-        &mut self,
-        from: &Incoming,
-        rep: &super::mad::Rep,
-        mad: CmMad,
-        now: Time,
-    ) -> Received {
-        if !self.is_of(rep.ids, from) {
-            return Received::Handled;
-        }
-        let id = rep.ids.remote;
-        let replied = self.connection(id).is_some_and(|connection| {
-            matches!(connection.state(), State::ReqSent | State::MraReqReceived)
-        });
-        if replied {
-            let qpn = if rep.qpn == 0 { rep.xrc_qpn } else { rep.qpn };
-            let remote = Remote {
-                guid: rep.ca_guid,
-                gid: from.src,
-                id: rep.ids.local,
-                qpn,
-            };
-            self.add_remote(id, remote);
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.remote = Some(remote);
-            }
-        }
-        self.step(id, mad, now)
     }
 
     /// Lets a connection handle a message.

@@ -60,6 +60,8 @@ impl<H: CmHost> Manager<H> {
             ConnectionType::Rc => qp_type::RC,
             ConnectionType::Uc => qp_type::UC,
             ConnectionType::Xrc => qp_type::XRC_RECV,
+            // The agent rejects it.
+            ConnectionType::Unsupported { .. } => return None,
         };
         let route = Route {
             traffic_class: req.traffic_class,

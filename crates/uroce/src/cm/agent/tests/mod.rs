@@ -1,5 +1,6 @@
 //! Two agents over a network that loses, repeats and reorders messages.
 
+mod rejected;
 mod resolution;
 
 use std::time::Duration;
@@ -7,8 +8,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cm::connection::decode_time;
-use crate::cm::mad::{ConnectionType, REP_PRIVATE, REQ_PRIVATE, Rep};
+use crate::cm::connection::{State, decode_time};
+use crate::cm::mad::{ConnectionType, REP_PRIVATE, REQ_PRIVATE, Rep, reason};
 
 const SERVICE: u64 = 0x0106_1d2f;
 const GIDS: [Gid; 2] = [[1; 16], [2; 16]];

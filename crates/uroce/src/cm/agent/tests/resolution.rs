@@ -49,11 +49,14 @@ fn a_resolution_is_answered_again_if_the_answer_is_lost() {
     assert_eq!(server.receive(&message, parsed, now), Received::Handled);
     assert_eq!(server.take_outgoing(), first);
     let answer = CmMad::parse(&first[0].mad).unwrap();
-    let message = Incoming {
-        src: GIDS[1],
+    let mut message = Incoming {
+        src: [3; 16],
         dst: GIDS[0],
         mad: first[0].mad,
     };
+    let forged = client.receive(&message, answer.clone(), now);
+    assert_eq!(forged, Received::Handled, "from another address");
+    message.src = GIDS[1];
     let received = client.receive(&message, answer, now);
     let Received::Event { owner, event } = received else {
         panic!()
