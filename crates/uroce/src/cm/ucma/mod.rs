@@ -22,6 +22,8 @@
 //! held neither while messages are sent nor while GET_EVENT blocks.
 
 mod address;
+#[cfg(test)]
+mod addresses;
 mod bind;
 mod connect;
 #[cfg(test)]
