@@ -73,7 +73,9 @@ impl CmHost for Fake {
             Some(from) if from != self.ip && Some(from) != kernel => {
                 Err(Errno(libc::EADDRNOTAVAIL))
             }
-            _ if to.ip().is_loopback() => Ok(Ipv4Addr::LOCALHOST.into()),
+            _ if to.ip().is_loopback() || to.ip().is_unspecified() => {
+                Ok(Ipv4Addr::LOCALHOST.into())
+            }
             _ if to.is_ipv4() == own.is_ipv4() => Ok(own),
             _ => Err(Errno(libc::ENETUNREACH)),
         }

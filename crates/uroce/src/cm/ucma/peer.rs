@@ -279,10 +279,11 @@ impl<H: CmHost> Manager<H> {
     }
 }
 
-/// Whether an address is that of one end of a packet. A device that connects to itself has the loopback
-/// address at both ends ([`super::resolve`]).
+/// Whether an address is that of one end of a packet. A device that connects to itself may have a loopback
+/// or wildcard address at its ends ([`super::resolve`]).
 fn is_address_of(ip: IpAddr, end: &Gid, packet: &Incoming) -> bool {
-    ip_of(&gid_of(ip)) == ip_of(end) || ip.is_loopback() && packet.src == packet.dst
+    let is_own = ip.is_loopback() || ip.is_unspecified();
+    ip_of(&gid_of(ip)) == ip_of(end) || is_own && packet.src == packet.dst
 }
 
 /// A link-local address with its interface, which the IP header of a request does not name.
