@@ -134,3 +134,16 @@ fn the_loopback_address_stays_with_uroce() {
     assert_eq!(resolved.err(), None::<Errno>);
     assert_eq!(kinds(&mut process), [2]);
 }
+
+/// The GID at index 0 is a second name of the address: it needs no reservation, and no descriptor.
+#[test]
+fn a_wildcard_address_is_reserved_once_per_address() {
+    for ip in [ANY, SERVER] {
+        let (mut process, _) = pair();
+        let id = create(&mut process, 1, TCP, SERVER_UID);
+        bind(&mut process, id, ip, PORT).unwrap();
+        let reserved = process.manager.host().ports.borrow();
+        let at: Vec<_> = reserved.iter().map(|(_, gid)| *gid).collect();
+        assert_eq!(at, [gid_of(SERVER)]);
+    }
+}

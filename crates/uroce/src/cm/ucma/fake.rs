@@ -15,7 +15,7 @@ use crate::cm::agent::Agent;
 #[cfg(test)]
 use crate::cm::agent::Incoming;
 use crate::engine::{Gid, Time};
-use crate::wire::gid_of;
+use crate::wire::{gid_of, link_local_gid_of};
 
 /// Ports that processes have reserved, at each address.
 type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;
@@ -51,6 +51,16 @@ impl Drop for ReservedPorts {
     }
 }
 
+impl Fake {
+    /// The GID at index 0, as of a device at one address.
+    fn second_name(&self) -> Gid {
+        match self.ip {
+            IpAddr::V4(v4) => link_local_gid_of(v4),
+            IpAddr::V6(_) => [0xfe; 16],
+        }
+    }
+}
+
 impl CmHost for Fake {
     type Reservation = ReservedPorts;
 
@@ -59,7 +69,7 @@ impl CmHost for Fake {
             node_guid: [1, 2, 3, 4, 5, 6, 7, 8],
             index: 5,
             ifindex: 2,
-            gids: vec![(0, [0xfe; 16]), (1, gid_of(self.ip))],
+            gids: vec![(0, self.second_name()), (1, gid_of(self.ip))],
             active_mtu: 3,
             active: true,
         }]

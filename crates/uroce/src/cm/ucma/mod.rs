@@ -10,7 +10,8 @@
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
-//! | `system.rs`, `routes.rs`, `names.rs`, `forward.rs` | the host: devices, routes, ports, other processes |
+//! | `system.rs`, `routes.rs`, `named.rs` | the host: devices, routes, ports |
+//! | `names.rs`, `forward.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
 //! | `user_memory.rs` | reading and writing the program's memory |
@@ -42,6 +43,7 @@ mod lifecycle;
 mod manager;
 mod messages;
 mod multicast;
+mod named;
 mod names;
 mod neighbour;
 mod options;

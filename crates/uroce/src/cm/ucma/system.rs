@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
@@ -12,6 +12,7 @@ use super::epoll::{Epoll, Token};
 use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::Command;
 use super::kernel_file::KernelFile;
+use super::named::{NamedSocket, WeakTable};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
@@ -46,13 +47,6 @@ pub enum InterfaceChange {
     Gone,
 }
 
-/// A socket that has a name.
-pub struct NamedSocket {
-    pub socket: Owned<OwnedFd>,
-    /// Other processes can connect to it.
-    listens: AtomicBool,
-}
-
 /// The host of a process.
 pub struct System {
     epoll: Arc<Epoll>,
@@ -60,9 +54,9 @@ pub struct System {
     configs: Vec<Config>,
     devices: Option<Vec<CmDevice>>,
     /// Names of ports that this process has: several ids may share them.
-    ports: FxHashMap<(Port, Gid), Weak<NamedSocket>>,
+    ports: WeakTable<(Port, Gid), NamedSocket>,
     /// What has a name, by the number in its [`Token`].
-    listeners: FxHashMap<u32, Weak<NamedSocket>>,
+    listeners: WeakTable<u32, NamedSocket>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
     routes: Routes,
@@ -89,8 +83,8 @@ impl System {
             epoll,
             configs,
             devices: None,
-            ports: FxHashMap::default(),
-            listeners: FxHashMap::default(),
+            ports: WeakTable::default(),
+            listeners: WeakTable::default(),
             next_listener: 0,
             files: FxHashMap::default(),
             routes: Routes::default(),
@@ -134,15 +128,12 @@ impl System {
 
     /// The listener of this number.
     pub fn listener(&self, number: u32) -> Option<Arc<NamedSocket>> {
-        self.listeners.get(&number)?.upgrade()
+        self.listeners.get(&number)
     }
 
     /// Takes a name.
     pub fn bind(&mut self, name: &str) -> Result<Arc<NamedSocket>, Errno> {
-        Ok(Arc::new(NamedSocket {
-            socket: names::bind(name)?,
-            listens: AtomicBool::new(false),
-        }))
+        Ok(NamedSocket::new(names::bind(name)?))
     }
 
     /// Accepts connections to a name. Does nothing if that has been done.
@@ -155,9 +146,7 @@ impl System {
         self.next_listener = self.next_listener.wrapping_add(1);
         let number = self.next_listener;
         self.epoll.add(fd, Token::Listener(number))?;
-        self.listeners
-            .retain(|_, listener| listener.strong_count() > 0);
-        self.listeners.insert(number, Arc::downgrade(listener));
+        self.listeners.insert(number, listener);
         Ok(())
     }
 
@@ -290,15 +279,15 @@ impl CmHost for System {
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>, Errno> {
         let mut reserved = Vec::new();
         for gid in at {
-            let own = self.ports.get(&(port, *gid)).and_then(Weak::upgrade);
-            let listener = match own {
-                Some(listener) => listener,
-                None => self.bind(&names::of_port(port, gid))?,
-            };
-            self.ports.insert((port, *gid), Arc::downgrade(&listener));
+            let key = (port, *gid);
+            if let Some(own) = self.ports.get(&key) {
+                reserved.push(own);
+                continue;
+            }
+            let listener = self.bind(&names::of_port(port, gid))?;
+            self.ports.insert(key, &listener);
             reserved.push(listener);
         }
-        self.ports.retain(|_, listener| listener.strong_count() > 0);
         Ok(reserved)
     }
 
