@@ -11,7 +11,7 @@
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
 //! | `system.rs`, `routes.rs`, `named.rs` | the host: devices, routes, ports |
-//! | `names.rs`, `forward.rs` | the other processes of the host |
+//! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
 //! | `user_memory.rs` | reading and writing the program's memory |
@@ -36,6 +36,7 @@ pub mod fake;
 mod forward;
 mod host;
 mod id;
+mod inbound;
 pub mod input;
 mod kernel;
 mod kernel_file;
@@ -57,6 +58,7 @@ mod system;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod user_memory;
 #[cfg(test)]
 mod waiting;

@@ -7,7 +7,7 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::{self, Peer, own_user};
+use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::host::Port;
@@ -65,11 +65,6 @@ pub fn connect(name: &str) -> Result<Owned<OwnedFd>, Errno> {
 /// [`unix::accept`], recorded.
 pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
     record(|| unix::accept(listener))
-}
-
-/// The user that has opened the other end of a connection; None if the kernel does not say.
-pub fn peer_user(fd: &OwnedFd) -> Option<u32> {
-    Peer::of(fd).ok().map(|peer| peer.user)
 }
 
 /// Whether sending waits while the other process does not read.
@@ -135,30 +130,6 @@ pub fn receive(fd: RawFd) -> Result<Incoming, Errno> {
         src: gid(0),
         dst: gid(16),
         mad,
-    })
-}
-
-/// Whether a user may pass on messages: the user of this process, root, and the user whose process has port
-/// 4791.
-pub fn is_trusted(user: Option<u32>) -> bool {
-    match user {
-        None => false,
-        Some(user) => user == 0 || user == own_user() || has_roce_port(user),
-    }
-}
-
-/// Whether a process of a user has port 4791 at any address of this network namespace.
-fn has_roce_port(user: u32) -> bool {
-    let suffix = format!(":{:04X}", crate::wire::PORT);
-    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|path| {
-        let sockets = std::fs::read_to_string(path).unwrap_or_default();
-        sockets.lines().skip(1).any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            let local = fields.next().unwrap_or_default();
-            // Behind the remote address, the state, queues, a timer and retransmissions.
-            let owner = fields.nth(5).and_then(|user| user.parse().ok());
-            local.ends_with(&suffix) && owner == Some(user)
-        })
     })
 }
 

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 use super::epoll::{Epoll, Token};
 use super::forward;
 use super::host::FileId;
+use super::inbound::Inbound;
 use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
@@ -28,7 +29,6 @@ use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_p
 use crate::cm::agent::{Agent, Incoming, PREFIXES, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
-use crate::descriptors::Owned;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::engine::Time;
@@ -45,8 +45,8 @@ const REJECT_DELAY: Duration = Duration::from_millis(50);
 const UNWANTED_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 pub(super) const INCOMING_MAX: usize = 4096;
-/// Connections of other processes.
-const CONNECTIONS_MAX: usize = 1024;
+/// How many of them the thread handles before it lets commands run.
+const HANDLED_MAX: usize = 64;
 /// How many prefixes are tried.
 const PREFIX_TRIES: usize = 64;
 
@@ -58,9 +58,6 @@ pub(super) struct ProcessState {
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
-    /// Connections of other processes.
-    connections: FxHashMap<u32, Owned<OwnedFd>>,
-    next_connection: u32,
     /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
     unwanted: VecDeque<(Time, Incoming)>,
     /// Distinguishes the thread of this state from that of an earlier one.
@@ -211,8 +208,6 @@ fn start() -> Result<ProcessState, Errno> {
         _name: name,
         files: FxHashMap::default(),
         next_file: 0,
-        connections: FxHashMap::default(),
-        next_connection: 0,
         unwanted: VecDeque::new(),
         serial,
     })
@@ -332,53 +327,6 @@ impl ProcessState {
         WANTS_PORT.store(true, Ordering::Relaxed);
     }
 
-    fn accept(&mut self, number: u32) {
-        let Some(listener) = self.manager.host().listener(number) else {
-            return;
-        };
-        while let Ok(connection) = names::accept(listener.socket.as_raw_fd()) {
-            if !names::is_trusted(names::peer_user(&connection)) {
-                continue;
-            }
-            // Most connections have one message, and are closed.
-            let is_open = self.read_messages(connection.as_raw_fd());
-            if !is_open || self.connections.len() >= CONNECTIONS_MAX {
-                continue;
-            }
-            self.next_connection = self.next_connection.wrapping_add(1);
-            let number = self.next_connection;
-            let token = Token::Connection(number);
-            if self.epoll.add(connection.as_raw_fd(), token).is_ok() {
-                self.connections.insert(number, connection);
-            }
-        }
-    }
-
-    /// Handles the messages that have come through a connection. Returns false if the other process has
-    /// closed it.
-    fn read_messages(&mut self, connection: RawFd) -> bool {
-        loop {
-            match names::receive(connection) {
-                Ok(message) => self.receive(&message, true),
-                Err(Errno(libc::EAGAIN | libc::EINTR)) => return true,
-                Err(_) => return false,
-            }
-        }
-    }
-
-    fn read_connection(&mut self, number: u32) {
-        let Some(connection) = self.connections.get(&number) else {
-            return;
-        };
-        if !self.read_messages(connection.as_raw_fd()) {
-            self.connections.remove(&number);
-            // Perhaps port 4791 is free now.
-            WANTS_PORT.store(true, Ordering::Relaxed);
-            let complete = self.manager.host().claim_ports();
-            WANTS_PORT.store(!complete, Ordering::Relaxed);
-        }
-    }
-
     fn take_kernel_events(&mut self, number: u32) {
         if let Some(file) = self.files.get(&number) {
             self.manager.take_kernel_events(*file);
@@ -399,10 +347,44 @@ impl ProcessState {
 /// The other process has ended, or nobody has the name.
 const GONE: Errno = Errno(libc::ECONNREFUSED);
 
+/// Accepts connections and reads messages of other processes, without the lock of the state.
+fn read_inbound(inbound: &mut Inbound, tokens: &[Token], serial: u32) {
+    let now = clock::now();
+    inbound.resume(now);
+    for token in tokens {
+        match *token {
+            Token::Listener(number) => {
+                let mut locked = STATE.lock();
+                let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
+                    return;
+                };
+                let listener = state.manager.host().listener(number);
+                inbound.set_gids(state.manager.host().gids());
+                drop(locked);
+                if let Some(listener) = listener {
+                    inbound.accept(*token, &listener, now);
+                }
+            }
+            Token::Connection(number) => inbound.read(number, now),
+            Token::Waker | Token::File(_) | Token::Kernel(_) => {}
+        }
+    }
+}
+
+/// Messages of devices, [`HANDLED_MAX`] at most, and whether there are more.
+fn take_queued() -> (Vec<Incoming>, bool) {
+    let mut queue = QUEUE.lock();
+    let count = queue.messages.len().min(HANDLED_MAX);
+    let messages = queue.messages.drain(..count).collect();
+    (messages, !queue.messages.is_empty())
+}
+
 /// The thread's main function.
 fn run(epoll: &Arc<Epoll>, serial: u32) {
     let mut tokens = Vec::new();
+    let mut inbound = Inbound::new(Arc::clone(epoll));
     loop {
+        read_inbound(&mut inbound, &tokens, serial);
         let mut locked = STATE.lock();
         let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
             return;
@@ -410,13 +392,19 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         for token in tokens {
             match token {
                 Token::Waker => epoll.clear(),
-                Token::Listener(number) => state.accept(number),
-                Token::Connection(number) => state.read_connection(number),
+                Token::Listener(_) | Token::Connection(_) => {}
                 Token::File(number) => state.close_file(number),
                 Token::Kernel(number) => state.take_kernel_events(number),
             }
         }
-        let messages = std::mem::take(&mut QUEUE.lock().messages);
+        for message in &inbound.take_messages() {
+            state.receive(message, true);
+        }
+        if inbound.take_closed() {
+            // Perhaps port 4791 is free now.
+            WANTS_PORT.store(true, Ordering::Relaxed);
+        }
+        let (messages, has_more) = take_queued();
         for message in &messages {
             state.receive(message, false);
         }
@@ -439,7 +427,14 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
             devices.into_iter().for_each(Device::close);
             return;
         }
-        let until = state.next_wakeup();
+        let until = match has_more {
+            true => Some(Time(0)),
+            false => state
+                .next_wakeup()
+                .into_iter()
+                .chain(inbound.deadline())
+                .min(),
+        };
         let sending = SENDING.lock();
         drop(locked);
         send_all(&sends, Blocking::No);

@@ -187,6 +187,13 @@ impl System {
         })
     }
 
+    /// The GIDs of the devices that are open.
+    pub fn gids(&self) -> Vec<Gid> {
+        let open = self.devices.iter().flatten();
+        let tables = open.map(|open| open.device.net.gids());
+        tables.flatten().flatten().map(|entry| entry.gid).collect()
+    }
+
     /// What has happened to the interfaces of the devices since the last call, by position.
     pub fn interface_changes(&mut self) -> Vec<(usize, InterfaceChange)> {
         let mut changes = Vec::new();
