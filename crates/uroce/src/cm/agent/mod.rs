@@ -1,8 +1,9 @@
 //! The communication manager of a process: a table of connections by communication ID, their timers, and the
 //! dispatch of messages to them. Pure: messages and the time go in; messages and events come out.
 //!
-//! A communication ID is unique on the host: its upper bits are the process's prefix, so that the process
-//! with port 4791 finds out from a message which process it is for ([`prefix_of`]).
+//! A communication ID is unique on the host: its upper bits are a prefix of the process, so that the process
+//! with port 4791 finds out from a message which process it is for ([`prefix_of`]). A process has as many
+//! prefixes as it needs: there are far more of them than another user can take away.
 
 mod receive;
 mod route;
@@ -10,6 +11,7 @@ mod route;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
@@ -23,14 +25,16 @@ use super::mad::{
 };
 use crate::engine::{Gid, Time};
 
-/// Bits of a communication ID below the process's prefix.
-const INDEX_BITS: u32 = 18;
-/// Processes of a network namespace that can have a prefix: prefixes are from 1 to this.
+/// Bits of a communication ID below the prefix.
+const INDEX_BITS: u32 = 8;
+/// Communication IDs with one prefix.
+pub const IDS_PER_PREFIX: u32 = 1 << INDEX_BITS;
+/// The prefixes of a network namespace are from 1 to this.
 pub const PREFIXES: u32 = (1 << (32 - INDEX_BITS)) - 1;
 /// Connections that a process may have.
-const CONNECTIONS_MAX: usize = 1 << (INDEX_BITS - 1);
+const CONNECTIONS_MAX: usize = 1 << 17;
 
-/// The prefix of the process that a communication ID belongs to.
+/// The prefix of a communication ID.
 pub fn prefix_of(id: u32) -> u32 {
     id >> INDEX_BITS
 }
@@ -67,8 +71,11 @@ struct Remote {
 
 /// All connections of a process.
 pub struct Agent {
-    prefix: u32,
-    next_index: u32,
+    /// The next communication ID, and how many there are with its prefix from there.
+    next_id: u32,
+    ids_left: u32,
+    /// Connections by prefix.
+    prefixes: FxHashMap<u32, u32>,
     entries: FxHashMap<u32, AgentEntry>,
     /// Connections by the peer's GUID and communication ID.
     remote_ids: FxHashMap<(u64, Gid, u32), u32>,
@@ -81,11 +88,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent whose communication IDs have this prefix and begin at a random one.
-    pub fn new(prefix: u32, random: u32) -> Agent {
+    /// An agent without connections.
+    pub fn new() -> Agent {
         Agent {
-            prefix,
-            next_index: random,
+            next_id: 0,
+            ids_left: 0,
+            prefixes: FxHashMap::default(),
             entries: FxHashMap::default(),
             remote_ids: FxHashMap::default(),
             remote_qpns: FxHashMap::default(),
@@ -95,9 +103,21 @@ impl Agent {
         }
     }
 
-    /// The prefix of its communication IDs.
-    pub fn prefix(&self) -> u32 {
-        self.prefix
+    /// Whether [`Agent::alloc_id`] needs a new prefix.
+    pub fn needs_prefix(&self) -> bool {
+        self.ids_left == 0
+    }
+
+    /// The next communication IDs have this prefix, which no process of the host has had for long.
+    pub fn add_prefix(&mut self, prefix: u32) {
+        self.next_id = prefix << INDEX_BITS;
+        self.ids_left = IDS_PER_PREFIX;
+    }
+
+    /// Whether a connection has a communication ID with this prefix, or the next one will.
+    pub fn uses_prefix(&self, prefix: u32) -> bool {
+        self.prefixes.contains_key(&prefix)
+            || self.ids_left > 0 && prefix_of(self.next_id) == prefix
     }
 
     /// The messages to send, in their order; the agent forgets them.
@@ -116,18 +136,15 @@ impl Agent {
         self.entries.is_empty()
     }
 
-    /// A communication ID for a new connection. ENOMEM if there are too many.
+    /// A communication ID for a new connection. ENOMEM if there are too many, or without a prefix.
     pub fn alloc_id(&mut self) -> Result<u32, Errno> {
-        if self.entries.len() >= CONNECTIONS_MAX {
+        if self.entries.len() >= CONNECTIONS_MAX || self.needs_prefix() {
             return Err(Errno(libc::ENOMEM));
         }
-        loop {
-            self.next_index = self.next_index.wrapping_add(1);
-            let id = self.prefix << INDEX_BITS | self.next_index & ((1 << INDEX_BITS) - 1);
-            if !self.entries.contains_key(&id) {
-                return Ok(id);
-            }
-        }
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.ids_left -= 1;
+        Ok(id)
     }
 
     /// Adds a connection of `owner` that has been started, and sends its first message.
@@ -184,6 +201,7 @@ impl Agent {
         if let Some(remote) = remote {
             self.add_remote(id, remote);
         }
+        *self.prefixes.entry(prefix_of(id)).or_default() += 1;
         self.entries.insert(
             id,
             AgentEntry {
@@ -349,6 +367,12 @@ impl Agent {
         let Some(entry) = self.entries.remove(&id) else {
             return;
         };
+        if let Entry::Occupied(mut connections) = self.prefixes.entry(prefix_of(id)) {
+            *connections.get_mut() -= 1;
+            if *connections.get() == 0 {
+                connections.remove();
+            }
+        }
         if let Some(Remote {
             guid,
             gid,

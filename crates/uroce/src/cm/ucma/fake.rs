@@ -34,6 +34,8 @@ pub struct Fake {
     /// What the kernel has written to the program.
     response: Vec<u8>,
     random: u32,
+    next_prefix: u32,
+    pub ephemeral_ports: (u16, u16),
 }
 
 /// Frees its ports when it is dropped.
@@ -110,12 +112,22 @@ impl CmHost for Fake {
         Ok(reserved)
     }
 
+    fn reserve_prefix(&mut self) -> Result<(u32, ReservedPorts), Errno> {
+        let prefix = self.next_prefix;
+        self.next_prefix += 0x100;
+        let reserved = ReservedPorts {
+            ports: Rc::clone(&self.ports),
+            own: Vec::new(),
+        };
+        Ok((prefix, reserved))
+    }
+
     fn listen(&mut self, _: &ReservedPorts) -> Result<(), Errno> {
         Ok(())
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {
-        (40_000, 40_003)
+        self.ephemeral_ports
     }
 
     fn may_use_low_ports(&mut self) -> bool {
@@ -195,8 +207,10 @@ impl Process {
             kernel: None,
             response: Vec::new(),
             random: prefix,
+            next_prefix: prefix,
+            ephemeral_ports: (40_000, 40_003),
         };
-        let mut manager = Manager::new(host, Agent::new(prefix, 0));
+        let mut manager = Manager::new(host, Agent::new());
         manager.open(1);
         manager.open(2);
         Process {

@@ -102,7 +102,7 @@ fn send_to_process(
             other => return other,
         }
     }
-    let fd = names::connect(&names::of_process(prefix))?;
+    let fd = names::connect(&names::of_prefix(prefix))?;
     if !is_taken(&fd, &takes) {
         return Err(ECONNREFUSED);
     }

@@ -1,6 +1,6 @@
-//! Abstract unix socket names, by which the processes of a network namespace find each other: one per
-//! process, and one per port number and address that a process listens at. The kernel frees a name when
-//! its process ends, however it ends.
+//! Abstract unix socket names, by which the processes of a network namespace find each other: one per prefix
+//! of communication IDs, and one per port number and address that a process listens at. The kernel frees a
+//! name when its process ends, however it ends.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
@@ -11,7 +11,7 @@ use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::host::Port;
-use crate::cm::agent::Incoming;
+use crate::cm::agent::{Incoming, PREFIXES};
 use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
@@ -19,10 +19,27 @@ use crate::engine::Gid;
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
 const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
 
-/// The name of the process whose communication IDs have a prefix.
-pub fn of_process(prefix: u32) -> String {
-    format!("uroce-cm.process.{prefix:04x}")
+/// The name of the process that has a prefix of communication IDs.
+pub fn of_prefix(prefix: u32) -> String {
+    format!("uroce-cm.ids.{prefix:06x}")
 }
+
+/// Takes the name of a prefix that no other process of the network namespace has, from those that `random`
+/// leads to. EADDRINUSE if other processes have all that are tried: they would have to have nearly all 2^24.
+pub fn bind_prefix(random: impl Fn() -> u32) -> Result<(u32, Owned<OwnedFd>), Errno> {
+    for _ in 0..PREFIX_TRIES {
+        let prefix = 1 + random() % PREFIXES;
+        match bind(&of_prefix(prefix)) {
+            Err(EADDRINUSE) => {}
+            result => return result.map(|socket| (prefix, socket)),
+        }
+    }
+    Err(EADDRINUSE)
+}
+
+/// How many prefixes are tried.
+const PREFIX_TRIES: usize = 64;
+const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 
 /// The name of a port at an address.
 pub fn of_port(port: Port, gid: &Gid) -> String {
@@ -149,6 +166,26 @@ mod tests {
             dst: [2; 16],
             mad,
         }
+    }
+
+    #[test]
+    fn names_that_another_process_has_are_passed_over() {
+        use std::cell::Cell;
+        let first = std::process::id() % PREFIXES;
+        let number = Cell::new(first);
+        let random = || number.replace(number.get() + 1);
+        let squatted: Vec<_> = (0..PREFIX_TRIES)
+            .map(|_| bind_prefix(random).unwrap())
+            .collect();
+        let (last, _) = squatted[PREFIX_TRIES - 1];
+        number.set(first);
+        assert_eq!(
+            bind_prefix(random).map(|(prefix, _)| prefix),
+            Err(EADDRINUSE)
+        );
+        number.set(last - 1);
+        let (prefix, _socket) = bind_prefix(random).unwrap();
+        assert!(prefix > last);
     }
 
     #[test]

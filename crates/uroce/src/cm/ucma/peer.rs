@@ -85,6 +85,7 @@ impl<H: CmHost> Manager<H> {
                 .reject_request(req, mad.tid, route, reason::CONSUMER);
             return None;
         }
+        self.reserve_id().ok()?;
         let (number, device) = self.add_requested(listener, from.dst, src, dst, requested)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
@@ -144,6 +145,7 @@ impl<H: CmHost> Manager<H> {
             self.agent.reject_resolution(req, mad.tid, route);
             return None;
         }
+        self.reserve_id().ok()?;
         let (number, device) = self.add_requested(listener, from.dst, src, dst, qp_type::UD)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
@@ -22,17 +22,15 @@ use super::inbound::Inbound;
 use super::input::{Command, Input};
 use super::lifecycle::register_exit_handler;
 use super::manager::{Caller, Manager};
-use super::named::NamedSocket;
-use super::names::{self, Blocking};
+use super::names::Blocking;
 use super::send::{enqueue, send_all};
 use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
-use crate::cm::agent::{Agent, Incoming, PREFIXES, prefix_of};
+use crate::cm::agent::{Agent, Incoming, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::engine::Time;
-use crate::random::random;
 use crate::sync::Mutex;
 
 /// How often the process tries to get port 4791 while another one has it.
@@ -47,14 +45,10 @@ const UNWANTED_MAX: usize = 256;
 pub(super) const INCOMING_MAX: usize = 4096;
 /// How many of them the thread handles before it lets commands run.
 const HANDLED_MAX: usize = 64;
-/// How many prefixes are tried.
-const PREFIX_TRIES: usize = 64;
 
 pub(super) struct ProcessState {
     pub(super) manager: Manager<System>,
     epoll: Arc<Epoll>,
-    /// The name of this process.
-    _name: Arc<NamedSocket>,
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
@@ -88,9 +82,6 @@ static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 /// This process does not have port 4791 at all addresses. Read and written with [`STATE`] locked.
 pub(super) static WANTS_PORT: AtomicBool = AtomicBool::new(false);
 
-/// The prefix of this process's communication IDs; 0 before it has one. Written with [`STATE`] locked. Who
-/// sends a message has had that locked, too.
-pub(super) static PREFIX: AtomicU32 = AtomicU32::new(0);
 /// An interface of a device has changed since the thread last looked. Set before [`QUEUE`] is locked, read
 /// afterwards.
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -193,40 +184,21 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 fn start() -> Result<ProcessState, Errno> {
     static SERIAL: AtomicUsize = AtomicUsize::new(0);
     let epoll = Arc::new(Epoll::new()?);
-    let mut system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
-    let (name, prefix) = take_prefix(&mut system)?;
+    let system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed) as u32;
     let watched = Arc::clone(&epoll);
     let spawned = thread::spawn("uroce-cm", move || run(&watched, serial));
     spawned.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
     QUEUE.lock().epoll = Some(Arc::clone(&epoll));
     WANTS_PORT.store(true, Ordering::Relaxed);
-    PREFIX.store(prefix, Ordering::Relaxed);
     Ok(ProcessState {
-        manager: Manager::new(system, Agent::new(prefix, random())),
+        manager: Manager::new(system, Agent::new()),
         epoll,
-        _name: name,
         files: FxHashMap::default(),
         next_file: 0,
         unwanted: VecDeque::new(),
         serial,
     })
-}
-
-/// Takes a prefix for communication IDs that no other process of the network namespace has.
-fn take_prefix(system: &mut System) -> Result<(Arc<NamedSocket>, u32), Errno> {
-    let mut last = Errno(libc::EADDRINUSE);
-    for _ in 0..PREFIX_TRIES {
-        let prefix = 1 + random() % PREFIXES;
-        match system.bind(&names::of_process(prefix)) {
-            Ok(listener) => {
-                system.start(&listener)?;
-                return Ok((listener, prefix));
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Executes a command that the program has written to a descriptor. EACCES in a child of the process that
@@ -273,7 +245,7 @@ impl ProcessState {
             return;
         };
         let own = match recipient {
-            Recipient::Id(id) => prefix_of(id) == self.manager.prefix(),
+            Recipient::Id(id) => self.manager.has_prefix(prefix_of(id)),
             Recipient::Service(_) => true,
         };
         // A message for a process that is gone is answered here, if it needs an answer.

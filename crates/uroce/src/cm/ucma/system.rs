@@ -131,11 +131,6 @@ impl System {
         self.listeners.get(&number)
     }
 
-    /// Takes a name.
-    pub fn bind(&mut self, name: &str) -> Result<Arc<NamedSocket>, Errno> {
-        Ok(NamedSocket::new(names::bind(name)?))
-    }
-
     /// Accepts connections to a name. Does nothing if that has been done.
     pub fn start(&mut self, listener: &Arc<NamedSocket>) -> Result<(), Errno> {
         if listener.listens.swap(true, Ordering::Relaxed) {
@@ -291,11 +286,18 @@ impl CmHost for System {
                 reserved.push(own);
                 continue;
             }
-            let listener = self.bind(&names::of_port(port, gid))?;
+            let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
             self.ports.insert(key, &listener);
             reserved.push(listener);
         }
         Ok(reserved)
+    }
+
+    fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>), Errno> {
+        let (prefix, socket) = names::bind_prefix(random::random)?;
+        let listener = NamedSocket::new(socket);
+        self.start(&listener)?;
+        Ok((prefix, vec![listener]))
     }
 
     fn listen(&mut self, reserved: &Vec<Arc<NamedSocket>>) -> Result<(), Errno> {

@@ -1,5 +1,6 @@
 //! Two agents over a network that loses, repeats and reorders messages.
 
+mod prefixes;
 mod rejected;
 mod resolution;
 
@@ -17,6 +18,13 @@ const GUIDS: [u64; 2] = [0x11, 0x22];
 const QPNS: [u32; 2] = [0x1001, 0x2002];
 /// The owners that the two programs give their connections.
 const OWNERS: [u32; 2] = [7, 9];
+
+/// An agent whose communication IDs have this prefix.
+fn agent(prefix: u32) -> Agent {
+    let mut agent = Agent::new();
+    agent.add_prefix(prefix);
+    agent
+}
 
 fn req(agent: &mut Agent) -> Req {
     Req {
@@ -105,7 +113,7 @@ struct Simulation {
 impl Simulation {
     fn new(fates: Vec<u8>, think: Duration, disconnects: usize) -> Simulation {
         Simulation {
-            agents: [Agent::new(1, 0), Agent::new(2, 0)],
+            agents: [agent(1), agent(2)],
             ids: [None; 2],
             seen: [Vec::new(), Vec::new()],
             network: Vec::new(),

@@ -4,7 +4,7 @@ use super::*;
 
 /// What an agent without connections answers to a message of the other end.
 fn answer_to(mad: &CmMad) -> (Ids, About, u16) {
-    let mut agent = Agent::new(2, 0);
+    let mut agent = agent(2);
     let message = Incoming {
         src: GIDS[0],
         dst: GIDS[1],
@@ -38,7 +38,7 @@ fn a_request_for_a_transport_that_is_not_supported() {
         let connection = ConnectionType::Unsupported { service, extended };
         let req = Req {
             connection,
-            ..req(&mut Agent::new(1, 0))
+            ..req(&mut agent(1))
         };
         let ids = Ids {
             local: 0,
@@ -58,7 +58,7 @@ fn a_reply_to_an_unknown_request() {
     simulation.step();
     assert_eq!(simulation.seen[1], [Seen::Request]);
     // As if another process had taken the place of the active one.
-    simulation.agents[0] = Agent::new(1, 0);
+    simulation.agents[0] = agent(1);
     simulation.run();
     let rejected = Seen::Rejected(reason::INVALID_COMM_ID);
     assert_eq!(simulation.seen[1], [Seen::Request, rejected]);

@@ -5,8 +5,8 @@ use crate::cm::mad::SIDR_REQ_PRIVATE;
 
 #[test]
 fn a_resolution_is_answered_again_if_the_answer_is_lost() {
-    let mut client = Agent::new(1, 0);
-    let mut server = Agent::new(2, 0);
+    let mut client = agent(1);
+    let mut server = agent(2);
     let req = SidrReq {
         request_id: client.alloc_id().unwrap(),
         pkey: 0xffff,
