@@ -130,10 +130,12 @@ impl Agent {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Whether it has no connection. One that the program has destroyed counts until the peer has confirmed
-    /// that.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether the program has no connection, and no peer has to confirm that one is over. What is left is in
+    /// TimeWait, for messages that are late.
+    pub fn is_done(&self) -> bool {
+        let done =
+            |entry: &AgentEntry| entry.owner.is_none() && !entry.connection.awaits_confirmation();
+        self.entries.values().all(done)
     }
 
     /// A communication ID for a new connection. ENOMEM if there are too many, or without a prefix.

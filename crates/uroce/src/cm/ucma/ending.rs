@@ -62,3 +62,14 @@ fn a_process_has_the_prefixes_of_its_connections() {
     connect_all(&mut client);
     assert_eq!(has(&mut client), [false, true, true]);
 }
+
+/// What waits in TimeWait needs no descriptor; a DREQ that may be lost does.
+#[test]
+fn a_process_stays_until_its_peer_has_confirmed() {
+    let (mut server, mut client) = connected();
+    client.manager.close(1, client.now);
+    client.manager.close(2, client.now);
+    assert!(!client.manager.is_done());
+    client.exchange(&mut server);
+    assert!(client.manager.is_done() && client.manager.deadline().is_some());
+}

@@ -116,6 +116,12 @@ fn send_to_process(
     result
 }
 
+/// Closes the connections that are kept.
+pub fn close_connections() {
+    let closed = CONNECTIONS.lock().take();
+    drop(closed);
+}
+
 /// Locks the connections while the process is copied. [`after_fork`] unlocks them.
 pub fn before_fork() {
     core::mem::forget(CONNECTIONS.lock());

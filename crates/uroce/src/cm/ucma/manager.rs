@@ -154,9 +154,9 @@ impl<H: CmHost> Manager<H> {
         self.agent.repeat_first_messages(now);
     }
 
-    /// Whether there is nothing left to do: no descriptor, and no connection that a peer is to confirm.
+    /// Whether there is nothing left to do: no descriptor, and no connection whose end a peer is to confirm.
     pub fn is_done(&self) -> bool {
-        self.files.is_empty() && self.agent.is_empty()
+        self.files.is_empty() && self.agent.is_done()
     }
 
     /// The messages to send, in their order; the manager forgets them.

@@ -74,7 +74,7 @@ use input::{COMMANDS, Command, Input};
 use manager::Caller;
 use user_memory::write_user;
 
-pub use lifecycle::{after_fork, before_fork};
+pub use lifecycle::{after_close, after_fork, before_fork};
 pub use process::{configure, serve};
 pub use user_memory::read_iovec;
 

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
@@ -48,7 +48,7 @@ const HANDLED_MAX: usize = 64;
 
 pub(super) struct ProcessState {
     pub(super) manager: Manager<System>,
-    epoll: Arc<Epoll>,
+    pub(super) epoll: Arc<Epoll>,
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
@@ -82,6 +82,10 @@ static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 /// This process does not have port 4791 at all addresses. Read and written with [`STATE`] locked.
 pub(super) static WANTS_PORT: AtomicBool = AtomicBool::new(false);
 
+/// How many threads have been started, and the last one of them that has closed all that it had. Written with
+/// [`STATE`] locked, and by the thread when it ends.
+pub(super) static STARTED: AtomicU32 = AtomicU32::new(0);
+pub(super) static ENDED: AtomicU32 = AtomicU32::new(0);
 /// An interface of a device has changed since the thread last looked. Set before [`QUEUE`] is locked, read
 /// afterwards.
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -182,13 +186,19 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 
 /// Starts the thread of a new state.
 fn start() -> Result<ProcessState, Errno> {
-    static SERIAL: AtomicUsize = AtomicUsize::new(0);
     let epoll = Arc::new(Epoll::new()?);
     let system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed) as u32;
+    let serial = STARTED.fetch_add(1, Ordering::Relaxed) + 1;
     let watched = Arc::clone(&epoll);
-    let spawned = thread::spawn("uroce-cm", move || run(&watched, serial));
-    spawned.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+    let spawned = thread::spawn("uroce-cm", move || {
+        run(&watched, serial);
+        drop(watched);
+        ENDED.fetch_max(serial, Ordering::Release);
+    });
+    spawned.map_err(|error| {
+        ENDED.fetch_max(serial, Ordering::Release);
+        Errno(error.raw_os_error().unwrap_or(libc::EAGAIN))
+    })?;
     QUEUE.lock().epoll = Some(Arc::clone(&epoll));
     WANTS_PORT.store(true, Ordering::Relaxed);
     Ok(ProcessState {
@@ -305,7 +315,7 @@ impl ProcessState {
         }
     }
 
-    fn close_file(&mut self, number: u32) {
+    pub(super) fn close_file(&mut self, number: u32) {
         let Some(file) = self.files.remove(&number) else {
             return;
         };
@@ -390,12 +400,16 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         let all_closed = state.files.is_empty();
         if all_closed && state.manager.is_done() && state.unwanted.is_empty() {
             let devices = state.manager.host().take_devices();
-            QUEUE.lock().epoll = None;
+            let mut queue = QUEUE.lock();
+            queue.epoll = None;
+            queue.messages.clear();
+            drop(queue);
             *locked = None;
             let sending = SENDING.lock();
             drop(locked);
             send_all(&sends, Blocking::No);
             drop((sending, sends));
+            forward::close_connections();
             devices.into_iter().for_each(Device::close);
             return;
         }

@@ -1,7 +1,7 @@
 //! [`System`]: the host as it is.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -124,6 +124,15 @@ impl System {
     /// The program has closed a descriptor.
     pub fn remove_file(&mut self, file: FileId) {
         self.files.remove(&file);
+    }
+
+    /// Whether the program has closed a descriptor, and all copies of it.
+    pub fn is_hung_up(&self, file: FileId) -> bool {
+        let Some(end) = self.files.get(&file) else {
+            return false;
+        };
+        // The program may have closed this end, too, and may use its number for something else.
+        end.writer.is_unchanged() && hangs_up(end.writer.as_fd())
     }
 
     /// The listener of this number.
@@ -387,6 +396,18 @@ pub fn inode_of(fd: RawFd) -> Option<FileId> {
         (libc::fstat(fd, &mut stat) == 0).then_some(stat)
     }?;
     (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
+}
+
+/// Whether the other end of a socket pair is closed.
+fn hangs_up(fd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, exclusively borrowed for the call.
+    let reported = unsafe { libc::poll(&mut poll, 1, 0) };
+    reported == 1 && poll.revents & libc::POLLHUP != 0
 }
 
 /// Sets or clears a status flag of a descriptor.

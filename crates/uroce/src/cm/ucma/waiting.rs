@@ -2,13 +2,14 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::lifecycle::end_connections;
 use super::manager::EVENT_LEN;
-use super::process::STATE;
+use super::process::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;
 
@@ -112,6 +113,30 @@ fn without_an_event_a_nonblocking_descriptor_does_not_block() {
     let _one = ONE_TEST.lock();
     let fd = open(libc::O_NONBLOCK).unwrap();
     assert_eq!(get_event(file_of(&fd), fd.as_raw_fd()), Err(EAGAIN));
+}
+
+/// In the kernel nothing is left of a descriptor when close(2) returns.
+#[test]
+fn nothing_stays_open_when_a_device_is_closed() {
+    let _one = ONE_TEST.lock();
+    let fds = [open(0).unwrap(), open(0).unwrap()];
+    let [first, second] = fds.each_ref().map(file_of);
+    let [kept, closed] = fds;
+    drop(closed);
+    after_close();
+    assert!(process::is_known(first) && !process::is_known(second));
+    let copy = kept.try_clone().unwrap();
+    drop(kept);
+    after_close();
+    assert!(process::is_known(first), "a copy is open");
+    drop(copy);
+    after_close();
+    assert!(!process::is_known(first));
+    assert!(STATE.lock().is_none());
+    assert_eq!(
+        ENDED.load(Ordering::Acquire),
+        STARTED.load(Ordering::Relaxed)
+    );
 }
 
 /// exit(3) has ended all connections, and the thread of rdma_cm has something to do.

@@ -65,5 +65,5 @@ fn a_resolution_is_answered_again_if_the_answer_is_lost() {
     assert!(matches!(event, Event::SidrReply { rep, .. } if rep.qpn == QPNS[1]));
     assert_eq!(client.deadline(), None);
     server.destroy(id, now);
-    assert!(server.is_empty());
+    assert!(server.entries.is_empty());
 }
