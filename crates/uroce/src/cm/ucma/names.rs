@@ -43,11 +43,16 @@ const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 
 /// The name of a port at an address.
 pub fn of_port(port: Port, gid: &Gid) -> String {
+    let Port { space, number } = port;
     let gid = u128::from_be_bytes(*gid);
-    format!(
-        "uroce-cm.port.{:04x}.{}.{gid:032x}",
-        port.space, port.number
-    )
+    let spread = spread(number);
+    format!("uroce-cm.port.{space:04x}.{number}.{gid:032x}.{spread:08x}")
+}
+
+/// Digits that make the names of different ports differ enough. The kernel keeps abstract names in 256 lists,
+/// which it chooses by a sum of their bytes: of names that differ in a few digits some lists have many.
+fn spread(number: u16) -> u32 {
+    u32::from(number).wrapping_mul(0x9e37_79b1)
 }
 
 /// Records the descriptor that a system call opens. Fails as the call does, and with ENOMEM.
@@ -166,6 +171,38 @@ mod tests {
             dst: [2; 16],
             mad,
         }
+    }
+
+    /// The list in which the kernel keeps an abstract name of a SOCK_SEQPACKET socket (net/unix/af_unix.c).
+    fn list_of(name: &str) -> u16 {
+        let mut address = libc::AF_UNIX.to_ne_bytes()[..2].to_vec();
+        address.push(0);
+        address.extend(name.bytes());
+        let words = address.chunks(2).map(|pair| {
+            let high = pair.get(1).copied().unwrap_or_default();
+            u32::from(u16::from_le_bytes([pair[0], high]))
+        });
+        let mut sum: u32 = words.sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        let hash = !sum as u16;
+        (hash ^ hash >> 8 ^ libc::SOCK_SEQPACKET as u16) & 0xff
+    }
+
+    #[test]
+    fn names_of_many_ports_are_in_different_lists() {
+        let gid = crate::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
+        let mut lists = [0; 256];
+        for number in 20_000..39_000 {
+            let port = Port {
+                space: 0x0106,
+                number,
+            };
+            lists[usize::from(list_of(&of_port(port, &gid)))] += 1;
+        }
+        // 74 on average; without the additional digits 1,094 in the longest.
+        assert!(lists.iter().all(|len| *len < 200), "{lists:?}");
     }
 
     #[test]
