@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ibverbs_host::unix::{self, Peer};
 
+use crate::device::paths;
 use crate::engine::{Gid, Time};
 use crate::wire::{PORT, ip_of};
 
@@ -23,12 +24,14 @@ pub enum Sender {
 }
 
 impl Sender {
-    /// The process at the other end of a connection. None if its user is not known.
+    /// The process at the other end of a connection. None if its user has no number in this user namespace:
+    /// it could be anyone, unless the program trusts the other users of the host.
     pub fn of(peer: &Peer) -> Option<Sender> {
         if peer.user == 0 || peer.is_own_user() {
             Some(Sender::Trusted)
         } else {
-            unix::is_number(peer.user).then_some(Sender::Other(peer.user))
+            let is_known = unix::is_number(peer.user) || paths::trusts_any_user();
+            is_known.then_some(Sender::Other(peer.user))
         }
     }
 }
