@@ -1,6 +1,6 @@
 //! What closing, fork(2), exit(3) and _exit(2) do to rdma_cm.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::forward;
@@ -19,6 +19,10 @@ const CLOSE_WAIT: Duration = Duration::from_millis(100);
 /// How often it checks that the thread has ended.
 const CHECK_INTERVAL: Duration = Duration::from_micros(100);
 
+/// The thread that did not end while closing a device waited, if no descriptor was opened since. A program
+/// that closes several devices waits once.
+pub(super) static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
+
 /// Called when the program has closed a device: nothing stays open of rdma_cm if the program has closed its
 /// descriptors, as in the kernel. The thread would notice later that they are closed.
 pub fn after_close() {
@@ -27,6 +31,10 @@ pub fn after_close() {
         return forward::close_connections();
     }
     close_hung_up();
+    let started = STARTED.load(Ordering::Relaxed);
+    if GIVEN_UP.load(Ordering::Relaxed) == started {
+        return;
+    }
     let until = clock::now().after(CLOSE_WAIT);
     let is_open = || {
         STATE
@@ -34,7 +42,10 @@ pub fn after_close() {
             .as_ref()
             .is_some_and(|state| !state.files.is_empty())
     };
-    while !has_ended() && !is_open() && clock::now() < until {
+    while !has_ended() && !is_open() {
+        if clock::now() >= until {
+            return GIVEN_UP.store(started, Ordering::Relaxed);
+        }
         std::thread::sleep(CHECK_INTERVAL);
     }
 }

@@ -20,7 +20,7 @@ use super::forward;
 use super::host::FileId;
 use super::inbound::Inbound;
 use super::input::{Command, Input};
-use super::lifecycle::register_exit_handler;
+use super::lifecycle::{GIVEN_UP, register_exit_handler};
 use super::manager::{Caller, Manager};
 use super::names::Blocking;
 use super::send::{enqueue, send_all};
@@ -172,6 +172,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     let Some(state) = state.as_mut() else {
         return Err(Errno(libc::EAGAIN));
     };
+    GIVEN_UP.store(0, Ordering::Relaxed);
     state.next_file = state.next_file.wrapping_add(1);
     let number = state.next_file;
     state.epoll.add(writer.as_raw_fd(), Token::File(number))?;

@@ -5,7 +5,7 @@ use std::os::unix::thread::JoinHandleExt;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::lifecycle::end_connections;
 use super::manager::EVENT_LEN;
@@ -152,4 +152,36 @@ fn a_thread_that_blocks_is_not_disturbed_by_exit() {
     drop(other);
     wait_until_closed(file);
     goes_on_until_a_signal(waiting);
+}
+
+/// A peer that does not confirm that a connection is over delays one of several devices.
+#[test]
+fn closing_waits_once_for_a_peer() {
+    let _one = ONE_TEST.lock();
+    let fd = open(0).unwrap();
+    let file = file_of(&fd);
+    // As if a connection kept the thread: it has no file left, and does not end.
+    let mut locked = STATE.lock();
+    let state = locked.as_mut().unwrap();
+    let files = std::mem::take(&mut state.files);
+    state.manager.open(0);
+    drop(locked);
+    let waits = || {
+        let start = Instant::now();
+        after_close();
+        start.elapsed() >= WHILE
+    };
+    assert_eq!([waits(), waits()], [true, false]);
+    let mut locked = STATE.lock();
+    let state = locked.as_mut().unwrap();
+    state.manager.close(0, crate::device::clock::now());
+    state.files = files;
+    drop(locked);
+    drop(fd);
+    after_close();
+    wait_until_closed(file);
+    // The same thread; it may be waited for again.
+    drop(open(0).unwrap());
+    after_close();
+    assert!(STATE.lock().is_none());
 }
