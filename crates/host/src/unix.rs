@@ -40,6 +40,29 @@ impl Peer {
             user: peer.uid,
         })
     }
+
+    /// Whether it is of the same effective user as this process.
+    pub fn is_own_user(&self) -> bool {
+        self.user == own_user() && (is_number(self.user) || self.is_in_own_user_namespace())
+    }
+
+    /// Whether the process is in the user namespace of this one. False if this process may not know.
+    pub fn is_in_own_user_namespace(&self) -> bool {
+        let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).ok();
+        namespace("self").is_some_and(|own| namespace(&self.pid.to_string()) == Some(own))
+    }
+}
+
+/// Whether the number stands for one user only. All users without a number in this process's user namespace
+/// have that of the user "nobody".
+pub fn is_number(user: libc::uid_t) -> bool {
+    const NOBODY: libc::uid_t = 65534;
+    user != NOBODY || std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| has_all(&map))
+}
+
+/// Whether a map of user IDs (user_namespaces(7)) has all of them, as that of the initial namespace.
+fn has_all(map: &str) -> bool {
+    map.split_whitespace().eq(["0", "0", "4294967295"])
 }
 
 /// The effective user of this process.
@@ -140,9 +163,28 @@ mod tests {
         };
         assert_eq!(Peer::of(&one).unwrap(), own);
         assert_eq!(Peer::of(&other).unwrap(), own);
+        assert!(own.is_own_user() && own.is_in_own_user_namespace());
+        let other = Peer {
+            user: own.user + 1,
+            ..own
+        };
+        assert!(!other.is_own_user());
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = Peer::of(&file).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));
+    }
+
+    #[test]
+    fn maps_of_user_ids() {
+        assert!(has_all("         0          0 4294967295\n"));
+        for map in [
+            "",
+            "0 1000 1\n",
+            "0 0 65536\n",
+            "0 1000 1\n1 100000 65536\n",
+        ] {
+            assert!(!has_all(map), "{map:?}");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::{Duration, Instant};
 
 use ibverbs_host::thread;
-use ibverbs_host::unix::{Peer, own_user};
+use ibverbs_host::unix::Peer;
 
 use super::request;
 use crate::memory::lock::ForkLock;
@@ -249,15 +249,5 @@ fn send(client: &UnixStream, mut rest: &[u8]) -> io::Result<()> {
 
 /// Whether the client is of the same user, or root.
 fn is_allowed(client: &UnixStream) -> bool {
-    Peer::of(client)
-        .is_ok_and(|peer| peer.user == 0 || peer.user == own_user() && is_of_user_namespace(&peer))
-}
-
-/// All users without a number in this process's user namespace appear as the user "nobody". So a process of
-/// that number is only taken for the same user if it is in the same user namespace.
-fn is_of_user_namespace(peer: &Peer) -> bool {
-    const NOBODY: u32 = 65534;
-    let namespace = |pid: &str| std::fs::read_link(format!("/proc/{pid}/ns/user")).ok();
-    peer.user != NOBODY
-        || namespace("self").is_some_and(|own| namespace(&peer.pid.to_string()) == Some(own))
+    Peer::of(client).is_ok_and(|peer| peer.user == 0 || peer.is_own_user())
 }

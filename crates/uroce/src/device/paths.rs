@@ -38,6 +38,11 @@ pub fn enable(peers: Option<Peers>) {
     ENABLED.store(peers.is_some(), Ordering::Relaxed);
 }
 
+/// Whether the program trusts the other users of the host.
+pub fn trusts_any_user() -> bool {
+    ANY_USER.load(Ordering::Relaxed)
+}
+
 /// The path of a queue pair's packets, as of the last lookup.
 #[derive(Default)]
 pub struct QpPath {

@@ -10,7 +10,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 
-use ibverbs_host::unix::{self, Peer, own_user};
+use ibverbs_host::unix::{self, Peer};
 
 use super::Peers;
 use super::segment::SEGMENT_LEN;
@@ -103,7 +103,7 @@ fn check_user(fd: OwnedFd, peers: Peers) -> io::Result<OwnedFd> {
         return Ok(fd);
     }
     match Peer::of(&fd) {
-        Ok(peer) if peer.user == own_user() => Ok(fd),
+        Ok(peer) if peer.is_own_user() => Ok(fd),
         _ => Err(io::Error::from_raw_os_error(libc::EPERM)),
     }
 }

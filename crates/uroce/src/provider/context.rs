@@ -278,6 +278,7 @@ pub unsafe extern "C" fn free_context(context: *mut ibv_context) {
         device.close();
         drop(events);
         libc::free(whole.cast());
+        ucma::after_close();
     }
 }
 

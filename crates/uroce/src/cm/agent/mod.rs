@@ -1,35 +1,40 @@
 //! The communication manager of a process: a table of connections by communication ID, their timers, and the
 //! dispatch of messages to them. Pure: messages and the time go in; messages and events come out.
 //!
-//! A communication ID is unique on the host: its upper bits are the process's prefix, so that the process
-//! with port 4791 finds out from a message which process it is for ([`prefix_of`]).
+//! A communication ID is unique on the host: its upper bits are a prefix of the process, so that the process
+//! with port 4791 finds out from a message which process it is for ([`prefix_of`]). A process has as many
+//! prefixes as it needs: there are far more of them than another user can take away.
 
+mod receive;
 mod route;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
 
 pub use route::{Incoming, Outgoing, Route};
 
-use super::connection::{Connection, Effects, Event, FIRST_RETRY, State};
+use super::connection::{Connection, Effects, Event, FIRST_RETRY};
 use super::mad::{
     About, CmMad, CmMessage, Ids, Mad, REJ_PRIVATE, Rej, Req, SIDR_REP_PRIVATE, SidrRep, SidrReq,
-    reason, sidr_status,
+    sidr_status,
 };
 use crate::engine::{Gid, Time};
 
-/// Bits of a communication ID below the process's prefix.
-const INDEX_BITS: u32 = 18;
-/// Processes of a network namespace that can have a prefix: prefixes are from 1 to this.
+/// Bits of a communication ID below the prefix.
+const INDEX_BITS: u32 = 8;
+/// Communication IDs with one prefix.
+pub const IDS_PER_PREFIX: u32 = 1 << INDEX_BITS;
+/// The prefixes of a network namespace are from 1 to this.
 pub const PREFIXES: u32 = (1 << (32 - INDEX_BITS)) - 1;
 /// Connections that a process may have.
-const CONNECTIONS_MAX: usize = 1 << (INDEX_BITS - 1);
+const CONNECTIONS_MAX: usize = 1 << 17;
 
-/// The prefix of the process that a communication ID belongs to.
+/// The prefix of a communication ID.
 pub fn prefix_of(id: u32) -> u32 {
     id >> INDEX_BITS
 }
@@ -66,8 +71,11 @@ struct Remote {
 
 /// All connections of a process.
 pub struct Agent {
-    prefix: u32,
-    next_index: u32,
+    /// The next communication ID, and how many there are with its prefix from there.
+    next_id: u32,
+    ids_left: u32,
+    /// Connections by prefix.
+    prefixes: FxHashMap<u32, u32>,
     entries: FxHashMap<u32, AgentEntry>,
     /// Connections by the peer's GUID and communication ID.
     remote_ids: FxHashMap<(u64, Gid, u32), u32>,
@@ -80,11 +88,12 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// An agent whose communication IDs have this prefix and begin at a random one.
-    pub fn new(prefix: u32, random: u32) -> Agent {
+    /// An agent without connections.
+    pub fn new() -> Agent {
         Agent {
-            prefix,
-            next_index: random,
+            next_id: 0,
+            ids_left: 0,
+            prefixes: FxHashMap::default(),
             entries: FxHashMap::default(),
             remote_ids: FxHashMap::default(),
             remote_qpns: FxHashMap::default(),
@@ -94,9 +103,21 @@ impl Agent {
         }
     }
 
-    /// The prefix of its communication IDs.
-    pub fn prefix(&self) -> u32 {
-        self.prefix
+    /// Whether [`Agent::alloc_id`] needs a new prefix.
+    pub fn needs_prefix(&self) -> bool {
+        self.ids_left == 0
+    }
+
+    /// The next communication IDs have this prefix, which no process of the host has had for long.
+    pub fn add_prefix(&mut self, prefix: u32) {
+        self.next_id = prefix << INDEX_BITS;
+        self.ids_left = IDS_PER_PREFIX;
+    }
+
+    /// Whether a connection has a communication ID with this prefix, or the next one will.
+    pub fn uses_prefix(&self, prefix: u32) -> bool {
+        self.prefixes.contains_key(&prefix)
+            || self.ids_left > 0 && prefix_of(self.next_id) == prefix
     }
 
     /// The messages to send, in their order; the agent forgets them.
@@ -109,24 +130,23 @@ impl Agent {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// Whether it has no connection. One that the program has destroyed counts until the peer has confirmed
-    /// that.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    /// Whether the program has no connection, and no peer has to confirm that one is over. What is left is in
+    /// TimeWait, for messages that are late.
+    pub fn is_done(&self) -> bool {
+        let done =
+            |entry: &AgentEntry| entry.owner.is_none() && !entry.connection.awaits_confirmation();
+        self.entries.values().all(done)
     }
 
-    /// A communication ID for a new connection. ENOMEM if there are too many.
+    /// A communication ID for a new connection. ENOMEM if there are too many, or without a prefix.
     pub fn alloc_id(&mut self) -> Result<u32, Errno> {
-        if self.entries.len() >= CONNECTIONS_MAX {
+        if self.entries.len() >= CONNECTIONS_MAX || self.needs_prefix() {
             return Err(Errno(libc::ENOMEM));
         }
-        loop {
-            self.next_index = self.next_index.wrapping_add(1);
-            let id = self.prefix << INDEX_BITS | self.next_index & ((1 << INDEX_BITS) - 1);
-            if !self.entries.contains_key(&id) {
-                return Ok(id);
-            }
-        }
+        let id = self.next_id;
+        self.next_id = id.wrapping_add(1);
+        self.ids_left -= 1;
+        Ok(id)
     }
 
     /// Adds a connection of `owner` that has been started, and sends its first message.
@@ -183,6 +203,7 @@ impl Agent {
         if let Some(remote) = remote {
             self.add_remote(id, remote);
         }
+        *self.prefixes.entry(prefix_of(id)).or_default() += 1;
         self.entries.insert(
             id,
             AgentEntry {
@@ -247,17 +268,23 @@ impl Agent {
 
     /// Rejects a request, of which nothing is remembered.
     pub fn reject_request(&mut self, req: &Req, tid: u64, route: Route, reason: u16) {
-        let message = CmMessage::Rej(Box::new(Rej {
-            ids: Ids {
-                local: 0,
-                remote: req.local_id,
-            },
-            about: About::Req,
+        let ids = Ids {
+            local: 0,
+            remote: req.local_id,
+        };
+        self.send_rej(ids, About::Req, reason, tid, route);
+    }
+
+    /// Rejects a message of a connection that this process does not have.
+    fn send_rej(&mut self, ids: Ids, about: About, reason: u16, tid: u64, route: Route) {
+        let rej = Rej {
+            ids,
+            about,
             reason,
             info: None,
             private: [0; REJ_PRIVATE],
-        }));
-        self.send(tid, route, message);
+        };
+        self.send(tid, route, CmMessage::Rej(Box::new(rej)));
     }
 
     /// Answers that nobody offers the service.
@@ -281,131 +308,6 @@ impl Agent {
         }
         .bytes();
         self.outgoing.push(Outgoing { route, mad });
-    }
-
-    /// Handles a message. `mad` is what [`CmMad::parse`] made of it.
-    pub fn receive(&mut self, from: &Incoming, mad: CmMad, now: Time) -> Received {
-        match mad.message.clone() {
-            CmMessage::Req(req) => self.on_req(from, req, mad, now),
-            CmMessage::SidrReq(req) => {
-                let known = self.resolutions.get(&(from.src, req.request_id));
-                if let Some(entry) = known.and_then(|id| self.entries.get(id)) {
-                    let answer = entry.connection.on_repeated_sidr_req();
-                    let route = entry.route;
-                    self.outgoing
-                        .extend(answer.map(|mad| Outgoing { route, mad }));
-                    return Received::Handled;
-                }
-                Received::Resolution { req, mad }
-            }
-            CmMessage::Rej(rej) if rej.reason == reason::TIMEOUT => {
-                let remote = rej.info.unwrap_or_default();
-                let found = self.remote_ids.get(&(remote, from.src, rej.ids.local));
-                match found.copied() {
-                    Some(id) => self.step(id, mad, now),
-                    None => self.on_reply(from, rej.ids, mad, now),
-                }
-            }
-            CmMessage::Rej(rej) => self.on_reply(from, rej.ids, mad, now),
-            CmMessage::Rep(rep) => self.on_rep(from, &rep, mad, now),
-            CmMessage::SidrRep(rep) => self.step(rep.request_id, mad, now),
-            CmMessage::Mra { ids, .. }
-            | CmMessage::Rtu(ids)
-            | CmMessage::Drep(ids)
-            | CmMessage::Lap(ids)
-            | CmMessage::Apr(ids) => self.on_reply(from, ids, mad, now),
-            CmMessage::Dreq { ids, .. } => {
-                if !self.is_of(ids, from) {
-                    // The connection is forgotten: the peer may forget it too.
-                    let swapped = Ids {
-                        local: ids.remote,
-                        remote: ids.local,
-                    };
-                    let route = Route::back(from.src, from.dst);
-                    self.send(mad.tid, route, CmMessage::Drep(swapped));
-                    return Received::Handled;
-                }
-                self.step(ids.remote, mad, now)
-            }
-        }
-    }
-
-    /// Whether a message with these IDs, which are the sender's, is of a connection with that sender.
-    fn is_of(&self, ids: Ids, from: &Incoming) -> bool {
-        self.entries.get(&ids.remote).is_some_and(|entry| {
-            let known = entry.connection.ids().remote;
-            entry.route.dgid == from.src && (known == ids.local || known == 0 || ids.local == 0)
-        })
-    }
-
-    fn on_reply(&mut self, from: &Incoming, ids: Ids, mad: CmMad, now: Time) -> Received {
-        let about_req = match &mad.message {
-            CmMessage::Mra { about, .. } => *about == About::Req,
-            CmMessage::Rej(rej) => rej.about == About::Req && rej.reason != reason::TIMEOUT,
-            _ => false,
-        };
-        // The answer to a late copy of a REQ that the peer has accepted since.
-        let accepted = |connection: &Connection| connection.ids().remote != 0;
-        if about_req && self.connection(ids.remote).is_some_and(accepted) {
-            return Received::Handled;
-        }
-        if self.is_of(ids, from) {
-            self.step(ids.remote, mad, now)
-        } else {
-            Received::Handled
-        }
-    }
-
-    fn on_req(&mut self, from: &Incoming, req: Box<Req>, mad: CmMad, now: Time) -> Received {
-        let route = Route::back(from.src, from.dst);
-        let key = (req.ca_guid, from.src, req.local_id);
-        if let Some(entry) = self
-            .remote_ids
-            .get(&key)
-            .and_then(|id| self.entries.get(id))
-        {
-            let answer = entry.connection.on_repeated_req();
-            self.outgoing
-                .extend(answer.map(|mad| Outgoing { route, mad }));
-            return Received::Handled;
-        }
-        let key = (req.ca_guid, from.src, req.qpn);
-        if let Some(id) = self.remote_qpns.get(&key).copied() {
-            self.reject_request(&req, mad.tid, route, reason::STALE_CONNECTION);
-            let _ = self.act(id, |connection| connection.disconnect(now));
-            return Received::Handled;
-        }
-        Received::Request { req, mad }
-    }
-
-    fn on_rep(
-        &mut self,
-        from: &Incoming,
-        rep: &super::mad::Rep,
-        mad: CmMad,
-        now: Time,
-    ) -> Received {
-        if !self.is_of(rep.ids, from) {
-            return Received::Handled;
-        }
-        let id = rep.ids.remote;
-        let replied = self.connection(id).is_some_and(|connection| {
-            matches!(connection.state(), State::ReqSent | State::MraReqReceived)
-        });
-        if replied {
-            let qpn = if rep.qpn == 0 { rep.xrc_qpn } else { rep.qpn };
-            let remote = Remote {
-                guid: rep.ca_guid,
-                gid: from.src,
-                id: rep.ids.local,
-                qpn,
-            };
-            self.add_remote(id, remote);
-            if let Some(entry) = self.entries.get_mut(&id) {
-                entry.remote = Some(remote);
-            }
-        }
-        self.step(id, mad, now)
     }
 
     /// Lets a connection handle a message.
@@ -467,6 +369,12 @@ impl Agent {
         let Some(entry) = self.entries.remove(&id) else {
             return;
         };
+        if let Entry::Occupied(mut connections) = self.prefixes.entry(prefix_of(id)) {
+            *connections.get_mut() -= 1;
+            if *connections.get() == 0 {
+                connections.remove();
+            }
+        }
         if let Some(Remote {
             guid,
             gid,

@@ -242,6 +242,11 @@ impl Connection {
         self.state
     }
 
+    /// Whether the peer has to confirm that the connection is over.
+    pub fn awaits_confirmation(&self) -> bool {
+        self.state == State::DreqSent
+    }
+
     /// The communication IDs; the remote one is 0 until the peer's first message.
     pub fn ids(&self) -> Ids {
         self.ids

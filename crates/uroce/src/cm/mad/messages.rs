@@ -39,6 +39,11 @@ pub enum ConnectionType {
     Rc,
     Uc,
     Xrc,
+    /// Another one, such as RD: the values of the field, and of the field for extended services.
+    Unsupported {
+        service: u8,
+        extended: u8,
+    },
 }
 
 /// The communication IDs of a message. `local` is the sender's, `remote` the receiver's.
@@ -149,16 +154,16 @@ impl Ids {
 }
 
 impl Req {
-    /// Parses the body of a REQ; None if the transport service is unknown.
-    pub fn parse(body: Fields<'_>) -> Option<Req> {
+    /// Parses the body of a REQ.
+    pub fn parse(body: Fields<'_>) -> Req {
         // Transport service type, and the extended one if that is 3.
         let connection = match (body.u8(43) >> 1 & 3, body.u8(51) & 7) {
             (0, _) => ConnectionType::Rc,
             (1, _) => ConnectionType::Uc,
             (3, 1) => ConnectionType::Xrc,
-            _ => return None,
+            (service, extended) => ConnectionType::Unsupported { service, extended },
         };
-        Some(Req {
+        Req {
             local_id: body.u32(0),
             vendor_id: body.u24(5),
             service_id: body.u64(8),
@@ -186,7 +191,7 @@ impl Req {
             sl: body.u8(94) >> 4,
             ack_timeout: body.u8(95) >> 3,
             private: body.bytes(140),
-        })
+        }
     }
 
     /// Writes the body; returns the attribute ID.
@@ -195,6 +200,7 @@ impl Req {
             ConnectionType::Rc => (0, 0),
             ConnectionType::Uc => (1, 0),
             ConnectionType::Xrc => (3, 1),
+            ConnectionType::Unsupported { service, extended } => (service, extended),
         };
         put(body, 0, &self.local_id.to_be_bytes());
         put24(body, 5, self.vendor_id);

@@ -51,8 +51,12 @@ const APR: u16 = 0x1a;
 pub mod reason {
     /// The sender gave up waiting.
     pub const TIMEOUT: u16 = 4;
+    /// The sender has no connection with the communication ID of a REP.
+    pub const INVALID_COMM_ID: u16 = 6;
     /// Nobody listens for the service ID.
     pub const INVALID_SERVICE_ID: u16 = 8;
+    /// The transport service of a REQ is not supported.
+    pub const INVALID_TRANSPORT: u16 = 9;
     /// The peer has a connection of the same queue pair.
     pub const STALE_CONNECTION: u16 = 10;
     /// The program rejects.
@@ -132,7 +136,7 @@ impl CmMad {
             remote: body.u32(4),
         };
         let message = match u16::from_be_bytes([mad[16], mad[17]]) {
-            REQ => CmMessage::Req(Box::new(Req::parse(body)?)),
+            REQ => CmMessage::Req(Box::new(Req::parse(body))),
             MRA => CmMessage::Mra {
                 ids,
                 about: About::parse(body.u8(8) >> 6),

@@ -19,7 +19,15 @@ fn req() -> impl Strategy<Value = CmMessage> {
     let kinds = prop_oneof![
         Just(ConnectionType::Rc),
         Just(ConnectionType::Uc),
-        Just(ConnectionType::Xrc)
+        Just(ConnectionType::Xrc),
+        Just(ConnectionType::Unsupported {
+            service: 2,
+            extended: 0
+        }),
+        Just(ConnectionType::Unsupported {
+            service: 3,
+            extended: 7
+        }),
     ];
     let numbers = any::<([u32; 4], [u64; 2], [u8; 14], [Gid; 2], [bool; 2], u16)>();
     (numbers, kinds, private()).prop_map(|((a, b, c, gids, flags, pkey), connection, private)| {

@@ -11,6 +11,7 @@ use super::input::Input;
 use super::manager::{EINVAL, ENODEV, Manager};
 use super::resolve::wildcard_like;
 use crate::engine::Gid;
+use crate::wire::{gid_of, ip_of};
 
 const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 const EADDRNOTAVAIL: Errno = Errno(libc::EADDRNOTAVAIL);
@@ -211,7 +212,9 @@ impl<H: CmHost> Manager<H> {
         let wildcard = find_device(&devices, &ip).is_none();
         let gids: Vec<Gid> = if wildcard {
             let all = devices.iter().flat_map(|device| &device.gids);
+            // Packets to the second name of an address come to the address.
             all.map(|(_, gid)| *gid)
+                .filter(|gid| gid_of(ip_of(gid)) == *gid)
                 .filter(|gid| !family_only || is_v4(gid) == ip.is_ipv4())
                 .collect()
         } else {
@@ -295,7 +298,7 @@ pub(super) fn backlog_of(input: Input<'_>) -> u32 {
 
 /// The device that has an IP address.
 pub(super) fn find_device(devices: &[DeviceInfo], ip: &SocketAddr) -> Option<usize> {
-    let gid = crate::wire::gid_of(ip.ip());
+    let gid = gid_of(ip.ip());
     let scope = scope_of(ip);
     devices.iter().position(|device| {
         device.gid_index(&gid).is_some() && (scope == 0 || scope == device.ifindex)
@@ -303,7 +306,7 @@ pub(super) fn find_device(devices: &[DeviceInfo], ip: &SocketAddr) -> Option<usi
 }
 
 pub(super) fn is_v4(gid: &Gid) -> bool {
-    crate::wire::ip_of(gid).is_ipv4()
+    ip_of(gid).is_ipv4()
 }
 
 /// The port space that an id uses with an address.

@@ -31,6 +31,7 @@ impl<H: CmHost> Manager<H> {
         }
         let number = self.find_bound(file, input.u32(272))?;
         let device = self.device_of(number).ok_or(ENODEV)?;
+        self.reserve_id()?;
         let comm_id = self.agent.alloc_id()?;
         let tid = u64::from(self.host.random()) << 32 | u64::from(comm_id);
         let id = self.id(number)?;

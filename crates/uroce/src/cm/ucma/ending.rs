@@ -1,8 +1,9 @@
-//! Tests of what a process sends when it ends with connections.
+//! Tests of what a process sends when it ends with connections, and of what it keeps for them.
 
 use super::fake::Process;
 use super::tests::*;
 use super::*;
+use crate::cm::agent::IDS_PER_PREFIX;
 
 /// A process with a connection, and its peer, which has it established.
 fn connected() -> (Process, Process) {
@@ -35,4 +36,40 @@ fn a_process_that_ends_disconnects_twice() {
     assert_eq!(next(&mut server).unwrap().event, 10);
     client.manager.repeat_first_messages(client.now);
     assert!(client.manager.take_outgoing().is_empty());
+}
+
+/// Other processes find it by the prefixes of its communication IDs.
+#[test]
+fn a_process_has_the_prefixes_of_its_connections() {
+    let (_, mut client) = pair();
+    client.manager.host().ephemeral_ports = (40_000, 50_000);
+    let connect_all = |client: &mut Process| {
+        let ids: Vec<u32> = (0..IDS_PER_PREFIX).map(|_| resolved(client, TCP)).collect();
+        ids.iter()
+            .for_each(|id| drop(connect(client, *id, 0).unwrap()));
+        ids
+    };
+    let prefixes = [2, 0x102, 0x202];
+    let has = |client: &mut Process| prefixes.map(|prefix| client.manager.has_prefix(prefix));
+    let first = connect_all(&mut client);
+    assert_eq!(has(&mut client), [true, false, false]);
+    connect_all(&mut client);
+    assert_eq!(has(&mut client), [true, true, false]);
+    for id in first {
+        let destroy = [vec![0; 8], two(id, 0)].concat();
+        client.call(1, Command::DestroyId, &destroy, 4).unwrap();
+    }
+    connect_all(&mut client);
+    assert_eq!(has(&mut client), [false, true, true]);
+}
+
+/// What waits in TimeWait needs no descriptor; a DREQ that may be lost does.
+#[test]
+fn a_process_stays_until_its_peer_has_confirmed() {
+    let (mut server, mut client) = connected();
+    client.manager.close(1, client.now);
+    client.manager.close(2, client.now);
+    assert!(!client.manager.is_done());
+    client.exchange(&mut server);
+    assert!(client.manager.is_done() && client.manager.deadline().is_some());
 }

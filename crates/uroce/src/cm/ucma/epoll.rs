@@ -68,17 +68,30 @@ impl Epoll {
 
     /// Watches a descriptor until it is closed: for input, and for the end of the other side.
     pub fn add(&self, fd: RawFd, token: Token) -> Result<(), Errno> {
+        // A hang-up is always reported.
+        let for_input = !matches!(token, Token::File(_));
+        self.control(libc::EPOLL_CTL_ADD, fd, token, for_input)
+    }
+
+    /// Whether input of a descriptor that has been added is reported.
+    pub fn watch(&self, fd: RawFd, token: Token, for_input: bool) {
+        // It cannot fail: the descriptor is in the set, and its event takes no more memory.
+        let _ = self.control(libc::EPOLL_CTL_MOD, fd, token, for_input);
+    }
+
+    fn control(
+        &self,
+        operation: i32,
+        fd: RawFd,
+        token: Token,
+        for_input: bool,
+    ) -> Result<(), Errno> {
         let mut event = libc::epoll_event {
-            events: match token {
-                // A hang-up is always reported.
-                Token::File(_) => 0,
-                _ => libc::EPOLLIN as u32,
-            },
+            events: if for_input { libc::EPOLLIN as u32 } else { 0 },
             u64: token.bits(),
         };
-        let add = libc::EPOLL_CTL_ADD;
         // SAFETY: the event is readable during the call.
-        let result = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), add, fd, &mut event) };
+        let result = unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut event) };
         if result == 0 {
             Ok(())
         } else {

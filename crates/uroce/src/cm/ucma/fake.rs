@@ -15,7 +15,7 @@ use crate::cm::agent::Agent;
 #[cfg(test)]
 use crate::cm::agent::Incoming;
 use crate::engine::{Gid, Time};
-use crate::wire::gid_of;
+use crate::wire::{gid_of, link_local_gid_of};
 
 /// Ports that processes have reserved, at each address.
 type Ports = Rc<RefCell<HashSet<(Port, Gid)>>>;
@@ -34,6 +34,8 @@ pub struct Fake {
     /// What the kernel has written to the program.
     response: Vec<u8>,
     random: u32,
+    next_prefix: u32,
+    pub ephemeral_ports: (u16, u16),
 }
 
 /// Frees its ports when it is dropped.
@@ -51,6 +53,16 @@ impl Drop for ReservedPorts {
     }
 }
 
+impl Fake {
+    /// The GID at index 0, as of a device at one address.
+    fn second_name(&self) -> Gid {
+        match self.ip {
+            IpAddr::V4(v4) => link_local_gid_of(v4),
+            IpAddr::V6(_) => [0xfe; 16],
+        }
+    }
+}
+
 impl CmHost for Fake {
     type Reservation = ReservedPorts;
 
@@ -59,7 +71,7 @@ impl CmHost for Fake {
             node_guid: [1, 2, 3, 4, 5, 6, 7, 8],
             index: 5,
             ifindex: 2,
-            gids: vec![(0, [0xfe; 16]), (1, gid_of(self.ip))],
+            gids: vec![(0, self.second_name()), (1, gid_of(self.ip))],
             active_mtu: 3,
             active: true,
         }]
@@ -73,7 +85,9 @@ impl CmHost for Fake {
             Some(from) if from != self.ip && Some(from) != kernel => {
                 Err(Errno(libc::EADDRNOTAVAIL))
             }
-            _ if to.ip().is_loopback() => Ok(Ipv4Addr::LOCALHOST.into()),
+            _ if to.ip().is_loopback() || to.ip().is_unspecified() => {
+                Ok(Ipv4Addr::LOCALHOST.into())
+            }
             _ if to.is_ipv4() == own.is_ipv4() => Ok(own),
             _ => Err(Errno(libc::ENETUNREACH)),
         }
@@ -98,12 +112,22 @@ impl CmHost for Fake {
         Ok(reserved)
     }
 
+    fn reserve_prefix(&mut self) -> Result<(u32, ReservedPorts), Errno> {
+        let prefix = self.next_prefix;
+        self.next_prefix += 0x100;
+        let reserved = ReservedPorts {
+            ports: Rc::clone(&self.ports),
+            own: Vec::new(),
+        };
+        Ok((prefix, reserved))
+    }
+
     fn listen(&mut self, _: &ReservedPorts) -> Result<(), Errno> {
         Ok(())
     }
 
     fn ephemeral_ports(&mut self) -> (u16, u16) {
-        (40_000, 40_003)
+        self.ephemeral_ports
     }
 
     fn may_use_low_ports(&mut self) -> bool {
@@ -183,8 +207,10 @@ impl Process {
             kernel: None,
             response: Vec::new(),
             random: prefix,
+            next_prefix: prefix,
+            ephemeral_ports: (40_000, 40_003),
         };
-        let mut manager = Manager::new(host, Agent::new(prefix, 0));
+        let mut manager = Manager::new(host, Agent::new());
         manager.open(1);
         manager.open(2);
         Process {

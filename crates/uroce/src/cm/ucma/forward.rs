@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::own_user;
+use ibverbs_host::unix::{Peer, own_user};
 use rustc_hash::FxHashMap;
 
 use super::host::Port;
@@ -26,40 +26,48 @@ static CONNECTIONS: Mutex<Option<FxHashMap<u32, Arc<Owned<OwnedFd>>>>> = Mutex::
 
 /// Passes a message on to the process that it is for. ECONNREFUSED if there is none. Does not block.
 pub fn forward(message: &Incoming, recipient: Recipient) -> Result<(), Errno> {
-    match recipient {
-        Recipient::Id(id) => send(prefix_of(id), message, |_| true, Blocking::No),
+    let gets = |peer: &Peer| match recipient {
+        Recipient::Id(_) => true,
         Recipient::Service(service_id) => {
-            let port = Port::of_service(service_id);
-            // Not kept: another process may have the port next time.
-            let fd = names::connect(&names::of_port(port, &message.dst))?;
-            let user = names::peer_user(&fd);
-            let trusted = port.number >= LOW_PORTS || matches!(user, Some(0));
-            if !trusted && user != Some(own_user()) {
-                return Err(ECONNREFUSED);
-            }
-            names::send(fd.as_raw_fd(), message, Blocking::No)
+            let is_low = Port::of_service(service_id).number < LOW_PORTS;
+            !is_low || peer.user == 0 || peer.is_own_user()
         }
-    }
+    };
+    send(message, recipient, gets, Blocking::No)
 }
 
 /// Delivers a message to a process of this host, so that it does not depend on the process with port 4791.
 /// Returns false if there is no such process, or it does not take messages of this user.
 pub fn deliver(message: &Incoming, recipient: Recipient, blocking: Blocking) -> bool {
-    let own = own_user();
-    let takes = |user: u32| own == 0 || own == user;
-    let result = match recipient {
-        Recipient::Id(id) => send(prefix_of(id), message, takes, blocking),
+    // In another user namespace root may be another user.
+    let takes =
+        |peer: &Peer| peer.is_own_user() || own_user() == 0 && peer.is_in_own_user_namespace();
+    send(message, recipient, takes, blocking).is_ok()
+}
+
+fn send(
+    message: &Incoming,
+    recipient: Recipient,
+    takes: impl Fn(&Peer) -> bool,
+    blocking: Blocking,
+) -> Result<(), Errno> {
+    match recipient {
+        Recipient::Id(id) => send_to_process(prefix_of(id), message, takes, blocking),
         Recipient::Service(service_id) => {
             let port = Port::of_service(service_id);
-            names::connect(&names::of_port(port, &message.dst)).and_then(
-                |fd| match names::peer_user(&fd) {
-                    Some(user) if takes(user) => names::send(fd.as_raw_fd(), message, blocking),
-                    _ => Err(ECONNREFUSED),
-                },
-            )
+            // Not kept: another process may have the port next time.
+            let fd = names::connect(&names::of_port(port, &message.dst))?;
+            if !is_taken(&fd, takes) {
+                return Err(ECONNREFUSED);
+            }
+            names::send(fd.as_raw_fd(), message, blocking)
         }
-    };
-    result.is_ok()
+    }
+}
+
+/// Whether the process at the other end of a connection takes messages.
+fn is_taken(fd: &OwnedFd, takes: impl Fn(&Peer) -> bool) -> bool {
+    Peer::of(fd).is_ok_and(|peer| takes(&peer))
 }
 
 /// [`forward`] in a process that has no rdma_cm open.
@@ -71,20 +79,19 @@ pub fn forward_unparsed(message: &Incoming) {
 
 /// Sends to a process by the connection that is kept, or by a new one. No lock is held while it blocks: other
 /// processes wait for what this one's thread sends.
-fn send(
+fn send_to_process(
     prefix: u32,
     message: &Incoming,
-    takes: impl Fn(u32) -> bool,
+    takes: impl Fn(&Peer) -> bool,
     blocking: Blocking,
 ) -> Result<(), Errno> {
-    let taken = |fd: &Owned<OwnedFd>| names::peer_user(fd).is_some_and(&takes);
     let kept = CONNECTIONS
         .lock()
         .get_or_insert_default()
         .get(&prefix)
         .cloned();
     if let Some(fd) = kept {
-        if !taken(&fd) {
+        if !is_taken(&fd, &takes) {
             return Err(ECONNREFUSED);
         }
         match names::send(fd.as_raw_fd(), message, blocking) {
@@ -95,8 +102,8 @@ fn send(
             other => return other,
         }
     }
-    let fd = names::connect(&names::of_process(prefix))?;
-    if !taken(&fd) {
+    let fd = names::connect(&names::of_prefix(prefix))?;
+    if !is_taken(&fd, &takes) {
         return Err(ECONNREFUSED);
     }
     let result = names::send(fd.as_raw_fd(), message, blocking);
@@ -107,6 +114,12 @@ fn send(
     }
     connections.insert(prefix, Arc::new(fd));
     result
+}
+
+/// Closes the connections that are kept.
+pub fn close_connections() {
+    let closed = CONNECTIONS.lock().take();
+    drop(closed);
 }
 
 /// Locks the connections while the process is copied. [`after_fork`] unlocks them.

@@ -70,7 +70,7 @@ pub enum Buffer<'a> {
 
 /// The host.
 pub trait CmHost {
-    /// Keeps a port number from other processes until it is dropped.
+    /// Keeps a port number or a prefix from other processes until it is dropped.
     type Reservation;
 
     /// The devices, at the same position in all calls. Opens them if they are not open yet.
@@ -87,6 +87,10 @@ pub trait CmHost {
     /// Reserves a port number at these addresses of this host, or at none. EADDRINUSE if another process
     /// has it at one of them.
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Self::Reservation, Errno>;
+
+    /// Reserves a prefix of communication IDs that no other process has: from now on messages for them reach
+    /// this process.
+    fn reserve_prefix(&mut self) -> Result<(u32, Self::Reservation), Errno>;
 
     /// From now on peers' requests to a port that this process has reserved reach it.
     fn listen(&mut self, reserved: &Self::Reservation) -> Result<(), Errno>;

@@ -293,11 +293,13 @@ impl<H: CmHost> Manager<H> {
             (None, None) => *dst,
         };
         if let Some(ip) = from.ip() {
-            if find_device(&self.host.devices(), &ip).is_some() {
+            let devices = self.host.devices();
+            // A loopback address leads to the first device.
+            if find_device(&devices, &ip).is_some() || from.is_any() && !devices.is_empty() {
                 return false;
             }
         }
-        // The kernel binds ids to addresses of its devices only.
+        // Apart from that, the kernel binds ids to addresses of its devices only.
         let probe = match from.ip() {
             Some(_) => self.create_bound(number, &from),
             None => self.create_in_kernel(number),

@@ -1,16 +1,72 @@
-//! What fork(2), exit(3) and _exit(2) do to rdma_cm.
+//! What closing, fork(2), exit(3) and _exit(2) do to rdma_cm.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use super::forward;
 use super::names::Blocking;
-use super::process::{CONFIGS, QUEUE, SENDING, STATE, known_files};
+use super::process::{CONFIGS, ENDED, QUEUE, SENDING, STARTED, STATE, known_files};
 use super::send::send_all;
 use crate::device::{clock, exit};
 
 /// How long exit(3) waits for a thread that is executing a command.
 const EXIT_WAIT: Duration = Duration::from_millis(100);
+
+/// How long closing a device waits for the thread: peers usually confirm within a millisecond that
+/// connections are over, and requests that nobody wants are rejected after 50 ms. The thread ends later by
+/// itself.
+const CLOSE_WAIT: Duration = Duration::from_millis(100);
+/// How often it checks that the thread has ended.
+const CHECK_INTERVAL: Duration = Duration::from_micros(100);
+
+/// The thread that did not end while closing a device waited, if no descriptor was opened since. A program
+/// that closes several devices waits once.
+pub(super) static GIVEN_UP: AtomicU32 = AtomicU32::new(0);
+
+/// Called when the program has closed a device: nothing stays open of rdma_cm if the program has closed its
+/// descriptors, as in the kernel. The thread would notice later that they are closed.
+pub fn after_close() {
+    let has_ended = || ENDED.load(Ordering::Acquire) >= STARTED.load(Ordering::Relaxed);
+    if has_ended() {
+        return forward::close_connections();
+    }
+    close_hung_up();
+    let started = STARTED.load(Ordering::Relaxed);
+    if GIVEN_UP.load(Ordering::Relaxed) == started {
+        return;
+    }
+    let until = clock::now().after(CLOSE_WAIT);
+    let is_open = || {
+        STATE
+            .lock()
+            .as_ref()
+            .is_some_and(|state| !state.files.is_empty())
+    };
+    while !has_ended() && !is_open() {
+        if clock::now() >= until {
+            return GIVEN_UP.store(started, Ordering::Relaxed);
+        }
+        std::thread::sleep(CHECK_INTERVAL);
+    }
+}
+
+/// Ends what belongs to descriptors that the program has closed.
+fn close_hung_up() {
+    let mut locked = STATE.lock();
+    let Some(state) = locked.as_mut() else {
+        return;
+    };
+    let files = state.files.clone();
+    for (number, file) in files {
+        if state.manager.host().is_hung_up(file) {
+            state.close_file(number);
+        }
+    }
+    let sends = state.take_sends();
+    state.epoll.wake();
+    drop(locked);
+    send_all(&sends, Blocking::Briefly);
+}
 
 /// Registers what is done at exit(3) and _exit(2), once per process. Not by std's Once: a child of fork would
 /// wait for a thread of its parent that was in it.
@@ -79,6 +135,7 @@ pub unsafe fn after_fork(is_child: bool) {
                 // `device/fork.rs` takes care of these.
                 core::mem::forget(state.manager.host().take_devices());
             }
+            ENDED.store(STARTED.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         forward::after_fork(is_child);
         QUEUE.force_unlock();

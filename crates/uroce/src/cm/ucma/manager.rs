@@ -90,6 +90,8 @@ pub struct Manager<H: CmHost> {
     files: FxHashMap<FileId, VecDeque<PendingEvent>>,
     /// The ids that have each port.
     pub(super) ports: FxHashMap<Port, Vec<u32>>,
+    /// The prefixes of communication IDs that other processes find this one by.
+    prefixes: FxHashMap<u32, H::Reservation>,
 }
 
 impl<H: CmHost> Manager<H> {
@@ -103,12 +105,27 @@ impl<H: CmHost> Manager<H> {
             queries: Vec::new(),
             files: FxHashMap::default(),
             ports: FxHashMap::default(),
+            prefixes: FxHashMap::default(),
         }
     }
 
-    /// The prefix of this process's communication IDs.
-    pub fn prefix(&self) -> u32 {
-        self.agent.prefix()
+    /// Whether messages for communication IDs with this prefix are this process's.
+    pub fn has_prefix(&self, prefix: u32) -> bool {
+        self.prefixes.contains_key(&prefix)
+    }
+
+    /// Prepares for a new connection: its communication ID has a prefix of this process. Gives up the
+    /// prefixes that no connection needs. Fails if there are no descriptors left.
+    pub(super) fn reserve_id(&mut self) -> Result<(), Errno> {
+        if !self.agent.needs_prefix() {
+            return Ok(());
+        }
+        let (prefix, name) = self.host.reserve_prefix()?;
+        let agent = &self.agent;
+        self.prefixes.retain(|prefix, _| agent.uses_prefix(*prefix));
+        self.agent.add_prefix(prefix);
+        self.prefixes.insert(prefix, name);
+        Ok(())
     }
 
     /// The host.
@@ -137,9 +154,9 @@ impl<H: CmHost> Manager<H> {
         self.agent.repeat_first_messages(now);
     }
 
-    /// Whether there is nothing left to do: no descriptor, and no connection that a peer is to confirm.
+    /// Whether there is nothing left to do: no descriptor, and no connection whose end a peer is to confirm.
     pub fn is_done(&self) -> bool {
-        self.files.is_empty() && self.agent.is_empty()
+        self.files.is_empty() && self.agent.is_done()
     }
 
     /// The messages to send, in their order; the manager forgets them.

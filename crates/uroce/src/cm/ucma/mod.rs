@@ -10,7 +10,8 @@
 //! | `query.rs`, `options.rs`, `multicast.rs` | the other commands |
 //! | `peer.rs`, `messages.rs`, `events.rs` | what peers do; messages and events as ids have them |
 //! | `host.rs` | what the commands need of the host |
-//! | `system.rs`, `routes.rs`, `names.rs`, `forward.rs` | the host: devices, routes, ports, other processes |
+//! | `system.rs`, `routes.rs`, `named.rs` | the host: devices, routes, ports |
+//! | `names.rs`, `forward.rs`, `inbound.rs`, `trust.rs` | the other processes of the host |
 //! | `process.rs`, `epoll.rs`, `lifecycle.rs` | the state of the process, its thread; forks, exit |
 //! | `send.rs` | sending messages |
 //! | `user_memory.rs` | reading and writing the program's memory |
@@ -22,6 +23,8 @@
 //! held neither while messages are sent nor while GET_EVENT blocks.
 
 mod address;
+#[cfg(test)]
+mod addresses;
 mod bind;
 mod connect;
 #[cfg(test)]
@@ -33,6 +36,7 @@ pub mod fake;
 mod forward;
 mod host;
 mod id;
+mod inbound;
 pub mod input;
 mod kernel;
 mod kernel_file;
@@ -40,6 +44,7 @@ mod lifecycle;
 mod manager;
 mod messages;
 mod multicast;
+mod named;
 mod names;
 mod neighbour;
 mod options;
@@ -53,6 +58,7 @@ mod system;
 mod table;
 #[cfg(test)]
 mod tests;
+mod trust;
 mod user_memory;
 #[cfg(test)]
 mod waiting;
@@ -68,7 +74,7 @@ use input::{COMMANDS, Command, Input};
 use manager::Caller;
 use user_memory::write_user;
 
-pub use lifecycle::{after_fork, before_fork};
+pub use lifecycle::{after_close, after_fork, before_fork};
 pub use process::{configure, serve};
 pub use user_memory::read_iovec;
 

@@ -1,17 +1,17 @@
-//! Abstract unix socket names, by which the processes of a network namespace find each other: one per
-//! process, and one per port number and address that a process listens at. The kernel frees a name when
-//! its process ends, however it ends.
+//! Abstract unix socket names, by which the processes of a network namespace find each other: one per prefix
+//! of communication IDs, and one per port number and address that a process listens at. The kernel frees a
+//! name when its process ends, however it ends.
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 use std::time::Duration;
 
 use ibverbs_abi::Errno;
-use ibverbs_host::unix::{self, Peer, own_user};
+use ibverbs_host::unix;
 
 use super::EAGAIN;
 use super::host::Port;
-use crate::cm::agent::Incoming;
+use crate::cm::agent::{Incoming, PREFIXES};
 use crate::cm::mad::{MAD_LEN, Mad};
 use crate::descriptors::{self, Owned};
 use crate::engine::Gid;
@@ -19,18 +19,40 @@ use crate::engine::Gid;
 /// Bytes of a message that one process passes on to another: the GIDs of sender and receiver, the MAD.
 const MESSAGE_LEN: usize = 16 + 16 + MAD_LEN;
 
-/// The name of the process whose communication IDs have a prefix.
-pub fn of_process(prefix: u32) -> String {
-    format!("uroce-cm.process.{prefix:04x}")
+/// The name of the process that has a prefix of communication IDs.
+pub fn of_prefix(prefix: u32) -> String {
+    format!("uroce-cm.ids.{prefix:06x}")
 }
+
+/// Takes the name of a prefix that no other process of the network namespace has, from those that `random`
+/// leads to. EADDRINUSE if other processes have all that are tried: they would have to have nearly all 2^24.
+pub fn bind_prefix(random: impl Fn() -> u32) -> Result<(u32, Owned<OwnedFd>), Errno> {
+    for _ in 0..PREFIX_TRIES {
+        let prefix = 1 + random() % PREFIXES;
+        match bind(&of_prefix(prefix)) {
+            Err(EADDRINUSE) => {}
+            result => return result.map(|socket| (prefix, socket)),
+        }
+    }
+    Err(EADDRINUSE)
+}
+
+/// How many prefixes are tried.
+const PREFIX_TRIES: usize = 64;
+const EADDRINUSE: Errno = Errno(libc::EADDRINUSE);
 
 /// The name of a port at an address.
 pub fn of_port(port: Port, gid: &Gid) -> String {
+    let Port { space, number } = port;
     let gid = u128::from_be_bytes(*gid);
-    format!(
-        "uroce-cm.port.{:04x}.{}.{gid:032x}",
-        port.space, port.number
-    )
+    let spread = spread(number);
+    format!("uroce-cm.port.{space:04x}.{number}.{gid:032x}.{spread:08x}")
+}
+
+/// Digits that make the names of different ports differ enough. The kernel keeps abstract names in 256 lists,
+/// which it chooses by a sum of their bytes: of names that differ in a few digits some lists have many.
+fn spread(number: u16) -> u32 {
+    u32::from(number).wrapping_mul(0x9e37_79b1)
 }
 
 /// Records the descriptor that a system call opens. Fails as the call does, and with ENOMEM.
@@ -65,11 +87,6 @@ pub fn connect(name: &str) -> Result<Owned<OwnedFd>, Errno> {
 /// [`unix::accept`], recorded.
 pub fn accept(listener: RawFd) -> Result<Owned<OwnedFd>, Errno> {
     record(|| unix::accept(listener))
-}
-
-/// The user that has opened the other end of a connection; None if the kernel does not say.
-pub fn peer_user(fd: &OwnedFd) -> Option<u32> {
-    Peer::of(fd).ok().map(|peer| peer.user)
 }
 
 /// Whether sending waits while the other process does not read.
@@ -138,30 +155,6 @@ pub fn receive(fd: RawFd) -> Result<Incoming, Errno> {
     })
 }
 
-/// Whether a user may pass on messages: the user of this process, root, and the user whose process has port
-/// 4791.
-pub fn is_trusted(user: Option<u32>) -> bool {
-    match user {
-        None => false,
-        Some(user) => user == 0 || user == own_user() || has_roce_port(user),
-    }
-}
-
-/// Whether a process of a user has port 4791 at any address of this network namespace.
-fn has_roce_port(user: u32) -> bool {
-    let suffix = format!(":{:04X}", crate::wire::PORT);
-    ["/proc/net/udp", "/proc/net/udp6"].iter().any(|path| {
-        let sockets = std::fs::read_to_string(path).unwrap_or_default();
-        sockets.lines().skip(1).any(|line| {
-            let mut fields = line.split_whitespace().skip(1);
-            let local = fields.next().unwrap_or_default();
-            // Behind the remote address, the state, queues, a timer and retransmissions.
-            let owner = fields.nth(5).and_then(|user| user.parse().ok());
-            local.ends_with(&suffix) && owner == Some(user)
-        })
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsRawFd;
@@ -178,6 +171,58 @@ mod tests {
             dst: [2; 16],
             mad,
         }
+    }
+
+    /// The list in which the kernel keeps an abstract name of a SOCK_SEQPACKET socket (net/unix/af_unix.c).
+    fn list_of(name: &str) -> u16 {
+        let mut address = libc::AF_UNIX.to_ne_bytes()[..2].to_vec();
+        address.push(0);
+        address.extend(name.bytes());
+        let words = address.chunks(2).map(|pair| {
+            let high = pair.get(1).copied().unwrap_or_default();
+            u32::from(u16::from_le_bytes([pair[0], high]))
+        });
+        let mut sum: u32 = words.sum();
+        while sum > 0xffff {
+            sum = (sum & 0xffff) + (sum >> 16);
+        }
+        let hash = !sum as u16;
+        (hash ^ hash >> 8 ^ libc::SOCK_SEQPACKET as u16) & 0xff
+    }
+
+    #[test]
+    fn names_of_many_ports_are_in_different_lists() {
+        let gid = crate::wire::gid_of(std::net::Ipv4Addr::LOCALHOST.into());
+        let mut lists = [0; 256];
+        for number in 20_000..39_000 {
+            let port = Port {
+                space: 0x0106,
+                number,
+            };
+            lists[usize::from(list_of(&of_port(port, &gid)))] += 1;
+        }
+        // 74 on average; without the additional digits 1,094 in the longest.
+        assert!(lists.iter().all(|len| *len < 200), "{lists:?}");
+    }
+
+    #[test]
+    fn names_that_another_process_has_are_passed_over() {
+        use std::cell::Cell;
+        let first = std::process::id() % PREFIXES;
+        let number = Cell::new(first);
+        let random = || number.replace(number.get() + 1);
+        let squatted: Vec<_> = (0..PREFIX_TRIES)
+            .map(|_| bind_prefix(random).unwrap())
+            .collect();
+        let (last, _) = squatted[PREFIX_TRIES - 1];
+        number.set(first);
+        assert_eq!(
+            bind_prefix(random).map(|(prefix, _)| prefix),
+            Err(EADDRINUSE)
+        );
+        number.set(last - 1);
+        let (prefix, _socket) = bind_prefix(random).unwrap();
+        assert!(prefix > last);
     }
 
     #[test]

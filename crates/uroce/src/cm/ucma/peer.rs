@@ -1,6 +1,6 @@
 //! Requests and answers of peers, and timeouts when there is no answer.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use super::address::Address;
 use super::events::{
@@ -16,6 +16,7 @@ use crate::cm::mad::{
     CmMad, CmMessage, ConnectionType, Rej, Rep, Req, SidrRep, SidrReq, reason, sidr_status,
 };
 use crate::engine::{Gid, Time};
+use crate::wire::{gid_of, ip_of};
 
 impl<H: CmHost> Manager<H> {
     /// Handles a message of a peer. Returns it if it asks for a service that nobody in this process offers.
@@ -60,6 +61,8 @@ impl<H: CmHost> Manager<H> {
             ConnectionType::Rc => qp_type::RC,
             ConnectionType::Uc => qp_type::UC,
             ConnectionType::Xrc => qp_type::XRC_RECV,
+            // The agent rejects it.
+            ConnectionType::Unsupported { .. } => return None,
         };
         let route = Route {
             traffic_class: req.traffic_class,
@@ -67,7 +70,7 @@ impl<H: CmHost> Manager<H> {
             ..Route::back(from.src, from.dst)
         };
         let header: &[u8; IP_HEADER] = req.private.first_chunk()?;
-        let (listener, src, dst) = match self.find_listener(req.service_id, header, from.dst) {
+        let (listener, src, dst) = match self.find_listener(req.service_id, header, from) {
             Some(found) => found,
             None if self.offers(req.service_id) => {
                 self.agent
@@ -82,6 +85,7 @@ impl<H: CmHost> Manager<H> {
                 .reject_request(req, mad.tid, route, reason::CONSUMER);
             return None;
         }
+        self.reserve_id().ok()?;
         let (number, device) = self.add_requested(listener, from.dst, src, dst, requested)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
@@ -128,15 +132,20 @@ impl<H: CmHost> Manager<H> {
     fn on_resolution(&mut self, from: &Incoming, req: &SidrReq, mad: CmMad) -> Option<CmMad> {
         let route = Route::back(from.src, from.dst);
         let header: &[u8; IP_HEADER] = req.private.first_chunk()?;
-        let Some((listener, src, dst)) = self.find_listener(req.service_id, header, from.dst)
-        else {
-            return Some(mad);
+        let (listener, src, dst) = match self.find_listener(req.service_id, header, from) {
+            Some(found) => found,
+            None if self.offers(req.service_id) => {
+                self.agent.reject_resolution(req, mad.tid, route);
+                return None;
+            }
+            None => return Some(mad),
         };
         let wanted = self.ids.get(listener)?.qp_type;
         if wanted != 0 && wanted != qp_type::UD {
             self.agent.reject_resolution(req, mad.tid, route);
             return None;
         }
+        self.reserve_id().ok()?;
         let (number, device) = self.add_requested(listener, from.dst, src, dst, qp_type::UD)?;
         let id = self.ids.get_mut(number)?;
         id.route = Some(route);
@@ -204,14 +213,18 @@ impl<H: CmHost> Manager<H> {
     }
 
     /// The id that listens for a service at the address that a request's IP header names. Also returns the
-    /// addresses of the two ends, this one first.
+    /// addresses of the two ends, this one first. None if they are not those of the packet: the program
+    /// takes the peer's for that of the sender.
     fn find_listener(
         &self,
         service_id: u64,
         header: &[u8; IP_HEADER],
-        gid: Gid,
+        from: &Incoming,
     ) -> Option<(u32, SocketAddr, SocketAddr)> {
         let (peer, own) = parse_ip_header(header)?;
+        if !is_address_of(peer.ip(), &from.src, from) || !is_address_of(own, &from.dst, from) {
+            return None;
+        }
         let own = SocketAddr::new(own, service_id as u16);
         let found = self.owners(service_id).iter().copied().find(|owner| {
             let Some(id) = self
@@ -224,7 +237,7 @@ impl<H: CmHost> Manager<H> {
             match id.src.and_then(|src| src.ip()) {
                 None => true,
                 Some(src) if src.ip() == own.ip() => true,
-                Some(src) if crate::wire::gid_of(src.ip()) == gid => true,
+                Some(src) if gid_of(src.ip()) == from.dst => true,
                 // Bound to no device: at all of them.
                 Some(src) => {
                     id.device.is_none() && (!id.family_only || src.is_ipv4() == own.is_ipv4())
@@ -266,6 +279,13 @@ impl<H: CmHost> Manager<H> {
         };
         self.report(number, notice);
     }
+}
+
+/// Whether an address is that of one end of a packet. A device that connects to itself may have a loopback
+/// or wildcard address at its ends ([`super::resolve`]).
+fn is_address_of(ip: IpAddr, end: &Gid, packet: &Incoming) -> bool {
+    let is_own = ip.is_loopback() || ip.is_unspecified();
+    ip_of(&gid_of(ip)) == ip_of(end) || is_own && packet.src == packet.dst
 }
 
 /// A link-local address with its interface, which the IP header of a request does not name.

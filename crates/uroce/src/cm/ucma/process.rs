@@ -18,20 +18,19 @@ use rustc_hash::FxHashMap;
 use super::epoll::{Epoll, Token};
 use super::forward;
 use super::host::FileId;
+use super::inbound::Inbound;
 use super::input::{Command, Input};
-use super::lifecycle::register_exit_handler;
+use super::lifecycle::{GIVEN_UP, register_exit_handler};
 use super::manager::{Caller, Manager};
-use super::names::{self, Blocking};
+use super::names::Blocking;
 use super::send::{enqueue, send_all};
-use super::system::{InterfaceChange, NamedSocket, System, inode_of, set_nonblocking, socket_pair};
-use crate::cm::agent::{Agent, Incoming, PREFIXES, prefix_of};
+use super::system::{InterfaceChange, System, inode_of, set_nonblocking, socket_pair};
+use crate::cm::agent::{Agent, Incoming, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::config::Config;
-use crate::descriptors::Owned;
 use crate::device::gsi::{ReceivedMad, set_handlers};
 use crate::device::{Device, clock};
 use crate::engine::Time;
-use crate::random::random;
 use crate::sync::Mutex;
 
 /// How often the process tries to get port 4791 while another one has it.
@@ -44,22 +43,15 @@ const REJECT_DELAY: Duration = Duration::from_millis(50);
 const UNWANTED_MAX: usize = 256;
 /// Messages that may wait for the thread. Further ones are lost, as on the network.
 pub(super) const INCOMING_MAX: usize = 4096;
-/// Connections of other processes.
-const CONNECTIONS_MAX: usize = 1024;
-/// How many prefixes are tried.
-const PREFIX_TRIES: usize = 64;
+/// How many of them the thread handles before it lets commands run.
+const HANDLED_MAX: usize = 64;
 
 pub(super) struct ProcessState {
     pub(super) manager: Manager<System>,
-    epoll: Arc<Epoll>,
-    /// The name of this process.
-    _name: Arc<NamedSocket>,
+    pub(super) epoll: Arc<Epoll>,
     /// The descriptors, by the numbers of their tokens.
     pub(super) files: FxHashMap<u32, FileId>,
     next_file: u32,
-    /// Connections of other processes.
-    connections: FxHashMap<u32, Owned<OwnedFd>>,
-    next_connection: u32,
     /// Requests that nobody wants, and when they are rejected, unless somebody wants them then.
     unwanted: VecDeque<(Time, Incoming)>,
     /// Distinguishes the thread of this state from that of an earlier one.
@@ -90,9 +82,10 @@ static OPEN_FILES: AtomicUsize = AtomicUsize::new(0);
 /// This process does not have port 4791 at all addresses. Read and written with [`STATE`] locked.
 pub(super) static WANTS_PORT: AtomicBool = AtomicBool::new(false);
 
-/// The prefix of this process's communication IDs; 0 before it has one. Written with [`STATE`] locked. Who
-/// sends a message has had that locked, too.
-pub(super) static PREFIX: AtomicU32 = AtomicU32::new(0);
+/// How many threads have been started, and the last one of them that has closed all that it had. Written with
+/// [`STATE`] locked, and by the thread when it ends.
+pub(super) static STARTED: AtomicU32 = AtomicU32::new(0);
+pub(super) static ENDED: AtomicU32 = AtomicU32::new(0);
 /// An interface of a device has changed since the thread last looked. Set before [`QUEUE`] is locked, read
 /// afterwards.
 static CHANGED: AtomicBool = AtomicBool::new(false);
@@ -179,6 +172,7 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
     let Some(state) = state.as_mut() else {
         return Err(Errno(libc::EAGAIN));
     };
+    GIVEN_UP.store(0, Ordering::Relaxed);
     state.next_file = state.next_file.wrapping_add(1);
     let number = state.next_file;
     state.epoll.add(writer.as_raw_fd(), Token::File(number))?;
@@ -193,44 +187,29 @@ pub fn open(flags: i32) -> Result<OwnedFd, Errno> {
 
 /// Starts the thread of a new state.
 fn start() -> Result<ProcessState, Errno> {
-    static SERIAL: AtomicUsize = AtomicUsize::new(0);
     let epoll = Arc::new(Epoll::new()?);
-    let mut system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
-    let (name, prefix) = take_prefix(&mut system)?;
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed) as u32;
+    let system = System::new(CONFIGS.lock().clone(), Arc::clone(&epoll));
+    let serial = STARTED.fetch_add(1, Ordering::Relaxed) + 1;
     let watched = Arc::clone(&epoll);
-    let spawned = thread::spawn("uroce-cm", move || run(&watched, serial));
-    spawned.map_err(|error| Errno(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+    let spawned = thread::spawn("uroce-cm", move || {
+        run(&watched, serial);
+        drop(watched);
+        ENDED.fetch_max(serial, Ordering::Release);
+    });
+    spawned.map_err(|error| {
+        ENDED.fetch_max(serial, Ordering::Release);
+        Errno(error.raw_os_error().unwrap_or(libc::EAGAIN))
+    })?;
     QUEUE.lock().epoll = Some(Arc::clone(&epoll));
     WANTS_PORT.store(true, Ordering::Relaxed);
-    PREFIX.store(prefix, Ordering::Relaxed);
     Ok(ProcessState {
-        manager: Manager::new(system, Agent::new(prefix, random())),
+        manager: Manager::new(system, Agent::new()),
         epoll,
-        _name: name,
         files: FxHashMap::default(),
         next_file: 0,
-        connections: FxHashMap::default(),
-        next_connection: 0,
         unwanted: VecDeque::new(),
         serial,
     })
-}
-
-/// Takes a prefix for communication IDs that no other process of the network namespace has.
-fn take_prefix(system: &mut System) -> Result<(Arc<NamedSocket>, u32), Errno> {
-    let mut last = Errno(libc::EADDRINUSE);
-    for _ in 0..PREFIX_TRIES {
-        let prefix = 1 + random() % PREFIXES;
-        match system.bind(&names::of_process(prefix)) {
-            Ok(listener) => {
-                system.start(&listener)?;
-                return Ok((listener, prefix));
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(last)
 }
 
 /// Executes a command that the program has written to a descriptor. EACCES in a child of the process that
@@ -277,7 +256,7 @@ impl ProcessState {
             return;
         };
         let own = match recipient {
-            Recipient::Id(id) => prefix_of(id) == self.manager.prefix(),
+            Recipient::Id(id) => self.manager.has_prefix(prefix_of(id)),
             Recipient::Service(_) => true,
         };
         // A message for a process that is gone is answered here, if it needs an answer.
@@ -331,60 +310,13 @@ impl ProcessState {
         WANTS_PORT.store(true, Ordering::Relaxed);
     }
 
-    fn accept(&mut self, number: u32) {
-        let Some(listener) = self.manager.host().listener(number) else {
-            return;
-        };
-        while let Ok(connection) = names::accept(listener.socket.as_raw_fd()) {
-            if !names::is_trusted(names::peer_user(&connection)) {
-                continue;
-            }
-            // Most connections have one message, and are closed.
-            let is_open = self.read_messages(connection.as_raw_fd());
-            if !is_open || self.connections.len() >= CONNECTIONS_MAX {
-                continue;
-            }
-            self.next_connection = self.next_connection.wrapping_add(1);
-            let number = self.next_connection;
-            let token = Token::Connection(number);
-            if self.epoll.add(connection.as_raw_fd(), token).is_ok() {
-                self.connections.insert(number, connection);
-            }
-        }
-    }
-
-    /// Handles the messages that have come through a connection. Returns false if the other process has
-    /// closed it.
-    fn read_messages(&mut self, connection: RawFd) -> bool {
-        loop {
-            match names::receive(connection) {
-                Ok(message) => self.receive(&message, true),
-                Err(Errno(libc::EAGAIN | libc::EINTR)) => return true,
-                Err(_) => return false,
-            }
-        }
-    }
-
-    fn read_connection(&mut self, number: u32) {
-        let Some(connection) = self.connections.get(&number) else {
-            return;
-        };
-        if !self.read_messages(connection.as_raw_fd()) {
-            self.connections.remove(&number);
-            // Perhaps port 4791 is free now.
-            WANTS_PORT.store(true, Ordering::Relaxed);
-            let complete = self.manager.host().claim_ports();
-            WANTS_PORT.store(!complete, Ordering::Relaxed);
-        }
-    }
-
     fn take_kernel_events(&mut self, number: u32) {
         if let Some(file) = self.files.get(&number) {
             self.manager.take_kernel_events(*file);
         }
     }
 
-    fn close_file(&mut self, number: u32) {
+    pub(super) fn close_file(&mut self, number: u32) {
         let Some(file) = self.files.remove(&number) else {
             return;
         };
@@ -398,10 +330,44 @@ impl ProcessState {
 /// The other process has ended, or nobody has the name.
 const GONE: Errno = Errno(libc::ECONNREFUSED);
 
+/// Accepts connections and reads messages of other processes, without the lock of the state.
+fn read_inbound(inbound: &mut Inbound, tokens: &[Token], serial: u32) {
+    let now = clock::now();
+    inbound.resume(now);
+    for token in tokens {
+        match *token {
+            Token::Listener(number) => {
+                let mut locked = STATE.lock();
+                let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
+                    return;
+                };
+                let listener = state.manager.host().listener(number);
+                inbound.set_gids(state.manager.host().gids());
+                drop(locked);
+                if let Some(listener) = listener {
+                    inbound.accept(*token, &listener, now);
+                }
+            }
+            Token::Connection(number) => inbound.read(number, now),
+            Token::Waker | Token::File(_) | Token::Kernel(_) => {}
+        }
+    }
+}
+
+/// Messages of devices, [`HANDLED_MAX`] at most, and whether there are more.
+fn take_queued() -> (Vec<Incoming>, bool) {
+    let mut queue = QUEUE.lock();
+    let count = queue.messages.len().min(HANDLED_MAX);
+    let messages = queue.messages.drain(..count).collect();
+    (messages, !queue.messages.is_empty())
+}
+
 /// The thread's main function.
 fn run(epoll: &Arc<Epoll>, serial: u32) {
     let mut tokens = Vec::new();
+    let mut inbound = Inbound::new(Arc::clone(epoll));
     loop {
+        read_inbound(&mut inbound, &tokens, serial);
         let mut locked = STATE.lock();
         let Some(state) = locked.as_mut().filter(|state| state.serial == serial) else {
             return;
@@ -409,13 +375,19 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         for token in tokens {
             match token {
                 Token::Waker => epoll.clear(),
-                Token::Listener(number) => state.accept(number),
-                Token::Connection(number) => state.read_connection(number),
+                Token::Listener(_) | Token::Connection(_) => {}
                 Token::File(number) => state.close_file(number),
                 Token::Kernel(number) => state.take_kernel_events(number),
             }
         }
-        let messages = std::mem::take(&mut QUEUE.lock().messages);
+        for message in &inbound.take_messages() {
+            state.receive(message, true);
+        }
+        if inbound.take_closed() {
+            // Perhaps port 4791 is free now.
+            WANTS_PORT.store(true, Ordering::Relaxed);
+        }
+        let (messages, has_more) = take_queued();
         for message in &messages {
             state.receive(message, false);
         }
@@ -429,16 +401,27 @@ fn run(epoll: &Arc<Epoll>, serial: u32) {
         let all_closed = state.files.is_empty();
         if all_closed && state.manager.is_done() && state.unwanted.is_empty() {
             let devices = state.manager.host().take_devices();
-            QUEUE.lock().epoll = None;
+            let mut queue = QUEUE.lock();
+            queue.epoll = None;
+            queue.messages.clear();
+            drop(queue);
             *locked = None;
             let sending = SENDING.lock();
             drop(locked);
             send_all(&sends, Blocking::No);
             drop((sending, sends));
+            forward::close_connections();
             devices.into_iter().for_each(Device::close);
             return;
         }
-        let until = state.next_wakeup();
+        let until = match has_more {
+            true => Some(Time(0)),
+            false => state
+                .next_wakeup()
+                .into_iter()
+                .chain(inbound.deadline())
+                .min(),
+        };
         let sending = SENDING.lock();
         drop(locked);
         send_all(&sends, Blocking::No);

@@ -148,34 +148,48 @@ impl<H: CmHost> Manager<H> {
         to: SocketAddr,
     ) -> Result<Egress, Errno> {
         let devices = self.host.devices();
-        let dgid = gid_of(to.ip());
+        let ifindex = |device: usize| devices.get(device).map_or(0, |device| device.ifindex);
         let source = |device: usize, ip| Egress {
             device,
-            ifindex: devices.get(device).map_or(0, |device| device.ifindex),
+            ifindex: ifindex(device),
             ip,
             sgid: gid_of(ip),
-            dgid,
+            dgid: gid_of(to.ip()),
         };
+        let itself = |device: usize, ip| Egress {
+            dgid: gid_of(ip),
+            ..source(device, ip)
+        };
+        let any = to.ip().is_unspecified();
+        // Packets to the loopback address reach whoever has it, which may be an unrelated process.
+        let may_reach = |from: IpAddr| !to.ip().is_loopback() || from.is_loopback();
         if let (Some(device), Some(ip)) = (device, bound.ip()) {
+            if any || !may_reach(ip.ip()) && find_device(&devices, &to).is_none() {
+                return Ok(itself(device, ip.ip()));
+            }
             self.host.route(Some(ip.ip()), to)?;
             return Ok(source(device, ip.ip()));
         }
         let routed = self.host.route(None, to);
         if let Ok(ip) = routed {
             if let Some(found) = find_device(&devices, &with_scope(ip, &to)) {
-                return Ok(source(found, ip));
+                return Ok(if any {
+                    itself(found, ip)
+                } else {
+                    source(found, ip)
+                });
             }
         }
         // The route is another interface's, or leaves from another address of the device's. A device at
         // one address reaches what can be reached from there.
-        for (at, candidate) in devices.iter().enumerate() {
+        for (at, candidate) in devices.iter().enumerate().filter(|_| !any) {
             for ip in addresses_like(candidate, &to) {
-                if self.host.route(Some(ip), to).is_ok() {
+                if may_reach(ip) && self.host.route(Some(ip), to).is_ok() {
                     return Ok(source(at, ip));
                 }
             }
         }
-        if to.ip().is_loopback() || to.ip().is_unspecified() {
+        if any || to.ip().is_loopback() {
             return loopback(&devices, &to).ok_or(ENODEV);
         }
         routed?;

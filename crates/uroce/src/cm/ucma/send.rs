@@ -6,50 +6,69 @@ use std::sync::atomic::Ordering;
 
 use super::forward;
 use super::names::Blocking;
-use super::process::{INCOMING_MAX, PREFIX, ProcessState, QUEUE, WANTS_PORT};
+use super::process::{INCOMING_MAX, ProcessState, QUEUE, WANTS_PORT};
 use crate::cm::agent::{Incoming, Outgoing, prefix_of};
 use crate::cm::mad::{CmMad, Recipient};
 use crate::device::Device;
 use crate::wire::ip_of;
 
-/// A message, and the device that sends it.
-pub(super) type Send = (Arc<Device>, u8, Outgoing);
+/// A message to send.
+pub(super) struct Send {
+    device: Arc<Device>,
+    sgid_index: u8,
+    message: Outgoing,
+    recipient: Option<Recipient>,
+    /// It is for a connection of this process.
+    is_own: bool,
+}
 
 impl ProcessState {
     /// The messages to send, and their devices.
     pub(super) fn take_sends(&mut self) -> Vec<Send> {
         let messages = self.manager.take_outgoing();
-        let system = self.manager.host();
         if !messages.is_empty() && WANTS_PORT.load(Ordering::Relaxed) {
             // Answers come to port 4791.
-            WANTS_PORT.store(!system.claim_ports(), Ordering::Relaxed);
+            WANTS_PORT.store(!self.manager.host().claim_ports(), Ordering::Relaxed);
         }
-        messages
-            .into_iter()
-            .filter_map(|message| {
-                let (device, index) = system.sender(&message)?;
-                Some((device, index, message))
-            })
-            .collect()
+        let sends = messages.into_iter();
+        sends.filter_map(|message| self.send_of(message)).collect()
+    }
+
+    fn send_of(&mut self, message: Outgoing) -> Option<Send> {
+        let (device, sgid_index) = self.manager.host().sender(&message)?;
+        let recipient = CmMad::parse(&message.mad).map(|mad| mad.recipient());
+        let is_own = match recipient {
+            Some(Recipient::Id(id)) => self.manager.has_prefix(prefix_of(id)),
+            _ => false,
+        };
+        Some(Send {
+            device,
+            sgid_index,
+            message,
+            recipient,
+            is_own,
+        })
     }
 }
 
 /// Sends messages. The caller has [`super::process::SENDING`] locked, or is the thread of the command that
 /// they come from, which may block.
 pub(super) fn send_all(sends: &[Send], blocking: Blocking) {
-    for (device, sgid_index, message) in sends {
-        let Outgoing { route, mad } = message;
-        if !deliver_on_host(message, blocking) {
-            device.send_mad(*sgid_index, route.dgid, route.traffic_class, mad);
+    for send in sends {
+        if !deliver_on_host(send, blocking) {
+            let Outgoing { route, mad } = &send.message;
+            let (dgid, traffic_class) = (route.dgid, route.traffic_class);
+            send.device
+                .send_mad(send.sgid_index, dgid, traffic_class, mad);
         }
     }
 }
 
 /// Delivers a message to a process of this host without the network. Returns false if it is for another
 /// host, or cannot be delivered so.
-fn deliver_on_host(outgoing: &Outgoing, blocking: Blocking) -> bool {
-    let Outgoing { route, mad } = outgoing;
-    let Some(recipient) = CmMad::parse(mad).map(|mad| mad.recipient()) else {
+fn deliver_on_host(send: &Send, blocking: Blocking) -> bool {
+    let Outgoing { route, mad } = &send.message;
+    let Some(recipient) = send.recipient else {
         return false;
     };
     // Only this host's own addresses can be bound to.
@@ -61,9 +80,10 @@ fn deliver_on_host(outgoing: &Outgoing, blocking: Blocking) -> bool {
         dst: route.dgid,
         mad: *mad,
     };
-    match recipient {
-        Recipient::Id(id) if prefix_of(id) == PREFIX.load(Ordering::Relaxed) => enqueue(message),
-        _ => forward::deliver(&message, recipient, blocking),
+    if send.is_own {
+        enqueue(message)
+    } else {
+        forward::deliver(&message, recipient, blocking)
     }
 }
 

@@ -1,9 +1,9 @@
 //! [`System`]: the host as it is.
 
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ibverbs_abi::Errno;
 use rustc_hash::FxHashMap;
@@ -12,6 +12,7 @@ use super::epoll::{Epoll, Token};
 use super::host::{Buffer, CmHost, DeviceInfo, FileId, Port};
 use super::input::Command;
 use super::kernel_file::KernelFile;
+use super::named::{NamedSocket, WeakTable};
 use super::routes::Routes;
 use super::{kernel_file, names};
 
@@ -46,13 +47,6 @@ pub enum InterfaceChange {
     Gone,
 }
 
-/// A socket that has a name.
-pub struct NamedSocket {
-    pub socket: Owned<OwnedFd>,
-    /// Other processes can connect to it.
-    listens: AtomicBool,
-}
-
 /// The host of a process.
 pub struct System {
     epoll: Arc<Epoll>,
@@ -60,9 +54,9 @@ pub struct System {
     configs: Vec<Config>,
     devices: Option<Vec<CmDevice>>,
     /// Names of ports that this process has: several ids may share them.
-    ports: FxHashMap<(Port, Gid), Weak<NamedSocket>>,
+    ports: WeakTable<(Port, Gid), NamedSocket>,
     /// What has a name, by the number in its [`Token`].
-    listeners: FxHashMap<u32, Weak<NamedSocket>>,
+    listeners: WeakTable<u32, NamedSocket>,
     next_listener: u32,
     files: FxHashMap<FileId, FileEnd>,
     routes: Routes,
@@ -89,8 +83,8 @@ impl System {
             epoll,
             configs,
             devices: None,
-            ports: FxHashMap::default(),
-            listeners: FxHashMap::default(),
+            ports: WeakTable::default(),
+            listeners: WeakTable::default(),
             next_listener: 0,
             files: FxHashMap::default(),
             routes: Routes::default(),
@@ -132,17 +126,18 @@ impl System {
         self.files.remove(&file);
     }
 
-    /// The listener of this number.
-    pub fn listener(&self, number: u32) -> Option<Arc<NamedSocket>> {
-        self.listeners.get(&number)?.upgrade()
+    /// Whether the program has closed a descriptor, and all copies of it.
+    pub fn is_hung_up(&self, file: FileId) -> bool {
+        let Some(end) = self.files.get(&file) else {
+            return false;
+        };
+        // The program may have closed this end, too, and may use its number for something else.
+        end.writer.is_unchanged() && hangs_up(end.writer.as_fd())
     }
 
-    /// Takes a name.
-    pub fn bind(&mut self, name: &str) -> Result<Arc<NamedSocket>, Errno> {
-        Ok(Arc::new(NamedSocket {
-            socket: names::bind(name)?,
-            listens: AtomicBool::new(false),
-        }))
+    /// The listener of this number.
+    pub fn listener(&self, number: u32) -> Option<Arc<NamedSocket>> {
+        self.listeners.get(&number)
     }
 
     /// Accepts connections to a name. Does nothing if that has been done.
@@ -155,9 +150,7 @@ impl System {
         self.next_listener = self.next_listener.wrapping_add(1);
         let number = self.next_listener;
         self.epoll.add(fd, Token::Listener(number))?;
-        self.listeners
-            .retain(|_, listener| listener.strong_count() > 0);
-        self.listeners.insert(number, Arc::downgrade(listener));
+        self.listeners.insert(number, listener);
         Ok(())
     }
 
@@ -196,6 +189,13 @@ impl System {
             let index = gid_index(&open.device, &message.route.sgid)?;
             Some((Arc::clone(&open.device), index))
         })
+    }
+
+    /// The GIDs of the devices that are open.
+    pub fn gids(&self) -> Vec<Gid> {
+        let open = self.devices.iter().flatten();
+        let tables = open.map(|open| open.device.net.gids());
+        tables.flatten().flatten().map(|entry| entry.gid).collect()
     }
 
     /// What has happened to the interfaces of the devices since the last call, by position.
@@ -290,16 +290,23 @@ impl CmHost for System {
     fn reserve(&mut self, port: Port, at: &[Gid]) -> Result<Vec<Arc<NamedSocket>>, Errno> {
         let mut reserved = Vec::new();
         for gid in at {
-            let own = self.ports.get(&(port, *gid)).and_then(Weak::upgrade);
-            let listener = match own {
-                Some(listener) => listener,
-                None => self.bind(&names::of_port(port, gid))?,
-            };
-            self.ports.insert((port, *gid), Arc::downgrade(&listener));
+            let key = (port, *gid);
+            if let Some(own) = self.ports.get(&key) {
+                reserved.push(own);
+                continue;
+            }
+            let listener = NamedSocket::new(names::bind(&names::of_port(port, gid))?);
+            self.ports.insert(key, &listener);
             reserved.push(listener);
         }
-        self.ports.retain(|_, listener| listener.strong_count() > 0);
         Ok(reserved)
+    }
+
+    fn reserve_prefix(&mut self) -> Result<(u32, Vec<Arc<NamedSocket>>), Errno> {
+        let (prefix, socket) = names::bind_prefix(random::random)?;
+        let listener = NamedSocket::new(socket);
+        self.start(&listener)?;
+        Ok((prefix, vec![listener]))
     }
 
     fn listen(&mut self, reserved: &Vec<Arc<NamedSocket>>) -> Result<(), Errno> {
@@ -389,6 +396,18 @@ pub fn inode_of(fd: RawFd) -> Option<FileId> {
         (libc::fstat(fd, &mut stat) == 0).then_some(stat)
     }?;
     (stat.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(stat.st_ino)
+}
+
+/// Whether the other end of a socket pair is closed.
+fn hangs_up(fd: BorrowedFd<'_>) -> bool {
+    let mut poll = libc::pollfd {
+        fd: fd.as_raw_fd(),
+        events: 0,
+        revents: 0,
+    };
+    // SAFETY: one pollfd, exclusively borrowed for the call.
+    let reported = unsafe { libc::poll(&mut poll, 1, 0) };
+    reported == 1 && poll.revents & libc::POLLHUP != 0
 }
 
 /// Sets or clears a status flag of a descriptor.

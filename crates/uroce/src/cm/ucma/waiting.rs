@@ -2,13 +2,14 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::lifecycle::end_connections;
 use super::manager::EVENT_LEN;
-use super::process::STATE;
+use super::process::{ENDED, STARTED, STATE};
 use super::*;
 use crate::sync::Mutex;
 
@@ -114,6 +115,30 @@ fn without_an_event_a_nonblocking_descriptor_does_not_block() {
     assert_eq!(get_event(file_of(&fd), fd.as_raw_fd()), Err(EAGAIN));
 }
 
+/// In the kernel nothing is left of a descriptor when close(2) returns.
+#[test]
+fn nothing_stays_open_when_a_device_is_closed() {
+    let _one = ONE_TEST.lock();
+    let fds = [open(0).unwrap(), open(0).unwrap()];
+    let [first, second] = fds.each_ref().map(file_of);
+    let [kept, closed] = fds;
+    drop(closed);
+    after_close();
+    assert!(process::is_known(first) && !process::is_known(second));
+    let copy = kept.try_clone().unwrap();
+    drop(kept);
+    after_close();
+    assert!(process::is_known(first), "a copy is open");
+    drop(copy);
+    after_close();
+    assert!(!process::is_known(first));
+    assert!(STATE.lock().is_none());
+    assert_eq!(
+        ENDED.load(Ordering::Acquire),
+        STARTED.load(Ordering::Relaxed)
+    );
+}
+
 /// exit(3) has ended all connections, and the thread of rdma_cm has something to do.
 #[test]
 fn a_thread_that_blocks_is_not_disturbed_by_exit() {
@@ -127,4 +152,36 @@ fn a_thread_that_blocks_is_not_disturbed_by_exit() {
     drop(other);
     wait_until_closed(file);
     goes_on_until_a_signal(waiting);
+}
+
+/// A peer that does not confirm that a connection is over delays one of several devices.
+#[test]
+fn closing_waits_once_for_a_peer() {
+    let _one = ONE_TEST.lock();
+    let fd = open(0).unwrap();
+    let file = file_of(&fd);
+    // As if a connection kept the thread: it has no file left, and does not end.
+    let mut locked = STATE.lock();
+    let state = locked.as_mut().unwrap();
+    let files = std::mem::take(&mut state.files);
+    state.manager.open(0);
+    drop(locked);
+    let waits = || {
+        let start = Instant::now();
+        after_close();
+        start.elapsed() >= WHILE
+    };
+    assert_eq!([waits(), waits()], [true, false]);
+    let mut locked = STATE.lock();
+    let state = locked.as_mut().unwrap();
+    state.manager.close(0, crate::device::clock::now());
+    state.files = files;
+    drop(locked);
+    drop(fd);
+    after_close();
+    wait_until_closed(file);
+    // The same thread; it may be waited for again.
+    drop(open(0).unwrap());
+    after_close();
+    assert!(STATE.lock().is_none());
 }

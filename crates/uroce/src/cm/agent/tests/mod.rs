@@ -1,5 +1,7 @@
 //! Two agents over a network that loses, repeats and reorders messages.
 
+mod prefixes;
+mod rejected;
 mod resolution;
 
 use std::time::Duration;
@@ -7,8 +9,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
-use crate::cm::connection::decode_time;
-use crate::cm::mad::{ConnectionType, REP_PRIVATE, REQ_PRIVATE, Rep};
+use crate::cm::connection::{State, decode_time};
+use crate::cm::mad::{ConnectionType, REP_PRIVATE, REQ_PRIVATE, Rep, reason};
 
 const SERVICE: u64 = 0x0106_1d2f;
 const GIDS: [Gid; 2] = [[1; 16], [2; 16]];
@@ -16,6 +18,13 @@ const GUIDS: [u64; 2] = [0x11, 0x22];
 const QPNS: [u32; 2] = [0x1001, 0x2002];
 /// The owners that the two programs give their connections.
 const OWNERS: [u32; 2] = [7, 9];
+
+/// An agent whose communication IDs have this prefix.
+fn agent(prefix: u32) -> Agent {
+    let mut agent = Agent::new();
+    agent.add_prefix(prefix);
+    agent
+}
 
 fn req(agent: &mut Agent) -> Req {
     Req {
@@ -104,7 +113,7 @@ struct Simulation {
 impl Simulation {
     fn new(fates: Vec<u8>, think: Duration, disconnects: usize) -> Simulation {
         Simulation {
-            agents: [Agent::new(1, 0), Agent::new(2, 0)],
+            agents: [agent(1), agent(2)],
             ids: [None; 2],
             seen: [Vec::new(), Vec::new()],
             network: Vec::new(),
@@ -275,7 +284,12 @@ fn a_connection_without_loss() {
     // REQ, REP, RTU, DREQ, DREP take a millisecond each; then TimeWait.
     assert!(simulation.now.0 < 10_000_000 + decode_time(17).as_nanos() as u64);
     simulation.destroy_all();
-    assert!(simulation.agents.iter().all(Agent::is_empty));
+    assert!(
+        simulation
+            .agents
+            .iter()
+            .all(|agent| agent.entries.is_empty())
+    );
 }
 
 #[test]
@@ -288,7 +302,7 @@ fn nobody_answers() {
     let timeout = decode_time(20) + decode_time(17);
     assert!(simulation.now.0 >= 16 * timeout.as_nanos() as u64);
     simulation.destroy_all();
-    assert!(simulation.agents[0].is_empty());
+    assert!(simulation.agents[0].entries.is_empty());
 }
 
 #[test]
@@ -331,7 +345,7 @@ fn a_destroyed_connection_is_rejected_or_disconnected() {
     simulation.run();
     use Seen::*;
     assert_eq!(simulation.seen[0], [Reply, Disconnected, TimewaitExit]);
-    assert!(simulation.agents[1].is_empty());
+    assert!(simulation.agents[1].entries.is_empty());
 }
 
 #[test]
@@ -417,7 +431,7 @@ proptest! {
         prop_assert_eq!(count(0, Reply), 1);
         prop_assert!(count(1, Established) <= 1);
         simulation.destroy_all();
-        prop_assert!(simulation.agents.iter().all(Agent::is_empty));
+        prop_assert!(simulation.agents.iter().all(|agent| agent.entries.is_empty()));
         prop_assert!(simulation.agents.iter().all(|agent| agent.remote_ids.is_empty()
             && agent.remote_qpns.is_empty()
             && agent.deadlines.is_empty()));
@@ -439,7 +453,7 @@ proptest! {
         simulation.destroy_all();
         // A request that was in flight has arrived since.
         simulation.destroy_all();
-        prop_assert!(simulation.agents.iter().all(Agent::is_empty));
+        prop_assert!(simulation.agents.iter().all(|agent| agent.entries.is_empty()));
     }
 
     /// Any message in any state: no panic, and the timers stay those of existing connections.

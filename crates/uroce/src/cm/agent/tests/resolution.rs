@@ -5,8 +5,8 @@ use crate::cm::mad::SIDR_REQ_PRIVATE;
 
 #[test]
 fn a_resolution_is_answered_again_if_the_answer_is_lost() {
-    let mut client = Agent::new(1, 0);
-    let mut server = Agent::new(2, 0);
+    let mut client = agent(1);
+    let mut server = agent(2);
     let req = SidrReq {
         request_id: client.alloc_id().unwrap(),
         pkey: 0xffff,
@@ -49,11 +49,14 @@ fn a_resolution_is_answered_again_if_the_answer_is_lost() {
     assert_eq!(server.receive(&message, parsed, now), Received::Handled);
     assert_eq!(server.take_outgoing(), first);
     let answer = CmMad::parse(&first[0].mad).unwrap();
-    let message = Incoming {
-        src: GIDS[1],
+    let mut message = Incoming {
+        src: [3; 16],
         dst: GIDS[0],
         mad: first[0].mad,
     };
+    let forged = client.receive(&message, answer.clone(), now);
+    assert_eq!(forged, Received::Handled, "from another address");
+    message.src = GIDS[1];
     let received = client.receive(&message, answer, now);
     let Received::Event { owner, event } = received else {
         panic!()
@@ -62,5 +65,5 @@ fn a_resolution_is_answered_again_if_the_answer_is_lost() {
     assert!(matches!(event, Event::SidrReply { rep, .. } if rep.qpn == QPNS[1]));
     assert_eq!(client.deadline(), None);
     server.destroy(id, now);
-    assert!(server.is_empty());
+    assert!(server.entries.is_empty());
 }
