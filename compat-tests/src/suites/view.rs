@@ -18,6 +18,8 @@ pub fn cases() -> Vec<Case> {
     vec![
         probe("uroce/view/calls", "view"),
         probe("uroce/view/calls-fortified", "view-fortified"),
+        on_uroce("uroce/view/calls-fixed", fixed_addresses).programs(&["view-fixed", "view-late"]),
+        probe("uroce/view/calls-fixed-lazy", "view-fixed"),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
@@ -66,6 +68,28 @@ fn contains(text: &str, wanted: &[&str]) -> Verdict {
 
 fn every_call(cx: &Context, program: &str) -> Verdict {
     let ended = preloaded(cx, [cx.built(program)?, cx.built("view-late")?]).run()?;
+    cx.report_lines(&ended, 109)
+}
+
+/// A program that is not position-independent, with the addresses of all redirected functions. Here they are
+/// bound at the start; `calls-fixed-lazy` binds each with its first call.
+fn fixed_addresses(cx: &Context) -> Verdict {
+    let table = cx.source("../crates/uroce/src/view/calls/mod.rs");
+    let redirected = fs::read_to_string(table)?;
+    let names = redirected.lines().filter_map(|line| {
+        let (name, _) = line.trim().strip_prefix('"')?.split_once("\" => ")?;
+        Some(name)
+    });
+    let names: Vec<&str> = names.collect();
+    let addresses = fs::read_to_string(cx.source("c/view/addresses.c"))?;
+    let has_address = |name: &&str| addresses.contains(&format!("X({name})"));
+    let missing: Vec<&&str> = names.iter().filter(|name| !has_address(name)).collect();
+    ensure(
+        names.len() > 100 && missing.is_empty(),
+        format!("addresses.c lacks {missing:?} of {} functions", names.len()),
+    )?;
+    let argv = [cx.built("view-fixed")?, cx.built("view-late")?];
+    let ended = preloaded(cx, argv).env("LD_BIND_NOW", "1").run()?;
     cx.report_lines(&ended, 109)
 }
 
@@ -127,7 +151,8 @@ fn list(cx: &Context) -> Verdict {
     )
 }
 
-/// Python's own calls: directory streams, stat, links, patterns.
+/// Python's own calls: directory streams, stat, links, patterns. Debian's Python is not position-independent
+/// and takes fchdir's address.
 fn python(cx: &Context) -> Verdict {
     const SCRIPT: &str = "import glob, os, pathlib\n\
         print(os.listdir('/sys/class/infiniband'))\n\
@@ -135,11 +160,13 @@ fn python(cx: &Context) -> Verdict {
         print(glob.glob('/sys/class/infiniband/*/ports/*/rate'))\n\
         print(pathlib.Path('/sys/class/infiniband/u/device/numa_node').read_text())\n\
         print(sum(len(files) for _, _, files in os.walk('/sys/class/infiniband/u')))\n\
-        print(sorted(entry.name for entry in os.scandir('/dev/infiniband')))\n";
-    let out = output(cx, ["python3", "-c", SCRIPT])?;
+        print(sorted(entry.name for entry in os.scandir('/dev/infiniband')))\n\
+        os.fchdir(os.open('/etc', os.O_RDONLY))\n\
+        print(os.getcwd())\n";
+    let out = output(cx, ["/usr/bin/python3", "-c", SCRIPT])?;
     let wanted = [
         "['u']\n/sys/devices/virtual/uroce/u\n['/sys/class/infiniband/u/ports/1/rate']\n-1\n",
-        "['rdma_cm', 'uverbs1024']\n",
+        "['rdma_cm', 'uverbs1024']\n/etc\n",
     ];
     contains(&out, &wanted)
 }

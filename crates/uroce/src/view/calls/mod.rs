@@ -42,7 +42,8 @@ macro_rules! redirections {
                     Err(_) => panic!("a name with a NUL"),
                 },
                 to: $function as *const c_void,
-                first: AtomicUsize::new(0),
+                address: AtomicUsize::new(0),
+                definition: AtomicUsize::new(0),
             },)*
         ];
     };
