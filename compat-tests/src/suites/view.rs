@@ -20,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         probe("uroce/view/calls-fortified", "view-fortified"),
         on_uroce("uroce/view/calls-fixed", fixed_addresses).programs(&["view-fixed", "view-late"]),
         probe("uroce/view/calls-fixed-lazy", "view-fixed"),
+        on_uroce("uroce/view/bad-addresses", bad_addresses).programs(&["view-efault"]),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
@@ -91,6 +92,14 @@ fn fixed_addresses(cx: &Context) -> Verdict {
     let argv = [cx.built("view-fixed")?, cx.built("view-late")?];
     let ended = preloaded(cx, argv).env("LD_BIND_NOW", "1").run()?;
     cx.report_lines(&ended, 109)
+}
+
+/// What the kernel answers with EFAULT fails so with the view, too.
+fn bad_addresses(cx: &Context) -> Verdict {
+    let program = cx.built("view-efault")?;
+    let kernel = cx.program([program.clone(), "hidden".into()]).run()?;
+    succeeded("without the library", &kernel)?;
+    cx.report_lines(&preloaded(cx, [program]).run()?, 35)
 }
 
 /// Without IBV_UROCE, or with IBV_UROCE_VIEW=0, there is nothing to see.

@@ -247,13 +247,6 @@ pub fn access(path: &str, node: &Node, mode: c_int) -> Result<(), Errno> {
     }
 }
 
-/// What readlink(2) returns for a link's target: as much as fits.
-pub fn copy_target(target: &str, buf: &mut [u8]) -> usize {
-    let len = target.len().min(buf.len());
-    buf[..len].copy_from_slice(&target.as_bytes()[..len]);
-    len
-}
-
 /// The flags of open(2) for a mode of fopen(3); None for a mode that begins with none of `r`, `w` and `a`.
 pub fn flags_of_mode(mode: &CStr) -> Option<c_int> {
     let mode = mode.to_bytes();

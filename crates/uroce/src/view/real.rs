@@ -177,13 +177,21 @@ pub fn is_readable(path: *const c_char) -> bool {
     path.addr() >= 4096
 }
 
-/// The text of a path.
+/// The text of a path; None if it is longer than any path: the kernel reads no more of it.
 ///
 /// # Safety
-/// `path` is a C string that does not change during the use of the reference, or not [`is_readable`].
+/// `path` is a C string that does not change during the use of the reference, or at least as much as the
+/// kernel reads of one, or not [`is_readable`].
 pub unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: the path is readable, so it is a C string, as the caller promises.
-    is_readable(path).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+    const LONGEST: usize = libc::PATH_MAX as usize;
+    if !is_readable(path) {
+        return None;
+    }
+    // SAFETY: the path is readable, so it has a NUL or this many bytes, as the caller promises.
+    unsafe {
+        let len = libc::strnlen(path, LONGEST);
+        (len < LONGEST).then(|| core::slice::from_raw_parts(path.cast(), len))
+    }
 }
 
 /// What dlsym(3) finds for a function that the program looks up; 0 if there is none. [`resolve`] has been

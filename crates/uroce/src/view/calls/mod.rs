@@ -6,6 +6,7 @@
 //! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call
 //! that does not concern the tree takes no lock and allocates nothing.
 
+mod answer;
 mod descriptor;
 mod directory;
 mod exit;
