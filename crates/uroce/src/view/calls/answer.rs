@@ -169,8 +169,8 @@ pub fn close(fd: c_int) {
 
 /// Whether the kernel can read a path. errno stays as it is.
 ///
-/// The system call is openat(2), which a sandbox permits to a program that opens files. It reads the path, and
-/// then fails: it is relative to no directory. The first character is left out, because it makes a path
+/// The system call is openat(2), which a sandbox permits to a program that opens files. It reads the path,
+/// and then fails: it is relative to no directory. The first character is left out, because it makes a path
 /// absolute; it is in the same page as the second.
 ///
 /// # Safety
