@@ -24,6 +24,7 @@ pub fn cases() -> Vec<Case> {
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
+        on_uroce("uroce/view/file-size-limit", file_size_limit),
         on_uroce("uroce/view/python", python),
         on_uroce("uroce/view/node", node).tier(Tier::Test),
         on_uroce("uroce/view/java", java).tier(Tier::Test),
@@ -129,6 +130,26 @@ fn shell(cx: &Context) -> Verdict {
         loopback,
     ];
     contains(&out, &wanted)
+}
+
+/// Where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue pairs connect: the signal
+/// SIGXFSZ would end the programs.
+fn file_size_limit(cx: &Context) -> Verdict {
+    // The runner's files for standard output and error have the limit, too: hence the pipe.
+    let limited = |script: &str| {
+        let script = format!("(ulimit -c 0 -f 0; {script}) 2>&1 | cat");
+        output(cx, ["bash", "-o", "pipefail", "-c", &script])
+    };
+    const FILES: &str = "cat /sys/class/infiniband/u/node_guid &&\n\
+        read -r text </sys/class/infiniband/u/ports/1/state && echo $text &&\n\
+        ls /sys/class/infiniband/u/ports/1/gids | wc -l";
+    contains(&limited(FILES)?, &["4: ACTIVE\n256\n"])?;
+    const PAIR: &str = "ibv_rc_pingpong -d u -g 1 -n 50 -p 18599 & server=$!\n\
+        for try in {1..200}; do\n\
+            ibv_rc_pingpong -d u -g 1 -n 50 -p 18599 127.0.0.1 && break; sleep 0.05\n\
+        done && wait $server";
+    let out = limited(PAIR)?;
+    contains(&out, &["50 iters in"])
 }
 
 /// ls and find list what is there, and find follows links.
