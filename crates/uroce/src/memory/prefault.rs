@@ -48,8 +48,8 @@ fn prefault_with(
     if advise(first, end - first, advice).is_ok() {
         return true;
     }
-    // Any errno may be a filter's, and EINVAL that of a kernel before 5.14, which lacks MADV_POPULATE_*. Later
-    // ones give EINVAL for memory of a device. So the same advice is tried on memory that is mapped for sure.
+    // Any errno may be a filter's, and EINVAL that of a kernel before 5.14, which lacks MADV_POPULATE_*.
+    // Later ones give EINVAL for memory of a device. So the same advice is tried on memory that is mapped.
     let here = (&raw const PROBE).addr() & !(page - 1);
     advise(here, page, advice).is_err() && mapped(first, end - first)
 }

@@ -118,8 +118,8 @@ fn anonymous(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno>
     Ok(fd)
 }
 
-/// A pipe with this content, at whose end is end-of-file: where RLIMIT_FSIZE lets no file grow. It can be read
-/// once, and not from another place.
+/// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow. It can be read
+/// once only, from its beginning.
 fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
     // What a pipe holds at least. A write of more might block.
     const ROOM: usize = 4096;
