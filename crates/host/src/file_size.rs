@@ -1,6 +1,7 @@
-//! Files under a limit of their size (RLIMIT_FSIZE, LimitFSIZE= of systemd). Beyond it, the kernel refuses to
-//! write or to set a size, memfd_create(2)'s files included, and sends SIGXFSZ, which ends a program that does
-//! not handle it. A program must not end because its library had use for a file: the library gets EFBIG only.
+//! Files under a limit of their size (RLIMIT_FSIZE, LimitFSIZE= of systemd). Beyond it, the kernel refuses
+//! to write or to set a size, memfd_create(2)'s files included, and sends SIGXFSZ, which ends a program that
+//! does not handle it. A program must not end because its library had use for a file: the library gets EFBIG
+//! only.
 
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;

@@ -1,5 +1,5 @@
-//! One request to many processes at the same time. They may be those of other users, if root asks: so the time
-//! that they take, and what they send, have limits, and one that fails fails alone.
+//! One request to many processes at the same time. They may be those of other users, if root asks: so the
+//! time that they take, and what they send, have limits, and one that fails fails alone.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
@@ -134,7 +134,7 @@ fn wait(exchanges: &[Exchange], deadline: Instant) -> bool {
         })
         .collect();
     let milliseconds = left.as_millis() as libc::c_int + 1;
-    // SAFETY: the array has as many elements as the call is told.
+    // SAFETY: the array has this many elements.
     unsafe {
         libc::poll(
             polled.as_mut_ptr(),

@@ -57,7 +57,7 @@ fn ask_all(selected: &Selected, request: &str) -> Result<Answers, String> {
         match answer {
             Ok(answer) => all.answers.push((process, answer)),
             Err(why) => {
-                complain(&why);
+                report(&why);
                 all.failed += 1;
             }
         }
@@ -65,7 +65,7 @@ fn ask_all(selected: &Selected, request: &str) -> Result<Answers, String> {
     Ok(all)
 }
 
-fn complain(why: &str) {
+fn report(why: &str) {
     let _ = writeln!(std::io::stderr(), "uroce-ctl: {why}");
 }
 
@@ -149,7 +149,7 @@ fn uroce_ctl(arguments: Vec<OsString>) -> i32 {
     match run(&parsed) {
         Ok(status) => status,
         Err(why) => {
-            complain(&why);
+            report(&why);
             FAILED
         }
     }
