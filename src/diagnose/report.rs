@@ -13,6 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use ibverbs_abi::Errno;
 use ibverbs_abi::disable_cancellation;
+use ibverbs_host::file_size;
 
 use super::finding::{Finding, Kind, quote};
 use super::rules::Rule;
@@ -169,12 +170,12 @@ pub fn write_fault(rule: u32, action: &str, what: &str) {
 fn put(sink: &Sink, line: impl FnOnce() -> String, json: impl FnOnce() -> String) {
     let errno = Errno::last();
     let _not_cancelled = disable_cancellation();
-    match sink {
+    // A full file system, or a limit of the file's size, must not disturb the program: the line is lost.
+    file_size::without_signal(|| match sink {
         Sink::Stderr => log::print(&[line().as_bytes()]),
-        // A full file system must not disturb the program: the line is lost.
         Sink::File(file) => drop((&*file).write_all(line().as_bytes())),
         Sink::Json(file) => drop((&*file).write_all(json().as_bytes())),
-    }
+    });
     errno.set();
 }
 

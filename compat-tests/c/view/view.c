@@ -325,6 +325,51 @@ static int walks_through_directories(const char *start)
 	return all && !found && getcwd(after, sizeof(after)) && !strcmp(before, after) && !chdir("/");
 }
 
+static struct {
+	int level, answer, calls;
+} action;
+
+static int act(const char *path, const struct stat *st, int kind, struct FTW *ftw)
+{
+	(void)path;
+	(void)st;
+	(void)kind;
+	action.calls++;
+	return ftw->level == action.level ? action.answer : 0;
+}
+
+// With FTW_ACTIONRETVAL, glibc's nftw over a directory of the same shape makes as many calls, and returns the
+// same.
+static bool acts_as_libc(void)
+{
+	const char *ours = DEVICE "/ports/1/gid_attrs", *libcs = "/tmp/view-actions";
+	const int answers[] = { FTW_CONTINUE, FTW_STOP, FTW_SKIP_SUBTREE, FTW_SKIP_SIBLINGS, 7 };
+	const int flags[] = { 0, FTW_DEPTH, FTW_ACTIONRETVAL, FTW_ACTIONRETVAL | FTW_DEPTH };
+	char path[64];
+	bool ok = true;
+
+	mkdir(libcs, 0700);
+	for (int i = 0; i < 2 * 257; i++) {
+		int file = i % 257, len = snprintf(path, sizeof(path), "%s/%s", libcs, i < 257 ? "a" : "b");
+
+		if (file == 0)
+			mkdir(path, 0700);
+		snprintf(path + len, sizeof(path) - len, "/%d", file);
+		if (file > 0)
+			close(creat(path, 0600));
+	}
+	for (int i = 0; i < 3 * 5 * 4; i++) {
+		action.level = i % 3;
+		action.answer = answers[i / 3 % 5];
+		action.calls = 0;
+		int expected = nftw(libcs, act, 10, FTW_PHYS | flags[i / 15]), calls = action.calls;
+		action.calls = 0;
+		int result = nftw(ours, act, 10, FTW_PHYS | flags[i / 15]);
+		ok &= expected == result && calls == action.calls && calls > 0;
+	}
+	return ok;
+}
+
 static int by_name(const FTSENT **a, const FTSENT **b)
 {
 	return strcmp((*a)->fts_name, (*b)->fts_name);
@@ -424,6 +469,7 @@ static void directories(void)
 	check("nftw-chdir",
 	      walks_through_directories(CLASS "/u/ports/") && walks_through_directories("ports"));
 
+	check("nftw-actions", acts_as_libc());
 	check("fts", walks_with_fts(FTS_PHYSICAL) && walks_with_fts(FTS_LOGICAL | FTS_NOCHDIR));
 	check("fts-links", follows_links_with_fts());
 	char *const none[] = { CLASS, "", NULL }, *const other[] = { "/etc/passwd", NULL };

@@ -18,9 +18,13 @@ pub fn cases() -> Vec<Case> {
     vec![
         probe("uroce/view/calls", "view"),
         probe("uroce/view/calls-fortified", "view-fortified"),
+        on_uroce("uroce/view/calls-fixed", fixed_addresses).programs(&["view-fixed", "view-late"]),
+        probe("uroce/view/calls-fixed-lazy", "view-fixed"),
+        on_uroce("uroce/view/bad-addresses", bad_addresses).programs(&["view-efault"]),
         on_uroce("uroce/view/switched-off", switched_off).programs(&["view"]),
         on_uroce("uroce/view/shell", shell),
         on_uroce("uroce/view/list", list),
+        on_uroce("uroce/view/file-size-limit", file_size_limit),
         on_uroce("uroce/view/python", python),
         on_uroce("uroce/view/node", node).tier(Tier::Test),
         on_uroce("uroce/view/java", java).tier(Tier::Test),
@@ -66,7 +70,37 @@ fn contains(text: &str, wanted: &[&str]) -> Verdict {
 
 fn every_call(cx: &Context, program: &str) -> Verdict {
     let ended = preloaded(cx, [cx.built(program)?, cx.built("view-late")?]).run()?;
-    cx.report_lines(&ended, 109)
+    cx.report_lines(&ended, 110)
+}
+
+/// A program that is not position-independent, with the addresses of all redirected functions. Here they are
+/// bound at the start; `calls-fixed-lazy` binds each with its first call.
+fn fixed_addresses(cx: &Context) -> Verdict {
+    let table = cx.source("../crates/uroce/src/view/calls/mod.rs");
+    let redirected = fs::read_to_string(table)?;
+    let names = redirected.lines().filter_map(|line| {
+        let (name, _) = line.trim().strip_prefix('"')?.split_once("\" => ")?;
+        Some(name)
+    });
+    let names: Vec<&str> = names.collect();
+    let addresses = fs::read_to_string(cx.source("c/view/addresses.c"))?;
+    let has_address = |name: &&str| addresses.contains(&format!("X({name})"));
+    let missing: Vec<&&str> = names.iter().filter(|name| !has_address(name)).collect();
+    ensure(
+        names.len() > 100 && missing.is_empty(),
+        format!("addresses.c lacks {missing:?} of {} functions", names.len()),
+    )?;
+    let argv = [cx.built("view-fixed")?, cx.built("view-late")?];
+    let ended = preloaded(cx, argv).env("LD_BIND_NOW", "1").run()?;
+    cx.report_lines(&ended, 110)
+}
+
+/// What the kernel answers with EFAULT fails so with the view, too.
+fn bad_addresses(cx: &Context) -> Verdict {
+    let program = cx.built("view-efault")?;
+    let kernel = cx.program([program.clone(), "hidden".into()]).run()?;
+    succeeded("without the library", &kernel)?;
+    cx.report_lines(&preloaded(cx, [program]).run()?, 35)
 }
 
 /// Without IBV_UROCE, or with IBV_UROCE_VIEW=0, there is nothing to see.
@@ -98,6 +132,26 @@ fn shell(cx: &Context) -> Verdict {
     contains(&out, &wanted)
 }
 
+/// Where no file may grow (RLIMIT_FSIZE), files can be read all the same, and queue pairs connect: the signal
+/// SIGXFSZ would end the programs.
+fn file_size_limit(cx: &Context) -> Verdict {
+    // The runner's files for standard output and error have the limit, too: hence the pipe.
+    let limited = |script: &str| {
+        let script = format!("(ulimit -c 0 -f 0; {script}) 2>&1 | cat");
+        output(cx, ["bash", "-o", "pipefail", "-c", &script])
+    };
+    const FILES: &str = "cat /sys/class/infiniband/u/node_guid &&\n\
+        read -r text </sys/class/infiniband/u/ports/1/state && echo $text &&\n\
+        ls /sys/class/infiniband/u/ports/1/gids | wc -l";
+    contains(&limited(FILES)?, &["4: ACTIVE\n256\n"])?;
+    const PAIR: &str = "ibv_rc_pingpong -d u -g 1 -n 50 -p 18599 & server=$!\n\
+        for try in {1..200}; do\n\
+            ibv_rc_pingpong -d u -g 1 -n 50 -p 18599 127.0.0.1 && break; sleep 0.05\n\
+        done && wait $server";
+    let out = limited(PAIR)?;
+    contains(&out, &["50 iters in"])
+}
+
 /// ls and find list what is there, and find follows links.
 fn list(cx: &Context) -> Verdict {
     let out = output(cx, ["ls", "-lR", "/dev/infiniband", CLASS])?;
@@ -127,7 +181,8 @@ fn list(cx: &Context) -> Verdict {
     )
 }
 
-/// Python's own calls: directory streams, stat, links, patterns.
+/// Python's own calls: directory streams, stat, links, patterns. Debian's Python is not position-independent
+/// and takes fchdir's address.
 fn python(cx: &Context) -> Verdict {
     const SCRIPT: &str = "import glob, os, pathlib\n\
         print(os.listdir('/sys/class/infiniband'))\n\
@@ -135,11 +190,13 @@ fn python(cx: &Context) -> Verdict {
         print(glob.glob('/sys/class/infiniband/*/ports/*/rate'))\n\
         print(pathlib.Path('/sys/class/infiniband/u/device/numa_node').read_text())\n\
         print(sum(len(files) for _, _, files in os.walk('/sys/class/infiniband/u')))\n\
-        print(sorted(entry.name for entry in os.scandir('/dev/infiniband')))\n";
-    let out = output(cx, ["python3", "-c", SCRIPT])?;
+        print(sorted(entry.name for entry in os.scandir('/dev/infiniband')))\n\
+        os.fchdir(os.open('/etc', os.O_RDONLY))\n\
+        print(os.getcwd())\n";
+    let out = output(cx, ["/usr/bin/python3", "-c", SCRIPT])?;
     let wanted = [
         "['u']\n/sys/devices/virtual/uroce/u\n['/sys/class/infiniband/u/ports/1/rate']\n-1\n",
-        "['rdma_cm', 'uverbs1024']\n",
+        "['rdma_cm', 'uverbs1024']\n/etc\n",
     ];
     contains(&out, &wanted)
 }

@@ -3,10 +3,12 @@
 //!
 //! | module | content |
 //! |---|---|
+//! | [`file_size`] | files that grow without a signal where RLIMIT_FSIZE refuses |
 //! | [`thread`] | threads that leave the program's signals alone; staying loaded |
 //! | [`unix`] | sockets with abstract names; the user at the other end of a connection |
 
 #![deny(missing_docs)]
 
+pub mod file_size;
 pub mod thread;
 pub mod unix;

@@ -1,18 +1,21 @@
 //! Finds the control sockets of processes, and asks them.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixStream};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 
 use clap::ArgMatches;
-use ibverbs_host::unix::{Peer, own_user};
+use ibverbs_host::unix::{Peer, abstract_address, own_user, owned};
 use serde_json::Value;
+
+use crate::exchange::{self, Exchange};
+use crate::show::plain;
 
 /// How the names of control sockets begin, in the abstract namespace of unix(7).
 const PREFIX: &str = "libibverbs-rs/";
-/// How long a process may take to answer. One that is stopped does not answer.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// The most sockets of one process: one per copy of the library.
+const SOCKETS_MAX: usize = 4;
 /// The flags of /proc/net/unix of a socket that listens (SO_ACCEPTCON).
 const LISTENS: &str = "00010000";
 
@@ -20,6 +23,7 @@ const LISTENS: &str = "00010000";
 #[derive(Clone)]
 pub struct Process {
     pub pid: u32,
+    user: libc::uid_t,
     name: String,
 }
 
@@ -58,6 +62,12 @@ impl Selected {
         let mut found: Vec<Process> = names(&table).filter_map(Process::find).collect();
         found.retain(|process| self.pid.is_none_or(|pid| process.pid == pid));
         found.sort_by_key(|process| process.pid);
+        let mut sockets: HashMap<u32, usize> = HashMap::new();
+        found.retain(|process| {
+            let count = sockets.entry(process.pid).or_default();
+            *count += 1;
+            *count <= SOCKETS_MAX
+        });
         match (found.as_slice(), self.pid) {
             ([], Some(pid)) => Err(format!(
                 "process {pid} of this user has no control socket in this network namespace"
@@ -88,6 +98,16 @@ fn names(table: &str) -> impl Iterator<Item = String> {
 }
 
 impl Process {
+    /// A process that nobody asks.
+    #[cfg(test)]
+    pub fn named(pid: u32) -> Process {
+        Process {
+            pid,
+            user: own_user(),
+            name: String::new(),
+        }
+    }
+
     /// The process that listens at a name. None if it is of another user: anyone can bind a name. Root gets
     /// all of them.
     fn find(name: String) -> Option<Process> {
@@ -102,43 +122,70 @@ impl Process {
             0 => name[PREFIX.len()..].split('.').next()?.parse().ok()?,
             pid => u32::try_from(pid).ok()?,
         };
-        Some(Process { pid, name })
+        let user = peer.user;
+        Some(Process { pid, user, name })
     }
 
-    /// Sends a request, and returns the answer; the error that it contains, as an error.
-    pub fn ask(&self, request: &str) -> Result<Value, String> {
+    fn exchange(&self, request: &str) -> Exchange {
+        let answer_max = match self.user == own_user() {
+            true => exchange::ANSWER_MAX,
+            false => exchange::FOREIGN_ANSWER_MAX,
+        };
+        let connected = connect(&self.name).and_then(|stream| {
+            // Another user may have taken the name since.
+            match Peer::of(&stream)?.user == self.user {
+                true => Ok(stream),
+                false => Err(ErrorKind::ConnectionRefused.into()),
+            }
+        });
+        Exchange::new(connected, request, answer_max)
+    }
+
+    /// What a process has answered; the error that it contains, as an error.
+    fn answer(&self, line: std::io::Result<Vec<u8>>) -> Result<Value, String> {
         let failed = |why: String| format!("process {}: {why}", self.pid);
-        let line = self.exchange(request).map_err(|error| {
-            let timed_out = error.kind() == std::io::ErrorKind::WouldBlock;
-            failed(match timed_out {
-                true => format!("no answer within {} s (is it stopped?)", TIMEOUT.as_secs()),
-                false => error.to_string(),
+        let line = line.map_err(|error| {
+            failed(match error.kind() {
+                ErrorKind::TimedOut => {
+                    let seconds = exchange::TIMEOUT.as_secs();
+                    format!("no answer within {seconds} s (is it stopped?)")
+                }
+                ErrorKind::WouldBlock => "it accepts no connections (is it stopped?)".into(),
+                _ => error.to_string(),
             })
         })?;
-        let answer: Value =
-            serde_json::from_str(&line).map_err(|error| failed(format!("bad answer: {error}")))?;
-        match answer["error"].as_str() {
-            Some(why) => Err(failed(why.to_string())),
-            None => Ok(answer),
-        }
-    }
-
-    fn exchange(&self, request: &str) -> std::io::Result<String> {
-        let stream = connect(&self.name)?;
-        (&stream).write_all(format!("{}\n", request.replace('\n', ";")).as_bytes())?;
-        let mut line = String::new();
-        match BufReader::new(&stream).read_line(&mut line)? {
-            0 => Err(std::io::ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line),
+        let answer: Value = serde_json::from_slice(&line)
+            .map_err(|error| failed(format!("bad answer: {error}")))?;
+        match &answer["error"] {
+            why @ Value::String(_) => Err(failed(plain(why))),
+            _ if !answer.is_object() => Err(failed("bad answer: no object".into())),
+            _ => Ok(answer),
         }
     }
 }
 
+/// The answers of processes to a request, or why one has not answered.
+pub fn ask(processes: &[Process], request: &str) -> Vec<Result<Value, String>> {
+    let exchanges = processes.iter().map(|process| process.exchange(request));
+    let lines = exchange::all(exchanges.collect(), exchange::TIMEOUT);
+    let answers = processes.iter().zip(lines);
+    answers
+        .map(|(process, line)| process.answer(line))
+        .collect()
+}
+
+/// Connects without waiting: a process with connections that it has not accepted may never accept one.
 fn connect(name: &str) -> std::io::Result<UnixStream> {
-    let stream = UnixStream::connect_addr(&SocketAddr::from_abstract_name(name)?)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
-    Ok(stream)
+    let kind = libc::SOCK_STREAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: socket takes no pointers. What it returns is new, so nothing owns it.
+    let socket = unsafe { owned(libc::socket(libc::AF_UNIX, kind, 0)) }?;
+    let (address, len) = abstract_address(name);
+    // SAFETY: the address is readable for its length.
+    let result = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), len) };
+    if result != 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    Ok(socket.into())
 }
 
 #[cfg(test)]
@@ -155,5 +202,45 @@ mod tests {
             0000: 00000002 00000000 00010000 0001 01 127 @libibverbs-rs/77.1\n";
         let found: Vec<String> = names(table).collect();
         assert_eq!(found, ["libibverbs-rs/77", "libibverbs-rs/77.1"]);
+    }
+
+    /// A name of this test at which somebody listens.
+    fn listener(name: &str, backlog: libc::c_int) -> (String, std::os::fd::OwnedFd) {
+        let name = format!("{PREFIX}test-{}-{name}", std::process::id());
+        // SAFETY: the address is readable for its length; nothing else has the new socket.
+        let socket = unsafe {
+            let socket = owned(libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0)).unwrap();
+            let (address, len) = abstract_address(&name);
+            let address = (&raw const address).cast();
+            assert_eq!(libc::bind(socket.as_raw_fd(), address, len), 0);
+            assert_eq!(libc::listen(socket.as_raw_fd(), backlog), 0);
+            socket
+        };
+        (name, socket)
+    }
+
+    #[test]
+    fn nobody_waits_for_a_process_that_accepts_no_connections() {
+        let (name, _listener) = listener("full", 0);
+        let _first = connect(&name).unwrap();
+        assert_eq!(connect(&name).unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+
+    #[test]
+    fn answers_are_objects_and_errors_are_printable() {
+        let process = Process::named(7);
+        let answer = |line: &[u8]| process.answer(Ok(line.to_vec()));
+        assert!(answer(b"{\"devices\":[]}").is_ok());
+        let red = answer(b"{\"error\":\"\\u001b[31mred\"}");
+        assert_eq!(red, Err("process 7: ?[31mred".into()));
+        assert_eq!(
+            answer(b"[]"),
+            Err("process 7: bad answer: no object".into())
+        );
+        assert!(
+            answer(b"\xff")
+                .unwrap_err()
+                .starts_with("process 7: bad answer")
+        );
     }
 }

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `cli.rs` | commands and options |
 //! | `client.rs` | finds the control sockets of processes, and asks them |
+//! | `exchange.rs` | a request to many processes, and their answers |
 //! | `show.rs` | answers as tables |
 //! | `top.rs` | queue pairs and their rates, again and again |
 //!
@@ -16,6 +17,7 @@
 
 mod cli;
 mod client;
+mod exchange;
 mod show;
 mod top;
 
@@ -37,37 +39,64 @@ fn print(text: &str) -> Result<(), String> {
     written.map_err(|error| format!("standard output: {error}"))
 }
 
-/// A request for each selected process. The first failure ends it.
-fn ask_all(selected: &Selected, request: &str) -> Result<Vec<(Process, Value)>, String> {
-    let mut answers = Vec::new();
-    for process in selected.processes()? {
-        let answer = process.ask(request)?;
-        answers.push((process, answer));
-    }
-    Ok(answers)
+/// What the selected processes have answered. For each of the others, why not is written to standard error.
+struct Answers {
+    answers: Vec<(Process, Value)>,
+    /// How many have not answered.
+    failed: usize,
 }
 
-/// The answers, as tables or as JSON: an object per process in a line.
+fn ask_all(selected: &Selected, request: &str) -> Result<Answers, String> {
+    let processes = selected.processes()?;
+    let mut all = Answers {
+        answers: Vec::new(),
+        failed: 0,
+    };
+    let answers = client::ask(&processes, request);
+    for (process, answer) in processes.into_iter().zip(answers) {
+        match answer {
+            Ok(answer) => all.answers.push((process, answer)),
+            Err(why) => {
+                report(&why);
+                all.failed += 1;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn report(why: &str) {
+    let _ = writeln!(std::io::stderr(), "uroce-ctl: {why}");
+}
+
+/// The answers, as tables or as JSON: an object per process in a line. The exit status.
 fn show(
-    answers: &[(Process, Value)],
+    all: &Answers,
     as_json: bool,
     table: impl FnOnce(&[(Process, Value)]) -> String,
-) -> Result<(), String> {
-    if !as_json {
-        return print(&table(answers));
+) -> Result<i32, String> {
+    let status = if all.failed == 0 { 0 } else { FAILED };
+    if all.answers.is_empty() && all.failed > 0 {
+        return Ok(status);
     }
-    let lines = answers.iter().map(|(process, answer)| {
+    if !as_json {
+        print(&table(&all.answers))?;
+        return Ok(status);
+    }
+    let lines = all.answers.iter().map(|(process, answer)| {
         let mut answer = answer.clone();
         answer["pid"] = process.pid.into();
-        format!("{answer}\n")
+        format!("{}\n", show::printable_json(&answer))
     });
-    print(&lines.collect::<String>())
+    print(&lines.collect::<String>())?;
+    Ok(status)
 }
 
-fn run(arguments: &ArgMatches) -> Result<(), String> {
+/// Runs a command. Its exit status, or why it has failed.
+fn run(arguments: &ArgMatches) -> Result<i32, String> {
     let as_json = arguments.get_flag("json");
     let Some((command, options)) = arguments.subcommand() else {
-        return Ok(());
+        return Ok(0);
     };
     let selected = Selected::new(options);
     match command {
@@ -104,7 +133,7 @@ fn run(arguments: &ArgMatches) -> Result<(), String> {
             let answers = ask_all(&selected, "qps")?;
             show(&answers, as_json, show::queue_pairs)
         }
-        _ => top::run(&selected, options),
+        _ => top::run(&selected, options).map(|()| 0),
     }
 }
 
@@ -118,9 +147,9 @@ fn uroce_ctl(arguments: Vec<OsString>) -> i32 {
         }
     };
     match run(&parsed) {
-        Ok(()) => 0,
+        Ok(status) => status,
         Err(why) => {
-            let _ = writeln!(std::io::stderr(), "uroce-ctl: {why}");
+            report(&why);
             FAILED
         }
     }

@@ -29,12 +29,45 @@ pub fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     text
 }
 
+/// The most characters of a text in a table.
+const TEXT_MAX: usize = 512;
+
+/// Whether a character controls a terminal, or is invisible and changes the order or place of others.
+fn is_unprintable(c: char) -> bool {
+    c.is_control()
+        || matches!(
+            c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{feff}'
+        )
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+        || matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+fn printable(text: &str) -> String {
+    let plain = |c| if is_unprintable(c) { '?' } else { c };
+    text.chars().take(TEXT_MAX).map(plain).collect()
+}
+
 /// A text of a process, without characters that control a terminal.
 pub fn plain(value: &Value) -> String {
-    let text = value.as_str().unwrap_or("");
-    text.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
-        .collect()
+    printable(value.as_str().unwrap_or(""))
+}
+
+/// A value as JSON, with escapes for what is not printable: JSON demands that of some characters only.
+pub fn printable_json(value: &Value) -> String {
+    let mut text = String::new();
+    // Outside strings, JSON has printable characters only.
+    for c in value.to_string().chars() {
+        if !is_unprintable(c) {
+            text.push(c);
+            continue;
+        }
+        let mut units = [0; 2];
+        for unit in c.encode_utf16(&mut units) {
+            text += &format!("\\u{unit:04x}");
+        }
+    }
+    text
 }
 
 fn number(value: &Value) -> String {
@@ -123,7 +156,7 @@ pub fn counters(answers: Answers, zeros: bool) -> String {
                         process.pid.to_string(),
                         plain(&device["name"]),
                         number(&port["port"]),
-                        name.clone(),
+                        printable(name),
                         number(value),
                     ]);
                 }
@@ -195,7 +228,25 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [row(["A", "BB", "C"]), row(["10", "x", "yy"])];
         assert_eq!(table(&rows, &[0]), " A  BB  C\n10  x   yy\n");
-        assert_eq!(plain(&json!("a\u{1b}[2J")), "a?[2J");
+        assert_eq!(plain(&json!("a\u{1b}[2J\u{9b}m\u{202e}")), "a?[2J?m?");
+        assert_eq!(plain(&json!("x".repeat(5000))).len(), TEXT_MAX);
+    }
+
+    #[test]
+    fn all_texts_are_printable() {
+        let names = json!({"\u{1b}]0;x\u{7}": 1});
+        let answer =
+            json!({"devices": [{"name": "d", "ports": [{"port": 1, "hw_counters": names}]}]});
+        let process = Process::named(7);
+        let text = counters(&[(process, answer.clone())], false);
+        assert!(text.contains("?]0;x?"), "{text}");
+        let json = printable_json(&json!({"a": "\u{9b}\u{7f}\u{e0001}\u{e9}\u{1b}"}));
+        assert_eq!(
+            json,
+            "{\"a\":\"\\u009b\\u007f\\udb40\\udc01\u{e9}\\u001b\"}"
+        );
+        let read: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(read, json!({"a": "\u{9b}\u{7f}\u{e0001}\u{e9}\u{1b}"}));
     }
 
     #[test]

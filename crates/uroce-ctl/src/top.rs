@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::ArgMatches;
 use serde_json::Value;
 
-use crate::client::Selected;
+use crate::client::{Selected, ask};
 use crate::print;
 use crate::show::{each, peer, plain, table};
 
@@ -56,8 +56,10 @@ struct Line {
 /// The queue pairs of all processes. Processes that end meanwhile are left out.
 fn lines(selected: &Selected) -> Result<Vec<Line>, String> {
     let mut lines = Vec::new();
-    for process in selected.processes()? {
-        let (Ok(info), Ok(answer)) = (process.ask("info"), process.ask("qps")) else {
+    let processes = selected.processes()?;
+    let (infos, answers) = (ask(&processes, "info"), ask(&processes, "qps"));
+    for ((process, info), answer) in processes.iter().zip(infos).zip(answers) {
+        let (Ok(info), Ok(answer)) = (info, answer) else {
             continue;
         };
         for qp in each(&answer["qps"]) {

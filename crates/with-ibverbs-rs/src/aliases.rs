@@ -4,14 +4,14 @@
 //! So the links are preloaded by their bare names. Nothing else takes precedence over the RPATH of a wheel.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process;
 
 use crate::own_library::has_separator;
-use crate::{FAILED, Stop, sys, var};
+use crate::{FAILED, Stop, private, sys, var};
 
 /// FNV-1a. Each library that is in use has its own directory of links.
 fn hash(bytes: &[u8]) -> u64 {
@@ -20,7 +20,8 @@ fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The directory in the user's cache; None if it cannot be created, written to, or listed in LD_LIBRARY_PATH.
+/// The directory in the user's cache; None if it cannot be created, if others could change it, or if it
+/// cannot be listed in LD_LIBRARY_PATH.
 fn cache(library: &Path) -> Option<PathBuf> {
     let cache = var("XDG_CACHE_HOME")
         .map(PathBuf::from)
@@ -30,30 +31,24 @@ fn cache(library: &Path) -> Option<PathBuf> {
         hash(library.as_os_str().as_bytes())
     ));
     // (a relative path would depend on the working directory of each child)
-    let usable = directory.is_absolute() && !has_separator(directory.as_os_str());
-    (usable && fs::create_dir_all(&directory).is_ok() && sys::writable(&directory))
-        .then_some(directory)
+    let directory = directory.is_absolute().then_some(directory)?;
+    let directory = private::create(&directory).ok()?;
+    let usable = !has_separator(directory.as_os_str()) && sys::writable(&directory);
+    usable.then_some(directory)
 }
 
-/// A directory below TMPDIR, where others can create files: it must be owned by this user and no symbolic
-/// link.
+/// A directory below TMPDIR.
 fn temporary() -> Result<PathBuf, Stop> {
     let place = PathBuf::from(var("TMPDIR").unwrap_or_else(|| "/tmp".into()));
-    let directory = place.join(format!("libibverbs-rs-{}", sys::real_ids().0));
-    let _ = DirBuilder::new().mode(0o700).create(&directory);
-    let ours = fs::symlink_metadata(&directory)
-        .is_ok_and(|found| found.is_dir() && found.uid() == sys::effective_user());
-    let stop = |why| {
-        Err(Stop(
-            FAILED,
-            format!("{} {why}: set XDG_CACHE_HOME", directory.display()),
-        ))
-    };
-    if !ours {
-        return stop("is not a directory of this user");
-    }
+    let directory = place.join(format!("libibverbs-rs-{}", sys::effective_user()));
+    let stop = |why| Stop(FAILED, format!("{why}: set XDG_CACHE_HOME"));
+    let directory = private::create(&directory).map_err(|error| {
+        let why = format!("{} cannot be used: {error}", directory.display());
+        stop(why)
+    })?;
     if has_separator(directory.as_os_str()) {
-        return stop("has a space or colon in its name, which the dynamic linker cannot take");
+        let why = "has a space or colon in its name, which the dynamic linker cannot take";
+        return Err(stop(format!("{} {why}", directory.display())));
     }
     Ok(directory)
 }

@@ -12,6 +12,7 @@ mod check;
 mod elf;
 mod linker;
 mod own_library;
+mod private;
 mod privilege;
 mod program;
 mod sys;

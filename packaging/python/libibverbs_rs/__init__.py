@@ -13,6 +13,7 @@ import ctypes
 import hashlib
 import os
 import re
+import stat
 import subprocess
 import sys
 import tempfile
@@ -35,26 +36,66 @@ def _links_are_right(path):
         os.replace(new, link)
 
 
+def _trusted_owners():
+    owners = {0, os.geteuid()}
+    # A user namespace may not know the host's root, who owns the directories above.
+    with contextlib.suppress(OSError), open("/proc/self/uid_map", encoding="ascii") as uid_map:
+        if uid_map.read().split() != ["0", "0", "4294967295"]:
+            with open("/proc/sys/kernel/overflowuid", encoding="ascii") as overflow:
+                owners.add(int(overflow.read()))
+    return owners
+
+
+def _private_directory(path):
+    """Creates a directory that no other user can change or replace, and returns its path without links.
+
+    Root may have kept the HOME of another user (sudo -E): then this raises OSError and creates nothing.
+    """
+    if not os.path.isabs(path):
+        raise OSError("{} is not absolute".format(path))
+    nearest = path
+    while not os.path.lexists(nearest):
+        nearest = os.path.dirname(nearest)
+    real = os.path.realpath(nearest)
+    above = real
+    owners = _trusted_owners()
+    while True:
+        found = os.lstat(above)
+        shared = found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners or shared:
+            raise PermissionError("others can change what is in {}".format(above))
+        if above == os.path.dirname(above):
+            break
+        above = os.path.dirname(above)
+    missing = os.path.relpath(path, nearest).split(os.sep)
+    for name in missing if path != nearest else []:
+        real = os.path.join(real, name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(real, 0o700)
+    found = os.lstat(real)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o170022 != stat.S_IFDIR:
+        raise PermissionError("{} is not a directory of this user alone".format(real))
+    return real
+
+
 def directory():
     """The directory with libibverbs.so.1 and libibverbs.so, for LD_LIBRARY_PATH and IBVERBS_RS_DIR.
 
     Wheels contain no symbolic links, so the second name is made when it is needed: in the user's cache, or in
-    a directory of TMPDIR that only this user can write to.
+    a directory of TMPDIR. No other user can change or replace that directory.
     """
     name = "python-" + hashlib.sha256(_HERE.encode()).hexdigest()[:16]
     caches = [os.environ.get("XDG_CACHE_HOME"), os.path.join(os.path.expanduser("~"), ".cache")]
     for cache in filter(None, caches):
-        path = os.path.join(cache, "libibverbs-rs", name)
         with contextlib.suppress(OSError):
-            os.makedirs(path, exist_ok=True)
+            path = _private_directory(os.path.join(cache, "libibverbs-rs", name))
             _links_are_right(path)
             return path
-    path = os.path.join(tempfile.gettempdir(), "libibverbs-rs-{}-{}".format(os.getuid(), name))
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o700)
-    found = os.lstat(path)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o170077 != 0o040000:
-        raise RuntimeError("{} is not a directory of this user alone: set XDG_CACHE_HOME".format(path))
+    path = os.path.join(tempfile.gettempdir(), "libibverbs-rs-{}-{}".format(os.geteuid(), name))
+    try:
+        path = _private_directory(path)
+    except OSError as error:
+        raise RuntimeError("{}: set XDG_CACHE_HOME".format(error)) from error
     _links_are_right(path)
     return path
 
@@ -122,6 +163,9 @@ def enable(uroce=None):
     try:
         with tempfile.TemporaryDirectory(prefix="libibverbs-rs-") as links:
             os.chdir(links)
+            found = os.stat(".")
+            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise RuntimeError("another user has replaced {}".format(links))
             for name in ["libibverbs.so", *_bundled()]:
                 os.symlink(ours, name)
                 if not helper.libibverbs_rs_load_here(name.encode()):

@@ -3,6 +3,7 @@
 //!
 //! All checks use the with-ibverbs-rs of a source tree, a copy in the case's directory.
 
+mod directory;
 mod help;
 mod passing;
 mod privileges;
@@ -37,6 +38,7 @@ pub fn cases() -> Vec<Case> {
         group("tree", tree::checks()),
         group("passes-on", passing::checks()),
         group("privileges", privileges::checks()).place(Place::Root),
+        directory::of_python(),
         wheel::of_registry(),
     ]
 }
@@ -101,6 +103,8 @@ fn wrapper(cx: &Context) -> Result<String, Failure> {
 fn plain<S: Into<String>>(cx: &Context, words: impl IntoIterator<Item = S>) -> Program {
     let home = cx.dir().join("home");
     let _ = fs::create_dir_all(&home);
+    // As /tmp: links are made in no directory in which others can replace them.
+    let _ = fs::set_permissions(cx.dir(), fs::Permissions::from_mode(0o1777));
     let unset = [
         "PYTHONPATH",
         "VIRTUAL_ENV",

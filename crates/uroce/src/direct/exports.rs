@@ -13,6 +13,8 @@ use std::sync::atomic::{Ordering, fence};
 #[cfg(loom)]
 use loom::sync::atomic::{Ordering, fence};
 
+use ibverbs_host::file_size;
+
 use super::accesses::Accesses;
 use super::grant::{self, ExportedQp, ExportedRegion, WORDS};
 use super::imports::Place;
@@ -59,8 +61,7 @@ impl Exports {
             check(fd)?;
             // SAFETY: memfd_create has just opened it, and nothing else knows it.
             let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-            // SAFETY: ftruncate takes no pointer.
-            check(unsafe { libc::ftruncate(fd.as_raw_fd(), size_of::<Table>() as libc::off_t) })?;
+            file_size::set_len(&fd, size_of::<Table>() as u64)?;
             mapping = Some(Mapping::new(
                 fd.as_raw_fd(),
                 libc::PROT_READ | libc::PROT_WRITE,

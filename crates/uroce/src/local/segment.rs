@@ -6,6 +6,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ibverbs_host::file_size;
+
 use super::loans::Loans;
 use super::ring::{Key, Ring};
 use crate::direct::Accesses;
@@ -69,11 +71,9 @@ impl Segment {
         check(fd)?;
         // SAFETY: memfd_create has just opened it, and nothing else knows it.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: ftruncate and fcntl take no pointers here.
-        unsafe {
-            check(libc::ftruncate(fd.as_raw_fd(), SEGMENT_LEN as libc::off_t))?;
-            check(libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS))?;
-        }
+        file_size::set_len(&fd, SEGMENT_LEN as u64)?;
+        // SAFETY: F_ADD_SEALS takes no pointer.
+        check(unsafe { libc::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS) })?;
         let segment = Segment::map_memory(fd.as_raw_fd(), Side::Initiator, true)?;
         Ok((segment, fd))
     }

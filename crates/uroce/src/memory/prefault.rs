@@ -1,5 +1,6 @@
 //! Whether memory is mapped when it is registered; the kernel's devices find out by pinning it.
 
+use core::sync::atomic::AtomicU8;
 use std::sync::OnceLock;
 
 use ibverbs_abi::Errno;
@@ -17,7 +18,20 @@ pub fn page_size() -> usize {
 ///
 /// The pages are not pinned: they may be swapped out or unmapped later. A copy then faults like any access
 /// by the program itself.
+///
+/// Where madvise(2) cannot be used (an old kernel, a seccomp filter), the pages are not made present, and
+/// mincore(2) says whether they are mapped, but not whether they are writable. Where that cannot be used
+/// either, the memory is taken as mapped.
 pub fn prefault(start: usize, len: usize, writable: bool) -> bool {
+    prefault_with(advise, start, len, writable)
+}
+
+fn prefault_with(
+    advise: impl Fn(usize, usize, c_int) -> Result<(), Errno>,
+    start: usize,
+    len: usize,
+    writable: bool,
+) -> bool {
     let page = page_size();
     let first = start & !(page - 1);
     let Some(end) = start
@@ -31,13 +45,17 @@ pub fn prefault(start: usize, len: usize, writable: bool) -> bool {
     } else {
         libc::MADV_POPULATE_READ
     };
-    match advise(first, end - first, advice) {
-        Ok(()) => true,
-        // Kernels before 5.14 lack MADV_POPULATE_*. Later ones give EINVAL for memory of a device.
-        Err(Errno(libc::EINVAL)) if !has_madv_populate() => mapped(first, end - first),
-        Err(_) => false,
+    if advise(first, end - first, advice).is_ok() {
+        return true;
     }
+    // Any errno may be a filter's, and EINVAL that of a kernel before 5.14, which lacks MADV_POPULATE_*.
+    // Later ones give EINVAL for memory of a device. So the same advice is tried on memory that is mapped.
+    let here = (&raw const PROBE).addr() & !(page - 1);
+    advise(here, page, advice).is_err() && mapped(first, end - first)
 }
+
+/// Lies in a page that is readable and writable.
+static PROBE: AtomicU8 = AtomicU8::new(0);
 
 /// madvise(2) with MADV_POPULATE_READ or MADV_POPULATE_WRITE, repeated after EINTR and EAGAIN.
 fn advise(start: usize, len: usize, advice: c_int) -> Result<(), Errno> {
@@ -53,15 +71,6 @@ fn advise(start: usize, len: usize, advice: c_int) -> Result<(), Errno> {
     }
 }
 
-/// Whether this kernel has MADV_POPULATE_READ and MADV_POPULATE_WRITE.
-fn has_madv_populate() -> bool {
-    static KNOWN: OnceLock<bool> = OnceLock::new();
-    *KNOWN.get_or_init(|| {
-        let here = &raw const KNOWN as usize & !(page_size() - 1);
-        advise(here, page_size(), libc::MADV_POPULATE_READ) != Err(Errno(libc::EINVAL))
-    })
-}
-
 /// Whether all pages are mapped. Unlike [`advise`] it cannot check that they are writable.
 fn mapped(start: usize, len: usize) -> bool {
     // Pages per call: mincore writes a byte for each.
@@ -70,8 +79,11 @@ fn mapped(start: usize, len: usize) -> bool {
     let mut present = [0u8; STEP];
     (0..len).step_by(STEP * page).all(|done| {
         let part = (len - done).min(STEP * page);
+        let at = (start + done) as *mut _;
         // SAFETY: `present` has a byte for each page of the part.
-        unsafe { libc::mincore((start + done) as *mut _, part, present.as_mut_ptr().cast()) == 0 }
+        let result = unsafe { libc::mincore(at, part, present.as_mut_ptr().cast()) };
+        // A filter that refuses mincore says nothing of the memory.
+        result == 0 || Errno::last() != Errno(libc::ENOMEM)
     })
 }
 
@@ -112,5 +124,25 @@ mod tests {
         assert!(!prefault(usize::MAX - 10, 100, false));
         assert!(mapped(both, page));
         assert!(!mapped(both, 2 * page));
+    }
+
+    #[test]
+    fn a_filter_that_refuses_madvise_refuses_no_memory() {
+        let page = page_size();
+        let both = map(libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: the second page of the mapping made above, which nothing else uses.
+        unsafe { libc::munmap((both + page) as *mut _, page) };
+        let refusals = [
+            libc::EPERM,
+            libc::ENOSYS,
+            libc::EACCES,
+            libc::EINVAL,
+            libc::ENOMEM,
+        ];
+        for errno in refusals {
+            let refuse = |_, _, _| Err(Errno(errno));
+            assert!(prefault_with(refuse, both, page, true), "{errno}");
+            assert!(!prefault_with(refuse, both, page + 1, true), "{errno}");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! A descriptor is a real one, so that poll(2), dup(2), fork(2) and read(2) work on it: behind it is an
 //! anonymous file (memfd_create(2)) with the text that the file had when it was opened. Nothing can be
-//! written to it.
+//! written to it. Where RLIMIT_FSIZE lets no file have that size, it is a pipe.
 
 use core::ffi::{CStr, c_int, c_void};
 use std::ffi::CString;
@@ -10,9 +10,10 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 
 use ibverbs_abi::Errno;
+use ibverbs_host::file_size;
 use libc::{
-    EACCES, EEXIST, EINVAL, EISDIR, ELOOP, EMFILE, ENOENT, ENOTDIR, O_ACCMODE, O_CLOEXEC, O_CREAT,
-    O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,
+    EACCES, EEXIST, EFBIG, EINVAL, EISDIR, ELOOP, EMFILE, ENOENT, ENOTDIR, O_ACCMODE, O_CLOEXEC,
+    O_CREAT, O_DIRECTORY, O_EXCL, O_PATH, O_RDONLY, O_TRUNC,
 };
 
 use super::tree::{Character, Directory, File, Node};
@@ -102,27 +103,51 @@ fn anonymous(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno>
     }
     // SAFETY: the name is a C string.
     let fd = owned(unsafe { libc::memfd_create(name.as_ptr(), memfd_flags) })?;
+    let (from, len) = (content.as_ptr().cast::<c_void>(), content.len());
     // SAFETY: the content is readable for its length.
-    let written = unsafe {
-        libc::pwrite(
-            fd.as_raw_fd(),
-            content.as_ptr().cast::<c_void>(),
-            content.len(),
-            0,
-        )
-    };
-    if usize::try_from(written) != Ok(content.len()) {
-        return Err(Errno::last());
+    let written =
+        file_size::without_signal(|| unsafe { libc::pwrite(fd.as_raw_fd(), from, len, 0) });
+    match usize::try_from(written) {
+        Ok(written) if written == len => {}
+        // As far as RLIMIT_FSIZE lets it.
+        Ok(_) => return Err(Errno(EFBIG)),
+        Err(_) => return Err(Errno::last()),
     }
     // SAFETY: the command takes an integer.
     unsafe { real::fcntl(fd.as_raw_fd(), libc::F_ADD_SEALS, SEALS as usize) };
     Ok(fd)
 }
 
+/// A pipe with this content, and end-of-file behind it: where RLIMIT_FSIZE lets no file grow. It can be read
+/// once only, from its beginning.
+fn pipe(content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
+    // What a pipe holds at least. A write of more might block.
+    const ROOM: usize = 4096;
+    if content.len() > ROOM {
+        return Err(Errno(EFBIG));
+    }
+    let mut ends = [-1; 2];
+    // SAFETY: the array has room for both ends.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), flags & (O_CLOEXEC | libc::O_NONBLOCK)) } != 0 {
+        return Err(Errno::last());
+    }
+    let (reader, writer) = (owned(ends[0])?, owned(ends[1])?);
+    let (from, len) = (content.as_ptr().cast::<c_void>(), content.len());
+    // SAFETY: the content is readable for its length.
+    let written = unsafe { real::write(writer.as_raw_fd(), from, len) };
+    if usize::try_from(written) != Ok(len) {
+        return Err(Errno(libc::EIO));
+    }
+    Ok(reader)
+}
+
 /// As [`anonymous`], open for reading only where `/proc` allows that. It has the number that open(2) would
 /// return, the lowest free one.
 fn placeholder(path: &str, content: &[u8], flags: c_int) -> Result<OwnedFd, Errno> {
-    let file = anonymous(path, content, flags)?;
+    let file = match anonymous(path, content, flags) {
+        Err(Errno(EFBIG)) => return pipe(content, flags),
+        result => result?,
+    };
     let Ok(name) = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd())) else {
         return Ok(file);
     };
@@ -245,13 +270,6 @@ pub fn access(path: &str, node: &Node, mode: c_int) -> Result<(), Errno> {
     } else {
         Err(Errno(EACCES))
     }
-}
-
-/// What readlink(2) returns for a link's target: as much as fits.
-pub fn copy_target(target: &str, buf: &mut [u8]) -> usize {
-    let len = target.len().min(buf.len());
-    buf[..len].copy_from_slice(&target.as_bytes()[..len]);
-    len
 }
 
 /// The flags of open(2) for a mode of fopen(3); None for a mode that begins with none of `r`, `w` and `a`.

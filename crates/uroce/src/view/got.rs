@@ -5,8 +5,8 @@
 //! meanwhile calls one function or the other. Nothing is remembered about an object but that it was
 //! handled, so an object may be unloaded at any time. What another tool has redirected stays as it is.
 //!
-//! Left out: this library itself, libc and the dynamic linker, and other copies of this library, which are
-//! recognised by a note in their files.
+//! Left out: libc and the dynamic linker, and other copies of this library, which are recognised by a note in
+//! their files. This library's own calls go to libc.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ops::Range;
@@ -31,8 +31,21 @@ pub struct Redirection {
     pub name: &'static CStr,
     /// This library's function.
     pub to: *const c_void,
-    /// The address of the first definition that the program has; 0 if there is none.
-    pub first: AtomicUsize,
+    /// Its address in the program: what dlsym(3) finds; 0 if there is none.
+    pub address: AtomicUsize,
+    /// The first definition: the same, unless the address is the program's PLT entry (`definition.rs`).
+    pub definition: AtomicUsize,
+}
+
+impl Redirection {
+    /// Whether a function is the one that the program's calls reach, by its address or its definition.
+    pub fn is_first(&self, function: usize) -> bool {
+        let first = [&self.address, &self.definition];
+        function != 0
+            && first
+                .iter()
+                .any(|first| first.load(Ordering::Relaxed) == function)
+    }
 }
 
 // SAFETY: the pointer is a function's address, which nobody writes to.
@@ -241,31 +254,47 @@ impl Pass<'_> {
             .libc_ranges
             .iter()
             .any(|range| object.contains(range.start));
-        if is_own || is_copy || is_libc {
+        if is_copy || is_libc {
             return;
         }
         let Some(tables) = Tables::of(object) else {
             return;
         };
-        if let Some(entries) = self.entries(object, &tables) {
+        if let Some(entries) = self.entries(object, &tables, is_own) {
             write_entries(object, &entries);
         }
     }
 
     /// The entries of an object's GOT to write, and what to write. None if there are none.
-    fn entries(&self, object: &LoadedObject, tables: &Tables) -> Option<Vec<(usize, usize)>> {
+    fn entries(
+        &self,
+        object: &LoadedObject,
+        tables: &Tables,
+        is_own: bool,
+    ) -> Option<Vec<(usize, usize)>> {
         let relocations = tables.relocations.iter().flat_map(|table| table.iter());
-        let found = relocations.filter_map(|relocation| self.entry(object, tables, relocation));
+        let found = relocations.filter_map(|relocation| {
+            let (kind, at, redirection) = self.entry(object, tables, relocation)?;
+            let to = if is_own {
+                own_target(at, redirection)
+            } else {
+                let is_libcs = self.is_libcs(object, kind, at, redirection);
+                is_libcs.then_some(redirection.to.addr())
+            };
+            Some((at, to?))
+        });
         let entries: Vec<_> = found.collect();
         (!entries.is_empty()).then_some(entries)
     }
 
+    /// The entry that a relocation writes, if it is one for a redirected function: the relocation's type, the
+    /// entry's address, and the function.
     fn entry(
         &self,
         object: &LoadedObject,
         tables: &Tables,
         relocation: &Elf64_Rela,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<(u32, usize, &Redirection)> {
         let (symbol, kind) = ((relocation.r_info >> 32) as usize, relocation.r_info as u32);
         let kinds = [arch::JUMP_SLOT, arch::GLOB_DAT, arch::ABSOLUTE];
         if symbol == 0 || !kinds.contains(&kind) {
@@ -286,22 +315,39 @@ impl Pass<'_> {
         if defined || !is_plain || at % align_of::<usize>() != 0 || !object.contains(at) {
             return None;
         }
-        let redirection = &self.redirections[found];
-        let first = redirection.first.load(Ordering::Relaxed);
-        self.is_libcs(object, kind, at, first)
-            .then_some((at, redirection.to.addr()))
+        Some((kind, at, &self.redirections[found]))
     }
 
     /// Whether an entry is what the dynamic linker makes it: not bound yet (it points into the object
-    /// itself), a function of libc, or `first`, the first definition that the program has.
-    fn is_libcs(&self, object: &LoadedObject, kind: u32, at: usize, first: usize) -> bool {
-        // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
-        let value = unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed);
+    /// itself), a function of libc, or the first definition that the program has.
+    fn is_libcs(
+        &self,
+        object: &LoadedObject,
+        kind: u32,
+        at: usize,
+        redirection: &Redirection,
+    ) -> bool {
+        let value = entry_value(at);
         let is_unbound = kind == arch::JUMP_SLOT && object.contains(value);
         is_unbound
             || self.libc_ranges.iter().any(|range| range.contains(&value))
-            || value != 0 && value == first
+            || redirection.is_first(value)
     }
+}
+
+/// What an entry holds. It was found by [`Pass::entry`].
+fn entry_value(at: usize) -> usize {
+    // SAFETY: the entry lies in the object, at an aligned address; other threads write it as a whole.
+    unsafe { AtomicUsize::from_ptr(at as *mut usize) }.load(Ordering::Relaxed)
+}
+
+/// What to write to an entry of this library, whose own calls are not redirected: the function's definition
+/// in place of the program's PLT entry, which leads to the program's GOT.
+fn own_target(at: usize, redirection: &Redirection) -> Option<usize> {
+    let [address, definition] =
+        [&redirection.address, &redirection.definition].map(|first| first.load(Ordering::Relaxed));
+    let is_plt_entry = address != definition && entry_value(at) == address;
+    (is_plt_entry && definition != 0).then_some(definition)
 }
 
 /// The tables of an object that the dynamic linker uses.

@@ -5,6 +5,8 @@ use core::ffi::{CStr, c_char, c_int};
 use core::mem::MaybeUninit;
 use std::ffi::CString;
 
+use ibverbs_abi::Errno;
+
 use super::paths::Links;
 use super::real;
 
@@ -157,27 +159,46 @@ pub fn nearest_directory(path: &str) -> &str {
     nearest
 }
 
-/// The entries of a directory of the kernel: name, inode, type; none if it does not exist.
-pub fn entries(path: &str) -> Vec<(CString, u64, u8)> {
+/// An entry of a directory of the kernel: name, inode, type.
+pub type KernelEntry = (CString, u64, u8);
+
+/// The entries of a directory of the kernel; none if it does not exist. Fails as opendir(3) and readdir(3).
+/// errno stays as it is.
+pub fn entries(path: &str) -> Result<Vec<KernelEntry>, Errno> {
+    let errno = Errno::last();
+    let found = read_entries(path);
+    errno.set();
+    found
+}
+
+fn read_entries(path: &str) -> Result<Vec<KernelEntry>, Errno> {
     let mut found = Vec::new();
-    let Ok(path) = CString::new(path) else {
-        return found;
-    };
+    let path = CString::new(path).map_err(|_| Errno(libc::EINVAL))?;
     // SAFETY: the path is a C string.
     let dir = unsafe { real::opendir(path.as_ptr()) };
     if dir.is_null() {
-        return found;
+        return match Errno::last() {
+            Errno(libc::ENOENT | libc::ENOTDIR) => Ok(found),
+            errno => Err(errno),
+        };
     }
+    Errno(0).set();
     // SAFETY: the directory is open until closedir, and used by this thread only. Its entries are valid
     // until the next call.
     unsafe {
         while let Some(entry) = real::readdir(dir).as_ref() {
             let name = CStr::from_ptr(entry.d_name.as_ptr()).to_owned();
             found.push((name, entry.d_ino, entry.d_type));
+            Errno(0).set();
         }
+        let errno = Errno::last();
         real::closedir(dir);
+        if errno == Errno(0) {
+            Ok(found)
+        } else {
+            Err(errno)
+        }
     }
-    found
 }
 
 #[cfg(test)]

@@ -12,7 +12,8 @@
 //! | `content.rs` | what the files say |
 //! | `files.rs`, `streams.rs` | descriptors, stat(2), directory streams |
 //! | `state.rs` | devices, open descriptors, the working directory |
-//! | `kernel.rs`, `real.rs` | what is asked of the kernel; libc's own functions |
+//! | `kernel.rs` | what is asked of the kernel |
+//! | `real.rs`, `definition.rs` | libc's own functions, and how they are found |
 //! | `got.rs` | the redirection |
 //! | `calls/` | the functions that calls are redirected to |
 //!
@@ -20,6 +21,7 @@
 
 mod calls;
 mod content;
+mod definition;
 mod files;
 mod got;
 mod kernel;
@@ -34,6 +36,7 @@ mod tree;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use calls::REDIRECTIONS;
+use definition::Definitions;
 pub use state::FIRST_UVERBS;
 
 use crate::config::Config;
@@ -51,12 +54,14 @@ pub fn install(devices: Vec<Config>) {
     }
     // Other objects hold addresses of its functions.
     ibverbs_host::thread::stay_loaded();
-    real::resolve();
+    let mut definitions = Definitions::new();
+    real::resolve(&mut definitions);
     for redirection in &REDIRECTIONS {
-        redirection
-            .first
-            .store(real::address(redirection.name), Ordering::Relaxed);
+        let (address, definition) = (&redirection.address, &redirection.definition);
+        address.store(real::address(redirection.name), Ordering::Relaxed);
+        definition.store(definitions.find(redirection.name).addr(), Ordering::Relaxed);
     }
+    drop(definitions);
     state::configure(devices);
     state::set_cwd(inherited_cwd());
     INSTALLED.store(true, Ordering::Release);

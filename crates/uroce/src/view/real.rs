@@ -1,7 +1,7 @@
-//! The functions of libc behind the redirected ones. They are looked up once, when the view is installed:
-//! by dlsym(3), because a program that contains this library as an archive has its own calls redirected,
-//! which include those that this library makes by name. A preloaded library that defines such a function
-//! comes first, as it does for the program.
+//! The functions of libc behind the redirected ones. They are looked up once, when the view is installed
+//! (`definition.rs`), because a program that contains this library as an archive has its own calls
+//! redirected, which include those that this library makes by name. A preloaded library that defines such a
+//! function comes first, as it does for the program.
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 use core::ptr::null_mut;
@@ -11,6 +11,7 @@ use ibverbs_abi::Errno;
 use libc::{DIR, FILE, mode_t, size_t, ssize_t};
 
 use super::calls::fts::{Compare as FtsCompare, Entry as FtsEntry, Walk as FtsWalk};
+use super::definition::Definitions;
 
 type Dirent = libc::dirent;
 type DirentList = *mut *mut *mut Dirent;
@@ -41,11 +42,10 @@ macro_rules! originals {
         }
 
         /// Looks all of them up.
-        pub fn resolve() {
+        pub fn resolve(definitions: &mut Definitions) {
             $(
-                let name = concat!(stringify!($name), "\0").as_ptr().cast();
-                // SAFETY: `concat!` has written the NUL behind the name.
-                let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name) };
+                let name = CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes());
+                let found = name.map_or(null_mut(), |name| definitions.find(name));
                 slots::$name.store(found, Ordering::Relaxed);
             )*
         }
@@ -65,7 +65,7 @@ macro_rules! originals {
                     Errno(libc::ENOSYS).set();
                     return $missing;
                 }
-                // SAFETY: dlsym has found the function by its name, and C declares it with this type.
+                // SAFETY: the function was found by its name, and C declares it with this type.
                 // The caller passes arguments that the function accepts.
                 unsafe {
                     let function: unsafe extern "C" fn($($ty),*) -> $ret =
@@ -177,17 +177,25 @@ pub fn is_readable(path: *const c_char) -> bool {
     path.addr() >= 4096
 }
 
-/// The text of a path.
+/// The text of a path; None if it is longer than any path: the kernel reads no more of it.
 ///
 /// # Safety
-/// `path` is a C string that does not change during the use of the reference, or not [`is_readable`].
+/// `path` is a C string that does not change during the use of the reference, or at least as much as the
+/// kernel reads of one, or not [`is_readable`].
 pub unsafe fn bytes<'a>(path: *const c_char) -> Option<&'a [u8]> {
-    // SAFETY: the path is readable, so it is a C string, as the caller promises.
-    is_readable(path).then(|| unsafe { CStr::from_ptr(path) }.to_bytes())
+    const LONGEST: usize = libc::PATH_MAX as usize;
+    if !is_readable(path) {
+        return None;
+    }
+    // SAFETY: the path is readable, so it has a NUL or this many bytes, as the caller promises.
+    unsafe {
+        let len = libc::strnlen(path, LONGEST);
+        (len < LONGEST).then(|| core::slice::from_raw_parts(path.cast(), len))
+    }
 }
 
-/// The address of the first definition of a function that the program has; 0 if there is none. [`resolve`]
-/// has been called.
+/// What dlsym(3) finds for a function that the program looks up; 0 if there is none. [`resolve`] has been
+/// called.
 pub fn address(name: &CStr) -> usize {
     // SAFETY: the name is a C string.
     unsafe { dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }.addr()

@@ -54,8 +54,8 @@ static SLOTS: [StreamSlot; STREAMS] = [const {
 }; STREAMS];
 
 /// The entries of the directory at `path`: those of the tree, and those of the kernel's directory if it has
-/// one there.
-pub fn entries(path: &str, directory: Directory) -> Vec<DirectoryEntry> {
+/// one there. Fails as opendir(3) and readdir(3) of that one.
+pub fn entries(path: &str, directory: Directory) -> Result<Vec<DirectoryEntry>, Errno> {
     let join = |name: &str| format!("{}/{name}", path.trim_end_matches('/'));
     let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
     let mut found = vec![
@@ -67,13 +67,13 @@ pub fn entries(path: &str, directory: Directory) -> Vec<DirectoryEntry> {
         DirectoryEntry::new(name, files::inode(&join(name)), files::entry_type(node))
     }));
     if paths::is_shared(&Node::Directory(directory)) {
-        for (name, inode, kind) in kernel::entries(path) {
+        for (name, inode, kind) in kernel::entries(path)? {
             if !found.iter().any(|entry| entry.name == name) {
                 found.push(DirectoryEntry { name, inode, kind });
             }
         }
     }
-    found
+    Ok(found)
 }
 
 impl DirectoryEntry {
@@ -109,11 +109,12 @@ pub fn record_len(name_len: usize) -> usize {
 
 /// Makes a stream of a descriptor, which it then owns.
 pub fn open(fd: c_int, path: &str, directory: Directory) -> Result<*mut DIR, Errno> {
+    let entries = entries(path, directory)?;
     let free = |slot: &&StreamSlot| !slot.used.swap(true, Ordering::Acquire);
     let slot = SLOTS.iter().find(free).ok_or(Errno(EMFILE))?;
     let stream = Stream {
         fd,
-        entries: entries(path, directory),
+        entries,
         position: 0,
         current: DirectoryEntry::new("", 0, 0).to_dirent(0),
     };
@@ -180,7 +181,10 @@ pub unsafe fn seek(dir: *mut DIR, position: usize) {
         }
         if let Some(opened) = state::opened(stream.fd) {
             if let Node::Directory(directory) = opened.node {
-                stream.entries = entries(&opened.path, directory);
+                // rewinddir cannot fail: the entries stay what they were.
+                if let Ok(entries) = entries(&opened.path, directory) {
+                    stream.entries = entries;
+                }
             }
         }
     };

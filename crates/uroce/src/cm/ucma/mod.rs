@@ -59,7 +59,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod trust;
-mod user_memory;
+pub mod user_memory;
 #[cfg(test)]
 mod waiting;
 
@@ -76,7 +76,6 @@ use user_memory::write_user;
 
 pub use lifecycle::{after_close, after_fork, before_fork};
 pub use process::{configure, serve};
-pub use user_memory::read_iovec;
 
 /// Bytes of `rdma_ucm_cmd_hdr`.
 const HEADER_LEN: usize = 8;

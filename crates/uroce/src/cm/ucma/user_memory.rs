@@ -81,6 +81,15 @@ pub fn write_user(at: usize, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
+/// Writes a value to an address of the program, as [`write_user`] does.
+pub fn write_value<T: Copy>(to: *mut T, value: &T) -> Result<(), Errno> {
+    // SAFETY: the value is readable for its size. Its padding is copied only.
+    let bytes = unsafe {
+        core::slice::from_raw_parts(core::ptr::from_ref(value).cast::<u8>(), size_of::<T>())
+    };
+    write_user(to.addr(), bytes)
+}
+
 fn iovec(at: usize, len: usize) -> libc::iovec {
     libc::iovec {
         iov_base: core::ptr::with_exposed_provenance_mut(at),

@@ -5,12 +5,13 @@ use core::ptr::null_mut;
 use std::ffi::CString;
 
 use ibverbs_abi::Errno;
-use libc::{AT_FDCWD, iovec, size_t, ssize_t};
+use libc::{iovec, size_t, ssize_t};
 
+use super::answer::{Order, Path, answer};
 use super::link::check_room;
-use super::{PathTarget, find, root_changed};
+use super::root_changed;
 use crate::cancellation;
-use crate::cm::ucma;
+use crate::cm::ucma::{self, user_memory};
 use crate::view::tree::{Directory, Node};
 use crate::view::{kernel, real, state};
 
@@ -102,7 +103,7 @@ pub unsafe extern "C" fn writev(fd: c_int, parts: *const iovec, count: c_int) ->
     };
     let mut written = 0;
     for at in 0..count {
-        let part = match ucma::read_iovec(parts.wrapping_add(at)) {
+        let part = match user_memory::read_iovec(parts.wrapping_add(at)) {
             Ok(part) if part.iov_len == 0 => continue,
             Ok(part) => part,
             Err(_) if written > 0 => break,
@@ -152,12 +153,12 @@ fn entered(result: c_int) -> c_int {
 pub unsafe extern "C" fn chdir(path: *const c_char) -> c_int {
     // SAFETY: the caller passes what chdir(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => entered(real::chdir(path)),
-            PathTarget::KernelAt(path) => entered(real::chdir(path.as_ptr())),
-            PathTarget::Ours(path, node) => enter(&path, &node),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        let ours = |found: Result<(String, Node), Errno>| match found {
+            Ok((path, node)) => enter(&path, &node),
+            Err(errno) => errno.minus_one(),
+        };
+        let libcs = |_, path| entered(real::chdir(path));
+        answer(Path::new(path, true), Order::PathFirst, libcs, |_| (), ours)
     }
 }
 
@@ -198,14 +199,13 @@ pub unsafe extern "C" fn getcwd(buf: *mut c_char, len: size_t) -> *mut c_char {
     if len < needed && !(buf.is_null() && len == 0) {
         return Errno(libc::ERANGE).null();
     }
-    // SAFETY: NULL asks for memory of the given length, or of the length needed; else the caller's buffer
-    // has `len` writable bytes. Both have room for the path.
+    if !buf.is_null() {
+        let written = user_memory::write_user(buf.addr(), cwd.as_bytes_with_nul());
+        return written.map_or_else(Errno::null, |()| buf);
+    }
+    // SAFETY: NULL asks for memory of the given length, or of the length needed, with room for the path.
     unsafe {
-        let to = if buf.is_null() {
-            libc::malloc(len.max(needed)).cast()
-        } else {
-            buf
-        };
+        let to: *mut c_char = libc::malloc(len.max(needed)).cast();
         if !to.is_null() {
             to.copy_from(cwd.as_ptr(), needed);
         }

@@ -7,22 +7,24 @@ use std::ffi::CString;
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, size_t, ssize_t};
 
+use super::answer::{Path, answer_query};
 use super::{PathTarget, find};
+use crate::cm::ucma::user_memory;
+use crate::view::real;
 use crate::view::tree::Node;
-use crate::view::{files, real};
 
-/// # Safety
-/// `buf` is writable for `len` bytes.
-unsafe fn put_target(node: &Node, buf: *mut c_char, len: size_t) -> ssize_t {
+fn put_target(node: &Node, buf: *mut c_char, len: size_t) -> ssize_t {
     let Node::Link(target) = node else {
         return Errno(libc::EINVAL).minus_one() as ssize_t;
     };
     if len == 0 {
         return Errno(libc::EINVAL).minus_one() as ssize_t;
     }
-    // SAFETY: the buffer is writable for its length, as the caller promises.
-    let buf = unsafe { core::slice::from_raw_parts_mut(buf.cast::<u8>(), len) };
-    files::copy_target(target, buf) as ssize_t
+    let cut = &target.as_bytes()[..target.len().min(len)];
+    match user_memory::write_user(buf.addr(), cut) {
+        Ok(()) => cut.len() as ssize_t,
+        Err(errno) => errno.minus_one() as ssize_t,
+    }
 }
 
 /// # Safety
@@ -30,12 +32,11 @@ unsafe fn put_target(node: &Node, buf: *mut c_char, len: size_t) -> ssize_t {
 pub unsafe extern "C" fn readlink(path: *const c_char, buf: *mut c_char, len: size_t) -> ssize_t {
     // SAFETY: the caller passes what readlink(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, false) {
-            PathTarget::Kernel => real::readlink(path, buf, len),
-            PathTarget::KernelAt(path) => real::readlink(path.as_ptr(), buf, len),
-            PathTarget::Ours(_, node) => put_target(&node, buf, len),
-            PathTarget::Error(errno) => errno.minus_one() as ssize_t,
-        }
+        answer_query(
+            Path::new(path, false),
+            |_, path| real::readlink(path, buf, len),
+            |_, node| put_target(node, buf, len),
+        )
     }
 }
 
@@ -49,12 +50,17 @@ pub unsafe extern "C" fn readlinkat(
 ) -> ssize_t {
     // SAFETY: the caller passes what readlinkat(2) accepts.
     unsafe {
-        match find(dirfd, path, false) {
-            PathTarget::Kernel => real::readlinkat(dirfd, path, buf, len),
-            PathTarget::KernelAt(path) => real::readlinkat(AT_FDCWD, path.as_ptr(), buf, len),
-            PathTarget::Ours(_, node) => put_target(&node, buf, len),
-            PathTarget::Error(errno) => errno.minus_one() as ssize_t,
-        }
+        let text = path;
+        let follow = false;
+        answer_query(
+            Path {
+                dirfd,
+                text,
+                follow,
+            },
+            |dirfd, path| real::readlinkat(dirfd, path, buf, len),
+            |_, node| put_target(node, buf, len),
+        )
     }
 }
 

@@ -10,49 +10,20 @@
 
 use core::arch::global_asm;
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use ibverbs_abi::Errno;
 
 use super::REDIRECTIONS;
+use crate::view::definition::object_of;
 use crate::view::{real, redirect_new_objects};
 
-#[repr(C)]
-struct LinkMap {
-    base: usize,
-    name: *const c_char,
-    dynamic: *const Dynamic,
-}
-
-/// An entry of the dynamic section.
-#[repr(C)]
-struct Dynamic {
-    tag: i64,
-    value: u64,
-}
-
-unsafe extern "C" {
-    // Not in the libc crate.
-    fn dladdr1(
-        address: *const c_void,
-        info: *mut libc::Dl_info,
-        extra: *mut *const LinkMap,
-        flags: c_int,
-    ) -> c_int;
-}
-
-const RTLD_DL_LINKMAP: c_int = 2;
 const DT_RPATH: i64 = 15;
 
 /// Whether the object that contains this address has a DT_RPATH, which counts for what it loads.
 fn has_rpath(address: *const c_void) -> bool {
-    let mut info = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    let mut map = core::ptr::null();
-    // SAFETY: both structures are writable.
-    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut map, RTLD_DL_LINKMAP) };
-    if found == 0 || map.is_null() {
+    let Some(map) = object_of(address) else {
         return true;
-    }
+    };
     // SAFETY: the object stays loaded while its code calls this; its dynamic section ends with DT_NULL.
     unsafe {
         let mut entry = (*map).dynamic;
@@ -108,9 +79,8 @@ unsafe fn redirected(handle: *mut c_void, name: *const c_char) -> Option<*const 
     let found = REDIRECTIONS.binary_search_by(|redirection| redirection.name.to_bytes().cmp(text));
     let redirection = &REDIRECTIONS[found.ok()?];
     // SAFETY: the handle and the name are the program's.
-    let first = unsafe { real::dlsym(handle, name) }.addr();
-    let is_first = first != 0 && first == redirection.first.load(Ordering::Relaxed);
-    is_first.then_some(redirection.to)
+    let found = unsafe { real::dlsym(handle, name) }.addr();
+    redirection.is_first(found).then_some(redirection.to)
 }
 
 unsafe extern "C" {

@@ -6,6 +6,7 @@
 //! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call
 //! that does not concern the tree takes no lock and allocates nothing.
 
+mod answer;
 mod descriptor;
 mod directory;
 mod exit;
@@ -42,7 +43,8 @@ macro_rules! redirections {
                     Err(_) => panic!("a name with a NUL"),
                 },
                 to: $function as *const c_void,
-                first: AtomicUsize::new(0),
+                address: AtomicUsize::new(0),
+                definition: AtomicUsize::new(0),
             },)*
         ];
     };

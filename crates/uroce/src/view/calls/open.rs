@@ -6,6 +6,7 @@ use core::ptr::null_mut;
 use ibverbs_abi::Errno;
 use libc::{AT_FDCWD, FILE, O_CREAT, O_NOFOLLOW, O_TRUNC, O_WRONLY, mode_t};
 
+use super::answer::{Order, Path, answer, close, is_mapped};
 use super::{PathTarget, find, or_minus_one};
 use crate::cancellation;
 use crate::view::files;
@@ -16,6 +17,30 @@ use crate::view::tree::Node;
 fn open_node(path: &str, node: &Node, flags: c_int) -> c_int {
     let _no_cancellation = cancellation::disable();
     or_minus_one(files::open(path, node, flags))
+}
+
+/// Answers open(2) or one of its variants.
+///
+/// # Safety
+/// As for [`answer`].
+#[inline]
+unsafe fn answer_open(
+    dirfd: c_int,
+    text: *const c_char,
+    flags: c_int,
+    libcs: impl Fn(c_int, *const c_char) -> c_int,
+) -> c_int {
+    let path = Path {
+        dirfd,
+        text,
+        follow: follows(flags),
+    };
+    let ours = |found: Result<(String, Node), Errno>| match found {
+        Ok((path, node)) => open_node(&path, &node, flags),
+        Err(errno) => missing(errno, flags),
+    };
+    // SAFETY: as for this function.
+    unsafe { answer(path, Order::of_open(flags), libcs, close, ours) }
 }
 
 /// What happens to a path that leads to nothing in the tree: sysfs lets nobody create a file.
@@ -36,12 +61,9 @@ pub fn follows(flags: c_int) -> bool {
 pub unsafe extern "C" fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int {
     // SAFETY: the caller passes what open(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, follows(flags)) {
-            PathTarget::Kernel => real::open(path, flags, mode),
-            PathTarget::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
-            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
-            PathTarget::Error(errno) => missing(errno, flags),
-        }
+        answer_open(AT_FDCWD, path, flags, |_, path| {
+            real::open(path, flags, mode)
+        })
     }
 }
 
@@ -55,12 +77,9 @@ pub unsafe extern "C" fn openat(
 ) -> c_int {
     // SAFETY: the caller passes what openat(2) accepts.
     unsafe {
-        match find(dirfd, path, follows(flags)) {
-            PathTarget::Kernel => real::openat(dirfd, path, flags, mode),
-            PathTarget::KernelAt(path) => real::open(path.as_ptr(), flags, mode),
-            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
-            PathTarget::Error(errno) => missing(errno, flags),
-        }
+        answer_open(dirfd, path, flags, |dirfd, path| {
+            real::openat(dirfd, path, flags, mode)
+        })
     }
 }
 
@@ -70,14 +89,7 @@ pub unsafe extern "C" fn openat(
 /// As for open(2).
 pub unsafe extern "C" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the caller passes what open(2) accepts.
-    unsafe {
-        match find(AT_FDCWD, path, follows(flags)) {
-            PathTarget::Kernel => real::__open_2(path, flags),
-            PathTarget::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
-            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
-            PathTarget::Error(errno) => missing(errno, flags),
-        }
-    }
+    unsafe { answer_open(AT_FDCWD, path, flags, |_, path| real::__open_2(path, flags)) }
 }
 
 /// openat(2) without a mode, of a program built with _FORTIFY_SOURCE.
@@ -87,12 +99,9 @@ pub unsafe extern "C" fn __open_2(path: *const c_char, flags: c_int) -> c_int {
 pub unsafe extern "C" fn __openat_2(dirfd: c_int, path: *const c_char, flags: c_int) -> c_int {
     // SAFETY: the caller passes what openat(2) accepts.
     unsafe {
-        match find(dirfd, path, follows(flags)) {
-            PathTarget::Kernel => real::__openat_2(dirfd, path, flags),
-            PathTarget::KernelAt(path) => real::__open_2(path.as_ptr(), flags),
-            PathTarget::Ours(path, node) => open_node(&path, &node, flags),
-            PathTarget::Error(errno) => missing(errno, flags),
-        }
+        answer_open(dirfd, path, flags, |dirfd, path| {
+            real::__openat_2(dirfd, path, flags)
+        })
     }
 }
 
@@ -101,14 +110,7 @@ pub unsafe extern "C" fn __openat_2(dirfd: c_int, path: *const c_char, flags: c_
 pub unsafe extern "C" fn creat(path: *const c_char, mode: mode_t) -> c_int {
     const FLAGS: c_int = O_CREAT | O_WRONLY | O_TRUNC;
     // SAFETY: the caller passes what creat(2) accepts.
-    unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => real::creat(path, mode),
-            PathTarget::KernelAt(path) => real::creat(path.as_ptr(), mode),
-            PathTarget::Ours(path, node) => open_node(&path, &node, FLAGS),
-            PathTarget::Error(errno) => missing(errno, FLAGS),
-        }
-    }
+    unsafe { answer_open(AT_FDCWD, path, FLAGS, |_, path| real::creat(path, mode)) }
 }
 
 /// The descriptor for fopen(3) of a node, or of nothing.
@@ -142,14 +144,21 @@ unsafe fn stream(found: Result<(String, Node), Errno>, mode: *const c_char) -> *
 /// # Safety
 /// As for fopen(3).
 pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut FILE {
+    let undo = |stream| {
+        let _no_cancellation = cancellation::disable();
+        // SAFETY: the stream has just been opened, and nothing else knows it.
+        unsafe { libc::fclose(stream) };
+    };
     // SAFETY: the caller passes what fopen(3) accepts.
     unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => real::fopen(path, mode),
-            PathTarget::KernelAt(path) => real::fopen(path.as_ptr(), mode),
-            PathTarget::Ours(path, node) => stream(Ok((path, node)), mode),
-            PathTarget::Error(errno) => stream(Err(errno), mode),
-        }
+        let flags = files::flags_of_mode(CStr::from_ptr(mode)).unwrap_or(0);
+        answer(
+            Path::new(path, true),
+            Order::of_open(flags),
+            |_, path| real::fopen(path, mode),
+            undo,
+            |found| stream(found, mode),
+        )
     }
 }
 
@@ -165,7 +174,12 @@ pub unsafe extern "C" fn freopen(
 ) -> *mut FILE {
     // SAFETY: the caller passes what freopen(3) accepts.
     unsafe {
-        let found = match find(AT_FDCWD, path, true) {
+        let target = if is_mapped(path) {
+            find(AT_FDCWD, path, true)
+        } else {
+            PathTarget::Kernel
+        };
+        let found = match target {
             PathTarget::Kernel => return real::freopen(path, mode, file),
             PathTarget::KernelAt(path) => return real::freopen(path.as_ptr(), mode, file),
             PathTarget::Ours(path, node) => Ok((path, node)),

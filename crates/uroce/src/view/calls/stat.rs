@@ -3,24 +3,32 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use ibverbs_abi::Errno;
-use libc::{AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, size_t, ssize_t, statx as Statx};
+use libc::{AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW, size_t, ssize_t, statx as Statx};
 
-use super::{PathTarget, find};
+use super::answer::{Path, answer_query, is_mapped};
 use crate::cancellation;
+use crate::cm::ucma::user_memory;
+use crate::view::state::Opened;
 use crate::view::tree::Node;
 use crate::view::{files, real, state};
 
 type Stat = libc::stat;
 
-/// # Safety
-/// `buf` is writable.
-unsafe fn put(path: &str, node: &Node, buf: *mut Stat) -> c_int {
+/// Writes a structure to the program's memory: 0, or -1 with EFAULT in errno.
+fn put<T: Copy>(value: impl FnOnce() -> T, buf: *mut T) -> c_int {
     let errno = Errno::last();
     let _no_cancellation = cancellation::disable();
-    // SAFETY: the buffer is writable, as the caller promises.
-    unsafe { buf.write(files::stat(path, node)) };
-    errno.set();
-    0
+    match user_memory::write_value(buf, &value()) {
+        Ok(()) => {
+            errno.set();
+            0
+        }
+        Err(errno) => errno.minus_one(),
+    }
+}
+
+fn put_stat(path: &str, node: &Node, buf: *mut Stat) -> c_int {
+    put(|| files::stat(path, node), buf)
 }
 
 /// # Safety
@@ -28,12 +36,11 @@ unsafe fn put(path: &str, node: &Node, buf: *mut Stat) -> c_int {
 pub unsafe extern "C" fn stat(path: *const c_char, buf: *mut Stat) -> c_int {
     // SAFETY: the caller passes what stat(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => real::stat(path, buf),
-            PathTarget::KernelAt(path) => real::stat(path.as_ptr(), buf),
-            PathTarget::Ours(path, node) => put(&path, &node, buf),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            Path::new(path, true),
+            |_, path| real::stat(path, buf),
+            |path, node| put_stat(path, node, buf),
+        )
     }
 }
 
@@ -42,12 +49,11 @@ pub unsafe extern "C" fn stat(path: *const c_char, buf: *mut Stat) -> c_int {
 pub unsafe extern "C" fn lstat(path: *const c_char, buf: *mut Stat) -> c_int {
     // SAFETY: the caller passes what lstat(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, false) {
-            PathTarget::Kernel => real::lstat(path, buf),
-            PathTarget::KernelAt(path) => real::lstat(path.as_ptr(), buf),
-            PathTarget::Ours(path, node) => put(&path, &node, buf),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            Path::new(path, false),
+            |_, path| real::lstat(path, buf),
+            |path, node| put_stat(path, node, buf),
+        )
     }
 }
 
@@ -58,7 +64,7 @@ pub unsafe extern "C" fn fstat(fd: c_int, buf: *mut Stat) -> c_int {
     unsafe {
         match state::opened(fd) {
             None => real::fstat(fd, buf),
-            Some(opened) => put(&opened.path, &opened.node, buf),
+            Some(opened) => put_stat(&opened.path, &opened.node, buf),
         }
     }
 }
@@ -73,30 +79,39 @@ pub unsafe extern "C" fn fstatat(
 ) -> c_int {
     // SAFETY: the caller passes what fstatat(2) accepts.
     unsafe {
-        if let Some((path, node)) = itself(dirfd, path, flags) {
-            return put(&path, &node, buf);
+        if let Some(opened) = itself(dirfd, path, flags) {
+            return put_stat(&opened.path, &opened.node, buf);
         }
-        match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            PathTarget::Kernel => real::fstatat(dirfd, path, buf, flags),
-            PathTarget::KernelAt(path) => real::fstatat(AT_FDCWD, path.as_ptr(), buf, flags),
-            PathTarget::Ours(path, node) => put(&path, &node, buf),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            path_at(dirfd, path, flags),
+            |dirfd, path| real::fstatat(dirfd, path, buf, flags),
+            |path, node| put_stat(path, node, buf),
+        )
+    }
+}
+
+fn path_at(dirfd: c_int, text: *const c_char, flags: c_int) -> Path {
+    Path {
+        dirfd,
+        text,
+        follow: flags & AT_SYMLINK_NOFOLLOW == 0,
     }
 }
 
 /// What `dirfd` itself leads to, if that is what the call is about (AT_EMPTY_PATH).
 ///
 /// # Safety
-/// As for [`find`].
-unsafe fn itself(dirfd: c_int, path: *const c_char, flags: c_int) -> Option<(String, Node)> {
+/// The path is a C string, or the kernel answers it with EFAULT.
+unsafe fn itself(dirfd: c_int, path: *const c_char, flags: c_int) -> Option<Opened> {
     if flags & AT_EMPTY_PATH == 0 || !state::is_marked(dirfd) {
         return None;
     }
     // SAFETY: a readable path is a C string, as the caller promises.
-    let path = unsafe { real::bytes(path) };
-    let opened = state::opened(dirfd).filter(|_| path.is_none_or(<[u8]>::is_empty))?;
-    Some((opened.path, opened.node))
+    let is_empty = unsafe {
+        !real::is_readable(path)
+            || is_mapped(path) && real::bytes(path).is_some_and(<[u8]>::is_empty)
+    };
+    is_empty.then(|| state::opened(dirfd)).flatten()
 }
 
 /// # Safety
@@ -108,25 +123,16 @@ pub unsafe extern "C" fn statx(
     mask: u32,
     buf: *mut Statx,
 ) -> c_int {
-    let put = |path: &str, node: &Node| {
-        let errno = Errno::last();
-        let _no_cancellation = cancellation::disable();
-        // SAFETY: the caller passes a writable buffer.
-        unsafe { buf.write(files::statx(path, node)) };
-        errno.set();
-        0
-    };
     // SAFETY: the caller passes what statx(2) accepts.
     unsafe {
-        if let Some((path, node)) = itself(dirfd, path, flags) {
-            return put(&path, &node);
+        if let Some(opened) = itself(dirfd, path, flags) {
+            return put(|| files::statx(&opened.path, &opened.node), buf);
         }
-        match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            PathTarget::Kernel => real::statx(dirfd, path, flags, mask, buf),
-            PathTarget::KernelAt(path) => real::statx(AT_FDCWD, path.as_ptr(), flags, mask, buf),
-            PathTarget::Ours(path, node) => put(&path, &node),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            path_at(dirfd, path, flags),
+            |dirfd, path| real::statx(dirfd, path, flags, mask, buf),
+            |path, node| put(|| files::statx(path, node), buf),
+        )
     }
 }
 
@@ -190,12 +196,11 @@ fn permitted(path: &str, node: &Node, mode: c_int) -> c_int {
 pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: the caller passes what access(2) accepts.
     unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => real::access(path, mode),
-            PathTarget::KernelAt(path) => real::access(path.as_ptr(), mode),
-            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            Path::new(path, true),
+            |_, path| real::access(path, mode),
+            |path, node| permitted(path, node, mode),
+        )
     }
 }
 
@@ -204,12 +209,11 @@ pub unsafe extern "C" fn access(path: *const c_char, mode: c_int) -> c_int {
 pub unsafe extern "C" fn euidaccess(path: *const c_char, mode: c_int) -> c_int {
     // SAFETY: the caller passes what euidaccess(3) accepts.
     unsafe {
-        match find(AT_FDCWD, path, true) {
-            PathTarget::Kernel => real::euidaccess(path, mode),
-            PathTarget::KernelAt(path) => real::euidaccess(path.as_ptr(), mode),
-            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            Path::new(path, true),
+            |_, path| real::euidaccess(path, mode),
+            |path, node| permitted(path, node, mode),
+        )
     }
 }
 
@@ -223,15 +227,14 @@ pub unsafe extern "C" fn faccessat(
 ) -> c_int {
     // SAFETY: the caller passes what faccessat(2) accepts.
     unsafe {
-        if let Some((path, node)) = itself(dirfd, path, flags) {
-            return permitted(&path, &node, mode);
+        if let Some(opened) = itself(dirfd, path, flags) {
+            return permitted(&opened.path, &opened.node, mode);
         }
-        match find(dirfd, path, flags & AT_SYMLINK_NOFOLLOW == 0) {
-            PathTarget::Kernel => real::faccessat(dirfd, path, mode, flags),
-            PathTarget::KernelAt(path) => real::faccessat(AT_FDCWD, path.as_ptr(), mode, flags),
-            PathTarget::Ours(path, node) => permitted(&path, &node, mode),
-            PathTarget::Error(errno) => errno.minus_one(),
-        }
+        answer_query(
+            path_at(dirfd, path, flags),
+            |dirfd, path| real::faccessat(dirfd, path, mode, flags),
+            |path, node| permitted(path, node, mode),
+        )
     }
 }
 
@@ -245,12 +248,11 @@ macro_rules! attribute_functions {
             pub unsafe extern "C" fn $name(path: *const c_char, $($arg: $ty),*) -> ssize_t {
                 // SAFETY: the caller passes what the function of libc accepts.
                 unsafe {
-                    match find(AT_FDCWD, path, $follow) {
-                        PathTarget::Kernel => real::$name(path, $($arg),*),
-                        PathTarget::KernelAt(path) => real::$name(path.as_ptr(), $($arg),*),
-                        PathTarget::Ours(..) => $ours,
-                        PathTarget::Error(errno) => errno.minus_one() as ssize_t,
-                    }
+                    answer_query(
+                        Path::new(path, $follow),
+                        |_, path| real::$name(path, $($arg),*),
+                        |_, _| $ours,
+                    )
                 }
             }
         )*

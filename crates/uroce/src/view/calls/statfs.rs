@@ -3,9 +3,9 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use libc::{AT_FDCWD, statfs as Statfs, statvfs as Statvfs};
+use libc::{statfs as Statfs, statvfs as Statvfs};
 
-use super::{PathTarget, find};
+use super::answer::{Path, answer_query};
 use crate::view::{real, state};
 
 /// The directory whose file system a node at `path` is in.
@@ -25,12 +25,11 @@ macro_rules! file_system_functions {
             pub unsafe extern "C" fn $by_path(path: *const c_char, buf: *mut $ty) -> c_int {
                 // SAFETY: the caller passes what the function of libc accepts.
                 unsafe {
-                    match find(AT_FDCWD, path, true) {
-                        PathTarget::Kernel => real::$by_path(path, buf),
-                        PathTarget::KernelAt(path) => real::$by_path(path.as_ptr(), buf),
-                        PathTarget::Ours(path, _) => real::$by_path(top(&path).as_ptr(), buf),
-                        PathTarget::Error(errno) => errno.minus_one(),
-                    }
+                    answer_query(
+                        Path::new(path, true),
+                        |_, path| real::$by_path(path, buf),
+                        |path, _| real::$by_path(top(path).as_ptr(), buf),
+                    )
                 }
             }
 

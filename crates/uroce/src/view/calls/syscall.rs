@@ -6,6 +6,7 @@ use core::ffi::{c_char, c_int, c_long};
 use ibverbs_abi::Errno;
 use libc::AT_FDCWD;
 
+use super::answer::{Order, close, is_mapped};
 use super::descriptor::{copied, is_character_device, write, writev};
 use super::directory::getdents64;
 use super::link::readlinkat;
@@ -14,6 +15,7 @@ use super::stat::{faccessat, fstat, fstatat, statx};
 use super::statfs::{fstatfs, statfs};
 use super::{PathTarget, find};
 use crate::arch;
+use crate::cm::ucma::user_memory;
 use crate::device::exit;
 use crate::view::{real, state};
 
@@ -50,6 +52,50 @@ impl Arguments {
     }
 }
 
+/// The system call as the program makes it.
+#[derive(Clone, Copy)]
+struct Original(c_long, Arguments);
+
+impl Original {
+    /// # Safety
+    /// As for syscall(2).
+    unsafe fn make(self) -> c_long {
+        let [a, b, c, d, e, f] = self.1.0;
+        // SAFETY: the program passes what the system call accepts, as the caller promises.
+        unsafe { real::syscall(self.0, a, b, c, d, e, f) }
+    }
+}
+
+/// The result of a call with a path, in the order that [`answer`](super::answer) describes. `ours` answers
+/// one that leads to the tree; `opens`: a success is a descriptor.
+///
+/// # Safety
+/// As for syscall(2); `at` has the directory's descriptor and the path.
+unsafe fn answer_call(
+    original: Original,
+    at: Arguments,
+    (order, follow, opens): (Order, bool, bool),
+    ours: impl FnOnce() -> c_long,
+) -> c_long {
+    let errno = Errno::last();
+    // SAFETY: the program passes what the system call accepts; the path is read only if the kernel can.
+    unsafe {
+        if order == Order::PathFirst {
+            let is_ours = is_mapped(at.path(1)) && concerns(at, follow);
+            return if is_ours { ours() } else { original.make() };
+        }
+        let early = original.make();
+        if early < 0 && Errno::last() == Errno(libc::EFAULT) || !concerns(at, follow) {
+            return early;
+        }
+        if opens && early >= 0 {
+            close(early as c_int);
+        }
+    }
+    errno.set();
+    ours()
+}
+
 /// Whether a path, or the descriptor that it is relative to, leads to the tree.
 ///
 /// # Safety
@@ -60,66 +106,72 @@ unsafe fn concerns(arguments: Arguments, follow: bool) -> bool {
     state::is_marked(arguments.int(0)) || !matches!(found, PathTarget::Kernel)
 }
 
-/// openat2(2) of a path that leads to the tree. With restrictions that this walk does not know it fails as on
-/// a kernel without openat2, and programs then walk by themselves.
+/// openat2(2). With restrictions that this walk does not know it fails as on a kernel without openat2, and
+/// programs then walk by themselves.
 ///
 /// # Safety
 /// As for openat2(2).
-unsafe fn openat2(arguments: Arguments) -> Option<c_int> {
-    let how = arguments.pointer::<OpenHow>(2);
-    if !real::is_readable(how.cast()) || arguments.0[3] < size_of::<OpenHow>() {
-        return None;
+unsafe fn openat2(original: Original) -> c_long {
+    let arguments = original.1;
+    let mut how = [0; size_of::<OpenHow>()];
+    let readable = user_memory::read_into(arguments.0[2], &mut how);
+    if readable.is_err() || arguments.0[3] < how.len() {
+        // SAFETY: the program passes what openat2(2) accepts.
+        return unsafe { original.make() };
     }
-    // SAFETY: the program passes a structure of this length, as the caller promises.
-    unsafe {
-        let how = how.read_unaligned();
-        let flags = how.flags as c_int;
-        if !concerns(arguments, follows(flags)) {
-            return None;
-        }
+    // SAFETY: the bytes are as many as the structure has, which consists of integers.
+    let how: OpenHow = unsafe { how.as_ptr().cast::<OpenHow>().read_unaligned() };
+    let flags = how.flags as c_int;
+    let ours = || {
         if how.resolve != 0 {
-            return Some(Errno(libc::ENOSYS).minus_one());
+            return Errno(libc::ENOSYS).minus_one().into();
         }
         let (dirfd, path) = (arguments.int(0), arguments.path(1));
-        Some(openat(dirfd, path, flags, how.mode as libc::mode_t))
-    }
+        // SAFETY: the program passes what openat2(2) accepts.
+        unsafe { openat(dirfd, path, flags, how.mode as libc::mode_t).into() }
+    };
+    let about = (Order::of_open(flags), follows(flags), true);
+    // SAFETY: the program passes what openat2(2) accepts.
+    unsafe { answer_call(original, arguments, about, ours) }
 }
 
-/// The result of a call with a path relative to a directory, if it concerns the tree.
+/// The result of a call with a path. `number` and `at` are those of its variant with a path relative to a
+/// directory.
 ///
 /// # Safety
 /// As for syscall(2).
-unsafe fn call_at(number: c_long, arguments: Arguments) -> Option<c_long> {
-    let (dirfd, path) = (arguments.int(0), arguments.path(1));
+unsafe fn call_at(original: Original, number: c_long, at: Arguments) -> c_long {
+    let (dirfd, path) = (at.int(0), at.path(1));
     let flags = match number {
-        libc::SYS_newfstatat | libc::SYS_faccessat2 => arguments.int(3),
-        libc::SYS_statx => arguments.int(2),
+        libc::SYS_newfstatat | libc::SYS_faccessat2 => at.int(3),
+        libc::SYS_statx => at.int(2),
         _ => 0,
     };
-    let follow = match number {
-        libc::SYS_openat => follows(arguments.int(2)),
-        libc::SYS_readlinkat => false,
-        _ => flags & libc::AT_SYMLINK_NOFOLLOW == 0,
+    let about = match number {
+        libc::SYS_openat => (Order::of_open(at.int(2)), follows(at.int(2)), true),
+        libc::SYS_readlinkat => (Order::KernelFirst, false, false),
+        _ => {
+            let follow = flags & libc::AT_SYMLINK_NOFOLLOW == 0;
+            (Order::KernelFirst, follow, false)
+        }
     };
     // SAFETY: the program passes what the system call accepts, and so do these functions.
-    unsafe {
-        if !concerns(arguments, follow) {
-            return None;
-        }
-        let mode = arguments.int(2);
-        Some(match number {
-            libc::SYS_openat => openat(dirfd, path, mode, arguments.0[3] as libc::mode_t).into(),
-            libc::SYS_newfstatat => fstatat(dirfd, path, arguments.pointer(2), flags).into(),
+    let ours = || unsafe {
+        let mode = at.int(2);
+        match number {
+            libc::SYS_openat => openat(dirfd, path, mode, at.0[3] as libc::mode_t).into(),
+            libc::SYS_newfstatat => fstatat(dirfd, path, at.pointer(2), flags).into(),
             libc::SYS_statx => {
-                let mask = arguments.int(3) as u32;
-                statx(dirfd, path, flags, mask, arguments.pointer(4)).into()
+                let mask = at.int(3) as u32;
+                statx(dirfd, path, flags, mask, at.pointer(4)).into()
             }
-            libc::SYS_readlinkat => {
-                readlinkat(dirfd, path, arguments.pointer(2), arguments.0[3]) as c_long
-            }
+            libc::SYS_readlinkat => readlinkat(dirfd, path, at.pointer(2), at.0[3]) as c_long,
+            libc::SYS_statfs => statfs(path, at.pointer(2)).into(),
             _ => faccessat(dirfd, path, mode, flags).into(),
-        })
-    }
+        }
+    };
+    // SAFETY: the program passes what the system call accepts.
+    unsafe { answer_call(original, at, about, ours) }
 }
 
 /// The result of a call that copies a descriptor, if that one leads to the tree.
@@ -135,9 +187,8 @@ unsafe fn copying_call(number: c_long, arguments: Arguments) -> Option<c_long> {
     if !copies || !state::is_marked(old) {
         return None;
     }
-    let [a, b, c, d, e, f] = arguments.0;
     // SAFETY: the program passes what the system call accepts.
-    let new = unsafe { real::syscall(number, a, b, c, d, e, f) };
+    let new = unsafe { Original(number, arguments).make() };
     Some(copied(old, new as c_int).into())
 }
 
@@ -172,6 +223,8 @@ unsafe fn descriptor_call(number: c_long, arguments: Arguments) -> Option<c_long
 /// # Safety
 /// As for syscall(2).
 unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
+    let original = Original(number, arguments);
+    let at_cwd = arguments.at_cwd();
     // SAFETY: the program passes what the system call accepts, and so do these functions.
     unsafe {
         match number {
@@ -179,9 +232,9 @@ unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
             | libc::SYS_newfstatat
             | libc::SYS_statx
             | libc::SYS_readlinkat
-            | libc::SYS_faccessat => call_at(number, arguments),
-            libc::SYS_faccessat2 => call_at(number, arguments),
-            libc::SYS_openat2 => openat2(arguments).map(c_long::from),
+            | libc::SYS_faccessat
+            | libc::SYS_faccessat2 => Some(call_at(original, number, arguments)),
+            libc::SYS_openat2 => Some(openat2(original)),
             libc::SYS_getdents64
             | libc::SYS_fstat
             | libc::SYS_fstatfs
@@ -192,21 +245,22 @@ unsafe fn own_call(number: c_long, arguments: Arguments) -> Option<c_long> {
             libc::SYS_dup | libc::SYS_dup3 | libc::SYS_fcntl | arch::SYS_DUP2 => {
                 copying_call(number, arguments)
             }
-            libc::SYS_statfs if concerns(arguments.at_cwd(), true) => {
-                Some(statfs(arguments.path(0), arguments.pointer(1)).into())
-            }
+            libc::SYS_statfs => Some(call_at(original, number, at_cwd)),
             libc::SYS_exit_group => {
                 exit::before_exit();
                 None
             }
-            arch::SYS_OPEN => call_at(libc::SYS_openat, arguments.at_cwd()),
-            arch::SYS_STAT => call_at(libc::SYS_newfstatat, arguments.at_cwd().with_flags(0)),
-            arch::SYS_LSTAT => {
-                let flags = libc::AT_SYMLINK_NOFOLLOW as usize;
-                call_at(libc::SYS_newfstatat, arguments.at_cwd().with_flags(flags))
+            arch::SYS_OPEN => Some(call_at(original, libc::SYS_openat, at_cwd)),
+            arch::SYS_STAT => {
+                let at = at_cwd.with_flags(0);
+                Some(call_at(original, libc::SYS_newfstatat, at))
             }
-            arch::SYS_ACCESS => call_at(libc::SYS_faccessat, arguments.at_cwd()),
-            arch::SYS_READLINK => call_at(libc::SYS_readlinkat, arguments.at_cwd()),
+            arch::SYS_LSTAT => {
+                let at = at_cwd.with_flags(libc::AT_SYMLINK_NOFOLLOW as usize);
+                Some(call_at(original, libc::SYS_newfstatat, at))
+            }
+            arch::SYS_ACCESS => Some(call_at(original, libc::SYS_faccessat, at_cwd)),
+            arch::SYS_READLINK => Some(call_at(original, libc::SYS_readlinkat, at_cwd)),
             _ => None,
         }
     }

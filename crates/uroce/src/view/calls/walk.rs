@@ -79,26 +79,35 @@ impl TreeWalk {
         }
     }
 
-    /// The kind and status of an entry.
-    fn classify(&self, path: &CStr) -> (c_int, libc::stat) {
+    /// The kind and status of an entry. Fails as stat(2).
+    fn classify(&self, path: &CStr) -> Result<(c_int, libc::stat), Errno> {
         // SAFETY: the structure consists of integers.
         let mut found: libc::stat = unsafe { core::mem::zeroed() };
         let path = self.absolute(path);
         // SAFETY: the path is a C string, and the structure writable.
         unsafe {
-            if self.flags & FTW_PHYS == 0 && stat(path.as_ptr(), &mut found) == 0 {
-                return (TreeWalk::kind_of(&found), found);
+            if self.flags & FTW_PHYS == 0 {
+                if stat(path.as_ptr(), &mut found) == 0 {
+                    return Ok((TreeWalk::kind_of(&found), found));
+                }
+                let errno = Errno::last();
+                let is_link = lstat(path.as_ptr(), &mut found) == 0
+                    && found.st_mode & libc::S_IFMT == libc::S_IFLNK;
+                // A link that leads nowhere.
+                return if errno == Errno(libc::ENOENT) && is_link {
+                    Ok((FTW_SLN, found))
+                } else {
+                    Err(errno)
+                };
             }
             if lstat(path.as_ptr(), &mut found) != 0 {
-                return (FTW_NS, found);
+                return Err(Errno::last());
             }
         }
-        let is_link = found.st_mode & libc::S_IFMT == libc::S_IFLNK;
-        match is_link {
-            true if self.flags & FTW_PHYS == 0 => (FTW_SLN, found),
-            true => (FTW_SL, found),
-            false => (TreeWalk::kind_of(&found), found),
+        if found.st_mode & libc::S_IFMT == libc::S_IFLNK {
+            return Ok((FTW_SL, found));
         }
+        Ok((TreeWalk::kind_of(&found), found))
     }
 
     fn kind_of(found: &libc::stat) -> c_int {
@@ -109,29 +118,63 @@ impl TreeWalk {
         }
     }
 
-    /// Visits an entry and what is below it. Returns what a visitor has returned to end the walk, or 0.
+    /// Visits an entry below the start and what is below it. Returns what a visitor has returned to end the
+    /// walk or to skip the entry's siblings, or 0.
     fn entry(&mut self, path: &CStr, level: c_int) -> c_int {
-        let (kind, found) = self.classify(path);
-        if level == 0 {
-            self.device = found.st_dev;
-        } else if self.flags & FTW_MOUNT != 0 && found.st_dev != self.device {
+        let (kind, found) = match self.classify(path) {
+            Ok(classified) => classified,
+            // SAFETY: the structure consists of integers.
+            Err(Errno(libc::EACCES | libc::ENOENT)) => (FTW_NS, unsafe { core::mem::zeroed() }),
+            Err(errno) => return errno.minus_one(),
+        };
+        let elsewhere = self.flags & FTW_MOUNT != 0 && found.st_dev != self.device;
+        if kind != FTW_NS && elsewhere {
             return 0;
         }
+        match self.tree(path, kind, &found, level) {
+            FTW_SKIP_SUBTREE if self.acts() => 0,
+            result => result,
+        }
+    }
+
+    /// Whether what a visitor returns says how the walk goes on.
+    fn acts(&self) -> bool {
+        self.flags & FTW_ACTIONRETVAL != 0
+    }
+
+    /// Visits an entry that has been classified, and what is below it.
+    fn tree(&mut self, path: &CStr, kind: c_int, found: &libc::stat, level: c_int) -> c_int {
         if kind != FTW_D {
-            return self.visit(path, &found, kind, level);
+            return self.visit(path, found, kind, level);
         }
         let is_new = self.visited.insert((found.st_dev, found.st_ino));
         if !is_new && self.flags & FTW_PHYS == 0 {
             return 0;
         }
-        self.directory(path, &found, level)
+        self.directory(path, found, level)
+    }
+
+    /// Walks over everything. Returns what nftw(3) returns.
+    fn start(&mut self, path: &CStr) -> c_int {
+        let (kind, found) = match self.classify(path) {
+            Ok(classified) => classified,
+            Err(errno) => return errno.minus_one(),
+        };
+        self.device = found.st_dev;
+        match self.tree(path, kind, &found, 0) {
+            FTW_SKIP_SUBTREE | FTW_SKIP_SIBLINGS if self.acts() => 0,
+            result => result,
+        }
     }
 
     fn directory(&mut self, path: &CStr, found: &libc::stat, level: c_int) -> c_int {
         // SAFETY: the path is a C string.
         let dir = unsafe { opendir(self.absolute(path).as_ptr()) };
         if dir.is_null() {
-            return self.visit(path, found, FTW_DNR, level);
+            return match Errno::last() {
+                Errno(libc::EACCES) => self.visit(path, found, FTW_DNR, level),
+                errno => errno.minus_one(),
+            };
         }
         let names = read_names(dir);
         let before = if self.flags & FTW_DEPTH == 0 {
@@ -139,11 +182,8 @@ impl TreeWalk {
         } else {
             0
         };
-        let acts = self.flags & FTW_ACTIONRETVAL != 0;
-        match before {
-            0 => {}
-            FTW_SKIP_SUBTREE if acts => return 0,
-            result => return result,
+        if before != 0 {
+            return before;
         }
         if !self.change_directory(path) {
             return -1;
@@ -152,8 +192,7 @@ impl TreeWalk {
             let result = self.entry(&join(path, &name), level + 1);
             match result {
                 0 => {}
-                FTW_SKIP_SUBTREE if acts => {}
-                FTW_SKIP_SIBLINGS if acts => break,
+                FTW_SKIP_SIBLINGS if self.acts() => break,
                 result => return result,
             }
         }
@@ -259,18 +298,15 @@ unsafe fn walk(path: *const c_char, visitor: Visitor, flags: c_int) -> c_int {
         device: 0,
         visited: HashSet::new(),
     };
-    if walk.classify(&start).0 == FTW_NS {
-        return Errno(libc::ENOENT).minus_one();
-    }
     if flags & FTW_CHDIR == 0 {
-        return walk.entry(&start, 0);
+        return walk.start(&start);
     }
     let Some(cwd) = working_directory() else {
         return -1;
     };
     walk.cwd = Some(cwd);
     let result = if walk.change_directory(parent(&start)) {
-        walk.entry(&start, 0)
+        walk.start(&start)
     } else {
         -1
     };

@@ -3,6 +3,8 @@
 
 use core::ffi::{CStr, c_char, c_int, c_long, c_void};
 
+use ibverbs_abi::Errno;
+
 /// The `fts_instr` of an entry without an instruction.
 pub const FTS_NOINSTR: u16 = 3;
 
@@ -34,10 +36,15 @@ pub struct Entry {
 
 const NAME_AT: usize = core::mem::offset_of!(Entry, name);
 
-/// Makes an entry. None if there is no memory, or if the path is too long for the entry.
-pub fn new_entry(path: &CStr, name: &CStr, parent: *mut Entry, level: i16) -> Option<*mut Entry> {
+/// Makes an entry. Fails with ENOMEM, or with ENAMETOOLONG if the path is too long for the entry.
+pub fn new_entry(
+    path: &CStr,
+    name: &CStr,
+    parent: *mut Entry,
+    level: i16,
+) -> Result<*mut Entry, Errno> {
     let (path, name) = (path.to_bytes_with_nul(), name.to_bytes_with_nul());
-    let path_len = u16::try_from(path.len() - 1).ok()?;
+    let path_len = u16::try_from(path.len() - 1).map_err(|_| Errno(libc::ENAMETOOLONG))?;
     // A path of the start is its own name at first.
     let room = name.len().max(path.len());
     let status_at = (NAME_AT + room).next_multiple_of(align_of::<libc::stat>());
@@ -47,7 +54,7 @@ pub fn new_entry(path: &CStr, name: &CStr, parent: *mut Entry, level: i16) -> Op
     unsafe {
         let block = libc::calloc(1, path_at + path.len()).cast::<u8>();
         if block.is_null() {
-            return None;
+            return Err(Errno(libc::ENOMEM));
         }
         let entry = block.cast::<Entry>();
         (*entry).parent = parent;
@@ -60,7 +67,7 @@ pub fn new_entry(path: &CStr, name: &CStr, parent: *mut Entry, level: i16) -> Op
         (*entry).access_path = (*entry).path;
         block.add(NAME_AT).copy_from(name.as_ptr(), name.len());
         block.add(path_at).copy_from(path.as_ptr(), path.len());
-        Some(entry)
+        Ok(entry)
     }
 }
 

@@ -182,10 +182,14 @@ impl Walk {
         let mut entries = Vec::new();
         for name in all {
             let path = join(path, name);
-            let Some(entry) = new_entry(&path, name, directory, level.saturating_add(1)) else {
-                // SAFETY: the entry exists, as the caller promises.
-                unsafe { (*directory).errno = libc::ENAMETOOLONG };
-                continue;
+            let entry = match new_entry(&path, name, directory, level.saturating_add(1)) {
+                Ok(entry) => entry,
+                Err(errno) => {
+                    // SAFETY: the entry exists, as the caller promises. The walk reports it at the end of
+                    // the directory (FTS_ERR).
+                    unsafe { (*directory).errno = errno.0 };
+                    continue;
+                }
             };
             // SAFETY: the entry has just been made, and its parents exist.
             unsafe { (*entry).info = self.classify(entry, false) };
@@ -336,8 +340,9 @@ pub unsafe extern "C" fn fts_open(
     if paths.iter().any(|path| path.is_empty()) {
         return Errno(libc::ENOENT).null();
     }
-    let Some(root) = new_entry(c"", c"", null_mut(), -1) else {
-        return Errno(libc::ENOMEM).null();
+    let root = match new_entry(c"", c"", null_mut(), -1) {
+        Ok(root) => root,
+        Err(errno) => return errno.null(),
     };
     let mut walk = Box::new(Walk {
         at: At::End,
@@ -349,8 +354,16 @@ pub unsafe extern "C" fn fts_open(
     });
     let mut entries = Vec::new();
     for path in &paths {
-        let Some(entry) = new_entry(path, path, root, 0) else {
-            continue;
+        let entry = match new_entry(path, path, root, 0) {
+            Ok(entry) => entry,
+            Err(errno) => {
+                // SAFETY: nobody else knows the entries and the walk.
+                unsafe {
+                    walk.at = At::Start(walk.list(entries));
+                    end(Box::into_raw(walk));
+                }
+                return errno.null();
+            }
         };
         // SAFETY: the entry has just been made; a `.` that the program names is a directory.
         unsafe {

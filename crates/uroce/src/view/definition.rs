@@ -1,0 +1,193 @@
+//! Finds the definitions of libc's functions, as the dynamic linker binds the program's calls to them: a
+//! preloaded library that defines such a function comes before libc.
+//!
+//! dlsym(3) is not enough. A program that is not position-independent and takes the address of a function
+//! has an entry of its procedure linkage table (PLT) as that function's address, in all objects of the
+//! process (System V ABI, "Function Addresses"). dlsym returns it. The entry calls through the program's GOT,
+//! so it leads to this library once the GOT is redirected: to call it from there never ends.
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::Range;
+use core::ptr::null_mut;
+use std::ffi::CString;
+
+use libc::{Dl_info, Elf64_Sym, dl_phdr_info};
+
+/// What the dynamic linker knows of a loaded object (link.h).
+#[repr(C)]
+pub struct LinkMap {
+    pub base: usize,
+    pub name: *const c_char,
+    pub dynamic: *const Dynamic,
+}
+
+/// An entry of the dynamic section.
+#[repr(C)]
+pub struct Dynamic {
+    pub tag: i64,
+    pub value: u64,
+}
+
+unsafe extern "C" {
+    // Neither is in the libc crate.
+    fn dladdr1(
+        address: *const c_void,
+        info: *mut Dl_info,
+        extra: *mut *const c_void,
+        flags: c_int,
+    ) -> c_int;
+    fn dlinfo(handle: *mut c_void, request: c_int, result: *mut c_void) -> c_int;
+}
+
+const RTLD_DL_SYMENT: c_int = 1;
+const RTLD_DL_LINKMAP: c_int = 2;
+const RTLD_DI_LINKMAP: c_int = 2;
+
+/// What dladdr1(3) reports of an address; None if no loaded object contains it.
+fn extra(address: *const c_void, kind: c_int) -> Option<*const c_void> {
+    let mut info = core::mem::MaybeUninit::<Dl_info>::uninit();
+    let mut extra = core::ptr::null();
+    // SAFETY: both are writable.
+    let found = unsafe { dladdr1(address, info.as_mut_ptr(), &raw mut extra, kind) };
+    (found != 0 && !extra.is_null()).then_some(extra)
+}
+
+/// The object that contains an address.
+pub fn object_of(address: *const c_void) -> Option<*const LinkMap> {
+    extra(address, RTLD_DL_LINKMAP).map(<*const c_void>::cast)
+}
+
+/// Whether a function that dlsym(3) has found is the program's PLT entry: then the object's symbol there is
+/// undefined.
+fn is_plt_entry(function: *const c_void) -> bool {
+    let symbol = extra(function, RTLD_DL_SYMENT).map(<*const c_void>::cast::<Elf64_Sym>);
+    // SAFETY: the symbol belongs to the program, which stays loaded.
+    symbol.is_some_and(|symbol| unsafe { (*symbol).st_shndx } == 0)
+}
+
+/// Finds definitions.
+pub struct Definitions {
+    /// The addresses of the program itself. dladdr1 takes microseconds for an address of a large library.
+    program: Range<usize>,
+    /// The loaded objects but the program, in the order in which the dynamic linker searches them.
+    objects: Option<Vec<Handle>>,
+}
+
+impl Definitions {
+    /// Asks the dynamic linker where the program is.
+    pub fn new() -> Definitions {
+        Definitions {
+            program: program(),
+            objects: None,
+        }
+    }
+
+    /// The function that calls of the program reach, unless they are redirected; NULL if there is none.
+    pub fn find(&mut self, name: &CStr) -> *mut c_void {
+        // SAFETY: the name is a C string.
+        let first = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+        if !self.program.contains(&first.addr()) || !is_plt_entry(first) {
+            return first;
+        }
+        let objects = self.objects.get_or_insert_with(open_objects);
+        let found = objects.iter().find_map(|object| object.definition(name));
+        found.unwrap_or(null_mut())
+    }
+}
+
+/// The addresses of the program.
+fn program() -> Range<usize> {
+    unsafe extern "C" fn first(info: *mut dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid structure, with as many headers as it says, and the range of
+        // the function around this.
+        unsafe {
+            let count = (*info).dlpi_phnum.into();
+            let headers = core::slice::from_raw_parts((*info).dlpi_phdr, count);
+            let loaded = headers
+                .iter()
+                .filter(|header| header.p_type == libc::PT_LOAD);
+            let start = loaded.clone().map(|header| header.p_vaddr).min();
+            let end = loaded
+                .map(|header| header.p_vaddr.wrapping_add(header.p_memsz))
+                .max();
+            let at = |address: Option<u64>| {
+                (*info).dlpi_addr.wrapping_add(address.unwrap_or(0)) as usize
+            };
+            *found.cast::<Range<usize>>() = at(start)..at(end);
+        }
+        1
+    }
+    let mut found = 0..0;
+    // SAFETY: `first` has the type that dl_iterate_phdr needs, and gets the range, which outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
+    found
+}
+
+/// An object that stays loaded as long as this exists.
+struct Handle(*mut c_void);
+
+impl Handle {
+    /// The object's own definition. dlsym searches the objects that it depends on, too.
+    fn definition(&self, name: &CStr) -> Option<*mut c_void> {
+        let mut map: *const LinkMap = core::ptr::null();
+        // SAFETY: the handle is open, the name a C string, and `map` is writable for a pointer.
+        let found = unsafe {
+            dlinfo(self.0, RTLD_DI_LINKMAP, (&raw mut map).cast());
+            libc::dlsym(self.0, name.as_ptr())
+        };
+        (!found.is_null() && object_of(found) == Some(map)).then_some(found)
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: the handle is open, and nobody else has it.
+        unsafe { libc::dlclose(self.0) };
+    }
+}
+
+fn open_objects() -> Vec<Handle> {
+    unsafe extern "C" fn add(info: *mut dl_phdr_info, _: usize, names: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid structure, whose name is NULL or a C string, and the list of
+        // the function around this.
+        unsafe {
+            if !(*info).dlpi_name.is_null() {
+                let name = CStr::from_ptr((*info).dlpi_name).to_owned();
+                (*names.cast::<Vec<CString>>()).push(name);
+            }
+        }
+        0
+    }
+    let mut names: Vec<CString> = Vec::new();
+    // SAFETY: `add` has the type that dl_iterate_phdr needs, and gets the list, which outlives it.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut names).cast()) };
+    // The program has an empty name.
+    let names = names.iter().filter(|name| !name.is_empty());
+    let open = |name: &CString| {
+        // SAFETY: the name is a C string. With RTLD_NOLOAD nothing is loaded and no constructor runs.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        (!handle.is_null()).then_some(Handle(handle))
+    };
+    names.filter_map(open).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_found_in_the_object_that_defines_them() {
+        let objects = open_objects();
+        let defining = |name| objects.iter().find_map(|object| object.definition(name));
+        // SAFETY: the name is a C string.
+        let expected = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"fchdir".as_ptr()) };
+        assert_eq!(defining(c"fchdir"), Some(expected));
+        assert_eq!(Definitions::new().find(c"fchdir"), expected);
+        assert_eq!(defining(c"no_such_function"), None);
+        assert!(Definitions::new().find(c"no_such_function").is_null());
+        assert!(!is_plt_entry(expected));
+        let program = program();
+        assert!(program.contains(&(open_objects as *const () as usize)));
+        assert!(!program.contains(&expected.addr()));
+    }
+}
