@@ -28,6 +28,7 @@ use ibverbs_abi::{
 };
 use rustc_hash::FxHashMap;
 
+use super::Device;
 use super::wait::Waker;
 use crate::cancellation;
 use crate::descriptors::{self, Owned, ProgramFd};
@@ -302,6 +303,39 @@ impl<R: Record> EventState<R> {
                 self.backlog.push_front(record);
             }
         }
+    }
+}
+
+impl Device {
+    /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
+    /// the port's events.
+    pub fn add_context(&self) -> io::Result<(Arc<AsyncEvents>, RawFd)> {
+        let (events, fd) = AsyncEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
+        events.add_source(PORT, PORT_RECORDS);
+        self.async_events.lock().push(events.clone());
+        Ok((events, fd))
+    }
+
+    /// Undoes [`Device::add_context`].
+    pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
+        self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
+        events.close_source(PORT);
+    }
+
+    /// Opens the queue of a completion channel, and the program's descriptor. From now on the background
+    /// thread retries its events that did not fit the socket.
+    pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
+        let (events, fd) = CompletionEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
+        self.completion_events.lock().push(events.clone());
+        Ok((events, fd))
+    }
+
+    /// Undoes [`Device::add_channel`].
+    pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
+        let mut channels = self.completion_events.lock();
+        channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 }
 
