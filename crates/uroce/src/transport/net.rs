@@ -2,6 +2,7 @@
 
 mod mad_port;
 mod paths;
+mod senders;
 
 use std::collections::HashMap;
 use std::io;
@@ -14,6 +15,7 @@ use std::time::Instant;
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
 pub use mad_port::GSI_QPN;
+pub use senders::ConnectedPeer;
 
 use super::gid_table::{self, GidAddress, GidKind};
 use super::interface::{self, Interface};
