@@ -233,7 +233,12 @@ impl<R: Record> EventQueue<R> {
         closed.raised.wrapping_sub(unread)
     }
 
+    /// Sends a record. Returns false if there is no room, or the program has closed the sockets: it may have
+    /// descriptors of its own with their numbers.
     fn send(&self, record: &R) -> bool {
+        if !self.writer.is_unchanged() {
+            return false;
+        }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         loop {
             // SAFETY: `record` is readable for its size, and `Record` says that it has no padding.
@@ -249,6 +254,9 @@ impl<R: Record> EventQueue<R> {
 
     /// Reads a record from the program's end, without blocking.
     fn read_back(&self) -> Option<R> {
+        if !self.reader.is_unchanged() {
+            return None;
+        }
         let mut record = MaybeUninit::<R>::uninit();
         loop {
             // SAFETY: `record` has room for one; recv writes no more than that.
@@ -416,6 +424,37 @@ mod tests {
         assert_eq!(queue.close_source(2), got);
         // SAFETY: `new` opened it for this test.
         unsafe { libc::close(fd) };
+    }
+
+    /// A program that has closed all descriptors uses their numbers for sockets of its own.
+    #[test]
+    fn sockets_of_the_program_get_no_records() {
+        let (queue, fd) = queue();
+        assert!(queue.push(record(1)));
+        let numbers = [queue.writer.as_raw_fd(), fd];
+        let mut sockets = [-1; 2];
+        // SAFETY: `sockets` has room for two descriptors; the numbers are the queue's, which is this test's.
+        // Each call to dup3 replaces one of them at once, so no other test gets the number.
+        unsafe {
+            let stream = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+            assert_eq!(
+                libc::socketpair(libc::AF_UNIX, stream, 0, sockets.as_mut_ptr()),
+                0
+            );
+            for number in numbers {
+                assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
+            }
+            assert_eq!(libc::send(sockets[1], [7_u64].as_ptr().cast(), 8, 0), 8);
+        }
+        assert!(!queue.push(record(2)) && !queue.flush_backlog());
+        queue.close_source(1);
+        assert_eq!(read_all(sockets[1]), []);
+        assert_eq!(read_all(sockets[0]), [7], "it is not read either");
+        drop(queue);
+        for fd in sockets.into_iter().chain(numbers) {
+            // SAFETY: all four are this test's.
+            assert_eq!(unsafe { libc::close(fd) }, 0);
+        }
     }
 
     /// What another process has written to the socket neither blocks nor counts.
