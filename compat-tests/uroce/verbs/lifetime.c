@@ -1,5 +1,6 @@
 /* How long objects exist: events of many objects and of none, what closing a context ends, handles that are
  * wrong, limits. */
+#include <fcntl.h>
 #include <sys/socket.h>
 
 #include "check.h"
@@ -185,6 +186,59 @@ static void wrong_handles(struct rig *rig)
 	CHECK(ibv_destroy_ah(ah) == 0 && ibv_dealloc_mw(mw) == 0);
 }
 
+/* Calls a verb with an object whose context the program has changed. */
+#define WRONG_CONTEXT(object, wrong, call) \
+	do { \
+		struct ibv_context *right = (object)->context; \
+\
+		(object)->context = (wrong); \
+		CHECK((errno = 0, call) && errno == ENOENT); \
+		(object)->context = right; \
+	} while (0)
+
+/* A handle is valid in the object's context only, as in the kernel, where each open file has its own. */
+static void wrong_contexts(struct rig *rig, struct ibv_context *other)
+{
+	struct ibv_srq_init_attr srq_init = { .attr = { 4, 1, 0 } };
+	struct ibv_srq *srq = ibv_create_srq(rig->pd, &srq_init);
+	struct ibv_mw *mw = ibv_alloc_mw(rig->pd, IBV_MW_TYPE_1);
+	struct ibv_ah_attr ah_attr = { .is_global = 1,
+				       .port_num = PORT,
+				       .grh = { .dgid = rig->gid, .sgid_index = rig->gid_index } };
+	struct ibv_ah *ah = ibv_create_ah(rig->pd, &ah_attr);
+	struct ibv_qp *qp = make_qp(rig, IBV_QPT_RC, 0, NULL);
+	struct ibv_td_init_attr td_attr = {};
+	struct ibv_td *td = ibv_alloc_td(rig->context, &td_attr);
+	struct ibv_xrcd_init_attr xrcd_attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, .fd = -1, .oflags = O_CREAT
+	};
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(rig->context, &xrcd_attr);
+	struct ibv_pd *pd = ibv_alloc_pd(rig->context);
+	struct ibv_cq *cq = ibv_create_cq(rig->context, 4, NULL, NULL, 0);
+	struct ibv_srq_attr srq_attr = {};
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr = {};
+
+	NEED(srq && mw && ah && td && xrcd && pd && cq);
+	WRONG_CONTEXT(pd, other, ibv_dealloc_pd(pd));
+	WRONG_CONTEXT(pd, other, !ibv_alloc_mw(pd, IBV_MW_TYPE_1));
+	WRONG_CONTEXT(cq, other, ibv_resize_cq(cq, 8));
+	WRONG_CONTEXT(cq, other, ibv_destroy_cq(cq));
+	WRONG_CONTEXT(rig->mr, other, ibv_dereg_mr(rig->mr));
+	WRONG_CONTEXT(mw, other, ibv_dealloc_mw(mw));
+	WRONG_CONTEXT(ah, other, ibv_destroy_ah(ah));
+	WRONG_CONTEXT(srq, other, ibv_query_srq(srq, &srq_attr));
+	WRONG_CONTEXT(srq, other, ibv_destroy_srq(srq));
+	WRONG_CONTEXT(qp, other, ibv_query_qp(qp, &attr, IBV_QP_STATE, &init));
+	WRONG_CONTEXT(qp, other, ibv_modify_qp(qp, &attr, IBV_QP_STATE));
+	WRONG_CONTEXT(qp, other, ibv_destroy_qp(qp));
+	WRONG_CONTEXT(td, other, ibv_dealloc_td(td));
+	WRONG_CONTEXT(xrcd, other, ibv_close_xrcd(xrcd));
+	CHECK(ibv_destroy_qp(qp) == 0 && ibv_destroy_srq(srq) == 0 && ibv_destroy_ah(ah) == 0);
+	CHECK(ibv_dealloc_mw(mw) == 0 && ibv_dealloc_td(td) == 0 && ibv_close_xrcd(xrcd) == 0);
+	CHECK(ibv_dealloc_pd(pd) == 0 && ibv_destroy_cq(cq) == 0);
+}
+
 /* Objects of one context are none of another's, of the same device or not. */
 static void other_context(struct rig *rig)
 {
@@ -207,6 +261,7 @@ static void other_context(struct rig *rig)
 		CHECK(!ibv_create_qp_ex(rig->context, &init) && errno == EINVAL);
 	}
 	CHECK(ibv_rereg_mr(rig->mr, IBV_REREG_MR_CHANGE_PD, other.pd, NULL, 0, 0) != 0 && errno == EINVAL);
+	wrong_contexts(rig, other.context);
 	CHECK(ibv_destroy_comp_channel(channel) == 0);
 	tear_down(&other);
 }

@@ -1,4 +1,6 @@
 /* Objects in use cannot be destroyed, and invalid attributes are rejected. */
+#include <sched.h>
+
 #include "check.h"
 
 static void domains(struct rig *rig)
@@ -93,6 +95,24 @@ static void refused(struct rig *rig)
 /* Whether the call fails with the value, and leaves it in errno too. */
 #define FAILS_WITH(value, call) (errno = 0, (call) == (value) && errno == (value))
 
+/* The completion vectors are the context's, whatever CPUs the calling thread may use now. */
+static void vectors(struct rig *rig)
+{
+	int vectors = rig->context->num_comp_vectors;
+	struct ibv_cq *cq;
+	cpu_set_t all, one;
+
+	NEED(sched_getaffinity(0, sizeof(all), &all) == 0);
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE && !CPU_COUNT(&one); cpu++)
+		if (CPU_ISSET(cpu, &all))
+			CPU_SET(cpu, &one);
+	NEED(sched_setaffinity(0, sizeof(one), &one) == 0);
+	CHECK((cq = ibv_create_cq(rig->context, 4, NULL, NULL, vectors - 1)) && ibv_destroy_cq(cq) == 0);
+	CHECK(!ibv_create_cq(rig->context, 4, NULL, NULL, vectors) && errno == EINVAL);
+	CHECK(sched_setaffinity(0, sizeof(all), &all) == 0);
+}
+
 /* A verb that returns an errno value sets errno too, as the C library's do: programs print %m. */
 static void failures_set_errno(struct rig *rig)
 {
@@ -132,6 +152,7 @@ void check_objects(void)
 	users(&rig);
 	groups(&rig);
 	refused(&rig);
+	vectors(&rig);
 	failures_set_errno(&rig);
 	tear_down(&rig);
 }

@@ -142,6 +142,70 @@ static void forks(struct rig *rig)
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+#define NUMBERS 64
+
+/* Closes all descriptors above 2, and uses their numbers for sockets of its own. */
+static void take_numbers(int socks[])
+{
+	for (int fd = 3; fd < 3 + NUMBERS; fd++)
+		close(fd);
+	for (int i = 0; i < NUMBERS; i += 2)
+		NEED(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, &socks[i]) == 0);
+}
+
+/* Sockets with numbers that uroce had are the program's: none gets a byte, is shut down, or is closed. */
+static int closed_descriptors(void)
+{
+	struct ibv_comp_channel *channel;
+	int socks[NUMBERS];
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct rig own;
+	clock_t cpu;
+	char byte;
+
+	failures = 0;
+	set_up(&own);
+	NEED(channel = ibv_create_comp_channel(own.context));
+	NEED(cq = ibv_create_cq(own.context, 16, NULL, channel, 0));
+	NEED(ibv_destroy_cq(own.cq) == 0);
+	own.cq = cq;
+	qp = make_qp(&own, IBV_QPT_RC, 0, NULL);
+	join(&own, qp, qp);
+	CHECK(post(qp, &own, IBV_WR_RDMA_WRITE, 0, 8, 64, own.mr->rkey) == 0);
+	CHECK(next_wc(cq).status == IBV_WC_SUCCESS);
+	take_numbers(socks);
+	/* Sooner, packets may be sent to a number that was checked a few milliseconds ago. */
+	usleep(40000);
+	CHECK(ibv_req_notify_cq(cq, 0) == 0);
+	for (int i = 0; i < 4; i++)
+		CHECK(post(qp, &own, IBV_WR_RDMA_WRITE, 0, 8, 64, own.mr->rkey) == 0);
+	cpu = clock();
+	usleep(200000);
+	CHECK(clock() - cpu < CLOCKS_PER_SEC / 20);
+	CHECK(ibv_destroy_qp(qp) == 0);
+	/* Channel and context close their numbers, which the program knows; the kernel's do, too. */
+	socks[channel->fd - 3] = socks[own.context->async_fd - 3] = -1;
+	tear_down(&own);
+	for (int i = 0; i < NUMBERS; i++)
+		if (socks[i] >= 0 && socks[i ^ 1] >= 0)
+			CHECK(recv(socks[i], &byte, 1, 0) == -1 && errno == EAGAIN);
+	return failures;
+}
+
+/* In a child, which has a device of its own. */
+static void closes_descriptors(void)
+{
+	int status = -1;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid == 0)
+		_exit(closed_descriptors());
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
 /* Locks that a thread of the parent holds while another one forks. */
 struct held {
 	struct ibv_qp_ex *qp;
@@ -302,6 +366,7 @@ void check_process(void)
 	many(&rig);
 	crowd(&rig);
 	forks(&rig);
+	closes_descriptors();
 	forks_with_threads(&rig);
 	leaves(&rig);
 	tear_down(&rig);

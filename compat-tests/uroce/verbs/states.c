@@ -61,6 +61,13 @@ static void queried(struct rig *rig)
 	CHECK(attr.cap.max_send_wr >= 16 && attr.cap.max_inline_data >= 64);
 	CHECK(init.qp_type == IBV_QPT_RC && init.sq_sig_all == 1 && init.qp_context == rig &&
 	      init.send_cq == rig->cq);
+	/* Five bits, as in an RNR NAK: programs set 32, and drivers take its lower bits. */
+	for (int bits = 0; bits < 256; bits += 32) {
+		attr = (struct ibv_qp_attr){ .min_rnr_timer = bits | 5 };
+		CHECK(ibv_modify_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER) == 0);
+		NEED(ibv_query_qp(qp, &attr, IBV_QP_MIN_RNR_TIMER, &init) == 0);
+		CHECK(attr.min_rnr_timer == 5);
+	}
 	CHECK(ibv_destroy_qp(qp) == 0);
 }
 

@@ -8,9 +8,10 @@
 //! - replaces those whose numbers the program knows ([`ProgramFd`]) by a socket at end-of-file. The number
 //!   stays open, because the program will close it or read from it.
 //!
-//! The program may have closed a number and used it again without uroce's knowledge. So the child compares
-//! device and inode first. All eventfd and epoll descriptors have the same inode: for them the comparison
-//! recognises the kind only.
+//! The program may have closed a number and used it again without uroce's knowledge (closefrom(3)). So the
+//! child compares device and inode first. So does uroce itself before it closes a descriptor, and before it
+//! writes a wakeup or an event ([`Owned::is_unchanged`]). All epoll descriptors have the same inode: for them
+//! the comparison recognises the kind only.
 //!
 //! vfork(2), posix_spawn(3) and clone(2) run no fork handlers. All descriptors are close-on-exec.
 //!
@@ -21,6 +22,7 @@ use core::mem::ManuallyDrop;
 use core::ops::{Deref, DerefMut};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use ibverbs_abi::Errno;
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
@@ -32,15 +34,14 @@ use crate::{cancellation, process};
 #[derive(Clone, Copy)]
 struct OpenDescriptor {
     fd: RawFd,
-    device: libc::dev_t,
-    inode: libc::ino_t,
+    identity: Identity,
     /// The program knows the number.
     of_program: bool,
 }
 
 impl OpenDescriptor {
     fn is_unchanged(&self) -> bool {
-        identity(self.fd) == Some((self.device, self.inode))
+        identity(self.fd) == Some(self.identity)
     }
 }
 
@@ -107,8 +108,8 @@ has_descriptor! {
     RtnlMonitor: fd;
 }
 
-/// The owner of a descriptor of uroce. Dropping it closes the descriptor; in a child of the process that
-/// opened it, it does nothing, because the child has closed its copy already.
+/// The owner of a descriptor of uroce. Dropping it closes the descriptor, unless the program has closed it.
+/// In a child of the process that opened it, it does nothing, because the child has closed its copy already.
 pub struct Owned<T> {
     owner: ManuallyDrop<T>,
     record: Record,
@@ -155,17 +156,56 @@ impl<T> Drop for Owned<T> {
         }
         let mut table = TABLE.lock();
         table.remove(self.record.index);
-        // SAFETY: `owner` is not used after this, as it is being dropped.
-        unsafe { ManuallyDrop::drop(&mut self.owner) };
+        if self.record.descriptor.is_unchanged() {
+            // SAFETY: `owner` is not used after this, as it is being dropped.
+            unsafe { ManuallyDrop::drop(&mut self.owner) };
+        }
     }
 }
 
 impl<T: HasDescriptor> Owned<T> {
     /// Whether this is still the descriptor that was opened: this process is the one that opened it, and the
-    /// program has neither closed it nor used its number again.
+    /// program has neither closed it nor used its number again. Takes a system call (fstat(2)), and no lock.
     pub fn is_unchanged(&self) -> bool {
-        self.record.is_of_this_process() && TABLE.lock().is_unchanged(self.record.index)
+        self.record.is_unchanged()
     }
+
+    /// [`Owned::is_unchanged`] for the data path: as of the present tick of the kernel's clock (1 to 10 ms).
+    /// False for good once it is. `last` is used for this descriptor only.
+    pub fn was_unchanged(&self, last: &LastCheck) -> bool {
+        let now = tick();
+        match last.0.load(Ordering::Relaxed) {
+            LastCheck::CHANGED => false,
+            at if at == now => true,
+            _ => {
+                let unchanged = self.is_unchanged();
+                let result = if unchanged { now } else { LastCheck::CHANGED };
+                last.0.store(result, Ordering::Relaxed);
+                unchanged
+            }
+        }
+    }
+}
+
+/// When a descriptor was compared with what it had been. Relaxed: threads that compare at the same time find
+/// the same.
+#[derive(Default)]
+pub struct LastCheck(AtomicU64);
+
+impl LastCheck {
+    /// It was another one.
+    const CHANGED: u64 = u64::MAX;
+}
+
+/// The present tick of the kernel's clock.
+fn tick() -> u64 {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is writable. CLOCK_MONOTONIC_COARSE exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 impl Owned<RtnlClient> {
@@ -191,6 +231,11 @@ impl ProgramFd {
     /// The number.
     pub fn number(&self) -> RawFd {
         self.fd
+    }
+
+    /// As [`Owned::is_unchanged`].
+    pub fn is_unchanged(&self) -> bool {
+        self.record.is_unchanged()
     }
 }
 
@@ -226,9 +271,28 @@ pub fn open_event_pair() -> io::Result<(Owned<OwnedFd>, ProgramFd)> {
     Ok((owned, program))
 }
 
+/// Opens a pipe for wakeups, which does not block: the end to read from, and the other one. Fails as
+/// pipe2(2), and with ENOMEM if there is no memory to record the descriptors.
+pub fn open_pipe() -> io::Result<[Owned<OwnedFd>; 2]> {
+    let mut table = TABLE.lock();
+    table.reserve(2)?;
+    let mut fds = [-1; 2];
+    // SAFETY: `fds` has room for two descriptors.
+    if unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(fds.map(|fd| Owned {
+        record: table.add(fd, false),
+        // SAFETY: pipe2 has just opened it, and nothing else knows it.
+        owner: ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(fd) }),
+    }))
+}
+
 /// Where the table has a descriptor.
 struct Record {
     index: usize,
+    /// A copy of what is there.
+    descriptor: OpenDescriptor,
     /// The process that the table is of.
     generation: u32,
 }
@@ -236,6 +300,10 @@ struct Record {
 impl Record {
     fn is_of_this_process(&self) -> bool {
         self.generation == process::generation()
+    }
+
+    fn is_unchanged(&self) -> bool {
+        self.is_of_this_process() && self.descriptor.is_unchanged()
     }
 }
 
@@ -248,13 +316,12 @@ impl DescriptorTable {
 
     /// Records a descriptor. Its memory is reserved.
     fn add(&mut self, fd: RawFd, of_program: bool) -> Record {
-        let (device, inode) = identity(fd).unwrap_or_default();
-        let used = DescriptorSlot::Used(OpenDescriptor {
+        let descriptor = OpenDescriptor {
             fd,
-            device,
-            inode,
+            identity: identity(fd).unwrap_or_default(),
             of_program,
-        });
+        };
+        let used = DescriptorSlot::Used(descriptor);
         let index = match self.slots.get_mut(self.first_free) {
             Some(slot) => {
                 let index = self.first_free;
@@ -270,6 +337,7 @@ impl DescriptorTable {
         };
         Record {
             index,
+            descriptor,
             generation: process::generation(),
         }
     }
@@ -277,11 +345,6 @@ impl DescriptorTable {
     fn remove(&mut self, index: usize) {
         self.slots[index] = DescriptorSlot::Free(self.first_free);
         self.first_free = index;
-    }
-
-    /// Whether the descriptor of an element is the same as when it was recorded.
-    fn is_unchanged(&self, index: usize) -> bool {
-        matches!(self.slots.get(index), Some(DescriptorSlot::Used(entry)) if entry.is_unchanged())
     }
 
     /// The descriptors that are the same as when they were recorded.
@@ -314,12 +377,17 @@ impl DescriptorTable {
     }
 }
 
-/// Device and inode of an open descriptor.
-fn identity(fd: RawFd) -> Option<(libc::dev_t, libc::ino_t)> {
+/// Device and inode.
+type Identity = (libc::dev_t, libc::ino_t);
+
+/// Those of an open descriptor. Leaves errno as it is, for those who look at that of the call before.
+fn identity(fd: RawFd) -> Option<Identity> {
+    let errno = Errno::last();
     let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: `stat` is writable, and read only if fstat has filled it.
     unsafe {
         if libc::fstat(fd, stat.as_mut_ptr()) != 0 {
+            errno.set();
             return None;
         }
         let stat = stat.assume_init();

@@ -144,7 +144,7 @@ impl Device {
         if may_sleep && !self.activity.stop.load(Ordering::Relaxed) && until > now {
             let timeout = (until != NEVER).then(|| until.since(now));
             let watches = mode == SleepMode::WatchSockets;
-            let sockets = watches.then(|| self.net.fd());
+            let sockets = self.net.fd().filter(|_| watches);
             readable.other = watches && self.prepare_sleep();
             let must_not_sleep = readable.other;
             if !must_not_sleep {

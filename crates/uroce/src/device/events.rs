@@ -28,6 +28,7 @@ use ibverbs_abi::{
 };
 use rustc_hash::FxHashMap;
 
+use super::Device;
 use super::wait::Waker;
 use crate::cancellation;
 use crate::descriptors::{self, Owned, ProgramFd};
@@ -232,7 +233,12 @@ impl<R: Record> EventQueue<R> {
         closed.raised.wrapping_sub(unread)
     }
 
+    /// Sends a record. Returns false if there is no room, or the program has closed the sockets: it may have
+    /// descriptors of its own with their numbers.
     fn send(&self, record: &R) -> bool {
+        if !self.writer.is_unchanged() {
+            return false;
+        }
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         loop {
             // SAFETY: `record` is readable for its size, and `Record` says that it has no padding.
@@ -248,6 +254,9 @@ impl<R: Record> EventQueue<R> {
 
     /// Reads a record from the program's end, without blocking.
     fn read_back(&self) -> Option<R> {
+        if !self.reader.is_unchanged() {
+            return None;
+        }
         let mut record = MaybeUninit::<R>::uninit();
         loop {
             // SAFETY: `record` has room for one; recv writes no more than that.
@@ -302,6 +311,39 @@ impl<R: Record> EventState<R> {
                 self.backlog.push_front(record);
             }
         }
+    }
+}
+
+impl Device {
+    /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
+    /// the port's events.
+    pub fn add_context(&self) -> io::Result<(Arc<AsyncEvents>, RawFd)> {
+        let (events, fd) = AsyncEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
+        events.add_source(PORT, PORT_RECORDS);
+        self.async_events.lock().push(events.clone());
+        Ok((events, fd))
+    }
+
+    /// Undoes [`Device::add_context`].
+    pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
+        self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
+        events.close_source(PORT);
+    }
+
+    /// Opens the queue of a completion channel, and the program's descriptor. From now on the background
+    /// thread retries its events that did not fit the socket.
+    pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
+        let (events, fd) = CompletionEvents::new(self.waker.clone())?;
+        let events = Arc::new(events);
+        self.completion_events.lock().push(events.clone());
+        Ok((events, fd))
+    }
+
+    /// Undoes [`Device::add_channel`].
+    pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
+        let mut channels = self.completion_events.lock();
+        channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 }
 
@@ -382,6 +424,37 @@ mod tests {
         assert_eq!(queue.close_source(2), got);
         // SAFETY: `new` opened it for this test.
         unsafe { libc::close(fd) };
+    }
+
+    /// A program that has closed all descriptors uses their numbers for sockets of its own.
+    #[test]
+    fn sockets_of_the_program_get_no_records() {
+        let (queue, fd) = queue();
+        assert!(queue.push(record(1)));
+        let numbers = [queue.writer.as_raw_fd(), fd];
+        let mut sockets = [-1; 2];
+        // SAFETY: `sockets` has room for two descriptors; the numbers are the queue's, which is this test's.
+        // Each call to dup3 replaces one of them at once, so no other test gets the number.
+        unsafe {
+            let stream = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+            assert_eq!(
+                libc::socketpair(libc::AF_UNIX, stream, 0, sockets.as_mut_ptr()),
+                0
+            );
+            for number in numbers {
+                assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
+            }
+            assert_eq!(libc::send(sockets[1], [7_u64].as_ptr().cast(), 8, 0), 8);
+        }
+        assert!(!queue.push(record(2)) && !queue.flush_backlog());
+        queue.close_source(1);
+        assert_eq!(read_all(sockets[1]), []);
+        assert_eq!(read_all(sockets[0]), [7], "it is not read either");
+        drop(queue);
+        for fd in sockets.into_iter().chain(numbers) {
+            // SAFETY: all four are this test's.
+            assert_eq!(unsafe { libc::close(fd) }, 0);
+        }
     }
 
     /// What another process has written to the socket neither blocks nor counts.

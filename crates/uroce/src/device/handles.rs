@@ -209,18 +209,36 @@ pub fn remove(handle: u32) {
     table.free.push(handle & INDEX_MASK);
 }
 
-/// Whether `handle` is that of the object at `object`, which is not being destroyed.
-pub fn is_live(kind: ObjectKind, handle: u32, object: usize) -> bool {
+/// What a program names when it calls a verb with an object, as it is in the public structure.
+#[derive(Clone, Copy, Debug)]
+pub struct Named {
+    /// The object's handle.
+    pub handle: u32,
+    /// The address of the structure.
+    pub object: usize,
+    /// The address of the `ibv_context`. A handle says nothing in another context than the object's.
+    pub context: usize,
+}
+
+impl Registered {
+    /// Whether it is what the program names, and is not being destroyed.
+    fn is(&self, named: Named) -> bool {
+        self.object == named.object && self.context == named.context && !self.claimed
+    }
+}
+
+/// Whether an object of this kind is the named one, and is not being destroyed.
+pub fn is_live(kind: ObjectKind, named: Named) -> bool {
     let mut table = TABLE.lock();
-    let found = table.object(kind, handle);
-    found.is_some_and(|found| found.object == object && !found.claimed)
+    let found = table.object(kind, named.handle);
+    found.is_some_and(|found| found.is(named))
 }
 
 /// Begins the destruction of an object. Of several threads that destroy the same object, one gets true.
-pub fn claim(kind: ObjectKind, handle: u32, object: usize) -> bool {
+pub fn claim(kind: ObjectKind, named: Named) -> bool {
     let mut table = TABLE.lock();
-    match table.object(kind, handle) {
-        Some(found) if found.object == object && !found.claimed => {
+    match table.object(kind, named.handle) {
+        Some(found) if found.is(named) => {
             found.claimed = true;
             true
         }
@@ -249,6 +267,15 @@ mod tests {
     use super::*;
 
     const UNLIMITED: u32 = u32::MAX;
+    const CONTEXT: usize = 0x100;
+
+    fn named(handle: u32, object: usize, context: usize) -> Named {
+        Named {
+            handle,
+            object,
+            context,
+        }
+    }
 
     fn add(kind: ObjectKind, object: usize, context: usize) -> u32 {
         let reserved = reserve(kind, &Arc::default(), UNLIMITED).unwrap();
@@ -259,13 +286,16 @@ mod tests {
 
     #[test]
     fn only_the_right_handle_finds_an_object() {
-        let handle = add(ObjectKind::Cq, 0x1000, 1);
+        let handle = add(ObjectKind::Cq, 0x1000, CONTEXT);
         assert_ne!(handle, 0);
-        assert!(is_live(ObjectKind::Cq, handle, 0x1000));
-        assert!(!is_live(ObjectKind::Qp, handle, 0x1000));
-        assert!(!is_live(ObjectKind::Cq, handle, 0x1008));
-        assert!(!is_live(ObjectKind::Cq, handle ^ 1 << INDEX_BITS, 0x1000));
-        assert!(!is_live(ObjectKind::Cq, INDEX_MASK, 0x1000));
+        assert!(is_live(ObjectKind::Cq, named(handle, 0x1000, CONTEXT)));
+        assert!(!is_live(ObjectKind::Qp, named(handle, 0x1000, CONTEXT)));
+        assert!(!is_live(ObjectKind::Cq, named(handle, 0x1008, CONTEXT)));
+        assert!(!is_live(
+            ObjectKind::Cq,
+            named(handle ^ 1 << INDEX_BITS, 0x1000, CONTEXT)
+        ));
+        assert!(!is_live(ObjectKind::Cq, named(INDEX_MASK, 0x1000, CONTEXT)));
         assert_eq!(
             object_of_event(ObjectKind::Cq, handle.into()),
             Some(0x1000),
@@ -278,21 +308,32 @@ mod tests {
         );
         assert_eq!(object_of_event(ObjectKind::Cq, 0), None);
         remove(handle);
-        assert!(!is_live(ObjectKind::Cq, handle, 0x1000));
-        let again = add(ObjectKind::Cq, 0x1000, 1);
+        assert!(!is_live(ObjectKind::Cq, named(handle, 0x1000, CONTEXT)));
+        let again = add(ObjectKind::Cq, 0x1000, CONTEXT);
         assert_ne!(again, handle, "a handle that is used again at once");
         remove(handle);
-        assert!(is_live(ObjectKind::Cq, again, 0x1000));
+        assert!(is_live(ObjectKind::Cq, named(again, 0x1000, CONTEXT)));
         remove(again);
+    }
+
+    /// As in the kernel, where each open file has its own table of handles.
+    #[test]
+    fn a_handle_is_unknown_in_another_context() {
+        let handle = add(ObjectKind::Pd, 0x4000, CONTEXT);
+        let elsewhere = named(handle, 0x4000, CONTEXT + 8);
+        assert!(!is_live(ObjectKind::Pd, elsewhere));
+        assert!(!claim(ObjectKind::Pd, elsewhere));
+        assert!(claim(ObjectKind::Pd, named(handle, 0x4000, CONTEXT)));
+        remove(handle);
     }
 
     #[test]
     fn destruction_begins_once() {
-        let handle = add(ObjectKind::Qp, 0x2000, 2);
-        assert!(!claim(ObjectKind::Qp, handle, 0x2008));
-        assert!(claim(ObjectKind::Qp, handle, 0x2000));
-        assert!(!claim(ObjectKind::Qp, handle, 0x2000));
-        assert!(!is_live(ObjectKind::Qp, handle, 0x2000));
+        let handle = add(ObjectKind::Qp, 0x2000, CONTEXT);
+        assert!(!claim(ObjectKind::Qp, named(handle, 0x2008, CONTEXT)));
+        assert!(claim(ObjectKind::Qp, named(handle, 0x2000, CONTEXT)));
+        assert!(!claim(ObjectKind::Qp, named(handle, 0x2000, CONTEXT)));
+        assert!(!is_live(ObjectKind::Qp, named(handle, 0x2000, CONTEXT)));
         // Events that the program has read before are delivered.
         assert_eq!(object_of_event(ObjectKind::Qp, handle.into()), Some(0x2000));
         remove(handle);

@@ -63,7 +63,6 @@ pub mod xrc;
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread::JoinHandle;
@@ -84,7 +83,7 @@ use crate::transport::{Net, NetChange, Outbox};
 use crate::wire::{gid_of, ip_of};
 use activity::Activity;
 use counters::Retired;
-use events::{AsyncEvents, CompletionEvents, PORT, PORT_RECORDS};
+use events::{AsyncEvents, CompletionEvents};
 use handles::ObjectCounts;
 use interposed::Interposed;
 use lock_holder::Inboxes;
@@ -105,6 +104,9 @@ type GroupMembers = SmallVec<[Arc<QueuePair>; MAX_QPS_PER_MULTICAST_GROUP]>;
 pub struct Device {
     /// As in [`Config::name`].
     pub name: String,
+    /// The number of completion vectors: one per CPU that this process may use when it opens the device. A
+    /// thread that confines itself to some of the CPUs later can still name each vector.
+    pub completion_vectors: u32,
     /// Sockets, GID table, port state, queue pair numbers.
     pub net: Net,
     /// Channels to processes of this host; None if they are switched off.
@@ -208,6 +210,7 @@ impl Device {
         }
         Ok(Device {
             name: config.name.clone(),
+            completion_vectors: std::thread::available_parallelism().map_or(1, |n| n.get() as u32),
             paths,
             exports,
             interposed,
@@ -283,37 +286,6 @@ impl Device {
     /// A number for a new protection domain or SRQ, unique within the device until 2^32 have been created.
     pub fn alloc_handle(&self) -> u32 {
         self.next_handle.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Opens the queue of async events of a new context, and the program's descriptor. From now on it gets
-    /// the port's events.
-    pub fn add_context(&self) -> io::Result<(Arc<AsyncEvents>, RawFd)> {
-        let (events, fd) = AsyncEvents::new(self.waker.clone())?;
-        let events = Arc::new(events);
-        events.add_source(PORT, PORT_RECORDS);
-        self.async_events.lock().push(events.clone());
-        Ok((events, fd))
-    }
-
-    /// Undoes [`Device::add_context`].
-    pub fn remove_context(&self, events: &Arc<AsyncEvents>) {
-        self.async_events.lock().retain(|e| !Arc::ptr_eq(e, events));
-        events.close_source(PORT);
-    }
-
-    /// Opens the queue of a completion channel, and the program's descriptor. From now on the background
-    /// thread retries its events that did not fit the socket.
-    pub fn add_channel(&self) -> io::Result<(Arc<CompletionEvents>, RawFd)> {
-        let (events, fd) = CompletionEvents::new(self.waker.clone())?;
-        let events = Arc::new(events);
-        self.completion_events.lock().push(events.clone());
-        Ok((events, fd))
-    }
-
-    /// Undoes [`Device::add_channel`].
-    pub fn remove_channel(&self, events: &Arc<CompletionEvents>) {
-        let mut channels = self.completion_events.lock();
-        channels.retain(|e| !Arc::ptr_eq(e, events));
     }
 
     /// From now on packets reach the queue pair.

@@ -77,6 +77,7 @@ impl Device {
         let (engine, mut host) = inner.split(qp);
         let result = work(engine, &mut host, now);
         inner.path = QpPath::default();
+        inner.follow_peer(qp, &self.net);
         self.open_path(qp, inner.engine());
         self.export_qp(qp, &mut inner);
         self.send(qp, inner);

@@ -16,10 +16,11 @@ use super::paths::QpPath;
 use super::qp_host::QpHost;
 use super::shared_queue::SharedReceiveQueue;
 use super::xrc::XrcDomain;
-use crate::engine::{Counters, Qp, QpConfig, QpEvent, Service};
+use crate::engine::{Counters, Qp, QpConfig, QpEvent, QpState, Service};
 use crate::local::Channel;
 use crate::memory::{KnownRegions, Memory, PdHandle};
 use crate::sync::{Mutex, RawMutex};
+use crate::transport::{ConnectedPeer, Net};
 use crate::wire::port_of;
 
 /// What a queue pair is created with.
@@ -83,6 +84,8 @@ pub struct Inner {
     pub is_unreachable: bool,
     /// The path of its packets.
     pub path: QpPath,
+    /// While it is connected: see [`Net::connect`].
+    peer: Option<ConnectedPeer>,
     /// A peer to wake up once the queue pair is unlocked: a system call.
     wakes: Option<Arc<Channel>>,
     /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
@@ -180,6 +183,7 @@ impl QueuePair {
                 send_deferred: false,
                 is_unreachable: false,
                 path: QpPath::default(),
+                peer: None,
                 wakes: None,
                 export: Export::None,
                 lent: None,
@@ -376,9 +380,25 @@ impl Inner {
         self.lent.take()
     }
 
+    /// The program has changed the queue pair's attributes: lets the device know of its peer while it is
+    /// connected.
+    pub fn follow_peer(&mut self, qp: &QueuePair, net: &Net) {
+        use QpState::{Rtr, Rts, Sqd, Sqe};
+        let connected = matches!(self.engine.state(), Rtr | Rts | Sqd | Sqe);
+        let peer = (connected && qp.service != Service::Ud).then(|| {
+            let attributes = self.engine.attributes();
+            let flow = net.flow(qp.qpn, &attributes.av?, attributes.dest_qpn?);
+            net.connect(&flow?)
+        });
+        let before = core::mem::replace(&mut self.peer, peer.flatten());
+        before.into_iter().for_each(|peer| net.disconnect(peer));
+    }
+
     /// From now on [`QueuePair::lock_unless_preempted`] fails.
-    pub fn destroy(&mut self) {
+    pub fn destroy(&mut self, net: &Net) {
         self.destroyed = true;
+        let peer = self.peer.take();
+        peer.into_iter().for_each(|peer| net.disconnect(peer));
     }
 
     /// Whether a receive has completed since the last call.

@@ -99,7 +99,7 @@ impl Device {
             self.send(qp, inner);
             inner = qp.inner.lock();
         }
-        inner.destroy();
+        inner.destroy(&self.net);
         inner.withdraw_loans(qp.qpn);
         self.end_direct_access(qp, &mut inner);
         drop(inner);

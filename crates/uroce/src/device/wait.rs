@@ -1,7 +1,7 @@
 //! Blocking until a descriptor is readable, and waking a thread up that blocks so.
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,13 +12,25 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 
-/// Wakes up a thread that blocks in [`readable`], through an eventfd.
+/// How often a thread that blocks checks whether it can still be woken up.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// How long [`readable`] blocks at most once the program has closed the waker's descriptors.
+const LOST_TIMEOUT: Duration = Duration::from_millis(10);
+
+/// Wakes up a thread that blocks in [`readable`], through a pipe.
+///
+/// The program may close the pipe, and use its numbers for descriptors of its own (closefrom(3)). An eventfd
+/// has no inode by which it differs from others. A thread that blocks notices it within [`CHECK_INTERVAL`].
+/// From then on it blocks for [`LOST_TIMEOUT`] at most, as nobody can wake it up.
 pub struct Waker {
-    eventfd: Owned<OwnedFd>,
+    reader: Owned<OwnedFd>,
+    writer: Owned<OwnedFd>,
     flag: WakeFlag,
+    /// The program has closed the pipe.
+    lost: AtomicBool,
 }
 
-/// Set while the eventfd is readable, or about to be: a further wakeup needs no system call.
+/// Set while the pipe is readable, or about to be: a further wakeup needs no system call.
 ///
 /// A waker stores its cause, then swaps the flag. The thread swaps it back, then reads the causes. Both
 /// swap, so the thread sees the cause of each waker that has found the flag set. After a store in place of
@@ -37,7 +49,7 @@ impl WakeFlag {
         }
     }
 
-    /// Calls `read` and clears it, if it is set or the eventfd is `readable`.
+    /// Calls `read` and clears it, if it is set or the pipe is `readable`.
     fn clear(&self, readable: bool, read: impl FnOnce()) {
         if readable || self.0.load(Ordering::SeqCst) {
             read();
@@ -47,20 +59,14 @@ impl WakeFlag {
 }
 
 impl Waker {
-    /// Opens the eventfd. Fails as eventfd(2) does.
+    /// Opens the pipe. Fails as [`descriptors::open_pipe`] does.
     pub fn new() -> io::Result<Waker> {
-        let eventfd = descriptors::open(|| {
-            // SAFETY: eventfd takes no pointers.
-            let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-            if fd == -1 {
-                return Err(io::Error::last_os_error());
-            }
-            // SAFETY: eventfd has just opened it, and nothing else knows it.
-            Ok(unsafe { OwnedFd::from_raw_fd(fd) })
-        })?;
+        let [reader, writer] = descriptors::open_pipe()?;
         Ok(Waker {
-            eventfd,
+            reader,
+            writer,
             flag: WakeFlag::new(),
+            lost: AtomicBool::new(false),
         })
     }
 
@@ -70,29 +76,55 @@ impl Waker {
     }
 
     fn write(&self) {
-        // The counter cannot overflow: it is written once per `clear`.
-        cancellation::write(self.eventfd.as_raw_fd(), &1u64.to_ne_bytes());
+        // There is room: it is written once per `clear`.
+        if self.writer.is_unchanged() {
+            cancellation::write(self.writer.as_raw_fd(), &[1]);
+        }
+    }
+
+    /// What to block on; a negative number once the pipe is lost.
+    fn fd(&self) -> RawFd {
+        match self.lost.load(Ordering::Relaxed) {
+            false => self.reader.as_raw_fd(),
+            true => -1,
+        }
     }
 
     /// Called by the thread itself, before it checks what it was woken up for. `readable`: [`readable`]
-    /// has found the eventfd readable.
+    /// has found the pipe readable.
     ///
     /// A waker that has set the flag may write much later, when the flag is cleared already. So a readable
-    /// eventfd is read whatever the flag says, or it would stay readable. The flag is cleared last: a waker
+    /// pipe is read whatever the flag says, or it would stay readable. The flag is cleared last: a waker
     /// that finds it set before that has a cause which the thread checks for afterwards.
     pub fn clear(&self, readable: bool) {
         self.flag.clear(readable, || {
-            let mut count = 0u64;
-            // SAFETY: eight writable bytes. The eventfd does not block.
-            unsafe { libc::read(self.eventfd.as_raw_fd(), (&raw mut count).cast(), 8) };
+            if !self.is_lost() && self.read() == 0 {
+                self.lost.store(true, Ordering::Relaxed);
+            }
         });
+    }
+
+    /// Whether the program has closed the end to read from.
+    fn is_lost(&self) -> bool {
+        if !self.reader.is_unchanged() {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// Reads all that is there. Returns 0 if the other end is closed.
+    fn read(&self) -> isize {
+        let mut bytes = [0_u8; 64];
+        let at = bytes.as_mut_ptr().cast();
+        // SAFETY: `bytes` is writable for its length. The pipe does not block.
+        unsafe { libc::read(self.reader.as_raw_fd(), at, bytes.len()) }
     }
 }
 
 /// What [`readable`] found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Readable {
-    /// The waker's eventfd is readable.
+    /// The waker's pipe is readable.
     pub waker: bool,
     /// The other descriptor is readable.
     pub other: bool,
@@ -101,26 +133,41 @@ pub struct Readable {
 /// Blocks until the waker or the other descriptor is readable, a signal arrives, or the timeout ends. Without
 /// a timeout it blocks without limit. Returns which of the two is readable.
 pub fn readable(waker: &Waker, other: Option<RawFd>, timeout: Option<Duration>) -> Readable {
+    let limit = match waker.fd() {
+        -1 => LOST_TIMEOUT,
+        _ => Duration::MAX,
+    };
+    let mut left = timeout.unwrap_or(Duration::MAX).min(limit);
+    loop {
+        let slice = left.min(CHECK_INTERVAL);
+        let found = readable_within(waker, other, slice);
+        left = left.saturating_sub(slice);
+        // The number may be of another descriptor by now, which never becomes readable.
+        if let Some(found) = found.or((left.is_zero() || waker.is_lost()).then(Readable::default)) {
+            return found;
+        }
+    }
+}
+
+/// What is readable within a time; none if nothing is.
+fn readable_within(waker: &Waker, other: Option<RawFd>, timeout: Duration) -> Option<Readable> {
     let poll = |fd| libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
     };
     // ppoll ignores a negative descriptor.
-    let mut fds = [poll(waker.eventfd.as_raw_fd()), poll(other.unwrap_or(-1))];
-    let timeout = timeout.map(|timeout| libc::timespec {
+    let mut fds = [poll(waker.fd()), poll(other.unwrap_or(-1))];
+    let timeout = libc::timespec {
         tv_sec: timeout.as_secs() as libc::time_t,
         tv_nsec: timeout.subsec_nanos().into(),
-    });
-    let timeout = timeout
-        .as_ref()
-        .map_or(core::ptr::null(), core::ptr::from_ref);
-    // SAFETY: `fds` has two elements; the timeout is NULL or points to this function's `timeout`.
-    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, timeout, core::ptr::null()) };
-    Readable {
+    };
+    // SAFETY: `fds` has two elements; the timeout is this function's.
+    let count = unsafe { libc::ppoll(fds.as_mut_ptr(), 2, &timeout, core::ptr::null()) };
+    (count != 0).then(|| Readable {
         waker: count > 0 && fds[0].revents != 0,
         other: count > 0 && fds[1].revents != 0,
-    }
+    })
 }
 
 /// How often the kernel has preempted the calling thread: its involuntary context switches.
@@ -177,6 +224,8 @@ mod model {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -190,6 +239,67 @@ mod tests {
         assert!(!waker.is_readable());
         waker.wake();
         assert!(waker.is_readable());
+    }
+
+    /// A program that has closed all descriptors uses their numbers for sockets of its own. These are neither
+    /// written nor read nor closed, and the thread does not spin.
+    #[test]
+    fn descriptors_of_the_program_are_left_alone() {
+        let waker = Waker::new().unwrap();
+        let numbers = [&waker.reader, &waker.writer].map(|end| end.as_raw_fd());
+        let mut sockets = [-1; 2];
+        // SAFETY: `sockets` has room for two descriptors; the numbers are those of the waker, which is this
+        // test's. Each call to dup3 replaces one of them at once, so no other test gets the number.
+        unsafe {
+            let stream = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+            assert_eq!(
+                libc::socketpair(libc::AF_UNIX, stream, 0, sockets.as_mut_ptr()),
+                0
+            );
+            for number in numbers {
+                assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
+            }
+            assert_eq!(libc::send(sockets[1], c"abc".as_ptr().cast(), 3, 0), 3);
+        }
+        assert!(waker.is_readable());
+        waker.clear(true);
+        waker.wake();
+        assert!(!waker.is_readable(), "it is not watched any more");
+        let block = Instant::now();
+        assert_eq!(readable(&waker, None, None), Readable::default());
+        assert!(block.elapsed() >= LOST_TIMEOUT);
+        drop(waker);
+        let mut bytes = [0_u8; 8];
+        // SAFETY: `bytes` is writable for its length, and all descriptors are this test's.
+        unsafe {
+            let at = bytes.as_mut_ptr().cast();
+            assert_eq!(libc::recv(sockets[1], at, 8, 0), -1, "{bytes:?}");
+            assert_eq!(libc::recv(numbers[0], at, 8, 0), 3);
+            for fd in sockets.into_iter().chain(numbers) {
+                assert_eq!(libc::close(fd), 0);
+            }
+        }
+    }
+
+    /// closefrom(3) while the thread blocks.
+    #[test]
+    fn a_thread_notices_that_the_pipe_is_closed() {
+        let waker = Waker::new().unwrap();
+        // SAFETY: the number is the waker's. dup3 replaces it at once, so no other test gets it.
+        let closed = unsafe {
+            let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+            let number = waker.writer.as_raw_fd();
+            assert_eq!(libc::dup3(null, number, libc::O_CLOEXEC), number);
+            [null, number]
+        };
+        assert!(readable(&waker, None, None).waker);
+        waker.clear(true);
+        assert_eq!(readable(&waker, None, None), Readable::default());
+        drop(waker);
+        for fd in closed {
+            // SAFETY: both are this test's.
+            assert_eq!(unsafe { libc::close(fd) }, 0);
+        }
     }
 
     /// The schedule that made the thread spin: the flag is cleared between a waker's swap and its write.

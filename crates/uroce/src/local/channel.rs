@@ -269,7 +269,10 @@ impl Channel {
 
     /// Wakes the peer up.
     pub fn wake_peer(&self) {
-        rendezvous::send_byte(self.fd());
+        // The program may have closed it, and have a socket of its own with the number.
+        if self.connection.is_unchanged() {
+            rendezvous::send_byte(self.fd());
+        }
     }
 
     /// Passes packets to `recorder`, and to `receiver`. Returns their number: 0 if there are none, or another
@@ -434,8 +437,10 @@ impl Channel {
 
     /// Ends the connection: both processes see a hang-up.
     pub(super) fn hang_up(&self) {
-        // SAFETY: shutdown takes no pointers.
-        unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
+        if self.connection.is_unchanged() {
+            // SAFETY: shutdown takes no pointers.
+            unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
+        }
     }
 }
 

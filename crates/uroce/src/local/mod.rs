@@ -271,6 +271,7 @@ impl Paths {
 
     fn on_hang_up(&self, channel: &Channel) {
         channel.set_dead();
+        self.unwatch(channel.fd());
         self.dead.store(true, Ordering::Release);
         self.changed();
     }

@@ -214,6 +214,13 @@ impl Paths {
         }
     }
 
+    /// Reverts [`Paths::watch`]. A connection that has hung up is readable for good, and queue pairs may keep
+    /// its channel after it has left the list: [`Paths::fd`] would stay readable without anything to do.
+    pub(super) fn unwatch(&self, fd: RawFd) {
+        // SAFETY: EPOLL_CTL_DEL reads no event.
+        unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_DEL, fd, core::ptr::null_mut()) };
+    }
+
     /// Handles what has come through the connections: offers, answers, hang-ups. Does not block. Returns
     /// whether channels were added, or have hung up: then a thread that sleeps is to be woken up, as it has
     /// prepared for the others only.

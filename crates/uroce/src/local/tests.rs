@@ -291,6 +291,27 @@ fn connect_again(a: &Paths, b: &Paths, flow: &Flow) -> (Arc<Channel>, Arc<Channe
 }
 
 /// A queue pair that is connected now belongs to the process that has the port now.
+/// A queue pair may keep the channel of a peer that has ended: nothing reports the hang-up again.
+#[test]
+fn a_hang_up_is_reported_once() {
+    let flow = flow(17);
+    let ([a, b], [to_b, to_a]) = connected(&flow);
+    to_a.hang_up();
+    assert!(is_readable(&a) && a.serve(&any_ends));
+    assert!(!is_readable(&a));
+    let ended = a.take_dead();
+    assert!(ended.len() == 1 && to_b.is_dead() && !is_readable(&a));
+    // Who sleeps may notice it, too.
+    assert!(is_readable(&b));
+    b.read_wakeups();
+    assert!(b.has_dead() && !is_readable(&b));
+}
+
+fn is_readable(paths: &Paths) -> bool {
+    let mut events = [libc::epoll_event { events: 0, u64: 0 }];
+    cancellation::epoll_poll(paths.fd(), &mut events) > 0
+}
+
 #[test]
 fn a_channel_is_not_found_once_its_peer_has_hung_up() {
     let flow = flow(13);

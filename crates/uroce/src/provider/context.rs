@@ -48,11 +48,6 @@ pub struct ContextPrivate {
     node_guid: u64,
 }
 
-/// The number of completion vectors: one per CPU, as with Soft-RoCE.
-pub fn completion_vectors() -> c_int {
-    std::thread::available_parallelism().map_or(1, |n| n.get() as c_int)
-}
-
 static SOFTWARE_OPS: SharedOps = SharedOps(verbs_software_ops {
     ops: verbs_device_ops {
         name: c"uroce".as_ptr(),
@@ -212,6 +207,7 @@ unsafe fn open(
         opened.close();
         return Err(Errno(ENOMEM));
     }
+    let num_comp_vectors = opened.completion_vectors as c_int;
     let private = ContextPrivate {
         device: opened,
         events,
@@ -223,7 +219,7 @@ unsafe fn open(
         (*context).private = Box::into_raw(Box::new(private));
         let public = &raw mut (*context).verbs.context;
         (*public).async_fd = async_fd;
-        (*public).num_comp_vectors = completion_vectors();
+        (*public).num_comp_vectors = num_comp_vectors;
         (listed.core.set_ops)(public, &ops_table(listed.core));
         Ok(&raw mut (*context).verbs)
     }

@@ -8,7 +8,7 @@ use libc::{EACCES, EINVAL, EOPNOTSUPP, c_int};
 
 use super::attributes::MAX_CQE;
 use super::channel::CompChannel;
-use super::context::{completion_vectors, private};
+use super::context::private;
 use super::cq_ex;
 use super::ffi::{Result, ReturnToC};
 use super::handle;
@@ -67,7 +67,7 @@ unsafe fn create(context: *mut ibv_context, attr: CqAttr) -> Result<*mut verbs_c
     // SAFETY: the caller passes an open context.
     let context_private = unsafe { private(context) };
     let device = context_private.check()?;
-    if attr.cqe == 0 || attr.cqe > MAX_CQE || attr.comp_vector >= completion_vectors() as u32 {
+    if attr.cqe == 0 || attr.cqe > MAX_CQE || attr.comp_vector >= device.completion_vectors {
         return Err(Errno(EINVAL));
     }
     let has = |flag| attr.flags & flag != 0;

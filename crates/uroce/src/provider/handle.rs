@@ -13,7 +13,7 @@ use libc::{EINVAL, ENOENT, ENOMEM};
 use super::attributes;
 use super::ffi::Result;
 use crate::device::Device;
-use crate::device::handles::{self, ObjectKind, ReservedHandle};
+use crate::device::handles::{self, Named, ObjectKind, ReservedHandle};
 
 /// A public structure with a handle.
 pub trait HasHandle {
@@ -53,7 +53,17 @@ handled! {
     verbs_xrcd.xrcd: Xrcd;
 }
 
-/// The handle of an object that exists. ENOENT if it does not, or its handle was changed; EINVAL for NULL.
+/// What a program names by a public structure.
+fn named<B: HasHandle>(object: &B) -> Named {
+    Named {
+        handle: object.handle(),
+        object: core::ptr::from_ref(object).addr(),
+        context: object.context().addr(),
+    }
+}
+
+/// The handle of an object that exists. ENOENT if it does not, or its handle or context was changed: like the
+/// kernel's, a handle is valid in the object's own context only. EINVAL for NULL.
 ///
 /// # Safety
 /// `object` is NULL or readable.
@@ -63,10 +73,9 @@ pub unsafe fn check<B: HasHandle>(object: *mut B) -> Result<u32> {
         return Err(Errno(EINVAL));
     }
     // SAFETY: not NULL, so the caller says that it is readable.
-    let handle = unsafe { (*object).handle() };
-    let is_live = |kind: &ObjectKind| handles::is_live(*kind, handle, object.addr());
-    if B::KINDS.iter().any(is_live) {
-        Ok(handle)
+    let named = named(unsafe { &*object });
+    if B::KINDS.iter().any(|kind| handles::is_live(*kind, named)) {
+        Ok(named.handle)
     } else {
         Err(Errno(ENOENT))
     }
@@ -110,10 +119,9 @@ pub unsafe fn check_optional<B: HasHandle>(
 /// `object` is readable.
 pub unsafe fn claim<B: HasHandle>(object: *mut B) -> Result<u32> {
     // SAFETY: the caller passes a readable object.
-    let handle = unsafe { (*object).handle() };
-    let claim = |kind: &ObjectKind| handles::claim(*kind, handle, object.addr());
-    if B::KINDS.iter().any(claim) {
-        Ok(handle)
+    let named = named(unsafe { &*object });
+    if B::KINDS.iter().any(|kind| handles::claim(*kind, named)) {
+        Ok(named.handle)
     } else {
         Err(Errno(ENOENT))
     }

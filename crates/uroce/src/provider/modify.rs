@@ -106,11 +106,12 @@ fn requested_change(qp: &QpPrivate, attr: &ibv_qp_attr, mask: u32) -> Result<QpC
         IBV_QP_MAX_QP_RD_ATOMIC max_rd_atomic = attr.max_rd_atomic, at most MAX_RD_ATOMIC;
         IBV_QP_MAX_DEST_RD_ATOMIC max_dest_rd_atomic = attr.max_dest_rd_atomic,
             at most MAX_RD_ATOMIC;
-        IBV_QP_MIN_RNR_TIMER min_rnr_timer = attr.min_rnr_timer, at most 31;
         IBV_QP_TIMEOUT timeout = attr.timeout, at most 31;
         IBV_QP_RETRY_CNT retry_cnt = attr.retry_cnt, at most 7;
         IBV_QP_RNR_RETRY rnr_retry = attr.rnr_retry, at most 7;
     }
+    // It has 5 bits in an AETH. Drivers take these and ignore the upper 3 (mlx5, rxe), except rdmavt's.
+    change.min_rnr_timer = has(IBV_QP_MIN_RNR_TIMER).then_some(attr.min_rnr_timer & 31);
     // PSNs have 24 bits; like other devices, uroce ignores the upper 8.
     change.rq_psn = has(IBV_QP_RQ_PSN).then(|| Psn::new(attr.rq_psn));
     change.sq_psn = has(IBV_QP_SQ_PSN).then(|| Psn::new(attr.sq_psn));

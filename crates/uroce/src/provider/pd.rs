@@ -5,7 +5,7 @@ use libc::{EINVAL, EOPNOTSUPP};
 
 use super::context::private;
 use super::ffi::Result;
-use super::handle;
+use super::handle::{self, HasHandle};
 use super::object::{Object, RefCount, Room, Zeroable};
 use crate::device::handles::{self, ObjectKind};
 use crate::memory::PdHandle;
@@ -39,6 +39,19 @@ pub struct TdPrivate {
 /// A thread domain, whose objects one thread at a time uses. uroce locks them nevertheless: locks without
 /// contention are cheap.
 pub type Td = Object<ibv_td, TdPrivate>;
+
+impl HasHandle for Td {
+    const KINDS: &'static [ObjectKind] = &[ObjectKind::Td];
+
+    fn handle(&self) -> u32 {
+        self.handle
+    }
+
+    fn context(&self) -> *mut ibv_context {
+        // SAFETY: a reference to the object exists, so its public structure is readable.
+        unsafe { (*self.public()).context }
+    }
+}
 
 /// # Safety
 /// `context` is open.
@@ -126,9 +139,9 @@ pub unsafe fn alloc_td(
 pub unsafe fn dealloc_td(td: *mut ibv_td) -> Result<()> {
     // SAFETY: the caller passes a live domain; without references nothing else uses it.
     unsafe {
-        let private = Td::of(td);
-        private.refs.ensure_unused()?;
-        handles::remove(private.handle);
+        handle::check(td.cast::<Td>())?;
+        Td::of(td).refs.ensure_unused()?;
+        handles::remove(handle::claim(td.cast::<Td>())?);
         Td::free(td);
     }
     Ok(())
@@ -157,9 +170,7 @@ pub unsafe fn alloc_parent_domain(
     // a thread domain that is NULL or live.
     let (parent, td) = unsafe {
         handle::check_in(attr.pd, context)?;
-        if attr.td.as_ref().is_some_and(|td| td.context != context) {
-            return Err(Errno(EINVAL));
-        }
+        handle::check_optional(attr.td.cast::<Td>(), context)?;
         let td = (!attr.td.is_null()).then(|| Td::of(attr.td));
         (Pd::of(attr.pd), td)
     };

@@ -7,6 +7,8 @@ use std::ptr::{NonNull, slice_from_raw_parts_mut};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use ibverbs_abi::Errno;
+
 use super::cmsg::{self, ControlBuffer, RecvMeta};
 use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
 use super::net::{MONITOR_TOKEN, Net, PATHS_TOKEN};
@@ -87,16 +89,26 @@ impl Net {
         inbox: &mut Inbox,
         each: &mut dyn FnMut(&Packet<'_>, &Addresses),
     ) -> usize {
+        let Some(epoll) = self.fd() else { return 0 };
         let table = self.table();
+        let last = table.receiver(inbox.last_socket);
+        if last.is_some_and(|socket| !socket.is_ours()) {
+            // With the socket, the program has closed the epoll descriptor.
+            self.lost.store(true, Ordering::Relaxed);
+            return 0;
+        }
         if inbox.last_socket_calls < LAST_SOCKET_CALLS {
-            if let Some(socket) = table.receiver(inbox.last_socket) {
+            if let Some(socket) = last {
                 inbox.last_socket_calls += 1;
                 return self.receive_from(&table, socket, inbox, each);
             }
         }
         inbox.last_socket_calls = 0;
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; SOCKETS_PER_CALL];
-        let ready = cancellation::epoll_poll(self.fd(), &mut events);
+        let ready = cancellation::epoll_poll(epoll, &mut events);
+        if ready < 0 && Errno::last() != Errno(libc::EINTR) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
         let mut count = 0;
         for event in events.iter().take(ready.max(0) as usize) {
             if event.u64 == MONITOR_TOKEN {

@@ -11,7 +11,10 @@
 //!
 //! [`Flow::check_expecting`]: crate::wire::Flow::check_expecting
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv4Addr;
+
+use rustc_hash::FxHashMap;
 
 use super::outbox::{GSO_LEN_MAX, GSO_PACKETS_MAX};
 use crate::wire::Fragmentation;
@@ -43,8 +46,9 @@ pub fn may_follow(id: u16, previous: Option<u16>) -> bool {
     id == 0 || previous.is_none_or(|previous| id > previous)
 }
 
-/// How many senders are remembered. Two whose addresses have the same hash displace each other.
-const SENDERS: usize = 256;
+/// How many senders are remembered that are not peers of a connected queue pair. Two whose addresses have the
+/// same hash displace each other.
+const OTHERS: usize = 256;
 /// Numbers that a sender may have skipped: packets that were lost, or that went to another queue pair and are
 /// still waiting.
 const SKIPPED: u16 = 128;
@@ -75,14 +79,28 @@ impl Millis {
 }
 
 /// Source and destination address: Linux has a counter for each pair of them.
-type AddressPair = (Ipv4Addr, Ipv4Addr);
+pub type AddressPair = (Ipv4Addr, Ipv4Addr);
 
 /// The senders that number their packets, and their last identifications.
-pub struct Senders(Box<[IpIdCounter]>);
+///
+/// Anybody can send packets from any address. So the peers of connected queue pairs have state of their own,
+/// which no packet of another sender changes. The others share a table of fixed size; where one has its place
+/// in it depends on a random key.
+pub struct Senders {
+    connected: FxHashMap<AddressPair, Connected>,
+    others: Box<[(AddressPair, IpIdCounter)]>,
+    key: RandomState,
+}
 
-#[derive(Clone, Copy)]
+/// A peer of connected queue pairs.
+struct Connected {
+    /// Their number.
+    queue_pairs: usize,
+    counter: IpIdCounter,
+}
+
+#[derive(Clone, Copy, Default)]
 struct IpIdCounter {
-    pair: AddressPair,
     /// The last expected packet.
     last: Option<Last>,
     /// The last unexpected packet, unless an expected one has followed it.
@@ -118,15 +136,46 @@ impl Last {
 }
 
 impl Senders {
-    /// No sender is known. Allocates all that is ever needed.
+    /// No sender is known. Allocates all that packets ever need.
     pub fn new() -> Senders {
-        let none = IpIdCounter {
-            pair: (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED),
-            last: None,
-            candidate: None,
-            unexpected: 0,
+        let nobody = (Ipv4Addr::UNSPECIFIED, Ipv4Addr::UNSPECIFIED);
+        Senders {
+            connected: FxHashMap::default(),
+            others: vec![(nobody, IpIdCounter::default()); OTHERS].into(),
+            key: RandomState::new(),
+        }
+    }
+
+    /// A queue pair is connected to a peer whose packets have these addresses. Each call needs a
+    /// [`Senders::disconnect`]. Returns false if there is no memory: then the peer is one of the others.
+    pub fn connect(&mut self, pair: AddressPair) -> bool {
+        if self.connected.try_reserve(1).is_err() {
+            return false;
+        }
+        let (other, counter) = self.others[self.place(pair)];
+        let known = (other == pair).then_some(counter);
+        let new = || Connected {
+            queue_pairs: 0,
+            counter: known.unwrap_or_default(),
         };
-        Senders(vec![none; SENDERS].into())
+        self.connected.entry(pair).or_insert_with(new).queue_pairs += 1;
+        true
+    }
+
+    /// A queue pair is not connected any more.
+    pub fn disconnect(&mut self, pair: AddressPair) {
+        let Some(peer) = self.connected.get_mut(&pair) else {
+            return;
+        };
+        peer.queue_pairs -= 1;
+        if peer.queue_pairs == 0 {
+            self.connected.remove(&pair);
+        }
+    }
+
+    /// The place of a pair in the table of others.
+    fn place(&self, pair: AddressPair) -> usize {
+        self.key.hash_one(pair) as usize % OTHERS
     }
 
     /// Whether to accept a packet that arrived at `now` and whose ICRC is right for `found`.
@@ -141,29 +190,33 @@ impl Senders {
         now: Millis,
         unreliable: bool,
     ) -> bool {
-        let sender = &mut self.0[slot(pair)];
-        if sender.pair != pair {
-            *sender = IpIdCounter {
-                pair,
-                last: None,
-                candidate: None,
-                unexpected: 0,
-            };
+        let packet = Last { found, at: now };
+        if let Some(peer) = self.connected.get_mut(&pair) {
+            return peer.counter.accepts(packet, unreliable);
         }
-        sender.accepts(Last { found, at: now }, unreliable)
+        let place = self.place(pair);
+        let sender = &mut self.others[place];
+        if sender.0 != pair {
+            *sender = (pair, IpIdCounter::default());
+        }
+        sender.1.accepts(packet, unreliable)
     }
 
     /// Whether the packet continues the numbers of a sender that is known. Otherwise remembers nothing of it.
     pub fn continues(&mut self, pair: AddressPair, found: Fragmentation, now: Millis) -> bool {
-        let sender = &mut self.0[slot(pair)];
-        let Some(last) = sender.last.filter(|_| sender.pair == pair) else {
-            return false;
-        };
-        let ahead = last.precedes(found, now);
-        if ahead {
-            sender.last = Some(Last { found, at: now });
+        let packet = Last { found, at: now };
+        if let Some(peer) = self.connected.get_mut(&pair) {
+            return peer.counter.continues(packet);
         }
-        ahead || last.follows(found, now)
+        let place = self.place(pair);
+        let sender = &mut self.others[place];
+        sender.0 == pair && sender.1.continues(packet)
+    }
+
+    /// How many peers of connected queue pairs there are.
+    #[cfg(test)]
+    pub fn connected(&self) -> usize {
+        self.connected.len()
     }
 }
 
@@ -189,12 +242,17 @@ impl IpIdCounter {
         self.unexpected = self.unexpected.saturating_sub(1);
         true
     }
-}
 
-/// The place of a pair in the table.
-fn slot((src, dst): AddressPair) -> usize {
-    let both = u64::from(src.to_bits()) << 32 | u64::from(dst.to_bits());
-    (both.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % SENDERS
+    fn continues(&mut self, packet: Last) -> bool {
+        let Some(last) = self.last else {
+            return false;
+        };
+        let ahead = last.precedes(packet.found, packet.at);
+        if ahead {
+            self.last = Some(packet);
+        }
+        ahead || last.follows(packet.found, packet.at)
+    }
 }
 
 #[cfg(test)]
@@ -319,6 +377,43 @@ mod tests {
             assert!(!senders.accepts(pair, df(7), Millis(0), false));
             assert!(senders.accepts(pair, df(8), Millis(0), false));
         }
-        assert_eq!(senders.0.len(), SENDERS);
+        assert_eq!((senders.others.len(), senders.connected()), (OTHERS, 0));
+    }
+
+    /// Packets from other addresses, which anybody can send, do not disturb the peer of a connection.
+    #[test]
+    fn a_connected_sender_is_not_displaced() {
+        let mut senders = Senders::new();
+        // What is known of it before stays known.
+        assert!(!senders.accepts(PAIR, df(7000), Millis(0), false));
+        assert!(senders.connect(PAIR) && senders.connect(PAIR));
+        let flood = |senders: &mut Senders| {
+            for host in 0..10_000 {
+                let pair = (Ipv4Addr::from_bits(host), PAIR.1);
+                senders.accepts(pair, df(9), Millis(1), false);
+            }
+        };
+        for id in 7001..7010 {
+            flood(&mut senders);
+            assert!(senders.accepts(PAIR, df(id), Millis(1), false), "{id}");
+        }
+        assert_eq!(senders.connected(), 1);
+        senders.disconnect(PAIR);
+        flood(&mut senders);
+        assert!(senders.continues(PAIR, df(7010), Millis(1)));
+        senders.disconnect(PAIR);
+        assert_eq!(senders.connected(), 0);
+        flood(&mut senders);
+        assert!(!senders.continues(PAIR, df(7011), Millis(1)));
+    }
+
+    /// Nobody can choose addresses that displace those of another sender.
+    #[test]
+    fn places_depend_on_a_key() {
+        let places = |senders: &Senders| -> Vec<usize> {
+            let pair = |host| (Ipv4Addr::from_bits(host), PAIR.1);
+            (0..64).map(|host| senders.place(pair(host))).collect()
+        };
+        assert_ne!(places(&Senders::new()), places(&Senders::new()));
     }
 }

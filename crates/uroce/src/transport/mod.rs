@@ -34,7 +34,7 @@ use std::io;
 pub use gid_table::GID_TABLE_LEN;
 pub use inbox::Inbox;
 pub use interface::open_rtnl;
-pub use net::{GSI_QPN, Net};
+pub use net::{ConnectedPeer, GSI_QPN, Net};
 pub use outbox::Outbox;
 
 use crate::config::Config;

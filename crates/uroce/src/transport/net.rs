@@ -2,6 +2,7 @@
 
 mod mad_port;
 mod paths;
+mod senders;
 
 use std::collections::HashMap;
 use std::io;
@@ -14,6 +15,7 @@ use std::time::Instant;
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
 pub use mad_port::GSI_QPN;
+pub use senders::ConnectedPeer;
 
 use super::gid_table::{self, GidAddress, GidKind};
 use super::interface::{self, Interface};
@@ -47,6 +49,8 @@ pub struct Net {
     table: RwLock<Arc<SocketTable>>,
     /// epoll has reported the monitor as readable.
     pub(super) monitor_readable: AtomicBool,
+    /// See [`Net::fd`].
+    pub(super) lost: AtomicBool,
     /// epoll has reported the paths as readable.
     pub(super) paths_readable: AtomicBool,
     /// Packets that [`Net::receive`] has dropped, by reason.
@@ -124,6 +128,7 @@ impl Net {
             epoll,
             table: RwLock::default(),
             monitor_readable: AtomicBool::new(false),
+            lost: AtomicBool::new(false),
             paths_readable: AtomicBool::new(false),
             dropped: Dropped::default(),
             unsent: AtomicU64::new(0),
@@ -162,9 +167,10 @@ impl Net {
     }
 
     /// An epoll descriptor, owned by `self`. Readable when there are datagrams for [`Net::receive`], or a
-    /// change that `receive` lets [`Net::changes`] know of.
-    pub fn fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    /// change that `receive` lets [`Net::changes`] know of. None if `receive` has found that the program has
+    /// closed it.
+    pub fn fd(&self) -> Option<RawFd> {
+        (!self.lost.load(Ordering::Relaxed)).then(|| self.epoll.as_raw_fd())
     }
 
     pub(super) fn table(&self) -> Arc<SocketTable> {

@@ -272,6 +272,9 @@ fn send(socket: &Socket, bytes: &mut [u8], mut buffers: &[GsoBuffer]) -> u64 {
 
 /// Makes one system call. Returns the number of buffers sent; an error is that of the first.
 fn send_some(socket: &Socket, bytes: &mut [u8], buffers: &[GsoBuffer]) -> Result<usize, Errno> {
+    if !socket.is_ours() {
+        return Err(Errno(libc::EBADF));
+    }
     let mut controls = [const { ControlBuffer::new() }; BUFFERS_MAX];
     let mut names = [const { MaybeUninit::<SockAddr>::uninit() }; BUFFERS_MAX];
     let mut vectors = [const { MaybeUninit::<libc::iovec>::uninit() }; BUFFERS_MAX];

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use crate::wire::{FIRST_PORT, PORT, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 
@@ -21,66 +21,162 @@ const MAX_QUARANTINED: usize = 1 << 16;
 /// provided that at least this many are there. If there are fewer, another port is opened.
 const MIN_CYCLE: usize = 1024;
 
-/// The queue pair numbers that this process may use, by its ports, and those in use.
+/// The queue pair numbers that this process may use, by its ports, and those in use. Taking and freeing a
+/// number takes constant time.
 #[derive(Debug, Default)]
 pub struct QpnAllocator {
-    /// The numbers of port 4791 in use, if this process has that port.
-    roce_port: Option<FxHashSet<u32>>,
-    /// The numbers in use of each other port of this process.
-    ports: BTreeMap<u16, FxHashSet<u32>>,
-    quarantine: Quarantine,
+    /// The numbers of port 4791, if this process has that port.
+    roce_port: Option<RocePort>,
+    other_ports: OtherPorts,
 }
 
 /// A number in quarantine.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Freed {
     at: Duration,
     number: u32,
 }
 
-/// Numbers that were freed recently, also those of ports that are closed.
+/// Numbers in quarantine, oldest first.
 #[derive(Debug, Default)]
-struct Quarantine {
-    /// Oldest first.
-    queue: VecDeque<Freed>,
-    numbers: FxHashSet<u32>,
-    /// How many there are of each port.
-    of_port: FxHashMap<u16, usize>,
-}
+struct Quarantine(VecDeque<Freed>);
 
 impl Quarantine {
-    fn push(&mut self, number: u32, now: Duration) {
-        self.queue.push_back(Freed { at: now, number });
-        self.numbers.insert(number);
-        *self.of_port.entry(port_of(number)).or_default() += 1;
-        if self.queue.len() > MAX_QUARANTINED {
-            self.remove(0);
+    /// Adds a number. Returns one that leaves early.
+    fn push(&mut self, number: u32, now: Duration) -> Option<u32> {
+        self.0.push_back(Freed { at: now, number });
+        (self.0.len() > MAX_QUARANTINED).then(|| self.pop())?
+    }
+
+    fn pop(&mut self) -> Option<u32> {
+        self.0.pop_front().map(|freed| freed.number)
+    }
+
+    /// Takes a number that was freed [`REUSE_DELAY`] ago or earlier.
+    fn pop_due(&mut self, now: Duration) -> Option<u32> {
+        let oldest = self.0.front()?;
+        (now.saturating_sub(oldest.at) >= REUSE_DELAY).then(|| self.pop())?
+    }
+
+    /// Removes and returns the numbers of a port, oldest first.
+    fn split_off(&mut self, port: u16) -> Vec<Freed> {
+        let of_port = |freed: &&Freed| port_of(freed.number) == port;
+        let removed = self.0.iter().filter(of_port).copied().collect();
+        self.0.retain(|freed| !of_port(&freed));
+        removed
+    }
+
+    /// Adds numbers. Returns those that leave early.
+    fn merge(&mut self, numbers: Vec<Freed>) -> impl Iterator<Item = u32> {
+        self.0.extend(numbers);
+        self.0.make_contiguous().sort_by_key(|freed| freed.at);
+        let excess = self.0.len().saturating_sub(MAX_QUARANTINED);
+        self.0.drain(..excess).map(|freed| freed.number)
+    }
+}
+
+/// The numbers of port 4791. Most of them are free, so a random one soon is.
+#[derive(Debug, Default)]
+struct RocePort {
+    in_use: FxHashSet<u32>,
+    quarantine: Quarantine,
+    /// The numbers of `quarantine`.
+    quarantined: FxHashSet<u32>,
+}
+
+impl RocePort {
+    /// None if half of the numbers are in use, so that a draw always succeeds soon.
+    fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
+        while let Some(number) = self.quarantine.pop_due(now) {
+            self.quarantined.remove(&number);
+        }
+        if self.in_use.len() > LAST_QPN as usize / 2 {
+            return None;
+        }
+        loop {
+            let number = random() & LAST_QPN;
+            if number >= 2 && !self.quarantined.contains(&number) && self.in_use.insert(number) {
+                return Some(number);
+            }
         }
     }
 
-    fn remove(&mut self, at: usize) -> Option<u32> {
-        let Freed { number, .. } = self.queue.remove(at)?;
-        self.numbers.remove(&number);
-        let port = port_of(number);
-        if let Some(count) = self.of_port.get_mut(&port) {
-            *count -= 1;
-            if *count == 0 {
-                self.of_port.remove(&port);
-            }
+    /// Frees a number, if it is in use.
+    fn free(&mut self, number: u32, now: Duration) {
+        if !self.in_use.remove(&number) {
+            return;
         }
+        self.quarantined.insert(number);
+        if let Some(early) = self.quarantine.push(number, now) {
+            self.quarantined.remove(&early);
+        }
+    }
+}
+
+/// The ports other than 4791.
+#[derive(Debug, Default)]
+struct OtherPorts {
+    /// The numbers of each open port that are in use.
+    in_use: BTreeMap<u16, FxHashSet<u32>>,
+    /// The numbers of all open ports that are neither in use nor in quarantine, in no order.
+    free: Vec<u32>,
+    /// Those of open ports.
+    quarantine: Quarantine,
+    /// Those of ports that were closed. Such a port may be opened again.
+    closed: Quarantine,
+}
+
+impl OtherPorts {
+    fn add(&mut self, port: u16) {
+        let quarantined = self.closed.split_off(port);
+        let is_free = |number: &u32| quarantined.iter().all(|freed| freed.number != *number);
+        let all = first_qpn(port)..first_qpn(port) + QPNS_PER_PORT;
+        self.free.extend(all.filter(is_free));
+        self.free.extend(self.quarantine.merge(quarantined));
+        self.in_use.insert(port, FxHashSet::default());
+    }
+
+    /// A free number, or that which has been in quarantine longest, if at least [`MIN_CYCLE`] are there.
+    fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
+        while let Some(number) = self.quarantine.pop_due(now) {
+            self.free.push(number);
+        }
+        while self.closed.pop_due(now).is_some() {}
+        let number = if !self.free.is_empty() {
+            let at = random() as usize % self.free.len();
+            self.free.swap_remove(at)
+        } else if self.quarantine.0.len() >= MIN_CYCLE {
+            self.quarantine.pop()?
+        } else {
+            return None;
+        };
+        self.in_use.get_mut(&port_of(number))?.insert(number);
         Some(number)
     }
 
-    /// Releases the numbers that were freed [`REUSE_DELAY`] ago or earlier.
-    fn expire(&mut self, now: Duration) {
-        let due = |freed: &Freed| now.saturating_sub(freed.at) >= REUSE_DELAY;
-        while self.queue.front().is_some_and(due) {
-            self.remove(0);
+    /// Frees a number, if it is in use. If this leaves two ports without a number in use, forgets and returns
+    /// one of them.
+    fn free(&mut self, number: u32, now: Duration) -> Option<u16> {
+        let port = port_of(number);
+        let in_use = self.in_use.get_mut(&port)?;
+        if !in_use.remove(&number) {
+            return None;
         }
+        let idle = in_use.is_empty();
+        if let Some(early) = self.quarantine.push(number, now) {
+            self.free.push(early);
+        }
+        let mut others = self.in_use.iter().filter(|(other, _)| **other != port);
+        let spare = idle && others.any(|(_, in_use)| in_use.is_empty());
+        spare.then(|| self.close(port))
     }
 
-    fn contains(&self, number: u32) -> bool {
-        self.numbers.contains(&number)
+    fn close(&mut self, port: u16) -> u16 {
+        self.in_use.remove(&port);
+        self.free.retain(|number| port_of(*number) != port);
+        let quarantined = self.quarantine.split_off(port);
+        drop(self.closed.merge(quarantined));
+        port
     }
 }
 
@@ -93,85 +189,29 @@ impl QpnAllocator {
     /// Adds the numbers of a port that this process has opened.
     pub fn add_port(&mut self, port: u16) {
         if port == PORT {
-            self.roce_port = Some(FxHashSet::default());
+            self.roce_port = Some(RocePort::default());
         } else {
-            self.ports.insert(port, FxHashSet::default());
+            self.other_ports.add(port);
         }
     }
 
-    /// Takes a random number that is free and not in quarantine. None if another port is needed. Half of the
-    /// numbers of port 4791 stay free, so that a random draw soon finds one. `now` is the time since a moment
-    /// that is the same in all calls.
-    pub fn alloc(&mut self, now: Duration, mut random: impl FnMut() -> u32) -> Option<u32> {
-        self.quarantine.expire(now);
-        if let Some(used) = &mut self.roce_port {
-            if used.len() > LAST_QPN as usize / 2 {
-                return None;
-            }
-            loop {
-                let number = random() & LAST_QPN;
-                if number >= 2 && !self.quarantine.contains(number) && used.insert(number) {
-                    return Some(number);
-                }
-            }
+    /// Takes a random number that is free and not in quarantine. None if another port is needed. `now` is the
+    /// time since a moment that is the same in all calls.
+    pub fn alloc(&mut self, now: Duration, random: impl FnMut() -> u32) -> Option<u32> {
+        match &mut self.roce_port {
+            Some(port) => port.alloc(now, random),
+            None => self.other_ports.alloc(now, random),
         }
-        let start = random();
-        for (port, used) in &mut self.ports {
-            let quarantined = self.quarantine.of_port.get(port).copied().unwrap_or(0);
-            if used.len() + quarantined == QPNS_PER_PORT as usize {
-                continue;
-            }
-            let number = (0..QPNS_PER_PORT)
-                .map(|i| first_qpn(*port) + start.wrapping_add(i) % QPNS_PER_PORT)
-                .find(|number| !used.contains(number) && !self.quarantine.contains(*number));
-            if let Some(number) = number {
-                used.insert(number);
-                return Some(number);
-            }
-        }
-        self.alloc_quarantined()
     }
 
-    /// Takes the number of an open port that has been in quarantine longest, if at least [`MIN_CYCLE`]
-    /// are there.
-    fn alloc_quarantined(&mut self) -> Option<u32> {
-        let mut of_open_ports = self
-            .quarantine
-            .queue
-            .iter()
-            .enumerate()
-            .filter(|(_, Freed { number, .. })| self.ports.contains_key(&port_of(*number)))
-            .map(|(at, _)| at);
-        let first = of_open_ports.next()?;
-        of_open_ports.nth(MIN_CYCLE - 2)?;
-        let number = self.quarantine.remove(first)?;
-        self.ports.get_mut(&port_of(number))?.insert(number);
-        Some(number)
-    }
-
-    /// Frees a number. If this leaves two ports without a number in use, forgets and returns one of them, for
-    /// the caller to close.
+    /// Frees a number, if it is in use. If this leaves two ports without a number in use, forgets and returns
+    /// one of them, for the caller to close.
     pub fn free(&mut self, number: u32, now: Duration) -> Option<u16> {
-        let port = port_of(number);
-        let used = if port == PORT {
-            self.roce_port.as_mut()?
-        } else {
-            self.ports.get_mut(&port)?
-        };
-        if !used.remove(&number) {
-            return None;
+        if port_of(number) != PORT {
+            return self.other_ports.free(number, now);
         }
-        let idle = used.is_empty();
-        self.quarantine.push(number, now);
-        let spare = self
-            .ports
-            .iter()
-            .any(|(other, used)| *other != port && used.is_empty());
-        if port == PORT || !(idle && spare) {
-            return None;
-        }
-        self.ports.remove(&port);
-        Some(port)
+        self.roce_port.as_mut()?.free(number, now);
+        None
     }
 }
 
@@ -226,7 +266,7 @@ mod tests {
             .filter_map(|number| qpns.free(*number, NOW))
             .collect();
         assert_eq!(closed.len(), 4, "one stays");
-        assert_eq!(qpns.ports.len(), 1);
+        assert_eq!(qpns.other_ports.in_use.len(), 1);
         assert!(taken.iter().all(|number| qpns.free(*number, NOW).is_none()));
         let later = NOW + REUSE_DELAY;
         assert!(qpns.alloc(later, || 0).is_some());
@@ -304,8 +344,57 @@ mod tests {
             });
             qpns.free(number.unwrap(), NOW);
         }
-        assert_eq!(qpns.quarantine.queue.len(), MAX_QUARANTINED);
-        assert_eq!(qpns.quarantine.numbers.len(), MAX_QUARANTINED);
+        let port = qpns.roce_port.unwrap();
+        assert_eq!(port.quarantine.0.len(), MAX_QUARANTINED);
+        assert_eq!(port.quarantined.len(), MAX_QUARANTINED);
+    }
+
+    /// Numbers of a port that is closed and opened again stay in quarantine. Each number is in one place.
+    #[test]
+    fn a_port_that_is_opened_again_has_its_quarantine() {
+        let mut qpns = QpnAllocator::default();
+        qpns.add_port(FIRST_PORT);
+        qpns.add_port(FIRST_PORT + 1);
+        let taken: Vec<u32> = (0..100).map(|i| qpns.alloc(NOW, || i).unwrap()).collect();
+        let closed: Vec<u16> = taken.iter().filter_map(|n| qpns.free(*n, NOW)).collect();
+        let [closed] = closed[..] else {
+            panic!("{closed:?}")
+        };
+        let freed = |number: &&u32| port_of(**number) == closed;
+        assert_eq!(
+            qpns.other_ports.closed.0.len(),
+            taken.iter().filter(freed).count()
+        );
+        qpns.add_port(closed);
+        let other = &qpns.other_ports;
+        assert_eq!((other.closed.0.len(), other.quarantine.0.len()), (0, 100));
+        let free: HashSet<u32> = other.free.iter().copied().collect();
+        assert_eq!(
+            (free.len(), other.free.len()),
+            (2 * 4096 - 100, 2 * 4096 - 100)
+        );
+        assert!(taken.iter().all(|number| !free.contains(number)));
+    }
+
+    /// Creating queue pairs faster than quarantine lets go of their numbers takes as long as creating the
+    /// first: each needs one random number, and no search.
+    #[test]
+    fn a_number_is_found_without_a_search() {
+        let mut qpns = QpnAllocator::default();
+        qpns.add_port(FIRST_PORT);
+        for i in 0..10 * QPNS_PER_PORT {
+            let mut draws = 0;
+            let number = qpns.alloc(NOW, || {
+                draws += 1;
+                i.wrapping_mul(0x9e37_79b9)
+            });
+            assert!(draws <= 1 && qpns.free(number.unwrap(), NOW).is_none());
+            let other = &qpns.other_ports;
+            assert_eq!(
+                other.free.len() + other.quarantine.0.len(),
+                QPNS_PER_PORT as usize
+            );
+        }
     }
 
     proptest! {

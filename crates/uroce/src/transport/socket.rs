@@ -10,7 +10,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Type};
 
 use super::gid_table::GidAddress;
 use super::ip_id::{IpIds, LAST_LOW_ID};
-use crate::descriptors::{self, Owned};
+use crate::descriptors::{self, LastCheck, Owned};
 use crate::wire::PORT;
 
 type Socket2 = Owned<socket2::Socket>;
@@ -36,6 +36,7 @@ pub struct Socket {
     _guard: Option<Socket2>,
     /// Whether to send with UDP_SEGMENT.
     gso: AtomicBool,
+    last_check: LastCheck,
 }
 
 /// Sets a socket option that socket2 does not have.
@@ -112,6 +113,7 @@ impl Socket {
             others,
             _guard: None,
             gso: AtomicBool::new(true),
+            last_check: LastCheck::default(),
         };
         // Only uroce sends to other ports than 4791.
         let IpAddr::V4(ip) = local.ip else {
@@ -191,7 +193,14 @@ impl Socket {
             others: None,
             _guard: None,
             gso: AtomicBool::new(false),
+            last_check: LastCheck::default(),
         })
+    }
+
+    /// Whether the descriptor is that of the socket, as of the last few milliseconds: the program may have
+    /// closed it, and have a descriptor of its own with the number.
+    pub fn is_ours(&self) -> bool {
+        self.socket.was_unchanged(&self.last_check)
     }
 
     /// The descriptor, open as long as the socket lives.

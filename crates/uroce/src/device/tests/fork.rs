@@ -1,4 +1,5 @@
 use std::io::Error;
+use std::os::fd::RawFd;
 use std::time::Instant;
 
 use super::*;

@@ -16,7 +16,7 @@ use super::queue_pair::{QueuePairConfig, Unavailable};
 use super::sink::Sink;
 use super::*;
 use crate::config::Netdev;
-use crate::engine::{Limits, QpConfig};
+use crate::engine::{Limits, QpChange, QpConfig, QpState};
 
 /// Held by tests that open devices: one of them counts threads.
 pub static BACKGROUND_THREADS: Mutex<()> = Mutex::new(());
@@ -172,4 +172,25 @@ fn no_thread_runs_a_destroyed_queue_pair() {
     assert!(destroyed.into_inner());
     let ended = looked_up.lock_unless_preempted();
     assert_eq!(ended.err(), Some(Unavailable::Destroyed));
+}
+
+/// The IPv4 identifications of peers are followed while queue pairs are connected to them.
+#[test]
+fn peers_are_known_while_queue_pairs_are_connected() {
+    let device = Device::new(&loopback("peers"), process::generation()).unwrap();
+    let known = || device.net.connected_peers();
+    let (one, other) = preemption::pair(&device, &device);
+    let datagrams = preemption::queue_pair_with(&device, Service::Ud, None);
+    preemption::connect(&device, &datagrams, &one);
+    assert_eq!(known(), 1, "the pair has one address");
+    let error = QpChange {
+        state: Some(QpState::Err),
+        ..QpChange::default()
+    };
+    device.run_qp(&one, |engine, host, now| engine.modify(&error, now, host));
+    assert_eq!(known(), 1);
+    device.remove_queue_pair(&other);
+    assert_eq!(known(), 0);
+    device.remove_queue_pair(&one);
+    device.remove_queue_pair(&datagrams);
 }
