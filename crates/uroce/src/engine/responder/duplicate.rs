@@ -116,6 +116,7 @@ impl Responder {
                 remaining: reth.len,
                 started: false,
                 duplicate: true,
+                copy: None,
             }));
         }
     }

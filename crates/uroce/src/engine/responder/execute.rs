@@ -171,7 +171,8 @@ impl Responder {
         Ok(())
     }
 
-    /// A READ request. Its memory is read when the responses are sent.
+    /// A READ request. Its memory is read when the responses are sent, or before a later request is executed
+    /// ([`Responder::may_execute`]).
     fn execute_read(
         &mut self,
         packet: &Packet,
@@ -204,6 +205,7 @@ impl Responder {
             remaining: reth.len,
             started: false,
             duplicate: false,
+            copy: None,
         }));
         self.epsn = psn + packets;
         self.count_message();

@@ -27,6 +27,8 @@ pub enum NakCause {
     CqOverrun,
     /// The bytes that a reference names could not be copied: the peer is to send them.
     NotCopied,
+    /// READs have to be answered first: the peer retransmits the request when it has the answers.
+    ReadsWait,
 }
 
 impl From<RemoteError> for NakCause {
@@ -106,7 +108,7 @@ impl Responder {
                 self.push_nak(AethKind::RnrNak { timer }, attributes);
                 return ResponderAction::None;
             }
-            NakCause::NotCopied => {
+            NakCause::NotCopied | NakCause::ReadsWait => {
                 self.nak_sent = Some(self.epsn);
                 self.push_nak(AethKind::Nak(NakCode::PsnSequence), attributes);
                 return ResponderAction::None;

@@ -12,6 +12,7 @@ mod late_timeouts;
 mod lending;
 mod network;
 mod peer;
+mod read_order;
 mod requester;
 mod responder;
 mod response_queue;
