@@ -29,6 +29,8 @@ impl Responder {
                 self.execute_write(part, packet, attributes, host)
             }
             _ if self.message.is_some() => Err(NakCause::InvalidRequest),
+            // 9.7.4.1.2, 9.9.3 class C. Kernel rxe drops the packet, so its peer retransmits in vain.
+            Operation::Reserved => Err(NakCause::InvalidRequest),
             Operation::ReadRequest => self.execute_read(packet, attributes, host),
             Operation::CmpSwap | Operation::FetchAdd => {
                 self.execute_atomic(operation, packet, attributes, host)
@@ -96,7 +98,9 @@ impl Responder {
         }
         if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
-            done = invalidated.map_err(|_| NakCause::Invalidate);
+            done = invalidated.map_err(|_| NakCause::Invalidate {
+                ack_request: packet.headers.bth.ack_request,
+            });
         }
         if done.is_err() || !ends {
             // The next packet continues with it; after an error it completes with that.
