@@ -16,6 +16,7 @@ mod read_order;
 mod requester;
 mod responder;
 mod response_queue;
+mod responses;
 mod retransmission;
 mod schedules;
 mod short;
