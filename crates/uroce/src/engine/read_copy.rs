@@ -10,8 +10,8 @@ pub struct ReadCopy {
 }
 
 impl ReadCopy {
-    /// Copies the range, and takes from an earlier copy what that has. None if there is no memory, or the peer
-    /// may not read the range.
+    /// Copies the range, and takes from an earlier copy what that has. None if there is no memory, or the
+    /// peer may not read the range.
     pub fn try_new(
         key: RemoteKey,
         va: u64,

@@ -56,8 +56,8 @@ pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) ->
     Ok(())
 }
 
-/// Whether the queue pair takes the operation. If the service lacks it, it completes with an error, as on kernel
-/// rxe and RNICs.
+/// Whether the queue pair takes the operation. If the service lacks it, it completes with an error, as on
+/// kernel rxe and RNICs.
 fn takes_operation(service: Service, op: &SendOp) -> bool {
     match service {
         Service::Ud => !matches!(op, SendOp::LocalInv { .. } | SendOp::BindMw(_)),
@@ -80,8 +80,8 @@ fn takes_inline(op: &SendOp) -> bool {
     )
 }
 
-/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, destination. An atomic
-/// at an address that is not aligned is sent, as by mlx5: the peer answers with a NAK.
+/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, destination. An
+/// atomic at an address that is not aligned is sent, as by mlx5: the peer answers with a NAK.
 pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
     let len = wr.data.byte_len();

@@ -29,7 +29,7 @@ impl Responder {
                 self.execute_write(part, packet, attributes, host)
             }
             _ if self.message.is_some() => Err(NakCause::InvalidRequest),
-            // 9.7.4.1.2, 9.9.3 class C. Kernel rxe drops the packet, so its peer retransmits in vain.
+            // 9.7.4.1.2, 9.9.3 class C. (Kernel rxe drops the packet.)
             Operation::Reserved => Err(NakCause::InvalidRequest),
             Operation::ReadRequest => self.execute_read(packet, attributes, host),
             Operation::CmpSwap | Operation::FetchAdd => {
