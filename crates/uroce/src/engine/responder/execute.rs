@@ -398,7 +398,9 @@ pub fn capacity(wr: &RecvWr) -> u64 {
 }
 
 /// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last. The GRH
-/// flag is set for every service, as by the kernel's rxe: each RoCE packet has a global route.
+/// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
+/// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
+/// bnxt_re, irdma and ocrdma set it for UD only.
 pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,

@@ -4,7 +4,7 @@ use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::emit::{self, ACK_LEN, part_of};
 use crate::wire::{Aeth, AethKind, Headers, NakCode};
 
-/// An ACK that does not count credits (9.7.7.2).
+/// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
 
 /// What [`Responder::next_response`] did.

@@ -418,6 +418,43 @@ fn a_failed_invalidation_is_reported_to_the_receiver_only() {
     }
 }
 
+/// Neither new requests nor duplicates, whoever moved the queue pair to ERR.
+#[test]
+fn nothing_is_executed_in_err() {
+    for by_the_peer in [true, false] {
+        let mut peer = Peer::in_rts(ATTRIBUTES);
+        peer.fetch_add(0);
+        assert_eq!(peer.responses().len(), 1);
+        peer.post_send(1, 10);
+        peer.post_read(2, 10);
+        assert_eq!(peer.sent(), [0, 1]);
+        if by_the_peer {
+            peer.deliver(Peer::headers(Operation::Send, Part::Last, 1), b"abcd");
+            assert_eq!(peer.responses(), [nak(1, NakCode::InvalidRequest)]);
+        } else {
+            peer.modify(QpState::Err, QpChange::default());
+        }
+        let flushed = [1, 2].map(|id| (id, IBV_WC_WR_FLUSH_ERR));
+        assert_eq!(peer.send_completions(), flushed);
+        peer.fetch_add(0);
+        peer.fetch_add(1);
+        peer.atomic_write(1, 8, 9);
+        peer.read(1, BASE, 8);
+        peer.send(Part::Only, 1, b"abcd");
+        peer.ack(0);
+        peer.read_response(Part::Only, 1, &[9; 10]);
+        assert_eq!(peer.responses(), []);
+        assert_eq!(peer.qp.next_timeout(), None);
+        assert_eq!(peer.host.atomics, 1);
+        assert_eq!(peer.host.region(KEY).bytes[..16], {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&1u64.to_ne_bytes());
+            bytes
+        });
+        assert_eq!(peer.send_completions(), flushed);
+    }
+}
+
 /// Annex A19.4.2. (A packet with another payload is malformed.)
 #[test]
 fn atomic_writes_must_have_eight_bytes() {
