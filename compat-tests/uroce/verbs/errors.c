@@ -68,6 +68,8 @@ static void memory(struct rig *rig)
 	IS_NULL(EOPNOTSUPP, ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_ON_DEMAND));
 	IS_NULL(EFAULT, ibv_reg_mr(rig->pd, read_only, 64, IBV_ACCESS_LOCAL_WRITE));
 	IS_NULL(EINVAL, ibv_reg_mr_iova(rig->pd, rig->buf, 64, (uintptr_t)rig->buf + 1, 0));
+	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, (void *)(uintptr_t)-4096, SIZE, 0));
+	IS_NULL(EINVAL, ibv_reg_mr_iova(rig->pd, rig->buf, SIZE, (uintptr_t)-4096, 0));
 	IS_NULL(EOPNOTSUPP, ibv_reg_dmabuf_mr(rig->pd, 0, 64, 0, 0, 0));
 	IS_NULL(EOPNOTSUPP, ibv_alloc_null_mr(rig->pd));
 	IS_NULL(EOPNOTSUPP, ibv_import_mr(rig->pd, 1));

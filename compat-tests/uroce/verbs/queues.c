@@ -148,6 +148,9 @@ static void shared(struct rig *rig)
 		wr.wr_id = 50 + i;
 		CHECK(ibv_post_srq_recv(srq, &wr, &bad) == 0);
 	}
+	/* What was posted does not change any more. */
+	memset(&sge, 0xff, sizeof(sge));
+	memset(rig->buf, 7, 8);
 	wr.sg_list = three;
 	wr.num_sge = 3;
 	CHECK(ibv_post_srq_recv(srq, &wr, &bad) == EINVAL && bad == &wr);
@@ -166,7 +169,7 @@ static void shared(struct rig *rig)
 		if (wc.opcode == IBV_WC_RECV)
 			CHECK(wc.wr_id == 50u + received++ && wc.qp_num == a->qp_num);
 	}
-	CHECK(received == 2);
+	CHECK(received == 2 && !memcmp(rig->buf, rig->buf + 4096, 8));
 	CHECK(next_event(rig) == IBV_EVENT_SRQ_LIMIT_REACHED);
 	CHECK(ibv_query_srq(srq, &attr) == 0 && attr.srq_limit == 0);
 	CHECK(ibv_destroy_qp(a) == 0);

@@ -271,5 +271,6 @@ fn name(operation: Operation) -> &'static str {
         Operation::FetchAdd => "fetch-add",
         Operation::Flush => "flush",
         Operation::AtomicWrite => "atomic-write",
+        Operation::Reserved => "reserved",
     }
 }

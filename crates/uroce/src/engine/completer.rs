@@ -19,9 +19,9 @@ use crate::wire::{AethKind, NakCode, Operation, Packet, Psn};
 /// within twice the SRTT if that is longer: it was caused by the first transmission.
 const MIN_NAK_INTERVAL: Duration = Duration::from_micros(500);
 
-/// An ack timeout that is handled this late or later retransmits without consuming one of `retry_cnt`:
-/// this process was descheduled, and a peer on the same host perhaps was too.
-const LATE_TIMEOUT: Duration = Duration::from_millis(2);
+/// An ack timeout that is handled late by this part of its length or more retransmits without consuming one
+/// of `retry_cnt`: this process was descheduled, and a peer on the same host perhaps was too.
+const LATE_FRACTION: u32 = 4;
 /// The most late timeouts in a row that consume no retry: a timeout must not take longer than four
 /// times the configured value (9.7.6.1.3).
 const MAX_LATE_TIMEOUTS: u8 = 3;
@@ -226,7 +226,7 @@ impl Completer {
     ) -> Result<(), ibv_wc_status> {
         let counts_as_loss = match requester.take_expired(now) {
             None => return Ok(()),
-            Some(Expired::AckTimeout { late }) => self.consume_retry(late)?,
+            Some(Expired::AckTimeout { late }) => self.consume_retry(late, attributes)?,
             Some(Expired::Rto) => true,
         };
         if counts_as_loss {
@@ -238,10 +238,15 @@ impl Completer {
     }
 
     /// Consumes one of `retry_cnt` for an ack timeout that is handled `late` after its expiry, and returns
-    /// true. Consumes none and returns false if that is [`LATE_TIMEOUT`] or more, at most
+    /// true. Consumes none and returns false if that is too late (see [`LATE_FRACTION`]), at most
     /// [`MAX_LATE_TIMEOUTS`] times in a row. Fails if no retry is left.
-    fn consume_retry(&mut self, late: Duration) -> Result<bool, ibv_wc_status> {
-        if late >= LATE_TIMEOUT && self.late_timeouts < MAX_LATE_TIMEOUTS {
+    fn consume_retry(
+        &mut self,
+        late: Duration,
+        attributes: &Attributes,
+    ) -> Result<bool, ibv_wc_status> {
+        let timeout = encoding::ack_timeout(attributes.timeout).unwrap_or_default();
+        if late >= timeout / LATE_FRACTION && self.late_timeouts < MAX_LATE_TIMEOUTS {
             self.late_timeouts += 1;
             return Ok(false);
         }

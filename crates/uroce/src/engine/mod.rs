@@ -10,7 +10,7 @@
 //! | `requester`, `send_queue`, `slots` | which request packet is sent next, and what is in flight |
 //! | `completer` | responses: acknowledgments, NAKs, retries and ack timeouts |
 //! | `responder`, `recv_queue` | inbound requests: validation, execution, duplicates, NAKs |
-//! | `response_queue` | responses waiting to be sent, in PSN order |
+//! | `response_queue`, `read_copy` | responses waiting to be sent, in PSN order |
 //! | `congestion`, `rtt`, `pacer` | how many packets may be in flight, the RTO, bursts |
 //! | `timer`, `encoding` | the timers of a queue pair; times and counts in encoded form |
 //! | `counters` | what a queue pair counts |
@@ -35,6 +35,7 @@ mod host;
 mod pacer;
 mod packet_copy;
 mod qp;
+mod read_copy;
 mod recv_queue;
 mod requester;
 mod responder;

@@ -1,16 +1,21 @@
 //! The responses that the responder of a reliable connection still has to send, in the order of their
-//! PSNs (9.7.5.1). A READ is one entry; its response packets are built one at a time as they are sent.
+//! PSNs (9.7.5.1). A READ is one entry; its response packets are built one at a time as they are sent. They
+//! have the bytes as they were before later requests were executed ([`ResponseQueue::try_copy_reads`]).
 
 use std::collections::VecDeque;
 
-use super::RemoteKey;
+use super::read_copy::ReadCopy;
+use super::{Host, RemoteError, RemoteKey};
 use crate::wire::{AethKind, NakCode, Psn};
 
 /// The most responses that wait. A request whose response finds no room is dropped.
 const MAX_RESPONSES: usize = 1024;
 
+/// The most bytes of READs that a queue pair copies: the largest congestion window of a uroce peer.
+const MAX_COPIED: usize = 2 << 20;
+
 /// The responses to a READ request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadResponse {
     /// The PSN of the request when it was first executed.
     pub first_psn: Psn,
@@ -24,10 +29,46 @@ pub struct ReadResponse {
     pub started: bool,
     /// The request is a duplicate.
     pub duplicate: bool,
+    /// The bytes, or those of the last response packets, if a later request may have changed the memory.
+    pub copy: Option<Box<ReadCopy>>,
+}
+
+impl ReadResponse {
+    /// Reads the bytes of the next response packet.
+    pub fn read(&self, into: &mut [u8], host: &mut impl Host) -> Result<(), RemoteError> {
+        let copy = self.copy.as_ref();
+        match copy.and_then(|copy| copy.get(self.va, into.len())) {
+            Some(bytes) => into.copy_from_slice(bytes),
+            None => host.read_remote(self.key, self.va, into)?,
+        }
+        Ok(())
+    }
+
+    /// The bytes that its copy has or would have.
+    fn copied_len(&self) -> usize {
+        let len = self.remaining as usize;
+        self.copy.as_ref().map_or(len, |copy| copy.len().max(len))
+    }
+
+    /// Copies the bytes that have not been sent. False if there is no memory, or the peer may not read any
+    /// more.
+    fn try_copy(&mut self, host: &mut impl Host) -> bool {
+        let len = self.remaining as usize;
+        let copy = self.copy.as_deref();
+        if len == 0 || copy.is_some_and(|copy| copy.get(self.va, len).is_some()) {
+            return true;
+        }
+        let copied = ReadCopy::try_new(self.key, self.va, len, copy, host);
+        let is_copied = copied.is_some();
+        if is_copied {
+            self.copy = copied.map(Box::new);
+        }
+        is_copied
+    }
 }
 
 /// A response that waits to be sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Response {
     Ack {
         psn: Psn,
@@ -67,6 +108,8 @@ pub struct ResponseQueue {
     queue: VecDeque<Response>,
     /// A request was sent ahead of the first response.
     yielded: bool,
+    /// A READ without a copy may wait.
+    may_need_copies: bool,
 }
 
 impl ResponseQueue {
@@ -131,17 +174,21 @@ impl ResponseQueue {
 
     /// Appends the response to a new request.
     pub fn push(&mut self, response: Response) {
+        self.may_need_copies |= matches!(response, Response::Read(_));
         self.queue.push_back(response);
     }
 
     /// Inserts the response to a duplicate request. A READ response that still waits restarts where the
     /// duplicate asks for it; any other response that still waits is not inserted a second time.
     pub fn push_duplicate(&mut self, response: Response) {
-        if let Response::Read(new) = response {
-            if self.restart_read(new) {
-                return;
-            }
-        }
+        self.may_need_copies |= matches!(response, Response::Read(_));
+        let response = match response {
+            Response::Read(new) => match self.restart_read(new) {
+                None => return,
+                Some(new) => Response::Read(new),
+            },
+            other => other,
+        };
         let place = self.place_after(response.psn());
         let before = place.checked_sub(1).and_then(|i| self.queue.get(i));
         let waits = match (before, &response) {
@@ -155,18 +202,50 @@ impl ResponseQueue {
         }
     }
 
-    /// Replaces the waiting response to the same READ request, if there is one.
-    fn restart_read(&mut self, new: ReadResponse) -> bool {
+    /// Replaces the waiting response to the same READ request. Returns the new one if there is none.
+    fn restart_read(&mut self, new: ReadResponse) -> Option<ReadResponse> {
         let mut reads = self.queue.iter_mut().filter_map(|response| match response {
             Response::Read(read) => Some(read),
             _ => None,
         });
         let Some(old) = reads.find(|read| read.first_psn == new.first_psn) else {
-            return false;
+            return Some(new);
         };
-        let duplicate = old.duplicate;
-        *old = ReadResponse { duplicate, ..new };
-        true
+        let (duplicate, copy) = (old.duplicate, old.copy.take());
+        *old = ReadResponse {
+            duplicate,
+            copy,
+            ..new
+        };
+        None
+    }
+
+    /// Copies what the READs that wait have still to read: a request is about to be executed that may change
+    /// memory, or after which the program may do so. False: that is too much, there is no memory, or the peer
+    /// may not read any more.
+    pub fn try_copy_reads(&mut self, host: &mut impl Host) -> bool {
+        if !self.may_need_copies {
+            return true;
+        }
+        let reads = self.queue.iter().filter_map(|response| match response {
+            Response::Read(read) => Some(read.copied_len()),
+            _ => None,
+        });
+        if reads.sum::<usize>() > MAX_COPIED {
+            return false;
+        }
+        let mut is_copied = true;
+        self.queue.retain_mut(|response| {
+            let Response::Read(read) = response else {
+                return true;
+            };
+            let has_copy = read.try_copy(host);
+            // The peer may ask for a duplicate once more.
+            is_copied &= has_copy || read.duplicate;
+            has_copy || !read.duplicate
+        });
+        self.may_need_copies = !is_copied;
+        is_copied
     }
 
     /// The index after all responses to requests up to `psn`.

@@ -143,6 +143,11 @@ impl Wqe {
         }
     }
 
+    /// Whether a READ request was first sent as packet `at`.
+    pub fn starts_read(&self, at: u64, mtu: u32) -> bool {
+        (at - self.first) % packets_per_read(mtu) == 0
+    }
+
     /// The packet number after the last response that a READ request sent as packet `at` asks for.
     pub fn read_end(&self, at: u64, mtu: u32) -> u64 {
         let per_request = packets_per_read(mtu);

@@ -129,6 +129,11 @@ fn remote_access_needs_rkey_pd_range_and_flag() {
         assert_eq!(check(key, 0xfff, 2, &ME), Err(RemoteError));
         assert_eq!(check(key, u64::MAX, 2, &ME), Err(RemoteError));
         assert_eq!(check(key, 0x1000, u64::MAX, &ME), Err(RemoteError));
+        assert_eq!(check(key, 0x1008, u64::MAX - 7, &ME), Err(RemoteError));
+        assert_eq!(
+            check(key, 0u64.wrapping_sub(8), 0x1010, &ME),
+            Err(RemoteError)
+        );
         assert_eq!(check(key ^ 0x80, 0x1000, 1, &ME), Err(RemoteError));
         assert_eq!(check(key ^ 0x8000, 0, 0, &STRANGER), Ok(()));
     }
@@ -219,6 +224,17 @@ fn windows_of_type_1_serve_their_pd() {
     );
     assert_eq!(read(second, 4, &ME), Ok(()));
     assert_eq!(read(second, 5, &ME), Err(RemoteError));
+    assert_eq!(read(second, u64::MAX - 3, &ME), Err(RemoteError));
+    assert_eq!(read(second, u64::MAX, &ME), Err(RemoteError));
+    // Ranges whose end, or whose offset in the region, overflows.
+    for (addr, len) in [
+        (0x1010, u64::MAX),
+        (u64::MAX, 8),
+        (0u64.wrapping_sub(8), 0x1018),
+    ] {
+        let overflowing = bind(second, key, addr, len, zero);
+        assert_eq!(memory.bind(&overflowing, &ME), Err(LocalError::Bind));
+    }
     memory.dealloc_mw(second);
     assert_eq!(memory.deregister(key), Ok(Users::None));
 }

@@ -56,18 +56,19 @@ pub unsafe fn append_inline(inline: &mut Inline, addr: *const u8, len: usize) ->
     Ok(())
 }
 
-/// Whether the service has the operation.
-pub fn has_operation(service: Service, op: &SendOp) -> bool {
-    use SendOp::*;
+/// Whether the queue pair takes the operation. If the service lacks it, it completes with an error, as on
+/// kernel rxe and RNICs.
+fn takes_operation(service: Service, op: &SendOp) -> bool {
     match service {
-        Service::Rc | Service::XrcSend => true,
-        Service::Uc => matches!(
-            op,
-            Send | SendImm { .. } | Write { .. } | WriteImm { .. } | BindMw(_)
-        ),
-        Service::Ud => matches!(op, Send | SendImm { .. }),
+        Service::Ud => !matches!(op, SendOp::LocalInv { .. } | SendOp::BindMw(_)),
         Service::XrcRecv => false,
+        _ => true,
     }
+}
+
+/// Whether a request with the operation names its destination.
+fn has_destination(service: Service, op: &SendOp) -> bool {
+    service == Service::Ud && matches!(op, SendOp::Send | SendOp::SendImm { .. })
 }
 
 /// Whether the operation can carry inline data.
@@ -79,22 +80,20 @@ fn takes_inline(op: &SendOp) -> bool {
     )
 }
 
-/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, alignment,
-/// address.
+/// EINVAL if the queue pair cannot take the request: operation, number of SGEs, length, destination. An
+/// atomic at an address that is not aligned is sent, as by mlx5: the peer answers with a NAK.
 pub fn check(qp: &QpPrivate, wr: &SendWr) -> Result<()> {
     use SendOp::*;
     let len = wr.data.byte_len();
-    let aligned = |va: u64| va % 8 == 0;
-    let valid = has_operation(qp.qp.service, &wr.op)
+    let valid = takes_operation(qp.qp.service, &wr.op)
         && wr.sges().len() <= qp.cap.max_send_sge as usize
         && len <= MAX_MSG_SZ
         && (wr.inline().is_none() || len <= qp.cap.max_inline_data.into() && takes_inline(&wr.op))
         && match wr.op {
-            CmpSwap { va, .. } | FetchAdd { va, .. } => len >= 8 && aligned(va),
-            AtomicWrite { va, .. } => aligned(va),
+            CmpSwap { .. } | FetchAdd { .. } => len >= 8,
             _ => true,
         }
-        && (qp.qp.service == Service::Ud) == wr.ud.is_some();
+        && (wr.ud.is_some() || !has_destination(qp.qp.service, &wr.op));
     if valid { Ok(()) } else { Err(Errno(EINVAL)) }
 }
 
@@ -188,8 +187,8 @@ unsafe fn fill(qp: &QpPrivate, wr: &ibv_send_wr, request: &mut SendWr) -> Result
         request.data = Data::Sges(unsafe { sges(wr.sg_list, count) }?);
     }
     match qp.qp.service {
-        Service::Ud => {
-            // SAFETY: for a UD queue pair the program sets this variant.
+        Service::Ud if has_destination(Service::Ud, &request.op) => {
+            // SAFETY: for a datagram of a UD queue pair the program sets this variant.
             let ud = unsafe { wr.wr.ud };
             if ud.ah.is_null() {
                 return Err(Errno(EINVAL));

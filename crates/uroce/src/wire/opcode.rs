@@ -46,6 +46,8 @@ pub enum Operation {
     Flush,
     /// ATOMIC WRITE.
     AtomicWrite,
+    /// An opcode of a reliable service that the specification reserves: an invalid request.
+    Reserved,
 }
 
 impl Operation {
@@ -128,6 +130,13 @@ const TABLE: [Option<Parts>; 256] = {
             }
             k += 1;
         }
+        let mut code = 0;
+        while code < 0x20 && matches!(transport, Transport::Rc | Transport::Xrc) {
+            if table[base + code].is_none() {
+                table[base + code] = Some((transport, Operation::Reserved, Part::Only));
+            }
+            code += 1;
+        }
         i += 1;
     }
     table
@@ -170,11 +179,13 @@ impl Opcode {
             (Operation::SendInv, Part::Only) => 0x17,
             (Operation::Flush, _) => 0x1c,
             (Operation::AtomicWrite, _) => 0x1d,
+            (Operation::Reserved, _) => 0x1f,
         };
         Opcode(base | code)
     }
 
-    /// The meaning of the opcode; None if it is reserved, or of a transport service that uroce lacks.
+    /// The meaning of the opcode; None if it is of a transport service that uroce lacks, or reserved in an
+    /// unreliable one.
     pub const fn parts(self) -> Option<Parts> {
         TABLE[self.0 as usize]
     }

@@ -113,6 +113,7 @@ impl Packet<'_> {
             | Operation::CmpSwap
             | Operation::FetchAdd
             | Operation::Flush => padded.is_empty(),
+            Operation::Reserved => true,
         };
         if !len_allowed {
             return Err(Malformed);
@@ -235,7 +236,7 @@ impl Extensions {
         let answers = matches!(operation, Ack | AtomicAck | ReadResponse);
         Extensions {
             deth: transport == Transport::Ud,
-            xrc: transport == Transport::Xrc && !answers,
+            xrc: transport == Transport::Xrc && !answers && operation != Reserved,
             feth: operation == Flush,
             reth: starts
                 && matches!(

@@ -10,7 +10,7 @@ use crate::engine::attributes::Attributes;
 use crate::engine::send_queue::OpClass;
 use crate::engine::timer::Timer;
 use crate::engine::{Host, Time, encoding};
-use crate::wire::{Aeth, AethKind, Operation, Packet, Psn};
+use crate::wire::{Aeth, AethKind, Operation, Packet, Part, Psn};
 
 /// The outcome of an acknowledgment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +112,18 @@ impl Requester {
             return Ok(Acked { progress, complete });
         };
         let mtu = attributes.mtu;
+        let part = packet.headers.bth.opcode.parts().map(|parts| parts.2);
         let mut ends_request = true;
         match (wqe.class(), operation, packet.headers.atomic_ack) {
             (OpClass::Read, Operation::ReadResponse, _) => {
                 let offset = (number - wqe.first) * u64::from(mtu);
                 let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
-                if packet.payload.len() as u64 != len {
+                ends_request = number + 1 == wqe.read_end(number, mtu);
+                let starts = wqe.starts_read(number, mtu);
+                if packet.payload.len() as u64 != len || !is_part(part, starts, ends_request) {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if len > 0 {
-                    ends_request = number + 1 == wqe.read_end(number, mtu);
                     host.scatter(wqe.wr.sges(), offset, packet.payload)
                         .map_err(|error| error.status())?;
                 }
@@ -129,7 +131,8 @@ impl Requester {
             (OpClass::Atomic, Operation::AtomicAck, Some(original_value)) => host
                 .scatter(wqe.wr.sges(), 0, &original_value.to_ne_bytes())
                 .map_err(|error| error.status())?,
-            (OpClass::EmptyResponse, Operation::ReadResponse, _) if packet.payload.is_empty() => {}
+            (OpClass::EmptyResponse, Operation::ReadResponse, _)
+                if packet.payload.is_empty() && part == Some(Part::Only) => {}
             _ => return Err(IBV_WC_BAD_RESP_ERR),
         }
         self.oldest_unacked += 1;
@@ -227,5 +230,17 @@ impl Requester {
         self.lending.on_loss(self.oldest_unacked, self.highest_sent);
         self.rewind();
         self.start_timers(attributes.timeout, now);
+    }
+}
+
+/// Whether a READ response can be that part of the responses (9.7.5.1.4). `starts`: of the request as it was
+/// first sent; one that was sent again may start with any packet. `ends`: it is the last one.
+fn is_part(part: Option<Part>, starts: bool, ends: bool) -> bool {
+    match part {
+        Some(Part::First) => !ends,
+        Some(Part::Middle) => !starts && !ends,
+        Some(Part::Last) => !starts && ends,
+        Some(Part::Only) => ends,
+        None => false,
     }
 }

@@ -480,13 +480,14 @@ impl Requester {
 }
 
 /// Checks the local memory of a WQE before its first packet: a message must not be started that cannot
-/// be finished. The memory of a single-packet message is checked when the packet is filled.
+/// be finished. The memory of a single-packet message is checked when the packet is filled. That of a READ or
+/// atomic is checked when the response comes, as by kernel rxe and RNICs: the peer executes the request.
 fn check_sges(wqe: &Wqe, host: &mut impl Host) -> Result<(), ibv_wc_status> {
-    let writable = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
-    if wqe.wr.inline().is_some() || !writable && wqe.end - wqe.first <= 1 {
+    let is_written = matches!(wqe.class(), OpClass::Read | OpClass::Atomic);
+    if is_written || wqe.wr.inline().is_some() || wqe.end - wqe.first <= 1 {
         return Ok(());
     }
-    match host.check_local(wqe.wr.sges(), writable) {
+    match host.check_local(wqe.wr.sges(), false) {
         Ok(len) if len < u64::from(wqe.len) => Err(IBV_WC_LOC_LEN_ERR),
         Ok(_) => Ok(()),
         Err(error) => Err(error.status()),

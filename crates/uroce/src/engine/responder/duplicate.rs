@@ -58,6 +58,7 @@ impl Responder {
             }
             Operation::CmpSwap | Operation::FetchAdd => self.on_duplicate_atomic(psn),
             Operation::ReadRequest => self.on_duplicate_read(packet, attributes, host),
+            Operation::Reserved => {}
             // A PSN after the last one that an ACK may cover was never executed as a SEND or WRITE.
             _ if psn.distance(self.ack_psn) <= 0 => self.responses.push_ack(self.ack_psn),
             _ => {}
@@ -116,6 +117,7 @@ impl Responder {
                 remaining: reth.len,
                 started: false,
                 duplicate: true,
+                copy: None,
             }));
         }
     }

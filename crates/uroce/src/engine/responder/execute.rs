@@ -29,6 +29,8 @@ impl Responder {
                 self.execute_write(part, packet, attributes, host)
             }
             _ if self.message.is_some() => Err(NakCause::InvalidRequest),
+            // 9.7.4.1.2, 9.9.3 class C. (Kernel rxe drops the packet.)
+            Operation::Reserved => Err(NakCause::InvalidRequest),
             Operation::ReadRequest => self.execute_read(packet, attributes, host),
             Operation::CmpSwap | Operation::FetchAdd => {
                 self.execute_atomic(operation, packet, attributes, host)
@@ -96,7 +98,9 @@ impl Responder {
         }
         if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
-            done = invalidated.map_err(|_| NakCause::Invalidate);
+            done = invalidated.map_err(|_| NakCause::Invalidate {
+                ack_request: packet.headers.bth.ack_request,
+            });
         }
         if done.is_err() || !ends {
             // The next packet continues with it; after an error it completes with that.
@@ -171,7 +175,8 @@ impl Responder {
         Ok(())
     }
 
-    /// A READ request. Its memory is read when the responses are sent.
+    /// A READ request. Its memory is read when the responses are sent, or before a later request is executed
+    /// ([`Responder::may_execute`]).
     fn execute_read(
         &mut self,
         packet: &Packet,
@@ -204,6 +209,7 @@ impl Responder {
             remaining: reth.len,
             started: false,
             duplicate: false,
+            copy: None,
         }));
         self.epsn = psn + packets;
         self.count_message();
@@ -392,7 +398,9 @@ pub fn capacity(wr: &RecvWr) -> u64 {
 }
 
 /// The completion of a receive WR with a message of `len` bytes; `packet` is the message's last. The GRH
-/// flag is set for every service, as by the kernel's rxe: each RoCE packet has a global route.
+/// flag is set for every service: each RoCE packet has a global route. ibv_poll_cq(3) defines it for UD only.
+/// But rxe sets it always, and rdma-core's mlx5, mlx4, mthca and hns take it from the CQE for every service;
+/// bnxt_re, irdma and ocrdma set it for UD only.
 pub fn recv_completion(
     wr: &RecvWr,
     opcode: ibv_wc_opcode,

@@ -178,8 +178,22 @@ impl Responder {
         }
         self.nak_sent = None;
         self.responses.withdraw_nak();
-        let executed = self.execute(operation, part, packet, attributes, host);
+        let executed = match self.may_execute(operation, packet, host) {
+            true => self.execute(operation, part, packet, attributes, host),
+            false => Err(NakCause::ReadsWait),
+        };
         self.on_executed(executed, attributes)
+    }
+
+    /// Whether a request may be executed before the READs that wait are answered. READs have the bytes
+    /// from before it, as RNICs answer a READ before they execute the next request. The specification
+    /// promises that to requests with a fence only (10.8.3.3), but programs rely on it.
+    fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
+        match operation {
+            Operation::ReadRequest | Operation::Flush => true,
+            Operation::Write if packet.payload_len() == 0 => true,
+            _ => self.responses.try_copy_reads(host),
+        }
     }
 
     /// A request packet of an unreliable connection (9.8.2). A message that lost a packet is dropped;

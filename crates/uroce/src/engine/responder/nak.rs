@@ -20,13 +20,18 @@ pub enum NakCause {
     /// The memory of the receive WQE cannot be written.
     RecvMemory(LocalError),
     /// The R_Key of a SEND with invalidate cannot be invalidated.
-    Invalidate,
+    Invalidate {
+        /// The packet requests an acknowledgment.
+        ack_request: bool,
+    },
     /// Dropped without a NAK, because there is no room for the response: the peer retransmits.
     Drop,
     /// The completion queue is full.
     CqOverrun,
     /// The bytes that a reference names could not be copied: the peer is to send them.
     NotCopied,
+    /// READs have to be answered first: the peer retransmits the request when it has the answers.
+    ReadsWait,
 }
 
 impl From<RemoteError> for NakCause {
@@ -69,8 +74,9 @@ pub fn failed(wr: &RecvWr, status: ibv_wc_status) -> Completion {
     Completion::new(wr.wr_id, status, IBV_WC_RECV)
 }
 
-/// A NAK that moves the queue pair to ERR.
+/// An error that moves the queue pair to ERR.
 struct Fault {
+    /// The peer gets a NAK.
     code: NakCode,
     /// The status of the receive WR that the message took.
     status: ibv_wc_status,
@@ -106,7 +112,7 @@ impl Responder {
                 self.push_nak(AethKind::RnrNak { timer }, attributes);
                 return ResponderAction::None;
             }
-            NakCause::NotCopied => {
+            NakCause::NotCopied | NakCause::ReadsWait => {
                 self.nak_sent = Some(self.epsn);
                 self.push_nak(AethKind::Nak(NakCode::PsnSequence), attributes);
                 return ResponderAction::None;
@@ -123,18 +129,29 @@ impl Responder {
             }
             // Only a WRITE with immediate data has taken a receive WR before its R_Key is checked.
             NakCause::RemoteAccess => Fault::new(RemoteAccess, IBV_WC_LOC_ACCESS_ERR, AccessError),
-            NakCause::Invalidate => Fault::new(RemoteAccess, IBV_WC_REM_INV_REQ_ERR, AccessError),
+            // Class J sends no NAK: the peer's data has arrived. It gets its ACK, as from kernel rxe.
+            NakCause::Invalidate { ack_request } => {
+                if ack_request {
+                    self.responses.push_ack(self.epsn);
+                }
+                return self.fail(IBV_WC_REM_INV_REQ_ERR, AccessError);
+            }
             NakCause::RecvMemory(error) => {
                 Fault::new(RemoteOperational, error.status(), RequestError)
             }
         };
         self.push_nak(AethKind::Nak(fault.code), attributes);
+        self.fail(fault.status, fault.event)
+    }
+
+    /// The receive WR of the message reports the status; if the message took none, the event is raised.
+    fn fail(&mut self, status: ibv_wc_status, event: QpEvent) -> ResponderAction {
         ResponderAction::Fail(match self.take_message_recv() {
             Some(recv) => ErrorReport::Completion {
                 queue: recv.queue,
-                completion: failed(&recv.wr, fault.status),
+                completion: failed(&recv.wr, status),
             },
-            None => ErrorReport::Event(fault.event),
+            None => ErrorReport::Event(event),
         })
     }
 

@@ -2,10 +2,9 @@
 
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::emit::{self, ACK_LEN, part_of};
-use crate::engine::response_queue::ReadResponse;
 use crate::wire::{Aeth, AethKind, Headers, NakCode};
 
-/// An ACK that does not count credits (9.7.7.2).
+/// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
 
 /// What [`Responder::next_response`] did.
@@ -89,8 +88,8 @@ impl Responder {
                     atomic_ack: Some(original_value),
                     ..self.headers(attributes, Operation::AtomicAck, psn, ACK)
                 },
-                Response::Read(read) => {
-                    match self.send_read_response(read, attributes, now, host, buffer) {
+                Response::Read(_) => {
+                    match self.send_read_response(attributes, now, host, buffer) {
                         Some(sent) => return sent,
                         // A duplicate whose memory is not accessible any more is dropped.
                         None => continue,
@@ -139,15 +138,17 @@ impl Responder {
         }
     }
 
-    /// Writes the next response packet of a READ. None: the READ was dropped.
+    /// Writes the next response packet of the READ that is the next response. None: the READ was dropped.
     fn send_read_response(
         &mut self,
-        read: ReadResponse,
         attributes: &Attributes,
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<NextResponse> {
+        let Some(Response::Read(read)) = self.responses.front() else {
+            return None;
+        };
         if !self.pacer.may_send(now) {
             return Some(NextResponse::None);
         }
@@ -164,14 +165,15 @@ impl Responder {
         let Some(payload) = emit::payload(&headers, len as usize, buffer) else {
             return Some(NextResponse::None);
         };
-        if len > 0 && host.read_remote(read.key, read.va, payload).is_err() {
+        if len > 0 && read.read(payload, host).is_err() {
             if read.duplicate {
                 self.responses.pop_front();
                 return None;
             }
+            let psn = read.psn;
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
-            let nak = self.headers(attributes, Operation::Ack, read.psn, kind);
+            let nak = self.headers(attributes, Operation::Ack, psn, kind);
             return Some(NextResponse::AccessError(emit::seal(nak, 0, buffer)));
         }
         let Some(packet_len) = emit::seal(headers, len as usize, buffer) else {

@@ -54,19 +54,39 @@ fn a_late_timeout_consumes_no_retry() {
         let timeout_at = qp.requester().timers().get(Timer::AckTimeout);
         assert_eq!(timeout_at, Some(network.now.after(TIMEOUT)));
     }
-    // Less than 2 ms late: an ordinary timeout.
+    // Less than a quarter of the timeout: an ordinary timeout.
     for left in [4, 3] {
-        run_late(&mut network, us(1900));
+        run_late(&mut network, TIMEOUT / 4 - us(1));
         assert_eq!(network.sides[0].qp.completer().retries_left(), left);
     }
-    run_late(&mut network, ms(2));
-    run_late(&mut network, ms(2));
+    run_late(&mut network, TIMEOUT / 4);
+    run_late(&mut network, TIMEOUT / 4);
     run_late(&mut network, Duration::ZERO);
     let completer = network.sides[0].qp.completer();
     assert_eq!(
         (completer.retries_left(), completer.late_timeouts()),
         (2, 0)
     );
+}
+
+/// A process that always runs some ms late, on a busy host, reports a dead peer about when another one does.
+#[test]
+fn a_long_timeout_counts_although_it_is_a_little_late() {
+    let change = QpChange {
+        timeout: Some(18),
+        retry_cnt: Some(5),
+        ..QpChange::default()
+    };
+    let mut network = Network::rc_with(1024, dead(), change);
+    let begin = network.now;
+    network.post_send(0, send_wr(1, SendOp::Send, &[sge(0, 10)]));
+    for _ in 0..6 {
+        assert_eq!(sends(&network, 0), []);
+        run_late(&mut network, ms(20));
+    }
+    assert_eq!(sends(&network, 0), [(1, IBV_WC_RETRY_EXC_ERR)]);
+    let timeout = Duration::from_nanos(4096 << 18);
+    assert_eq!(network.now.since(begin), 6 * (timeout + ms(20)));
 }
 
 /// Even with `retry_cnt` 0. A request to a dead peer still fails.

@@ -6,8 +6,8 @@ use super::network::*;
 use super::peer::*;
 use crate::engine::*;
 use crate::wire::{
-    Aeth, AethKind, FIRST_PORT, Headers, ICRC_LEN, NakCode, Opcode, Operation, PORT, Packet, Part,
-    Reth, Transport, first_qpn,
+    Aeth, AethKind, Bth, FIRST_PORT, Headers, ICRC_LEN, NakCode, Opcode, Operation, PORT, Packet,
+    Part, Reth, Transport, first_qpn,
 };
 
 /// 9.7.5.2.3. After a retransmission by the peer the gap causes another NAK.
@@ -360,6 +360,98 @@ fn the_receive_wr_of_a_started_message_is_flushed_first() {
         );
         peer.modify(QpState::Err, QpChange::default());
         assert_eq!(peer.host.completions.len(), flushed.len());
+    }
+}
+
+/// 9.7.4.1.2, 9.9.3 class C.
+#[test]
+fn reserved_opcodes_get_a_nak() {
+    let reserved = |number, at| {
+        let headers = Peer::headers(Operation::Send, Part::Only, at);
+        let bth = Bth {
+            opcode: Opcode(number),
+            ..headers.bth
+        };
+        Headers::new(bth)
+    };
+    for number in [0x15, 0x18, 0x1b, 0x1e, 0x1f] {
+        let mut peer = Peer::in_rtr(QpChange::default());
+        peer.deliver(reserved(number, 0), b"abcd");
+        assert_eq!(peer.responses(), [nak(0, NakCode::InvalidRequest)]);
+        assert_eq!(peer.qp.state(), QpState::Err);
+        assert!(peer.host.events.contains(&QpEvent::RequestError));
+    }
+    // Only a packet with the ePSN.
+    let mut peer = Peer::in_rtr(QpChange::default());
+    peer.post_recv(1);
+    peer.send(Part::Only, 0, b"");
+    assert_eq!(peer.responses(), [ack(0)]);
+    peer.deliver(reserved(0x15, 0), b"");
+    assert_eq!(peer.responses(), []);
+    peer.deliver(reserved(0x15, 2), b"");
+    assert_eq!(peer.responses(), [nak(1, NakCode::PsnSequence)]);
+    assert_eq!(peer.qp.state(), QpState::Rtr);
+}
+
+/// 9.9.3 class J: no NAK. The data has arrived.
+#[test]
+fn a_failed_invalidation_is_reported_to_the_receiver_only() {
+    for ack_request in [true, false] {
+        let mut peer = Peer::in_rtr(QpChange::default());
+        peer.post_recv(1);
+        peer.post_recv(2);
+        peer.send(Part::First, 0, &[1; 1024]);
+        assert_eq!(peer.responses(), [ack(0)]);
+        let mut headers = Peer::headers(Operation::SendInv, Part::Last, 1);
+        headers.ieth = Some(KEY + 1);
+        headers.bth.ack_request = ack_request;
+        peer.deliver(headers, b"data");
+        let acks = [ack(1)];
+        assert_eq!(peer.responses(), acks[..usize::from(ack_request)]);
+        assert_eq!(peer.host.region(KEY).bytes[1024..1028], *b"data");
+        assert_eq!(
+            peer.host.statuses(WorkQueue::Recv),
+            [(1, IBV_WC_REM_INV_REQ_ERR), (2, IBV_WC_WR_FLUSH_ERR)]
+        );
+        assert_eq!(peer.host.events, [QpEvent::CommunicationEstablished]);
+        assert_eq!(peer.qp.state(), QpState::Err);
+    }
+}
+
+/// Neither new requests nor duplicates, whoever moved the queue pair to ERR.
+#[test]
+fn nothing_is_executed_in_err() {
+    for by_the_peer in [true, false] {
+        let mut peer = Peer::in_rts(ATTRIBUTES);
+        peer.fetch_add(0);
+        assert_eq!(peer.responses().len(), 1);
+        peer.post_send(1, 10);
+        peer.post_read(2, 10);
+        assert_eq!(peer.sent(), [0, 1]);
+        if by_the_peer {
+            peer.deliver(Peer::headers(Operation::Send, Part::Last, 1), b"abcd");
+            assert_eq!(peer.responses(), [nak(1, NakCode::InvalidRequest)]);
+        } else {
+            peer.modify(QpState::Err, QpChange::default());
+        }
+        let flushed = [1, 2].map(|id| (id, IBV_WC_WR_FLUSH_ERR));
+        assert_eq!(peer.send_completions(), flushed);
+        peer.fetch_add(0);
+        peer.fetch_add(1);
+        peer.atomic_write(1, 8, 9);
+        peer.read(1, BASE, 8);
+        peer.send(Part::Only, 1, b"abcd");
+        peer.ack(0);
+        peer.read_response(Part::Only, 1, &[9; 10]);
+        assert_eq!(peer.responses(), []);
+        assert_eq!(peer.qp.next_timeout(), None);
+        assert_eq!(peer.host.atomics, 1);
+        assert_eq!(peer.host.region(KEY).bytes[..16], {
+            let mut bytes = [0; 16];
+            bytes[..8].copy_from_slice(&1u64.to_ne_bytes());
+            bytes
+        });
+        assert_eq!(peer.send_completions(), flushed);
     }
 }
 

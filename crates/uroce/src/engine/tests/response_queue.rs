@@ -212,8 +212,8 @@ fn a_duplicate_read_without_access_is_dropped() {
     peer.read(0, BASE, 10);
     peer.post_recv(1);
     assert_eq!(peer.responses().len(), 1);
-    peer.read(0, BASE, 10);
     peer.send(Part::Only, 1, b"");
+    peer.read(0, BASE, 10);
     peer.host.region(KEY).valid = false;
     assert_eq!(peer.responses(), [ack(1)]);
     assert_eq!(peer.qp.state(), QpState::Rtr);

@@ -1,0 +1,207 @@
+//! READs have the bytes from before the requests behind them, whenever their responses are sent.
+
+use super::network::*;
+use super::peer::*;
+use crate::engine::*;
+use crate::wire::{AtomicEth, Headers, NakCode, Operation, Part, Reth};
+
+/// A queue pair in RTR whose memory counts in bytes.
+fn peer(max_dest_rd_atomic: u8) -> Peer {
+    let mut peer = Peer::in_rtr(QpChange {
+        max_dest_rd_atomic: Some(max_dest_rd_atomic),
+        ..QpChange::default()
+    });
+    peer.host.region(KEY).bytes = original(0, LEN);
+    peer
+}
+
+/// What the memory holds at first.
+fn original(offset: usize, len: usize) -> Vec<u8> {
+    (offset..offset + len)
+        .map(|at| (at ^ at >> 8) as u8)
+        .collect()
+}
+
+fn write(peer: &mut Peer, at: u32, va: u64, data: &[u8]) {
+    let (rkey, len) = (KEY, data.len() as u32);
+    let reth = Some(Reth { va, rkey, len });
+    let headers = Peer::headers(Operation::Write, Part::Only, at);
+    peer.deliver(Headers { reth, ..headers }, data);
+}
+
+/// Transmits; returns the bytes of the READ responses.
+fn read_data(peer: &mut Peer) -> Vec<u8> {
+    let packets = peer.packets().into_iter();
+    packets
+        .filter(|(headers, _)| {
+            let (_, operation, _) = headers.bth.opcode.parts().unwrap();
+            operation == Operation::ReadResponse
+        })
+        .flat_map(|(_, payload)| payload)
+        .collect()
+}
+
+#[test]
+fn a_read_has_the_bytes_from_before_any_later_request() {
+    let compare_swap = |peer: &mut Peer| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&original(0, 8));
+        let atomic = Some(AtomicEth {
+            va: BASE,
+            rkey: KEY,
+            swap_add: 7,
+            compare: u64::from_ne_bytes(bytes),
+        });
+        let headers = Peer::headers(Operation::CmpSwap, Part::Only, 2);
+        peer.deliver(Headers { atomic, ..headers }, &[]);
+    };
+    let later: [&dyn Fn(&mut Peer); 5] = [
+        &|peer| write(peer, 2, BASE, &[0xee; 8]),
+        &|peer| peer.send(Part::Only, 2, &[0xee; 8]),
+        &|peer| peer.fetch_add(2),
+        &compare_swap,
+        &|peer| peer.atomic_write(2, 8, 7),
+    ];
+    for (case, request) in later.into_iter().enumerate() {
+        let mut peer = peer(3);
+        peer.post_recv(1);
+        peer.read(0, BASE, 1500);
+        request(&mut peer);
+        assert_ne!(peer.host.region(KEY).bytes[..8], original(0, 8), "{case}");
+        peer.read(3, BASE, 8);
+        let now = peer.host.region(KEY).bytes[..8].to_vec();
+        let expected = [original(0, 1500), now].concat();
+        assert_eq!(read_data(&mut peer), expected, "{case}");
+    }
+}
+
+/// The program may reuse the memory once a SEND has completed, whatever the SEND's length is.
+#[test]
+fn a_read_does_not_see_what_the_program_does_after_a_completion() {
+    let write_imm = |peer: &mut Peer| {
+        let (va, rkey, len) = (BASE, KEY, 0);
+        let headers = Headers {
+            reth: Some(Reth { va, rkey, len }),
+            imm: Some(1),
+            ..Peer::headers(Operation::WriteImm, Part::Only, 1)
+        };
+        peer.deliver(headers, &[]);
+    };
+    let send_inv = |peer: &mut Peer| {
+        let headers = Headers {
+            ieth: Some(KEY),
+            ..Peer::headers(Operation::SendInv, Part::Only, 1)
+        };
+        peer.deliver(headers, &[]);
+    };
+    let later: [&dyn Fn(&mut Peer); 3] =
+        [&|peer| peer.send(Part::Only, 1, &[]), &write_imm, &send_inv];
+    for request in later {
+        let mut peer = peer(1);
+        peer.post_recv(1);
+        peer.read(0, BASE, 100);
+        request(&mut peer);
+        assert_eq!(peer.host.statuses(WorkQueue::Recv), success([1]));
+        peer.host.region(KEY).valid = false;
+        assert_eq!(read_data(&mut peer), original(0, 100));
+        assert_eq!(peer.qp.state(), QpState::Rtr);
+    }
+}
+
+#[test]
+fn a_read_that_is_partly_sent_keeps_the_rest() {
+    let len = 200 << 10;
+    let mut peer = peer(1);
+    peer.read(0, BASE, len);
+    assert_eq!(read_data(&mut peer), original(0, 128 << 10));
+    write(&mut peer, 200, BASE + (150 << 10), &[0xee; 1024]);
+    peer.wait_for_timer();
+    assert_eq!(read_data(&mut peer), original(128 << 10, 72 << 10));
+}
+
+/// A duplicate reads again what was sent, as an RNIC does, but not what waits.
+#[test]
+fn a_duplicate_of_a_waiting_read_keeps_the_copy() {
+    let mut peer = peer(1);
+    peer.read(0, BASE, 200 << 10);
+    read_data(&mut peer);
+    write(&mut peer, 200, BASE + (127 << 10), &[0xee; 1024]);
+    write(&mut peer, 201, BASE + (128 << 10), &[0xee; 1024]);
+    peer.read(127, BASE + (127 << 10), 73 << 10);
+    // The part before the copy is copied too.
+    write(&mut peer, 202, BASE + (127 << 10), &[0xdd; 1024]);
+    peer.wait_for_timer();
+    let expected = [vec![0xee; 1024], original(128 << 10, 72 << 10)].concat();
+    assert_eq!(read_data(&mut peer), expected);
+    // Nothing waits any more.
+    peer.read(127, BASE + (127 << 10), 2 << 10);
+    peer.wait_for_timer();
+    let expected = [[0xdd; 1024], [0xee; 1024]].concat();
+    assert_eq!(read_data(&mut peer), expected);
+}
+
+/// A duplicate that waits is executed before a new request, too.
+#[test]
+fn a_duplicate_read_has_the_bytes_from_before_a_later_request() {
+    let mut peer = peer(1);
+    peer.read(0, BASE, 100);
+    read_data(&mut peer);
+    peer.read(0, BASE, 100);
+    write(&mut peer, 1, BASE, &[0xee; 8]);
+    assert_eq!(read_data(&mut peer), original(0, 100));
+}
+
+/// More bytes than a queue pair copies.
+#[test]
+fn a_request_behind_long_reads_waits_for_them() {
+    let len = LEN as u32;
+    let packets = len / 1024;
+    let mut peer = peer(3);
+    for at in 0..3 {
+        peer.read(at * packets, BASE, len);
+    }
+    let next = 3 * packets;
+    write(&mut peer, next, BASE, &[0xee; 8]);
+    peer.fetch_add(next + 1);
+    assert_eq!(peer.host.region(KEY).bytes, original(0, LEN));
+    let mut responses = Vec::new();
+    loop {
+        responses.extend(peer.responses());
+        if peer.qp.next_timeout().is_none() {
+            break;
+        }
+        peer.wait_for_timer();
+    }
+    assert_eq!(responses.len() as u32, next + 1);
+    let expected = nak(next as i32, NakCode::PsnSequence);
+    assert_eq!(responses.last(), Some(&expected));
+    write(&mut peer, next, BASE, &[0xee; 8]);
+    assert_eq!(peer.responses(), [ack(next as i32)]);
+    assert_eq!(peer.host.region(KEY).bytes[..8], [0xee; 8]);
+}
+
+/// An RNIC does not execute what follows a READ that fails.
+#[test]
+fn nothing_is_executed_behind_a_read_that_fails() {
+    let mut peer = peer(1);
+    peer.post_recv(1);
+    peer.read(0, BASE, 100);
+    peer.host.region(KEY).readable = false;
+    write(&mut peer, 1, BASE, &[0xee; 8]);
+    assert_eq!(peer.responses(), [nak(0, NakCode::RemoteAccess)]);
+    assert_eq!(peer.host.region(KEY).bytes[..8], original(0, 8));
+    assert_eq!(peer.qp.state(), QpState::Err);
+}
+
+/// Of a duplicate, the peer has the bytes, or asks once more.
+#[test]
+fn a_duplicate_read_that_fails_holds_nothing_back() {
+    let mut peer = peer(1);
+    peer.read(0, BASE, 100);
+    read_data(&mut peer);
+    peer.read(0, BASE, 100);
+    peer.host.region(KEY).readable = false;
+    write(&mut peer, 1, BASE, &[0xee; 8]);
+    assert_eq!(peer.responses(), [ack(1)]);
+    assert_eq!(peer.host.region(KEY).bytes[..8], [0xee; 8]);
+}
