@@ -86,3 +86,4 @@ void check_gid_order(void);
 void check_cancel(void);
 void check_errors(void);
 void check_lifetime(void);
+void check_lost(void);

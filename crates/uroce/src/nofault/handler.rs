@@ -1,5 +1,5 @@
-//! The handler of SIGSEGV and SIGBUS: it ends the accesses of [`super`], and leaves every other signal to what
-//! the program has installed, as if this handler did not exist.
+//! The handler of SIGSEGV and SIGBUS: it ends the accesses of [`super`], and leaves every other signal to
+//! what the program has installed, as if this handler did not exist.
 //!
 //! - It is installed with the first region ([`install`]), and again with a later one, if something else has
 //!   been installed meanwhile. Where the view redirects sigaction(2) and signal(3), what the program installs
@@ -10,9 +10,9 @@
 //!   again: the process ends with the same status, core dump and message of the kernel.
 //! - A signal that the program ignores stays ignored, also for programs that it starts.
 //!
-//! Another library may know a handler of ours as the one below its own, and have its own installed without
-//! the redirection. Ours above it must not be the same function, or the two would call each other for ever.
-//! So there are several: each is a level, which knows what is below it.
+//! Another library may pass signals on to a handler of ours, which it has found when it installed its own
+//! without the redirection. If ours above it were the same function, the two would call each other without
+//! end. So there are several functions: each is a level, which knows what is below it.
 
 use core::ffi::{c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};
@@ -151,8 +151,8 @@ fn is_covered(signal: c_int) -> bool {
     current(signal).is_none_or(covered)
 }
 
-/// Installs our handler above the one that is installed. `level` is that of the one that was installed before,
-/// if it was ours.
+/// Installs our handler above the one that is installed. `level` is that of the one that was installed
+/// before, if it was ours.
 fn cover(signal: c_int, level: Option<usize>) {
     let (Some(below), Some(mut action)) = (below(signal), current(signal)) else {
         return;
@@ -182,8 +182,8 @@ fn cover(signal: c_int, level: Option<usize>) {
     unsafe { real_sigaction(signal, &raw const action, null_mut()) };
 }
 
-/// Calls `change`, which may install handlers, and puts ours above them. Before [`install`], and in a child of
-/// vfork(2), it only calls `change`.
+/// Calls `change`, which may install handlers, and then puts ours above them. Before [`install`], and in a
+/// child of vfork(2), it only calls `change`.
 pub fn change<T>(change: impl FnOnce() -> T) -> T {
     if !IS_INSTALLED.load(Ordering::Acquire) || PROCESS.load(Ordering::Relaxed) != process() {
         return change();
@@ -218,8 +218,8 @@ pub fn concerns(signal: c_int) -> bool {
     IS_INSTALLED.load(Ordering::Acquire) && SIGNALS.contains(&signal)
 }
 
-/// What the program has installed, where the kernel says that it is `handler`: a handler as `sa_sigaction`, and
-/// its flags, if it is below ours.
+/// What the program has installed, where the kernel says that it is `handler`: a handler as `sa_sigaction`,
+/// and its flags, if it is below ours. Of a handler that [`change`] replaces only within the change.
 pub fn shown(signal: c_int, handler: usize) -> Option<(usize, c_int)> {
     let below = &below(signal)?[level_of(handler)?];
     let handler = below.handler.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! Accesses to the program's memory that return [`Fault`] where any other access would raise SIGSEGV or
-//! SIGBUS: the memory is not mapped any more, does not allow the access, or lies behind the end of a file that
-//! was cut short.
+//! SIGBUS: the memory is not mapped any more, does not allow the access, or lies behind the end of a file
+//! that was cut short.
 //!
 //! The accesses are functions of assembly (`arch/*/nofault.rs`) without a stack frame, next to each other.
 //! [`handler`] is a handler of the two signals. If the faulting instruction is one of theirs, the function

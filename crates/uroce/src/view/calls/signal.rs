@@ -15,23 +15,22 @@ pub unsafe extern "C" fn sigaction(
     new: *const libc::sigaction,
     old: *mut libc::sigaction,
 ) -> c_int {
-    // SAFETY: the program passes what sigaction(2) accepts.
-    let call = || unsafe { real::sigaction(signal, new, old) };
-    if !handler::concerns(signal) {
+    let call = || {
+        // SAFETY: the program passes what sigaction(2) accepts.
+        let result = unsafe { real::sigaction(signal, new, old) };
+        if result == 0 && !old.is_null() && handler::concerns(signal) {
+            // SAFETY: the call has written to it.
+            let old = unsafe { &mut *old };
+            if let Some((handler, flags)) = handler::shown(signal, old.sa_sigaction) {
+                (old.sa_sigaction, old.sa_flags) = (handler, flags);
+            }
+        }
+        result
+    };
+    if new.is_null() || !handler::concerns(signal) {
         return call();
     }
-    let result = match new.is_null() {
-        true => call(),
-        false => handler::change(call),
-    };
-    if result == 0 && !old.is_null() {
-        // SAFETY: the call has written to it.
-        let old = unsafe { &mut *old };
-        if let Some((handler, flags)) = handler::shown(signal, old.sa_sigaction) {
-            (old.sa_sigaction, old.sa_flags) = (handler, flags);
-        }
-    }
-    result
+    handler::change(call)
 }
 
 macro_rules! simple {
@@ -45,13 +44,15 @@ macro_rules! simple {
                 signal: c_int,
                 new: libc::sighandler_t,
             ) -> libc::sighandler_t {
-                // SAFETY: the program passes what signal(3) accepts.
-                let call = || unsafe { real::$name(signal, new) };
+                let call = || {
+                    // SAFETY: the program passes what signal(3) accepts.
+                    let old = unsafe { real::$name(signal, new) };
+                    handler::shown(signal, old).map_or(old, |(handler, _)| handler)
+                };
                 if !handler::concerns(signal) {
                     return call();
                 }
-                let old = handler::change(call);
-                handler::shown(signal, old).map_or(old, |(handler, _)| handler)
+                handler::change(call)
             }
         )*
     };
