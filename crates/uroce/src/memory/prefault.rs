@@ -15,8 +15,7 @@ pub fn page_size() -> usize {
 /// Makes the pages of `start .. start + len` present, for reading or writing. False if one is not mapped, or
 /// not writable although `writable` is set.
 ///
-/// The pages are not pinned: they may be swapped out or unmapped later. A copy then faults like any access
-/// by the program itself.
+/// The pages are not pinned: they may be swapped out, or unmapped, later (`crate::nofault`).
 pub fn prefault(start: usize, len: usize, writable: bool) -> bool {
     let page = page_size();
     let first = start & !(page - 1);
