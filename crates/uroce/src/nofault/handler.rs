@@ -14,7 +14,7 @@
 //! without the redirection. If ours above it were the same function, the two would call each other without
 //! end. So there are several functions: each is a level, which knows what is below it.
 
-use core::ffi::{c_int, c_long, c_void};
+use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
@@ -88,15 +88,22 @@ fn prepare() {
     IS_INSTALLED.store(true, Ordering::Release);
 }
 
+unsafe extern "C" {
+    // Not in the libc crate.
+    fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
+}
+
 /// libc's function, not that of a library which defines its own: UCX's refuses to replace its own handlers,
-/// and that of Java's libjsig would call this handler from the one that is below it.
+/// and that of Java's libjsig would call this handler from the one that is below it. By dlvsym(3), because
+/// dlsym(3) finds the view's where this library is part of the program.
 fn own_sigaction() -> *mut c_void {
+    let version = crate::arch::nofault::LIBC_VERSION.as_ptr();
     // SAFETY: the names are C strings. libc stays loaded.
     unsafe {
         let libc = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
         match libc.is_null() {
             true => null_mut(),
-            false => libc::dlsym(libc, c"sigaction".as_ptr()),
+            false => dlvsym(libc, c"sigaction".as_ptr(), version),
         }
     }
 }
@@ -295,8 +302,10 @@ unsafe fn default_action(signal: c_int, info: *mut siginfo_t) {
         let action: sigaction = zeroed();
         real_sigaction(signal, &raw const action, null_mut());
         if !is_caused(signal, info) {
+            // gettid(3) is newer than what the library needs else.
+            let thread = libc::syscall(libc::SYS_gettid);
             let call: c_long = libc::SYS_rt_tgsigqueueinfo;
-            libc::syscall(call, process(), libc::gettid(), signal, info);
+            libc::syscall(call, process(), thread, signal, info);
         }
     }
 }

@@ -1,7 +1,10 @@
 //! `crate::nofault` on arm64.
 
 use core::arch::global_asm;
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
+
+/// The version of the first functions of glibc.
+pub const LIBC_VERSION: &CStr = c"GLIBC_2.17";
 
 /// All CPUs have what the functions use.
 pub fn prepare() {}

@@ -1,8 +1,11 @@
 //! `crate::nofault` on x86-64.
 
 use core::arch::global_asm;
-use core::ffi::c_void;
+use core::ffi::{CStr, c_void};
 use core::sync::atomic::{AtomicBool, Ordering};
+
+/// The version of the first functions of glibc.
+pub const LIBC_VERSION: &CStr = c"GLIBC_2.2.5";
 
 /// Whether the CPU and the kernel have AVX: 32 bytes at once.
 static HAS_AVX: AtomicBool = AtomicBool::new(false);
