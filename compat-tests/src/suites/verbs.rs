@@ -10,9 +10,9 @@ use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 14] = [
+const CHECKS: [&str; 15] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order",
+    "gids", "cancel", "errors", "lifetime", "order", "lost",
 ];
 
 pub fn cases() -> Vec<Case> {

@@ -87,3 +87,4 @@ void check_cancel(void);
 void check_errors(void);
 void check_lifetime(void);
 void check_order(void);
+void check_lost(void);

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
 		{ "posting", check_posting },   { "building", check_building }, { "queues", check_queues },
 		{ "process", check_process },   { "windows", check_windows },   { "kernel", check_kernel },
 		{ "gids", check_gid_order },    { "cancel", check_cancel },     { "errors", check_errors },
-		{ "lifetime", check_lifetime }, { "order", check_order },
+		{ "lifetime", check_lifetime }, { "order", check_order },       { "lost", check_lost },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -6,8 +6,8 @@ use std::io;
 use std::thread::{Builder, JoinHandle};
 
 /// Signals that an instruction of a thread causes: only that thread can handle them, and the kernel ends the
-/// process if they are blocked. The program may have a handler, for example to make a page accessible, or for
-/// SIGSYS of a seccomp filter.
+/// process if they are blocked. uroce has a handler for memory that the program has unmapped, and the program
+/// may have one, for example for SIGSYS of a seccomp filter.
 pub const SYNCHRONOUS_SIGNALS: [c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,

@@ -18,6 +18,7 @@
 //! | `capture` | `IBV_UROCE_PCAP`: a file with the packets that are sent and received |
 //! | `config` | `IBV_UROCE`: which devices are configured. Pure |
 //! | `descriptors` | the file descriptors of uroce, which a child of fork gives up |
+//! | `nofault` | accesses to the program's memory that report a fault in place of a signal |
 //! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
@@ -32,7 +33,7 @@
 //! | `provider` | the verbs, as a libibverbs provider implements them |
 //! | `view` | what the process sees of the devices in `/dev/infiniband` and `/sys` |
 //!
-//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `process`, `random`, `sync`, `wire` <
+//! Layers: `arch`, `cancellation`, `config`, `descriptors`, `nofault`, `process`, `random`, `sync`, `wire` <
 //! `capture`, `engine` < `direct` < `local`, `memory`, `transport` < `device` < `cm` < `provider` <
 //! `view`. No module imports from a layer above its own (`scripts/lint-layers`).
 //!
@@ -58,6 +59,7 @@ mod local;
 mod memory;
 #[cfg(all(test, loom))]
 mod model;
+mod nofault;
 mod process;
 mod provider;
 mod random;
@@ -98,5 +100,8 @@ pub unsafe fn after_fork(is_child: bool) {
         device::fork::after_fork(is_child);
         cm::ucma::after_fork(is_child);
         view::after_fork();
+    }
+    if is_child {
+        nofault::handler::after_fork();
     }
 }

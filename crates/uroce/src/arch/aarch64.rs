@@ -1,5 +1,7 @@
 //! arm64, little-endian.
 
+pub mod nofault;
+
 /// `R_AARCH64_JUMP_SLOT`.
 pub const JUMP_SLOT: u32 = 1026;
 /// `R_AARCH64_GLOB_DAT`.

@@ -8,6 +8,7 @@
 //! | `COPIES_IN_ORDER` | whether other CPUs see copies by the kernel in their order, without fences |
 //! | `prefetch()` | prefetches the cache line at an address |
 //! | `SYS_OPEN` and others | system calls that not all architectures have |
+//! | `nofault` | the functions behind `crate::nofault`; the program counter in a signal's context |
 //! | `dlopen_entry!()`, `dlsym_entry!()` | the instructions of two functions that `view` puts in the GOT |
 //!
 //! Its ABI of procedure calls must pass the integer arguments of a variadic function as those of any other

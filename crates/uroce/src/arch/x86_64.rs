@@ -1,5 +1,7 @@
 //! x86-64.
 
+pub mod nofault;
+
 /// `R_X86_64_JUMP_SLOT`.
 pub const JUMP_SLOT: u32 = 7;
 /// `R_X86_64_GLOB_DAT`.

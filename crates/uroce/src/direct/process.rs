@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 use libc::{iovec, pid_t};
 
 use crate::arch::COPIES_IN_ORDER;
+use crate::nofault::{self, Fault};
 
 /// The last bytes of a WRITE, which become visible after all others: programs poll the last byte of a
 /// message.
@@ -126,8 +127,8 @@ impl Process {
                 return self.write_parts(local, &[head, tail]) == len;
             }
             let mut last = [0_u8; TAIL_LEN];
-            last_bytes(local, len, &mut last);
-            if self.write_parts(local, &[head]) != head_len {
+            let has_last = last_bytes(local, len, &mut last).is_ok();
+            if !has_last || self.write_parts(local, &[head]) != head_len {
                 return false;
             }
             fence(Ordering::SeqCst);
@@ -185,22 +186,27 @@ pub fn write_parts(to: iovec) -> [iovec; 2] {
 ///
 /// # Safety
 /// `local` names memory that may be read, of `len` bytes at least.
-unsafe fn last_bytes(local: &[iovec], len: usize, into: &mut [u8; TAIL_LEN]) {
+unsafe fn last_bytes(local: &[iovec], len: usize, into: &mut [u8; TAIL_LEN]) -> Result<(), Fault> {
     let first = len - TAIL_LEN;
     let mut at = 0;
     for vector in local {
         let bytes = vector.iov_base.cast::<u8>();
-        for i in first.saturating_sub(at)..vector.iov_len.min(len.saturating_sub(at)) {
-            // SAFETY: `i` is less than the vector's length.
-            into[at + i - first] = unsafe { bytes.add(i).read() };
+        let skip = first.saturating_sub(at).min(vector.iov_len);
+        let end = vector.iov_len.min(len.saturating_sub(at)).max(skip);
+        if let Some(part) = into.get_mut((at + skip).saturating_sub(first)..) {
+            // SAFETY: `end` is no more than the vector's length; `part` has what is left of the last bytes.
+            unsafe { nofault::copy(bytes.add(skip), part.as_mut_ptr(), end - skip) }?;
         }
         at += vector.iov_len;
     }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nofault::handler;
+    use crate::nofault::tests::{LOSSES, Loss, Pages};
 
     fn vectors(parts: &mut [&mut [u8]]) -> Vec<iovec> {
         let vector = |part: &mut &mut [u8]| iovec {
@@ -271,8 +277,25 @@ mod tests {
             let local = vectors(&mut [first, second, third]);
             let mut last = [0; TAIL_LEN];
             // SAFETY: the vectors name `bytes`.
-            unsafe { last_bytes(&local, 19, &mut last) };
+            assert_eq!(unsafe { last_bytes(&local, 19, &mut last) }, Ok(()));
             assert_eq!(last, [11, 12, 13, 14, 15, 16, 17, 18], "{cuts:?}");
+        }
+    }
+
+    #[test]
+    fn last_bytes_that_are_lost() {
+        handler::install();
+        for loss in LOSSES {
+            let pages = Pages::new(loss);
+            pages.lose(loss);
+            let local = iovec {
+                iov_base: pages.border().wrapping_sub(20).cast(),
+                iov_len: 25,
+            };
+            // SAFETY: the pages are the test's.
+            let copied = unsafe { last_bytes(&[local], 25, &mut [0; TAIL_LEN]) };
+            let is_readable = loss == Loss::ReadOnly;
+            assert_eq!(copied, if is_readable { Ok(()) } else { Err(Fault) });
         }
     }
 }

@@ -2,75 +2,86 @@
 //!
 //! The program may read and write its memory at the same time, as with any RDMA device. So no reference to
 //! that memory is ever made, and the content that a racing access sees is not defined.
+//!
+//! The program may also have unmapped the memory, or taken rights to it away. Then a copy returns [`Fault`],
+//! and may have copied some of the bytes.
 
-use core::sync::atomic::{AtomicU64, Ordering, fence};
+use core::sync::atomic::{Ordering, fence};
 
 use super::mr_table::MrSlice;
 use crate::cancellation;
+use crate::nofault::{self, Fault};
 
 /// The last bytes of a write, which become visible after all others: programs poll the last byte of a
 /// message.
 const TAIL_LEN: usize = 8;
 
 /// Copies out of the program's memory. `into` is as long as the slice.
-pub fn read(from: &MrSlice, into: &mut [u8]) {
+#[inline]
+pub fn read(from: &MrSlice, into: &mut [u8]) -> Result<(), Fault> {
     debug_assert_eq!(from.len, into.len());
-    // SAFETY: `from` lies in a memory region whose pages were present at registration, and borrows the
-    // table's lock or the queue pair's, which keeps the region registered; `into` is uroce's own and does not
-    // overlap it.
-    unsafe { core::ptr::copy(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
+    // SAFETY: `from` lies in a memory region, and borrows the table's lock or the queue pair's, which keeps
+    // the region registered; `into` is uroce's own and does not overlap it.
+    unsafe { nofault::copy(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
 }
 
 /// Copies into the program's memory. `from` is as long as the slice.
-pub fn write(to: &MrSlice, from: &[u8]) {
+#[inline]
+pub fn write(to: &MrSlice, from: &[u8]) -> Result<(), Fault> {
     debug_assert_eq!(to.len, from.len());
     let len = to.len.min(from.len());
     let head_len = len.saturating_sub(TAIL_LEN);
-    // SAFETY: `to` lies in a region whose pages were present at registration and whose access flags allow
-    // writing; it borrows the table's lock or the queue pair's, which keeps the region registered. `from` is
-    // uroce's own. The atomic store's address was checked for alignment.
+    // SAFETY: `to` lies in a region whose access flags allow writing; it borrows the table's lock or the
+    // queue pair's, which keeps the region registered. `from` is uroce's own. The atomic store's address was
+    // checked for alignment.
     unsafe {
-        core::ptr::copy(from.as_ptr(), to.ptr, head_len);
+        if head_len > 0 {
+            nofault::copy(from.as_ptr(), to.ptr, head_len)?;
+        }
         fence(Ordering::Release);
-        let tail = to.ptr.add(head_len);
+        let (tail, last) = (to.ptr.add(head_len), from.as_ptr().add(head_len));
         if len - head_len == TAIL_LEN && tail.cast::<u64>().is_aligned() {
-            let bytes = from.as_ptr().add(head_len).cast::<u64>().read_unaligned();
-            AtomicU64::from_ptr(tail.cast()).store(bytes, Ordering::Release);
+            nofault::store(tail.cast(), last.cast::<u64>().read_unaligned())?;
         } else {
-            core::ptr::copy(from.as_ptr().add(head_len), tail, len - head_len);
+            nofault::copy(last, tail, len - head_len)?;
         }
     }
     // The completion of this message must not become visible before its data.
     fence(Ordering::Release);
+    Ok(())
 }
 
-/// The eight bytes as an atomic integer; None if they are not aligned in the program's memory.
-fn atomic_u64<'a>(slice: &'a MrSlice) -> Option<&'a AtomicU64> {
+/// The slice as an atomic integer. Fails if it is not eight aligned bytes.
+fn atomic_u64(slice: &MrSlice) -> Result<*mut u64, Fault> {
     let ptr = slice.ptr.cast::<u64>();
-    // SAFETY: eight aligned bytes, as checked here, in a writable region, whose pages were present at
-    // registration. The slice borrows the table's lock, which keeps the region registered. A program that
-    // accesses them without atomics at the same time races with the device.
-    (slice.len == 8 && ptr.is_aligned()).then(|| unsafe { AtomicU64::from_ptr(ptr) })
+    (slice.len == 8 && ptr.is_aligned())
+        .then_some(ptr)
+        .ok_or(Fault)
 }
 
-/// Atomically replaces the value `old` at the slice by `change(old)`; returns `old`. None if the slice is
+/// Atomically replaces the value `old` at the slice by `change(old)`; returns `old`. Fails if the slice is
 /// not eight aligned bytes.
-pub fn fetch_update(slice: &MrSlice, change: &mut dyn FnMut(u64) -> u64) -> Option<u64> {
-    let value = atomic_u64(slice)?;
-    let mut old = value.load(Ordering::Relaxed);
+pub fn fetch_update(slice: &MrSlice, change: &mut dyn FnMut(u64) -> u64) -> Result<u64, Fault> {
+    let at = atomic_u64(slice)?;
+    // SAFETY: eight aligned bytes in a writable region. The slice borrows the table's lock, which keeps the
+    // region registered. A program that accesses them without atomics at the same time races with the device.
+    let mut old = unsafe { nofault::load(at) }?;
     loop {
-        let new = change(old);
-        match value.compare_exchange_weak(old, new, Ordering::SeqCst, Ordering::Relaxed) {
-            Ok(_) => return Some(old),
-            Err(current) => old = current,
+        // SAFETY: as for the load.
+        match unsafe { nofault::compare_exchange(at, old, change(old)) }? {
+            current if current == old => return Ok(old),
+            current => old = current,
         }
     }
 }
 
-/// Writes the eight bytes atomically. None if the slice is not eight aligned bytes.
-pub fn store(slice: &MrSlice, data: [u8; 8]) -> Option<()> {
-    atomic_u64(slice)?.store(u64::from_ne_bytes(data), Ordering::SeqCst);
-    Some(())
+/// Writes the eight bytes atomically. Fails if the slice is not eight aligned bytes.
+pub fn store(slice: &MrSlice, data: [u8; 8]) -> Result<(), Fault> {
+    let at = atomic_u64(slice)?;
+    // SAFETY: as in `fetch_update`.
+    unsafe { nofault::store(at, u64::from_ne_bytes(data)) }?;
+    fence(Ordering::SeqCst);
+    Ok(())
 }
 
 /// Makes earlier writes visible to all CPUs.

@@ -28,6 +28,7 @@ use smallvec::SmallVec;
 
 use crate::direct::Exports;
 use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
+use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
 pub use known::{KnownRegions, Users};
@@ -56,6 +57,7 @@ pub struct Memory {
 impl Memory {
     /// Adds a region; returns its key, which is both L_Key and R_Key.
     pub fn register(&self, mr: MemoryRegion) -> u32 {
+        nofault::handler::install();
         let mut table = self.table.write();
         let key = keys::new_key(|index| table.has(index));
         table.add_mr(key, mr);
@@ -228,14 +230,13 @@ impl Memory {
     ) -> Result<(), LocalError> {
         let table = self.read_table();
         if let Some(part) = only_part(sges, offset, into.len()) {
-            copy::read(&table.local(&part, false, pd)?, into);
-            return Ok(());
+            return Ok(copy::read(&table.local(&part, false, pd)?, into)?);
         }
         let mut rest = into;
         for part in parts(sges, offset, rest.len()) {
             let slice = table.local(&part, false, pd)?;
             let (now, later) = rest.split_at_mut(slice.len);
-            copy::read(&slice, now);
+            copy::read(&slice, now)?;
             rest = later;
         }
         if rest.is_empty() {
@@ -257,10 +258,9 @@ impl Memory {
     ) -> Result<(), LocalError> {
         let part = only_part(sges, offset, into.len()).filter(|part| part.len > 0);
         match part.and_then(|part| self.known(known, qpn, &part, false, pd)) {
-            Some(slice) => copy::read(&slice, into),
-            None => self.gather(sges, offset, into, pd)?,
+            Some(slice) => Ok(copy::read(&slice, into)?),
+            None => self.gather(sges, offset, into, pd),
         }
-        Ok(())
     }
 
     /// [`Memory::scatter`] for the queue pair `qpn`, which is locked.
@@ -275,10 +275,9 @@ impl Memory {
     ) -> Result<(), LocalError> {
         let part = only_part(sges, offset, from.len()).filter(|part| part.len > 0);
         match part.and_then(|part| self.known(known, qpn, &part, true, pd)) {
-            Some(slice) => copy::write(&slice, from),
-            None => self.scatter(sges, offset, from, pd)?,
+            Some(slice) => Ok(copy::write(&slice, from)?),
+            None => self.scatter(sges, offset, from, pd),
         }
-        Ok(())
     }
 
     /// Copies `from` to a scatter/gather list, starting at byte `offset` of the list. Fails with
@@ -292,14 +291,13 @@ impl Memory {
     ) -> Result<(), LocalError> {
         let table = self.read_table();
         if let Some(part) = only_part(sges, offset, from.len()) {
-            copy::write(&table.local(&part, true, pd)?, from);
-            return Ok(());
+            return Ok(copy::write(&table.local(&part, true, pd)?, from)?);
         }
         let mut rest = from;
         for part in parts(sges, offset, rest.len()) {
             let slice = table.local(&part, true, pd)?;
             let (now, later) = rest.split_at(slice.len);
-            copy::write(&slice, now);
+            copy::write(&slice, now)?;
             rest = later;
         }
         if rest.is_empty() {
@@ -339,8 +337,7 @@ impl Memory {
         }
         let table = self.read_table();
         let slice = table.remote(rkey, va, from.len() as u64, Access::Write, qp)?;
-        copy::write(&slice, from);
-        Ok(())
+        Ok(copy::write(&slice, from)?)
     }
 
     /// Lets `call` execute an RDMA WRITE of `len` bytes, not 0.
@@ -373,8 +370,7 @@ impl Memory {
         }
         let table = self.read_table();
         let slice = table.remote(rkey, va, into.len() as u64, Access::Read, qp)?;
-        copy::read(&slice, into);
-        Ok(())
+        Ok(copy::read(&slice, into)?)
     }
 
     /// Executes an ATOMIC operation: replaces eight bytes by `change` of them and returns the old value.
@@ -388,7 +384,7 @@ impl Memory {
     ) -> Result<u64, RemoteError> {
         let table = self.read_table();
         let slice = table.remote(rkey, va, 8, Access::Atomic, qp)?;
-        copy::fetch_update(&slice, change).ok_or(RemoteError)
+        Ok(copy::fetch_update(&slice, change)?)
     }
 
     /// Executes an ATOMIC WRITE of eight bytes. Fails if they are not aligned in the program's memory.
@@ -401,7 +397,7 @@ impl Memory {
     ) -> Result<(), RemoteError> {
         let table = self.read_table();
         let slice = table.remote(rkey, va, 8, Access::Write, qp)?;
-        copy::store(&slice, data).ok_or(RemoteError)
+        Ok(copy::store(&slice, data)?)
     }
 
     /// Executes a FLUSH of a range, or of all that the R_Key gives access to if `whole`: makes earlier writes
@@ -434,6 +430,18 @@ impl Memory {
         copy::flush_to_file(start, len)
             .then_some(())
             .ok_or(RemoteError)
+    }
+}
+
+impl From<Fault> for LocalError {
+    fn from(_: Fault) -> LocalError {
+        LocalError::Protection
+    }
+}
+
+impl From<Fault> for RemoteError {
+    fn from(_: Fault) -> RemoteError {
+        RemoteError
     }
 }
 

@@ -16,8 +16,7 @@ pub fn page_size() -> usize {
 /// Makes the pages of `start .. start + len` present, for reading or writing. False if one is not mapped, or
 /// not writable although `writable` is set.
 ///
-/// The pages are not pinned: they may be swapped out or unmapped later. A copy then faults like any access
-/// by the program itself.
+/// The pages are not pinned: they may be swapped out, or unmapped, later (`crate::nofault`).
 ///
 /// Where madvise(2) cannot be used (an old kernel, a seccomp filter), the pages are not made present, and
 /// mincore(2) says whether they are mapped, but not whether they are writable. Where that cannot be used

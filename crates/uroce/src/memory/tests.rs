@@ -1,3 +1,5 @@
+mod lost;
+
 use ibverbs_abi::*;
 
 use super::*;

@@ -76,7 +76,7 @@ fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRan
 }
 
 /// Registers memory. Its pages are made present, but not pinned: if the program unmaps them before it
-/// deregisters the region, an access by the device faults like one of its own.
+/// deregisters the region, an access by the device is an error of the request (`crate::nofault`).
 ///
 /// # Safety
 /// `pd` is live.

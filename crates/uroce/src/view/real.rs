@@ -18,6 +18,7 @@ type DirentList = *mut *mut *mut Dirent;
 type CStrPtr = *const c_char;
 type Stat = libc::stat;
 type Statx = libc::statx;
+type Action = libc::sigaction;
 
 /// A comparison of directory entries (scandir(3)).
 pub type Compare =
@@ -166,6 +167,9 @@ originals! {
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int, -1;
     fn write(fd: c_int, bytes: *const c_void, len: size_t) -> ssize_t, -1;
     fn writev(fd: c_int, parts: *const libc::iovec, count: c_int) -> ssize_t, -1;
+    fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int, -1;
+    fn signal(signal: c_int, new: libc::sighandler_t) -> libc::sighandler_t, libc::SIG_ERR;
+    fn sysv_signal(signal: c_int, new: libc::sighandler_t) -> libc::sighandler_t, libc::SIG_ERR;
     fn _exit(status: c_int) -> (), Default::default();
     fn dlopen(path: *const c_char, flags: c_int) -> *mut c_void, null_mut();
     fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut c_void, null_mut();

@@ -1,7 +1,7 @@
 //! The functions that redirected calls reach, one for each function of libc that takes a path, or a
 //! descriptor that may lead to the tree. Each of them decides whether the call concerns the tree
 //! ([`find`]), and else passes it on with its arguments and errno unchanged. And `_exit`, before which
-//! devices send what their peers wait for.
+//! devices send what their peers wait for, and the functions that install signal handlers.
 //!
 //! They are called by any thread of the program, and from signal handlers and children of vfork(2); a call
 //! that does not concern the tree takes no lock and allocates nothing.
@@ -14,6 +14,7 @@ pub mod fts;
 mod link;
 mod load;
 mod open;
+mod signal;
 mod stat;
 mod statfs;
 mod syscall;
@@ -70,12 +71,15 @@ redirections! {
     "__readlink_chk" => link::__readlink_chk;
     "__readlinkat_chk" => link::__readlinkat_chk;
     "__realpath_chk" => link::__realpath_chk;
+    "__sigaction" => signal::sigaction;
     "__statfs" => statfs::statfs;
+    "__sysv_signal" => signal::sysv_signal;
     "__write" => descriptor::write;
     "__xstat" => stat::__xstat;
     "__xstat64" => stat::__xstat;
     "_exit" => exit::_exit;
     "access" => stat::access;
+    "bsd_signal" => signal::signal;
     "canonicalize_file_name" => link::canonicalize_file_name;
     "chdir" => descriptor::chdir;
     "chroot" => descriptor::chroot;
@@ -148,6 +152,9 @@ redirections! {
     "scandirat" => directory::scandirat;
     "scandirat64" => directory::scandirat;
     "seekdir" => directory::seekdir;
+    "sigaction" => signal::sigaction;
+    "signal" => signal::signal;
+    "ssignal" => signal::signal;
     "stat" => stat::stat;
     "stat64" => stat::stat;
     "statfs" => statfs::statfs;
@@ -156,6 +163,7 @@ redirections! {
     "statvfs64" => statfs::statvfs;
     "statx" => stat::statx;
     "syscall" => syscall::syscall;
+    "sysv_signal" => signal::sysv_signal;
     "telldir" => directory::telldir;
     "write" => descriptor::write;
     "writev" => descriptor::writev;
