@@ -356,10 +356,12 @@ static void other_runtimes(struct rig *rig)
 	own = below = raw_action(SIGSEGV, NULL);
 	CHECK(below.handler != AS(information_handler, on_signal));
 	own.handler = pass_on;
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < 8; i++) {
 		int before = passed_on, before_calls = calls;
 
 		raw_action(SIGSEGV, &own);
+		/* The library looks once in a tick of the kernel's clock. */
+		usleep(20000);
 		lossy = make(rig, UNMAPPED);
 		discard(&lossy, NO_ACCESS);
 		/* Since this registration the library's handler is above. */

@@ -2,8 +2,8 @@
 //! what the program has installed, as if this handler did not exist.
 //!
 //! - It is installed with the first region ([`install`]), and again with a later one, if something else has
-//!   been installed meanwhile. Where the view redirects sigaction(2) and signal(3), what the program installs
-//!   goes below it at once ([`change`]), and the program is shown its own handler.
+//!   been installed some milliseconds before. Where the view redirects sigaction(2) and signal(3), what the
+//!   program installs goes below it at once ([`change`]), and the program is shown its own handler.
 //! - Flags and mask are those of the program's handler below, so the kernel prepares stack, mask and
 //!   interrupted calls as for that one.
 //! - Without a handler of the program the default action is restored, and the faulting instruction runs
@@ -17,7 +17,7 @@
 use core::ffi::{c_char, c_int, c_long, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 use libc::{SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, SIG_IGN};
 use libc::{sigaction, siginfo_t};
@@ -61,19 +61,37 @@ const HANDLERS: [Handler; LEVELS] = [on_fault::<0>, on_fault::<1>, on_fault::<2>
 /// Held while the installed handlers change, with all signals blocked.
 static LOCK: Mutex<()> = Mutex::new(());
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
+/// The [`tick`] of the last [`install`].
+static CHECKED: AtomicU64 = AtomicU64::new(0);
 /// The process that the handlers above are those of. A child of vfork(2) has this memory, but handlers of its
 /// own.
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 /// libc's sigaction; NULL until [`install`].
 static SIGACTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 
-/// Installs the handlers, unless they are installed.
+/// Installs the handlers, unless they are installed. The kernel is asked once in a tick of its coarse clock,
+/// a few milliseconds: that takes longer than half of a registration.
 pub fn install() {
+    let now = tick();
     if !IS_INSTALLED.load(Ordering::Acquire) {
         prepare();
+    } else if CHECKED.load(Ordering::Relaxed) == now {
+        return;
     }
+    CHECKED.store(now, Ordering::Relaxed);
     if SIGNALS.iter().any(|signal| !is_covered(*signal)) {
         change(|| ());
+    }
+}
+
+/// The time of the kernel's coarse clock, without a system call.
+fn tick() -> u64 {
+    let mut time = MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: `time` is writable; the call initialises it, as every kernel has this clock.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, time.as_mut_ptr());
+        let time = time.assume_init();
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 }
 
