@@ -1,6 +1,6 @@
 //! Directories that nobody but this user can change. What is in them is loaded into programs, perhaps into
-//! those of root who has kept the HOME of another user (`sudo -E`): that user could replace a directory of root
-//! in its own.
+//! those of root who has kept the HOME of another user (`sudo -E`): that user could replace a directory of
+//! root in its own.
 
 use std::fs::{self, DirBuilder, Metadata};
 use std::io;
@@ -30,8 +30,8 @@ fn keeps_entries(found: &Metadata) -> bool {
     found.is_dir() && owners.contains(&Some(found.uid())) && !is_shared
 }
 
-/// Creates a directory, with those above it, and returns its path without symbolic links. Fails if another user
-/// can change what is in it, or in a directory above. Creates nothing then.
+/// Creates a directory, with those above it, and returns its path without symbolic links. Fails if another
+/// user can change what is in it, or in a directory above. Creates nothing then.
 pub fn create(directory: &Path) -> io::Result<PathBuf> {
     let exists = |path: &&Path| fs::symlink_metadata(path).is_ok();
     let nearest = directory

@@ -1,13 +1,13 @@
 //! A ring of records in memory that two processes share: one produces, the other consumes.
 //!
-//! A record is contiguous: a word, which says that the record is there and how long it is, and its body behind
-//! the word. It begins at a cache line, so a short one costs the transfer of one line. The producer writes a
-//! body where the consumer reads it: neither copies it in between.
+//! A record is contiguous: a word, which says that the record is there and how long it is, and its body
+//! behind the word. It begins at a cache line, so a short one costs the transfer of one line. The producer
+//! writes a body where the consumer reads it: neither copies it in between.
 //!
-//! A line may begin with a word in one lap, and have a part of a body there in another. Therefore a word has a
-//! number that follows from its position and from a random key of the channel: what a body has left there is
-//! not taken for a word, even if who has made the body wants that, but with a chance of 2^-36. Zeroing what comes
-//! next would exclude it, but costs the transfer of a second line for each record.
+//! A line may begin with a word in one lap, and have a part of a body there in another. Therefore a word has
+//! a number that follows from its position and from a random key of the channel: what a body has left there
+//! is not taken for a word, even if who has made the body wants that, but with a chance of 2^-36. Zeroing
+//! what comes next would exclude it, but costs the transfer of a second line for each record.
 //!
 //! Memory: an empty ring continues at its start ([`LOCAL_LINES`]), so one that is never full uses few of its
 //! pages.
@@ -45,8 +45,8 @@ const LOCAL_LINES: u64 = if cfg!(loom) { 2 } else { 128 };
 /// released this number of lines.
 const RELEASE_LINES: u64 = if cfg!(loom) { 1 } else { LINES / 8 };
 
-/// What a line begins with where a record does: bits 0 to 15 the length of the body, bits 16 to 26 the tag, bit
-/// 27 [`Word::SKIP`], the bits above the number of this position.
+/// What a line begins with where a record does: bits 0 to 15 the length of the body, bits 16 to 26 the tag,
+/// bit 27 [`Word::SKIP`], the bits above the number of this position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Word(u64);
 
@@ -86,7 +86,8 @@ const TAG_MASK: u16 = 0x7ff;
 pub struct Key(pub u64);
 
 impl Key {
-    /// The number of words at this position: 36 bits. Never 0 in the first 2^35 lines, as memory is zero before.
+    /// The number of words at this position: 36 bits. Never 0 in the first 2^35 lines: memory is zero
+    /// before.
     #[inline(always)]
     fn number(self, position: u64) -> u64 {
         let first = self.0 >> 30 | 1 << 35;
@@ -352,7 +353,7 @@ impl Record<'_> {
     }
 }
 
-/// What [`Consumer::publish`] requires of its caller.
+/// The duty of a caller of [`Consumer::publish`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Released {
     /// Nothing.

@@ -140,8 +140,8 @@ fn hostile_word() -> impl Strategy<Value = u32> {
     (flags, lens).prop_map(|(flags, len)| flags | len)
 }
 
-/// A body with the words of another ring, or of earlier laps, where the next lap has a word, is not taken for a
-/// record.
+/// A body with the words of another ring, or of earlier laps, where the next lap has a word, is not taken for
+/// a record.
 #[test]
 fn bodies_are_not_taken_for_words() {
     let ring = ring();
