@@ -177,6 +177,10 @@ rules! {
         "the peer's queue pair {dest_qpn} lacks {right} in its qp_access_flags",
         "an operation of a peer needs the right in the queue pair too, not only in the region",
         "set {right} with IBV_QP_ACCESS_FLAGS, at the transition to INIT for example";
+    AtomicUnaligned "atomic-unaligned" Keys:
+        "the peer refused an atomic operation at {addr}, which is not a multiple of 8",
+        "an atomic operation works on eight aligned bytes",
+        "align the peer's variable, and check the offset that is added to its address";
     ReceiveTooSmall "receive-too-small" Keys:
         "a message of {length} bytes did not fit the receive that it consumed, of {room} bytes",
         "a message needs one receive with room for all of it{grh}",

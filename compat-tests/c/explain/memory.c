@@ -188,6 +188,17 @@ static void qp_access(struct rig *rig)
 	drop_qp(b);
 }
 
+static void atomic_unaligned(struct rig *rig)
+{
+	struct ibv_qp *a, *b;
+
+	connected(rig, &a, &b);
+	NEED(post(a, rig, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 1025, rig->mr->rkey) == 0);
+	await_status(rig, IBV_WC_REM_INV_REQ_ERR);
+	drop_qp(a);
+	drop_qp(b);
+}
+
 static void receive_too_small(struct rig *rig)
 {
 	struct ibv_qp *a, *b;
@@ -218,6 +229,7 @@ const struct scene memory_scenes[] = {
 	{ "key-remote", key_remote },
 	{ "rkey-access", rkey_access },
 	{ "qp-access", qp_access },
+	{ "atomic-unaligned", atomic_unaligned },
 	{ "receive-too-small", receive_too_small },
 	{ 0 },
 };

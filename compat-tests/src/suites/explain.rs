@@ -19,7 +19,7 @@ use crate::testbed::Testbed;
 use crate::verdict::{Failure, Verdict, ensure};
 
 /// The scenes of c/explain, the rules that must apply, each once, and a part of the first explanation.
-const SCENES: [(&str, &[&str], &str); 53] = [
+const SCENES: [(&str, &[&str], &str); 54] = [
     ("gid-empty", &["gid-empty"], "GID index 250 of port 1"),
     (
         "gid-family",
@@ -113,6 +113,11 @@ const SCENES: [(&str, &[&str], &str); 53] = [
         "qp-access",
         &["qp-access"],
         "lacks IBV_ACCESS_REMOTE_WRITE in its qp_access_flags",
+    ),
+    (
+        "atomic-unaligned",
+        &["atomic-unaligned"],
+        "which is not a multiple of 8",
     ),
     (
         "receive-too-small",

@@ -365,6 +365,28 @@ mod tests {
     }
 
     #[test]
+    fn atomics_of_the_peer() {
+        let atomic = |id, addr| SendRequest {
+            opcode: IBV_WR_ATOMIC_FETCH_AND_ADD,
+            remote: Some(Remote {
+                addr,
+                rkey: 8,
+                length: Some(8),
+            }),
+            ..request(id, 7)
+        };
+        let requests = [(1, 0x1001), (2, 0x1000), (3, 0x1001)];
+        let mut shadow = shadow_with(requests.map(|(id, addr)| atomic(id, addr)).into());
+        for (id, status, rule) in [
+            (1, IBV_WC_REM_INV_REQ_ERR, Rule::AtomicUnaligned),
+            (2, IBV_WC_REM_INV_REQ_ERR, Rule::KeyRemote),
+            (3, IBV_WC_REM_ACCESS_ERR, Rule::KeyRemote),
+        ] {
+            assert_eq!(failed(&mut shadow, id, status), [rule]);
+        }
+    }
+
+    #[test]
     fn keys_of_the_peer() {
         let write = |id, rkey| SendRequest {
             opcode: IBV_WR_RDMA_WRITE,

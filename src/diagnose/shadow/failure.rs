@@ -167,6 +167,12 @@ impl Shadow {
         let length = remote.length.unwrap_or(request.length());
         let (right, _) = key::rights_of(request.opcode);
         let finding = |rule| Finding::new(rule, object.clone(), call, Outcome::Completion(status));
+        let is_atomic = right == IBV_ACCESS_REMOTE_ATOMIC;
+        if status == IBV_WC_REM_INV_REQ_ERR && is_atomic && remote.addr % 8 != 0 {
+            return vec![
+                finding(Rule::AtomicUnaligned).with("addr", format!("{:#x}", remote.addr)),
+            ];
+        }
         if let Some(peer) = peer {
             let lacking = right & !peer.access;
             if lacking != 0 {
