@@ -1,9 +1,7 @@
 //! Receiving: recvmmsg, and datagrams that the kernel has coalesced (UDP_GRO).
 
-use std::alloc::{Layout, alloc_zeroed};
 use std::mem::{MaybeUninit, zeroed};
 use std::net::{IpAddr, SocketAddr};
-use std::ptr::{NonNull, slice_from_raw_parts_mut};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
@@ -14,6 +12,7 @@ use super::ip_id::{IpIds, LAST_LOW_ID, Millis, is_low, may_follow};
 use super::net::{MONITOR_TOKEN, Net, PATHS_TOKEN};
 use super::socket::Socket;
 use super::socket_table::SocketTable;
+use super::zeroed_pages;
 use crate::cancellation;
 use crate::capture::{Direction, Frame};
 use crate::engine::Addresses;
@@ -56,15 +55,8 @@ impl Inbox {
 
     /// An inbox; None if there is no memory for its buffers.
     pub fn try_new() -> Option<Inbox> {
-        let layout = Layout::array::<u8>(Inbox::BATCH * DATAGRAM_MAX).ok()?;
-        // Zeroed pages: those that are never received into take no memory.
-        // SAFETY: the layout has a size. The memory is initialised, and of the layout of the slice.
-        let buffers = unsafe {
-            let start = NonNull::new(alloc_zeroed(layout))?;
-            Box::from_raw(slice_from_raw_parts_mut(start.as_ptr(), layout.size()))
-        };
         Some(Inbox {
-            buffers,
+            buffers: zeroed_pages(Inbox::BATCH * DATAGRAM_MAX)?,
             last_socket: 0,
             last_socket_calls: 0,
             last_ip_id: 0,

@@ -29,7 +29,9 @@ mod socket_table;
 #[cfg(test)]
 mod tests;
 
+use std::alloc::{Layout, alloc_zeroed};
 use std::io;
+use std::ptr::{NonNull, slice_from_raw_parts_mut};
 
 pub use gid_table::GID_TABLE_LEN;
 pub use inbox::Inbox;
@@ -40,6 +42,16 @@ pub use outbox::Outbox;
 use crate::config::Config;
 use crate::engine::Gid;
 use interface::Interface;
+
+/// A buffer of `len` bytes. None if there is no memory, or for 0 bytes. Unwritten pages take none.
+fn zeroed_pages(len: usize) -> Option<Box<[u8]>> {
+    let layout = Layout::array::<u8>(len).ok().filter(|_| len > 0)?;
+    // SAFETY: the layout has a size. The memory is initialised, and of the layout of the slice.
+    unsafe {
+        let start = NonNull::new(alloc_zeroed(layout))?;
+        Some(Box::from_raw(slice_from_raw_parts_mut(start.as_ptr(), len)))
+    }
+}
 
 /// An entry of the GID table. It keeps its index as long as the interface has the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

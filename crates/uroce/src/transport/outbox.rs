@@ -13,6 +13,7 @@ use super::cmsg::{self, ControlBuffer};
 use super::net::Net;
 use super::socket::{self, Socket};
 use super::socket_table::SocketTable;
+use super::zeroed_pages;
 use crate::cancellation;
 use crate::capture::{Direction, Frame, Tap};
 use crate::engine::{AddressVector, Transmit};
@@ -37,7 +38,7 @@ const DEFAULT_HOP_LIMIT: u8 = 64;
 
 /// A batch of packets of one queue pair, and space for the next packet. One per thread, reused.
 pub struct Outbox {
-    bytes: Vec<u8>,
+    bytes: Box<[u8]>,
     used: usize,
     buffers: Vec<GsoBuffer>,
     /// The sockets, from the first packet of a batch until the batch is sent.
@@ -75,12 +76,10 @@ impl GsoBuffer {
 impl Outbox {
     /// Allocates the buffers. None if there is no memory.
     pub fn try_new() -> Option<Outbox> {
-        let (mut bytes, mut buffers) = (Vec::new(), Vec::new());
-        bytes.try_reserve_exact(BATCH_LEN).ok()?;
+        let mut buffers = Vec::new();
         buffers.try_reserve_exact(BUFFERS_MAX).ok()?;
-        bytes.resize(BATCH_LEN, 0);
         Some(Outbox {
-            bytes,
+            bytes: zeroed_pages(BATCH_LEN)?,
             used: 0,
             buffers,
             table: None,
