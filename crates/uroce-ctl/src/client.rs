@@ -24,6 +24,8 @@ const LISTENS: &str = "00010000";
 pub struct Process {
     pub pid: u32,
     user: libc::uid_t,
+    /// It is of the user that runs this program.
+    is_own: bool,
     name: String,
 }
 
@@ -104,6 +106,7 @@ impl Process {
         Process {
             pid,
             user: own_user(),
+            is_own: true,
             name: String::new(),
         }
     }
@@ -113,8 +116,8 @@ impl Process {
     fn find(name: String) -> Option<Process> {
         let stream = connect(&name).ok()?;
         let peer = Peer::of(&stream).ok()?;
-        let own = own_user();
-        if own != 0 && own != peer.user {
+        let is_own = peer.is_own_user();
+        if own_user() != 0 && !is_own {
             return None;
         }
         // 0 if the process is in another PID namespace: then by the number that it has there.
@@ -123,11 +126,16 @@ impl Process {
             pid => u32::try_from(pid).ok()?,
         };
         let user = peer.user;
-        Some(Process { pid, user, name })
+        Some(Process {
+            pid,
+            user,
+            is_own,
+            name,
+        })
     }
 
     fn exchange(&self, request: &str) -> Exchange {
-        let answer_max = match self.user == own_user() {
+        let answer_max = match self.is_own {
             true => exchange::ANSWER_MAX,
             false => exchange::FOREIGN_ANSWER_MAX,
         };
