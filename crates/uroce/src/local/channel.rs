@@ -1,24 +1,23 @@
 //! A channel: the shared memory between this process and one endpoint of another, and the connection that
 //! wakes the peer up and shows that it is gone.
 
+mod sender;
+
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_api::MutexGuard;
+pub use sender::Sender;
 
 use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};
-use super::recording::{self, Recorder};
+use super::recording::Recorder;
 use super::rendezvous;
-use super::ring::{
-    Broken, Consumer, Filled, HEAD_LEN, PACKET_MAX, Producer, Record, Released, Room,
-};
+use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
-use crate::capture::Tap;
 use crate::direct::{Process, Request};
 use crate::engine::{Addresses, Gid};
-use crate::sync::{Mutex, RawMutex};
+use crate::sync::Mutex;
 use crate::wire::{
     Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, Short, ShortContent,
     grh::{GrhTemplate, IpHeader},
@@ -134,13 +133,21 @@ impl Channel {
         self.number
     }
 
-    /// What a queue pair's references carry; None if the peer does not copy what they name.
+    /// What a queue pair's references carry; None if the peer does not copy what they name. They tell the peer
+    /// addresses, so it must be one whose memory this process may access, too: never another user's.
     #[inline]
     pub fn loan(&self, qpn: u32) -> Option<Loan> {
-        self.segment.peer_loans().are_copied().then(|| Loan {
+        let copies = self.peer_memory.is_some() && self.segment.peer_loans().are_copied();
+        copies.then(|| Loan {
             qpn,
             epoch: self.segment.own_loans().epoch(qpn),
         })
+    }
+
+    /// Says to the peer that this side copies what it lends, true or not.
+    #[cfg(test)]
+    pub(super) fn claim_to_copy(&self) {
+        self.segment.own_loans().set_copied(true);
     }
 
     /// From now on the peer does not take for a queue pair's bytes what it copies by the references that the
@@ -260,11 +267,7 @@ impl Channel {
             (None, Some(limit)) => self.producer.try_lock_for(limit)?,
             (None, None) => self.producer.lock(),
         };
-        Some(Sender {
-            channel: self,
-            producer,
-            count: 0,
-        })
+        Some(Sender::new(self, producer))
     }
 
     /// Wakes the peer up.
@@ -441,83 +444,5 @@ impl Channel {
             // SAFETY: shutdown takes no pointers.
             unsafe { libc::shutdown(self.fd(), libc::SHUT_RDWR) };
         }
-    }
-}
-
-/// A channel, locked for sending.
-pub struct Sender<'a> {
-    channel: &'a Channel,
-    producer: MutexGuard<'a, RawMutex, Producer>,
-    count: u64,
-}
-
-impl Sender<'_> {
-    /// Room for a packet. If there is none, the peer wakes this process up when it has made some.
-    #[inline]
-    pub fn room(&mut self) -> Option<Room> {
-        let ring = self.channel.segment.outgoing();
-        let room = self.producer.reserve_or_wait(ring);
-        room.unwrap_or_else(|Broken| {
-            self.channel.set_broken();
-            None
-        })
-    }
-
-    /// Room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when there is none for
-    /// others.
-    pub fn room_for_response(&self) -> Option<Room> {
-        self.producer.reserve_for_response()
-    }
-
-    /// Records a packet without ICRC that [`Sender::push`] is about to send.
-    pub fn record(&self, tap: &Tap, packet: &[u8], traffic_class: u8) {
-        recording::record_sent(tap, &self.channel.ends, packet, traffic_class);
-    }
-
-    /// Sends a packet, without ICRC. The caller has called [`Sender::record`] if packets are recorded.
-    pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
-        self.write(room, packet.len(), |to| {
-            to.copy_from_slice(packet);
-            Some((packet.len(), traffic_class, false))
-        });
-    }
-
-    /// Lets `write` write a packet of at most `len` bytes, without ICRC, where the peer reads it, and sends
-    /// it. `write` returns the packet's length, its traffic class, and whether it has a reference in place of
-    /// its payload. False if it returns None: then nothing is sent.
-    #[inline]
-    pub fn write(
-        &mut self,
-        room: Room,
-        len: usize,
-        write: impl FnOnce(&mut [u8]) -> Option<(usize, u8, bool)>,
-    ) -> bool {
-        let ring = self.channel.segment.outgoing();
-        let len = len.min(PACKET_MAX);
-        let sent = self.producer.push(ring, room, len, |buffer| {
-            let (len, traffic_class, by_reference) = write(buffer)?;
-            let flag = if by_reference { BY_REFERENCE } else { 0 };
-            Some(Filled {
-                len,
-                tag: flag | u16::from(traffic_class),
-                result: (),
-            })
-        });
-        self.count += u64::from(sent.is_some());
-        sent.is_some()
-    }
-
-    /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],
-    /// without locks.
-    #[must_use]
-    pub fn finish(self) -> bool {
-        let channel = self.channel;
-        if self.count == 0 {
-            return false;
-        }
-        let sent = channel.sent.load(Ordering::Relaxed) + self.count;
-        channel.sent.store(sent, Ordering::Relaxed);
-        drop(self.producer);
-        channel.segment.outgoing().take_asleep()
     }
 }

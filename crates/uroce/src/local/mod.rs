@@ -388,9 +388,7 @@ impl Paths {
         self.count.store(channels.all.len(), Ordering::Release);
         self.changed();
         drop(channels);
-        if let Some(exports) = &self.exports {
-            exports.remove_gone();
-        }
+        self.forget_gone();
         removed
     }
 

@@ -20,6 +20,7 @@ use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::direct::{self, Place};
+use crate::transport::udp_owners::{self, PortOwner};
 use crate::wire::Flow;
 
 /// The most connections without a channel yet.
@@ -28,6 +29,12 @@ const MAX_PENDING: usize = 64;
 const MAX_AWAITED: Duration = Duration::from_millis(100);
 /// After a failed offer, no other is made to a peer for this long.
 const RETRY: Duration = Duration::from_secs(1);
+/// A connection that has sent nothing for this long makes room for others.
+const MAX_SILENCE: Duration = Duration::from_secs(1);
+/// A listener that could not accept, for want of a descriptor, is left alone for this long.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the owners of UDP ports are used as they were read. Who is not among them may have come since.
+const OWNERS_FRESH: Duration = Duration::from_millis(10);
 /// Descriptors that one call of [`Paths::serve`] handles.
 const EVENTS: usize = 32;
 /// More bytes than the objects of a new channel take that std cannot allocate fallibly (`Arc`).
@@ -50,12 +57,48 @@ pub struct Offers {
     pub pending: Vec<PendingConnection>,
     /// Peers to which an offer has failed, and when.
     pub unanswered: FxHashMap<Flow, Instant>,
+    /// The owners of UDP ports, and when they were read.
+    owners: Option<(Instant, Vec<PortOwner>)>,
+}
+
+impl Offers {
+    /// Whether a user has a UDP port at an address of this host.
+    pub(super) fn owns(&mut self, user: u32, ip: IpAddr, port: u16) -> bool {
+        let owner = PortOwner { ip, port, user };
+        let (read_at, owners) = self
+            .owners
+            .get_or_insert_with(|| (Instant::now(), udp_owners::read()));
+        if !owners.contains(&owner) && read_at.elapsed() >= OWNERS_FRESH {
+            (*read_at, *owners) = (Instant::now(), udp_owners::read());
+        }
+        owners.contains(&owner)
+    }
+}
+
+#[cfg(test)]
+impl Offers {
+    /// Lets time pass for the connections without a channel.
+    pub(super) fn age_pending(&mut self, by: Duration) {
+        for pending in &mut self.pending {
+            pending.since -= by;
+        }
+    }
+}
+
+#[cfg(test)]
+impl Listener {
+    /// Puts another socket in the place of the listener's.
+    pub(super) fn set_fd(&mut self, fd: Owned<OwnedFd>) {
+        self.fd = fd;
+    }
 }
 
 pub struct Listener {
     ip: IpAddr,
     port: u16,
     fd: Owned<OwnedFd>,
+    /// Since when it is not watched, because it could not accept.
+    paused: Option<Instant>,
 }
 
 /// A connection without a channel yet.
@@ -71,6 +114,7 @@ impl Paths {
     /// if another process has the name.
     pub fn listen(&self, ip: IpAddr, port: u16) {
         let mut state = self.state.lock();
+        self.resume_listeners(&mut state);
         if state
             .listeners
             .iter()
@@ -80,7 +124,12 @@ impl Paths {
         }
         let opened = descriptors::open(|| rendezvous::listen(ip, port, self.ifindex));
         match opened.and_then(|fd| self.watch(&fd).map(|()| fd)) {
-            Ok(fd) => state.listeners.push(Listener { ip, port, fd }),
+            Ok(fd) => state.listeners.push(Listener {
+                ip,
+                port,
+                fd,
+                paused: None,
+            }),
             Err(error) => log::debug!("uroce: no channels to {ip} port {port}: {error}"),
         }
     }
@@ -91,6 +140,7 @@ impl Paths {
         let _no_cancellation = cancellation::disable();
         let flow = &ends.flow;
         let mut state = self.state.lock();
+        self.resume_listeners(&mut state);
         let is_offered = |pending: &PendingConnection| {
             let offered = pending.offered.as_ref();
             offered.is_some_and(|(ends, _)| ends.flow == *flow)
@@ -106,9 +156,10 @@ impl Paths {
         {
             return;
         }
-        match self.connect(ends) {
+        match self.connect(&mut state, ends) {
             Ok(pending) => state.pending.push(pending),
             Err(error) => {
+                self.forget_gone();
                 if error.raw_os_error() != Some(libc::ECONNREFUSED) {
                     log::debug!("uroce: no channel to {}: {error}", flow.dst);
                 }
@@ -143,13 +194,16 @@ impl Paths {
         cancellation::ppoll(&mut readable, Some(timeout));
     }
 
-    pub(super) fn connect(&self, ends: Ends) -> io::Result<PendingConnection> {
+    pub(super) fn connect(&self, state: &mut Offers, ends: Ends) -> io::Result<PendingConnection> {
         if !has_memory() {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         let Flow { dst, dst_port, .. } = ends.flow;
         let connect = || rendezvous::connect(dst, dst_port, self.ifindex, self.peers);
         let fd = Arc::new(descriptors::open(connect)?);
+        if !self.may_speak_for(state, &fd, dst, dst_port) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
         let mut segment = None;
         let memory = descriptors::open(|| {
             let (created, memory) = Segment::create()?;
@@ -168,6 +222,20 @@ impl Paths {
             since: Instant::now(),
             offered: Some((ends, segment)),
         })
+    }
+
+    /// Whether the process at the other end of a connection may have an address and a UDP port. One of
+    /// another user has to own the port: anyone can bind the name of a socket, and say any address.
+    fn may_speak_for(&self, state: &mut Offers, socket: &OwnedFd, ip: IpAddr, port: u16) -> bool {
+        let peer = Peer::of(socket);
+        peer.is_ok_and(|peer| peer.is_own_user() || state.owns(peer.user, ip, port))
+    }
+
+    /// Gives back what peers were exported that are gone, or have refused a channel.
+    pub(super) fn forget_gone(&self) {
+        if let Some(exports) = &self.exports {
+            exports.remove_gone();
+        }
     }
 
     /// From now on withdrawing memory waits for the accesses of the peer at the other end of a connection.
@@ -199,14 +267,31 @@ impl Paths {
     }
 
     /// Makes [`Paths::fd`] readable with a descriptor, which stays open until it is dropped.
-    fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
+    pub(super) fn watch(&self, fd: &OwnedFd) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd, libc::EPOLLIN | libc::EPOLLRDHUP)
+    }
+
+    /// Watches the listeners again that were left alone for [`PAUSE`].
+    fn resume_listeners(&self, state: &mut Offers) {
+        for listener in &mut state.listeners {
+            if listener
+                .paused
+                .is_some_and(|since| since.elapsed() >= PAUSE)
+            {
+                listener.paused = None;
+                let _ = self.control(libc::EPOLL_CTL_MOD, &listener.fd, libc::EPOLLIN);
+            }
+        }
+    }
+
+    fn control(&self, operation: i32, fd: &OwnedFd, events: i32) -> io::Result<()> {
         let fd = fd.as_raw_fd();
         let mut event = libc::epoll_event {
-            events: (libc::EPOLLIN | libc::EPOLLRDHUP) as u32,
+            events: events as u32,
             u64: fd as u64,
         };
         // SAFETY: the event is readable during the call.
-        let result = unsafe { libc::epoll_ctl(self.fd(), libc::EPOLL_CTL_ADD, fd, &mut event) };
+        let result = unsafe { libc::epoll_ctl(self.fd(), operation, fd, &mut event) };
         if result == 0 {
             Ok(())
         } else {
@@ -239,6 +324,7 @@ impl Paths {
             }
             let mut state = self.state.lock();
             let state = &mut *state;
+            self.resume_listeners(state);
             let is_fd = |owned: &Owned<OwnedFd>| owned.as_raw_fd() == fd;
             if let Some(listener) = state.listeners.iter().position(|other| is_fd(&other.fd)) {
                 self.accept(state, listener, find_ends);
@@ -288,7 +374,9 @@ impl Paths {
 
     /// Accepts the connections of a listener, which is closed if this process has lost its address or port.
     fn accept(&self, state: &mut Offers, listener: usize, find_ends: &FindEnds) {
-        let Listener { ip, port, ref fd } = state.listeners[listener];
+        let Listener {
+            ip, port, ref fd, ..
+        } = state.listeners[listener];
         let own = Flow {
             src: ip,
             src_port: port,
@@ -300,12 +388,24 @@ impl Paths {
             state.listeners.swap_remove(listener);
             return;
         }
+        let is_silent = |pending: &PendingConnection| {
+            pending.offered.is_none() && pending.since.elapsed() >= MAX_SILENCE
+        };
+        state.pending.retain(|pending| !is_silent(pending));
         for _ in 0..EVENTS {
             let accepted = descriptors::open(|| rendezvous::accept(listening, self.peers));
             let fd = match accepted {
                 Ok(fd) => fd,
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => continue,
-                Err(_) => return,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    // The connection stays, and would make the listener readable for good.
+                    log::debug!("uroce: no channels to {ip} port {port} for now: {error}");
+                    let listener = &mut state.listeners[listener];
+                    listener.paused = Some(Instant::now());
+                    let _ = self.control(libc::EPOLL_CTL_MOD, &listener.fd, 0);
+                    return;
+                }
             };
             if state.pending.len() < MAX_PENDING && self.watch(&fd).is_ok() {
                 state.pending.push(PendingConnection {
@@ -337,6 +437,8 @@ impl Paths {
                 self.add(ends, segment, fd, peer_memory);
             } else {
                 state.unanswered.insert(ends.flow, Instant::now());
+                drop(fd);
+                self.forget_gone();
             }
             return;
         }
@@ -358,6 +460,9 @@ impl Paths {
         let (Ok(memory), Some(Hello { flow, .. })) = (memory, hello) else {
             return;
         };
+        if !self.may_speak_for(state, &fd, flow.src, flow.src_port) {
+            return;
+        }
         let ends = find_ends(&reversed(&flow));
         let segment = Segment::open(&memory).ok();
         if let (Some(ends), Some(segment)) = (ends, segment) {

@@ -28,6 +28,7 @@ mod socket;
 mod socket_table;
 #[cfg(test)]
 mod tests;
+pub mod udp_owners;
 
 use std::alloc::{Layout, alloc_zeroed};
 use std::io;

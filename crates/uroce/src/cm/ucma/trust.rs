@@ -8,6 +8,7 @@ use ibverbs_host::unix::{self, Peer};
 
 use crate::device::paths;
 use crate::engine::{Gid, Time};
+use crate::transport::udp_owners::{self, PortOwner};
 use crate::wire::{PORT, ip_of};
 
 /// How long the owners of port 4791 are used as they were read: another user who connects again and again
@@ -93,44 +94,14 @@ impl Trust {
 
 /// The owners of port 4791 in this network namespace.
 pub fn read_owners() -> Owners {
-    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-    let mut owners = parse_owners(&read("/proc/net/udp"));
-    owners.extend(parse_owners(&read("/proc/net/udp6")));
-    owners
-}
-
-/// Parses `/proc/net/udp` or `/proc/net/udp6`.
-fn parse_owners(sockets: &str) -> Owners {
-    sockets.lines().skip(1).filter_map(parse_owner).collect()
-}
-
-/// The address and the user of a socket, if it has port 4791.
-fn parse_owner(line: &str) -> Option<(IpAddr, u32)> {
-    let mut fields = line.split_whitespace().skip(1);
-    let (ip, port) = fields.next()?.split_once(':')?;
-    if u16::from_str_radix(port, 16) != Ok(PORT) {
-        return None;
-    }
-    // Behind the remote address, the state, queues, a timer and retransmissions.
-    let user = fields.nth(5)?.parse().ok()?;
-    Some((parse_ip(ip)?, user))
-}
-
-/// An address as words of 32 bits in hexadecimal, each in the byte order of the host.
-fn parse_ip(hex: &str) -> Option<IpAddr> {
-    let mut bytes = Vec::new();
-    for word in hex.as_bytes().chunks(8) {
-        let word = u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok()?;
-        bytes.extend(word.to_ne_bytes());
-    }
-    let v4 = <[u8; 4]>::try_from(&bytes[..]).map(IpAddr::from);
-    v4.or_else(|_| <[u8; 16]>::try_from(&bytes[..]).map(IpAddr::from))
-        .ok()
+    let has_port = |owner: &PortOwner| owner.port == PORT;
+    let owners = udp_owners::read().into_iter().filter(has_port);
+    owners.map(|owner| (owner.ip, owner.user)).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+    use std::net::Ipv4Addr;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -176,24 +147,5 @@ mod tests {
             assert!(trust.allows_at(Sender::Other(FORWARDER), &gid_of(OWN), now));
         }
         assert_eq!(READ.load(Ordering::Relaxed), 3);
-    }
-
-    #[test]
-    fn the_owner_of_a_socket() {
-        let own = unix::own_user();
-        let find = |ip: IpAddr, text: &str, port: u16| {
-            let text = text.replace(&format!(":{port:04X}"), &format!(":{PORT:04X}"));
-            let owners = parse_owners(&text);
-            assert!(owners.contains(&(ip, own)), "{ip}: {owners:?}");
-        };
-        let socket = UdpSocket::bind((OWN, 0)).unwrap();
-        let text = std::fs::read_to_string("/proc/net/udp").unwrap();
-        find(OWN, &text, socket.local_addr().unwrap().port());
-        let v6 = IpAddr::V6(Ipv6Addr::LOCALHOST);
-        if let Ok(socket) = UdpSocket::bind((v6, 0)) {
-            let text = std::fs::read_to_string("/proc/net/udp6").unwrap();
-            find(v6, &text, socket.local_addr().unwrap().port());
-        }
-        assert_eq!(parse_owners("header\n1: 0100007F:12B7\n"), []);
     }
 }

@@ -1,0 +1,101 @@
+//! Sending through a channel.
+
+use std::sync::atomic::Ordering;
+
+use lock_api::MutexGuard;
+
+use super::{BY_REFERENCE, Channel};
+use crate::capture::Tap;
+use crate::local::recording;
+use crate::local::ring::{Broken, Filled, PACKET_MAX, Producer, Room};
+use crate::sync::RawMutex;
+
+/// A channel, locked for sending.
+pub struct Sender<'a> {
+    channel: &'a Channel,
+    producer: MutexGuard<'a, RawMutex, Producer>,
+    count: u64,
+}
+
+impl<'a> Sender<'a> {
+    /// Sends through a channel whose producer the caller has locked.
+    pub(super) fn new(
+        channel: &'a Channel,
+        producer: MutexGuard<'a, RawMutex, Producer>,
+    ) -> Sender<'a> {
+        Sender {
+            channel,
+            producer,
+            count: 0,
+        }
+    }
+
+    /// Room for a packet. If there is none, the peer wakes this process up when it has made some.
+    #[inline]
+    pub fn room(&mut self) -> Option<Room> {
+        let ring = self.channel.segment.outgoing();
+        let room = self.producer.reserve_or_wait(ring);
+        room.unwrap_or_else(|Broken| {
+            self.channel.set_broken();
+            None
+        })
+    }
+
+    /// Room for a packet that [`crate::engine::Qp::transmit_short_response`] returns, when there is none for
+    /// others.
+    pub fn room_for_response(&self) -> Option<Room> {
+        self.producer.reserve_for_response()
+    }
+
+    /// Records a packet without ICRC that [`Sender::push`] is about to send.
+    pub fn record(&self, tap: &Tap, packet: &[u8], traffic_class: u8) {
+        recording::record_sent(tap, &self.channel.ends, packet, traffic_class);
+    }
+
+    /// Sends a packet, without ICRC. The caller has called [`Sender::record`] if packets are recorded.
+    pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
+        self.write(room, packet.len(), |to| {
+            to.copy_from_slice(packet);
+            Some((packet.len(), traffic_class, false))
+        });
+    }
+
+    /// Lets `write` write a packet of at most `len` bytes, without ICRC, where the peer reads it, and sends
+    /// it. `write` returns the packet's length, its traffic class, and whether it has a reference in place of
+    /// its payload. False if it returns None: then nothing is sent.
+    #[inline]
+    pub fn write(
+        &mut self,
+        room: Room,
+        len: usize,
+        write: impl FnOnce(&mut [u8]) -> Option<(usize, u8, bool)>,
+    ) -> bool {
+        let ring = self.channel.segment.outgoing();
+        let len = len.min(PACKET_MAX);
+        let sent = self.producer.push(ring, room, len, |buffer| {
+            let (len, traffic_class, by_reference) = write(buffer)?;
+            let flag = if by_reference { BY_REFERENCE } else { 0 };
+            Some(Filled {
+                len,
+                tag: flag | u16::from(traffic_class),
+                result: (),
+            })
+        });
+        self.count += u64::from(sent.is_some());
+        sent.is_some()
+    }
+
+    /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],
+    /// without locks.
+    #[must_use]
+    pub fn finish(self) -> bool {
+        let channel = self.channel;
+        if self.count == 0 {
+            return false;
+        }
+        let sent = channel.sent.load(Ordering::Relaxed) + self.count;
+        channel.sent.store(sent, Ordering::Relaxed);
+        drop(self.producer);
+        channel.segment.outgoing().take_asleep()
+    }
+}
