@@ -21,12 +21,15 @@
 	X(__readlink_chk) \
 	X(__readlinkat_chk) \
 	X(__realpath_chk) \
+	X(__sigaction) \
 	X(__statfs) \
+	X(__sysv_signal) \
 	X(__write) \
 	X(__xstat) \
 	X(__xstat64) \
 	X(_exit) \
 	X(access) \
+	X(bsd_signal) \
 	X(canonicalize_file_name) \
 	X(chdir) \
 	X(chroot) \
@@ -99,6 +102,9 @@
 	X(scandirat) \
 	X(scandirat64) \
 	X(seekdir) \
+	X(sigaction) \
+	X(signal) \
+	X(ssignal) \
 	X(stat) \
 	X(stat64) \
 	X(statfs) \
@@ -107,6 +113,7 @@
 	X(statvfs64) \
 	X(statx) \
 	X(syscall) \
+	X(sysv_signal) \
 	X(telldir) \
 	X(write) \
 	X(writev)

@@ -172,7 +172,7 @@ impl Scene {
         self
     }
 
-    /// Masks what varies in both outputs.
+    /// Masks what varies in both outputs, and in what reaches the kernel.
     pub fn mask(mut self, mask: Mask) -> Self {
         self.mask = Some(mask);
         self
@@ -281,10 +281,11 @@ impl Scene {
             .into_iter()
             .flatten()
             .fold(text, |text, mask| mask(&text));
+        let bytes = record::comparable(&read(LOG.as_ref()), self.record);
         Ok(SceneOutcome {
             exit: ended.exit,
             text,
-            bytes: record::comparable(&read(LOG.as_ref()), self.record),
+            bytes: self.mask.map_or_else(|| bytes.clone(), |mask| mask(&bytes)),
         })
     }
 

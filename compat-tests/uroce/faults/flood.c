@@ -273,7 +273,7 @@ static int names(void)
 	return n;
 }
 
-/* Whether all new descriptors of the process are sockets or anonymous inodes. */
+/* Whether all new descriptors of the process are sockets, pipes or anonymous inodes. */
 static bool all_anonymous(const bool *before)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -288,7 +288,8 @@ static bool all_anonymous(const bool *before)
 		if (entry->d_name[0] == '.' || fd == dirfd(dir) || (fd < 1024 && before[fd]))
 			continue;
 		MUST(readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1) > 0);
-		so &= !strncmp(to, "socket:", 7) || !strncmp(to, "anon_inode:", 11);
+		so &= !strncmp(to, "socket:", 7) || !strncmp(to, "pipe:", 5) ||
+		      !strncmp(to, "anon_inode:", 11);
 	}
 	closedir(dir);
 	return so;

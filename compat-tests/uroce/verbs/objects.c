@@ -1,4 +1,5 @@
 /* Objects in use cannot be destroyed, and invalid attributes are rejected. */
+#define _GNU_SOURCE
 #include <sched.h>
 
 #include "check.h"

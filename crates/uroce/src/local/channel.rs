@@ -133,8 +133,8 @@ impl Channel {
         self.number
     }
 
-    /// What a queue pair's references carry; None if the peer does not copy what they name. They tell the peer
-    /// addresses, so it must be one whose memory this process may access, too: never another user's.
+    /// What a queue pair's references carry; None if the peer does not copy what they name. They tell the
+    /// peer addresses, so it must be one whose memory this process may access, too: never another user's.
     #[inline]
     pub fn loan(&self, qpn: u32) -> Option<Loan> {
         let copies = self.peer_memory.is_some() && self.segment.peer_loans().are_copied();
