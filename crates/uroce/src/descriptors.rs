@@ -28,7 +28,7 @@ use ibverbs_abi::Errno;
 use ibverbs_netlink::{RtnlClient, RtnlMonitor};
 
 use crate::sync::Mutex;
-use crate::{cancellation, process};
+use crate::{cancellation, process, tick};
 
 /// A descriptor that this process has opened.
 #[derive(Clone, Copy)]
@@ -173,7 +173,7 @@ impl<T: HasDescriptor> Owned<T> {
     /// [`Owned::is_unchanged`] for the data path: as of the present tick of the kernel's clock (1 to 10 ms).
     /// False for good once it is. `last` is used for this descriptor only.
     pub fn was_unchanged(&self, last: &LastCheck) -> bool {
-        let now = tick();
+        let now = tick::now_ns();
         match last.0.load(Ordering::Relaxed) {
             LastCheck::CHANGED => false,
             at if at == now => true,
@@ -195,17 +195,6 @@ pub struct LastCheck(AtomicU64);
 impl LastCheck {
     /// It was another one.
     const CHANGED: u64 = u64::MAX;
-}
-
-/// The present tick of the kernel's clock.
-fn tick() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
-    // SAFETY: `time` is writable. CLOCK_MONOTONIC_COARSE exists on every Linux.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 impl Owned<RtnlClient> {

@@ -22,6 +22,7 @@
 //! | `process` | which process this is, across forks |
 //! | `random` | random numbers that cannot be guessed, across forks too |
 //! | `sync` | locks that a child of fork can use |
+//! | `tick` | the kernel's coarse clock |
 //! | `wire` | RoCEv2 packets: headers, opcodes, ICRC. Pure: no I/O, no unsafe |
 //! | `engine` | the transport protocol. Pure: packets and time in, packets and completions out |
 //! | `transport` | UDP sockets, the GID table, queue pair numbers |
@@ -64,6 +65,7 @@ mod process;
 mod provider;
 mod random;
 mod sync;
+mod tick;
 mod transport;
 mod view;
 pub mod wire;

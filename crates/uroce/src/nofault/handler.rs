@@ -23,6 +23,7 @@ use libc::{SA_ONSTACK, SA_RESETHAND, SA_RESTART, SA_SIGINFO, SIG_DFL, SIG_ERR, S
 use libc::{sigaction, siginfo_t};
 
 use crate::sync::Mutex;
+use crate::tick;
 
 /// The signals of memory that cannot be accessed.
 const SIGNALS: [c_int; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -61,7 +62,7 @@ const HANDLERS: [Handler; LEVELS] = [on_fault::<0>, on_fault::<1>, on_fault::<2>
 /// Held while the installed handlers change, with all signals blocked.
 static LOCK: Mutex<()> = Mutex::new(());
 static IS_INSTALLED: AtomicBool = AtomicBool::new(false);
-/// The [`tick`] of the last [`install`].
+/// [`tick::now_ns`] at the last [`install`].
 static CHECKED: AtomicU64 = AtomicU64::new(0);
 /// The process that the handlers above are those of. A child of vfork(2) has this memory, but handlers of its
 /// own.
@@ -72,7 +73,7 @@ static SIGACTION: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
 /// Installs the handlers, unless they are installed. The kernel is asked once in a tick of its coarse clock,
 /// a few milliseconds: that takes longer than half of a registration.
 pub fn install() {
-    let now = tick();
+    let now = tick::now_ns();
     if !IS_INSTALLED.load(Ordering::Acquire) {
         prepare();
     } else if CHECKED.load(Ordering::Relaxed) == now {
@@ -81,17 +82,6 @@ pub fn install() {
     CHECKED.store(now, Ordering::Relaxed);
     if SIGNALS.iter().any(|signal| !is_covered(*signal)) {
         change(|| ());
-    }
-}
-
-/// The time of the kernel's coarse clock, without a system call.
-fn tick() -> u64 {
-    let mut time = MaybeUninit::<libc::timespec>::uninit();
-    // SAFETY: `time` is writable; the call initialises it, as every kernel has this clock.
-    unsafe {
-        libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, time.as_mut_ptr());
-        let time = time.assume_init();
-        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
     }
 }
 
