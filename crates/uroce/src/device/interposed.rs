@@ -77,13 +77,15 @@ impl Device {
     /// it has one. False if it has one and is not put there.
     pub(super) fn push_locally(
         &self,
-        interposed: &Interposed,
         (sender, room): (&mut Sender<'_>, Room),
         outbox: &mut Outbox,
         src_qpn: u32,
         packet: &Transmit,
     ) -> bool {
-        let is_sent = interposed.send_locally(self, sender, outbox, src_qpn, packet);
+        let is_sent = match &self.interposed {
+            None => true,
+            Some(interposed) => interposed.send_locally(self, sender, outbox, src_qpn, packet),
+        };
         if is_sent {
             let bytes = &outbox.buffer()[..packet.len];
             sender.push(room, bytes, packet.av.traffic_class);

@@ -16,7 +16,7 @@ use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use crate::direct::Exports;
 use crate::engine::{AddressVector, Qp, QpState, Service, Time, Transmit};
-use crate::local::{Channel, Ends, PACKET_MAX, Paths, Peers, Receiver, Recorder, Room, Sender};
+use crate::local::{Channel, Ends, Paths, Peers, Receiver, Recorder, Room, Sender, Written};
 use crate::transport::{Net, Outbox};
 use crate::wire::{Flow, port_of};
 
@@ -368,20 +368,34 @@ impl Device {
         outbox: &mut Outbox,
         transmit: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Put {
-        let Some(interposed) = &self.interposed else {
-            let is_sent = sender.write(room, PACKET_MAX, |buffer| {
-                let packet = transmit(buffer)?;
-                Some((packet.len, packet.av.traffic_class, packet.by_reference))
+        if self.interposed.is_none() {
+            let is_sent = sender.write(room, |buffer| {
+                transmit(buffer).map(|packet| Written {
+                    len: packet.len,
+                    traffic_class: packet.av.traffic_class,
+                    by_reference: packet.by_reference,
+                })
             });
             return if is_sent { Put::Packet } else { Put::Nothing };
-        };
+        }
         if outbox.is_full() {
             return Put::ByUdp;
         }
-        let Some(packet) = transmit(outbox.buffer()) else {
-            return Put::Nothing;
-        };
-        let is_sent = self.push_locally(interposed, (sender, room), outbox, src_qpn, &packet);
+        match transmit(outbox.buffer()) {
+            None => Put::Nothing,
+            Some(packet) => self.put_written(src_qpn, (sender, room), outbox, &packet),
+        }
+    }
+
+    /// [`Device::put`] for a packet that was written to the outbox.
+    fn put_written(
+        &self,
+        src_qpn: u32,
+        place: (&mut Sender<'_>, Room),
+        outbox: &mut Outbox,
+        packet: &Transmit,
+    ) -> Put {
+        let is_sent = self.push_locally(place, outbox, src_qpn, packet);
         if !is_sent && outbox.is_full() {
             // Packets with a wrong ICRC are in it: they take UDP.
             return Put::ByUdp;
@@ -411,20 +425,10 @@ impl Device {
             self.push(outbox, qp.qpn, &packet);
             return Filled::ByUdp;
         }
-        match &self.interposed {
-            None => {
-                let bytes = &outbox.buffer()[..packet.len];
-                sender.push(room, bytes, packet.av.traffic_class);
-            }
-            Some(interposed) => {
-                self.push_locally(interposed, (sender, room), outbox, qp.qpn, &packet);
-                if outbox.is_full() {
-                    // Packets with a wrong ICRC are in it: they take UDP.
-                    return Filled::ByUdp;
-                }
-            }
+        match self.put_written(qp.qpn, (sender, room), outbox, &packet) {
+            Put::ByUdp => Filled::ByUdp,
+            Put::Packet | Put::Nothing => Filled::Datagram,
         }
-        Filled::Datagram
     }
 
     /// The peer is gone, and all that it had sent is received: what is outstanding fails, but not before the

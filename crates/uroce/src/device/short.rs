@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
 use crate::engine::Service;
-use crate::local::PACKET_MAX;
+use crate::local::Written;
 
 impl Device {
     /// Puts short packets of the queue pair into its channel. True if nothing is left that it may send; false
@@ -43,10 +43,14 @@ impl Device {
                 break;
             };
             let traffic_class = engine.next_traffic_class();
-            let is_sent = sender.write(room, PACKET_MAX, |buffer| {
+            let is_sent = sender.write(room, |buffer| {
                 let now = || *time.get_or_insert_with(clock::coarse);
                 let len = engine.transmit_short(now, &mut host, buffer)?;
-                Some((len, traffic_class, false))
+                Some(Written {
+                    len,
+                    traffic_class,
+                    by_reference: false,
+                })
             });
             if !is_sent {
                 break;

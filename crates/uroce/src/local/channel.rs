@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-pub use sender::Sender;
+pub use sender::{Sender, Written};
 
 use super::Receiver;
 use super::peer_memory::{Access, Connection, PeerMemory};

@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 
 use rustc_hash::FxHashMap;
 
-pub use channel::{Channel, Ends, Sender};
+pub use channel::{Channel, Ends, Sender, Written};
 pub use peer_memory::Access;
 
 use crate::descriptors::{self, Owned};
@@ -49,7 +49,7 @@ use crate::wire::{Flow, Packet, Short};
 use offers::Offers;
 use peer_memory::{Connection, PeerMemory};
 pub use recording::Recorder;
-pub use ring::{PACKET_MAX, Room};
+pub use ring::Room;
 use segment::Segment;
 
 /// The most channels of a device. Peers beyond that use UDP.

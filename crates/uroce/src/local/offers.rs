@@ -16,7 +16,7 @@ use rustc_hash::FxHashMap;
 use super::peer_memory::{Connection, PeerAccesses, PeerMemory};
 use super::rendezvous::{self, Hello, HelloBytes};
 use super::segment::{Segment, Side};
-use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths};
+use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths, Peers};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::direct::{self, Place};
@@ -227,6 +227,10 @@ impl Paths {
     /// Whether the process at the other end of a connection may have an address and a UDP port. One of
     /// another user has to own the port: anyone can bind the name of a socket, and say any address.
     fn may_speak_for(&self, state: &mut Offers, socket: &OwnedFd, ip: IpAddr, port: u16) -> bool {
+        if self.peers == Peers::SameUser {
+            // The connection was checked when it was made.
+            return true;
+        }
         let peer = Peer::of(socket);
         peer.is_ok_and(|peer| peer.is_own_user() || state.owns(peer.user, ip, port))
     }

@@ -175,16 +175,21 @@ impl Ring {
     /// Whether the producer has to wake the consumer up after what it has published. True once per sleep.
     #[inline]
     pub fn take_asleep(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.asleep.0.load(Ordering::Relaxed) != 0 && self.asleep.0.swap(0, Ordering::Relaxed) != 0
+        take(&self.asleep)
     }
 
     /// Whether the producer waits for the room that the consumer has made. True once per wait.
     pub fn take_starved(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.starved.0.load(Ordering::Relaxed) != 0
-            && self.starved.0.swap(0, Ordering::Relaxed) != 0
+        take(&self.starved)
     }
+}
+
+/// Whether the other side has set a flag, which is then clear. What this side has stored before is visible to
+/// it, or the flag is visible here.
+#[inline]
+fn take(flag: &Line<AtomicU32>) -> bool {
+    fence(Ordering::SeqCst);
+    flag.0.load(Ordering::Relaxed) != 0 && flag.0.swap(0, Ordering::Relaxed) != 0
 }
 
 /// The producer's own state.
@@ -286,21 +291,21 @@ impl Producer {
         Ok(())
     }
 
-    /// Lets `fill` write a body, whose bytes have any values before, and publishes the record. `fill` gets
-    /// `len` bytes, or fewer if the room is for less. If it returns None, nothing is published, and the room
-    /// may be used for another record. `room` is what a call of this type has just returned.
+    /// Lets `fill` write a body to the room, whose bytes have any values before, and publishes the record. If
+    /// it returns None, nothing is published, the room may be used for another record, and this returns
+    /// false. `room` is what a call of this type has just returned.
     #[inline]
-    pub fn push<T>(
+    pub fn push(
         &mut self,
         ring: &Ring,
         room: Room,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]) -> Option<Filled<T>>,
-    ) -> Option<T> {
+        fill: impl FnOnce(&mut [u8]) -> Option<Filled>,
+    ) -> bool {
         let lines = &ring.lines;
-        let len = len.min(room.body_len());
-        let filled = lines.fill(room.at, len, fill)?;
-        let len = filled.len.min(len);
+        let Some(filled) = lines.fill(room.at, room.body_len(), fill) else {
+            return false;
+        };
+        let len = filled.len.min(room.body_len());
         let word = Word::new(self.key, room.at, len, filled.tag);
         lines.word(room.at).store(word.0, Ordering::Release);
         if room.at != self.written {
@@ -309,18 +314,17 @@ impl Producer {
             lines.word(self.written).store(skip, Ordering::Release);
         }
         self.written = room.at + lines_of(len);
-        Some(filled.result)
+        true
     }
 }
 
 /// What was written to a body.
-pub struct Filled<T> {
+#[derive(Clone, Copy, Debug)]
+pub struct Filled {
     /// Its length in bytes.
     pub len: usize,
     /// Whatever the consumer is to know besides.
     pub tag: u16,
-    /// What [`Producer::push`] returns.
-    pub result: T,
 }
 
 /// The consumer's own state.

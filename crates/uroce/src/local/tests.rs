@@ -292,7 +292,6 @@ fn connect_again(a: &Paths, b: &Paths, flow: &Flow) -> (Arc<Channel>, Arc<Channe
     (last(a), last(b))
 }
 
-/// A queue pair that is connected now belongs to the process that has the port now.
 /// A queue pair may keep the channel of a peer that has ended: nothing reports the hang-up again.
 #[test]
 fn a_hang_up_is_reported_once() {
@@ -314,6 +313,7 @@ fn is_readable(paths: &Paths) -> bool {
     cancellation::epoll_poll(paths.fd(), &mut events) > 0
 }
 
+/// A queue pair that is connected now belongs to the process that has the port now.
 #[test]
 fn a_channel_is_not_found_once_its_peer_has_hung_up() {
     let flow = flow(13);

@@ -7,8 +7,18 @@ use lock_api::MutexGuard;
 use super::{BY_REFERENCE, Channel};
 use crate::capture::Tap;
 use crate::local::recording;
-use crate::local::ring::{Broken, Filled, PACKET_MAX, Producer, Room};
+use crate::local::ring::{Broken, Filled, Producer, Room};
 use crate::sync::RawMutex;
+
+/// A packet that was written to a channel.
+pub struct Written {
+    /// Bytes, without ICRC.
+    pub len: usize,
+    /// Traffic class of IPv6, type of service of IPv4.
+    pub traffic_class: u8,
+    /// A reference stands in the place of the payload.
+    pub by_reference: bool,
+}
 
 /// A channel, locked for sending.
 pub struct Sender<'a> {
@@ -53,36 +63,37 @@ impl<'a> Sender<'a> {
     }
 
     /// Sends a packet, without ICRC. The caller has called [`Sender::record`] if packets are recorded.
+    /// A packet that does not fit the room is dropped.
     pub fn push(&mut self, room: Room, packet: &[u8], traffic_class: u8) {
-        self.write(room, packet.len(), |to| {
-            to.copy_from_slice(packet);
-            Some((packet.len(), traffic_class, false))
+        self.write(room, |to| {
+            to.get_mut(..packet.len())?.copy_from_slice(packet);
+            Some(Written {
+                len: packet.len(),
+                traffic_class,
+                by_reference: false,
+            })
         });
     }
 
-    /// Lets `write` write a packet of at most `len` bytes, without ICRC, where the peer reads it, and sends
-    /// it. `write` returns the packet's length, its traffic class, and whether it has a reference in place of
-    /// its payload. False if it returns None: then nothing is sent.
+    /// Lets `write` write a packet without ICRC where the peer reads it, and sends it. False if `write`
+    /// returns None: then nothing is sent.
     #[inline]
-    pub fn write(
-        &mut self,
-        room: Room,
-        len: usize,
-        write: impl FnOnce(&mut [u8]) -> Option<(usize, u8, bool)>,
-    ) -> bool {
+    pub fn write(&mut self, room: Room, write: impl FnOnce(&mut [u8]) -> Option<Written>) -> bool {
         let ring = self.channel.segment.outgoing();
-        let len = len.min(PACKET_MAX);
-        let sent = self.producer.push(ring, room, len, |buffer| {
-            let (len, traffic_class, by_reference) = write(buffer)?;
-            let flag = if by_reference { BY_REFERENCE } else { 0 };
+        let is_sent = self.producer.push(ring, room, |buffer| {
+            let written = write(buffer)?;
+            let flag = if written.by_reference {
+                BY_REFERENCE
+            } else {
+                0
+            };
             Some(Filled {
-                len,
-                tag: flag | u16::from(traffic_class),
-                result: (),
+                len: written.len,
+                tag: flag | u16::from(written.traffic_class),
             })
         });
-        self.count += u64::from(sent.is_some());
-        sent.is_some()
+        self.count += u64::from(is_sent);
+        is_sent
     }
 
     /// Unlocks the channel. Returns whether the peer sleeps: then the caller calls [`Channel::wake_peer`],

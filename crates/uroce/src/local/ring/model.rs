@@ -20,15 +20,12 @@ fn ring() -> Arc<Ring> {
 
 /// Publishes record `number` in the room.
 fn push(producer: &mut Producer, ring: &Ring, room: Room, number: u8) {
-    let filled = producer.push(ring, room, 9, |body| {
-        body.fill(number);
-        Some(Filled {
-            len: body.len(),
-            tag: 0,
-            result: (),
-        })
+    let is_pushed = producer.push(ring, room, |body| {
+        let len = 9;
+        body[..len].fill(number);
+        Some(Filled { len, tag: 0 })
     });
-    filled.unwrap();
+    assert!(is_pushed);
 }
 
 /// Receives `count` records, in their order and complete, and wakes up a producer that waits for room. Sleeps

@@ -24,15 +24,11 @@ fn push(producer: &mut Producer, ring: &Ring, bytes: &[u8]) -> bool {
         return false;
     };
     let tag = tag_of(bytes);
-    let filled = producer.push(ring, room, BODY_MAX, |to| {
+    producer.push(ring, room, |to| {
         to[..bytes.len()].copy_from_slice(bytes);
-        Some(Filled {
-            len: bytes.len(),
-            tag,
-            result: (),
-        })
-    });
-    filled.is_some()
+        let len = bytes.len();
+        Some(Filled { len, tag })
+    })
 }
 
 fn tag_of(bytes: &[u8]) -> u16 {
@@ -117,8 +113,7 @@ proptest! {
             match step {
                 Step::Push(len) => {
                     let Ok(Some(room)) = producer.reserve(&ring) else { continue };
-                    let filled = Filled { len, tag: 1, result: () };
-                    let _ = producer.push(&ring, room, len, |_| Some(filled));
+                    producer.push(&ring, room, |_| Some(Filled { len, tag: 1 }));
                 }
                 Step::Pop(_) => {
                     let _ = consumer.pop(&ring, |record| record.body.len());
@@ -201,16 +196,8 @@ fn a_full_ring_takes_responses() {
         expected += 1;
     }
     while let Some(room) = producer.reserve_for_response() {
-        let filled = Filled {
-            len: MAX_SHORT_RESPONSE,
-            tag: 0,
-            result: (),
-        };
-        assert!(
-            producer
-                .push(&ring, room, MAX_SHORT_RESPONSE, |_| Some(filled))
-                .is_some()
-        );
+        let len = MAX_SHORT_RESPONSE;
+        assert!(producer.push(&ring, room, |_| Some(Filled { len, tag: 0 })));
         expected += 1;
     }
     let mut received = 0;
@@ -231,14 +218,14 @@ fn a_response_ends_with_its_line() {
         ..Producer::new(KEY)
     };
     let room = producer.reserve_for_response().unwrap();
-    let pushed = producer.push(&ring, room, PACKET_MAX, |body| {
-        Some(Filled {
-            len: PACKET_MAX,
-            tag: 0,
-            result: body.len(),
-        })
+    let mut room_len = 0;
+    let is_pushed = producer.push(&ring, room, |body| {
+        room_len = body.len();
+        let len = PACKET_MAX;
+        Some(Filled { len, tag: 0 })
     });
-    assert_eq!((pushed, producer.written), (Some(HEAD_LEN), LINES));
+    assert!(is_pushed);
+    assert_eq!((room_len, producer.written), (HEAD_LEN, LINES));
 }
 
 /// A record that could not be filled was never there.
@@ -247,8 +234,7 @@ fn a_record_that_fails_is_not_published() {
     let ring = ring();
     let (mut producer, mut consumer) = (Producer::new(KEY), Consumer::new(KEY));
     let room = producer.reserve(&ring).unwrap().unwrap();
-    let failed = |_: &mut [u8]| None::<Filled<()>>;
-    assert!(producer.push(&ring, room, 100, failed).is_none());
+    assert!(!producer.push(&ring, room, |_| None));
     assert_eq!(pop(&mut consumer, &ring), None);
     assert!(push(&mut producer, &ring, b"next"));
     assert_eq!(pop(&mut consumer, &ring).unwrap(), b"next");
