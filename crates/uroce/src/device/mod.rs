@@ -11,6 +11,7 @@
 //! | `interposed.rs`, `faults.rs` | recording; packets that are lost or delayed on purpose |
 //! | `gsi.rs` | queue pair 1: management datagrams |
 //! | `paths.rs` | the path of packets: shared memory or UDP |
+//! | `channel_sending.rs` | sending through shared memory |
 //! | `short.rs` | a fast path for the packets that are exchanged most |
 //! | `direct.rs` | WRITE and READ on one host without the target's CPU |
 //! | `sending.rs` | sending what queue pairs have to send, in PSN order |
@@ -31,6 +32,7 @@
 mod activity;
 mod background;
 mod busy_poll;
+mod channel_sending;
 pub mod clock;
 pub mod completion;
 pub mod counters;
