@@ -398,6 +398,24 @@ fn open_end_of_file() -> Option<RawFd> {
 }
 
 /// The descriptors that the program does not know.
+/// Puts one end of a socket pair of the program in the place of uroce's descriptors, as after closefrom(3).
+/// Returns both ends: what comes from the second is what was put there. The caller closes all of them.
+#[cfg(test)]
+pub fn replace_by_sockets(numbers: [RawFd; 2]) -> [RawFd; 2] {
+    let mut sockets = [-1; 2];
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
+    // SAFETY: `sockets` has room for two descriptors; the numbers are the test's. Each call to dup3 replaces
+    // one of them at once, so no other test gets the number.
+    unsafe {
+        let result = libc::socketpair(libc::AF_UNIX, kind, 0, sockets.as_mut_ptr());
+        assert_eq!(result, 0);
+        for number in numbers {
+            assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
+        }
+    }
+    sockets
+}
+
 #[cfg(test)]
 pub fn own() -> Vec<RawFd> {
     TABLE.lock().unchanged(false).collect()

@@ -432,20 +432,10 @@ mod tests {
         let (queue, fd) = queue();
         assert!(queue.push(record(1)));
         let numbers = [queue.writer.as_raw_fd(), fd];
-        let mut sockets = [-1; 2];
-        // SAFETY: `sockets` has room for two descriptors; the numbers are the queue's, which is this test's.
-        // Each call to dup3 replaces one of them at once, so no other test gets the number.
-        unsafe {
-            let stream = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
-            assert_eq!(
-                libc::socketpair(libc::AF_UNIX, stream, 0, sockets.as_mut_ptr()),
-                0
-            );
-            for number in numbers {
-                assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
-            }
-            assert_eq!(libc::send(sockets[1], [7_u64].as_ptr().cast(), 8, 0), 8);
-        }
+        let sockets = descriptors::replace_by_sockets(numbers);
+        // SAFETY: the bytes are readable.
+        let sent = unsafe { libc::send(sockets[1], [7_u64].as_ptr().cast(), 8, 0) };
+        assert_eq!(sent, 8);
         assert!(!queue.push(record(2)) && !queue.flush_backlog());
         queue.close_source(1);
         assert_eq!(read_all(sockets[1]), []);

@@ -247,20 +247,10 @@ mod tests {
     fn descriptors_of_the_program_are_left_alone() {
         let waker = Waker::new().unwrap();
         let numbers = [&waker.reader, &waker.writer].map(|end| end.as_raw_fd());
-        let mut sockets = [-1; 2];
-        // SAFETY: `sockets` has room for two descriptors; the numbers are those of the waker, which is this
-        // test's. Each call to dup3 replaces one of them at once, so no other test gets the number.
-        unsafe {
-            let stream = libc::SOCK_STREAM | libc::SOCK_NONBLOCK;
-            assert_eq!(
-                libc::socketpair(libc::AF_UNIX, stream, 0, sockets.as_mut_ptr()),
-                0
-            );
-            for number in numbers {
-                assert_eq!(libc::dup3(sockets[0], number, libc::O_CLOEXEC), number);
-            }
-            assert_eq!(libc::send(sockets[1], c"abc".as_ptr().cast(), 3, 0), 3);
-        }
+        let sockets = descriptors::replace_by_sockets(numbers);
+        // SAFETY: the bytes are readable.
+        let sent = unsafe { libc::send(sockets[1], c"abc".as_ptr().cast(), 3, 0) };
+        assert_eq!(sent, 3);
         assert!(waker.is_readable());
         waker.clear(true);
         waker.wake();

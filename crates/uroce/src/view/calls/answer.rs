@@ -87,8 +87,13 @@ pub struct Path {
 impl Path {
     /// A path that is relative to the working directory.
     pub fn new(text: *const c_char, follow: bool) -> Path {
+        Path::at(AT_FDCWD, text, follow)
+    }
+
+    /// A path that is relative to a directory.
+    pub fn at(dirfd: c_int, text: *const c_char, follow: bool) -> Path {
         Path {
-            dirfd: AT_FDCWD,
+            dirfd,
             text,
             follow,
         }

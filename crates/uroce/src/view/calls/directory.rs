@@ -341,12 +341,7 @@ pub unsafe extern "C" fn scandirat(
     filter: Option<Filter>,
     compare: Option<Compare>,
 ) -> c_int {
-    let (text, follow) = (path, true);
-    let path = Path {
-        dirfd,
-        text,
-        follow,
-    };
+    let path = Path::at(dirfd, path, true);
     let libcs = |dirfd, path| {
         // SAFETY: the caller passes what scandirat(3) accepts.
         unsafe { real::scandirat(dirfd, path, list, filter, compare) }

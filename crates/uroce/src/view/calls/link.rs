@@ -50,14 +50,8 @@ pub unsafe extern "C" fn readlinkat(
 ) -> ssize_t {
     // SAFETY: the caller passes what readlinkat(2) accepts.
     unsafe {
-        let text = path;
-        let follow = false;
         answer_query(
-            Path {
-                dirfd,
-                text,
-                follow,
-            },
+            Path::at(dirfd, path, false),
             |dirfd, path| real::readlinkat(dirfd, path, buf, len),
             |_, node| put_target(node, buf, len),
         )

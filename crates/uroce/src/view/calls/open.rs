@@ -30,11 +30,7 @@ unsafe fn answer_open(
     flags: c_int,
     libcs: impl Fn(c_int, *const c_char) -> c_int,
 ) -> c_int {
-    let path = Path {
-        dirfd,
-        text,
-        follow: follows(flags),
-    };
+    let path = Path::at(dirfd, text, follows(flags));
     let ours = |found: Result<(String, Node), Errno>| match found {
         Ok((path, node)) => open_node(&path, &node, flags),
         Err(errno) => missing(errno, flags),

@@ -91,11 +91,7 @@ pub unsafe extern "C" fn fstatat(
 }
 
 fn path_at(dirfd: c_int, text: *const c_char, flags: c_int) -> Path {
-    Path {
-        dirfd,
-        text,
-        follow: flags & AT_SYMLINK_NOFOLLOW == 0,
-    }
+    Path::at(dirfd, text, flags & AT_SYMLINK_NOFOLLOW == 0)
 }
 
 /// What `dirfd` itself leads to, if that is what the call is about (AT_EMPTY_PATH).
