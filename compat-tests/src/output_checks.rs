@@ -133,6 +133,11 @@ fn perftest(argv: &[String], out: &str) -> Vec<String> {
     wrong
 }
 
+/// Whether a program of perftest could not measure its clock, so that its figures mean nothing.
+pub fn is_without_clock(err: &str) -> bool {
+    found(r"(?m)^Correlation coefficient r\^2: \S+ < 0\.9$", err)
+}
+
 /// perftest's results: size, count (left out), values.
 fn rows(out: &str) -> Vec<(u64, Vec<f64>)> {
     let row = regex(r"(?m)^ *(\d+)[ \t]+(\d+)[ \t]+([\d.]+(?:[ \t]+[\d.]+)*)[ \t]*$");
@@ -264,6 +269,14 @@ mod tests {
             1
         );
         assert_eq!(check("ibv_xsrq_pingpong", "fail"), ["no success"]);
+    }
+
+    #[test]
+    fn perftest_says_that_it_has_no_clock() {
+        assert!(is_without_clock(
+            "Correlation coefficient r^2: 0.753294 < 0.9\n"
+        ));
+        assert!(!is_without_clock("Couldn't allocate MR\n"));
     }
 
     #[test]

@@ -2,6 +2,9 @@
 //!
 //! A row passes if the exit codes are the expected ones, every program ended within its time limit and loaded
 //! the right library, and the output is what the program must print (`output_checks`).
+//!
+//! perftest measures its clock when it starts. If other processes disturb that, it says so and prints figures
+//! without meaning: such a row runs again, and only the last run counts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,6 +24,8 @@ const PORT: u16 = 20_000;
 const SERVER_READY: Duration = Duration::from_secs(20);
 /// A server whose client failed unexpectedly may never end.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
+/// How often a row runs while perftest cannot measure its clock.
+const CLOCK_ATTEMPTS: usize = 5;
 
 /// The time limit of a row's programs.
 pub fn limit(row: &Row) -> Duration {
@@ -41,20 +46,48 @@ pub fn run(cx: &Context, row: &Row, hosts: &Hosts) -> Verdict {
     }
     // Another row's, in the virtual machine.
     let _ = fs::remove_dir_all(FILES);
+    for attempt in 1.. {
+        let seen = run_once(cx, row, hosts)?;
+        if seen.trouble.is_empty() {
+            break;
+        }
+        if !seen.without_clock || attempt == CLOCK_ATTEMPTS {
+            return seen.verdict();
+        }
+    }
+    Ok(())
+}
+
+/// Starts all pairs of the row and waits for them.
+fn run_once(cx: &Context, row: &Row, hosts: &Hosts) -> Result<Seen, Failure> {
     let port = row.port.unwrap_or(PORT);
     let pairs: Result<Vec<Pair>, Failure> = (0..row.times)
         .map(|n| Pair::start(cx, row, hosts, port + n, n))
         .collect();
-    let mut trouble = Vec::new();
-    let mut details = String::new();
+    let mut seen = Seen::default();
     for pair in pairs? {
-        pair.end(&mut trouble, &mut details)?;
+        pair.end(&mut seen)?;
     }
-    match trouble.first() {
-        None => Ok(()),
-        Some(first) => Err(Failure::new(first)
-            .with(trouble[1..].join("\n"))
-            .with(details)),
+    Ok(seen)
+}
+
+/// What is wrong with a row's programs.
+#[derive(Default)]
+struct Seen {
+    trouble: Vec<String>,
+    details: String,
+    /// A program of perftest could not measure its clock.
+    without_clock: bool,
+}
+
+impl Seen {
+    fn verdict(self) -> Verdict {
+        match self.trouble.first() {
+            None => Ok(()),
+            Some(first) => Err(Failure::new(first)
+                .with(self.trouble[1..].join("\n"))
+                .with(self.details)),
+        }
     }
 }
 
@@ -127,7 +160,8 @@ impl<'a> Pair<'a> {
     }
 
     /// Waits for the programs, and adds what is wrong with the result.
-    fn end(mut self, trouble: &mut Vec<String>, details: &mut String) -> Verdict {
+    fn end(mut self, seen: &mut Seen) -> Verdict {
+        let trouble = &mut seen.trouble;
         let before = trouble.len();
         let ended = self.wait()?;
         let codes = self.codes(&ended);
@@ -158,7 +192,8 @@ impl<'a> Pair<'a> {
         }
         if trouble.len() > before {
             for (role, ended) in self.roles.iter().zip(&ended) {
-                details.push_str(&last_words(&role.name, ended));
+                seen.details.push_str(&last_words(&role.name, ended));
+                seen.without_clock |= as_expected && output_checks::is_without_clock(&ended.err);
             }
         }
         Ok(())
