@@ -99,7 +99,6 @@ impl DeviceCounters {
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
             ("direct_ops", self.queue_pairs.direct_ops),
-            ("lent_pkts", self.queue_pairs.lent_pkts),
         ]
     }
 }

@@ -136,14 +136,6 @@ impl QpHost<'_> {
         })
     }
 
-    /// Whether [`QpHost::access_directly`] would probably execute a WRITE or READ.
-    pub(super) fn may_access_directly(&self, wr: &SendWr, target: Target) -> bool {
-        self.channel.is_some_and(|channel| {
-            let request = self.request(channel.gid(), wr, target);
-            request.is_some_and(|request| channel.grants(&request))
-        })
-    }
-
     /// Executes a WRITE or READ. False if the peer's responder is to do it.
     pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, target: Target) -> bool {
         let (Some(pd), Some(request)) = (self.qp.pd, self.request(access.gid(), wr, target)) else {

@@ -37,4 +37,4 @@ pub use accesses::Accesses;
 pub use exports::{Accessor, Exports};
 pub use grant::{ExportedQp, ExportedRegion, Request};
 pub use imports::{Imports, Place};
-pub use process::{Process, allow_peers, write_parts};
+pub use process::{Process, allow_peers};

@@ -169,6 +169,7 @@ fn part(address: u64, len: usize) -> iovec {
 
 /// The parts of local memory that a copy fills in this order, so that its last bytes become visible last:
 /// where `COPIES_IN_ORDER`.
+#[cfg(test)]
 pub fn write_parts(to: iovec) -> [iovec; 2] {
     let head_len = to.iov_len.saturating_sub(TAIL_LEN);
     let head = iovec {

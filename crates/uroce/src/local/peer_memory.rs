@@ -71,17 +71,6 @@ impl PeerMemory {
         }
     }
 
-    /// The peer's process, to copy what it lends: see [`Imports::process`].
-    #[inline]
-    pub(super) fn process(&self) -> Option<&Process> {
-        self.imports.process()
-    }
-
-    /// Whether an access would probably succeed.
-    pub(super) fn grants(&self, request: &Request) -> bool {
-        self.imports.process().is_some() && self.imports.locate(request).is_some()
-    }
-
     /// Announces an access. None if too many are in progress.
     pub(super) fn begin<'a>(&'a self, ends: &'a Ends, segment: &'a Segment) -> Option<Access<'a>> {
         let accesses = segment.own_accesses();

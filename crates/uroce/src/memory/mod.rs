@@ -340,23 +340,6 @@ impl Memory {
         Ok(copy::write(&slice, from)?)
     }
 
-    /// Lets `call` execute an RDMA WRITE of `len` bytes, not 0.
-    pub fn with_remote<T>(
-        &self,
-        rkey: u32,
-        va: u64,
-        len: usize,
-        qp: &AccessingQp,
-        call: impl FnOnce(iovec) -> T,
-    ) -> Result<T, RemoteError> {
-        let table = self.read_table();
-        let slice = table.remote(rkey, va, len as u64, Access::Write, qp)?;
-        Ok(call(iovec {
-            iov_base: slice.ptr.cast(),
-            iov_len: slice.len,
-        }))
-    }
-
     /// Executes an RDMA READ.
     pub fn read_remote(
         &self,

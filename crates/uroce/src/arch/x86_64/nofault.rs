@@ -150,6 +150,27 @@ global_asm!(
         uroce_nofault_done
         .cfi_endproc
 
+    // rdi is a multiple of 16, rdx one of 64 and not 0. The stores do not load the lines that they write.
+    uroce_nofault_function uroce_nofault_stream
+        add rdx, rdi
+        .p2align 4
+    80:
+        movups xmm0, [rsi]
+        movups xmm1, [rsi + 16]
+        movups xmm2, [rsi + 32]
+        movups xmm3, [rsi + 48]
+        movntps [rdi], xmm0
+        movntps [rdi + 16], xmm1
+        movntps [rdi + 32], xmm2
+        movntps [rdi + 48], xmm3
+        add rsi, 64
+        add rdi, 64
+        cmp rdi, rdx
+        jb 80b
+        sfence
+        uroce_nofault_done
+        .cfi_endproc
+
     uroce_nofault_function uroce_nofault_load
         mov rdx, [rdi]
         uroce_nofault_done

@@ -2,9 +2,10 @@
 
 use super::{Host, Qp, QpEvent, QpState, Time, Transmit};
 use crate::engine::completer::CompleterAction;
-use crate::engine::requester::{Lent, NextPacket};
+use crate::engine::emit::Encoded;
+use crate::engine::requester::NextPacket;
 use crate::engine::responder::NextResponse;
-use crate::wire::{ICRC_LEN, Operation, Packet, Part};
+use crate::wire::{Operation, Packet, Part};
 
 impl Qp {
     /// A request packet from the peer.
@@ -91,7 +92,7 @@ impl Qp {
         }
         match self.next_response(now, host, buffer) {
             None => self.next_request(now, host, buffer),
-            Some(len) => Some(self.to_peer(len)),
+            Some(encoded) => Some(self.encoded_to_peer(&encoded)),
         }
     }
 
@@ -106,21 +107,7 @@ impl Qp {
                 .requester
                 .next_packet(&self.attributes, now, host, buffer);
             match next {
-                NextPacket::Packet(len) => return Some(self.to_peer(len)),
-                NextPacket::Reference(Lent {
-                    len,
-                    packets,
-                    bytes,
-                }) => {
-                    self.counters.lent_pkts += packets;
-                    // The caller counts one of them.
-                    self.counters.sent_pkts += packets - 1;
-                    self.counters.sent_bytes += bytes - (len + ICRC_LEN) as u64;
-                    return Some(Transmit {
-                        by_reference: true,
-                        ..self.to_peer(len)
-                    });
-                }
+                NextPacket::Packet(encoded) => return Some(self.encoded_to_peer(&encoded)),
                 NextPacket::Blocked => return None,
                 NextPacket::Complete => self.complete_sends(host),
             }
@@ -133,19 +120,19 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Encoded> {
         let next = self
             .responder
             .next_response(&self.attributes, now, host, buffer);
         match next {
             NextResponse::None => None,
-            NextResponse::Packet(len) => Some(len),
-            NextResponse::AccessError(len) => {
+            NextResponse::Packet(encoded) => Some(encoded),
+            NextResponse::AccessError(nak) => {
                 if self.state != QpState::Err {
                     host.event(QpEvent::AccessError);
                     self.enter_error(host);
                 }
-                len
+                nak
             }
         }
     }
