@@ -59,6 +59,15 @@ impl Device {
                 }
                 return false;
             }
+            if engine.has_held() && engine.execute_held(&mut host) {
+                if self.defer_until_room(qp, inner) {
+                    // No packet is in flight whose acknowledgment wakes it up, and the program may not
+                    // poll.
+                    self.waker.wake();
+                    return true;
+                }
+                continue;
+            }
             // Without the lock, by UDP: the peer accepts both, and a reliable service repairs the order.
             let limit = qp.service.is_reliable().then_some(PREEMPTED_AFTER);
             let Some(mut sender) = channel.sender(limit) else {

@@ -37,6 +37,8 @@ pub struct DeviceCounters {
     pub local_sent_pkts: u64,
     /// Packets received through shared memory, out of all.
     pub local_rcvd_pkts: u64,
+    /// Regions and queue pairs that peers cannot access directly, as the table of exports had no place.
+    pub without_export: u64,
 }
 
 impl DeviceCounters {
@@ -99,6 +101,7 @@ impl DeviceCounters {
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
             ("direct_ops", self.queue_pairs.direct_ops),
+            ("without_export", self.without_export),
         ]
     }
 }
@@ -108,17 +111,18 @@ impl Device {
     /// thread that has one locked.
     pub fn counters(&self) -> DeviceCounters {
         let retired = self.retired.lock();
-        let queue_pairs = self.all_queue_pairs();
         let mut sum = *retired;
-        for qp in queue_pairs {
-            sum += qp.inner.lock().engine().counters();
-        }
+        self.for_each_queue_pair(|qp| sum += qp.inner.lock().engine().counters());
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (local_sent_pkts, local_rcvd_pkts) =
             self.paths.as_ref().map_or((0, 0), |paths| paths.counts());
         DeviceCounters {
             local_sent_pkts,
             local_rcvd_pkts,
+            without_export: self
+                .exports
+                .as_ref()
+                .map_or(0, |exports| exports.without_place()),
             queue_pairs: sum,
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),

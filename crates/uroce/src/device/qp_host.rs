@@ -159,10 +159,13 @@ impl Host for QpHost<'_> {
         self.as_accessing_qp(None, |qp| self.qp.memory.bind(bind, qp))
     }
 
+    fn can_execute_directly(&self, wr: &SendWr, target: Target) -> bool {
+        self.may_access_directly(wr, target)
+    }
+
     #[inline]
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
-        let access = self.channel.and_then(|channel| channel.begin_access());
-        access.is_some_and(|access| self.access_directly(&access, wr, target))
+        self.access_directly(wr, target)
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

@@ -27,6 +27,9 @@ impl Device {
         let Some(channel) = channel.filter(|channel| !channel.is_dead()) else {
             return false;
         };
+        if engine.has_held() {
+            return false;
+        }
         // If another thread has it, the general path waits.
         let Some(mut sender) = channel.sender(Some(Duration::ZERO)) else {
             return false;

@@ -4,18 +4,18 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 #[cfg(loom)]
-use loom::sync::atomic::{Ordering, fence};
+use loom::sync::atomic::Ordering;
 
 use ibverbs_host::file_size;
 
-use super::accesses::Accesses;
+use super::accesses::Object;
+use super::accessors::{Accessor, Accessors};
 use super::grant::{self, ExportedQp, ExportedRegion, WORDS};
 use super::imports::Place;
 use super::liveness::LivenessGuard;
@@ -26,28 +26,16 @@ use crate::sync::Mutex;
 
 const SEALS: i32 =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-/// How often a target that waits for accesses checks whether the initiator still exists.
-const POLLS_PER_CHECK: u32 = 64;
-const POLL_INTERVAL: Duration = Duration::from_micros(20);
-
-/// A process that may access what is exported.
-pub trait Accessor: Send + Sync {
-    /// What it announces.
-    fn accesses(&self) -> &Accesses;
-    /// Whether the process has ended, or has closed the device. May make a system call.
-    fn is_gone(&self) -> bool;
-}
-
 /// What this process exports. Thread-safe.
 pub struct Exports {
     mapping: Mapping,
     fd: Owned<OwnedFd>,
     /// Held by the thread that writes to the table.
     writer: Mutex<()>,
-    accessors: Mutex<Accessors>,
+    accessors: Accessors,
+    /// See [`Exports::without_place`].
+    without_place: AtomicU64,
 }
-
-type Accessors = Arc<Vec<Arc<dyn Accessor>>>;
 
 impl Exports {
     /// An empty table. Fails as memfd_create(2), ftruncate(2), fcntl(2) and mmap(2): with EINVAL before
@@ -82,7 +70,8 @@ impl Exports {
             mapping,
             fd,
             writer: Mutex::default(),
-            accessors: Mutex::default(),
+            accessors: Accessors::default(),
+            without_place: AtomicU64::new(0),
         })
     }
 
@@ -106,30 +95,42 @@ impl Exports {
         self.mapping.table().liveness.begin_for_good();
     }
 
-    /// Lets peers access a region, unless another one has its entry.
+    /// Lets peers access a region, unless others have its places.
     pub fn add_region(&self, region: &ExportedRegion) {
-        let entry = self.mapping.table().region(region.rkey);
-        self.add(entry, region.words());
+        let table = self.mapping.table();
+        self.add(|| table.region(region.rkey), region.rkey, region.words());
     }
 
-    /// Lets the peer of a queue pair access memory, unless another one has its entry. Returns whether it can.
+    /// Lets the peer of a queue pair access memory, unless others have its places. Returns whether it can.
     pub fn add_qp(&self, qp: &ExportedQp) -> bool {
-        self.add(self.mapping.table().queue_pair(qp.qpn), qp.words())
+        let table = self.mapping.table();
+        self.add(|| table.queue_pair(qp.qpn), qp.qpn, qp.words())
     }
 
-    fn add(&self, entry: &Entry, words: [u64; WORDS]) -> bool {
+    fn add<'a, P: Iterator<Item = &'a Entry>>(
+        &self,
+        places: impl Fn() -> P,
+        number: u32,
+        words: [u64; WORDS],
+    ) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(grant::is_used);
-        // What the first word identifies is the same object, which has changed.
-        let is_free = used.is_none_or(|used| grant::number(&used) == grant::number(&words));
-        if is_free {
-            entry.write(words);
+        let is_free = |entry: &&Entry| !entry.read().is_some_and(|words| grant::is_used(&words));
+        let own = entry_of(places(), number);
+        let place = own.or_else(|| places().find(is_free));
+        match place {
+            Some(entry) => entry.write(words),
+            None => drop(self.without_place.fetch_add(1, Ordering::Relaxed)),
         }
-        is_free
+        place.is_some()
+    }
+
+    /// How often something was not exported because others had its places.
+    pub fn without_place(&self) -> u64 {
+        self.without_place.load(Ordering::Relaxed)
     }
 
     /// From now on no access to a region begins. Returns whether one may be in progress: see
-    /// [`Exports::wait`].
+    /// [`Exports::wait_for_region`].
     #[must_use]
     pub fn withdraw_region(&self, rkey: u32) -> bool {
         self.withdraw(self.mapping.table().region(rkey), rkey)
@@ -140,73 +141,38 @@ impl Exports {
         self.withdraw(self.mapping.table().queue_pair(qpn), qpn)
     }
 
-    fn withdraw(&self, entry: &Entry, key: u32) -> bool {
+    fn withdraw<'a>(&self, places: impl Iterator<Item = &'a Entry>, number: u32) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(grant::is_used);
-        let is_its = used.is_some_and(|used| grant::number(&used) == key);
-        if is_its {
-            entry.write([0; WORDS]);
-        }
-        is_its
+        let own = entry_of(places, number);
+        own.into_iter().for_each(|entry| entry.write([0; WORDS]));
+        own.is_some()
     }
 
-    /// From now on [`Exports::wait`] waits for the accesses of this process. Without memory it is not added,
-    /// and false is returned: it must not get the table.
+    /// See [`Accessors::add`].
     pub fn add_accessor(&self, accessor: Arc<dyn Accessor>) -> bool {
-        let mut accessors = self.accessors.lock();
-        let Some(mut changed) = with_room(&accessors) else {
-            return false;
-        };
-        changed.push(accessor);
-        *accessors = Arc::new(changed);
-        true
+        self.accessors.add(accessor)
     }
 
     /// Forgets the processes that are gone.
     pub fn remove_gone(&self) {
-        let mut accessors = self.accessors.lock();
-        let Some(mut changed) = with_room(&accessors) else {
-            return;
-        };
-        changed.retain(|accessor| !accessor.is_gone());
-        *accessors = Arc::new(changed);
+        self.accessors.remove_gone();
     }
 
-    /// Blocks until the accesses that were in progress have ended, or their processes have. An access takes
-    /// as long as its copy; an initiator that is stopped in between stops the caller too.
-    pub fn wait(&self) {
-        // After the table was written: see `direct/mod.rs`.
-        fence(Ordering::SeqCst);
-        let accessors = Arc::clone(&self.accessors.lock());
-        for accessor in accessors.iter() {
-            for slot in 0..Accesses::SLOTS {
-                wait_for(accessor.as_ref(), slot);
-            }
-        }
+    /// Blocks until the accesses to a region that were in progress have ended: see [`Accessors::wait`].
+    pub fn wait_for_region(&self, rkey: u32) {
+        self.accessors.wait(Object::Region(rkey));
+    }
+
+    /// Blocks until the accesses of a queue pair's peer that were in progress have ended.
+    pub fn wait_for_qp(&self, qpn: u32) {
+        self.accessors.wait(Object::QueuePair(qpn));
     }
 }
 
-/// A copy with room for one more. None if there is no memory.
-fn with_room(accessors: &Accessors) -> Option<Vec<Arc<dyn Accessor>>> {
-    let mut copy = Vec::new();
-    copy.try_reserve(accessors.len() + 1).ok()?;
-    copy.extend(accessors.iter().cloned());
-    Some(copy)
-}
-
-/// Blocks until the access that is in progress in a slot has ended.
-fn wait_for(accessor: &dyn Accessor, slot: usize) {
-    let Some(first) = accessor.accesses().in_progress(slot) else {
-        return;
-    };
-    let mut polls = 0;
-    while accessor.accesses().in_progress(slot) == Some(first) {
-        polls += 1;
-        if polls % POLLS_PER_CHECK == 0 && accessor.is_gone() {
-            return;
-        }
-        thread::sleep(POLL_INTERVAL);
-    }
+/// The entry of an object. Called with the writer locked.
+fn entry_of<'a>(mut places: impl Iterator<Item = &'a Entry>, number: u32) -> Option<&'a Entry> {
+    let is_its = |words: [u64; WORDS]| grant::is_of(&words, number);
+    places.find(|entry| entry.read().is_some_and(is_its))
 }
 
 fn check(result: i32) -> io::Result<()> {
@@ -219,11 +185,9 @@ fn check(result: i32) -> io::Result<()> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::super::grant::Request;
     use super::super::imports::Imports;
-    use super::super::table::ENTRIES;
+    use super::super::table::{FURTHER, PLACES};
 
     use super::*;
 
@@ -258,15 +222,19 @@ mod tests {
         Imports::open(std::process::id() as libc::pid_t, exports.place()).unwrap()
     }
 
+    fn locate(imports: &Imports, request: &Request) -> Option<u64> {
+        imports.find(request).map(|(address, ..)| address)
+    }
+
     #[test]
     fn only_what_the_responder_would_grant_is_located() {
         let exports = Exports::create().unwrap();
         let imports = import(&exports);
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         assert!(exports.add_qp(&QP));
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         exports.add_region(&REGION);
-        assert_eq!(imports.locate(&REQUEST), Some(0x7010));
+        assert_eq!(locate(&imports, &REQUEST), Some(0x7010));
         let refused = [
             Request { qpn: 8, ..REQUEST },
             Request {
@@ -308,46 +276,75 @@ mod tests {
             Request { flag: 4, ..REQUEST },
         ];
         for request in refused {
-            assert_eq!(imports.locate(&request), None, "{request:?}");
+            assert_eq!(locate(&imports, &request), None, "{request:?}");
         }
         exports.add_region(&ExportedRegion { pd: 6, ..REGION });
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         exports.add_region(&ExportedRegion {
             access: 2 | 4,
             ..REGION
         });
         assert_eq!(
-            imports.locate(&Request { flag: 4, ..REQUEST }),
+            locate(&imports, &Request { flag: 4, ..REQUEST }),
             Some(0x7010)
         );
         assert!(exports.withdraw_qp(QP.qpn) && !exports.withdraw_qp(QP.qpn));
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
     }
 
     #[test]
-    fn of_two_with_one_entry_the_first_is_exported() {
+    fn objects_with_the_same_places_are_exported_while_there_is_one() {
         let exports = Exports::create().unwrap();
         let imports = import(&exports);
-        let other = 0x0012_3456 + ((ENTRIES as u32) << 8);
         assert!(exports.add_qp(&QP));
-        exports.add_region(&REGION);
-        exports.add_region(&ExportedRegion {
-            rkey: other,
-            ..REGION
-        });
-        assert!(!exports.withdraw_region(other));
-        assert_eq!(imports.locate(&REQUEST), Some(0x7010));
-        assert!(exports.withdraw_region(REGION.rkey));
-        exports.add_region(&ExportedRegion {
-            rkey: other,
-            ..REGION
-        });
-        assert_eq!(imports.locate(&REQUEST), None);
-        let request = Request {
-            rkey: other,
-            ..REQUEST
+        let rkeys = (0..).map(|i| REGION.rkey + i * ((FURTHER as u32) << 8));
+        let rkeys: Vec<u32> = rkeys.take(2 * PLACES + 1).collect();
+        let add = |rkey| exports.add_region(&ExportedRegion { rkey, ..REGION });
+        let located = |rkey| locate(&imports, &Request { rkey, ..REQUEST }).is_some();
+        rkeys.iter().for_each(|rkey| add(*rkey));
+        let (last, others) = rkeys.split_last().unwrap();
+        assert!(others.iter().all(|rkey| located(*rkey)) && !located(*last));
+        assert_eq!(exports.without_place(), 1);
+        assert!(!exports.withdraw_region(*last) && exports.withdraw_region(others[3]));
+        add(*last);
+        assert!(located(*last) && !located(others[3]));
+        // One that changes has its entry already.
+        add(others[4]);
+        assert!(located(others[4]) && exports.withdraw_region(others[4]) && !located(others[4]));
+        assert_eq!(exports.without_place(), 1);
+    }
+
+    /// Many more than the first entries hold.
+    #[test]
+    fn thirty_thousand_regions_are_exported_but_for_some() {
+        let exports = Exports::create().unwrap();
+        let imports = import(&exports);
+        assert!(exports.add_qp(&QP));
+        let mut state = 1_u32;
+        let mut xorshift = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state
         };
-        assert_eq!(imports.locate(&request), Some(0x7010));
+        let rkeys: Vec<u32> = (0..30_000).map(|_| xorshift()).collect();
+        for rkey in &rkeys {
+            exports.add_region(&ExportedRegion {
+                rkey: *rkey,
+                ..REGION
+            });
+        }
+        let is_located = |rkey: &&u32| {
+            let request = Request {
+                rkey: **rkey,
+                ..REQUEST
+            };
+            locate(&imports, &request).is_some()
+        };
+        let without_place = exports.without_place() as usize;
+        assert!(without_place < 60, "{without_place}");
+        let located = rkeys.iter().filter(is_located).count();
+        assert_eq!(located, 30_000 - without_place);
     }
 
     #[test]
@@ -394,45 +391,5 @@ mod tests {
         assert!(imports.process().is_some());
         drop(guard);
         assert!(imports.process().is_none());
-    }
-
-    #[derive(Default)]
-    struct TestAccessor {
-        accesses: Accesses,
-        gone: AtomicBool,
-    }
-
-    impl Accessor for TestAccessor {
-        fn accesses(&self) -> &Accesses {
-            &self.accesses
-        }
-
-        fn is_gone(&self) -> bool {
-            self.gone.load(Ordering::Relaxed)
-        }
-    }
-
-    #[test]
-    fn withdrawing_waits_for_accesses_and_not_for_the_dead() {
-        let exports = Exports::create().unwrap();
-        let [alive, dead] = [(); 2].map(|()| Arc::new(TestAccessor::default()));
-        assert!(exports.add_accessor(alive.clone()) && exports.add_accessor(dead.clone()));
-        exports.wait();
-        alive.accesses.begin(1);
-        dead.accesses.begin(2);
-        dead.gone.store(true, Ordering::Relaxed);
-        let waited = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                exports.wait();
-                waited.store(true, Ordering::SeqCst);
-            });
-            thread::sleep(Duration::from_millis(50));
-            assert!(!waited.load(Ordering::SeqCst));
-            alive.accesses.end(1);
-        });
-        assert!(waited.load(Ordering::SeqCst));
-        exports.remove_gone();
-        assert_eq!(exports.accessors.lock().len(), 1);
     }
 }

@@ -12,9 +12,14 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::grant::WORDS;
 use super::liveness::Liveness;
+use crate::restart::Expected;
 
-/// Entries for regions, and for queue pairs. Of those that share an entry only the first is exported.
-pub const ENTRIES: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Entries for regions, and for queue pairs, that are used first.
+const FIRST: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Those that are used when they are not enough. The memory of what is not used is not allocated.
+pub const FURTHER: usize = FIRST * 16;
+/// An object is in one of this number of entries, or of as many further ones.
+pub const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// An entry. Its version is odd while the owner writes it.
 #[repr(C, align(64))]
@@ -40,6 +45,11 @@ impl Entry {
 
     /// What the owner has written. None while it writes.
     pub fn read(&self) -> Option<[u64; WORDS]> {
+        self.read_version().map(|(words, _)| words)
+    }
+
+    /// [`Entry::read`], and a word that keeps its value until the owner writes again.
+    pub fn read_version(&self) -> Option<([u64; WORDS], Expected)> {
         let before = self.version.load(Ordering::Acquire);
         let mut words = [0; WORDS];
         for (to, from) in words.iter_mut().zip(&self.words) {
@@ -47,7 +57,8 @@ impl Entry {
         }
         fence(Ordering::Acquire);
         let after = self.version.load(Ordering::Relaxed);
-        (before == after && before & 1 == 0).then_some(words)
+        let version = (&raw const self.version).cast();
+        (before == after && before & 1 == 0).then_some((words, (version, before)))
     }
 }
 
@@ -60,19 +71,34 @@ pub struct Table {
     pub secret: AtomicU64,
     /// The address of `secret` in the owner's mapping.
     pub secret_address: AtomicU64,
-    regions: [Entry; ENTRIES],
-    queue_pairs: [Entry; ENTRIES],
+    regions: Entries,
+    queue_pairs: Entries,
+}
+
+#[repr(C)]
+struct Entries {
+    first: [Entry; FIRST],
+    further: [Entry; FURTHER],
+}
+
+impl Entries {
+    /// Where an object with this number may be.
+    fn places(&self, number: usize) -> impl Iterator<Item = &Entry> {
+        let nth = move |i: usize| number.wrapping_add(i);
+        let first = (0..PLACES).map(move |i| &self.first[nth(i) % FIRST]);
+        first.chain((0..PLACES).map(move |i| &self.further[nth(i) % FURTHER]))
+    }
 }
 
 impl Table {
     /// Where a region with this key may be.
-    pub fn region(&self, rkey: u32) -> &Entry {
-        &self.regions[(rkey >> 8) as usize % ENTRIES]
+    pub fn region(&self, rkey: u32) -> impl Iterator<Item = &Entry> {
+        self.regions.places((rkey >> 8) as usize)
     }
 
     /// Where a queue pair with this number may be.
-    pub fn queue_pair(&self, qpn: u32) -> &Entry {
-        &self.queue_pairs[qpn as usize % ENTRIES]
+    pub fn queue_pair(&self, qpn: u32) -> impl Iterator<Item = &Entry> {
+        self.queue_pairs.places(qpn as usize)
     }
 }
 

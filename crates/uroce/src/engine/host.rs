@@ -178,6 +178,13 @@ pub trait Host {
         false
     }
 
+    /// Whether [`Host::execute_directly`] would probably execute the request. It need not be exact: if true,
+    /// the request waits for earlier ones.
+    fn can_execute_directly(&self, wr: &SendWr, target: Target) -> bool {
+        let _ = (wr, target);
+        false
+    }
+
     /// Takes the next WR of the shared receive queue. Only called if [`super::QpConfig::has_srq`].
     fn take_srq_wr(&mut self) -> Option<RecvWr>;
 

@@ -1,6 +1,8 @@
 //! The send queue: WQEs that have not completed, and the request packets that each consists of.
 //!
-//! Request packets are numbered without wrapping around. The lower 24 bits of the number give the PSN.
+//! Request packets are numbered without wrapping around. Of those that are sent, the lower 24 bits of the
+//! number give the PSN; packets of a WQE that the host executes are not sent, and leave no gap in the PSNs
+//! ([`SendQueue::execute_oldest`]).
 
 use ibverbs_abi::*;
 
@@ -41,7 +43,7 @@ pub enum OpClass {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WqeState {
     Pending,
-    /// Executed: a local operation.
+    /// Executed: a local operation, or what the host did in place of sending it.
     Executed,
     /// Completes with that status once all earlier WQEs have completed.
     Failed(ibv_wc_status),
@@ -166,6 +168,9 @@ pub struct SendQueue {
     end: u64,
     /// The number of the newest message, modulo 2^24.
     message: u32,
+    /// Packets and messages of WQEs that were executed instead of sent.
+    unsent_packets: u64,
+    unsent_messages: u32,
 }
 
 impl SendQueue {
@@ -180,7 +185,7 @@ impl SendQueue {
     /// The PSN of a packet that is in flight or not sent yet.
     #[inline]
     pub fn psn(&self, packet: u64) -> Psn {
-        Psn::new((packet & 0xff_ffff) as u32)
+        Psn::new((packet.wrapping_sub(self.unsent_packets) & 0xff_ffff) as u32)
     }
 
     /// The packet with that PSN that is nearest to `near`, which is in flight or not sent yet.
@@ -192,7 +197,7 @@ impl SendQueue {
     /// The send sequence number of a WQE's last message (9.7.7.2; 24 bits): the MSN that the responder
     /// reports once that message is complete.
     pub fn ssn(&self, wqe: &Wqe) -> Psn {
-        Psn::new(wqe.message)
+        Psn::new(wqe.message.wrapping_sub(self.unsent_messages))
     }
 
     /// The packet number after the last WQE's last packet.
@@ -264,6 +269,16 @@ impl SendQueue {
     pub fn set_state(&mut self, index: usize, state: WqeState) {
         if let Some(wqe) = self.wqes.get_mut(index) {
             wqe.state = state;
+        }
+    }
+
+    /// The oldest WQE, none of whose packets has been sent, was executed by the host. No packet is in flight.
+    pub fn execute_oldest(&mut self, mtu: u32) {
+        if let Some(wqe) = self.wqes.get_mut(0) {
+            wqe.state = WqeState::Executed;
+            let (packets, messages) = wqe.size(mtu);
+            self.unsent_packets += packets;
+            self.unsent_messages = self.unsent_messages.wrapping_add(messages);
         }
     }
 

@@ -15,6 +15,7 @@ use super::recording::Recorder;
 use super::rendezvous;
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
+use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
@@ -83,6 +84,8 @@ pub struct Channel {
     prefetches: AtomicBool,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
+    /// The peer is gone, and the device knows.
+    retired: AtomicBool,
     /// The peer is gone, and all that it had sent is received.
     ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
@@ -128,12 +131,18 @@ impl Channel {
             position: AtomicU64::new(0),
             prefetches: AtomicBool::new(false),
             dead: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             fresh: AtomicBool::new(true),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
         }
+    }
+
+    /// The GID of this process, as its packets have it.
+    pub fn gid(&self) -> Gid {
+        self.ends.gid
     }
 
     /// From this process to the peer.
@@ -143,12 +152,20 @@ impl Channel {
 
     /// Begins to access the peer's memory. None if this process cannot, or has too many accesses in progress.
     #[inline]
-    pub fn begin_access(&self) -> Option<Access<'_>> {
+    pub fn begin_access<'a>(&'a self, request: &'a Request) -> Option<Access<'a>> {
         let memory = self.peer_memory.as_ref()?;
         if self.is_dead() {
             return None;
         }
-        memory.begin(&self.ends, &self.segment)
+        memory.begin(request, &self.segment)
+    }
+
+    /// Whether this process could make an access to the peer's memory now. Nothing is announced: that may
+    /// change at any time.
+    #[inline]
+    pub fn grants(&self, request: &Request) -> bool {
+        let memory = self.peer_memory.as_ref();
+        !self.is_dead() && memory.is_some_and(|memory| memory.grants(request))
     }
 
     /// The connection's descriptor.
@@ -171,6 +188,15 @@ impl Channel {
     /// The peer is gone.
     pub(super) fn set_dead(&self) {
         self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`super::Paths::take_dead`] has returned the channel.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
     }
 
     /// Whether the peer is gone for good: nothing that it has sent is left.

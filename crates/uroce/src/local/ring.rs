@@ -9,8 +9,8 @@
 //! is not taken for a word, even if who has made the body wants that, but with a chance of 2^-36. Zeroing
 //! what comes next would exclude it, but costs the transfer of a second line for each record.
 //!
-//! Memory: an empty ring continues at its start ([`LOCAL_LINES`]), so one that is never full uses few of its
-//! pages.
+//! Memory: an empty ring that carries no long records continues at its start ([`LOCAL_LINES`]), so it uses few
+//! of its pages.
 //!
 //! Not here: what a body means, and who wakes whom up (`channel.rs`).
 //!
@@ -205,6 +205,8 @@ pub struct Producer {
     consumed: u64,
     /// [`Producer::written`] when it was last tried to go back to the start of the ring.
     tried: u64,
+    /// The lines of the longest record since then.
+    longest: u64,
 }
 
 /// Room for a record: see [`Producer::reserve`].
@@ -231,6 +233,7 @@ impl Producer {
             written: 0,
             consumed: 0,
             tried: 0,
+            longest: 0,
         }
     }
 
@@ -241,9 +244,10 @@ impl Producer {
             self.tried = self.written;
             self.read_consumed(ring)?;
             let skipped = lines_to_end(self.written);
-            if self.consumed == self.written && skipped + RECORD_LINES_MAX < LINES {
+            let is_light = core::mem::take(&mut self.longest) <= PACKET_LINES;
+            if is_light && self.consumed == self.written && skipped + PACKET_LINES < LINES {
                 let at = self.written + skipped;
-                let count = RECORD_LINES_MAX;
+                let count = (LINES - 1 - skipped).min(RECORD_LINES_MAX);
                 return Ok(Some(Room { at, count }));
             }
         }
@@ -316,6 +320,7 @@ impl Producer {
             let skip = Word::new(self.key, self.written, 0, 0).0 | Word::SKIP;
             lines.word(self.written).store(skip, Ordering::Release);
         }
+        self.longest = self.longest.max(lines_of(len));
         self.written = room.at + lines_of(len);
         true
     }

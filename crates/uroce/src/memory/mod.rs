@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
+//! | `parts.rs` | the parts of scatter/gather lists |
 //! | `known.rs` | regions that a queue pair uses without the table |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
@@ -17,6 +18,7 @@ mod copy;
 mod keys;
 mod known;
 mod mr_table;
+mod parts;
 mod pins;
 mod prefault;
 
@@ -34,14 +36,15 @@ use crate::sync::RwLock;
 pub use known::{KnownRegions, Users};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
-use pins::Pins;
+use parts::{only_part, parts};
+use pins::{Pin, Pins};
 pub use prefault::prefault;
 
 /// The memory regions and windows of a device. Thread-safe.
 ///
-/// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
-/// takes long, so it pins the region instead, and deregistration waits for it, as for processes that access
-/// the region directly. A queue pair that knows the region from before needs no lock but its own
+/// Each access looks its key up under a read lock and holds the lock during the copy. What may take long pins
+/// the region instead, and deregistration waits for it: a flush to a file, and a copy from or to the memory
+/// of another process. A queue pair that knows the region from before needs no lock but its own
 /// ([`KnownRegions`]): the device waits for that ([`Users`]), and then a region that is deregistered is not
 /// accessed any more.
 #[derive(Default)]
@@ -76,7 +79,7 @@ impl Memory {
     fn withdraw(&self, key: u32) {
         if let Some(exports) = self.exports.get() {
             if exports.withdraw_region(key) {
-                exports.wait();
+                exports.wait_for_region(key);
             }
         }
     }
@@ -201,22 +204,42 @@ impl Memory {
     ) -> Result<T, LocalError> {
         let table = self.read_table();
         let mut vectors = SmallVec::<[iovec; 4]>::new();
-        vectors
-            .try_reserve(sges.len())
-            .map_err(|_| LocalError::Length)?;
+        let mut pins = SmallVec::<[Pin<'_>; 4]>::new();
+        let has_room =
+            vectors.try_reserve(sges.len()).is_ok() && pins.try_reserve(sges.len()).is_ok();
+        if !has_room {
+            return Err(LocalError::Length);
+        }
         let mut left = len;
         for part in parts(sges, offset, len) {
             let slice = table.local(&part, writable, pd)?;
             left -= slice.len;
-            vectors.push(iovec {
-                iov_base: slice.ptr.cast(),
-                iov_len: slice.len,
-            });
+            vectors.push(vector_of(&slice));
+            pins.push(self.pins.pin(part.lkey >> 8).ok_or(LocalError::Length)?);
         }
         if left > 0 {
             return Err(LocalError::Length);
         }
+        drop(table);
         Ok(call(&vectors))
+    }
+
+    /// [`Memory::with_local`] for the queue pair `qpn`, which is locked.
+    #[inline]
+    pub fn with_local_for<T>(
+        &self,
+        (known, qpn): (&mut KnownRegions, u32),
+        sges: &[Sge],
+        (offset, len): (u64, usize),
+        writable: bool,
+        pd: PdHandle,
+        call: impl FnOnce(&[iovec]) -> T,
+    ) -> Result<T, LocalError> {
+        let part = only_part(sges, offset, len).filter(|part| part.len > 0);
+        match part.and_then(|part| self.known(known, qpn, &part, writable, pd)) {
+            Some(slice) => Ok(call(&[vector_of(&slice)])),
+            None => self.with_local(sges, (offset, len), writable, pd, call),
+        }
     }
 
     /// Fills `into` from a scatter/gather list, starting at byte `offset` of the list. Fails with
@@ -428,40 +451,18 @@ impl From<Fault> for RemoteError {
     }
 }
 
+fn vector_of(slice: &MrSlice) -> iovec {
+    iovec {
+        iov_base: slice.ptr.cast(),
+        iov_len: slice.len,
+    }
+}
+
 /// Lets peers access a region directly, if its key gives them access at all.
 fn export(exports: &Exports, key: u32, mr: &MemoryRegion) {
     if let Some(region) = mr.exported(key) {
         exports.add_region(&region);
     }
-}
-
-/// The one part of a scatter/gather list that holds its bytes `offset .. offset + len`, if the list has one
-/// entry, as most have, which is long enough.
-#[inline]
-fn only_part(sges: &[Sge], offset: u64, len: usize) -> Option<Sge> {
-    let [sge] = sges else { return None };
-    let rest = u64::from(sge.len).checked_sub(offset)?;
-    (len as u64 <= rest).then(|| Sge {
-        addr: sge.addr.wrapping_add(offset),
-        len: len as u32,
-        lkey: sge.lkey,
-    })
-}
-
-/// The parts of a scatter/gather list that hold its bytes `offset .. offset + len`.
-fn parts(sges: &[Sge], offset: u64, len: usize) -> impl Iterator<Item = Sge> {
-    let (mut skip, mut left) = (offset, len as u64);
-    sges.iter().filter_map(move |sge| {
-        let skipped = skip.min(u64::from(sge.len));
-        skip -= skipped;
-        let len = (u64::from(sge.len) - skipped).min(left);
-        left -= len;
-        (len > 0).then(|| Sge {
-            addr: sge.addr.wrapping_add(skipped),
-            len: len as u32,
-            lkey: sge.lkey,
-        })
-    })
 }
 
 #[cfg(test)]

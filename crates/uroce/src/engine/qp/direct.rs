@@ -1,8 +1,12 @@
 //! WRs that the host executes without the peer's responder.
 
 use super::{Host, Qp, QpState, Service, WorkQueue};
-use crate::engine::{Completion, Gid, SendOp, SendWr};
+use crate::engine::requester::is_executable;
+use crate::engine::{Completion, Gid, SendWr};
 use crate::wire::Psn;
+
+/// The most bytes that one call copies, apart from its last WR: other threads wait for the queue pair.
+const MAX_HELD_LEN: u64 = 8 << 20;
 
 /// The peer of a queue pair, as the packets of its requests show it.
 pub struct Initiator {
@@ -19,15 +23,36 @@ impl Qp {
     /// effects on the peer come before.
     #[inline]
     pub(super) fn may_execute_directly(&self, wr: &SendWr) -> bool {
-        let is_possible = match wr.op {
-            SendOp::Write { .. } => true,
-            SendOp::Read { .. } => self.attributes.max_rd_atomic > 0,
-            _ => false,
-        };
-        is_possible
-            && self.attributes.config.service == Service::Rc
+        is_executable(wr, &self.attributes)
             && self.state == QpState::Rts
             && self.requester.depth() == 0
+    }
+
+    /// Whether [`Qp::execute_held`] has something to do.
+    #[inline]
+    pub fn has_held(&self) -> bool {
+        self.state == QpState::Rts && self.requester.has_held()
+    }
+
+    /// Lets the host execute WRs that have waited until all earlier requests were acknowledged. To be called
+    /// before [`Qp::transmit`], which sends them otherwise. Returns true if some are left, because they copy
+    /// [`MAX_HELD_LEN`] bytes: then it is to be called again before `transmit` is.
+    pub fn execute_held(&mut self, host: &mut impl Host) -> bool {
+        let mut len = 0;
+        while self.has_held() && len < MAX_HELD_LEN {
+            let Some(wr) = self.requester.next_held(&self.attributes) else {
+                return false;
+            };
+            if !host.execute_directly(wr, self.attributes.target()) {
+                self.requester.on_refused();
+                return false;
+            }
+            len += wr.message_len();
+            self.counters.direct_ops += 1;
+            self.requester.on_executed(self.attributes.mtu);
+            self.complete_sends(host);
+        }
+        self.has_held()
     }
 
     /// Completes a WR that the host has executed.

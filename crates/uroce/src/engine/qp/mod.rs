@@ -332,17 +332,17 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let packet = match self.attributes.config.service {
-            Service::Ud => self.next_datagram(now, host, buffer),
-            Service::Uc => {
-                let sent = self.next_uc_packet(now, host, buffer);
-                sent.map(|encoded| self.encoded_to_peer(&encoded))
+        let encoded = match self.attributes.config.service {
+            Service::Ud => {
+                let packet = self.next_datagram(now, host, buffer)?;
+                self.counters.sent_pkts += 1;
+                self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+                return Some(packet);
             }
+            Service::Uc => self.next_uc_packet(now, host, buffer),
             _ => self.next_reliable(now, host, buffer),
-        }?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
-        Some(packet)
+        };
+        encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
 
     /// [`Qp::transmit`] for a response without payload: at most [`crate::wire::MAX_SHORT_RESPONSE`] bytes.
@@ -356,10 +356,8 @@ impl Qp {
         if !self.responder.next_is_short() {
             return None;
         }
-        let Encoded { len, .. } = self.next_response(now, host, buffer)?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (len + ICRC_LEN) as u64;
-        Some(self.to_peer(len))
+        let response = self.next_response(now, host, buffer)?;
+        Some(self.sent_to_peer(&response))
     }
 
     /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
@@ -417,13 +415,10 @@ impl Qp {
         }
     }
 
-    /// [`Qp::to_peer`] for a packet that may stand for several.
-    fn encoded_to_peer(&mut self, encoded: &Encoded) -> Transmit {
-        // The caller counts one packet of this length.
-        self.counters.sent_pkts += u64::from(encoded.packets - 1);
-        let counted = (encoded.len + ICRC_LEN) as u64;
-        let datagrams_len = encoded.datagrams_len;
-        self.counters.sent_bytes = (self.counters.sent_bytes + datagrams_len).wrapping_sub(counted);
+    /// Counts a packet to the peer of a connected queue pair.
+    fn sent_to_peer(&mut self, encoded: &Encoded) -> Transmit {
+        self.counters.sent_pkts += u64::from(encoded.packets);
+        self.counters.sent_bytes += encoded.datagrams_len;
         Transmit {
             gso_size: encoded.gso_size,
             ..self.to_peer(encoded.len)

@@ -1,6 +1,6 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
-use super::{Host, Qp, QpEvent, QpState, Time, Transmit};
+use super::{Host, Qp, QpEvent, QpState, Time};
 use crate::engine::completer::CompleterAction;
 use crate::engine::emit::Encoded;
 use crate::engine::requester::NextPacket;
@@ -84,16 +84,14 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<Transmit> {
+    ) -> Option<Encoded> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
             if let Some(request) = self.next_request(now, host, buffer) {
                 return Some(request);
             }
         }
-        match self.next_response(now, host, buffer) {
-            None => self.next_request(now, host, buffer),
-            Some(encoded) => Some(self.encoded_to_peer(&encoded)),
-        }
+        self.next_response(now, host, buffer)
+            .or_else(|| self.next_request(now, host, buffer))
     }
 
     fn next_request(
@@ -101,13 +99,13 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<Transmit> {
+    ) -> Option<Encoded> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
                 .requester
                 .next_packet(&self.attributes, now, host, buffer);
             match next {
-                NextPacket::Packet(encoded) => return Some(self.encoded_to_peer(&encoded)),
+                NextPacket::Packet(encoded) => return Some(encoded),
                 NextPacket::Blocked => return None,
                 NextPacket::Complete => self.complete_sends(host),
             }

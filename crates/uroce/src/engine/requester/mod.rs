@@ -7,6 +7,7 @@
 
 mod ack;
 mod drain;
+mod held;
 #[cfg(test)]
 mod inspect;
 mod payload;
@@ -31,6 +32,8 @@ use super::{
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
+use held::Held;
+pub use held::is_executable;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
@@ -75,6 +78,7 @@ pub struct Requester {
     drain_end: Option<u64>,
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
+    held: Held,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -139,6 +143,7 @@ impl Requester {
             force_ack_req: false,
             drain_end: None,
             draining: false,
+            held: Held::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -184,10 +189,11 @@ impl Requester {
         self.queue.end() - self.next
     }
 
-    /// Whether there is a WQE that is not sent completely, or a local operation that is not executed.
+    /// Whether there is a WQE that is not sent completely, or a local operation that is not executed. Not one
+    /// that waits for an acknowledgment.
     #[inline]
     pub fn has_unsent(&self) -> bool {
-        self.current < self.queue.len()
+        self.current < self.queue.len() && !self.waits()
     }
 
     /// Whether unsent packets may wait for more WQEs: acknowledgments that are due soon cause the next
@@ -293,6 +299,10 @@ impl Requester {
                 Step::Execute
             };
         }
+        if starts && self.holds(wqe, attributes, host) {
+            self.hold();
+            return Step::Wait;
+        }
         if !self.window_allows(wqe, attributes.mtu) {
             return Step::Wait;
         }
@@ -367,6 +377,7 @@ impl Requester {
             ..
         } = written;
         let packet = self.next;
+        self.on_sent();
         self.since_ack_req = match ack_req {
             true => 0,
             false => self.since_ack_req + (next_packet - packet),

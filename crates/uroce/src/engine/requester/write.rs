@@ -41,7 +41,7 @@ impl Requester {
         let next_packet = content.next_packet;
         headers.xrc_srqn =
             (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
-        let ack_req = self.needs_ack_req(wqe, next_packet);
+        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         headers.bth.ack_request = ack_req;
         let layout = Layout::new(
             self.link,
@@ -76,7 +76,7 @@ impl Requester {
         let psn = self.queue.psn(packet);
         let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
         let payload_len = payload::send_len(wqe, packet, packets, mtu);
-        let ack_req = self.needs_ack_req(wqe, next_packet);
+        let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         bth.ack_request = ack_req;
         bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
         let layout = Layout::new(self.link, Bth::LEN, payload_len, (packets as u32, mtu));
@@ -98,6 +98,8 @@ impl Requester {
         &self,
         wqe: &Wqe,
         next: u64,
+        attributes: &Attributes,
+        host: &impl Host,
     ) -> bool {
         let window = self.window();
         if self.force_ack_req
@@ -117,6 +119,7 @@ impl Requester {
                 || following.wr.flags.fence
                 || following.class() == OpClass::Local
                 || following.state != WqeState::Pending
+                || self.may_hold(following, attributes, host)
         })
     }
 }

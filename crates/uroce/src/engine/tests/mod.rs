@@ -6,6 +6,7 @@ mod datagram_headers;
 mod deferral;
 mod drain;
 mod errors;
+mod held;
 mod host;
 mod late_timeouts;
 mod network;
