@@ -1,11 +1,9 @@
 //! Writes a packet into the buffer it is sent from: headers, payload, padding. The ICRC is added by
 //! the transport.
 
-use super::attributes::Attributes;
 use super::Link;
-use crate::wire::{
-    Aeth, Bth, Headers, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn,
-};
+use super::attributes::Attributes;
+use crate::wire::{Aeth, Bth, Headers, ICRC_LEN, Opcode, Operation, PAYLOAD_APART, Part, Psn};
 
 /// The default P_Key, with full membership.
 const PKEY: u16 = 0xffff;
@@ -85,12 +83,7 @@ pub struct Layout {
 impl Layout {
     /// Of a payload behind headers of these lengths, that of `packets` packets.
     #[inline]
-    pub fn new(
-        link: Link,
-        headers_len: usize,
-        len: usize,
-        (packets, mtu): (u32, u32),
-    ) -> Layout {
+    pub fn new(link: Link, headers_len: usize, len: usize, (packets, mtu): (u32, u32)) -> Layout {
         let is_apart = packets > 1 || link == Link::SharedMemory && len >= MIN_APART;
         Layout {
             headers_len,

@@ -35,7 +35,11 @@ pub const HEAD_LEN: usize = LINE - WORD_LEN;
 pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
 /// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is soon
 /// full.
-const BODY_MAX: usize = if cfg!(loom) { HEAD_LEN } else { PAYLOAD_APART + (32 << 10) };
+const BODY_MAX: usize = if cfg!(loom) {
+    HEAD_LEN
+} else {
+    PAYLOAD_APART + (32 << 10)
+};
 /// Lines that only responses of one line use, which are not to wait behind requests.
 const RESPONSE_LINES: u64 = if cfg!(loom) { 0 } else { 64 };
 /// The longest record in lines.
@@ -100,8 +104,7 @@ impl Key {
 
 // A producer that waits finds room for any record before the ring is empty, and the consumer looks for it
 // before that: the lines in use are more than twice what it releases between two looks.
-const _: () =
-    assert!(cfg!(loom) || LINES - 2 * PACKET_LINES - RESPONSE_LINES > 2 * RELEASE_LINES);
+const _: () = assert!(cfg!(loom) || LINES - 2 * PACKET_LINES - RESPONSE_LINES > 2 * RELEASE_LINES);
 const _: () = assert!(LINES.is_power_of_two() && BODY_MAX <= u16::MAX as usize);
 const _: () = assert!(MAX_SHORT_RESPONSE <= HEAD_LEN && PAYLOAD_APART == HEAD_LEN);
 

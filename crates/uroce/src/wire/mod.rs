@@ -22,7 +22,7 @@ pub use bth::Bth;
 pub use headers::{Aeth, AethKind, AtomicEth, Deth, Feth, NakCode, Reth};
 pub use icrc::{Flow, Fragmentation};
 pub use opcode::{Opcode, Operation, Part, Transport};
-pub use packet::{PAYLOAD_APART, Headers, Malformed, Packet};
+pub use packet::{Headers, Malformed, PAYLOAD_APART, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
 pub use short::{SHORT_DATAGRAM_MAX, SHORT_MAX, Short, ShortBytes, ShortContent};

@@ -1,8 +1,7 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
 
 use super::{
-    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth,
-    Transport,
+    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
 };
 
 /// The headers of a packet: the BTH, and the extended transport headers that its opcode has.

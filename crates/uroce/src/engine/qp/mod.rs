@@ -19,8 +19,8 @@ use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::{
-    AddressVector, Gid, Host, Link, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
-    UdAddress, WorkQueue,
+    AddressVector, Gid, Host, Link, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service,
+    Time, UdAddress, WorkQueue,
 };
 use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 

@@ -27,7 +27,8 @@ use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
 use super::{
-    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress, encoding,
+    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress,
+    encoding,
 };
 use crate::wire::Psn;
 
@@ -329,8 +330,7 @@ impl Requester {
             _ => 1,
         };
         let in_flight = self.next - self.oldest_unacked;
-        in_flight == 0
-            || in_flight + packets <= self.window() && !self.exceeds_credits(wqe)
+        in_flight == 0 || in_flight + packets <= self.window() && !self.exceeds_credits(wqe)
     }
 
     /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
@@ -384,8 +384,7 @@ impl Requester {
         };
         self.force_ack_req = false;
         // Within a host there is no round trip to measure, and `now` may be late.
-        let probes =
-            ack_req && self.link == Link::Network && packet >= self.highest_sent;
+        let probes = ack_req && self.link == Link::Network && packet >= self.highest_sent;
         if probes && self.rtt_probe.is_none() {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });

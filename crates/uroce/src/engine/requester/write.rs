@@ -36,8 +36,7 @@ impl Requester {
         let part = part_of(packet == wqe.first, packet + packets == wqe.end);
         let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn);
-        let content =
-            payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
+        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
         let next_packet = content.next_packet;
         headers.xrc_srqn =
             (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);

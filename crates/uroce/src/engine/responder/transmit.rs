@@ -1,8 +1,8 @@
 //! Sends responses (9.7.5).
 
+use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
 use crate::engine::emit::{self, ACK_LEN, Encoded, Layout, part_of};
-use super::duplicate::response_packets;
 use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
