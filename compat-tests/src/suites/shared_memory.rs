@@ -220,8 +220,8 @@ fn one_way(cx: &Context) -> Verdict {
     Ok(())
 }
 
-/// Server and client with these values of IBV_UROCE_LOCAL send long messages, whose bytes are checked: packets
-/// of the channel stand for several.
+/// Server and client with these values of IBV_UROCE_LOCAL send long messages, whose bytes are checked:
+/// packets of the channel stand for several.
 fn long(cx: &Context, values: [&str; 2], _: bool, change: Change<'_>) -> Verdict {
     for command in LONG {
         let command = [command, &["-p"]].concat();

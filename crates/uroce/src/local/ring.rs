@@ -9,8 +9,8 @@
 //! is not taken for a word, even if who has made the body wants that, but with a chance of 2^-36. Zeroing
 //! what comes next would exclude it, but costs the transfer of a second line for each record.
 //!
-//! Memory: an empty ring that carries no long records continues at its start ([`LOCAL_LINES`]), so it uses few
-//! of its pages.
+//! Memory: an empty ring that carries no long records continues at its start ([`LOCAL_LINES`]), so it uses
+//! few of its pages.
 //!
 //! Not here: what a body means, and who wakes whom up (`channel.rs`).
 //!
@@ -33,8 +33,8 @@ use lines::{LINE, LINES, Lines, WORD_LEN};
 pub const HEAD_LEN: usize = LINE - WORD_LEN;
 /// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
 pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
-/// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is soon
-/// full.
+/// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is
+/// soon full.
 const BODY_MAX: usize = if cfg!(loom) {
     HEAD_LEN
 } else {

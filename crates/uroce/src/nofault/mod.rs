@@ -42,16 +42,10 @@ unsafe extern "C" {
     static uroce_nofault_end: u8;
     static uroce_nofault_fixup: u8;
     fn uroce_nofault_copy(to: *mut u8, from: *const u8, len: usize) -> usize;
-    #[cfg(target_arch = "x86_64")]
-    fn uroce_nofault_stream(to: *mut u8, from: *const u8, len: usize) -> usize;
     fn uroce_nofault_load(at: *const u64) -> Outcome;
     fn uroce_nofault_store(at: *mut u64, value: u64) -> usize;
     fn uroce_nofault_compare_exchange(at: *mut u64, old: u64, new: u64) -> Outcome;
 }
-
-/// Fewer bytes are copied by ordinary stores.
-#[cfg(target_arch = "x86_64")]
-const STREAMED_MIN: usize = 8 << 10;
 
 #[inline(always)]
 fn result(faulted: usize) -> Result<(), Fault> {
@@ -76,17 +70,16 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> Result<(), Fault
 /// As for [`copy`].
 #[inline]
 pub unsafe fn copy_to_other_cpu(from: *const u8, to: *mut u8, len: usize) -> Result<(), Fault> {
-    #[cfg(target_arch = "x86_64")]
-    if len >= STREAMED_MIN && to.addr() % 16 == 0 {
-        let streamed = len & !63;
-        // SAFETY: as the caller says; the parts lie within what it has passed.
-        return unsafe {
-            result(uroce_nofault_stream(to, from, streamed))?;
-            copy(from.add(streamed), to.add(streamed), len - streamed)
-        };
+    let streamed = arch::nofault::streamed_len(to, len);
+    if streamed == 0 {
+        // SAFETY: as the caller says.
+        return unsafe { copy(from, to, len) };
     }
-    // SAFETY: as the caller says.
-    unsafe { copy(from, to, len) }
+    // SAFETY: as the caller says; the parts lie within what it has passed.
+    unsafe {
+        result(arch::nofault::stream(to, from, streamed))?;
+        copy(from.add(streamed), to.add(streamed), len - streamed)
+    }
 }
 
 /// Loads eight aligned bytes, as one.

@@ -208,6 +208,30 @@ global_asm!(
     has_avx = sym HAS_AVX,
 );
 
+unsafe extern "C" {
+    fn uroce_nofault_stream(to: *mut u8, from: *const u8, len: usize) -> usize;
+}
+
+/// Fewer bytes are copied by ordinary stores.
+const STREAMED_MIN: usize = 8 << 10;
+
+/// How many of `len` bytes [`stream`] is to copy to `to`.
+#[inline]
+pub fn streamed_len(to: *mut u8, len: usize) -> usize {
+    let is_streamed = len >= STREAMED_MIN && to.addr() % 16 == 0;
+    if is_streamed { len & !63 } else { 0 }
+}
+
+/// Copies by stores that bypass the caches. Returns 1 if it faults, or 0.
+///
+/// # Safety
+/// As for `crate::nofault::copy`; `len` is what [`streamed_len`] has returned, and not 0.
+#[inline]
+pub unsafe fn stream(to: *mut u8, from: *const u8, len: usize) -> usize {
+    // SAFETY: as the caller says.
+    unsafe { uroce_nofault_stream(to, from, len) }
+}
+
 /// The instruction pointer of the code that a signal has interrupted.
 ///
 /// # Safety
