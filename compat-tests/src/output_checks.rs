@@ -133,8 +133,8 @@ fn perftest(argv: &[String], out: &str) -> Vec<String> {
     wrong
 }
 
-/// Whether a program of perftest could not measure its clock, so that its figures mean nothing.
-pub fn is_without_clock(err: &str) -> bool {
+/// Whether perftest could not calibrate its clock, so that its figures mean nothing.
+pub fn is_uncalibrated(err: &str) -> bool {
     found(r"(?m)^Correlation coefficient r\^2: \S+ < 0\.9$", err)
 }
 
@@ -272,11 +272,11 @@ mod tests {
     }
 
     #[test]
-    fn perftest_says_that_it_has_no_clock() {
-        assert!(is_without_clock(
+    fn perftest_says_that_its_calibration_failed() {
+        assert!(is_uncalibrated(
             "Correlation coefficient r^2: 0.753294 < 0.9\n"
         ));
-        assert!(!is_without_clock("Couldn't allocate MR\n"));
+        assert!(!is_uncalibrated("Couldn't allocate MR\n"));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! A row passes if the exit codes are the expected ones, every program ended within its time limit and loaded
 //! the right library, and the output is what the program must print (`output_checks`).
 //!
-//! perftest measures its clock when it starts. If other processes disturb that, it says so and prints figures
-//! without meaning: such a row runs again, and only the last run counts.
+//! perftest calibrates its clock when it starts. On a busy host the calibration can fail: perftest prints so,
+//! and its figures mean nothing. Such a row runs again, and only the last run counts.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -24,8 +24,8 @@ const PORT: u16 = 20_000;
 const SERVER_READY: Duration = Duration::from_secs(20);
 /// A server whose client failed unexpectedly may never end.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
-/// How often a row runs while perftest cannot measure its clock.
-const CLOCK_ATTEMPTS: usize = 5;
+/// The most runs of a row in which perftest's calibration fails. They share the time limit of its case.
+const MAX_RUNS: usize = 5;
 
 /// The time limit of a row's programs.
 pub fn limit(row: &Row) -> Duration {
@@ -46,16 +46,14 @@ pub fn run(cx: &Context, row: &Row, hosts: &Hosts) -> Verdict {
     }
     // Another row's, in the virtual machine.
     let _ = fs::remove_dir_all(FILES);
-    for attempt in 1.. {
-        let seen = run_once(cx, row, hosts)?;
-        if seen.trouble.is_empty() {
+    let mut seen = run_once(cx, row, hosts)?;
+    for _ in 1..MAX_RUNS {
+        if !seen.uncalibrated {
             break;
         }
-        if !seen.without_clock || attempt == CLOCK_ATTEMPTS {
-            return seen.verdict();
-        }
+        seen = run_once(cx, row, hosts)?;
     }
-    Ok(())
+    seen.verdict()
 }
 
 /// Starts all pairs of the row and waits for them.
@@ -76,8 +74,8 @@ fn run_once(cx: &Context, row: &Row, hosts: &Hosts) -> Result<Seen, Failure> {
 struct Seen {
     trouble: Vec<String>,
     details: String,
-    /// A program of perftest could not measure its clock.
-    without_clock: bool,
+    /// A pair has failed, and perftest's calibration in one of its programs.
+    uncalibrated: bool,
 }
 
 impl Seen {
@@ -193,7 +191,7 @@ impl<'a> Pair<'a> {
         if trouble.len() > before {
             for (role, ended) in self.roles.iter().zip(&ended) {
                 seen.details.push_str(&last_words(&role.name, ended));
-                seen.without_clock |= as_expected && output_checks::is_without_clock(&ended.err);
+                seen.uncalibrated |= as_expected && output_checks::is_uncalibrated(&ended.err);
             }
         }
         Ok(())
