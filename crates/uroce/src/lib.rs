@@ -64,6 +64,7 @@ mod nofault;
 mod process;
 mod provider;
 mod random;
+mod restart;
 mod sync;
 mod tick;
 mod transport;

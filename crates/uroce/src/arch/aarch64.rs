@@ -1,6 +1,7 @@
 //! arm64, little-endian.
 
 pub mod nofault;
+pub mod restart;
 
 /// `R_AARCH64_JUMP_SLOT`.
 pub const JUMP_SLOT: u32 = 1026;

@@ -1,6 +1,7 @@
 //! x86-64.
 
 pub mod nofault;
+pub mod restart;
 
 /// `R_X86_64_JUMP_SLOT`.
 pub const JUMP_SLOT: u32 = 7;

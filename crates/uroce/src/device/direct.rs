@@ -11,10 +11,9 @@ use super::qp_host::QpHost;
 use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
 use crate::engine::{Gid, SendOp, SendWr, Target};
-use crate::local::Access;
 
-/// The most bytes that one WR copies in the thread that posts it.
-const MAX_LEN: u64 = 64 << 20;
+/// The most bytes that one system call copies. The target looks for a change between two of them.
+const MAX_COPY: u64 = 1 << 20;
 
 /// `IBV_UROCE_LOCAL`: whether devices that are opened from now on access memory directly.
 static ENABLED: AtomicBool = AtomicBool::new(false);
@@ -38,13 +37,14 @@ pub fn open() -> Option<Arc<Exports>> {
 }
 
 impl Device {
-    /// The program has changed a queue pair: lets its peer access memory, or no longer. Returns when accesses
-    /// have ended that the old attributes allowed.
-    pub(super) fn export_qp(&self, qp: &QueuePair, inner: &mut Inner) {
+    /// The program has changed a queue pair: lets its peer access memory, or no longer. Returns whether
+    /// accesses may be in progress that the old attributes allowed: see [`Device::await_peers_accesses`].
+    #[must_use]
+    pub(super) fn export_qp(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         let Some(exports) = &self.exports else {
-            return;
+            return false;
         };
-        self.end_direct_access(qp, inner);
+        let was_exported = self.end_direct_access(qp, inner);
         let engine = inner.engine();
         if let (Some(access), Some(pd)) = (engine.direct_access(), qp.pd) {
             let peer = engine.initiator();
@@ -60,6 +60,7 @@ impl Device {
                 inner.export = Export::Current;
             }
         }
+        was_exported
     }
 
     /// The queue pair has changed by itself. Its first packet has arrived in RTR: its peer may access memory.
@@ -77,7 +78,8 @@ impl Device {
 
     #[cold]
     fn export_due(&self, qp: &QueuePair, inner: &mut Inner) {
-        self.export_qp(qp, inner);
+        // Its peer had no access before.
+        let _ = self.export_qp(qp, inner);
     }
 
     #[cold]
@@ -88,19 +90,20 @@ impl Device {
         }
     }
 
-    /// The queue pair is being changed or destroyed. Returns when accesses of its peer have ended.
-    pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) {
-        if inner.export == Export::Due {
-            inner.export = Export::None;
-        }
+    /// The queue pair is being changed or destroyed. Returns whether accesses of its peer may be in progress.
+    #[must_use]
+    pub(super) fn end_direct_access(&self, qp: &QueuePair, inner: &mut Inner) -> bool {
         if inner.export == Export::Current {
             self.withdraw_qp(qp, inner);
         }
-        if inner.export == Export::Withdrawn {
-            inner.export = Export::None;
-            if let Some(exports) = &self.exports {
-                exports.wait();
-            }
+        core::mem::take(&mut inner.export) == Export::Withdrawn
+    }
+
+    /// Blocks until the accesses of a queue pair's peer that were in progress have ended, if there may be
+    /// any. The caller has no lock: the peer may take long.
+    pub(super) fn await_peers_accesses(&self, qp: &QueuePair, was_exported: bool) {
+        if let Some(exports) = self.exports.as_ref().filter(|_| was_exported) {
+            exports.wait_for_qp(qp.qpn);
         }
     }
 
@@ -124,7 +127,7 @@ impl QpHost<'_> {
             _ => return None,
         };
         let len = wr.message_len();
-        (1..=MAX_LEN).contains(&len).then_some(Request {
+        (len > 0).then_some(Request {
             qpn: self.qp.qpn,
             gid,
             target_qpn: target.qpn,
@@ -145,14 +148,16 @@ impl QpHost<'_> {
     }
 
     /// Executes a WRITE or READ. False if the peer's responder is to do it.
-    pub(super) fn access_directly(&self, access: &Access<'_>, wr: &SendWr, target: Target) -> bool {
-        let (Some(pd), Some(request)) = (self.qp.pd, self.request(access.gid(), wr, target)) else {
+    pub(super) fn access_directly(&mut self, wr: &SendWr, target: Target) -> bool {
+        let (Some(channel), Some(pd)) = (self.channel, self.qp.pd) else {
             return false;
         };
-        let (Some(address), Some(process)) = (access.locate(&request), access.process()) else {
+        let Some(request) = self.request(channel.gid(), wr, target) else {
             return false;
         };
-        let len = request.len as usize;
+        let Some(access) = channel.begin_access(&request) else {
+            return false;
+        };
         let reads = request.flag == IBV_ACCESS_REMOTE_READ;
         if let Some(inline) = wr.inline() {
             let bytes = [libc::iovec {
@@ -160,20 +165,25 @@ impl QpHost<'_> {
                 iov_len: inline.len(),
             }];
             // SAFETY: `bytes` names the inline data, which is only read: a READ has none.
-            let copied = !reads && unsafe { process.write(&bytes, address, len) };
-            return copied && access.process().is_some();
+            return !reads && unsafe { access.copy(&bytes, (0, inline.len())) };
         }
-        let memory = &self.qp.memory;
-        let copied = memory.with_local(wr.sges(), (0, len), reads, pd, |local| {
-            // SAFETY: `with_local` has checked that the program's keys allow this access.
-            unsafe {
-                if reads {
-                    process.read(local, address, len)
-                } else {
-                    process.write(local, address, len)
-                }
+        let (qp, mut offset) = (self.qp, 0);
+        while offset < request.len {
+            let range = (offset, (request.len - offset).min(MAX_COPY) as usize);
+            let regions = (&mut *self.regions, qp.qpn);
+            let copy = |local: &[libc::iovec]| {
+                // SAFETY: the program's keys allow this access, which the table or what is known of it has
+                // checked.
+                unsafe { access.copy(local, range) }
+            };
+            let copied = qp
+                .memory
+                .with_local_for(regions, wr.sges(), range, reads, pd, copy);
+            if copied != Ok(true) {
+                return false;
             }
-        });
-        copied.unwrap_or(false) && access.process().is_some()
+            offset += range.1 as u64;
+        }
+        true
     }
 }

@@ -79,8 +79,9 @@ impl Device {
         inner.path = QpPath::default();
         inner.follow_peer(qp, &self.net);
         self.open_path(qp, inner.engine());
-        self.export_qp(qp, &mut inner);
+        let was_exported = self.export_qp(qp, &mut inner);
         self.send(qp, inner);
+        self.await_peers_accesses(qp, was_exported);
         result
     }
 

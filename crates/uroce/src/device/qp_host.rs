@@ -170,8 +170,7 @@ impl Host for QpHost<'_> {
 
     #[inline]
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
-        let access = self.channel.and_then(|channel| channel.begin_access());
-        access.is_some_and(|access| self.access_directly(&access, wr, target))
+        self.access_directly(wr, target)
     }
 
     fn lend(&mut self, sges: &[Sge], offset: u64, len: u32) -> Option<Reference> {

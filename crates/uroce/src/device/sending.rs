@@ -101,8 +101,9 @@ impl Device {
         }
         inner.destroy(&self.net);
         inner.withdraw_loans(qp.qpn);
-        self.end_direct_access(qp, &mut inner);
+        let was_exported = self.end_direct_access(qp, &mut inner);
         drop(inner);
+        self.await_peers_accesses(qp, was_exported);
         qp.wait_until_sent(SEND_WAIT);
     }
 

@@ -4,18 +4,17 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 #[cfg(loom)]
-use loom::sync::atomic::{Ordering, fence};
+use loom::sync::atomic::Ordering;
 
 use ibverbs_host::file_size;
 
-use super::accesses::Accesses;
+use super::accesses::Object;
+use super::accessors::{Accessor, Accessors};
 use super::grant::{self, ExportedQp, ExportedRegion, WORDS};
 use super::imports::Place;
 use super::liveness::LivenessGuard;
@@ -26,28 +25,14 @@ use crate::sync::Mutex;
 
 const SEALS: i32 =
     libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_FUTURE_WRITE | libc::F_SEAL_SEAL;
-/// How often a target that waits for accesses checks whether the initiator still exists.
-const POLLS_PER_CHECK: u32 = 64;
-const POLL_INTERVAL: Duration = Duration::from_micros(20);
-
-/// A process that may access what is exported.
-pub trait Accessor: Send + Sync {
-    /// What it announces.
-    fn accesses(&self) -> &Accesses;
-    /// Whether the process has ended, or has closed the device. May make a system call.
-    fn is_gone(&self) -> bool;
-}
-
 /// What this process exports. Thread-safe.
 pub struct Exports {
     mapping: Mapping,
     fd: Owned<OwnedFd>,
     /// Held by the thread that writes to the table.
     writer: Mutex<()>,
-    accessors: Mutex<Accessors>,
+    accessors: Accessors,
 }
-
-type Accessors = Arc<Vec<Arc<dyn Accessor>>>;
 
 impl Exports {
     /// An empty table. Fails as memfd_create(2), ftruncate(2), fcntl(2) and mmap(2): with EINVAL before
@@ -82,7 +67,7 @@ impl Exports {
             mapping,
             fd,
             writer: Mutex::default(),
-            accessors: Mutex::default(),
+            accessors: Accessors::default(),
         })
     }
 
@@ -129,7 +114,7 @@ impl Exports {
     }
 
     /// From now on no access to a region begins. Returns whether one may be in progress: see
-    /// [`Exports::wait`].
+    /// [`Exports::wait_for_region`].
     #[must_use]
     pub fn withdraw_region(&self, rkey: u32) -> bool {
         self.withdraw(self.mapping.table().region(rkey), rkey)
@@ -150,62 +135,24 @@ impl Exports {
         is_its
     }
 
-    /// From now on [`Exports::wait`] waits for the accesses of this process. Without memory it is not added,
-    /// and false is returned: it must not get the table.
+    /// See [`Accessors::add`].
     pub fn add_accessor(&self, accessor: Arc<dyn Accessor>) -> bool {
-        let mut accessors = self.accessors.lock();
-        let Some(mut changed) = with_room(&accessors) else {
-            return false;
-        };
-        changed.push(accessor);
-        *accessors = Arc::new(changed);
-        true
+        self.accessors.add(accessor)
     }
 
     /// Forgets the processes that are gone.
     pub fn remove_gone(&self) {
-        let mut accessors = self.accessors.lock();
-        let Some(mut changed) = with_room(&accessors) else {
-            return;
-        };
-        changed.retain(|accessor| !accessor.is_gone());
-        *accessors = Arc::new(changed);
+        self.accessors.remove_gone();
     }
 
-    /// Blocks until the accesses that were in progress have ended, or their processes have. An access takes
-    /// as long as its copy; an initiator that is stopped in between stops the caller too.
-    pub fn wait(&self) {
-        // After the table was written: see `direct/mod.rs`.
-        fence(Ordering::SeqCst);
-        let accessors = Arc::clone(&self.accessors.lock());
-        for accessor in accessors.iter() {
-            for slot in 0..Accesses::SLOTS {
-                wait_for(accessor.as_ref(), slot);
-            }
-        }
+    /// Blocks until the accesses to a region that were in progress have ended: see [`Accessors::wait`].
+    pub fn wait_for_region(&self, rkey: u32) {
+        self.accessors.wait(Object::Region(rkey));
     }
-}
 
-/// A copy with room for one more. None if there is no memory.
-fn with_room(accessors: &Accessors) -> Option<Vec<Arc<dyn Accessor>>> {
-    let mut copy = Vec::new();
-    copy.try_reserve(accessors.len() + 1).ok()?;
-    copy.extend(accessors.iter().cloned());
-    Some(copy)
-}
-
-/// Blocks until the access that is in progress in a slot has ended.
-fn wait_for(accessor: &dyn Accessor, slot: usize) {
-    let Some(first) = accessor.accesses().in_progress(slot) else {
-        return;
-    };
-    let mut polls = 0;
-    while accessor.accesses().in_progress(slot) == Some(first) {
-        polls += 1;
-        if polls % POLLS_PER_CHECK == 0 && accessor.is_gone() {
-            return;
-        }
-        thread::sleep(POLL_INTERVAL);
+    /// Blocks until the accesses of a queue pair's peer that were in progress have ended.
+    pub fn wait_for_qp(&self, qpn: u32) {
+        self.accessors.wait(Object::QueuePair(qpn));
     }
 }
 
@@ -219,8 +166,6 @@ fn check(result: i32) -> io::Result<()> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-
     use super::super::grant::Request;
     use super::super::imports::Imports;
     use super::super::table::ENTRIES;
@@ -258,15 +203,19 @@ mod tests {
         Imports::open(std::process::id() as libc::pid_t, exports.place()).unwrap()
     }
 
+    fn locate(imports: &Imports, request: &Request) -> Option<u64> {
+        imports.find(request).map(|(address, ..)| address)
+    }
+
     #[test]
     fn only_what_the_responder_would_grant_is_located() {
         let exports = Exports::create().unwrap();
         let imports = import(&exports);
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         assert!(exports.add_qp(&QP));
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         exports.add_region(&REGION);
-        assert_eq!(imports.locate(&REQUEST), Some(0x7010));
+        assert_eq!(locate(&imports, &REQUEST), Some(0x7010));
         let refused = [
             Request { qpn: 8, ..REQUEST },
             Request {
@@ -308,20 +257,20 @@ mod tests {
             Request { flag: 4, ..REQUEST },
         ];
         for request in refused {
-            assert_eq!(imports.locate(&request), None, "{request:?}");
+            assert_eq!(locate(&imports, &request), None, "{request:?}");
         }
         exports.add_region(&ExportedRegion { pd: 6, ..REGION });
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         exports.add_region(&ExportedRegion {
             access: 2 | 4,
             ..REGION
         });
         assert_eq!(
-            imports.locate(&Request { flag: 4, ..REQUEST }),
+            locate(&imports, &Request { flag: 4, ..REQUEST }),
             Some(0x7010)
         );
         assert!(exports.withdraw_qp(QP.qpn) && !exports.withdraw_qp(QP.qpn));
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
     }
 
     #[test]
@@ -336,18 +285,18 @@ mod tests {
             ..REGION
         });
         assert!(!exports.withdraw_region(other));
-        assert_eq!(imports.locate(&REQUEST), Some(0x7010));
+        assert_eq!(locate(&imports, &REQUEST), Some(0x7010));
         assert!(exports.withdraw_region(REGION.rkey));
         exports.add_region(&ExportedRegion {
             rkey: other,
             ..REGION
         });
-        assert_eq!(imports.locate(&REQUEST), None);
+        assert_eq!(locate(&imports, &REQUEST), None);
         let request = Request {
             rkey: other,
             ..REQUEST
         };
-        assert_eq!(imports.locate(&request), Some(0x7010));
+        assert_eq!(locate(&imports, &request), Some(0x7010));
     }
 
     #[test]
@@ -394,45 +343,5 @@ mod tests {
         assert!(imports.process().is_some());
         drop(guard);
         assert!(imports.process().is_none());
-    }
-
-    #[derive(Default)]
-    struct TestAccessor {
-        accesses: Accesses,
-        gone: AtomicBool,
-    }
-
-    impl Accessor for TestAccessor {
-        fn accesses(&self) -> &Accesses {
-            &self.accesses
-        }
-
-        fn is_gone(&self) -> bool {
-            self.gone.load(Ordering::Relaxed)
-        }
-    }
-
-    #[test]
-    fn withdrawing_waits_for_accesses_and_not_for_the_dead() {
-        let exports = Exports::create().unwrap();
-        let [alive, dead] = [(); 2].map(|()| Arc::new(TestAccessor::default()));
-        assert!(exports.add_accessor(alive.clone()) && exports.add_accessor(dead.clone()));
-        exports.wait();
-        alive.accesses.begin(1);
-        dead.accesses.begin(2);
-        dead.gone.store(true, Ordering::Relaxed);
-        let waited = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                exports.wait();
-                waited.store(true, Ordering::SeqCst);
-            });
-            thread::sleep(Duration::from_millis(50));
-            assert!(!waited.load(Ordering::SeqCst));
-            alive.accesses.end(1);
-        });
-        assert!(waited.load(Ordering::SeqCst));
-        exports.remove_gone();
-        assert_eq!(exports.accessors.lock().len(), 1);
     }
 }

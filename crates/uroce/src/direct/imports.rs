@@ -11,9 +11,12 @@ use std::sync::atomic::Ordering;
 #[cfg(loom)]
 use loom::sync::atomic::Ordering;
 
+use super::accesses::Accesses;
 use super::grant::{self, ExportedQp, ExportedRegion, Request};
 use super::process::Process;
 use super::table::{Mapping, Table};
+use crate::descriptors;
+use crate::restart::{self, Condition, Expected};
 
 /// Where a peer finds what a process exports: behind a descriptor of that process. So the kernel shows it to
 /// those only that may see the process's files (ptrace(2)).
@@ -30,6 +33,14 @@ impl Place {
     pub const NONE: Place = Place { fd: -1, secret: 0 };
 }
 
+/// The bytes of a request in the process of the target.
+pub struct Located<'a> {
+    /// Where they are.
+    pub address: u64,
+    /// While it holds, they may be accessed.
+    pub condition: Condition<'a>,
+}
+
 /// What another process exports.
 pub struct Imports {
     mapping: Mapping,
@@ -38,14 +49,26 @@ pub struct Imports {
 
 impl Imports {
     /// Maps the table of another process, and finds out whether this one may access its memory. Fails with
-    /// EINVAL if there is no such table, with EPERM if this process may not, and as open(2) and mmap(2).
-    /// Opens descriptors, and closes them again.
+    /// EINVAL if there is no such table, with EPERM if this process may not, and as pidfd_open(2), open(2) and
+    /// mmap(2).
     pub fn open(pid: libc::pid_t, place: Place) -> io::Result<Imports> {
-        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         // A peer in another PID namespace has no PID here.
         if pid <= 0 || place.fd < 0 {
-            return Err(invalid());
+            return Err(io::ErrorKind::InvalidInput.into());
         }
+        // First: what is found by the number is found while this process has it.
+        let process = Process::open(pid)?;
+        let mapping = descriptors::transient(|| Imports::map(pid, place))?;
+        let address = mapping.table().secret_address.load(Ordering::Relaxed);
+        if !process.has(address, place.secret) || !process.verify() {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
+        Ok(Imports { mapping, process })
+    }
+
+    /// Maps the table. Opens descriptors, and closes them again.
+    fn map(pid: libc::pid_t, place: Place) -> io::Result<Mapping> {
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
         // The number may be that of another file meanwhile, and to open it may have effects. O_PATH has none.
         let path = format!("/proc/{pid}/fd/{}", place.fd);
         let mut options = OpenOptions::new();
@@ -62,14 +85,10 @@ impl Imports {
             return Err(invalid());
         }
         let mapping = Mapping::new(file.as_raw_fd(), libc::PROT_READ)?;
-        let table = mapping.table();
-        if table.secret.load(Ordering::Relaxed) != place.secret {
+        if mapping.table().secret.load(Ordering::Relaxed) != place.secret {
             return Err(invalid());
         }
-        let address = table.secret_address.load(Ordering::Relaxed);
-        let process = Process::find(pid, address, place.secret)
-            .ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))?;
-        Ok(Imports { mapping, process })
+        Ok(mapping)
     }
 
     /// The process, for one access that was located; None if it has ended, or the kernel has refused an
@@ -79,12 +98,32 @@ impl Imports {
         (is_alive && self.process.is_allowed()).then_some(&self.process)
     }
 
+    /// Whether the process exports the bytes of a request to the initiator, and this thread could access them.
+    pub fn grants(&self, request: &Request) -> bool {
+        self.process().is_some() && restart::is_available() && self.find(request).is_some()
+    }
+
     /// Where the bytes of a request are in the process. None if it does not export them to the initiator, or
-    /// is changing that. The caller has announced the access.
-    pub fn locate(&self, request: &Request) -> Option<u64> {
+    /// is changing that. The caller has announced the access there.
+    pub fn locate<'a>(&'a self, request: &Request, accesses: &'a Accesses) -> Option<Located<'a>> {
+        let owner = self.mapping.table().liveness.owner()?;
+        let (address, qp, region) = self.find(request)?;
+        let revoked = (accesses.revoked(), 0);
+        let verified_at = self.process.verified_at();
+        // SAFETY: the words are in the mapping, in the memory of `accesses` and in the process, which are
+        // there as long as they are borrowed.
+        let condition = unsafe { Condition::new([owner, qp, region, revoked], verified_at) };
+        Some(Located { address, condition })
+    }
+
+    /// The address of the bytes of a request, and the versions of the entries that say so.
+    pub(super) fn find(&self, request: &Request) -> Option<(u64, Expected, Expected)> {
         let table = self.mapping.table();
-        let qp = ExportedQp::parse(&table.queue_pair(request.target_qpn).read()?)?;
-        let region = ExportedRegion::parse(&table.region(request.rkey).read()?)?;
-        grant::locate(&qp, &region, request)
+        let (words, qp_version) = table.queue_pair(request.target_qpn).read_version()?;
+        let qp = ExportedQp::parse(&words)?;
+        let (words, region_version) = table.region(request.rkey).read_version()?;
+        let region = ExportedRegion::parse(&words)?;
+        let address = grant::locate(&qp, &region, request)?;
+        Some((address, qp_version, region_version))
     }
 }

@@ -11,6 +11,8 @@ use std::marker::PhantomData;
 use std::ptr;
 use std::sync::atomic::{AtomicIsize, AtomicU32, AtomicUsize, Ordering};
 
+use crate::restart::Expected;
+
 /// The bits of the word that have the owner's thread ID. The kernel clears them.
 const TID_MASK: u32 = 0x3fff_ffff;
 
@@ -30,7 +32,13 @@ const HEAD_LEN: usize = 3 * size_of::<usize>();
 impl Liveness {
     /// Whether the process exists, as far as this thread can see.
     pub fn is_alive(&self) -> bool {
-        self.owner.load(Ordering::Acquire) & TID_MASK != 0
+        self.owner().is_some()
+    }
+
+    /// A word that keeps its value while the process exists; None if that has ended.
+    pub fn owner(&self) -> Option<Expected> {
+        let value = self.owner.load(Ordering::Acquire);
+        (value & TID_MASK != 0).then_some((self.owner.as_ptr().cast_const(), value))
     }
 
     /// From now on the process is alive, until the guard is dropped or the calling thread ends. The thread
@@ -91,7 +99,7 @@ impl Drop for LivenessGuard<'_> {
 
 /// The kernel's number of the calling thread. glibc has gettid since 2.30, and Rust refers to it weakly, so
 /// statically linked programs may lack it.
-fn own_tid() -> u32 {
+pub fn own_tid() -> u32 {
     // SAFETY: gettid has no arguments and cannot fail.
     unsafe { libc::syscall(libc::SYS_gettid) as u32 }
 }

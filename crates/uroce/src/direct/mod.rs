@@ -9,6 +9,7 @@
 //! | `liveness.rs` | whether the process exists |
 //! | `grant.rs` | what they may do with it |
 //! | `accesses.rs` | which accesses an initiator has in progress, in memory of both |
+//! | `accessors.rs` | the initiators, and waiting for their accesses |
 //! | `process.rs` | the copies, and whether the kernel allows them |
 //!
 //! A target exports what its responder would grant ([`Exports`]). An initiator announces an access
@@ -16,14 +17,17 @@
 //! anything is missing or wrong, the request goes to the target's responder, which knows the protocol's
 //! answer. So a table that lacks an entry costs time only.
 //!
-//! Invariant: once [`Exports::wait`] has returned, nobody accesses what was withdrawn before. A target first
-//! withdraws, then reads the announcements; an initiator first announces, then reads the table; a fence
-//! stands between both steps on both sides. So at least one of them sees the other.
+//! Invariant: once [`Exports::wait_for_region`] has returned, nobody accesses a region that was withdrawn
+//! before; and so for a queue pair. A target first withdraws, then reads the announcements; an initiator
+//! first announces, then reads the table; a fence stands between both steps on both sides. So at least one of
+//! them sees the other. An initiator that is stopped between both looks at the table again when it continues:
+//! the last look and the system call are one restartable sequence (`crate::restart`).
 //!
 //! Trust: an initiator that reads a wrong table writes to the target's own memory only, or fails. A target
 //! trusts its initiators, which the kernel allows to write to its memory anyway (ptrace(2)).
 
 mod accesses;
+mod accessors;
 mod exports;
 mod grant;
 mod imports;
@@ -34,7 +38,8 @@ mod process;
 mod table;
 
 pub use accesses::Accesses;
-pub use exports::{Accessor, Exports};
+pub use accessors::Accessor;
+pub use exports::Exports;
 pub use grant::{ExportedQp, ExportedRegion, Request};
 pub use imports::{Imports, Place};
-pub use process::{Process, allow_peers, write_parts};
+pub use process::{Copied, Process, allow_peers, write_parts};

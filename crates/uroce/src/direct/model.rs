@@ -5,7 +5,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{Ordering, fence};
 use loom::thread;
 
-use super::accesses::Accesses;
+use super::accesses::{Accesses, Object};
 use super::table::Entry;
 
 #[derive(Default)]
@@ -25,7 +25,7 @@ fn nobody_accesses_what_was_withdrawn() {
         let initiator = thread::spawn({
             let shared = shared.clone();
             move || {
-                shared.accesses.begin(0);
+                shared.accesses.begin(0, 1, 2);
                 if shared.entry.read().is_some_and(|words| words == [1; 6]) {
                     shared.memory.with_mut(|memory| {
                         // SAFETY: loom checks that nobody else accesses it.
@@ -37,7 +37,7 @@ fn nobody_accesses_what_was_withdrawn() {
         });
         shared.entry.write([0; 6]);
         fence(Ordering::SeqCst);
-        while shared.accesses.in_progress(0).is_some() {
+        while shared.accesses.in_progress(0, Object::Region(2)).is_some() {
             thread::yield_now();
         }
         shared.memory.with_mut(|memory| {

@@ -1,11 +1,17 @@
 //! The memory of another process: process_vm_writev(2), process_vm_readv(2).
 
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
+use ibverbs_abi::Errno;
 use libc::{iovec, pid_t};
 
+use super::imports::Located;
 use crate::arch::COPIES_IN_ORDER;
+use crate::descriptors::{self, Owned};
 use crate::nofault::{self, Fault};
+use crate::restart::{self, Outcome};
 
 /// The last bytes of a WRITE, which become visible after all others: programs poll the last byte of a
 /// message.
@@ -24,28 +30,78 @@ pub fn allow_peers() {
 }
 
 /// Another process whose memory can be accessed.
-#[derive(Debug)]
+///
+/// The number of a process that has ended may be given to another one. The descriptor says whether it has
+/// ended, whatever the process does; to ask takes a system call. So an access is made only if that was asked
+/// a short time before, in which numbers are not used again.
 pub struct Process {
     pid: pid_t,
-    /// The kernel has refused an access: the process has changed its user, or its first thread has ended.
+    pidfd: Owned<OwnedFd>,
+    /// When the process was there for the last time, in [`restart::ticks`].
+    verified_at: AtomicU64,
+    /// The process has ended, or the kernel has refused an access: the process has changed its user, or its
+    /// first thread has ended.
     is_refused: AtomicBool,
 }
 
+/// What a copy has come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Copied {
+    /// All bytes.
+    All,
+    /// Not all: some may have been. To try again is of no use.
+    NotAll,
+    /// Not all, as the condition does not hold any more, or the thread was not run for a moment.
+    Again,
+}
+
 impl Process {
-    /// The process, if it has that value at an address, and the kernel allows access.
-    pub fn find(pid: pid_t, address: u64, expected: u64) -> Option<Process> {
+    /// The process with this number. Fails as pidfd_open(2).
+    pub fn open(pid: pid_t) -> io::Result<Process> {
+        let pidfd = descriptors::open(|| {
+            // SAFETY: pidfd_open takes no pointer.
+            let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            // SAFETY: pidfd_open has just opened it, and nothing else knows it.
+            Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
+        })?;
+        Ok(Process {
+            pid,
+            pidfd,
+            verified_at: AtomicU64::new(0),
+            is_refused: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether the process has that value at an address, and the kernel allows access.
+    pub fn has(&self, address: u64, expected: u64) -> bool {
         let mut value = 0_u64;
         let local = iovec {
             iov_base: (&raw mut value).cast(),
             iov_len: size_of::<u64>(),
         };
-        let process = Process {
-            pid,
-            is_refused: AtomicBool::new(false),
-        };
+        let parts = [(address, size_of::<u64>())].into_iter();
         // SAFETY: `value` is writable for its length.
-        let found = unsafe { process.read(&[local], address, size_of::<u64>()) };
-        (pid > 0 && found && value == expected).then_some(process)
+        let got = unsafe { self.read_parts(&[local], parts) };
+        got == size_of::<u64>() && value == expected
+    }
+
+    /// Asks whether the process exists. If not, no access is made any more.
+    pub fn verify(&self) -> bool {
+        let now = restart::ticks();
+        let exists = self.pidfd.is_unchanged() && !is_readable(self.pidfd.as_raw_fd());
+        match exists {
+            true => self.verified_at.store(now, Ordering::Relaxed),
+            false => self.is_refused.store(true, Ordering::Relaxed),
+        }
+        exists
+    }
+
+    /// For the condition of an access.
+    pub fn verified_at(&self) -> *const u64 {
+        self.verified_at.as_ptr()
     }
 
     /// Whether the kernel has allowed all accesses so far.
@@ -53,26 +109,26 @@ impl Process {
         !self.is_refused.load(Ordering::Relaxed)
     }
 
-    /// Evaluates the result of a system call: the number of bytes.
+    /// Evaluates the result of a system call: the number of bytes, or a negative error number.
     #[inline]
-    fn copied(&self, result: isize) -> usize {
+    fn copied(&self, result: i64) -> usize {
         if result < 0 {
-            let refusals = [libc::EPERM, libc::ESRCH, libc::ENOSYS].map(Some);
-            if refusals.contains(&std::io::Error::last_os_error().raw_os_error()) {
+            let refusals = [libc::EPERM, libc::ESRCH, libc::ENOSYS].map(|errno| -i64::from(errno));
+            if refusals.contains(&result) {
                 self.is_refused.store(true, Ordering::Relaxed);
             }
         }
         result.max(0) as usize
     }
 
-    /// Copies `len` bytes at `address` into local memory, which is no shorter. False if they could not all be
-    /// copied: then some may have been.
+    /// Copies `len` bytes at `address` into local memory, which is no shorter, while the condition holds.
     ///
     /// # Safety
     /// `local` names memory that may be written to.
-    pub unsafe fn read(&self, local: &[iovec], address: u64, len: usize) -> bool {
-        // SAFETY: as the caller says.
-        unsafe { self.read_parts(local, [(address, len)].into_iter()) == len }
+    pub unsafe fn read(&self, local: &[iovec], at: &Located, len: usize) -> Copied {
+        let remote = [part(at.address, len)];
+        // SAFETY: the kernel checks all addresses; what `local` names may be written to.
+        unsafe { self.copy(libc::SYS_process_vm_readv, local, &remote, at, len) }
     }
 
     /// Copies bytes at up to four addresses, each with its length, into local memory, in this order. Returns
@@ -102,15 +158,19 @@ impl Process {
                 0,
             )
         };
-        self.copied(got)
+        match got {
+            -1 => self.copied(-i64::from(Errno::last().0)),
+            _ => self.copied(got as i64),
+        }
     }
 
-    /// Copies local memory of `len` bytes to `address`. The last bytes become visible last. False if not all
-    /// could be copied: then some may have been.
+    /// Copies local memory of `len` bytes to `address`, while the condition holds. The last bytes become
+    /// visible last.
     ///
     /// # Safety
     /// `local` names memory that may be read.
-    pub unsafe fn write(&self, local: &[iovec], address: u64, len: usize) -> bool {
+    pub unsafe fn write(&self, local: &[iovec], at: &Located, len: usize) -> Copied {
+        let address = at.address;
         let head_len = len.saturating_sub(TAIL_LEN);
         let (head, tail) = (
             part(address, head_len),
@@ -120,44 +180,71 @@ impl Process {
         fence(Ordering::Release);
         // SAFETY: `local` names memory that may be read, as the caller says, and `last` is this function's.
         unsafe {
+            let write = |local: &[iovec], remote: &[iovec], len| {
+                self.copy(libc::SYS_process_vm_writev, local, remote, at, len)
+            };
             if head_len == 0 {
-                return self.write_parts(local, &[tail]) == len;
+                return write(local, &[tail], len);
             }
             if COPIES_IN_ORDER {
-                return self.write_parts(local, &[head, tail]) == len;
+                return write(local, &[head, tail], len);
             }
             let mut last = [0_u8; TAIL_LEN];
-            let has_last = last_bytes(local, len, &mut last).is_ok();
-            if !has_last || self.write_parts(local, &[head]) != head_len {
-                return false;
+            if last_bytes(local, len, &mut last).is_err() {
+                return Copied::NotAll;
+            }
+            let copied = write(local, &[head], head_len);
+            if copied != Copied::All {
+                return copied;
             }
             fence(Ordering::SeqCst);
             let own = iovec {
                 iov_base: last.as_mut_ptr().cast(),
                 iov_len: TAIL_LEN,
             };
-            self.write_parts(&[own], &[tail]) == TAIL_LEN
+            write(&[own], &[tail], TAIL_LEN)
         }
     }
 
-    /// Returns how many bytes were copied: as many as the shorter side has.
+    /// Makes one of the two system calls, for `len` bytes.
     ///
     /// # Safety
-    /// As for [`Process::write`].
-    unsafe fn write_parts(&self, local: &[iovec], remote: &[iovec]) -> usize {
-        // SAFETY: the kernel checks all addresses, and only reads what `local` names.
-        let put = unsafe {
-            libc::process_vm_writev(
-                self.pid,
-                local.as_ptr(),
-                local.len() as libc::c_ulong,
-                remote.as_ptr(),
-                remote.len() as libc::c_ulong,
-                0,
-            )
-        };
-        self.copied(put)
+    /// As for [`Process::read`] or [`Process::write`].
+    unsafe fn copy(
+        &self,
+        number: libc::c_long,
+        local: &[iovec],
+        remote: &[iovec],
+        at: &Located,
+        len: usize,
+    ) -> Copied {
+        let arguments = [
+            self.pid as usize,
+            local.as_ptr().expose_provenance(),
+            local.len(),
+            remote.as_ptr().expose_provenance(),
+            remote.len(),
+            0,
+        ];
+        // SAFETY: the kernel checks all addresses; the lists are valid, as the caller says.
+        match unsafe { restart::call(number, arguments, &at.condition) } {
+            Outcome::Called(result) if self.copied(result) == len => Copied::All,
+            Outcome::Called(_) | Outcome::Unavailable => Copied::NotAll,
+            Outcome::Stale if !self.verify() => Copied::NotAll,
+            Outcome::Changed | Outcome::Stale | Outcome::Restarted => Copied::Again,
+        }
     }
+}
+
+/// Whether a descriptor can be read: for one of a process, whether the process has ended.
+fn is_readable(fd: RawFd) -> bool {
+    let mut poll = libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one element, writable; the call does not block.
+    unsafe { libc::poll(&raw mut poll, 1, 0) != 0 }
 }
 
 fn part(address: u64, len: usize) -> iovec {
@@ -204,9 +291,12 @@ unsafe fn last_bytes(local: &[iovec], len: usize, into: &mut [u8; TAIL_LEN]) -> 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicU32;
+
     use super::*;
     use crate::nofault::handler;
     use crate::nofault::tests::{LOSSES, Loss, Pages};
+    use crate::restart::Condition;
 
     fn vectors(parts: &mut [&mut [u8]]) -> Vec<iovec> {
         let vector = |part: &mut &mut [u8]| iovec {
@@ -220,35 +310,89 @@ mod tests {
     fn own() -> Process {
         let value = 5_u64;
         let address = (&raw const value).expose_provenance() as u64;
-        let pid = std::process::id() as pid_t;
-        assert!(Process::find(pid, address, 6).is_none() && Process::find(0, address, 5).is_none());
-        assert!(Process::find(pid, 8, 5).is_none());
-        Process::find(pid, address, 5).unwrap()
+        let process = Process::open(std::process::id() as pid_t).unwrap();
+        assert!(process.has(address, 5) && !process.has(address, 6) && !process.has(8, 5));
+        assert!(process.verify());
+        process
+    }
+
+    /// A place whose owner changes it when the word does.
+    fn located<'a>(process: &'a Process, address: u64, word: &'a AtomicU32) -> Located<'a> {
+        let checks = [(word.as_ptr().cast_const(), 0); 4];
+        // SAFETY: word and process outlive the condition.
+        let condition = unsafe { Condition::new(checks, process.verified_at()) };
+        Located { address, condition }
+    }
+
+    /// What a copy comes to that is tried again as initiators do.
+    fn settled(copy: impl FnMut() -> Copied) -> Copied {
+        let mut tries = std::iter::repeat_with(copy).take(100);
+        let copied = tries.find(|copied| *copied != Copied::Again);
+        copied.unwrap_or(Copied::Again)
     }
 
     #[test]
     fn bytes_are_copied_in_both_directions() {
         let process = own();
+        let word = AtomicU32::new(0);
         for len in [1, 7, 8, 9, 100, 5000] {
             let mut from: Vec<u8> = (0..len).map(|i| (i as u8).wrapping_add(1)).collect();
             let expected = from.clone();
             let mut to = vec![0_u8; len];
-            let address = to.as_mut_ptr().expose_provenance() as u64;
+            let at = located(&process, to.as_mut_ptr().expose_provenance() as u64, &word);
             let (first, second) = from.split_at_mut(len / 3);
             let local = vectors(&mut [first, second]);
             // SAFETY: the vectors name `from`.
-            assert!(unsafe { process.write(&local, address, len) });
+            let copied = settled(|| unsafe { process.write(&local, &at, len) });
+            assert_eq!(copied, Copied::All);
             assert_eq!(to, expected);
             from.fill(0);
             let (first, second) = from.split_at_mut(len / 2);
             let local = vectors(&mut [first, second]);
             // SAFETY: the vectors name `from`.
-            assert!(unsafe { process.read(&local, address, len) });
+            let copied = settled(|| unsafe { process.read(&local, &at, len) });
+            assert_eq!(copied, Copied::All);
             assert_eq!(from, expected);
         }
         let mut byte = [0];
+        let local = vectors(&mut [&mut byte]);
         // SAFETY: the vector names `byte`.
-        assert!(!unsafe { process.write(&vectors(&mut [&mut byte]), 8, 1) });
+        let copied = settled(|| unsafe { process.write(&local, &located(&process, 8, &word), 1) });
+        assert_eq!(copied, Copied::NotAll);
+    }
+
+    #[test]
+    fn nothing_is_copied_once_the_condition_does_not_hold() {
+        let process = own();
+        let (mut from, mut to) = ([1_u8; 16], [0_u8; 16]);
+        let word = AtomicU32::new(1);
+        let at = located(&process, to.as_mut_ptr().expose_provenance() as u64, &word);
+        let local = vectors(&mut [&mut from]);
+        // SAFETY: the vector names `from`.
+        let copied = settled(|| unsafe { process.write(&local, &at, 16) });
+        assert_eq!((copied, to), (Copied::Again, [0; 16]));
+    }
+
+    /// Whoever has its number now is another process.
+    #[test]
+    fn a_process_that_has_ended_is_not_accessed() {
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("1000").spawn().unwrap();
+        let mut process = Process::open(child.id() as pid_t).unwrap();
+        assert!(process.verify() && process.is_allowed());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        // The number of a process that is there.
+        process.pid = std::process::id() as pid_t;
+        process.verified_at.store(0, Ordering::Relaxed);
+        let (mut from, mut to) = ([1_u8; 8], [0_u8; 8]);
+        let word = AtomicU32::new(0);
+        let at = located(&process, to.as_mut_ptr().expose_provenance() as u64, &word);
+        let local = vectors(&mut [&mut from]);
+        // SAFETY: the vector names `from`.
+        let copied = settled(|| unsafe { process.write(&local, &at, 8) });
+        assert_eq!((copied, to), (Copied::NotAll, [0; 8]));
+        assert!(!process.is_allowed());
     }
 
     #[test]

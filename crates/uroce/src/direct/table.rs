@@ -12,6 +12,7 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use super::grant::WORDS;
 use super::liveness::Liveness;
+use crate::restart::Expected;
 
 /// Entries for regions, and for queue pairs. Of those that share an entry only the first is exported.
 pub const ENTRIES: usize = if cfg!(loom) { 1 } else { 4096 };
@@ -40,6 +41,11 @@ impl Entry {
 
     /// What the owner has written. None while it writes.
     pub fn read(&self) -> Option<[u64; WORDS]> {
+        self.read_version().map(|(words, _)| words)
+    }
+
+    /// [`Entry::read`], and a word that keeps its value until the owner writes again.
+    pub fn read_version(&self) -> Option<([u64; WORDS], Expected)> {
         let before = self.version.load(Ordering::Acquire);
         let mut words = [0; WORDS];
         for (to, from) in words.iter_mut().zip(&self.words) {
@@ -47,7 +53,8 @@ impl Entry {
         }
         fence(Ordering::Acquire);
         let after = self.version.load(Ordering::Relaxed);
-        (before == after && before & 1 == 0).then_some(words)
+        let version = (&raw const self.version).cast();
+        (before == after && before & 1 == 0).then_some((words, (version, before)))
     }
 }
 

@@ -176,12 +176,12 @@ impl Channel {
 
     /// Begins to access the peer's memory. None if this process cannot, or has too many accesses in progress.
     #[inline]
-    pub fn begin_access(&self) -> Option<Access<'_>> {
+    pub fn begin_access<'a>(&'a self, request: &'a Request) -> Option<Access<'a>> {
         let memory = self.peer_memory.as_ref()?;
         if self.is_dead() {
             return None;
         }
-        memory.begin(&self.ends, &self.segment)
+        memory.begin(request, &self.segment)
     }
 
     /// The GID of this process, as its packets have it.

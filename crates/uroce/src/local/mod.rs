@@ -39,7 +39,6 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use rustc_hash::FxHashMap;
 
 pub use channel::{Channel, Ends, Sender, Written};
-pub use peer_memory::Access;
 
 use crate::descriptors::{self, Owned};
 use crate::direct::Exports;

@@ -249,12 +249,12 @@ impl Paths {
         else {
             return Place::NONE;
         };
-        let accessor = Arc::new(PeerAccesses::new(segment, connection));
+        let socket: &OwnedFd = connection;
+        let peer = Peer::of(socket).map_or(0, |peer| peer.pid);
+        let accessor = Arc::new(PeerAccesses::new(segment, connection, peer));
         if !exports.add_accessor(accessor) {
             return Place::NONE;
         }
-        let socket: &OwnedFd = connection;
-        let peer = Peer::of(socket).map_or(0, |peer| peer.pid);
         if peer as u32 != std::process::id() {
             direct::allow_peers();
         }
@@ -426,10 +426,7 @@ impl Paths {
         let fd = state.pending[at].fd.as_raw_fd();
         if state.pending[at].offered.is_some() {
             // The answer only: behind it may be the peer's end, which is that of the channel.
-            let answer = descriptors::transient(|| {
-                let place = rendezvous::receive_answer(fd)?;
-                Ok(self.peer_memory(&state.pending[at].fd, place))
-            });
+            let answer = descriptors::transient(|| rendezvous::receive_answer(fd));
             if answer.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
                 return;
             }
@@ -437,7 +434,8 @@ impl Paths {
             let Some((ends, segment)) = offered else {
                 return;
             };
-            if let Ok(peer_memory) = answer {
+            if let Ok(place) = answer {
+                let peer_memory = self.peer_memory(&fd, place);
                 self.add(ends, segment, fd, peer_memory);
             } else {
                 state.unanswered.insert(ends.flow, Instant::now());
@@ -447,11 +445,9 @@ impl Paths {
             return;
         }
         let mut hello = None;
-        let mut peer_memory = None;
         let memory = descriptors::open(|| {
             let (received, memory) = rendezvous::receive_hello(fd)?;
             hello = Some(received);
-            peer_memory = self.peer_memory(&state.pending[at].fd, received.exports);
             Ok(memory)
         });
         if memory.as_ref().err().map(io::Error::kind) == Some(io::ErrorKind::WouldBlock) {
@@ -461,7 +457,7 @@ impl Paths {
         if self.count.load(Ordering::Relaxed) >= MAX_CHANNELS {
             return;
         }
-        let (Ok(memory), Some(Hello { flow, .. })) = (memory, hello) else {
+        let (Ok(memory), Some(Hello { flow, exports })) = (memory, hello) else {
             return;
         };
         if !self.may_speak_for(state, &fd, flow.src, flow.src_port) {
@@ -470,6 +466,7 @@ impl Paths {
         let ends = find_ends(&reversed(&flow));
         let segment = Segment::open(&memory).ok();
         if let (Some(ends), Some(segment)) = (ends, segment) {
+            let peer_memory = self.peer_memory(&fd, exports);
             let exports = self.export_to(&fd, &memory, Side::Acceptor);
             self.add(ends, segment, Arc::clone(&fd), peer_memory);
             let _ = rendezvous::send_answer(fd.as_raw_fd(), exports);

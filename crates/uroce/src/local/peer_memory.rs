@@ -1,16 +1,21 @@
 //! Direct access between the two processes of a channel (`crate::direct`).
 
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Weak};
 
+use ibverbs_abi::IBV_ACCESS_REMOTE_READ;
 use ibverbs_host::unix::Peer;
+use libc::iovec;
 
+use super::rendezvous;
 use super::segment::Segment;
-use super::{Ends, rendezvous};
-use crate::descriptors::Owned;
-use crate::direct::{Accesses, Accessor, Imports, Place, Process, Request};
-use crate::engine::Gid;
+use crate::descriptors::{self, Owned};
+use crate::direct::{Accesses, Accessor, Copied, Imports, Place, Process, Request};
+
+/// How often an access is tried that the target's changes, or the kernel's scheduling, have interrupted.
+const TRIES: usize = 16;
 
 /// The connection of a channel, or of an offer.
 pub type Connection = Arc<Owned<OwnedFd>>;
@@ -20,14 +25,16 @@ pub struct PeerAccesses {
     /// A mapping of its own: what a channel sends and receives is not behind a reference count.
     segment: Segment,
     connection: Weak<Owned<OwnedFd>>,
+    pid: libc::pid_t,
 }
 
 impl PeerAccesses {
-    /// `segment` is another mapping of the channel's memory.
-    pub fn new(segment: Segment, connection: &Connection) -> PeerAccesses {
+    /// `segment` is another mapping of the channel's memory; `pid` is 0 for a peer in another PID namespace.
+    pub fn new(segment: Segment, connection: &Connection, pid: libc::pid_t) -> PeerAccesses {
         PeerAccesses {
             segment,
             connection: Arc::downgrade(connection),
+            pid,
         }
     }
 }
@@ -35,6 +42,14 @@ impl PeerAccesses {
 impl Accessor for PeerAccesses {
     fn accesses(&self) -> &Accesses {
         self.segment.peer_accesses()
+    }
+
+    fn pid(&self) -> libc::pid_t {
+        self.pid
+    }
+
+    fn is_stopped(&self, thread: u32) -> bool {
+        descriptors::transient(|| is_stopped(self.pid, thread))
     }
 
     /// This process closes a connection only when the peer has closed it, or when no memory is exported.
@@ -52,8 +67,7 @@ pub struct PeerMemory {
 }
 
 impl PeerMemory {
-    /// None if this process may not access the peer's memory, or if the peer is not where it says. Opens
-    /// descriptors, and closes them again.
+    /// None if this process may not access the peer's memory, or if the peer is not where it says.
     pub fn find(connection: &OwnedFd, place: Place) -> Option<PeerMemory> {
         let pid = Peer::of(connection).ok()?.pid;
         match Imports::open(pid, place) {
@@ -79,11 +93,15 @@ impl PeerMemory {
 
     /// Whether an access would probably succeed.
     pub(super) fn grants(&self, request: &Request) -> bool {
-        self.imports.process().is_some() && self.imports.locate(request).is_some()
+        self.imports.grants(request)
     }
 
     /// Announces an access. None if too many are in progress.
-    pub(super) fn begin<'a>(&'a self, ends: &'a Ends, segment: &'a Segment) -> Option<Access<'a>> {
+    pub(super) fn begin<'a>(
+        &'a self,
+        request: &'a Request,
+        segment: &'a Segment,
+    ) -> Option<Access<'a>> {
         let accesses = segment.own_accesses();
         let used = self.used_slots.load(Ordering::Relaxed);
         let slot = (!used).trailing_zeros();
@@ -93,10 +111,10 @@ impl PeerMemory {
         let others = self.used_slots.fetch_or(bit, Ordering::Acquire);
         // Another thread may have taken it meanwhile.
         (others & bit == 0).then(|| {
-            accesses.begin(slot as usize);
+            accesses.begin(slot as usize, request.target_qpn, request.rkey);
             Access {
                 memory: self,
-                ends,
+                request,
                 accesses,
                 slot: slot as usize,
             }
@@ -107,26 +125,74 @@ impl PeerMemory {
 /// An access to the peer's memory. The peer waits for its end before it takes memory away.
 pub struct Access<'a> {
     memory: &'a PeerMemory,
-    ends: &'a Ends,
+    request: &'a Request,
     accesses: &'a Accesses,
     slot: usize,
 }
 
 impl Access<'_> {
-    /// Where the bytes of a request are in the peer's process; None if the peer's responder is to decide.
-    pub fn locate(&self, request: &Request) -> Option<u64> {
-        self.memory.imports.locate(request)
+    /// Copies some bytes of the request, `len` from `offset` on, between `local`, which has as many, and the
+    /// peer's memory. False if not all were copied, or they may be nobody's: then the peer's responder is to
+    /// decide.
+    ///
+    /// # Safety
+    /// `local` names memory that may be read; for a READ, memory that may be written to.
+    pub unsafe fn copy(&self, local: &[iovec], (offset, len): (u64, usize)) -> bool {
+        let imports = &self.memory.imports;
+        for _ in 0..TRIES {
+            let (Some(process), Some(mut at)) = (
+                imports.process(),
+                imports.locate(self.request, self.accesses),
+            ) else {
+                return false;
+            };
+            // It is within the request, which was located.
+            at.address += offset;
+            // SAFETY: as the caller says.
+            let copied = unsafe {
+                match self.request.flag {
+                    IBV_ACCESS_REMOTE_READ => process.read(local, &at, len),
+                    _ => process.write(local, &at, len),
+                }
+            };
+            match copied {
+                // The bytes of a process that has ended meanwhile are nowhere.
+                Copied::All => return imports.process().is_some(),
+                Copied::NotAll => return false,
+                Copied::Again => {}
+            }
+        }
+        false
     }
+}
 
-    /// The GID of this process, as its packets have it.
-    pub fn gid(&self) -> Gid {
-        self.ends.gid
+/// Whether a thread of a process is stopped by a signal: then it is about to leave the kernel, and does
+/// nothing for its process. One that a tracer has stopped may be about to begin a system call. Allocates
+/// nothing. Opens a descriptor, and closes it again.
+fn is_stopped(pid: libc::pid_t, thread: u32) -> bool {
+    let mut path = [0_u8; 64];
+    let mut at = &mut path[..63];
+    if write!(at, "/proc/{pid}/task/{thread}/stat").is_err() {
+        return false;
     }
+    let mut stat = [0_u8; 256];
+    // SAFETY: zeros follow the path; `stat` is writable for its length; the descriptor is this function's.
+    let len = unsafe {
+        let fd = libc::open(path.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if fd < 0 {
+            return false;
+        }
+        let len = libc::read(fd, stat.as_mut_ptr().cast(), stat.len());
+        libc::close(fd);
+        len
+    };
+    state_in(&stat[..len.max(0) as usize]) == Some(b'T')
+}
 
-    /// The peer's process: see [`Imports::process`].
-    pub fn process(&self) -> Option<&Process> {
-        self.memory.imports.process()
-    }
+/// The state in a file `stat` of /proc: behind the program's name, which may have parentheses and spaces.
+fn state_in(stat: &[u8]) -> Option<u8> {
+    let end = stat.iter().rposition(|byte| *byte == b')')?;
+    stat.get(end + 2).copied()
 }
 
 impl Drop for Access<'_> {
@@ -134,5 +200,36 @@ impl Drop for Access<'_> {
         self.accesses.end(self.slot);
         let bit = 1 << self.slot;
         self.memory.used_slots.fetch_and(!bit, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_is_behind_the_name() {
+        assert_eq!(state_in(b"1 (a) T 0 1"), Some(b'T'));
+        assert_eq!(state_in(b"1 (a) S (b) R) t 0 1"), Some(b't'));
+        assert_eq!(state_in(b"1 (a)"), None);
+        assert_eq!(state_in(b""), None);
+    }
+
+    #[test]
+    fn a_thread_that_a_signal_has_stopped_is_stopped() {
+        let mut child = std::process::Command::new("sleep");
+        let mut child = child.arg("1000").spawn().unwrap();
+        let pid = child.id() as libc::pid_t;
+        assert!(!is_stopped(pid, child.id()) && !is_stopped(0, child.id()));
+        let mut status = 0;
+        // SAFETY: the child is the test's, and `status` is writable.
+        unsafe {
+            libc::kill(pid, libc::SIGSTOP);
+            libc::waitpid(pid, &raw mut status, libc::WUNTRACED);
+        }
+        assert!(libc::WIFSTOPPED(status) && is_stopped(pid, child.id()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(!is_stopped(pid, child.id()));
     }
 }

@@ -34,14 +34,14 @@ use crate::sync::RwLock;
 pub use known::{KnownRegions, Users};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
-use pins::Pins;
+use pins::{Pin, Pins};
 pub use prefault::prefault;
 
 /// The memory regions and windows of a device. Thread-safe.
 ///
-/// Each access looks its key up under a read lock and holds the lock during the copy. A flush to a file
-/// takes long, so it pins the region instead, and deregistration waits for it, as for processes that access
-/// the region directly. A queue pair that knows the region from before needs no lock but its own
+/// Each access looks its key up under a read lock and holds the lock during the copy. What may take long pins
+/// the region instead, and deregistration waits for it: a flush to a file, and a copy from or to the memory
+/// of another process. A queue pair that knows the region from before needs no lock but its own
 /// ([`KnownRegions`]): the device waits for that ([`Users`]), and then a region that is deregistered is not
 /// accessed any more.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl Memory {
     fn withdraw(&self, key: u32) {
         if let Some(exports) = self.exports.get() {
             if exports.withdraw_region(key) {
-                exports.wait();
+                exports.wait_for_region(key);
             }
         }
     }
@@ -201,22 +201,42 @@ impl Memory {
     ) -> Result<T, LocalError> {
         let table = self.read_table();
         let mut vectors = SmallVec::<[iovec; 4]>::new();
-        vectors
-            .try_reserve(sges.len())
-            .map_err(|_| LocalError::Length)?;
+        let mut pins = SmallVec::<[Pin<'_>; 4]>::new();
+        let has_room =
+            vectors.try_reserve(sges.len()).is_ok() && pins.try_reserve(sges.len()).is_ok();
+        if !has_room {
+            return Err(LocalError::Length);
+        }
         let mut left = len;
         for part in parts(sges, offset, len) {
             let slice = table.local(&part, writable, pd)?;
             left -= slice.len;
-            vectors.push(iovec {
-                iov_base: slice.ptr.cast(),
-                iov_len: slice.len,
-            });
+            vectors.push(vector_of(&slice));
+            pins.push(self.pins.pin(part.lkey >> 8).ok_or(LocalError::Length)?);
         }
         if left > 0 {
             return Err(LocalError::Length);
         }
+        drop(table);
         Ok(call(&vectors))
+    }
+
+    /// [`Memory::with_local`] for the queue pair `qpn`, which is locked.
+    #[inline]
+    pub fn with_local_for<T>(
+        &self,
+        (known, qpn): (&mut KnownRegions, u32),
+        sges: &[Sge],
+        (offset, len): (u64, usize),
+        writable: bool,
+        pd: PdHandle,
+        call: impl FnOnce(&[iovec]) -> T,
+    ) -> Result<T, LocalError> {
+        let part = only_part(sges, offset, len).filter(|part| part.len > 0);
+        match part.and_then(|part| self.known(known, qpn, &part, writable, pd)) {
+            Some(slice) => Ok(call(&[vector_of(&slice)])),
+            None => self.with_local(sges, (offset, len), writable, pd, call),
+        }
     }
 
     /// Fills `into` from a scatter/gather list, starting at byte `offset` of the list. Fails with
@@ -350,11 +370,11 @@ impl Memory {
         call: impl FnOnce(iovec) -> T,
     ) -> Result<T, RemoteError> {
         let table = self.read_table();
-        let slice = table.remote(rkey, va, len as u64, Access::Write, qp)?;
-        Ok(call(iovec {
-            iov_base: slice.ptr.cast(),
-            iov_len: slice.len,
-        }))
+        let vector = vector_of(&table.remote(rkey, va, len as u64, Access::Write, qp)?);
+        let mr_index = table.mr_index(rkey).ok_or(RemoteError)?;
+        let _pin = self.pins.pin(mr_index).ok_or(RemoteError)?;
+        drop(table);
+        Ok(call(vector))
     }
 
     /// Executes an RDMA READ.
@@ -442,6 +462,13 @@ impl From<Fault> for LocalError {
 impl From<Fault> for RemoteError {
     fn from(_: Fault) -> RemoteError {
         RemoteError
+    }
+}
+
+fn vector_of(slice: &MrSlice) -> iovec {
+    iovec {
+        iov_base: slice.ptr.cast(),
+        iov_len: slice.len,
     }
 }
 

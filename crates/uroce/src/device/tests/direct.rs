@@ -1,11 +1,14 @@
 //! WRITE and READ without the target's CPU, between two devices of this process.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use ibverbs_abi::*;
 
 use super::paths::{connect_channel, exchange, two_devices_with};
 use super::preemption::{is_acknowledged, pair, send, send_wr};
 use super::*;
 use crate::device::queue_pair::QueuePair;
+use crate::direct::Request;
 use crate::engine::{Data, QpChange, QpState, SendOp, SendWr, Sge};
 use crate::local::Peers;
 use crate::memory::{MemoryRegion, MrRange, PdHandle, Reregistration};
@@ -213,6 +216,52 @@ fn rights_that_are_withdrawn_hold_no_longer() {
         assert!(both.write());
         withdraw(&mut both);
         assert!(!both.write());
+    }
+}
+
+/// An initiator has looked at the table, and is not run: what it names is waited for, and nothing else. Whoever
+/// waits has neither a queue pair nor the table of regions locked.
+#[test]
+fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let withdraw: [fn(&Fixture); 3] = [
+        |both| both.b.deregister(both.rkey).unwrap(),
+        |both| grant(&both.b, &both.other, IBV_ACCESS_REMOTE_READ),
+        |both| both.b.remove_queue_pair(&both.other),
+    ];
+    for withdraw in withdraw {
+        let both = Fixture::new();
+        assert!(both.write());
+        let channel = both.one.inner.lock().path.channel().unwrap().clone();
+        let request = Request {
+            qpn: both.one.qpn,
+            gid: channel.gid(),
+            target_qpn: both.other.qpn,
+            first_psn: 0,
+            rkey: both.rkey,
+            va: 0x1000,
+            len: 8,
+            flag: IBV_ACCESS_REMOTE_WRITE,
+        };
+        let access = channel.begin_access(&request).unwrap();
+        let mut bytes = Box::new([0; 8]);
+        let mut register = || both.b.memory.register(region(&mut bytes, REMOTE));
+        let unnamed = register();
+        both.b.deregister(unnamed).unwrap();
+        let has_returned = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                withdraw(&both);
+                has_returned.store(true, Ordering::SeqCst);
+            });
+            // The target has withdrawn it.
+            super::paths::until(|| !both.write());
+            drop(both.other.inner.lock());
+            register();
+            assert!(!has_returned.load(Ordering::SeqCst));
+            drop(access);
+        });
+        assert!(has_returned.load(Ordering::SeqCst));
     }
 }
 
