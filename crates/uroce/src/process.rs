@@ -15,3 +15,19 @@ pub fn generation() -> u32 {
 pub fn become_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
 }
+/// Whether there is memory for some bytes that std or libc cannot allocate fallibly. Another thread may take
+/// it meanwhile.
+pub fn has_memory(bytes: usize) -> bool {
+    let mut probe = Vec::<u8>::new();
+    let has_memory = probe.try_reserve_exact(bytes).is_ok();
+    // The compiler must not leave out an allocation that nobody uses.
+    core::hint::black_box(&probe);
+    has_memory
+}
+
+/// Whether there is memory for the first use of thread-local storage that is dropped when the thread ends:
+/// without it, libc aborts.
+pub fn can_register_destructor() -> bool {
+    const MORE_THAN_LIBC_NEEDS: usize = 1 << 10;
+    has_memory(MORE_THAN_LIBC_NEEDS)
+}

@@ -18,6 +18,7 @@ use std::sync::OnceLock;
 
 use crate::arch::restart::{SIGNATURE, thread_pointer};
 pub use crate::arch::restart::{ticks, ticks_of_some_ms};
+use crate::process;
 
 /// What the instructions return that have called nothing. No error number is that high.
 pub const CHANGED: i64 = -0x10000;
@@ -197,6 +198,13 @@ thread_local! {
 
 #[cold]
 fn own_area() -> Option<NonNull<Area>> {
+    thread_local! {
+        static IS_IN_USE: Cell<bool> = const { Cell::new(false) };
+    }
+    if !IS_IN_USE.get() && !process::can_register_destructor() {
+        return None;
+    }
+    IS_IN_USE.set(true);
     let own = |own: &OwnArea| {
         if own.state.get() == Registration::Untried {
             let is_done = own.register(0);

@@ -109,11 +109,8 @@ impl Device {
     /// thread that has one locked.
     pub fn counters(&self) -> DeviceCounters {
         let retired = self.retired.lock();
-        let queue_pairs = self.all_queue_pairs();
         let mut sum = *retired;
-        for qp in queue_pairs {
-            sum += qp.inner.lock().engine().counters();
-        }
+        self.for_each_queue_pair(|qp| sum += qp.inner.lock().engine().counters());
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (local_sent_pkts, local_rcvd_pkts) =
             self.paths.as_ref().map_or((0, 0), |paths| paths.counts());

@@ -12,6 +12,8 @@ use super::queue_pair::{Export, Inner, QueuePair};
 use crate::direct::{ExportedQp, Exports, Request};
 use crate::engine::{Gid, SendOp, SendWr, Target};
 
+/// Longer requests are sent: the thread that posts a request copies all of it, and has the queue pair locked.
+const MAX_LEN: u64 = 64 << 20;
 /// The most bytes that one system call copies. The target looks for a change between two of them.
 const MAX_COPY: u64 = 1 << 20;
 
@@ -127,7 +129,7 @@ impl QpHost<'_> {
             _ => return None,
         };
         let len = wr.message_len();
-        (len > 0).then_some(Request {
+        (1..=MAX_LEN).contains(&len).then_some(Request {
             qpn: self.qp.qpn,
             gid,
             target_qpn: target.qpn,

@@ -339,16 +339,29 @@ impl Device {
         match users {
             Users::None => {}
             Users::One(qpn) => self.queue_pair(qpn).iter().for_each(wait),
-            Users::Any => self.all_queue_pairs().iter().for_each(wait),
+            Users::Any => self.for_each_queue_pair(wait),
         }
         if users != Users::None {
             drop(self.ending.write());
         }
     }
 
-    /// The queue pairs that packets reach.
-    fn all_queue_pairs(&self) -> Vec<Arc<QueuePair>> {
-        self.queue_pairs.read().values().cloned().collect()
+    /// Calls `each` with the queue pairs that packets reach. They are not locked meanwhile, neither is their
+    /// list. Without memory for a copy of the list, some of them are looked up at a time.
+    fn for_each_queue_pair(&self, mut each: impl FnMut(&Arc<QueuePair>)) {
+        let mut batch = SmallVec::<[Arc<QueuePair>; 32]>::new();
+        let mut next = Some(0);
+        while let Some(first) = next {
+            let queue_pairs = self.queue_pairs.read();
+            let _ = batch.try_reserve(queue_pairs.len() + 1);
+            let later = queue_pairs.values().filter(|qp| qp.qpn >= first);
+            later.for_each(|qp| keep_lowest(&mut batch, qp));
+            drop(queue_pairs);
+            // There may be more behind a full batch.
+            let is_full = batch.len() == batch.capacity();
+            next = batch.iter().map(|qp| qp.qpn + 1).max().filter(|_| is_full);
+            batch.drain(..).for_each(|qp| each(&qp));
+        }
     }
 
     /// The queue pair of this number.
@@ -468,6 +481,18 @@ impl Device {
         }
         all_sent
     }
+}
+
+/// Adds a queue pair to a batch. If that is full, those with the lowest numbers stay.
+fn keep_lowest(batch: &mut SmallVec<[Arc<QueuePair>; 32]>, qp: &Arc<QueuePair>) {
+    if batch.len() == batch.capacity() {
+        let highest = batch.iter_mut().max_by_key(|other| other.qpn);
+        if let Some(highest) = highest.filter(|highest| highest.qpn > qp.qpn) {
+            *highest = Arc::clone(qp);
+        }
+        return;
+    }
+    batch.push(Arc::clone(qp));
 }
 
 #[cfg(test)]

@@ -373,18 +373,17 @@ impl Device {
     }
 
     fn end_dead_peers(&self, paths: &Paths) {
-        for channel in paths.take_dead() {
-            let queue_pairs: Vec<_> = self.queue_pairs.read().values().cloned().collect();
-            for qp in queue_pairs {
+        while let Some(channel) = paths.take_dead() {
+            self.for_each_queue_pair(|qp| {
                 // Otherwise it fails when it has something to send.
                 let Ok(inner) = qp.lock_unless_preempted() else {
-                    continue;
+                    return;
                 };
                 let used = inner.path.channel.as_ref();
                 if used.is_some_and(|used| Arc::ptr_eq(used, &channel)) {
-                    self.send(&qp, inner);
+                    self.send(qp, inner);
                 }
-            }
+            });
         }
     }
 

@@ -5,7 +5,7 @@
 //! a thread is most likely to be preempted, and others could not serve the queue pair meanwhile
 //! (`lock_holder.rs`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::DerefMut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,6 +14,7 @@ use std::time::Duration;
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
 use crate::engine::Time;
+use crate::process;
 use crate::transport::Outbox;
 
 /// How long a thread of the program waits for another one that is sending. Such a thread may have been
@@ -22,15 +23,26 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 
 thread_local! {
     static OUTBOX: RefCell<Option<Outbox>> = const { RefCell::new(None) };
+    /// This thread has used `OUTBOX`, which is registered at its first use.
+    static IS_REGISTERED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread may use `OUTBOX`.
+fn may_register() -> bool {
+    IS_REGISTERED.get() || process::can_register_destructor()
 }
 
 impl Device {
     /// Calls `call` with this thread's outbox; without memory for one, with the device's spare one.
     pub(super) fn with_outbox<T>(&self, call: impl FnOnce(&mut Outbox) -> T) -> T {
+        if !may_register() {
+            return self.with_new_outbox(call);
+        }
         let mut call = Some(call);
         // A thread that is ending may have dropped its outbox already, and one that calls this within `call`
         // has it in use.
         let result = OUTBOX.try_with(|cell| {
+            IS_REGISTERED.set(true);
             let mut own = cell.try_borrow_mut().ok()?;
             if own.is_none() {
                 *own = Outbox::try_new();

@@ -73,7 +73,7 @@ impl Default for Accessors {
 
 impl Accessors {
     /// Without any, for a test.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub fn with_patience(patience: Patience) -> Accessors {
         Accessors {
             patience,
@@ -100,7 +100,7 @@ impl Accessors {
         list.all.retain(|(_, accessor)| !accessor.is_gone());
     }
 
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub fn count(&self) -> usize {
         self.list.lock().all.len()
     }

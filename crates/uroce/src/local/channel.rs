@@ -73,6 +73,8 @@ pub struct Channel {
     prefetches: AtomicBool,
     /// The peer has hung up. What it sent before is still received.
     dead: AtomicBool,
+    /// The peer is gone, and the device knows.
+    retired: AtomicBool,
     /// The peer is gone, and all that it had sent is received.
     ended: AtomicBool,
     /// The peer has written invalid data: nothing more is received.
@@ -120,6 +122,7 @@ impl Channel {
             position: AtomicU64::new(0),
             prefetches: AtomicBool::new(false),
             dead: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
             ended: AtomicBool::new(false),
             broken: AtomicBool::new(false),
             fresh: AtomicBool::new(true),
@@ -217,6 +220,15 @@ impl Channel {
     /// The peer is gone.
     pub(super) fn set_dead(&self) {
         self.dead.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether [`super::Paths::take_dead`] has returned the channel.
+    pub(super) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
     }
 
     /// Whether the peer is gone for good: nothing that it has sent is left.

@@ -293,6 +293,7 @@ impl Paths {
         );
         let channel = Arc::new(channel);
         let mut channels = self.channels.write();
+        self.remove_retired(&mut channels);
         let mut all = Vec::clone(&channels.all);
         all.push(Arc::clone(&channel));
         channels.all = Arc::new(all);
@@ -338,57 +339,78 @@ impl Paths {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Removes the channels of peers that are gone, once all that came by any channel of the peer is
-    /// received. They have ended, unless the peer has another channel that it has not hung up.
-    pub fn take_dead(&self) -> Vec<Arc<Channel>> {
+    /// Takes a channel whose peer is gone, once all that came by any channel of the peer is received. The peer
+    /// has ended, unless it has another channel that it has not hung up. To be called until there is none.
+    /// Needs no memory.
+    pub fn take_dead(&self) -> Option<Arc<Channel>> {
         if !self.has_dead() {
-            return Vec::new();
+            return None;
         }
         let mut channels = self.channels.write();
-        let all = Arc::clone(&channels.all);
+        let Channels { all, by_flow } = &mut *channels;
         let of_peer = |flow: &Flow| {
             let flow = *flow;
             all.iter().filter(move |other| *other.flow() == flow)
         };
-        let is_drained = |channel: &Arc<Channel>| {
-            channel.is_dead() && !of_peer(channel.flow()).any(|other| other.has_news())
+        let is_due = |channel: &&Arc<Channel>| {
+            channel.is_dead()
+                && !channel.is_retired()
+                && !of_peer(channel.flow()).any(|other| other.has_news())
         };
-        let (removed, kept): (Vec<_>, Vec<_>) = all.iter().cloned().partition(is_drained);
-        let is_any_dead = || kept.iter().any(|channel| channel.is_dead());
-        // Another thread may notice a hang-up meanwhile. The swap reads its store, or comes before it.
-        if !is_any_dead() && self.dead.swap(false, Ordering::Acquire) && is_any_dead() {
-            self.dead.store(true, Ordering::Relaxed);
+        let Some(channel) = all.iter().find(is_due).cloned() else {
+            let is_any_dead = || {
+                all.iter()
+                    .any(|other| other.is_dead() && !other.is_retired())
+            };
+            // Another thread may notice a hang-up meanwhile. The swap reads its store, or comes before it.
+            if !is_any_dead() && self.dead.swap(false, Ordering::Acquire) && is_any_dead() {
+                self.dead.store(true, Ordering::Relaxed);
+            }
+            self.remove_retired(&mut channels);
+            drop(channels);
+            self.forget_gone();
+            return None;
+        };
+        channel.retire();
+        let flow = channel.flow();
+        if of_peer(flow).all(|other| other.is_dead()) {
+            channel.set_ended();
+        }
+        let mut others = of_peer(flow).filter(|other| !other.is_retired());
+        let is_used = |used: &&mut Arc<Channel>| Arc::ptr_eq(used, &channel);
+        if let Some(used) = by_flow.get_mut(flow).filter(is_used) {
+            match others.next() {
+                Some(other) => *used = Arc::clone(other),
+                None => drop(by_flow.remove(flow)),
+            }
+        }
+        self.changed();
+        Some(channel)
+    }
+
+    /// Removes what [`Paths::take_dead`] has taken from the list that threads receive from. Without memory
+    /// for another list, they stay there for now.
+    fn remove_retired(&self, channels: &mut Channels) {
+        let is_retired = |channel: &&Arc<Channel>| channel.is_retired();
+        let mut kept = Vec::new();
+        if !channels.all.iter().any(|channel| is_retired(&channel))
+            || kept.try_reserve(channels.all.len()).is_err()
+            || !offers::has_memory()
+        {
+            return;
+        }
+        for channel in channels.all.iter() {
+            if channel.is_retired() {
+                let (sent, received) = channel.counts();
+                self.sent.fetch_add(sent, Ordering::Relaxed);
+                self.received.fetch_add(received, Ordering::Relaxed);
+            } else {
+                kept.push(Arc::clone(channel));
+            }
         }
         channels.all = Arc::new(kept);
-        for channel in &removed {
-            if of_peer(channel.flow()).all(|other| other.is_dead()) {
-                channel.set_ended();
-            }
-            let (sent, received) = channel.counts();
-            self.sent.fetch_add(sent, Ordering::Relaxed);
-            self.received.fetch_add(received, Ordering::Relaxed);
-            let flow = channel.flow();
-            if channels
-                .by_flow
-                .get(flow)
-                .is_some_and(|used| Arc::ptr_eq(used, channel))
-            {
-                channels.by_flow.remove(flow);
-                let other = channels
-                    .all
-                    .iter()
-                    .find(|other| other.flow() == flow)
-                    .cloned();
-                if let Some(other) = other {
-                    channels.by_flow.insert(*flow, other);
-                }
-            }
-        }
         self.count.store(channels.all.len(), Ordering::Release);
         self.changed();
-        drop(channels);
-        self.forget_gone();
-        removed
     }
 
     /// From now on peers send wakeups with their next packets. Returns whether packets are there already, or

@@ -2,7 +2,6 @@
 //!
 //! Whatever goes wrong here ends the connection only: the packets use UDP.
 
-use std::hint;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -20,6 +19,7 @@ use super::{Channel, Ends, FindEnds, MAX_CHANNELS, Paths, Peers};
 use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::direct::{self, Place};
+use crate::process;
 use crate::transport::udp_owners::{self, PortOwner};
 use crate::wire::Flow;
 
@@ -41,12 +41,8 @@ const EVENTS: usize = 32;
 const CHANNEL_MEMORY: usize = 16 << 10;
 
 /// Whether there is memory for a new channel. If not, offers wait.
-fn has_memory() -> bool {
-    let mut probe = Vec::<u8>::new();
-    let has_memory = probe.try_reserve_exact(CHANNEL_MEMORY).is_ok();
-    // The compiler must not leave out an allocation that nobody uses.
-    hint::black_box(&probe);
-    has_memory
+pub(super) fn has_memory() -> bool {
+    process::has_memory(CHANNEL_MEMORY)
 }
 
 /// Connections without a channel yet, the listeners that accept them, and offers that failed.

@@ -5,10 +5,13 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use super::super::*;
+use super::paths::{connect_channel, exchange, make_progress, two_devices_with, until};
 use super::preemption::{is_acknowledged, pair, send, send_wr, two_devices};
+use super::{BACKGROUND_THREADS, QpState};
 use crate::device::handles::ObjectKind;
 use crate::device::sink::Sink;
 use crate::engine::{Limits, Qp, QpChange, QpConfig, RecvWr};
+use crate::local::Peers;
 use crate::transport::Inbox;
 
 /// The system's allocator. Fails in a thread that runs [`without_memory`].
@@ -93,6 +96,34 @@ fn packets_without_memory_do_not_abort() {
         a.poll(&mut Sink::default());
         b.poll(&mut Sink::default());
     }
+}
+
+/// More queue pairs than one batch has fail, and nothing is left that would keep a thread from sleeping. The
+/// channel leaves the list later.
+#[test]
+fn the_end_of_a_peer_needs_no_memory() {
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let (a, b) = two_devices_with(Some(Peers::SameUser), true);
+    let pairs: Vec<_> = (0..70).map(|_| pair(&a, &b)).collect();
+    // What is outstanding fails once the program has read its completions: one of another queue pair.
+    exchange(&a, &b, &pair(&a, &b).0);
+    connect_channel(&a, &b);
+    pairs.iter().for_each(|(one, _)| send(&a, one));
+    b.paths.as_ref().unwrap().close();
+    let states = || {
+        pairs
+            .iter()
+            .map(|(one, _)| one.inner.lock().engine().state())
+    };
+    let before = FAILED.get();
+    without_memory(|| {
+        until(|| {
+            make_progress(&a);
+            states().all(|state| state == QpState::Err) && !a.has_dead_peers()
+        });
+        assert!(!a.prepare_sleep());
+    });
+    assert!(FAILED.get() > before, "nothing was allocated");
 }
 
 #[test]
