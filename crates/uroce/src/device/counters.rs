@@ -37,6 +37,8 @@ pub struct DeviceCounters {
     pub local_sent_pkts: u64,
     /// Packets received through shared memory, out of all.
     pub local_rcvd_pkts: u64,
+    /// Regions and queue pairs that peers cannot access directly, as the table of exports had no place.
+    pub without_export: u64,
 }
 
 impl DeviceCounters {
@@ -94,12 +96,13 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 4] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 5] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
             ("direct_ops", self.queue_pairs.direct_ops),
             ("lent_pkts", self.queue_pairs.lent_pkts),
+            ("without_export", self.without_export),
         ]
     }
 }
@@ -117,6 +120,10 @@ impl Device {
         DeviceCounters {
             local_sent_pkts,
             local_rcvd_pkts,
+            without_export: self
+                .exports
+                .as_ref()
+                .map_or(0, |exports| exports.without_place()),
             queue_pairs: sum,
             send_err: read(&self.net.unsent),
             link_downed: read(&self.link_downed),

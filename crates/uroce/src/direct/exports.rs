@@ -4,6 +4,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 #[cfg(not(loom))]
 use std::sync::atomic::Ordering;
@@ -32,6 +33,8 @@ pub struct Exports {
     /// Held by the thread that writes to the table.
     writer: Mutex<()>,
     accessors: Accessors,
+    /// See [`Exports::without_place`].
+    without_place: AtomicU64,
 }
 
 impl Exports {
@@ -68,6 +71,7 @@ impl Exports {
             fd,
             writer: Mutex::default(),
             accessors: Accessors::default(),
+            without_place: AtomicU64::new(0),
         })
     }
 
@@ -91,26 +95,38 @@ impl Exports {
         self.mapping.table().liveness.begin_for_good();
     }
 
-    /// Lets peers access a region, unless another one has its entry.
+    /// Lets peers access a region, unless others have its places.
     pub fn add_region(&self, region: &ExportedRegion) {
-        let entry = self.mapping.table().region(region.rkey);
-        self.add(entry, region.words());
+        let table = self.mapping.table();
+        self.add(|| table.region(region.rkey), region.rkey, region.words());
     }
 
-    /// Lets the peer of a queue pair access memory, unless another one has its entry. Returns whether it can.
+    /// Lets the peer of a queue pair access memory, unless others have its places. Returns whether it can.
     pub fn add_qp(&self, qp: &ExportedQp) -> bool {
-        self.add(self.mapping.table().queue_pair(qp.qpn), qp.words())
+        let table = self.mapping.table();
+        self.add(|| table.queue_pair(qp.qpn), qp.qpn, qp.words())
     }
 
-    fn add(&self, entry: &Entry, words: [u64; WORDS]) -> bool {
+    fn add<'a, P: Iterator<Item = &'a Entry>>(
+        &self,
+        places: impl Fn() -> P,
+        number: u32,
+        words: [u64; WORDS],
+    ) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(grant::is_used);
-        // What the first word identifies is the same object, which has changed.
-        let is_free = used.is_none_or(|used| grant::number(&used) == grant::number(&words));
-        if is_free {
-            entry.write(words);
+        let is_free = |entry: &&Entry| !entry.read().is_some_and(|words| grant::is_used(&words));
+        let own = entry_of(places(), number);
+        let place = own.or_else(|| places().find(is_free));
+        match place {
+            Some(entry) => entry.write(words),
+            None => drop(self.without_place.fetch_add(1, Ordering::Relaxed)),
         }
-        is_free
+        place.is_some()
+    }
+
+    /// How often something was not exported because others had its places.
+    pub fn without_place(&self) -> u64 {
+        self.without_place.load(Ordering::Relaxed)
     }
 
     /// From now on no access to a region begins. Returns whether one may be in progress: see
@@ -125,14 +141,11 @@ impl Exports {
         self.withdraw(self.mapping.table().queue_pair(qpn), qpn)
     }
 
-    fn withdraw(&self, entry: &Entry, key: u32) -> bool {
+    fn withdraw<'a>(&self, places: impl Iterator<Item = &'a Entry>, number: u32) -> bool {
         let _writer = self.writer.lock();
-        let used = entry.read().filter(grant::is_used);
-        let is_its = used.is_some_and(|used| grant::number(&used) == key);
-        if is_its {
-            entry.write([0; WORDS]);
-        }
-        is_its
+        let own = entry_of(places, number);
+        own.into_iter().for_each(|entry| entry.write([0; WORDS]));
+        own.is_some()
     }
 
     /// See [`Accessors::add`].
@@ -156,6 +169,12 @@ impl Exports {
     }
 }
 
+/// The entry of an object. Called with the writer locked.
+fn entry_of<'a>(mut places: impl Iterator<Item = &'a Entry>, number: u32) -> Option<&'a Entry> {
+    let is_its = |words: [u64; WORDS]| grant::is_of(&words, number);
+    places.find(|entry| entry.read().is_some_and(is_its))
+}
+
 fn check(result: i32) -> io::Result<()> {
     if result < 0 {
         Err(io::Error::last_os_error())
@@ -168,7 +187,7 @@ fn check(result: i32) -> io::Result<()> {
 mod tests {
     use super::super::grant::Request;
     use super::super::imports::Imports;
-    use super::super::table::ENTRIES;
+    use super::super::table::{FURTHER, PLACES};
 
     use super::*;
 
@@ -274,29 +293,58 @@ mod tests {
     }
 
     #[test]
-    fn of_two_with_one_entry_the_first_is_exported() {
+    fn objects_with_the_same_places_are_exported_while_there_is_one() {
         let exports = Exports::create().unwrap();
         let imports = import(&exports);
-        let other = 0x0012_3456 + ((ENTRIES as u32) << 8);
         assert!(exports.add_qp(&QP));
-        exports.add_region(&REGION);
-        exports.add_region(&ExportedRegion {
-            rkey: other,
-            ..REGION
-        });
-        assert!(!exports.withdraw_region(other));
-        assert_eq!(locate(&imports, &REQUEST), Some(0x7010));
-        assert!(exports.withdraw_region(REGION.rkey));
-        exports.add_region(&ExportedRegion {
-            rkey: other,
-            ..REGION
-        });
-        assert_eq!(locate(&imports, &REQUEST), None);
-        let request = Request {
-            rkey: other,
-            ..REQUEST
+        let rkeys = (0..).map(|i| REGION.rkey + i * ((FURTHER as u32) << 8));
+        let rkeys: Vec<u32> = rkeys.take(2 * PLACES + 1).collect();
+        let add = |rkey| exports.add_region(&ExportedRegion { rkey, ..REGION });
+        let located = |rkey| locate(&imports, &Request { rkey, ..REQUEST }).is_some();
+        rkeys.iter().for_each(|rkey| add(*rkey));
+        let (last, others) = rkeys.split_last().unwrap();
+        assert!(others.iter().all(|rkey| located(*rkey)) && !located(*last));
+        assert_eq!(exports.without_place(), 1);
+        assert!(!exports.withdraw_region(*last) && exports.withdraw_region(others[3]));
+        add(*last);
+        assert!(located(*last) && !located(others[3]));
+        // One that changes has its entry already.
+        add(others[4]);
+        assert!(located(others[4]) && exports.withdraw_region(others[4]) && !located(others[4]));
+        assert_eq!(exports.without_place(), 1);
+    }
+
+    /// Many more than the first entries hold.
+    #[test]
+    fn thirty_thousand_regions_are_exported_but_for_some() {
+        let exports = Exports::create().unwrap();
+        let imports = import(&exports);
+        assert!(exports.add_qp(&QP));
+        let mut state = 1_u32;
+        let mut xorshift = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state
         };
-        assert_eq!(locate(&imports, &request), Some(0x7010));
+        let rkeys: Vec<u32> = (0..30_000).map(|_| xorshift()).collect();
+        for rkey in &rkeys {
+            exports.add_region(&ExportedRegion {
+                rkey: *rkey,
+                ..REGION
+            });
+        }
+        let is_located = |rkey: &&u32| {
+            let request = Request {
+                rkey: **rkey,
+                ..REQUEST
+            };
+            locate(&imports, &request).is_some()
+        };
+        let without_place = exports.without_place() as usize;
+        assert!(without_place < 60, "{without_place}");
+        let located = rkeys.iter().filter(is_located).count();
+        assert_eq!(located, 30_000 - without_place);
     }
 
     #[test]

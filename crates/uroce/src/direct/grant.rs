@@ -12,9 +12,9 @@ pub fn is_used(words: &[u64; WORDS]) -> bool {
     words[WORDS - 1] == VALID
 }
 
-/// The number of what is in an entry: the key of a region, the number of a queue pair.
-pub fn number(words: &[u64; WORDS]) -> u32 {
-    words[0] as u32
+/// Whether an entry is that of the object with a number: the key of a region, the number of a queue pair.
+pub fn is_of(words: &[u64; WORDS], number: u32) -> bool {
+    is_used(words) && words[0] as u32 == number
 }
 
 /// A queue pair whose peer may access memory.

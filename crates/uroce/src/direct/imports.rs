@@ -12,9 +12,9 @@ use std::sync::atomic::Ordering;
 use loom::sync::atomic::Ordering;
 
 use super::accesses::Accesses;
-use super::grant::{self, ExportedQp, ExportedRegion, Request};
+use super::grant::{self, ExportedQp, ExportedRegion, Request, WORDS};
 use super::process::Process;
-use super::table::{Mapping, Table};
+use super::table::{Entry, Mapping, Table};
 use crate::descriptors;
 use crate::restart::{self, Condition, Expected};
 
@@ -119,11 +119,23 @@ impl Imports {
     /// The address of the bytes of a request, and the versions of the entries that say so.
     pub(super) fn find(&self, request: &Request) -> Option<(u64, Expected, Expected)> {
         let table = self.mapping.table();
-        let (words, qp_version) = table.queue_pair(request.target_qpn).read_version()?;
+        let (words, qp_version) =
+            entry_of(table.queue_pair(request.target_qpn), request.target_qpn)?;
         let qp = ExportedQp::parse(&words)?;
-        let (words, region_version) = table.region(request.rkey).read_version()?;
+        let (words, region_version) = entry_of(table.region(request.rkey), request.rkey)?;
         let region = ExportedRegion::parse(&words)?;
         let address = grant::locate(&qp, &region, request)?;
         Some((address, qp_version, region_version))
     }
+}
+
+/// What is in the entry of an object, and its version.
+fn entry_of<'a>(
+    mut places: impl Iterator<Item = &'a Entry>,
+    number: u32,
+) -> Option<([u64; WORDS], Expected)> {
+    places.find_map(|entry| {
+        let found = entry.read_version()?;
+        grant::is_of(&found.0, number).then_some(found)
+    })
 }

@@ -14,8 +14,12 @@ use super::grant::WORDS;
 use super::liveness::Liveness;
 use crate::restart::Expected;
 
-/// Entries for regions, and for queue pairs. Of those that share an entry only the first is exported.
-pub const ENTRIES: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Entries for regions, and for queue pairs, that are used first.
+const FIRST: usize = if cfg!(loom) { 1 } else { 4096 };
+/// Those that are used when they are not enough. The memory of what is not used is not allocated.
+pub const FURTHER: usize = FIRST * 16;
+/// An object is in one of this number of entries, or of as many further ones.
+pub const PLACES: usize = if cfg!(loom) { 1 } else { 8 };
 
 /// An entry. Its version is odd while the owner writes it.
 #[repr(C, align(64))]
@@ -67,19 +71,34 @@ pub struct Table {
     pub secret: AtomicU64,
     /// The address of `secret` in the owner's mapping.
     pub secret_address: AtomicU64,
-    regions: [Entry; ENTRIES],
-    queue_pairs: [Entry; ENTRIES],
+    regions: Entries,
+    queue_pairs: Entries,
+}
+
+#[repr(C)]
+struct Entries {
+    first: [Entry; FIRST],
+    further: [Entry; FURTHER],
+}
+
+impl Entries {
+    /// Where an object with this number may be.
+    fn places(&self, number: usize) -> impl Iterator<Item = &Entry> {
+        let nth = move |i: usize| number.wrapping_add(i);
+        let first = (0..PLACES).map(move |i| &self.first[nth(i) % FIRST]);
+        first.chain((0..PLACES).map(move |i| &self.further[nth(i) % FURTHER]))
+    }
 }
 
 impl Table {
     /// Where a region with this key may be.
-    pub fn region(&self, rkey: u32) -> &Entry {
-        &self.regions[(rkey >> 8) as usize % ENTRIES]
+    pub fn region(&self, rkey: u32) -> impl Iterator<Item = &Entry> {
+        self.regions.places((rkey >> 8) as usize)
     }
 
     /// Where a queue pair with this number may be.
-    pub fn queue_pair(&self, qpn: u32) -> &Entry {
-        &self.queue_pairs[qpn as usize % ENTRIES]
+    pub fn queue_pair(&self, qpn: u32) -> impl Iterator<Item = &Entry> {
+        self.queue_pairs.places(qpn as usize)
     }
 }
 
