@@ -104,6 +104,18 @@ pub fn cases() -> Vec<Case> {
         }),
         case("direct-stream", stream),
         case("direct-one-way", one_way),
+        case("direct-own-rseq", |cx| {
+            accesses(cx, ["1"; 2], true, &|program, _| {
+                program.env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
+            })
+        }),
+        case("direct-no-rseq", |cx| {
+            let filter = cx.built("no-rseq")?;
+            accesses(cx, ["1"; 2], false, &|program, _| {
+                program.under([filter.clone()])
+            })
+        })
+        .programs(&["no-rseq"]),
     ];
     cases.extend(of_two("direct", accesses));
     cases.extend(of_two("lent", lends));

@@ -21,7 +21,7 @@ pub use crate::arch::restart::{ticks, ticks_of_some_ms};
 use crate::process;
 
 /// What the instructions return that have called nothing. No error number is that high.
-pub const CHANGED: i64 = -0x10000;
+pub const CHANGED: i64 = -0x8000;
 pub const STALE: i64 = CHANGED - 1;
 pub const RESTARTED: i64 = CHANGED - 2;
 /// Words that are compared. The instructions know the number.

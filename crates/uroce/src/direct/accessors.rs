@@ -30,26 +30,26 @@ pub trait Accessor: Send + Sync {
 
 /// How long a target waits.
 #[derive(Clone, Copy)]
-pub struct Patience {
+pub struct Limits {
     /// After this time it looks whether the initiator has ended, or is stopped.
-    pub before_look: Duration,
+    pub look_after: Duration,
     /// After this time it waits no longer for an initiator, and lets it access nothing any more.
-    pub limit: Duration,
+    pub give_up_after: Duration,
 }
 
-impl Patience {
+impl Limits {
     /// A copy takes less than a millisecond. What holds one up for longer is the initiator's or the target's
     /// own memory: swapped out, in a file, or a userfaultfd.
-    const USUAL: Patience = Patience {
-        before_look: Duration::from_millis(20),
-        limit: Duration::from_secs(5),
+    const USUAL: Limits = Limits {
+        look_after: Duration::from_millis(20),
+        give_up_after: Duration::from_secs(5),
     };
 }
 
 /// All of them. Thread-safe.
 pub struct Accessors {
     list: Mutex<List>,
-    patience: Patience,
+    limits: Limits,
 }
 
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl Default for Accessors {
     fn default() -> Accessors {
         Accessors {
             list: Mutex::default(),
-            patience: Patience::USUAL,
+            limits: Limits::USUAL,
         }
     }
 }
@@ -74,9 +74,9 @@ impl Default for Accessors {
 impl Accessors {
     /// Without any, for a test.
     #[cfg(all(test, not(loom)))]
-    pub fn with_patience(patience: Patience) -> Accessors {
+    pub fn with_limits(limits: Limits) -> Accessors {
         Accessors {
-            patience,
+            limits,
             ..Accessors::default()
         }
     }
@@ -115,7 +115,8 @@ impl Accessors {
     /// Blocks until the accesses to an object that were in progress have ended. An access takes as long as
     /// its copy. It has ended if its process has; and if its thread is stopped, as that looks at the table
     /// again when it continues (`crate::restart`). An initiator whose access ends in none of these ways in
-    /// [`Patience::limit`] is not trusted any more. The caller has withdrawn the object, and holds no lock.
+    /// [`Limits::give_up_after`] is not trusted any more. The caller has withdrawn the object, and holds no
+    /// lock.
     pub fn wait(&self, object: Object) {
         // After the table was written: see `direct/mod.rs`.
         fence(Ordering::SeqCst);
@@ -133,6 +134,7 @@ impl Accessors {
     /// Blocks until the access that is in progress in a slot has ended. False if it does not.
     fn wait_for(&self, of: &dyn Accessor, slot: usize, object: Object, begun: Instant) -> bool {
         const INTERVAL: Duration = Duration::from_micros(20);
+        const MAX_INTERVAL: Duration = Duration::from_millis(5);
         let accesses = of.accesses();
         let Some(first) = accesses.in_progress(slot, object) else {
             return true;
@@ -140,14 +142,14 @@ impl Accessors {
         while accesses.in_progress(slot, object) == Some(first) {
             let waited = begun.elapsed();
             let mut interval = INTERVAL;
-            if waited >= self.patience.before_look {
+            if waited >= self.limits.look_after {
                 if of.is_gone() || of.is_stopped(accesses.thread(slot)) {
                     return true;
                 }
-                if waited >= self.patience.limit {
+                if waited >= self.limits.give_up_after {
                     return false;
                 }
-                interval = waited / 16;
+                interval = (waited / 16).min(MAX_INTERVAL);
             }
             thread::sleep(interval);
         }
@@ -181,13 +183,13 @@ mod tests {
 
     use super::*;
 
-    const PATIENT: Patience = Patience {
-        before_look: Duration::ZERO,
-        limit: Duration::MAX,
+    const ENDLESS: Limits = Limits {
+        look_after: Duration::ZERO,
+        give_up_after: Duration::MAX,
     };
-    const IMPATIENT: Patience = Patience {
-        limit: Duration::ZERO,
-        ..PATIENT
+    const AT_ONCE: Limits = Limits {
+        give_up_after: Duration::ZERO,
+        ..ENDLESS
     };
     const REGION: Object = Object::Region(9);
 
@@ -220,8 +222,8 @@ mod tests {
         }
     }
 
-    fn with_one(patience: Patience) -> (Accessors, Arc<TestAccessor>) {
-        let accessors = Accessors::with_patience(patience);
+    fn with_one(limits: Limits) -> (Accessors, Arc<TestAccessor>) {
+        let accessors = Accessors::with_limits(limits);
         let one = Arc::new(TestAccessor {
             pid: 5,
             ..TestAccessor::default()
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn only_accesses_that_name_the_object_are_waited_for() {
-        let (accessors, one) = with_one(PATIENT);
+        let (accessors, one) = with_one(ENDLESS);
         one.accesses.begin(1, 7, 10);
         accessors.wait(REGION);
         accessors.wait(Object::QueuePair(10));
@@ -242,7 +244,7 @@ mod tests {
     #[test]
     fn an_access_in_progress_is_waited_for() {
         for object in [REGION, Object::QueuePair(7)] {
-            let (accessors, one) = with_one(PATIENT);
+            let (accessors, one) = with_one(ENDLESS);
             one.accesses.begin(1, 7, 9);
             let waited = AtomicBool::new(false);
             thread::scope(|scope| {
@@ -265,7 +267,7 @@ mod tests {
     #[test]
     fn neither_the_dead_nor_the_stopped_are_waited_for() {
         for is_gone in [true, false] {
-            let (accessors, one) = with_one(PATIENT);
+            let (accessors, one) = with_one(ENDLESS);
             one.accesses.begin(2, 7, 9);
             one.gone.store(is_gone, Ordering::Relaxed);
             one.stopped.store(!is_gone, Ordering::Relaxed);
@@ -278,7 +280,7 @@ mod tests {
     /// It costs no second wait, by this connection or by another one.
     #[test]
     fn an_access_that_does_not_end_costs_the_limit_once() {
-        let (accessors, one) = with_one(IMPATIENT);
+        let (accessors, one) = with_one(AT_ONCE);
         let other = Arc::new(TestAccessor::default());
         assert!(accessors.add(other.clone()));
         one.accesses.begin(2, 7, 9);
@@ -294,7 +296,7 @@ mod tests {
 
     #[test]
     fn whoever_has_met_many_of_them_trusts_nobody_any_more() {
-        let accessors = Accessors::with_patience(IMPATIENT);
+        let accessors = Accessors::with_limits(AT_ONCE);
         for pid in 1..=MAX_DISTRUSTED as libc::pid_t {
             let one = Arc::new(TestAccessor {
                 pid,

@@ -49,8 +49,8 @@ pub struct Imports {
 
 impl Imports {
     /// Maps the table of another process, and finds out whether this one may access its memory. Fails with
-    /// EINVAL if there is no such table, with EPERM if this process may not, and as pidfd_open(2), open(2) and
-    /// mmap(2).
+    /// EINVAL if there is no such table, with EPERM if this process may not, and as pidfd_open(2), open(2)
+    /// and mmap(2).
     pub fn open(pid: libc::pid_t, place: Place) -> io::Result<Imports> {
         // A peer in another PID namespace has no PID here.
         if pid <= 0 || place.fd < 0 {
@@ -98,7 +98,8 @@ impl Imports {
         (is_alive && self.process.is_allowed()).then_some(&self.process)
     }
 
-    /// Whether the process exports the bytes of a request to the initiator, and this thread could access them.
+    /// Whether the process exports the bytes of a request to the initiator, and this thread could access
+    /// them.
     pub fn grants(&self, request: &Request) -> bool {
         self.process().is_some() && restart::is_available() && self.find(request).is_some()
     }

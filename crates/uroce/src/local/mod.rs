@@ -339,9 +339,9 @@ impl Paths {
         self.dead.load(Ordering::Relaxed)
     }
 
-    /// Takes a channel whose peer is gone, once all that came by any channel of the peer is received. The peer
-    /// has ended, unless it has another channel that it has not hung up. To be called until there is none.
-    /// Needs no memory.
+    /// Takes a channel whose peer is gone, once all that came by any channel of the peer is received. The
+    /// peer has ended, unless it has another channel that it has not hung up. To be called until there is
+    /// none. Needs no memory.
     pub fn take_dead(&self) -> Option<Arc<Channel>> {
         if !self.has_dead() {
             return None;

@@ -4,6 +4,7 @@
 //! | file | content |
 //! |---|---|
 //! | `mr_table.rs` | regions and windows by key, and the access checks; never touches the memory itself |
+//! | `parts.rs` | the parts of scatter/gather lists |
 //! | `known.rs` | regions that a queue pair uses without the table |
 //! | `pins.rs` | regions that are in use without the table's lock |
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
@@ -17,6 +18,7 @@ mod copy;
 mod keys;
 mod known;
 mod mr_table;
+mod parts;
 mod pins;
 mod prefault;
 
@@ -34,6 +36,7 @@ use crate::sync::RwLock;
 pub use known::{KnownRegions, Users};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
+use parts::{only_part, parts};
 use pins::{Pin, Pins};
 pub use prefault::prefault;
 
@@ -477,35 +480,6 @@ fn export(exports: &Exports, key: u32, mr: &MemoryRegion) {
     if let Some(region) = mr.exported(key) {
         exports.add_region(&region);
     }
-}
-
-/// The one part of a scatter/gather list that holds its bytes `offset .. offset + len`, if the list has one
-/// entry, as most have, which is long enough.
-#[inline]
-fn only_part(sges: &[Sge], offset: u64, len: usize) -> Option<Sge> {
-    let [sge] = sges else { return None };
-    let rest = u64::from(sge.len).checked_sub(offset)?;
-    (len as u64 <= rest).then(|| Sge {
-        addr: sge.addr.wrapping_add(offset),
-        len: len as u32,
-        lkey: sge.lkey,
-    })
-}
-
-/// The parts of a scatter/gather list that hold its bytes `offset .. offset + len`.
-fn parts(sges: &[Sge], offset: u64, len: usize) -> impl Iterator<Item = Sge> {
-    let (mut skip, mut left) = (offset, len as u64);
-    sges.iter().filter_map(move |sge| {
-        let skipped = skip.min(u64::from(sge.len));
-        skip -= skipped;
-        let len = (u64::from(sge.len) - skipped).min(left);
-        left -= len;
-        (len > 0).then(|| Sge {
-            addr: sge.addr.wrapping_add(skipped),
-            len: len as u32,
-            lkey: sge.lkey,
-        })
-    })
 }
 
 #[cfg(test)]

@@ -219,8 +219,8 @@ fn rights_that_are_withdrawn_hold_no_longer() {
     }
 }
 
-/// An initiator has looked at the table, and is not run: what it names is waited for, and nothing else. Whoever
-/// waits has neither a queue pair nor the table of regions locked.
+/// An initiator has looked at the table, and is not run: what it names is waited for, and nothing else.
+/// Whoever waits has neither a queue pair nor the table of regions locked.
 #[test]
 fn taking_away_waits_for_accesses_that_name_it_and_blocks_nobody() {
     let _background_threads = BACKGROUND_THREADS.lock();

@@ -1,6 +1,6 @@
 /*
- * Runs a program with a filter that refuses system calls which reach into other processes, as filters of
- * containers do: no-ptrace PROGRAM [ARGUMENT...].
+ * Runs a program with a filter that refuses system calls: no-ptrace PROGRAM [ARGUMENT...] refuses those that
+ * reach into other processes, as filters of containers do; no-rseq (compiled with NO_RSEQ) rseq(2).
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -15,15 +15,26 @@
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (number), 0, 1), \
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 
+/* One that would fail with another error. */
+#ifdef NO_RSEQ
+#define REFUSED SYS_rseq
+#else
+#define REFUSED SYS_process_vm_readv
+#endif
+
 int main(int argc, char **argv)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef NO_RSEQ
+		REFUSE(SYS_rseq),
+#else
 		REFUSE(SYS_ptrace),
 		REFUSE(SYS_process_vm_readv),
 		REFUSE(SYS_process_vm_writev),
 		REFUSE(SYS_pidfd_getfd),
 		REFUSE(SYS_kcmp),
+#endif
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = { sizeof(filter) / sizeof(*filter), filter };
@@ -34,7 +45,7 @@ int main(int argc, char **argv)
 		perror("seccomp");
 		return 2;
 	}
-	if (syscall(SYS_process_vm_readv, getpid(), NULL, 0, NULL, 0, 0) != -1 || errno != EPERM) {
+	if (syscall(REFUSED, 0, 0, 0, 0, 0, 0) != -1 || errno != EPERM) {
 		fprintf(stderr, "the filter does not work\n");
 		return 2;
 	}
