@@ -168,6 +168,50 @@ fn the_rest_of_a_long_copy_wakes_the_background_thread() {
     assert!(bytes[0] == bytes[1]);
 }
 
+/// A request of several system calls, whose local memory is in two parts.
+#[test]
+fn a_long_request_is_copied_in_order() {
+    const LEN: usize = 5 << 19;
+    let _background_threads = BACKGROUND_THREADS.lock();
+    let both = Fixture::new();
+    let mut local: Vec<u8> = (0..LEN).map(|i| (i % 251) as u8).collect();
+    let expected = local.clone();
+    let mut remote = vec![0; LEN];
+    let register = |device: &Device, bytes: &mut [u8]| {
+        let range = MrRange {
+            start: bytes.as_mut_ptr().expose_provenance(),
+            len: LEN as u64,
+            iova: 0,
+        };
+        device.memory.register(MemoryRegion {
+            pd: PdHandle(1),
+            range,
+            access: IBV_ACCESS_LOCAL_WRITE | REMOTE,
+        })
+    };
+    let (lkey, rkey) = (
+        register(&both.a, &mut local),
+        register(&both.b, &mut remote),
+    );
+    let post = |op| {
+        let parts = [(0, 1_500_001), (1_500_001, LEN as u32 - 1_500_001)];
+        let sges = parts.map(|(addr, len)| Sge { addr, len, lkey });
+        let wr = SendWr {
+            op,
+            data: Data::Sges(sges.into_iter().collect()),
+            ..send_wr()
+        };
+        let (device, qp) = (&both.a, &both.one);
+        assert!(device.post(qp, |engine, host| engine.post_send(wr, host)));
+        assert!(is_acknowledged(qp));
+    };
+    post(SendOp::Write { va: 0, rkey });
+    assert!(remote == expected);
+    remote.reverse();
+    post(SendOp::Read { va: 0, rkey });
+    assert!(local == remote && local != expected);
+}
+
 /// What the responder would refuse, it refuses.
 #[test]
 fn a_request_that_is_not_granted_is_sent() {
