@@ -9,6 +9,7 @@ use libc::{iovec, pid_t};
 
 use super::imports::Located;
 use crate::arch::COPIES_IN_ORDER;
+use crate::cancellation;
 use crate::descriptors::{self, Owned};
 use crate::nofault::{self, Fault};
 use crate::restart::{self, Outcome};
@@ -238,13 +239,16 @@ impl Process {
 
 /// Whether a descriptor can be read: for one of a process, whether the process has ended.
 fn is_readable(fd: RawFd) -> bool {
-    let mut poll = libc::pollfd {
+    let mut poll = [libc::pollfd {
         fd,
         events: libc::POLLIN,
         revents: 0,
+    }];
+    let at_once = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
     };
-    // SAFETY: one element, writable; the call does not block.
-    unsafe { libc::poll(&raw mut poll, 1, 0) != 0 }
+    cancellation::ppoll(&mut poll, Some(at_once)) != 0
 }
 
 fn part(address: u64, len: usize) -> iovec {
