@@ -85,10 +85,11 @@ impl PeerMemory {
         }
     }
 
-    /// The peer's process, to copy what it lends: see [`Imports::process`].
+    /// The peer's process, to copy what it lends: see [`Imports::process`]. To be called again after the
+    /// copy.
     #[inline]
     pub(super) fn process(&self) -> Option<&Process> {
-        self.imports.process()
+        self.imports.process().filter(|process| process.was_there())
     }
 
     /// Whether an access would probably succeed.
