@@ -11,7 +11,6 @@
 //! something else has registered the thread, there are no such calls.
 
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::CStr;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
@@ -153,19 +152,32 @@ fn area() -> Option<NonNull<Area>> {
 /// Where libc has the areas, relative to the thread pointer.
 #[cold]
 fn libc_offset() -> Option<isize> {
-    let symbol = |name: &CStr| {
-        // SAFETY: the name is a C string.
-        NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
-    };
-    let (offset, size) = (symbol(c"__rseq_offset")?, symbol(c"__rseq_size")?);
+    let [offset, size] = libc_symbols().map(NonNull::new);
     // SAFETY: libc documents the types of both, which are constant.
     let (offset, size) = unsafe {
         (
-            *offset.as_ptr().cast::<isize>(),
-            *size.as_ptr().cast::<u32>(),
+            *offset?.as_ptr().cast::<isize>(),
+            *size?.as_ptr().cast::<u32>(),
         )
     };
     (size > 0).then_some(offset)
+}
+
+/// `__rseq_offset` and `__rseq_size`.
+#[cfg(not(feature = "archive"))]
+fn libc_symbols() -> [*mut libc::c_void; 2] {
+    let find = |name: &std::ffi::CStr| {
+        // SAFETY: the name is a C string.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }
+    };
+    [c"__rseq_offset", c"__rseq_size"].map(find)
+}
+
+/// `__rseq_offset` and `__rseq_size`. A program without a dynamic linker cannot look for them, and one that
+/// has the library as an archive is linked with its libc.
+#[cfg(feature = "archive")]
+fn libc_symbols() -> [*mut libc::c_void; 2] {
+    crate::arch::restart::libc_symbols().map(std::ptr::with_exposed_provenance_mut)
 }
 
 /// The registration of a thread that libc has not registered.

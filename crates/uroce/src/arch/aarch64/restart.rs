@@ -18,6 +18,27 @@ pub fn thread_pointer() -> usize {
     pointer
 }
 
+/// The addresses of libc's `__rseq_offset` and `__rseq_size`; 0 if it has none.
+#[cfg(feature = "archive")]
+pub fn libc_symbols() -> [usize; 2] {
+    let (offset, size);
+    // SAFETY: reads two entries of the GOT, which the linker makes.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "adrp {0}, :got:__rseq_offset",
+            "ldr {0}, [{0}, :got_lo12:__rseq_offset]",
+            "adrp {1}, :got:__rseq_size",
+            "ldr {1}, [{1}, :got_lo12:__rseq_size]",
+            out(reg) offset,
+            out(reg) size,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    [offset, size]
+}
+
 /// A clock that each CPU reads by one instruction.
 #[inline]
 pub fn ticks() -> u64 {

@@ -18,6 +18,25 @@ pub fn thread_pointer() -> usize {
     pointer
 }
 
+/// The addresses of libc's `__rseq_offset` and `__rseq_size`; 0 if it has none.
+#[cfg(feature = "archive")]
+pub fn libc_symbols() -> [usize; 2] {
+    let (offset, size);
+    // SAFETY: reads two entries of the GOT, which the linker makes.
+    unsafe {
+        asm!(
+            ".weak __rseq_offset",
+            ".weak __rseq_size",
+            "mov {0}, [rip + __rseq_offset@GOTPCREL]",
+            "mov {1}, [rip + __rseq_size@GOTPCREL]",
+            out(reg) offset,
+            out(reg) size,
+            options(nostack, readonly, preserves_flags),
+        );
+    }
+    [offset, size]
+}
+
 /// A clock that each CPU reads by one instruction.
 #[inline]
 pub fn ticks() -> u64 {
