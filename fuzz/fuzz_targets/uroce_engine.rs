@@ -11,8 +11,8 @@ use libfuzzer_sys::{
 };
 use uroce::engine::{self, *};
 use uroce::wire::{
-    self, Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet,
-    Psn, Reference, Reth, SHORT_MAX, Short,
+    Aeth, AethKind, AtomicEth, Bth, Deth, Feth, Headers, ICRC_LEN, NakCode, Opcode, Packet,
+    Psn, Reth, SHORT_MAX, Short,
 };
 
 /// The host of the engine's unit tests, which the crate does not export.
@@ -255,6 +255,8 @@ struct Play {
     now: Time,
     qps: Vec<Qp>,
     hosts: Vec<TestHost>,
+    /// Of each side.
+    links: Vec<Link>,
     /// Send and receive WRs that each side has posted; the count is the next WR's wr_id.
     posted: [[u64; 2]; 2],
     in_flight: VecDeque<(usize, InFlight)>,
@@ -265,27 +267,36 @@ struct Play {
 #[derive(Clone)]
 struct InFlight {
     datagram: Vec<u8>,
-    /// It has a reference in place of its payload.
-    by_reference: bool,
+    /// See [`Packet::gso_size`].
+    gso_size: u32,
+}
+
+/// A packet as its link carries it. None if it is malformed.
+fn parse(datagram: &[u8], gso_size: u32) -> Option<Packet<'_>> {
+    if gso_size == 0 {
+        return Packet::parse(datagram).ok();
+    }
+    let bytes = &datagram[..datagram.len() - ICRC_LEN];
+    Packet::parse_gso(bytes, bytes, gso_size).ok()
 }
 
 impl Play {
     fn transmit(&mut self, side: usize) {
-        let mut buffer = [0; 4300];
+        let mut buffer = [0; 12 << 10];
         let mut count = 0;
-        self.qps[side].set_lending(self.hosts[side].lends);
+        self.qps[side].set_link(self.links[side]);
         while let Some(packet) = self.next_packet(side, &mut buffer) {
             let datagram = [&buffer[..packet.len], &[0; ICRC_LEN]].concat();
-            Packet::parse(&datagram).expect("transmitted a malformed packet");
+            parse(&datagram, packet.gso_size).expect("transmitted a malformed packet");
             count += 1;
             assert!(count < 3000, "transmits without end");
             if self.in_flight.len() < 200 {
-                let by_reference = packet.by_reference;
+                let gso_size = packet.gso_size;
                 self.in_flight.push_back((
                     1 - side,
                     InFlight {
                         datagram,
-                        by_reference,
+                        gso_size,
                     },
                 ));
             }
@@ -306,12 +317,12 @@ impl Play {
             let (av, dest_qpn) = datagram.or(attributes.av.zip(attributes.dest_qpn))?;
             if let Some(len) = qp.transmit_short(|| now, host, &mut bytes[..room]) {
                 buffer[..len].copy_from_slice(&bytes[..len]);
-                let by_reference = false;
+                let gso_size = 0;
                 return Some(Transmit {
                     av,
                     dest_qpn,
                     len,
-                    by_reference,
+                    gso_size,
                 });
             }
         }
@@ -322,7 +333,7 @@ impl Play {
     fn deliver_short(&mut self, side: usize, packet: &InFlight, from: &Addresses) -> bool {
         let mut bytes = [0xee; 4096 + 128];
         let len = packet.datagram.len() - ICRC_LEN;
-        let Some(to) = bytes.get_mut(..len).filter(|_| !packet.by_reference) else {
+        let Some(to) = bytes.get_mut(..len).filter(|_| packet.gso_size == 0) else {
             return false;
         };
         to.copy_from_slice(&packet.datagram[..len]);
@@ -332,18 +343,9 @@ impl Play {
     }
 
     fn deliver(&mut self, side: usize, packet: &InFlight) {
-        let Ok(mut parsed) = Packet::parse(&packet.datagram) else {
+        let Some(parsed) = parse(&packet.datagram, packet.gso_size) else {
             return;
         };
-        let reference;
-        if packet.by_reference {
-            let Some(valid) = Reference::parse(parsed.payload) else {
-                return;
-            };
-            reference = valid;
-            self.hosts[side].borrowed = self.hosts[1 - side].lent(&reference);
-            (parsed.payload, parsed.reference) = (&[], Some(&reference));
-        }
         let from = Addresses {
             src: gid(1 - side),
             dst: gid(side),
@@ -414,12 +416,12 @@ impl Play {
             13 => {
                 let (near, config) = (self.near(side), *self.qps[side].config());
                 let datagram = forged(script, near, config.qpn, config.service)?;
-                let by_reference = false;
+                let gso_size = 0;
                 self.deliver(
                     side,
                     &InFlight {
                         datagram,
-                        by_reference,
+                        gso_size,
                     },
                 );
             }
@@ -548,6 +550,7 @@ fn play(script: &mut Unstructured) -> Result<()> {
         now: Time(1_000_000),
         qps: Vec::new(),
         hosts: Vec::new(),
+        links: Vec::new(),
         posted: [[0; 2]; 2],
         in_flight: VecDeque::new(),
         packets: 0,
@@ -568,12 +571,10 @@ fn play(script: &mut Unstructured) -> Result<()> {
         host.add(WINDOW, BASE, 8);
         host.xrc.push((SRQN, VecDeque::new()));
         host.room = (room < 100).then_some(room);
-        host.lends = script.arbitrary()?;
-        host.copies = if script.arbitrary()? {
-            host::Direct::Granted
-        } else {
-            host::Direct::Refused
-        };
+        play.links.push(match script.arbitrary()? {
+            true => Link::SharedMemory,
+            false => Link::Network,
+        });
         play.hosts.push(host);
         play.start(script, side)?;
     }

@@ -8,7 +8,7 @@ use super::Device;
 use super::lock_holder::PREEMPTED_AFTER;
 use super::qp_host::QpHost;
 use super::queue_pair::{Inner, QueuePair};
-use crate::engine::{Qp, Service, Time, Transmit};
+use crate::engine::{Link, Qp, Service, Time, Transmit};
 use crate::local::{Room, Sender, Written};
 use crate::transport::Outbox;
 
@@ -50,7 +50,6 @@ impl Device {
         loop {
             let is_found = self.find_path(paths, qp, inner);
             let (engine, mut host, channel) = inner.split_path(qp);
-            engine.set_paced(true);
             let Some(channel) = channel.filter(|_| is_found) else {
                 return false;
             };
@@ -74,13 +73,15 @@ impl Device {
             let Some(mut sender) = channel.sender(limit) else {
                 return false;
             };
-            engine.set_paced(false);
-            engine.set_lending(true);
+            let link = match self.interposed {
+                None => Link::SharedMemory,
+                Some(_) => Link::Network,
+            };
+            engine.set_link(link);
             let filled = match qp.service {
                 Service::Ud => self.send_datagram(qp, engine, &mut host, now, &mut sender, outbox),
                 _ => self.fill_channel(qp, engine, &mut host, now, &mut sender, outbox),
             };
-            engine.set_lending(false);
             if sender.finish() {
                 let channel = Arc::clone(channel);
                 inner.wake_after_unlock(channel);
@@ -147,7 +148,7 @@ impl Device {
                 transmit(buffer).map(|packet| Written {
                     len: packet.len,
                     traffic_class: packet.av.traffic_class,
-                    by_reference: packet.by_reference,
+                    gso_size: packet.gso_size,
                 })
             });
             return if is_sent { Put::Packet } else { Put::Nothing };

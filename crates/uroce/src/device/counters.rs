@@ -96,12 +96,11 @@ impl DeviceCounters {
     }
 
     /// What no kernel device has, for the log and the control socket.
-    pub(super) fn local_counters(&self) -> [(&'static str, u64); 5] {
+    pub(super) fn local_counters(&self) -> [(&'static str, u64); 4] {
         [
             ("local_sent_pkts", self.local_sent_pkts),
             ("local_rcvd_pkts", self.local_rcvd_pkts),
             ("direct_ops", self.queue_pairs.direct_ops),
-            ("lent_pkts", self.queue_pairs.lent_pkts),
             ("without_export", self.without_export),
         ]
     }

@@ -58,7 +58,6 @@ extern "C" fn at_exit() {
         for open in open_devices.iter() {
             if open.device.owned_by_this_process() {
                 open.device.inboxes.await_batches(EXIT_WAIT);
-                open.device.call_in_loans_at_exit();
                 open.device.send_deferred_at_exit();
             }
         }

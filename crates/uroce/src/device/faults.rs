@@ -218,7 +218,7 @@ impl Device {
                 let packet = Packet {
                     headers: *headers,
                     payload,
-                    reference: None,
+                    gso_size: 0,
                 };
                 batch.deliver(&packet, from);
             }

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
 use crate::engine::{Addresses, PacketCopy};
-use crate::local::Channel;
 use crate::sync::Mutex;
 use crate::wire::Packet;
 
@@ -21,8 +20,6 @@ const MAX_MISSED: usize = 1024;
 struct Kept {
     packet: PacketCopy,
     from: Addresses,
-    /// What its reference came through.
-    source: Option<Arc<Channel>>,
 }
 
 /// The packets that a queue pair has missed, in the order of their arrival.
@@ -41,7 +38,7 @@ impl Missed {
     }
 
     /// Adds a packet, unless there are too many or there is no memory. Returns whether it is the first.
-    fn keep(&self, packet: &Packet<'_>, from: &Addresses, source: Option<Arc<Channel>>) -> bool {
+    fn keep(&self, packet: &Packet<'_>, from: &Addresses) -> bool {
         let mut packets = self.packets.lock();
         if packets.len() == MAX_MISSED || packets.try_reserve(1).is_err() {
             return false;
@@ -52,7 +49,6 @@ impl Missed {
         packets.push(Kept {
             packet,
             from: *from,
-            source,
         });
         self.any.store(true, Ordering::Release);
         packets.len() == 1
@@ -79,7 +75,6 @@ impl Inner {
         let now = clock::now();
         for kept in qp.missed.take() {
             let (engine, mut host) = self.split(qp);
-            host.source = kept.source;
             engine.receive(&kept.packet.packet(), &kept.from, now, &mut host);
         }
     }
@@ -100,7 +95,7 @@ impl Device {
     /// lock it until they can.
     #[cold]
     pub(super) fn keep_missed(&self, qp: &Arc<QueuePair>, packet: &Packet<'_>, from: &Addresses) {
-        if !qp.missed.keep(packet, from, self.source_of(packet)) {
+        if !qp.missed.keep(packet, from) {
             return;
         }
         let mut deferred = self.deferred_sends.lock();

@@ -44,7 +44,6 @@ pub mod fork;
 pub mod gsi;
 pub mod handles;
 mod interposed;
-mod loans;
 mod lock_holder;
 mod missed;
 pub mod paths;

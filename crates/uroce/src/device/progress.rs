@@ -273,7 +273,7 @@ impl Device {
     pub(super) fn deliver_multicast(&self, packet: &Packet<'_>, from: &Addresses, now: Time) {
         for qp in self.attached_to(&from.dst) {
             if let Some(mut locked) = receiving::lock_for(self, qp, packet, from) {
-                receiving::receive(&mut locked, packet, from, now, None, None);
+                receiving::receive(&mut locked, packet, from, now, None);
                 self.finish_receiving(locked, false);
             }
         }

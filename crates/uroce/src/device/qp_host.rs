@@ -13,7 +13,6 @@ use crate::engine::{
 };
 use crate::local::Channel;
 use crate::memory::{AccessingQp, KnownRegions, PdHandle};
-use crate::wire::Reference;
 
 /// The host of one queue pair, while a thread runs it.
 pub struct QpHost<'a> {
@@ -27,12 +26,8 @@ pub struct QpHost<'a> {
     pub recv_completed: &'a mut bool,
     /// See [`super::queue_pair::Inner`].
     pub export: &'a mut Export,
-    /// See [`super::queue_pair::Inner`].
-    pub lent: &'a mut Option<Arc<Channel>>,
     /// The channel of its path.
     pub channel: Option<&'a Arc<Channel>>,
-    /// What the reference of the packet that is being received came through.
-    pub source: Option<Arc<Channel>>,
     /// Of a program that is polling.
     pub sink: Option<&'a mut Sink>,
 }
@@ -171,33 +166,6 @@ impl Host for QpHost<'_> {
     #[inline]
     fn execute_directly(&mut self, wr: &SendWr, target: Target) -> bool {
         self.access_directly(wr, target)
-    }
-
-    fn lend(&mut self, sges: &[Sge], offset: u64, len: u32) -> Option<Reference> {
-        self.lend_memory(sges, offset, len)
-    }
-
-    #[inline]
-    fn withdraw(&mut self) {
-        self.withdraw_loans();
-    }
-
-    fn copy_to_recv(
-        &mut self,
-        sges: &[Sge],
-        offset: u64,
-        from: &Reference,
-    ) -> Result<bool, LocalError> {
-        self.copy_to_sges(sges, offset, from, self.recv_pd()?)
-    }
-
-    fn copy_to_remote(
-        &mut self,
-        key: RemoteKey,
-        va: u64,
-        from: &Reference,
-    ) -> Result<bool, RemoteError> {
-        self.copy_to_va(key, va, from)
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

@@ -90,8 +90,6 @@ pub struct Inner {
     wakes: Option<Arc<Channel>>,
     /// Whether its peer may access memory directly ([`super::Device`], `direct.rs`).
     pub export: Export,
-    /// Through which it has lent memory to its peer.
-    lent: Option<Arc<Channel>>,
     /// The program has destroyed the queue pair. A thread that looked it up before must not run it.
     destroyed: bool,
 }
@@ -186,7 +184,6 @@ impl QueuePair {
                 peer: None,
                 wakes: None,
                 export: Export::None,
-                lent: None,
                 destroyed: false,
             }),
             holder: LockHolder::default(),
@@ -340,9 +337,7 @@ impl Inner {
             regions: &mut self.regions,
             recv_completed: &mut self.recv_completed,
             export: &mut self.export,
-            lent: &mut self.lent,
             channel,
-            source: None,
             sink: None,
         };
         (&mut self.engine, host, channel)
@@ -373,11 +368,6 @@ impl Inner {
     /// The peer to wake up now.
     pub fn take_wake(&mut self) -> Option<Arc<Channel>> {
         self.wakes.take()
-    }
-
-    /// Through which it had lent memory.
-    pub fn take_lent(&mut self) -> Option<Arc<Channel>> {
-        self.lent.take()
     }
 
     /// The program has changed the queue pair's attributes: lets the device know of its peer while it is

@@ -8,7 +8,7 @@ use super::recent::RecentQps;
 use super::sink::Sink;
 use super::{Device, clock};
 use crate::engine::{Addresses, Time};
-use crate::local::{Channel, Receiver};
+use crate::local::Receiver;
 use crate::transport::GSI_QPN;
 use crate::wire::{MULTICAST_QPN, Packet, Short};
 
@@ -30,19 +30,16 @@ pub(super) fn lock_for(
     }
 }
 
-/// Delivers a packet to a queue pair. `source`: what its reference came through; `sink`: of a program that is
-/// polling.
+/// Delivers a packet to a queue pair. `sink`: of a program that is polling.
 pub(super) fn receive(
     locked: &mut LockedQp,
     packet: &Packet<'_>,
     from: &Addresses,
     now: Time,
-    source: Option<Arc<Channel>>,
     sink: Option<&mut Sink>,
 ) {
     let (qp, inner) = locked.split();
     let (engine, mut host) = inner.split(qp);
-    host.source = source;
     host.sink = sink;
     engine.receive(packet, from, now, &mut host);
 }
@@ -116,14 +113,7 @@ impl<'a> Batch<'a> {
         };
         if let Some(locked) = &mut self.receiving {
             let sink = self.sink.as_deref_mut();
-            receive(
-                locked,
-                packet,
-                from,
-                now,
-                self.device.source_of(packet),
-                sink,
-            );
+            receive(locked, packet, from, now, sink);
         }
     }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair, Unavailable};
 use super::{Device, clock};
-use crate::engine::Time;
+use crate::engine::{Link, Time};
 use crate::process;
 use crate::transport::Outbox;
 
@@ -102,17 +102,12 @@ impl Device {
     /// ACK, which is lost if the program ends now.
     pub(super) fn end_qp(&self, qp: &QueuePair) {
         let mut inner = qp.inner.lock();
-        if inner.call_in_loans(qp) {
-            self.send(qp, inner);
-            inner = qp.inner.lock();
-        }
         while inner.send_deferred {
             inner.send_deferred = false;
             self.send(qp, inner);
             inner = qp.inner.lock();
         }
         inner.destroy(&self.net);
-        inner.withdraw_loans(qp.qpn);
         let was_exported = self.end_direct_access(qp, &mut inner);
         drop(inner);
         self.await_peers_accesses(qp, was_exported);
@@ -152,6 +147,7 @@ impl Device {
             return false;
         }
         let (engine, mut host) = inner.split(qp);
+        engine.set_link(Link::Network);
         while !outbox.is_full() {
             let Some(packet) = engine.transmit(now, &mut host, outbox.buffer()) else {
                 return false;

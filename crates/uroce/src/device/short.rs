@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::queue_pair::{Inner, QueuePair};
 use super::{Device, clock};
-use crate::engine::Service;
+use crate::engine::{Link, Service};
 use crate::local::Written;
 
 impl Device {
@@ -34,8 +34,7 @@ impl Device {
         let Some(mut sender) = channel.sender(Some(Duration::ZERO)) else {
             return false;
         };
-        engine.set_paced(false);
-        engine.set_lending(true);
+        engine.set_link(Link::SharedMemory);
         let mut time = None;
         let destination = engine.next_destination().map(|to| (to.av, to.qpn));
         while engine.may_transmit() {
@@ -49,7 +48,7 @@ impl Device {
                 Some(Written {
                     len,
                     traffic_class,
-                    by_reference: false,
+                    gso_size: 0,
                 })
             });
             if !is_sent {
@@ -62,7 +61,6 @@ impl Device {
                 break;
             }
         }
-        engine.set_lending(false);
         let is_all = !engine.may_transmit();
         if sender.finish() {
             let channel = Arc::clone(channel);

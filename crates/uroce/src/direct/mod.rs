@@ -42,4 +42,4 @@ pub use accessors::Accessor;
 pub use exports::Exports;
 pub use grant::{ExportedQp, ExportedRegion, Request};
 pub use imports::{Imports, Place};
-pub use process::{Copied, Process, allow_peers, write_parts};
+pub use process::{Copied, allow_peers};

@@ -100,13 +100,6 @@ impl Process {
         exists
     }
 
-    /// Whether the process existed a short time ago. For a copy out of its memory, to be called after it:
-    /// the bytes are its.
-    pub fn was_there(&self) -> bool {
-        let age = restart::ticks().wrapping_sub(self.verified_at.load(Ordering::Relaxed));
-        age <= restart::ticks_of_some_ms() || self.verify()
-    }
-
     /// For the condition of an access.
     pub fn verified_at(&self) -> *const u64 {
         self.verified_at.as_ptr()
@@ -267,6 +260,7 @@ fn part(address: u64, len: usize) -> iovec {
 
 /// The parts of local memory that a copy fills in this order, so that its last bytes become visible last:
 /// where `COPIES_IN_ORDER`.
+#[cfg(test)]
 pub fn write_parts(to: iovec) -> [iovec; 2] {
     let head_len = to.iov_len.saturating_sub(TAIL_LEN);
     let head = iovec {
@@ -395,12 +389,8 @@ mod tests {
         child.wait().unwrap();
         // The number of a process that is there.
         process.pid = std::process::id() as pid_t;
-        process
-            .verified_at
-            .store(restart::ticks(), Ordering::Relaxed);
-        assert!(process.was_there());
         process.verified_at.store(0, Ordering::Relaxed);
-        assert!(!process.was_there());
+        assert!(!process.verify());
         let (mut from, mut to) = ([1_u8; 8], [0_u8; 8]);
         let word = AtomicU32::new(0);
         let at = located(&process, to.as_mut_ptr().expose_provenance() as u64, &word);

@@ -41,8 +41,6 @@ pub struct Counters {
     pub rdma_recvs: u64,
     /// RDMA WRITEs and READs of this side that were executed without the peer's responder.
     pub direct_ops: u64,
-    /// Of `sent_pkts`, those whose payload the peer was to copy from this side's memory.
-    pub lent_pkts: u64,
 }
 
 impl AddAssign for Counters {
@@ -65,7 +63,6 @@ impl AddAssign for Counters {
             rdma_sends,
             rdma_recvs,
             direct_ops,
-            lent_pkts,
         } = other;
         self.sent_pkts += sent_pkts;
         self.sent_bytes += sent_bytes;
@@ -83,6 +80,5 @@ impl AddAssign for Counters {
         self.rdma_sends += rdma_sends;
         self.rdma_recvs += rdma_recvs;
         self.direct_ops += direct_ops;
-        self.lent_pkts += lent_pkts;
     }
 }

@@ -3,7 +3,6 @@
 use ibverbs_abi::*;
 
 use super::{Bind, Completion, RecvWr, SendWr, Sge, Target};
-use crate::wire::Reference;
 
 /// Local memory cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -184,41 +183,6 @@ pub trait Host {
     fn can_execute_directly(&self, wr: &SendWr, target: Target) -> bool {
         let _ = (wr, target);
         false
-    }
-
-    /// Where bytes of a send WR are, for the peer to copy them: `len` from byte `offset` on. None if the peer
-    /// cannot, or they are in too many parts. The memory belongs to the WR until it completes, or until
-    /// [`Host::withdraw`].
-    fn lend(&mut self, sges: &[Sge], offset: u64, len: u32) -> Option<Reference> {
-        let _ = (sges, offset, len);
-        None
-    }
-
-    /// A WR is about to complete although the peer may still have a reference to its memory: from now on the
-    /// peer does not take what it copies for the WR's bytes. Does nothing if nothing was lent.
-    fn withdraw(&mut self) {}
-
-    /// [`Host::scatter_recv`] for bytes of the peer. False if they could not be copied, or are not those of a
-    /// WR any more: then some may have been.
-    fn copy_to_recv(
-        &mut self,
-        sges: &[Sge],
-        offset: u64,
-        from: &Reference,
-    ) -> Result<bool, LocalError> {
-        let _ = (sges, offset, from);
-        Ok(false)
-    }
-
-    /// [`Host::write_remote`] for bytes of the peer; false as for [`Host::copy_to_recv`].
-    fn copy_to_remote(
-        &mut self,
-        key: RemoteKey,
-        va: u64,
-        from: &Reference,
-    ) -> Result<bool, RemoteError> {
-        let _ = (key, va, from);
-        Ok(false)
     }
 
     /// Takes the next WR of the shared receive queue. Only called if [`super::QpConfig::has_srq`].

@@ -32,6 +32,7 @@ mod counters;
 mod emit;
 mod encoding;
 mod host;
+mod link;
 mod pacer;
 mod packet_copy;
 mod qp;
@@ -55,6 +56,7 @@ pub use counters::Counters;
 pub use host::{
     Access, Host, LocalError, Overrun, QpEvent, RemoteError, RemoteKey, WorkQueue, XrcError,
 };
+pub use link::Link;
 pub use packet_copy::PacketCopy;
 pub use qp::{Addresses, Qp, Transmit};
 pub use work::{

@@ -1,12 +1,12 @@
 //! A copy of a received packet, for a later time: the packet itself lies in the receiver's buffer.
 
-use crate::wire::{Headers, Packet, Psn, Reference};
+use crate::wire::{Headers, Packet, Psn};
 
 /// A packet that is delivered later.
 pub struct PacketCopy {
     headers: Headers,
     payload: Vec<u8>,
-    reference: Option<Reference>,
+    gso_size: u32,
 }
 
 impl PacketCopy {
@@ -18,7 +18,7 @@ impl PacketCopy {
         Some(PacketCopy {
             headers: packet.headers,
             payload,
-            reference: packet.reference.copied(),
+            gso_size: packet.gso_size,
         })
     }
 
@@ -27,7 +27,7 @@ impl PacketCopy {
         Packet {
             headers: self.headers,
             payload: &self.payload,
-            reference: self.reference.as_ref(),
+            gso_size: self.gso_size,
         }
     }
 

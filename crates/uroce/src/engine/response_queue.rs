@@ -150,10 +150,11 @@ impl ResponseQueue {
         self.yielded = false;
     }
 
-    /// A response packet with `len` bytes of the READ at the front has been sent; more of them follow.
-    pub fn on_read_response_sent(&mut self, len: u32) {
+    /// A response with `len` bytes of the READ at the front has been sent in place of that number of packets;
+    /// more of them follow.
+    pub fn on_read_response_sent(&mut self, len: u32, packets: u32) {
         if let Some(Response::Read(read)) = self.queue.front_mut() {
-            read.psn = read.psn.next();
+            read.psn = read.psn + packets;
             read.va = read.va.wrapping_add(len.into());
             read.remaining -= len;
             read.started = true;

@@ -4,7 +4,7 @@
 mod sender;
 
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 pub use sender::{Sender, Written};
@@ -15,11 +15,11 @@ use super::recording::Recorder;
 use super::rendezvous;
 use super::ring::{Broken, Consumer, HEAD_LEN, Producer, Record, Released};
 use super::segment::Segment;
-use crate::direct::{Process, Request};
+use crate::direct::Request;
 use crate::engine::{Addresses, Gid};
 use crate::sync::Mutex;
 use crate::wire::{
-    Flow, Fragmentation, ICRC_LEN, Loan, MULTICAST_QPN, Packet, Reference, Short, ShortContent,
+    Flow, Fragmentation, ICRC_LEN, MULTICAST_QPN, Packet, Short, ShortContent,
     grh::{GrhTemplate, IpHeader},
     ip_of,
 };
@@ -32,15 +32,27 @@ const COPIED_PER_CALL: usize = 1 << 20;
 pub(super) const HOP_LIMIT: u8 = 64;
 /// The queue pair of management datagrams, which come by UDP only.
 const GSI_QPN: u32 = 1;
-/// In the tag of a record: there is a reference in place of the packet's payload. The bits below are the
-/// traffic class.
-const BY_REFERENCE: u16 = 1 << 8;
+/// In the tag of a record: what [`gso_tag`] returns. The bits below are the traffic class.
+const KIND: u16 = 7 << 8;
 /// A packet of at most this number of bytes is prefetched: its line and the two behind it.
 const PREFETCHED_MAX: usize = HEAD_LEN + 2 * 64;
-/// The longest packet with a reference: BTH, RETH and immediate, and the reference.
-const REFERENCE_PACKET_MAX: usize = 96;
-/// [`Channel::number`] of the next channel.
-static NEXT_NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// A packet's `gso_size` in the tag of its record: the number of the path MTU, as in `ibv_mtu`, or 0.
+fn gso_tag(gso_size: u32) -> u16 {
+    match gso_size {
+        0 => 0,
+        mtu => (mtu.ilog2().saturating_sub(7) as u16) << 8,
+    }
+}
+
+/// What was passed to [`gso_tag`]. None if its result is not one of a path MTU.
+fn gso_size(tag: u16) -> Option<u32> {
+    match (tag & KIND) >> 8 {
+        0 => Some(0),
+        mtu @ 1..=5 => Some(128 << mtu),
+        _ => None,
+    }
+}
 
 /// The two ends of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +67,6 @@ pub struct Ends {
 
 /// A channel. Thread-safe.
 pub struct Channel {
-    number: u32,
     ends: Ends,
     /// Of received packets, but without a GRH.
     addresses: Addresses,
@@ -94,9 +105,7 @@ impl Channel {
         connection: Connection,
         peer_memory: Option<PeerMemory>,
     ) -> Channel {
-        segment.own_loans().set_copied(peer_memory.is_some());
         Channel {
-            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             ends,
             addresses: Addresses {
                 src: ends.peer_gid,
@@ -131,45 +140,9 @@ impl Channel {
         }
     }
 
-    /// The number of the channel in this process.
-    pub fn number(&self) -> u32 {
-        self.number
-    }
-
-    /// What a queue pair's references carry; None if the peer does not copy what they name. They tell the
-    /// peer addresses, so it must be one whose memory this process may access, too: never another user's.
-    #[inline]
-    pub fn loan(&self, qpn: u32) -> Option<Loan> {
-        let copies = self.peer_memory.is_some() && self.segment.peer_loans().are_copied();
-        copies.then(|| Loan {
-            qpn,
-            epoch: self.segment.own_loans().epoch(qpn),
-        })
-    }
-
-    /// Says to the peer that this side copies what it lends, true or not.
-    #[cfg(test)]
-    pub(super) fn claim_to_copy(&self) {
-        self.segment.own_loans().set_copied(true);
-    }
-
-    /// From now on the peer does not take for a queue pair's bytes what it copies by the references that the
-    /// queue pair has sent.
-    pub fn withdraw(&self, qpn: u32) {
-        self.segment.own_loans().withdraw(qpn);
-    }
-
-    /// Lets `copy` copy from the peer's memory what a reference names. False if it could not, or the bytes
-    /// are not, or may not be, those that the peer has sent.
-    pub fn copy_loan(&self, loan: Loan, copy: impl FnOnce(&Process) -> bool) -> bool {
-        let is_valid = || self.segment.peer_loans().epoch(loan.qpn) == loan.epoch;
-        let process = || self.peer_memory.as_ref()?.process();
-        let Some(found) = process() else {
-            // It has ended, or the kernel does not allow it any more.
-            self.segment.own_loans().set_copied(false);
-            return false;
-        };
-        is_valid() && copy(found) && is_valid() && process().is_some()
+    /// The GID of this process, as its packets have it.
+    pub fn gid(&self) -> Gid {
+        self.ends.gid
     }
 
     /// From this process to the peer.
@@ -185,11 +158,6 @@ impl Channel {
             return None;
         }
         memory.begin(request, &self.segment)
-    }
-
-    /// The GID of this process, as its packets have it.
-    pub fn gid(&self) -> Gid {
-        self.ends.gid
     }
 
     /// Whether this process could make an access to the peer's memory now. Nothing is announced: that may
@@ -345,7 +313,7 @@ impl Channel {
     /// Passes a short packet to `receiver`. False if it is none, or was not taken.
     #[inline(always)]
     fn deliver_short(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> bool {
-        if record.tag & BY_REFERENCE != 0 {
+        if record.tag & KIND != 0 {
             return false;
         }
         let short = Short::parse(&record.line, record.body);
@@ -361,7 +329,7 @@ impl Channel {
     }
 
     /// Passes a packet to `receiver`, if it is one. The checks are those of a packet that comes by UDP.
-    /// Returns the number of bytes that a reference names.
+    /// Returns the number of bytes of it.
     fn deliver(
         &self,
         record: &Record<'_>,
@@ -373,16 +341,22 @@ impl Channel {
             recorder.received(&self.ends, record.body, traffic_class, valid);
             0
         };
-        if record.tag & BY_REFERENCE != 0 {
-            return self.deliver_reference(record, receiver);
-        }
+        let Some(gso_size) = gso_size(record.tag) else {
+            return record_as(false);
+        };
         // By reference: a packet has more than 200 bytes of headers.
         let (common, other);
-        common = Packet::parse_common(record.head(), record.body);
+        common = match gso_size {
+            0 => Packet::parse_common(record.head(), record.body),
+            _ => None,
+        };
         let packet = match &common {
             Some(packet) => packet,
             None => {
-                other = Packet::parse_apart(record.head(), record.body);
+                other = match gso_size {
+                    0 => Packet::parse_apart(record.head(), record.body),
+                    _ => Packet::parse_gso(record.head(), record.body, gso_size),
+                };
                 match &other {
                     Ok(packet) => packet,
                     Err(_) => return record_as(false),
@@ -395,38 +369,10 @@ impl Channel {
         record_as(true);
         if packet.headers.deth.is_none() {
             receiver.packet(packet, &self.addresses);
-            return 0;
+            return record.body.len();
         }
         receiver.packet(packet, &self.datagram_addresses(record));
-        0
-    }
-
-    /// Passes a packet with a reference to `receiver`, if it is one. It is not recorded: a device that
-    /// records asks for none.
-    fn deliver_reference(&self, record: &Record<'_>, receiver: &mut impl Receiver) -> usize {
-        let mut bytes = [0; REFERENCE_PACKET_MAX];
-        let Some(copy) = bytes.get_mut(..record.body.len()) else {
-            return 0;
-        };
-        copy.copy_from_slice(record.body);
-        // The copy is examined, and not the peer's memory.
-        let Ok(packet) = Packet::parse_without_icrc(core::hint::black_box(copy)) else {
-            return 0;
-        };
-        let Some(mut reference) = Reference::parse(packet.payload) else {
-            return 0;
-        };
-        reference.source = self.number;
-        if [MULTICAST_QPN, GSI_QPN].contains(&packet.headers.bth.dest_qpn) {
-            return 0;
-        }
-        let packet = Packet {
-            payload: &[],
-            reference: Some(&reference),
-            ..packet
-        };
-        receiver.packet(&packet, &self.addresses);
-        packet.payload_len()
+        record.body.len()
     }
 
     /// Where a datagram comes from, with the GRH that it would have had.

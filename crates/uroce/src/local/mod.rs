@@ -11,7 +11,6 @@
 //! | `offers.rs` | offering channels to peers, and accepting theirs |
 //! | `rendezvous.rs` | how processes meet, and what they check of each other |
 //! | `recording.rs` | what IBV_UROCE_PCAP records of channels |
-//! | `loans.rs` | which references to a sender's memory are valid |
 //! | `peer_memory.rs` | access to the peer's memory without its CPU, and what it accesses here |
 //! | `channel.rs` | two rings and a connection: sending, receiving, sleeping, the end of the peer |
 //!
@@ -21,7 +20,6 @@
 mod channel;
 #[cfg(any(test, feature = "internals"))]
 pub mod fuzz;
-mod loans;
 mod offers;
 mod peer_memory;
 mod recording;
@@ -246,13 +244,6 @@ impl Paths {
         let channels = self.channels.read();
         let found = channels.by_flow.get(flow);
         found.filter(|channel| !channel.is_dead()).cloned()
-    }
-
-    /// The channel with that number ([`Channel::number`]).
-    pub fn numbered(&self, number: u32) -> Option<Arc<Channel>> {
-        let channels = self.channels.read();
-        let mut all = channels.all.iter();
-        all.find(|channel| channel.number() == number).cloned()
     }
 
     /// Whether there is a channel to a peer that has not hung up. Asks the kernel: a process that has its

@@ -12,7 +12,7 @@ use libc::iovec;
 use super::rendezvous;
 use super::segment::Segment;
 use crate::descriptors::{self, Owned};
-use crate::direct::{Accesses, Accessor, Copied, Imports, Place, Process, Request};
+use crate::direct::{Accesses, Accessor, Copied, Imports, Place, Request};
 
 /// How often an access is tried that the target's changes, or the kernel's scheduling, have interrupted.
 const TRIES: usize = 16;
@@ -83,13 +83,6 @@ impl PeerMemory {
                 None
             }
         }
-    }
-
-    /// The peer's process, to copy what it lends: see [`Imports::process`]. To be called again after the
-    /// copy.
-    #[inline]
-    pub(super) fn process(&self) -> Option<&Process> {
-        self.imports.process().filter(|process| process.was_there())
     }
 
     /// Whether an access would probably succeed.

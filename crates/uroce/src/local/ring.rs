@@ -9,8 +9,8 @@
 //! is not taken for a word, even if who has made the body wants that, but with a chance of 2^-36. Zeroing
 //! what comes next would exclude it, but costs the transfer of a second line for each record.
 //!
-//! Memory: an empty ring continues at its start ([`LOCAL_LINES`]), so one that is never full uses few of its
-//! pages.
+//! Memory: an empty ring that carries no long records continues at its start ([`LOCAL_LINES`]), so it uses
+//! few of its pages.
 //!
 //! Not here: what a body means, and who wakes whom up (`channel.rs`).
 //!
@@ -26,19 +26,26 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use crate::arch;
-use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE};
+use crate::wire::{MAX_HEADERS, MAX_SHORT_RESPONSE, PAYLOAD_APART};
 use lines::{LINE, LINES, Lines, WORD_LEN};
 
 /// The bytes of a body that are in the line of its word.
 pub const HEAD_LEN: usize = LINE - WORD_LEN;
 /// The longest packet: headers, the largest path MTU, padding. There is no ICRC.
 pub const PACKET_MAX: usize = MAX_HEADERS + 4096 + 3;
-/// The longest body in bytes. A model has a ring of few lines, which is soon full.
-const BODY_MAX: usize = if cfg!(loom) { HEAD_LEN } else { PACKET_MAX };
+/// The longest body in bytes: a packet that stands for several. A model has a ring of few lines, which is
+/// soon full.
+const BODY_MAX: usize = if cfg!(loom) {
+    HEAD_LEN
+} else {
+    PAYLOAD_APART + (32 << 10)
+};
 /// Lines that only responses of one line use, which are not to wait behind requests.
 const RESPONSE_LINES: u64 = if cfg!(loom) { 0 } else { 64 };
 /// The longest record in lines.
 const RECORD_LINES_MAX: u64 = lines_of(BODY_MAX);
+/// The lines that there are for any record: one packet.
+const PACKET_LINES: u64 = lines_of(if cfg!(loom) { HEAD_LEN } else { PACKET_MAX });
 /// Each time this number of lines was written, the ring continues at its start if it is empty.
 const LOCAL_LINES: u64 = if cfg!(loom) { 2 } else { 128 };
 /// The consumer publishes its position, and looks for a producer that waits for room, each time it has
@@ -97,10 +104,9 @@ impl Key {
 
 // A producer that waits finds room for any record before the ring is empty, and the consumer looks for it
 // before that: the lines in use are more than twice what it releases between two looks.
-const _: () =
-    assert!(cfg!(loom) || LINES - 2 * RECORD_LINES_MAX - RESPONSE_LINES > 2 * RELEASE_LINES);
+const _: () = assert!(cfg!(loom) || LINES - 2 * PACKET_LINES - RESPONSE_LINES > 2 * RELEASE_LINES);
 const _: () = assert!(LINES.is_power_of_two() && BODY_MAX <= u16::MAX as usize);
-const _: () = assert!(MAX_SHORT_RESPONSE <= HEAD_LEN);
+const _: () = assert!(MAX_SHORT_RESPONSE <= HEAD_LEN && PAYLOAD_APART == HEAD_LEN);
 
 /// The other side has written what no correct one does: it is damaged or hostile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +208,8 @@ pub struct Producer {
     consumed: u64,
     /// [`Producer::written`] when it was last tried to go back to the start of the ring.
     tried: u64,
+    /// The lines of the longest record since then.
+    longest: u64,
 }
 
 /// Room for a record: see [`Producer::reserve`].
@@ -228,27 +236,29 @@ impl Producer {
             written: 0,
             consumed: 0,
             tried: 0,
+            longest: 0,
         }
     }
 
-    /// Room for a record with a body of up to [`BODY_MAX`] bytes. None if there is none now.
+    /// Room for a packet, and for one that stands for several if there is more. None if there is none now.
     #[inline]
     pub fn reserve(&mut self, ring: &Ring) -> Result<Option<Room>, Broken> {
         if self.written % LINES >= LOCAL_LINES && self.written - self.tried >= LOCAL_LINES {
             self.tried = self.written;
             self.read_consumed(ring)?;
             let skipped = lines_to_end(self.written);
-            if self.consumed == self.written && skipped + RECORD_LINES_MAX < LINES {
+            let is_light = core::mem::take(&mut self.longest) <= PACKET_LINES;
+            if is_light && self.consumed == self.written && skipped + PACKET_LINES < LINES {
                 let at = self.written + skipped;
-                let count = RECORD_LINES_MAX;
+                let count = (LINES - 1 - skipped).min(RECORD_LINES_MAX);
                 return Ok(Some(Room { at, count }));
             }
         }
-        if let Some(room) = self.find(RECORD_LINES_MAX, RESPONSE_LINES) {
+        if let Some(room) = self.find(PACKET_LINES, RESPONSE_LINES) {
             return Ok(Some(room));
         }
         self.read_consumed(ring)?;
-        Ok(self.find(RECORD_LINES_MAX, RESPONSE_LINES))
+        Ok(self.find(PACKET_LINES, RESPONSE_LINES))
     }
 
     /// [`Producer::reserve`]; if there is no room, the consumer wakes this side up when it has made some.
@@ -270,16 +280,16 @@ impl Producer {
         self.find(1, 0)
     }
 
-    /// Room for `count` lines that leaves `left` lines to others.
+    /// Room for `least` lines or more that leaves `left` lines to others.
     #[inline]
-    fn find(&self, count: u64, left: u64) -> Option<Room> {
+    fn find(&self, least: u64, left: u64) -> Option<Room> {
         let to_end = lines_to_end(self.written);
-        let skipped = if count > to_end { to_end } else { 0 };
+        let skipped = if least > to_end { to_end } else { 0 };
         let used = self.written - self.consumed;
-        (used + skipped + count + left <= LINES).then_some(Room {
-            at: self.written + skipped,
-            count,
-        })
+        let at = self.written + skipped;
+        let free = LINES.checked_sub(used + skipped + left)?;
+        let count = free.min(lines_to_end(at)).min(RECORD_LINES_MAX);
+        (count >= least).then_some(Room { at, count })
     }
 
     fn read_consumed(&mut self, ring: &Ring) -> Result<(), Broken> {
@@ -313,6 +323,7 @@ impl Producer {
             let skip = Word::new(self.key, self.written, 0, 0).0 | Word::SKIP;
             lines.word(self.written).store(skip, Ordering::Release);
         }
+        self.longest = self.longest.max(lines_of(len));
         self.written = room.at + lines_of(len);
         true
     }

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ibverbs_host::file_size;
 
-use super::loans::Loans;
 use super::ring::{Key, Ring};
 use crate::direct::Accesses;
 use crate::random::random;
@@ -22,7 +21,7 @@ pub enum Side {
     Acceptor,
 }
 
-/// What lies in the memory. Zeros are two empty rings, no accesses and no loans.
+/// What lies in the memory. Zeros are two empty rings, and no accesses.
 #[repr(C)]
 struct Rings {
     /// Written by the initiator before the acceptor has the memory, and read once for each mapping.
@@ -31,8 +30,6 @@ struct Rings {
     from_acceptor: Ring,
     by_initiator: Accesses,
     by_acceptor: Accesses,
-    of_initiator: Loans,
-    of_acceptor: Loans,
 }
 
 /// Bytes of a channel's memory.
@@ -52,8 +49,6 @@ pub struct Segment {
     own_accesses: NonNull<Accesses>,
     /// The accesses of the peer.
     peer_accesses: NonNull<Accesses>,
-    own_loans: NonNull<Loans>,
-    peer_loans: NonNull<Loans>,
 }
 
 // SAFETY: the mapping belongs to the segment until it is dropped, and all of its content is `Sync`.
@@ -129,15 +124,9 @@ impl Segment {
             Side::Initiator => (&rings.by_initiator, &rings.by_acceptor),
             Side::Acceptor => (&rings.by_acceptor, &rings.by_initiator),
         };
-        let (own_loans, peer_loans) = match side {
-            Side::Initiator => (&rings.of_initiator, &rings.of_acceptor),
-            Side::Acceptor => (&rings.of_acceptor, &rings.of_initiator),
-        };
         Ok(Segment {
             content,
             key: Key(key),
-            own_loans: NonNull::from(own_loans),
-            peer_loans: NonNull::from(peer_loans),
             own_accesses: NonNull::from(own_accesses),
             peer_accesses: NonNull::from(peer_accesses),
             outgoing: NonNull::from(outgoing),
@@ -180,18 +169,6 @@ impl Segment {
     pub fn peer_accesses(&self) -> &Accesses {
         // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
         unsafe { self.peer_accesses.as_ref() }
-    }
-
-    /// What this side lends, and whether it copies what the peer lends.
-    pub fn own_loans(&self) -> &Loans {
-        // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
-        unsafe { self.own_loans.as_ref() }
-    }
-
-    /// What the peer lends, and whether it copies what this side lends.
-    pub fn peer_loans(&self) -> &Loans {
-        // SAFETY: as `outgoing`: `map` took it from the mapping, which is there until `self` is dropped.
-        unsafe { self.peer_loans.as_ref() }
     }
 
     /// The ring that this side consumes from.

@@ -517,15 +517,6 @@ fn silent_connections_make_room() {
     assert!(a.find(&flow).is_some());
 }
 
-/// A peer that says that it copies, but whose memory this process may not access, learns no addresses.
-#[test]
-fn nothing_is_lent_to_who_lends_nothing() {
-    let flow = flow(38);
-    let (_paths, [to_b, to_a]) = connected(&flow);
-    to_a.claim_to_copy();
-    assert!(to_b.loan(5).is_none());
-}
-
 /// A process of another user has to own the port that it speaks for.
 #[test]
 fn a_port_has_an_owner() {

@@ -22,7 +22,7 @@ pub fn read(from: &MrSlice, into: &mut [u8]) -> Result<(), Fault> {
     debug_assert_eq!(from.len, into.len());
     // SAFETY: `from` lies in a memory region, and borrows the table's lock or the queue pair's, which keeps
     // the region registered; `into` is uroce's own and does not overlap it.
-    unsafe { nofault::copy(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
+    unsafe { nofault::copy_to_other_cpu(from.ptr, into.as_mut_ptr(), from.len.min(into.len())) }
 }
 
 /// Copies into the program's memory. `from` is as long as the slice.

@@ -363,23 +363,6 @@ impl Memory {
         Ok(copy::write(&slice, from)?)
     }
 
-    /// Lets `call` execute an RDMA WRITE of `len` bytes, not 0.
-    pub fn with_remote<T>(
-        &self,
-        rkey: u32,
-        va: u64,
-        len: usize,
-        qp: &AccessingQp,
-        call: impl FnOnce(iovec) -> T,
-    ) -> Result<T, RemoteError> {
-        let table = self.read_table();
-        let vector = vector_of(&table.remote(rkey, va, len as u64, Access::Write, qp)?);
-        let mr_index = table.mr_index(rkey).ok_or(RemoteError)?;
-        let _pin = self.pins.pin(mr_index).ok_or(RemoteError)?;
-        drop(table);
-        Ok(call(vector))
-    }
-
     /// Executes an RDMA READ.
     pub fn read_remote(
         &self,

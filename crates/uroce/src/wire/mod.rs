@@ -13,7 +13,6 @@ mod opcode;
 mod packet;
 mod psn;
 mod qpn;
-mod reference;
 mod short;
 #[cfg(test)]
 mod tests;
@@ -23,10 +22,9 @@ pub use bth::Bth;
 pub use headers::{Aeth, AethKind, AtomicEth, Deth, Feth, NakCode, Reth};
 pub use icrc::{Flow, Fragmentation};
 pub use opcode::{Opcode, Operation, Part, Transport};
-pub use packet::{Headers, Malformed, Packet};
+pub use packet::{Headers, Malformed, PAYLOAD_APART, Packet};
 pub use psn::Psn;
 pub use qpn::{FIRST_PORT, MULTICAST_QPN, PORTS, QPNS_PER_PORT, first_qpn, port_of};
-pub use reference::{Loan, Part as ReferencePart, Reference};
 pub use short::{SHORT_DATAGRAM_MAX, SHORT_MAX, Short, ShortBytes, ShortContent};
 
 /// The UDP port of RoCEv2.

@@ -1,8 +1,7 @@
 //! Whole packets: parsing and writing the headers that an opcode has.
 
 use super::{
-    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reference, Reth,
-    Transport,
+    Aeth, AtomicEth, Bth, Deth, Feth, ICRC_LEN, MAX_HEADERS, Operation, Part, Psn, Reth, Transport,
 };
 
 /// The headers of a packet: the BTH, and the extended transport headers that its opcode has.
@@ -35,11 +34,15 @@ pub struct Headers {
 pub struct Packet<'a> {
     /// BTH and extended headers.
     pub headers: Headers,
-    /// Without padding and ICRC. Empty if there is a reference.
+    /// Without padding and ICRC.
     pub payload: &'a [u8],
-    /// Where the payload is, if it is not in the packet.
-    pub reference: Option<&'a Reference>,
+    /// As in Linux's segmentation offload: the payload is that of several packets, of this number of bytes
+    /// each but the last. 0: it is one packet.
+    pub gso_size: u32,
 }
+
+/// Where the payload of a packet with a [`Packet::gso_size`] begins: behind the headers there is a gap.
+pub const PAYLOAD_APART: usize = 56;
 
 /// The datagram is not a valid packet; receivers drop it silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +80,7 @@ impl Packet<'_> {
                 ..Headers::new(bth)
             },
             payload,
-            reference: None,
+            gso_size: 0,
         })
     }
 
@@ -91,9 +94,25 @@ impl Packet<'_> {
     pub fn parse_apart<'a>(head: &'a [u8], packet: &'a [u8]) -> Result<Packet<'a>, Malformed> {
         let mut rest = Rest(head);
         let headers = rest.headers()?;
-        let (_, operation, _) = headers.bth.opcode.parts().ok_or(Malformed)?;
         let start = head.len() - rest.0.len();
         let padded = source(head, packet).get(start..).ok_or(Malformed)?;
+        Packet::with_payload(headers, padded)
+    }
+
+    /// [`Packet::parse_apart`] for one with a [`Packet::gso_size`]: its payload begins at [`PAYLOAD_APART`].
+    pub fn parse_gso<'a>(
+        head: &[u8],
+        packet: &'a [u8],
+        gso_size: u32,
+    ) -> Result<Packet<'a>, Malformed> {
+        let headers = Rest(head).headers()?;
+        let padded = packet.get(PAYLOAD_APART..).ok_or(Malformed)?;
+        let packet = Packet::with_payload(headers, padded)?;
+        Ok(Packet { gso_size, ..packet })
+    }
+
+    fn with_payload(headers: Headers, padded: &[u8]) -> Result<Packet<'_>, Malformed> {
+        let (_, operation, _) = headers.bth.opcode.parts().ok_or(Malformed)?;
         let payload = padded
             .len()
             .checked_sub(headers.bth.pad.into())
@@ -121,28 +140,29 @@ impl Packet<'_> {
         Ok(Packet {
             headers,
             payload,
-            reference: None,
+            gso_size: 0,
         })
     }
 
-    /// The length of the payload.
+    /// The number of packets that it stands for.
     #[inline]
-    pub fn payload_len(&self) -> usize {
-        match self.reference {
-            Some(reference) => reference.payload_len() as usize,
-            None => self.payload.len(),
+    pub fn packets(&self) -> u32 {
+        match self.gso_size {
+            0 => 1,
+            // A payload has less than 2^16 bytes.
+            size => (self.payload.len() as u32).div_ceil(size).max(1),
         }
     }
 
-    /// The number of packets that it stands for: 1 unless there is a reference.
+    /// Whether it is one packet, or stands for packets of this path MTU.
     #[inline]
-    pub fn packets(&self) -> u32 {
-        self.reference.map_or(1, |reference| reference.packets)
+    pub fn is_of_mtu(&self, mtu: u32) -> bool {
+        self.gso_size == 0 || self.gso_size == mtu
     }
 
     /// The length of the datagrams: headers, payload, padding and ICRC.
     pub fn datagrams_len(&self) -> usize {
-        let padded = self.payload_len() + usize::from(self.headers.bth.pad);
+        let padded = self.payload.len() + usize::from(self.headers.bth.pad);
         let others = self.packets() as usize - 1;
         self.headers.encoded_len() + padded + ICRC_LEN + others * (Bth::LEN + ICRC_LEN)
     }
@@ -324,3 +344,5 @@ impl Writer<'_> {
 }
 
 const _: () = assert!(Bth::LEN + 4 + AtomicEth::LEN + 4 <= MAX_HEADERS);
+// The headers of a packet that may have a longer payload than others: XRCETH, RETH and ImmDt.
+const _: () = assert!(Bth::LEN + 4 + Reth::LEN + 4 <= PAYLOAD_APART);

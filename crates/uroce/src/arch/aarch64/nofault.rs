@@ -135,6 +135,21 @@ global_asm!(
     "#
 );
 
+/// How many of `len` bytes [`stream`] is to copy: none. STNP has not been measured.
+#[inline]
+pub fn streamed_len(_to: *mut u8, _len: usize) -> usize {
+    0
+}
+
+/// Copies by stores that bypass the caches; not called here.
+///
+/// # Safety
+/// None: it copies nothing, and says that it has failed.
+#[inline]
+pub unsafe fn stream(_to: *mut u8, _from: *const u8, _len: usize) -> usize {
+    1
+}
+
 /// The instruction pointer of the code that a signal has interrupted.
 ///
 /// # Safety

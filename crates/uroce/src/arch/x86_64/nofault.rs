@@ -150,6 +150,27 @@ global_asm!(
         uroce_nofault_done
         .cfi_endproc
 
+    // rdi is a multiple of 16, rdx one of 64 and not 0. The stores do not load the lines that they write.
+    uroce_nofault_function uroce_nofault_stream
+        add rdx, rdi
+        .p2align 4
+    80:
+        movups xmm0, [rsi]
+        movups xmm1, [rsi + 16]
+        movups xmm2, [rsi + 32]
+        movups xmm3, [rsi + 48]
+        movntps [rdi], xmm0
+        movntps [rdi + 16], xmm1
+        movntps [rdi + 32], xmm2
+        movntps [rdi + 48], xmm3
+        add rsi, 64
+        add rdi, 64
+        cmp rdi, rdx
+        jb 80b
+        sfence
+        uroce_nofault_done
+        .cfi_endproc
+
     uroce_nofault_function uroce_nofault_load
         mov rdx, [rdi]
         uroce_nofault_done
@@ -186,6 +207,30 @@ global_asm!(
     "#,
     has_avx = sym HAS_AVX,
 );
+
+unsafe extern "C" {
+    fn uroce_nofault_stream(to: *mut u8, from: *const u8, len: usize) -> usize;
+}
+
+/// Fewer bytes are copied by ordinary stores.
+const STREAMED_MIN: usize = 8 << 10;
+
+/// How many of `len` bytes [`stream`] is to copy to `to`.
+#[inline]
+pub fn streamed_len(to: *mut u8, len: usize) -> usize {
+    let is_streamed = len >= STREAMED_MIN && to.addr() % 16 == 0;
+    if is_streamed { len & !63 } else { 0 }
+}
+
+/// Copies by stores that bypass the caches. Returns 1 if it faults, or 0.
+///
+/// # Safety
+/// As for `crate::nofault::copy`; `len` is what [`streamed_len`] has returned, and not 0.
+#[inline]
+pub unsafe fn stream(to: *mut u8, from: *const u8, len: usize) -> usize {
+    // SAFETY: as the caller says.
+    unsafe { uroce_nofault_stream(to, from, len) }
+}
 
 /// The instruction pointer of the code that a signal has interrupted.
 ///

@@ -1,7 +1,6 @@
 mod counters;
 mod direct;
 mod fork;
-mod loans;
 pub mod out_of_memory;
 mod paths;
 mod preemption;

@@ -29,7 +29,6 @@ impl Qp {
 
     /// The oldest send WQE fails, and with it the send queue (10.3.1: to SQE for unreliable services).
     pub(super) fn fail_oldest_send(&mut self, status: ibv_wc_status, host: &mut impl Host) {
-        host.withdraw();
         let completion = self.requester.fail_oldest(status);
         let overrun = completion
             .is_some_and(|completion| host.complete(WorkQueue::Send, completion).is_err());
@@ -92,7 +91,6 @@ impl Qp {
 
     /// Flushes the send queue.
     pub(super) fn flush_sends(&mut self, host: &mut impl Host) {
-        host.withdraw();
         for completion in self.requester.flush() {
             let _ = host.complete(WorkQueue::Send, completion);
         }

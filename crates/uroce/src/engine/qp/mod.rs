@@ -14,12 +14,13 @@ use self::uc::EarlyPackets;
 use super::attributes::Attributes;
 use super::completer::Completer;
 use super::counters::Counters;
+use super::emit::Encoded;
 use super::recv_queue::RecvQueue;
 use super::requester::{Requester, UnreliableStep};
 use super::responder::{self, Responder};
 use super::{
-    AddressVector, Gid, Host, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service, Time,
-    UdAddress, WorkQueue,
+    AddressVector, Gid, Host, Link, QpChange, QpConfig, QpEvent, QpState, RecvWr, SendWr, Service,
+    Time, UdAddress, WorkQueue,
 };
 use crate::wire::{ICRC_LEN, Operation, PORT, Packet, port_of};
 
@@ -48,13 +49,14 @@ pub struct Transmit {
     pub dest_qpn: u32,
     /// Bytes in the buffer: headers, payload, padding.
     pub len: usize,
-    /// A reference stands in the place of the payload.
-    pub by_reference: bool,
+    /// See [`Packet::gso_size`].
+    pub gso_size: u32,
 }
 
 /// A queue pair.
 pub struct Qp {
     state: QpState,
+    link: Link,
     attributes: Attributes,
     requester: Requester,
     completer: Completer,
@@ -69,6 +71,7 @@ impl Qp {
     pub fn new(config: QpConfig) -> Qp {
         Qp {
             state: QpState::Reset,
+            link: Link::Network,
             attributes: Attributes::new(config),
             requester: Requester::new(&config),
             completer: Completer::default(),
@@ -153,10 +156,11 @@ impl Qp {
     pub fn modify(&mut self, change: &QpChange, now: Time, host: &mut impl Host) {
         let target = change.state.unwrap_or(self.state);
         if target == QpState::Reset {
-            host.withdraw();
             let counters = self.counters();
+            let link = self.link;
             *self = Qp::new(self.attributes.config);
             self.counters = counters;
+            self.set_link(link);
             return;
         }
         if target == QpState::Sqd && self.state != QpState::Sqd {
@@ -285,7 +289,7 @@ impl Qp {
         if transport != service.transport() {
             return;
         }
-        if packet.reference.is_some() && service != Service::Rc {
+        if packet.gso_size != 0 && service == Service::Ud {
             return;
         }
         if service == Service::Ud {
@@ -328,17 +332,17 @@ impl Qp {
         host: &mut impl Host,
         buffer: &mut [u8],
     ) -> Option<Transmit> {
-        let packet = match self.attributes.config.service {
-            Service::Ud => self.next_datagram(now, host, buffer),
-            Service::Uc => {
-                let len = self.next_uc_packet(now, host, buffer);
-                len.map(|len| self.to_peer(len))
+        let encoded = match self.attributes.config.service {
+            Service::Ud => {
+                let packet = self.next_datagram(now, host, buffer)?;
+                self.counters.sent_pkts += 1;
+                self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
+                return Some(packet);
             }
+            Service::Uc => self.next_uc_packet(now, host, buffer),
             _ => self.next_reliable(now, host, buffer),
-        }?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (packet.len + ICRC_LEN) as u64;
-        Some(packet)
+        };
+        encoded.map(|encoded| self.sent_to_peer(&encoded))
     }
 
     /// [`Qp::transmit`] for a response without payload: at most [`crate::wire::MAX_SHORT_RESPONSE`] bytes.
@@ -352,10 +356,8 @@ impl Qp {
         if !self.responder.next_is_short() {
             return None;
         }
-        let len = self.next_response(now, host, buffer)?;
-        self.counters.sent_pkts += 1;
-        self.counters.sent_bytes += (len + ICRC_LEN) as u64;
-        Some(self.to_peer(len))
+        let response = self.next_response(now, host, buffer)?;
+        Some(self.sent_to_peer(&response))
     }
 
     /// Whether [`Qp::transmit`] may have something to do. If not, it returns None and changes nothing.
@@ -370,27 +372,16 @@ impl Qp {
         self.responder.has_response()
     }
 
-    /// Switches pacing on or off for the next calls of [`Qp::transmit`]: what carries the packets may wait
-    /// for the receiver, as a network does not.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.requester.set_paced(paced);
-        self.responder.set_paced(paced);
-    }
-
-    /// Whether the next calls of [`Qp::transmit`] may write references to payload: the packets go to a
-    /// process of this host.
-    pub fn set_lending(&mut self, lends: bool) {
-        self.requester.set_lending(lends);
-    }
-
-    /// The memory of outstanding WRs is about to be gone: what the peer may still have to copy is sent again
-    /// by [`Qp::transmit`], as bytes. Returns whether there is any.
-    pub fn send_lent_as_bytes(&mut self) -> bool {
-        let lends = self.state == QpState::Rts && self.requester.has_lent();
-        if lends {
-            self.requester.send_lent_as_bytes();
+    /// What carries the packets of the next calls of [`Qp::transmit`]. If it changes, a reliable service
+    /// retransmits what is in flight.
+    #[inline]
+    pub fn set_link(&mut self, link: Link) {
+        if self.link != link {
+            self.link = link;
+            let is_reliable = self.attributes.config.service.is_reliable();
+            self.requester.set_link(link, is_reliable);
+            self.responder.set_link(link);
         }
-        lends
     }
 
     /// Where the next packet of a UD queue pair goes, if [`Qp::transmit`] does not fail its WQE.
@@ -420,7 +411,17 @@ impl Qp {
             av: self.attributes.av,
             dest_qpn: self.attributes.dest_qpn,
             len,
-            by_reference: false,
+            gso_size: 0,
+        }
+    }
+
+    /// Counts a packet to the peer of a connected queue pair.
+    fn sent_to_peer(&mut self, encoded: &Encoded) -> Transmit {
+        self.counters.sent_pkts += u64::from(encoded.packets);
+        self.counters.sent_bytes += encoded.datagrams_len;
+        Transmit {
+            gso_size: encoded.gso_size,
+            ..self.to_peer(encoded.len)
         }
     }
 

@@ -1,10 +1,11 @@
 //! Reliable connections, RC and XRC: requester, completer and responder wired together.
 
-use super::{Host, Qp, QpEvent, QpState, Time, Transmit};
+use super::{Host, Qp, QpEvent, QpState, Time};
 use crate::engine::completer::CompleterAction;
-use crate::engine::requester::{Lent, NextPacket};
+use crate::engine::emit::Encoded;
+use crate::engine::requester::NextPacket;
 use crate::engine::responder::NextResponse;
-use crate::wire::{ICRC_LEN, Operation, Packet, Part};
+use crate::wire::{Operation, Packet, Part};
 
 impl Qp {
     /// A request packet from the peer.
@@ -83,16 +84,14 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<Transmit> {
+    ) -> Option<Encoded> {
         if self.requester.has_unsent() && self.responder.yields_to_request() {
             if let Some(request) = self.next_request(now, host, buffer) {
                 return Some(request);
             }
         }
-        match self.next_response(now, host, buffer) {
-            None => self.next_request(now, host, buffer),
-            Some(len) => Some(self.to_peer(len)),
-        }
+        self.next_response(now, host, buffer)
+            .or_else(|| self.next_request(now, host, buffer))
     }
 
     fn next_request(
@@ -100,27 +99,13 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<Transmit> {
+    ) -> Option<Encoded> {
         while matches!(self.state, QpState::Rts | QpState::Sqd) {
             let next = self
                 .requester
                 .next_packet(&self.attributes, now, host, buffer);
             match next {
-                NextPacket::Packet(len) => return Some(self.to_peer(len)),
-                NextPacket::Reference(Lent {
-                    len,
-                    packets,
-                    bytes,
-                }) => {
-                    self.counters.lent_pkts += packets;
-                    // The caller counts one of them.
-                    self.counters.sent_pkts += packets - 1;
-                    self.counters.sent_bytes += bytes - (len + ICRC_LEN) as u64;
-                    return Some(Transmit {
-                        by_reference: true,
-                        ..self.to_peer(len)
-                    });
-                }
+                NextPacket::Packet(encoded) => return Some(encoded),
                 NextPacket::Blocked => return None,
                 NextPacket::Complete => self.complete_sends(host),
             }
@@ -133,19 +118,19 @@ impl Qp {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Encoded> {
         let next = self
             .responder
             .next_response(&self.attributes, now, host, buffer);
         match next {
             NextResponse::None => None,
-            NextResponse::Packet(len) => Some(len),
-            NextResponse::AccessError(len) => {
+            NextResponse::Packet(encoded) => Some(encoded),
+            NextResponse::AccessError(nak) => {
                 if self.state != QpState::Err {
                     host.event(QpEvent::AccessError);
                     self.enter_error(host);
                 }
-                len
+                nak
             }
         }
     }

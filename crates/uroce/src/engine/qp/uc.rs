@@ -6,6 +6,7 @@
 
 use super::{Host, Qp, Time};
 use crate::engine::PacketCopy;
+use crate::engine::emit::Encoded;
 use crate::wire::{Operation, Packet, Part, Psn};
 
 /// The most packets that wait, about as many as a socket buffer has room for. Further ones are delivered at
@@ -44,18 +45,18 @@ impl EarlyPackets {
 }
 
 impl Qp {
-    /// Writes the next packet into `buffer` and returns its length.
+    /// Writes the next packet into `buffer`.
     pub(super) fn next_uc_packet(
         &mut self,
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Option<usize> {
+    ) -> Option<Encoded> {
         while self.prepare_unreliable(now, host) {
             match self.requester.send_uc(&self.attributes, host, buffer) {
-                Ok(Some(len)) => {
+                Ok(Some(sent)) => {
                     self.complete_sends(host);
-                    return Some(len);
+                    return Some(sent);
                 }
                 Ok(None) => return None,
                 Err(status) => self.fail_oldest_send(status, host),

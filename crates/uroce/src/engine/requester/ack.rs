@@ -112,15 +112,22 @@ impl Requester {
             return Ok(Acked { progress, complete });
         };
         let mtu = attributes.mtu;
+        let packets = u64::from(packet.packets());
         let part = packet.headers.bth.opcode.parts().map(|parts| parts.2);
         let mut ends_request = true;
         match (wqe.class(), operation, packet.headers.atomic_ack) {
             (OpClass::Read, Operation::ReadResponse, _) => {
                 let offset = (number - wqe.first) * u64::from(mtu);
-                let len = u64::from(wqe.len).saturating_sub(offset).min(mtu.into());
-                ends_request = number + 1 == wqe.read_end(number, mtu);
+                let most = packets * u64::from(mtu);
+                let len = u64::from(wqe.len).saturating_sub(offset).min(most);
+                let read_end = wqe.read_end(number, mtu);
+                ends_request = number + packets == read_end;
                 let starts = wqe.starts_read(number, mtu);
-                if packet.payload.len() as u64 != len || !is_part(part, starts, ends_request) {
+                if packet.payload.len() as u64 != len
+                    || number + packets > read_end
+                    || !packet.is_of_mtu(mtu)
+                    || !is_part(part, starts, ends_request)
+                {
                     return Err(IBV_WC_BAD_RESP_ERR);
                 }
                 if len > 0 {
@@ -135,7 +142,7 @@ impl Requester {
                 if packet.payload.is_empty() && part == Some(Part::Only) => {}
             _ => return Err(IBV_WC_BAD_RESP_ERR),
         }
-        self.oldest_unacked += 1;
+        self.oldest_unacked += packets;
         if ends_request {
             self.rd_atomic_in_flight = self.rd_atomic_in_flight.saturating_sub(1);
         }
@@ -151,7 +158,6 @@ impl Requester {
         if count == 0 {
             return false;
         }
-        self.lending.on_acked(before);
         self.congestion.on_ack(count, self.oldest_unacked);
         self.rtt.on_ack();
         if let Some(probe) = self.rtt_probe {
@@ -183,7 +189,6 @@ impl Requester {
     pub fn on_loss(&mut self) {
         self.congestion
             .on_loss(self.oldest_unacked, self.highest_sent);
-        self.lending.on_loss(self.oldest_unacked, self.highest_sent);
         self.rewind();
         self.timers.stop(Timer::Rto);
     }
@@ -227,7 +232,6 @@ impl Requester {
 
     /// Retransmits from the oldest unacknowledged packet.
     pub fn retransmit(&mut self, attributes: &Attributes, now: Time) {
-        self.lending.on_loss(self.oldest_unacked, self.highest_sent);
         self.rewind();
         self.start_timers(attributes.timeout, now);
     }

@@ -29,7 +29,7 @@ impl Requester {
             self.write_send(wqe, attributes, host, one),
             self.write_request(wqe, attributes, host, other),
         ]
-        .map(|written| written.unwrap().map(|written| written.len))
+        .map(|written| written.unwrap().map(|written| written.encoded.len))
     }
 
     /// What holds between any two calls.

@@ -10,30 +10,31 @@ mod drain;
 mod held;
 #[cfg(test)]
 mod inspect;
-mod lending;
 mod payload;
 mod short;
 mod unreliable;
 mod write;
 
+use std::time::Duration;
+
 use ibverbs_abi::*;
 
 use super::attributes::Attributes;
 use super::congestion::CongestionWindow;
+use super::emit::Encoded;
 use super::pacer::Pacer;
 use super::rtt::RttEstimator;
 use super::send_queue::{self, OpClass, SendQueue, Wqe, WqeState};
 use super::timer::{Timer, TimerTable};
 use super::{
-    Completion, Host, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress, encoding,
+    Completion, Host, Link, LocalError, QpConfig, SendOp, SendWr, Service, Time, UdAddress,
+    encoding,
 };
 use crate::wire::Psn;
 
 pub use ack::{Acked, Expired};
 use held::Held;
 pub use held::is_executable;
-use lending::Lending;
-pub use lending::Lent;
 pub use unreliable::UnreliableStep;
 use write::Written;
 
@@ -42,9 +43,15 @@ const STREAM_WQES: usize = 8;
 /// Sends are no longer deferred once this many packets are unsent.
 const MAX_DEFERRED_PACKETS: u64 = 32;
 
+/// The most packets in flight through shared memory: a PSN must identify each. A channel has room for less.
+const SHARED_MEMORY_WINDOW: u64 = 1 << 14;
+/// The RTO for shared memory, which loses nothing: a receiver drops a request only if it has no memory.
+const SHARED_MEMORY_RTO: Duration = Duration::from_millis(500);
+
 /// The requester of a queue pair.
 #[derive(Debug)]
 pub struct Requester {
+    link: Link,
     queue: SendQueue,
     /// The oldest packet that is not acknowledged.
     oldest_unacked: u64,
@@ -73,7 +80,6 @@ pub struct Requester {
     /// In SQD, and WQEs before `drain_end` have not completed.
     draining: bool,
     held: Held,
-    lending: Lending,
     /// Paces the packets of unreliable services.
     pacer: Pacer,
 }
@@ -87,10 +93,8 @@ struct RttProbe {
 
 /// What [`Requester::next_packet`] did.
 pub enum NextPacket {
-    /// Wrote a packet of that many bytes.
-    Packet(usize),
-    /// Wrote a packet with a reference.
-    Reference(Lent),
+    /// Wrote a packet.
+    Packet(Encoded),
     /// Nothing can be sent now.
     Blocked,
     /// Executed or failed a WQE: the queue pair has to complete what is complete.
@@ -124,6 +128,7 @@ impl Requester {
     /// A requester without a connection.
     pub fn new(config: &QpConfig) -> Requester {
         Requester {
+            link: Link::Network,
             queue: SendQueue::default(),
             oldest_unacked: 0,
             next: 0,
@@ -140,7 +145,6 @@ impl Requester {
             drain_end: None,
             draining: false,
             held: Held::default(),
-            lending: Lending::default(),
             pacer: Pacer::new(config.service),
         }
     }
@@ -154,6 +158,7 @@ impl Requester {
             next: packet,
             highest_sent: packet,
             congestion: CongestionWindow::new(attributes.mtu),
+            link: self.link,
             ..Requester::new(&attributes.config)
         };
     }
@@ -202,9 +207,23 @@ impl Requester {
             && self.unsent() < MAX_DEFERRED_PACKETS
     }
 
-    /// Switches the pacing of unreliable services on or off.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.pacer.set_paced(paced);
+    /// What carries the packets from now on. Those in flight may be lost with the old link, or come later
+    /// than packets by the new one: a reliable service retransmits them.
+    pub fn set_link(&mut self, link: Link, is_reliable: bool) {
+        self.link = link;
+        self.pacer.set_paced(link == Link::Network);
+        if is_reliable {
+            self.rewind();
+            self.timers.stop(Timer::Rto);
+        }
+    }
+
+    /// The packets that may be in flight.
+    fn window(&self) -> u64 {
+        match self.link {
+            Link::Network => self.congestion.cwnd(),
+            Link::SharedMemory => SHARED_MEMORY_WINDOW,
+        }
     }
 
     /// The destination of the oldest WQE, if it is a datagram.
@@ -227,16 +246,11 @@ impl Requester {
     ) -> NextPacket {
         loop {
             match self.next_step(attributes, now, host) {
-                Step::Send => {
-                    if let Some(lent) = self.send_reference(attributes, now, host, buffer) {
-                        return NextPacket::Reference(lent);
-                    }
-                    match self.send(attributes, now, host, buffer) {
-                        Ok(Some(len)) => return NextPacket::Packet(len),
-                        Ok(None) => return NextPacket::Blocked,
-                        Err(error) => self.fail_current(error.status()),
-                    }
-                }
+                Step::Send => match self.send(attributes, now, host, buffer) {
+                    Ok(Some(encoded)) => return NextPacket::Packet(encoded),
+                    Ok(None) => return NextPacket::Blocked,
+                    Err(error) => self.fail_current(error.status()),
+                },
                 Step::Skip => {
                     self.current += 1;
                     continue;
@@ -316,8 +330,7 @@ impl Requester {
             _ => 1,
         };
         let in_flight = self.next - self.oldest_unacked;
-        in_flight == 0
-            || in_flight + packets <= self.congestion.cwnd() && !self.exceeds_credits(wqe)
+        in_flight == 0 || in_flight + packets <= self.window() && !self.exceeds_credits(wqe)
     }
 
     /// Whether the peer is known to have no receive WQE for the message (9.7.7.2).
@@ -334,7 +347,7 @@ impl Requester {
         now: Time,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Result<Option<usize>, LocalError> {
+    ) -> Result<Option<Encoded>, LocalError> {
         let Some(wqe) = self.queue.get(self.current) else {
             return Ok(None);
         };
@@ -352,10 +365,10 @@ impl Requester {
             self.rd_atomic_in_flight += 1;
         }
         self.on_written(&written, end, attributes, now);
-        Ok(Some(written.len))
+        Ok(Some(written.encoded))
     }
 
-    /// A packet, or a reference in place of several, of the current WQE is in the buffer. `end`: the packet
+    /// A packet of the current WQE is in the buffer. `end`: the packet
     /// number after the WQE's last.
     fn on_written(&mut self, written: &Written, end: u64, attributes: &Attributes, now: Time) {
         let &Written {
@@ -371,7 +384,7 @@ impl Requester {
         };
         self.force_ack_req = false;
         // Within a host there is no round trip to measure, and `now` may be late.
-        let probes = ack_req && !self.lending.is_possible() && packet >= self.highest_sent;
+        let probes = ack_req && self.link == Link::Network && packet >= self.highest_sent;
         if probes && self.rtt_probe.is_none() {
             let sent_at = now;
             self.rtt_probe = Some(RttProbe { packet, sent_at });
@@ -474,7 +487,11 @@ impl Requester {
             }
         }
         if !self.timers.is_set(Timer::Rto) {
-            self.timers.set(Timer::Rto, now.after(self.rtt.rto()));
+            let rto = match self.link {
+                Link::Network => self.rtt.rto(),
+                Link::SharedMemory => SHARED_MEMORY_RTO,
+            };
+            self.timers.set(Timer::Rto, now.after(rto));
         }
     }
 }

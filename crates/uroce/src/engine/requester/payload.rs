@@ -1,6 +1,6 @@
 //! The content of a request packet: extension headers and payload.
 
-use super::{SendOp, Wqe};
+use super::{OpClass, SendOp, Wqe};
 use crate::engine::{Data, Host, LocalError};
 use crate::wire::{AtomicEth, Feth, Headers, Part, Reth};
 
@@ -12,30 +12,40 @@ pub struct PacketContent {
     pub payload_len: usize,
 }
 
-/// Adds the extension headers of a packet of `wqe`.
+/// How many packets of `wqe`, from `packet` on, one that stands for at most `most` packets stands for.
+#[inline]
+pub fn packets(wqe: &Wqe, packet: u64, most: u32) -> u64 {
+    match wqe.class() {
+        OpClass::Acked => (wqe.end - packet).min(most.into()),
+        _ => 1,
+    }
+}
+
+/// Adds the extension headers of a packet of `wqe` that stands for `count` packets.
 pub fn extend_headers(
     wqe: &Wqe,
     packet: u64,
-    mtu: u32,
+    (count, mtu): (u64, u32),
     part: Part,
     headers: &mut Headers,
 ) -> PacketContent {
+    let most = count * u64::from(mtu);
     let offset = ((packet - wqe.first) * u64::from(mtu)).min(wqe.len.into()) as u32;
     let remaining = wqe.len - offset;
     let starts = matches!(part, Part::First | Part::Only);
     let ends = matches!(part, Part::Last | Part::Only);
     headers.bth.solicited = wqe.wr.flags.solicited && ends && wqe.consumes_recv_wqe();
-    let mut next_packet = packet + 1;
+    let mut next_packet = packet + count;
     let mut payload_len = 0;
     match wqe.wr.op {
-        SendOp::Send => payload_len = remaining.min(mtu),
+        SendOp::Send => payload_len = most.min(remaining.into()),
         SendOp::SendImm { imm } => {
             headers.imm = ends.then_some(imm);
-            payload_len = remaining.min(mtu);
+            payload_len = most.min(remaining.into());
         }
         SendOp::SendInv { rkey } => {
             headers.ieth = ends.then_some(rkey);
-            payload_len = remaining.min(mtu);
+            payload_len = most.min(remaining.into());
         }
         SendOp::Write { va, rkey } | SendOp::WriteImm { va, rkey, .. } => {
             let len = wqe.len;
@@ -43,7 +53,7 @@ pub fn extend_headers(
             if let SendOp::WriteImm { imm, .. } = wqe.wr.op {
                 headers.imm = ends.then_some(imm);
             }
-            payload_len = remaining.min(mtu);
+            payload_len = most.min(remaining.into());
         }
         SendOp::Read { va, rkey } => {
             next_packet = wqe.read_end(packet, mtu);
@@ -100,10 +110,11 @@ pub fn extend_headers(
     }
 }
 
-/// The length of the payload of a packet of `wqe`, a SEND.
-pub fn send_len(wqe: &Wqe, packet: u64, mtu: u32) -> usize {
+/// The length of the payload of a packet of `wqe`, a SEND, that stands for `count` packets.
+pub fn send_len(wqe: &Wqe, packet: u64, count: u64, mtu: u32) -> usize {
     let offset = (packet - wqe.first) * u64::from(mtu);
-    u64::from(wqe.len).saturating_sub(offset).min(mtu.into()) as usize
+    let left = u64::from(wqe.len).saturating_sub(offset);
+    left.min(count * u64::from(mtu)) as usize
 }
 
 /// Copies the payload of a packet of `wqe`, as much as `payload` holds.

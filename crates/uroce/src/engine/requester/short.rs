@@ -4,6 +4,7 @@
 use super::Requester;
 use super::write::Written;
 use crate::engine::attributes::Attributes;
+use crate::engine::emit::MIN_APART;
 use crate::engine::send_queue::{Wqe, WqeState};
 use crate::engine::timer::Timer;
 use crate::engine::{Host, SendOp, Time};
@@ -24,7 +25,8 @@ impl Requester {
         let wqe = self.queue.get(self.current)?;
         // The payload is padded to a multiple of four.
         let room = bytes.len().saturating_sub(Bth::LEN) & !3;
-        let is_short = is_short_send(wqe, room.min(attributes.mtu as usize));
+        let room = room.min(attributes.mtu as usize).min(MIN_APART - 1);
+        let is_short = is_short_send(wqe, room);
         let is_new = self.next == wqe.first && self.next == self.highest_sent;
         let may_start = !self.timers.is_set(Timer::Rnr)
             && self.drain_end.is_none()
@@ -37,7 +39,7 @@ impl Requester {
         // An error is that of `next_packet`, too, which fails the WQE.
         let written: Written = self.write_send(wqe, attributes, host, bytes).ok()??;
         self.on_written(&written, end, attributes, now());
-        Some(written.len)
+        Some(written.encoded.len)
     }
 
     /// Whether the next WQE is a SEND of one packet.

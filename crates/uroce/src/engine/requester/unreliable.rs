@@ -5,7 +5,7 @@ use ibverbs_abi::*;
 
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
-use crate::engine::emit::{self, part_of};
+use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, WqeState};
 use crate::engine::{Host, SendOp, Time, Transmit};
 use crate::wire::{Deth, Opcode, Operation, Part, Transport};
@@ -58,7 +58,7 @@ impl Requester {
         attributes: &Attributes,
         host: &mut impl Host,
         buffer: &mut [u8],
-    ) -> Result<Option<usize>, ibv_wc_status> {
+    ) -> Result<Option<Encoded>, ibv_wc_status> {
         let Some(wqe) = self.queue.front() else {
             return Ok(None);
         };
@@ -67,7 +67,8 @@ impl Requester {
         };
         let packet = self.next;
         let mtu = attributes.mtu;
-        let (is_first, is_last) = (packet == wqe.first, packet + 1 == wqe.end);
+        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
+        let (is_first, is_last) = (packet == wqe.first, packet + packets == wqe.end);
         if is_first && !is_last && wqe.wr.inline().is_none() {
             // A message must not be started that cannot be finished.
             host.check_local(wqe.wr.sges(), false)
@@ -79,17 +80,23 @@ impl Requester {
         if headers.bth.opcode.parts().is_none() {
             return Err(IBV_WC_LOC_QP_OP_ERR);
         }
-        let content = payload::extend_headers(wqe, packet, mtu, part, &mut headers);
-        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
+        let layout = Layout::new(
+            self.link,
+            headers.encoded_len(),
+            content.payload_len,
+            (packets as u32, mtu),
+        );
+        let Some(payload) = layout.payload(buffer) else {
             return Ok(None);
         };
         payload::fill(wqe, packet, mtu, payload, host).map_err(|error| error.status())?;
-        let Some(len) = emit::seal(headers, content.payload_len, buffer) else {
+        let Some(encoded) = layout.seal(headers, buffer) else {
             return Ok(None);
         };
         self.on_unreliable_sent(content.next_packet, is_last);
-        self.pacer.on_sent(len);
-        Ok(Some(len))
+        self.pacer.on_sent(encoded.len);
+        Ok(Some(encoded))
     }
 
     /// Writes the datagram of the oldest WQE of a UD queue pair into the buffer. None if the message is
@@ -128,14 +135,16 @@ impl Requester {
             src_qpn: attributes.config.qpn,
         });
         let len = wqe.len as usize;
-        let payload = emit::payload(&headers, len, buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let layout = Layout::of_datagram(headers.encoded_len(), len);
+        let payload = layout.payload(buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
         payload::fill(wqe, wqe.first, attributes.mtu, payload, host)
             .map_err(|error| error.status())?;
-        let len = emit::seal(headers, len, buffer).ok_or(IBV_WC_LOC_QP_OP_ERR)?;
+        let encoded = layout.seal(headers, buffer);
+        let len = encoded.ok_or(IBV_WC_LOC_QP_OP_ERR)?.len;
         self.on_unreliable_sent(end, true);
         self.pacer.on_sent(len);
         Ok(Some(Transmit {
-            by_reference: false,
+            gso_size: 0,
             av: to.av,
             dest_qpn: to.qpn,
             len,

@@ -2,18 +2,17 @@
 
 use super::{Requester, payload};
 use crate::engine::attributes::Attributes;
-use crate::engine::emit::{self, part_of};
+use crate::engine::emit::{self, Encoded, Layout, part_of};
 use crate::engine::send_queue::{OpClass, Wqe, WqeState};
 use crate::engine::{Host, LocalError, Service};
-use crate::wire::{Operation, Part};
+use crate::wire::{Bth, Operation, Part};
 
 /// The most packets in a row that do not request an acknowledgment.
 const ACK_REQ_INTERVAL: u64 = 32;
 
 /// A request packet in a buffer.
 pub(super) struct Written {
-    /// Bytes.
-    pub len: usize,
+    pub encoded: Encoded,
     /// The packet number after it.
     pub next_packet: u64,
     /// It requests an acknowledgment.
@@ -32,23 +31,30 @@ impl Requester {
         let Some(operation) = wqe.operation() else {
             return Ok(None);
         };
-        let packet = self.next;
-        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
+        let (packet, mtu) = (self.next, attributes.mtu);
+        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
+        let part = part_of(packet == wqe.first, packet + packets == wqe.end);
         let psn = self.queue.psn(packet);
         let mut headers = emit::connected_headers(attributes, operation, part, psn);
-        let content = payload::extend_headers(wqe, packet, attributes.mtu, part, &mut headers);
+        let content = payload::extend_headers(wqe, packet, (packets, mtu), part, &mut headers);
         let next_packet = content.next_packet;
         headers.xrc_srqn =
             (attributes.config.service == Service::XrcSend).then_some(wqe.wr.xrc_srqn);
         let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         headers.bth.ack_request = ack_req;
-        let Some(payload) = emit::payload(&headers, content.payload_len, buffer) else {
+        let layout = Layout::new(
+            self.link,
+            headers.encoded_len(),
+            content.payload_len,
+            (packets as u32, mtu),
+        );
+        let Some(payload) = layout.payload(buffer) else {
             return Ok(None);
         };
-        payload::fill(wqe, packet, attributes.mtu, payload, host)?;
-        let len = emit::seal(headers, content.payload_len, buffer);
-        Ok(len.map(|len| Written {
-            len,
+        payload::fill(wqe, packet, mtu, payload, host)?;
+        let encoded = layout.seal(headers, buffer);
+        Ok(encoded.map(|encoded| Written {
+            encoded,
             next_packet,
             ack_req,
         }))
@@ -63,21 +69,23 @@ impl Requester {
         buffer: &mut [u8],
     ) -> Result<Option<Written>, LocalError> {
         let (packet, mtu) = (self.next, attributes.mtu);
-        let part = part_of(packet == wqe.first, packet + 1 == wqe.end);
+        let packets = payload::packets(wqe, packet, self.link.packets_in(buffer, mtu));
+        let next_packet = packet + packets;
+        let part = part_of(packet == wqe.first, next_packet == wqe.end);
         let psn = self.queue.psn(packet);
         let mut bth = emit::connected_bth(attributes, Operation::Send, part, psn);
-        let payload_len = payload::send_len(wqe, packet, mtu);
-        let next_packet = packet + 1;
+        let payload_len = payload::send_len(wqe, packet, packets, mtu);
         let ack_req = self.needs_ack_req(wqe, next_packet, attributes, host);
         bth.ack_request = ack_req;
         bth.solicited = wqe.wr.flags.solicited && matches!(part, Part::Last | Part::Only);
-        let Some(payload) = emit::payload_after_bth(payload_len, buffer) else {
+        let layout = Layout::new(self.link, Bth::LEN, payload_len, (packets as u32, mtu));
+        let Some(payload) = layout.payload(buffer) else {
             return Ok(None);
         };
         payload::fill(wqe, packet, mtu, payload, host)?;
-        let len = emit::seal_bth(bth, payload_len, buffer);
-        Ok(len.map(|len| Written {
-            len,
+        let encoded = layout.seal_bth(bth, buffer);
+        Ok(encoded.map(|encoded| Written {
+            encoded,
             next_packet,
             ack_req,
         }))
@@ -92,11 +100,11 @@ impl Requester {
         attributes: &Attributes,
         host: &impl Host,
     ) -> bool {
-        let cwnd = self.congestion.cwnd();
+        let window = self.window();
         if self.force_ack_req
             || wqe.class() != OpClass::Acked
-            || self.since_ack_req >= (cwnd / 2).min(ACK_REQ_INTERVAL)
-            || next - self.oldest_unacked >= cwnd
+            || self.since_ack_req >= (window / 2).min(ACK_REQ_INTERVAL)
+            || next - self.oldest_unacked >= window
             || self.drain_end == Some(next)
             || self.exceeds_credits(wqe)
         {

@@ -9,7 +9,7 @@ use super::{
     RecvWr, Responder, Response, TakenRecv, WorkQueue,
 };
 use crate::engine::response_queue::ReadResponse;
-use crate::engine::{Access, LocalError, RemoteKey, Service, XrcError};
+use crate::engine::{Access, RemoteKey, Service, XrcError};
 
 impl Responder {
     /// Executes the request packet with the ePSN of a reliable connection.
@@ -78,7 +78,7 @@ impl Responder {
         if let (Some(InboundMessage::Send { recv, len }), false, false) =
             (&mut self.message, starts, ends)
         {
-            place_payload(&recv.wr, len, packet, host)?;
+            place(&recv.wr, len, packet.payload, host)?;
             self.accept(packet, attributes, false);
             return Ok(());
         }
@@ -91,11 +91,7 @@ impl Responder {
                 return Err(NakCause::InvalidRequest);
             }
         };
-        let mut done = place_payload(&recv.wr, &mut len, packet, host);
-        if done == Err(NakCause::NotCopied) && starts {
-            self.recv_queue.put_back(recv.wr);
-            return done;
-        }
+        let mut done = place(&recv.wr, &mut len, packet.payload, host);
         if let (Ok(()), Some(rkey)) = (done, packet.headers.ieth) {
             let invalidated = host.invalidate_remote(remote_key(packet, rkey));
             done = invalidated.map_err(|_| NakCause::Invalidate {
@@ -124,7 +120,7 @@ impl Responder {
         attributes: &Attributes,
         host: &mut impl Host,
     ) -> Executed {
-        let payload_len = packet.payload_len() as u32;
+        let payload_len = packet.payload.len() as u32;
         check_payload_len(part, packet, attributes.mtu)?;
         let (reth, offset) = match (&self.message, packet.headers.reth) {
             (None, Some(reth)) => {
@@ -147,21 +143,19 @@ impl Responder {
             Some(1..) if !ends => {}
             _ => return Err(NakCause::InvalidRequest),
         }
-        let mut recv = match packet.headers.imm {
+        let recv = match packet.headers.imm {
             Some(_) => Some(self.take_recv(packet, attributes, host)?),
             None => None,
         };
         let va = reth.va.wrapping_add(offset.into());
         if payload_len > 0 {
-            let written = write(remote_key(packet, reth.rkey), va, packet, host);
-            match (written, recv.take()) {
-                (Ok(()), taken) => recv = taken,
-                (Err(NakCause::NotCopied), Some(taken)) => self.recv_queue.put_back(taken.wr),
+            let key = remote_key(packet, reth.rkey);
+            if let Err(error) = host.write_remote(key, va, packet.payload) {
                 // The receive WR reports the error.
-                (Err(_), Some(recv)) => self.message = Some(InboundMessage::Send { recv, len: 0 }),
-                (Err(_), None) => {}
+                let message = |recv| InboundMessage::Send { recv, len: 0 };
+                self.message = recv.map(message).or(self.message.take());
+                return Err(error.into());
             }
-            written?;
         }
         let len = offset + payload_len;
         self.message = (!ends).then_some(InboundMessage::Write { reth, len });
@@ -346,50 +340,17 @@ impl Responder {
 
 /// Writes a payload to a receive WR, after the `len` bytes that it holds, and adds to `len`.
 pub fn place(wr: &RecvWr, len: &mut u32, payload: &[u8], host: &mut impl Host) -> Executed {
-    extend(wr, len, payload.len(), |offset| {
-        host.scatter_recv(&wr.sges, offset, payload)?;
-        Ok(true)
-    })
-}
-
-/// [`place`] for the payload of a packet.
-fn place_payload(wr: &RecvWr, len: &mut u32, packet: &Packet, host: &mut impl Host) -> Executed {
-    let Some(reference) = packet.reference else {
-        return place(wr, len, packet.payload, host);
-    };
-    extend(wr, len, packet.payload_len(), |offset| {
-        host.copy_to_recv(&wr.sges, offset, reference)
-    })
-}
-
-/// Adds `more` bytes to the `len` that a receive WR holds. `write` writes them; false: it could not.
-fn extend(
-    wr: &RecvWr,
-    len: &mut u32,
-    more: usize,
-    write: impl FnOnce(u64) -> Result<bool, LocalError>,
-) -> Executed {
-    if more == 0 {
+    if payload.is_empty() {
         return Ok(());
     }
-    let end = u64::from(*len) + more as u64;
+    let end = u64::from(*len) + payload.len() as u64;
     if end > capacity(wr).min(MAX_MESSAGE_LEN.into()) {
         return Err(NakCause::MessageTooLong);
     }
-    if !write((*len).into()).map_err(NakCause::RecvMemory)? {
-        return Err(NakCause::NotCopied);
-    }
+    host.scatter_recv(&wr.sges, (*len).into(), payload)
+        .map_err(NakCause::RecvMemory)?;
     *len = end as u32;
     Ok(())
-}
-
-/// Writes the payload of an RDMA WRITE.
-fn write(key: RemoteKey, va: u64, packet: &Packet, host: &mut impl Host) -> Executed {
-    match packet.reference {
-        Some(reference) if !host.copy_to_remote(key, va, reference)? => Err(NakCause::NotCopied),
-        Some(_) => Ok(()),
-        None => Ok(host.write_remote(key, va, packet.payload)?),
-    }
 }
 
 /// The bytes that a receive WR has room for.
@@ -447,9 +408,10 @@ fn check_access(attributes: &Attributes, access: ibv_access_flags) -> Executed {
 /// Whether the payload has the length that its part of a message must have (9.7.4.1.6): all packets that it
 /// stands for are full, but the last one of a message.
 fn check_payload_len(part: Part, packet: &Packet, mtu: u32) -> Executed {
-    let len = packet.payload_len();
+    let len = packet.payload.len();
     let most = packet.packets() as usize * mtu as usize;
     let least = most - mtu as usize;
+    require(packet.is_of_mtu(mtu))?;
     require(match part {
         Part::First | Part::Middle => len == most,
         Part::Last => len > least && len <= most,

@@ -21,7 +21,7 @@ use super::counters::Counters;
 use super::pacer::Pacer;
 use super::recv_queue::RecvQueue;
 use super::response_queue::{Response, ResponseQueue};
-use super::{Completion, Host, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
+use super::{Completion, Host, Link, QpConfig, QpEvent, RecvWr, Time, WorkQueue};
 use crate::wire::{AethKind, NakCode, Operation, Packet, Part, Psn, Reth};
 
 use duplicate::Resource;
@@ -58,6 +58,7 @@ enum InboundMessage {
 /// The responder of a queue pair.
 #[derive(Debug)]
 pub struct Responder {
+    link: Link,
     /// The PSN of the next request packet (ePSN).
     epsn: Psn,
     /// Messages completed (MSN, 24 bits).
@@ -83,6 +84,7 @@ impl Responder {
     /// A responder without a connection.
     pub fn new(config: &QpConfig) -> Responder {
         Responder {
+            link: Link::Network,
             epsn: Psn::new(0),
             msn: 0,
             ack_psn: Psn::new(0),
@@ -128,9 +130,10 @@ impl Responder {
         &mut self.recv_queue
     }
 
-    /// Switches the pacing of READ responses on or off.
-    pub fn set_paced(&mut self, paced: bool) {
-        self.pacer.set_paced(paced);
+    /// What carries the responses from now on.
+    pub fn set_link(&mut self, link: Link) {
+        self.link = link;
+        self.pacer.set_paced(link == Link::Network);
     }
 
     /// Whether a response waits to be sent.
@@ -191,7 +194,7 @@ impl Responder {
     fn may_execute(&mut self, operation: Operation, packet: &Packet, host: &mut impl Host) -> bool {
         match operation {
             Operation::ReadRequest | Operation::Flush => true,
-            Operation::Write if packet.payload_len() == 0 => true,
+            Operation::Write if packet.payload.len() == 0 => true,
             _ => self.responses.try_copy_reads(host),
         }
     }
@@ -211,7 +214,7 @@ impl Responder {
         if starts || psn != self.epsn {
             self.drop_message();
         }
-        self.epsn = psn.next();
+        self.epsn = psn + packet.packets();
         if !starts && self.message.is_none() {
             return ResponderAction::None;
         }

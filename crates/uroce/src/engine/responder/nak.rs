@@ -28,8 +28,6 @@ pub enum NakCause {
     Drop,
     /// The completion queue is full.
     CqOverrun,
-    /// The bytes that a reference names could not be copied: the peer is to send them.
-    NotCopied,
     /// READs have to be answered first: the peer retransmits the request when it has the answers.
     ReadsWait,
 }
@@ -112,7 +110,7 @@ impl Responder {
                 self.push_nak(AethKind::RnrNak { timer }, attributes);
                 return ResponderAction::None;
             }
-            NakCause::NotCopied | NakCause::ReadsWait => {
+            NakCause::ReadsWait => {
                 self.nak_sent = Some(self.epsn);
                 self.push_nak(AethKind::Nak(NakCode::PsnSequence), attributes);
                 return ResponderAction::None;

@@ -1,8 +1,9 @@
 //! Sends responses (9.7.5).
 
+use super::duplicate::response_packets;
 use super::{Attributes, Host, Operation, Part, Psn, Responder, Response, Time};
-use crate::engine::emit::{self, ACK_LEN, part_of};
-use crate::wire::{Aeth, AethKind, Headers, NakCode};
+use crate::engine::emit::{self, ACK_LEN, Encoded, Layout, part_of};
+use crate::wire::{Aeth, AethKind, Headers, ICRC_LEN, NakCode};
 
 /// An ACK that does not count credits (9.7.7.2). docs/uroce.md, "Responses", has the reason.
 const ACK: AethKind = AethKind::Ack { credits: 31 };
@@ -11,16 +12,16 @@ const ACK: AethKind = AethKind::Ack { credits: 31 };
 pub enum NextResponse {
     /// Nothing can be sent now.
     None,
-    /// Wrote a packet of that many bytes.
-    Packet(usize),
-    /// Wrote a NAK of that many bytes (None if the buffer is too small): the memory of a READ in
+    /// Wrote a packet.
+    Packet(Encoded),
+    /// Wrote a NAK (None if the buffer is too small): the memory of a READ in
     /// progress is not accessible any more. The queue pair moves to ERR.
-    AccessError(Option<usize>),
+    AccessError(Option<Encoded>),
 }
 
-impl From<Option<usize>> for NextResponse {
-    fn from(len: Option<usize>) -> NextResponse {
-        len.map_or(NextResponse::None, NextResponse::Packet)
+impl From<Option<Encoded>> for NextResponse {
+    fn from(encoded: Option<Encoded>) -> NextResponse {
+        encoded.map_or(NextResponse::None, NextResponse::Packet)
     }
 }
 
@@ -97,7 +98,8 @@ impl Responder {
                 }
             };
             self.responses.on_sent();
-            return emit::seal(headers, 0, buffer).into();
+            let layout = Layout::of_datagram(headers.encoded_len(), 0);
+            return layout.seal(headers, buffer).into();
         }
     }
 
@@ -111,7 +113,13 @@ impl Responder {
     ) -> NextResponse {
         let packet = self.take_ack(attributes, psn, kind);
         let written = buffer.first_chunk_mut().map(|to| *to = packet);
-        written.map(|()| ACK_LEN).into()
+        let encoded = Encoded {
+            len: ACK_LEN,
+            packets: 1,
+            gso_size: 0,
+            datagrams_len: (ACK_LEN + ICRC_LEN) as u64,
+        };
+        written.map(|()| encoded).into()
     }
 
     /// Takes the next response, which is this ACK or NAK.
@@ -153,8 +161,10 @@ impl Responder {
             return Some(NextResponse::None);
         }
         let mtu = attributes.mtu;
-        let len = read.remaining.min(mtu);
-        let is_last = read.remaining <= mtu;
+        let most = self.link.packets_in(buffer, mtu) * mtu;
+        let len = read.remaining.min(most);
+        let packets = response_packets(len, mtu);
+        let is_last = read.remaining <= most;
         let part = part_of(!read.started, is_last);
         let mut headers =
             emit::connected_headers(attributes, Operation::ReadResponse, part, read.psn);
@@ -162,7 +172,13 @@ impl Responder {
             let (kind, msn) = (ACK, self.msn);
             headers.aeth = Some(Aeth { kind, msn });
         }
-        let Some(payload) = emit::payload(&headers, len as usize, buffer) else {
+        let layout = Layout::new(
+            self.link,
+            headers.encoded_len(),
+            len as usize,
+            (packets, mtu),
+        );
+        let Some(payload) = layout.payload(buffer) else {
             return Some(NextResponse::None);
         };
         if len > 0 && read.read(payload, host).is_err() {
@@ -174,17 +190,18 @@ impl Responder {
             self.responses.clear();
             let kind = AethKind::Nak(NakCode::RemoteAccess);
             let nak = self.headers(attributes, Operation::Ack, psn, kind);
-            return Some(NextResponse::AccessError(emit::seal(nak, 0, buffer)));
+            let layout = Layout::of_datagram(nak.encoded_len(), 0);
+            return Some(NextResponse::AccessError(layout.seal(nak, buffer)));
         }
-        let Some(packet_len) = emit::seal(headers, len as usize, buffer) else {
+        let Some(encoded) = layout.seal(headers, buffer) else {
             return Some(NextResponse::None);
         };
-        self.pacer.on_sent(packet_len);
+        self.pacer.on_sent(encoded.len);
         if is_last {
             self.responses.pop_front();
         } else {
-            self.responses.on_read_response_sent(len);
+            self.responses.on_read_response_sent(len, packets);
         }
-        Some(NextResponse::Packet(packet_len))
+        Some(NextResponse::Packet(encoded))
     }
 }

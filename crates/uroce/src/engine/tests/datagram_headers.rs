@@ -27,7 +27,7 @@ fn the_service_level_of_a_datagram_is_its_network_type() {
         let packet = Packet {
             headers,
             payload: b"",
-            reference: None,
+            gso_size: 0,
         };
         let from = Addresses {
             grh: [grh; 40],

@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use ibverbs_abi::{IBV_ACCESS_REMOTE_READ, IBV_ACCESS_REMOTE_WRITE};
 
 use crate::engine::*;
-use crate::wire::{Loan, Reference, ReferencePart};
 
 /// Which WRITEs and READs the host executes.
 #[derive(Default)]
@@ -72,16 +71,6 @@ pub struct TestHost {
     /// What the peer lets this side do directly, and its regions, while this side runs.
     pub peer_access: Option<u32>,
     pub peer_regions: Vec<Region>,
-    /// It lends memory to its peer.
-    pub lends: bool,
-    /// Of its loans.
-    pub epoch: u32,
-    /// Which references it copies.
-    pub copies: Direct,
-    /// References that were copied, and that were not.
-    pub copied: [u64; 2],
-    /// What the reference of the packet that is being received names; None if it is not valid.
-    pub borrowed: Option<Vec<u8>>,
 }
 
 impl TestHost {
@@ -176,28 +165,6 @@ impl TestHost {
             return Err(LocalError::Length);
         }
         Ok(parts)
-    }
-
-    /// The bytes that a reference to this host's memory names; None if it was withdrawn.
-    pub fn lent(&mut self, reference: &Reference) -> Option<Vec<u8>> {
-        if reference.loan.epoch != self.epoch {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        for part in reference.parts() {
-            let key = reference.loan.qpn;
-            let (region, start) = self.find(key, part.address, part.len.into())?;
-            bytes.extend(&region.bytes[start..start + part.len as usize]);
-        }
-        Some(bytes)
-    }
-
-    /// The bytes of the reference that is being received, unless this host is not to copy them.
-    fn take_borrowed(&mut self) -> Option<Vec<u8>> {
-        let is_copied = matches!(self.copies.now(), Direct::Granted);
-        let bytes = self.borrowed.take().filter(|_| is_copied);
-        self.copied[usize::from(bytes.is_none())] += 1;
-        bytes
     }
 
     pub fn statuses(&self, queue: WorkQueue) -> Vec<(u64, u32)> {
@@ -362,48 +329,6 @@ impl Host for TestHost {
         } else {
             false
         }
-    }
-
-    fn lend(&mut self, sges: &[Sge], offset: u64, len: u32) -> Option<Reference> {
-        let parts = TestHost::parts(sges, offset, len as usize).ok()?;
-        let parts = parts.into_iter().map(|(sge, _)| ReferencePart {
-            address: sge.addr,
-            len: sge.len,
-        });
-        // The tests have no use for the number: it tells the region.
-        let loan = Loan {
-            qpn: sges.first()?.lkey,
-            epoch: self.epoch,
-        };
-        Reference::new(loan, parts)
-    }
-
-    fn withdraw(&mut self) {
-        self.epoch += 1;
-    }
-
-    fn copy_to_recv(
-        &mut self,
-        sges: &[Sge],
-        offset: u64,
-        _: &Reference,
-    ) -> Result<bool, LocalError> {
-        let Some(bytes) = self.take_borrowed() else {
-            return Ok(false);
-        };
-        self.scatter_recv(sges, offset, &bytes).map(|()| true)
-    }
-
-    fn copy_to_remote(
-        &mut self,
-        key: RemoteKey,
-        va: u64,
-        _: &Reference,
-    ) -> Result<bool, RemoteError> {
-        let Some(bytes) = self.take_borrowed() else {
-            return Ok(false);
-        };
-        self.write_remote(key, va, &bytes).map(|()| true)
     }
 
     fn take_srq_wr(&mut self) -> Option<RecvWr> {

@@ -9,7 +9,6 @@ mod errors;
 mod held;
 mod host;
 mod late_timeouts;
-mod lending;
 mod network;
 mod peer;
 mod read_order;

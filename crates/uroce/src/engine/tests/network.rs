@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::host::TestHost;
 use crate::engine::*;
-use crate::wire::{ICRC_LEN, Packet, Psn, Reference, SHORT_MAX, Short};
+use crate::wire::{ICRC_LEN, PAYLOAD_APART, Packet, Psn, SHORT_MAX, Short};
 
 /// What the network does to a packet that a side sends: one element per copy that arrives, the copy's
 /// delay.
@@ -48,8 +48,13 @@ struct Arrival {
     /// The receiving side.
     side: usize,
     datagram: Vec<u8>,
-    by_reference: bool,
+    gso_size: u32,
 }
+
+/// A packet in shared memory takes this long.
+const LOCAL_DELAY: Duration = us(1);
+/// The longest packet: one that stands for several.
+const LONGEST: usize = PAYLOAD_APART + (20 << 10);
 
 pub struct Network {
     pub now: Time,
@@ -59,6 +64,8 @@ pub struct Network {
     copies: u64,
     /// By side.
     pub packets_sent: [u64; 2],
+    /// From when on the sides share memory.
+    pub local_from: Option<Time>,
     pub fast_path: FastPath,
     /// Packets that took it, sent and received.
     pub short: [u64; 2],
@@ -177,6 +184,7 @@ impl Network {
             in_flight: BTreeMap::new(),
             copies: 0,
             packets_sent: [0; 2],
+            local_from: None,
             fast_path: FastPath::Sometimes,
             short: [0; 2],
             trace: None,
@@ -282,13 +290,22 @@ impl Network {
         assert!(qp.post_recv(wr, host));
     }
 
+    /// What carries the packets now.
+    fn link(&self) -> Link {
+        match self.local_from {
+            Some(from) if self.now >= from => Link::SharedMemory,
+            _ => Link::Network,
+        }
+    }
+
     /// Sends what a side has to send.
     pub fn transmit(&mut self, side: usize) {
-        let mut buffer = [0; 4096 + 128];
+        let mut buffer = vec![0; LONGEST];
+        let link = self.link();
         loop {
             while self.run_side(side, |qp, host| qp.execute_held(host)) {}
             let Side { qp, host } = &mut self.sides[side];
-            qp.set_lending(host.lends);
+            qp.set_link(link);
             let mut bytes = [0; 4096 + 128];
             // Longer ones, or those that fit an entry of a ring only.
             let room = if self.packets_sent[side] % 3 == 0 {
@@ -318,12 +335,9 @@ impl Network {
             };
             assert_eq!(transmit.av.dgid, gid(1 - side));
             let datagram = [&buffer[..transmit.len], &[0; ICRC_LEN]].concat();
-            let (packet, reference) = parse(&datagram, transmit.by_reference);
-            let packet = Packet {
-                reference: reference.as_ref(),
-                ..packet
-            };
-            assert!(packet.payload.len() <= 4096);
+            let packet = parse(&datagram, transmit.gso_size);
+            assert!(packet.payload.len() <= 4096 || link == Link::SharedMemory);
+            assert!(packet.gso_size == 0 || link == Link::SharedMemory);
             assert_eq!(packet.headers.bth.dest_qpn, transmit.dest_qpn);
             // Neither responses nor requests of unreliable services request an acknowledgment.
             let bth = &packet.headers.bth;
@@ -337,9 +351,13 @@ impl Network {
             let arriving = Arrival {
                 side: 1 - side,
                 datagram: datagram.clone(),
-                by_reference: transmit.by_reference,
+                gso_size: transmit.gso_size,
             };
-            for delay in (self.impair)(side, &packet) {
+            let delays = match link {
+                Link::Network => (self.impair)(side, &packet),
+                Link::SharedMemory => vec![LOCAL_DELAY],
+            };
+            for delay in delays {
                 self.copies += 1;
                 let arrival = ArrivalKey {
                     at: self.now.after(delay),
@@ -355,24 +373,14 @@ impl Network {
         self.arrive(&Arrival {
             side,
             datagram: datagram.to_vec(),
-            by_reference: false,
+            gso_size: 0,
         });
     }
 
-    /// What a packet lends is copied when it arrives.
     fn arrive(&mut self, arrival: &Arrival) {
         let side = arrival.side;
-        let (packet, reference) = parse(&arrival.datagram, arrival.by_reference);
-        let lender = &mut self.sides[1 - side].host;
-        let lent = reference
-            .as_ref()
-            .and_then(|reference| lender.lent(reference));
-        let packet = Packet {
-            reference: reference.as_ref(),
-            ..packet
-        };
+        let packet = parse(&arrival.datagram, arrival.gso_size);
         let Side { qp, host } = &mut self.sides[side];
-        host.borrowed = lent;
         self.received += 1;
         let mut bytes = [0xee; 4096 + 128];
         let short = short_of(arrival, &mut bytes).filter(|_| self.fast_path.has(self.received));
@@ -479,22 +487,22 @@ impl Network {
 fn short_of<'a>(arrival: &Arrival, bytes: &'a mut [u8]) -> Option<Short<'a>> {
     let packet = arrival.datagram.strip_suffix(&[0; ICRC_LEN])?;
     bytes.get_mut(..packet.len())?.copy_from_slice(packet);
-    if arrival.by_reference {
+    if arrival.gso_size != 0 {
         return None;
     }
     let len = packet.len();
     Short::parse(bytes.first_chunk()?, &bytes[..len])
 }
 
-/// A packet, and its reference if it has one.
-fn parse(datagram: &[u8], by_reference: bool) -> (Packet<'_>, Option<Reference>) {
-    let packet = Packet::parse(datagram).expect("a valid packet");
-    if !by_reference {
-        return (packet, None);
-    }
-    let reference = Reference::parse(packet.payload).expect("a valid reference");
-    let payload = &[][..];
-    (Packet { payload, ..packet }, Some(reference))
+fn parse(datagram: &[u8], gso_size: u32) -> Packet<'_> {
+    let packet = match gso_size {
+        0 => Packet::parse(datagram),
+        _ => {
+            let bytes = &datagram[..datagram.len() - ICRC_LEN];
+            Packet::parse_gso(bytes, bytes, gso_size)
+        }
+    };
+    packet.expect("a valid packet")
 }
 
 impl Qp {

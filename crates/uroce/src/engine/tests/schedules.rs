@@ -64,8 +64,8 @@ struct Case {
     shared: bool,
     /// WRITEs and READs are executed by the host, at times.
     direct: bool,
-    /// The sides lend the bytes of messages, and copy them at times.
-    lends: [bool; 2],
+    /// From when on the sides share memory.
+    local_from: Option<Duration>,
     transmit_delay: Duration,
     impairment: Impairment,
     messages: [Vec<Transfer>; 2],
@@ -143,7 +143,12 @@ fn case() -> impl Strategy<Value = Case> {
         [psn.clone(), psn],
         [1..5u8, 1..5u8],
         prop_oneof![2 => Just(0u8), 1 => 10..16u8],
-        any::<[bool; 4]>(),
+        any::<[bool; 2]>(),
+        prop_oneof![
+            2 => Just(None),
+            1 => Just(Some(us(0))),
+            1 => up_to(ms(20)).prop_map(Some),
+        ],
         prop_oneof![2 => up_to(us(0)), 1 => up_to(us(50)), 1 => up_to(ms(6))],
         impairment(),
         [messages(), messages()],
@@ -154,7 +159,8 @@ fn case() -> impl Strategy<Value = Case> {
                 psns,
                 reads,
                 timeout,
-                [shared, direct, lend, lend_too],
+                [shared, direct],
+                local_from,
                 transmit_delay,
                 impairment,
                 messages,
@@ -165,7 +171,7 @@ fn case() -> impl Strategy<Value = Case> {
                 timeout,
                 shared,
                 direct,
-                lends: [lend, lend_too],
+                local_from,
                 transmit_delay,
                 impairment,
                 messages,
@@ -364,6 +370,7 @@ fn start(case: &Case) -> Network {
         impair(case.impairment),
     );
     network.transmit_delay = case.transmit_delay;
+    network.local_from = case.local_from.map(|at| network.now.after(at));
     network.reuses = Some(|index| {
         let start = place(SENT, index) as usize;
         start..start + SLOT as usize
@@ -373,10 +380,6 @@ fn start(case: &Case) -> Network {
             let seed = case.impairment.seed ^ side as u64;
             of.host.direct = Direct::Random(Cell::new(seed));
         }
-        of.host.lends = case.lends[side];
-        // More than half of them.
-        let seed = case.impairment.seed.wrapping_add(side as u64);
-        of.host.copies = Direct::Random(Cell::new(seed));
         let bytes = &mut of.host.region(KEY).bytes;
         for (area, index) in [SENT, READ]
             .into_iter()

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use lock_api::MutexGuard;
 
-use super::{BY_REFERENCE, Channel};
+use super::{Channel, gso_tag};
 use crate::capture::Tap;
 use crate::local::recording;
 use crate::local::ring::{Broken, Filled, Producer, Room};
@@ -16,8 +16,8 @@ pub struct Written {
     pub len: usize,
     /// Traffic class of IPv6, type of service of IPv4.
     pub traffic_class: u8,
-    /// A reference stands in the place of the payload.
-    pub by_reference: bool,
+    /// See [`crate::wire::Packet::gso_size`].
+    pub gso_size: u32,
 }
 
 /// A channel, locked for sending.
@@ -70,7 +70,7 @@ impl<'a> Sender<'a> {
             Some(Written {
                 len: packet.len(),
                 traffic_class,
-                by_reference: false,
+                gso_size: 0,
             })
         });
     }
@@ -82,14 +82,9 @@ impl<'a> Sender<'a> {
         let ring = self.channel.segment.outgoing();
         let is_sent = self.producer.push(ring, room, |buffer| {
             let written = write(buffer)?;
-            let flag = if written.by_reference {
-                BY_REFERENCE
-            } else {
-                0
-            };
             Some(Filled {
                 len: written.len,
-                tag: flag | u16::from(written.traffic_class),
+                tag: gso_tag(written.gso_size) | u16::from(written.traffic_class),
             })
         });
         self.count += u64::from(is_sent);
