@@ -10,8 +10,8 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The contents of a package of a Debian release, unpacked, with its version in the file `version`. A name
 /// may end in another architecture than this machine's, as in `libibverbs1:arm64`. Apt uses sources and
-/// lists of its own: the system's are not changed, and root is not needed. $DEBIAN_MIRROR is where to
-/// download from.
+/// lists of its own: the system's are not changed, and root is not needed. `mirror` is where to download
+/// from.
 pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, String> {
     let cache = paths::downloads()
         .map_err(|e| e.to_string())?
@@ -39,13 +39,26 @@ pub fn package(release: &str, name: &str, cached_as: &str) -> Result<PathBuf, St
     moved.map(|()| cache)
 }
 
+/// Where the archive of a name, `debian` or `ubuntu`, is to be downloaded from: see scripts/debian-mirror. No
+/// archive is used that this machine's apt does not know, unless a variable names it.
+pub fn mirror(name: &str) -> Result<String, String> {
+    let script = paths::repo().join("scripts/debian-mirror");
+    let output = Command::new(script).arg(name).stdin(Stdio::null()).output();
+    let output = output.map_err(|e| format!("scripts/debian-mirror: {e}"))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_string();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(text(&output.stderr))
+    }
+}
+
 fn fetch(work: &Path, release: &str, name: &str) -> Result<PathBuf, String> {
     let text = |e: std::io::Error| e.to_string();
     for dir in ["lists/partial", "archives/partial", "deb", "root"] {
         fs::create_dir_all(work.join(dir)).map_err(text)?;
     }
-    let mirror = std::env::var("DEBIAN_MIRROR");
-    let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+    let mirror = mirror("debian")?;
     let sources = work.join("sources.list");
     fs::write(
         &sources,
@@ -198,8 +211,7 @@ fn fetch_sources(work: &Path) -> Result<PathBuf, String> {
     for dir in ["lists/partial", "archives/partial", "download", "root"] {
         fs::create_dir_all(work.join(dir)).map_err(text)?;
     }
-    let mirror = std::env::var("DEBIAN_MIRROR");
-    let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+    let mirror = mirror("debian")?;
     let line = format!("deb-src [signed-by={KEYS}] {mirror} trixie main\n");
     fs::write(work.join("sources.list"), line).map_err(text)?;
     let mut download = vec!["source", "--tar-only"];

@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::downloads;
 use crate::paths;
 use crate::place::is_root;
 use crate::process::{path_with_sbin, read};
@@ -176,8 +177,7 @@ impl Root {
         if !is_root() {
             return Err(Failure::skip("only root can install a root directory"));
         }
-        let mirror = std::env::var("DEBIAN_MIRROR");
-        let mirror = mirror.unwrap_or_else(|_| "http://deb.debian.org/debian".into());
+        let mirror = downloads::mirror("debian").map_err(Failure::skip)?;
         println!("{}: debootstrap from {mirror}", self.release);
         let new = dir.with_extension(format!("new-{}", std::process::id()));
         let log = dir.with_extension("log");

@@ -7,6 +7,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use crate::downloads;
 use crate::machine::boot::Hardware;
 use crate::paths;
 use crate::place::is_root;
@@ -23,7 +24,7 @@ pub enum Kernel {
     Pages4,
     /// Pages of 16 KiB.
     Pages16,
-    /// Pages of 64 KiB: Ubuntu 26.04's.
+    /// Pages of 64 KiB: Ubuntu 26.04's. The case is skipped where apt has no archive of Ubuntu.
     Pages64,
 }
 
@@ -103,7 +104,7 @@ apt apt-get download ubuntu-keyring
 dpkg -x "$build"/guest/ubuntu-keyring_*.deb "$build/guest/ubuntu"
 keys=/guest/ubuntu/usr/share/keyrings/ubuntu-archive-keyring.gpg
 mkdir -p "$build/guest/lists/partial"
-echo "deb [signed-by=$keys] http://archive.ubuntu.com/ubuntu resolute main" >"$build/guest/sources.list"
+echo "deb [signed-by=$keys] $UBUNTU_MIRROR resolute main" >"$build/guest/sources.list"
 sources=(-o Dir::State::lists=/guest/lists -o Dir::Etc::sourcelist=/guest/sources.list
     -o Dir::Etc::sourceparts=-)
 apt apt-get update
@@ -179,7 +180,13 @@ pub fn make(kernel: Kernel) -> Verdict {
     .collect();
     let build = build_root()?;
     for (name, packages, script) in missing {
-        make_part(name, packages, &script, &build)?;
+        let mirror = if script.starts_with(UBUNTU) {
+            let why = "no kernel with pages of 64 KiB";
+            downloads::mirror("ubuntu").map_err(|e| Failure::skip(why).with(e))?
+        } else {
+            String::new()
+        };
+        make_part((name, packages, &script), &mirror, &build)?;
     }
     Ok(())
 }
@@ -218,7 +225,11 @@ pub fn build_root() -> Result<PathBuf, Failure> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().into())
 }
 
-fn make_part(name: &str, packages: &str, script: &str, build: &std::path::Path) -> Verdict {
+fn make_part(
+    (name, packages, script): (&str, &str, &str),
+    ubuntu_mirror: &str,
+    build: &std::path::Path,
+) -> Verdict {
     let to = dir(name)?;
     println!("{}: downloading", to.display());
     let new = to.with_extension("new");
@@ -228,6 +239,7 @@ fn make_part(name: &str, packages: &str, script: &str, build: &std::path::Path) 
         .args(["-ec", &format!("{COMMON}{script}"), "make"])
         .args([new.as_path(), build])
         .args(packages.split_whitespace())
+        .env("UBUNTU_MIRROR", ubuntu_mirror)
         .env("PATH", path_with_sbin())
         .stdin(Stdio::null())
         .stdout(out.try_clone()?)
