@@ -370,11 +370,17 @@ installed = $(addprefix $(DESTDIR)$(LIBDIR)/,$(lib_files)) \
 # Paths below PREFIX start with ${prefix} in the .pc file, so that pkg-config --define-prefix can move them.
 below_prefix = $(patsubst $(PREFIX)/%,$${prefix}/%,$(1))
 
-# sudo often has no cargo in PATH. Then these files are installed as they are.
-BUILT = $(RELEASE)/libibverbs.so $(addprefix $(RELEASE)/,$(PROGRAMS)) $(STATIC)/libibverbs.a
+# sudo often has no cargo in PATH. Then these files are installed as they are. So they are if root installs
+# what another user has built: root must neither build in that user's tree, nor start a cargo that would
+# install itself for root. `make` does not build the archive: it is left out if it is not there.
+BUILT = $(RELEASE)/libibverbs.so $(addprefix $(RELEASE)/,$(PROGRAMS))
+ARCHIVE = $(STATIC)/libibverbs.a
 
 install: ## install all of it (DESTDIR, PREFIX and other variables: docs/packaging.md)
-	@if CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
+	@owner=$$(stat -c %u $(RELEASE)/libibverbs.so 2>/dev/null || echo 0); \
+	if [ "$$(id -u)" = 0 ] && [ "$$owner" != 0 ] && ls $(BUILT) >/dev/null 2>&1; then \
+		echo "installing what user $$owner has built"; \
+	elif CARGO="$(CARGO)" scripts/need-rust 2>/dev/null; then $(MAKE) --no-print-directory build static; \
 	elif ls $(BUILT) >/dev/null 2>&1; then \
 		echo "no usable cargo in PATH: installing what is already built"; \
 	else CARGO="$(CARGO)" scripts/need-rust; \
@@ -387,7 +393,8 @@ ifneq ($(OWN_DIR),$(LIBDIR))
 	ln -sf ../$(REALNAME) $(DESTDIR)$(OWN_DIR)/libibverbs.so.1
 	ln -sf libibverbs.so.1 $(DESTDIR)$(OWN_DIR)/libibverbs.so
 endif
-	install -m 644 $(STATIC)/libibverbs.a $(DESTDIR)$(LIBDIR)
+	if [ -e $(ARCHIVE) ]; then install -m 644 $(ARCHIVE) $(DESTDIR)$(LIBDIR); \
+	else echo "libibverbs.a is not built, and not installed: make static"; fi
 	for name in libibverbs libibverbs-ofed; do \
 		sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(call below_prefix,$(LIBDIR))|' \
 			-e 's|@INCDIR@|$(call below_prefix,$(INCDIR))|' -e 's|@API_VERSION@|$(API_VERSION)|' \

@@ -8,6 +8,8 @@ use super::{Destination, VERSION, outcome_of_make, same, text};
 use crate::checks::Check;
 use crate::context::{Context, succeeded};
 use crate::make;
+use crate::paths;
+use crate::place::is_root;
 use crate::process::Exit;
 use crate::verdict::{Failure, Verdict, ensure};
 
@@ -51,6 +53,7 @@ pub fn checks() -> Vec<Check> {
         "make install without cargo installs what is built",
         without_cargo,
     ));
+    all.push(Check::new("sudo make install after make", by_root));
     all.push(Check::new(
         "make install without cargo when nothing is built",
         |cx| {
@@ -119,4 +122,53 @@ fn without_cargo(cx: &Context) -> Verdict {
         &version,
     )?;
     destination.uninstall(cx)
+}
+
+/// What another user has built is installed by root without a run of cargo, and root leaves no file there.
+fn by_root(cx: &Context) -> Verdict {
+    if !is_root() {
+        return Err(Failure::skip(
+            "only root can install what another user has built",
+        ));
+    }
+    make::must_make(cx, &["build".into()], super::LIMIT)?;
+    let (target, prefix) = (cx.dir().join("of-a-user"), cx.dir().join("by-root"));
+    let release = target.join("release");
+    fs::create_dir_all(&release)?;
+    for file in ["libibverbs.so", "with-ibverbs-rs", "uroce-ctl"] {
+        fs::copy(
+            paths::target().join("release").join(file),
+            release.join(file),
+        )?;
+    }
+    cx.output(["chown", "-R", "65534:65534", &text(&target)])?;
+    let ran = cx.dir().join("cargo-ran");
+    let cargo = cx.write(
+        "cargo-of-root",
+        format!("#!/bin/sh\necho cargo 1.99.0; touch '{}'\n", text(&ran)),
+    )?;
+    fs::set_permissions(&cargo, fs::Permissions::from_mode(0o755))?;
+    let words = [
+        "install".into(),
+        format!("PREFIX={}", text(&prefix)),
+        cargo_is(&cargo),
+    ];
+    let ended = outcome_of_make(cx, &words, &[("CARGO_TARGET_DIR", &text(&target))])?;
+    let said = |what: &str| ended.out.contains(what);
+    let right = ended.exit == Exit::Code(0)
+        && said("installing what user 65534 has built")
+        && said("libibverbs.a is not built, and not installed");
+    ensure(
+        right,
+        format!("exit code {}, or other messages", ended.exit),
+    )
+    .map_err(|f| f.with(&ended.out))?;
+    ensure(!ran.exists(), "root has run cargo")?;
+    same("", &cx.output(["find", &text(&target), "-user", "0"])?)?;
+    let version = cx.output([&text(prefix.join("bin/with-ibverbs-rs")), "--version"])?;
+    let library = text(prefix.join("lib/libibverbs-rs/libibverbs.so.1"));
+    same(
+        &format!("with-ibverbs-rs {VERSION}\nlibrary: {library}\n"),
+        &version,
+    )
 }
