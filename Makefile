@@ -62,6 +62,13 @@ rust:
 
 build static deb rpm dist arm64 deb-arm64 demo demo-vm lint-rust test-unit: rust
 
+# Nothing that is built names the directories of the build: builds of different users are equal.
+CARGO_DIR := $(or $(CARGO_HOME),$(HOME)/.cargo)
+SOURCE_NAME := /usr/src/libibverbs-rs
+build static bench-uroce: export RUSTFLAGS := $(strip $(RUSTFLAGS) \
+	--remap-path-prefix=$(CARGO_DIR)=/cargo --remap-path-prefix=$(CURDIR)=$(SOURCE_NAME) \
+	--remap-path-prefix=$(abspath $(TARGET))=$(SOURCE_NAME)/target)
+
 # with-ibverbs-rs finds the library by its path relative to BINDIR.
 #
 # The root package also makes a Rust library, for the fuzz targets. If cargo makes both, it leaves out

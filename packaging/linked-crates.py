@@ -5,7 +5,8 @@
 Without an option: name, version and licence of each, a line per crate. --cyclonedx: a bill of materials in
 CycloneDX 1.5. --copyright: the paragraphs of debian/copyright for the vendored crates. --licences: the
 copyright notices and licence texts of the crates, for packages of other kinds.
-It reads Cargo.lock through `cargo metadata`, and needs no network.
+It reads Cargo.lock through `cargo metadata`, which downloads the manifests of crates that are not there: also
+those that only tests need. With CARGO_NET_OFFLINE=true it needs no network.
 """
 import hashlib
 import json
@@ -20,7 +21,7 @@ INSTALLED = ("libibverbs-rs", "uroce-ctl", "with-ibverbs-rs")
 
 
 def metadata():
-    command = [os.environ.get("CARGO", "cargo"), "metadata", "--format-version", "1", "--locked", "--offline",
+    command = [os.environ.get("CARGO", "cargo"), "metadata", "--format-version", "1", "--locked", "--quiet",
                "--filter-platform", "x86_64-unknown-linux-gnu"]
     return json.loads(subprocess.run(command, cwd=REPO, check=True, stdout=subprocess.PIPE).stdout)
 

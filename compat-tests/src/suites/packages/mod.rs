@@ -20,6 +20,7 @@ use crate::roots::{BOOKWORM, Root, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod debian;
+mod fresh_clone;
 mod programs;
 mod rpm;
 
@@ -44,6 +45,7 @@ pub fn cases() -> Vec<Case> {
         debian(&BOOKWORM).before(|| prepare(&BOOKWORM)),
         debian(&TRIXIE).before(|| prepare(&TRIXIE)),
         rpm,
+        fresh_clone::case(),
     ]
 }
 
