@@ -64,6 +64,16 @@ pub const TRIXIE: Root = Root {
     kept: REPLACED,
 };
 
+/// Debian sid with the same as Debian 12 and 13.
+pub const SID_DEPENDENTS: Root = Root {
+    release: "sid",
+    variant: "-dependents",
+    number: 1,
+    version: "65.",
+    packages: DEPENDENTS,
+    kept: REPLACED,
+};
+
 /// Debian 13's UCX. Its ucx_perftest needs mpirun.
 pub const TRIXIE_UCX: Root = Root {
     release: "trixie",
@@ -147,6 +157,10 @@ impl Root {
 
     pub fn release(&self) -> &'static str {
         self.release
+    }
+
+    pub fn variant(&self) -> &'static str {
+        self.variant
     }
 
     /// Makes it, if it is not there. Skips the case if that is not possible here, or if the release has

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{ended_well, last_words, package, programs, same, silent, sorted};
+use super::{ended_well, last_words, package, programs, same, silent, sorted, update};
 use crate::context::{Context, succeeded};
 use crate::process::{Ended, Program, read};
 use crate::roots::Root;
@@ -41,8 +41,8 @@ find \"$@\" -printf '%p %m %y %l\\n'
 find \"$@\" -type f -print0 | xargs -0 md5sum";
 
 /// A root with the packages, while they are tested.
-struct Debian<'a> {
-    cx: &'a Context,
+pub struct Debian<'a> {
+    pub cx: &'a Context,
     root: PathBuf,
     /// Our version.
     version: String,
@@ -145,7 +145,7 @@ impl<'a> Debian<'a> {
         self.cx.program(all).limit(Duration::from_secs(600))
     }
 
-    fn run(&self, words: &[&str]) -> Result<Ended, Failure> {
+    pub fn run(&self, words: &[&str]) -> Result<Ended, Failure> {
         Ok(self.program(words).run()?)
     }
 
@@ -154,7 +154,7 @@ impl<'a> Debian<'a> {
         Ok(self.run(words)?.out)
     }
 
-    fn apt(&self, words: &[&str]) -> Result<Ended, Failure> {
+    pub fn apt(&self, words: &[&str]) -> Result<Ended, Failure> {
         let mut all = vec![
             "apt-get",
             "-q",
@@ -168,7 +168,7 @@ impl<'a> Debian<'a> {
     }
 
     /// Reports whether apt-get does this.
-    fn try_apt(&self, name: &str, words: &[&str]) -> Verdict {
+    pub fn try_apt(&self, name: &str, words: &[&str]) -> Verdict {
         let ended = self.apt(words)?;
         self.cx.report(name, ended_well(&ended))
     }
@@ -230,7 +230,7 @@ impl<'a> Debian<'a> {
         Ok(self.prints(&["realpath", file])?.trim().into())
     }
 
-    fn loads_ours(&self, name: &str, program: &str) -> Verdict {
+    pub fn loads_ours(&self, name: &str, program: &str) -> Verdict {
         self.same(name, &self.ours, &self.loads(program)?)
     }
 
@@ -373,6 +373,7 @@ impl<'a> Debian<'a> {
             ended_well(&built),
         )?;
         self.loads_ours("development/it-still-loads-ours", "/program")?;
+        update::run(self)?;
         let dev = format!("/debs/libibverbs-rs-dev_{}_amd64.deb", self.version);
         self.try_apt("development/it-is-replaced-again", &["install", &dev])
     }

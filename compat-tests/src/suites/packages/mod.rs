@@ -1,4 +1,4 @@
-//! The Debian packages in root directories of Debian 12 and 13, and the rpm packages in one with an rpm
+//! The Debian packages in root directories of Debian 12, 13 and sid, and the rpm packages in one with an rpm
 //! database: installed in place of the distribution's library, upgraded, and removed, which must restore
 //! everything. The distribution's programs run in the virtual machine with that root directory, on the C
 //! library and on ours.
@@ -9,20 +9,21 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use crate::case::{Case, Place};
+use crate::case::{Case, Place, Tier};
 use crate::context::{Context, last_lines};
 use crate::machine::kernel;
 use crate::make;
 use crate::paths;
 use crate::place::sh;
 use crate::process::Ended;
-use crate::roots::{BOOKWORM, Root, TRIXIE};
+use crate::roots::{BOOKWORM, Root, SID_DEPENDENTS, TRIXIE};
 use crate::verdict::{Failure, Verdict, ensure};
 
 mod debian;
 mod fresh_clone;
 mod programs;
 mod rpm;
+mod update;
 
 pub fn cases() -> Vec<Case> {
     // It is the first of the batch cases: the others find the packages there when it is their turn.
@@ -44,13 +45,16 @@ pub fn cases() -> Vec<Case> {
         build,
         debian(&BOOKWORM).before(|| prepare(&BOOKWORM)),
         debian(&TRIXIE).before(|| prepare(&TRIXIE)),
+        debian(&SID_DEPENDENTS)
+            .before(|| prepare(&SID_DEPENDENTS))
+            .tier(Tier::All),
         rpm,
         fresh_clone::case(),
     ]
 }
 
 fn debian(root: &'static Root) -> Case {
-    let name = format!("packages/{}", root.release());
+    let name = format!("packages/{}{}", root.release(), root.variant());
     Case::new(name, move |cx| debian::run(cx, root))
         .place(Place::Root)
         .boots_machine()
