@@ -111,7 +111,9 @@ struct Run {
 pub fn run(cases: &[Case], options: &Options) -> Result<Summary, String> {
     let selected = select(cases, options);
     if selected.is_empty() {
-        return Err(format!("no case matches: {}", options.patterns.0.join(" ")));
+        let patterns = options.patterns.0.join(" ");
+        let names = "they look like uroce/verbs; cargo run -p compat-tests -- --list --all";
+        return Err(format!("no case matches: {patterns} ({names})"));
     }
     let dir = new_directory().map_err(|e| e.to_string())?;
     let more = left_out(cases, &selected, &options.patterns);

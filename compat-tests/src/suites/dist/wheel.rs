@@ -43,6 +43,7 @@ pub fn case() -> Case {
             says(&ended, "usage: python -m libibverbs_rs run PROGRAM")
         }),
         Check::new("enable", |cx| python(cx, ENABLE, "enabled")),
+        Check::new("enable in Debian's python3", in_debians),
         Check::new("enable after another libibverbs", |cx| {
             python(cx, TOO_LATE, "refused")
         }),
@@ -147,6 +148,15 @@ assert maps == {path}, maps
 print('enabled')
 ";
 
+/// Calls that the library redirects, with a program whose own addresses of them must not lead back to it.
+const CALLS: &str = "
+directory = os.open('/sys/class/infiniband', os.O_RDONLY)
+os.fchdir(directory)
+assert os.listdir('.') == os.listdir(directory) == ['uroce0'], os.listdir('.')
+os.stat('/dev/infiniband/rdma_cm')
+print('redirected')
+";
+
 const TOO_LATE: &str = "
 import ctypes, libibverbs_rs
 ctypes.CDLL('libibverbs.so.1')
@@ -162,6 +172,33 @@ fn python(cx: &Context, code: &str, last: &str) -> Verdict {
     let ended = plain(cx, [&python, "-c", code]).run()?;
     succeeded("python", &ended)?;
     says(&ended, last)
+}
+
+/// It is not position-independent, as others may be: addresses of functions are those of its own stubs.
+fn in_debians(cx: &Context) -> Verdict {
+    const PYTHON: &str = "/usr/bin/python3";
+    let kind = cx.output(["readelf", "-h", PYTHON])?;
+    ensure(
+        kind.contains("EXEC (Executable file)"),
+        "it is a PIE: the case has no object",
+    )?;
+    let site = cx.output([
+        "find",
+        &text(installed(cx)?),
+        "-name",
+        "libibverbs_rs",
+        "-type",
+        "d",
+    ])?;
+    let site = site
+        .lines()
+        .next()
+        .and_then(|line| line.strip_suffix("/libibverbs_rs"));
+    let site = site.ok_or("the wheel is not installed")?;
+    let code = format!("import sys\nsys.path.insert(0, '{site}'){ENABLE}{CALLS}");
+    let ended = plain(cx, [PYTHON, "-c", &code]).run()?;
+    succeeded("python", &ended)?;
+    says(&ended, "redirected")
 }
 
 /// Another process checks the data that one writes into its memory.

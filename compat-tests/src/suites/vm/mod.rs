@@ -127,10 +127,8 @@ fn check(cx: &Context, row: &Row, variant: Variant, run: &RowOutcome, found: &mu
             found.push(Failure::new(format!("{name}: {role} {failure}")));
         }
     }
-    if let (Some(server), Some(client)) =
-        (run.streams.get("server.out"), run.streams.get("client.out"))
-        && run.exit == "0/0"
-    {
+    let both = (run.streams.get("server.out"), run.streams.get("client.out"));
+    if let ((Some(server), Some(client)), "0/0") = (both, run.exit.as_str()) {
         let wrong = output_checks::addresses(server, client);
         found.extend(
             wrong

@@ -392,9 +392,8 @@ fn both_sides_may_work_at_once() {
         let (mut sent, mut got) = (0, 0);
         while sent < PACKETS || got < PACKETS {
             let mut sender = channel.sender(Some(Duration::ZERO)).unwrap();
-            while sent < PACKETS
-                && let Some(room) = sender.room()
-            {
+            while sent < PACKETS {
+                let Some(room) = sender.room() else { break };
                 sender.push(room, &packet(sent as u8), 0);
                 sent += 1;
             }
