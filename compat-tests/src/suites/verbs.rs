@@ -10,9 +10,9 @@ use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 15] = [
+const CHECKS: [&str; 16] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order", "lost",
+    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp",
 ];
 
 pub fn cases() -> Vec<Case> {

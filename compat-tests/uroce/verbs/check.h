@@ -88,3 +88,4 @@ void check_errors(void);
 void check_lifetime(void);
 void check_order(void);
 void check_lost(void);
+void check_odp(void);

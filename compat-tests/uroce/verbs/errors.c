@@ -65,7 +65,7 @@ static void memory(struct rig *rig)
 	NEED(read_only != MAP_FAILED);
 	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_REMOTE_WRITE));
 	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, rig->buf, 64, 1 << 15));
-	IS_NULL(EOPNOTSUPP, ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_ON_DEMAND));
+	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, rig->buf, 64, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_REMOTE_WRITE));
 	IS_NULL(EFAULT, ibv_reg_mr(rig->pd, read_only, 64, IBV_ACCESS_LOCAL_WRITE));
 	IS_NULL(EINVAL, ibv_reg_mr_iova(rig->pd, rig->buf, 64, (uintptr_t)rig->buf + 1, 0));
 	IS_NULL(EINVAL, ibv_reg_mr(rig->pd, (void *)(uintptr_t)-4096, SIZE, 0));
@@ -73,7 +73,7 @@ static void memory(struct rig *rig)
 	IS_NULL(EOPNOTSUPP, ibv_reg_dmabuf_mr(rig->pd, 0, 64, 0, 0, 0));
 	IS_NULL(EOPNOTSUPP, ibv_alloc_null_mr(rig->pd));
 	IS_NULL(EOPNOTSUPP, ibv_import_mr(rig->pd, 1));
-	RETURNS(EOPNOTSUPP, ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
+	RETURNS(EINVAL, ibv_advise_mr(rig->pd, IBV_ADVISE_MR_ADVICE_PREFETCH, 0, &sge, 1));
 	CHECK(ibv_rereg_mr(rig->mr, 1 << 20, NULL, NULL, 0, 0) == IBV_REREG_MR_ERR_INPUT && errno == EINVAL);
 
 	IS_NULL(EINVAL, ibv_alloc_mw(rig->pd, 0));

@@ -10,6 +10,7 @@
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
 //! | `prefault.rs` | whether memory is mapped, at registration |
+//! | `on_demand.rs` | regions with on-demand paging: what advice names |
 //!
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
 //! the key byte.
@@ -18,6 +19,7 @@ mod copy;
 mod keys;
 mod known;
 mod mr_table;
+mod on_demand;
 mod parts;
 mod pins;
 mod prefault;

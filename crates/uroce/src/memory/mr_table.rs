@@ -190,9 +190,12 @@ impl MrTable {
 
     /// The region with this key.
     pub fn region(&self, key: u32) -> Option<&MemoryRegion> {
-        match &self.entries.get(&(key >> 8))?.object {
-            KeyObject::Mr { mr, .. } => Some(mr),
-            KeyObject::Mw(_) => None,
+        match self.entries.get(&(key >> 8))? {
+            KeyEntry {
+                key_byte,
+                object: KeyObject::Mr { mr, .. },
+            } if *key_byte == key as u8 => Some(mr),
+            _ => None,
         }
     }
 

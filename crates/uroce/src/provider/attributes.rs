@@ -62,6 +62,16 @@ const CAP_FLAGS: u32 = IBV_DEVICE_UD_AV_PORT_ENFORCE
     | IBV_DEVICE_MEM_MGT_EXTENSIONS
     | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 
+/// All operations of reliable connections, and for XRC, can access memory with on-demand paging.
+const ODP_RELIABLE: u32 = ODP_UC
+    | ODP_UD
+    | IBV_ODP_SUPPORT_READ
+    | IBV_ODP_SUPPORT_ATOMIC
+    | IBV_ODP_SUPPORT_FLUSH
+    | IBV_ODP_SUPPORT_ATOMIC_WRITE;
+const ODP_UC: u32 = ODP_UD | IBV_ODP_SUPPORT_WRITE;
+const ODP_UD: u32 = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+
 fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     let mut ex = ibv_device_attr_ex::zeroed();
     let attr = &mut ex.orig_attr;
@@ -103,6 +113,13 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
     ex.hca_core_clock = 1_000_000;
     ex.device_cap_flags_ex = u64::from(CAP_FLAGS) | FLUSH_GLOBAL | FLUSH_PERSISTENT | ATOMIC_WRITE;
     ex.phys_port_cnt_ex = 1;
+    ex.odp_caps.general_caps = u64::from(IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
+    ex.odp_caps.per_transport_caps = ibv_odp_caps_per_transport_caps {
+        rc_odp_caps: ODP_RELIABLE,
+        uc_odp_caps: ODP_UC,
+        ud_odp_caps: ODP_UD,
+    };
+    ex.xrc_odp_caps = ODP_RELIABLE;
     ex
 }
 

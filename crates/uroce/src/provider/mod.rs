@@ -86,6 +86,13 @@ c_functions! {
         ) -> c_int;
     }
     mr {
+        advise_mr(
+            pd: *mut ibv_pd,
+            advice: ib_uverbs_advise_mr_advice,
+            flags: u32,
+            sg_list: *mut ibv_sge,
+            num_sges: u32,
+        ) -> c_int;
         alloc_mw(pd: *mut ibv_pd, kind: ibv_mw_type) -> *mut ibv_mw;
         bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
         dealloc_mw(mw: *mut ibv_mw) -> c_int;
@@ -138,6 +145,7 @@ c_functions! {
 /// others.
 fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
     verbs_context_ops {
+        advise_mr,
         alloc_mw,
         alloc_parent_domain,
         alloc_pd,

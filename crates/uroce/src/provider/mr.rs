@@ -12,7 +12,7 @@ use super::object::{Object, Zeroable};
 use super::pd::Pd;
 use super::{post, qp};
 use crate::device::handles::{self, ObjectKind};
-use crate::engine::{Bind, SendFlags, SendOp, SendWr};
+use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sge};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
 /// A memory region. Its range and rights are in the device's memory table, under its L_Key.
@@ -33,8 +33,7 @@ const KNOWN_ACCESS: u32 = IBV_ACCESS_LOCAL_WRITE
     | IBV_ACCESS_FLUSH_PERSISTENT
     | IBV_ACCESS_OPTIONAL_RANGE;
 
-/// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE, EOPNOTSUPP for
-/// on-demand paging.
+/// EINVAL for unknown flags and for remote rights that need IBV_ACCESS_LOCAL_WRITE.
 fn check_access(access: u32) -> Result<()> {
     const NEED_LOCAL_WRITE: u32 = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
     if access & !KNOWN_ACCESS != 0
@@ -42,10 +41,15 @@ fn check_access(access: u32) -> Result<()> {
     {
         return Err(Errno(EINVAL));
     }
-    if access & IBV_ACCESS_ON_DEMAND != 0 {
-        return Err(Errno(EOPNOTSUPP));
-    }
     Ok(())
+}
+
+/// Makes the pages of a region present, but for on-demand paging. EFAULT where nothing is mapped or the
+/// mapping does not allow the access.
+fn populate(start: usize, len: usize, access: u32) -> Result<()> {
+    let is_present = access & IBV_ACCESS_ON_DEMAND != 0
+        || prefault(start, len, access & IBV_ACCESS_LOCAL_WRITE != 0);
+    is_present.then_some(()).ok_or(Errno(EFAULT))
 }
 
 /// The range of a region. Makes its pages present. EINVAL for a range that wraps around or has no page, and
@@ -65,9 +69,7 @@ fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRan
     if no_page || !fits {
         return Err(Errno(EINVAL));
     }
-    if !prefault(start, len, access & IBV_ACCESS_LOCAL_WRITE != 0) {
-        return Err(Errno(EFAULT));
-    }
+    populate(start, len, access)?;
     Ok(MrRange {
         start,
         len: len as u64,
@@ -76,7 +78,8 @@ fn check_range(start: usize, len: usize, iova: u64, access: u32) -> Result<MrRan
 }
 
 /// Registers memory. Its pages are made present, but not pinned: if the program unmaps them before it
-/// deregisters the region, an access by the device is an error of the request (`crate::nofault`).
+/// deregisters the region, an access by the device is an error of the request (`crate::nofault`). With
+/// on-demand paging, the region may be the whole address space (implicit ODP): address 0, length SIZE_MAX.
 ///
 /// # Safety
 /// `pd` is live.
@@ -149,18 +152,20 @@ pub unsafe fn rereg_mr(
         unsafe { handle::check_in(pd, mr.ibv_mr.context) }?;
     }
     let new_access = has(IBV_REREG_MR_CHANGE_ACCESS).then_some(access as u32);
-    if let Some(access) = new_access {
-        check_access(access)?;
-    }
     let access = new_access.unwrap_or(mr.access as u32);
+    check_access(access)?;
+    if (access ^ mr.access as u32) & IBV_ACCESS_ON_DEMAND != 0 {
+        // The library decides by the flag whether a child of fork gets the pages.
+        return Err(Errno(EINVAL));
+    }
     let range = if has(IBV_REREG_MR_CHANGE_TRANSLATION) {
         let start = addr.expose_provenance();
         Some(check_range(start, length, start as u64, access)?)
     } else {
         let becomes_writable = access & !(mr.access as u32) & IBV_ACCESS_LOCAL_WRITE != 0;
         let (start, length) = (mr.ibv_mr.addr as usize, mr.ibv_mr.length);
-        if becomes_writable && !prefault(start, length, true) {
-            return Err(Errno(EFAULT));
+        if becomes_writable {
+            populate(start, length, access)?;
         }
         None
     };
@@ -180,6 +185,57 @@ pub unsafe fn rereg_mr(
     }
     mr.access = access as c_int;
     Ok(())
+}
+
+/// Makes pages of regions with on-demand paging present, or for IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT only
+/// checks the arguments: a page that is present can be accessed already. Always before it returns. With
+/// IBV_ADVISE_MR_FLAG_FLUSH, EFAULT where that is not possible; without, that is no error. EOPNOTSUPP for
+/// unknown advice; the other errors are those of `Memory::on_demand`.
+///
+/// # Safety
+/// `pd` is live, and `num_sges` entries are readable at `sg_list`.
+pub unsafe fn advise_mr(
+    pd: *mut ibv_pd,
+    advice: ib_uverbs_advise_mr_advice,
+    flags: u32,
+    sg_list: *mut ibv_sge,
+    num_sges: u32,
+) -> Result<()> {
+    // SAFETY: the caller passes a readable domain, which is used further if it is live; its context is open.
+    let (device, pd) = unsafe {
+        handle::check(pd)?;
+        (private((*pd).context).check()?, Pd::of(pd).handle)
+    };
+    if flags & !IBV_ADVISE_MR_FLAG_FLUSH != 0 || num_sges == 0 || sg_list.is_null() {
+        return Err(Errno(EINVAL));
+    }
+    let (writable, fetch) = match advice {
+        IBV_ADVISE_MR_ADVICE_PREFETCH => (false, true),
+        IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE => (true, true),
+        IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT => (false, false),
+        _ => return Err(Errno(EOPNOTSUPP)),
+    };
+    // SAFETY: not NULL, so the caller passes that many entries.
+    let sges = unsafe { core::slice::from_raw_parts(sg_list, num_sges as usize) };
+    let ranges = || {
+        sges.iter().map(|sge| {
+            let sge = Sge {
+                addr: sge.addr,
+                len: sge.length,
+                lkey: sge.lkey,
+            };
+            device.memory.on_demand(&sge, writable, pd)
+        })
+    };
+    ranges().try_for_each(|range| range.map(drop))?;
+    let mut result = Ok(());
+    for range in ranges().filter(|_| fetch) {
+        let (start, len) = range?;
+        if len > 0 && !prefault(start, len, writable) && flags & IBV_ADVISE_MR_FLAG_FLUSH != 0 {
+            result = Err(Errno(EFAULT));
+        }
+    }
+    result
 }
 
 /// Fails with EBUSY while a window is bound to the region. Once it has succeeded, no access of a peer
