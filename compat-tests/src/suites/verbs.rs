@@ -10,9 +10,9 @@ use crate::process::Program;
 use crate::verdict::{Verdict, ensure};
 
 /// The checks of uroce/verbs/main.c, in its order.
-const CHECKS: [&str; 16] = [
+const CHECKS: [&str; 17] = [
     "objects", "memory", "states", "posting", "building", "queues", "process", "windows", "kernel",
-    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp",
+    "gids", "cancel", "errors", "lifetime", "order", "lost", "odp", "dm",
 ];
 
 pub fn cases() -> Vec<Case> {

@@ -89,3 +89,4 @@ void check_lifetime(void);
 void check_order(void);
 void check_lost(void);
 void check_odp(void);
+void check_dm(void);

@@ -316,7 +316,7 @@ static void unsupported(struct rig *rig)
 {
 	struct ibv_query_device_ex_input input = { .comp_mask = 1 };
 	struct ibv_device_attr_ex device;
-	struct ibv_alloc_dm_attr dm = { .length = 64 };
+	struct ibv_alloc_dm_attr dm = { .length = 0 };
 	struct ibv_counters_init_attr counters = {};
 	struct ibv_wq_init_attr wq = { .max_wr = 1, .max_sge = 1, .pd = rig->pd, .cq = rig->cq };
 	struct ibv_rwq_ind_table_init_attr table = {};
@@ -326,7 +326,7 @@ static void unsupported(struct rig *rig)
 
 	/* The header's function checks it, and sets no errno. */
 	CHECK(ibv_query_device_ex(rig->context, &input, &device) == EINVAL);
-	IS_NULL(EOPNOTSUPP, ibv_alloc_dm(rig->context, &dm));
+	IS_NULL(EINVAL, ibv_alloc_dm(rig->context, &dm));
 	IS_NULL(EOPNOTSUPP, ibv_create_counters(rig->context, &counters));
 	IS_NULL(EOPNOTSUPP, ibv_create_wq(rig->context, &wq));
 	IS_NULL(EOPNOTSUPP, ibv_create_rwq_ind_table(rig->context, &table));

@@ -17,7 +17,7 @@ int main(int argc, char **argv)
 		{ "process", check_process },   { "windows", check_windows },   { "kernel", check_kernel },
 		{ "gids", check_gid_order },    { "cancel", check_cancel },     { "errors", check_errors },
 		{ "lifetime", check_lifetime }, { "order", check_order },       { "lost", check_lost },
-		{ "odp", check_odp },
+		{ "odp", check_odp },            { "dm", check_dm },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);

@@ -24,6 +24,8 @@ pub enum ObjectKind {
     Mw,
     /// `ibv_mr`.
     Mr,
+    /// `ibv_dm`.
+    Dm,
     /// `ibv_srq`.
     Srq,
     /// `ibv_cq`.

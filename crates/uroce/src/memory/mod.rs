@@ -10,12 +10,14 @@
 //! | `keys.rs` | L_Keys and R_Keys that cannot be guessed |
 //! | `copy.rs` | the copies |
 //! | `prefault.rs` | whether memory is mapped, at registration |
+//! | `device_memory.rs` | memory that is the device's |
 //! | `on_demand.rs` | regions with on-demand paging: what advice names |
 //!
 //! A key has a random index of 24 bits and a key byte of 8 bits. For a window of type 2 the program chooses
 //! the key byte.
 
 mod copy;
+mod device_memory;
 mod keys;
 mod known;
 mod mr_table;
@@ -35,6 +37,7 @@ use crate::engine::{Access, Bind, LocalError, RemoteError, Sge};
 use crate::nofault::{self, Fault};
 use crate::sync::RwLock;
 
+pub use device_memory::{Allocated, DEVICE_MEMORY_LEN, DeviceMemory};
 pub use known::{KnownRegions, Users};
 pub use mr_table::{AccessingQp, Busy, MemoryRegion, MrRange, MwType, PdHandle, Reregistration};
 use mr_table::{MrSlice, MrTable};
@@ -57,6 +60,8 @@ pub struct Memory {
     pins: Pins,
     /// What peers may access directly; not set if they may not.
     exports: OnceLock<Arc<Exports>>,
+    /// How much of the device's own memory is in use.
+    pub allocated_device_memory: Arc<Allocated>,
 }
 
 impl Memory {

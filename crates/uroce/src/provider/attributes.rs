@@ -11,6 +11,7 @@ use super::ffi::Result;
 use super::lid;
 use super::object::Zeroable;
 use crate::device::{MAX_MULTICAST_GROUPS, MAX_QPS_PER_MULTICAST_GROUP, clock};
+use crate::memory::DEVICE_MEMORY_LEN;
 use crate::transport::{GID_TABLE_LEN, PortState};
 
 /// SGEs of a work request.
@@ -120,6 +121,7 @@ fn device_attributes(context: &ContextPrivate) -> ibv_device_attr_ex {
         ud_odp_caps: ODP_UD,
     };
     ex.xrc_odp_caps = ODP_RELIABLE;
+    ex.max_dm_size = DEVICE_MEMORY_LEN as u64;
     ex
 }
 

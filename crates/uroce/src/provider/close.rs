@@ -9,6 +9,7 @@ use ibverbs_abi::*;
 use super::ah::Ah;
 use super::channel::CompChannel;
 use super::cq::Cq;
+use super::dm::Dm;
 use super::mr::{Mr, Mw};
 use super::pd::{Pd, Td};
 use super::qp::Qp;
@@ -61,6 +62,7 @@ unsafe fn leave_device(kind: ObjectKind, public: *mut c_void, device: &Device) {
             ObjectKind::Cq => drop(Cq::of(public.cast()).queue.close_events()),
             ObjectKind::Channel => device.remove_channel(&CompChannel::of(public.cast()).events),
             ObjectKind::Ah
+            | ObjectKind::Dm
             | ObjectKind::Xrcd
             | ObjectKind::ParentDomain
             | ObjectKind::Pd
@@ -81,6 +83,7 @@ unsafe fn abandon(kind: ObjectKind, public: *mut c_void) {
             ObjectKind::Ah => Ah::abandon(public.cast()),
             ObjectKind::Mw => Mw::abandon(public.cast()),
             ObjectKind::Mr => Mr::abandon(public.cast()),
+            ObjectKind::Dm => Dm::abandon(public.cast()),
             ObjectKind::Srq => Srq::abandon(public.cast()),
             ObjectKind::Cq => Cq::abandon(public.cast()),
             ObjectKind::Channel => CompChannel::abandon(public.cast()),

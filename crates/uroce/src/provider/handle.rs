@@ -45,6 +45,7 @@ macro_rules! handled {
 handled! {
     ibv_ah: Ah;
     ibv_cq: Cq;
+    ibv_dm: Dm;
     ibv_mr: Mr;
     ibv_mw: Mw;
     ibv_pd: Pd | ParentDomain;
@@ -137,9 +138,11 @@ pub fn reserve(device: &Arc<Device>, kind: ObjectKind) -> Result<ReservedHandle>
         ObjectKind::Srq => attributes::MAX_SRQ,
         ObjectKind::Cq => attributes::MAX_CQ,
         ObjectKind::Pd => attributes::MAX_PD,
-        ObjectKind::Channel | ObjectKind::Xrcd | ObjectKind::ParentDomain | ObjectKind::Td => {
-            u32::MAX
-        }
+        ObjectKind::Channel
+        | ObjectKind::Dm
+        | ObjectKind::Xrcd
+        | ObjectKind::ParentDomain
+        | ObjectKind::Td => u32::MAX,
     };
     handles::reserve(kind, &device.objects, limit).map_err(|handles::Full| Errno(ENOMEM))
 }

@@ -8,6 +8,7 @@
 //! | `context.rs`, `channel.rs` | devices of the library's list, contexts, GIDs; completion channels |
 //! | `attributes.rs` | device and port attributes; limits |
 //! | `pd.rs`, `mr.rs` | protection, thread and parent domains; memory regions and windows |
+//! | `dm.rs` | device memory |
 //! | `ah.rs`, `srq.rs` | address handles, multicast groups; shared receive queues, XRC domains |
 //! | `cq.rs`, `cq_ex.rs` | completion queues, plain and extended |
 //! | `qp.rs`, `init_attr.rs` | queue pairs; what they are created with |
@@ -24,6 +25,7 @@ mod close;
 mod context;
 mod cq;
 mod cq_ex;
+mod dm;
 mod ffi;
 mod handle;
 mod init_attr;
@@ -38,7 +40,7 @@ mod srq;
 mod transitions;
 mod wr_api;
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 
 use ibverbs_abi::*;
 
@@ -76,6 +78,22 @@ c_functions! {
         destroy_cq(cq: *mut ibv_cq) -> c_int;
         resize_cq(cq: *mut ibv_cq, cqe: c_int) -> c_int;
     }
+    dm {
+        alloc_dm(context: *mut ibv_context, attr: *mut ibv_alloc_dm_attr) -> *mut ibv_dm;
+        free_dm(dm: *mut ibv_dm) -> c_int;
+        memcpy_from_dm(
+            host_addr: *mut c_void,
+            dm: *mut ibv_dm,
+            dm_offset: u64,
+            length: usize,
+        ) -> c_int;
+        memcpy_to_dm(
+            dm: *mut ibv_dm,
+            dm_offset: u64,
+            host_addr: *const c_void,
+            length: usize,
+        ) -> c_int;
+    }
     modify {
         modify_qp(qp: *mut ibv_qp, attr: *mut ibv_qp_attr, mask: c_int) -> c_int;
         query_qp(
@@ -97,6 +115,13 @@ c_functions! {
         bind_mw(qp: *mut ibv_qp, mw: *mut ibv_mw, bind: *mut ibv_mw_bind) -> c_int;
         dealloc_mw(mw: *mut ibv_mw) -> c_int;
         dereg_mr(mr: *mut verbs_mr) -> c_int;
+        reg_dm_mr(
+            pd: *mut ibv_pd,
+            dm: *mut ibv_dm,
+            dm_offset: u64,
+            length: usize,
+            access: c_uint,
+        ) -> *mut ibv_mr;
         reg_mr(
             pd: *mut ibv_pd,
             addr: *mut c_void,
@@ -146,6 +171,7 @@ c_functions! {
 fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
     verbs_context_ops {
         advise_mr,
+        alloc_dm,
         alloc_mw,
         alloc_parent_domain,
         alloc_pd,
@@ -169,6 +195,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         destroy_qp,
         destroy_srq,
         detach_mcast,
+        free_dm,
         get_srq_num,
         modify_qp,
         modify_srq,
@@ -180,6 +207,7 @@ fn ops_table(core: &verbs_software_core) -> verbs_context_ops {
         query_qp,
         query_rt_values,
         query_srq,
+        reg_dm_mr,
         reg_mr,
         rereg_mr,
         resize_cq,

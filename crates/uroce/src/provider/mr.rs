@@ -1,11 +1,12 @@
 //! Memory regions and memory windows.
 
-use core::ffi::c_void;
+use core::ffi::{c_uint, c_void};
 
 use ibverbs_abi::*;
 use libc::{EBUSY, EFAULT, EINVAL, EOPNOTSUPP, c_int};
 
 use super::context::private;
+use super::dm::Dm;
 use super::ffi::Result;
 use super::handle;
 use super::object::{Object, Zeroable};
@@ -15,8 +16,14 @@ use crate::device::handles::{self, ObjectKind};
 use crate::engine::{Bind, SendFlags, SendOp, SendWr, Sge};
 use crate::memory::{Busy, MemoryRegion, MrRange, MwType, Reregistration, prefault};
 
+/// The private part of a memory region.
+pub struct MrPrivate {
+    /// The device memory that it is in; NULL if it is in the program's.
+    dm: *mut ibv_dm,
+}
+
 /// A memory region. Its range and rights are in the device's memory table, under its L_Key.
-pub type Mr = Object<verbs_mr, ()>;
+pub type Mr = Object<verbs_mr, MrPrivate>;
 /// A memory window. Its binding is in the device's memory table, under its R_Key.
 pub type Mw = Object<ibv_mw, ()>;
 
@@ -90,18 +97,73 @@ pub unsafe fn reg_mr(
     iova: u64,
     access: c_int,
 ) -> Result<*mut ibv_mr> {
-    // SAFETY: the caller passes a readable domain, which is used further if it is live.
-    let (context, domain) = unsafe {
+    // SAFETY: the caller passes a readable domain, which is used further if it is live; its context is open.
+    unsafe {
         handle::check(pd)?;
-        ((*pd).context, Pd::of(pd))
-    };
-    // SAFETY: the context of a live domain is open.
-    let device = unsafe { private(context) }.check()?;
+        private((*pd).context).check()?;
+    }
     let access = access as u32;
     check_access(access)?;
     // The copies make pointers from this integer again.
     let start = addr.expose_provenance();
     let range = check_range(start, length, iova, access)?;
+    // SAFETY: `pd` is live.
+    unsafe { register(pd, range, access, core::ptr::null_mut()) }
+}
+
+/// Registers device memory. EINVAL for a range outside of it, for on-demand paging, and without
+/// IBV_ACCESS_ZERO_BASED: the memory has no other addresses.
+///
+/// # Safety
+/// `pd` and `dm` are live.
+pub unsafe fn reg_dm_mr(
+    pd: *mut ibv_pd,
+    dm: *mut ibv_dm,
+    dm_offset: u64,
+    length: usize,
+    access: c_uint,
+) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a readable domain and memory, which are used further if they are live, and
+    // their context is open.
+    let memory = unsafe {
+        handle::check(pd)?;
+        handle::check_in(dm, (*pd).context)?;
+        private((*pd).context).check()?;
+        &Dm::of(dm).memory
+    };
+    check_access(access)?;
+    const PAGED: u32 = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_ZERO_BASED;
+    let start = memory.address_of(dm_offset, length);
+    match start.filter(|_| access & PAGED == IBV_ACCESS_ZERO_BASED) {
+        Some(start) => {
+            let len = length as u64;
+            let range = MrRange {
+                start,
+                len,
+                iova: 0,
+            };
+            // SAFETY: as checked above.
+            unsafe { register(pd, range, access, dm) }
+        }
+        None => Err(Errno(EINVAL)),
+    }
+}
+
+/// A new region in the program's memory, or in device memory.
+///
+/// # Safety
+/// `pd` is live, and `dm` NULL or live.
+unsafe fn register(
+    pd: *mut ibv_pd,
+    range: MrRange,
+    access: u32,
+    dm: *mut ibv_dm,
+) -> Result<*mut ibv_mr> {
+    // SAFETY: the caller passes a live domain, whose context is open.
+    let (context, domain, device) = unsafe {
+        let context = (*pd).context;
+        (context, Pd::of(pd), private(context).check()?)
+    };
     let reserved = handle::reserve(device, ObjectKind::Mr)?;
     let room = Mr::room()?;
     let key = device.memory.register(MemoryRegion {
@@ -114,10 +176,17 @@ pub unsafe fn reg_mr(
     mr.ibv_mr.context = context;
     mr.ibv_mr.pd = pd;
     mr.ibv_mr.handle = reserved.handle();
+    mr.ibv_mr.length = range.len as usize;
     (mr.ibv_mr.lkey, mr.ibv_mr.rkey) = (key, key);
     mr.mr_type = IBV_MR_TYPE_MR;
+    if !dm.is_null() {
+        // Of the types of regions, this is the one that has no pages of the program, for the library.
+        mr.mr_type = IBV_MR_TYPE_DMABUF_MR;
+        // SAFETY: not NULL, so live.
+        unsafe { Dm::of(dm) }.refs.acquire();
+    }
     mr.access = access as c_int;
-    let mr = room.fill(mr, ()).cast::<ibv_mr>();
+    let mr = room.fill(mr, MrPrivate { dm }).cast::<ibv_mr>();
     handle::publish(reserved, ObjectKind::Mr, mr, context);
     Ok(mr)
 }
@@ -256,6 +325,10 @@ pub unsafe fn dereg_mr(vmr: *mut verbs_mr) -> Result<()> {
         }
         handles::remove(handle::claim(&raw mut (*vmr).ibv_mr)?);
         Pd::of(mr.pd).refs.release();
+        let dm = Mr::of(vmr).dm;
+        if !dm.is_null() {
+            Dm::of(dm).refs.release();
+        }
         Mr::free(vmr);
     }
     Ok(())
